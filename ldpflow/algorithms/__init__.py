@@ -1,0 +1,12 @@
+"""Algorithms: one file each, registered here by its kind."""
+
+from ldpflow.algorithms.algorithm import Algorithm
+from ldpflow.algorithms.ldp_sgd import LdpSgd
+from ldpflow.algorithms.minibatch_sgd import MinibatchSgd
+
+__all__ = ["ALGORITHMS", "Algorithm"]
+
+ALGORITHMS: dict[str, type[Algorithm]] = {
+    "ldp_sgd": LdpSgd,
+    "minibatch_sgd": MinibatchSgd,
+}

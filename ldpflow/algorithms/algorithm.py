@@ -1,0 +1,75 @@
+"""What every algorithm (a recursion that makes iterates) offers to the rest of the house."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Annotated
+
+from pydantic import Field
+
+from ldpflow.mechanisms import Mechanism, PrivacyStatement
+from ldpflow.problems import Problem
+from ldpflow.problems.problem import Matrix
+from ldpflow.settings import Settings
+
+__all__ = ["Algorithm"]
+
+Exponent = Annotated[float, Field(gt=0.5, lt=1)]
+StepConstant = Annotated[float, Field(gt=0)]
+
+
+class Algorithm(Settings):
+    """A recursion theta_i = theta_{i-1} - eta_i (private gradient), eta_i = c i^(-gamma).
+
+    The module that defines an algorithm also holds its kernel function, named like the kind (see
+    ldpflow.algorithms.kernels).
+
+    Parameters
+    ----------
+    gamma : float in (1/2, 1)
+        Step-size exponent.
+    c : float > 0
+        Step-size constant.
+    theta0 : float
+        Start, the same in every coordinate.
+    """
+
+    gamma: Exponent = 0.51
+    c: StepConstant = 1.0
+    theta0: float = 0.0
+
+    def depends_on_horizon(self) -> bool:
+        """Whether the settings of a step depend on n; then paths of different n differ."""
+        return False
+
+    def unsuitable(self, problem: Problem, mechanism: Mechanism) -> str | None:
+        """Why this algorithm cannot run the problem under the mechanism, or None."""
+        return None
+
+    def records_per_step(self) -> int:
+        """Records (users) that one step consumes."""
+        return 1
+
+    def steps(self, n: int) -> int:
+        """Steps that n users make."""
+        return n // self.records_per_step()
+
+    @abstractmethod
+    def kernel_parameters(self) -> tuple[float, ...]:
+        """What the recursion gets as ``settings``."""
+
+    @abstractmethod
+    def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
+        """Covariance of one step's private gradient at theta*, d x d."""
+
+    @abstractmethod
+    def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
+        """The guarantee of the whole transcript theta_1, ..., theta_n."""
+
+
+def combined(first: Matrix, second: Matrix, weight1: float, weight2: float) -> Matrix:
+    """weight1 * first + weight2 * second."""
+    return [
+        [weight1 * a + weight2 * b for a, b in zip(row1, row2, strict=True)]
+        for row1, row2 in zip(first, second, strict=True)
+    ]

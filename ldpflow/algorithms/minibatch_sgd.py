@@ -1,0 +1,183 @@
+"""Mini-batch SGD (Dette and Graw, Remark 2.1): s records, one step.
+
+    theta_i = theta_{i-1} - eta_i (private mean of g(X, theta_{i-1}) over the i-th batch of s records)
+
+With ``noise = "record"`` each record's gradient goes through the mechanism before it is averaged
+(local; the Laplace scale is Delta/eps: the paper prints Delta eps in this place). With
+``noise = "batch"`` a curator averages the raw gradients and adds A's noise once, divided by s (Song,
+Chaudhuri and Sarwate, 2013): eps-DP, but central, not local. With mechanism ``none`` both are plain
+mini-batch SGD.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from ldpflow.algorithms.algorithm import Algorithm, combined
+from ldpflow.mechanisms import Mechanism, PrivacyStatement
+from ldpflow.problems import Problem
+from ldpflow.problems.problem import Matrix
+from ldpflow.random.lockstep import CHUNK, LANES, PLANE
+
+if TYPE_CHECKING:  # supplied by the kernel that this recursion becomes part of
+    from ldpflow.algorithms.parts import (
+        D,
+        DATA_PLANES,
+        NOISE_PLANES,
+        STATE,
+        SUMS,
+        PROBLEM_SIZE,
+        MECHANISM_SIZE,
+        after_step,
+        before_step,
+        draw_data,
+        draw_noise,
+        gradient,
+        randomise,
+        register_array,
+        step_sizes,
+    )
+
+__all__ = ["MinibatchSgd", "recursion"]
+
+
+class MinibatchSgd(Algorithm):
+    """Mini-batch SGD, non-private, local or central.
+
+    Parameters
+    ----------
+    batch_size : int >= 1
+        Records s in a batch; n users make floor(n/s) steps.
+    noise : str
+        ``record``: the mechanism randomises every record's gradient (local privacy).
+        ``batch``: it randomises the batch's sum (central privacy, additive mechanisms only).
+    """
+
+    kind: Literal["minibatch_sgd"] = "minibatch_sgd"
+    batch_size: Annotated[int, Field(ge=1, le=10**9)] = 10
+    noise: Literal["record", "batch"] = "record"
+
+    def unsuitable(self, problem: Problem, mechanism: Mechanism) -> str | None:
+        if self.noise == "batch" and mechanism.kind == "randomized_response":
+            return "noise = 'batch' adds noise to a sum; randomised response has none to add"
+        return None
+
+    def records_per_step(self) -> int:
+        return self.batch_size
+
+    def kernel_parameters(self) -> tuple[float, ...]:
+        once = 1.0 if self.noise == "batch" else 0.0
+        return (self.c, self.gamma, self.theta0, float(self.batch_size), once)
+
+    def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
+        s = self.batch_size
+        noise_weight = 1.0 / s**2 if self.noise == "batch" else 1.0 / s
+        return combined(
+            problem.gradient_covariance(),
+            mechanism.noise_covariance(problem),
+            1.0 / s,
+            noise_weight,
+        )
+
+    def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
+        statement = mechanism.privacy()
+        if self.noise == "batch" and statement.notion != "none":
+            # A record enters one batch sum only, whose sensitivity is one record's.
+            return replace(statement, notion="eps-DP (central)")
+        return statement
+
+
+def recursion(  # type: ignore[no-untyped-def]
+    data_state,
+    noise_state,
+    data_parameters,
+    noise_parameters,
+    problem_parameters,
+    mechanism_parameters,
+    settings,
+    origin,
+    times,
+    marks,
+    prefix_sums,
+    iterates,
+    running_sums,
+):
+    """Run LANES replicates in lockstep and record them at ``times`` (see ldp_sgd.recursion).
+
+    Time counts steps; a step consumes s records, and s or 1 draws of noise.
+    """
+    c = settings[0]
+    gamma = settings[1]
+    s = int(settings[3])
+    once = settings[4] > 0.0
+    data = np.empty(DATA_PLANES * PLANE)
+    noise = np.empty(NOISE_PLANES * PLANE)
+    eta = np.empty(CHUNK)
+    # Copies that the compiler knows to be its own: they stay in registers.
+    problem = register_array(PROBLEM_SIZE)
+    mechanism = register_array(MECHANISM_SIZE)
+    centre = register_array(D)
+    problem[:] = problem_parameters
+    mechanism[:] = mechanism_parameters
+    centre[:] = origin
+    theta = register_array(STATE)
+    total = register_array(STATE)
+    g = register_array(STATE)
+    mean = register_array(STATE)
+    sums = register_array(SUMS)
+    theta[:] = settings[2]
+    total[:] = 0.0
+    sums[:] = 0.0
+    record = CHUNK
+    drawn = CHUNK
+    i = 0
+    t = 0
+    while t < times.shape[0]:
+        if i % CHUNK == 0:
+            step_sizes(i + 1, c, gamma, eta)
+        eta_i = eta[i % CHUNK]
+        i += 1
+        step = float(i)
+        mean[:] = 0.0
+        for _ in range(s):
+            if record == CHUNK:
+                draw_data(data_state, data_parameters, data)
+                record = 0
+            if not once and drawn == CHUNK:
+                draw_noise(noise_state, noise_parameters, noise)
+                drawn = 0
+            for lane in range(LANES):
+                gradient(g, theta, data, record * LANES + lane, lane, problem)
+                if not once:
+                    randomise(g, noise, drawn * LANES + lane, lane, mechanism)
+                for j in range(D):
+                    mean[j * LANES + lane] += g[j * LANES + lane]
+            record += 1
+            if not once:
+                drawn += 1
+        if once and drawn == CHUNK:
+            draw_noise(noise_state, noise_parameters, noise)
+            drawn = 0
+        for lane in range(LANES):
+            if once:
+                randomise(mean, noise, drawn * LANES + lane, lane, mechanism)
+            for j in range(D):
+                mean[j * LANES + lane] /= s
+            before_step(sums, theta, mean, lane)
+            for j in range(D):
+                # theta_i = theta_{i-1} - eta_i mean_i;  S(i) = S(i-1) + theta_i
+                theta[j * LANES + lane] -= eta_i * mean[j * LANES + lane]
+                total[j * LANES + lane] += theta[j * LANES + lane] - centre[j]
+            after_step(sums, total, step, lane)
+        if once:
+            drawn += 1
+        if i == times[t]:
+            prefix_sums[t, :] = total
+            iterates[t, :] = theta
+            if marks[t] >= 0:
+                running_sums[marks[t], :] = sums
+            t += 1

@@ -1,0 +1,35 @@
+"""The names that a recursion finds in the kernel it becomes part of (see kernels.py)."""
+
+from typing import Any
+
+D: int  # coordinates
+STATE: int  # D * LANES, the size of theta
+SUMS: int  # the size of all running sums
+PROBLEM_SIZE: int  # kernel parameters of the problem
+MECHANISM_SIZE: int
+DATA_PLANES: int
+NOISE_PLANES: int
+
+def draw_data(state: Any, parameters: Any, data: Any) -> None:
+    """Fill the planes of one chunk of records."""
+
+def draw_noise(state: Any, parameters: Any, noise: Any) -> None:
+    """Fill the planes of one chunk of mechanism noise."""
+
+def gradient(g: Any, theta: Any, data: Any, at: int, lane: int, parameters: Any) -> None:
+    """g(X, theta) of one lane for the record at place ``at`` of the planes (a problem's)."""
+
+def randomise(g: Any, noise: Any, at: int, lane: int, parameters: Any) -> None:
+    """A(g) of one lane, in place, with the noise at place ``at`` of the planes (a mechanism's)."""
+
+def before_step(sums: Any, theta: Any, g: Any, lane: int) -> None:
+    """Running sums of one lane that need theta_{i-1} and the private gradient."""
+
+def after_step(sums: Any, total: Any, i: int, lane: int) -> None:
+    """Running sums of one lane that need S(i) and i."""
+
+def step_sizes(first: int, c: float, gamma: float, eta: Any) -> None:
+    """eta_i for i = first, first + 1, ..."""
+
+def register_array(size: int) -> Any:
+    """Array on the stack."""

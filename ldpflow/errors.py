@@ -1,0 +1,42 @@
+"""Errors that a user can cause, each with a message that says how to put it right."""
+
+from __future__ import annotations
+
+__all__ = ["InputError", "LdpflowError"]
+
+
+class LdpflowError(Exception):
+    """Base of all errors that ldpflow raises on purpose."""
+
+
+class InputError(LdpflowError):
+    """What a user typed cannot be used; the command line ends with exit code 2.
+
+    Parameters
+    ----------
+    field : str
+        Where the value stands, as the user knows it, e.g. ``algorithm.gamma`` or ``--n``.
+    value : object
+        What was given.
+    allowed : str
+        What is allowed there, e.g. ``a number in (1/2, 1)``.
+    hint : str, optional
+        One more sentence: the nearest valid name, or what to do.
+    """
+
+    def __init__(self, field: str, value: object, allowed: str, hint: str = "") -> None:
+        self.field = field
+        self.value = value
+        self.allowed = allowed
+        self.hint = hint
+        shown = repr(value)
+        if len(shown) > 200:
+            shown = shown[:197] + "..."
+        message = f"{field}: {shown} is not allowed; expected {allowed}."
+        if hint:
+            message += f" {hint}"
+        super().__init__(message)
+
+    def __reduce__(self) -> tuple[type, tuple[str, object, str, str]]:
+        # Exceptions cross process borders; the default would replay only the message.
+        return (type(self), (self.field, self.value, self.allowed, self.hint))

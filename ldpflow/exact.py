@@ -1,0 +1,126 @@
+"""Constants of a study, correct to the last bit and the same on every machine.
+
+What is computed once per study (a quantile of the normal law, e^eps / (1 + e^eps), the true
+parameter) is computed by mpmath in 40 digits and then rounded, because the last bit of a
+mathematical library differs between machines and would reach the rows. Not for inner loops.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import mpmath
+from mpmath import mp, mpf
+
+__all__ = [
+    "floor_power",
+    "inverse",
+    "normal_density",
+    "normal_probability",
+    "normal_quantile",
+    "self_normalization_critical_value",
+    "student_density",
+    "student_quantile",
+    "workdps",
+]
+
+DIGITS = 40
+workdps = mp.workdps
+
+
+@lru_cache(maxsize=4096)
+def normal_quantile(p: float) -> float:
+    """Phi^-1(p) for p in (0, 1)."""
+    with mp.workdps(DIGITS):
+        return float(mp.sqrt(2) * mp.erfinv(2 * mpf(p) - 1))
+
+
+def normal_density(x: float) -> float:
+    """phi(x)."""
+    with mp.workdps(DIGITS):
+        return float(mp.npdf(mpf(x)))
+
+
+def normal_probability(x: float) -> float:
+    """Phi(x)."""
+    with mp.workdps(DIGITS):
+        return float(mp.ncdf(mpf(x)))
+
+
+def student_density(x: float, df: float) -> float:
+    """Density of Student's t with ``df`` degrees of freedom."""
+    with mp.workdps(DIGITS):
+        nu = mpf(df)
+        scale = mp.gamma((nu + 1) / 2) / (mp.sqrt(nu * mp.pi) * mp.gamma(nu / 2))
+        return float(scale * (1 + mpf(x) ** 2 / nu) ** (-(nu + 1) / 2))
+
+
+@lru_cache(maxsize=1024)
+def student_quantile(p: float, df: float) -> float:
+    """Quantile of Student's t with ``df`` degrees of freedom, by bisection in 40 digits."""
+    if p == 0.5:
+        return 0.0
+    with mp.workdps(DIGITS):
+        nu = mpf(df)
+        tail = min(mpf(p), 1 - mpf(p))
+
+        # P(T > x) = I_y(nu/2, 1/2)/2 with y = nu/(nu + x^2), the regularised incomplete beta.
+        def excess(y: mpf) -> mpf:
+            return mp.betainc(nu / 2, mpf(1) / 2, 0, y, regularized=True) / 2 - tail
+
+        low, high = mpf(0), mpf(1)
+        for _ in range(140):
+            middle = (low + high) / 2
+            if excess(middle) > 0:
+                high = middle
+            else:
+                low = middle
+        x = mp.sqrt(nu * (1 - low) / low)
+        return float(x if p > 0.5 else -x)
+
+
+@lru_cache(maxsize=256)
+def self_normalization_critical_value(level: float) -> float:
+    """cv with P(|T| <= cv) = level, T the limit of the self-normalised statistic.
+
+    T = W(1) / sqrt(int_0^1 (W(r) - r W(1))^2 dr) with W a Brownian motion. Its tail is
+    P(|T| > q) = (2/pi) int_0^(pi/2) sqrt(x / sinh x) da with x = q / sin a. The integrand is even
+    and smooth around pi/2 and vanishes with all derivatives at 0, so the trapezoidal rule converges
+    faster than any power of the step.
+    """
+    with mp.workdps(25):
+
+        def tail(q: mpf) -> mpf:
+            points = 160
+            total = mpf(0)
+            for k in range(1, points + 1):
+                x = q / mp.sin(mp.pi * k / (2 * points))
+                weight = mpf(1) / 2 if k == points else 1
+                total += weight * mp.sqrt(x / mp.sinh(x))
+            return total / points
+
+        target = 1 - mpf(level)
+        root = mp.findroot(lambda q: tail(q) - target, (mpf("0.5"), mpf(20)), solver="anderson")
+        return float(root)
+
+
+def floor_power(n: int, exponent: float) -> int:
+    """floor(n^exponent), rounding first where n^exponent is within 1e-9 of an integer.
+
+    ``exponent`` is taken as the decimal that was typed: 10^8 to the power .75 is exactly 10^6, where
+    floating point may give 999999.99.
+    """
+    with mp.workdps(DIGITS):
+        power = mpf(n) ** mpf(repr(exponent))
+        nearest = mp.nint(power)
+        if abs(power - nearest) <= mpf("1e-9") * power:
+            return int(nearest)
+        return int(mp.floor(power))
+
+
+def inverse(matrix: list[list[float]]) -> list[list[float]]:
+    """Inverse of a small matrix (mpmath's LU), rounded to doubles."""
+    with mp.workdps(DIGITS):
+        result = mpmath.matrix(matrix) ** -1
+        size = len(matrix)
+        return [[float(result[i, j]) for j in range(size)] for i in range(size)]

@@ -1,0 +1,81 @@
+"""Batch means with increasing batches, BM (Chen, Lee, Tong and Zhang, 2020).
+
+    e_k = floor(((k + 1)/(M + 1))^(1/(1 - gamma)) n), k = 0..M;  batch 0 is discarded
+    V = (1/M) sum_k n_k (X_k - Xbar)^2,   interval thetabar -+ z_{1-a} sqrt(V/n)
+
+with X_k the mean over batch k of length n_k = e_k - e_{k-1}, Xbar the mean over e_0 + 1..n. Dette and
+Graw do not state M; floor(n^(1/4)) reproduces their Table 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Annotated, Literal
+
+import numpy as np
+from mpmath import mp, mpf
+from numpy.typing import NDArray
+from pydantic import Field
+
+from ldpflow import exact
+from ldpflow.algorithms import Algorithm
+from ldpflow.intervals.interval import IntervalMethod, Intervals, average, symmetric
+from ldpflow.path import PathRecord
+
+__all__ = ["BatchMeans"]
+
+
+class BatchMeans(IntervalMethod):
+    """Batch-means interval.
+
+    Parameters
+    ----------
+    M : int >= 2, optional
+        Number of batches; floor(n^(1/4)) unless given.
+    """
+
+    kind: Literal["BM"] = "BM"
+    M: Annotated[int, Field(ge=2, le=10**6)] | None = None
+
+    def ends(self, steps: int, gamma: float) -> NDArray[np.int64]:
+        """e_0, ..., e_M, with floors that round first within 1e-9 of an integer."""
+        m = self.M if self.M is not None else exact.floor_power(steps, 0.25)
+        return np.array(batch_ends(steps, gamma, m), dtype=np.int64)
+
+    def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
+        ends = np.unique(self.ends(steps, algorithm.gamma))
+        return ends[ends > 0]
+
+    def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
+        algorithm = record.path.algorithm
+        steps = algorithm.steps(n)
+        estimate = average(record, steps)
+        ends = self.ends(steps, algorithm.gamma)
+        lengths = np.diff(ends)
+        if len(lengths) < 2 or (lengths < 1).any():
+            nothing = np.full((len(levels), *estimate.shape), np.nan)
+            return Intervals(estimate, np.full_like(estimate, np.nan), nothing, nothing)
+        sums = record.sums_at(ends)
+        mean = (sums[-1] - sums[0]) / (steps - int(ends[0]))
+        v = np.zeros_like(estimate)
+        for k, length in enumerate(lengths.tolist()):
+            deviation = (sums[k + 1] - sums[k]) / length - mean
+            v += length * (deviation * deviation)
+        se = np.sqrt(v / len(lengths) / steps)
+        widths = [exact.normal_quantile(0.5 + level / 2.0) * se for level in levels]
+        return Intervals(estimate, se, *symmetric(estimate, widths))
+
+
+@lru_cache(maxsize=256)
+def batch_ends(steps: int, gamma: float, m: int) -> tuple[int, ...]:
+    """e_0, ..., e_m in exact arithmetic; gamma is the decimal that was typed."""
+    ends = []
+    with exact.workdps(40):
+        power = 1 / (1 - mpf(repr(gamma)))
+        for k in range(m + 1):
+            x = (mpf(k + 1) / (m + 1)) ** power * steps
+            nearest = mp.nint(x)
+            close = nearest > 0 and abs(x - nearest) <= mpf("1e-9") * x
+            ends.append(int(nearest if close else mp.floor(x)))
+    return tuple(ends)

@@ -1,0 +1,81 @@
+"""What every interval method offers: it says what it needs, then is a pure function of a record."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpflow.algorithms import Algorithm
+from ldpflow.path import PathRecord
+from ldpflow.settings import Settings
+
+__all__ = ["IntervalMethod", "Intervals"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """Intervals of R replicates in d coordinates at L levels.
+
+    Parameters
+    ----------
+    estimate : ndarray, shape (d, R)
+        Centre, in the units of theta.
+    se : ndarray, shape (d, R), or None
+        The method's own standard error of the estimate; None where it has none.
+    lower, upper : ndarray, shape (L, d, R)
+        Limits; NaN where undefined.
+    """
+
+    estimate: Array
+    se: Array | None
+    lower: Array
+    upper: Array
+
+
+class IntervalMethod(Settings):
+    """An interval method and its settings."""
+
+    @abstractmethod
+    def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
+        """Step indices in 1, ..., steps at which S is needed, ``steps`` among them."""
+
+    def running_sums(self) -> tuple[str, ...]:
+        """Names of the running sums needed at ``steps``."""
+        return ()
+
+    def unsuitable(self, algorithm: Algorithm) -> str | None:
+        """A warning about settings that break the method's theory, or None."""
+        return None
+
+    @abstractmethod
+    def intervals(
+        self, record: PathRecord, n: int, levels: Sequence[float]
+    ) -> Intervals:
+        """Intervals after n users, for every level.
+
+        Parameters
+        ----------
+        record : PathRecord
+            Must hold the times and running sums this method asked for.
+        n : int
+            Users; the path has ``algorithm.steps(n)`` steps by then.
+        levels : sequence of float in (0, 1)
+        """
+
+
+def average(record: PathRecord, steps: int) -> Array:
+    """thetabar = origin + S(steps)/steps, shape (d, R)."""
+    total: Array = record.sums_at(np.array([steps]))[0]
+    return record.origin[:, None] + total / steps
+
+
+def symmetric(estimate: Array, half_widths: Sequence[Array]) -> tuple[Array, Array]:
+    """Limits estimate -+ half width, one pair per level; shapes (L, d, R)."""
+    widths = np.stack([np.broadcast_to(h, estimate.shape) for h in half_widths])
+    return estimate - widths, estimate + widths

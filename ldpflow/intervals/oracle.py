@@ -1,0 +1,37 @@
+"""Oracle interval: thetabar -+ z_{1-a} sqrt(Sigma/n) with the true asymptotic covariance.
+
+Nobody can compute it from data; it is the yardstick for lengths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpflow import exact
+from ldpflow.algorithms import Algorithm
+from ldpflow.intervals.interval import IntervalMethod, Intervals, average, symmetric
+from ldpflow.path import PathRecord
+from ldpflow.theory.asymptotics import asymptotic_variances
+
+__all__ = ["Oracle"]
+
+
+class Oracle(IntervalMethod):
+    """Interval around the average with the true asymptotic variance."""
+
+    kind: Literal["oracle"] = "oracle"
+
+    def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
+        return np.array([steps], dtype=np.int64)
+
+    def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
+        steps = record.path.algorithm.steps(n)
+        estimate = average(record, steps)
+        variances = np.array(asymptotic_variances(record.path))
+        se = np.broadcast_to(np.sqrt(variances / steps)[:, None], estimate.shape)
+        widths = [exact.normal_quantile(0.5 + level / 2.0) * se for level in levels]
+        return Intervals(estimate, se, *symmetric(estimate, widths))

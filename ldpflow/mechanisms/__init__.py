@@ -1,0 +1,14 @@
+"""Local randomisers: one file each, registered here by its kind."""
+
+from ldpflow.mechanisms.laplace import Laplace
+from ldpflow.mechanisms.mechanism import Mechanism, PrivacyStatement
+from ldpflow.mechanisms.none import NoMechanism
+from ldpflow.mechanisms.randomized_response import RandomizedResponse
+
+__all__ = ["MECHANISMS", "Mechanism", "PrivacyStatement"]
+
+MECHANISMS: dict[str, type[Mechanism]] = {
+    "randomized_response": RandomizedResponse,
+    "laplace": Laplace,
+    "none": NoMechanism,
+}

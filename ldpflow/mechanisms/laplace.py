@@ -1,0 +1,59 @@
+"""The Laplace mechanism: g + Lap(0, Delta/eps) in every coordinate, eps-LDP.
+
+Delta = sup ||g(x, theta) - g(x', theta)||_1; S_LDP = 2 (Delta/eps)^2 I. A simulation draws its noise
+from a seeded generator in floating point: right for studying variances, no protection.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
+
+from ldpflow.mechanisms.mechanism import Mechanism, PrivacyStatement
+from ldpflow.problems import Problem
+from ldpflow.problems.laws import Variate
+from ldpflow.problems.problem import Matrix
+from ldpflow.random.lockstep import LANES, PLANE
+
+if TYPE_CHECKING:  # supplied by the kernel that the randomiser becomes part of
+    from ldpflow.algorithms.parts import D
+
+__all__ = ["Laplace", "randomise"]
+
+
+class Laplace(Mechanism):
+    """Laplace noise calibrated to the L1 sensitivity of the whole gradient.
+
+    Parameters
+    ----------
+    epsilon : float > 0
+        Budget of one record.
+    """
+
+    kind: Literal["laplace"] = "laplace"
+    epsilon: Annotated[float, Field(gt=0, le=1e6)] = 1.0
+
+    def scale(self, problem: Problem) -> float:
+        """Delta/eps."""
+        return problem.l1_sensitivity() / self.epsilon
+
+    def variates(self, problem: Problem) -> tuple[Variate, ...]:
+        return (Variate("laplace"),) * problem.dimension
+
+    def kernel_parameters(self, problem: Problem) -> tuple[float, ...]:
+        return (self.scale(problem),)
+
+    def noise_covariance(self, problem: Problem) -> Matrix:
+        variance = 2.0 * self.scale(problem) ** 2
+        d = problem.dimension
+        return [[variance if i == j else 0.0 for j in range(d)] for i in range(d)]
+
+    def privacy(self) -> PrivacyStatement:
+        return PrivacyStatement("eps-LDP", epsilon=self.epsilon)
+
+
+def randomise(g, noise, at, lane, parameters):  # type: ignore[no-untyped-def]
+    """A(g) = g + (Delta/eps) (L_1, ..., L_d), L_j standard Laplace."""
+    for j in range(D):
+        g[j * LANES + lane] += parameters[0] * noise[j * PLANE + at]

@@ -1,0 +1,62 @@
+"""What every local randomiser offers to the rest of the house."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+from ldpflow.problems import Problem
+from ldpflow.problems.laws import Variate
+from ldpflow.problems.problem import Matrix
+from ldpflow.settings import Settings
+
+__all__ = ["Mechanism", "PrivacyStatement"]
+
+
+@dataclass(frozen=True)
+class PrivacyStatement:
+    """What is promised, to whom.
+
+    Parameters
+    ----------
+    notion : str
+        ``eps-LDP``, ``eps-DP (central)``, ... or ``none``.
+    unit : str
+        Whose change is hidden: one record, which is one user's whole contribution.
+    epsilon, mu, delta : float or None
+        Parameters of the notion; None where it has none.
+    """
+
+    notion: str
+    unit: str = "record"
+    epsilon: float | None = None
+    mu: float | None = None
+    delta: float | None = None
+
+
+class Mechanism(Settings):
+    """A randomiser A with E[A(g) | X] = g.
+
+    The module that defines a mechanism also holds its kernel function ``randomise``, compiled
+    together with a recursion and a gradient (see ldpflow.algorithms.kernels).
+    """
+
+    def unsuitable(self, problem: Problem) -> str | None:
+        """Why this mechanism cannot be applied to the problem's gradient, or None."""
+        return None
+
+    @abstractmethod
+    def variates(self, problem: Problem) -> tuple[Variate, ...]:
+        """Standard variates that one application takes, in the order of their planes."""
+
+    @abstractmethod
+    def kernel_parameters(self, problem: Problem) -> tuple[float, ...]:
+        """What ``randomise`` gets as ``parameters``."""
+
+    @abstractmethod
+    def noise_covariance(self, problem: Problem) -> Matrix:
+        """S_LDP, the covariance of A(g) given g, d x d."""
+
+    @abstractmethod
+    def privacy(self) -> PrivacyStatement:
+        """The guarantee for one record, each record being used once."""

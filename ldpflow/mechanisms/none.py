@@ -1,0 +1,34 @@
+"""No randomiser: the non-private baseline (epsilon infinite)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from ldpflow.mechanisms.mechanism import Mechanism, PrivacyStatement
+from ldpflow.problems import Problem
+from ldpflow.problems.laws import Variate
+from ldpflow.problems.problem import Matrix
+
+__all__ = ["NoMechanism", "randomise"]
+
+
+class NoMechanism(Mechanism):
+    """A(g) = g."""
+
+    kind: Literal["none"] = "none"
+
+    def variates(self, problem: Problem) -> tuple[Variate, ...]:
+        return ()
+
+    def kernel_parameters(self, problem: Problem) -> tuple[float, ...]:
+        return ()
+
+    def noise_covariance(self, problem: Problem) -> Matrix:
+        return [[0.0] * problem.dimension for _ in range(problem.dimension)]
+
+    def privacy(self) -> PrivacyStatement:
+        return PrivacyStatement("none")
+
+
+def randomise(g, noise, at, lane, parameters):  # type: ignore[no-untyped-def]
+    """A(g) = g."""

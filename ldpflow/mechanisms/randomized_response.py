@@ -1,0 +1,79 @@
+"""Randomised response on a gradient that is a bit (Warner 1965; Dette and Graw, Section 2).
+
+With p = e^eps/(1 + e^eps) the bit b is reported with probability p, its complement with 1 - p;
+(report - (1 - p))/(2p - 1) is unbiased for b. Its variance given b is
+p(1 - p)/(2p - 1)^2 = e^eps/(e^eps - 1)^2 (the paper's S_LDP lacks the square; its own Table 1 agrees
+with the square).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from mpmath import mp, mpf
+from pydantic import Field
+
+from ldpflow import exact
+from ldpflow.mechanisms.mechanism import Mechanism, PrivacyStatement
+from ldpflow.problems import Problem
+from ldpflow.problems.laws import Variate
+from ldpflow.problems.problem import Matrix
+
+__all__ = ["RandomizedResponse", "randomise"]
+
+
+class RandomizedResponse(Mechanism):
+    """Randomised response, eps-LDP, for scalar gradients with two values.
+
+    Parameters
+    ----------
+    epsilon : float in (0, 30]
+        Budget of one record. Above 30 a complement is reported less than once in 10^13 records.
+    """
+
+    kind: Literal["randomized_response"] = "randomized_response"
+    epsilon: Annotated[float, Field(gt=0, le=30)] = 1.0
+
+    def unsuitable(self, problem: Problem) -> str | None:
+        if problem.gradient_values() is None:
+            return "randomised response needs a scalar gradient that takes two values"
+        return None
+
+    def keep_probability(self) -> float:
+        """p = e^eps/(1 + e^eps)."""
+        with exact.workdps(40):
+            return float(1 / (1 + mp.exp(-mpf(self.epsilon))))
+
+    def variates(self, problem: Problem) -> tuple[Variate, ...]:
+        return (Variate("uniform"),)
+
+    def kernel_parameters(self, problem: Problem) -> tuple[float, ...]:
+        values = problem.gradient_values()
+        assert values is not None
+        low, high = values
+        with exact.workdps(40):
+            p = 1 / (1 + mp.exp(-mpf(self.epsilon)))
+            spread = mpf(high) - mpf(low)
+            # low + spread (report - (1 - p))/(2p - 1) for report = 1 and 0.
+            one = low + spread * p / (2 * p - 1)
+            zero = low - spread * (1 - p) / (2 * p - 1)
+            return (float(p), float(one), float(zero))
+
+    def noise_covariance(self, problem: Problem) -> Matrix:
+        values = problem.gradient_values()
+        assert values is not None
+        with exact.workdps(40):
+            e = mp.exp(mpf(self.epsilon))
+            return [[float((mpf(values[1]) - mpf(values[0])) ** 2 * e / (e - 1) ** 2)]]
+
+    def privacy(self) -> PrivacyStatement:
+        return PrivacyStatement("eps-LDP", epsilon=self.epsilon)
+
+
+def randomise(g, noise, at, lane, parameters):  # type: ignore[no-untyped-def]
+    """A(g) = low + (high - low)(report - (1 - p))/(2p - 1), report = b where U < p else 1 - b.
+
+    b = 1{g > 0}; parameters hold p and the two values that A(g) takes for report = 1 and 0.
+    """
+    report = (g[lane] > 0.0) == (noise[at] < parameters[0])
+    g[lane] = parameters[1] if report else parameters[2]

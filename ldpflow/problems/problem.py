@@ -1,0 +1,57 @@
+"""What every problem offers to the rest of the house."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from ldpflow.problems.laws import Variate
+from ldpflow.settings import Settings, canonical_json
+
+__all__ = ["Matrix", "Problem"]
+
+Matrix = list[list[float]]
+
+
+class Problem(Settings):
+    """An estimand theta* with R(theta*) = 0, a data law and a gradient g, R(theta) = E g(X, theta).
+
+    The module that defines a problem also holds its kernel function ``gradient``, plain Python
+    that is compiled together with an algorithm's recursion (see ldpflow.algorithms.kernels).
+    """
+
+    @property
+    @abstractmethod
+    def dimension(self) -> int:
+        """Number d of coordinates of theta."""
+
+    @abstractmethod
+    def truth(self) -> tuple[float, ...]:
+        """theta*, length d."""
+
+    @abstractmethod
+    def variates(self) -> tuple[Variate, ...]:
+        """Standard variates that one record takes, in the order of their planes."""
+
+    @abstractmethod
+    def kernel_parameters(self) -> tuple[float, ...]:
+        """What ``gradient`` gets as ``parameters``."""
+
+    @abstractmethod
+    def l1_sensitivity(self) -> float:
+        """sup ||g(x, theta) - g(x', theta)||_1 over records x, x' and theta."""
+
+    def gradient_values(self) -> tuple[float, float] | None:
+        """The two values (low < 0 < high) of a scalar gradient that is a bit, else None."""
+        return None
+
+    @abstractmethod
+    def curvature(self) -> Matrix:
+        """G, the derivative of R at theta*, d x d."""
+
+    @abstractmethod
+    def gradient_covariance(self) -> Matrix:
+        """S_SGD, the covariance of g(X, theta*), d x d."""
+
+    def data_key(self) -> str:
+        """Key of the ``data`` streams: every mechanism and step size meets the same users."""
+        return canonical_json(self.key_settings())

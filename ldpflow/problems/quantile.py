@@ -1,0 +1,80 @@
+"""Quantile of a law from private bits (Dette and Graw, Section 4.1).
+
+theta* is the tau-quantile of X, g(x, theta) = -tau + 1{x <= theta}, G = p(theta*) with p the
+density of X, S_SGD = tau (1 - tau).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from ldpflow.problems.laws import Law, Variate
+from ldpflow.problems.problem import Matrix, Problem
+
+__all__ = ["Quantile", "gradient"]
+
+
+class Quantile(Problem):
+    """The tau-quantile of ``location + scale * Z``.
+
+    Parameters
+    ----------
+    tau : float in (0, 1)
+        Level of the quantile.
+    law : str
+        Law of Z, see :class:`ldpflow.problems.laws.Law`.
+    location, scale : float
+        Unit of the data; scale > 0.
+    df : float, optional
+        Degrees of freedom, for ``student_t`` alone.
+    """
+
+    kind: Literal["quantile"] = "quantile"
+    tau: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    law: Literal["normal", "laplace", "exponential", "uniform", "logistic", "student_t"] = "normal"
+    location: float = 0.0
+    scale: Annotated[float, Field(gt=0)] = 1.0
+    df: Annotated[float, Field(ge=0.25, le=1e6)] | None = None
+
+    @model_validator(mode="after")
+    def check_df(self) -> Self:
+        if (self.law == "student_t") != (self.df is not None):
+            raise ValueError("df must be given with law = 'student_t' and with no other law")
+        return self
+
+    def data_law(self) -> Law:
+        """The law of a record."""
+        return Law(self.law, self.location, self.scale, self.df)
+
+    @property
+    def dimension(self) -> int:
+        return 1
+
+    def truth(self) -> tuple[float, ...]:
+        return (self.data_law().quantile(self.tau),)
+
+    def variates(self) -> tuple[Variate, ...]:
+        return (self.data_law().variate,)
+
+    def kernel_parameters(self) -> tuple[float, ...]:
+        return (self.tau, self.location, self.scale)
+
+    def l1_sensitivity(self) -> float:
+        return 1.0
+
+    def gradient_values(self) -> tuple[float, float]:
+        return (-self.tau, 1.0 - self.tau)
+
+    def curvature(self) -> Matrix:
+        return [[self.data_law().density_at_quantile(self.tau)]]
+
+    def gradient_covariance(self) -> Matrix:
+        return [[self.tau * (1.0 - self.tau)]]
+
+
+def gradient(g, theta, data, at, lane, parameters):  # type: ignore[no-untyped-def]
+    """g(X, theta) = -tau + 1{X <= theta} (Dette and Graw, Section 4.1)."""
+    x = parameters[1] + parameters[2] * data[at]
+    g[lane] = 1.0 - parameters[0] if x <= theta[lane] else -parameters[0]

@@ -1,0 +1,138 @@
+"""Quantile regression with bounded covariates (Dette and Graw, Section 4.2).
+
+y = x' beta_tau + e with F_e(0) = tau, x = (1, X_1, ..., X_{d-1}), |X_j| <= bound;
+g((x, y), theta) = (-tau + 1{y - x' theta <= 0}) x. G = Sigma_X p_e(0), S_SGD = tau (1 - tau) Sigma_X
+with Sigma_X = E x x'.
+
+The paper prints the L1 sensitivity 2 max(tau, 1 - tau) bound d. With the intercept's column of ones
+the supremum of ||x||_1 is 1 + (d - 1) bound, the same at the paper's bound = 1, more below it
+(where the printed scale would break the guarantee) and less above.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal, Self
+
+from mpmath import mp, mpf
+from pydantic import Field, model_validator
+
+from ldpflow import exact
+from ldpflow.problems.laws import Law, Variate
+from ldpflow.problems.problem import Matrix, Problem
+from ldpflow.random.lockstep import LANES, PLANE
+
+if TYPE_CHECKING:  # supplied by the kernel that the gradient becomes part of
+    from ldpflow.algorithms.parts import D
+
+__all__ = ["QuantileRegression", "gradient"]
+
+
+class QuantileRegression(Problem):
+    """Linear tau-quantile regression with an intercept.
+
+    Parameters
+    ----------
+    tau : float in (0, 1)
+        Level of the conditional quantile.
+    coefficients : tuple of float
+        beta_tau, intercept first; its length d >= 2 is the dimension.
+    covariates : str
+        Law of the independent X_j: ``truncated_normal`` is ``bound`` times a standard normal
+        truncated to [-1, 1] (the paper's for bound = 1), ``uniform`` is uniform on [-bound, bound].
+    bound : float
+        The publicly known bound on |X_j|.
+    errors : str
+        Law of e before it is shifted so that F_e(0) = tau: normal, laplace or student_t.
+    error_scale : float
+        Unit of e.
+    df : float, optional
+        Degrees of freedom of ``student_t`` errors.
+    """
+
+    kind: Literal["quantile_regression"] = "quantile_regression"
+    tau: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    coefficients: Annotated[tuple[float, ...], Field(min_length=2, max_length=64)] = (
+        0.0,
+        0.0,
+        1.0,
+        -1.0,
+    )
+    covariates: Literal["truncated_normal", "uniform"] = "truncated_normal"
+    bound: Annotated[float, Field(gt=0)] = 1.0
+    errors: Literal["normal", "laplace", "student_t"] = "normal"
+    error_scale: Annotated[float, Field(gt=0)] = 1.0
+    df: Annotated[float, Field(ge=0.25, le=1e6)] | None = None
+
+    @model_validator(mode="after")
+    def check_df(self) -> Self:
+        if (self.errors == "student_t") != (self.df is not None):
+            raise ValueError("df must be given with errors = 'student_t' and with no other law")
+        return self
+
+    def error_law(self) -> Law:
+        """The law of e, whose tau-quantile is 0."""
+        standard = Law(self.errors, 0.0, self.error_scale, self.df)
+        return Law(self.errors, -standard.quantile(self.tau), self.error_scale, self.df)
+
+    @property
+    def dimension(self) -> int:
+        return len(self.coefficients)
+
+    def truth(self) -> tuple[float, ...]:
+        return self.coefficients
+
+    def variates(self) -> tuple[Variate, ...]:
+        name = "truncated_normal" if self.covariates == "truncated_normal" else "symmetric_uniform"
+        return (*(Variate(name) for _ in self.coefficients[1:]), self.error_law().variate)
+
+    def kernel_parameters(self) -> tuple[float, ...]:
+        law = self.error_law()
+        return (self.tau, self.bound, law.location, law.scale, *self.coefficients)
+
+    def l1_sensitivity(self) -> float:
+        return 2.0 * max(self.tau, 1.0 - self.tau) * (1.0 + (self.dimension - 1) * self.bound)
+
+    def second_moment(self) -> Matrix:
+        """Sigma_X = E x x', diagonal: the covariates are centred and independent."""
+        with exact.workdps(40):
+            if self.covariates == "uniform":
+                variance = mpf(self.bound) ** 2 / 3
+            else:
+                # Var of N(0, 1) on [-1, 1]: 1 - 2 phi(1)/(2 Phi(1) - 1).
+                variance = mpf(self.bound) ** 2 * (1 - 2 * mp.npdf(1) / (2 * mp.ncdf(1) - 1))
+            return diagonal([1.0] + [float(variance)] * (self.dimension - 1))
+
+    def curvature(self) -> Matrix:
+        density = self.error_law().density_at_quantile(self.tau)
+        return scaled(self.second_moment(), density)
+
+    def gradient_covariance(self) -> Matrix:
+        return scaled(self.second_moment(), self.tau * (1.0 - self.tau))
+
+
+def diagonal(values: list[float]) -> Matrix:
+    """Diagonal matrix."""
+    return [[v if i == j else 0.0 for j in range(len(values))] for i, v in enumerate(values)]
+
+
+def scaled(matrix: Matrix, factor: float) -> Matrix:
+    """factor * matrix."""
+    return [[factor * value for value in row] for row in matrix]
+
+
+def gradient(g, theta, data, at, lane, parameters):  # type: ignore[no-untyped-def]
+    """g((x, y), theta) = (-tau + 1{y - x' theta <= 0}) x.
+
+    The residual is e + x' (beta_tau - theta); the last plane holds e, those before it the covariates.
+    """
+    tau = parameters[0]
+    bound = parameters[1]
+    e = parameters[2] + parameters[3] * data[(D - 1) * PLANE + at]
+    residual = e + (parameters[4] - theta[lane])
+    for j in range(1, D):
+        x = bound * data[(j - 1) * PLANE + at]
+        residual += x * (parameters[4 + j] - theta[j * LANES + lane])
+    sign = 1.0 - tau if residual <= 0.0 else -tau
+    g[lane] = sign
+    for j in range(1, D):
+        g[j * LANES + lane] = sign * (bound * data[(j - 1) * PLANE + at])

@@ -1,0 +1,1 @@
+"""Random numbers: who gets which (streams) and how they are drawn in bulk (samplers)."""

@@ -1,0 +1,73 @@
+"""Who gets which random numbers.
+
+A random number is addressed by (study seed, role, key, replicate, position). Two kinds of stream:
+
+* sequential: xoshiro256++ seeded with the SHA-256 digest of the first four parts of the address;
+  the position is the place in the stream. Data, mechanism noise and bootstrap multipliers.
+* counter-addressed: Philox4x32-10 (Salmon, Moraes, Dror and Shaw, 2011) keyed with the same digest,
+  whose position is any 128-bit counter, for example (tree, level, index) of a node. Nothing before
+  it has to be drawn.
+
+So a replicate's numbers depend neither on the number of replicates, nor on which batch, worker or
+machine computes it, nor on what else the study contains.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpflow.random.lockstep import LANES
+
+__all__ = ["STREAM_VERSION", "counter_keys", "lane_states"]
+
+# Raised whenever the same address would give other bits; stored in every part.
+STREAM_VERSION = 1
+
+
+def address_digest(seed: int, role: str, key: str, replicate: int) -> bytes:
+    """SHA-256 of the address: 256 bits, the size of one generator's state."""
+    address = f"ldpflow/{STREAM_VERSION}/{seed}/{role}/{key}/{replicate}"
+    return hashlib.sha256(address.encode()).digest()
+
+
+def lane_states(
+    seed: int, role: str, key: str, replicates: Iterable[int]
+) -> NDArray[np.uint64]:
+    """Initial generator states of up to LANES replicates.
+
+    Parameters
+    ----------
+    seed : int
+        The study's seed.
+    role : str
+        ``data``, ``mechanism`` or ``multipliers``.
+    key : str
+        What shares these numbers: the problem for ``data``, the path for ``mechanism``.
+    replicates : iterable of int
+        At most LANES replicate indices.
+
+    Returns
+    -------
+    ndarray of uint64, shape (4 * LANES,)
+        Word-major; lanes without a replicate repeat the first one's state.
+    """
+    states = np.empty((4, LANES), dtype=np.uint64)
+    count = 0
+    for lane, replicate in enumerate(replicates):
+        digest = address_digest(seed, role, key, replicate)
+        states[:, lane] = np.frombuffer(digest, dtype="<u8")
+        count = lane + 1
+    if count == 0:
+        raise ValueError("no replicates")
+    states[:, count:] = states[:, :1]
+    return states.reshape(-1)
+
+
+def counter_keys(seed: int, role: str, key: str, replicate: int) -> tuple[int, int]:
+    """The two 32-bit key words of a replicate's counter-addressed stream."""
+    words = np.frombuffer(address_digest(seed, role, key, replicate), dtype="<u4")
+    return int(words[0]), int(words[1])

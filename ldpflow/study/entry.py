@@ -1,0 +1,138 @@
+"""One table of a study: a kind (of problem, mechanism, algorithm or method) and its axes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from ldpflow.algorithms import ALGORITHMS
+from ldpflow.errors import InputError
+from ldpflow.intervals import INTERVAL_METHODS
+from ldpflow.mechanisms import MECHANISMS
+from ldpflow.problems import PROBLEMS
+from ldpflow.settings import Settings
+from ldpflow.study.fields import nearest, read_values
+
+__all__ = ["GROUPS", "Entry", "read_group"]
+
+GROUPS: dict[str, Mapping[str, type[Settings]]] = {
+    "problem": PROBLEMS,
+    "mechanism": MECHANISMS,
+    "algorithm": ALGORITHMS,
+    "method": INTERVAL_METHODS,
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A kind and the values of each of its settings; it stands for their full product.
+
+    Parameters
+    ----------
+    group : str
+        Key of GROUPS.
+    kind : str
+    axes : dict of str to tuple
+        Every setting that has a value, defaults included.
+    """
+
+    group: str
+    kind: str
+    axes: dict[str, tuple[Any, ...]]
+
+    @classmethod
+    def of(cls, group: str, kind: str, axes: Mapping[str, tuple[Any, ...]]) -> Entry:
+        """An entry with defaults filled in; an optional setting that is not given stays absent."""
+        filled = {}
+        for name, field in GROUPS[group][kind].model_fields.items():
+            if name in axes:
+                filled[name] = axes[name]
+            elif name != "kind" and field.default is not None:
+                filled[name] = (field.default,)
+        return cls(group, kind, filled)
+
+    def has(self, name: str) -> bool:
+        """Whether the kind has this setting."""
+        return name != "kind" and name in GROUPS[self.group][self.kind].model_fields
+
+    def size(self) -> int:
+        """Number of combinations."""
+        return math.prod(len(values) for values in self.axes.values())
+
+    def combinations(self) -> list[Any]:
+        """The validated settings of every combination."""
+        result = []
+        for values in itertools.product(*self.axes.values()):
+            settings = dict(zip(self.axes, values, strict=True))
+            try:
+                result.append(GROUPS[self.group][self.kind](**settings))
+            except ValidationError as error:
+                # Single values are checked already: what is left is how they go together.
+                reason = error.errors()[0]["msg"].removeprefix("Value error, ")
+                raise InputError(
+                    self.group,
+                    {"kind": self.kind, **settings},
+                    "settings that go together",
+                    f"{reason}. To vary both, write a [[{self.group}]] table for each case.",
+                ) from None
+        return result
+
+    def mapping(self) -> dict[str, Any]:
+        """The table that reads back as this entry."""
+        axes = {
+            name: [list(value) if isinstance(value, tuple) else value for value in values]
+            for name, values in self.axes.items()
+        }
+        return {"kind": self.kind} | axes
+
+
+def read_group(group: str, tables: object) -> tuple[Entry, ...]:
+    """Entries of one table, or of a list of tables; a list of kinds makes an entry per kind."""
+    form = f"a table [{group}] with a kind" if group != "method" else "a table [[method]] or more"
+    if isinstance(tables, Mapping):
+        tables = [tables]
+    if not isinstance(tables, list) or not all(isinstance(table, Mapping) for table in tables):
+        raise InputError(group, tables, form)
+    if not tables:
+        raise InputError(group, tables, form, f"The study has no {group}.")
+    return tuple(entry for table in tables for entry in read_table(group, table))
+
+
+def read_table(group: str, table: Mapping[str, object]) -> list[Entry]:
+    """Entries of one table."""
+    registry = GROUPS[group]
+    raw = table.get("kind")
+    kinds = list(dict.fromkeys(raw)) if isinstance(raw, list) and all_text(raw) else [raw]
+    for kind in kinds:
+        if not isinstance(kind, str) or kind not in registry:
+            hint = nearest(kind, registry) if isinstance(kind, str) else ""
+            raise InputError(f"{group}.kind", kind, "one of " + ", ".join(registry), hint)
+    if not kinds:
+        raise InputError(f"{group}.kind", raw, "one of " + ", ".join(registry))
+    axes: dict[str, dict[str, tuple[Any, ...]]] = {str(kind): {} for kind in kinds}
+    for name, values in table.items():
+        if name == "kind":
+            continue
+        # A setting is given to those kinds that have it.
+        owners = [kind for kind in axes if name in registry[kind].model_fields]
+        if not owners:
+            known = {n for kind in axes for n in registry[kind].model_fields} - {"kind"}
+            raise InputError(
+                f"{group}.{name}",
+                values,
+                f"a setting of {' or '.join(axes)}",
+                nearest(name, known) if known else "There is none.",
+            )
+        for kind in owners:
+            axes[kind][name] = read_values(registry[kind], name, values, f"{group}.{name}")
+    return [Entry.of(group, kind, values) for kind, values in axes.items()]
+
+
+def all_text(values: list[object]) -> bool:
+    """Whether every value is a text."""
+    return all(isinstance(value, str) for value in values)

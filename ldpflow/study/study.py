@@ -1,0 +1,283 @@
+"""The study: a named factorial design plus a seed, validated, with its cells grouped into paths."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field
+
+from ldpflow.algorithms import Algorithm
+from ldpflow.cell import Cell, PathPlan
+from ldpflow.errors import InputError
+from ldpflow.path import Path
+from ldpflow.settings import canonical_json
+from ldpflow.study.entry import GROUPS, Entry, read_group
+from ldpflow.study.fields import nearest, plain, read_value, read_values
+from ldpflow.study.flags import replacements
+from ldpflow.study.memory import BYTES_PER_TIME, check_budget, recorded_times
+
+__all__ = ["MAX_CELLS", "MAX_PATHS", "Study"]
+
+MAX_CELLS = 100_000
+MAX_PATHS = 10_000
+
+FileName = Annotated[
+    str,
+    Field(
+        pattern=r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,99}\z",
+        description="a file name of up to 100 letters, digits, '.', '_' and '-', "
+        "the first a letter or digit",
+    ),
+]
+
+
+class Heading(BaseModel):
+    """What stands above the tables of a study."""
+
+    name: FileName
+    seed: Annotated[int, Field(ge=0, lt=2**63, description="an integer in [0, 2^63)")] = 0
+    replicates: Annotated[int, Field(ge=1, le=10**9)] = 200
+
+
+class Grid(BaseModel):
+    """The axes that belong to no other table."""
+
+    n: Annotated[int, Field(ge=1, le=10**12)]
+    # At the very ends critical values leave the range of floating point.
+    level: Annotated[float, Field(ge=1e-6, le=1 - 1e-9, description="a number in (0, 1)")] = 0.9
+    independent_n: bool = False
+
+
+TABLES = ("problem", "mechanism", "algorithm", "grid", "method")
+
+
+@dataclass(frozen=True)
+class Study:
+    """A validated study.
+
+    Parameters
+    ----------
+    name : str
+    seed : int
+    replicates : int
+    problem, mechanism, algorithm, method : tuple of Entry
+        The design is the product of the four groups, n and level; inside a group the entries'
+        combinations are listed one after the other.
+    n : tuple of int
+        Sorted.
+    level : tuple of float
+        Sorted.
+    independent_n : bool
+        Whether every n has paths of its own.
+
+    Raises
+    ------
+    InputError
+        If the design is impossible, too large or does not fit into memory.
+    """
+
+    name: str
+    seed: int
+    replicates: int
+    problem: tuple[Entry, ...]
+    mechanism: tuple[Entry, ...]
+    algorithm: tuple[Entry, ...]
+    method: tuple[Entry, ...]
+    n: tuple[int, ...]
+    level: tuple[float, ...]
+    independent_n: bool = False
+
+    def __post_init__(self) -> None:
+        self.check_size()
+        plans = self.plans()
+        for plan in plans:
+            check_suitable(plan.path)
+        self.check_users()
+        for plan in plans:
+            check_budget(*self.times(plan.path), plan.path.problem.dimension)
+
+    @classmethod
+    def from_mapping(cls, mapping: Mapping[str, Any]) -> Study:
+        """The study that a mapping says, in the form of a study file."""
+        plain(mapping, "")
+        known = (*Heading.model_fields, *TABLES)
+        for key, value in mapping.items():
+            if key not in known:
+                raise InputError(str(key), value, "a known key or table", nearest(key, known))
+        heading = {
+            name: read_value(Heading, name, mapping.get(name, field.get_default()), name)
+            for name, field in Heading.model_fields.items()
+        }
+        groups = {group: read_group(group, mapping.get(group)) for group in GROUPS}
+        grid = mapping.get("grid")
+        if not isinstance(grid, Mapping) or "n" not in grid:
+            raise InputError("grid", grid, "a table [grid] with n, the numbers of users")
+        for key, value in grid.items():
+            if key not in Grid.model_fields:
+                raise InputError(
+                    f"grid.{key}",
+                    value,
+                    "n, level or independent_n",
+                    nearest(key, Grid.model_fields),
+                )
+        level = grid.get("level", Grid.model_fields["level"].default)
+        independent = grid.get("independent_n", Grid.model_fields["independent_n"].default)
+        fields: dict[str, Any] = heading | groups
+        return cls(
+            **fields,
+            n=tuple(sorted(read_values(Grid, "n", grid["n"], "grid.n"))),
+            level=tuple(sorted(read_values(Grid, "level", level, "grid.level"))),
+            independent_n=read_value(Grid, "independent_n", independent, "grid.independent_n"),
+        )
+
+    def replace(self, flags: Mapping[str, object]) -> Study:
+        """The study with the values that flags (without dashes) replace; see .flags."""
+        return replace(self, **replacements(self, flags))
+
+    def entries(self, group: str) -> tuple[Entry, ...]:
+        """The entries of a group."""
+        result: tuple[Entry, ...] = getattr(self, group)
+        return result
+
+    def check_size(self) -> None:
+        """Refuse a design that is too large, counted without expanding it."""
+        size = {group: sum(entry.size() for entry in self.entries(group)) for group in GROUPS}
+        paths = size["problem"] * size["mechanism"] * size["algorithm"]
+        cells = paths * size["method"] * len(self.n) * len(self.level)
+        horizons = len(self.n) if self.independent_n else 1
+        factors = " x ".join(f"{count:,} {group}s" for group, count in size.items())
+        factors += f" x {len(self.n):,} n x {len(self.level):,} levels"
+        if cells > MAX_CELLS:
+            raise InputError("study", f"{cells:,} cells", f"at most {MAX_CELLS:,} cells", factors)
+        if paths * horizons > MAX_PATHS:
+            count = f"{paths * horizons:,} paths"
+            raise InputError("study", count, f"at most {MAX_PATHS:,} paths", factors)
+
+    def check_users(self) -> None:
+        """Every n must make a step of every algorithm."""
+        for algorithm in self.algorithm_settings:
+            if self.n[0] < algorithm.records_per_step():
+                raise InputError(
+                    "grid.n",
+                    self.n[0],
+                    f"at least {algorithm.records_per_step():,}",
+                    f"One step of {algorithm.kind} takes that many users.",
+                )
+
+    @cached_property
+    def algorithm_settings(self) -> list[Algorithm]:
+        """Every algorithm with its settings, once."""
+        return combinations(self.algorithm)
+
+    @cached_property
+    def method_settings(self) -> list[Any]:
+        """Every interval method with its settings, once."""
+        return combinations(self.method)
+
+    def plans(self) -> list[PathPlan]:
+        """The paths and the cells wanted from each; cells in the order n, method, level."""
+        return self._plans
+
+    @cached_property
+    def _plans(self) -> list[PathPlan]:
+        by_n = {
+            n: tuple(Cell(n, method, level) for method in self.method_settings for level in self.level)
+            for n in self.n
+        }
+        together = tuple(cell for cells in by_n.values() for cell in cells)
+        problems = combinations(self.problem)
+        mechanisms = combinations(self.mechanism)
+        plans = []
+        for problem in problems:
+            for mechanism in mechanisms:
+                for algorithm in self.algorithm_settings:
+                    if self.independent_n or algorithm.depends_on_horizon():
+                        plans += [
+                            PathPlan(Path(problem, mechanism, algorithm, n), by_n[n])
+                            for n in self.n
+                        ]
+                    else:
+                        plans.append(PathPlan(Path(problem, mechanism, algorithm), together))
+        return plans
+
+    def times(self, path: Path) -> tuple[int, Any]:
+        """Number of times that a path of this study records, and the largest part of them."""
+        # Problem and mechanism do not matter; many paths share the answer.
+        key = (path.algorithm, path.horizon)
+        if key not in self._times:
+            until = self.n if path.horizon is None else (path.horizon,)
+            steps = [path.algorithm.steps(n) for n in until]
+            self._times[key] = recorded_times(steps, self.method_settings, path.algorithm)
+        return self._times[key]
+
+    @cached_property
+    def _times(self) -> dict[object, tuple[int, Any]]:
+        return {}
+
+    def memory_per_batch(self) -> list[int]:
+        """Bytes that the record of a batch of lanes takes, for every path of :meth:`plans`."""
+        return [
+            self.times(plan.path)[0] * plan.path.problem.dimension * BYTES_PER_TIME
+            for plan in self.plans()
+        ]
+
+    def warnings(self) -> list[str]:
+        """What runs but breaks the theory of a method, in words."""
+        found = (m.unsuitable(a) for a in self.algorithm_settings for m in self.method_settings)
+        return list(dict.fromkeys(text for text in found if text is not None))
+
+    def settings(self) -> dict[str, Any]:
+        """The canonical mapping: every axis a list, every default written out."""
+        return {
+            "name": self.name,
+            "seed": self.seed,
+            "replicates": self.replicates,
+            "problem": [entry.mapping() for entry in self.problem],
+            "mechanism": [entry.mapping() for entry in self.mechanism],
+            "algorithm": [entry.mapping() for entry in self.algorithm],
+            "grid": {
+                "n": list(self.n),
+                "level": list(self.level),
+                "independent_n": self.independent_n,
+            },
+            "method": [entry.mapping() for entry in self.method],
+        }
+
+    def hash(self) -> str:
+        """First 16 hex digits of SHA-256 over the canonical JSON of the settings."""
+        return hashlib.sha256(canonical_json(self.settings()).encode()).hexdigest()[:16]
+
+    def to_toml(self) -> str:
+        """The resolved study as a study file, every default written out."""
+        from ldpflow.study.files import toml_text
+
+        return f"# Resolved study, hash {self.hash()}\n" + toml_text(self.settings())
+
+
+def combinations(entries: tuple[Entry, ...]) -> list[Any]:
+    """The combinations of all entries, each once."""
+    return list(dict.fromkeys(settings for entry in entries for settings in entry.combinations()))
+
+
+def check_suitable(path: Path) -> None:
+    """Refuse a mechanism or algorithm that does not fit the problem."""
+    reason = path.mechanism.unsuitable(path.problem)
+    if reason is not None:
+        raise InputError(
+            "mechanism.kind",
+            path.mechanism.kind,
+            f"a mechanism for {path.problem.kind}",
+            f"{reason}.",
+        )
+    reason = path.algorithm.unsuitable(path.problem, path.mechanism)
+    if reason is not None:
+        raise InputError(
+            "algorithm.kind",
+            path.algorithm.kind,
+            f"an algorithm for {path.problem.kind} under {path.mechanism.kind}",
+            f"{reason}.",
+        )

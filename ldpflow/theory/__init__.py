@@ -1,0 +1,1 @@
+"""Asymptotic variances and published bounds as functions."""

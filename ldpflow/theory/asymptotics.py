@@ -1,0 +1,25 @@
+"""Asymptotic covariance of the average (Polyak and Ruppert; Dette and Graw, Theorem 3.1).
+
+    sqrt(steps) (thetabar - theta*) -> N(0, Sigma),   Sigma = G^-1 S G^-1,   S = S_SGD + S_LDP
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from mpmath import matrix
+
+from ldpflow import exact
+from ldpflow.path import Path
+
+__all__ = ["asymptotic_variances"]
+
+
+@lru_cache(maxsize=256)
+def asymptotic_variances(path: Path) -> tuple[float, ...]:
+    """Diagonal of Sigma per step, length d."""
+    with exact.workdps(40):
+        inverse = matrix(path.problem.curvature()) ** -1
+        covariance = matrix(path.algorithm.step_covariance(path.problem, path.mechanism))
+        sigma = inverse * covariance * inverse.T
+        return tuple(float(sigma[j, j]) for j in range(path.problem.dimension))

@@ -1,0 +1,246 @@
+"""Interval methods against literal oracles, on whole paths that were recorded at every step."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ldpflow import exact
+from ldpflow.algorithms.ldp_sgd import LdpSgd
+from ldpflow.intervals.batch_means import BatchMeans
+from ldpflow.intervals.block_bootstrap import BlockBootstrap
+from ldpflow.intervals.oracle import Oracle
+from ldpflow.intervals.self_normalization import SelfNormalization
+from ldpflow.mechanisms.laplace import Laplace
+from ldpflow.mechanisms.randomized_response import RandomizedResponse
+from ldpflow.path import Path, PathRecord
+from ldpflow.problems.laws import Variate
+from ldpflow.problems.quantile import Quantile
+from ldpflow.problems.quantile_regression import QuantileRegression
+from tests import draws
+from tests.oracles import (
+    asymptotics,
+    batch_means,
+    block_bootstrap,
+    safe_floor,
+    self_normalization,
+)
+
+SEED = 5
+LEVELS = [0.8, 0.9, 0.95]
+SCALAR = Path(Quantile(tau=0.9), RandomizedResponse(), LdpSgd())
+VECTOR = Path(QuantileRegression(), Laplace(), LdpSgd(gamma=0.6))
+
+
+def synthetic(path, n, replicates=3, spread=1.0):
+    """A record of given iterates at every step: interval methods need nothing else."""
+    d = path.problem.dimension
+    origin = np.array(path.problem.truth())
+    rng = np.random.default_rng([n, d, SEED])
+    iterates = origin[None, :, None] + spread * rng.normal(size=(n, d, replicates))
+    S = np.cumsum(iterates - origin[None, :, None], axis=0)
+    i = np.arange(1, n + 1)[:, None, None]
+    sums = np.stack([np.cumsum(i * S, axis=0), np.cumsum(S**2, axis=0)])
+    grid = np.arange(1, n + 1)
+    record = PathRecord(
+        path, SEED, np.arange(replicates), grid, origin, S, iterates,
+        {"self_normalization": sums}, grid,
+    )
+    return record, iterates
+
+
+def multipliers(path, n, method, replicate, m):
+    key = f"{path.key}/n={n}/beta={method.beta!r}/{method.multiplier}"
+    name = "symmetric_uniform" if method.multiplier == "uniform" else "rademacher"
+    factor = np.sqrt(3.0) if method.multiplier == "uniform" else 1.0
+    flat = draws.planes(SEED, "multipliers", key, replicate, [Variate(name)], method.B * m)
+    return factor * flat[:, 0].reshape(method.B, m)
+
+
+def literal(method, path, iterates, n, level, replicate):
+    """(lower, upper, se) of one replicate from its whole path, by the spec's formulas."""
+    whole = iterates[:, :, replicate]
+    gamma = path.algorithm.gamma
+    if isinstance(method, BlockBootstrap):
+        length = block_bootstrap.block_length(n, method.beta)
+        m = block_bootstrap.block_count(n, length)
+        if m < 2:
+            nothing = np.full(whole.shape[1], np.nan)
+            return nothing, nothing, nothing
+        eps = multipliers(path, n, method, replicate, m)
+        limits = block_bootstrap.interval(whole, length, m, eps, level)
+        return *limits, block_bootstrap.conditional_sd(whole, length, m)
+    if isinstance(method, BatchMeans):
+        M = method.M if method.M is not None else batch_means.batch_count(n)
+        variance = batch_means.variance(whole, M, gamma)
+        return *batch_means.interval(whole, M, gamma, level), np.sqrt(variance / n)
+    return *self_normalization.interval(whole, level), None
+
+
+METHODS = [
+    BlockBootstrap(B=50),
+    BlockBootstrap(beta=0.5, B=33, multiplier="rademacher"),
+    BatchMeans(),
+    BatchMeans(M=7),
+    SelfNormalization(),
+]
+
+
+def check(method, path, n):
+    record, iterates = synthetic(path, n)
+    result = method.intervals(record, n, LEVELS)
+    assert set(method.times(n, path.algorithm).tolist()) <= set(range(1, n + 1))
+    assert method.times(n, path.algorithm)[-1] == n
+    for replicate in range(iterates.shape[2]):
+        for at, level in enumerate(LEVELS):
+            lower, upper, se = literal(method, path, iterates, n, level, replicate)
+            close = {"rtol": 1e-10, "atol": 1e-12}
+            np.testing.assert_allclose(result.lower[at, :, replicate], lower, **close)
+            np.testing.assert_allclose(result.upper[at, :, replicate], upper, **close)
+            if se is not None:
+                np.testing.assert_allclose(result.se[:, replicate], se, **close)
+        average = iterates[:, :, replicate].mean(axis=0)
+        np.testing.assert_allclose(result.estimate[:, replicate], average, rtol=1e-12)
+
+
+@pytest.mark.parametrize("path", [SCALAR, VECTOR], ids=["scalar", "vector"])
+@pytest.mark.parametrize("method", METHODS, ids=repr)
+def test_method_is_the_literal_formula(method, path):
+    check(method, path, 1000)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    n=st.integers(2, 300),
+    beta=st.floats(0.05, 0.99).map(lambda x: round(x, 3)),
+    multiplier=st.sampled_from(["uniform", "rademacher"]),
+)
+def test_block_bootstrap_at_the_edges(n, beta, multiplier):
+    # n < l cannot happen (l = floor(n^beta) <= n); m = 1, beta near 1, n not a multiple of l can.
+    check(BlockBootstrap(beta=beta, B=10, multiplier=multiplier), SCALAR, n)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    n=st.integers(2, 400),
+    gamma=st.floats(0.501, 0.95).map(lambda x: round(x, 3)),
+    M=st.none() | st.integers(2, 12),
+)
+def test_batch_means_at_the_edges(n, gamma, M):
+    path = Path(Quantile(), RandomizedResponse(), LdpSgd(gamma=gamma))
+    method = BatchMeans(M=M)
+    if M is None and batch_means.batch_count(n) < 1:
+        return
+    check(method, path, n)
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(n=st.integers(2, 300))
+def test_self_normalization_at_the_edges(n):
+    check(SelfNormalization(), SCALAR, n)
+
+
+@pytest.mark.parametrize("method", [BlockBootstrap(), BatchMeans(), SelfNormalization()], ids=repr)
+def test_one_step_is_undefined(method):
+    record, _ = synthetic(SCALAR, 1)
+    result = method.intervals(record, 1, [0.9])
+    assert np.isnan(result.lower).all() and np.isnan(result.upper).all()
+    assert np.isfinite(result.estimate).all()
+
+
+@pytest.mark.parametrize(
+    ("n", "exponent"),
+    [(10**8, 0.75), (10**6, 0.5), (1, 0.3), (10**12, 0.25), (2**40, 0.5), (999_999, 0.75)],
+)
+def test_safe_floor(n, exponent):
+    assert exact.floor_power(n, exponent) == safe_floor.floor_power(n, exponent)
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(n=st.integers(1, 10**12), exponent=st.floats(0.01, 0.99).map(lambda x: round(x, 4)))
+def test_safe_floor_everywhere(n, exponent):
+    assert exact.floor_power(n, exponent) == safe_floor.floor_power(n, exponent)
+
+
+def test_bootstrap_replications_are_a_prefix():
+    record, _ = synthetic(VECTOR, 500)
+    deviations = np.random.default_rng(1).normal(size=(9, 4, 3))
+    few = BlockBootstrap(B=40).replicates(record, 500, deviations)
+    many = BlockBootstrap(B=80).replicates(record, 500, deviations)
+    assert (many[:, :, :40] == few).all()
+
+
+def test_bootstrap_has_its_conditional_variance():
+    record, _ = synthetic(SCALAR, 2000)
+    for multiplier in ("uniform", "rademacher"):
+        method = BlockBootstrap(B=4000, multiplier=multiplier)
+        _, m = method.blocks(2000)
+        deviations = np.random.default_rng(2).normal(size=(m, 1, 3))
+        boot = method.replicates(record, 2000, deviations)
+        expected = np.sqrt((deviations**2).sum(axis=0))
+        # sd of an sd over 4000 draws is at most 1.2%; five of them.
+        np.testing.assert_allclose(boot.std(axis=-1), expected, rtol=0.06)
+        assert (np.abs(boot.mean(axis=-1)) < 5 * expected / np.sqrt(4000)).all()
+
+
+def test_self_normalization_far_from_zero():
+    # A truth of 1e6 would cancel seven digits of the squares without the origin.
+    path = Path(Quantile(location=1e6), RandomizedResponse(), LdpSgd())
+    check(SelfNormalization(), path, 300)
+
+
+@pytest.mark.parametrize("level", [0.5, 0.8, 0.9, 0.95, 0.99, 0.999])
+def test_critical_values(level):
+    ours = exact.self_normalization_critical_value(level)
+    assert ours == pytest.approx(self_normalization.critical_value(level), rel=1e-12)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
+@pytest.mark.parametrize("tau", [0.5, 0.9])
+@pytest.mark.parametrize(
+    ("law", "df"),
+    [("normal", None), ("laplace", None), ("exponential", None), ("uniform", None), ("student_t", 3)],
+)
+def test_oracle_of_the_quantile(law, df, tau, epsilon):
+    path = Path(
+        Quantile(law=law, df=df, tau=tau, location=2.0, scale=3.0),
+        RandomizedResponse(epsilon=epsilon),
+        LdpSgd(),
+    )
+    distribution = asymptotics.law(law, 2.0, 3.0, df)
+    assert path.problem.truth()[0] == pytest.approx(distribution.ppf(tau), rel=1e-13)
+    sigma = asymptotics.quantile_sigma(distribution, tau, epsilon)
+    compare_oracle(path, sigma)
+
+
+@pytest.mark.parametrize("tau", [0.5, 0.8])
+@pytest.mark.parametrize("covariates", ["truncated_normal", "uniform"])
+@pytest.mark.parametrize("errors", ["normal", "laplace", "student_t"])
+def test_oracle_of_the_regression(errors, covariates, tau):
+    df = 5.0 if errors == "student_t" else None
+    problem = QuantileRegression(
+        tau=tau, errors=errors, df=df, covariates=covariates, bound=0.7, error_scale=2.0
+    )
+    path = Path(problem, Laplace(epsilon=2.0), LdpSgd())
+    sigma = asymptotics.regression_sigma(
+        asymptotics.law(errors, 0.0, 2.0, df), tau, 2.0, 4, 0.7, covariates
+    )
+    compare_oracle(path, sigma)
+
+
+def compare_oracle(path, sigma):
+    record, iterates = synthetic(path, 50)
+    result = Oracle().intervals(record, 50, LEVELS)
+    for at, level in enumerate(LEVELS):
+        average = iterates[:, :, 0].mean(axis=0)
+        lower, upper = asymptotics.oracle_interval(average, sigma, 50, level)
+        np.testing.assert_allclose(result.lower[at, :, 0], lower, rtol=1e-10)
+        np.testing.assert_allclose(result.upper[at, :, 0], upper, rtol=1e-10)
+
+
+def test_a_time_that_was_not_recorded_is_an_error():
+    record, _ = synthetic(SCALAR, 10)
+    with pytest.raises(KeyError, match="not in the record"):
+        record.sums_at(np.array([11]))

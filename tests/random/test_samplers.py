@@ -1,0 +1,152 @@
+"""Samplers: the transform of each draw to 1e-12 in probability, and the law of many.
+
+The law of a variate x = T(u) is exact up to the grid of the uniforms (2^-53 in probability) and the
+error of the transform. The first tests compare T with SciPy's on the very bits that were drawn and
+state the error in probability; the others look at the whole law at a stated error rate.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from ldpflow.random import samplers
+from ldpflow.random.lockstep import CHUNK, LANES, PLANE
+from ldpflow.random.streams import lane_states
+
+LAW_ERROR = 1e-12
+PLANES = 250  # 1,024,000 variates per law
+ALPHA = 1e-4  # per law, two-sided Kolmogorov-Smirnov
+
+LAWS = {
+    "uniform": (0.0, stats.uniform()),
+    "symmetric_uniform": (0.0, stats.uniform(-1, 2)),
+    "exponential": (0.0, stats.expon()),
+    "laplace": (0.0, stats.laplace()),
+    "logistic": (0.0, stats.logistic()),
+    "normal": (0.0, stats.norm()),
+    "truncated_normal": (0.0, stats.truncnorm(-1, 1)),
+    "student_t": (3.0, stats.t(3)),
+}
+
+
+def state(key="k"):
+    return lane_states(20240520, "data", key, range(LANES))
+
+
+def raw(key="k", planes=1):
+    """Uniforms and raw bits that a sampler with this state sees."""
+    s = state(key)
+    bits = []
+    for _ in range(planes):
+        out = np.empty(PLANE)
+        samplers.fill_bits(s, out)
+        bits.append(out.view(np.uint64))
+    bits = np.concatenate(bits)
+    return ((bits >> np.uint64(12)).astype(float) + 0.5) * 2.0**-52, bits
+
+
+def draw(name, parameter=0.0, planes=1, key="k"):
+    s = state(key)
+    result = []
+    for _ in range(planes):
+        out = np.empty(PLANE)
+        samplers.SAMPLERS[name](s, parameter, out)
+        result.append(out)
+    return np.concatenate(result)
+
+
+def error_in_probability(law, x, reference):
+    """|F(x) - F(reference)|, by the density (F itself rounds at 1e-16)."""
+    return np.max(np.abs(x - reference) * law.pdf(reference))
+
+
+def test_uniform_is_the_midpoint_of_its_cell():
+    u, _ = raw()
+    assert (draw("uniform") == u).all()
+    assert (draw("symmetric_uniform") == 2.0 * u - 1.0).all()
+
+
+@pytest.mark.parametrize("name", ["exponential", "logistic", "truncated_normal"])
+def test_inversion(name):
+    u, _ = raw()
+    law = LAWS[name][1]
+    reference = law.isf(u) if name == "exponential" else law.ppf(u)
+    assert error_in_probability(law, draw(name), reference) <= LAW_ERROR
+
+
+def test_laplace_transform():
+    u, bits = raw()
+    reference = np.where(bits & np.uint64(1), -np.log(u), np.log(u))
+    assert error_in_probability(stats.laplace(), draw("laplace"), reference) <= LAW_ERROR
+
+
+def test_rademacher_transform():
+    _, bits = raw()
+    assert (draw("rademacher") == np.where(bits >> np.uint64(63), -1.0, 1.0)).all()
+
+
+def polar(u, bits):
+    """Angle of the second half's draws: a quarter turn of width pi/2, swapped and signed by bits."""
+    angle = np.pi / 2 * (u - 0.5)
+    swap = (bits & np.uint64(2)) != 0
+    sign = np.where(bits & np.uint64(1), -1.0, 1.0)
+    first = sign * np.where(swap, np.sin(angle), np.cos(angle))
+    second = sign * np.where(swap, np.cos(angle), np.sin(angle))
+    return first, second
+
+
+def test_normal_transform():
+    u, bits = raw()
+    half = PLANE // 2
+    cosine, sine = polar(u[half:], bits[half:])
+    r = np.sqrt(-2.0 * np.log(u[:half]))
+    reference = np.concatenate([r * cosine, r * sine])
+    assert error_in_probability(stats.norm(), draw("normal"), reference) <= LAW_ERROR
+
+
+@pytest.mark.parametrize("df", [0.5, 1.0, 3.0, 30.0, 1e5])
+def test_student_transform(df):
+    u, bits = raw(planes=2)
+    cosine, _ = polar(u[PLANE:], bits[PLANE:])
+    reference = np.sqrt(df * np.expm1(-2.0 / df * np.log(u[:PLANE]))) * cosine
+    law = stats.t(df)
+    assert error_in_probability(law, draw("student_t", df), reference) <= LAW_ERROR
+
+
+@pytest.mark.parametrize("name", sorted(LAWS))
+def test_law(name):
+    parameter, law = LAWS[name]
+    x = draw(name, parameter, PLANES, key=name)
+    assert stats.kstest(x, law.cdf).pvalue > ALPHA
+    # Both tails beyond 1e-4, as counts.
+    for tail in (law.cdf(x) < 1e-4, law.sf(x) < 1e-4):
+        assert stats.binomtest(int(tail.sum()), len(x), 1e-4).pvalue > ALPHA
+
+
+def test_rademacher_law():
+    x = draw("rademacher", planes=PLANES)
+    assert set(np.unique(x)) == {-1.0, 1.0}
+    assert stats.binomtest(int((x > 0).sum()), len(x)).pvalue > ALPHA
+
+
+@pytest.mark.parametrize("name", ["normal", "laplace", "uniform"])
+def test_no_dependence_within_a_pair_lane_or_step(name):
+    x = draw(name, planes=PLANES, key=f"pairs-{name}").reshape(PLANES, CHUNK, LANES)
+    partner = (x[:, : CHUNK // 2], x[:, CHUNK // 2 :])
+    following = (x[:, :-1], x[:, 1:])
+    neighbour = (x[:, :, :-1], x[:, :, 1:])
+    for a, b in (partner, following, neighbour):
+        # Of the values, and of their distance from the centre (where Box-Muller pairs would show).
+        for f in (lambda v: v, lambda v: np.abs(v - np.median(x))):
+            correlation = np.corrcoef(f(a).ravel(), f(b).ravel())[0, 1]
+            assert abs(correlation) * np.sqrt(a.size) < stats.norm.isf(ALPHA / 2)
+
+
+@pytest.mark.parametrize("first", [1, 129, 10**8])
+def test_step_sizes(first):
+    eta = np.empty(CHUNK)
+    samplers.step_sizes(first, 2.0, 0.51, eta)
+    expected = 2.0 * np.arange(first, first + CHUNK, dtype=float) ** -0.51
+    np.testing.assert_allclose(eta, expected, rtol=5e-15)
