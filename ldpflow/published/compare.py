@@ -8,45 +8,28 @@ h^2/3 is the variance of a rounding error uniform on (-h, h). The comparison pas
 Holm-adjusted two-sided p value is below 1%, so a correct program fails it about once in a hundred
 runs, however many numbers are compared and whatever their dependence.
 
-The standard error of a coverage is itself estimated, and poorly by few replicates: 49 misses out of
-50 make it far too small. With fewer replicates than the published study had, or when ours is 0, SE_o
+The standard error of a coverage is itself estimated, and poorly by few replicates: 49 hits in 50
+make it far too small. With fewer replicates than the published study had, or when ours is 0, SE_o
 of a coverage is at least sqrt(p (1 - p)/replicates), its value under the hypothesis tested.
 """
 
 from __future__ import annotations
 
-import csv
-import difflib
 import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Literal
 
 from ldpflow.errors import InputError
+from ldpflow.published.tables import PUBLISHED_REPLICATES, Cell, Measure, PublishedNumber, load
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "COMPARED",
-    "NAMES",
-    "Comparison",
-    "MissingCell",
-    "PublishedNumber",
-    "Row",
-    "compare",
-    "holm",
-    "load",
-]
+__all__ = ["COMPARED", "Comparison", "MissingCell", "Row", "compare", "holm", "load"]
 
-Measure = Literal["coverage", "length"]
-Cell = tuple[int, str, float, int, str, int]
 Columns = Mapping[str, Any]
-
-# Published tables by the name that `verify --against` takes.
-NAMES: dict[str, str] = {"dette-graw": "dette_graw.csv"}
 
 # Our column and its standard error, for each published measure.
 COMPARED: dict[Measure, tuple[str, str]] = {
@@ -54,88 +37,14 @@ COMPARED: dict[Measure, tuple[str, str]] = {
     "length": ("length_mean", "length_mcse"),
 }
 
-# Coverages are printed to three digits.
-COVERAGE_HALF_UNIT = 0.0005
-PUBLISHED_REPLICATES = 500
-
-# What a summary must have for a published number to be looked up in it.
+# What a summary must have for a published number to be looked up in it. IDENTITY is in the order
+# of PublishedNumber.cell.
 IDENTITY = ("problem", "tau", "coordinate", "method", "n")
 NEEDED = (
     *IDENTITY,
     *("mechanism", "epsilon", "gamma", "c", "level", "beta", "B", "multiplier", "M"),
     *("replicates", "coverage", "coverage_mcse", "length_mean", "length_mcse"),
 )
-
-# The settings of the published study; those after `level` are asked for only where a summary has
-# such a column, and null there means the default, which is the published value.
-STUDY: dict[str, Any] = {"epsilon": 1.0, "gamma": 0.51, "c": 1.0, "level": 0.9}
-DEFAULTS: dict[str, Any] = {"algorithm": "ldp_sgd", "theta0": 0.0}
-PROBLEM: dict[str, dict[str, Any]] = {
-    "quantile": {"mechanism": "randomized_response"},
-    "quantile_regression": {"mechanism": "laplace"},
-}
-PROBLEM_DEFAULTS: dict[str, dict[str, Any]] = {
-    "quantile": {"law": "normal", "location": 0.0, "scale": 1.0},
-    "quantile_regression": {
-        "coefficients": (0.0, 0.0, 1.0, -1.0),
-        "covariates": "truncated_normal",
-        "bound": 1.0,
-        "errors": "normal",
-        "error_scale": 1.0,
-    },
-}
-METHOD: dict[str, dict[str, Any]] = {
-    "BB": {"beta": 0.75, "B": 500, "multiplier": "uniform"},
-    "BM": {"M": None},
-    "SN": {},
-}
-
-
-@dataclass(frozen=True)
-class PublishedNumber:
-    """One printed number and the cell of the design that it stands in.
-
-    Parameters
-    ----------
-    table : int
-        Number of the table in the paper.
-    problem : str
-    tau : float
-    coordinate : int
-    method : str
-    n : int
-    measure : {"coverage", "length"}
-    value : float
-        As printed.
-    se : float
-        Its printed standard error.
-    half_unit : float
-        Half a unit of the last printed digit.
-    """
-
-    table: int
-    problem: str
-    tau: float
-    coordinate: int
-    method: str
-    n: int
-    measure: Measure
-    value: float
-    se: float
-    half_unit: float
-
-    @property
-    def cell(self) -> Cell:
-        """Where it stands; coverage and length of one cell agree in it."""
-        return (self.table, self.problem, self.tau, self.coordinate, self.method, self.n)
-
-    def settings(self) -> dict[str, Any]:
-        """Settings that a row must have to be this cell."""
-        return {**PROBLEM[self.problem], **STUDY, **METHOD[self.method]}
-
-    def default_settings(self) -> dict[str, Any]:
-        """Further settings, for summaries that have a column for them."""
-        return {**DEFAULTS, **PROBLEM_DEFAULTS[self.problem]}
 
 
 @dataclass(frozen=True)
@@ -222,48 +131,6 @@ class Comparison:
         return pa.Table.from_pylist([asdict(row) for row in self.rows], schema=schema)
 
 
-def load(name: str) -> list[PublishedNumber]:
-    """Published numbers, in the order of publication.
-
-    Parameters
-    ----------
-    name : str
-        One of :data:`NAMES`.
-
-    Raises
-    ------
-    InputError
-        If there are no tables of that name.
-    """
-    if name not in NAMES:
-        near = difflib.get_close_matches(str(name), NAMES, n=1, cutoff=0.4)
-        hint = f"Did you mean {near[0]!r}?" if near else ""
-        raise InputError("--against", name, "one of " + ", ".join(sorted(NAMES)), hint)
-    text = (files("ldpflow.published") / NAMES[name]).read_text(encoding="utf-8")
-    numbers = []
-    for line in csv.DictReader(text.splitlines()):
-        for measure in COMPARED:
-            numbers.append(
-                PublishedNumber(
-                    table=int(line["table"]),
-                    problem=line["problem"],
-                    tau=float(line["tau"]),
-                    coordinate=int(line["coordinate"]),
-                    method=line["method"],
-                    n=int(line["n"]),
-                    measure=measure,
-                    value=float(line[measure]),
-                    se=float(line[f"{measure}_se"]),
-                    half_unit=(
-                        COVERAGE_HALF_UNIT
-                        if measure == "coverage"
-                        else float(line["length_half_unit"])
-                    ),
-                )
-            )
-    return numbers
-
-
 def compare(summary: pa.Table, name: str, level_of_test: float = 0.01) -> Comparison:
     """Compare the summary of a run with published tables.
 
@@ -285,17 +152,15 @@ def compare(summary: pa.Table, name: str, level_of_test: float = 0.01) -> Compar
     absent = [column for column in NEEDED if column not in summary.column_names]
     if absent:
         allowed = "a table with the columns of a run's summary"
-        raise InputError(
-            "summary", summary.column_names, allowed, f"It lacks {', '.join(absent)}."
-        )
-    at_hand: dict[Cell, list[Columns]] = {}
+        raise InputError("summary", summary.column_names, allowed, f"It lacks {', '.join(absent)}.")
+    at_hand: dict[tuple[Any, ...], list[Columns]] = {}
     for columns in summary.to_pylist():
-        at_hand.setdefault(tuple(columns[name] for name in IDENTITY), []).append(columns)  # type: ignore[arg-type]
+        at_hand.setdefault(tuple(columns[key] for key in IDENTITY), []).append(columns)
 
     found: list[tuple[PublishedNumber, Columns, float, float, float]] = []
     missing: dict[Cell, MissingCell] = {}
     for number in published:
-        candidates = at_hand.get(number.cell[1:], [])  # type: ignore[call-overload]
+        candidates = at_hand.get(number.cell[1:], [])
         matching = [row for row in candidates if not differences(number, row)]
         if not matching:
             missing.setdefault(number.cell, why_missing(number, candidates))
@@ -328,3 +193,74 @@ def compare(summary: pa.Table, name: str, level_of_test: float = 0.01) -> Compar
         )
     ]
     return Comparison(name, level_of_test, rows, list(missing.values()))
+
+
+def our_number(number: PublishedNumber, row: Columns) -> tuple[float, float]:
+    """Our value and standard error in one row of the summary; NaN for null."""
+    value, se = (
+        math.nan if row[column] is None else float(row[column])
+        for column in COMPARED[number.measure]
+    )
+    if number.measure == "coverage" and row["replicates"]:
+        replicates = int(row["replicates"])
+        if se == 0.0 or replicates < PUBLISHED_REPLICATES:
+            se = max(se, math.sqrt(number.value * (1.0 - number.value) / replicates))
+    return value, se
+
+
+def differences(number: PublishedNumber, row: Columns) -> dict[str, tuple[Any, Any]]:
+    """Settings in which a row is not the published cell: (in the run, in print) by name."""
+    result = {}
+    for name, printed in number.settings().items():
+        if not agree(row[name], printed):
+            result[name] = (row[name], printed)
+    for name, printed in number.default_settings().items():
+        value = row.get(name)
+        if value is not None and not agree(value, printed):
+            result[name] = (value, printed)
+    if result.get("M", (None,))[0] == math.isqrt(math.isqrt(number.n)):
+        del result["M"]  # the default, floor(n^(1/4)), typed out
+    return result
+
+
+def agree(value: Any, printed: Any) -> bool:
+    """Whether two settings mean the same; vectors may come as lists or as JSON."""
+    if isinstance(printed, tuple):
+        if isinstance(value, str):
+            value = json.loads(value)
+        return list(value) == list(printed)
+    return bool(value == printed)
+
+
+def why_missing(number: PublishedNumber, candidates: Sequence[Columns]) -> MissingCell:
+    """What to tell about a published cell that no row of the run matches."""
+    if not candidates:
+        return MissingCell(*number.cell, "absent", "not in the run")
+    nearest = min((differences(number, row) for row in candidates), key=len)
+    settings = ", ".join(
+        f"{name} = {value} (published: {'default' if printed is None else printed})"
+        for name, (value, printed) in nearest.items()
+    )
+    return MissingCell(*number.cell, "other settings", f"in the run only with {settings}")
+
+
+def two_sided(z: float) -> float:
+    """P(|Z| >= |z|), Z standard normal."""
+    from scipy.special import ndtr
+
+    return float(2.0 * ndtr(-abs(z)))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's adjusted p values: the k-th smallest of m times m - k + 1, made monotone.
+
+    Rejecting where the adjusted value is below a keeps the probability of any false rejection at
+    most a under every dependence (Holm, 1979).
+    """
+    m = len(p_values)
+    adjusted = [1.0] * m
+    largest = 0.0
+    for rank, index in enumerate(sorted(range(m), key=p_values.__getitem__)):
+        largest = max(largest, min(1.0, (m - rank) * p_values[index]))
+        adjusted[index] = largest
+    return adjusted

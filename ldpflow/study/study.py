@@ -185,7 +185,9 @@ class Study:
     @cached_property
     def _plans(self) -> list[PathPlan]:
         by_n = {
-            n: tuple(Cell(n, method, level) for method in self.method_settings for level in self.level)
+            n: tuple(
+                Cell(n, method, level) for method in self.method_settings for level in self.level
+            )
             for n in self.n
         }
         together = tuple(cell for cells in by_n.values() for cell in cells)

@@ -1,0 +1,59 @@
+"""The command line: parses, calls, prints; decides nothing.
+
+Only Typer is imported here: commands import the rooms they call when they run, so that
+``ldpflow --help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from ldpflow.cli.catalogue import catalogue
+from ldpflow.cli.replay import replay
+from ldpflow.cli.summary import summary
+from ldpflow.cli.sweep import sweep
+from ldpflow.cli.verify import verify
+from ldpflow.errors import InputError, LdpflowError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="ldpflow",
+    help="Monte Carlo studies of confidence intervals from locally private SGD.\n\n"
+    "The randomness in a simulation is seeded floating-point noise: it studies statistics and "
+    "protects nobody. Do not use it to randomise anybody's data.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command()(sweep)
+app.command()(summary)
+app.command()(verify)
+app.command("list")(catalogue)
+app.command()(replay)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line; the console's entry point.
+
+    Returns
+    -------
+    int
+        0 done; 1 ran but a check failed; 2 bad input; 130 interrupted.
+    """
+    try:
+        app(args=arguments, prog_name="ldpflow")
+    except InputError as error:
+        print(f"ldpflow: {error}", file=sys.stderr)
+        return 2
+    except LdpflowError as error:
+        print(f"ldpflow: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else 0
+    return 0

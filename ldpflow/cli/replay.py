@@ -1,0 +1,65 @@
+"""``ldpflow replay``: one replicate again, next to what is stored."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ldpflow.cli.summary import Run
+from ldpflow.errors import InputError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["replay"]
+
+CELL = ("n", "method", "beta", "B", "multiplier", "level", "coordinate")
+VALUES = ("estimate", "se", "lower", "upper", "covered", "status")
+
+
+def replay(
+    run: Run,
+    path: Annotated[str, typer.Option("--path", help="Key of the path: p and 16 hex digits.")],
+    replicate: Annotated[int, typer.Option(min=0, help="Index of the replicate.")],
+) -> None:
+    """Compute one replicate again and compare it with the stored rows, bit by bit."""
+    from ldpflow.engine import replay as compute
+
+    if not re.fullmatch("p?[0-9a-f]{16}", path):
+        raise InputError("--path", path, "a path key as in the folder names: p and 16 hex digits")
+    computed, stored = compute(run, path.removeprefix("p"), replicate)
+    equal = print_comparison(computed, stored)
+    typer.echo("equal, bit for bit" if equal else "DIFFERENT")
+    if not equal:
+        raise typer.Exit(1)
+
+
+def print_comparison(computed: pa.Table, stored: pa.Table) -> bool:
+    """Both tables side by side, a line per value; whether all bits are equal."""
+    from ldpflow.cli.tables import plain, print_rows
+
+    ours, theirs = computed.to_pylist(), stored.to_pylist()
+    varying = [
+        name
+        for name in CELL
+        if name in computed.column_names and len({row[name] for row in ours + theirs}) > 1
+    ]
+    lines = []
+    for mine, other in zip(ours, theirs, strict=False):
+        for name in VALUES:
+            if name in mine:
+                same = bits(mine[name]) == bits(other[name])
+                values = {"value": name, "computed": bits(mine[name]), "stored": bits(other[name])}
+                lines.append(
+                    {key: mine[key] for key in varying} | values | {"": "" if same else "DIFFERENT"}
+                )
+    print_rows([plain(name) for name in (*varying, "value", "computed", "stored", "")], lines)
+    every = [[{k: bits(v) for k, v in row.items()} for row in rows] for rows in (ours, theirs)]
+    return every[0] == every[1]
+
+
+def bits(value: Any) -> str:
+    """A value with nothing rounded; repr tells any two floats apart, and NaN equals itself."""
+    return repr(value) if isinstance(value, float) else "-" if value is None else str(value)

@@ -1,0 +1,48 @@
+"""``ldpflow summary``: the result table of a run."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ldpflow.errors import InputError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Run", "read_summary", "summary"]
+
+Run = Annotated[str, typer.Argument(metavar="RUN", help="Run directory, e.g. runs/quickstart.")]
+
+
+class Format(StrEnum):
+    """How a table is printed."""
+
+    table = "table"
+    csv = "csv"
+    json = "json"
+
+
+def summary(
+    run: Run,
+    form: Annotated[
+        Format, typer.Option("--format", help="csv and json have every column at full precision.")
+    ] = Format.table,
+) -> None:
+    """Show coverage, length, bias and standard error of every cell of a run."""
+    from ldpflow.cli.tables import print_csv, print_json, print_summary
+
+    show = {Format.table: print_summary, Format.csv: print_csv, Format.json: print_json}[form]
+    show(read_summary(run))
+
+
+def read_summary(run: str) -> pa.Table:
+    """The summary of a run directory."""
+    from ldpflow.store import RunStore
+
+    table = RunStore(run).read_summary()
+    if table is None:
+        raise InputError("RUN", run, "a run directory with a summary", "Nothing finished there.")
+    return table

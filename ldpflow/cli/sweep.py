@@ -1,0 +1,125 @@
+"""``ldpflow sweep``: run a study."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from ldpflow.errors import InputError
+
+__all__ = ["sweep"]
+
+
+class Engine(StrEnum):
+    """Where the batches run."""
+
+    ray = "ray"
+    serial = "serial"
+
+
+Axis = list[str] | None
+
+
+def sweep(
+    study: Annotated[
+        str, typer.Argument(metavar="STUDY", help="A .toml file or the name of a bundled study.")
+    ] = "quickstart",
+    n: Annotated[Axis, typer.Option("--n", metavar="X", help="Users; 1e6 is fine. *")] = None,
+    epsilon: Annotated[
+        Axis, typer.Option("--epsilon", metavar="X", help="Privacy budget. *")
+    ] = None,
+    tau: Annotated[
+        Axis, typer.Option("--tau", metavar="X", help="Level of the quantile. *")
+    ] = None,
+    gamma: Annotated[
+        Axis, typer.Option("--gamma", metavar="X", help="Step-size exponent. *")
+    ] = None,
+    c: Annotated[Axis, typer.Option("--c", metavar="X", help="Step-size constant. *")] = None,
+    method: Annotated[
+        Axis, typer.Option("--method", metavar="ID", help="Interval method: BB, BM, SN, oracle. *")
+    ] = None,
+    beta: Annotated[
+        Axis, typer.Option("--beta", metavar="X", help="Block exponent of BB. *")
+    ] = None,
+    b: Annotated[
+        Axis, typer.Option("--B", metavar="X", help="Bootstrap replications of BB. *")
+    ] = None,
+    level: Annotated[Axis, typer.Option("--level", metavar="X", help="Nominal coverage. *")] = None,
+    replicates: Annotated[
+        str | None, typer.Option(metavar="X", help="Independent paths per cell.")
+    ] = None,
+    seed: Annotated[str | None, typer.Option(metavar="X", help="Seed of the study.")] = None,
+    out: Annotated[
+        str | None,
+        typer.Option(
+            help="Run directory; an existing one is continued.",
+            show_default="runs/<name of the study>",
+        ),
+    ] = None,
+    engine: Annotated[Engine, typer.Option(help="ray, or serial in this process.")] = Engine.ray,
+    address: Annotated[str | None, typer.Option(help="Ray cluster to join.")] = None,
+    num_cpus: Annotated[
+        int | None, typer.Option(min=1, help="Cores for a local Ray.", show_default="all")
+    ] = None,
+    max_failed: Annotated[
+        float | None, typer.Option(help="Exit with 1 if a larger share of the rows failed.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress, no summary.")] = False,
+) -> None:
+    """Run a study and write its rows and summary; run it again to continue it.
+
+    Flags marked * replace the study's values and may be repeated: --epsilon 0.5 --epsilon 2.
+    """
+    from ldpflow.study import load_study
+
+    if max_failed is not None and not 0 <= max_failed <= 1:
+        raise InputError("--max-failed", max_failed, "a share in [0, 1]")
+    flags = {
+        "n": n,
+        "epsilon": epsilon,
+        "tau": tau,
+        "gamma": gamma,
+        "c": c,
+        "method": method,
+        "beta": beta,
+        "B": b,
+        "level": level,
+        "replicates": replicates,
+        "seed": seed,
+    }
+    chosen = load_study(study).replace(flags)
+    for warning in chosen.warnings():
+        typer.echo(f"warning: {warning}", err=True)
+
+    from ldpflow.cli.progress import reporter
+    from ldpflow.engine import run_study
+
+    root = out if out is not None else f"runs/{chosen.name}"
+    with reporter(quiet) as report:
+        result = run_study(
+            chosen, root, engine=engine.value, address=address, num_cpus=num_cpus, on_event=report
+        )
+    if not quiet and not result.interrupted:
+        from ldpflow.cli.summary import read_summary
+        from ldpflow.cli.tables import print_summary
+
+        print_summary(read_summary(root))
+        typer.echo(
+            f"{result.finished_replicates:,} replicates in {result.wall_seconds:.1f} s; "
+            f"rows in {root}/replicates, summary in {root}/summary.parquet"
+        )
+    for failed in result.failed_batches:
+        typer.echo(f"failed: {failed}", err=True)
+    if result.interrupted:
+        typer.echo(f"interrupted; what finished is kept in {root}, run again to continue", err=True)
+        raise typer.Exit(130)
+    if max_failed is not None and result.failed_share > max_failed:
+        typer.echo(
+            f"{result.failures:,} rows failed, a share of {result.failed_share:.3g} > {max_failed}",
+            err=True,
+        )
+        raise typer.Exit(1)
+    if result.failed_batches:
+        raise typer.Exit(1)

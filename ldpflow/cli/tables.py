@@ -1,0 +1,188 @@
+"""Tables on a terminal, and as CSV and JSON."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+__all__ = ["print_csv", "print_json", "print_rows", "print_summary", "short"]
+
+Row = dict[str, Any]
+Column = tuple[str, Callable[[Row], str]]
+
+
+def short(value: object) -> str:
+    """A setting as people write it: 1e6, 0.75, BB; nothing for what a row does not have."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "-"
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return str(value)
+    if isinstance(value, int):
+        digits = str(abs(value))
+        mantissa = digits.rstrip("0")
+        if len(digits) < 5 or len(mantissa) > 3:
+            return str(value)
+    text = f"{value:.6g}" if isinstance(value, float) else f"{value:.2e}"
+    if "e" not in text:
+        return text
+    mantissa, exponent = text.split("e")
+    mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
+    return f"{mantissa}e{int(exponent)}"
+
+
+def rounded(value: float | None, digits: int) -> str:
+    """A measure to so many significant digits."""
+    if value is None or math.isnan(value):
+        return "-"
+    return short(float(f"{value:.{digits}g}"))
+
+
+def with_error(value: float | None, error: float | None, digits: int) -> str:
+    """A measure and its Monte Carlo standard error."""
+    return f"{rounded(value, digits)} ± {rounded(error, 2)}"
+
+
+def coverage(row: Row) -> str:
+    """Coverage in three decimals, as tables print it."""
+    if row["coverage"] is None or math.isnan(row["coverage"]):
+        return "-"
+    error = row["coverage_mcse"]
+    shown = "-" if error is None or math.isnan(error) else f"{error:.3f}"
+    return f"{row['coverage']:.3f} ± {shown}"
+
+
+COUNTS = ("replicates", "failures")
+MEASURES: tuple[Column, ...] = (
+    ("coverage", coverage),
+    ("length", lambda row: with_error(row["length_mean"], row["length_mcse"], 4)),
+    ("bias", lambda row: rounded(row["bias"], 2)),
+    ("emp. SE", lambda row: rounded(row["empirical_se"], 3)),
+)
+
+
+def print_summary(table: pa.Table) -> None:
+    """The summary on the terminal: what varies as columns, what does not in one line above."""
+    rows: list[Row] = table.to_pylist()
+    if not rows:
+        print("no rows")
+        return
+    names = table.column_names
+    # The path's key says nothing that the parameters do not say.
+    parameters = [name for name in names[: names.index("coverage")] if name != "path"]
+    counts = [name for name in COUNTS if differs(name, rows)]
+    settings = telling([name for name in parameters if name not in (*COUNTS, "truth")], rows)
+    values = {
+        name: next((row[name] for row in rows if row[name] is not None), None)
+        for name in parameters
+        if name not in (*settings, *counts, "truth")
+    }
+    console = Console()
+    console.print(
+        "  ".join(f"{name}={short(value)}" for name, value in values.items() if value is not None),
+        highlight=False,
+    )
+
+    def columns(measures: Sequence[Column]) -> list[Column]:
+        return [*map(plain, settings), *measures, *map(plain, counts)]
+
+    # On a narrow terminal a readable table is worth more than a complete one.
+    for measures in (MEASURES, MEASURES[:2]):
+        shown = rich_table(columns(measures), rows)
+        if fits(console, shown):
+            break
+    show(console, shown)
+    if measures is not MEASURES:
+        print("(too narrow for bias and empirical SE: see --format csv)")
+
+
+def differs(name: str, rows: Sequence[Row]) -> bool:
+    """Whether a column varies; by repr, since a setting may be a list."""
+    return count_apart([name], rows) > 1
+
+
+def telling(names: Sequence[str], rows: Sequence[Row]) -> list[str]:
+    """The settings that tell the rows apart.
+
+    One that varies only because some rows do not have it (B, where BM stands beside BB) is left
+    out as long as the rows differ in the others.
+    """
+    kept = [name for name in names if differs(name, rows)]
+    for name in list(kept):
+        others = [other for other in kept if other != name]
+        single = len({repr(row[name]) for row in rows if row[name] is not None}) == 1
+        if single and count_apart(others, rows) == count_apart(kept, rows):
+            kept = others
+    return kept
+
+
+def count_apart(names: Sequence[str], rows: Sequence[Row]) -> int:
+    """How many rows differ in these columns."""
+    return len({tuple(repr(row[name]) for name in names) for row in rows})
+
+
+def plain(name: str) -> Column:
+    """A column of settings."""
+    return name, lambda row: short(row[name])
+
+
+def print_rows(columns: Sequence[Column], rows: Sequence[Row]) -> None:
+    """Any rows as a table."""
+    show(Console(), rich_table(columns, rows))
+
+
+def rich_table(columns: Sequence[Column], rows: Sequence[Row]) -> Table:
+    """Right-aligned columns without frames."""
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    for title, _ in columns:
+        table.add_column(title, justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(*(form(row) for _, form in columns))
+    return table
+
+
+def fits(console: Console, table: Table) -> bool:
+    """Whether the table can be shown without cutting; a file has no width."""
+    return not bounded(console) or width_of(table) <= console.width
+
+
+def width_of(table: Table) -> int:
+    """Width of a table that has all the room it wants."""
+    return Console(width=10_000).measure(table).maximum
+
+
+def bounded(console: Console) -> bool:
+    """Whether somebody looks through a window of some width."""
+    return console.is_terminal or "COLUMNS" in os.environ
+
+
+def show(console: Console, table: Table) -> None:
+    """Print a table, never narrower than its content where there is no window."""
+    if not bounded(console):
+        console = Console(width=max(width_of(table), 80))
+    console.print(table)
+
+
+def print_csv(table: pa.Table) -> None:
+    """Every column; floats by repr, nothing for null."""
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(table.column_names)
+    writer.writerows(row.values() for row in table.to_pylist())
+
+
+def print_json(table: pa.Table) -> None:
+    """A list of objects, one per row; null for NaN, which JSON does not have."""
+    rows = [
+        {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
+        for row in table.to_pylist()
+    ]
+    print(json.dumps(rows, indent=1))

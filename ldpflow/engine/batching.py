@@ -1,0 +1,60 @@
+"""Cutting a study into batches: about a second to ten of work each, smaller towards the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ldpflow.cell import Cell
+from ldpflow.path import Path
+from ldpflow.random.lockstep import LANES
+from ldpflow.simulate import Batch
+
+__all__ = ["GRID", "Missing", "cut"]
+
+GRID = 64  # replicate ranges are multiples of this
+TARGET_SECONDS = 5.0
+# A first guess, replaced by what the run measures: ns per step, replicate and coordinate.
+NANOSECONDS_PER_COORDINATE = 3.0
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Replicates ``first`` to ``last`` (exclusive) of a path that lack ``cells``."""
+
+    path: Path
+    first: int
+    last: int
+    cells: tuple[Cell, ...]
+
+    def steps(self) -> int:
+        """Steps of one replicate."""
+        return max(self.path.algorithm.steps(cell.n) for cell in self.cells)
+
+    def seconds(self) -> float:
+        """Rough CPU time of one replicate."""
+        records = self.steps() * self.path.algorithm.records_per_step()
+        return records * self.path.problem.dimension * NANOSECONDS_PER_COORDINATE * 1e-9
+
+
+def cut(missing: Sequence[Missing], seed: int, cores: int) -> list[Batch]:
+    """Batches of all that is missing, long ones first.
+
+    Each takes about TARGET_SECONDS, or less where that would leave the last core to finish alone;
+    never less than one row of lanes, and ranges start on the replicate grid except where half a
+    grid range of a long path is a batch of its own.
+    """
+    total = sum(m.seconds() * (m.last - m.first) for m in missing)
+    # With 16 batches per core the last one to finish costs a few per cent at most.
+    target = min(TARGET_SECONDS, total / (16.0 * cores))
+    batches = []
+    for m in sorted(missing, key=lambda m: -m.seconds()):
+        wanted = target / max(m.seconds(), 1e-12)
+        size = LANES if wanted < GRID else int(wanted) // GRID * GRID
+        start = m.first
+        while start < m.last:
+            # Boundaries lie on multiples of the size, so that a resumed range is cut alike.
+            end = min((start // size + 1) * size, m.last)
+            batches.append(Batch(m.path, seed, start, end, m.cells))
+            start = end
+    return sorted(batches, key=lambda b: -b.steps * b.path.problem.dimension)

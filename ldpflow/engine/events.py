@@ -1,0 +1,46 @@
+"""What a running sweep tells whoever watches it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["Listener", "Progress", "RunResult"]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """State of a sweep after a batch.
+
+    ``done_steps`` and ``total_steps`` count SGD steps over all replicates of this session;
+    ``statistics`` is a snapshot of the aggregators' running statistics (progress only, not results).
+    """
+
+    done_batches: int
+    total_batches: int
+    done_steps: int
+    total_steps: int
+    seconds: float
+    failed_batches: int = 0
+    statistics: Any = None
+
+
+Listener = Callable[[Progress], None]
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """How a sweep ended.
+
+    ``failures`` counts rows whose status is not ``ok``; ``failed_share`` is their share of all rows;
+    ``failed_batches`` names batches that raised, with their cause.
+    """
+
+    out: str
+    finished_replicates: int
+    failures: int
+    failed_share: float
+    wall_seconds: float
+    interrupted: bool = False
+    failed_batches: list[str] = field(default_factory=list)

@@ -1,0 +1,56 @@
+"""What the engine's loop asks of whoever executes batches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Protocol
+
+from ldpflow.simulate import Batch
+from ldpflow.store import PartMeta
+from ldpflow.store.provenance import versions
+
+__all__ = ["Executor", "Outcome", "part_meta"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A batch that has come back; ``error`` is the reason why there are no rows, or None."""
+
+    batch: Batch
+    error: str | None = None
+    kernel_seconds: float = 0.0
+    seconds: float = 0.0
+    statistics: Any = None
+
+
+class Executor(Protocol):
+    """Runs batches and hands their rows to the store's aggregators."""
+
+    cores: int
+    capacity: int  # batches that may be in flight
+
+    def submit(self, batch: Batch) -> None:
+        """Start a batch."""
+
+    def wait(self, timeout: float) -> list[Outcome]:
+        """Batches that came back, in completion order; may be empty after ``timeout`` seconds."""
+
+    def flush(self) -> list[Outcome]:
+        """Publish every row received so far; returns batches whose rows turned out to be lost."""
+
+    def close(self) -> None:
+        """Stop what this executor started."""
+
+
+def part_meta(batch: Batch) -> PartMeta:
+    """What the parts of a batch say about their origin."""
+    from ldpflow.random.streams import STREAM_VERSION
+
+    return PartMeta(batch.seed, STREAM_VERSION, batch.path.settings(), package_versions())
+
+
+@cache
+def package_versions() -> dict[str, str]:
+    """Versions of what computes rows."""
+    return versions()

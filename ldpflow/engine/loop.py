@@ -1,0 +1,96 @@
+"""The one loop behind every executor: keep a bounded number of batches in flight until none is left."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from ldpflow.engine.events import Listener, Progress
+from ldpflow.engine.executor import Executor, Outcome
+from ldpflow.simulate import Batch
+
+__all__ = ["Tally", "drive"]
+
+POLL_SECONDS = 0.5
+DRAIN_SECONDS = 8.0  # how long batches in flight may still take after a stop
+
+
+@dataclass
+class Tally:
+    """What happened in a session."""
+
+    batches: int = 0
+    steps: int = 0
+    kernel_seconds: float = 0.0
+    batch_seconds: float = 0.0
+    failed: list[Outcome] = field(default_factory=list)
+    stopped: bool = False
+    # CPU seconds and steps per path key: the throughput that provenance reports.
+    by_path: dict[str, tuple[float, int]] = field(default_factory=dict)
+
+    def take(self, outcome: Outcome) -> None:
+        """Count one outcome."""
+        if outcome.error is not None:
+            self.failed.append(outcome)
+            return
+        self.batches += 1
+        self.steps += outcome.batch.steps
+        self.kernel_seconds += outcome.kernel_seconds
+        self.batch_seconds += outcome.seconds
+        key = outcome.batch.path.key
+        seconds, steps = self.by_path.get(key, (0.0, 0))
+        self.by_path[key] = (seconds + outcome.kernel_seconds, steps + outcome.batch.steps)
+
+
+def drive(
+    batches: Sequence[Batch],
+    executor: Executor,
+    listener: Listener | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> Tally:
+    """Run the batches, in the order given, and publish their rows.
+
+    Parameters
+    ----------
+    batches : sequence of Batch
+    executor : Executor
+    listener : callable, optional
+        Told the progress after every batch.
+    should_stop : callable
+        Asked between batches; once true nothing more is submitted, and what is in flight gets
+        DRAIN_SECONDS to finish.
+    """
+    started = time.monotonic()
+    tally = Tally()
+    waiting = deque(batches)
+    total_steps = sum(b.steps for b in batches)
+    in_flight = 0
+    deadline = float("inf")
+    while (waiting or in_flight) and time.monotonic() < deadline:
+        if not tally.stopped and should_stop():
+            tally.stopped = True
+            waiting.clear()
+            deadline = time.monotonic() + DRAIN_SECONDS
+            continue
+        while waiting and in_flight < executor.capacity:
+            executor.submit(waiting.popleft())
+            in_flight += 1
+        for outcome in executor.wait(POLL_SECONDS):
+            in_flight -= 1
+            tally.take(outcome)
+            if listener is not None:
+                listener(
+                    Progress(
+                        done_batches=tally.batches,
+                        total_batches=len(batches),
+                        done_steps=tally.steps,
+                        total_steps=total_steps,
+                        seconds=time.monotonic() - started,
+                        failed_batches=len(tally.failed),
+                        statistics=outcome.statistics,
+                    )
+                )
+    tally.failed.extend(executor.flush())
+    return tally

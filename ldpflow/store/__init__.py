@@ -1,0 +1,33 @@
+"""Parquet parts, resume, provenance and the lock of a run directory."""
+
+from __future__ import annotations
+
+from ldpflow.store.aggregate import Aggregator, Published
+from ldpflow.store.lock import RunLock
+from ldpflow.store.part import Part, PartMeta, UnreadablePart
+from ldpflow.store.provenance import Session
+from ldpflow.store.run_store import Missing, RunStore
+from ldpflow.store.schema import (
+    CELL_KEYS,
+    REPLICATES,
+    SCHEMA_VERSION,
+    cell_id,
+    cell_set_hash,
+)
+
+__all__ = [
+    "CELL_KEYS",
+    "REPLICATES",
+    "SCHEMA_VERSION",
+    "Aggregator",
+    "Missing",
+    "Part",
+    "PartMeta",
+    "Published",
+    "RunLock",
+    "RunStore",
+    "Session",
+    "UnreadablePart",
+    "cell_id",
+    "cell_set_hash",
+]

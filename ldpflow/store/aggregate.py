@@ -1,0 +1,263 @@
+"""Batches of rows, coalesced into parts; running statistics for progress and stopping.
+
+The statistics decide nothing that is reported: the summary is computed from the stored rows.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ldpflow.store.part import CompleteRows, PartMeta, arrange
+from ldpflow.store.ranges import Ranges, subtract, union
+from ldpflow.store.run_store import RunStore
+from ldpflow.store.schema import CELL_KEYS, REPLICATES, cell_id, cell_set_hash
+
+__all__ = ["STATISTICS", "Aggregator", "Published"]
+
+COUNTS = ("replicates", "failures", "covered")
+SUMS = ("length_sum", "length_sumsq")
+
+STATISTICS = pa.schema(
+    [
+        ("path", pa.string()),
+        *(REPLICATES.field(name) for name in (*CELL_KEYS, "coordinate")),
+        *((name, pa.int64()) for name in COUNTS),
+        *((name, pa.float64()) for name in SUMS),
+    ]
+)
+"""Of :meth:`Aggregator.statistics`. ``covered`` and the sums are over rows with status ok."""
+
+
+class Published(NamedTuple):
+    """Replicates ``first`` to ``last`` (exclusive) of these cells are on disk."""
+
+    path_key: str
+    first: int
+    last: int
+    cell_set: str
+
+
+@dataclass(eq=False)
+class Pending:
+    """A batch that waits for its neighbours."""
+
+    rows: CompleteRows
+    meta: PartMeta
+    since: float
+    cell_set: str
+
+
+@dataclass
+class PathState:
+    """What the aggregator knows of one path."""
+
+    pending: list[Pending] = field(default_factory=list)
+    received: dict[str, Ranges] = field(default_factory=dict)
+    published: dict[str, Ranges] = field(default_factory=dict)
+    statistics: dict[tuple[str, int], NDArray[np.float64]] = field(default_factory=dict)
+    keys: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+class Aggregator:
+    """Collects batches of rows of a run.
+
+    Parameters
+    ----------
+    root : str, path or RunStore
+        The run.
+    max_rows, max_bytes : int
+        Adjacent batches of one cell set are published together once they hold this much.
+    max_age : float
+        Seconds after which a batch is published with the next call, neighbours or not.
+    clock : callable
+        Monotonic seconds.
+
+    Notes
+    -----
+    A batch that comes twice is counted and published once, also when it comes to an aggregator
+    that has lost its memory: the first batch of a path reads what is stored.
+    """
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str] | RunStore,
+        max_rows: int = 200_000,
+        max_bytes: int = 32 * 2**20,
+        max_age: float = 5.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.store = root if isinstance(root, RunStore) else RunStore(root)
+        self.max_rows = max_rows
+        self.max_bytes = max_bytes
+        self.max_age = max_age
+        self.clock = clock
+        self.paths: dict[str, PathState] = {}
+
+    def add(
+        self, path_key: str, first: int, last: int, table: pa.Table, meta: PartMeta
+    ) -> list[Published]:
+        """Take a batch.
+
+        Parameters
+        ----------
+        path_key : str
+        first, last : int
+            Replicates of the batch, ``last`` exclusive.
+        table : pyarrow.Table
+            Complete rows in the schema REPLICATES.
+        meta : PartMeta
+            One meta per path.
+
+        Returns
+        -------
+        list of Published
+            What this call has published, of this and other batches; for a batch that is stored
+            already, the batch itself.
+
+        Raises
+        ------
+        ValueError
+            If the rows are not complete, or not of these replicates.
+        OSError
+            If a part cannot be written; its batches are kept and tried again with the next call.
+        """
+        rows = arrange(table)
+        if (rows.first, rows.last) != (first, last):
+            raise ValueError(
+                f"rows are of replicates {rows.first} to {rows.last}, not {first} to {last}"
+            )
+        state = self._state(path_key)
+        cell_set = cell_set_hash(rows.cells)
+        known: list[Published] = []
+        if self._count(path_key, state, rows):
+            state.pending.append(Pending(rows, meta, self.clock(), cell_set))
+        elif all(
+            not subtract(first, last, state.published.get(cell_id(cell), [])) for cell in rows.cells
+        ):
+            known = [Published(path_key, first, last, cell_set)]
+        return known + self.publish_due()
+
+    def publish_due(self) -> list[Published]:
+        """Publish what has reached a threshold of rows, bytes or age."""
+        return self._publish(everything=False)
+
+    def flush(self) -> list[Published]:
+        """Publish all that is pending."""
+        return self._publish(everything=True)
+
+    def statistics(self) -> pa.Table:
+        """Counts and sums per (path, cell, coordinate), stored and pending rows together.
+
+        Returns
+        -------
+        pyarrow.Table
+            Schema :data:`STATISTICS`; ``replicates`` counts failures in.
+        """
+        found = []
+        for path_key, state in self.paths.items():
+            for (cell, coordinate), sums in state.statistics.items():
+                row: dict[str, Any] = {"path": f"p{path_key}", **state.keys[cell]}
+                row["coordinate"] = coordinate
+                row.update(zip(COUNTS, map(int, sums), strict=False))
+                row.update(zip(SUMS, sums[len(COUNTS) :].tolist(), strict=True))
+                found.append(row)
+        return pa.Table.from_pylist(found, schema=STATISTICS)
+
+    def _state(self, path_key: str) -> PathState:
+        if path_key not in self.paths:
+            state = PathState()
+            state.published = self.store.finished(path_key)
+            state.received = dict(state.published)
+            if state.published:
+                columns = (*CELL_KEYS, "coordinate", "covered", "length", "status")
+                stored = self.store.read_rows(path_key, columns, skip_unreadable=True)
+                tally(state, stored)
+            self.paths[path_key] = state
+        return self.paths[path_key]
+
+    def _count(self, path_key: str, state: PathState, rows: CompleteRows) -> bool:
+        """Count the rows not received before; whether there are any."""
+        fresh = np.zeros((rows.last - rows.first, len(rows.cells), rows.coordinates), dtype=bool)
+        for at, cell in enumerate(map(cell_id, rows.cells)):
+            before = state.received.get(cell, [])
+            for a, b in subtract(rows.first, rows.last, before):
+                fresh[a - rows.first : b - rows.first, at] = True
+            state.received[cell] = union([*before, (rows.first, rows.last)])
+        if not fresh.any():
+            return False
+        tally(state, rows.table.filter(pa.array(fresh.reshape(-1))))
+        return True
+
+    def _publish(self, everything: bool) -> list[Published]:
+        now = self.clock()
+        published = []
+        for path_key, state in self.paths.items():
+            for run in adjacent(state.pending):
+                due = (
+                    everything
+                    or sum(batch.rows.table.num_rows for batch in run) >= self.max_rows
+                    or sum(batch.rows.table.nbytes for batch in run) >= self.max_bytes
+                    or now - min(batch.since for batch in run) >= self.max_age
+                )
+                if not due:
+                    continue
+                table = pa.concat_tables([batch.rows.table for batch in run])
+                self.store.write_part(path_key, table, run[0].meta)
+                # Only now: a write that fails must leave the batches pending.
+                state.pending = [batch for batch in state.pending if batch not in run]
+                first, last = run[0].rows.first, run[-1].rows.last
+                for cell in map(cell_id, run[0].rows.cells):
+                    state.published[cell] = union([*state.published.get(cell, []), (first, last)])
+                published.append(Published(path_key, first, last, run[0].cell_set))
+        return published
+
+
+def adjacent(pending: list[Pending]) -> list[list[Pending]]:
+    """Batches of one cell set whose replicates follow each other, together."""
+    runs: list[list[Pending]] = []
+    for batch in sorted(pending, key=lambda batch: (batch.cell_set, batch.rows.first)):
+        follows = (
+            runs
+            and runs[-1][-1].cell_set == batch.cell_set
+            and runs[-1][-1].rows.last == batch.rows.first
+        )
+        if follows:
+            runs[-1].append(batch)
+        else:
+            runs.append([batch])
+    return runs
+
+
+def tally(state: PathState, rows: pa.Table) -> None:
+    """Add rows to the running statistics."""
+    ok = pc.equal(rows["status"], "ok")
+    length = pc.if_else(ok, rows["length"], 0.0)
+    keys = [*CELL_KEYS, "coordinate"]
+    columns = {
+        **{name: rows[name] for name in keys},
+        "failures": pc.cast(pc.invert(ok), pa.int64()),
+        "covered": pc.cast(pc.if_else(ok, rows["covered"], False), pa.int64()),
+        "length_sum": length,
+        "length_sumsq": pc.multiply(length, length),
+    }
+    grouped = (
+        pa.table(columns)
+        .group_by(keys, use_threads=False)
+        .aggregate([([], "count_all"), *((name, "sum") for name in (*COUNTS[1:], *SUMS))])
+    )
+    for row in grouped.to_pylist():
+        key = {name: row[name] for name in CELL_KEYS if row[name] is not None}
+        cell = cell_id(key)
+        state.keys[cell] = key
+        sums = np.array([row["count_all"], *(row[f"{name}_sum"] for name in (*COUNTS[1:], *SUMS))])
+        at = (cell, row["coordinate"])
+        state.statistics[at] = state.statistics.get(at, np.zeros(len(sums))) + sums

@@ -1,0 +1,133 @@
+"""Files of a run directory by name, on a local disk or an object store, published atomically."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+from pathlib import Path
+
+import pyarrow as pa
+from pyarrow import fs
+
+from ldpflow.errors import InputError
+
+__all__ = ["OBJECT_STORES", "RunFiles"]
+
+OBJECT_STORES = {"s3", "gcs", "abfs"}
+"""Types of file systems that have no folders to be made beforehand."""
+
+
+def open_filesystem(root: str | os.PathLike[str]) -> tuple[fs.FileSystem, str]:
+    """File system and path of a directory or URI."""
+    address = os.fspath(root)
+    if "://" not in address:
+        return fs.LocalFileSystem(), os.path.abspath(address)
+    if address.startswith("s3://") and "allow_delayed_open" not in address:
+        # Without it even a small object is a multipart upload instead of one put.
+        address += ("&" if "?" in address else "?") + "allow_delayed_open=true"
+    try:
+        filesystem, base = fs.FileSystem.from_uri(address)
+    except (pa.ArrowException, ValueError, OSError) as error:
+        raise InputError(
+            "--out", os.fspath(root), "a directory, or an s3:// or gs:// address", str(error)
+        ) from error
+    return filesystem, base
+
+
+class RunFiles:
+    """The files of a run, by names relative to its root.
+
+    Parameters
+    ----------
+    root : str or path
+        A directory (made on first writing) or a URI that :mod:`pyarrow.fs` understands.
+    filesystem : pyarrow.fs.FileSystem, optional
+        Where ``root`` lies; found from ``root`` unless given.
+
+    Raises
+    ------
+    InputError
+        If ``root`` names no usable place.
+
+    Notes
+    -----
+    A local file is written to RUN/tmp, synced and renamed; an object is serialised in memory and
+    put at once. Either way a reader sees the old file or the new one, never a part of it.
+    """
+
+    def __init__(
+        self, root: str | os.PathLike[str], filesystem: fs.FileSystem | None = None
+    ) -> None:
+        self.root = os.fspath(root)
+        if filesystem is None:
+            self.filesystem, base = open_filesystem(root)
+        else:
+            self.filesystem, base = filesystem, self.root
+        self.base = base.rstrip("/")
+        self.local = isinstance(self.filesystem, fs.LocalFileSystem)
+        if self.local and os.path.lexists(self.base) and not os.path.isdir(self.base):
+            raise InputError("--out", self.root, "a directory or a name that is still free")
+
+    def full(self, name: str) -> str:
+        """The path of a file of the run inside :attr:`filesystem`."""
+        return f"{self.base}/{name}"
+
+    def read(self, name: str) -> pa.Buffer | None:
+        """The bytes of a file of the run, or None where there is none."""
+        try:
+            with self.filesystem.open_input_file(self.full(name)) as file:
+                return file.read_buffer()
+        except FileNotFoundError:
+            return None
+
+    def publish(self, name: str, data: pa.Buffer | bytes) -> None:
+        """Write a file of the run atomically, replacing one of that name.
+
+        Raises
+        ------
+        InputError
+            If the place cannot be written to by this user at all.
+        OSError
+            For anything that may pass, such as a full disk; the old file, if any, is intact.
+        """
+        try:
+            if self.local:
+                self._publish_local(Path(self.full(name)), data)
+            else:
+                self._publish_object(self.full(name), data)
+        except OSError as error:
+            if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR):
+                raise InputError(
+                    "--out", self.root, "a place that can be written to", str(error)
+                ) from error
+            raise
+
+    def _publish_local(self, target: Path, data: pa.Buffer | bytes) -> None:
+        folder = Path(self.base, "tmp")
+        folder.mkdir(parents=True, exist_ok=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = folder / f"{target.name}.{os.getpid()}.{secrets.token_hex(4)}"
+        try:
+            with open(temporary, "xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, target)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        # The rename itself survives a power cut only once the folder is synced.
+        descriptor = os.open(target.parent, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _publish_object(self, target: str, data: pa.Buffer | bytes) -> None:
+        if self.filesystem.type_name not in OBJECT_STORES:
+            self.filesystem.create_dir(target.rsplit("/", 1)[0], recursive=True)
+        # No context manager: it would close, and so publish, after a write that failed.
+        stream = self.filesystem.open_output_stream(target)
+        stream.write(data)
+        stream.close()

@@ -1,0 +1,151 @@
+"""One sweep at a time on a run."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shlex
+import socket
+import sys
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from ldpflow.errors import InputError
+from ldpflow.store.run_store import RunStore
+
+__all__ = ["RunLock"]
+
+FILE = "lock"
+BEAT_SECONDS = 15.0
+STALE_SECONDS = 60.0
+
+
+class RunLock:
+    """The right to write to a run, as a context manager.
+
+    Parameters
+    ----------
+    store : RunStore
+    command : str, optional
+        What the holder is doing; this process's command line unless given.
+
+    Attributes
+    ----------
+    took_over : dict or None
+        The holder (host, pid, started, command) that died without releasing the lock, if one did.
+
+    Raises
+    ------
+    InputError
+        On entering, if another process holds the lock; names its host and pid.
+
+    Notes
+    -----
+    On a local disk the lock is exact: ``flock`` on RUN/lock, which the kernel releases when the
+    holder dies, however it dies. On an object store it is best effort: the object RUN/lock is
+    written anew every 15 s and counts as dead 60 s after its last beat, by the hosts' clocks; two
+    openers in the same instant may both succeed. That costs work, not rows: parts are idempotent.
+    """
+
+    def __init__(self, store: RunStore, command: str | None = None) -> None:
+        self.store = store
+        self.took_over: dict[str, Any] | None = None
+        self.holder: dict[str, Any] = {
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "command": shlex.join(sys.argv) if command is None else command,
+        }
+        self._descriptor: int | None = None
+        self._released = threading.Event()
+        self._beating: threading.Thread | None = None
+
+    def __enter__(self) -> RunLock:
+        if self.store.local:
+            self._acquire_file()
+        else:
+            self._acquire_object()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._descriptor is not None:
+            # Emptied, not removed: a second opener may be waiting on this very file.
+            os.ftruncate(self._descriptor, 0)
+            os.close(self._descriptor)
+            self._descriptor = None
+        if self._beating is not None:
+            self._released.set()
+            self._beating.join()
+            self._beating = None
+            self.store.filesystem.delete_file(self.store.full(FILE))
+
+    def _acquire_file(self) -> None:
+        path = Path(self.store.full(FILE))
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise InputError(
+                "--out", self.store.root, "a place that can be written to", str(error)
+            ) from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = described(path.read_bytes())
+            os.close(descriptor)
+            raise self._refused(holder or {}) from None
+        # A released lock is empty; what is left here is a holder that died.
+        self.took_over = described(path.read_bytes())
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, json.dumps(self.holder).encode())
+        self._descriptor = descriptor
+
+    def _acquire_object(self) -> None:
+        found = self.store.read(FILE)
+        holder = None if found is None else described(found.to_pybytes())
+        if holder is not None:
+            if abs(time.time() - holder.get("beat", 0.0)) < STALE_SECONDS:
+                raise self._refused(holder)
+            self.took_over = holder
+        self._beat()
+        self._released.clear()
+        self._beating = threading.Thread(target=self._keep_beating, daemon=True)
+        self._beating.start()
+
+    def _beat(self) -> None:
+        self.store.publish(FILE, json.dumps({**self.holder, "beat": time.time()}).encode())
+
+    def _keep_beating(self) -> None:
+        while not self._released.wait(BEAT_SECONDS):
+            try:
+                self._beat()
+            except (OSError, InputError):
+                # A missed beat is mended by the next one, or the lock goes stale.
+                continue
+
+    def _refused(self, holder: dict[str, Any]) -> InputError:
+        return InputError(
+            "--out",
+            self.store.root,
+            "a run that no other sweep is writing to",
+            f"Host {holder.get('host', 'unknown')}, process {holder.get('pid', 'unknown')} has "
+            f"held it since {holder.get('started', 'unknown')}: {holder.get('command', '')}",
+        )
+
+
+def described(text: bytes) -> dict[str, Any] | None:
+    """The holder that a lock names; None for an empty or unreadable one."""
+    try:
+        holder = json.loads(text)
+    except ValueError:
+        return None
+    return holder if isinstance(holder, dict) else None

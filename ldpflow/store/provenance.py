@@ -1,0 +1,147 @@
+"""How the rows of a run came about: provenance.json, a list of sessions.
+
+A run that is resumed appends a session. A session is recorded when it starts and again when it
+ends, so that a killed one is still there, without an end.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import platform
+import secrets
+import shlex
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from ldpflow import __version__
+from ldpflow.errors import InputError
+from ldpflow.store.run_store import RunStore
+
+__all__ = ["PACKAGES", "Session", "machine", "read_sessions", "versions"]
+
+PACKAGES = ("numpy", "numba", "llvmlite", "scipy", "pyarrow", "pydantic", "ray")
+FILE = "provenance.json"
+
+
+def versions() -> dict[str, str]:
+    """Versions of ldpflow, Python and the packages that decide or move numbers."""
+    found = {"ldpflow": __version__, "python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def machine() -> dict[str, Any]:
+    """Host, platform, processor and the cores that this process may use."""
+    return {
+        "host": socket.gethostname(),
+        "platform": platform.platform(),
+        "processor": processor(),
+        "cores": os.cpu_count(),
+        "cores_usable": len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count(),
+    }
+
+
+def processor() -> str:
+    """The processor's name; platform.processor() is empty or coarse on Linux."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            for line in file:
+                if line.startswith("model name"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+class Session:
+    """One invocation that writes to a run.
+
+    Parameters
+    ----------
+    store : RunStore
+    seed : int
+        The study's seed.
+    command : str, optional
+        The command line; that of this process unless given.
+    """
+
+    def __init__(self, store: RunStore, seed: int, command: str | None = None) -> None:
+        self.store = store
+        # Wall seconds must not follow a clock that is set back.
+        self.clock = time.monotonic()
+        self.entry: dict[str, Any] = {
+            "session": secrets.token_hex(8),
+            "command": shlex.join(sys.argv) if command is None else command,
+            "seed": seed,
+            "started": now(),
+            "ended": None,
+            "wall_seconds": None,
+            "ns_per_step": {},
+            "versions": versions(),
+            "machine": machine(),
+        }
+
+    def start(self) -> None:
+        """Record the session as running."""
+        self.record()
+
+    def end(self, ns_per_step: Mapping[str, float], **more: Any) -> None:
+        """Record how it ended.
+
+        Parameters
+        ----------
+        ns_per_step : mapping of str to float
+            By path key: nanoseconds per step and replicate.
+        **more
+            Further entries that JSON can hold, e.g. the exit code.
+        """
+        self.entry.update(more)
+        self.entry["ended"] = now()
+        self.entry["wall_seconds"] = round(time.monotonic() - self.clock, 3)
+        self.entry["ns_per_step"] = dict(ns_per_step)
+        self.record()
+
+    def record(self) -> None:
+        """Write the session into provenance.json, in place of its earlier state if any."""
+        sessions = read_sessions(self.store)
+        others = [entry for entry in sessions if entry.get("session") != self.entry["session"]]
+        text = json.dumps([*others, self.entry], indent=2)
+        self.store.publish(FILE, text.encode() + b"\n")
+
+
+def read_sessions(store: RunStore) -> list[dict[str, Any]]:
+    """Sessions in the order in which they started.
+
+    Raises
+    ------
+    InputError
+        If provenance.json is not a list of sessions.
+    """
+    data = store.read(FILE)
+    if data is None:
+        return []
+    try:
+        sessions = json.loads(data.to_pybytes())
+    except ValueError:
+        sessions = None
+    if not isinstance(sessions, list) or not all(isinstance(entry, dict) for entry in sessions):
+        raise InputError(
+            store.full(FILE), "its content", "a JSON list of sessions", "Move the file away."
+        )
+    return sessions

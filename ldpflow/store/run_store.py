@@ -1,0 +1,302 @@
+"""The run directory, on a local disk or an object store.
+
+::
+
+    RUN/study.toml, provenance.json, summary.parquet
+    RUN/replicates/path=p<key>/part-<first>-<last>-<cell set hash>.parquet
+    RUN/tmp/        unfinished files (local disk only)
+    RUN/set_aside/  parts that could not be used
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple, TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from ldpflow.errors import InputError
+from ldpflow.store.files import OBJECT_STORES, RunFiles
+from ldpflow.store.part import (
+    Part,
+    PartMeta,
+    UnreadablePart,
+    arrange,
+    parse_footer,
+    parse_rows,
+    serialise,
+)
+from ldpflow.store.ranges import Ranges, subtract, union
+from ldpflow.store.reading import overlapping, without_duplicates
+from ldpflow.store.schema import REPLICATES, cell_id
+
+__all__ = ["Missing", "RunStore"]
+
+REPLICATES_FOLDER = "replicates"
+PARTITION = "path=p"
+FOOTER_GUESS = 64 * 1024
+READERS = 8
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class Missing(NamedTuple):
+    """Replicates ``first`` to ``last`` (exclusive) lack these cells."""
+
+    first: int
+    last: int
+    cells: tuple[Mapping[str, Any], ...]
+
+
+class RunStore(RunFiles):
+    """A run directory: ``RunStore(root, filesystem=None)``, see :class:`RunFiles`.
+
+    Names of parts follow from their content, so that writing a part twice, by whichever process,
+    is harmless.
+    """
+
+    def read_study(self) -> str | None:
+        """The text of study.toml, or None for a new run."""
+        data = self.read("study.toml")
+        return None if data is None else data.to_pybytes().decode()
+
+    def write_study(self, text: str) -> None:
+        """Write study.toml."""
+        self.publish("study.toml", text.encode())
+
+    def read_summary(self) -> pa.Table | None:
+        """summary.parquet, or None where there is none."""
+        data = self.read("summary.parquet")
+        return None if data is None else pq.read_table(pa.BufferReader(data))
+
+    def write_summary(self, table: pa.Table) -> None:
+        """Write summary.parquet."""
+        sink = pa.BufferOutputStream()
+        pq.write_table(table, sink, compression="zstd")
+        self.publish("summary.parquet", sink.getvalue())
+
+    # Parts
+
+    def write_part(self, path_key: str, table: pa.Table, meta: PartMeta) -> str:
+        """Publish rows of one path as a part.
+
+        Parameters
+        ----------
+        path_key : str
+            16 hex digits.
+        table : pyarrow.Table
+            Complete rows (any order) in the schema REPLICATES; absent nullable columns are null.
+        meta : PartMeta
+
+        Returns
+        -------
+        str
+            Name relative to the run directory: ``replicates/path=p<key>/part-<first>-<last>-<cell
+            set hash>.parquet``, where ``last`` is exclusive.
+
+        Raises
+        ------
+        ValueError
+            Unless every replicate of the range has every cell and coordinate exactly once.
+        """
+        rows = arrange(table)
+        name = f"{REPLICATES_FOLDER}/{PARTITION}{path_key}/{rows.name}"
+        self.publish(name, serialise(rows, path_key, meta))
+        return name
+
+    def path_keys(self) -> list[str]:
+        """Keys of the paths that have parts, sorted."""
+        return sorted({key for key, _ in self._files(None)})
+
+    def scan(self, path_key: str | None = None) -> tuple[list[Part], list[UnreadablePart]]:
+        """Footers of all parts, sorted by name, and the files that cannot be used."""
+        parts: list[Part] = []
+        unreadable: list[UnreadablePart] = []
+        for found in in_parallel(self._footer, self._files(path_key)):
+            if isinstance(found, Part):
+                parts.append(found)
+            else:
+                unreadable.append(found)
+        return sorted(parts, key=lambda part: (part.path_key, part.first, part.name)), unreadable
+
+    def unreadable(self, path_key: str | None = None, pages: bool = False) -> list[UnreadablePart]:
+        """Files that cannot be used; with ``pages`` all rows are read and checksums verified."""
+        parts, found = self.scan(path_key)
+        if pages:
+            tables = in_parallel(self._rows, parts)
+            found += [table for table in tables if isinstance(table, UnreadablePart)]
+        return found
+
+    def set_aside(self, part: UnreadablePart) -> str:
+        """Move an unusable part out of replicates/, so that plain readers work; its new name."""
+        name = f"set_aside/{part.name.removeprefix(REPLICATES_FOLDER + '/')}"
+        if self.filesystem.type_name not in OBJECT_STORES:
+            self.filesystem.create_dir(self.full(name).rsplit("/", 1)[0], recursive=True)
+        self.filesystem.move(self.full(part.name), self.full(name))
+        return name
+
+    def read_rows(
+        self,
+        path_key: str | None = None,
+        columns: Sequence[str] | None = None,
+        skip_unreadable: bool = False,
+    ) -> pa.Table:
+        """Rows of one path or of all, each once.
+
+        Parameters
+        ----------
+        path_key : str, optional
+            All paths unless given.
+        columns : sequence of str, optional
+            Columns of REPLICATES to return; all unless given.
+        skip_unreadable : bool
+            Leave parts that cannot be used out instead of raising.
+
+        Returns
+        -------
+        pyarrow.Table
+            A string column ``path`` (``p<key>``, as in the partition), then the columns; sorted by
+            path and first replicate of the part.
+
+        Raises
+        ------
+        InputError
+            If a part cannot be used, or a row is stored twice with different values (names both
+            parts).
+        """
+        names = list(REPLICATES.names if columns is None else columns)
+        parts, unreadable = self.scan(path_key)
+        overlaps = overlapping(parts)
+
+        def load(part: Part) -> pa.Table | UnreadablePart:
+            table = self._rows(part)
+            if isinstance(table, UnreadablePart) or part.name in overlaps:
+                return table
+            return with_path(table.select(names), part.path_key)
+
+        loaded = list(zip(parts, in_parallel(load, parts), strict=True))
+        unreadable += [table for _, table in loaded if isinstance(table, UnreadablePart)]
+        if unreadable and not skip_unreadable:
+            raise InputError(
+                self.full(unreadable[0].name),
+                unreadable[0].reason,
+                "a readable part",
+                "Remove this file and run the sweep again: it computes what is missing.",
+            )
+        tables = []
+        doubled: dict[str, list[tuple[str, pa.Table]]] = {}
+        for part, table in loaded:
+            if isinstance(table, UnreadablePart):
+                continue
+            if part.name in overlaps:
+                doubled.setdefault(part.path_key, []).append((part.name, table))
+            else:
+                tables.append(table)
+        for key, group in doubled.items():
+            tables.append(with_path(without_duplicates(group).select(names), key))
+        empty = with_path(REPLICATES.empty_table().select(names), "")
+        return pa.concat_tables([empty, *tables])
+
+    def finished(self, path_key: str) -> dict[str, Ranges]:
+        """Replicates that are stored, by cell id: sorted disjoint half-open ranges.
+
+        Footers alone are read. Parts that cannot be used count as absent and are warned of (see
+        :meth:`unreadable`, :meth:`set_aside`).
+        """
+        parts, unreadable = self.scan(path_key)
+        for bad in unreadable:
+            warnings.warn(f"{self.full(bad.name)} counts as missing: {bad.reason}", stacklevel=2)
+        ranges: dict[str, list[tuple[int, int]]] = {}
+        for part in parts:
+            for cell in part.cells:
+                ranges.setdefault(cell_id(cell), []).append((part.first, part.last))
+        return {cell: union(found) for cell, found in ranges.items()}
+
+    def missing(
+        self,
+        path_key: str,
+        cells: Sequence[Mapping[str, Any]],
+        replicates: int,
+        block: int = 64,
+    ) -> list[Missing]:
+        """What is still to be computed, cut at multiples of ``block``.
+
+        Parameters
+        ----------
+        path_key : str
+        cells : sequence of mappings
+            Key columns of the cells wanted.
+        replicates : int
+            Replicates 0 to ``replicates`` (exclusive) are wanted.
+        block : int
+            Replicates per block of the fixed grid.
+
+        Returns
+        -------
+        list of Missing
+            By first replicate; cells in the order given. Where a block is stored in part (the last
+            one of a run that grew), only the replicates that are not there, so that no row comes
+            to be stored twice.
+        """
+        finished = self.finished(path_key)
+        wanted = {cell_id(cell): cell for cell in cells}
+        gaps = {cell: subtract(0, replicates, finished.get(cell, [])) for cell in wanted}
+        batches: dict[tuple[int, int], list[Mapping[str, Any]]] = {}
+        for cell, ranges in gaps.items():
+            for first, last in ranges:
+                while first < last:
+                    cut = min(last, (first // block + 1) * block)
+                    batches.setdefault((first, cut), []).append(wanted[cell])
+                    first = cut
+        return [Missing(*batch, tuple(group)) for batch, group in sorted(batches.items())]
+
+    def _files(self, path_key: str | None) -> list[tuple[str, str]]:
+        """(path key, name) of every file under replicates/ or one of its partitions."""
+        folder = REPLICATES_FOLDER if path_key is None else f"replicates/{PARTITION}{path_key}"
+        selector = fs.FileSelector(self.full(folder), allow_not_found=True, recursive=True)
+        files = []
+        for info in self.filesystem.get_file_info(selector):
+            name = info.path.removeprefix(self.base + "/")
+            partition = name.split("/")[1]
+            if info.type == fs.FileType.File:
+                files.append((partition.removeprefix(PARTITION), name))
+        return sorted(files)
+
+    def _footer(self, file: tuple[str, str]) -> Part | UnreadablePart:
+        path_key, name = file
+        with self.filesystem.open_input_file(self.full(name)) as source:
+            size = source.size()
+            want = min(size, FOOTER_GUESS)
+            while True:
+                # Reading at an offset: errors of the network surface here, not in the parser.
+                tail = source.read_at(want, size - want)
+                found = parse_footer(tail, size, name, path_key)
+                if not isinstance(found, int):
+                    return found
+                want = found
+
+    def _rows(self, part: Part) -> pa.Table | UnreadablePart:
+        data = self.read(part.name)
+        if data is None:
+            return UnreadablePart(part.name, "removed while it was being read")
+        return parse_rows(data, part)
+
+
+def with_path(table: pa.Table, path_key: str) -> pa.Table:
+    """The table with the partition as its first column."""
+    column = pa.repeat(pa.scalar(f"p{path_key}"), table.num_rows)
+    return table.add_column(0, "path", column)
+
+
+def in_parallel(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+    """Map over threads, in order; object stores answer slowly, one request at a time."""
+    items = list(items)
+    if len(items) < 2:
+        return [function(item) for item in items]
+    with ThreadPoolExecutor(READERS) as pool:
+        return list(pool.map(function, items))

@@ -1,0 +1,122 @@
+"""Columns of the replicates of a run, and the names of their cells.
+
+A later version may add nullable columns: append them to :data:`REPLICATES` (and to
+:data:`CELL_KEYS` where they name a cell) and raise :data:`SCHEMA_VERSION`. Old parts read as null
+there and keep their cell ids, because an id leaves nulls out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ldpflow.settings import canonical_json
+
+__all__ = [
+    "CELL_KEYS",
+    "REPLICATES",
+    "ROW_KEYS",
+    "SCHEMA_VERSION",
+    "cell_columns",
+    "cell_id",
+    "cell_set_hash",
+    "conform",
+    "key_codes",
+]
+
+SCHEMA_VERSION = 1
+
+CELL_KEYS: tuple[str, ...] = ("n", "method", "beta", "B", "multiplier", "M", "level")
+"""The columns that name a cell inside a path (each cell has one row per coordinate)."""
+
+ROW_KEYS: tuple[str, ...] = ("replicate", *CELL_KEYS, "coordinate")
+"""What identifies a row inside a path, in the order in which the rows of a part are sorted."""
+
+REPLICATES = pa.schema(
+    [
+        ("replicate", pa.int64()),
+        ("n", pa.int64()),
+        ("method", pa.string()),
+        ("beta", pa.float64()),
+        ("B", pa.int64()),
+        ("multiplier", pa.string()),
+        ("M", pa.int64()),
+        ("level", pa.float64()),
+        ("coordinate", pa.int32()),
+        ("truth", pa.float64()),
+        ("estimate", pa.float64()),
+        ("se", pa.float64()),
+        ("lower", pa.float64()),
+        ("upper", pa.float64()),
+        ("covered", pa.bool_()),
+        ("length", pa.float64()),
+        ("status", pa.string()),
+    ]
+)
+"""The full schema of every part. ``path`` is the Hive partition, not a column. Null where absent:
+beta, B, multiplier, M, se, covered. ``status`` is ok, undefined or diverged."""
+
+
+def cell_columns(cell: Mapping[str, Any]) -> dict[str, Any]:
+    """The key columns of a cell in their stored types, nulls left out.
+
+    Raises
+    ------
+    ValueError
+        For a name that is not in :data:`CELL_KEYS`.
+    """
+    if unknown := set(cell) - set(CELL_KEYS):
+        raise ValueError(f"not key columns of a cell: {sorted(unknown)}")
+    columns = {}
+    for name in CELL_KEYS:
+        value = cell.get(name)
+        if value is not None:
+            kind = REPLICATES.field(name).type
+            # An integral beta must give the id that its stored float gives.
+            convert: type = (
+                float if pa.types.is_floating(kind) else int if pa.types.is_integer(kind) else str
+            )
+            columns[name] = convert(value)
+    return columns
+
+
+def cell_id(cell: Mapping[str, Any]) -> str:
+    """Canonical JSON of the key columns, nulls left out."""
+    return canonical_json(cell_columns(cell))
+
+
+def cell_set_hash(cells: Iterable[Mapping[str, Any]]) -> str:
+    """First 12 hex digits of SHA-256 over the sorted cell ids; the order of cells is irrelevant."""
+    ids = sorted({cell_id(cell) for cell in cells})
+    return hashlib.sha256("\n".join(ids).encode()).hexdigest()[:12]
+
+
+def conform(table: pa.Table) -> pa.Table:
+    """The table in the full schema: columns in order, absent ones null, no metadata.
+
+    Raises
+    ------
+    ValueError
+        If a column is unknown or cannot be cast without loss.
+    """
+    if unknown := set(table.column_names) - set(REPLICATES.names):
+        raise ValueError(f"columns that are not in the schema: {sorted(unknown)}")
+    arrays = [
+        table[field.name].cast(field.type)
+        if field.name in table.column_names
+        else pa.nulls(table.num_rows, field.type)
+        for field in REPLICATES
+    ]
+    return pa.Table.from_arrays(arrays, schema=REPLICATES)
+
+
+def key_codes(column: pa.ChunkedArray) -> NDArray[np.int64]:
+    """Integers that are equal where the values are, null to null and NaN to NaN included."""
+    codes = column.combine_chunks().dictionary_encode().indices
+    filled: NDArray[np.int64] = codes.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return filled

@@ -1,0 +1,251 @@
+"""The comparison with published tables: z and Holm by hand, and the family error rate."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from ldpflow.errors import InputError
+from ldpflow.published import compare, load
+from ldpflow.published.compare import holm
+
+NULLS: dict[str, Any] = {"beta": None, "B": None, "multiplier": None, "M": None}
+
+
+def rows_as_printed() -> list[dict[str, Any]]:
+    """Rows of a summary that holds exactly the printed numbers."""
+    rows: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for number in load("dette-graw"):
+        row = rows.setdefault(
+            number.cell,
+            {
+                "path": "p" + "0" * 16,
+                "problem": number.problem,
+                "tau": number.tau,
+                "coordinate": number.coordinate,
+                "method": number.method,
+                "n": number.n,
+                "replicates": 500,
+                **number.settings(),
+            },
+        )
+        for name, value in NULLS.items():
+            row.setdefault(name, value)
+        value, se = {
+            "coverage": ("coverage", "coverage_mcse"),
+            "length": ("length_mean", "length_mcse"),
+        }[number.measure]
+        row[value] = number.value
+        row[se] = number.se
+    return list(rows.values())
+
+
+def test_load_reads_every_printed_number() -> None:
+    numbers = load("dette-graw")
+    assert len(numbers) == 84
+    assert len({(*number.cell, number.measure) for number in numbers}) == 84
+    first, second = numbers[:2]
+    assert first.cell == second.cell == (1, "quantile", 0.5, 0, "BB", 1_000_000)
+    assert (first.measure, first.value, first.se, first.half_unit) == (
+        "coverage",
+        0.880,
+        0.015,
+        0.0005,
+    )
+    assert (second.measure, second.value, second.se, second.half_unit) == (
+        "length",
+        0.0085,
+        5.2e-5,
+        5e-5,
+    )
+
+
+def test_unknown_name_is_refused_with_the_nearest() -> None:
+    with pytest.raises(InputError, match=r"--against: 'dette-grow' .*Did you mean 'dette-graw'"):
+        load("dette-grow")
+    with pytest.raises(InputError, match="one of dette-graw"):
+        compare(pa.Table.from_pylist(rows_as_printed()), "xyz")
+
+
+def test_equal_tables_pass() -> None:
+    comparison = compare(pa.Table.from_pylist(rows_as_printed()), "dette-graw")
+    assert comparison.passed
+    assert comparison.missing == []
+    assert len(comparison.rows) == 84
+    assert all(row.z == 0.0 and row.p_adjusted == 1.0 for row in comparison.rows)
+
+
+def test_z_and_p_by_hand() -> None:
+    rows = rows_as_printed()
+    # Table 1, BB, tau = 0.5, n = 10^6: printed 0.880 (0.015) and 0.0085 (5.2e-5), half unit 5e-5.
+    rows[0].update(coverage=0.910, coverage_mcse=0.013, length_mean=0.0084, length_mcse=6e-5)
+    result = compare(pa.Table.from_pylist(rows), "dette-graw")
+    coverage, length = result.rows[:2]
+    # 0.030 / sqrt(1.69e-4 + 2.25e-4 + 8.33e-8) = 0.030 / 0.01985153
+    assert coverage.z == pytest.approx(1.511219, abs=1e-6)
+    # -1e-4 / sqrt(36e-10 + 27.04e-10 + 8.3333e-10) = -1e-4 / 8.448276e-5
+    assert length.z == pytest.approx(-1.183674, abs=1e-6)
+    for row in (coverage, length):
+        assert row.p_value == pytest.approx(math.erfc(abs(row.z) / math.sqrt(2)), rel=1e-12)
+    assert result.passed
+
+
+def test_a_number_off_by_five_standard_errors_fails() -> None:
+    for name, digits in (("coverage", 0.0005), ("length_mean", 5e-5)):
+        rows = rows_as_printed()
+        row = rows[4]  # BM, tau = 0.5, n = 10^7: rounding matters for the length
+        se = row["coverage_mcse" if name == "coverage" else "length_mcse"]
+        row[name] -= 5 * math.sqrt(2 * se**2 + digits**2 / 3)
+        result = compare(pa.Table.from_pylist(rows), "dette-graw")
+        assert not result.passed
+        (bad,) = [r for r in result.rows if r.p_adjusted < 0.01]
+        assert bad.z == pytest.approx(-5)
+        assert (bad.method, bad.n) == ("BM", 10**7)
+        # 84 numbers, and this one is the smallest: 84 * 2 * Phi(-5)
+        assert bad.p_adjusted == pytest.approx(84 * math.erfc(5 / math.sqrt(2)), rel=1e-9)
+        assert compare(pa.Table.from_pylist(rows), "dette-graw", 1e-6).passed
+
+
+@pytest.mark.parametrize(
+    ("p_values", "adjusted"),
+    [
+        ([], []),
+        ([0.3], [0.3]),
+        # sorted: 4 * 0.005, 3 * 0.01, 2 * 0.03, 1 * 0.04 -> raised to 0.06
+        ([0.01, 0.04, 0.03, 0.005], [0.03, 0.06, 0.06, 0.02]),
+        ([0.6, 0.02, 0.7], [1.0, 0.06, 1.0]),
+        ([0.02, 0.02, 0.02], [0.06, 0.06, 0.06]),
+    ],
+)
+def test_holm_by_hand(p_values: list[float], adjusted: list[float]) -> None:
+    assert holm(p_values) == pytest.approx(adjusted)
+
+
+def test_missing_cells_are_named() -> None:
+    rows = [row for row in rows_as_printed() if row["n"] < 10**8]
+    for row in rows:
+        if row["method"] == "BB" and row["problem"] == "quantile":
+            row["beta"] = 0.65
+    # Nearest of several: the one with the fewest other settings is the one to tell about.
+    rows.append({**rows[0], "gamma": 0.6, "epsilon": 2.0})
+    result = compare(pa.Table.from_pylist(rows), "dette-graw")
+    by_cell = {(m.table, m.tau, m.coordinate, m.method, m.n): m for m in result.missing}
+    assert len(by_cell) == 14 + 4
+    absent = by_cell[(2, 0.5, 3, "BM", 10**8)]
+    assert (absent.kind, absent.reason) == ("absent", "not in the run")
+    other = by_cell[(1, 0.5, 0, "BB", 10**6)]
+    assert other.kind == "other settings"
+    assert other.reason == "in the run only with beta = 0.65 (published: 0.75)"
+    assert len(result.rows) == 2 * (42 - 18)
+    assert result.passed
+
+
+def test_other_laws_and_explicit_defaults() -> None:
+    rows = rows_as_printed()
+    regression = {"coefficients": None, "covariates": None, "bound": None}
+    for row in rows:
+        row.update(law=None, theta0=0.0, algorithm="ldp_sgd", **regression)
+    bm = next(row for row in rows if row["method"] == "BM" and row["n"] == 10**6)
+    bm["M"] = 31  # floor((10^6)^(1/4)), typed out
+    rows[0]["law"] = "laplace"
+    rows[1]["law"] = "normal"
+    rows[-1]["coefficients"] = [0.0, 0.0, 1.0, -1.0]
+    result = compare(pa.Table.from_pylist(rows), "dette-graw")
+    (missing,) = result.missing
+    assert (missing.method, missing.n) == ("BB", 10**6)
+    assert missing.reason == "in the run only with law = laplace (published: normal)"
+    for value, kind in (("[0.0,0.0,1.0,-1.0]", None), ("[0.0,0.0,1.0]", "other settings")):
+        for row in rows:
+            row["coefficients"] = None
+        rows[-1]["coefficients"] = value
+        cells = compare(pa.Table.from_pylist(rows), "dette-graw").missing
+        kinds = [cell.kind for cell in cells if cell.table == 2]
+        assert kinds == ([] if kind is None else [kind])
+
+
+def test_every_matching_row_is_compared() -> None:
+    rows = rows_as_printed()
+    rows.append({**rows[0], "path": "p" + "1" * 16, "coverage": 0.5})
+    result = compare(pa.Table.from_pylist(rows), "dette-graw")
+    assert len(result.rows) == 86
+    assert not result.passed
+    assert [row.path for row in result.rows if row.p_adjusted < 0.01] == ["p" + "1" * 16]
+
+
+def test_unusable_rows_and_empty_runs_do_not_pass() -> None:
+    rows = rows_as_printed()
+    rows[3].update(length_mean=math.nan, length_mcse=math.nan)
+    rows[5].update(coverage=None, coverage_mcse=None)
+    result = compare(pa.Table.from_pylist(rows), "dette-graw")
+    assert [cell.kind for cell in result.missing] == ["unusable", "unusable"]
+    assert not result.passed
+    nothing = compare(pa.Table.from_pylist(rows).slice(0, 0), "dette-graw")
+    assert len(nothing.missing) == 42
+    assert not nothing.passed
+    assert nothing.as_table().num_rows == 0
+
+
+def test_summary_without_a_column_is_refused() -> None:
+    table = pa.Table.from_pylist(rows_as_printed()).drop_columns(["gamma"])
+    with pytest.raises(InputError, match="lacks gamma"):
+        compare(table, "dette-graw")
+
+
+def test_coverage_of_one_has_a_standard_error() -> None:
+    rows = rows_as_printed()
+    rows[0].update(coverage=1.0, coverage_mcse=0.0)
+    row = compare(pa.Table.from_pylist(rows), "dette-graw").rows[0]
+    se = math.sqrt(0.88 * 0.12 / 500)
+    assert row.ours_se == pytest.approx(se)
+    assert row.z == pytest.approx(0.12 / math.sqrt(se**2 + 0.015**2 + 0.0005**2 / 3))
+
+
+def test_as_table() -> None:
+    table = compare(pa.Table.from_pylist(rows_as_printed()), "dette-graw").as_table()
+    assert table.num_rows == 84
+    assert table.column_names[:6] == ["table", "problem", "tau", "coordinate", "method", "n"]
+    assert table.schema.field("z").type == pa.float64()
+    assert table["ours"].to_pylist() == table["printed"].to_pylist()
+
+
+@pytest.mark.parametrize(("replicates", "runs"), [(50, 300), (500, 1500)])
+def test_a_correct_run_fails_about_once_in_a_hundred(replicates: int, runs: int) -> None:
+    """Coverages are binomial and lengths normal around the printed values, seed fixed."""
+    rng = np.random.default_rng(20240520)
+    rows = rows_as_printed()
+    truth = [(row["coverage"], row["length_mean"], row["length_mcse"]) for row in rows]
+    # Printed numbers carry noise of their own: drawn here as a shift of ours.
+    half = {n.cell[1:]: n.half_unit for n in load("dette-graw") if n.measure == "length"}
+    failed = 0
+    for _ in range(runs):
+        for row, (p, length, se) in zip(rows, truth, strict=True):
+            identity = tuple(row[k] for k in ("problem", "tau", "coordinate", "method", "n"))
+            true_p = np.clip(p + rng.normal(0, math.sqrt(p * (1 - p) / 500)), 0.0, 1.0)
+            hits = rng.binomial(replicates, true_p) / replicates
+            ours_se = se * math.sqrt(500 / replicates)
+            rounding = rng.uniform(-half[identity], half[identity])
+            row.update(
+                replicates=replicates,
+                coverage=hits,
+                coverage_mcse=math.sqrt(hits * (1 - hits) / replicates),
+                length_mean=length + rounding + rng.normal(0, math.hypot(se, ours_se)),
+                length_mcse=ours_se,
+            )
+        failed += not compare(pa.Table.from_pylist(rows), "dette-graw").passed
+    # 1% and three of its binomial standard errors.
+    assert failed <= runs * 0.01 + 3 * math.sqrt(runs * 0.01 * 0.99)
+
+
+def test_import_is_light() -> None:
+    code = (
+        "import sys, ldpflow.published as p; p.load('dette-graw');"
+        "print(sorted({'numba', 'ray', 'scipy', 'pyarrow', 'numpy', 'typer'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
