@@ -74,7 +74,7 @@ class Lock:
     def __enter__(self) -> None:
         import fcntl
 
-        self.file = open(cache_folder() / "lock", "a")  # noqa: SIM115
+        self.file = open(cache_folder() / "lock", "a")
         fcntl.flock(self.file, fcntl.LOCK_EX)
 
     def __exit__(self, *exception: object) -> None:

@@ -8,6 +8,7 @@ percentages.
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -140,7 +141,7 @@ def summarise(rows: pa.Table) -> pa.Table:
     columns = {name: floats(rows[name]) for name in ROW_COLUMNS}
     ok = np.asarray(rows["status"].to_numpy() == "ok", dtype=bool)
     found = []
-    for first, last in zip(bounds[:-1], bounds[1:], strict=True):
+    for first, last in pairwise(bounds):
         here = slice(first, last)
         found.append(measures({name: values[here] for name, values in columns.items()}, ok[here]))
     keys = rows.select(GROUP_KEYS).take(pa.array(bounds[:-1], pa.int64()))

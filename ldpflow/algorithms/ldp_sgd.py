@@ -20,13 +20,13 @@ from ldpflow.random.lockstep import CHUNK, LANES, PLANE
 
 if TYPE_CHECKING:  # supplied by the kernel that this recursion becomes part of
     from ldpflow.algorithms.parts import (
-        D,
         DATA_PLANES,
+        MECHANISM_SIZE,
         NOISE_PLANES,
+        PROBLEM_SIZE,
         STATE,
         SUMS,
-        PROBLEM_SIZE,
-        MECHANISM_SIZE,
+        D,
         after_step,
         before_step,
         draw_data,

@@ -40,9 +40,16 @@ def summary(
 
 def read_summary(run: str) -> pa.Table:
     """The summary of a run directory."""
+    import pyarrow as pa
+
     from ldpflow.store import RunStore
 
-    table = RunStore(run).read_summary()
+    try:
+        table = RunStore(run).read_summary()
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(
+            "RUN", run, "a run directory with a readable summary", str(error)
+        ) from None
     if table is None:
         raise InputError("RUN", run, "a run directory with a summary", "Nothing finished there.")
     return table

@@ -47,9 +47,15 @@ def rounded(value: float | None, digits: int) -> str:
     return short(float(f"{value:.{digits}g}"))
 
 
-def with_error(value: float | None, error: float | None, digits: int) -> str:
-    """A measure and its Monte Carlo standard error."""
-    return f"{rounded(value, digits)} ± {rounded(error, 2)}"
+def with_error(value: float | None, error: float | None) -> str:
+    """A measure and its Monte Carlo standard error, both to the error's second digit."""
+    if value is None or error is None or not 0 < error < math.inf or not math.isfinite(value):
+        return f"{rounded(value, 4)} ± {rounded(error, 2)}"
+    decimals = 1 - math.floor(math.log10(error))
+    if not 0 <= decimals <= 9:
+        return f"{rounded(value, 4)} ± {rounded(error, 2)}"
+    shown = f"{error:.{decimals}f}" if decimals < 6 else rounded(error, 2)
+    return f"{value:.{decimals}f} ± {shown}"
 
 
 def coverage(row: Row) -> str:
@@ -64,7 +70,7 @@ def coverage(row: Row) -> str:
 COUNTS = ("replicates", "failures")
 MEASURES: tuple[Column, ...] = (
     ("coverage", coverage),
-    ("length", lambda row: with_error(row["length_mean"], row["length_mcse"], 4)),
+    ("length", lambda row: with_error(row["length_mean"], row["length_mcse"])),
     ("bias", lambda row: rounded(row["bias"], 2)),
     ("emp. SE", lambda row: rounded(row["empirical_se"], 3)),
 )
@@ -81,6 +87,7 @@ def print_summary(table: pa.Table) -> None:
     parameters = [name for name in names[: names.index("coverage")] if name != "path"]
     counts = [name for name in COUNTS if differs(name, rows)]
     settings = telling([name for name in parameters if name not in (*COUNTS, "truth")], rows)
+    rows.sort(key=lambda row: [(row[name] is not None, row[name]) for name in settings])
     values = {
         name: next((row[name] for row in rows if row[name] is not None), None)
         for name in parameters

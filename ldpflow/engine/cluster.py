@@ -108,13 +108,13 @@ class RayExecutor:
             self.connect(address, num_cpus, verbose)
         self.cores = max(1, int(ray.cluster_resources().get("CPU", 1)))
         self.capacity = 2 * self.cores
-        self.task = ray.remote(run_batch).options(max_retries=retries, num_cpus=1)
+        task: Any = ray.remote(run_batch)
+        self.task = task.options(max_retries=retries, num_cpus=1)
         # The aggregator mostly waits for disk; it must not take a core from the batches.
-        self.aggregator = (
-            ray.remote(AggregatorActor)
-            .options(num_cpus=0, max_restarts=-1, max_task_retries=-1)
-            .remote(make_aggregator)
-        )
+        actor: Any = ray.remote(AggregatorActor)
+        self.aggregator: Any = actor.options(
+            num_cpus=0, max_restarts=-1, max_task_retries=-1
+        ).remote(make_aggregator)
         self.in_flight: dict[ray.ObjectRef, tuple[Batch, ray.ObjectRef]] = {}
         # Rows that an aggregator of this incarnation holds in memory only.
         self.unpublished: list[tuple[Batch, ray.ObjectRef, str]] = []
@@ -182,9 +182,9 @@ class RayExecutor:
                 self.in_flight[self.aggregator.add.remote(batch, rows)] = (batch, rows)
 
     def flush(self) -> list[Outcome]:
-        failed = []
+        failed: list[Outcome] = []
         while True:
-            told = ray.get(self.aggregator.flush.remote())
+            told: dict[str, Any] = ray.get(self.aggregator.flush.remote())
             self.forget(told["published"])
             self.resend(told["incarnation"])
             if not self.unpublished and not self.in_flight:

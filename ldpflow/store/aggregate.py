@@ -54,6 +54,7 @@ class Pending:
     meta: PartMeta
     since: float
     cell_set: str
+    nbytes: int
 
 
 @dataclass
@@ -139,7 +140,7 @@ class Aggregator:
         cell_set = cell_set_hash(rows.cells)
         known: list[Published] = []
         if self._count(path_key, state, rows):
-            state.pending.append(Pending(rows, meta, self.clock(), cell_set))
+            state.pending.append(Pending(rows, meta, self.clock(), cell_set, rows.table.nbytes))
         elif all(
             not subtract(first, last, state.published.get(cell_id(cell), [])) for cell in rows.cells
         ):
@@ -205,19 +206,19 @@ class Aggregator:
                 due = (
                     everything
                     or sum(batch.rows.table.num_rows for batch in run) >= self.max_rows
-                    or sum(batch.rows.table.nbytes for batch in run) >= self.max_bytes
+                    or sum(batch.nbytes for batch in run) >= self.max_bytes
                     or now - min(batch.since for batch in run) >= self.max_age
                 )
                 if not due:
                     continue
-                table = pa.concat_tables([batch.rows.table for batch in run])
-                self.store.write_part(path_key, table, run[0].meta)
+                rows = CompleteRows.joined([batch.rows for batch in run])
+                self.store.publish_part(path_key, rows, run[0].meta)
                 # Only now: a write that fails must leave the batches pending.
                 state.pending = [batch for batch in state.pending if batch not in run]
-                first, last = run[0].rows.first, run[-1].rows.last
-                for cell in map(cell_id, run[0].rows.cells):
-                    state.published[cell] = union([*state.published.get(cell, []), (first, last)])
-                published.append(Published(path_key, first, last, run[0].cell_set))
+                span = (rows.first, rows.last)
+                for cell in map(cell_id, rows.cells):
+                    state.published[cell] = union([*state.published.get(cell, []), span])
+                published.append(Published(path_key, *span, run[0].cell_set))
         return published
 
 

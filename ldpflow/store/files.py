@@ -32,6 +32,8 @@ def open_filesystem(root: str | os.PathLike[str]) -> tuple[fs.FileSystem, str]:
         raise InputError(
             "--out", os.fspath(root), "a directory, or an s3:// or gs:// address", str(error)
         ) from error
+    if not base:
+        raise InputError("--out", os.fspath(root), "an address with a bucket", "s3://bucket/run")
     return filesystem, base
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -111,6 +111,12 @@ class CompleteRows:
     def name(self) -> str:
         """File name of a part with these rows."""
         return f"part-{self.first}-{self.last}-{cell_set_hash(self.cells)}.parquet"
+
+    @classmethod
+    def joined(cls, pieces: Sequence[CompleteRows]) -> CompleteRows:
+        """Rows of the same cells whose replicates follow each other (not checked), as one."""
+        table = pa.concat_tables([piece.table for piece in pieces]).combine_chunks()
+        return replace(pieces[0], table=table, last=pieces[-1].last)
 
 
 def arrange(rows: pa.Table) -> CompleteRows:

@@ -22,6 +22,7 @@ from pyarrow import fs
 from ldpflow.errors import InputError
 from ldpflow.store.files import OBJECT_STORES, RunFiles
 from ldpflow.store.part import (
+    CompleteRows,
     Part,
     PartMeta,
     UnreadablePart,
@@ -104,7 +105,10 @@ class RunStore(RunFiles):
         ValueError
             Unless every replicate of the range has every cell and coordinate exactly once.
         """
-        rows = arrange(table)
+        return self.publish_part(path_key, arrange(table), meta)
+
+    def publish_part(self, path_key: str, rows: CompleteRows, meta: PartMeta) -> str:
+        """:meth:`write_part` of rows that are arranged already."""
         name = f"{REPLICATES_FOLDER}/{PARTITION}{path_key}/{rows.name}"
         self.publish(name, serialise(rows, path_key, meta))
         return name

@@ -20,12 +20,12 @@ def block_length(n: int, beta: float | str | Fraction) -> int:
     return floor_power(n, beta)
 
 
-def block_count(n: int, l: int) -> int:  # noqa: E741
+def block_count(n: int, l: int) -> int:
     """m = floor(n / l)."""
     return n // l
 
 
-def block_deviations(path: Array, l: int, m: int) -> Array:  # noqa: E741
+def block_deviations(path: Array, l: int, m: int) -> Array:
     """D_j = sum_{b=(j-1)l+1}^{jl} (theta_b - thetabar_n), j = 1..m: array (m, d).
 
     thetabar_n averages all n iterates, those after the last full block included.
@@ -41,7 +41,7 @@ def block_deviations(path: Array, l: int, m: int) -> Array:  # noqa: E741
     return deviations
 
 
-def bootstrap_replicates(path: Array, l: int, m: int, eps: ArrayLike) -> Array:  # noqa: E741
+def bootstrap_replicates(path: Array, l: int, m: int, eps: ArrayLike) -> Array:
     """thetabar*(k) = (1/(m l)) sum_j eps_j^(k) D_j, k = 1..B.
 
     Parameters
@@ -65,7 +65,7 @@ def bootstrap_replicates(path: Array, l: int, m: int, eps: ArrayLike) -> Array: 
     return replicates
 
 
-def conditional_sd(path: Array, l: int, m: int) -> Array:  # noqa: E741
+def conditional_sd(path: Array, l: int, m: int) -> Array:
     """Exact sd of thetabar* given the path, for multipliers of mean 0 and variance 1: (d,)."""
     variance = np.zeros(path.shape[1])
     for deviation in block_deviations(path, l, m):
@@ -84,7 +84,7 @@ def quantile_type7(values: ArrayLike, probability: float) -> float:
 
 
 def interval(
-    path: Array, l: int, m: int, eps: ArrayLike, level: float  # noqa: E741
+    path: Array, l: int, m: int, eps: ArrayLike, level: float
 ) -> tuple[Array, Array]:
     """[thetabar + q_a, thetabar + q_{1-a}], level = 1 - 2a, per coordinate; NaN when m < 2."""
     d = path.shape[1]

@@ -1,0 +1,1 @@
+"""Speed, measured: against what a user could pick instead, and against the floor (see README.md)."""

@@ -1,0 +1,68 @@
+"""The designs that are timed: the paper's two problems, at one budget, step size and level."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ldpflow.algorithms import ALGORITHMS
+from ldpflow.algorithms.kernels import run_path
+from ldpflow.cell import Cell
+from ldpflow.intervals import INTERVAL_METHODS
+from ldpflow.mechanisms import MECHANISMS
+from ldpflow.path import Path
+from ldpflow.problems import PROBLEMS
+from ldpflow.random.lockstep import LANES
+from ldpflow.simulate import Recording
+
+__all__ = ["C", "EPSILON", "GAMMA", "SEED", "TAU", "cells", "kernel", "quantile", "regression"]
+
+SEED = 20240520
+TAU = 0.5
+EPSILON = 1.0
+GAMMA = 0.51
+C = 1.0
+LEVEL = 0.9
+
+
+def quantile(mechanism: str = "randomized_response", **settings: Any) -> Path:
+    """The median of N(0, 1)."""
+    return Path(
+        PROBLEMS["quantile"](tau=TAU),
+        MECHANISMS[mechanism](epsilon=EPSILON, **settings),
+        ALGORITHMS["ldp_sgd"](gamma=GAMMA, c=C),
+    )
+
+
+def regression() -> Path:
+    """Median regression with d = 4 under Laplace noise."""
+    return Path(
+        PROBLEMS["quantile_regression"](tau=TAU),
+        MECHANISMS["laplace"](epsilon=EPSILON),
+        ALGORITHMS["ldp_sgd"](gamma=GAMMA, c=C),
+    )
+
+
+def cells(n: int, *methods: str) -> list[Cell]:
+    """One cell per interval method, with its default settings."""
+    return [Cell(n, INTERVAL_METHODS[kind](), LEVEL) for kind in methods]
+
+
+def times_of(path: Path, wanted: list[Cell]) -> np.ndarray:
+    """The times at which these cells need S."""
+    return np.array(Recording.of(path, wanted).times, dtype=np.int64)
+
+
+def kernel(path: Path, wanted: list[Cell]) -> tuple[Callable[[], object], int]:
+    """A full set of lanes of the path as a piece of work, and its steps times replicates."""
+    recording = Recording.of(path, wanted)
+    steps = recording.times[-1]
+
+    def work() -> object:
+        return run_path(
+            path, SEED, range(LANES), recording.times, recording.marked, recording.sums
+        )
+
+    return work, steps * LANES

@@ -1,0 +1,71 @@
+"""Kernel time over its floor: drawing the same variates, with the same samplers, and nothing else."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+
+import numpy as np
+
+from benchmarks.designs import SEED, cells, kernel, quantile, regression
+from benchmarks.effort import Effort
+from benchmarks.measurement import Measurement
+from benchmarks.timing import compare
+from ldpflow.algorithms.kernels import kernel_source
+from ldpflow.compiled import compiled
+from ldpflow.path import Path
+from ldpflow.random.lockstep import CHUNK, LANES, PLANE
+from ldpflow.random.streams import lane_states
+
+__all__ = ["floor_rows"]
+
+
+def floor(data_state, noise_state, data_parameters, noise_parameters, chunks, out):
+    """Draw the variates of ``chunks`` chunks of steps; the last chunk goes to ``out``."""
+    data = np.empty(DATA_PLANES * PLANE)  # noqa: F821 (in the kernel's module)
+    noise = np.empty(NOISE_PLANES * PLANE)  # noqa: F821
+    for _ in range(chunks):
+        draw_data(data_state, data_parameters, data)  # noqa: F821
+        draw_noise(noise_state, noise_parameters, noise)  # noqa: F821
+    out[: len(data)] = data
+    out[len(data) :] = noise
+
+
+def floor_work(path: Path, steps: int) -> tuple[Callable[[], object], int]:
+    """The floor of a path as a piece of work, and its steps times replicates."""
+    data = path.problem.variates()
+    noise = path.mechanism.variates(path.problem)
+    # The module of the kernel itself: its sampling functions, one function more.
+    source = kernel_source(path, ()) + '\n\n@njit(error_model="numpy", cache=True)\n'
+    function = compiled(source + inspect.getsource(floor), "floor")
+    chunks = -(-steps // CHUNK)
+    arguments = (
+        lane_states(SEED, "data", path.data_key(), range(LANES)),
+        lane_states(SEED, "mechanism", path.key, range(LANES)),
+        np.array([v.parameter for v in data]),
+        np.array([v.parameter for v in noise]),
+        chunks,
+        np.empty((len(data) + len(noise)) * PLANE),
+    )
+    return lambda: function(*arguments), chunks * CHUNK * LANES
+
+
+def floor_rows(effort: Effort) -> list[Measurement]:
+    """The three kernels of the paper."""
+    designs = {
+        "floor-quantile-rr": ("quantile, randomised response", quantile(), effort.steps),
+        "floor-quantile-laplace": ("quantile, Laplace", quantile("laplace"), effort.steps),
+        "floor-regression": ("quantile regression d = 4", regression(), effort.steps // 4),
+    }
+    rows = []
+    for name, (what, path, steps) in designs.items():
+        pairs = compare(
+            *kernel(path, cells(steps, "BB", "BM")), *floor_work(path, steps), effort.repetitions
+        )
+        kernel_ns, floor_ns = pairs.nanoseconds()
+        details = {"kernel_ns_per_step": kernel_ns, "floor_ns_per_step": floor_ns}
+        what = f"kernel / floor, {what}, data mode"
+        rows.append(
+            Measurement(name, what, "times the floor", pairs.ratios(), 1.3, "lower", details)
+        )
+    return rows

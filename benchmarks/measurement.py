@@ -1,0 +1,97 @@
+"""A row of the table: what was measured, against which target, and whether it was met."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any, Literal
+
+__all__ = ["Measurement", "Skipped", "quartiles"]
+
+
+class Skipped(Exception):
+    """A row cannot be measured here; the message says why."""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One row.
+
+    Parameters
+    ----------
+    name : str
+        What ``--only`` selects.
+    what : str
+        The comparison in words.
+    unit : str
+        Of ``value`` and ``target``, for example ``times faster``.
+    values : sequence of float
+        One per repetition.
+    target : float, optional
+        None in rows for information.
+    better : {"higher", "lower"}
+        Which side of the target is met.
+    details : dict
+        The measured times behind the ratio, and what else a reader needs.
+    skipped : str, optional
+        Why nothing was measured.
+    """
+
+    name: str
+    what: str
+    unit: str = ""
+    values: Sequence[float] = ()
+    target: float | None = None
+    better: Literal["higher", "lower"] = "higher"
+    details: dict[str, Any] = field(default_factory=dict)
+    skipped: str | None = None
+
+    @property
+    def value(self) -> float | None:
+        """Median over the repetitions."""
+        return median(self.values) if self.values else None
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the median meets the target; None without a target or a value."""
+        if self.target is None or self.value is None:
+            return None
+        if self.better == "higher":
+            return self.value >= self.target
+        return self.value <= self.target
+
+    def mapping(self) -> dict[str, Any]:
+        """What goes into the JSON."""
+        return {
+            "name": self.name,
+            "what": self.what,
+            "unit": self.unit,
+            "value": rounded(self.value),
+            "quartiles": [rounded(q) for q in quartiles(self.values)],
+            "repetitions": len(self.values),
+            "target": self.target,
+            "better": self.better,
+            "met": self.met,
+            "details": {key: rounded(entry) for key, entry in self.details.items()},
+            "skipped": self.skipped,
+        }
+
+
+def quartiles(values: Sequence[float]) -> list[float]:
+    """Lower and upper quartile, interpolated; the value itself twice where there is only one."""
+    ordered = sorted(values)
+    if not ordered:
+        return []
+    result = []
+    for p in (0.25, 0.75):
+        position = p * (len(ordered) - 1)
+        low = min(int(position), max(len(ordered) - 2, 0))
+        high = min(low + 1, len(ordered) - 1)
+        result.append(ordered[low] + (position - low) * (ordered[high] - ordered[low]))
+    return result
+
+
+def rounded(value: Any) -> Any:
+    """Four significant digits are more than a timing has."""
+    return float(f"{value:.4g}") if isinstance(value, float) else value

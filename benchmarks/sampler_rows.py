@@ -1,0 +1,107 @@
+"""Samplers against NumPy's Generator (PCG64) filling an array, and SciPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy import stats
+
+from benchmarks.designs import SEED
+from benchmarks.effort import Effort
+from benchmarks.measurement import Measurement
+from benchmarks.timing import compare
+from ldpflow.compiled import compiled
+from ldpflow.random.lockstep import LANES, PLANE
+from ldpflow.random.streams import lane_states
+
+__all__ = ["sampler_rows"]
+
+COUNT = 16 * PLANE  # doubles: within a core's own cache, long enough to hide a call
+LANES_OF_BENCHMARK = range(LANES)
+
+SOURCE = '''
+from numba import njit
+
+from ldpflow.random.lockstep import PLANE
+from ldpflow.random.samplers import fill_{name}
+
+
+@njit("void(uint64[::1], float64[::1], int64)", error_model="numpy", cache=True)
+def fill(state, out, times):
+    for _ in range(times):
+        for start in range(0, out.shape[0], PLANE):
+            fill_{name}(state, 0.0, out[start : start + PLANE])
+'''
+
+
+def ours(name: str, times: int) -> Callable[[], object]:
+    """Fill an array ``times`` times with a sampler."""
+    function = compiled(SOURCE.format(name=name), "fill")
+    state = lane_states(SEED, "data", name, LANES_OF_BENCHMARK)
+    out = np.empty(COUNT)
+    return lambda: function(state, out, times)
+
+
+def repeated(fill: Callable[[], object], times: int) -> Callable[[], object]:
+    """Call ``fill`` so often."""
+
+    def work() -> None:
+        for _ in range(times):
+            fill()
+
+    return work
+
+
+def rejection(rng: np.random.Generator, out: np.ndarray) -> None:
+    """N(0, 1) on [-1, 1]: normals in bulk, those outside left out (0.683 stay)."""
+    filled = 0
+    while filled < len(out):
+        draws = rng.standard_normal(int((len(out) - filled) * 1.5) + 64)
+        inside = draws[np.abs(draws) <= 1.0][: len(out) - filled]
+        out[filled : filled + len(inside)] = inside
+        filled += len(inside)
+
+
+def sampler_rows(effort: Effort) -> list[Measurement]:
+    """One row per law and peer."""
+    rng = np.random.default_rng(SEED)
+    out = np.empty(COUNT)
+    truncated = stats.truncnorm(-1.0, 1.0)
+    peers: list[tuple[str, str, Callable[[], object]]] = [
+        ("uniform", "Generator.random", lambda: rng.random(out=out)),
+        ("normal", "Generator.standard_normal", lambda: rng.standard_normal(out=out)),
+        ("laplace", "Generator.laplace", lambda: rng.laplace(size=COUNT)),
+        ("exponential", "Generator.standard_exponential", lambda: rng.standard_exponential(out=out)),
+        ("truncated_normal", "rejection in NumPy", lambda: rejection(rng, out)),
+        (
+            "truncated_normal",
+            "scipy.stats.truncnorm",
+            lambda: truncated.rvs(size=COUNT, random_state=rng),
+        ),
+    ]
+    times = 20 if effort.quick else 60
+    rows = []
+    for name, peer, fill in peers:
+        slow = peer.startswith("scipy")
+        peer_times = times // 10 if slow else times
+        pairs = compare(
+            repeated(fill, peer_times),
+            peer_times * COUNT,
+            ours(name, times),
+            times * COUNT,
+            effort.repetitions,
+        )
+        theirs_ns, ours_ns = pairs.nanoseconds()
+        rows.append(
+            Measurement(
+                f"sampler-{name.replace('_', '-')}" + ("-scipy" if slow else ""),
+                f"sampler {name.replace('_', ' ')}: against {peer}",
+                "times faster",
+                pairs.ratios(),
+                2.5,
+                "higher",
+                {"peer_ns_per_draw": theirs_ns, "ldpflow_ns_per_draw": ours_ns},
+            )
+        )
+    return rows

@@ -1,0 +1,91 @@
+"""When batches start, seen from inside the workers: one line per event in a file of each process.
+
+The task of the Ray engine is replaced by one that writes down the time and then calls the original.
+``python -m benchmarks.stamped FILE-FOLDER ARGUMENTS...`` is ``ldpflow ARGUMENTS...`` with that.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+__all__ = ["patched", "read_stamps", "stamped_batch"]
+
+
+def stamp(folder: str, event: str, value: float) -> None:
+    """Append one event."""
+    with open(Path(folder) / f"{os.getpid()}.stamps", "a", encoding="utf-8") as file:
+        file.write(f"{event} {value!r}\n")
+
+
+def peak_megabytes() -> float:
+    """Largest resident memory of this process so far."""
+    with open("/proc/self/status", encoding="utf-8") as file:
+        for line in file:
+            if line.startswith("VmHWM"):
+                return float(line.split()[1]) / 1024.0
+    raise RuntimeError("no VmHWM in /proc/self/status")
+
+
+def stamped_batch(batch, *, folder):  # type: ignore[no-untyped-def]
+    """The task: ``batch`` when it starts, ``kernel`` when the kernel is loaded, ``peak`` after it."""
+    stamp(folder, "batch", time.time())
+    from ldpflow.algorithms import kernels
+    from ldpflow.engine import cluster
+
+    load = kernels.compiled
+
+    def stamped_load(*arguments: str):  # type: ignore[no-untyped-def]
+        function = load(*arguments)
+        stamp(folder, "kernel", time.time())
+        return function
+
+    kernels.compiled = stamped_load
+    try:
+        result = cluster.run_batch(batch)
+    finally:
+        kernels.compiled = load
+    stamp(folder, "peak", peak_megabytes())
+    return result
+
+
+def patched(folder: str):  # type: ignore[no-untyped-def]
+    """Let the engine of this process use the stamped task; returns a function that undoes it."""
+    from ldpflow.engine import cluster
+
+    original = cluster.run_batch
+    task = partial(stamped_batch, folder=folder)
+    task.__name__ = task.__qualname__ = "stamped_batch"  # type: ignore[attr-defined]
+    task.__module__ = __name__
+
+    def stamped(batch):  # type: ignore[no-untyped-def]
+        return task(batch)
+
+    cluster.run_batch = stamped
+
+    def undo() -> None:
+        cluster.run_batch = original
+
+    return undo
+
+
+def read_stamps(folder: str, event: str) -> list[float]:
+    """All values of an event, over all processes."""
+    values = []
+    for file in Path(folder).glob("*.stamps"):
+        for line in file.read_text(encoding="utf-8").splitlines():
+            name, value = line.split()
+            if name == event:
+                values.append(float(value))
+    return values
+
+
+if __name__ == "__main__":
+    from benchmarks.stamped import patched as patch
+    from ldpflow.cli import main
+
+    patch(sys.argv[1])
+    sys.exit(main(sys.argv[2:]))

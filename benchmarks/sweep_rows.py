@@ -1,0 +1,93 @@
+"""A whole sweep against a single path, and the bootstrap by itself."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from benchmarks.designs import LEVEL, SEED, cells, quantile, regression
+from benchmarks.effort import Effort
+from benchmarks.measurement import Measurement
+from benchmarks.timing import compare, cpu_seconds
+from ldpflow.algorithms.kernels import run_path
+from ldpflow.cell import Cell
+from ldpflow.intervals.block_bootstrap import BlockBootstrap
+from ldpflow.path import Path
+from ldpflow.random.lockstep import LANES
+from ldpflow.simulate import Batch, simulate
+
+__all__ = ["bootstrap_row", "sweep_row"]
+
+GRID_N = (10**5, 10**6, 10**7)
+GRID_BETA = (0.55, 0.65, 0.75, 0.85, 0.95)
+
+
+def sweep_row(effort: Effort) -> list[Measurement]:
+    """Three n, five beta, three methods in one batch: against one n and SN."""
+    path = quantile()
+    grid = tuple(
+        cell
+        for n in GRID_N
+        for cell in (
+            *(Cell(n, BlockBootstrap(beta=beta), LEVEL) for beta in GRID_BETA),
+            *cells(n, "BM", "SN"),
+        )
+    )
+    everything = Batch(path, SEED, 0, LANES, grid)
+    single = Batch(path, SEED, 0, LANES, tuple(cells(GRID_N[-1], "SN")))
+    pairs = compare(
+        lambda: simulate(everything), 1, lambda: simulate(single), 1, effort.sweep_repetitions
+    )
+    whole, one = pairs.nanoseconds()
+    return [
+        Measurement(
+            "sweep",
+            "n = 1e5, 1e6, 1e7 x 5 beta x BB, BM, SN: against one path to 1e7 with SN",
+            "times the time",
+            pairs.ratios(),
+            1.15,
+            "lower",
+            {
+                "sweep_cpu_seconds": whole / 1e9,
+                "path_cpu_seconds": one / 1e9,
+                "cells": len(grid),
+                "replicates": LANES,
+                "beta": list(GRID_BETA),
+            },
+        )
+    ]
+
+
+def bootstrap_microseconds(path: Path, repetitions: int) -> list[float]:
+    """Per replicate and coordinate: draws, sums, sorting, quantiles, all of one BB interval."""
+    # l = floor(n^beta) = 100 and m = 100.
+    n = 10**4
+    method = BlockBootstrap(beta=0.5, B=500)
+    times = method.times(n, path.algorithm)
+    assert method.blocks(n) == (100, 100)
+    record = run_path(path, SEED, range(LANES), times.tolist())
+    method.intervals(record, n, [LEVEL])
+    calls = 10
+    units = calls * LANES * path.problem.dimension
+
+    def work() -> None:
+        for _ in range(calls):
+            method.intervals(record, n, [LEVEL])
+
+    return [1e6 * cpu_seconds(work) / units for _ in range(repetitions)]
+
+
+def bootstrap_row(effort: Effort) -> list[Measurement]:
+    """500 multipliers x 100 blocks."""
+    scalar = bootstrap_microseconds(quantile(), effort.repetitions)
+    vector = bootstrap_microseconds(regression(), effort.repetitions)
+    return [
+        Measurement(
+            "bootstrap",
+            "bootstrap, 500 multipliers x 100 blocks, per replicate and coordinate, d = 1",
+            "microseconds",
+            scalar,
+            35.0,
+            "lower",
+            {"microseconds_d4": float(np.median(vector))},
+        )
+    ]

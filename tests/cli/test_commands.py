@@ -1,0 +1,369 @@
+"""Every command: what it prints, what it calls, and its exit code."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ldpflow.cli.tables import print_summary, short
+from ldpflow.engine.events import Progress, RunResult
+from ldpflow.errors import InputError, LdpflowError
+from ldpflow.store import RunStore
+from tests.cli.conftest import cell
+
+HEAVY = ("ray", "numba", "pyarrow", "scipy")
+
+
+def test_help_is_quick_and_light() -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "ldpflow", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    loaded = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.split("\n")}
+    assert not loaded & {*HEAVY, "pydantic", "numpy"}
+    assert "protects nobody" in " ".join(done.stdout.replace("│", " ").split())
+    seconds = []
+    for _ in range(3):
+        started = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "ldpflow", "--help"], capture_output=True, check=True)
+        seconds.append(time.perf_counter() - started)
+    assert min(seconds) < 0.4
+
+
+def test_list(ldpflow: Callable[..., Any]) -> None:
+    shown = ldpflow("list")
+    assert shown.code == 0
+    for said in (
+        "quantile_regression: Linear",
+        "epsilon = 1.0",
+        "minibatch_sgd",
+        "gamma = 0.51",
+        "multiplier = 'uniform'",
+        "paper-table2: ",
+    ):
+        assert said in shown.out
+    assert "``" not in shown.out
+
+
+@pytest.mark.parametrize("columns", [80, 140])
+def test_summary_table(
+    ldpflow: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, run: Path, columns: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    shown = ldpflow("summary", run)
+    assert shown.code == 0
+    lines = shown.out.splitlines()
+    assert max(map(len, lines)) <= columns
+    assert "…" not in shown.out
+    for said in ("gamma=0.51", "B=500", "replicates=500", "failures=0", "privacy_notion=eps-LDP"):
+        assert said in shown.out
+    header = next(line for line in lines if "coverage" in line)
+    assert header.split()[:4] == ["epsilon", "n", "method", "beta"]
+    assert "0.880 ± 0.01" in shown.out
+    assert "0.008512 ± 5.2e-5" in shown.out
+    assert "0.0106 ± -" in shown.out
+    assert "-1.2e-5" in shown.out
+
+
+def test_summary_table_on_a_narrow_terminal_says_what_it_leaves_out(
+    ldpflow: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, run: Path
+) -> None:
+    monkeypatch.setenv("COLUMNS", "62")
+    shown = ldpflow("summary", run)
+    assert "too narrow" in shown.out
+    assert "…" not in shown.out
+
+
+def test_summary_into_a_file_is_never_cut(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    names = [f"setting_with_a_long_name_{i}" for i in range(6)]
+    rows = [{**dict.fromkeys(names, value), **cell()} for value in (1, 2)]
+    print_summary(pa.Table.from_pylist(rows))
+    header = next(line for line in capsys.readouterr().out.splitlines() if "coverage" in line)
+    assert len(header) > 150
+    assert header.split()[:6] == names
+
+
+def test_settings_that_tell_rows_apart_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [cell(method="BM", M=None), cell(method="BM", M=20)]
+    print_summary(pa.Table.from_pylist(rows))
+    assert "M " in capsys.readouterr().out
+
+
+def test_summary_csv_and_json_are_complete(ldpflow: Callable[..., Any], run: Path) -> None:
+    table = RunStore(run).read_summary()
+    assert table is not None
+    rows = list(csv.DictReader(io.StringIO(ldpflow("summary", run, "--format", "csv").out)))
+    assert list(rows[0]) == table.column_names
+    assert [float(row["length_mean"]) for row in rows] == table["length_mean"].to_pylist()
+    assert rows[-1]["beta"] == ""
+    assert json.loads(ldpflow("summary", run, "--format", "json").out) == table.to_pylist()
+
+
+def test_json_has_no_nan(ldpflow: Callable[..., Any], tmp_path: Path) -> None:
+    RunStore(tmp_path).write_summary(pa.Table.from_pylist([cell(coverage=math.nan)]))
+    shown = ldpflow("summary", tmp_path, "--format", "json").out
+    assert json.loads(shown)[0]["coverage"] is None
+    assert ldpflow("summary", tmp_path).code == 0
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (10**6, "1e6"),
+        (2_500_000, "2.5e6"),
+        (1_234_567, "1234567"),
+        (100, "100"),
+        (0.1 + 0.2, "0.3"),
+        (1e-9, "1e-9"),
+        (0, "0"),
+        (-100_000, "-1e5"),
+        (None, "-"),
+        (math.nan, "-"),
+        ("BB", "BB"),
+    ],
+)
+def test_short(value: object, shown: str) -> None:
+    assert short(value) == shown
+
+
+def test_bad_runs(ldpflow: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "summary.parquet").write_text("x")
+    for path in (tmp_path / "absent", tmp_path / "file", tmp_path):
+        for command in ("summary", "verify"):
+            shown = ldpflow(command, path)
+            assert shown.code == 2
+            assert "Traceback" not in shown.err
+            assert str(path) in shown.err
+
+
+def test_verify(ldpflow: Callable[..., Any], tmp_path: Path) -> None:
+    store = RunStore(tmp_path)
+    store.write_summary(pa.Table.from_pylist([cell()]))
+    shown = ldpflow("verify", tmp_path, "--against", "dette-graw")
+    assert shown.code == 0
+    assert "2 numbers compared with dette-graw" in shown.out
+    assert "Holm test at 1%: agree" in shown.out
+    assert "not compared: table 2, quantile_regression" in shown.out
+    store.write_summary(pa.Table.from_pylist([cell(coverage=0.5)]))
+    shown = ldpflow("verify", tmp_path)
+    assert shown.code == 1
+    assert "DISAGREE" in shown.out
+    store.write_summary(pa.Table.from_pylist([cell(epsilon=2.0)]))
+    shown = ldpflow("verify", tmp_path)
+    assert shown.code == 1
+    assert "nothing to compare" in shown.out
+    shown = ldpflow("verify", tmp_path, "--against", "dette-grow")
+    assert shown.code == 2
+    assert "'dette-graw'" in shown.err
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """An engine that notes what it is asked for and finishes as it is told."""
+    notes: dict[str, Any] = {"result": {}}
+
+    def run_study(study: Any, out: Any, **options: Any) -> RunResult:
+        notes.update(study=study, out=out, **options)
+        if isinstance(notes.get("raises"), BaseException):
+            raise notes["raises"]
+        options["on_event"](Progress(1, 2, 50, 100, 1.0))
+        RunStore(out).write_summary(pa.Table.from_pylist([cell()]))
+        defaults = {"finished_replicates": 200, "failures": 0, "failed_share": 0.0}
+        return RunResult(str(out), **(defaults | {"wall_seconds": 1.5} | notes["result"]))
+
+    monkeypatch.setattr("ldpflow.engine.run_study", run_study)
+    return notes
+
+
+def test_sweep(
+    ldpflow: Callable[..., Any],
+    engine: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shown = ldpflow("sweep")
+    assert shown.code == 0
+    assert engine["study"].name == "quickstart"
+    assert engine["out"] == "runs/quickstart"
+    assert engine["engine"] == "ray"
+    assert "0.880" in shown.out
+    assert "runs/quickstart/summary.parquet" in shown.out
+    assert shown.err == ""
+
+
+def test_sweep_flags(ldpflow: Callable[..., Any], engine: dict[str, Any], tmp_path: Path) -> None:
+    flags = "--n 1e4 --n 1_000 --epsilon 0.5 --epsilon 2 --beta .5 --gamma .6 --c 2 --level .8"
+    flags += " --B 100 --tau .3 --method BB --replicates 10 --seed 7 --engine serial --num-cpus 2"
+    shown = ldpflow("sweep", "paper-table1", *flags.split(), "--out", tmp_path, "--quiet")
+    assert shown.code == 0
+    assert shown.out == ""
+    assert "gamma < beta" in shown.err
+    study = engine["study"]
+    assert (study.n, study.level, study.seed, study.replicates) == ((1000, 10_000), (0.8,), 7, 10)
+    assert study.mechanism[0].axes["epsilon"] == (0.5, 2.0)
+    assert study.algorithm[0].axes == {"gamma": (0.6,), "c": (2.0,), "theta0": (0.0,)}
+    assert study.method[0].axes["B"] == (100,)
+    assert (engine["engine"], engine["num_cpus"], engine["address"]) == ("serial", 2, None)
+
+
+@pytest.mark.parametrize(
+    ("result", "flags", "code"),
+    [
+        ({"failures": 3, "failed_share": 0.1}, [], 0),
+        ({"failures": 3, "failed_share": 0.1}, ["--max-failed", "0.1"], 0),
+        ({"failures": 3, "failed_share": 0.1}, ["--max-failed", "0"], 1),
+        ({"failed_batches": ["p00 0..64: boom"]}, [], 1),
+        ({"interrupted": True}, [], 130),
+    ],
+)
+def test_sweep_exit_codes(
+    ldpflow: Callable[..., Any],
+    engine: dict[str, Any],
+    tmp_path: Path,
+    result: dict[str, Any],
+    flags: list[str],
+    code: int,
+) -> None:
+    engine["result"] = result
+    shown = ldpflow("sweep", "--out", tmp_path, *flags)
+    assert shown.code == code
+    if "failed_batches" in result:
+        assert "boom" in shown.err
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (InputError("seed", 1, "the seed of the run, 2"), 2),
+        (LdpflowError("no cluster"), 1),
+        (KeyboardInterrupt(), 130),
+    ],
+)
+def test_errors_of_the_engine(
+    ldpflow: Callable[..., Any],
+    engine: dict[str, Any],
+    tmp_path: Path,
+    error: BaseException,
+    code: int,
+) -> None:
+    engine["raises"] = error
+    shown = ldpflow("sweep", "--out", tmp_path)
+    assert shown.code == code
+    assert str(error) in shown.err
+    assert "Traceback" not in shown.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["sweep", "quikstart"], "'quickstart'"),
+        (["sweep", "absent.toml"], "No such file"),
+        (["sweep", "--n", "0"], "--n: 0"),
+        (["sweep", "--n", "abc"], "--n: 'abc'"),
+        (["sweep", "--epsilon", "-1"], "--epsilon: -1"),
+        (["sweep", "--gamma", ".5"], "(0.5, 1)"),
+        (["sweep", "--level", "90"], "(0, 1)"),
+        (["sweep", "--method", "SM"], "--method"),
+        (["sweep", "--max-failed", "nan"], "--max-failed"),
+        (["sweep", "--engine", "rya"], "--engine"),
+        (["sweep", "--num-cpus", "0"], "--num-cpus"),
+        (["sweep", "--espilon", "1"], "--epsilon"),
+        (["sweep", "a", "b"], "unexpected extra argument"),
+        (["sweeep"], "sweep"),
+        (["replay", "x", "--path", "zz", "--replicate", "0"], "--path"),
+        (["replay", "x", "--path", "p0123456789abcdef", "--replicate", "-1"], "--replicate"),
+        (["replay", "x"], "--path"),
+        (["summary"], "RUN"),
+    ],
+)
+def test_bad_input_is_one_message_and_2(
+    ldpflow: Callable[..., Any], engine: dict[str, Any], arguments: list[str], said: str
+) -> None:
+    shown = ldpflow(*arguments)
+    assert shown.code == 2
+    assert said in shown.err
+    assert "Traceback" not in shown.err
+    assert "study" not in engine
+
+
+def test_no_traceback_in_a_process_of_its_own() -> None:
+    command = [sys.executable, "-m", "ldpflow", "sweep", "--gamma", "2"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+
+
+ROWS = pa.table(
+    {"replicate": [3, 3], "n": [10, 20], "estimate": [0.1, math.nan], "se": [1.0, None]}
+)
+
+
+@pytest.mark.parametrize("key", ["p0123456789abcdef", "0123456789abcdef"])
+def test_replay(
+    ldpflow: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, key: str
+) -> None:
+    asked: list[object] = []
+    stored = ROWS
+
+    def replay(*arguments: object) -> tuple[pa.Table, pa.Table]:
+        asked.append(arguments)
+        return ROWS, stored
+
+    monkeypatch.setattr("ldpflow.engine.replay", replay)
+    shown = ldpflow("replay", tmp_path, "--path", key, "--replicate", "3")
+    assert asked == [(str(tmp_path), "0123456789abcdef", 3)]
+    assert shown.code == 0
+    assert "equal, bit for bit" in shown.out
+    # One bit off, zero with the other sign, another type of nothing, and a row too few.
+    for other in (
+        ROWS.set_column(2, "estimate", pa.array([0.1 + 2**-56, math.nan])),
+        ROWS.set_column(2, "estimate", pa.array([0.1, None])),
+        ROWS.slice(0, 1),
+    ):
+        stored = other
+        shown = ldpflow("replay", tmp_path, "--path", key, "--replicate", "3")
+        assert shown.code == 1
+        assert "DIFFERENT" in shown.out
+
+
+WORDS = st.one_of(
+    st.text(max_size=6),
+    st.sampled_from(["sweep", "summary", "verify", "list", "replay", "quickstart", "--help"]),
+    st.sampled_from(["--n", "--epsilon", "--B", "--method", "--path", "--replicate", "--seed"]),
+    st.sampled_from(["1e6", "0.5", "BB", "-1", "nan", "--", "--out", "--format", "csv", "\0"]),
+)
+
+
+@settings(
+    max_examples=150,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(st.lists(WORDS, max_size=6))
+def test_no_words_make_a_traceback(
+    ldpflow: Callable[..., Any],
+    engine: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    words: list[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert ldpflow(*words).code in (0, 1, 2)

@@ -1,0 +1,15 @@
+"""Ray starts once per session, small and without a dashboard, and only what was started is stopped."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def ray_session():
+    """A local Ray of two cores that tests share; run_study joins a Ray that is already there."""
+    import ray
+
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    yield
+    ray.shutdown()

@@ -1,0 +1,230 @@
+"""The contract on randomness: the same rows, bit for bit, however they come to be computed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path as FilePath
+
+import pyarrow as pa
+import pytest
+
+from ldpflow.cell import Cell
+from ldpflow.engine import batching, run_study
+from ldpflow.intervals.batch_means import BatchMeans
+from ldpflow.intervals.block_bootstrap import BlockBootstrap
+from ldpflow.intervals.oracle import Oracle
+from ldpflow.intervals.self_normalization import SelfNormalization
+from ldpflow.simulate import Batch, simulate
+from ldpflow.store import RunStore
+from ldpflow.study import Study
+
+ORDER = [
+    (name, "ascending")
+    for name in ("path", "replicate", "n", "method", "beta", "B", "multiplier", "level", "coordinate")
+]
+
+STUDY = {
+    "name": "bits",
+    "seed": 99,
+    "replicates": 100,
+    "problem": {"kind": "quantile", "tau": [0.5, 0.9]},
+    "mechanism": {"kind": "randomized_response", "epsilon": [1.0]},
+    "algorithm": {"kind": "ldp_sgd"},
+    "grid": {"n": [1000, 3000], "level": [0.9]},
+    "method": [
+        {"kind": "BB", "beta": [0.75], "B": 60},
+        {"kind": "BM"},
+        {"kind": "SN"},
+        {"kind": "oracle"},
+    ],
+}
+
+
+def changed(**tables):
+    """The study with some tables' keys replaced."""
+    result = {key: value for key, value in STUDY.items()}
+    for name, change in tables.items():
+        if isinstance(change, dict):
+            result[name] = {**result[name], **change}
+        else:
+            result[name] = change
+    return Study.from_mapping(result)
+
+
+def rows_of(study, out, **options):
+    result = run_study(study, out, **{"engine": "serial", **options})
+    assert not result.failed_batches
+    return RunStore(out).read_rows().sort_by(ORDER)
+
+
+def by_key(rows):
+    """Rows as a mapping from what identifies them; floats as hex, so that NaN equals itself."""
+    keys = [name for name, _ in ORDER]
+    return {
+        tuple(row[name] for name in keys): {
+            name: value.hex() if isinstance(value, float) else value for name, value in row.items()
+        }
+        for row in rows.to_pylist()
+    }
+
+
+@pytest.fixture(scope="module")
+def serial(tmp_path_factory):
+    return rows_of(Study.from_mapping(STUDY), tmp_path_factory.mktemp("serial") / "run")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_ray_gives_the_serial_rows(serial, tmp_path, ray_session, workers):
+    # One session of two cores; with one worker the batches are forced into a row.
+    rows = rows_of(Study.from_mapping(STUDY), tmp_path / "run", engine="ray", num_cpus=workers)
+    assert rows.equals(serial)
+
+
+@pytest.mark.parametrize("target", [1e-9, 1e-4, 1e3])
+def test_batch_size_does_not_matter(serial, tmp_path, monkeypatch, target):
+    monkeypatch.setattr(batching, "TARGET_SECONDS", target)
+    sizes = []
+    original = batching.cut
+
+    def cut(missing, seed, cores):
+        # Without the shrinking towards the end the target alone decides.
+        batches = original([*missing], seed, 1e-9 if target > 1 else cores)
+        sizes.append({b.last - b.first for b in batches})
+        return batches
+
+    monkeypatch.setattr("ldpflow.engine.run.cut", cut)
+    assert rows_of(Study.from_mapping(STUDY), tmp_path / "run").equals(serial)
+    assert sizes[0] == ({32, 4} if target < 1 else {100})
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        {"grid": {"n": [1000]}},
+        {"grid": {"n": [500, 1000, 3000, 7001]}},
+        {"grid": {"level": [0.8, 0.9, 0.95]}},
+        {"mechanism": {"epsilon": [0.5, 1.0, 3.0]}},
+        {"problem": {"tau": [0.5]}},
+        {"problem": {"tau": [0.5, 0.9, 0.95]}},
+        {"replicates": 164},
+        {"replicates": 40},
+        {"method": [{"kind": "SN"}]},
+        {"method": [*STUDY["method"], {"kind": "BM", "M": 9}]},
+        {
+            "method": [
+                {
+                    "kind": "BB",
+                    "beta": [0.6, 0.75],
+                    "B": [60, 90],
+                    "multiplier": ["uniform", "rademacher"],
+                }
+            ]
+        },
+    ],
+    ids=str,
+)
+def test_cells_and_replicates_do_not_disturb_each_other(serial, tmp_path, tables):
+    ours = by_key(rows_of(changed(**tables), tmp_path / "run"))
+    theirs = by_key(serial)
+    both = ours.keys() & theirs.keys()
+    assert len(both) >= 200
+    assert all(ours[key] == theirs[key] for key in both)
+
+
+def test_independent_n_gives_every_n_its_own_paths(serial, tmp_path):
+    rows = rows_of(changed(grid={"independent_n": True}), tmp_path / "run")
+    assert rows.num_rows == serial.num_rows
+    assert len(set(rows["path"].to_pylist())) == 2 * len(set(serial["path"].to_pylist()))
+    estimates = set(serial["estimate"].to_pylist())
+    assert not estimates & set(rows["estimate"].to_pylist())
+
+
+DIGEST = """
+from tests.engine.test_same_bits import digest
+print(digest())
+"""
+
+
+def digest():
+    """Hash of the rows of a batch that goes through every sampler, problem and method."""
+    plans = [
+        *Study.from_mapping(STUDY).plans(),
+        *changed(
+            problem={
+                "tau": 0.3,
+                "law": ["laplace", "exponential", "uniform", "logistic"],
+            },
+            mechanism={"kind": "laplace"},
+        ).plans(),
+        *changed(problem={"law": "student_t", "df": 2.5}).plans(),
+        *Study.from_mapping(
+            {
+                **STUDY,
+                "problem": {
+                    "kind": "quantile_regression",
+                    "covariates": ["truncated_normal", "uniform"],
+                },
+                "mechanism": {"kind": "laplace"},
+            }
+        ).plans(),
+        *changed(
+            algorithm={"kind": "minibatch_sgd", "batch_size": 3}, mechanism={"kind": "laplace"}
+        ).plans(),
+    ]
+    hashed = hashlib.sha256()
+    for plan in plans:
+        rows = simulate(Batch(plan.path, 99, 0, 32, plan.cells)).rows
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, rows.schema) as writer:
+            writer.write_table(rows)
+        hashed.update(sink.getvalue())
+    return hashed.hexdigest()
+
+
+def test_bits_do_not_depend_on_the_processors_features(tmp_path):
+    root = FilePath(__file__).parents[2]
+    digests = []
+    for name, features in ((None, None), ("x86-64", ""), ("haswell", "+avx2,+fma")):
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(root),
+            "LDPFLOW_CACHE_DIR": str(tmp_path / "cache"),
+        }
+        if name is not None:
+            environment |= {"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": features}
+            # NumPy's own dispatch too.
+            environment["NPY_DISABLE_CPU_FEATURES"] = "AVX512_SPR AVX512_ICL AVX512_SKX"
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", DIGEST],
+            env=environment, cwd=root, capture_output=True, text=True, check=True,
+        )
+        digests.append(done.stdout.strip())
+    assert len(set(digests)) == 1
+
+
+def test_a_batch_is_the_same_in_pieces():
+    plan = Study.from_mapping(STUDY).plans()[0]
+    whole = simulate(Batch(plan.path, 99, 0, 64, plan.cells)).rows
+    pieces = [
+        simulate(Batch(plan.path, 99, first, last, plan.cells)).rows
+        for first, last in ((0, 5), (5, 37), (37, 64))
+    ]
+    assert pa.concat_tables(pieces).equals(whole)
+
+
+def test_rows_come_by_replicate_cell_and_coordinate():
+    plan = Study.from_mapping(STUDY).plans()[0]
+    cells = (
+        Cell(500, BlockBootstrap(B=20), 0.9),
+        Cell(500, BatchMeans(), 0.8),
+        Cell(1000, SelfNormalization(), 0.9),
+        Cell(1000, Oracle(), 0.95),
+    )
+    rows = simulate(Batch(plan.path, 1, 3, 6, cells)).rows
+    assert rows["replicate"].to_pylist() == [3] * 4 + [4] * 4 + [5] * 4
+    assert rows["method"].to_pylist() == ["BB", "BM", "SN", "oracle"] * 3
+    assert rows["n"].to_pylist() == [500, 500, 1000, 1000] * 3
+    assert rows["level"].to_pylist() == [0.9, 0.8, 0.9, 0.95] * 3

@@ -1,0 +1,89 @@
+"""One sweep at a time."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+from pyarrow import fs
+
+from ldpflow.errors import InputError
+from ldpflow.store import RunLock, RunStore
+
+HOLDER = """
+import sys, time
+from ldpflow.store import RunLock, RunStore
+with RunLock(RunStore(sys.argv[1]), "ldpflow sweep held"):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def holder(tmp_path):
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None and process.stdout.readline() == "held\n"
+    yield process
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+def test_a_second_process_is_refused_by_name_and_a_dead_one_is_succeeded(tmp_path, holder):
+    store = RunStore(tmp_path)
+    with pytest.raises(InputError) as caught, RunLock(store):
+        pass
+    message = str(caught.value)
+    assert socket.gethostname() in message and str(holder.pid) in message
+    assert "ldpflow sweep held" in message
+    os.kill(holder.pid, signal.SIGKILL)
+    holder.wait()
+    with RunLock(store) as lock:
+        assert lock.took_over is not None and lock.took_over["pid"] == holder.pid
+    with RunLock(store) as lock:
+        assert lock.took_over is None, "released in order"
+
+
+def test_the_same_process_is_refused_too(tmp_path):
+    store = RunStore(tmp_path / "new")
+    with RunLock(store), pytest.raises(InputError, match=str(os.getpid())), RunLock(store):
+        pass
+    with RunLock(store):
+        pass
+
+
+def test_the_lock_is_released_after_an_error(tmp_path):
+    store = RunStore(tmp_path)
+    with pytest.raises(KeyError), RunLock(store):
+        raise KeyError
+    with RunLock(store) as lock:
+        assert lock.took_over is None
+
+
+def test_an_unusable_place_is_bad_input(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError), RunLock(RunStore(tmp_path / "file" / "run")):
+        pass
+
+
+def test_heartbeat_object(monkeypatch):
+    memory, _ = fs.FileSystem.from_uri("mock://anything")
+    store = RunStore("bucket/run", memory)
+    with RunLock(store, "first"), pytest.raises(InputError, match="first"), RunLock(store):
+        pass
+    assert store.read("lock") is None
+    # A holder that died without releasing stops beating.
+    dead = RunLock(store, "dead")
+    monkeypatch.setattr(dead, "_keep_beating", lambda: None)
+    dead.__enter__()
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + 61)
+    with RunLock(store) as lock:
+        assert lock.took_over is not None and lock.took_over["command"] == "dead"

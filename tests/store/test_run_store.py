@@ -1,0 +1,393 @@
+"""Writing, naming, reading and resuming parts."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import fs
+
+from ldpflow.errors import InputError
+from ldpflow.store import (
+    REPLICATES,
+    Missing,
+    RunStore,
+    UnreadablePart,
+    cell_id,
+    cell_set_hash,
+    part,
+)
+from tests.store.replicates import BB, BM, CELLS, KEY, META, OTHER_KEY, SN, complete_rows, same
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> RunStore:
+    return RunStore(tmp_path / "run")
+
+
+def files(store: RunStore) -> set[str]:
+    return {str(path.relative_to(store.base)) for path in Path(store.base).rglob("*.*")}
+
+
+def test_part_name_and_metadata(store):
+    name = store.write_part(KEY, complete_rows(64, 70), META)
+    assert name == f"replicates/path=p{KEY}/part-64-70-{cell_set_hash(CELLS)}.parquet"
+    schema = pq.read_schema(store.full(name))
+    assert schema.remove_metadata().equals(REPLICATES)
+    meta = json.loads(schema.metadata[b"ldpflow"])
+    assert meta["schema_version"] == 1 and meta["stream_version"] == 1 and meta["seed"] == 7
+    assert meta["path"] == KEY and meta["path_settings"] == {"problem": "quantile"}
+    assert meta["versions"] == {"ldpflow": "0"}
+    assert (meta["first"], meta["last"], meta["coordinates"]) == (64, 70, 2)
+
+
+def test_bytes_follow_from_content(store, tmp_path):
+    rows = complete_rows(0, 9)
+    name = store.write_part(KEY, rows, META)
+    before = Path(store.full(name)).read_bytes()
+    other = RunStore(tmp_path / "other")
+    shuffled = rows.take(np.random.default_rng(1).permutation(rows.num_rows))
+    pieces = pa.concat_tables([shuffled.slice(0, 10), shuffled.slice(10)])
+    assert other.write_part(KEY, pieces, META) == name
+    assert Path(other.full(name)).read_bytes() == before
+    store.write_part(KEY, rows, META)
+    assert files(store) == {name}, "twice is once, and no temporary file is left"
+
+
+def test_order_of_rows(store):
+    name = store.write_part(KEY, complete_rows(0, 3), META)
+    rows = pq.read_table(store.full(name), partitioning=None).to_pylist()
+    order = [(row["replicate"], row["n"], row["method"], row["coordinate"]) for row in rows]
+    assert order == sorted(order)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda rows: rows.slice(1),
+        lambda rows: pa.concat_tables([rows, rows.slice(0, 1)]),
+        lambda rows: pa.concat_tables([rows, rows]),
+        lambda rows: pa.concat_tables([rows, complete_rows(9, 10)]),
+        lambda rows: pa.concat_tables([rows, complete_rows(4, 5, (BB, BM))]),
+        lambda rows: pa.concat_tables([rows, complete_rows(4, 5, (BB, BM, {**SN, "n": 9}))]),
+        lambda rows: rows.slice(0, 0),
+        lambda rows: rows.drop_columns("status"),
+    ],
+)
+def test_incomplete_rows_are_refused(store, spoil):
+    with pytest.raises(ValueError):
+        store.write_part(KEY, spoil(complete_rows(0, 4)), META)
+    assert not Path(store.base).exists()
+
+
+def test_rows_come_back(store):
+    store.write_part(KEY, complete_rows(0, 8), META)
+    store.write_part(KEY, complete_rows(8, 12), META)
+    store.write_part(OTHER_KEY, complete_rows(0, 2, (BM,)), META)
+    rows = store.read_rows(KEY)
+    assert rows.column_names == ["path", *REPLICATES.names]
+    assert rows["path"].unique().to_pylist() == [f"p{KEY}"]
+    assert same(rows.drop_columns("path"), complete_rows(0, 12))
+    assert store.read_rows().num_rows == rows.num_rows + 4
+    assert store.read_rows(columns=["length"]).column_names == ["path", "length"]
+    assert store.path_keys() == [KEY, OTHER_KEY]
+
+
+def test_an_empty_or_absent_run_has_no_rows(store):
+    assert store.read_rows().num_rows == 0
+    assert store.read_rows().column_names == ["path", *REPLICATES.names]
+    assert store.finished(KEY) == {} and store.path_keys() == []
+    assert store.read_summary() is None and store.read_study() is None
+
+
+def test_rows_stored_twice_count_once(store):
+    """Ranges and cell sets that overlap in every way, a NaN row among them."""
+    store.write_part(KEY, complete_rows(0, 8, (BB, SN)), META)
+    store.write_part(KEY, complete_rows(4, 10, (SN, BM)), META)
+    store.write_part(KEY, complete_rows(5, 6), META)
+    store.write_part(KEY, complete_rows(20, 22), META)
+    expected = pa.concat_tables(
+        [
+            complete_rows(0, 8, (BB,)),
+            complete_rows(4, 10, (BM,)),
+            complete_rows(0, 10, (SN,)),
+            complete_rows(20, 22),
+        ]
+    )
+    assert same(store.read_rows(KEY).drop_columns("path"), expected)
+    assert same(store.read_rows(KEY, ["se"]).drop_columns("path"), expected.select(["se"]))
+
+
+@pytest.mark.parametrize("column", ["estimate", "lower", "status"])
+def test_rows_stored_twice_with_different_values_are_an_error(store, column):
+    one = store.write_part(KEY, complete_rows(0, 8), META)
+    rows = complete_rows(7, 9, (BM,))
+    changed = rows[column].to_pylist()
+    changed[1] = {"estimate": changed[1] if column == "status" else 1e-9, "status": "diverged"}.get(
+        column, float("nan")
+    )
+    at = rows.column_names.index(column)
+    other = store.write_part(
+        KEY, rows.set_column(at, column, pa.array(changed, rows[column].type)), META
+    )
+    with pytest.raises(InputError) as caught:
+        store.read_rows(KEY, ["length"])
+    assert one in str(caught.value) and other in str(caught.value)
+    assert "replicate = 7" in str(caught.value) and "coordinate = 1" in str(caught.value)
+
+
+def test_other_paths_and_cells_are_no_duplicates(store):
+    store.write_part(KEY, complete_rows(0, 2, (BM,)), META)
+    store.write_part(KEY, complete_rows(0, 2, (BB,), shift=1.0), META)
+    store.write_part(OTHER_KEY, complete_rows(0, 2, (BM,), shift=1.0), META)
+    assert store.read_rows().num_rows == 12
+
+
+def test_finished_and_missing(store):
+    store.write_part(KEY, complete_rows(0, 64), META)
+    store.write_part(KEY, complete_rows(64, 100, (BM,)), META)
+    store.write_part(KEY, complete_rows(192, 200, (BM,)), META)
+    assert store.finished(KEY) == {
+        cell_id(BB): [(0, 64)],
+        cell_id(BM): [(0, 100), (192, 200)],
+        cell_id(SN): [(0, 64)],
+    }
+    new = {**BM, "level": 0.5}
+    assert store.missing(KEY, (BM, SN, new), 200) == [
+        Missing(0, 64, (new,)),
+        Missing(64, 128, (SN, new)),
+        Missing(100, 128, (BM,)),
+        Missing(128, 192, (BM, SN, new)),
+        Missing(192, 200, (SN, new)),
+    ]
+    assert store.missing(KEY, CELLS, 64) == []
+    assert store.missing(OTHER_KEY, (BM,), 3, block=2) == [
+        Missing(0, 2, (BM,)),
+        Missing(2, 3, (BM,)),
+    ]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 30),
+            st.integers(1, 12),
+            st.lists(st.sampled_from(CELLS), min_size=1, max_size=3, unique_by=cell_id),
+        ),
+        max_size=4,
+    ),
+    st.integers(1, 40),
+)
+def test_what_is_missing_completes_the_run(tmp_path_factory, stored, replicates):
+    store = RunStore(tmp_path_factory.mktemp("run"))
+    for first, count, cells in stored:
+        store.write_part(KEY, complete_rows(first, first + count, cells, 1), META)
+    before = store.read_rows(KEY).num_rows
+    batches = store.missing(KEY, CELLS, replicates, block=8)
+    for first, last, cells in batches:
+        assert first // 8 == (last - 1) // 8 and last <= replicates
+        store.write_part(KEY, complete_rows(first, last, cells, 1), META)
+    assert store.missing(KEY, CELLS, replicates, block=8) == []
+    rows = store.read_rows(KEY)
+    added = sum((last - first) * len(cells) for first, last, cells in batches)
+    assert rows.num_rows == before + added, "nothing is computed that was there"
+    wanted = [row for row in rows.drop_columns("path").to_pylist() if row["replicate"] < replicates]
+    assert same(
+        pa.Table.from_pylist(wanted, schema=REPLICATES), complete_rows(0, replicates, CELLS, 1)
+    )
+
+
+def damage_truncated(path: Path, other: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def damage_zeroed(path: Path, other: Path) -> None:
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+def damage_empty(path: Path, other: Path) -> None:
+    path.write_bytes(b"")
+
+
+def damage_foreign(path: Path, other: Path) -> None:
+    path.write_bytes(other.read_bytes())
+
+
+def damage_footer(path: Path, other: Path) -> None:
+    data = bytearray(path.read_bytes())
+    length = int.from_bytes(data[-8:-4], "little")
+    data[-8 - length : -8] = b"\xff" * length
+    path.write_bytes(bytes(data))
+
+
+def damage_plain_parquet(path: Path, other: Path) -> None:
+    pq.write_table(pa.table({"a": [1]}), path)
+
+
+def damage_renamed(path: Path, other: Path) -> None:
+    path.rename(path.with_name(path.name.replace("part-64-", "part-60-")))
+
+
+DAMAGES = [value for name, value in sorted(globals().items()) if name.startswith("damage_")]
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
+def test_a_damaged_part_is_reported_counts_as_missing_and_can_be_set_aside(store, damage):
+    store.write_part(KEY, complete_rows(0, 64, (BM,)), META)
+    name = store.write_part(KEY, complete_rows(64, 70, (BM,)), META)
+    other = store.write_part(OTHER_KEY, complete_rows(64, 70, (BM,)), META)
+    damage(Path(store.full(name)), Path(store.full(other)))
+    (bad,) = store.unreadable()
+    assert bad.name.startswith(f"replicates/path=p{KEY}/") and bad.reason
+    with pytest.warns(UserWarning, match="counts as missing"):
+        assert store.missing(KEY, (BM,), 70) == [Missing(64, 70, (BM,))]
+    with pytest.raises(InputError, match="part-6"):
+        store.read_rows()
+    assert store.read_rows(KEY, skip_unreadable=True).num_rows == 128
+    moved = store.set_aside(bad)
+    assert Path(store.full(moved)).is_file()
+    assert store.unreadable() == []
+    store.write_part(KEY, complete_rows(64, 70, (BM,)), META)
+    assert same(store.read_rows(KEY).drop_columns("path"), complete_rows(0, 70, (BM,)))
+
+
+def test_a_flipped_bit_in_a_page_is_found_by_its_checksum(store):
+    name = store.write_part(KEY, complete_rows(0, 64), META)
+    path = Path(store.full(name))
+    chunk = pq.read_metadata(path).row_group(0).column(REPLICATES.get_field_index("estimate"))
+    data = bytearray(path.read_bytes())
+    data[chunk.dictionary_page_offset + chunk.total_compressed_size - 9] ^= 1
+    path.write_bytes(bytes(data))
+    assert store.unreadable() == [], "the footer is intact"
+    (bad,) = store.unreadable(pages=True)
+    assert bad.name == name
+    with pytest.raises(InputError, match="Remove this file"):
+        store.read_rows(KEY)
+
+
+def test_a_part_of_a_newer_version_is_no_damage(store, monkeypatch):
+    monkeypatch.setattr(part, "SCHEMA_VERSION", 2)
+    store.write_part(KEY, complete_rows(0, 2), META)
+    monkeypatch.undo()
+    with pytest.raises(InputError, match="schema_version 2"):
+        store.unreadable()
+
+
+def test_an_old_part_without_a_later_column_stays_readable(store, monkeypatch):
+    """As if M had been added to the schema after the part was written."""
+    rows = complete_rows(0, 2, (BM,))
+    old = store.write_part(KEY, rows, META)
+    table = pq.read_table(store.full(old), partitioning=None)
+    pq.write_table(table.drop_columns("M"), store.full(old))
+    assert store.unreadable() == []
+    assert store.finished(KEY) == {cell_id(BM): [(0, 2)]}
+    assert same(store.read_rows(KEY).drop_columns("path"), rows)
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_other(store, monkeypatch):
+    store.write_study("old")
+
+    def full_disk(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full_disk)
+    with pytest.raises(OSError, match="No space"):
+        store.write_study("new")
+    monkeypatch.undo()
+    assert store.read_study() == "old"
+    assert files(store) == {"study.toml"}
+
+
+def test_temporary_files_lie_beside_the_parts(store, monkeypatch):
+    seen = []
+    replace = os.replace
+    monkeypatch.setattr(os, "replace", lambda a, b: (seen.append((a, b)), replace(a, b)))
+    name = store.write_part(KEY, complete_rows(0, 2), META)
+    ((temporary, target),) = seen
+    assert Path(temporary).parent == Path(store.base, "tmp")
+    assert str(target) == store.full(name)
+
+
+def test_a_read_only_place_is_bad_input(store, monkeypatch):
+    def read_only(*_: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(os, "replace", read_only)
+    with pytest.raises(InputError, match="Read-only") as caught:
+        store.write_study("x")
+    assert caught.value.field == "--out"
+
+
+def test_unusable_roots_are_bad_input(tmp_path):
+    (tmp_path / "file").write_text("")
+    for root in (tmp_path / "file", "ftp2://somewhere/run", "s3://"):
+        with pytest.raises(InputError) as caught:
+            RunStore(root)
+        assert caught.value.field == "--out"
+
+
+def test_summary_comes_back(store):
+    table = pa.table({"path": ["p1"], "coverage": [0.9]})
+    store.write_summary(table)
+    assert store.read_summary().equals(table)
+    assert files(store) == {"summary.parquet"}
+
+
+def test_a_store_crosses_process_borders(store):
+    store.write_part(KEY, complete_rows(0, 2), META)
+    assert pickle.loads(pickle.dumps(store)).read_rows().num_rows == 12
+
+
+@pytest.mark.parametrize("root", ["mock-bucket/run", "mock-bucket/run/"])
+def test_another_file_system(root):
+    """The code path of object stores, on pyarrow's file system in memory."""
+    memory, _ = fs.FileSystem.from_uri("mock://anything")
+    store = RunStore(root, memory)
+    assert not store.local
+    assert store.read_rows().num_rows == 0
+    name = store.write_part(KEY, complete_rows(0, 4), META)
+    assert memory.get_file_info(f"mock-bucket/run/{name}").is_file
+    assert same(store.read_rows(KEY).drop_columns("path"), complete_rows(0, 4))
+    assert store.missing(KEY, CELLS, 5) == [Missing(4, 5, CELLS)]
+    store.set_aside(UnreadablePart(name, "test"))
+    assert store.path_keys() == []
+
+
+def test_a_failed_put_publishes_nothing():
+    class Broken(fs.FileSystemHandler):
+        closed = False
+
+        def __getattr__(self, name):
+            raise AssertionError(name)
+
+    for method in fs.FileSystemHandler.__abstractmethods__:
+        setattr(Broken, method, lambda self, *_: None)
+    Broken.__abstractmethods__ = frozenset()
+
+    class Stream:
+        closed = False
+
+        def write(self, data):
+            raise OSError("connection cut")
+
+        def flush(self):
+            pass
+
+        def close(self):
+            Broken.closed = True
+
+    Broken.get_type_name = lambda self: "s3-like"
+    Broken.open_output_stream = lambda self, path, metadata: pa.PythonFile(Stream(), mode="w")
+    store = RunStore("bucket/run", fs.PyFileSystem(Broken()))
+    with pytest.raises(OSError, match="connection cut"):
+        store.write_study("x")
