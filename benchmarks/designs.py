@@ -17,7 +17,7 @@ from ldpflow.problems import PROBLEMS
 from ldpflow.random.lockstep import LANES
 from ldpflow.simulate import Recording
 
-__all__ = ["C", "EPSILON", "GAMMA", "SEED", "TAU", "cells", "kernel", "quantile", "regression"]
+__all__ = ["EPSILON", "GAMMA", "LEVEL", "SEED", "TAU", "C", "cells", "kernel", "quantile", "regression"]
 
 SEED = 20240520
 TAU = 0.5

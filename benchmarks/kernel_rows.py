@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from benchmarks import peers
-from benchmarks.designs import C, GAMMA, SEED, TAU, cells, kernel, quantile, regression, times_of
+from benchmarks.designs import GAMMA, SEED, TAU, C, cells, kernel, quantile, regression, times_of
 from benchmarks.effort import Effort
 from benchmarks.measurement import Measurement, Skipped
 from benchmarks.timing import compare

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-from functools import partial
 from pathlib import Path
 
 __all__ = ["patched", "read_stamps", "stamped_batch"]
@@ -57,12 +56,9 @@ def patched(folder: str):  # type: ignore[no-untyped-def]
     from ldpflow.engine import cluster
 
     original = cluster.run_batch
-    task = partial(stamped_batch, folder=folder)
-    task.__name__ = task.__qualname__ = "stamped_batch"  # type: ignore[attr-defined]
-    task.__module__ = __name__
 
     def stamped(batch):  # type: ignore[no-untyped-def]
-        return task(batch)
+        return stamped_batch(batch, folder=folder)
 
     cluster.run_batch = stamped
 

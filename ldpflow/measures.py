@@ -253,7 +253,8 @@ def model_se_measures(estimate: Floats, se: Floats) -> dict[str, float]:
     short paths are skewed, and a path that strays has a large error and a large se. Both terms come
     for nothing from the influence values psi_r = (V_r / Vbar - (estimate_r - mean)^2 / V) / 2,
     whose mean is 0: the variance of their mean is the whole bracket. It is the infinitesimal
-    jackknife, and reduces to Table 6 where its assumptions hold.
+    jackknife, and reduces to Table 6 where its assumptions hold. Like every delta method it is low
+    for few replicates: by a tenth at R = 20 to 50, by a fortieth at R = 200, in simulations.
     """
     count = len(estimate)
     squares = se**2

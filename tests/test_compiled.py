@@ -52,7 +52,8 @@ def run(code, *arguments, cache, root=ROOT):
 def test_a_second_process_finds_every_bundled_kernel(tmp_path):
     studies = sorted(bundled_studies())
     hits, misses = map(int, run(COMPILE_ALL, *studies, cache=tmp_path))
-    assert (hits, misses > 3) == (0, True)
+    # Two tables' recursions and the multiplier bootstrap; quickstart shares the first table's.
+    assert (hits, misses) == (0, 3)
     assert list(map(int, run(COMPILE_ALL, *studies, cache=tmp_path))) == [misses, 0]
 
 
@@ -81,7 +82,7 @@ def test_an_edited_source_never_meets_a_stale_kernel(tmp_path):
 from ldpflow.algorithms.kernels import run_path
 from ldpflow.study import load_study
 path = load_study("quickstart").plans()[0].path
-print(run_path(path, 1, [0], [50]).prefix_sums[0, 0, 0].hex())
+print(run_path(path, 1, [0], [5000]).prefix_sums[0, 0, 0].hex())
 """
     cache = tmp_path / "cache"
     before = run(code, cache=cache, root=copy)

@@ -16,7 +16,7 @@ PACKAGE = ROOT / "ldpflow"
 # From the bottom of the data flow to its top: a room may import from its own line and those above.
 FLOORS = [
     {"errors", "settings", "exact"},
-    {"compiled", "random"},
+    {"compiled", "random", "kernel_parts"},
     {"problems"},
     {"mechanisms"},
     {"algorithms", "path"},  # a kernel is made of a path's parts; a path names an algorithm

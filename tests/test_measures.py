@@ -195,28 +195,46 @@ def morris(estimate: np.ndarray, se: np.ndarray) -> float:
     )
 
 
+LAWS = ["normal", "exponential", "scale"]
+
+
 def draw(law: str, rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
     if law == "normal":
         return rng.standard_normal(count), np.sqrt(rng.chisquare(8, count) / 8)
-    sample = rng.exponential(size=(count, 5)) if law == "exponential" else None
-    if sample is not None:  # mean and standard error rise and fall together
+    if law == "exponential":  # mean and standard error rise and fall together
+        sample = rng.exponential(size=(count, 5))
         return sample.mean(axis=1), sample.std(axis=1, ddof=1) / math.sqrt(5)
     scale = np.sqrt(8 / rng.chisquare(8, count))  # a path that strays knows it
     return scale * rng.standard_normal(count), scale
 
 
-@pytest.mark.parametrize("law", ["normal", "exponential", "scale"])
-@pytest.mark.parametrize("count", [50, 400])
-def test_mcse_of_relative_error_against_the_jackknife(law, count):
-    estimate, se = draw(law, np.random.default_rng([count, len(law)]), count)
-    got = one(rows(estimate, se))
-    tolerance = 0.1 if count == 50 else 0.02
-    assert got["relative_error_model_se_mcse"] == pytest.approx(
-        jackknife(estimate, se), rel=tolerance
-    )
+@pytest.mark.parametrize("law", LAWS)
+def test_mcse_of_relative_error_against_the_jackknife(law):
+    estimate, se = draw(law, np.random.default_rng(len(law)), 2000)
+    got = one(rows(estimate, se))["relative_error_model_se_mcse"]
+    assert got == pytest.approx(jackknife(estimate, se), rel=0.03)
+    if law != "normal":
+        assert abs(morris(estimate, se) / jackknife(estimate, se) - 1) > 0.04, "the test can tell"
 
 
-@pytest.mark.parametrize("law", ["normal", "exponential", "scale"])
+@pytest.mark.parametrize("law", LAWS)
+def test_mcse_of_relative_error_of_small_studies_against_the_jackknife(law):
+    """At R = 200 the two differ in second order, the jackknife being the larger."""
+    rng = np.random.default_rng([200, len(law)])
+    pairs = []
+    for _ in range(60):
+        estimate, se = draw(law, rng, 200)
+        pairs.append(
+            (
+                one(rows(estimate, se))["relative_error_model_se_mcse"],
+                jackknife(estimate, se),
+            )
+        )
+    delta, jack = np.sqrt(np.mean(np.square(pairs), axis=0))
+    assert 0.93 < delta / jack < 1.0
+
+
+@pytest.mark.parametrize("law", LAWS)
 def test_mcse_of_relative_error_against_repeated_studies(law):
     """4000 studies of 200 replicates: the MCSE is the spread that studies really have."""
     rng = np.random.default_rng(len(law))
@@ -230,10 +248,9 @@ def test_mcse_of_relative_error_against_repeated_studies(law):
             table6.append(morris(estimate, se))
     spread = np.std(errors, ddof=1)
     assert np.sqrt(np.mean(np.square(mcse))) == pytest.approx(spread, rel=0.06)
-    if law == "normal":
-        assert np.mean(table6) == pytest.approx(np.mean(mcse), rel=0.02)
-    else:
-        assert abs(np.mean(table6) / spread - 1) > 0.1, "where Table 6 does not hold"
+    # Where estimates are normal and independent of se Table 6 holds; elsewhere it errs either way.
+    expected = {"normal": 1.0, "exponential": 1.2, "scale": 0.92}[law]
+    assert np.mean(table6) / spread == pytest.approx(expected, abs=0.04)
 
 
 def test_neither_order_nor_batches_change_a_bit():

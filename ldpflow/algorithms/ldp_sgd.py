@@ -19,7 +19,7 @@ from ldpflow.problems.problem import Matrix
 from ldpflow.random.lockstep import CHUNK, LANES, PLANE
 
 if TYPE_CHECKING:  # supplied by the kernel that this recursion becomes part of
-    from ldpflow.algorithms.parts import (
+    from ldpflow.kernel_parts import (
         DATA_PLANES,
         MECHANISM_SIZE,
         NOISE_PLANES,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from ldpflow.random.lockstep import LANES
 
 if TYPE_CHECKING:  # supplied by the kernel that the sums become part of
-    from ldpflow.algorithms.parts import D
+    from ldpflow.kernel_parts import D
 
 __all__ = ["RUNNING_SUMS", "RunningSums"]
 

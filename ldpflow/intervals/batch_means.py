@@ -47,6 +47,12 @@ class BatchMeans(IntervalMethod):
         ends = np.unique(self.ends(steps, algorithm.gamma))
         return ends[ends > 0]
 
+    def times_settings(self) -> tuple[object, ...]:
+        return (self.M,)
+
+    def count_times(self, steps: int, algorithm: Algorithm) -> int:
+        return 1 + (self.M if self.M is not None else exact.floor_power(steps, 0.25))
+
     def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
         algorithm = record.path.algorithm
         steps = algorithm.steps(n)

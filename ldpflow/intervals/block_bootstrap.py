@@ -49,7 +49,7 @@ class BlockBootstrap(IntervalMethod):
     ----------
     beta : float in (0, 1)
         Block exponent; the theory needs gamma < beta.
-    B : int >= 2
+    B : int in [2, 10^5]
         Bootstrap replications.
     multiplier : str
         Law of eps: ``uniform`` on (-sqrt 3, sqrt 3), or ``rademacher``.
@@ -57,7 +57,7 @@ class BlockBootstrap(IntervalMethod):
 
     kind: Literal["BB"] = "BB"
     beta: Annotated[float, Field(gt=0, lt=1)] = 0.75
-    B: Annotated[int, Field(ge=2, le=10**6)] = 500
+    B: Annotated[int, Field(ge=2, le=10**5)] = 500
     multiplier: Literal["uniform", "rademacher"] = "uniform"
 
     def unsuitable(self, algorithm: Algorithm) -> str | None:
@@ -77,6 +77,13 @@ class BlockBootstrap(IntervalMethod):
         length, m = self.blocks(steps)
         ends = np.arange(1, m + 1, dtype=np.int64) * length
         return ends if ends[-1] == steps else np.append(ends, steps)
+
+    def times_settings(self) -> tuple[object, ...]:
+        return (self.beta,)
+
+    def count_times(self, steps: int, algorithm: Algorithm) -> int:
+        length, m = self.blocks(steps)
+        return m + (steps % length > 0)
 
     def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
         steps = record.path.algorithm.steps(n)

@@ -45,6 +45,14 @@ class IntervalMethod(Settings):
     def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
         """Step indices in 1, ..., steps at which S is needed, ``steps`` among them."""
 
+    def times_settings(self) -> tuple[object, ...]:
+        """The settings that the times depend on; methods that differ in others share them."""
+        return ()
+
+    def count_times(self, steps: int, algorithm: Algorithm) -> int:
+        """At most how many times that will be; a study is refused on it before any is made."""
+        return 1
+
     def running_sums(self) -> tuple[str, ...]:
         """Names of the running sums needed at ``steps``."""
         return ()

@@ -17,7 +17,7 @@ from ldpflow.problems.problem import Matrix
 from ldpflow.random.lockstep import LANES, PLANE
 
 if TYPE_CHECKING:  # supplied by the kernel that the randomiser becomes part of
-    from ldpflow.algorithms.parts import D
+    from ldpflow.kernel_parts import D
 
 __all__ = ["Laplace", "randomise"]
 
@@ -27,12 +27,12 @@ class Laplace(Mechanism):
 
     Parameters
     ----------
-    epsilon : float > 0
+    epsilon : float in [1e-6, 1e6]
         Budget of one record.
     """
 
     kind: Literal["laplace"] = "laplace"
-    epsilon: Annotated[float, Field(gt=0, le=1e6)] = 1.0
+    epsilon: Annotated[float, Field(ge=1e-6, le=1e6)] = 1.0
 
     def scale(self, problem: Problem) -> float:
         """Delta/eps."""

@@ -27,12 +27,12 @@ class RandomizedResponse(Mechanism):
 
     Parameters
     ----------
-    epsilon : float in (0, 30]
+    epsilon : float in [1e-6, 30]
         Budget of one record. Above 30 a complement is reported less than once in 10^13 records.
     """
 
     kind: Literal["randomized_response"] = "randomized_response"
-    epsilon: Annotated[float, Field(gt=0, le=30)] = 1.0
+    epsilon: Annotated[float, Field(ge=1e-6, le=30)] = 1.0
 
     def unsuitable(self, problem: Problem) -> str | None:
         if problem.gradient_values() is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from mpmath import mp, mpf
@@ -70,6 +71,13 @@ class Law:
             if self.name == "logistic":
                 return float(mp.exp(-x) / (1 + mp.exp(-x)) ** 2)
             return 1.0
+
+    def has_quantile(self, tau: float) -> bool:
+        """Whether the tau-quantile is a finite double with a positive density."""
+        try:
+            return math.isfinite(self.quantile(tau)) and self.density_at_quantile(tau) > 0.0
+        except (ZeroDivisionError, OverflowError):
+            return False
 
     def quantile(self, tau: float) -> float:
         """tau-quantile of the law."""

@@ -34,14 +34,16 @@ class Quantile(Problem):
     kind: Literal["quantile"] = "quantile"
     tau: Annotated[float, Field(gt=0, lt=1)] = 0.5
     law: Literal["normal", "laplace", "exponential", "uniform", "logistic", "student_t"] = "normal"
-    location: float = 0.0
-    scale: Annotated[float, Field(gt=0)] = 1.0
+    location: Annotated[float, Field(ge=-1e100, le=1e100)] = 0.0
+    scale: Annotated[float, Field(ge=1e-100, le=1e100)] = 1.0
     df: Annotated[float, Field(ge=0.25, le=1e6)] | None = None
 
     @model_validator(mode="after")
     def check_df(self) -> Self:
         if (self.law == "student_t") != (self.df is not None):
             raise ValueError("df must be given with law = 'student_t' and with no other law")
+        if not self.data_law().has_quantile(self.tau):
+            raise ValueError("tau must leave the quantile finite, where the density is not 0")
         return self
 
     def data_law(self) -> Law:

@@ -22,7 +22,7 @@ from ldpflow.problems.problem import Matrix, Problem
 from ldpflow.random.lockstep import LANES, PLANE
 
 if TYPE_CHECKING:  # supplied by the kernel that the gradient becomes part of
-    from ldpflow.algorithms.parts import D
+    from ldpflow.kernel_parts import D
 
 __all__ = ["QuantileRegression", "gradient"]
 
@@ -58,15 +58,17 @@ class QuantileRegression(Problem):
         -1.0,
     )
     covariates: Literal["truncated_normal", "uniform"] = "truncated_normal"
-    bound: Annotated[float, Field(gt=0)] = 1.0
+    bound: Annotated[float, Field(ge=1e-100, le=1e100)] = 1.0
     errors: Literal["normal", "laplace", "student_t"] = "normal"
-    error_scale: Annotated[float, Field(gt=0)] = 1.0
+    error_scale: Annotated[float, Field(ge=1e-100, le=1e100)] = 1.0
     df: Annotated[float, Field(ge=0.25, le=1e6)] | None = None
 
     @model_validator(mode="after")
     def check_df(self) -> Self:
         if (self.errors == "student_t") != (self.df is not None):
             raise ValueError("df must be given with errors = 'student_t' and with no other law")
+        if not Law(self.errors, 0.0, self.error_scale, self.df).has_quantile(self.tau):
+            raise ValueError("tau must leave the quantile finite, where the density is not 0")
         return self
 
     def error_law(self) -> Law:

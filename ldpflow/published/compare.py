@@ -37,13 +37,13 @@ COMPARED: dict[Measure, tuple[str, str]] = {
     "length": ("length_mean", "length_mcse"),
 }
 
-# What a summary must have for a published number to be looked up in it. IDENTITY is in the order
-# of PublishedNumber.cell.
+# Where a published number stands, in the order of PublishedNumber.cell.
 IDENTITY = ("problem", "tau", "coordinate", "method", "n")
+
+# What every summary has. Settings are columns only where some path of the run has them.
 NEEDED = (
-    *IDENTITY,
-    *("mechanism", "epsilon", "gamma", "c", "level", "beta", "B", "multiplier", "M"),
-    *("replicates", "coverage", "coverage_mcse", "length_mean", "length_mcse"),
+    *("problem", "coordinate", "method", "n", "replicates"),
+    *(column for columns in COMPARED.values() for column in columns),
 )
 
 
@@ -155,7 +155,7 @@ def compare(summary: pa.Table, name: str, level_of_test: float = 0.01) -> Compar
         raise InputError("summary", summary.column_names, allowed, f"It lacks {', '.join(absent)}.")
     at_hand: dict[tuple[Any, ...], list[Columns]] = {}
     for columns in summary.to_pylist():
-        at_hand.setdefault(tuple(columns[key] for key in IDENTITY), []).append(columns)
+        at_hand.setdefault(tuple(columns.get(key) for key in IDENTITY), []).append(columns)
 
     found: list[tuple[PublishedNumber, Columns, float, float, float]] = []
     missing: dict[Cell, MissingCell] = {}
@@ -201,10 +201,10 @@ def our_number(number: PublishedNumber, row: Columns) -> tuple[float, float]:
         math.nan if row[column] is None else float(row[column])
         for column in COMPARED[number.measure]
     )
-    if number.measure == "coverage" and row["replicates"]:
-        replicates = int(row["replicates"])
-        if se == 0.0 or replicates < PUBLISHED_REPLICATES:
-            se = max(se, math.sqrt(number.value * (1.0 - number.value) / replicates))
+    finished = row["replicates"] - (row.get("failures") or 0)
+    if number.measure == "coverage" and finished > 0:
+        if se == 0.0 or finished < PUBLISHED_REPLICATES:
+            se = max(se, math.sqrt(number.value * (1.0 - number.value) / finished))
     return value, se
 
 
@@ -212,8 +212,8 @@ def differences(number: PublishedNumber, row: Columns) -> dict[str, tuple[Any, A
     """Settings in which a row is not the published cell: (in the run, in print) by name."""
     result = {}
     for name, printed in number.settings().items():
-        if not agree(row[name], printed):
-            result[name] = (row[name], printed)
+        if not agree(row.get(name), printed):
+            result[name] = (row.get(name), printed)
     for name, printed in number.default_settings().items():
         value = row.get(name)
         if value is not None and not agree(value, printed):

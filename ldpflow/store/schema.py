@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -87,7 +88,13 @@ def cell_columns(cell: Mapping[str, Any]) -> dict[str, Any]:
 
 def cell_id(cell: Mapping[str, Any]) -> str:
     """Canonical JSON of the key columns, nulls left out."""
-    return canonical_json(cell_columns(cell))
+    return id_of(tuple(cell.items()))
+
+
+@lru_cache(maxsize=2**16)
+def id_of(items: tuple[tuple[str, Any], ...]) -> str:
+    # Cached: an aggregator asks for the same ids with every batch.
+    return canonical_json(cell_columns(dict(items)))
 
 
 def cell_set_hash(cells: Iterable[Mapping[str, Any]]) -> str:

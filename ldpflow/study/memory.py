@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from ldpflow import exact
 from ldpflow.algorithms import Algorithm
 from ldpflow.errors import InputError
 from ldpflow.intervals import IntervalMethod
@@ -13,29 +12,13 @@ from ldpflow.intervals.batch_means import BatchMeans
 from ldpflow.intervals.block_bootstrap import BlockBootstrap
 from ldpflow.random.lockstep import LANES
 
-__all__ = ["BUDGET", "BYTES_PER_TIME", "check_budget", "count_times", "recorded_times"]
+__all__ = ["BUDGET", "BYTES_PER_TIME", "check_budget", "recorded_times"]
 
-BUDGET = 512 * 2**20
+BUDGET = 128 * 2**20
 """Bytes that the record of LANES replicates of one path may take."""
 
 BYTES_PER_TIME = 16 * LANES
 """Per recorded time and coordinate: a prefix sum and an iterate in every lane."""
-
-
-def count_times(method: IntervalMethod, steps: int, algorithm: Algorithm) -> tuple[object, int]:
-    """A name for the set of times that a method asks for, and an upper bound of its size.
-
-    Methods that share a name share their times (BB with another B). Nothing is materialised where
-    the set can be large.
-    """
-    if isinstance(method, BlockBootstrap):
-        length, blocks = method.blocks(steps)
-        return (steps, "blocks", length), blocks + (blocks * length != steps)
-    if isinstance(method, BatchMeans):
-        batches = method.M if method.M is not None else exact.floor_power(steps, 0.25)
-        return (steps, "batches", batches, algorithm.gamma), batches + 1
-    times = method.times(steps, algorithm)
-    return (steps, times.tobytes()), len(times)
 
 
 def recorded_times(
@@ -54,8 +37,9 @@ def recorded_times(
     methods = list(methods)
     for until in steps:
         for method in methods:
-            name, count = count_times(method, until, algorithm)
-            counts[name] = (count, until, method)
+            count = method.count_times(until, algorithm)
+            # BB with another B has the same times; so has the same M at the same steps.
+            counts[(until, method.kind, method.times_settings())] = (count, until, method)
     largest = max(counts.values(), key=lambda part: part[0])
     return sum(count for count, _, _ in counts.values()), largest
 

@@ -191,10 +191,20 @@ def test_unusable_rows_and_empty_runs_do_not_pass() -> None:
     assert nothing.as_table().num_rows == 0
 
 
-def test_summary_without_a_column_is_refused() -> None:
-    table = pa.Table.from_pylist(rows_as_printed()).drop_columns(["gamma"])
-    with pytest.raises(InputError, match="lacks gamma"):
+def test_summary_without_a_measure_is_refused() -> None:
+    table = pa.Table.from_pylist(rows_as_printed()).drop_columns(["length_mcse"])
+    with pytest.raises(InputError, match="lacks length_mcse"):
         compare(table, "dette-graw")
+
+
+def test_run_of_something_else_has_no_counterpart() -> None:
+    """A study of another problem has no tau, one of another algorithm may have no gamma."""
+    table = pa.Table.from_pylist(rows_as_printed())
+    for column, kind in (("tau", "absent"), ("gamma", "other settings")):
+        result = compare(table.drop_columns([column]), "dette-graw")
+        assert {cell.kind for cell in result.missing} == {kind}
+        assert len(result.missing) == 42
+        assert not result.passed
 
 
 def test_coverage_of_one_has_a_standard_error() -> None:
@@ -204,6 +214,14 @@ def test_coverage_of_one_has_a_standard_error() -> None:
     se = math.sqrt(0.88 * 0.12 / 500)
     assert row.ours_se == pytest.approx(se)
     assert row.z == pytest.approx(0.12 / math.sqrt(se**2 + 0.015**2 + 0.0005**2 / 3))
+
+
+def test_few_replicates_do_not_pretend_to_be_precise() -> None:
+    rows = rows_as_printed()
+    # 49 of 50 finished replicates cover: the binomial formula alone would say 0.0198.
+    rows[0].update(replicates=52, failures=2, coverage=0.98, coverage_mcse=0.0198)
+    row = compare(pa.Table.from_pylist(rows), "dette-graw").rows[0]
+    assert row.ours_se == pytest.approx(math.sqrt(0.88 * 0.12 / 50))
 
 
 def test_as_table() -> None:

@@ -1,0 +1,81 @@
+"""``python -m benchmarks [--quick] [--json FILE] [--only NAME ...]``"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from benchmarks import (
+    floor,
+    information,
+    kernel_rows,
+    ray_rows,
+    report,
+    sampler_rows,
+    start_row,
+    sweep_rows,
+)
+from benchmarks.effort import FULL, QUICK, Effort
+from benchmarks.measurement import Measurement, Skipped
+
+__all__ = ["GROUPS", "main", "measure"]
+
+# In the order of the table. What --only takes; a group may make several rows.
+GROUPS: dict[str, Callable[[Effort], list[Measurement]]] = {
+    "quantile": kernel_rows.quantile_row,
+    "private-bit": kernel_rows.private_bit,
+    "quantile-sn": kernel_rows.quantile_sn,
+    "regression": kernel_rows.regression_row,
+    "floor": floor.floor_rows,
+    "samplers": sampler_rows.sampler_rows,
+    "sweep": sweep_rows.sweep_row,
+    "bootstrap": sweep_rows.bootstrap_row,
+    "start": start_row.start_row,
+    "memory": ray_rows.memory_row,
+    "ray-efficiency": ray_rows.efficiency_row,
+    "ldpflow": information.lockstep_row,
+    "numpy": information.numpy_row,
+    "jax": information.jax_row,
+    "r": information.r_row,
+    "sgdinference": information.sgdinference_row,
+}
+
+
+def measure(name: str, effort: Effort) -> list[Measurement]:
+    """The rows of a group; one that cannot be measured becomes a line that says so."""
+    try:
+        return GROUPS[name](effort)
+    except Skipped as reason:
+        return [Measurement(name, name, skipped=str(reason))]
+    except Exception as error:
+        # A broken row must not cost the others, which take minutes.
+        return [Measurement(name, name, skipped=f"failed: {type(error).__name__}: {error}")]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a look: minutes less, noisier")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all of it as JSON too")
+    parser.add_argument(
+        "--only", nargs="+", choices=GROUPS, metavar="NAME", help=f"of {', '.join(GROUPS)}"
+    )
+    parser.add_argument("--note", help="put beside the numbers, e.g. what else was running")
+    chosen = parser.parse_args(arguments)
+    effort = QUICK if chosen.quick else FULL
+    where = report.context(chosen.quick, chosen.note)
+    print(report.heading(where), end="\n\n", flush=True)
+    rows = []
+    for name in chosen.only or GROUPS:
+        for row in measure(name, effort):
+            print(report.line(row), flush=True)
+            rows.append(row)
+    if chosen.json is not None:
+        chosen.json.write_text(report.json_text(where, rows), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

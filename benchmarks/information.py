@@ -1,0 +1,123 @@
+"""Peers for information: nanoseconds per step and replicate of the quantile problem."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.designs import GAMMA, SEED, TAU, C, cells, kernel, quantile
+from benchmarks.effort import Effort
+from benchmarks.measurement import Measurement, Skipped
+from benchmarks.peers import vectorised_quantile
+from benchmarks.timing import cpu_seconds
+
+__all__ = ["jax_row", "lockstep_row", "numpy_row", "r_row", "sgdinference_row"]
+
+UNIT = "ns per step and replicate"
+REPETITIONS = 5
+
+
+def nanoseconds(
+    name: str, what: str, work: Callable[[], object], units: float
+) -> list[Measurement]:
+    """A row without a target."""
+    work()
+    values = [1e9 * cpu_seconds(work) / units for _ in range(REPETITIONS)]
+    return [Measurement(name, what, UNIT, values, None, "lower")]
+
+
+def lockstep_row(effort: Effort) -> list[Measurement]:
+    """ldpflow itself, for comparison with the rows below."""
+    work, units = kernel(quantile(), cells(effort.steps, "BB", "BM"))
+    return nanoseconds("ldpflow", "ldpflow, one core", work, units)
+
+
+def numpy_row(effort: Effort) -> list[Measurement]:
+    """NumPy, one step of all replicates at a time."""
+    replicates, n = 500, effort.steps // 100
+    path = quantile()
+    p = path.mechanism.keep_probability()  # type: ignore[attr-defined]
+    rng = np.random.default_rng(SEED)
+    truth = path.problem.truth()[0]
+    return nanoseconds(
+        "numpy",
+        f"NumPy, vectorised over {replicates} replicates",
+        lambda: vectorised_quantile(rng, replicates, n, TAU, p, C, GAMMA, truth),
+        n * replicates,
+    )
+
+
+def jax_row(effort: Effort) -> list[Measurement]:
+    """JAX on the processor: lax.scan over steps, in double precision."""
+    try:
+        import jax
+    except ImportError:
+        raise Skipped("JAX is not installed") from None
+    import jax.numpy as jnp
+
+    replicates, n = 512, effort.steps // 100
+    path = quantile()
+    p = path.mechanism.keep_probability()  # type: ignore[attr-defined]
+    truth = path.problem.truth()[0]
+
+    def step(carry, i):  # type: ignore[no-untyped-def]
+        theta, total, key = carry
+        key, for_data, for_noise = jax.random.split(key, 3)
+        bit = jax.random.normal(for_data, (replicates,)) <= theta
+        report = bit == (jax.random.uniform(for_noise, (replicates,)) < p)
+        gradient = (report - (1.0 - p)) / (2.0 * p - 1.0) - TAU
+        theta = theta - C * i**-GAMMA * gradient
+        return (theta, total + theta - truth, key), None
+
+    with jax.enable_x64(True), jax.default_device(jax.devices("cpu")[0]):
+        start = (jnp.zeros(replicates), jnp.zeros(replicates), jax.random.key(SEED))
+        run = jax.jit(lambda: jax.lax.scan(step, start, jnp.arange(1.0, n + 1.0))[0])
+        # JAX computes in threads of its own: the time of the process, not of this thread.
+        import time
+
+        run()[1].block_until_ready()
+        values = []
+        for _ in range(REPETITIONS):
+            before = time.process_time()
+            run()[1].block_until_ready()
+            values.append(1e9 * (time.process_time() - before) / (n * replicates))
+    what = f"JAX {jax.__version__}, lax.scan over {replicates} replicates, CPU time of all threads"
+    return [Measurement("jax", what, UNIT, values, None, "lower")]
+
+
+def from_r(name: str, effort: Effort) -> dict[str, object]:
+    """What peers.R prints."""
+    program = shutil.which("Rscript")
+    if program is None:
+        raise Skipped("Rscript is not on the PATH")
+    script = Path(__file__).parent / "peers.R"
+    ended = subprocess.run(
+        [program, "--vanilla", str(script), name, str(effort.steps), str(REPETITIONS)],
+        capture_output=True,
+        text=True,
+    )
+    if ended.returncode != 0:
+        raise Skipped(f"R: {ended.stderr.strip().splitlines()[-1]}")
+    result: dict[str, object] = json.loads(ended.stdout)
+    return result
+
+
+def r_row(effort: Effort) -> list[Measurement]:
+    """A plain loop in R, byte-compiled, as a user would write it."""
+    told = from_r("loop", effort)
+    what = f"R {told['version']}, plain loop, variates drawn in bulk beforehand"
+    return [Measurement("r", what, UNIT, told["ns"], None, "lower")]  # type: ignore[arg-type]
+
+
+def sgdinference_row(effort: Effort) -> list[Measurement]:
+    """The R package SGDinference (C++): non-private quantile regression on an intercept and x."""
+    told = from_r("SGDinference", effort)
+    what = f"R package SGDinference {told['version']}, sgdi_qr with one regressor, not private"
+    return [
+        Measurement("sgdinference", what, UNIT, told["ns"], None, "lower")  # type: ignore[arg-type]
+    ]

@@ -1,0 +1,155 @@
+"""Ray: how much of the cores goes into kernels, and how much memory a worker takes."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks.designs import SEED, cells, kernel, quantile
+from benchmarks.effort import Effort
+from benchmarks.measurement import Measurement
+from benchmarks.stamped import patched, read_stamps
+from benchmarks.timing import cpu_seconds
+from ldpflow.engine import run_study
+from ldpflow.study import Study
+
+__all__ = ["efficiency_row", "memory_row", "worker_path"]
+
+ROOT = str(Path(__file__).resolve().parent.parent)
+
+
+@contextmanager
+def worker_path() -> Iterator[None]:
+    """Workers started meanwhile can import this package."""
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = ROOT if before is None else f"{ROOT}{os.pathsep}{before}"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = before
+
+
+def study(n: list[int], replicates: int) -> Study:
+    """The paper's quantile study with BB, BM and SN."""
+    return Study.from_mapping(
+        {
+            "name": "benchmark",
+            "seed": SEED,
+            "replicates": replicates,
+            "problem": {"kind": "quantile", "tau": 0.5},
+            "mechanism": {"kind": "randomized_response", "epsilon": 1.0},
+            "algorithm": {"kind": "ldp_sgd"},
+            "grid": {"n": n},
+            "method": [{"kind": "BB"}, {"kind": "BM"}, {"kind": "SN"}],
+        }
+    )
+
+
+def idle_seconds() -> float:
+    """Seconds that the machine's cores have spent idle since it started."""
+    with open("/proc/stat", encoding="utf-8") as file:
+        fields = file.readline().split()
+    return (int(fields[4]) + int(fields[5])) / os.sysconf("SC_CLK_TCK")
+
+
+def tree_cpu_seconds() -> float:
+    """CPU time of this process and of all that descend from it, ended ones that were waited for too."""
+    parents: dict[int, int] = {}
+    ticks: dict[int, int] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            text = (folder / "stat").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            continue
+        # The name in parentheses may hold spaces.
+        fields = text[text.rindex(")") + 2 :].split()
+        parents[int(folder.name)] = int(fields[1])
+        ticks[int(folder.name)] = sum(map(int, fields[11:15]))
+    total = 0
+    for process, used in ticks.items():
+        ancestor = process
+        while ancestor > 1 and ancestor != os.getpid():
+            ancestor = parents.get(ancestor, 0)
+        total += used if ancestor == os.getpid() else 0
+    return total / os.sysconf("SC_CLK_TCK")
+
+
+def efficiency_row(effort: Effort) -> list[Measurement]:
+    """CPU seconds in kernels over wall seconds times cores, on one long sweep."""
+    cores = len(os.sched_getaffinity(0))
+    n = [10**6, 10**7]
+    work, units = kernel(quantile(), cells(effort.steps, "BB", "BM", "SN"))
+    work()
+    replicate_seconds = cpu_seconds(work) / units * n[-1]
+    replicates = int(effort.ray_seconds * cores / replicate_seconds) // 64 * 64 + 64
+    with tempfile.TemporaryDirectory() as stamps, tempfile.TemporaryDirectory() as out, worker_path():
+        undo = patched(stamps)
+        before = (time.monotonic(), idle_seconds(), tree_cpu_seconds())
+        after = before
+
+        def note(event: Any) -> None:
+            nonlocal after
+            if event.done_batches == event.total_batches:
+                after = (time.monotonic(), idle_seconds(), tree_cpu_seconds())
+
+        try:
+            run_study(study(n, replicates), out, engine="ray", num_cpus=cores, on_event=note)
+        finally:
+            undo()
+        started = min(read_stamps(stamps, "batch"))
+        written = max(part.stat().st_mtime for part in Path(out).rglob("replicates/**/*.parquet"))
+        batches = len(read_stamps(stamps, "batch"))
+        session = json.loads((Path(out) / "provenance.json").read_text())[-1]
+    wall = written - started
+    available = wall * cores
+    window, idle, ours = (b - a for a, b in zip(before, after, strict=True))
+    # What neither we nor idleness took went to other people's processes.
+    others = max(0.0, 1.0 - (idle + ours) / (window * cores))
+    efficiency = session["kernel_cpu_seconds"] / available
+    what = "Ray: CPU seconds in kernels / (wall x cores), first batch's start to last row written"
+    if effort.quick:
+        what += f" (quick: {wall:.0f} s only)"
+    return [
+        Measurement(
+            "ray-efficiency",
+            what,
+            "of the cores",
+            [efficiency],
+            0.95,
+            "higher",
+            {
+                "wall_seconds": wall,
+                "cores": cores,
+                "kernel_cpu_seconds": session["kernel_cpu_seconds"],
+                "batch_cpu_seconds": session["batch_cpu_seconds"],
+                "batches": batches,
+                "share_idle": idle / (window * cores),
+                "share_taken_by_other_processes": others,
+                "efficiency_on_what_others_left": efficiency / (1.0 - others),
+            },
+        )
+    ]
+
+
+def memory_row(effort: Effort) -> list[Measurement]:
+    """Peak resident memory of a Ray worker that has run one batch of lanes."""
+    with tempfile.TemporaryDirectory() as stamps, tempfile.TemporaryDirectory() as out, worker_path():
+        undo = patched(stamps)
+        try:
+            run_study(study([effort.memory_n], 32), out, engine="ray", num_cpus=1)
+        finally:
+            undo()
+        peak = max(read_stamps(stamps, "peak"))
+    what = f"memory of a Ray worker after a batch at n = {effort.memory_n:.0e}, BB+BM+SN"
+    if effort.quick:
+        what += " (quick: the target is for 1e8)"
+    return [Measurement("memory", what, "MB (peak resident)", [peak], 600.0, "lower")]

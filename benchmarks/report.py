@@ -1,0 +1,89 @@
+"""The table as text and as JSON."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import textwrap
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from benchmarks.measurement import Measurement
+from ldpflow.store.provenance import machine, versions
+
+__all__ = ["context", "heading", "json_text", "line"]
+
+WIDTH = 100
+
+
+def context(quick: bool, note: str | None) -> dict[str, Any]:
+    """When, where and with what was measured."""
+    import llvmlite.binding
+
+    found = versions()
+    for name in ("jax", "jaxlib"):
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    where = machine()
+    # Who runs benchmarks, and where, is nobody's business.
+    where.pop("host", None)
+    features = llvmlite.binding.get_host_cpu_features()
+    vectors = [f for f in ("avx2", "fma", "avx512f", "avx512dq") if features.get(f)]
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "quick": quick,
+        "note": note,
+        "versions": found,
+        "machine": where,
+        "llvm_cpu": llvmlite.binding.get_host_cpu_name(),
+        "vector_features": vectors,
+        "load_average": [round(x, 2) for x in os.getloadavg()],
+    }
+
+
+def heading(where: dict[str, Any]) -> str:
+    """The lines above the table."""
+    versions_line = ", ".join(f"{name} {version}" for name, version in where["versions"].items())
+    place = where["machine"]
+    lines = [
+        f"{where['date']}  {'quick look' if where['quick'] else 'full run'}",
+        f"{place['processor']} ({where['llvm_cpu']}; {' '.join(where['vector_features'])}), "
+        f"{place['cores_usable']} cores, load {where['load_average'][0]}",
+        *textwrap.wrap(versions_line, WIDTH),
+    ]
+    if where["note"]:
+        lines += textwrap.wrap(f"note: {where['note']}", WIDTH)
+    return "\n".join(lines)
+
+
+def line(row: Measurement) -> str:
+    """One row: verdict, value, quartiles, target; then what was compared and the times behind it."""
+    shown = row.mapping()
+    if row.value is None:
+        return f"skipped  {row.name}: {row.skipped}"
+    verdict = {True: "met", False: "MISSED", None: "info"}[row.met]
+    text = f"{verdict:8} {row.name:26} {shown['value']:>9g} {row.unit}"
+    if len(row.values) > 1:
+        low, high = shown["quartiles"]
+        text += f"  [{low:g}, {high:g}]"
+    if row.target is not None:
+        sign = ">=" if row.better == "higher" else "<="
+        text += f"  target {sign} {row.target:g}"
+    details = ", ".join(
+        f"{key} {value:g}" if isinstance(value, float) else f"{key} {value}"
+        for key, value in shown["details"].items()
+    )
+    below = [row.what] + ([details] if details else [])
+    return "\n".join([text, *textwrap.wrap("; ".join(below), WIDTH, **INDENT)])
+
+
+INDENT: dict[str, Any] = {"initial_indent": " " * 9, "subsequent_indent": " " * 9}
+
+
+def json_text(where: dict[str, Any], rows: Sequence[Measurement]) -> str:
+    """Everything, for benchmarks/history/."""
+    return json.dumps(where | {"rows": [row.mapping() for row in rows]}, indent=2) + "\n"
