@@ -112,7 +112,7 @@ def test_records_beyond_the_budget_are_refused_with_the_numbers() -> None:
     said = refused_at_once(mapping)
     for part in ("beta = 0.05", "blocks", "1,000,000,000,000 steps", "128 MiB", "beta >= 0.55"):
         assert part in said
-    mapping["method"][0]["beta"] = [0.5, 0.9]
+    mapping["method"][0]["beta"] = [0.55, 0.9]
     assert max(Study.from_mapping(mapping).memory_per_batch()) <= BUDGET
 
 
