@@ -17,7 +17,18 @@ from ldpflow.problems import PROBLEMS
 from ldpflow.random.lockstep import LANES
 from ldpflow.simulate import Recording
 
-__all__ = ["EPSILON", "GAMMA", "LEVEL", "SEED", "TAU", "C", "cells", "kernel", "quantile", "regression"]
+__all__ = [
+    "EPSILON",
+    "GAMMA",
+    "LEVEL",
+    "SEED",
+    "TAU",
+    "C",
+    "cells",
+    "kernel",
+    "quantile",
+    "regression",
+]
 
 SEED = 20240520
 TAU = 0.5
@@ -61,8 +72,6 @@ def kernel(path: Path, wanted: list[Cell]) -> tuple[Callable[[], object], int]:
     steps = recording.times[-1]
 
     def work() -> object:
-        return run_path(
-            path, SEED, range(LANES), recording.times, recording.marked, recording.sums
-        )
+        return run_path(path, SEED, range(LANES), recording.times, recording.marked, recording.sums)
 
     return work, steps * LANES

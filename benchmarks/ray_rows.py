@@ -91,7 +91,11 @@ def efficiency_row(effort: Effort) -> list[Measurement]:
     work()
     replicate_seconds = cpu_seconds(work) / units * n[-1]
     replicates = int(effort.ray_seconds * cores / replicate_seconds) // 64 * 64 + 64
-    with tempfile.TemporaryDirectory() as stamps, tempfile.TemporaryDirectory() as out, worker_path():
+    with (
+        tempfile.TemporaryDirectory() as stamps,
+        tempfile.TemporaryDirectory() as out,
+        worker_path(),
+    ):
         undo = patched(stamps)
         before = (time.monotonic(), idle_seconds(), tree_cpu_seconds())
         after = before
@@ -142,7 +146,11 @@ def efficiency_row(effort: Effort) -> list[Measurement]:
 
 def memory_row(effort: Effort) -> list[Measurement]:
     """Peak resident memory of a Ray worker that has run one batch of lanes."""
-    with tempfile.TemporaryDirectory() as stamps, tempfile.TemporaryDirectory() as out, worker_path():
+    with (
+        tempfile.TemporaryDirectory() as stamps,
+        tempfile.TemporaryDirectory() as out,
+        worker_path(),
+    ):
         undo = patched(stamps)
         try:
             run_study(study([effort.memory_n], 32), out, engine="ray", num_cpus=1)

@@ -20,7 +20,7 @@ __all__ = ["sampler_rows"]
 COUNT = 16 * PLANE  # doubles: within a core's own cache, long enough to hide a call
 LANES_OF_BENCHMARK = range(LANES)
 
-SOURCE = '''
+SOURCE = """
 from numba import njit
 
 from ldpflow.random.lockstep import PLANE
@@ -32,7 +32,7 @@ def fill(state, out, times):
     for _ in range(times):
         for start in range(0, out.shape[0], PLANE):
             fill_{name}(state, 0.0, out[start : start + PLANE])
-'''
+"""
 
 
 def ours(name: str, times: int) -> Callable[[], object]:
@@ -72,7 +72,11 @@ def sampler_rows(effort: Effort) -> list[Measurement]:
         ("uniform", "Generator.random", lambda: rng.random(out=out)),
         ("normal", "Generator.standard_normal", lambda: rng.standard_normal(out=out)),
         ("laplace", "Generator.laplace", lambda: rng.laplace(size=COUNT)),
-        ("exponential", "Generator.standard_exponential", lambda: rng.standard_exponential(out=out)),
+        (
+            "exponential",
+            "Generator.standard_exponential",
+            lambda: rng.standard_exponential(out=out),
+        ),
         ("truncated_normal", "rejection in NumPy", lambda: rejection(rng, out)),
         (
             "truncated_normal",

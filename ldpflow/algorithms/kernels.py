@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from types import ModuleType
 
 import numpy as np
@@ -88,8 +89,12 @@ def accumulating(names: Sequence[str]) -> str:
     )
 
 
-def kernel_source(path: Path, sums: Sequence[str]) -> str:
-    """The module that runs this kind of path and keeps the running sums asked for."""
+@lru_cache(maxsize=1024)
+def kernel_source(path: Path, sums: tuple[str, ...]) -> str:
+    """The module that runs this kind of path and keeps the running sums asked for.
+
+    Read once per process: a source that is edited meanwhile must not be mixed with the loaded code.
+    """
     data = path.problem.variates()
     noise = path.mechanism.variates(path.problem)
     modules = [module_of(x) for x in (path.algorithm, path.problem, path.mechanism)]
@@ -141,7 +146,7 @@ def run_path(
     """
     from ldpflow.random.streams import lane_states
 
-    kernel: Callable[..., None] = compiled(kernel_source(path, sums), "recursion")
+    kernel: Callable[..., None] = compiled(kernel_source(path, tuple(sums)), "recursion")
     d = path.problem.dimension
     count = sum(RUNNING_SUMS[name].count for name in sums)
     grid = np.asarray(times, dtype=np.int64)

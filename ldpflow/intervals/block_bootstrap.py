@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from functools import cache
 from typing import Annotated, Literal
 
 import numpy as np
@@ -112,7 +113,6 @@ class BlockBootstrap(IntervalMethod):
 
         uniform = self.multiplier == "uniform"
         sampler = "symmetric_uniform" if uniform else "rademacher"
-        source = HEADER.format(sampler=sampler) + inspect.getsource(multiplier_sums)
         m, d, lanes = deviations.shape
         padded = np.zeros((m, d, LANES))
         padded[:, :, :lanes] = deviations
@@ -120,8 +120,14 @@ class BlockBootstrap(IntervalMethod):
         states = lane_states(record.seed, "multipliers", key, record.replicates.tolist())
         out = np.empty((self.B, d * LANES))
         factor = float(np.sqrt(3.0)) if uniform else 1.0
-        compiled(source, "multiplier_sums")(states, padded.reshape(m, d * LANES), factor, out)
+        compiled(bootstrap_source(sampler), "multiplier_sums")(states, padded.reshape(m, d * LANES), factor, out)
         return np.ascontiguousarray(out.reshape(self.B, d, LANES)[:, :, :lanes].transpose(1, 2, 0))
+
+
+@cache
+def bootstrap_source(sampler: str) -> str:
+    """The module that draws multipliers with this sampler and sums the blocks."""
+    return HEADER.format(sampler=sampler) + inspect.getsource(multiplier_sums)
 
 
 def quantile(ordered: Array, p: float) -> Array:

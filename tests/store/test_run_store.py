@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
@@ -79,6 +80,11 @@ def test_order_of_rows(store):
         lambda rows: pa.concat_tables([rows, complete_rows(9, 10)]),
         lambda rows: pa.concat_tables([rows, complete_rows(4, 5, (BB, BM))]),
         lambda rows: pa.concat_tables([rows, complete_rows(4, 5, (BB, BM, {**SN, "n": 9}))]),
+        lambda rows: rows.filter(pc.field("coordinate") == 1),
+        lambda rows: pa.concat_tables(
+            [rows.filter((pc.field("coordinate") == 1) | (pc.field("method") != "BM"))]
+            + [complete_rows(0, 4, ({**BM, "n": 1},), 1)]
+        ),
         lambda rows: rows.slice(0, 0),
         lambda rows: rows.drop_columns("status"),
     ],
@@ -125,6 +131,12 @@ def test_rows_stored_twice_count_once(store):
     )
     assert same(store.read_rows(KEY).drop_columns("path"), expected)
     assert same(store.read_rows(KEY, ["se"]).drop_columns("path"), expected.select(["se"]))
+
+
+def test_a_part_inside_a_longer_one_does_not_hide_a_third(store):
+    for first, last in ((0, 10), (2, 4), (6, 8)):
+        store.write_part(KEY, complete_rows(first, last), META)
+    assert same(store.read_rows(KEY).drop_columns("path"), complete_rows(0, 10))
 
 
 @pytest.mark.parametrize("column", ["estimate", "lower", "status"])
