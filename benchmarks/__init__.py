@@ -1,1 +1,1 @@
-"""Speed, measured: against what a user could pick instead, and against the floor (see README.md)."""
+"""Speed, measured: against what a user could pick instead, and against the floor."""

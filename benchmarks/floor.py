@@ -1,4 +1,4 @@
-"""Kernel time over its floor: drawing the same variates, with the same samplers, and nothing else."""
+"""Kernel time over its floor: drawing the same variates with the same samplers, nothing else."""
 
 from __future__ import annotations
 

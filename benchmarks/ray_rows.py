@@ -62,7 +62,7 @@ def idle_seconds() -> float:
 
 
 def tree_cpu_seconds() -> float:
-    """CPU time of this process and of all that descend from it, ended ones that were waited for too."""
+    """CPU time of this process and its descendants, those that ended and were waited for too."""
     parents: dict[int, int] = {}
     ticks: dict[int, int] = {}
     for folder in Path("/proc").glob("[0-9]*"):

@@ -61,7 +61,7 @@ def heading(where: dict[str, Any]) -> str:
 
 
 def line(row: Measurement) -> str:
-    """One row: verdict, value, quartiles, target; then what was compared and the times behind it."""
+    """One row: verdict, value, quartiles, target; then what was compared and the times."""
     shown = row.mapping()
     if row.value is None:
         return f"skipped  {row.name}: {row.skipped}"

@@ -1,7 +1,7 @@
 """When batches start, seen from inside the workers: one line per event in a file of each process.
 
 The task of the Ray engine is replaced by one that writes down the time and then calls the original.
-``python -m benchmarks.stamped FILE-FOLDER ARGUMENTS...`` is ``ldpflow ARGUMENTS...`` with that.
+``python -m benchmarks.stamped FOLDER ARGUMENTS...`` is ``ldpflow ARGUMENTS...`` with that.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def peak_megabytes() -> float:
 
 
 def stamped_batch(batch, *, folder):  # type: ignore[no-untyped-def]
-    """The task: ``batch`` when it starts, ``kernel`` when the kernel is loaded, ``peak`` after it."""
+    """The task, stamping ``batch`` at its start, ``kernel`` once loaded, ``peak`` at the end."""
     stamp(folder, "batch", time.time())
     from ldpflow.algorithms import kernels
     from ldpflow.engine import cluster

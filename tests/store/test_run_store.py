@@ -82,8 +82,10 @@ def test_order_of_rows(store):
         lambda rows: pa.concat_tables([rows, complete_rows(4, 5, (BB, BM, {**SN, "n": 9}))]),
         lambda rows: rows.filter(pc.field("coordinate") == 1),
         lambda rows: pa.concat_tables(
-            [rows.filter((pc.field("coordinate") == 1) | (pc.field("method") != "BM"))]
-            + [complete_rows(0, 4, ({**BM, "n": 1},), 1)]
+            [
+                rows.filter((pc.field("coordinate") == 1) | (pc.field("method") != "BM")),
+                complete_rows(0, 4, ({**BM, "n": 1},), 1),
+            ]
         ),
         lambda rows: rows.slice(0, 0),
         lambda rows: rows.drop_columns("status"),
