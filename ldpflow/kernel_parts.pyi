@@ -7,6 +7,7 @@ STATE: int  # D * LANES, the size of theta
 SUMS: int  # the size of all running sums
 PROBLEM_SIZE: int  # kernel parameters of the problem
 MECHANISM_SIZE: int
+PROJECTED: int  # 1 where iterates are projected
 DATA_PLANES: int
 NOISE_PLANES: int
 
@@ -30,6 +31,15 @@ def after_step(sums: Any, total: Any, i: int, lane: int) -> None:
 
 def step_sizes(first: int, c: float, gamma: float, eta: Any) -> None:
     """eta_i for i = first, first + 1, ..."""
+
+def cdf_normal(x: float) -> float:
+    """Distribution function of N(0, 1)."""
+
+def exp(x: float) -> float:
+    """e^x."""
+
+def log(x: float) -> float:
+    """Natural logarithm."""
 
 def cdf(x: float) -> float:
     """Distribution function of the problem's standard law."""

@@ -53,6 +53,8 @@ def path_columns(path: Path) -> dict[str, Any]:
         for name, value in values.items():
             # A vector is one value of a column too.
             columns[name] = json.dumps(value) if isinstance(value, (tuple, list)) else value
+    if statement.mu is not None:
+        columns["mu"] = statement.mu  # what is promised, where users' budgets differ
     if path.horizon is not None:
         columns["horizon"] = path.horizon
     return columns
@@ -88,6 +90,6 @@ def summary_of(rows: pa.Table, paths: Mapping[str, Path]) -> pa.Table:
         if name != "path":
             table = table.append_column(name, measured[name])
     # By the settings that people read, not by the hash that names a path.
-    order = [n for n in ("problem", "tau", "mechanism", "epsilon", "algorithm") if n in names]
-    order += [n for n in names if n not in order and n not in {"mu", "delta"}]
+    order = [n for n in ("problem", "tau", "mechanism", "epsilon", "mu", "algorithm") if n in names]
+    order += [n for n in names if n not in order and n != "delta"]
     return table.sort_by([(n, "ascending") for n in (*order, *CELL_KEYS, "coordinate")])

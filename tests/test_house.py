@@ -20,7 +20,7 @@ FLOORS = [
     {"problems"},
     {"mechanisms"},
     {"algorithms", "path"},  # a kernel is made of a path's parts; a path names an algorithm
-    {"theory"},
+    {"theory", "privacy"},
     {"intervals"},
     {"cell"},
     {"store", "measures", "study", "published"},

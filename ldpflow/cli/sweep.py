@@ -30,6 +30,9 @@ def sweep(
     epsilon: Annotated[
         Axis, typer.Option("--epsilon", metavar="X", help="Privacy budget. *")
     ] = None,
+    mu: Annotated[
+        Axis, typer.Option("--mu", metavar="X", help="Budget of the Gaussian mechanism (GDP). *")
+    ] = None,
     tau: Annotated[
         Axis, typer.Option("--tau", metavar="X", help="Level of the quantile. *")
     ] = None,
@@ -79,6 +82,7 @@ def sweep(
     flags = {
         "n": n,
         "epsilon": epsilon,
+        "mu": mu,
         "tau": tau,
         "gamma": gamma,
         "c": c,

@@ -229,7 +229,10 @@ class Study:
 
     def warnings(self) -> list[str]:
         """What runs but breaks the theory of a method, in words."""
-        found = (m.unsuitable(a) for a in self.algorithm_settings for m in self.method_settings)
+        found = [m.unsuitable(a) for a in self.algorithm_settings for m in self.method_settings]
+        if self.method_settings:
+            found += [a.caution() for a in self.algorithm_settings]
+        found += [problem.caution() for problem in combinations(self.problem)]
         return list(dict.fromkeys(text for text in found if text is not None))
 
     def settings(self) -> dict[str, Any]:
