@@ -42,7 +42,8 @@ def predict(
 ) -> Prediction:
     """Predict a sweep of ``replicates`` over ``plans`` on ``cores`` cores like this one.
 
-    Every kernel runs for its share of CALIBRATION_SECONDS on the study's own settings; the intervals
+    CPU time is measured, so that other work on this machine does not count; the sweep itself will
+    have to share with it. Every kernel runs for its share of CALIBRATION_SECONDS on the study's own settings; the intervals
     are computed once for a row of lanes from a made-up record at the study's own times.
     """
     groups = -(-replicates // LANES)
@@ -78,9 +79,9 @@ def seconds_per_step(path: Path, sums: tuple[str, ...], budget: float) -> float:
     kernel_of(path, sums)
     steps = 16 * CHUNK
     while True:
-        started = time.perf_counter()
+        started = time.thread_time()
         run_path(path, 0, range(LANES), [steps], [steps], sums)
-        seconds = time.perf_counter() - started
+        seconds = time.thread_time() - started
         if seconds > budget / 3.0:
             return seconds / steps
         steps *= 2
@@ -108,7 +109,7 @@ def seconds_of_intervals(plan: PathPlan, recording: Recording) -> float:
     )
     with np.errstate(all="ignore"):
         rows_of(record, plan.cells)
-        started = time.perf_counter()
+        started = time.thread_time()
         rows_of(record, plan.cells)
-    return time.perf_counter() - started
+    return time.thread_time() - started
 
