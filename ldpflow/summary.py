@@ -90,6 +90,7 @@ def summary_of(rows: pa.Table, paths: Mapping[str, Path]) -> pa.Table:
         if name != "path":
             table = table.append_column(name, measured[name])
     # By the settings that people read, not by the hash that names a path.
-    order = [n for n in ("problem", "tau", "mechanism", "epsilon", "mu", "algorithm") if n in names]
+    leading = ("problem", "tau", "mechanism", "epsilon", "mu", "algorithm")
+    order: list[str] = [n for n in leading if n in names]
     order += [n for n in names if n not in order and n != "delta"]
     return table.sort_by([(n, "ascending") for n in (*order, *CELL_KEYS, "coordinate")])
