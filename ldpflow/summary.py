@@ -15,7 +15,7 @@ from ldpflow.measures import summarise
 from ldpflow.path import Path
 from ldpflow.store.schema import CELL_KEYS
 
-__all__ = ["path_columns", "summary_of"]
+__all__ = ["path_columns", "summary_of", "trajectory_summary_of"]
 
 FIRST = (
     "path",
@@ -58,6 +58,45 @@ def path_columns(path: Path) -> dict[str, Any]:
     if path.horizon is not None:
         columns["horizon"] = path.horizon
     return columns
+
+
+def trajectory_summary_of(rows: pa.Table, paths: Mapping[str, Path]) -> pa.Table:
+    """Trajectories over replicates, with the parameters of their path and theory's lines.
+
+    Returns
+    -------
+    pyarrow.Table
+        One row per path, n and stat: the path's parameters; replicates, failures, mean, mcse, q05, q50,
+        q95, max; ``theory_bound``, a proved upper bound of the mean, and ``theory_limit``, its leading
+        term, null where there is none (see ldpflow.theory.lines).
+    """
+    from ldpflow.store.trajectories import summarise as over_replicates
+    from ldpflow.theory import lines
+
+    measured = over_replicates(rows)
+    described = {name: path_columns(path) for name, path in paths.items()}
+    keys, n, stats = (measured[name].to_pylist() for name in ("path", "n", "stat"))
+    theory: dict[str, dict[tuple[str, int, str], float]] = {"bound": {}, "limit": {}}
+    for name, path in paths.items():
+        users = sorted({k for key, k in zip(keys, n, strict=True) if key == name})
+        steps = [path.algorithm.steps(k) for k in users]
+        for column, curves in (("bound", lines.bounds), ("limit", lines.limits)):
+            for stat, line in curves(path, steps).items():
+                for k, value in zip(users, line.tolist(), strict=True):
+                    theory[column][(name, k, stat)] = value
+    names = [name for name in FIRST if name != "path"]
+    for columns in described.values():
+        names += [name for name in columns if name not in names]
+    table = measured.select(["path"])
+    for name in names:
+        kind = pa.float64() if name in {"epsilon", "mu", "delta"} else None
+        table = table.append_column(name, pa.array([described[k].get(name) for k in keys], type=kind))
+    for name in measured.column_names[1:]:
+        table = table.append_column(name, measured[name])
+    for column, found in theory.items():
+        values = [found.get(key) for key in zip(keys, n, stats, strict=True)]
+        table = table.append_column(f"theory_{column}", pa.array(values, pa.float64()))
+    return table
 
 
 def summary_of(rows: pa.Table, paths: Mapping[str, Path]) -> pa.Table:

@@ -13,10 +13,8 @@ from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
-from mpmath import mp, mpf
 from numpy.typing import NDArray
 
-from ldpflow import exact
 from ldpflow.compiled import compiled
 from ldpflow.path import Path, PathRecord
 from ldpflow.problems import Problem
@@ -24,7 +22,7 @@ from ldpflow.problems.quadratic import Quadratic
 from ldpflow.random.lockstep import LANES, PLANE
 from ldpflow.store.trajectories import TRAJECTORIES
 
-__all__ = ["EVALUATION", "checkpoints", "excess_loss", "trajectories_of"]
+__all__ = ["EVALUATION", "excess_loss", "trajectories_of"]
 
 EVALUATION = 20_000
 """Covariates of the evaluation set."""
@@ -136,16 +134,6 @@ def excess_loss(problem: Problem, theta: Array) -> Array | None:
     return out[:, :count]
 
 
-def checkpoints(first: int, last: int, points: int) -> tuple[int, ...]:
-    """About ``points`` log-spaced numbers of users from ``first`` to ``last``, rounded, each once."""
-    if last <= first:
-        return (last,)
-    with exact.workdps(30):
-        ratio = mp.log(mpf(last) / first) / (points - 1)
-        found = {int(mp.nint(first * mp.exp(ratio * i))) for i in range(points)}
-    return tuple(sorted(found | {last}))
-
-
 def trajectories_of(record: PathRecord, users: tuple[int, ...]) -> pa.Table:
     """One row per replicate and checkpoint, in the schema TRAJECTORIES, by replicate and then n."""
     path: Path = record.path
@@ -162,9 +150,7 @@ def trajectories_of(record: PathRecord, users: tuple[int, ...]) -> pa.Table:
         "last_exc": excess_loss(path.problem, last),
         "avg_exc": excess_loss(path.problem, average),
     }
-    distance = columns["last_sq"]
-    assert distance is not None
-    finite = np.isfinite(distance) & np.isfinite(columns["avg_sq"])
+    finite = np.isfinite(squared(last - centre)) & np.isfinite(squared(average - centre))
     count = len(record.replicates)
     data = {
         "replicate": pa.array(np.repeat(record.replicates, len(users))),

@@ -24,6 +24,7 @@ FLOORS = [
     {"intervals"},
     {"cell"},
     {"store", "measures", "study", "published"},
+    {"trajectory"},
     {"simulate", "summary"},
     {"engine"},
     {"report"},

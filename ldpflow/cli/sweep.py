@@ -118,7 +118,10 @@ def sweep(
         from ldpflow.cli.summary import read_summary
         from ldpflow.cli.tables import print_summary
 
-        print_summary(read_summary(root))
+        if chosen.method:
+            print_summary(read_summary(root))
+        if chosen.trajectory is not None:
+            typer.echo(f"trajectories in {root}/trajectories, summary in {root}/trajectories.parquet")
         typer.echo(
             f"{result.finished_replicates:,} replicates in {result.wall_seconds:.1f} s; "
             f"rows in {root}/replicates, summary in {root}/summary.parquet"

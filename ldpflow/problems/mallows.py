@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 from mpmath import mp, mpf
@@ -44,7 +45,7 @@ def legendre(count: int) -> tuple[tuple[Any, Any], ...]:
 def integral(f: Callable[[Any], Any], cuts: list[Any]) -> Any:
     """Integral of a function that is smooth between the cuts."""
     total = mpf(0)
-    for low, high in zip(cuts[:-1], cuts[1:], strict=True):
+    for low, high in pairwise(cuts):
         half, middle = (high - low) / 2, (high + low) / 2
         total += half * sum(w * f(middle + half * x) for x, w in legendre(NODES))
     return total

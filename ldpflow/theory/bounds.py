@@ -27,8 +27,8 @@ def psi(beta: float, n: ArrayLike) -> Array:
     """psi_beta(n) = (n^beta - 1)/beta, log n for beta = 0; sum k^-a <= 1 + psi_{1-a}(n)."""
     log_n = np.log(np.asarray(n, dtype=float))
     if abs(beta) < 1e-12:
-        return log_n
-    return np.expm1(beta * log_n) / beta
+        return np.asarray(log_n)
+    return np.asarray(np.expm1(beta * log_n) / beta)
 
 
 @dataclass(frozen=True)

@@ -95,8 +95,8 @@ def excess_bound_printed(s: Setting, n: ArrayLike, noise_constant: float = 64.0)
             energy = s.start + sigma * eta**2 * psi(1 - 2 * a, k)
             return np.asarray(2 * np.sqrt(energy) * length / (eta * psi(x, k)))
         scale = np.sqrt(np.float64(1 - 2 * a))
-        energy = s.start + sigma * eta**2
-        return np.asarray(2 * energy * length / (eta * scale * psi(1.5 * a - 0.5, k)))
+        first = s.start + sigma * eta**2
+        return np.asarray(2 * first * length / (eta * scale * psi(1.5 * a - 0.5, k)))
 
 
 def average_excess_bound(

@@ -20,7 +20,7 @@ __all__ = ["bounds", "limits", "setting_of"]
 def setting_of(path: Path) -> Setting | None:
     """The bounds' constants for LDP-SGD under Gaussian noise; None for any other path.
 
-    The smallest budget counts. Only the quadratic has m > 0 without projection.
+    The smallest budget counts. m is 0: bounded gradients and strong convexity exclude each other.
     """
     problem, algorithm = path.problem, path.algorithm
     bound, smooth = problem.gradient_bound(), problem.smoothness()
@@ -29,20 +29,16 @@ def setting_of(path: Path) -> Setting | None:
     if bound is None or smooth is None:
         return None
     start = math.fsum((algorithm.theta0 - t) ** 2 for t in problem.truth())
-    m = min(problem.curvatures) if isinstance(problem, Quadratic) else 0.0
     return Setting(
         algorithm.c, algorithm.gamma, bound, problem.dimension, path.mechanism.smallest(), start,
-        convexity=m, smoothness=smooth,
+        smoothness=smooth,
     )
 
 
 def bounds(path: Path, n: ArrayLike) -> dict[str, Array]:
-    """Bounds by statistic: Theorem 3 (quadratic), 5 (unprojected) and 6, in their corrected forms."""
+    """Bounds by statistic: Theorem 5 (unprojected iterates) and 6, in their corrected forms."""
     s = setting_of(path)
-    if s is None:
-        return {}
-    if isinstance(path.problem, Quadratic):
-        # Its gradient is unbounded: with x alone bounded, the recursion has (1 - eta h)^2.
+    if s is None or isinstance(path.problem, Quadratic):  # whose gradient is unbounded
         return {}
     found = {"avg_exc": convex.average_excess_bound(s, n, post=True)}
     if not path.algorithm.projects():
