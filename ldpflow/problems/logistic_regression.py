@@ -13,6 +13,7 @@ at theta* is not that of the limit law, and no oracle interval exists. Source: t
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 import numpy as np
@@ -111,18 +112,9 @@ class LogisticRegression(Problem):
             return [[math.nan] * d for _ in range(d)]
         with exact.workdps(30):
             norm = mp.sqrt(sum(mpf(b) ** 2 for b in self.coefficients))
-
-            def bernoulli(z: mpf) -> mpf:
-                p = 1 / (1 + mp.exp(-z))
-                return p * (1 - p)
-
             if self.covariates == "one":
                 return [[float(bernoulli(norm))]]
-            along, across = along_and_across(
-                d,
-                lambda r, t: weight(r) ** power * bernoulli(norm * r * t),
-                (math.sqrt(2.0),),
-            )
+            along, across = eigenvalues(d, norm, power)
             result = isotropic(d, float(across if norm > 0 else along))
             if norm > 0:
                 unit = [mpf(b) / norm for b in self.coefficients]
@@ -139,6 +131,20 @@ class LogisticRegression(Problem):
     def gradient_covariance(self) -> Matrix:
         """S = E u^2 p* (1 - p*) x x'."""
         return self.along_truth(2)
+
+
+def bernoulli(z: mpf) -> mpf:
+    """p (1 - p) for p = 1/(1 + e^-z)."""
+    p = 1 / (1 + mp.exp(-z))
+    return p * (1 - p)
+
+
+@lru_cache(maxsize=256)
+def eigenvalues(d: int, norm: mpf, power: int) -> tuple[mpf, mpf]:
+    """Of E u^power p* (1 - p*) x x', along theta* and across it; seconds of mpmath."""
+    return along_and_across(
+        d, lambda r, t: weight(r) ** power * bernoulli(norm * r * t), (math.sqrt(2.0),)
+    )
 
 
 def gradient(g, theta, data, at, lane, parameters):  # type: ignore[no-untyped-def]
