@@ -12,6 +12,8 @@ from collections.abc import Sequence
 import typer
 
 from ldpflow.cli.catalogue import catalogue
+from ldpflow.cli.compare import compare
+from ldpflow.cli.explain import explain
 from ldpflow.cli.replay import replay
 from ldpflow.cli.summary import summary
 from ldpflow.cli.sweep import sweep
@@ -31,6 +33,8 @@ app = typer.Typer(
 )
 app.command()(sweep)
 app.command()(summary)
+app.command()(explain)
+app.command()(compare)
 app.command()(verify)
 app.command("list")(catalogue)
 app.command()(replay)
