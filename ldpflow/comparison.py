@@ -81,8 +81,11 @@ def comparisons(
         row = {**path_columns(path), **key}
         differs = {name: row.get(name) for name in columns}
         shared = {name: value for name, value in row.items() if name not in left_out}
-        # Pairs need the same users: the data key has n where paths of different n differ.
-        identity = repr((path.data_key(), sorted((k, v) for k, v in shared.items() if v is not None)))
+        # Pairs need the same users: the data key has n where paths of different n differ, and a
+        # mechanism that draws private bits directly draws no users at all.
+        users = path.key if path.mechanism.replaces_data() else path.data_key()
+        settings = sorted((k, v) for k, v in shared.items() if v is not None)
+        identity = repr((users, settings))
         groups.setdefault(identity, []).append((shared, differs, cell))
     found = []
     seen: dict[str, None] = {}

@@ -31,5 +31,8 @@ def after_step(sums: Any, total: Any, i: int, lane: int) -> None:
 def step_sizes(first: int, c: float, gamma: float, eta: Any) -> None:
     """eta_i for i = first, first + 1, ..."""
 
+def cdf(x: float) -> float:
+    """Distribution function of the problem's standard law."""
+
 def register_array(size: int) -> Any:
     """Array on the stack."""

@@ -16,7 +16,7 @@ from ldpflow import exact
 from ldpflow.diagnosis import DIAGNOSIS_COLUMNS, diagnose, diagnosis_columns
 from ldpflow.measures import Measure, cells_of, summarise_cells
 from ldpflow.path import Path
-from ldpflow.store import RunStore
+from ldpflow.store import CELL_KEYS, RunStore
 from ldpflow.theory.asymptotics import asymptotic_variances
 
 __all__ = ["RELATIVE", "path_columns", "stored_paths", "stored_summary", "summary_of"]
@@ -103,8 +103,9 @@ def summary_of(
     table = measured.select(["path"])
     for name in names:
         values = [row.get(name) for row in per_row]
-        always = name in {"epsilon", "mu", "delta"} and all(v is None for v in values)
-        table = table.append_column(name, pa.array(values, pa.float64() if always else None))
+        # A column of nulls has no type of its own.
+        kind = pa.float64() if name in {"epsilon", "mu", "delta"} else None
+        table = table.append_column(name, pa.array(values, type=kind))
     for name in measured.column_names:
         if name != "path":
             table = table.append_column(name, measured[name])
@@ -116,7 +117,11 @@ def summary_of(
     for name in DERIVED:
         kind = pa.string() if name == "main_cause" else pa.float64()
         table = table.append_column(name, pa.array([row[name] for row in derived], kind))
-    return table
+    # By the settings that people read, not by the hash that names a path.
+    leading = ("problem", "tau", "mechanism", "epsilon", "algorithm")
+    order: list[str] = [n for n in leading if n in names]
+    order += [n for n in names if n not in order and n not in {"mu", "delta"}]
+    return table.sort_by([(n, "ascending") for n in (*order, *CELL_KEYS, "coordinate")])
 
 
 def relative_length(path: Path, row: Mapping[str, Any]) -> dict[str, float | str | None]:

@@ -21,11 +21,12 @@ def explain(run: Run) -> None:
 
     summary = read_summary(run)
     parameters = summary.column_names[: summary.column_names.index("truth")]
-    described = {tuple(row[k] for k in GROUP_KEYS): row for row in summary.to_pylist()}
-    names = telling([n for n in parameters if n != "path"], list(described.values()))
+    rows = summary.to_pylist()
+    names = telling([n for n in parameters if n != "path"], rows)
     keys, cells = cells_of(rows_of_run(run))
-    for key, cell in zip(keys.to_pylist(), cells, strict=True):
-        row = described.get(tuple(key.values()), key)
+    stored = {tuple(key.values()): cell for key, cell in zip(keys.to_pylist(), cells, strict=True)}
+    for row in rows:
+        cell = stored[tuple(row[name] for name in GROUP_KEYS)]
         # B says nothing about a method that has none.
-        label = ", ".join(f"{n} {short(row[n])}" for n in names if row.get(n) is not None)
-        typer.echo(f"{label or 'The cell'}: {diagnose(cell, key['level']).sentence()}")
+        label = ", ".join(f"{n} {short(row[n])}" for n in names if row[n] is not None)
+        typer.echo(f"{label or 'The cell'}: {diagnose(cell, row['level']).sentence()}")

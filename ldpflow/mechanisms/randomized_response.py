@@ -19,7 +19,7 @@ from ldpflow.problems import Problem
 from ldpflow.problems.laws import Variate
 from ldpflow.problems.problem import Matrix
 
-__all__ = ["RandomizedResponse", "randomise"]
+__all__ = ["RandomizedResponse", "randomise", "randomise_probability"]
 
 
 class RandomizedResponse(Mechanism):
@@ -29,15 +29,26 @@ class RandomizedResponse(Mechanism):
     ----------
     epsilon : float in [1e-6, 30]
         Budget of one record. Above 30 a complement is reported less than once in 10^13 records.
+    sampling : str
+        What is simulated. ``data``: the user's record, then the response. ``private_bit``: what the
+        algorithm sees, a Bernoulli report of probability (1 - p) + (2p - 1) P(b = 1 | theta), drawn
+        with one uniform; the same law of the whole path, faster, but the users cannot be compared
+        across mechanisms.
     """
 
     kind: Literal["randomized_response"] = "randomized_response"
     epsilon: Annotated[float, Field(ge=1e-6, le=30)] = 1.0
+    sampling: Literal["data", "private_bit"] = "data"
 
     def unsuitable(self, problem: Problem) -> str | None:
         if problem.gradient_values() is None:
             return "randomised response needs a scalar gradient that takes two values"
+        if self.sampling == "private_bit" and problem.bit_law() is None:
+            return "sampling = 'private_bit' needs a law whose distribution function is implemented"
         return None
+
+    def replaces_data(self) -> bool:
+        return self.sampling == "private_bit"
 
     def keep_probability(self) -> float:
         """p = e^eps/(1 + e^eps)."""
@@ -76,4 +87,11 @@ def randomise(g, noise, at, lane, parameters):  # type: ignore[no-untyped-def]
     b = 1{g > 0}; parameters hold p and the two values that A(g) takes for report = 1 and 0.
     """
     report = (g[lane] > 0.0) == (noise[at] < parameters[0])
+    g[lane] = parameters[1] if report else parameters[2]
+
+
+def randomise_probability(g, noise, at, lane, parameters):  # type: ignore[no-untyped-def]
+    """A(g) where g holds P(b = 1 | theta): a report of 1 where U < (1 - p) + (2p - 1) P(b = 1)."""
+    p = parameters[0]
+    report = noise[at] < (1.0 - p) + (2.0 * p - 1.0) * g[lane]
     g[lane] = parameters[1] if report else parameters[2]
