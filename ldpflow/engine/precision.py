@@ -190,7 +190,7 @@ class Round:
     """
 
     missing: list[list[Missing]]
-    steps_left: int
+    steps_left: int = 0
 
 
 def rounds(
