@@ -16,6 +16,7 @@ is reported is computed by :func:`stopped_coverage`.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -243,18 +244,26 @@ def stored_cells(store: RunStore, plan: PathPlan, most: int) -> tuple[list[CellR
     return own, have
 
 
-def ahead(listener: Listener | None, done_steps: int, steps_left: int) -> Listener | None:
+def ahead(
+    listener: Listener | None, started: float, done_steps: int, steps_left: int
+) -> Listener | None:
     """A listener that is told of the whole way to the target, not of one round.
 
-    ``done_steps`` were made before the round, and ``steps_left`` were then probably left.
+    ``done_steps`` were made before the round, since ``started`` on the monotonic clock, and
+    ``steps_left`` were then probably left.
     """
     if listener is None:
         return None
 
     def told(event: Progress) -> None:
-        done = done_steps + event.done_steps
-        total = max(done_steps + steps_left, done_steps + event.total_steps)
-        listener(replace(event, done_steps=done, total_steps=total))
+        listener(
+            replace(
+                event,
+                done_steps=done_steps + event.done_steps,
+                total_steps=done_steps + max(steps_left, event.total_steps),
+                seconds=time.monotonic() - started,
+            )
+        )
 
     return told
 

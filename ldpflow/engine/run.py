@@ -98,7 +98,7 @@ def run_study(
             for step in todo:
                 executor = executor or executor_for(engine, store, address, num_cpus, verbose)
                 batches = [b for m in step.missing for b in cut(m, study.seed, executor.cores)]
-                listener = ahead(on_event, tally.steps, step.steps_left)
+                listener = ahead(on_event, started, tally.steps, step.steps_left)
                 tally.add(drive(batches, executor, listener, should_stop))
                 if tally.stopped or tally.failed:
                     break
