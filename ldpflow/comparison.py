@@ -90,6 +90,8 @@ def comparisons(
     found = []
     seen: dict[str, None] = {}
     for members in groups.values():
+        # By value: the order of paths is that of their hashes.
+        members.sort(key=lambda member: [(v is None, v) for v in member[1].values()])
         seen.update(dict.fromkeys(label(differs, by) for _, differs, _ in members))
         at = 0
         if baseline is not None:

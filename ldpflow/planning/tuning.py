@@ -126,7 +126,7 @@ def tune(
             candidates.sort(key=lambda candidate: rank(found[candidate], tolerance))
             rungs.append((replicates, len(candidates), candidates[0]))
             on_rung(*rungs[-1])
-            if len(candidates) == 1:
+            if len(candidates) <= 2:
                 break
             candidates = candidates[: math.ceil(len(candidates) / 2)]
             replicates *= 2
