@@ -34,5 +34,8 @@ def step_sizes(first: int, c: float, gamma: float, eta: Any) -> None:
 def cdf(x: float) -> float:
     """Distribution function of the problem's standard law."""
 
+def fill_exponential(state: Any, parameter: float, out: Any) -> None:
+    """A plane of Exponential(1)."""
+
 def register_array(size: int) -> Any:
     """Array on the stack."""
