@@ -89,9 +89,9 @@ def comparisons(
         groups.setdefault(identity, []).append((shared, differs, cell))
     found = []
     seen: dict[str, None] = {}
-    for members in groups.values():
-        # By value: the order of paths is that of their hashes.
-        members.sort(key=lambda member: [(v is None, v) for v in member[1].values()])
+    # By value: the order of paths is that of their hashes.
+    for members in sorted(groups.values(), key=lambda members: in_order(members[0][0])):
+        members.sort(key=lambda member: in_order(member[1]))
         seen.update(dict.fromkeys(label(differs, by) for _, differs, _ in members))
         at = 0
         if baseline is not None:
@@ -110,6 +110,14 @@ def comparisons(
     if not found:
         raise InputError("--by", by, "a setting in which cells of this run differ, all else equal")
     return found
+
+
+def in_order(row: Row) -> list[tuple[str, bool, float, str]]:
+    """What to sort parameters by: numbers by size, all else by name, what is absent last."""
+    return [
+        (name, value is None, value if isinstance(value, (int, float)) else 0.0, str(value))
+        for name, value in row.items()
+    ]
 
 
 def columns_of(by: str) -> tuple[str, ...]:

@@ -147,6 +147,8 @@ class Diagnosis:
             "shape": f"the estimate has skewness {v['skewness']:+.2f} "
             f"± {self.errors['skewness']:.2f}",
         }[cause]
+        if cause == "length" and not math.isfinite(v["variability_effect"]):
+            text = f"lengths, which vary by design, are {v['length_ratio']:.3f} of 2 z empirical SE"
         return f"{text} (alone {self.level + effect:.3f})"
 
 
