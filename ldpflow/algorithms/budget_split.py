@@ -62,6 +62,11 @@ class BudgetSplit(Algorithm):
     kind: Literal["budget_split"] = "budget_split"
     perturbations: Annotated[int, Field(ge=2, le=1000)] = 20
 
+    def unsuitable(self, problem: Problem, mechanism: Mechanism) -> str | None:
+        if mechanism.replaces_data():
+            return "its paths share their users, and private bits drawn directly have none"
+        return None
+
     def perturbed_paths(self) -> int:
         return self.perturbations
 

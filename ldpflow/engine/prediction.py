@@ -42,8 +42,9 @@ def predict(
     """Predict a sweep of ``replicates`` over ``plans`` on ``cores`` cores like this one.
 
     CPU time is measured, so that other work on this machine does not count; the sweep itself will
-    have to share with it. Every kernel runs for its share of CALIBRATION_SECONDS on the study's own settings; the intervals
-    are computed once for a row of lanes from a made-up record at the study's own times.
+    have to share with it. Every kernel runs for its share of CALIBRATION_SECONDS on the study's own
+    settings; the intervals are computed once for a row of lanes from a made-up record at the
+    study's own times.
     """
     groups = -(-replicates // LANES)
     kernels: dict[str, float] = {}

@@ -98,6 +98,12 @@ def test_privacy_is_the_whole_budget_and_noise_that_of_a_share():
     assert found[0][0] == pytest.approx(expected[0][0])
 
 
+def test_paths_without_users_are_refused():
+    mechanism = RandomizedResponse(sampling="private_bit")
+    assert ALGORITHM.unsuitable(Quantile(), mechanism) is not None
+    assert ALGORITHM.unsuitable(Quantile(), RandomizedResponse()) is None
+
+
 def study(methods, algorithms=("ldp_sgd", "budget_split")):
     return Study.from_mapping(
         changed(
