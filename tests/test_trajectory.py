@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from ldpflow.algorithms.budget_split import BudgetSplit
 from ldpflow.algorithms.kernels import run_path
 from ldpflow.algorithms.ldp_sgd import LdpSgd
 from ldpflow.engine import run_study
@@ -169,6 +170,14 @@ def test_what_is_refused(changes, field):
     with pytest.raises(InputError) as refused:
         Study.from_mapping({k: v for k, v in {**STUDY, **changes}.items() if v is not None})
     assert refused.value.field == field
+
+
+def test_answers_share_a_budget_in_squares():
+    split = BudgetSplit(perturbations=3)
+    shared = split.share(Gaussian(mu_min=1.0, mu=2.0))
+    assert (shared.mu_min, shared.mu) == (0.5, 1.0)
+    assert split.share(Gaussian(budgets=(1.0, 2.0))).budgets == (0.5, 1.0)
+    assert split.privacy(Gaussian(mu=2.0)).mu == 2.0
 
 
 def test_clipping_and_slow_steps_are_warned_of():

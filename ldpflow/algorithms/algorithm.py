@@ -59,6 +59,14 @@ class Algorithm(Settings):
             "where the mean gradient has no second-order term, and intervals may be off"
         )
 
+    def perturbed_paths(self) -> int:
+        """Perturbed paths that run beside the path itself, on the same records."""
+        return 0
+
+    def share(self, mechanism: Mechanism) -> Mechanism:
+        """The mechanism as one path uses it: with its share of a record's budget."""
+        return mechanism
+
     def records_per_step(self) -> int:
         """Records (users) that one step consumes."""
         return 1

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-from mpmath import mpf
+from mpmath import mp, mpf
 from pydantic import Field, model_validator
 
 from ldpflow import exact
@@ -88,6 +88,19 @@ class Gaussian(Mechanism):
             if self.mu_min is not None:
                 return float(1 / (mpf(self.mu_min) * mpf(self.mu)))
             return float(mpf(self.mu) ** -2)
+
+    def shared(self, answers: int) -> Gaussian:
+        """The mechanism for each of several answers of one user: mu_k/sqrt(answers) (composition)."""
+        with exact.workdps(40):
+            share = 1 / mp.sqrt(answers)
+            changed: dict[str, object] = {}
+            if self.budgets is not None:
+                changed["budgets"] = tuple(float(mpf(mu) * share) for mu in self.budgets)
+            else:
+                changed["mu"] = float(mpf(self.mu) * share)
+                if self.mu_min is not None:
+                    changed["mu_min"] = float(mpf(self.mu_min) * share)
+        return self.model_copy(update=changed)
 
     def smallest(self) -> float:
         """Lower end of the budgets: what bounds that hold for all of them depend on."""
