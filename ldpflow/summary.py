@@ -13,8 +13,9 @@ import pyarrow as pa
 
 from ldpflow.measures import summarise
 from ldpflow.path import Path
+from ldpflow.store import RunStore
 
-__all__ = ["path_columns", "summary_of"]
+__all__ = ["path_columns", "paths_of", "summary_of", "summary_of_run"]
 
 FIRST = (
     "path",
@@ -55,6 +56,21 @@ def path_columns(path: Path) -> dict[str, Any]:
     if path.horizon is not None:
         columns["horizon"] = path.horizon
     return columns
+
+
+def paths_of(store: RunStore) -> dict[str, Path]:
+    """The paths of a run by the value of the column ``path``."""
+    parts, _ = store.scan()
+    # Many parts share a path.
+    settings = {f"p{part.path_key}": part.meta["path_settings"] for part in parts}
+    return {name: Path.from_settings(value) for name, value in settings.items()}
+
+
+def summary_of_run(store: RunStore) -> pa.Table:
+    """The summary of the rows that are stored by now."""
+    # Rows first: a running sweep may add a path meanwhile.
+    rows = store.read_rows(skip_unreadable=True)
+    return summary_of(rows, paths_of(store))
 
 
 def summary_of(rows: pa.Table, paths: Mapping[str, Path]) -> pa.Table:

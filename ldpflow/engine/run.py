@@ -22,7 +22,7 @@ from ldpflow.path import Path
 from ldpflow.simulate import Batch, simulate
 from ldpflow.store import Aggregator, RunLock, RunStore, Session
 from ldpflow.study import Study
-from ldpflow.summary import summary_of
+from ldpflow.summary import summary_of_run
 
 __all__ = ["replay", "run_study", "summarise_run"]
 
@@ -158,9 +158,7 @@ def executor_for(
 
 def summarise_run(store: RunStore) -> pa.Table:
     """Compute summary.parquet from the stored rows and write it."""
-    parts, _ = store.scan()
-    paths = {f"p{part.path_key}": Path.from_settings(part.meta["path_settings"]) for part in parts}
-    summary = summary_of(store.read_rows(skip_unreadable=True), paths)
+    summary = summary_of_run(store)
     store.write_summary(summary)
     return summary
 
