@@ -12,9 +12,12 @@ from collections.abc import Sequence
 import typer
 
 from ldpflow.cli.catalogue import catalogue
+from ldpflow.cli.export import export, watch
 from ldpflow.cli.replay import replay
+from ldpflow.cli.report import plot, report
 from ldpflow.cli.summary import summary
 from ldpflow.cli.sweep import sweep
+from ldpflow.cli.trace import trace
 from ldpflow.cli.verify import verify
 from ldpflow.errors import InputError, LdpflowError
 
@@ -34,6 +37,11 @@ app.command()(summary)
 app.command()(verify)
 app.command("list")(catalogue)
 app.command()(replay)
+app.command()(report)
+app.command()(plot)
+app.command()(trace)
+app.command()(watch)
+app.command()(export)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -67,6 +67,8 @@ def sweep(
         float | None, typer.Option(help="Exit with 1 if a larger share of the rows failed.")
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress, no summary.")] = False,
+    no_progress: Annotated[bool, typer.Option("--no-progress", help="No progress.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Let Ray's own log through.")] = False,
 ) -> None:
     """Run a study and write its rows and summary; run it again to continue it.
 
@@ -97,9 +99,16 @@ def sweep(
     from ldpflow.engine import run_study
 
     root = out if out is not None else f"runs/{chosen.name}"
-    with reporter(quiet) as report:
+    wanted = len(chosen.plans()) * chosen.replicates
+    with reporter(quiet or no_progress, wanted) as report:
         result = run_study(
-            chosen, root, engine=engine.value, address=address, num_cpus=num_cpus, on_event=report
+            chosen,
+            root,
+            engine=engine.value,
+            address=address,
+            num_cpus=num_cpus,
+            on_event=report,
+            verbose=verbose,
         )
     if not quiet and not result.interrupted:
         from ldpflow.cli.summary import read_summary

@@ -320,14 +320,15 @@ def bias(results: Results, x: str = "n") -> Any:
 
 def one_per_estimate(rows: list[Row], x: str) -> list[Row]:
     """The methods that share their estimate (the average) in every cell, as one series."""
-    profile: dict[str, list[Any]] = {}
+    profile: dict[str, dict[Any, Any]] = {}
     for row in rows:
-        where = (row["panel"], row[x], row["bias"], row["empirical_se"])
-        profile.setdefault(row["series"], []).append(where)
-    first: dict[str, str] = {}
-    for series, cells in profile.items():
-        first.setdefault(repr(sorted(cells)), series)
-    kept = set(first.values())
+        cells = profile.setdefault(row["series"], {})
+        cells[row["panel"], row[x]] = (row["bias"], row["empirical_se"])
+    kept: list[str] = []
+    for series, cells in sorted(profile.items(), key=lambda item: -len(item[1])):
+        known = (profile[other] for other in kept)
+        if not any(all(other.get(at) == value for at, value in cells.items()) for other in known):
+            kept.append(series)
     rows = [row for row in rows if row["series"] in kept]
     if len(kept) == 1 and len(profile) > 1:
         axis = sorted({float(row[x]) for row in rows})

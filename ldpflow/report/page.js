@@ -13,7 +13,7 @@ function fit(spec, width) {
     const panels = new Set(((fitted.data || {}).values || Object.values(fitted.datasets || {})[0] || []).map((d) => d.panel)).size;
     const discrete = margin > 100; // a heat map: its columns say how wide it is
     const wanted = discrete ? fitted.spec.width : 0;
-    const columns = discrete ? Math.max(1, Math.min(most, panels, Math.floor((width - margin) / (wanted + 24)))) : Math.min(most, panels);
+    const columns = discrete ? Math.max(1, Math.min(most, panels, Math.floor((width - margin) / (wanted + 24)))) : panels === 4 ? Math.min(most, 2) : Math.min(most, panels);
     const room = Math.floor((width - margin - 24 * (columns - 1)) / columns);
     fitted.columns = columns;
     fitted.spec.width = discrete ? Math.min(wanted, Math.max(room, 120)) : Math.min(room, 420);

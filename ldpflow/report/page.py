@@ -292,7 +292,7 @@ def cells(row: Row, settings: list[str]) -> list[tuple[str, str]]:
     found = [(short(row[name]), sortable(row[name])) for name in settings]
     found += [
         (with_error(row["coverage"], row["coverage_mcse"]) + (" *" if off else ""), sortable(row["coverage"])),
-        (with_error(row["length_mean"], row["length_mcse"]), sortable(row["length_mean"])),
+        (with_error(row["length_mean"], negligible(row["length_mcse"], row["length_mean"])), sortable(row["length_mean"])),
         ("-" if ratio is None else f"{ratio:.3f}", sortable(ratio)),
         (with_error(row["bias"], row["bias_mcse"]), sortable(row["bias"])),
         (rounded(row["empirical_se"], 3), sortable(row["empirical_se"])),
@@ -301,6 +301,11 @@ def cells(row: Row, settings: list[str]) -> list[tuple[str, str]]:
         (f"{row['failures']:,}", sortable(row["failures"])),
     ]
     return found
+
+
+def negligible(error: float | None, value: float | None) -> float | None:
+    """0 for an error that is the rounding of equal numbers: the oracle's lengths do not vary."""
+    return 0.0 if error and value and error < 1e-12 * abs(value) else error
 
 
 def sortable(value: object) -> str:

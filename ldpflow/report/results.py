@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -64,7 +64,6 @@ class Results:
     study_text: str
     sessions: list[dict[str, Any]]
     store: RunStore
-    failed: list[Row] = field(default_factory=list)
 
     @classmethod
     def load(cls, run: str | os.PathLike[str], from_parts: bool = False) -> Results:
@@ -102,7 +101,17 @@ class Results:
         for row in rows:
             row["series"] = label(row)
             row["oracle_length"] = oracle_length(paths.get(row["path"]), row)
-        return cls(rows, table, tomllib.loads(text), text, read_sessions(store), store)
+        found = cls(rows, table, tomllib.loads(text), text, read_sessions(store), store)
+        names = found.varying()
+
+        def place(row: Row) -> list[tuple[bool, Any]]:
+            last = (row["method"] == "oracle", row["method"])
+            values = [row[name] for name in (*names, *METHOD_SETTINGS)]
+            keys = [(value is not None, value) for value in values]
+            return [*keys[: len(names)], last, *keys[len(names) :]]
+
+        rows.sort(key=place)
+        return found
 
     @property
     def name(self) -> str:

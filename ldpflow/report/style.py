@@ -68,6 +68,9 @@ def series_scales(pairs: Sequence[tuple[str, str]], title: str = "method") -> di
     """Encodings of colour, point and dash for (series, method) pairs, sharing one legend."""
     names = [series for series, _ in pairs]
     colour = colours([method for _, method in pairs])
+    shades = [colour[method] for _, method in pairs]
+    if len(colour) == 1 and len(pairs) > 1:
+        shades = ramp(len(pairs))  # one method: its settings may have the colours
     at: dict[str, int] = {}
     dashes = []
     for _, method in pairs:
@@ -76,7 +79,7 @@ def series_scales(pairs: Sequence[tuple[str, str]], title: str = "method") -> di
     shapes = [SHAPES[i % len(SHAPES)] for i in range(len(names))]
     legend = alt.Legend(title=title if len(names) > 1 else None)
     ranges = {
-        "color": (alt.Color, [colour[method] for _, method in pairs]),
+        "color": (alt.Color, shades),
         "shape": (alt.Shape, shapes),
         "strokeDash": (alt.StrokeDash, dashes),
     }

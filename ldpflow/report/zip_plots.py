@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from ldpflow.errors import InputError
-from ldpflow.report.figures import COLUMNS, clean
+from ldpflow.report.figures import COLUMNS, clean, spread
 from ldpflow.report.results import Results, Row, named
 from ldpflow.report.style import GREY, MISSES, styled
 from ldpflow.store import CELL_KEYS
@@ -30,7 +30,7 @@ HEADING = "Zip plots: the intervals themselves"
 def interesting(results: Results, most: int = MAX_CELLS) -> list[tuple[str, Row]]:
     """Cells worth a look and why: at most so many (reason, row) pairs, each cell once.
 
-    For every series in turn the cell furthest below its level, then the one with the largest n
+    For every series (of many: some, evenly spaced) the cell furthest below its level, then the one with the largest n
     (settings elsewhere as first in the study), then the one nearest to its level, then the longest
     intervals relative to the oracle.
     """
@@ -39,12 +39,14 @@ def interesting(results: Results, most: int = MAX_CELLS) -> list[tuple[str, Row]
     for row in rows:
         by_series.setdefault(row["series"], []).append(row)
 
+    groups = spread(list(by_series.values()), max(most // 3, 1))
+
     def candidates() -> Iterator[tuple[str, Row]]:
-        for group in by_series.values():
+        for group in groups:
             yield "furthest below nominal", min(group, key=lambda r: r["coverage"] - r["level"])
-        for group in by_series.values():
+        for group in groups:
             yield "largest n", max(group, key=lambda r: (r["n"], -group.index(r)))
-        for group in by_series.values():
+        for group in groups:
             yield "nearest to nominal", min(group, key=lambda r: abs(r["coverage"] - r["level"]))
         if known := [row for row in rows if row["oracle_length"]]:
             yield "longest", max(known, key=lambda r: r["length_mean"] / r["oracle_length"])
@@ -76,7 +78,8 @@ def zip_plot(results: Results) -> Any:
     if not values:
         raise InputError("figure", "zip", "a run with replicates whose rows can be read")
     colour = alt.Color("kind:N", scale=alt.Scale(domain=list(MISSES), range=list(MISSES.values())),
-                       legend=alt.Legend(title="the interval"))
+                       legend=alt.Legend(title="the interval", symbolType="stroke", symbolSize=200,
+                                         symbolStrokeWidth=3))
     y = alt.Y("rank:Q", title="rank of |error| / half length (%)", scale=alt.Scale(domain=[0, 100]),
               axis=alt.Axis(values=[0, 50, 80, 90, 100], grid=False))
     base = alt.Chart()
