@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.padding import Padding
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
@@ -93,7 +93,7 @@ class Display:
         # 0 and 1 have no estimated error: half a miss more or less keeps few replicates uncertain.
         nudged = (columns["covered"] + 0.5) / (finished + 1.0)
         error = np.sqrt(nudged * (1.0 - nudged) / np.maximum(finished, 1))
-        error[finished == 0] = math.inf
+        error[finished == 0] = 0.0  # undefined there: more replicates will not help
         order = np.argsort(-error, kind="stable")[:MAX_CELLS]
         rows = statistics.take(order).to_pylist()
         self.cells = [
@@ -111,9 +111,12 @@ class Display:
         counts = Text(self.counts(), no_wrap=True, overflow="ellipsis")
         if self.event is None:
             return counts
-        bar = ProgressBar(
-            total=max(self.event.total_steps, 1), completed=self.event.done_steps,
-            width=max(min(width - 2, 80), 4),
+        bar = Padding(  # a bar alone does not end its line
+            ProgressBar(
+                total=max(self.event.total_steps, 1), completed=self.event.done_steps,
+                width=max(min(width - 2, 80), 4),
+            ),
+            0,
         )
         room = min(height - 6, len(self.cells))
         if room < 1 or width < 40:
