@@ -48,6 +48,6 @@ def test_refused(study: dict, options: dict, field: str) -> None:
 
 
 def test_records_that_are_too_large_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ldpflow.trace.MAX_TIMES", 1000)
+    monkeypatch.setattr("ldpflow.trace.MAX_TIMES", 100)
     with pytest.raises(InputError, match="--points"):
         trace(Study.from_mapping(ONE), last=10_000, points=50)

@@ -54,8 +54,8 @@ def fill(connection: duckdb.DuckDBPyConnection, results: Results) -> None:
     connection.register("replicate_rows", replicates)
     connection.execute("CREATE TABLE replicates AS FROM replicate_rows")
     connection.execute(
-        "CREATE TABLE sessions (session VARCHAR, command VARCHAR, seed BIGINT, started TIMESTAMPTZ, "
-        "ended TIMESTAMPTZ, wall_seconds DOUBLE, engine VARCHAR, machine JSON, versions JSON)"
+        "CREATE TABLE sessions (session VARCHAR, command VARCHAR, seed BIGINT, started TIMESTAMP, "
+        "ended TIMESTAMP, wall_seconds DOUBLE, engine VARCHAR, machine JSON, versions JSON)"
     )
     for entry in results.sessions:
         words = [entry.get(name) for name in ("session", "command", "seed", "started", "ended")]
