@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ldpflow.algorithms import ALGORITHMS, Algorithm
 from ldpflow.mechanisms import MECHANISMS, Mechanism
 from ldpflow.problems import PROBLEMS, Problem
+from ldpflow.problems.laws import Variate
 from ldpflow.settings import canonical_json
 
 __all__ = ["Path", "PathRecord"]
@@ -60,6 +61,10 @@ class Path:
     def key(self) -> str:
         """First 16 hex digits of SHA-256 over the canonical JSON of the settings."""
         return hashlib.sha256(canonical_json(self.settings()).encode()).hexdigest()[:16]
+
+    def data_variates(self) -> tuple[Variate, ...]:
+        """Standard variates that one record takes; none where no record is drawn."""
+        return () if self.mechanism.replaces_data() else self.problem.variates()
 
     def data_key(self) -> str:
         """Key of the data streams: the problem's, so that paths are compared on the same users."""

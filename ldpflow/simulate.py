@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ldpflow.algorithms.kernels import run_path
+from ldpflow.algorithms.kernels import kernel_of, run_path
 from ldpflow.cell import Cell
 from ldpflow.intervals import IntervalMethod
 from ldpflow.path import Path, PathRecord
@@ -91,6 +91,8 @@ def simulate(batch: Batch) -> BatchResult:
     """
     started = time.thread_time()
     recording = Recording.of(batch.path, batch.cells)
+    # Compiling is not what a step costs.
+    kernel_of(batch.path, tuple(recording.sums))
     tables = []
     kernel_seconds = 0.0
     for first in range(batch.first, batch.last, LANES):

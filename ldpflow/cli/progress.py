@@ -89,7 +89,8 @@ class Display:
             name: statistics[name].to_numpy() for name in ("replicates", "failures", "covered")
         }
         finished = columns["replicates"] - columns["failures"]
-        share = np.divide(columns["covered"], finished, out=np.full(len(finished), np.nan), where=finished > 0)
+        share = np.full(len(finished), np.nan)
+        np.divide(columns["covered"], finished, out=share, where=finished > 0)
         # 0 and 1 have no estimated error: half a miss more or less keeps few replicates uncertain.
         nudged = (columns["covered"] + 0.5) / (finished + 1.0)
         error = np.sqrt(nudged * (1.0 - nudged) / np.maximum(finished, 1))
@@ -102,7 +103,8 @@ class Display:
         ]
         self.failed_rows = int(columns["failures"].sum())
         by_path: dict[str, int] = {}
-        for path, count in zip(statistics["path"].to_pylist(), columns["replicates"].tolist(), strict=True):
+        paths = statistics["path"].to_pylist()
+        for path, count in zip(paths, columns["replicates"].tolist(), strict=True):
             by_path[path] = max(by_path.get(path, 0), count)
         self.done = sum(by_path.values())
 

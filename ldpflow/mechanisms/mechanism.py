@@ -45,6 +45,14 @@ class Mechanism(Settings):
         """Why this mechanism cannot be applied to the problem's gradient, or None."""
         return None
 
+    def replaces_data(self) -> bool:
+        """Whether what the algorithm sees is drawn directly, given theta, and no record is.
+
+        Then the problem's ``bit_probability`` stands in for its gradient, and this module's
+        ``randomise_probability`` for its ``randomise``.
+        """
+        return False
+
     @abstractmethod
     def variates(self, problem: Problem) -> tuple[Variate, ...]:
         """Standard variates that one application takes, in the order of their planes."""

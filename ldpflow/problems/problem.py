@@ -44,6 +44,14 @@ class Problem(Settings):
         """The two values (low < 0 < high) of a scalar gradient that is a bit, else None."""
         return None
 
+    def bit_law(self) -> str | None:
+        """Standard law F with P(g(X, theta) > 0) = F((theta - location)/scale), if there is one.
+
+        It must have a function ``cdf_<law>`` in ldpflow.random.distributions; the problem's module
+        then has a kernel function ``bit_probability``.
+        """
+        return None
+
     @abstractmethod
     def curvature(self) -> Matrix:
         """G, the derivative of R at theta*, d x d."""

@@ -6,14 +6,17 @@ density of X, S_SGD = tau (1 - tau).
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from ldpflow.problems.laws import Law, Variate
 from ldpflow.problems.problem import Matrix, Problem
 
-__all__ = ["Quantile", "gradient"]
+if TYPE_CHECKING:  # supplied by the kernel that the gradient becomes part of
+    from ldpflow.kernel_parts import cdf
+
+__all__ = ["Quantile", "bit_probability", "gradient"]
 
 
 class Quantile(Problem):
@@ -61,7 +64,10 @@ class Quantile(Problem):
         return (self.data_law().variate,)
 
     def kernel_parameters(self) -> tuple[float, ...]:
-        return (self.tau, self.location, self.scale)
+        return (self.tau, self.location, self.scale, 1.0 / self.scale)
+
+    def bit_law(self) -> str | None:
+        return None if self.law == "student_t" else self.law
 
     def l1_sensitivity(self) -> float:
         return 1.0
@@ -80,3 +86,8 @@ def gradient(g, theta, data, at, lane, parameters):  # type: ignore[no-untyped-d
     """g(X, theta) = -tau + 1{X <= theta} (Dette and Graw, Section 4.1)."""
     x = parameters[1] + parameters[2] * data[at]
     g[lane] = 1.0 - parameters[0] if x <= theta[lane] else -parameters[0]
+
+
+def bit_probability(g, theta, data, at, lane, parameters):  # type: ignore[no-untyped-def]
+    """P(X <= theta) = F((theta - location)/scale), in the place of the gradient."""
+    g[lane] = cdf((theta[lane] - parameters[1]) * parameters[3])

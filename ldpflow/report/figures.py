@@ -27,7 +27,8 @@ MAX_PER_METHOD = 4
 WIDTH, HEIGHT, COLUMNS = 240, 190, 3
 LOGARITHMIC = ("n", "epsilon", "c", "B", "M", "batch_size")
 TITLES = {"n": "n (users)", "epsilon": "ε (privacy budget)", "beta": "β (block exponent)",
-          "gamma": "γ (step-size exponent)", "c": "c (step-size constant)", "tau": "τ"}
+          "gamma": "γ (step-size exponent)",  # noqa: RUF001
+          "c": "c (step-size constant)", "tau": "τ"}
 LABEL = "replace(replace(format(datum.value, '~e'), 'e+0', ''), 'e+', 'e')"
 
 

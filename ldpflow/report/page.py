@@ -44,6 +44,7 @@ def report_html(results: Results, live: bool = False) -> str:
     template = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     ).from_string(asset("page.html.jinja"))
+    bundle: Any = vl_convert.javascript_bundle  # its stub lacks the default
     specs = {section["id"]: section.pop("spec") for section in sections}
     return template.render(
         name=results.name,
@@ -64,7 +65,7 @@ def report_html(results: Results, live: bool = False) -> str:
         css=Markup(asset("page.css")),
         script=Markup(asset("page.js")),
         specs=script_json(specs),
-        library=Markup(vl_convert.javascript_bundle().replace("</script", "<\\/script")),
+        library=Markup(bundle().replace("</script", "<\\/script")),
     )
 
 
@@ -239,7 +240,8 @@ def failures(results: Results) -> dict[str, Any]:
     return {
         "total": f"{total:,}",
         "failed": f"{sum(row['failures'] for row in rows):,}",
-        "head": [*(SYMBOLS.get(name, name) for name in names), "method", "failed", "coverage, failures as misses"],
+        "head": [*(SYMBOLS.get(name, name) for name in names), "method", "failed",
+                 "coverage, failures as misses"],
         "rows": [
             [*(short(row[name]) for name in names), row["series"],
              f"{row['failures']:,} of {row['replicates']:,}",
@@ -290,9 +292,11 @@ def cells(row: Row, settings: list[str]) -> list[tuple[str, str]]:
     error = row["relative_error_model_se"]
     off = row["coverage"] is not None and not row["coverage_low"] <= row["level"] <= row["coverage_high"]
     found = [(short(row[name]), sortable(row[name])) for name in settings]
+    share = with_error(row["coverage"], row["coverage_mcse"]) + (" *" if off else "")
+    length_mcse = negligible(row["length_mcse"], row["length_mean"])
     found += [
-        (with_error(row["coverage"], row["coverage_mcse"]) + (" *" if off else ""), sortable(row["coverage"])),
-        (with_error(row["length_mean"], negligible(row["length_mcse"], row["length_mean"])), sortable(row["length_mean"])),
+        (share, sortable(row["coverage"])),
+        (with_error(row["length_mean"], length_mcse), sortable(row["length_mean"])),
         ("-" if ratio is None else f"{ratio:.3f}", sortable(ratio)),
         (with_error(row["bias"], row["bias_mcse"]), sortable(row["bias"])),
         (rounded(row["empirical_se"], 3), sortable(row["empirical_se"])),

@@ -50,7 +50,7 @@ def comparison(results: Results) -> Any:
     if not values:
         raise InputError("figure", "paper", "a run that has cells of a published study")
     order = list(dict.fromkeys(v["cell"] for v in values))
-    who = dict(scale=alt.Scale(domain=[OURS, PRINTED], range=["#0072b2", GREY]),
+    colour: dict[str, Any] = dict(scale=alt.Scale(domain=[OURS, PRINTED], range=["#0072b2", GREY]),
                legend=alt.Legend(title=None))
     shape = alt.Shape("who:N", scale=alt.Scale(domain=[OURS, PRINTED], range=["circle", "diamond"]),
                       legend=alt.Legend(title=None))
@@ -63,12 +63,12 @@ def comparison(results: Results) -> Any:
         x = alt.X("value:Q", title=axis, scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=4))
         base = alt.Chart(alt.Data(values=here))
         bars = base.mark_rule(strokeWidth=1.6).encode(
-            x=alt.X("low:Q"), x2="high:Q", y=y, yOffset=shift, color=alt.Color("who:N", **who)
+            x=alt.X("low:Q"), x2="high:Q", y=y, yOffset=shift, color=alt.Color("who:N", **colour)
         )
         tips = [alt.Tooltip("cell:N"), alt.Tooltip("who:N"), alt.Tooltip("value:Q", format=".4g"),
                 alt.Tooltip("z:Q", format=".2f")]
         points = base.mark_point(filled=True, size=55, opacity=1).encode(
-            x=x, y=y, yOffset=shift, color=alt.Color("who:N", **who), shape=shape, tooltip=tips
+            x=x, y=y, yOffset=shift, color=alt.Color("who:N", **colour), shape=shape, tooltip=tips
         )
         title = alt.TitleParams(panel, fontSize=11, fontWeight="normal")
         count = len({v["cell"] for v in here})

@@ -1,4 +1,4 @@
-"""A run as figures see it: one row per cell and coordinate, with the oracle's length beside it."""
+"""A run as figures see it: one row per cell and coordinate, named and in order."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from typing import Any
 
 import pyarrow as pa
 
-from ldpflow import exact
 from ldpflow.errors import InputError
-from ldpflow.path import Path
 from ldpflow.report.numbers import short
 from ldpflow.store import CELL_KEYS, RunStore
 from ldpflow.store.provenance import read_sessions
-from ldpflow.summary import paths_of, summary_of_run
-from ldpflow.theory.asymptotics import asymptotic_variances
+from ldpflow.summary import stored_summary
 
 __all__ = ["METHOD_SETTINGS", "SYMBOLS", "Results", "named"]
 
 METHOD_SETTINGS = tuple(name for name in CELL_KEYS if name not in ("n", "method", "level"))
 """Settings of interval methods; null where a method has none."""
 
-SYMBOLS = {"epsilon": "ε", "beta": "β", "gamma": "γ", "tau": "τ", "mu": "μ", "delta": "δ"}
+SYMBOLS = {
+    "epsilon": "ε", "beta": "β", "gamma": "γ",  # noqa: RUF001
+    "tau": "τ", "mu": "μ", "delta": "δ",
+}
 
 Row = dict[str, Any]
 
@@ -46,8 +46,7 @@ class Results:
     Parameters
     ----------
     rows : list of dict
-        Columns of the summary, then ``series`` (method and the settings that tell its cells apart)
-        and ``oracle_length`` (2 z sqrt(Sigma_jj / steps), unit of theta; None where unknown).
+        Columns of the summary, then ``series``: method and the settings that tell its cells apart.
     table : pyarrow.Table
         The summary itself.
     study : dict
@@ -84,10 +83,10 @@ class Results:
         store = RunStore(run)
         try:
             table = None if from_parts else store.read_summary()
-            if table is None:
-                table = summary_of_run(store)
+            # A summary of an earlier version has no oracle's length.
+            if table is None or "oracle_length" not in table.column_names:
+                table = stored_summary(store)
             text = store.read_study() or ""
-            paths = paths_of(store)
         except (pa.ArrowException, OSError, ValueError) as error:
             raise InputError(
                 "RUN", str(run), "a run directory that can be read", str(error)
@@ -100,7 +99,6 @@ class Results:
         label = labels(rows)
         for row in rows:
             row["series"] = label(row)
-            row["oracle_length"] = oracle_length(paths.get(row["path"]), row)
         found = cls(rows, table, tomllib.loads(text), text, read_sessions(store), store)
         names = found.varying()
 
@@ -168,12 +166,3 @@ def labels(rows: Sequence[Row]) -> Any:
         return f"{row['method']}, {', '.join(settings)}" if settings else str(row["method"])
 
     return label
-
-
-def oracle_length(path: Path | None, row: Row) -> float | None:
-    """Length of the interval with the true asymptotic variance."""
-    if path is None:
-        return None
-    variance = asymptotic_variances(path)[row["coordinate"]]
-    z = exact.normal_quantile(0.5 + row["level"] / 2.0)
-    return float(2.0 * z * (variance / path.algorithm.steps(row["n"])) ** 0.5)

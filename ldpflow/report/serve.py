@@ -58,7 +58,7 @@ class LivePage:
         """What changes when a part, the study or a session does."""
         store = RunStore(self.run)
         parts, unreadable = store.scan()
-        names = [part.name for part in (*parts, *unreadable)]
+        names = [part.name for part in parts] + [part.name for part in unreadable]
         others = map(store.read, ("study.toml", "provenance.json"))
         return "\n".join([*names, *(data.to_pybytes().decode() for data in others if data)])
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import altair as alt
@@ -78,7 +79,7 @@ def series_scales(pairs: Sequence[tuple[str, str]], title: str = "method") -> di
         dashes.append(DASHES[at[method] % len(DASHES)])
     shapes = [SHAPES[i % len(SHAPES)] for i in range(len(names))]
     legend = alt.Legend(title=title if len(names) > 1 else None)
-    ranges = {
+    ranges: dict[str, tuple[Any, Any]] = {
         "color": (alt.Color, shades),
         "shape": (alt.Shape, shapes),
         "strokeDash": (alt.StrokeDash, dashes),
@@ -92,7 +93,7 @@ def series_scales(pairs: Sequence[tuple[str, str]], title: str = "method") -> di
 def dodged(x: float, index: int, count: int, axis: Sequence[float], log: bool) -> float:
     """x moved a little aside, so that the error bars of ``count`` series do not hide each other."""
     places = [math.log(value) for value in axis] if log else list(axis)
-    gaps = [b - a for a, b in zip(places, places[1:], strict=False)]
+    gaps = [b - a for a, b in pairwise(places)]
     gap = min(gaps) if gaps else 0.5 if log else 0.1
     shift = 0.45 * gap * ((index + 0.5) / count - 0.5)
     return math.exp(math.log(x) + shift) if log else x + shift
@@ -103,7 +104,7 @@ def styled(chart: Any, title: str, description: str, margin: int = 70) -> Any:
 
     ``margin`` is what a panel needs beside its plotting area, pixels; a page lays panels out by it.
     """
-    plain = "normal"
+    plain: Any = "normal"
     return chart.properties(
         title=alt.TitleParams(title, anchor="start", fontSize=14, fontWeight=600, offset=8),
         description=description,

@@ -30,7 +30,8 @@ HEADING = "Zip plots: the intervals themselves"
 def interesting(results: Results, most: int = MAX_CELLS) -> list[tuple[str, Row]]:
     """Cells worth a look and why: at most so many (reason, row) pairs, each cell once.
 
-    For every series (of many: some, evenly spaced) the cell furthest below its level, then the one with the largest n
+    For every series (of many: some, evenly spaced) the cell furthest below its level, then
+    the one with the largest n
     (settings elsewhere as first in the study), then the one nearest to its level, then the longest
     intervals relative to the oracle.
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from ldpflow.algorithms.kernels import run_path
 from ldpflow.algorithms.ldp_sgd import LdpSgd
@@ -158,6 +159,46 @@ def test_kernel_is_the_literal_recursion(name):
         weighted, squared = record.running_sums["self_normalization"][:, :, :, r]
         np.testing.assert_allclose(weighted, np.cumsum(i * S, axis=0)[at], rtol=1e-10, atol=1e-7)
         np.testing.assert_allclose(squared, np.cumsum(S**2, axis=0)[at], rtol=1e-10)
+
+
+LAW_CDF = {
+    "normal": stats.norm,
+    "laplace": stats.laplace,
+    "exponential": stats.expon,
+    "uniform": stats.uniform,
+    "logistic": stats.logistic,
+}
+
+
+@pytest.mark.parametrize("law", LAW_CDF)
+def test_sampling_the_private_bit_is_the_literal_recursion(law):
+    problem = Quantile(tau=0.7, law=law, location=0.2, scale=1.5)
+    path = Path(problem, RandomizedResponse(epsilon=0.8, sampling="private_bit"), LdpSgd())
+    record = run_path(path, SEED, range(3), [1, 2, 200, 1500])
+    p = mechanisms.keep_probability(0.8)
+    u = draws.noise(path, SEED, 1, 1500)[:, 0]
+    distribution = LAW_CDF[law](0.2, 1.5)
+
+    def private_gradient(i, x, theta):
+        one = p * distribution.cdf(theta[0]) + (1 - p) * (1 - distribution.cdf(theta[0]))
+        return -0.7 + mechanisms.debias(int(u[i - 1] < one), p)
+
+    iterates = recursion.ldp_sgd_path([None] * 1500, private_gradient, 0.0, 1.0, 0.51)
+    at = [0, 1, 199, 1499]
+    np.testing.assert_allclose(record.iterates[:, 0, 1], iterates[at, 0], rtol=1e-10)
+
+
+def test_sampling_the_private_bit_leaves_the_law_of_the_average_alone():
+    # Two-sample Kolmogorov-Smirnov at 1e-4 on 4000 averages each, at a tail quantile.
+    averages = []
+    for sampling in ("data", "private_bit"):
+        path = Path(Quantile(tau=0.9), RandomizedResponse(sampling=sampling), LdpSgd())
+        records = [run_path(path, SEED, range(r, r + 32), [300]) for r in range(0, 4000, 32)]
+        averages.append(np.concatenate([r.prefix_sums[0, 0] / 300 for r in records]))
+    assert stats.ks_2samp(*averages).pvalue > 1e-4
+    variances = [a.var(ddof=1) for a in averages]
+    # log ratio of variances: sd about sqrt(4 / 4000) for kurtosis near 3.
+    assert abs(np.log(variances[0] / variances[1])) < 4 * np.sqrt(4 / 4000)
 
 
 def test_users_meet_every_mechanism_and_step_size():

@@ -15,7 +15,7 @@ from ldpflow.report import style
 from ldpflow.report.catalogue import FIGURES
 from ldpflow.report.figures import spread
 from ldpflow.report.results import Results
-from ldpflow.report.zip_plots import intervals, interesting
+from ldpflow.report.zip_plots import interesting, intervals
 from ldpflow.store import RunStore
 from tests.cli.conftest import cell
 
@@ -101,7 +101,7 @@ def full_row() -> dict[str, Any]:
     items = list(row.items())
     items.insert(start, ("truth", 0.0))
     return dict(items) | {"coverage_low": 0.85, "coverage_high": 0.91, "relative_error_model_se": None,
-                          "coverage_failures_as_misses": 0.88}
+                          "coverage_failures_as_misses": 0.88, "oracle_length": 0.009}
 
 
 def luminance(colour: str) -> float:
