@@ -87,6 +87,8 @@ def sweep(
         float | None, typer.Option(help="Exit with 1 if a larger share of the rows failed.")
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress, no summary.")] = False,
+    no_progress: Annotated[bool, typer.Option("--no-progress", help="No progress.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Let Ray's own log through.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what it would take, and run nothing.")
     ] = False,
@@ -131,7 +133,8 @@ def sweep(
     )
 
     root = out if out is not None else f"runs/{chosen.name}"
-    with reporter(quiet) as report:
+    wanted = len(chosen.plans()) * chosen.replicates
+    with reporter(quiet or no_progress, wanted) as report:
         result = run_study(
             chosen,
             root,
@@ -139,6 +142,7 @@ def sweep(
             address=address,
             num_cpus=num_cpus,
             on_event=report,
+            verbose=verbose,
             precision=precision,
         )
     if not quiet and not result.interrupted:
