@@ -23,13 +23,17 @@ __all__ = ["Batch", "BatchResult", "Recording", "simulate"]
 
 @dataclass(frozen=True)
 class Batch:
-    """Replicates ``first`` to ``last`` (exclusive) of a path, and the cells wanted from them."""
+    """Replicates ``first`` to ``last`` (exclusive) of a path, and the cells wanted from them.
+
+    ``witnesses`` are cells whose rows are stored already: they are computed again to be compared.
+    """
 
     path: Path
     seed: int
     first: int
     last: int
     cells: tuple[Cell, ...]
+    witnesses: tuple[Cell, ...] = ()
 
     @property
     def steps(self) -> int:
@@ -90,7 +94,8 @@ def simulate(batch: Batch) -> BatchResult:
     the other cells.
     """
     started = time.thread_time()
-    recording = Recording.of(batch.path, batch.cells)
+    cells = batch.cells + batch.witnesses
+    recording = Recording.of(batch.path, cells)
     # Compiling is not what a step costs.
     kernel_of(batch.path, tuple(recording.sums))
     tables = []
@@ -104,7 +109,7 @@ def simulate(batch: Batch) -> BatchResult:
         kernel_seconds += time.thread_time() - before
         # A diverged replicate's infinities are expected and end up in its status.
         with np.errstate(all="ignore"):
-            tables.append(rows_of(record, batch.cells))
+            tables.append(rows_of(record, cells))
     return BatchResult(
         rows=pa.concat_tables(tables).combine_chunks(),
         steps=batch.steps,

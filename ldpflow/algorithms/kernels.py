@@ -175,7 +175,7 @@ def kernel_source(path: Path, sums: tuple[str, ...]) -> str:
         drawing("draw_noise", noise),
         *gradient_and_randomiser(path),
         accumulating(sums),
-        f'@njit("{SIGNATURE}", error_model="numpy", cache=True)\n'
+        f'@njit("{SIGNATURE}", error_model="numpy", cache=True, nogil=True)\n'
         + inspect.getsource(modules[0].recursion),
     ]
     return unrolled("\n\n".join(parts), path.problem.dimension)

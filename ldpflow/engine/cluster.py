@@ -10,16 +10,18 @@ named by their content, so that is harmless.
 from __future__ import annotations
 
 import os
+import signal
+import threading
 import time
 import uuid
 from collections.abc import Callable
 from typing import Any
 
 import ray
-from ray.exceptions import RayError, RayTaskError
+from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 
 from ldpflow.engine.executor import Outcome, part_meta
-from ldpflow.errors import InputError
+from ldpflow.errors import InputError, StorageError
 from ldpflow.simulate import Batch, BatchResult, simulate
 from ldpflow.store import Aggregator, Published, cell_set_hash
 
@@ -32,6 +34,7 @@ THREADS = {
 }
 
 POLL_SECONDS = 0.5
+FLUSH_SECONDS = 4.0  # for the last rows of a sweep that was stopped
 STATISTICS_SECONDS = 1.0  # how often an aggregator's running statistics travel to the driver
 
 
@@ -113,11 +116,16 @@ class RayExecutor:
         # The aggregator mostly waits for disk; it must not take a core from the batches.
         actor: Any = ray.remote(AggregatorActor)
         self.aggregator: Any = actor.options(
-            num_cpus=0, max_restarts=-1, max_task_retries=-1
+            num_cpus=0,
+            max_restarts=-1,
+            max_task_retries=-1,
+            # A batch that takes long must not hold up the rows of those that are done.
+            allow_out_of_order_execution=True,
         ).remote(make_aggregator)
         self.in_flight: dict[ray.ObjectRef, tuple[Batch, ray.ObjectRef]] = {}
         # Rows that an aggregator of this incarnation holds in memory only.
         self.unpublished: list[tuple[Batch, ray.ObjectRef, str]] = []
+        self.dropped = False
 
     def connect(self, address: str | None, num_cpus: int | None, verbose: bool) -> None:
         """Start or join Ray."""
@@ -127,14 +135,20 @@ class RayExecutor:
         if address is None:
             os.environ.update(THREADS)
             os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-            ray.init(num_cpus=num_cpus, include_dashboard=False, **logging)
+            options: dict[str, Any] = {"num_cpus": num_cpus, "include_dashboard": False}
         else:
-            try:
-                ray.init(address=address, runtime_env={"env_vars": THREADS}, **logging)
-            except (ConnectionError, RuntimeError, ValueError) as error:
-                raise InputError(
-                    "--address", address, "the address of a running Ray cluster", str(error)
-                ) from error
+            options = {"address": address, "runtime_env": {"env_vars": THREADS}}
+        before = signal.getsignal(signal.SIGTERM)
+        try:
+            ray.init(**options, **logging)
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            if address is None:
+                raise
+            raise InputError(
+                "--address", address, "the address of a running Ray cluster", str(error)
+            ) from error
+        if before is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)  # Ray puts its own in the place of the caller's
         self.started_ray = True
 
     def submit(self, batch: Batch) -> None:
@@ -149,6 +163,7 @@ class RayExecutor:
             try:
                 told = ray.get(answer)
             except RayError as error:
+                raise_if_of_store(error)
                 outcomes.append(Outcome(batch, error=reason(error)))
                 continue
             self.unpublished.append((batch, rows, told["incarnation"]))
@@ -181,10 +196,25 @@ class RayExecutor:
             for batch, rows, _ in lost:
                 self.in_flight[self.aggregator.add.remote(batch, rows)] = (batch, rows)
 
+    def drop(self) -> None:
+        self.dropped = True
+        for _, rows in self.in_flight.values():
+            ray.cancel(rows, force=True)
+        self.in_flight = {}
+
     def flush(self) -> list[Outcome]:
         failed: list[Outcome] = []
         while True:
-            told: dict[str, Any] = ray.get(self.aggregator.flush.remote())
+            timeout = FLUSH_SECONDS if self.dropped else None
+            try:
+                told: dict[str, Any] = ray.get(self.aggregator.flush.remote(), timeout=timeout)
+            except GetTimeoutError:
+                return failed
+            except RayError as error:
+                raise_if_of_store(error)
+                raise
+            if self.dropped:
+                return failed
             self.forget(told["published"])
             self.resend(told["incarnation"])
             if not self.unpublished and not self.in_flight:
@@ -205,6 +235,13 @@ def covers(part: Published, batch: Batch) -> bool:
         and batch.last <= part.last
         and part.cell_set == cell_set_hash(cell.columns() for cell in batch.cells)
     )
+
+
+def raise_if_of_store(error: RayError) -> None:
+    """Raise what the store said: no batch can be kept then."""
+    if isinstance(error, RayTaskError) and isinstance(error.cause, StorageError | InputError):
+        if isinstance(error.cause, StorageError) or error.cause.field == "--out":
+            raise error.cause from None
 
 
 def reason(error: RayError) -> str:

@@ -229,7 +229,7 @@ def test_sweep_flags(ldpflow: Callable[..., Any], engine: dict[str, Any], tmp_pa
         ({"failures": 3, "failed_share": 0.1}, ["--max-failed", "0.1"], 0),
         ({"failures": 3, "failed_share": 0.1}, ["--max-failed", "0"], 1),
         ({"failed_batches": ["p00 0..64: boom"]}, [], 1),
-        ({"interrupted": True}, [], 130),
+        ({"stopped": "--max-time of 1 s has passed"}, [], 0),
     ],
 )
 def test_sweep_exit_codes(
