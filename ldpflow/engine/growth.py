@@ -106,11 +106,11 @@ def refused(store: RunStore, changes: Sequence[tuple[str, list[Any], list[Any]]]
     for name, before, after in changes:
         if before != after:
             lines += [f"  - {name} = {shown(before)}", f"  + {name} = {shown(after)}"]
-    fields = ", ".join(name for name, before, after in changes if before != after)
+    changed = [change for change in changes if change[1] != change[2]]
     return InputError(
-        fields,
-        "the study that was asked for (+)",
-        f"the study whose rows {store.root} holds (-), or one that adds to it",
+        ", ".join(name for name, _, _ in changed),
+        "; ".join(shown(after) for _, _, after in changed),
+        f"what the rows in {store.root} have: {'; '.join(shown(had) for _, had, _ in changed)}",
         "Choose another --out, keep the old values beside the new ones, or start over with "
         "--fresh, which moves the old run aside.\n" + "\n".join(lines),
     )

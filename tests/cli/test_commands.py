@@ -328,7 +328,7 @@ def test_replay(
 
     monkeypatch.setattr("ldpflow.engine.replay", replay)
     shown = ldpflow("replay", tmp_path, "--path", key, "--replicate", "3")
-    assert asked == [(str(tmp_path), "0123456789abcdef", 3)]
+    assert asked == [(str(tmp_path), "0123456789abcdef", 3, None)]
     assert shown.code == 0
     assert "equal, bit for bit" in shown.out
     # One bit off, zero with the other sign, another type of nothing, and a row too few.
