@@ -68,7 +68,7 @@ def aggregator_killed(work: Path, trial: int) -> str:
         outcomes = wait(self, timeout)
         taken += len(outcomes)
         if outcomes and taken - len(outcomes) <= after < taken:
-            ray.kill(self.aggregator, no_restart=False)
+            ray.kill(self.aggregator)
         return outcomes
 
     with mock.patch.object(cluster.RayExecutor, "wait", killing):
@@ -85,7 +85,7 @@ def delivered_twice(work: Path, trial: int) -> str:
 
     def twice(self: Any, batch: Batch) -> None:
         submit(self, batch)
-        rows = list(self.in_flight.values())[-1][1]
+        rows = list(self.in_flight.values())[-1].rows
         self.aggregator.add.remote(batch, rows)
 
     with mock.patch.object(cluster.RayExecutor, "submit", twice):
