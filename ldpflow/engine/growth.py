@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import tomllib
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from ldpflow.cell import Cell, PathPlan
-from ldpflow.engine.batching import GRID, Missing
+from ldpflow.engine.batching import Missing
 from ldpflow.engine.events import Planned
 from ldpflow.errors import InputError
 from ldpflow.path import Path
@@ -123,29 +124,32 @@ def shown(values: list[Any]) -> str:
 
 
 def gaps(store: RunStore, plan: PathPlan, replicates: int) -> list[Missing]:
-    """What a path lacks: adjacent blocks that lack the same cells together."""
-    columns = [cell.columns() for cell in plan.cells]
+    """What a path lacks: each replicate once, with all the cells that it lacks."""
     finished = store.finished(plan.path.key)
+    stored = {cell: finished.get(cell_id(cell.columns()), []) for cell in plan.cells}
+    ends = {min(end, replicates) for ranges in stored.values() for span in ranges for end in span}
     found: list[Missing] = []
-    for block in store.missing(plan.path.key, columns, replicates, GRID, finished):
-        cells = tuple(Cell.from_columns(dict(c)) for c in block.cells)
-        witnesses = witness(plan, cells, finished, block.first, block.last)
-        last = found[-1] if found else None
+    for first, last in pairwise(sorted({0, replicates, *ends})):
+        cells = tuple(cell for cell, ranges in stored.items() if subtract(first, last, ranges))
+        if not cells:
+            continue
+        witnesses = witness(plan, cells, stored, first, last)
+        before = found[-1] if found else None
         if (
-            last is not None
-            and last.last == block.first
-            and (last.cells, last.witnesses) == (cells, witnesses)
+            before is not None
+            and before.last == first
+            and (before.cells, before.witnesses) == (cells, witnesses)
         ):
-            found[-1] = Missing(plan.path, last.first, block.last, cells, witnesses)
+            found[-1] = Missing(plan.path, before.first, last, cells, witnesses)
         else:
-            found.append(Missing(plan.path, block.first, block.last, cells, witnesses))
+            found.append(Missing(plan.path, first, last, cells, witnesses))
     return found
 
 
 def witness(
     plan: PathPlan,
     missing: Sequence[Cell],
-    finished: dict[str, Ranges],
+    stored: Mapping[Cell, Ranges],
     first: int,
     last: int,
 ) -> tuple[Cell, ...]:
@@ -155,18 +159,17 @@ def witness(
     """
     longest = max(cell.n for cell in missing)
     algorithm = plan.path.algorithm
-    stored = [
+    usable = [
         cell
-        for cell in plan.cells
-        if cell.n <= longest
-        and not subtract(first, last, finished.get(cell_id(cell.columns()), []))
+        for cell, ranges in stored.items()
+        if cell.n <= longest and not subtract(first, last, ranges)
     ]
 
     def cost(cell: Cell) -> tuple[int, int, int]:
         times = cell.method.count_times(algorithm.steps(cell.n), algorithm)
         return (-cell.n, len(cell.method.running_sums()), times)
 
-    return (min(stored, key=cost),) if stored else ()
+    return (min(usable, key=cost),) if usable else ()
 
 
 def planned(study: Study, missing: Sequence[Missing]) -> list[Planned]:

@@ -269,7 +269,6 @@ class RunStore(RunFiles):
         cells: Sequence[Mapping[str, Any]],
         replicates: int,
         block: int = 64,
-        finished: Mapping[str, Ranges] | None = None,
     ) -> list[Missing]:
         """What is still to be computed, cut at multiples of ``block``.
 
@@ -282,8 +281,6 @@ class RunStore(RunFiles):
             Replicates 0 to ``replicates`` (exclusive) are wanted.
         block : int
             Replicates per block of the fixed grid.
-        finished : mapping, optional
-            What :meth:`finished` said of this path; asked unless given.
 
         Returns
         -------
@@ -292,7 +289,7 @@ class RunStore(RunFiles):
             one of a run that grew), only the replicates that are not there, so that no row comes
             to be stored twice.
         """
-        finished = self.finished(path_key) if finished is None else finished
+        finished = self.finished(path_key)
         wanted = {cell_id(cell): cell for cell in cells}
         gaps = {cell: subtract(0, replicates, finished.get(cell, [])) for cell in wanted}
         batches: dict[tuple[int, int], list[Mapping[str, Any]]] = {}
