@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import ray
+
 from ldpflow.engine.cluster import run_batch
 from ldpflow.simulate import Batch, BatchResult
 
@@ -21,10 +23,10 @@ CRASH, RAISE, DAWDLE = "crash", "raise", "dawdle"
 
 @dataclass(frozen=True)
 class Counted:
-    """The task of a batch: note the invocation, then do what its plan says.
+    """The task of a batch: note the invocation and its node, then do what the plan says.
 
     ``plan`` maps the place of a batch (which of the study's batches, by path and first replicate)
-    to what goes wrong on each invocation; beyond the list nothing does.
+    to what goes wrong on each invocation; beyond the list nothing does, unless it ends in "always".
     """
 
     folder: str
@@ -36,12 +38,13 @@ class Counted:
         number = 0
         while True:
             try:
-                Path(self.folder, f"{name}.{number}").touch(exist_ok=False)
+                with open(Path(self.folder, f"{name}.{number}"), "x") as file:
+                    file.write(ray.get_runtime_context().get_node_id())
                 break
             except FileExistsError:
                 number += 1
-        wrong = self.plan.get(name, self.plan.get("*", []))
-        what = wrong[min(number, len(wrong) - 1)] if wrong and wrong[-1] == "always" else None
+        wrong = self.plan.get(name, [])
+        what = None
         if wrong and wrong[-1] == "always":
             what = wrong[0]
         elif number < len(wrong):

@@ -11,6 +11,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 import warnings
 from pathlib import Path
@@ -69,7 +70,7 @@ def driver_killed(work: Path, kills: int, seed: int) -> int:
     return done
 
 
-def node_lost(work: Path, trial: int) -> str:
+def node_lost(work: Path) -> str:
     """A node goes with its workers while batches run on it, and another comes."""
     import ray
     from ray.cluster_utils import Cluster
@@ -78,23 +79,28 @@ def node_lost(work: Path, trial: int) -> str:
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
     doomed = cluster.add_node(num_cpus=1)
     ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
-    events = 0
 
-    def lose(event: object) -> None:
-        nonlocal events
-        events += 1
-        if events == 1 + trial % 3:
-            cluster.remove_node(doomed, allow_graceful=False)
-            cluster.add_node(num_cpus=1)
+    def lose(folder: Path) -> None:
+        """As soon as a batch has begun on the node."""
+        while True:
+            if any(file.read_text() == doomed.node_id for file in folder.iterdir()):
+                cluster.remove_node(doomed, allow_graceful=False)
+                cluster.add_node(num_cpus=1)
+                return
+            time.sleep(0.1)
 
     try:
-        with counted(work, {}, seconds=1.0) as tasks:
-            result = on_ray(work / "run", on_event=lose)
+        with counted(work, {}, seconds=2.0) as tasks:
+            thread = threading.Thread(target=lose, args=(Path(tasks.folder),), daemon=True)
+            thread.start()
+            result = on_ray(work / "run")
+        thread.join(30)
+        assert not thread.is_alive(), "no batch came to that node"
         assert not result.failed_batches, result.failed_batches
-        assert events >= 6
         whole(work / "run", expected)
         started = tasks.invocations()
         assert len(started) == 3 * len(study().plans())
+        assert sum(started.values()) > len(started), "no batch was lost with the node"
         return f"{sum(started.values())} invocations of {len(started)} batches"
     finally:
         ray.shutdown()
@@ -111,7 +117,7 @@ def main(what: str, folder: str, *numbers: str) -> None:
         for trial in range(int(numbers[0])):
             work = Path(folder, f"trial-{trial}")
             work.mkdir()
-            print(node_lost(work, trial))
+            print(node_lost(work))
         print(f"{numbers[0]} nodes")
 
 
