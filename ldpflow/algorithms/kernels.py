@@ -41,6 +41,7 @@ jit = njit(error_model="numpy")
 D = {dimension}
 STATE = {state}
 SUMS = {sums}
+ANCHORS = 4 * LANES
 PROBLEM_SIZE = {problem_size}
 MECHANISM_SIZE = {mechanism_size}
 DATA_PLANES = {data_planes}
@@ -135,19 +136,48 @@ def accumulating(names: Sequence[str]) -> str:
     )
 
 
-def gradient_and_randomiser(path: Path) -> list[str]:
-    """Sources of ``gradient`` and ``randomise``, or of what stands in for them (see Mechanism)."""
+NOTHING = {
+    name: f"def {name}({arguments}):\n    pass\n"
+    for name, arguments in {
+        "prepare_chunk": "anchors, theta, problem, mechanism",
+        "prepare_step": "g, theta, noise, k, anchors, problem, mechanism",
+        "gradient": "g, theta, data, at, lane, parameters",
+        "randomise": "g, noise, at, lane, parameters",
+    }.items()
+}
+
+
+def private_gradient(path: Path) -> list[str]:
+    """Sources that make A(g(X_i, theta_{i-1})), or draw it directly (see Mechanism)."""
     problem, mechanism = module_of(path.problem), module_of(path.mechanism)
     if not path.mechanism.replaces_data():
-        return ["@jit\n" + inspect.getsource(f) for f in (problem.gradient, mechanism.randomise)]
-    stand_ins = {
-        "gradient": inspect.getsource(problem.bit_probability),
-        "randomise": inspect.getsource(mechanism.randomise_probability),
+        return named({"gradient": problem.gradient, "randomise": mechanism.randomise})
+    law = path.problem.bit_law()
+    imports = f"from ldpflow.random.distributions import cdf_{law} as cdf\n"
+    third = mechanism.THIRD_DERIVATIVES.get(law)
+    if third is None or path.algorithm.kind != "ldp_sgd":
+        parts = {
+            "gradient": problem.bit_probability,
+            "randomise": mechanism.randomise_probability,
+        }
+        return [imports, *named(parts)]
+    imports += (
+        f"from ldpflow.random.distributions import density_{law} as density\n"
+        f"from ldpflow.random.distributions import slope_{law} as slope\n"
+        f"THIRD_DERIVATIVE = {third!r}\n"
+    )
+    parts = {
+        "prepare_chunk": mechanism.anchor_private_bit,
+        "prepare_step": mechanism.draw_private_bit,
     }
-    imported = f"from ldpflow.random.distributions import cdf_{path.problem.bit_law()} as cdf\n"
-    return [imported] + [
-        "@jit\n" + re.sub(r"\Adef \w+", f"def {name}", source)
-        for name, source in stand_ins.items()
+    return [imports, *named(parts)]
+
+
+def named(parts: dict[str, Callable[..., None]]) -> list[str]:
+    """Sources of functions under the names that a recursion calls; the others do nothing."""
+    sources = NOTHING | {name: inspect.getsource(part) for name, part in parts.items()}
+    return [
+        "@jit\n" + re.sub(r"\Adef \w+", f"def {name}", source) for name, source in sources.items()
     ]
 
 
@@ -173,7 +203,7 @@ def kernel_source(path: Path, sums: tuple[str, ...]) -> str:
         ),
         drawing("draw_data", data),
         drawing("draw_noise", noise),
-        *gradient_and_randomiser(path),
+        *private_gradient(path),
         accumulating(sums),
         f'@njit("{SIGNATURE}", error_model="numpy", cache=True, nogil=True)\n'
         + inspect.getsource(modules[0].recursion),
