@@ -67,7 +67,7 @@ def main(arguments: Sequence[str]) -> None:
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
-        kills = "150" if long else "50"
+        kills = "120" if long else "50"
         rows.append(
             script(
                 "serial driver killed", work, int(kills),
@@ -88,18 +88,18 @@ def main(arguments: Sequence[str]) -> None:
             for s3, count in (
                 (object_store.undisturbed, 2),
                 (object_store.disturbed, 6),
-                (object_store.down, 2),
+                (object_store.down, 1),
             ):
                 name = f"s3 {s3.__name__}"
                 rows.append(trials(name, s3, count if long else 1, work, proxy))
-        ray_kills = "6" if long else "1"
+        ray_kills = "5" if long else "1"
         rows.append(
             script(
                 "ray driver killed", work, int(ray_kills),
                 "tests.faults.ray_scripts", "driver", "FOLDER", ray_kills, "3",
             )
         )
-        nodes = "3" if long else "1"
+        nodes = "2" if long else "1"
         rows.append(
             script(
                 "ray node lost", work, int(nodes),
@@ -111,7 +111,7 @@ def main(arguments: Sequence[str]) -> None:
         ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
         for fault in on_ray.FAULTS:
             name = f"ray {fault.__name__.replace('_', ' ')}"
-            rows.append(trials(name, fault, 5 if long else 1, work))
+            rows.append(trials(name, fault, 3 if long else 1, work))
         ray.shutdown()
     print("| fault | trials | of these | seconds |\n|---|---|---|---|")
     for name, count, kinds, seconds in rows:

@@ -11,7 +11,6 @@ import random
 import signal
 import subprocess
 import sys
-import threading
 import time
 import warnings
 from pathlib import Path
@@ -80,22 +79,21 @@ def node_lost(work: Path) -> str:
     doomed = cluster.add_node(num_cpus=1)
     ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
 
-    def lose(folder: Path) -> None:
-        """As soon as a batch has begun on the node."""
-        while True:
-            if any(file.read_text() == doomed.node_id for file in folder.iterdir()):
-                cluster.remove_node(doomed, allow_graceful=False)
-                cluster.add_node(num_cpus=1)
-                return
-            time.sleep(0.1)
+    lost = False
+
+    def lose() -> None:
+        """As soon as a batch has begun on the node; asked twice a second."""
+        nonlocal lost
+        files = Path(tasks.folder).iterdir()
+        if not lost and any(file.read_text() == doomed.node_id for file in files):
+            lost = True
+            cluster.remove_node(doomed, allow_graceful=False)
+            cluster.add_node(num_cpus=1)
 
     try:
         with counted(work, {}, seconds=2.0) as tasks:
-            thread = threading.Thread(target=lose, args=(Path(tasks.folder),), daemon=True)
-            thread.start()
-            result = on_ray(work / "run")
-        thread.join(30)
-        assert not thread.is_alive(), "no batch came to that node"
+            result = on_ray(work / "run", should_stop=lose)
+        assert lost, "no batch came to that node"
         assert not result.failed_batches, result.failed_batches
         whole(work / "run", expected)
         started = tasks.invocations()
