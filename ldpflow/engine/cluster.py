@@ -151,7 +151,12 @@ class RayExecutor:
         if address is None:
             os.environ.update(THREADS)
             os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-            options: dict[str, Any] = {"num_cpus": num_cpus, "include_dashboard": False}
+            # Without "local" Ray would join whatever cluster this machine happens to run.
+            options: dict[str, Any] = {
+                "address": "local",
+                "num_cpus": num_cpus,
+                "include_dashboard": False,
+            }
         else:
             options = {"address": address, "runtime_env": {"env_vars": THREADS}}
         before = signal.getsignal(signal.SIGTERM)
@@ -159,7 +164,7 @@ class RayExecutor:
             ray.init(**options, **logging)
         except (ConnectionError, RuntimeError, ValueError) as error:
             if address is None:
-                raise
+                raise LdpflowError(f"Ray could not be started on this machine: {error}") from error
             raise InputError(
                 "--address", address, "the address of a running Ray cluster", str(error)
             ) from error
