@@ -44,6 +44,9 @@ def prepare_step(
 def cdf(x: float) -> float:
     """Distribution function of the problem's standard law."""
 
+def fill_exponential(state: Any, parameter: float, out: Any) -> None:
+    """A plane of Exponential(1)."""
+
 def density(x: float) -> float:
     """Its derivative."""
 

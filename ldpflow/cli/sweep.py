@@ -11,7 +11,7 @@ import typer
 from ldpflow.errors import InputError
 
 if TYPE_CHECKING:
-    from ldpflow.engine import Planned
+    from ldpflow.engine import Planned, Precision
 
 __all__ = ["Engine", "sweep"]
 
@@ -55,6 +55,20 @@ def sweep(
     level: Annotated[Axis, typer.Option("--level", metavar="X", help="Nominal coverage. *")] = None,
     replicates: Annotated[
         str | None, typer.Option(metavar="X", help="Independent paths per cell.")
+    ] = None,
+    target_mcse: Annotated[
+        float | None,
+        typer.Option(help="Add replicates until the MCSE of every coverage is this small."),
+    ] = None,
+    target_length: Annotated[
+        float | None,
+        typer.Option(help="The same for the relative MCSE of every mean length."),
+    ] = None,
+    min_replicates: Annotated[
+        int | None, typer.Option(help="With a target: at least so many.", show_default="256")
+    ] = None,
+    max_replicates: Annotated[
+        int | None, typer.Option(help="With a target: at most so many.", show_default="100000")
     ] = None,
     seed: Annotated[str | None, typer.Option(metavar="X", help="Seed of the study.")] = None,
     out: Annotated[
@@ -130,6 +144,10 @@ def sweep(
         None if max_time is None else read_seconds(max_time),
         None if max_memory is None else read_bytes(max_memory),
     )
+    precision = wanted_precision(
+        replicates, target_mcse, target_length, min_replicates, max_replicates
+    )
+
     root = out if out is not None else f"runs/{chosen.name}"
     with Interrupts() as interrupted, reporter(quiet) as report:
         result = run_study(
@@ -143,6 +161,7 @@ def sweep(
             should_stop=lambda: interrupted() or passed(),
             retries=retries,
             fresh=fresh,
+            precision=precision,
         )
     if not quiet and interrupted() is None:
         from ldpflow.cli.summary import read_summary
@@ -197,3 +216,24 @@ def print_plan(paths: Sequence[Planned]) -> None:
         )
     if len(paths) > PLAN_LINES:
         typer.echo(f"  and {len(paths) - PLAN_LINES:,} paths more", err=True)
+
+
+def wanted_precision(
+    replicates: str | None,
+    target_mcse: float | None,
+    target_length: float | None,
+    min_replicates: int | None,
+    max_replicates: int | None,
+) -> Precision | None:
+    """The targets that the flags name, or None where none does."""
+    from ldpflow.engine import Precision
+
+    limits = {"min_replicates": min_replicates, "max_replicates": max_replicates}
+    given = {name: value for name, value in limits.items() if value is not None}
+    if target_mcse is None and target_length is None:
+        for name, value in given.items():
+            raise InputError(f"--{name.replace('_', '-')}", value, "a sweep with --target-mcse")
+        return None
+    if replicates is not None:
+        raise InputError("--replicates", replicates, "nothing where a target decides")
+    return Precision(target_mcse, target_length, **given)

@@ -146,7 +146,9 @@ class RayExecutor:
         if address is None:
             os.environ.update(THREADS)
             os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-            options: dict[str, Any] = {"num_cpus": num_cpus, "include_dashboard": False}
+            # Not one that "ray start" has left on this machine.
+            options: dict[str, Any] = {"address": "local", "num_cpus": num_cpus}
+            options["include_dashboard"] = False
         else:
             options = {"address": address, "runtime_env": {"env_vars": THREADS}}
         before = signal.getsignal(signal.SIGTERM)

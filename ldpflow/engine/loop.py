@@ -14,7 +14,7 @@ from ldpflow.simulate import Batch
 __all__ = ["Stop", "Tally", "drive", "never"]
 
 POLL_SECONDS = 0.5
-DRAIN_SECONDS = 5.0  # how long batches in flight may still take after a stop
+DRAIN_SECONDS = 3.0  # how long batches in flight may still take after a stop
 
 
 Stop = Callable[[], str | None]
@@ -47,9 +47,23 @@ class Tally:
         self.steps += outcome.batch.steps
         self.kernel_seconds += outcome.kernel_seconds
         self.batch_seconds += outcome.seconds
-        key = outcome.batch.path.key
-        seconds, steps = self.by_path.get(key, (0.0, 0))
-        self.by_path[key] = (seconds + outcome.kernel_seconds, steps + outcome.batch.steps)
+        self.took(outcome.batch.path.key, outcome.kernel_seconds, outcome.batch.steps)
+
+    def took(self, key: str, seconds: float, steps: int) -> None:
+        """Count the work on a path."""
+        before = self.by_path.get(key, (0.0, 0))
+        self.by_path[key] = (before[0] + seconds, before[1] + steps)
+
+    def add(self, later: Tally) -> None:
+        """Count what a later loop of the session did."""
+        self.batches += later.batches
+        self.steps += later.steps
+        self.kernel_seconds += later.kernel_seconds
+        self.batch_seconds += later.batch_seconds
+        self.failed += later.failed
+        self.stopped = self.stopped or later.stopped
+        for key, (seconds, steps) in later.by_path.items():
+            self.took(key, seconds, steps)
 
 
 def drive(

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ldpflow.algorithms.kernels import kernel_of, kernel_source, run_path
-from ldpflow.algorithms.running_sums import RUNNING_SUMS
+from ldpflow.algorithms.kernels import count_of, kernel_of, kernel_source, run_path
 from ldpflow.cell import PathPlan
 from ldpflow.path import Path, PathRecord
 from ldpflow.random.lockstep import CHUNK, LANES
@@ -103,7 +102,7 @@ def seconds_of_intervals(plan: PathPlan, recording: Recording) -> float:
         prefix_sums=np.cumsum(rng.standard_normal(shape), axis=0),
         iterates=np.zeros(shape),
         running_sums={
-            name: np.ones((RUNNING_SUMS[name].count, len(recording.marked), d, LANES))
+            name: np.ones((count_of(plan.path, name), len(recording.marked), d, LANES))
             for name in recording.sums
         },
         marked_times=np.array(recording.marked),

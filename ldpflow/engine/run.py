@@ -7,6 +7,7 @@ import shlex
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import partial
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from ldpflow.engine.events import Listener, Planned, RunResult
 from ldpflow.engine.executor import Executor, Outcome
 from ldpflow.engine.growth import gaps, planned, usable_parts
 from ldpflow.engine.loop import Stop, Tally, drive, never
+from ldpflow.engine.precision import Precision, Round, ahead, rounds
 from ldpflow.engine.serial import SerialExecutor
 from ldpflow.errors import InputError
 from ldpflow.path import Path
@@ -52,6 +54,7 @@ def run_study(
     retries: int = 3,
     fresh: bool = False,
     verbose: bool = False,
+    precision: Precision | None = None,
 ) -> RunResult:
     """Compute what ``out`` lacks of the study, and its summary.
 
@@ -78,6 +81,8 @@ def run_study(
         Start over, after moving what ``out`` holds to a name beside it.
     verbose : bool
         Let Ray's log lines through.
+    precision : Precision, optional
+        Add replicates until every cell is this precise, instead of ``study.replicates``.
 
     Raises
     ------
@@ -106,15 +111,15 @@ def run_study(
         session = Session(store, study.seed)
         session.start()
         store.publish("study.toml", study.to_toml().encode())
-        start = partial(executor_for, engine, store, address, num_cpus, retries, verbose)
-        tally = fill(store, study, start, on_plan, on_event, should_stop)
+        start = partial(executor_for, engine, store, address, num_cpus, verbose, retries)
+        tally = fill(store, study, precision, start, on_plan, on_event, should_stop)
         summary, damaged = summarised(store)
         if damaged and tally.stopped is None:
             # Their footers were whole, so they counted as done.
             for part in damaged:
                 store.set_aside(part)
                 warnings.warn(f"{store.full(part.name)} is computed again: {part.reason}", stacklevel=2)
-            tally = fill(store, study, start, None, on_event, should_stop)
+            tally = fill(store, study, precision, start, None, on_event, should_stop)
             summary, damaged = summarised(store)
         session.end(
             {key: 1e9 * seconds / steps for key, (seconds, steps) in tally.by_path.items()},
@@ -124,6 +129,7 @@ def run_study(
             interrupted=tally.stopped is not None,
             stopped=tally.stopped,
             failed_batches=len(tally.failed),
+            **({} if precision is None else {"precision": asdict(precision)}),
         )
     rows = pc.sum(summary["replicates"]).as_py() or 0
     failures = pc.sum(summary["failures"]).as_py() or 0
@@ -150,23 +156,35 @@ def moved_aside(store: RunStore) -> str | None:
 def fill(
     store: RunStore,
     study: Study,
+    precision: Precision | None,
     start: Callable[[], Executor],
     on_plan: Callable[[list[Planned]], None] | None,
     on_event: Listener | None,
     should_stop: Stop,
 ) -> Tally:
     """Compute what is missing."""
-    missing = [gap for plan in study.plans() for gap in gaps(store, plan, study.replicates)]
-    if on_plan is not None:
-        on_plan(planned(study, missing))
-    if not missing:
-        return Tally()
-    executor = start()
+    started = time.monotonic()
+    if precision is None:
+        missing = [gap for plan in study.plans() for gap in gaps(store, plan, study.replicates)]
+        if on_plan is not None:
+            on_plan(planned(study, missing))
+        todo = iter([Round([missing])] if missing else [])
+    else:
+        todo = rounds(store, study.plans(), precision, gaps)
+    tally = Tally()
+    executor: Executor | None = None
     try:
-        batches = cut(missing, study.seed, executor.cores)
-        return drive(batches, executor, on_event, should_stop)
+        for step in todo:
+            executor = executor or start()
+            batches = [b for m in step.missing for b in cut(m, study.seed, executor.cores)]
+            listener = ahead(on_event, started, tally.steps, step.steps_left)
+            tally.add(drive(batches, executor, listener, should_stop))
+            if tally.stopped is not None or tally.failed:
+                break
     finally:
-        executor.close()
+        if executor is not None:
+            executor.close()
+    return tally
 
 
 def described(store: RunStore, outcome: Outcome) -> str:
@@ -200,8 +218,8 @@ def executor_for(
     store: RunStore,
     address: str | None,
     num_cpus: int | None,
-    retries: int,
     verbose: bool,
+    retries: int = 3,
 ) -> Executor:
     """The executor that a user asked for."""
     if engine == "serial":

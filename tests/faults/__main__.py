@@ -108,7 +108,7 @@ def main(arguments: Sequence[str]) -> None:
         )
         import ray
 
-        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+        ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
         for fault in on_ray.FAULTS:
             name = f"ray {fault.__name__.replace('_', ' ')}"
             rows.append(trials(name, fault, 3 if long else 1, work))
