@@ -14,7 +14,7 @@ from ldpflow.simulate import Batch
 __all__ = ["Stop", "Tally", "drive", "never"]
 
 POLL_SECONDS = 0.5
-DRAIN_SECONDS = 5.0  # how long batches in flight may still take after a stop
+DRAIN_SECONDS = 3.0  # how long batches in flight may still take after a stop
 
 
 Stop = Callable[[], str | None]

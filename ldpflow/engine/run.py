@@ -115,7 +115,7 @@ def run_study(
         session = Session(store, study.seed)
         session.start()
         store.publish("study.toml", study.to_toml().encode())
-        start = partial(executor_for, engine, store, address, num_cpus, retries, verbose)
+        start = partial(executor_for, engine, store, address, num_cpus, verbose, retries)
         work = partial(fill, store, study, precision, start, started)
         tally = work(on_plan, on_event, should_stop)
         summary, damaged = summarised(store)
@@ -227,8 +227,8 @@ def executor_for(
     store: RunStore,
     address: str | None,
     num_cpus: int | None,
-    retries: int,
     verbose: bool,
+    retries: int = 3,
 ) -> Executor:
     """The executor that a user asked for."""
     if engine == "serial":
@@ -236,7 +236,7 @@ def executor_for(
     from ldpflow.engine.cluster import RayExecutor
 
     root = os.path.abspath(store.root) if store.local else store.root
-    return RayExecutor(partial(Aggregator, root), address, num_cpus, retries, verbose)
+    return RayExecutor(partial(Aggregator, root), address, num_cpus, verbose, retries)
 
 
 def summarise_run(store: RunStore) -> pa.Table:

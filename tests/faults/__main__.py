@@ -1,4 +1,5 @@
 """The long form of the fault matrix: ``python -m tests.faults --long``; short without the flag.
+Words choose faults by the beginning of their names: ``python -m tests.faults --long ray``.
 
 Every trial ends with a run whose sorted rows are, byte for byte, those of an undisturbed serial
 run, and which passes ``ldpflow check``. Prints a table of the faults and the count of trials.
@@ -12,6 +13,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,29 @@ import pytest
 from tests.faults import object_store, on_disk, on_ray
 
 Row = tuple[str, int, str, float]
+
+# Name, module, trials (short, long), arguments.
+SCRIPTS = (
+    ("serial driver killed", "tests.faults.serial_kills", (50, 120), ("FOLDER", "COUNT", "2")),
+    ("ray driver killed", "tests.faults.ray_scripts", (1, 5), ("driver", "FOLDER", "COUNT", "3")),
+    ("ray node lost", "tests.faults.ray_scripts", (1, 2), ("nodes", "FOLDER", "COUNT")),
+)
+FAULTS: tuple[tuple[str, Callable[..., str], tuple[int, int]], ...] = (
+    ("damaged part", on_disk.damaged_part, (4, 24)),
+    ("disk full", on_disk.full_disk, (2, 8)),
+    ("read-only", on_disk.read_only, (2, 4)),
+    ("clock backwards", on_disk.clock_backwards, (2, 4)),
+    ("diverging", on_disk.diverging, (2, 4)),
+    ("delivered twice", on_disk.delivered_twice, (2, 4)),
+    ("s3 undisturbed", object_store.undisturbed, (1, 2)),
+    ("s3 disturbed", object_store.disturbed, (3, 6)),
+    ("s3 down", object_store.down, (1, 1)),
+    ("ray worker killed", on_ray.worker_killed, (1, 3)),
+    ("ray aggregator killed", on_ray.aggregator_killed, (1, 5)),
+    ("ray delivered twice", on_ray.delivered_twice, (1, 3)),
+    ("ray raising", on_ray.raising, (2, 2)),
+    ("ray stopped", on_ray.stopped, (1, 2)),
+)
 
 
 def trials(
@@ -61,61 +86,41 @@ def told(row: Row) -> Row:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """All faults."""
+    """The faults whose names begin with one of the words given, or all."""
     long = "--long" in arguments
+    words = tuple(word for word in arguments if not word.startswith("-")) or ("",)
     warnings.simplefilter("ignore")
     rows = []
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         work = Path(folder)
-        kills = "120" if long else "50"
-        rows.append(
-            script(
-                "serial driver killed", work, int(kills),
-                "tests.faults.serial_kills", "FOLDER", kills, "2",
-            )
-        )
-        for fault, count in (
-            (on_disk.damaged_part, 24),
-            (on_disk.full_disk, 8),
-            (on_disk.read_only, 4),
-            (on_disk.clock_backwards, 4),
-            (on_disk.diverging, 4),
-            (on_disk.delivered_twice, 4),
-        ):
-            name = fault.__name__.replace("_", " ")
-            rows.append(trials(name, fault, count if long else 2, work))
-        with object_store.bucket() as proxy:
-            for s3, count in (
-                (object_store.undisturbed, 2),
-                (object_store.disturbed, 6),
-                (object_store.down, 1),
-            ):
-                name = f"s3 {s3.__name__}"
-                rows.append(trials(name, s3, count if long else 1, work, proxy))
-        ray_kills = "5" if long else "1"
-        rows.append(
-            script(
-                "ray driver killed", work, int(ray_kills),
-                "tests.faults.ray_scripts", "driver", "FOLDER", ray_kills, "3",
-            )
-        )
-        nodes = "2" if long else "1"
-        rows.append(
-            script(
-                "ray node lost", work, int(nodes),
-                "tests.faults.ray_scripts", "nodes", "FOLDER", nodes,
-            )
-        )
-        import ray
-
-        ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
-        for fault in on_ray.FAULTS:
-            name = f"ray {fault.__name__.replace('_', ' ')}"
-            rows.append(trials(name, fault, 3 if long else 1, work))
-        ray.shutdown()
+        for name, module, counts, command in SCRIPTS:
+            if name.startswith(words):
+                count = counts[long]
+                options = [str(count) if part == "COUNT" else part for part in command]
+                rows.append(script(name, work, count, module, *options))
+        proxy = None
+        for name, fault, counts in FAULTS:
+            if not name.startswith(words):
+                continue
+            if name.startswith("s3") and proxy is None:
+                proxy = stack.enter_context(object_store.bucket())
+            if name.startswith("ray"):
+                start_ray()
+            more = [proxy] if name.startswith("s3") else []
+            rows.append(trials(name, fault, counts[long], work, *more))
     print("| fault | trials | of these | seconds |\n|---|---|---|---|")
     for name, count, kinds, seconds in rows:
         print(f"| {name} | {count} | {kinds} | {seconds:.0f} |")
+
+
+def start_ray() -> None:
+    """A Ray of two cores, once."""
+    import ray
+
+    if not ray.is_initialized():
+        ray.init(
+            "local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR"
+        )
 
 
 if __name__ == "__main__":

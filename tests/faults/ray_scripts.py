@@ -57,7 +57,8 @@ def driver_killed(work: Path, kills: int, seed: int) -> int:
             if child.poll() is None:
                 os.kill(child.pid, signal.SIGKILL)
                 done += 1
-            child.wait()
+            # Where it was not killed it was done, and not unable to start.
+            assert child.wait() in (0, -signal.SIGKILL)
             if done >= kills:
                 break
         # Its workers may write for seconds more: in this process, while they still may.
