@@ -187,5 +187,6 @@ def stored_paths(store: RunStore) -> dict[str, Path]:
 
 def stored_summary(store: RunStore, null: float | None = None) -> pa.Table:
     """The summary of what a run has stored, computed from its rows."""
-    paths = stored_paths(store)
-    return summary_of(store.read_rows(skip_unreadable=True), paths, null)
+    # Rows first: a running sweep may add a path meanwhile.
+    rows = store.read_rows(skip_unreadable=True)
+    return summary_of(rows, stored_paths(store), null)

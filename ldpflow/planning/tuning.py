@@ -116,7 +116,7 @@ def tune(
     search = f"{os.fspath(out)}/search"
     options: dict[str, Any] = {"engine": engine, "address": address, "num_cpus": num_cpus}
     # Held open, so that Ray starts once and not with every rung.
-    held = executor_for(engine, RunStore(search), address, num_cpus, False)
+    held = executor_for(engine, RunStore(search), address, num_cpus, 3, False)
     try:
         replicates = FIRST_RUNG
         while True:
