@@ -13,6 +13,7 @@ import mpmath
 from mpmath import mp, mpf
 
 __all__ = [
+    "ceil_power",
     "floor_power",
     "inverse",
     "normal_density",
@@ -21,6 +22,7 @@ __all__ = [
     "self_normalization_critical_value",
     "student_density",
     "student_quantile",
+    "sum_of_powers",
     "workdps",
 ]
 
@@ -124,6 +126,22 @@ def floor_power(n: int, exponent: float) -> int:
         if abs(power - nearest) <= mpf("1e-9") * power:
             return int(nearest)
         return int(mp.floor(power))
+
+
+def ceil_power(n: int, exponent: float) -> int:
+    """ceil(n^exponent), rounding first where n^exponent is within 1e-9 of an integer."""
+    with mp.workdps(DIGITS):
+        power = mpf(n) ** mpf(repr(exponent))
+        nearest = mp.nint(power)
+        return int(nearest if abs(power - nearest) <= mpf("1e-9") * power else mp.ceil(power))
+
+
+@lru_cache(maxsize=4096)
+def sum_of_powers(first: int, last: int, exponent: float) -> float:
+    """sum_{i=first}^{last} i^(-exponent), as a difference of Hurwitz zeta functions."""
+    with mp.workdps(DIGITS):
+        s = mpf(repr(exponent))
+        return float(mp.zeta(s, first) - mp.zeta(s, last + 1))
 
 
 def inverse(matrix: list[list[float]]) -> list[list[float]]:

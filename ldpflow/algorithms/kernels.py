@@ -68,7 +68,7 @@ def drawing(name: str, variates: Sequence[Variate]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def accumulating(names: Sequence[str]) -> str:
+def accumulating(names: Sequence[str], dimension: int) -> str:
     """Source of ``before_step`` and ``after_step`` for the running sums that are asked for."""
     calls: dict[str, list[str]] = {"before": [], "after": []}
     source = ""
@@ -76,8 +76,8 @@ def accumulating(names: Sequence[str]) -> str:
     for name in names:
         needed = RUNNING_SUMS[name]
         source += "@jit\n" + inspect.getsource(getattr(running_sums, needed.function)) + "\n"
-        arguments = "total, i, lane" if needed.moment == "after" else "theta, g, lane"
-        end = start + needed.count
+        arguments = "total, i, lane" if needed.moment == "after" else "theta, g, centre, lane"
+        end = start + needed.count(dimension)
         calls[needed.moment].append(
             f"    {needed.function}(sums[{start} * D * LANES : {end} * D * LANES], {arguments})"
         )
@@ -85,7 +85,7 @@ def accumulating(names: Sequence[str]) -> str:
     before = "\n".join(calls["before"]) or "    pass"
     after = "\n".join(calls["after"]) or "    pass"
     return (
-        f"{source}@jit\ndef before_step(sums, theta, g, lane):\n{before}\n\n"
+        f"{source}@jit\ndef before_step(sums, theta, g, centre, lane):\n{before}\n\n"
         f"@jit\ndef after_step(sums, total, i, lane):\n{after}\n"
     )
 
@@ -112,15 +112,16 @@ def kernel_source(path: Path, sums: tuple[str, ...]) -> str:
 
     Read once per process: a source that is edited meanwhile must not be mixed with the loaded code.
     """
+    d = path.problem.dimension
     data = path.data_variates()
     noise = path.mechanism.variates(path.problem)
     modules = [module_of(x) for x in (path.algorithm, path.problem, path.mechanism)]
     parts = [
         HEADER.format(
             parts=", ".join(m.__name__ for m in modules),
-            dimension=path.problem.dimension,
-            state=path.problem.dimension * LANES,
-            sums=sum(RUNNING_SUMS[name].count for name in sums) * path.problem.dimension * LANES,
+            dimension=d,
+            state=d * LANES,
+            sums=sum(RUNNING_SUMS[name].count(d) for name in sums) * d * LANES,
             problem_size=len(path.problem.kernel_parameters()),
             mechanism_size=len(path.mechanism.kernel_parameters(path.problem)),
             data_planes=len(data),
@@ -129,7 +130,7 @@ def kernel_source(path: Path, sums: tuple[str, ...]) -> str:
         drawing("draw_data", data),
         drawing("draw_noise", noise),
         *gradient_and_randomiser(path),
-        accumulating(sums),
+        accumulating(sums, d),
         f'@njit("{SIGNATURE}", error_model="numpy", cache=True)\n'
         + inspect.getsource(modules[0].recursion),
     ]
@@ -169,7 +170,7 @@ def run_path(
 
     kernel = kernel_of(path, tuple(sums))
     d = path.problem.dimension
-    count = sum(RUNNING_SUMS[name].count for name in sums)
+    count = sum(RUNNING_SUMS[name].count(d) for name in sums)
     grid = np.asarray(times, dtype=np.int64)
     rows = np.full(len(grid), -1, dtype=np.int64)
     marks = np.asarray(marked if sums else (), dtype=np.int64)
@@ -198,8 +199,9 @@ def run_path(
     by_name = {}
     start = 0
     for name in sums:
-        by_name[name] = shaped[start : start + RUNNING_SUMS[name].count]
-        start += RUNNING_SUMS[name].count
+        end = start + RUNNING_SUMS[name].count(d)
+        by_name[name] = shaped[start:end]
+        start = end
     return PathRecord(
         path=path,
         seed=seed,

@@ -5,6 +5,10 @@ from ldpflow.intervals.block_bootstrap import BlockBootstrap
 from ldpflow.intervals.interval import IntervalMethod, Intervals
 from ldpflow.intervals.oracle import Oracle
 from ldpflow.intervals.self_normalization import SelfNormalization
+from ldpflow.intervals.transcript_regression import (
+    TranscriptRegression,
+    TranscriptRegressionBatchMeans,
+)
 
 __all__ = ["INTERVAL_METHODS", "IntervalMethod", "Intervals"]
 
@@ -13,4 +17,6 @@ INTERVAL_METHODS: dict[str, type[IntervalMethod]] = {
     "BM": BatchMeans,
     "SN": SelfNormalization,
     "oracle": Oracle,
+    "TR": TranscriptRegression,
+    "TR-BM": TranscriptRegressionBatchMeans,
 }
