@@ -13,6 +13,7 @@ import mpmath
 from mpmath import mp, mpf
 
 __all__ = [
+    "bimodal_quantile",
     "ceil_power",
     "floor_power",
     "inverse",
@@ -79,6 +80,24 @@ def student_quantile(p: float, df: float) -> float:
                 low = middle
         x = mp.sqrt(nu * (1 - low) / low)
         return float(x if p > 0.5 else -x)
+
+
+@lru_cache(maxsize=1024)
+def bimodal_quantile(p: float) -> float:
+    """p-quantile of N(-3/2, 1) and N(3/2, 1) in equal parts, by bisection in 40 digits."""
+    if p == 0.5:
+        return 0.0
+    with mp.workdps(DIGITS):
+        tail = min(mpf(p), 1 - mpf(p))
+        apart = mpf(3) / 2
+        low, high = mpf(-50), mpf(0)
+        for _ in range(140):
+            middle = (low + high) / 2
+            if mp.ncdf(middle - apart) + mp.ncdf(middle + apart) > 2 * tail:
+                high = middle
+            else:
+                low = middle
+        return float(low if p < 0.5 else -low)
 
 
 @lru_cache(maxsize=256)

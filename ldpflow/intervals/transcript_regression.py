@@ -47,6 +47,10 @@ BurnIn = Annotated[
 ]
 
 
+# The cubic's sums and the three of the quartic, sorted: x^1..x^8, A..A x^4, A^2.
+QUARTIC = [0, 1, 2, 3, 4, 5, 11, 12, 6, 7, 8, 9, 13, 10]
+
+
 class Regression(IntervalMethod):
     """What TR and TR-BM share: the sums they need and the fit they make.
 
@@ -93,7 +97,8 @@ class Regression(IntervalMethod):
     def running_sums(self, dimension: int) -> tuple[str, ...]:
         if dimension > 1:
             return ("transcript_linear",)
-        return ("transcript_cubic",) if self.order() == 3 else ("transcript_quartic",)
+        cubic = ("transcript_cubic",)
+        return cubic if self.order() == 3 else (*cubic, "transcript_quartic")
 
     def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
         algorithm = record.path.algorithm
@@ -104,12 +109,14 @@ class Regression(IntervalMethod):
             estimate = np.full((d, len(record.replicates)), np.nan)
             nothing = np.full((len(levels), *estimate.shape), np.nan)
             return Intervals(estimate, estimate, nothing, nothing)
-        (name,) = self.running_sums(d)
-        end = record.running(name, steps)
-        sums = end - record.running(name, first)
+        names = self.running_sums(d)
+        end = np.concatenate([record.running(name, steps) for name in names])
+        sums = end - np.concatenate([record.running(name, first) for name in names])
         length = algorithm.c * exact.sum_of_powers(first + 1, steps, algorithm.gamma)
         if d > 1:
             return self.vector(record, n, levels, fit_linear(sums, steps - first), length)
+        if self.order() == 4:
+            sums, end = sums[QUARTIC], end[QUARTIC]
         fit = fit_polynomial(sums[:, 0], end[:, 0], steps - first, self.order())
         return self.scalar(record, n, levels, fit, length)
 

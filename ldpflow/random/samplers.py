@@ -32,6 +32,7 @@ from ldpflow.random.lockstep import CHUNK, LANES, PLANE
 
 __all__ = [
     "SAMPLERS",
+    "fill_bimodal",
     "fill_bits",
     "fill_exponential",
     "fill_laplace",
@@ -216,6 +217,16 @@ def fill_truncated_normal(state, parameter, out):  # type: ignore[no-untyped-def
 
 
 @jit
+def fill_bimodal(state, parameter, out):  # type: ignore[no-untyped-def]
+    """N(-3/2, 1) or N(3/2, 1), each with probability 1/2: a normal moved by an independent bit."""
+    sides = np.empty(PLANE)
+    fill_bits(state, sides)
+    fill_normal(state, parameter, out)
+    for i in range(PLANE):
+        out[i] += with_sign(1.5, bits_of(sides[i]) >> U64(63))
+
+
+@jit
 def step_sizes(first, c, gamma, eta):  # type: ignore[no-untyped-def]
     """eta_i = c i^(-gamma) for i = first, first + 1, ... (Dette and Graw, eq. 2)."""
     for k in range(eta.shape[0]):
@@ -233,4 +244,5 @@ SAMPLERS = {
     "logistic": fill_logistic,
     "student_t": fill_student_t,
     "truncated_normal": fill_truncated_normal,
+    "bimodal": fill_bimodal,
 }
