@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from ldpflow.measures import summarise
 from ldpflow.path import Path
+from ldpflow.store.schema import CELL_KEYS
 
 __all__ = ["path_columns", "summary_of"]
 
@@ -80,11 +81,14 @@ def summary_of(rows: pa.Table, paths: Mapping[str, Path]) -> pa.Table:
     table = measured.select(["path"])
     for name in names:
         values = [row.get(name) for row in per_row]
-        kind = (
-            pa.float64() if all(v is None for v in values) and name in {"epsilon", "mu", "delta"} else None
-        )
+        # A column of nulls has no type of its own.
+        kind = pa.float64() if name in {"epsilon", "mu", "delta"} else None
         table = table.append_column(name, pa.array(values, type=kind))
     for name in measured.column_names:
         if name != "path":
             table = table.append_column(name, measured[name])
-    return table
+    # By the settings that people read, not by the hash that names a path.
+    leading = ("problem", "tau", "mechanism", "epsilon", "algorithm")
+    order: list[str] = [n for n in leading if n in names]
+    order += [n for n in names if n not in order and n not in {"mu", "delta"}]
+    return table.sort_by([(n, "ascending") for n in (*order, *CELL_KEYS, "coordinate")])

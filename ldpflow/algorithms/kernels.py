@@ -7,6 +7,8 @@ the signature written out (see ldpflow.compiled).
 
 from __future__ import annotations
 
+import ast
+import copy
 import inspect
 import re
 import sys
@@ -39,11 +41,14 @@ jit = njit(error_model="numpy")
 D = {dimension}
 STATE = {state}
 SUMS = {sums}
+ANCHORS = 4 * LANES
 PROBLEM_SIZE = {problem_size}
 MECHANISM_SIZE = {mechanism_size}
 DATA_PLANES = {data_planes}
 NOISE_PLANES = {noise_planes}
 '''
+
+MOST_UNROLLED = 8
 
 SIGNATURE = (
     "void(uint64[::1], uint64[::1], float64[::1], float64[::1], float64[::1], float64[::1], "
@@ -55,6 +60,47 @@ SIGNATURE = (
 def module_of(settings: object) -> ModuleType:
     """The module that defines a problem's, mechanism's or algorithm's class."""
     return sys.modules[type(settings).__module__]
+
+
+class Unrolled(ast.NodeTransformer):
+    """Loops over the coordinates, written out where they are few.
+
+    Inside the loop over the lanes even a loop of one iteration keeps the compiler from vectorising
+    all lanes.
+    """
+
+    def __init__(self, dimension: int) -> None:
+        self.dimension = dimension
+
+    def visit_For(self, node: ast.For) -> ast.AST | list[ast.stmt]:
+        self.generic_visit(node)
+        bounds = re.fullmatch(r"range\((?:(\d+), )?D\)", ast.unparse(node.iter))
+        if bounds is None or not isinstance(node.target, ast.Name):
+            return node
+        name = node.target.id
+        copies: list[ast.stmt] = []
+        for value in range(int(bounds[1] or 0), self.dimension):
+            for statement in node.body:
+                copies.append(Replaced(name, value).visit(copy.deepcopy(statement)))
+        return copies or ast.Pass()
+
+
+class Replaced(ast.NodeTransformer):
+    """A name, replaced by a number."""
+
+    def __init__(self, name: str, value: int) -> None:
+        self.name = name
+        self.value = value
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        return ast.Constant(self.value) if node.id == self.name else node
+
+
+def unrolled(source: str, dimension: int) -> str:
+    """The source with its loops over at most MOST_UNROLLED coordinates written out."""
+    if dimension > MOST_UNROLLED:
+        return source
+    return ast.unparse(ast.fix_missing_locations(Unrolled(dimension).visit(ast.parse(source))))
 
 
 def drawing(name: str, variates: Sequence[Variate]) -> str:
@@ -90,19 +136,48 @@ def accumulating(names: Sequence[str], dimension: int) -> str:
     )
 
 
-def gradient_and_randomiser(path: Path) -> list[str]:
-    """Sources of ``gradient`` and ``randomise``, or of what stands in for them (see Mechanism)."""
+NOTHING = {
+    name: f"def {name}({arguments}):\n    pass\n"
+    for name, arguments in {
+        "prepare_chunk": "anchors, theta, problem, mechanism",
+        "prepare_step": "g, theta, noise, k, anchors, problem, mechanism",
+        "gradient": "g, theta, data, at, lane, parameters",
+        "randomise": "g, noise, at, lane, parameters",
+    }.items()
+}
+
+
+def private_gradient(path: Path) -> list[str]:
+    """Sources that make A(g(X_i, theta_{i-1})), or draw it directly (see Mechanism)."""
     problem, mechanism = module_of(path.problem), module_of(path.mechanism)
     if not path.mechanism.replaces_data():
-        return ["@jit\n" + inspect.getsource(f) for f in (problem.gradient, mechanism.randomise)]
-    stand_ins = {
-        "gradient": inspect.getsource(problem.bit_probability),
-        "randomise": inspect.getsource(mechanism.randomise_probability),
+        return named({"gradient": problem.gradient, "randomise": mechanism.randomise})
+    law = path.problem.bit_law()
+    imports = f"from ldpflow.random.distributions import cdf_{law} as cdf\n"
+    third = mechanism.THIRD_DERIVATIVES.get(law)
+    if third is None or path.algorithm.kind != "ldp_sgd":
+        parts = {
+            "gradient": problem.bit_probability,
+            "randomise": mechanism.randomise_probability,
+        }
+        return [imports, *named(parts)]
+    imports += (
+        f"from ldpflow.random.distributions import density_{law} as density\n"
+        f"from ldpflow.random.distributions import slope_{law} as slope\n"
+        f"THIRD_DERIVATIVE = {third!r}\n"
+    )
+    parts = {
+        "prepare_chunk": mechanism.anchor_private_bit,
+        "prepare_step": mechanism.draw_private_bit,
     }
-    imported = f"from ldpflow.random.distributions import cdf_{path.problem.bit_law()} as cdf\n"
-    return [imported] + [
-        "@jit\n" + re.sub(r"\Adef \w+", f"def {name}", source)
-        for name, source in stand_ins.items()
+    return [imports, *named(parts)]
+
+
+def named(parts: dict[str, Callable[..., None]]) -> list[str]:
+    """Sources of functions under the names that a recursion calls; the others do nothing."""
+    sources = NOTHING | {name: inspect.getsource(part) for name, part in parts.items()}
+    return [
+        "@jit\n" + re.sub(r"\Adef \w+", f"def {name}", source) for name, source in sources.items()
     ]
 
 
@@ -129,12 +204,12 @@ def kernel_source(path: Path, sums: tuple[str, ...]) -> str:
         ),
         drawing("draw_data", data),
         drawing("draw_noise", noise),
-        *gradient_and_randomiser(path),
+        *private_gradient(path),
         accumulating(sums, d),
         f'@njit("{SIGNATURE}", error_model="numpy", cache=True)\n'
         + inspect.getsource(modules[0].recursion),
     ]
-    return "\n\n".join(parts)
+    return unrolled("\n\n".join(parts), path.problem.dimension)
 
 
 def kernel_of(path: Path, sums: tuple[str, ...]) -> Callable[..., None]:

@@ -115,7 +115,6 @@ def accumulate_transcript_linear(sums, theta, g, centre, lane):  # type: ignore[
         for k in range(D):
             y = theta[k * LANES + lane] - centre[k]
             sums[(2 + k) * D * LANES + at] += a * y
-        for k in range(j + 1):
-            y = theta[k * LANES + lane] - centre[k]
-            sums[(2 + D + k) * D * LANES + at] += x * y
-            sums[(2 + 2 * D + k) * D * LANES + at] += a * g[k * LANES + lane]
+            if k <= j:
+                sums[(2 + D + k) * D * LANES + at] += x * y
+                sums[(2 + 2 * D + k) * D * LANES + at] += a * g[k * LANES + lane]

@@ -67,6 +67,9 @@ def sweep(
         float | None, typer.Option(help="Exit with 1 if a larger share of the rows failed.")
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress, no summary.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what it would take, and run nothing.")
+    ] = False,
 ) -> None:
     """Run a study and write its rows and summary; run it again to continue it.
 
@@ -92,6 +95,12 @@ def sweep(
     chosen = load_study(study).replace(flags)
     for warning in chosen.warnings():
         typer.echo(f"warning: {warning}", err=True)
+
+    if dry_run:
+        from ldpflow.cli.dry_run import print_prediction
+
+        print_prediction(chosen, engine.value, num_cpus)
+        return
 
     from ldpflow.cli.progress import reporter
     from ldpflow.engine import run_study
