@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ldpflow.store.schema import CELL_KEYS, REPLICATES, key_codes
+from ldpflow.store.schema import CELL_KEYS, DIAGNOSIS, REPLICATES, key_codes
 
 __all__ = ["COLUMNS", "GROUP_KEYS", "SUMMARY", "Measure", "summarise"]
 
@@ -38,6 +38,7 @@ class Measure(NamedTuple):
 MORRIS = "Morris et al. 2019, Table 6"
 SHARE = "share"
 THETA = "unit of theta"
+TR = "ldpflow.intervals.transcript_regression"
 
 COLUMNS: dict[str, Measure] = {
     "truth": Measure("theta", THETA, "the problem"),
@@ -88,6 +89,10 @@ COLUMNS: dict[str, Measure] = {
         "delta method; Morris et al. 2019, Table 6 is the case of normal estimates independent of "
         "se",
     ),
+    "relaxation_times_median": Measure("median of K, the run's length in relaxation times", "1", TR),
+    "too_short": Measure("#(K < 25) / R", SHARE, TR),
+    "poor_fit": Measure("#(|lack_of_fit| > 2.576) / R: .01 where the degree suffices", SHARE, TR),
+    "condition_median": Measure("median of the fit's condition", "1", TR),
 }
 """Formula, unit and reference of every measure, in the order of the summary's columns. Measures
 without a value (R = 0, an MCSE at R = 1, a model SE of a method without standard error) are null.
@@ -104,7 +109,7 @@ SUMMARY = pa.schema(
 )
 """Schema of what :func:`summarise` returns."""
 
-ROW_COLUMNS = ("truth", "estimate", "se", "lower", "upper", "covered", "length")
+ROW_COLUMNS = ("truth", "estimate", "se", "lower", "upper", "covered", "length", *DIAGNOSIS)
 
 
 def summarise(rows: pa.Table) -> pa.Table:
@@ -138,7 +143,12 @@ def summarise(rows: pa.Table) -> pa.Table:
     for code in codes:
         starts[1:] |= code[1:] != code[:-1]
     bounds = [*np.flatnonzero(starts).tolist(), rows.num_rows]
-    columns = {name: floats(rows[name]) for name in ROW_COLUMNS}
+    columns = {
+        name: floats(rows[name])
+        if name in rows.column_names
+        else np.full(rows.num_rows, np.nan)
+        for name in ROW_COLUMNS
+    }
     ok = np.asarray(rows["status"].to_numpy() == "ok", dtype=bool)
     found = []
     for first, last in pairwise(bounds):
@@ -190,6 +200,7 @@ def measures(rows: dict[str, Floats], ok: NDArray[np.bool_]) -> dict[str, float]
     with np.errstate(all="ignore"):
         result.update(interval_measures(finished, truth, hits))
         result.update(estimate_measures(finished["estimate"], truth))
+        result.update(diagnosis_measures(finished))
         if not np.isnan(finished["se"]).any():
             result.update(model_se_measures(finished["estimate"], finished["se"]))
     return result
@@ -212,6 +223,20 @@ def interval_measures(rows: dict[str, Floats], truth: float, hits: int) -> dict[
     names = ("length_q05", "length_q25", "length_median", "length_q75", "length_q95")
     quantiles = np.quantile(length, [0.05, 0.25, 0.5, 0.75, 0.95])
     result.update(zip(names, quantiles.tolist(), strict=True))
+    return result
+
+
+def diagnosis_measures(rows: dict[str, Floats]) -> dict[str, float]:
+    """What a method says of its own soundness; nothing where it says nothing."""
+    known = {name: rows[name][~np.isnan(rows[name])] for name in DIAGNOSIS}
+    result = {}
+    if len(times := known["relaxation_times"]):
+        result["relaxation_times_median"] = float(np.median(times))
+        result["too_short"] = int(np.sum(times < 25.0)) / len(times)
+    if len(t := known["lack_of_fit"]):
+        result["poor_fit"] = int(np.sum(np.abs(t) > 2.576)) / len(t)
+    if len(condition := known["condition"]):
+        result["condition_median"] = float(np.median(condition))
     return result
 
 
