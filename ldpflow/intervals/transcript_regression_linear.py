@@ -49,7 +49,8 @@ class LinearFit:
         for j in range(d):
             for k in range(d):
                 result[j] += half[j, k] * self.inverse[j, k]
-        return result * self.leverage
+        variances: Array = result * self.leverage
+        return variances
 
 
 def fit_linear(sums: Array, count: int) -> LinearFit:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ldpflow.cell import Cell
 from ldpflow.algorithms.ldp_sgd import LdpSgd
+from ldpflow.cell import Cell
 from ldpflow.cli.tables import cautions
 from ldpflow.intervals.batch_means import BatchMeans
 from ldpflow.intervals.transcript_regression import TranscriptRegression

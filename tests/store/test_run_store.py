@@ -19,8 +19,8 @@ from pyarrow import fs
 
 from ldpflow.errors import InputError
 from ldpflow.store import (
-    SCHEMA_VERSION,
     REPLICATES,
+    SCHEMA_VERSION,
     Missing,
     RunStore,
     UnreadablePart,
