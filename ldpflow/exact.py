@@ -160,6 +160,8 @@ def sum_of_powers(first: int, last: int, exponent: float) -> float:
     """sum_{i=first}^{last} i^(-exponent), as a difference of Hurwitz zeta functions."""
     with mp.workdps(DIGITS):
         s = mpf(repr(exponent))
+        if s == 1:
+            return float(mp.digamma(last + 1) - mp.digamma(first))
         return float(mp.zeta(s, first) - mp.zeta(s, last + 1))
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ldpflow.errors import InputError
+
+if TYPE_CHECKING:
+    from ldpflow.engine import Precision
 
 __all__ = ["sweep"]
 
@@ -30,6 +33,9 @@ def sweep(
     epsilon: Annotated[
         Axis, typer.Option("--epsilon", metavar="X", help="Privacy budget. *")
     ] = None,
+    mu: Annotated[
+        Axis, typer.Option("--mu", metavar="X", help="Budget of the Gaussian mechanism (GDP). *")
+    ] = None,
     tau: Annotated[
         Axis, typer.Option("--tau", metavar="X", help="Level of the quantile. *")
     ] = None,
@@ -50,6 +56,20 @@ def sweep(
     replicates: Annotated[
         str | None, typer.Option(metavar="X", help="Independent paths per cell.")
     ] = None,
+    target_mcse: Annotated[
+        float | None,
+        typer.Option(help="Add replicates until the MCSE of every coverage is this small."),
+    ] = None,
+    target_length: Annotated[
+        float | None,
+        typer.Option(help="The same for the relative MCSE of every mean length."),
+    ] = None,
+    min_replicates: Annotated[
+        int | None, typer.Option(help="With a target: at least so many.", show_default="256")
+    ] = None,
+    max_replicates: Annotated[
+        int | None, typer.Option(help="With a target: at most so many.", show_default="100000")
+    ] = None,
     seed: Annotated[str | None, typer.Option(metavar="X", help="Seed of the study.")] = None,
     out: Annotated[
         str | None,
@@ -67,6 +87,8 @@ def sweep(
         float | None, typer.Option(help="Exit with 1 if a larger share of the rows failed.")
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress, no summary.")] = False,
+    no_progress: Annotated[bool, typer.Option("--no-progress", help="No progress.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Let Ray's own log through.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what it would take, and run nothing.")
     ] = False,
@@ -82,6 +104,7 @@ def sweep(
     flags = {
         "n": n,
         "epsilon": epsilon,
+        "mu": mu,
         "tau": tau,
         "gamma": gamma,
         "c": c,
@@ -105,16 +128,31 @@ def sweep(
     from ldpflow.cli.progress import reporter
     from ldpflow.engine import run_study
 
+    precision = wanted_precision(
+        replicates, target_mcse, target_length, min_replicates, max_replicates
+    )
+
     root = out if out is not None else f"runs/{chosen.name}"
-    with reporter(quiet) as report:
+    wanted = len(chosen.plans()) * chosen.replicates
+    with reporter(quiet or no_progress, wanted) as report:
         result = run_study(
-            chosen, root, engine=engine.value, address=address, num_cpus=num_cpus, on_event=report
+            chosen,
+            root,
+            engine=engine.value,
+            address=address,
+            num_cpus=num_cpus,
+            on_event=report,
+            verbose=verbose,
+            precision=precision,
         )
     if not quiet and not result.interrupted:
         from ldpflow.cli.summary import read_summary
         from ldpflow.cli.tables import print_summary
 
-        print_summary(read_summary(root))
+        if chosen.method:
+            print_summary(read_summary(root))
+        if chosen.trajectory is not None:
+            typer.echo(f"trajectories in {root}/trajectories, summary in {root}/trajectories.parquet")
         typer.echo(
             f"{result.finished_replicates:,} replicates in {result.wall_seconds:.1f} s; "
             f"rows in {root}/replicates, summary in {root}/summary.parquet"
@@ -132,3 +170,24 @@ def sweep(
         raise typer.Exit(1)
     if result.failed_batches:
         raise typer.Exit(1)
+
+
+def wanted_precision(
+    replicates: str | None,
+    target_mcse: float | None,
+    target_length: float | None,
+    min_replicates: int | None,
+    max_replicates: int | None,
+) -> Precision | None:
+    """The targets that the flags name, or None where none does."""
+    from ldpflow.engine import Precision
+
+    limits = {"min_replicates": min_replicates, "max_replicates": max_replicates}
+    given = {name: value for name, value in limits.items() if value is not None}
+    if target_mcse is None and target_length is None:
+        for name, value in given.items():
+            raise InputError(f"--{name.replace('_', '-')}", value, "a sweep with --target-mcse")
+        return None
+    if replicates is not None:
+        raise InputError("--replicates", replicates, "nothing where a target decides")
+    return Precision(target_mcse, target_length, **given)

@@ -6,23 +6,27 @@ import os
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import asdict, replace
 from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from ldpflow.cell import Cell, PathPlan
 from ldpflow.engine.batching import GRID, Missing, cut
 from ldpflow.engine.events import Listener, RunResult
 from ldpflow.engine.executor import Executor
 from ldpflow.engine.loop import Tally, drive
+from ldpflow.engine.precision import Precision, Round, ahead, rounds
 from ldpflow.engine.serial import SerialExecutor
 from ldpflow.errors import InputError
 from ldpflow.path import Path
 from ldpflow.simulate import Batch, simulate
-from ldpflow.store import Aggregator, RunLock, RunStore, Session
+from ldpflow.store import Aggregator, RunLock, RunStore, Session, trajectories
+from ldpflow.store.ranges import intersect, subtract
 from ldpflow.study import Study
-from ldpflow.summary import summary_of
+from ldpflow.summary import stored_summary, trajectory_summary_of
 
 __all__ = ["replay", "run_study", "summarise_run"]
 
@@ -39,6 +43,7 @@ def run_study(
     on_event: Listener | None = None,
     should_stop: Callable[[], bool] = lambda: False,
     verbose: bool = False,
+    precision: Precision | None = None,
 ) -> RunResult:
     """Compute what ``out`` lacks of the study, and its summary.
 
@@ -58,6 +63,8 @@ def run_study(
         Asked between batches; once true the run ends with what is finished on disk.
     verbose : bool
         Let Ray's log lines through.
+    precision : Precision, optional
+        Add replicates until every cell is this precise, instead of ``study.replicates``.
 
     Raises
     ------
@@ -82,14 +89,25 @@ def run_study(
         session = Session(store, study.seed)
         session.start()
         store.publish("study.toml", study.to_toml().encode())
-        missing = [gap for plan in study.plans() for gap in gaps(store, plan, study.replicates)]
+        if precision is not None and not study.method:
+            raise InputError("--target-mcse", precision, "a study with interval methods")
+        if precision is None:
+            missing = [gap for plan in study.plans() for gap in gaps(store, plan, study.replicates)]
+            todo = iter([Round([missing])] if missing else [])
+        else:
+            todo = rounds(store, study.plans(), precision, gaps)
         tally = Tally()
-        if missing:
-            executor = executor_for(engine, store, address, num_cpus, verbose)
-            try:
-                batches = cut(missing, study.seed, executor.cores)
-                tally = drive(batches, executor, on_event, should_stop)
-            finally:
+        executor: Executor | None = None
+        try:
+            for step in todo:
+                executor = executor or executor_for(engine, store, address, num_cpus, verbose)
+                batches = [b for m in step.missing for b in cut(m, study.seed, executor.cores)]
+                listener = ahead(on_event, started, tally.steps, step.steps_left)
+                tally.add(drive(batches, executor, listener, should_stop))
+                if tally.stopped or tally.failed:
+                    break
+        finally:
+            if executor is not None:
                 executor.close()
         summary = summarise_run(store)
         session.end(
@@ -99,12 +117,15 @@ def run_study(
             batch_cpu_seconds=round(tally.batch_seconds, 3),
             interrupted=tally.stopped,
             failed_batches=len(tally.failed),
+            **({} if precision is None else {"precision": asdict(precision)}),
         )
+        followed = summarise_trajectories(store)
+    counts = summary["replicates"] if followed is None or summary.num_rows else followed["replicates"]
     rows = pc.sum(summary["replicates"]).as_py() or 0
     failures = pc.sum(summary["failures"]).as_py() or 0
     return RunResult(
         out=store.root,
-        finished_replicates=pc.min(summary["replicates"]).as_py() or 0,
+        finished_replicates=pc.min(counts).as_py() or 0,
         failures=failures,
         failed_share=failures / rows if rows else 0.0,
         wall_seconds=time.monotonic() - started,
@@ -121,12 +142,13 @@ def described(batch: Batch) -> str:
 def check_seed(store: RunStore, seed: int) -> None:
     """Refuse a run directory whose rows come from another seed."""
     parts, _ = store.scan()
-    for part in parts:
-        if part.meta["seed"] != seed:
+    told = [part.meta for part in parts] + list(trajectories.trajectory_settings(store).values())
+    for meta in told:
+        if meta["seed"] != seed:
             raise InputError(
                 "seed",
                 seed,
-                f"{part.meta['seed']}, the seed of the rows in {store.root}",
+                f"{meta['seed']}, the seed of the rows in {store.root}",
                 "Choose another --out for another seed.",
             )
 
@@ -135,13 +157,25 @@ def gaps(store: RunStore, plan: PathPlan, replicates: int) -> list[Missing]:
     """What a path lacks: adjacent blocks that lack the same cells together."""
     columns = [cell.columns() for cell in plan.cells]
     found: list[Missing] = []
+    untold = (
+        subtract(0, replicates, trajectories.finished(store, plan.path.key, plan.checkpoints))
+        if plan.checkpoints
+        else []
+    )
     for block in store.missing(plan.path.key, columns, replicates, GRID):
         cells = tuple(Cell.from_columns(dict(c)) for c in block.cells)
         if found and found[-1].last == block.first and found[-1].cells == cells:
             found[-1] = Missing(plan.path, found[-1].first, block.last, cells)
         else:
             found.append(Missing(plan.path, block.first, block.last, cells))
-    return found
+    together = [m for m in found if intersect(untold, m.first, m.last) == [(m.first, m.last)]]
+    alone = untold
+    for m in together:
+        alone = [part for a, b in alone for part in subtract(a, b, [(m.first, m.last)])]
+    return [
+        *(replace(m, checkpoints=plan.checkpoints if m in together else ()) for m in found),
+        *(Missing(plan.path, a, b, (), plan.checkpoints) for a, b in alone),
+    ]
 
 
 def executor_for(
@@ -158,11 +192,22 @@ def executor_for(
 
 def summarise_run(store: RunStore) -> pa.Table:
     """Compute summary.parquet from the stored rows and write it."""
-    parts, _ = store.scan()
-    paths = {f"p{part.path_key}": Path.from_settings(part.meta["path_settings"]) for part in parts}
-    summary = summary_of(store.read_rows(skip_unreadable=True), paths)
+    summary = stored_summary(store)
     store.write_summary(summary)
     return summary
+
+
+def summarise_trajectories(store: RunStore) -> pa.Table | None:
+    """Compute trajectories.parquet from the stored trajectories and write it, if there are any."""
+    told = trajectories.trajectory_settings(store)
+    if not told:
+        return None
+    paths = {f"p{key}": Path.from_settings(meta["path_settings"]) for key, meta in told.items()}
+    table = trajectory_summary_of(trajectories.read(store), paths)
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd")
+    store.publish("trajectories.parquet", sink.getvalue())
+    return table
 
 
 def replay(

@@ -33,7 +33,7 @@ class Intervals:
         Limits; NaN where undefined.
     diagnosis : dict of str to ndarray, shape (d, R)
         What the method knows about its own soundness, by the names of the store's columns
-        (``ldpflow.store.schema.DIAGNOSIS``); empty where it knows nothing.
+        (``ldpflow.store.schema.FIT_CHECKS``); empty where it knows nothing.
     """
 
     estimate: Array
@@ -69,6 +69,10 @@ class IntervalMethod(Settings):
     def impossible(self, problem: Problem) -> str | None:
         """Why the method does not exist for the problem with these settings, or None."""
         return None
+
+    def applies(self, algorithm: Algorithm) -> bool:
+        """Whether the algorithm makes what this method needs; a study leaves out other cells."""
+        return True
 
     def unsuitable(self, algorithm: Algorithm) -> str | None:
         """A warning about settings that break the method's theory, or None."""

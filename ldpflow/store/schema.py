@@ -20,7 +20,7 @@ from ldpflow.settings import canonical_json
 
 __all__ = [
     "CELL_KEYS",
-    "DIAGNOSIS",
+    "FIT_CHECKS",
     "REPLICATES",
     "ROW_KEYS",
     "SCHEMA_VERSION",
@@ -82,7 +82,7 @@ REPLICATES = pa.schema(
 settings that a method does not have, se, covered and the diagnosis. ``status`` is ok, undefined or
 diverged."""
 
-DIAGNOSIS: tuple[str, ...] = ("relaxation_times", "condition", "lack_of_fit")
+FIT_CHECKS: tuple[str, ...] = ("relaxation_times", "condition", "lack_of_fit")
 """What an interval method may say about its own soundness, per row (see
 ldpflow.intervals.transcript_regression)."""
 

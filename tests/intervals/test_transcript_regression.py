@@ -167,7 +167,9 @@ def test_burn_in(n, rule):
     assert TranscriptRegression(burn_in=rule).first(n) == oracle.burn_in(n, rule)
 
 
-@pytest.mark.parametrize(("first", "last", "gamma"), [(1, 50, 0.51), (17, 4000, 0.75), (40, 900, 1.02)])
+@pytest.mark.parametrize(
+    ("first", "last", "gamma"), [(1, 50, 0.51), (17, 4000, 0.75), (40, 900, 1.02), (5, 99, 1.0)]
+)
 def test_sum_of_powers(first, last, gamma):
     i = np.arange(first, last + 1.0)
     assert exact.sum_of_powers(first, last, gamma) == pytest.approx((i**-gamma).sum(), rel=1e-13)
