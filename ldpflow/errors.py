@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["InputError", "LdpflowError"]
+__all__ = ["InputError", "LdpflowError", "StorageError"]
 
 
 class LdpflowError(Exception):
@@ -40,3 +40,26 @@ class InputError(LdpflowError):
     def __reduce__(self) -> tuple[type, tuple[str, object, str, str]]:
         # Exceptions cross process borders; the default would replay only the message.
         return (type(self), (self.field, self.value, self.allowed, self.hint))
+
+
+class StorageError(LdpflowError, OSError):
+    """A run directory cannot be read or written just now: a full disk, a network that is down.
+
+    Parameters
+    ----------
+    root : str
+        The run.
+    reason : str
+        What the system said.
+    """
+
+    def __init__(self, root: str, reason: str) -> None:
+        self.root = root
+        self.reason = reason
+        super().__init__(
+            f"{root}: {reason}. What had finished is kept; put this right and run the same "
+            "command again to continue."
+        )
+
+    def __reduce__(self) -> tuple[type, tuple[str, str]]:
+        return (type(self), (self.root, self.reason))

@@ -27,6 +27,7 @@ class Batch:
     """Replicates ``first`` to ``last`` (exclusive) of a path, and what is wanted from them.
 
     ``cells`` and ``checkpoints`` (users at which the trajectory is kept): one of them may be empty.
+    ``witnesses`` are cells whose rows are stored already: they are computed again to be compared.
     """
 
     path: Path
@@ -34,6 +35,7 @@ class Batch:
     first: int
     last: int
     cells: tuple[Cell, ...]
+    witnesses: tuple[Cell, ...] = ()
     checkpoints: tuple[int, ...] = ()
 
     @property
@@ -100,7 +102,8 @@ def simulate(batch: Batch) -> BatchResult:
     the other cells.
     """
     started = time.thread_time()
-    recording = Recording.of(batch.path, batch.cells, batch.checkpoints)
+    cells = batch.cells + batch.witnesses
+    recording = Recording.of(batch.path, cells, batch.checkpoints)
     # Compiling is not what a step costs.
     kernel_of(batch.path, tuple(recording.sums))
     tables = [REPLICATES.empty_table()]
@@ -115,8 +118,8 @@ def simulate(batch: Batch) -> BatchResult:
         kernel_seconds += time.thread_time() - before
         # A diverged replicate's infinities are expected and end up in its status.
         with np.errstate(all="ignore"):
-            if batch.cells:
-                tables.append(rows_of(record, batch.cells))
+            if cells:
+                tables.append(rows_of(record, cells))
             if batch.checkpoints:
                 followed.append(trajectories_of(record, batch.checkpoints))
     return BatchResult(

@@ -179,7 +179,7 @@ def kernel_source(path: Path, sums: tuple[str, ...]) -> str:
         *private_gradient(path),
         "@jit\n" + inspect.getsource(modules[0].project) if path.algorithm.projects() else "",
         accumulating(sums, d),
-        f'@njit("{SIGNATURE}", error_model="numpy", cache=True)\n'
+        f'@njit("{SIGNATURE}", error_model="numpy", cache=True, nogil=True)\n'
         + inspect.getsource(modules[0].recursion),
     ]
     return unrolled("\n\n".join(parts), path.problem.dimension)

@@ -7,11 +7,14 @@ Only Typer is imported here: commands import the rooms they call when they run, 
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Sequence
+from typing import TextIO
 
 import typer
 
 from ldpflow.cli.catalogue import catalogue
+from ldpflow.cli.check import check, compact
 from ldpflow.cli.compare import compare
 from ldpflow.cli.explain import explain
 from ldpflow.cli.export import export, watch
@@ -50,6 +53,8 @@ app.command()(plot)
 app.command()(trace)
 app.command()(watch)
 app.command()(export)
+app.command()(check)
+app.command()(compact)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -61,7 +66,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0 done; 1 ran but a check failed; 2 bad input; 130 interrupted.
     """
     try:
-        app(args=arguments, prog_name="ldpflow")
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)
+            warnings.showwarning = print_warning
+            app(args=arguments, prog_name="ldpflow")
     except InputError as error:
         print(f"ldpflow: {error}", file=sys.stderr)
         return 2
@@ -73,3 +81,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 0
     return 0
+
+
+def print_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """A warning as one line; of other packages' warnings only those meant for users."""
+    if issubclass(category, UserWarning):
+        print(f"ldpflow: warning: {' '.join(str(message).split())}", file=sys.stderr)

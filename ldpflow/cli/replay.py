@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["replay"]
 
-CELL = ("n", "method", "beta", "B", "multiplier", "level", "coordinate")
+CELL = ("replicate", "n", "method", "beta", "B", "multiplier", "level", "coordinate")
 VALUES = ("estimate", "se", "lower", "upper", "covered", "status")
 
 
@@ -23,13 +23,19 @@ def replay(
     run: Run,
     path: Annotated[str, typer.Option("--path", help="Key of the path: p and 16 hex digits.")],
     replicate: Annotated[int, typer.Option(min=0, help="Index of the replicate.")],
+    last: Annotated[
+        int | None, typer.Option(min=0, help="Last one of several.", show_default="--replicate")
+    ] = None,
 ) -> None:
-    """Compute one replicate again and compare it with the stored rows, bit by bit."""
+    """Compute replicates again and compare them with the stored rows, bit by bit."""
     from ldpflow.engine import replay as compute
 
     if not re.fullmatch("p?[0-9a-f]{16}", path):
         raise InputError("--path", path, "a path key as in the folder names: p and 16 hex digits")
-    computed, stored = compute(run, path.removeprefix("p"), replicate)
+    computed, stored = compute(run, path.removeprefix("p"), replicate, last)
+    if stored.num_rows == 0:
+        typer.echo(f"{computed.num_rows:,} rows computed; nothing is stored to compare them with")
+        return
     equal = print_comparison(computed, stored)
     typer.echo("equal, bit for bit" if equal else "DIFFERENT")
     if not equal:

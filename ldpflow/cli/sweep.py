@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,9 +11,11 @@ import typer
 from ldpflow.errors import InputError
 
 if TYPE_CHECKING:
-    from ldpflow.engine import Precision
+    from ldpflow.engine import Planned, Precision
 
-__all__ = ["sweep"]
+__all__ = ["Engine", "sweep"]
+
+PLAN_LINES = 12
 
 
 class Engine(StrEnum):
@@ -83,6 +86,20 @@ def sweep(
     num_cpus: Annotated[
         int | None, typer.Option(min=1, help="Cores for a local Ray.", show_default="all")
     ] = None,
+    retries: Annotated[
+        int,
+        typer.Option(min=0, max=1000, help="How often Ray runs a batch again whose worker died."),
+    ] = 3,
+    max_time: Annotated[
+        str | None, typer.Option(metavar="T", help="Stop in order after 90s, 45m, 2h or 1h30m.")
+    ] = None,
+    max_memory: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Stop in order above 8G on this machine, Ray included."),
+    ] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Move an old run aside and start over.")
+    ] = False,
     max_failed: Annotated[
         float | None, typer.Option(help="Exit with 1 if a larger share of the rows failed.")
     ] = None,
@@ -125,16 +142,20 @@ def sweep(
         print_prediction(chosen, engine.value, num_cpus)
         return
 
+    from ldpflow.cli.interrupts import Interrupts
     from ldpflow.cli.progress import reporter
-    from ldpflow.engine import run_study
+    from ldpflow.engine import limits, read_bytes, read_seconds, run_study
 
     precision = wanted_precision(
         replicates, target_mcse, target_length, min_replicates, max_replicates
     )
-
+    passed = limits(
+        None if max_time is None else read_seconds(max_time),
+        None if max_memory is None else read_bytes(max_memory),
+    )
     root = out if out is not None else f"runs/{chosen.name}"
     wanted = len(chosen.plans()) * chosen.replicates
-    with reporter(quiet or no_progress, wanted) as report:
+    with Interrupts() as interrupted, reporter(quiet or no_progress, wanted) as report:
         result = run_study(
             chosen,
             root,
@@ -142,10 +163,14 @@ def sweep(
             address=address,
             num_cpus=num_cpus,
             on_event=report,
+            on_plan=None if quiet else print_plan,
+            should_stop=lambda: interrupted() or passed(),
+            retries=retries,
+            fresh=fresh,
             verbose=verbose,
             precision=precision,
         )
-    if not quiet and not result.interrupted:
+    if not quiet and interrupted() is None:
         from ldpflow.cli.summary import read_summary
         from ldpflow.cli.tables import print_summary
 
@@ -159,8 +184,14 @@ def sweep(
         )
     for failed in result.failed_batches:
         typer.echo(f"failed: {failed}", err=True)
-    if result.interrupted:
-        typer.echo(f"interrupted; what finished is kept in {root}, run again to continue", err=True)
+    if result.stopped is not None:
+        typer.echo(
+            f"stopped: {result.stopped}; {result.finished_replicates:,} of "
+            f"{chosen.replicates:,} replicates of every cell are in {root}, and what else finished. "
+            "Run the same command again to continue.",
+            err=True,
+        )
+    if interrupted() is not None:
         raise typer.Exit(130)
     if max_failed is not None and result.failed_share > max_failed:
         typer.echo(
@@ -191,3 +222,28 @@ def wanted_precision(
     if replicates is not None:
         raise InputError("--replicates", replicates, "nothing where a target decides")
     return Precision(target_mcse, target_length, **given)
+
+
+def print_plan(paths: Sequence[Planned]) -> None:
+    """What is reused and what is computed, where there is both."""
+    reused = sum(path.reused for path in paths)
+    if reused == 0:
+        return
+    computed = sum(path.computed for path in paths)
+    typer.echo(f"rows: {reused:,} reused, {computed:,} to compute", err=True)
+    if computed == 0:
+        return
+    for path in paths[:PLAN_LINES]:
+        ranges = ", ".join(
+            f"replicates {first} to {last - 1} of {cells} cells"
+            for first, last, cells in path.ranges[:3]
+        )
+        more = ", ..." if len(path.ranges) > 3 else ""
+        settings = f" ({path.settings})" if path.settings else ""
+        typer.echo(
+            f"  {path.path}{settings}: {path.reused:,} reused"
+            + (f", computed: {ranges}{more}" if ranges else ""),
+            err=True,
+        )
+    if len(paths) > PLAN_LINES:
+        typer.echo(f"  and {len(paths) - PLAN_LINES:,} paths more", err=True)

@@ -1,7 +1,25 @@
 """How batches are scheduled: one loop, thin executors (this process, or Ray)."""
 
-from ldpflow.engine.events import Progress, RunResult
+from ldpflow.engine.check import Finding, check_run, compact_run, repair_run
+from ldpflow.engine.events import Planned, Progress, RunResult
+from ldpflow.engine.limits import limits, read_bytes, read_seconds
 from ldpflow.engine.precision import Precision
-from ldpflow.engine.run import replay, run_study, summarise_run
+from ldpflow.engine.replay import replay
+from ldpflow.engine.run import run_study, summarise_run
 
-__all__ = ["Precision", "Progress", "RunResult", "replay", "run_study", "summarise_run"]
+__all__ = [
+    "Finding",
+    "Planned",
+    "Precision",
+    "Progress",
+    "RunResult",
+    "check_run",
+    "compact_run",
+    "limits",
+    "read_bytes",
+    "read_seconds",
+    "repair_run",
+    "replay",
+    "run_study",
+    "summarise_run",
+]

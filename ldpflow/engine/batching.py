@@ -20,12 +20,17 @@ NANOSECONDS_PER_COORDINATE = 3.0
 
 @dataclass(frozen=True)
 class Missing:
-    """Replicates ``first`` to ``last`` (exclusive) of a path that lack ``cells``."""
+    """Replicates ``first`` to ``last`` (exclusive) of a path that lack ``cells``.
+
+    Where the path runs again over replicates that have other cells already, ``witnesses`` holds one
+    of those, to be computed again and compared with what is stored.
+    """
 
     path: Path
     first: int
     last: int
     cells: tuple[Cell, ...]
+    witnesses: tuple[Cell, ...] = ()
     checkpoints: tuple[int, ...] = ()
 
     def steps(self) -> int:
@@ -58,6 +63,6 @@ def cut(missing: Sequence[Missing], seed: int, cores: int) -> list[Batch]:
         while start < m.last:
             # Boundaries lie on multiples of the size, so that a resumed range is cut alike.
             end = min((start // size + 1) * size, m.last)
-            batches.append(Batch(m.path, seed, start, end, m.cells, m.checkpoints))
+            batches.append(Batch(m.path, seed, start, end, m.cells, m.witnesses, m.checkpoints))
             start = end
     return sorted(batches, key=lambda b: -b.steps * b.path.problem.dimension)

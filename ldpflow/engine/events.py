@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Listener", "Progress", "RunResult"]
+__all__ = ["Listener", "Planned", "Progress", "RunResult"]
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,28 @@ Listener = Callable[[Progress], None]
 
 
 @dataclass(frozen=True)
+class Planned:
+    """Rows of a path that are there already and rows that are to be computed.
+
+    ``settings`` is what tells the path from the study's others; ``ranges`` are the replicates
+    (last exclusive) to be computed and of how many cells.
+    """
+
+    path: str
+    settings: str
+    reused: int
+    computed: int
+    ranges: list[tuple[int, int, int]]
+
+
+@dataclass(frozen=True)
 class RunResult:
     """How a sweep ended.
 
     ``failures`` counts rows whose status is not ``ok``; ``failed_share`` is their share of all rows;
-    ``failed_batches`` names batches that raised, with their cause.
+    ``finished_replicates`` is the least over the study's cells. ``stopped`` says why the run ended
+    early, if it did. ``failed_batches`` names batches that raised, with their cause and the command
+    that computes them again.
     """
 
     out: str
@@ -42,5 +59,5 @@ class RunResult:
     failures: int
     failed_share: float
     wall_seconds: float
-    interrupted: bool = False
+    stopped: str | None = None
     failed_batches: list[str] = field(default_factory=list)

@@ -36,6 +36,9 @@ class Executor(Protocol):
     def wait(self, timeout: float) -> list[Outcome]:
         """Batches that came back, in completion order; may be empty after ``timeout`` seconds."""
 
+    def drop(self) -> None:
+        """Give up the batches in flight; at most seconds may pass from here to :meth:`close`."""
+
     def flush(self) -> list[Outcome]:
         """Publish every row received so far; returns batches whose rows turned out to be lost."""
 

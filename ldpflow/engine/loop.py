@@ -11,10 +11,18 @@ from ldpflow.engine.events import Listener, Progress
 from ldpflow.engine.executor import Executor, Outcome
 from ldpflow.simulate import Batch
 
-__all__ = ["Tally", "drive"]
+__all__ = ["Stop", "Tally", "drive", "never"]
 
 POLL_SECONDS = 0.5
-DRAIN_SECONDS = 8.0  # how long batches in flight may still take after a stop
+DRAIN_SECONDS = 3.0  # how long batches in flight may still take after a stop
+
+
+Stop = Callable[[], str | None]
+"""Asked for a reason to stop."""
+
+
+def never() -> None:
+    """No reason to stop."""
 
 
 @dataclass
@@ -26,7 +34,7 @@ class Tally:
     kernel_seconds: float = 0.0
     batch_seconds: float = 0.0
     failed: list[Outcome] = field(default_factory=list)
-    stopped: bool = False
+    stopped: str | None = None  # why, if it was
     # CPU seconds and steps per path key: the throughput that provenance reports.
     by_path: dict[str, tuple[float, int]] = field(default_factory=dict)
 
@@ -53,7 +61,7 @@ class Tally:
         self.kernel_seconds += later.kernel_seconds
         self.batch_seconds += later.batch_seconds
         self.failed += later.failed
-        self.stopped |= later.stopped
+        self.stopped = self.stopped or later.stopped
         for key, (seconds, steps) in later.by_path.items():
             self.took(key, seconds, steps)
 
@@ -62,7 +70,7 @@ def drive(
     batches: Sequence[Batch],
     executor: Executor,
     listener: Listener | None = None,
-    should_stop: Callable[[], bool] = lambda: False,
+    should_stop: Stop = never,
 ) -> Tally:
     """Run the batches, in the order given, and publish their rows.
 
@@ -73,8 +81,8 @@ def drive(
     listener : callable, optional
         Told the progress after every batch.
     should_stop : callable
-        Asked between batches; once true nothing more is submitted, and what is in flight gets
-        DRAIN_SECONDS to finish.
+        Asked at least twice a second for a reason to stop; once there is one nothing more is
+        submitted, and what is in flight gets DRAIN_SECONDS to finish before it is dropped.
     """
     started = time.monotonic()
     tally = Tally()
@@ -83,8 +91,8 @@ def drive(
     in_flight = 0
     deadline = float("inf")
     while (waiting or in_flight) and time.monotonic() < deadline:
-        if not tally.stopped and should_stop():
-            tally.stopped = True
+        if tally.stopped is None and (reason := should_stop()) is not None:
+            tally.stopped = reason
             waiting.clear()
             deadline = time.monotonic() + DRAIN_SECONDS
             continue
@@ -106,5 +114,7 @@ def drive(
                         statistics=outcome.statistics,
                     )
                 )
+    if in_flight:
+        executor.drop()
     tally.failed.extend(executor.flush())
     return tally

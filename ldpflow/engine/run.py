@@ -3,32 +3,42 @@
 from __future__ import annotations
 
 import os
+import shlex
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ldpflow.cell import Cell, PathPlan
-from ldpflow.engine.batching import GRID, Missing, cut
-from ldpflow.engine.events import Listener, RunResult
-from ldpflow.engine.executor import Executor
-from ldpflow.engine.loop import Tally, drive
+from ldpflow.engine.batching import cut
+from ldpflow.engine.events import Listener, Planned, RunResult
+from ldpflow.engine.executor import Executor, Outcome
+from ldpflow.engine.growth import gaps, planned, usable_parts
+from ldpflow.engine.loop import Stop, Tally, drive, never
 from ldpflow.engine.precision import Precision, Round, ahead, rounds
 from ldpflow.engine.serial import SerialExecutor
 from ldpflow.errors import InputError
 from ldpflow.path import Path
-from ldpflow.simulate import Batch, simulate
-from ldpflow.store import Aggregator, RunLock, RunStore, Session, trajectories
-from ldpflow.store.ranges import intersect, subtract
+from ldpflow.store import (
+    CELL_KEYS,
+    Aggregator,
+    RunLock,
+    RunStore,
+    Session,
+    UnreadablePart,
+    cell_id,
+    compact,
+    trajectories,
+)
+from ldpflow.store.reading import overlapping
 from ldpflow.study import Study
-from ldpflow.summary import stored_summary, trajectory_summary_of
+from ldpflow.summary import stored_paths, summary_of, trajectory_summary_of
 
-__all__ = ["replay", "run_study", "summarise_run"]
+__all__ = ["run_study", "summarise_run"]
 
 ENGINES = ("ray", "serial")
 
@@ -41,7 +51,10 @@ def run_study(
     address: str | None = None,
     num_cpus: int | None = None,
     on_event: Listener | None = None,
-    should_stop: Callable[[], bool] = lambda: False,
+    on_plan: Callable[[list[Planned]], None] | None = None,
+    should_stop: Stop = never,
+    retries: int = 3,
+    fresh: bool = False,
     verbose: bool = False,
     precision: Precision | None = None,
 ) -> RunResult:
@@ -59,8 +72,15 @@ def run_study(
         Cores of the local Ray.
     on_event : callable, optional
         Told the progress after every batch.
+    on_plan : callable, optional
+        Told once, before the first batch, what is there and what is to be computed.
     should_stop : callable
-        Asked between batches; once true the run ends with what is finished on disk.
+        Asked at least twice a second for a reason to stop, or None; once there is one the run ends
+        within seconds with what is finished on disk.
+    retries : int
+        How often Ray runs a batch again whose worker or node died.
+    fresh : bool
+        Start over, after moving what ``out`` holds to a name beside it.
     verbose : bool
         Let Ray's log lines through.
     precision : Precision, optional
@@ -69,7 +89,9 @@ def run_study(
     Raises
     ------
     InputError
-        If the run directory cannot be used, is in use, or belongs to another seed.
+        If the run directory cannot be used, is in use, or holds another study.
+    StorageError
+        If it cannot be read or written just now, as on a full disk.
     """
     if engine not in ENGINES:
         raise InputError("--engine", engine, f"one of {', '.join(ENGINES)}")
@@ -77,7 +99,9 @@ def run_study(
         raise InputError("--address", address, "nothing with --engine serial")
     started = time.monotonic()
     store = RunStore(out)
-    with RunLock(store) as lock:
+    if fresh and (moved := moved_aside(store)) is not None:
+        warnings.warn(f"{store.root}: the old run was moved to {moved}", stacklevel=2)
+    with store.named_errors(), RunLock(store) as lock:
         if lock.took_over is not None:
             holder = lock.took_over
             warnings.warn(
@@ -85,101 +109,126 @@ def run_study(
                 f"{holder.get('host')}, which is dead",
                 stacklevel=2,
             )
-        check_seed(store, study.seed)
+        if precision is not None and not study.method:
+            raise InputError("--target-mcse", precision, "a study with interval methods")
+        usable_parts(store, study)
         session = Session(store, study.seed)
         session.start()
         store.publish("study.toml", study.to_toml().encode())
-        if precision is not None and not study.method:
-            raise InputError("--target-mcse", precision, "a study with interval methods")
-        if precision is None:
-            missing = [gap for plan in study.plans() for gap in gaps(store, plan, study.replicates)]
-            todo = iter([Round([missing])] if missing else [])
-        else:
-            todo = rounds(store, study.plans(), precision, gaps)
-        tally = Tally()
-        executor: Executor | None = None
-        try:
-            for step in todo:
-                executor = executor or executor_for(engine, store, address, num_cpus, verbose)
-                batches = [b for m in step.missing for b in cut(m, study.seed, executor.cores)]
-                listener = ahead(on_event, started, tally.steps, step.steps_left)
-                tally.add(drive(batches, executor, listener, should_stop))
-                if tally.stopped or tally.failed:
-                    break
-        finally:
-            if executor is not None:
-                executor.close()
-        summary = summarise_run(store)
+        start = partial(executor_for, engine, store, address, num_cpus, verbose, retries)
+        work = partial(fill, store, study, precision, start, started)
+        tally = work(on_plan, on_event, should_stop)
+        summary, damaged = summarised(store)
+        if damaged and tally.stopped is None:
+            # Their footers were whole, so they counted as done.
+            for part in damaged:
+                store.set_aside(part)
+                warnings.warn(f"{store.full(part.name)} is computed again: {part.reason}", stacklevel=2)
+            tally = work(None, on_event, should_stop)
+            summary, damaged = summarised(store)
         session.end(
             {key: 1e9 * seconds / steps for key, (seconds, steps) in tally.by_path.items()},
             engine=engine,
             kernel_cpu_seconds=round(tally.kernel_seconds, 3),
             batch_cpu_seconds=round(tally.batch_seconds, 3),
-            interrupted=tally.stopped,
+            interrupted=tally.stopped is not None,
+            stopped=tally.stopped,
             failed_batches=len(tally.failed),
             **({} if precision is None else {"precision": asdict(precision)}),
         )
         followed = summarise_trajectories(store)
-    counts = summary["replicates"] if followed is None or summary.num_rows else followed["replicates"]
     rows = pc.sum(summary["replicates"]).as_py() or 0
     failures = pc.sum(summary["failures"]).as_py() or 0
     return RunResult(
         out=store.root,
-        finished_replicates=pc.min(counts).as_py() or 0,
+        finished_replicates=finished_replicates(study, summary, followed),
         failures=failures,
         failed_share=failures / rows if rows else 0.0,
         wall_seconds=time.monotonic() - started,
-        interrupted=tally.stopped,
-        failed_batches=[f"{described(o.batch)}: {o.error}" for o in tally.failed],
+        stopped=tally.stopped,
+        failed_batches=[described(store, outcome) for outcome in tally.failed],
     )
 
 
-def described(batch: Batch) -> str:
-    """A batch in words that can be typed."""
-    return f"--path p{batch.path.key}, replicates {batch.first} to {batch.last - 1}"
+def moved_aside(store: RunStore) -> str | None:
+    """Move an old run away, unless a sweep is writing to it; its new name."""
+    with store.named_errors():
+        if not store.holds_run():
+            return store.move_aside()
+        with RunLock(store):
+            return store.move_aside()
 
 
-def check_seed(store: RunStore, seed: int) -> None:
-    """Refuse a run directory whose rows come from another seed."""
-    parts, _ = store.scan()
-    told = [part.meta for part in parts] + list(trajectories.trajectory_settings(store).values())
-    for meta in told:
-        if meta["seed"] != seed:
-            raise InputError(
-                "seed",
-                seed,
-                f"{meta['seed']}, the seed of the rows in {store.root}",
-                "Choose another --out for another seed.",
-            )
+def fill(
+    store: RunStore,
+    study: Study,
+    precision: Precision | None,
+    start: Callable[[], Executor],
+    started: float,
+    on_plan: Callable[[list[Planned]], None] | None,
+    on_event: Listener | None,
+    should_stop: Stop,
+) -> Tally:
+    """Compute what is missing: all of it, or round by round until it is precise enough."""
+    if precision is None:
+        missing = [gap for plan in study.plans() for gap in gaps(store, plan, study.replicates)]
+        if on_plan is not None:
+            on_plan(planned(study, missing))
+        todo = iter([Round([missing])] if missing else [])
+    else:
+        todo = rounds(store, study.plans(), precision, gaps)
+    tally = Tally()
+    executor: Executor | None = None
+    try:
+        for step in todo:
+            executor = executor or start()
+            batches = [b for m in step.missing for b in cut(m, study.seed, executor.cores)]
+            listener = ahead(on_event, started, tally.steps, step.steps_left)
+            tally.add(drive(batches, executor, listener, should_stop))
+            if tally.stopped is not None or tally.failed:
+                break
+    finally:
+        if executor is not None:
+            executor.close()
+    return tally
 
 
-def gaps(store: RunStore, plan: PathPlan, replicates: int) -> list[Missing]:
-    """What a path lacks: adjacent blocks that lack the same cells together."""
-    columns = [cell.columns() for cell in plan.cells]
-    found: list[Missing] = []
-    untold = (
-        subtract(0, replicates, trajectories.finished(store, plan.path.key, plan.checkpoints))
-        if plan.checkpoints
-        else []
+def described(store: RunStore, outcome: Outcome) -> str:
+    """A failed batch, why it failed, and what to type to see it again."""
+    batch = outcome.batch
+    last = batch.last - 1
+    command = ["ldpflow", "replay", store.root, "--path", f"p{batch.path.key}"]
+    command += ["--replicate", str(batch.first), "--last", str(last)]
+    return (
+        f"path p{batch.path.key}, replicates {batch.first} to {last}: {outcome.error}\n"
+        f"  {shlex.join(command)}"
     )
-    for block in store.missing(plan.path.key, columns, replicates, GRID):
-        cells = tuple(Cell.from_columns(dict(c)) for c in block.cells)
-        if found and found[-1].last == block.first and found[-1].cells == cells:
-            found[-1] = Missing(plan.path, found[-1].first, block.last, cells)
-        else:
-            found.append(Missing(plan.path, block.first, block.last, cells))
-    together = [m for m in found if intersect(untold, m.first, m.last) == [(m.first, m.last)]]
-    alone = untold
-    for m in together:
-        alone = [part for a, b in alone for part in subtract(a, b, [(m.first, m.last)])]
-    return [
-        *(replace(m, checkpoints=plan.checkpoints if m in together else ()) for m in found),
-        *(Missing(plan.path, a, b, (), plan.checkpoints) for a, b in alone),
+
+
+def finished_replicates(study: Study, summary: pa.Table, followed: pa.Table | None) -> int:
+    """The least number of replicates that a cell, or a trajectory, of the study has."""
+    keys = [*CELL_KEYS, "path", "replicates"]
+    counts: dict[tuple[str, str], int] = {}
+    for row in summary.select(keys).to_pylist():
+        path, replicates = row.pop("path"), row.pop("replicates")
+        counts[path, cell_id(row)] = replicates
+    least = [
+        counts.get((f"p{plan.path.key}", cell_id(cell.columns())), 0)
+        for plan in study.plans()
+        for cell in plan.cells
     ]
+    if followed is not None and study.trajectory is not None:
+        least.append(pc.min(followed["replicates"]).as_py() or 0)
+    return min(least, default=0)
 
 
 def executor_for(
-    engine: str, store: RunStore, address: str | None, num_cpus: int | None, verbose: bool
+    engine: str,
+    store: RunStore,
+    address: str | None,
+    num_cpus: int | None,
+    verbose: bool,
+    retries: int = 3,
 ) -> Executor:
     """The executor that a user asked for."""
     if engine == "serial":
@@ -187,14 +236,12 @@ def executor_for(
     from ldpflow.engine.cluster import RayExecutor
 
     root = os.path.abspath(store.root) if store.local else store.root
-    return RayExecutor(partial(Aggregator, root), address, num_cpus, verbose=verbose)
+    return RayExecutor(partial(Aggregator, root), address, num_cpus, verbose, retries)
 
 
 def summarise_run(store: RunStore) -> pa.Table:
     """Compute summary.parquet from the stored rows and write it."""
-    summary = stored_summary(store)
-    store.write_summary(summary)
-    return summary
+    return summarised(store)[0]
 
 
 def summarise_trajectories(store: RunStore) -> pa.Table | None:
@@ -210,40 +257,16 @@ def summarise_trajectories(store: RunStore) -> pa.Table | None:
     return table
 
 
-def replay(
-    run: str | os.PathLike[str], path_key: str, replicate: int
-) -> tuple[pa.Table, pa.Table]:
-    """Compute one replicate of a path again.
-
-    Returns
-    -------
-    computed, stored : pyarrow.Table
-        Rows in the store's schema and order; equal bit for bit if all is well.
-
-    Raises
-    ------
-    InputError
-        If the run has no such path or replicate.
-    """
-    store = RunStore(run)
-    key = path_key.removeprefix("p")
+def summarised(store: RunStore) -> tuple[pa.Table, list[UnreadablePart]]:
+    """Write the summary; it, and the parts whose rows turned out to be unreadable."""
     parts, _ = store.scan()
-    keys = sorted({part.path_key for part in parts})
-    if key not in keys:
-        known = ", ".join(f"p{k}" for k in keys[:5]) or "none"
-        raise InputError("--path", path_key, f"a path of {store.root}", f"It has: {known}.")
-    here = [p for p in parts if p.path_key == key]
-    stored = store.read_rows(key)
-    stored = stored.filter(pc.equal(stored["replicate"], replicate)).drop_columns("path")
-    if stored.num_rows == 0:
-        last = max(part.last for part in here) - 1
-        raise InputError("--replicate", replicate, f"a stored replicate, 0 to {last}")
-    path = Path.from_settings(here[0].meta["path_settings"])
-    heads = stored.filter(pc.equal(stored["coordinate"], 0))
-    cells = tuple(Cell.from_columns(row) for row in heads.to_pylist())
-    batch = Batch(path, int(here[0].meta["seed"]), replicate, replicate + 1, cells)
-    computed = simulate(batch).rows
-    order = [("n", "ascending"), ("method", "ascending")]
-    order += [(name, "ascending") for name in ("beta", "B", "multiplier", "M", "level")]
-    order += [("coordinate", "ascending")]
-    return computed.sort_by(order), stored.select(computed.column_names).sort_by(order)
+    shared = overlapping(parts)
+    doubled = sorted({part.path_key for part in parts if part.name in shared})
+    damaged: list[UnreadablePart] = []
+    rows = store.read_rows(skip_unreadable=True, left_out=damaged)
+    if doubled and not damaged:
+        # A killed sweep's workers may have written seconds after this one had begun.
+        compact(store, doubled)
+    summary = summary_of(rows, stored_paths(store))
+    store.write_summary(summary)
+    return summary, damaged

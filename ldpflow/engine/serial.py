@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections import deque
+import queue
+import threading
 
 from ldpflow.engine.executor import Outcome, part_meta, publish_trajectories
-from ldpflow.simulate import Batch, simulate
+from ldpflow.errors import InputError, StorageError
+from ldpflow.simulate import Batch, BatchResult, simulate
 from ldpflow.store import Aggregator
 
 __all__ = ["SerialExecutor"]
 
 
 class SerialExecutor:
-    """Executor without any concurrency.
+    """Executor of one batch at a time.
+
+    The batch runs in a thread, and its kernel without the interpreter's lock, so that the loop can
+    be told to stop while a kernel runs for minutes. Rows are stored from the calling thread.
 
     Parameters
     ----------
@@ -25,22 +30,42 @@ class SerialExecutor:
 
     def __init__(self, aggregator: Aggregator) -> None:
         self.aggregator = aggregator
-        self.waiting: deque[Batch] = deque()
+        self.waiting: queue.SimpleQueue[Batch | None] = queue.SimpleQueue()
+        self.finished: queue.SimpleQueue[tuple[Batch, BatchResult | Exception]] = (
+            queue.SimpleQueue()
+        )
+        # A daemon: the interpreter must be able to end before a batch that was dropped does.
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        while (batch := self.waiting.get()) is not None:
+            try:
+                self.finished.put((batch, simulate(batch)))
+            except Exception as error:
+                self.finished.put((batch, error))
 
     def submit(self, batch: Batch) -> None:
-        self.waiting.append(batch)
+        self.waiting.put(batch)
 
     def wait(self, timeout: float) -> list[Outcome]:
-        batch = self.waiting.popleft()
         try:
-            result = simulate(batch)
+            batch, result = self.finished.get(timeout=timeout)
+        except queue.Empty:
+            return []
+        try:
+            if isinstance(result, Exception):
+                raise result
+            publish_trajectories(self.aggregator.store, batch, result)
+            if batch.cells:
+                self.aggregator.add(
+                    batch.path.key, batch.first, batch.last, result.rows, part_meta(batch)
+                )
+        except StorageError:
+            raise  # no batch can be kept
         except Exception as error:
+            if isinstance(error, InputError) and error.field == "--out":
+                raise
             return [Outcome(batch, error=f"{type(error).__name__}: {error}")]
-        publish_trajectories(self.aggregator.store, batch, result)
-        if batch.cells:
-            self.aggregator.add(
-                batch.path.key, batch.first, batch.last, result.rows, part_meta(batch)
-            )
         return [
             Outcome(
                 batch,
@@ -50,9 +75,12 @@ class SerialExecutor:
             )
         ]
 
+    def drop(self) -> None:
+        self.waiting.put(None)
+
     def flush(self) -> list[Outcome]:
         self.aggregator.flush()
         return []
 
     def close(self) -> None:
-        return None
+        self.waiting.put(None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ldpflow.store.aggregate import Aggregator, Published
+from ldpflow.store.compact import compact
 from ldpflow.store.lock import RunLock
 from ldpflow.store.part import Part, PartMeta, UnreadablePart
 from ldpflow.store.provenance import Session
@@ -30,4 +31,5 @@ __all__ = [
     "UnreadablePart",
     "cell_id",
     "cell_set_hash",
+    "compact",
 ]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ldpflow.store.part import CompleteRows, PartMeta, arrange
 from ldpflow.store.ranges import Ranges, subtract, union
+from ldpflow.store.reading import of_cells, without_duplicates
 from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import CELL_KEYS, REPLICATES, cell_id, cell_set_hash
 
@@ -65,6 +66,8 @@ class PathState:
     received: dict[str, Ranges] = field(default_factory=dict)
     published: dict[str, Ranges] = field(default_factory=dict)
     statistics: dict[tuple[str, int], NDArray[np.float64]] = field(default_factory=dict)
+    # Stored rows of cells that batches bring again, by cell id: to compare with.
+    stored: dict[str, pa.Table] = field(default_factory=dict)
     keys: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
@@ -85,7 +88,8 @@ class Aggregator:
     Notes
     -----
     A batch that comes twice is counted and published once, also when it comes to an aggregator
-    that has lost its memory: the first batch of a path reads what is stored.
+    that has lost its memory: the first batch of a path reads what is stored. Rows that are stored
+    already must be equal to the stored ones.
     """
 
     def __init__(
@@ -128,7 +132,9 @@ class Aggregator:
         ------
         ValueError
             If the rows are not complete, or not of these replicates.
-        OSError
+        InputError
+            If rows differ from the stored ones; nothing of this batch is taken.
+        StorageError
             If a part cannot be written; its batches are kept and tried again with the next call.
         """
         rows = arrange(table)
@@ -137,15 +143,18 @@ class Aggregator:
                 f"rows are of replicates {rows.first} to {rows.last}, not {first} to {last}"
             )
         state = self._state(path_key)
-        cell_set = cell_set_hash(rows.cells)
-        known: list[Published] = []
+        stored = [cell for cell in rows.cells if self._is_published(state, cell, first, last)]
+        if stored:
+            self._compare(path_key, state, rows, stored)
+        if len(stored) == len(rows.cells):
+            known = [Published(path_key, first, last, cell_set_hash(stored))]
+            return known + self.publish_due()
+        if stored:
+            rows = rows.without(stored)
         if self._count(path_key, state, rows):
+            cell_set = cell_set_hash(rows.cells)
             state.pending.append(Pending(rows, meta, self.clock(), cell_set, rows.table.nbytes))
-        elif all(
-            not subtract(first, last, state.published.get(cell_id(cell), [])) for cell in rows.cells
-        ):
-            known = [Published(path_key, first, last, cell_set)]
-        return known + self.publish_due()
+        return self.publish_due()
 
     def publish_due(self) -> list[Published]:
         """Publish what has reached a threshold of rows, bytes or age."""
@@ -184,6 +193,32 @@ class Aggregator:
                 tally(state, stored)
             self.paths[path_key] = state
         return self.paths[path_key]
+
+    def _is_published(
+        self, state: PathState, cell: Mapping[str, Any], first: int, last: int
+    ) -> bool:
+        return not subtract(first, last, state.published.get(cell_id(cell), []))
+
+    def _compare(
+        self,
+        path_key: str,
+        state: PathState,
+        rows: CompleteRows,
+        cells: Sequence[Mapping[str, Any]],
+    ) -> None:
+        """Raise unless the rows of these cells are those that are stored."""
+        ids = {cell_id(cell) for cell in cells}
+        if not ids <= state.stored.keys():
+            table = self.store.read_rows(path_key, skip_unreadable=True).drop_columns("path")
+            state.stored = {cell_id(cell): of_cells(table, [cell]) for cell in cells}
+        for cell in cells:
+            stored = state.stored[cell_id(cell)]
+            replicate = pc.field("replicate")
+            stored = stored.filter((replicate >= rows.first) & (replicate < rows.last))
+            if stored.num_rows == 0:
+                continue  # published since by this aggregator, from rows it had compared
+            again = of_cells(rows.table, [cell])
+            without_duplicates([("stored rows", stored), ("rows computed again", again)])
 
     def _count(self, path_key: str, state: PathState, rows: CompleteRows) -> bool:
         """Count the rows not received before; whether there are any."""

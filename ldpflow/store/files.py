@@ -5,14 +5,20 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
 from pyarrow import fs
 
-from ldpflow.errors import InputError
+from ldpflow.errors import InputError, StorageError
 
 __all__ = ["OBJECT_STORES", "RunFiles"]
+
+PUT_PAUSES = (0.5, 1.0, 2.0, 4.0)
+"""Seconds between tries of a put, beyond those that the object store's own client makes."""
 
 OBJECT_STORES = {"s3", "gcs", "abfs"}
 """Types of file systems that have no folders to be made beforehand."""
@@ -90,20 +96,36 @@ class RunFiles:
         ------
         InputError
             If the place cannot be written to by this user at all.
-        OSError
+        StorageError
             For anything that may pass, such as a full disk; the old file, if any, is intact.
         """
-        try:
+        with self.named_errors():
             if self.local:
                 self._publish_local(Path(self.full(name)), data)
             else:
                 self._publish_object(self.full(name), data)
+
+    @contextmanager
+    def named_errors(self) -> Iterator[None]:
+        """Turn what the system says into a message that names the run.
+
+        Raises
+        ------
+        InputError
+            If the place cannot be used by this user at all.
+        StorageError
+            For anything that may pass.
+        """
+        try:
+            yield
+        except StorageError:
+            raise
         except OSError as error:
             if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR):
                 raise InputError(
                     "--out", self.root, "a place that can be written to", str(error)
                 ) from error
-            raise
+            raise StorageError(self.root, str(error)) from error
 
     def _publish_local(self, target: Path, data: pa.Buffer | bytes) -> None:
         folder = Path(self.base, "tmp")
@@ -129,7 +151,15 @@ class RunFiles:
     def _publish_object(self, target: str, data: pa.Buffer | bytes) -> None:
         if self.filesystem.type_name not in OBJECT_STORES:
             self.filesystem.create_dir(target.rsplit("/", 1)[0], recursive=True)
-        # No context manager: it would close, and so publish, after a write that failed.
-        stream = self.filesystem.open_output_stream(target)
-        stream.write(data)
-        stream.close()
+        for pause in (*PUT_PAUSES, None):
+            try:
+                # No context manager: it would close, and so publish, after a write that failed.
+                stream = self.filesystem.open_output_stream(target)
+                stream.write(data)
+                stream.close()
+                return
+            except OSError:
+                # A put twice is harmless: the same name has the same content.
+                if pause is None:
+                    raise
+                time.sleep(pause)

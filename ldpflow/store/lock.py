@@ -10,6 +10,7 @@ import socket
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -86,17 +87,18 @@ class RunLock:
             self._released.set()
             self._beating.join()
             self._beating = None
-            self.store.filesystem.delete_file(self.store.full(FILE))
+            # Where the network is down the lock goes stale by itself.
+            with suppress(OSError):
+                self.store.filesystem.delete_file(self.store.full(FILE))
 
     def _acquire_file(self) -> None:
         path = Path(self.store.full(FILE))
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        except OSError as error:
-            raise InputError(
-                "--out", self.store.root, "a place that can be written to", str(error)
-            ) from error
+            with self.store.named_errors():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        except FileExistsError as error:
+            raise InputError("--out", self.store.root, "a directory", str(error)) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -113,7 +115,7 @@ class RunLock:
         found = self.store.read(FILE)
         holder = None if found is None else described(found.to_pybytes())
         if holder is not None:
-            if abs(time.time() - holder.get("beat", 0.0)) < STALE_SECONDS:
+            if abs(time.time() - holder.get("beat", 0.0)) < STALE_SECONDS and not dead(holder):
                 raise self._refused(holder)
             self.took_over = holder
         self._beat()
@@ -140,6 +142,19 @@ class RunLock:
             f"Host {holder.get('host', 'unknown')}, process {holder.get('pid', 'unknown')} has "
             f"held it since {holder.get('started', 'unknown')}: {holder.get('command', '')}",
         )
+
+
+def dead(holder: dict[str, Any]) -> bool:
+    """Whether the holder was a process of this host that has ended: no need to wait for its beat."""
+    if holder.get("host") != socket.gethostname() or not isinstance(holder.get("pid"), int):
+        return False
+    try:
+        os.kill(holder["pid"], 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def described(text: bytes) -> dict[str, Any] | None:

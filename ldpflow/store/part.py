@@ -112,6 +112,14 @@ class CompleteRows:
         """File name of a part with these rows."""
         return f"part-{self.first}-{self.last}-{cell_set_hash(self.cells)}.parquet"
 
+    def without(self, cells: Sequence[Mapping[str, Any]]) -> CompleteRows:
+        """The rows of the other cells."""
+        left = {cell_id(cell) for cell in cells}
+        kept = tuple(cell for cell in self.cells if cell_id(cell) not in left)
+        mask = [cell in kept for cell in self.cells for _ in range(self.coordinates)]
+        mask *= self.last - self.first
+        return replace(self, table=self.table.filter(pa.array(mask)).combine_chunks(), cells=kept)
+
     @classmethod
     def joined(cls, pieces: Sequence[CompleteRows]) -> CompleteRows:
         """Rows of the same cells whose replicates follow each other (not checked), as one."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ldpflow.errors import InputError
 from ldpflow.store.part import Part
-from ldpflow.store.schema import REPLICATES, ROW_KEYS, cell_id, key_codes
+from ldpflow.store.schema import CELL_KEYS, REPLICATES, ROW_KEYS, cell_columns, cell_id, key_codes
 
-__all__ = ["overlapping", "without_duplicates"]
+__all__ = ["of_cells", "overlapping", "without_duplicates"]
 
 
 def overlapping(parts: Sequence[Part]) -> set[str]:
@@ -30,6 +32,19 @@ def overlapping(parts: Sequence[Part]) -> set[str]:
             if part.last > furthest.last:
                 furthest = part
     return found
+
+
+def of_cells(rows: pa.Table, cells: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """The rows of these cells (key columns)."""
+    chosen = pa.array(np.zeros(rows.num_rows, dtype=bool))
+    for cell in map(cell_columns, cells):
+        here = pa.array(np.ones(rows.num_rows, dtype=bool))
+        for name in CELL_KEYS:
+            column = rows[name].combine_chunks()
+            same = column.is_null() if name not in cell else pc.equal(column, cell[name])
+            here = pc.and_(here, pc.fill_null(same, False))
+        chosen = pc.or_(chosen, here)
+    return rows.filter(chosen)
 
 
 def without_duplicates(tables: Sequence[tuple[str, pa.Table]]) -> pa.Table:

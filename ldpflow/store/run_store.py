@@ -132,9 +132,46 @@ class RunStore(RunFiles):
         """Files that cannot be used; with ``pages`` all rows are read and checksums verified."""
         parts, found = self.scan(path_key)
         if pages:
-            tables = in_parallel(self._rows, parts)
+            tables = in_parallel(self.rows_of, parts)
             found += [table for table in tables if isinstance(table, UnreadablePart)]
         return found
+
+    def holds_run(self) -> bool:
+        """Whether there is something here that a sweep has written."""
+        names = ("study.toml", "provenance.json", "summary.parquet", REPLICATES_FOLDER)
+        infos = self.filesystem.get_file_info([self.full(name) for name in names])
+        return any(info.type != fs.FileType.NotFound for info in infos)
+
+    def move_aside(self) -> str | None:
+        """Move the whole run to a name that is free; that name, or None where there is no run.
+
+        Raises
+        ------
+        InputError
+            If the place holds something that is not a run.
+        """
+        inside = fs.FileSelector(self.base, allow_not_found=True)
+        if not self.holds_run():
+            names = {info.base_name for info in self.filesystem.get_file_info(inside)}
+            if names - {"lock", "tmp"}:
+                raise InputError(
+                    "--fresh", self.root, "a run directory", "What lies there is not a run."
+                )
+            return None
+        number = 1
+        while self.filesystem.get_file_info(f"{self.base}.old-{number}").type != (
+            fs.FileType.NotFound
+        ):
+            number += 1
+        target = f"{self.base}.old-{number}"
+        if self.filesystem.type_name not in OBJECT_STORES:
+            self.filesystem.move(self.base, target)
+        else:
+            inside = fs.FileSelector(self.base, recursive=True)
+            for info in self.filesystem.get_file_info(inside):
+                if info.type == fs.FileType.File:
+                    self.filesystem.move(info.path, target + info.path.removeprefix(self.base))
+        return target
 
     def set_aside(self, part: UnreadablePart) -> str:
         """Move an unusable part out of replicates/, so that plain readers work; its new name."""
@@ -149,6 +186,7 @@ class RunStore(RunFiles):
         path_key: str | None = None,
         columns: Sequence[str] | None = None,
         skip_unreadable: bool = False,
+        left_out: list[UnreadablePart] | None = None,
     ) -> pa.Table:
         """Rows of one path or of all, each once.
 
@@ -160,6 +198,8 @@ class RunStore(RunFiles):
             Columns of REPLICATES to return; all unless given.
         skip_unreadable : bool
             Leave parts that cannot be used out instead of raising.
+        left_out : list, optional
+            The parts left out are appended.
 
         Returns
         -------
@@ -178,7 +218,7 @@ class RunStore(RunFiles):
         overlaps = overlapping(parts)
 
         def load(part: Part) -> pa.Table | UnreadablePart:
-            table = self._rows(part)
+            table = self.rows_of(part)
             if isinstance(table, UnreadablePart) or part.name in overlaps:
                 return table
             return with_path(table.select(names), part.path_key)
@@ -190,8 +230,10 @@ class RunStore(RunFiles):
                 self.full(unreadable[0].name),
                 unreadable[0].reason,
                 "a readable part",
-                "Remove this file and run the sweep again: it computes what is missing.",
+                "Remove this file and run the sweep again, or ldpflow check with --repair.",
             )
+        if left_out is not None:
+            left_out += unreadable
         tables = []
         doubled: dict[str, list[tuple[str, pa.Table]]] = {}
         for part, table in loaded:
@@ -284,8 +326,9 @@ class RunStore(RunFiles):
                     return found
                 want = found
 
-    def _rows(self, part: Part) -> pa.Table | UnreadablePart:
-        data = self.read(part.name)
+    def rows_of(self, part: Part, data: pa.Buffer | None = None) -> pa.Table | UnreadablePart:
+        """Rows of a part, checksums verified; its bytes are read unless given."""
+        data = self.read(part.name) if data is None else data
         if data is None:
             return UnreadablePart(part.name, "removed while it was being read")
         return parse_rows(data, part)

@@ -334,7 +334,7 @@ def combinations(entries: tuple[Entry, ...]) -> list[Any]:
 
 def check_applies(algorithm: Algorithm, cells: tuple[Cell, ...], methods: list[Any]) -> None:
     """Refuse an algorithm that makes nothing of what the study's methods need."""
-    if not cells:
+    if methods and not cells:
         kinds = ", ".join(dict.fromkeys(method.kind for method in methods))
         raise InputError(
             "method.kind",

@@ -229,7 +229,7 @@ def test_sweep_flags(ldpflow: Callable[..., Any], engine: dict[str, Any], tmp_pa
         ({"failures": 3, "failed_share": 0.1}, ["--max-failed", "0.1"], 0),
         ({"failures": 3, "failed_share": 0.1}, ["--max-failed", "0"], 1),
         ({"failed_batches": ["p00 0..64: boom"]}, [], 1),
-        ({"interrupted": True}, [], 130),
+        ({"stopped": "--max-time of 1 s has passed"}, [], 0),
     ],
 )
 def test_sweep_exit_codes(
@@ -328,7 +328,7 @@ def test_replay(
 
     monkeypatch.setattr("ldpflow.engine.replay", replay)
     shown = ldpflow("replay", tmp_path, "--path", key, "--replicate", "3")
-    assert asked == [(str(tmp_path), "0123456789abcdef", 3)]
+    assert asked == [(str(tmp_path), "0123456789abcdef", 3, None)]
     assert shown.code == 0
     assert "equal, bit for bit" in shown.out
     # One bit off, zero with the other sign, another type of nothing, and a row too few.

@@ -93,10 +93,10 @@ def test_magnitude(value: float, text: str) -> None:
 SWEEP = """
 import sys
 import ldpflow.engine
-from ldpflow.engine.events import Progress, RunResult
+from ldpflow.engine.events import Progress
 def run_study(study, out, **options):
     options["on_event"](Progress(1, 2, 50, 100, 1.0))
-    return RunResult(str(out), 1, 0, 0.0, 1.0, interrupted=True)
+    raise KeyboardInterrupt
 ldpflow.engine.run_study = run_study
 from ldpflow.cli import main
 sys.exit(main(["sweep", "--out", sys.argv[1], *sys.argv[2:]]))

@@ -185,16 +185,16 @@ def test_counts_follow_from_the_rows_alone(tmp_path):
 
     events = 0
 
-    def stop() -> bool:
+    def stop() -> str | None:
         nonlocal events
         events += 1
-        return events % 5 == 0
+        return "asked" if events % 5 == 0 else None
 
     for _ in range(100):
         result = run_study(
             STUDY, tmp_path / "b", engine="serial", precision=PRECISION, should_stop=stop
         )
-        if not result.interrupted:
+        if result.stopped is None:
             break
     assert stored(tmp_path / "b").equals(stored(tmp_path / "a"))
 

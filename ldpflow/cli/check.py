@@ -1,0 +1,44 @@
+"""``ldpflow check`` and ``ldpflow compact``: is a run whole, and fewer files."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ldpflow.cli.summary import Run
+from ldpflow.cli.sweep import Engine
+
+__all__ = ["check", "compact"]
+
+
+def check(
+    run: Run,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Set bad parts aside and compute them again.")
+    ] = False,
+    engine: Annotated[Engine, typer.Option(help="Of --repair.")] = Engine.ray,
+) -> None:
+    """Check every part, row and sum of a run: readable, complete, once, and the summary theirs."""
+    from ldpflow.engine import check_run, repair_run
+
+    findings, counts = check_run(run)
+    for finding in findings:
+        typer.echo(finding.what)
+    if findings and repair:
+        repair_run(run, engine=engine.value)
+        findings, counts = check_run(run)
+        for finding in findings:
+            typer.echo(f"after the repair: {finding.what}")
+    verdict = "all is well" if not findings else f"{len(findings):,} findings"
+    typer.echo(f"{counts['parts']:,} parts, {counts['rows']:,} rows: {verdict}")
+    if findings:
+        raise typer.Exit(1)
+
+
+def compact(run: Run) -> None:
+    """Merge the small parts of a run into few large ones; rows stay the same."""
+    from ldpflow.engine import compact_run
+
+    before, after = compact_run(run)
+    typer.echo(f"{before:,} parts before, {after:,} after")

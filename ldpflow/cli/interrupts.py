@@ -1,0 +1,53 @@
+"""Ctrl-C: once ends a sweep in order, twice at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from types import FrameType, TracebackType
+from typing import Any
+
+__all__ = ["Interrupts"]
+
+
+class Interrupts:
+    """While the context is open, the first Ctrl-C (or SIGTERM) is noted, the second ends all.
+
+    Calling it gives the reason to stop, or None.
+    """
+
+    def __init__(self) -> None:
+        self.reason: str | None = None
+        self.before: dict[signal.Signals, Any] = {}
+
+    def __call__(self) -> str | None:
+        return self.reason
+
+    def __enter__(self) -> Interrupts:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            try:
+                self.before[number] = signal.signal(number, self.received)
+            except ValueError:  # not in the main thread: whoever owns it decides
+                break
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for number, handler in self.before.items():
+            signal.signal(number, handler)
+
+    def received(self, number: int, frame: FrameType | None) -> None:
+        """The handler. It writes to the descriptor: a buffer may be locked by what it interrupts."""
+        if self.reason is not None:
+            if sys.stderr.isatty():
+                os.write(2, b"\x1b[?25h")  # the progress bar hides the cursor
+            os.write(2, b"\nldpflow: stopped at once; what was on disk is kept\n")
+            # No clean-up: what is not on disk is computed again, and the lock dies with the process.
+            os._exit(130)
+        self.reason = f"{signal.Signals(number).name} received"
+        os.write(2, b"\nldpflow: finishing what is running (at most 10 s); again to stop at once\n")

@@ -1,0 +1,217 @@
+"""What a study and the rows that a run has already are to each other: the same, more, or other.
+
+A run may grow: more replicates, any n, budget, level, method and their settings, further problems
+and algorithms. It may not change what it is a run of: another seed, or a setting of the paths put
+in the place of one that has rows.
+"""
+
+from __future__ import annotations
+
+import tomllib
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+from ldpflow.cell import Cell, PathPlan
+from ldpflow.engine.batching import Missing
+from ldpflow.engine.events import Planned
+from ldpflow.errors import InputError
+from ldpflow.path import Path
+from ldpflow.random.streams import STREAM_VERSION
+from ldpflow.settings import canonical_json
+from ldpflow.store import Part, RunStore, UnreadablePart, cell_id, trajectories
+from ldpflow.store.ranges import Ranges, intersect, subtract
+from ldpflow.study import Study
+from ldpflow.summary import path_columns
+
+__all__ = ["gaps", "planned", "usable_parts"]
+
+BUDGET = ("epsilon", "mu", "delta")  # a run may take on, and let go of, any budget
+
+
+def usable_parts(store: RunStore, study: Study) -> list[Part]:
+    """The parts that the study can go on from; what is broken or foreign is set aside.
+
+    Raises
+    ------
+    InputError
+        With a diff, if the run is one of another seed or of other paths.
+    """
+    parts, unusable = store.scan()
+    own = {"seed": study.seed, "stream_version": STREAM_VERSION}
+    for told in trajectories.trajectory_settings(store).values():
+        if told["seed"] != study.seed:
+            raise refused(store, [("seed", [told["seed"]], [study.seed])])
+    foreign = [part for part in parts if any(part.meta[name] != own[name] for name in own)]
+    if foreign:
+        if stored_seed(store) != study.seed or len(foreign) == len(parts):
+            found = {name: foreign[0].meta[name] for name in own}
+            raise refused(store, [(name, [found[name]], [own[name]]) for name in own])
+        # The run is this study's: a part of another seed was put into it.
+        unusable += [
+            UnreadablePart(part.name, f"it has rows of seed {part.meta['seed']}")
+            for part in foreign
+        ]
+    for part in unusable:
+        moved = store.set_aside(part)
+        warnings.warn(
+            f"{store.full(part.name)} cannot be used and is computed again: {part.reason} "
+            f"(moved to {moved})",
+            stacklevel=2,
+        )
+    parts = [part for part in parts if part not in foreign]
+    check_paths(store, parts, study)
+    return parts
+
+
+def stored_seed(store: RunStore) -> Any:
+    """The seed that study.toml names, or None."""
+    try:
+        return tomllib.loads(store.read_study() or "").get("seed")
+    except ValueError:
+        return None
+
+
+def check_paths(store: RunStore, parts: Iterable[Part], study: Study) -> None:
+    """Refuse a study that puts settings of paths in the place of those that have rows."""
+    by_key = {part.path_key: part.meta["path_settings"] for part in parts}
+    had = [designed(Path.from_settings(settings)) for settings in by_key.values()]
+    wanted = [designed(plan.path) for plan in study.plans()]
+    texts = [{canonical_json(design) for design in designs} for designs in (had, wanted)]
+    if texts[0] <= texts[1] or texts[1] <= texts[0]:
+        return
+    changes = []
+    for name in sorted({name for design in (*had, *wanted) for name in design}):
+        before, after = (distinct(d.get(name) for d in designs) for designs in (had, wanted))
+        changes.append((name, before, after))
+    raise refused(store, changes)
+
+
+def designed(path: Path) -> dict[str, Any]:
+    """What a path is, its budget and its n left out: settings by their names in a study file."""
+    settings: dict[str, Any] = {"grid.independent_n": path.horizon is not None}
+    for group in ("problem", "mechanism", "algorithm"):
+        for name, value in getattr(path, group).model_dump(mode="json").items():
+            if value is not None and not (group == "mechanism" and name in BUDGET):
+                settings[f"{group}.{name}"] = value
+    return settings
+
+
+def distinct(values: Iterable[Any]) -> list[Any]:
+    """Each value once, in an order that does not depend on theirs; None is no value."""
+    texts = {canonical_json(value): value for value in values if value is not None}
+    return [texts[text] for text in sorted(texts)]
+
+
+def refused(store: RunStore, changes: Sequence[tuple[str, list[Any], list[Any]]]) -> InputError:
+    """The refusal of a study, with the difference."""
+    lines = []
+    for name, before, after in changes:
+        if before != after:
+            lines += [f"  - {name} = {shown(before)}", f"  + {name} = {shown(after)}"]
+    changed = [change for change in changes if change[1] != change[2]]
+    return InputError(
+        ", ".join(name for name, _, _ in changed),
+        "; ".join(shown(after) for _, _, after in changed),
+        f"what the rows in {store.root} have: {'; '.join(shown(had) for _, had, _ in changed)}",
+        "Choose another --out, keep the old values beside the new ones, or start over with "
+        "--fresh, which moves the old run aside.\n" + "\n".join(lines),
+    )
+
+
+def shown(values: list[Any]) -> str:
+    """Values as a study file has them, few of many."""
+    texts = [canonical_json(value) for value in values[:6]] + ["..."] * (len(values) > 6)
+    return texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]" if texts else "absent"
+
+
+def gaps(store: RunStore, plan: PathPlan, replicates: int) -> list[Missing]:
+    """What a path lacks, trajectories included: each replicate once where it lacks both."""
+    found = cell_gaps(store, plan, replicates)
+    if not plan.checkpoints:
+        return found
+    untold = subtract(0, replicates, trajectories.finished(store, plan.path.key, plan.checkpoints))
+    together = [m for m in found if intersect(untold, m.first, m.last) == [(m.first, m.last)]]
+    alone = untold
+    for m in together:
+        alone = [part for a, b in alone for part in subtract(a, b, [(m.first, m.last)])]
+    return [
+        *(replace(m, checkpoints=plan.checkpoints) if m in together else m for m in found),
+        *(Missing(plan.path, a, b, (), (), plan.checkpoints) for a, b in alone),
+    ]
+
+
+def cell_gaps(store: RunStore, plan: PathPlan, replicates: int) -> list[Missing]:
+    """What a path lacks: each replicate once, with all the cells that it lacks."""
+    finished = store.finished(plan.path.key)
+    stored = {cell: finished.get(cell_id(cell.columns()), []) for cell in plan.cells}
+    ends = {min(end, replicates) for ranges in stored.values() for span in ranges for end in span}
+    found: list[Missing] = []
+    for first, last in pairwise(sorted({0, replicates, *ends})):
+        cells = tuple(cell for cell, ranges in stored.items() if subtract(first, last, ranges))
+        if not cells:
+            continue
+        witnesses = witness(plan, cells, stored, first, last)
+        before = found[-1] if found else None
+        if (
+            before is not None
+            and before.last == first
+            and (before.cells, before.witnesses) == (cells, witnesses)
+        ):
+            found[-1] = Missing(plan.path, before.first, last, cells, witnesses)
+        else:
+            found.append(Missing(plan.path, first, last, cells, witnesses))
+    return found
+
+
+def witness(
+    plan: PathPlan,
+    missing: Sequence[Cell],
+    stored: Mapping[Cell, Ranges],
+    first: int,
+    last: int,
+) -> tuple[Cell, ...]:
+    """A cell of the study that is stored for these replicates and cheap to compute beside others.
+
+    The largest n that does not make the path longer, since its estimate depends on all steps before.
+    """
+    longest = max(cell.n for cell in missing)
+    algorithm = plan.path.algorithm
+    usable = [
+        cell
+        for cell, ranges in stored.items()
+        if cell.n <= longest and not subtract(first, last, ranges)
+    ]
+
+    def cost(cell: Cell) -> tuple[int, int, int]:
+        times = cell.method.count_times(algorithm.steps(cell.n), algorithm)
+        return (-cell.n, len(cell.method.running_sums()), times)
+
+    return (min(usable, key=cost),) if usable else ()
+
+
+def planned(study: Study, missing: Sequence[Missing]) -> list[Planned]:
+    """What of a study is there and what is to be computed, path by path."""
+    by_key: dict[str, list[Missing]] = {}
+    for gap in missing:
+        by_key.setdefault(gap.path.key, []).append(gap)
+    columns = [path_columns(plan.path) for plan in study.plans()]
+    varying = [name for name in columns[0] if len({str(c.get(name)) for c in columns}) > 1]
+    result = []
+    for plan, values in zip(study.plans(), columns, strict=True):
+        gaps_here = by_key.get(plan.path.key, [])
+        d = plan.path.problem.dimension
+        computed = d * sum((gap.last - gap.first) * len(gap.cells) for gap in gaps_here)
+        settings = [f"{name}={values[name]}" for name in varying if values.get(name) is not None]
+        result.append(
+            Planned(
+                path=f"p{plan.path.key}",
+                settings=" ".join(settings),
+                reused=d * study.replicates * len(plan.cells) - computed,
+                computed=computed,
+                ranges=[(gap.first, gap.last, len(gap.cells)) for gap in gaps_here],
+            )
+        )
+    return result

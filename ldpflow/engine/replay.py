@@ -1,0 +1,107 @@
+"""Computing replicates again: next to their stored rows, or to see why they failed."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ldpflow.cell import Cell, PathPlan
+from ldpflow.errors import InputError, LdpflowError
+from ldpflow.path import Path
+from ldpflow.simulate import Batch, simulate
+from ldpflow.store import RunStore
+from ldpflow.store.schema import ROW_KEYS
+from ldpflow.study import Study
+
+__all__ = ["replay", "stored_study"]
+
+
+def replay(
+    run: str | os.PathLike[str], path_key: str, replicate: int, last: int | None = None
+) -> tuple[pa.Table, pa.Table]:
+    """Compute replicates of a path again.
+
+    Parameters
+    ----------
+    run : path or URI
+    path_key : str
+        With or without the p of the folder's name.
+    replicate : int
+        The first one.
+    last : int, optional
+        The last one, included; ``replicate`` alone unless given.
+
+    Returns
+    -------
+    computed, stored : pyarrow.Table
+        Rows in the store's schema and order; equal bit for bit if all is well. Of replicates that
+        have no rows yet, all cells of the run's study are computed, and nothing is stored.
+
+    Raises
+    ------
+    InputError
+        If the run has no such path or replicate.
+    LdpflowError
+        If they cannot be computed; says where it failed.
+    """
+    store = RunStore(run)
+    key = path_key.removeprefix("p")
+    end = (replicate if last is None else last) + 1
+    if end <= replicate:
+        raise InputError("--last", last, f"at least --replicate {replicate}")
+    with store.named_errors():
+        parts, _ = store.scan()
+        stored = store.read_rows(key).drop_columns("path")
+        study = stored_study(store)
+    inside = pc.and_(pc.greater_equal(stored["replicate"], replicate), pc.less(stored["replicate"], end))
+    stored = stored.filter(inside)
+    here = [part for part in parts if part.path_key == key]
+    plan, replicates = planned_path(study, key)
+    if stored.num_rows:
+        path = Path.from_settings(here[0].meta["path_settings"])
+        seed = int(here[0].meta["seed"])
+        heads = stored.filter(pc.equal(stored["coordinate"], 0)).drop_columns("replicate")
+        distinct = heads.group_by([n for n in ROW_KEYS if n != "replicate"]).aggregate([])
+        cells = tuple(Cell.from_columns(row) for row in distinct.to_pylist())
+    elif study is not None and plan is not None and end <= replicates:
+        path, seed, cells = plan.path, study.seed, plan.cells
+    elif here or plan is not None:
+        count = max([replicates, *(part.last for part in here)])
+        raise InputError("--replicate", replicate, f"a stored replicate, 0 to {count - 1}")
+    else:
+        keys = sorted({part.path_key for part in parts})
+        known = ", ".join(f"p{k}" for k in keys[:5]) or "none"
+        raise InputError("--path", path_key, f"a path of {store.root}", f"It has: {known}.")
+    try:
+        computed = simulate(Batch(path, seed, replicate, end, cells)).rows
+    except Exception as error:
+        at = error.__traceback__
+        while at is not None and at.tb_next is not None:
+            at = at.tb_next
+        where = "" if at is None else f" at {at.tb_frame.f_code.co_filename}:{at.tb_lineno}"
+        raise LdpflowError(
+            f"replicates {replicate} to {end - 1} of p{key} fail: "
+            f"{type(error).__name__}: {error}{where}"
+        ) from error
+    order = [(name, "ascending") for name in ROW_KEYS]
+    return computed.sort_by(order), stored.select(computed.column_names).sort_by(order)
+
+
+def stored_study(store: RunStore) -> Study | None:
+    """The study that RUN/study.toml holds; None where there is none or it cannot be read."""
+    try:
+        text = store.read_study()
+        return None if text is None else Study.from_mapping(tomllib.loads(text))
+    except (ValueError, InputError):
+        return None
+
+
+def planned_path(study: Study | None, key: str) -> tuple[PathPlan | None, int]:
+    """What the study wants from a path, and of how many replicates."""
+    for plan in [] if study is None else study.plans():
+        if plan.path.key == key:
+            return plan, study.replicates if study is not None else 0
+    return None, 0

@@ -1,0 +1,185 @@
+"""Ctrl-C once and twice, limits, two sweeps at once, a dead one's lock, and a run that grows."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ldpflow.engine.limits import limits, memory_in_use, read_bytes, read_seconds
+from ldpflow.errors import InputError
+from ldpflow.store import RunStore
+
+# A batch of this takes minutes: what is stopped is a kernel that runs.
+LONG = ["--n", "1e9", "--epsilon", "1", "--method", "BM", "--replicates", "64"]
+SHORT = ["--n", "500", "--epsilon", "1", "--method", "BM", "--engine", "serial", "--quiet"]
+
+
+def sweeping(run: Path, *flags: str) -> subprocess.Popen[str]:
+    """A serial sweep in a process of its own, once it computes."""
+    command = [sys.executable, "-m", "ldpflow", "sweep", *LONG, "--engine", "serial"]
+    process = subprocess.Popen(
+        [*command, "--out", str(run), "--quiet", *flags], stderr=subprocess.PIPE, text=True
+    )
+    limit = time.monotonic() + 60
+    while not (run / "study.toml").exists() and time.monotonic() < limit:
+        time.sleep(0.05)
+    time.sleep(1.0)
+    return process
+
+
+def ended(process: subprocess.Popen[str], seconds: float) -> tuple[int, str]:
+    """Exit code and messages, within the seconds."""
+    try:
+        _, text = process.communicate(timeout=seconds)
+    finally:
+        process.kill()
+    assert "Traceback" not in text, text
+    return process.returncode, text
+
+
+def test_interrupted_once_while_a_kernel_runs(tmp_path: Path) -> None:
+    process = sweeping(tmp_path / "run")
+    process.send_signal(signal.SIGINT)
+    code, text = ended(process, 10)
+    assert code == 130
+    assert "again to stop at once" in text and "Run the same command again" in text
+    assert RunStore(tmp_path / "run").read_summary() is not None
+
+
+def test_interrupted_twice(tmp_path: Path) -> None:
+    process = sweeping(tmp_path / "run")
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.7)
+    process.send_signal(signal.SIGINT)
+    code, text = ended(process, 2)
+    assert (code, "stopped at once" in text) == (130, True)
+
+
+def test_two_sweeps_at_once_and_the_lock_of_a_dead_one(
+    ldpflow: Callable[..., Any], tmp_path: Path
+) -> None:
+    process = sweeping(tmp_path / "run")
+    refused = ldpflow("sweep", *LONG, "--engine", "serial", "--out", tmp_path / "run")
+    assert refused.code == 2
+    assert f"process {process.pid}" in refused.err and os.uname().nodename in refused.err
+    process.kill()
+    process.communicate()
+    taken = ldpflow("sweep", *SHORT, "--replicates", "8", "--out", tmp_path / "run")
+    assert taken.code == 0
+    (line,) = taken.err.splitlines()
+    assert line.startswith("ldpflow: warning: ") and f"lock of process {process.pid}" in line
+
+
+@pytest.mark.parametrize("flags", [["--max-time", "1s"], ["--max-memory", "1M"]])
+def test_limits(ldpflow: Callable[..., Any], tmp_path: Path, flags: list[str]) -> None:
+    run = tmp_path / "run"
+    assert ldpflow("sweep", *SHORT, "--replicates", "70", "--out", run).code == 0
+    options = ["--n", "500", *LONG, "--engine", "serial", "--out", run, *flags]
+    started = time.monotonic()
+    shown = ldpflow("sweep", *options)
+    assert shown.code == 0 and time.monotonic() - started < 12
+    assert flags[0] in shown.err and "0 of 64 replicates" in shown.err
+    summary = RunStore(run).read_summary()
+    assert summary is not None
+    assert summary["replicates"].to_pylist() == [70], "what is there, and nothing that is not"
+
+
+def test_growing_is_told_and_a_changed_study_refused(
+    ldpflow: Callable[..., Any], tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    flags = [flag for flag in SHORT if flag != "--quiet"]
+    assert ldpflow("sweep", *flags, "--replicates", "70", "--out", run).err == ""
+    grown = ldpflow("sweep", *flags, "--level", ".9", "--level", ".8", "--replicates", "80",
+                    "--out", run)
+    assert "70 reused, 90 to compute" in grown.err
+    assert "replicates 0 to 69 of 1 cells, replicates 70 to 79 of 2 cells" in grown.err
+    for change, name in ((["--seed", "1"], "seed"), (["--gamma", ".7"], "algorithm.gamma")):
+        refused = ldpflow("sweep", *flags, *change, "--out", run)
+        assert refused.code == 2
+        assert f"\n  - {name} = " in refused.err and f"\n  + {name} = " in refused.err
+    assert ldpflow("sweep", *flags, "--gamma", ".7", "--gamma", ".51", "--out", run).code == 0
+    fresh = ldpflow("sweep", *flags, "--seed", "1", "--out", run, "--fresh")
+    assert fresh.code == 0 and "old run was moved to" in fresh.err
+    assert (tmp_path / "run.old-1" / "study.toml").is_file()
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "letter").touch()
+    assert ldpflow("sweep", *flags, "--out", tmp_path / "home", "--fresh").code == 2
+
+
+def test_rows_computed_again_must_equal_the_stored_ones(
+    ldpflow: Callable[..., Any], tmp_path: Path
+) -> None:
+    """As if another version of a kernel had written the run."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    run = tmp_path / "run"
+    assert ldpflow("sweep", *SHORT, "--replicates", "8", "--out", run).code == 0
+    (part,) = (run / "replicates").rglob("*.parquet")
+    table = pq.read_table(part, partitioning=None)
+    at = table.column_names.index("estimate")
+    other = pa.array([value + 1e-15 for value in table["estimate"].to_pylist()])
+    pq.write_table(table.set_column(at, table.schema.field(at), other), part)
+    shown = ldpflow("sweep", *SHORT, "--replicates", "8", "--level", ".9", "--level", ".8",
+                    "--out", run)
+    assert shown.code == 1
+    assert "stored rows and rows computed again" in shown.err and "replicate = 0" in shown.err
+    assert "ldpflow replay" in shown.err
+
+
+def test_check_and_compact(ldpflow: Callable[..., Any], tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    for replicates in ("10", "20", "30"):
+        assert ldpflow("sweep", *SHORT, "--replicates", replicates, "--out", run).code == 0
+    well = ldpflow("check", run)
+    assert (well.code, "3 parts, 30 rows: all is well" in well.out) == (0, True)
+    part = sorted((run / "replicates").rglob("*.parquet"))[0]
+    part.write_bytes(b"PAR1")
+    bad = ldpflow("check", run)
+    assert bad.code == 1 and part.name in bad.out and "replicates missing: 0 to 9" in bad.out
+    mended = ldpflow("check", run, "--repair", "--engine", "serial")
+    assert mended.code == 0 and "all is well" in mended.out
+    assert "3 parts before, 1 after" in ldpflow("compact", run).out
+    assert "1 parts, 30 rows: all is well" in ldpflow("check", run).out
+    for command in ("check", "compact"):
+        assert ldpflow(command, tmp_path / "absent").code == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90", 90), ("2h", 7200), ("1h30m", 5400), ("1.5m", 90)]
+)
+def test_times(text: str, seconds: float) -> None:
+    assert read_seconds(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("500M", 500 * 2**20), ("8g", 2**33), ("1.5 GiB", 3 * 2**29), ("7", 7)]
+)
+def test_sizes(text: str, size: int) -> None:
+    assert read_bytes(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "h", "-1", "2 h", "nan", "1e3", "2x", "٣", "0", "9" * 400])
+def test_no_times_and_sizes(text: str) -> None:
+    for read in (read_seconds, read_bytes):
+        if (read, text) != (read_bytes, "9" * 400):
+            with pytest.raises(InputError):
+                read(text)
+
+
+def test_limits_pass_once_and_for_all() -> None:
+    now = 0.0
+    passed = limits(10, None, lambda: now)
+    assert passed() is None
+    now = 10.0
+    assert "max-time" in str(passed())
+    assert memory_in_use() > 10 * 2**20

@@ -1,0 +1,84 @@
+"""Batches that count their invocations in files, and fail on those that they are told to.
+
+Workers import this module by name; what to do travels with the task, so that it holds in every
+process. (The way in which cubed tests its executors.)
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import ray
+
+from ldpflow.engine.cluster import run_batch
+from ldpflow.simulate import Batch, BatchResult
+
+CRASH, RAISE, DAWDLE = "crash", "raise", "dawdle"
+
+
+@dataclass(frozen=True)
+class Counted:
+    """The task of a batch: note the invocation and its node, then do what the plan says.
+
+    ``plan`` maps the place of a batch (which of the study's batches, by path and first replicate)
+    to what goes wrong on each invocation; beyond the list nothing does, unless it ends in "always".
+    """
+
+    folder: str
+    plan: dict[str, list[str]]
+    seconds: float = 0.0
+
+    def __call__(self, batch: Batch) -> BatchResult:
+        name = place(batch)
+        number = 0
+        while True:
+            try:
+                with open(Path(self.folder, f"{name}.{number}"), "x") as file:
+                    file.write(ray.get_runtime_context().get_node_id())
+                break
+            except FileExistsError:
+                number += 1
+        wrong = self.plan.get(name, [])
+        what = None
+        if wrong and wrong[-1] == "always":
+            what = wrong[0]
+        elif number < len(wrong):
+            what = wrong[number]
+        if what == CRASH:
+            result = run_batch(batch)
+            # In the middle: the work is done, and lost with the worker.
+            os.kill(os.getpid(), signal.SIGKILL)
+            return result
+        if what == RAISE:
+            raise ArithmeticError("injected")
+        if what == DAWDLE:
+            time.sleep(30)
+        time.sleep(self.seconds)
+        return run_batch(batch)
+
+    def invocations(self) -> dict[str, int]:
+        """How often each batch was started."""
+        counts: dict[str, int] = {}
+        for file in Path(self.folder).iterdir():
+            name = file.name.rpartition(".")[0]
+            counts[name] = counts.get(name, 0) + 1
+        return counts
+
+
+def place(batch: Batch) -> str:
+    """What names a batch."""
+    return f"{batch.path.key}-{batch.first}"
+
+
+def task(counted: Counted) -> Callable[[Batch], BatchResult]:
+    """As a function, which is what Ray makes tasks of."""
+
+    def run_counted(batch: Batch) -> BatchResult:
+        return counted(batch)
+
+    return run_counted

@@ -1,0 +1,170 @@
+"""An S3-speaking server (moto's, in this process) and a proxy before it that misbehaves."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import time
+import urllib.request
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+import ldpflow.store.files
+from ldpflow.engine import check_run, compact_run, run_study
+from ldpflow.errors import StorageError
+from ldpflow.store import RunStore
+from tests.faults.on_disk import small_parts
+from tests.faults.study import row_bytes, serial, study, whole
+
+BUCKET = "studies"
+
+
+class Proxy:
+    """Passes connections on to the server, until it is told to refuse, slow down or cut.
+
+    ``refused``, ``slow`` and ``cut`` count the connections that are still to be spoilt; a cut one
+    ends after a few bytes of a request that puts a part.
+    """
+
+    def __init__(self, port: int) -> None:
+        self.upstream = port
+        self.refused = self.slow = self.cut = 0
+        self.spoilt = 0
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self) -> None:
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            if self.refused > 0:
+                self.refused -= 1
+                self.spoilt += 1
+                # A reset, as where nobody listens.
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+                client.close()
+                continue
+            server = socket.create_connection(("127.0.0.1", self.upstream))
+            for pair in ((client, server, True), (server, client, False)):
+                threading.Thread(target=self.pump, args=pair, daemon=True).start()
+
+    def pump(self, source: socket.socket, sink: socket.socket, asking: bool) -> None:
+        try:
+            while data := source.recv(65536):
+                if asking and self.slow > 0:
+                    self.slow -= 1
+                    self.spoilt += 1
+                    time.sleep(2.0)
+                if asking and self.cut > 0 and data.startswith(b"PUT") and b"part-" in data:
+                    self.cut -= 1
+                    self.spoilt += 1
+                    sink.sendall(data[: len(data) // 2])
+                    break
+                sink.sendall(data)
+        except OSError:
+            pass
+        for end in (source, sink):
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                continue
+
+
+@contextmanager
+def bucket() -> Iterator[Proxy]:
+    """A server with one bucket; environment variables say where, as pyarrow looks for them."""
+    from moto.server import ThreadedMotoServer
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # a line per request
+    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    _, port = server.get_host_and_port()
+    proxy = Proxy(port)
+    environment = {
+        "AWS_ACCESS_KEY_ID": "nobody",
+        "AWS_SECRET_ACCESS_KEY": "nothing",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{proxy.port}",
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+    try:
+        with mock.patch.dict(os.environ, environment):
+            address = f"http://127.0.0.1:{port}/{BUCKET}"
+            urllib.request.urlopen(urllib.request.Request(address, method="PUT"), timeout=10)
+            yield proxy
+    finally:
+        proxy.listener.close()
+        server.stop()
+
+
+def undisturbed(work: Path, proxy: Proxy, trial: int) -> str:
+    """Sweep, resume, grow, damage, check, compact and start over at an s3:// address."""
+    run = f"s3://{BUCKET}/undisturbed-{trial}/run"
+    expected = serial(work / "expected")
+    with small_parts(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        serial(run, study(replicates=40, grid={"n": [200], "level": [0.9]}))
+        assert serial(run) == expected
+        whole(run, expected)
+        store = RunStore(run)
+        part = store.scan()[0][trial].name
+        store.publish(part, b"no part")
+        assert check_run(run)[0]
+        assert serial(run) == expected
+        whole(run, expected)
+    before, after = compact_run(run)
+    assert after < before
+    whole(run, expected)
+    with pytest.warns(UserWarning, match="old run was moved"):
+        serial(run, study(seed=9), fresh=True)
+    assert row_bytes(f"{run}.old-1") == expected
+    return "undisturbed"
+
+
+def disturbed(work: Path, proxy: Proxy, trial: int) -> str:
+    """Connections refused, slow, or cut in the middle of a put: tried again, nothing is lost."""
+    what = ("refused", "slow", "cut")[trial % 3]
+    run = f"s3://{BUCKET}/{what}-{trial}/run"
+    expected = serial(work / "expected")
+    setattr(proxy, what, 3)
+    before = proxy.spoilt
+    with small_parts():
+        assert serial(run) == expected
+    assert proxy.spoilt > before
+    whole(run, expected)
+    return what
+
+
+def down(work: Path, proxy: Proxy, trial: int) -> str:
+    """The server is gone for longer than anybody waits: a clear error; back, it goes on."""
+    run = f"s3://{BUCKET}/down-{trial}/run"
+    expected = serial(work / "expected")
+    done = 0
+
+    def gone(event: object) -> None:
+        nonlocal done
+        done += 1
+        if done == 1 + trial % 4:
+            proxy.cut = proxy.refused = 10**6
+
+    with small_parts(), mock.patch.object(ldpflow.store.files, "PUT_PAUSES", (0.1, 0.1)):
+        with pytest.raises(StorageError, match="run the same command again"):
+            run_study(study(), run, engine="serial", on_event=gone)
+        proxy.cut = proxy.refused = 0
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            # The lock's heartbeat could not be taken away either; this process is not dead.
+            RunStore(run).filesystem.delete_file(RunStore(run).full("lock"))
+            assert serial(run) == expected
+    whole(run, expected)
+    return "down"

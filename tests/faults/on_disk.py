@@ -1,0 +1,186 @@
+"""Faults of files, disk and clock, and a replicate that diverges. A trial is a call with a folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from unittest import mock
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+import ldpflow.engine.run
+from ldpflow.engine import check_run, repair_run, run_study
+from ldpflow.errors import InputError, StorageError
+from ldpflow.store import RunStore
+from tests.faults.study import SmallParts, row_bytes, serial, study, whole
+
+
+def truncated(part: Path, other: Path) -> None:
+    part.write_bytes(part.read_bytes()[: part.stat().st_size // 2])
+
+
+def zeroed(part: Path, other: Path) -> None:
+    part.write_bytes(bytes(part.stat().st_size))
+
+
+def replaced(part: Path, other: Path) -> None:
+    """By another study's part of that very name."""
+    (same,) = other.glob(f"replicates/{part.parent.name}/{part.name}")
+    part.write_bytes(same.read_bytes())
+
+
+def flipped(part: Path, other: Path) -> None:
+    """A page's bit; the footer stays whole."""
+    data = bytearray(part.read_bytes())
+    chunk = pq.read_metadata(part).row_group(0).column(10)
+    data[chunk.data_page_offset + chunk.total_compressed_size // 2] ^= 4
+    part.write_bytes(bytes(data))
+
+
+DAMAGES = (truncated, zeroed, replaced, flipped)
+
+
+@contextmanager
+def small_parts() -> Iterator[None]:
+    """Sweeps of this process publish every batch as a part."""
+    with mock.patch.object(ldpflow.engine.run, "Aggregator", SmallParts):
+        yield
+
+
+def damaged_part(work: Path, trial: int) -> str:
+    """One part after another is damaged; a sweep, or check --repair, computes it again."""
+    damage = DAMAGES[trial % len(DAMAGES)]
+    with warnings.catch_warnings(), small_parts():
+        warnings.simplefilter("ignore")
+        expected = serial(work / "run")
+        if damage is replaced:
+            serial(work / "other", study(seed=5))
+        parts = sorted((work / "run" / "replicates").rglob("*.parquet"))
+        damage(parts[trial // len(DAMAGES) % len(parts)], work / "other")
+        findings, _ = check_run(str(work / "run"))
+        assert any(finding.bad for finding in findings)
+        if trial % 2:
+            repair_run(str(work / "run"), engine="serial")
+        else:
+            run_study(study(), work / "run", engine="serial")
+        whole(work / "run", expected)
+    return damage.__name__
+
+
+@contextmanager
+def mounted(folder: Path, size: int) -> Iterator[Path]:
+    """A small file system of its own; skips where mounting is not permitted."""
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
+    if shutil.which("mount") is None or subprocess.run(command, capture_output=True).returncode:
+        pytest.skip("mounting a tmpfs is not permitted here")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def full_disk(work: Path, trial: int) -> str:
+    """A disk with room for a few parts: a clear error, no half file; freed, it goes on."""
+    expected = serial(work / "expected")
+    with mounted(work / "disk", 256 * 1024) as disk, small_parts(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ballast = disk / "ballast"
+        # Full before the first byte, or after some parts.
+        ballast.write_bytes(bytes(256 * 1024 - 4096 * (1 + 3 * trial)))
+        with pytest.raises(StorageError, match="No space left"):
+            run_study(study(), disk / "run", engine="serial")
+        if (disk / "run").is_dir():
+            assert RunStore(disk / "run").unreadable(pages=True) == []
+            assert not list((disk / "run").glob("tmp/*"))
+        ballast.unlink()
+        assert serial(disk / "run") == expected
+        whole(disk / "run", expected)
+    return "disk full"
+
+
+def read_only(work: Path, trial: int) -> str:
+    """A file system that cannot be written to, whole or from some moment on."""
+    expected = serial(work / "expected")
+    with mounted(work / "disk", 4 * 2**20) as disk, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+
+        def remount(how: str) -> None:
+            subprocess.run(["mount", "-o", f"remount,{how}", str(disk)], check=True)
+
+        if trial % 2:
+            serial(disk / "run", study(replicates=32))
+        remount("ro")
+        with pytest.raises(InputError, match="a place that can be written to") as caught:
+            run_study(study(), disk / "run", engine="serial")
+        assert caught.value.field == "--out"
+        remount("rw")
+        assert serial(disk / "run") == expected
+        whole(disk / "run", expected)
+    return "read-only"
+
+
+def clock_backwards(work: Path, trial: int) -> str:
+    """Every look at the clock finds it earlier than before."""
+    expected = serial(work / "expected")
+    now = time.time()
+
+    def backwards() -> float:
+        nonlocal now
+        now -= 3600.0 * (1 + trial)
+        return now
+
+    with small_parts(), mock.patch.object(time, "time", backwards):
+        serial(work / "run", study(replicates=40))
+        os.utime(work / "run" / "lock", (2**31, 2**31))
+        serial(work / "run")
+    whole(work / "run", expected)
+    return "clock backwards"
+
+
+def diverging(work: Path, trial: int) -> str:
+    """Steps so large that paths leave the finite numbers: kept, not redrawn, counted both ways."""
+    wild = study(
+        replicates=64, algorithm={"kind": "ldp_sgd", "c": [1.0, [1e307, 1e308][trial % 2]]}
+    )
+    expected = serial(work / "run", wild)
+    rows = RunStore(work / "run").read_rows()
+    counts = {row["values"]: row["counts"] for row in rows["status"].value_counts().to_pylist()}
+    assert counts.get("diverged", 0) >= 64, counts
+    summary = RunStore(work / "run").read_summary()
+    assert summary is not None and set(summary["replicates"].to_pylist()) == {64}
+    assert pc.sum(summary["failures"]).as_py() == rows.num_rows - counts["ok"]
+    spoilt = summary.filter(pc.greater(summary["failures"], 0)).to_pylist()
+    for row in spoilt:
+        assert row["coverage_failures_as_misses"] < 1
+        assert row["coverage"] is None or row["coverage"] >= row["coverage_failures_as_misses"]
+    # Taken up in the middle, the same replicates diverge.
+    serial(work / "again", study(replicates=40, algorithm={"kind": "ldp_sgd", "c": [1.0]}))
+    assert serial(work / "again", wild) == expected
+    return "diverged"
+
+
+def delivered_twice(work: Path, trial: int) -> str:
+    """Every batch comes to the aggregator twice, at once or after it was published."""
+
+    class Twice(SmallParts.func):  # type: ignore[name-defined,misc]
+        def add(self, *batch):  # type: ignore[no-untyped-def]
+            published = super().add(*batch)
+            if trial % 2:
+                self.flush()
+            return published + super().add(*batch)
+
+    expected = serial(work / "expected")
+    with mock.patch.object(ldpflow.engine.run, "Aggregator", Twice):
+        serial(work / "run")
+    whole(work / "run", expected)
+    assert row_bytes(work / "run") == expected
+    return "batch delivered twice"

@@ -1,0 +1,142 @@
+"""Faults on Ray: workers, aggregators, deliveries, retries. They join a Ray that is running."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from ldpflow.engine import RunResult, cluster, replay, run_study
+from ldpflow.simulate import Batch
+from ldpflow.study import Study
+from tests.faults.counting import CRASH, DAWDLE, RAISE, Counted, task
+from tests.faults.study import serial, study, whole
+
+FIRSTS = (0, 32, 64)
+
+
+@contextmanager
+def counted(work: Path, plan: dict[str, list[str]], seconds: float = 0.0) -> Iterator[Counted]:
+    """Sweeps on Ray run these tasks."""
+    folder = work / "invocations"
+    folder.mkdir(parents=True)
+    tasks = Counted(str(folder), plan, seconds)
+    with mock.patch.object(cluster, "run_batch", task(tasks)):
+        yield tasks
+
+
+def places(what: Study) -> list[str]:
+    """The batches of a study, as counting names them."""
+    return [f"{plan.path.key}-{first}" for plan in what.plans() for first in FIRSTS]
+
+
+def on_ray(run: Path, **options: Any) -> RunResult:
+    """Run the study on the Ray that is there, in batches of 32."""
+    with mock.patch("ldpflow.engine.batching.TARGET_SECONDS", 1e-9):
+        return run_study(study(), run, engine="ray", **options)
+
+
+def worker_killed(work: Path, trial: int) -> str:
+    """A worker dies by SIGKILL in the middle of batches: Ray runs them again, and only them."""
+    chance = random.Random(trial)
+    chosen = {name: [CRASH] * chance.randint(1, 2) for name in chance.sample(places(study()), 2)}
+    expected = serial(work / "expected")
+    with counted(work, chosen) as tasks:
+        result = on_ray(work / "run")
+    assert not result.failed_batches
+    whole(work / "run", expected)
+    started = tasks.invocations()
+    assert started == {name: 1 + len(chosen.get(name, [])) for name in places(study())}
+    return "worker killed"
+
+
+def aggregator_killed(work: Path, trial: int) -> str:
+    """An aggregator dies by SIGKILL with rows that it had not published: they are sent again."""
+    import ray
+
+    expected = serial(work / "expected")
+    after = trial % 5
+    taken = 0
+    wait = cluster.RayExecutor.wait
+
+    def killing(self: Any, timeout: float) -> Any:
+        nonlocal taken
+        outcomes = wait(self, timeout)
+        taken += len(outcomes)
+        if outcomes and taken - len(outcomes) <= after < taken:
+            ray.kill(self.aggregator)
+        return outcomes
+
+    with mock.patch.object(cluster.RayExecutor, "wait", killing):
+        result = on_ray(work / "run")
+    assert not result.failed_batches and taken >= 6
+    whole(work / "run", expected)
+    return "aggregator killed"
+
+
+def delivered_twice(work: Path, trial: int) -> str:
+    """The rows of every batch go to the aggregator twice."""
+    expected = serial(work / "expected")
+    submit = cluster.RayExecutor.submit
+
+    def twice(self: Any, batch: Batch) -> None:
+        submit(self, batch)
+        rows = list(self.in_flight.values())[-1].rows
+        self.aggregator.add.remote(batch, rows)
+
+    with mock.patch.object(cluster.RayExecutor, "submit", twice):
+        assert not on_ray(work / "run").failed_batches
+    whole(work / "run", expected)
+    return "batch delivered twice"
+
+
+def raising(work: Path, trial: int) -> str:
+    """A batch raises, or kills its worker, every time: told, the rest is there, then resumed."""
+    expected = serial(work / "expected")
+    chosen = places(study())[trial % 6]
+    what = CRASH if trial % 2 else RAISE
+    with counted(work, {chosen: [what, "always"]}) as tasks:
+        result = on_ray(work / "run", retries=1)
+    # What a batch raises is its own fault and would be raised again; a lost worker is the system's.
+    assert tasks.invocations()[chosen] == (2 if what == CRASH else 1)
+    key, first = chosen.split("-")
+    (told,) = result.failed_batches
+    assert f"p{key}, replicates {first} to {int(first) + 31}" in told
+    assert f"ldpflow replay {work / 'run'} --path p{key} --replicate {first}" in told
+    assert "injected" in told or what == CRASH
+    assert result.finished_replicates == 64
+    computed, stored = replay(work / "run", key, int(first), int(first) + 31)
+    assert computed.num_rows > 0 and stored.num_rows == 0
+    assert not on_ray(work / "run").failed_batches
+    whole(work / "run", expected)
+    return what
+
+
+def stopped(work: Path, trial: int) -> str:
+    """Told to stop while a batch takes long: done within 10 s, what finished is kept."""
+    expected = serial(work / "expected")
+    chosen = places(study())[trial % 6]
+    begun = time.monotonic()
+    done = 0
+
+    def count(event: object) -> None:
+        nonlocal done
+        done += 1
+
+    with counted(work, {chosen: [DAWDLE]}):
+        result = on_ray(
+            work / "run", on_event=count, should_stop=lambda: "asked" if done >= 2 else None
+        )
+    assert result.stopped == "asked" and not result.failed_batches
+    assert time.monotonic() - begun < 20
+    assert result.finished_replicates < 96
+    assert on_ray(work / "run").stopped is None
+    whole(work / "run", expected)
+    return "stopped"
+
+
+FAULTS = (worker_killed, aggregator_killed, delivered_twice, raising, stopped)

@@ -1,0 +1,60 @@
+"""A small study to break, its rows as an undisturbed serial run gives them, and the comparison."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from ldpflow.engine import run_study
+from ldpflow.store import Aggregator, RunStore
+from ldpflow.store.schema import ROW_KEYS
+from ldpflow.study import Study
+
+MAPPING: dict[str, Any] = {
+    "name": "faults",
+    "seed": 4,
+    "replicates": 96,
+    "problem": {"kind": "quantile", "tau": [0.5, 0.9]},
+    "mechanism": {"kind": "randomized_response", "epsilon": [1.0]},
+    "algorithm": {"kind": "ldp_sgd"},
+    "grid": {"n": [200, 1000], "level": [0.9]},
+    "method": [{"kind": "BB", "B": 20}, {"kind": "BM"}],
+}
+
+ORDER = [("path", "ascending"), *((name, "ascending") for name in ROW_KEYS)]
+
+# Many small parts, so that there are many moments between two writes.
+SmallParts = partial(Aggregator, max_rows=1)
+
+
+def study(**changes: Any) -> Study:
+    """The study, with some of its tables replaced."""
+    return Study.from_mapping(MAPPING | changes)
+
+
+def row_bytes(run: str | Path) -> bytes:
+    """All rows of a run, sorted, as bytes."""
+    rows = RunStore(run).read_rows().sort_by(ORDER).combine_chunks()
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows, max_chunksize=rows.num_rows or 1)
+    return sink.getvalue().to_pybytes()
+
+
+def serial(run: str | Path, what: Study | None = None, **options: Any) -> bytes:
+    """Run the study in this process; its rows."""
+    result = run_study(what or study(), run, engine="serial", **options)
+    assert not result.failed_batches, result.failed_batches
+    return row_bytes(run)
+
+
+def whole(run: str | Path, expected: bytes) -> None:
+    """The run has the expected rows, each once on disk too, and passes its check."""
+    from ldpflow.engine import check_run
+
+    assert row_bytes(run) == expected
+    findings, _ = check_run(str(run))
+    assert findings == [], [finding.what for finding in findings]

@@ -1,0 +1,19 @@
+"""The short form of the fault matrix, part three: faults that need a Ray of their own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("arguments", [["driver", "2", "1"], ["nodes", "1"]], ids=lambda a: a[0])
+def test_fault(tmp_path, arguments):
+    what, *numbers = arguments
+    command = [sys.executable, "-m", "tests.faults.ray_scripts", what, str(tmp_path), *numbers]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,16 @@
+"""The short form of the fault matrix, part two: on Ray."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.faults import on_ray
+
+
+@pytest.mark.parametrize("fault", on_ray.FAULTS, ids=lambda fault: fault.__name__)
+def test_fault(tmp_path, ray_session, fault):
+    fault(tmp_path, 0)
+
+
+def test_a_batch_that_kills_every_worker(tmp_path, ray_session):
+    on_ray.raising(tmp_path, 1)

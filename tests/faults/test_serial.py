@@ -1,0 +1,41 @@
+"""The short form of the fault matrix, part one: no Ray."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.faults import on_disk
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_driver_is_killed_at_50_moments_or_more(tmp_path):
+    command = [sys.executable, "-m", "tests.faults.serial_kills", str(tmp_path), "50", "1"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert int(done.stdout.split()[0]) >= 50
+
+
+@pytest.mark.parametrize("trial", range(4))
+def test_damaged_part(tmp_path, trial):
+    on_disk.damaged_part(tmp_path, trial)
+
+
+@pytest.mark.parametrize("trial", range(2))
+@pytest.mark.parametrize(
+    "fault",
+    [
+        on_disk.full_disk,
+        on_disk.read_only,
+        on_disk.clock_backwards,
+        on_disk.diverging,
+        on_disk.delivered_twice,
+    ],
+    ids=lambda fault: fault.__name__,
+)
+def test_fault(tmp_path, fault, trial):
+    fault(tmp_path, trial)
