@@ -13,6 +13,8 @@ import mpmath
 from mpmath import mp, mpf
 
 __all__ = [
+    "bimodal_quantile",
+    "ceil_power",
     "floor_power",
     "inverse",
     "normal_density",
@@ -21,6 +23,7 @@ __all__ = [
     "self_normalization_critical_value",
     "student_density",
     "student_quantile",
+    "sum_of_powers",
     "workdps",
 ]
 
@@ -79,6 +82,24 @@ def student_quantile(p: float, df: float) -> float:
         return float(x if p > 0.5 else -x)
 
 
+@lru_cache(maxsize=1024)
+def bimodal_quantile(p: float) -> float:
+    """p-quantile of N(-3/2, 1) and N(3/2, 1) in equal parts, by bisection in 40 digits."""
+    if p == 0.5:
+        return 0.0
+    with mp.workdps(DIGITS):
+        tail = min(mpf(p), 1 - mpf(p))
+        apart = mpf(3) / 2
+        low, high = mpf(-50), mpf(0)
+        for _ in range(140):
+            middle = (low + high) / 2
+            if mp.ncdf(middle - apart) + mp.ncdf(middle + apart) > 2 * tail:
+                high = middle
+            else:
+                low = middle
+        return float(low if p < 0.5 else -low)
+
+
 @lru_cache(maxsize=256)
 def self_normalization_critical_value(level: float) -> float:
     """cv with P(|T| <= cv) = level, T the limit of the self-normalised statistic.
@@ -124,6 +145,24 @@ def floor_power(n: int, exponent: float) -> int:
         if abs(power - nearest) <= mpf("1e-9") * power:
             return int(nearest)
         return int(mp.floor(power))
+
+
+def ceil_power(n: int, exponent: float) -> int:
+    """ceil(n^exponent), rounding first where n^exponent is within 1e-9 of an integer."""
+    with mp.workdps(DIGITS):
+        power = mpf(n) ** mpf(repr(exponent))
+        nearest = mp.nint(power)
+        return int(nearest if abs(power - nearest) <= mpf("1e-9") * power else mp.ceil(power))
+
+
+@lru_cache(maxsize=4096)
+def sum_of_powers(first: int, last: int, exponent: float) -> float:
+    """sum_{i=first}^{last} i^(-exponent), as a difference of Hurwitz zeta functions."""
+    with mp.workdps(DIGITS):
+        s = mpf(repr(exponent))
+        if s == 1:
+            return float(mp.digamma(last + 1) - mp.digamma(first))
+        return float(mp.zeta(s, first) - mp.zeta(s, last + 1))
 
 
 def inverse(matrix: list[list[float]]) -> list[list[float]]:

@@ -25,8 +25,8 @@ def gradient(g: Any, theta: Any, data: Any, at: int, lane: int, parameters: Any)
 def randomise(g: Any, noise: Any, at: int, lane: int, parameters: Any) -> None:
     """A(g) of one lane, in place, with the noise at place ``at`` of the planes (a mechanism's)."""
 
-def before_step(sums: Any, theta: Any, g: Any, lane: int) -> None:
-    """Running sums of one lane that need theta_{i-1} and the private gradient."""
+def before_step(sums: Any, theta: Any, g: Any, centre: Any, lane: int) -> None:
+    """Running sums of one lane that need theta_{i-1} - centre and the private gradient."""
 
 def after_step(sums: Any, total: Any, i: int, lane: int) -> None:
     """Running sums of one lane that need S(i) and i."""

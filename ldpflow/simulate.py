@@ -16,7 +16,7 @@ from ldpflow.cell import Cell
 from ldpflow.intervals import IntervalMethod
 from ldpflow.path import Path, PathRecord
 from ldpflow.random.lockstep import LANES
-from ldpflow.store.schema import REPLICATES
+from ldpflow.store.schema import FIT_CHECKS, REPLICATES
 from ldpflow.trajectory import trajectories_of
 
 __all__ = ["Batch", "BatchResult", "Recording", "simulate"]
@@ -79,9 +79,10 @@ class Recording:
         for (n, method), _ in methods_of(cells):
             steps = path.algorithm.steps(n)
             times.update(method.times(steps, path.algorithm).tolist())
-            if method.running_sums():
-                marked.add(steps)
-                sums.update(method.running_sums())
+            needed = method.running_sums(path.problem.dimension)
+            if needed:
+                marked.update(method.marked_times(steps))
+                sums.update(needed)
         return cls(sorted(times), sorted(marked), sorted(sums))
 
 
@@ -136,6 +137,7 @@ def rows_of(record: PathRecord, cells: Sequence[Cell]) -> pa.Table:
     count = len(record.replicates)
     shape = (len(cells), d, count)
     columns = {name: np.empty(shape) for name in ("estimate", "se", "lower", "upper")}
+    columns |= {name: np.full(shape, np.nan) for name in FIT_CHECKS}
     diverged = np.empty(shape, dtype=bool)
     at = 0
     for (n, method), group in methods_of(cells):
@@ -147,6 +149,8 @@ def rows_of(record: PathRecord, cells: Sequence[Cell]) -> pa.Table:
         columns["se"][here] = np.nan if result.se is None else result.se
         columns["lower"][here] = result.lower
         columns["upper"][here] = result.upper
+        for name, values in result.diagnosis.items():
+            columns[name][here] = values
         finite = np.isfinite(record.sums_at(np.array([steps]))[0])
         # One coordinate that overflows spoils the replicate's others at the next step.
         diverged[here] = ~finite.all(axis=0)
@@ -177,13 +181,13 @@ def table_of(
     coordinate = flat(np.broadcast_to(np.arange(diverged.shape[1])[None, :, None], diverged.shape))
     replicate = flat(np.broadcast_to(record.replicates[None, None, :], diverged.shape))
     names = pa.array(["ok", "undefined", "diverged"])
-    se = flat(columns["se"])
+    optional = {name: flat(columns[name]) for name in ("se", *FIT_CHECKS)}
     data = {
         "replicate": pa.array(replicate),
         "coordinate": pa.array(coordinate),
         "truth": pa.array(flat(truth)),
         "estimate": pa.array(flat(columns["estimate"])),
-        "se": pa.array(se, mask=~np.isfinite(se)),
+        **{name: pa.array(v, mask=~np.isfinite(v)) for name, v in optional.items()},
         "lower": pa.array(flat(lower)),
         "upper": pa.array(flat(upper)),
         "covered": pa.array(flat(covered), mask=flat(failed)),

@@ -84,7 +84,7 @@ def roles_of(variates: Sequence[Variate]) -> list[str | None]:
     return list(dict.fromkeys([None, *(v.role for v in variates)]))
 
 
-def accumulating(names: Sequence[str]) -> str:
+def accumulating(names: Sequence[str], dimension: int) -> str:
     """Source of ``before_step`` and ``after_step`` for the running sums that are asked for."""
     calls: dict[str, list[str]] = {"before": [], "after": []}
     source = ""
@@ -92,8 +92,8 @@ def accumulating(names: Sequence[str]) -> str:
     for name in names:
         needed = RUNNING_SUMS[name]
         source += "@jit\n" + inspect.getsource(getattr(running_sums, needed.function)) + "\n"
-        arguments = "total, i, lane" if needed.moment == "after" else "theta, g, lane"
-        end = start + needed.count
+        arguments = "total, i, lane" if needed.moment == "after" else "theta, g, centre, lane"
+        end = start + needed.count(dimension)
         calls[needed.moment].append(
             f"    {needed.function}(sums[{start} * D * LANES : {end} * D * LANES], {arguments})"
         )
@@ -101,7 +101,7 @@ def accumulating(names: Sequence[str]) -> str:
     before = "\n".join(calls["before"]) or "    pass"
     after = "\n".join(calls["after"]) or "    pass"
     return (
-        f"{source}@jit\ndef before_step(sums, theta, g, lane):\n{before}\n\n"
+        f"{source}@jit\ndef before_step(sums, theta, g, centre, lane):\n{before}\n\n"
         f"@jit\ndef after_step(sums, total, i, lane):\n{after}\n"
     )
 
@@ -157,6 +157,7 @@ def kernel_source(path: Path, sums: tuple[str, ...]) -> str:
 
     Read once per process: a source that is edited meanwhile must not be mixed with the loaded code.
     """
+    d = path.problem.dimension
     sums = tuple(name for name in sums if name != PERTURBED)  # no sum along the path
     data = path.data_variates()
     noise = path.mechanism.variates(path.problem)
@@ -164,9 +165,9 @@ def kernel_source(path: Path, sums: tuple[str, ...]) -> str:
     parts = [
         HEADER.format(
             parts=", ".join(m.__name__ for m in modules),
-            dimension=path.problem.dimension,
-            state=path.problem.dimension * LANES,
-            sums=sum(RUNNING_SUMS[name].count for name in sums) * path.problem.dimension * LANES,
+            dimension=d,
+            state=d * LANES,
+            sums=sum(RUNNING_SUMS[name].count(d) for name in sums) * d * LANES,
             problem_size=len(path.problem.kernel_parameters()),
             mechanism_size=len(path.mechanism.kernel_parameters(path.problem)),
             projected=int(path.algorithm.projects()),
@@ -177,7 +178,7 @@ def kernel_source(path: Path, sums: tuple[str, ...]) -> str:
         drawing("draw_noise", noise),
         *private_gradient(path),
         "@jit\n" + inspect.getsource(modules[0].project) if path.algorithm.projects() else "",
-        accumulating(sums),
+        accumulating(sums, d),
         f'@njit("{SIGNATURE}", error_model="numpy", cache=True, nogil=True)\n'
         + inspect.getsource(modules[0].recursion),
     ]
@@ -208,7 +209,9 @@ def noise_states(
 
 def count_of(path: Path, name: str) -> int:
     """How many numbers per coordinate a path keeps under the name of a running sum."""
-    return path.algorithm.perturbed_paths() if name == PERTURBED else RUNNING_SUMS[name].count
+    if name == PERTURBED:
+        return path.algorithm.perturbed_paths()
+    return RUNNING_SUMS[name].count(path.problem.dimension)
 
 
 def run_path(
@@ -267,7 +270,7 @@ def run_one(
     mechanism = path.algorithm.share(path.mechanism)
     mechanism_key = f"{path.key}/perturbed={perturbation}" if perturbation else path.key
     d = path.problem.dimension
-    count = sum(RUNNING_SUMS[name].count for name in sums)
+    count = sum(RUNNING_SUMS[name].count(d) for name in sums)
     grid = np.asarray(times, dtype=np.int64)
     rows = np.full(len(grid), -1, dtype=np.int64)
     marks = np.asarray(marked if sums else (), dtype=np.int64)
@@ -296,8 +299,9 @@ def run_one(
     by_name = {}
     start = 0
     for name in sums:
-        by_name[name] = shaped[start : start + RUNNING_SUMS[name].count]
-        start += RUNNING_SUMS[name].count
+        end = start + RUNNING_SUMS[name].count(d)
+        by_name[name] = shaped[start:end]
+        start = end
     return PathRecord(
         path=path,
         seed=seed,

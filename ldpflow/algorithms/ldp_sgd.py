@@ -144,7 +144,7 @@ def recursion(  # type: ignore[no-untyped-def]
                 at = k * LANES + lane
                 gradient(g, theta, data, at, lane, problem)  # g(X_i, theta_{i-1})
                 randomise(g, noise, at, lane, mechanism)  # A(g(X_i, theta_{i-1}))
-                before_step(sums, theta, g, lane)
+                before_step(sums, theta, g, centre, lane)
                 for j in range(D):
                     # theta_i = theta_{i-1} - eta_i A(g(X_i, theta_{i-1}))
                     theta[j * LANES + lane] -= eta_i * g[j * LANES + lane]

@@ -171,7 +171,7 @@ def recursion(  # type: ignore[no-untyped-def]
                 randomise(mean, noise, drawn * LANES + lane, lane, mechanism)
             for j in range(D):
                 mean[j * LANES + lane] /= s
-            before_step(sums, theta, mean, lane)
+            before_step(sums, theta, mean, centre, lane)
             for j in range(D):
                 # theta_i = theta_{i-1} - eta_i mean_i;  S(i) = S(i-1) + theta_i
                 theta[j * LANES + lane] -= eta_i * mean[j * LANES + lane]

@@ -87,6 +87,27 @@ def print_summary(table: pa.Table) -> None:
     show(console, shown)
     if len(measures) < len(MEASURES):
         print("(too narrow for bias and empirical SE: see --format csv)")
+    for line in cautions(rows):
+        print(line)
+
+
+def cautions(rows: Sequence[Row]) -> list[str]:
+    """What regression on the transcript says against itself, one line per method and reason."""
+    reasons = (
+        ("too_short", 0.05, "the run is too short (K < 25 relaxation times)"),
+        ("poor_fit", 0.05, "the degree does not suffice (next power significant at 1%)"),
+    )
+    lines = []
+    for method in sorted({row["method"] for row in rows}):
+        for name, limit, reason in reasons:
+            shares = [row.get(name) for row in rows if row["method"] == method]
+            known = [share for share in shares if share is not None and share > limit]
+            if known:
+                lines.append(
+                    f"{method}: {reason} in up to {max(known):.0%} of the replicates of {len(known)} of "
+                    f"{len(shares)} rows: see {name} in --format csv"
+                )
+    return lines
 
 
 def differs(name: str, rows: Sequence[Row]) -> bool:

@@ -6,6 +6,10 @@ from ldpflow.intervals.interval import IntervalMethod, Intervals
 from ldpflow.intervals.oracle import Oracle
 from ldpflow.intervals.perturbed_bootstrap import PerturbedBootstrap
 from ldpflow.intervals.self_normalization import SelfNormalization
+from ldpflow.intervals.transcript_regression import (
+    TranscriptRegression,
+    TranscriptRegressionBatchMeans,
+)
 
 __all__ = ["INTERVAL_METHODS", "IntervalMethod", "Intervals"]
 
@@ -14,5 +18,7 @@ INTERVAL_METHODS: dict[str, type[IntervalMethod]] = {
     "BM": BatchMeans,
     "SN": SelfNormalization,
     "oracle": Oracle,
+    "TR": TranscriptRegression,
+    "TR-BM": TranscriptRegressionBatchMeans,
     "PB": PerturbedBootstrap,
 }

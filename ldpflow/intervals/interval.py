@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldpflow.algorithms import Algorithm
 from ldpflow.path import PathRecord
+from ldpflow.problems import Problem
 from ldpflow.settings import Settings
 
 __all__ = ["IntervalMethod", "Intervals"]
@@ -30,12 +31,16 @@ class Intervals:
         The method's own standard error of the estimate; None where it has none.
     lower, upper : ndarray, shape (L, d, R)
         Limits; NaN where undefined.
+    diagnosis : dict of str to ndarray, shape (d, R)
+        What the method knows about its own soundness, by the names of the store's columns
+        (``ldpflow.store.schema.FIT_CHECKS``); empty where it knows nothing.
     """
 
     estimate: Array
     se: Array | None
     lower: Array
     upper: Array
+    diagnosis: dict[str, Array] = field(default_factory=dict)
 
 
 class IntervalMethod(Settings):
@@ -53,9 +58,17 @@ class IntervalMethod(Settings):
         """At most how many times that will be; a study is refused on it before any is made."""
         return 1
 
-    def running_sums(self) -> tuple[str, ...]:
-        """Names of the running sums needed at ``steps``."""
+    def running_sums(self, dimension: int) -> tuple[str, ...]:
+        """Names of the running sums needed with d = ``dimension`` coordinates."""
         return ()
+
+    def marked_times(self, steps: int) -> tuple[int, ...]:
+        """Those of :meth:`times` at which the running sums are needed."""
+        return (steps,)
+
+    def impossible(self, problem: Problem) -> str | None:
+        """Why the method does not exist for the problem with these settings, or None."""
+        return None
 
     def applies(self, algorithm: Algorithm) -> bool:
         """Whether the algorithm makes what this method needs; a study leaves out other cells."""

@@ -35,7 +35,7 @@ class PerturbedBootstrap(IntervalMethod):
     def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
         return np.array([steps], dtype=np.int64)
 
-    def running_sums(self) -> tuple[str, ...]:
+    def running_sums(self, dimension: int) -> tuple[str, ...]:
         return (PERTURBED,)
 
     def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:

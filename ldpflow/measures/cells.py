@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ldpflow.store.schema import CELL_KEYS, key_codes
+from ldpflow.store.schema import CELL_KEYS, FIT_CHECKS, key_codes
 
 __all__ = ["GROUP_KEYS", "CellRows", "Floats", "cells_of"]
 
@@ -39,6 +39,9 @@ class CellRows:
     covered: Floats
     length: Floats
     ok: NDArray[np.bool_]
+    relaxation_times: Floats
+    condition: Floats
+    lack_of_fit: Floats
 
     def __post_init__(self) -> None:
         if np.any(self.truth != self.truth[:1]):
@@ -93,6 +96,9 @@ def cells_of(rows: pa.Table) -> tuple[pa.Table, list[CellRows]]:
         name: floats(rows[name])
         for name in ("truth", "estimate", "se", "lower", "upper", "covered", "length")
     }
+    for name in FIT_CHECKS:
+        absent = np.full(rows.num_rows, np.nan)
+        columns[name] = floats(rows[name]) if name in rows.column_names else absent
     columns["replicate"] = rows["replicate"].to_numpy()
     columns["ok"] = np.asarray(rows["status"].to_numpy() == "ok", dtype=bool)
     cells = [

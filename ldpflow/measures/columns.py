@@ -23,6 +23,7 @@ class Measure(NamedTuple):
 MORRIS = "Morris et al. 2019, Table 6"
 SHARE = "share"
 THETA = "unit of theta"
+TR = "regression on the transcript alone"
 
 
 def rate(name: str, formula: str, reference: str = MORRIS, rows: str = "R") -> dict[str, Measure]:
@@ -87,6 +88,12 @@ COLUMNS: dict[str, Measure] = {
         "delta method; Morris et al. 2019, Table 6 is the case of normal estimates independent of "
         "se",
     ),
+    "relaxation_times_median": Measure("median of K, the run's length in relaxation times", "1", TR),
+    "too_short": Measure("share of finished rows with K < 25", SHARE, TR),
+    "poor_fit": Measure(
+        "share of finished rows with abs(lack_of_fit) > 2.576; .01 where the degree suffices", SHARE, TR
+    ),
+    "condition_median": Measure("median of the condition of the fit", "1", TR),
 }
 """Formula, unit and reference of every measure, in the order of the summary's columns. Measures
 without a value (R = 0, an MCSE at R = 1, a model SE of a method without standard error, power

@@ -89,6 +89,7 @@ def measures(rows: CellRows, null: float | None = None) -> dict[str, float]:
             excluded = (null < finished.lower) | (finished.upper < null)
             result.update(rate("power", int(np.sum(excluded)), count))
         result.update(estimate_measures(finished.estimate, truth))
+        result.update(fit_checks(finished))
         if finished.has_se():
             result.update(model_se_measures(finished.estimate, finished.se))
     return result
@@ -112,6 +113,23 @@ def interval_measures(rows: CellRows, hits: int) -> dict[str, float]:
     names = ("length_q05", "length_q25", "length_median", "length_q75", "length_q95")
     quantiles = np.quantile(length, [0.05, 0.25, 0.5, 0.75, 0.95])
     result.update(zip(names, quantiles.tolist(), strict=True))
+    return result
+
+
+def fit_checks(rows: CellRows) -> dict[str, float]:
+    """What regression on the transcript says of its own soundness; nothing for other methods."""
+    times, t, condition = (
+        values[~np.isnan(values)]
+        for values in (rows.relaxation_times, rows.lack_of_fit, rows.condition)
+    )
+    result = {}
+    if len(times):
+        result["relaxation_times_median"] = float(np.median(times))
+        result["too_short"] = int(np.sum(times < 25.0)) / len(times)
+    if len(t):
+        result["poor_fit"] = int(np.sum(np.abs(t) > 2.576)) / len(t)
+    if len(condition):
+        result["condition_median"] = float(np.median(condition))
     return result
 
 

@@ -30,7 +30,8 @@ class Law:
     """The law of ``location + scale * Z``, Z standard.
 
     Standard laws: normal N(0, 1); laplace, density exp(-|x|)/2; exponential, density exp(-x) on
-    x > 0; uniform on (0, 1); logistic; student_t with ``df`` degrees of freedom.
+    x > 0; uniform on (0, 1); logistic; student_t with ``df`` degrees of freedom (1: Cauchy);
+    bimodal, N(-3/2, 1) and N(3/2, 1) in equal parts.
     """
 
     name: str
@@ -50,6 +51,8 @@ class Law:
         if self.name == "student_t":
             assert self.df is not None
             return exact.student_quantile(tau, self.df)
+        if self.name == "bimodal":
+            return exact.bimodal_quantile(tau)
         with exact.workdps(40):
             t = mpf(tau)
             if self.name == "laplace":
@@ -67,6 +70,8 @@ class Law:
         if self.name == "student_t":
             assert self.df is not None
             return exact.student_density(z, self.df)
+        if self.name == "bimodal":
+            return (exact.normal_density(z - 1.5) + exact.normal_density(z + 1.5)) / 2.0
         with exact.workdps(40):
             x = mpf(z)
             if self.name == "laplace":
@@ -93,4 +98,4 @@ class Law:
         return self.standard_density(self.standard_quantile(tau)) / self.scale
 
 
-LAW_NAMES = ("normal", "laplace", "exponential", "uniform", "logistic", "student_t")
+LAW_NAMES = ("normal", "laplace", "exponential", "uniform", "logistic", "student_t", "bimodal")

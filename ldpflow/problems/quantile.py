@@ -36,7 +36,9 @@ class Quantile(Problem):
 
     kind: Literal["quantile"] = "quantile"
     tau: Annotated[float, Field(gt=0, lt=1)] = 0.5
-    law: Literal["normal", "laplace", "exponential", "uniform", "logistic", "student_t"] = "normal"
+    law: Literal[
+        "normal", "laplace", "exponential", "uniform", "logistic", "student_t", "bimodal"
+    ] = "normal"
     location: Annotated[float, Field(ge=-1e100, le=1e100)] = 0.0
     scale: Annotated[float, Field(ge=1e-100, le=1e100)] = 1.0
     df: Annotated[float, Field(ge=0.25, le=1e6)] | None = None
@@ -67,7 +69,7 @@ class Quantile(Problem):
         return (self.tau, self.location, self.scale, 1.0 / self.scale)
 
     def bit_law(self) -> str | None:
-        return None if self.law == "student_t" else self.law
+        return None if self.law in ("student_t", "bimodal") else self.law
 
     def l2_sensitivity(self) -> float:
         return 1.0

@@ -32,6 +32,7 @@ from ldpflow.random.lockstep import CHUNK, LANES, PLANE
 
 __all__ = [
     "SAMPLERS",
+    "fill_bimodal",
     "fill_bits",
     "fill_exponential",
     "fill_laplace",
@@ -217,6 +218,16 @@ def fill_truncated_normal(state, parameter, out):  # type: ignore[no-untyped-def
 
 
 @jit
+def fill_bimodal(state, parameter, out):  # type: ignore[no-untyped-def]
+    """N(-3/2, 1) or N(3/2, 1), each with probability 1/2: a normal moved by an independent bit."""
+    sides = np.empty(PLANE)
+    fill_bits(state, sides)
+    fill_normal(state, parameter, out)
+    for i in range(PLANE):
+        out[i] += with_sign(1.5, bits_of(sides[i]) >> U64(63))
+
+
+@jit
 def fill_position(state, parameter, out):  # type: ignore[no-untyped-def]
     """0, 1, 2, ...: the number of the draw, counted in the state (which starts at 0); no randomness."""
     for k in range(CHUNK):
@@ -245,4 +256,5 @@ SAMPLERS = {
     "student_t": fill_student_t,
     "position": fill_position,
     "truncated_normal": fill_truncated_normal,
+    "bimodal": fill_bimodal,
 }

@@ -20,6 +20,7 @@ from ldpflow.settings import canonical_json
 
 __all__ = [
     "CELL_KEYS",
+    "FIT_CHECKS",
     "REPLICATES",
     "ROW_KEYS",
     "SCHEMA_VERSION",
@@ -30,9 +31,20 @@ __all__ = [
     "key_codes",
 ]
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
-CELL_KEYS: tuple[str, ...] = ("n", "method", "beta", "B", "multiplier", "M", "level")
+CELL_KEYS: tuple[str, ...] = (
+    "n",
+    "method",
+    "beta",
+    "B",
+    "multiplier",
+    "M",
+    "level",
+    "degree",
+    "burn_in",
+    "variance",
+)
 """The columns that name a cell inside a path (each cell has one row per coordinate)."""
 
 ROW_KEYS: tuple[str, ...] = ("replicate", *CELL_KEYS, "coordinate")
@@ -57,10 +69,22 @@ REPLICATES = pa.schema(
         ("covered", pa.bool_()),
         ("length", pa.float64()),
         ("status", pa.string()),
+        # Since version 2: regression on the transcript and its diagnosis.
+        ("degree", pa.int64()),
+        ("burn_in", pa.string()),
+        ("variance", pa.string()),
+        ("relaxation_times", pa.float64()),
+        ("condition", pa.float64()),
+        ("lack_of_fit", pa.float64()),
     ]
 )
 """The full schema of every part. ``path`` is the Hive partition, not a column. Null where absent:
-beta, B, multiplier, M, se, covered. ``status`` is ok, undefined or diverged."""
+settings that a method does not have, se, covered and the diagnosis. ``status`` is ok, undefined or
+diverged."""
+
+FIT_CHECKS: tuple[str, ...] = ("relaxation_times", "condition", "lack_of_fit")
+"""What an interval method may say about its own soundness, per row (see
+ldpflow.intervals.transcript_regression)."""
 
 
 def cell_columns(cell: Mapping[str, Any]) -> dict[str, Any]:

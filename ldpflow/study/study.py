@@ -15,7 +15,9 @@ from ldpflow import exact
 from ldpflow.algorithms import Algorithm
 from ldpflow.cell import Cell, PathPlan
 from ldpflow.errors import InputError
+from ldpflow.intervals import IntervalMethod
 from ldpflow.path import Path
+from ldpflow.problems import Problem
 from ldpflow.settings import canonical_json
 from ldpflow.study.entry import GROUPS, Entry, read_group
 from ldpflow.study.fields import nearest, plain, read_value, read_values
@@ -106,6 +108,8 @@ class Study:
         plans = self.plans()
         for plan in plans:
             check_suitable(plan.path)
+            for method in self.method_settings:
+                check_possible(method, plan.path.problem)
         self.check_users()
         for plan in plans if self.method else ():
             check_budget(*self.times(plan.path), plan.path.problem.dimension)
@@ -357,4 +361,13 @@ def check_suitable(path: Path) -> None:
             path.algorithm.kind,
             f"an algorithm for {path.problem.kind} under {path.mechanism.kind}",
             f"{reason}.",
+        )
+
+
+def check_possible(method: IntervalMethod, problem: Problem) -> None:
+    """Refuse a method that does not exist for the problem."""
+    reason = method.impossible(problem)
+    if reason is not None:
+        raise InputError(
+            "method", method.model_dump(), f"a method for {problem.kind}", f"{reason}."
         )

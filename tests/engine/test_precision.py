@@ -23,7 +23,11 @@ def cell(covered, length=1.0, ok=None) -> CellRows:
     ones = np.ones(count)
     ok = np.ones(count, bool) if ok is None else ok
     length = np.broadcast_to(length, count).astype(float)
-    return CellRows(np.arange(count), 0 * ones, 0 * ones, ones, 0 * ones, length, covered, length, ok)
+    nothing = np.full(count, np.nan)
+    return CellRows(
+        np.arange(count), 0 * ones, 0 * ones, ones, 0 * ones, length, covered, length, ok,
+        nothing, nothing, nothing,
+    )
 
 
 def stopping_point(covered, precision, length=1.0):

@@ -121,6 +121,8 @@ def test_by_hand():
             assert got[f"{name}_mcse"] == pytest.approx(math.sqrt(hits * (of - hits) / of**3))
     untested = set(COLUMNS) - set(expected)
     untested -= {f"{name}_{end}" for name in (*RATES, "power") for end in ("low", "high", "mcse")}
+    # Tested in tests/intervals/test_transcript_diagnosis.py.
+    untested -= {"relaxation_times_median", "too_short", "poor_fit", "condition_median"}
     assert untested == {"power", "relative_error_model_se_mcse", "skewness", "skewness_mcse"}
 
 

@@ -20,6 +20,7 @@ from pyarrow import fs
 from ldpflow.errors import InputError
 from ldpflow.store import (
     REPLICATES,
+    SCHEMA_VERSION,
     Missing,
     RunStore,
     UnreadablePart,
@@ -45,7 +46,7 @@ def test_part_name_and_metadata(store):
     schema = pq.read_schema(store.full(name))
     assert schema.remove_metadata().equals(REPLICATES)
     meta = json.loads(schema.metadata[b"ldpflow"])
-    assert meta["schema_version"] == 1 and meta["stream_version"] == 1 and meta["seed"] == 7
+    assert meta["schema_version"] == SCHEMA_VERSION and meta["stream_version"] == 1 and meta["seed"] == 7
     assert meta["path"] == KEY and meta["path_settings"] == {"problem": "quantile"}
     assert meta["versions"] == {"ldpflow": "0"}
     assert (meta["first"], meta["last"], meta["coordinates"]) == (64, 70, 2)
@@ -222,10 +223,10 @@ def test_what_is_missing_completes_the_run(tmp_path_factory, stored, replicates)
 
 
 def test_a_part_of_a_newer_version_is_no_damage(store, monkeypatch):
-    monkeypatch.setattr(part, "SCHEMA_VERSION", 2)
+    monkeypatch.setattr(part, "SCHEMA_VERSION", SCHEMA_VERSION + 1)
     store.write_part(KEY, complete_rows(0, 2), META)
     monkeypatch.undo()
-    with pytest.raises(InputError, match="schema_version 2"):
+    with pytest.raises(InputError, match=f"schema_version {SCHEMA_VERSION + 1}"):
         store.unreadable()
 
 

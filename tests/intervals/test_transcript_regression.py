@@ -1,0 +1,268 @@
+"""Regression on the transcript against the literal formulas, on paths recorded at every step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from ldpflow import exact
+from ldpflow.algorithms.kernels import run_path
+from ldpflow.algorithms.ldp_sgd import LdpSgd
+from ldpflow.algorithms.minibatch_sgd import MinibatchSgd
+from ldpflow.algorithms.running_sums import RUNNING_SUMS
+from ldpflow.cell import Cell
+from ldpflow.errors import InputError
+from ldpflow.intervals.batch_means import BatchMeans
+from ldpflow.intervals.block_bootstrap import BlockBootstrap
+from ldpflow.intervals.self_normalization import SelfNormalization
+from ldpflow.intervals.transcript_regression import (
+    TranscriptRegression,
+    TranscriptRegressionBatchMeans,
+)
+from ldpflow.mechanisms.laplace import Laplace
+from ldpflow.mechanisms.none import NoMechanism
+from ldpflow.mechanisms.randomized_response import RandomizedResponse
+from ldpflow.path import Path
+from ldpflow.problems.quantile import Quantile
+from ldpflow.problems.quantile_regression import QuantileRegression
+from ldpflow.simulate import Batch, Recording, simulate
+from ldpflow.study import Study
+from tests.oracles import batch_means
+from tests.oracles import transcript_regression as oracle
+
+SEED = 3
+N = 4000
+SCALARS = {
+    "rr": Path(Quantile(tau=0.9), RandomizedResponse(), LdpSgd()),
+    "laplace": Path(Quantile(tau=0.3, law="logistic"), Laplace(epsilon=2.0), LdpSgd(gamma=0.6)),
+    "none": Path(Quantile(law="student_t", df=1.0), NoMechanism(), LdpSgd(c=2.0)),
+    "minibatch": Path(Quantile(law="bimodal", tau=0.7), Laplace(), MinibatchSgd(batch_size=3)),
+    "far": Path(Quantile(location=1e5), RandomizedResponse(), LdpSgd(theta0=1e5)),
+}
+REGRESSION = Path(QuantileRegression(), Laplace(epsilon=4.0), LdpSgd())
+
+
+def record_of(path, n=N, replicates=6):
+    """The record at every step, with all sums of the transcript."""
+    steps = path.algorithm.steps(n)
+    names = ["transcript_linear"] if path.problem.dimension > 1 else [
+        "transcript_cubic", "transcript_linear", "transcript_quartic",
+    ]
+    every = range(1, steps + 1)
+    return run_path(path, SEED, range(replicates), every, every, names)
+
+
+def transcript_of(record, replicate):
+    algorithm = record.path.algorithm
+    theta0 = np.full(len(record.origin), algorithm.theta0)
+    return oracle.transcript(
+        theta0, record.iterates[:, :, replicate], algorithm.c, algorithm.gamma
+    )
+
+
+@pytest.mark.parametrize("name", ["rr", "minibatch", "regression"])
+def test_running_sums_are_what_they_say(name):
+    path = REGRESSION if name == "regression" else SCALARS[name]
+    record = record_of(path, 300)
+    d = path.problem.dimension
+    for r in (0, 5):
+        before, A, _ = transcript_of(record, r)
+        x = before - record.origin
+        close = {"rtol": 1e-8, "atol": 1e-7}
+        for sums, values in record.running_sums.items():
+            assert len(values) == RUNNING_SUMS[sums].count(d)
+            if sums == "transcript_linear":
+                literal = [x, A, *(A * x[:, [k]] for k in range(d))]
+                for both in (x, A):
+                    # k <= j only
+                    literal += [both * both[:, [k]] * (np.arange(d) >= k) for k in range(d)]
+            elif sums == "transcript_cubic":
+                literal = [*(x**k for k in range(1, 7)), *(A * x**k for k in range(4)), A**2]
+            else:
+                literal = [x**7, x**8, A * x**4]
+            for row, term in zip(values, literal, strict=True):
+                np.testing.assert_allclose(row[:, :, r], np.cumsum(term, axis=0), **close)
+
+
+@pytest.mark.parametrize("variance", ["known", "residual"])
+@pytest.mark.parametrize("degree", [1, 2, 3])
+@pytest.mark.parametrize("name", SCALARS)
+def test_interval_is_the_literal_formula(name, degree, variance):
+    # The library's sums are around theta*, the oracle's regression around theta_{i0}: that they
+    # agree shows that the shift cancels.
+    path = SCALARS[name]
+    record = record_of(path)
+    steps = path.algorithm.steps(N)
+    burn_in = "0.01n" if degree == 3 else "n^0.4"
+    method = TranscriptRegression(degree=degree, burn_in=burn_in, variance=variance)
+    first = oracle.burn_in(steps, burn_in)
+    assert method.times(steps, path.algorithm).tolist() == [first, steps]
+    result = method.intervals(record, N, [0.8, 0.9])
+    compared = 0
+    for r in range(6):
+        before, A, eta = (part[first:] for part in transcript_of(record, r))
+        S = None
+        if variance == "known":
+            S = path.algorithm.step_covariance(path.problem, path.mechanism)[0][0]
+        for at, level in enumerate([0.8, 0.9]):
+            expected = oracle.interval(before[:, 0], A[:, 0], eta, degree, level, S)
+            if not np.isfinite(expected[:3]).all():
+                assert not np.isfinite(result.upper[at, 0, r] - result.lower[at, 0, r])
+                continue
+            estimate, lower, upper, K, t = expected
+            unit = upper - lower
+            if np.isnan(result.lower[at, 0, r] + result.upper[at, 0, r]):
+                # Ends that lie beyond any use: the library does not look that far.
+                z = exact.normal_quantile(0.5 + level / 2)
+                assert max(estimate - lower, upper - estimate) > 70 * z * result.se[0, r]
+                continue
+            compared += 1
+            assert result.estimate[0, r] == pytest.approx(estimate, abs=1e-6 * unit)
+            assert result.lower[at, 0, r] == pytest.approx(lower, abs=1e-6 * unit)
+            assert result.upper[at, 0, r] == pytest.approx(upper, abs=1e-6 * unit)
+            assert result.diagnosis["relaxation_times"][0, r] == pytest.approx(K, rel=1e-6)
+            assert result.diagnosis["lack_of_fit"][0, r] == pytest.approx(t, rel=1e-4, abs=1e-6)
+            assert result.diagnosis["condition"][0, r] >= 1.0
+    assert compared >= 4
+
+
+def test_batch_means_around_the_root():
+    path = SCALARS["rr"]
+    record = record_of(path)
+    result = TranscriptRegressionBatchMeans().intervals(record, N, [0.9])
+    centre = TranscriptRegression().intervals(record, N, [0.9]).estimate
+    first = oracle.burn_in(N, "n^0.4")
+    for r in range(6):
+        M = batch_means.batch_count(N)
+        V = batch_means.variance(record.iterates[:, :, r], M, 0.51)[0]
+        eta = transcript_of(record, r)[2]
+        half = stats.t.ppf(0.95, M - 1) * np.sqrt(oracle.kappa(N, eta[first:]) * V / N)
+        assert result.lower[0, 0, r] == pytest.approx(centre[0, r] - half, rel=1e-9)
+        assert result.upper[0, 0, r] == pytest.approx(centre[0, r] + half, rel=1e-9)
+
+
+@pytest.mark.parametrize("variance", ["known", "residual"])
+def test_vector_form_is_the_literal_formula(variance):
+    record = record_of(REGRESSION)
+    method = TranscriptRegression(degree=1, burn_in="0.1n", variance=variance)
+    result = method.intervals(record, N, [0.9])
+    z = exact.normal_quantile(0.95)
+    for r in range(6):
+        before, A, eta = (part[400:] for part in transcript_of(record, r))
+        S = None
+        if variance == "known":
+            S = np.array(LdpSgd().step_covariance(REGRESSION.problem, REGRESSION.mechanism))
+        root, se, K = oracle.linear(before, A, eta, S)
+        np.testing.assert_allclose(result.estimate[:, r], root, rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(result.diagnosis["relaxation_times"][:, r], K, rtol=1e-6)
+        ok = K > 0
+        np.testing.assert_allclose(result.upper[0, ok, r], (root + z * se)[ok], rtol=1e-6)
+
+
+@pytest.mark.parametrize(("n", "rule"), [(10**5, "n^0.4"), (32, "n^0.4"), (999, "0.01n"), (7, ".5n")])
+def test_burn_in(n, rule):
+    assert TranscriptRegression(burn_in=rule).first(n) == oracle.burn_in(n, rule)
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "gamma"), [(1, 50, 0.51), (17, 4000, 0.75), (40, 900, 1.02), (5, 99, 1.0)]
+)
+def test_sum_of_powers(first, last, gamma):
+    i = np.arange(first, last + 1.0)
+    assert exact.sum_of_powers(first, last, gamma) == pytest.approx((i**-gamma).sum(), rel=1e-13)
+
+
+def test_no_other_row_changes_a_bit():
+    path = SCALARS["rr"]
+    others = (
+        Cell(1000, BlockBootstrap(B=50), 0.9),
+        Cell(1000, SelfNormalization(), 0.9),
+        Cell(3000, BatchMeans(), 0.9),
+    )
+    more = (
+        *others,
+        Cell(3000, TranscriptRegression(), 0.9),
+        Cell(3000, TranscriptRegression(degree=3, burn_in="0.01n"), 0.9),
+        Cell(2000, TranscriptRegressionBatchMeans(), 0.9),
+    )
+    alone = simulate(Batch(path, SEED, 0, 40, others)).rows
+    together = simulate(Batch(path, SEED, 0, 40, more)).rows
+    keys = [("replicate", "ascending"), ("n", "ascending"), ("method", "ascending")]
+    kept = together.filter([m in ("BB", "SN", "BM") for m in together["method"].to_pylist()])
+    assert kept.sort_by(keys).drop_columns(["replicate"]).equals(
+        alone.sort_by(keys).drop_columns(["replicate"])
+    )
+    # Nor do TR's own: other n, and other sums beside its own, leave its rows alone.
+    one = simulate(Batch(path, SEED, 0, 40, (Cell(3000, TranscriptRegression(), 0.9),))).rows
+    mine = together.filter(
+        [
+            m == "TR" and d == 2
+            for m, d in zip(together["method"].to_pylist(), together["degree"].to_pylist(), strict=True)
+        ]
+    )
+    assert repr(mine.to_pylist()) == repr(one.to_pylist())
+
+
+def test_recording_marks_the_burn_in():
+    recording = Recording.of(SCALARS["rr"], [Cell(10**4, TranscriptRegression(), 0.9)])
+    assert recording.marked == recording.times == [40, 10**4]
+    assert recording.sums == ["transcript_cubic"]
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 8])
+@pytest.mark.parametrize("method", [TranscriptRegression(), TranscriptRegressionBatchMeans()], ids=repr)
+def test_too_few_steps_are_undefined(method, n):
+    rows = simulate(Batch(SCALARS["rr"], SEED, 0, 3, (Cell(n, method, 0.9),))).rows
+    assert set(rows["status"].to_pylist()) <= {"undefined", "ok"}
+    if n <= 5:
+        assert rows["status"].to_pylist() == ["undefined"] * 3
+
+
+def test_a_decreasing_fit_is_undefined_and_no_miss():
+    # The sign of A turned: no increasing branch.
+    record = record_of(SCALARS["rr"])
+    sums = record.running_sums["transcript_cubic"].copy()
+    sums[6:10] *= -1.0
+    turned = replace(record, running_sums={"transcript_cubic": sums})
+    result = TranscriptRegression().intervals(turned, N, [0.9])
+    assert np.isnan(result.lower).all() and np.isnan(result.upper).all()
+
+
+def test_lost_digits_are_undefined():
+    # A start 1e7 away: the sums at i0 leave nothing of those after it.
+    path = Path(Quantile(location=1e7, scale=1e-3), NoMechanism(), LdpSgd(c=1e7))
+    result = TranscriptRegression().intervals(record_of(path, 300), 300, [0.9])
+    length = result.upper - result.lower
+    assert (np.isnan(length) | (length > 0)).all()
+
+
+def test_a_vector_takes_degree_one():
+    study = {
+        "name": "s", "problem": {"kind": "quantile_regression"}, "mechanism": {"kind": "laplace"},
+        "algorithm": {"kind": "ldp_sgd"}, "grid": {"n": 100}, "method": [{"kind": "TR"}],
+    }
+    with pytest.raises(InputError, match="degree = 1 alone"):
+        Study.from_mapping(study)
+    Study.from_mapping({**study, "method": [{"kind": ["TR", "TR-BM"], "degree": 1}]})
+    with pytest.raises(InputError, match="burn_in"):
+        Study.from_mapping({**study, "method": [{"kind": "TR", "degree": 1, "burn_in": "some"}]})
+
+
+def test_coverage_where_the_average_is_biased():
+    """tau = .9, n = 1e5: TR covers, batch means do not. Each bound fails once in 10^4 when true.
+
+    512 replicates: the share of 512 covered is below .9 - 3.72 sqrt(.09/512) = .850 with probability
+    1e-4 if TR covers .9; above .835 with that probability if BM covers .775.
+    """
+    path = Path(Quantile(tau=0.9), RandomizedResponse(), LdpSgd())
+    cells = (Cell(10**5, TranscriptRegression(), 0.9), Cell(10**5, BatchMeans(), 0.9))
+    rows = simulate(Batch(path, 20261121, 0, 512, cells)).rows.to_pydict()
+    covered = {
+        kind: np.mean([c for c, m in zip(rows["covered"], rows["method"], strict=True) if m == kind])
+        for kind in ("TR", "BM")
+    }
+    assert covered["TR"] > 0.850
+    assert covered["BM"] < 0.845

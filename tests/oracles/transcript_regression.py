@@ -1,0 +1,115 @@
+"""Regression on the transcript, literally: least squares on the whole path, roots of polynomials.
+
+Source: the specification of the method (ours). Written from the formulas, in coordinates around the
+pilot theta_{i0}, which is not how the library does it.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+Vector = NDArray[np.float64]
+
+
+def burn_in(n: int, rule: str) -> int:
+    """i0 = ceil(n^a) or ceil(share n)."""
+    if rule.startswith("n^"):
+        power = n ** float(rule[2:])
+    else:
+        power = float(rule[:-1]) * n
+    nearest = round(power)
+    return nearest if abs(power - nearest) <= 1e-9 * power else math.ceil(power)
+
+
+def transcript(theta0: Vector, path: Vector, c: float, gamma: float) -> tuple[Vector, Vector, Vector]:
+    """theta_{i-1}, A_i = (theta_{i-1} - theta_i)/eta_i and eta_i for i = 1..n; path has shape (n, d)."""
+    before = np.vstack([theta0[None], path[:-1]])
+    eta = c * np.arange(1, len(path) + 1) ** -gamma
+    return before, (before - path) / eta[:, None], eta
+
+
+def polynomial(before: Vector, A: Vector, degree: int) -> tuple[float, float, Vector, Vector, float]:
+    """Pilot-free fit: centre, scale, coefficients (lowest first), M^-1, sum of squared residuals."""
+    x = before - before[0]
+    centre, scale = x.mean(), x.std()
+    V = np.vander((x - centre) / scale, degree + 1, increasing=True)
+    b, *_ = np.linalg.lstsq(V, A, rcond=None)
+    return centre + before[0], scale, b, np.linalg.inv(V.T @ V), float(((A - V @ b) ** 2).sum())
+
+
+def root(b: Vector) -> float:
+    """Root of P on the increasing branch through 0, NaN if there is none."""
+    P = np.polynomial.Polynomial(b)
+    if b[1] <= 0:
+        return math.nan
+    turns = [r.real for r in P.deriv().roots() if abs(r.imag) < 1e-12]
+    low = max([t for t in turns if t < 0], default=-math.inf)
+    high = min([t for t in turns if t > 0], default=math.inf)
+    found = [r.real for r in P.roots() if abs(r.imag) < 1e-9 and low < r.real < high]
+    return found[0] if found else math.nan
+
+
+def score_set(b: Vector, inverse: Vector, at: float, z2S: float) -> tuple[float, float]:
+    """The real roots of P^2 - z^2 S v' M^-1 v nearest to ``at`` on both sides."""
+    variance = np.zeros(2 * len(b) - 1)
+    for j in range(len(b)):
+        for k in range(len(b)):
+            variance[j + k] += inverse[j, k]
+    F = np.polynomial.Polynomial(np.convolve(b, b) - z2S * variance)
+    real = [r.real for r in F.roots() if abs(r.imag) < 1e-7]
+    return (
+        max([r for r in real if r < at], default=math.nan),
+        min([r for r in real if r > at], default=math.nan),
+    )
+
+
+def interval(
+    before: Vector, A: Vector, eta: Vector, degree: int, level: float, S: float | None
+) -> tuple[float, float, float, float, float]:
+    """(estimate, lower, upper, K, t statistic of the next power); S None: the residuals' variance."""
+    centre, scale, b, inverse, rss = polynomial(before, A, degree)
+    if S is None:
+        S = rss / (len(A) - degree - 1)
+    u = root(b)
+    slope = np.polynomial.Polynomial(b).deriv()(u) / scale
+    K = slope * eta.sum()
+    factor = min(K / (K - 4), 2.0) if K > 4 else 2.0
+    z = stats.norm.ppf(0.5 + level / 2)
+    low, high = score_set(b, inverse, u, z * z * S)
+    _, _, b_next, inverse_next, _ = polynomial(before, A, degree + 1)
+    t = b_next[-1] / math.sqrt(S * inverse_next[-1, -1])
+    return (
+        centre + scale * u,
+        centre + scale * (u - factor * (u - low)),
+        centre + scale * (u + factor * (high - u)),
+        K,
+        t,
+    )
+
+
+def kappa(n: int, eta: Vector) -> float:
+    """(n/N) / (1 - (sum eta)^2/(3 N sum eta^2)) over the N steps of the fit."""
+    N = len(eta)
+    return n / N / (1 - eta.sum() ** 2 / (3 * N * (eta**2).sum()))
+
+
+def linear(
+    before: Vector, A: Vector, eta: Vector, S: Vector | None
+) -> tuple[Vector, Vector, Vector]:
+    """Vector form: root, standard errors (with K/(K - 4)) and K, all of shape (d,)."""
+    N, d = before.shape
+    V = np.column_stack([np.ones(N), before - before[0]])
+    coefficients, *_ = np.linalg.lstsq(V, A, rcond=None)
+    a, B = coefficients[0], coefficients[1:].T
+    residuals = A - V @ coefficients
+    if S is None:
+        S = residuals.T @ residuals / (N - d - 1)
+    x = -np.linalg.solve(B, a)
+    v = np.concatenate([[1.0], x])
+    inverse = np.linalg.inv(B)
+    covariance = inverse @ S @ inverse.T * (v @ np.linalg.solve(V.T @ V, v))
+    K = eta.sum() / np.diag(inverse)
+    factor = np.where(K > 4, np.minimum(K / np.where(K > 4, K - 4, 1), 2.0), 2.0)
+    return before[0] + x, np.sqrt(np.diag(covariance)) * factor, K
