@@ -25,6 +25,7 @@ __all__ = [
     "TAU",
     "C",
     "cells",
+    "huber",
     "kernel",
     "quantile",
     "regression",
@@ -53,6 +54,15 @@ def regression() -> Path:
         PROBLEMS["quantile_regression"](tau=TAU),
         MECHANISMS["laplace"](epsilon=EPSILON),
         ALGORITHMS["ldp_sgd"](gamma=GAMMA, c=C),
+    )
+
+
+def huber(d: int) -> Path:
+    """Huber regression with Mallows weights under Gaussian noise."""
+    return Path(
+        PROBLEMS["linear_regression"](coefficients=(1.0,) * d),
+        MECHANISMS["gaussian"](mu=1.0),
+        ALGORITHMS["ldp_sgd"](gamma=0.6, c=0.1),
     )
 
 

@@ -22,7 +22,7 @@ import time
 
 import ray
 
-ray.init(num_cpus={cores}, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+ray.init("local", num_cpus={cores}, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
 
 
 @ray.remote

@@ -10,6 +10,13 @@ def ray_session():
     """A local Ray of two cores that tests share; run_study joins a Ray that is already there."""
     import ray
 
-    ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    # "local": without it Ray would join whatever cluster this machine happens to run.
+    ray.init(
+        address="local",
+        num_cpus=2,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level="ERROR",
+    )
     yield
     ray.shutdown()

@@ -17,10 +17,13 @@ from ldpflow.cli.catalogue import catalogue
 from ldpflow.cli.check import check, compact
 from ldpflow.cli.compare import compare
 from ldpflow.cli.explain import explain
+from ldpflow.cli.export import export, watch
 from ldpflow.cli.plan import plan
 from ldpflow.cli.replay import replay
+from ldpflow.cli.report import plot, report
 from ldpflow.cli.summary import summary
 from ldpflow.cli.sweep import sweep
+from ldpflow.cli.trace import trace
 from ldpflow.cli.tune import tune
 from ldpflow.cli.verify import verify
 from ldpflow.errors import InputError, LdpflowError
@@ -45,6 +48,11 @@ app.command()(plan)
 app.command()(tune)
 app.command("list")(catalogue)
 app.command()(replay)
+app.command()(report)
+app.command()(plot)
+app.command()(trace)
+app.command()(watch)
+app.command()(export)
 app.command()(check)
 app.command()(compact)
 

@@ -36,6 +36,9 @@ def sweep(
     epsilon: Annotated[
         Axis, typer.Option("--epsilon", metavar="X", help="Privacy budget. *")
     ] = None,
+    mu: Annotated[
+        Axis, typer.Option("--mu", metavar="X", help="Budget of the Gaussian mechanism (GDP). *")
+    ] = None,
     tau: Annotated[
         Axis, typer.Option("--tau", metavar="X", help="Level of the quantile. *")
     ] = None,
@@ -101,6 +104,8 @@ def sweep(
         float | None, typer.Option(help="Exit with 1 if a larger share of the rows failed.")
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress, no summary.")] = False,
+    no_progress: Annotated[bool, typer.Option("--no-progress", help="No progress.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Let Ray's own log through.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what it would take, and run nothing.")
     ] = False,
@@ -116,6 +121,7 @@ def sweep(
     flags = {
         "n": n,
         "epsilon": epsilon,
+        "mu": mu,
         "tau": tau,
         "gamma": gamma,
         "c": c,
@@ -140,16 +146,16 @@ def sweep(
     from ldpflow.cli.progress import reporter
     from ldpflow.engine import limits, read_bytes, read_seconds, run_study
 
+    precision = wanted_precision(
+        replicates, target_mcse, target_length, min_replicates, max_replicates
+    )
     passed = limits(
         None if max_time is None else read_seconds(max_time),
         None if max_memory is None else read_bytes(max_memory),
     )
-    precision = wanted_precision(
-        replicates, target_mcse, target_length, min_replicates, max_replicates
-    )
-
     root = out if out is not None else f"runs/{chosen.name}"
-    with Interrupts() as interrupted, reporter(quiet) as report:
+    wanted = len(chosen.plans()) * chosen.replicates
+    with Interrupts() as interrupted, reporter(quiet or no_progress, wanted) as report:
         result = run_study(
             chosen,
             root,
@@ -161,13 +167,17 @@ def sweep(
             should_stop=lambda: interrupted() or passed(),
             retries=retries,
             fresh=fresh,
+            verbose=verbose,
             precision=precision,
         )
     if not quiet and interrupted() is None:
         from ldpflow.cli.summary import read_summary
         from ldpflow.cli.tables import print_summary
 
-        print_summary(read_summary(root))
+        if chosen.method:
+            print_summary(read_summary(root))
+        if chosen.trajectory is not None:
+            typer.echo(f"trajectories in {root}/trajectories, summary in {root}/trajectories.parquet")
         typer.echo(
             f"{result.finished_replicates:,} replicates in {result.wall_seconds:.1f} s; "
             f"rows in {root}/replicates, summary in {root}/summary.parquet"
@@ -193,6 +203,27 @@ def sweep(
         raise typer.Exit(1)
 
 
+def wanted_precision(
+    replicates: str | None,
+    target_mcse: float | None,
+    target_length: float | None,
+    min_replicates: int | None,
+    max_replicates: int | None,
+) -> Precision | None:
+    """The targets that the flags name, or None where none does."""
+    from ldpflow.engine import Precision
+
+    limits = {"min_replicates": min_replicates, "max_replicates": max_replicates}
+    given = {name: value for name, value in limits.items() if value is not None}
+    if target_mcse is None and target_length is None:
+        for name, value in given.items():
+            raise InputError(f"--{name.replace('_', '-')}", value, "a sweep with --target-mcse")
+        return None
+    if replicates is not None:
+        raise InputError("--replicates", replicates, "nothing where a target decides")
+    return Precision(target_mcse, target_length, **given)
+
+
 def print_plan(paths: Sequence[Planned]) -> None:
     """What is reused and what is computed, where there is both."""
     reused = sum(path.reused for path in paths)
@@ -216,24 +247,3 @@ def print_plan(paths: Sequence[Planned]) -> None:
         )
     if len(paths) > PLAN_LINES:
         typer.echo(f"  and {len(paths) - PLAN_LINES:,} paths more", err=True)
-
-
-def wanted_precision(
-    replicates: str | None,
-    target_mcse: float | None,
-    target_length: float | None,
-    min_replicates: int | None,
-    max_replicates: int | None,
-) -> Precision | None:
-    """The targets that the flags name, or None where none does."""
-    from ldpflow.engine import Precision
-
-    limits = {"min_replicates": min_replicates, "max_replicates": max_replicates}
-    given = {name: value for name, value in limits.items() if value is not None}
-    if target_mcse is None and target_length is None:
-        for name, value in given.items():
-            raise InputError(f"--{name.replace('_', '-')}", value, "a sweep with --target-mcse")
-        return None
-    if replicates is not None:
-        raise InputError("--replicates", replicates, "nothing where a target decides")
-    return Precision(target_mcse, target_length, **given)

@@ -20,7 +20,7 @@ from typing import Any
 import ray
 from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
 
-from ldpflow.engine.executor import Outcome, part_meta
+from ldpflow.engine.executor import Outcome, part_meta, publish_trajectories
 from ldpflow.errors import InputError, LdpflowError, StorageError
 from ldpflow.simulate import Batch, BatchResult, simulate
 from ldpflow.store import Aggregator, Published, cell_set_hash
@@ -56,9 +56,14 @@ class AggregatorActor:
 
     def add(self, batch: Batch, result: BatchResult) -> dict[str, Any]:
         """Take the rows of a batch; tell what has been published by now."""
-        published = self.aggregator.add(
-            batch.path.key, batch.first, batch.last, result.rows, part_meta(batch)
-        )
+        publish_trajectories(self.aggregator.store, batch, result)
+        if batch.cells:
+            published = self.aggregator.add(
+                batch.path.key, batch.first, batch.last, result.rows, part_meta(batch)
+            )
+        else:
+            # Trajectories alone, and they are on disk.
+            published = [Published(batch.path.key, batch.first, batch.last, cell_set_hash([]))]
         statistics = None
         if time.monotonic() - self.told > STATISTICS_SECONDS:
             statistics = self.aggregator.statistics()
@@ -146,9 +151,12 @@ class RayExecutor:
         if address is None:
             os.environ.update(THREADS)
             os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-            # Not one that "ray start" has left on this machine.
-            options: dict[str, Any] = {"address": "local", "num_cpus": num_cpus}
-            options["include_dashboard"] = False
+            # Without "local" Ray would join whatever cluster this machine happens to run.
+            options: dict[str, Any] = {
+                "address": "local",
+                "num_cpus": num_cpus,
+                "include_dashboard": False,
+            }
         else:
             options = {"address": address, "runtime_env": {"env_vars": THREADS}}
         before = signal.getsignal(signal.SIGTERM)
@@ -156,7 +164,7 @@ class RayExecutor:
             ray.init(**options, **logging)
         except (ConnectionError, RuntimeError, ValueError) as error:
             if address is None:
-                raise
+                raise LdpflowError(f"Ray could not be started on this machine: {error}") from error
             raise InputError(
                 "--address", address, "the address of a running Ray cluster", str(error)
             ) from error

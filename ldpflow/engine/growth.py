@@ -10,6 +10,7 @@ from __future__ import annotations
 import tomllib
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -20,8 +21,8 @@ from ldpflow.errors import InputError
 from ldpflow.path import Path
 from ldpflow.random.streams import STREAM_VERSION
 from ldpflow.settings import canonical_json
-from ldpflow.store import Part, RunStore, UnreadablePart, cell_id
-from ldpflow.store.ranges import Ranges, subtract
+from ldpflow.store import Part, RunStore, UnreadablePart, cell_id, trajectories
+from ldpflow.store.ranges import Ranges, intersect, subtract
 from ldpflow.study import Study
 from ldpflow.summary import path_columns
 
@@ -40,6 +41,9 @@ def usable_parts(store: RunStore, study: Study) -> list[Part]:
     """
     parts, unusable = store.scan()
     own = {"seed": study.seed, "stream_version": STREAM_VERSION}
+    for told in trajectories.trajectory_settings(store).values():
+        if told["seed"] != study.seed:
+            raise refused(store, [("seed", [told["seed"]], [study.seed])])
     foreign = [part for part in parts if any(part.meta[name] != own[name] for name in own)]
     if foreign:
         if stored_seed(store) != study.seed or len(foreign) == len(parts):
@@ -124,6 +128,22 @@ def shown(values: list[Any]) -> str:
 
 
 def gaps(store: RunStore, plan: PathPlan, replicates: int) -> list[Missing]:
+    """What a path lacks, trajectories included: each replicate once where it lacks both."""
+    found = cell_gaps(store, plan, replicates)
+    if not plan.checkpoints:
+        return found
+    untold = subtract(0, replicates, trajectories.finished(store, plan.path.key, plan.checkpoints))
+    together = [m for m in found if intersect(untold, m.first, m.last) == [(m.first, m.last)]]
+    alone = untold
+    for m in together:
+        alone = [part for a, b in alone for part in subtract(a, b, [(m.first, m.last)])]
+    return [
+        *(replace(m, checkpoints=plan.checkpoints) if m in together else m for m in found),
+        *(Missing(plan.path, a, b, (), (), plan.checkpoints) for a, b in alone),
+    ]
+
+
+def cell_gaps(store: RunStore, plan: PathPlan, replicates: int) -> list[Missing]:
     """What a path lacks: each replicate once, with all the cells that it lacks."""
     finished = store.finished(plan.path.key)
     stored = {cell: finished.get(cell_id(cell.columns()), []) for cell in plan.cells}

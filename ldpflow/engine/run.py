@@ -12,6 +12,7 @@ from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from ldpflow.engine.batching import cut
 from ldpflow.engine.events import Listener, Planned, RunResult
@@ -31,10 +32,11 @@ from ldpflow.store import (
     UnreadablePart,
     cell_id,
     compact,
+    trajectories,
 )
 from ldpflow.store.reading import overlapping
 from ldpflow.study import Study
-from ldpflow.summary import summary_of
+from ldpflow.summary import stored_paths, summary_of, trajectory_summary_of
 
 __all__ = ["run_study", "summarise_run"]
 
@@ -107,19 +109,22 @@ def run_study(
                 f"{holder.get('host')}, which is dead",
                 stacklevel=2,
             )
+        if precision is not None and not study.method:
+            raise InputError("--target-mcse", precision, "a study with interval methods")
         usable_parts(store, study)
         session = Session(store, study.seed)
         session.start()
         store.publish("study.toml", study.to_toml().encode())
         start = partial(executor_for, engine, store, address, num_cpus, verbose, retries)
-        tally = fill(store, study, precision, start, on_plan, on_event, should_stop)
+        work = partial(fill, store, study, precision, start, started)
+        tally = work(on_plan, on_event, should_stop)
         summary, damaged = summarised(store)
         if damaged and tally.stopped is None:
             # Their footers were whole, so they counted as done.
             for part in damaged:
                 store.set_aside(part)
                 warnings.warn(f"{store.full(part.name)} is computed again: {part.reason}", stacklevel=2)
-            tally = fill(store, study, precision, start, None, on_event, should_stop)
+            tally = work(None, on_event, should_stop)
             summary, damaged = summarised(store)
         session.end(
             {key: 1e9 * seconds / steps for key, (seconds, steps) in tally.by_path.items()},
@@ -131,11 +136,12 @@ def run_study(
             failed_batches=len(tally.failed),
             **({} if precision is None else {"precision": asdict(precision)}),
         )
+        followed = summarise_trajectories(store)
     rows = pc.sum(summary["replicates"]).as_py() or 0
     failures = pc.sum(summary["failures"]).as_py() or 0
     return RunResult(
         out=store.root,
-        finished_replicates=finished_replicates(study, summary),
+        finished_replicates=finished_replicates(study, summary, followed),
         failures=failures,
         failed_share=failures / rows if rows else 0.0,
         wall_seconds=time.monotonic() - started,
@@ -158,12 +164,12 @@ def fill(
     study: Study,
     precision: Precision | None,
     start: Callable[[], Executor],
+    started: float,
     on_plan: Callable[[list[Planned]], None] | None,
     on_event: Listener | None,
     should_stop: Stop,
 ) -> Tally:
-    """Compute what is missing."""
-    started = time.monotonic()
+    """Compute what is missing: all of it, or round by round until it is precise enough."""
     if precision is None:
         missing = [gap for plan in study.plans() for gap in gaps(store, plan, study.replicates)]
         if on_plan is not None:
@@ -199,18 +205,21 @@ def described(store: RunStore, outcome: Outcome) -> str:
     )
 
 
-def finished_replicates(study: Study, summary: pa.Table) -> int:
-    """The least number of replicates that a cell of the study has."""
+def finished_replicates(study: Study, summary: pa.Table, followed: pa.Table | None) -> int:
+    """The least number of replicates that a cell, or a trajectory, of the study has."""
     keys = [*CELL_KEYS, "path", "replicates"]
     counts: dict[tuple[str, str], int] = {}
     for row in summary.select(keys).to_pylist():
         path, replicates = row.pop("path"), row.pop("replicates")
         counts[path, cell_id(row)] = replicates
-    return min(
+    least = [
         counts.get((f"p{plan.path.key}", cell_id(cell.columns())), 0)
         for plan in study.plans()
         for cell in plan.cells
-    )
+    ]
+    if followed is not None and study.trajectory is not None:
+        least.append(pc.min(followed["replicates"]).as_py() or 0)
+    return min(least, default=0)
 
 
 def executor_for(
@@ -227,12 +236,25 @@ def executor_for(
     from ldpflow.engine.cluster import RayExecutor
 
     root = os.path.abspath(store.root) if store.local else store.root
-    return RayExecutor(partial(Aggregator, root), address, num_cpus, retries, verbose)
+    return RayExecutor(partial(Aggregator, root), address, num_cpus, verbose, retries)
 
 
 def summarise_run(store: RunStore) -> pa.Table:
     """Compute summary.parquet from the stored rows and write it."""
     return summarised(store)[0]
+
+
+def summarise_trajectories(store: RunStore) -> pa.Table | None:
+    """Compute trajectories.parquet from the stored trajectories and write it, if there are any."""
+    told = trajectories.trajectory_settings(store)
+    if not told:
+        return None
+    paths = {f"p{key}": Path.from_settings(meta["path_settings"]) for key, meta in told.items()}
+    table = trajectory_summary_of(trajectories.read(store), paths)
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd")
+    store.publish("trajectories.parquet", sink.getvalue())
+    return table
 
 
 def summarised(store: RunStore) -> tuple[pa.Table, list[UnreadablePart]]:
@@ -245,7 +267,6 @@ def summarised(store: RunStore) -> tuple[pa.Table, list[UnreadablePart]]:
     if doubled and not damaged:
         # A killed sweep's workers may have written seconds after this one had begun.
         compact(store, doubled)
-    paths = {f"p{part.path_key}": Path.from_settings(part.meta["path_settings"]) for part in parts}
-    summary = summary_of(rows, paths)
+    summary = summary_of(rows, stored_paths(store))
     store.write_summary(summary)
     return summary, damaged

@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 
-from ldpflow.engine.executor import Outcome, part_meta
+from ldpflow.engine.executor import Outcome, part_meta, publish_trajectories
 from ldpflow.errors import InputError, StorageError
 from ldpflow.simulate import Batch, BatchResult, simulate
 from ldpflow.store import Aggregator
@@ -55,9 +55,11 @@ class SerialExecutor:
         try:
             if isinstance(result, Exception):
                 raise result
-            self.aggregator.add(
-                batch.path.key, batch.first, batch.last, result.rows, part_meta(batch)
-            )
+            publish_trajectories(self.aggregator.store, batch, result)
+            if batch.cells:
+                self.aggregator.add(
+                    batch.path.key, batch.first, batch.last, result.rows, part_meta(batch)
+                )
         except StorageError:
             raise  # no batch can be kept
         except Exception as error:
