@@ -236,7 +236,7 @@ def executor_for(
     from ldpflow.engine.cluster import RayExecutor
 
     root = os.path.abspath(store.root) if store.local else store.root
-    return RayExecutor(partial(Aggregator, root), address, num_cpus, verbose, retries)
+    return RayExecutor(partial(Aggregator, root), address, num_cpus, retries, verbose)
 
 
 def summarise_run(store: RunStore) -> pa.Table:
