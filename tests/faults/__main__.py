@@ -54,7 +54,7 @@ def trials(
     started = time.monotonic()
     said: dict[str, int] = {}
     for trial in range(count):
-        folder = work / f"{name}-{trial}"
+        folder = work / f"{name.replace(' ', '-')}-{trial}"
         folder.mkdir()
         try:
             what = fault(folder, *more, trial)
@@ -67,7 +67,7 @@ def trials(
 
 def script(name: str, work: Path, count: int, *command: str) -> Row:
     """Run a script that makes its own processes; its last line says how many trials."""
-    folder = work / name
+    folder = work / name.replace(' ', '-')
     folder.mkdir()
     started = time.monotonic()
     arguments = [part.replace("FOLDER", str(folder)) for part in command]
