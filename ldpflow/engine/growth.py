@@ -187,7 +187,7 @@ def witness(
 
     def cost(cell: Cell) -> tuple[int, int, int]:
         times = cell.method.count_times(algorithm.steps(cell.n), algorithm)
-        return (-cell.n, len(cell.method.running_sums()), times)
+        return (-cell.n, len(cell.method.running_sums(plan.path.problem.dimension)), times)
 
     return (min(usable, key=cost),) if usable else ()
 
