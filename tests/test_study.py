@@ -105,7 +105,7 @@ def test_bundled_studies_are_the_papers() -> None:
     second = load_study("paper-table2")
     assert [plan.path.problem.dimension for plan in second.plans()] == [4]
     quick = load_study("quickstart")
-    assert sum(len(plan.cells) for plan in quick.plans()) == 30
+    assert sum(len(plan.cells) for plan in quick.plans()) == 36
     assert not quick.warnings()
 
 

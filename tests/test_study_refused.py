@@ -18,6 +18,8 @@ from tests.studies import BASE, changed
 
 REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"algorithm__gamma": 0}, "algorithm.gamma", "(0, 1)"),
+    ({"algorithm__gamma": 0.5}, "algorithm.gamma", "(1/2, 1)"),
+    ({"algorithm__gamma": [0.7, 0.3]}, "algorithm.gamma", "(1/2, 1)"),
     ({"algorithm__gamma": 1}, "algorithm.gamma", "(0, 1)"),
     ({"algorithm__c": 0}, "algorithm.c", "> 0"),
     ({"algorithm__c": math.inf}, "algorithm.c", "finite"),

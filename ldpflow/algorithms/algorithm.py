@@ -50,15 +50,6 @@ class Algorithm(Settings):
         """Whether iterates are projected, by the module's kernel function ``project``."""
         return False
 
-    def caution(self) -> str | None:
-        """A warning about settings that leave the theory of averages, or None."""
-        if self.gamma > 0.5:
-            return None
-        return (
-            f"gamma = {self.gamma} is not above 1/2: the limit law of the average is then known only "
-            "where the mean gradient has no second-order term, and intervals may be off"
-        )
-
     def perturbed_paths(self) -> int:
         """Perturbed paths that run beside the path itself, on the same records."""
         return 0

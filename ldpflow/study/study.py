@@ -105,6 +105,7 @@ class Study:
 
     def __post_init__(self) -> None:
         self.check_size()
+        self.check_step_sizes()
         plans = self.plans()
         for plan in plans:
             check_suitable(plan.path)
@@ -161,6 +162,17 @@ class Study:
         """The entries of a group."""
         result: tuple[Entry, ...] = getattr(self, group)
         return result
+
+    def check_step_sizes(self) -> None:
+        """Refuse intervals where the average has no limit law to build them on."""
+        for algorithm in self.algorithm_settings if self.method else ():
+            if algorithm.gamma <= 0.5:
+                raise InputError(
+                    "algorithm.gamma",
+                    algorithm.gamma,
+                    "a number in (1/2, 1) where a study has interval methods",
+                    "A study with [trajectory] alone may use all of (0, 1).",
+                )
 
     def check_size(self) -> None:
         """Refuse a design that is too large, counted without expanding it."""
@@ -268,8 +280,6 @@ class Study:
     def warnings(self) -> list[str]:
         """What runs but breaks the theory of a method, in words."""
         found = [m.unsuitable(a) for a in self.algorithm_settings for m in self.method_settings]
-        if self.method_settings:
-            found += [a.caution() for a in self.algorithm_settings]
         found += [problem.caution() for problem in combinations(self.problem)]
         return list(dict.fromkeys(text for text in found if text is not None))
 
