@@ -34,7 +34,7 @@ def compare(
     found = comparisons(rows_of_run(run), stored_paths(RunStore(run)), by, baseline)
     rows = [{**c.shared, **c.differs, "vs": c.baseline, **vars(c.result)} for c in found]
     shared = telling([n for n in dict.fromkeys(n for c in found for n in c.shared)], rows)
-    differing = [n for n in found[0].differs if any(c.differs[n] is not None for c in found)]
+    differing = telling(list(found[0].differs), rows)
     print_rows(
         [
             *map(plain, shared),

@@ -25,7 +25,7 @@ def test_explain(ldpflow: Callable[..., Any], run_directory: Path) -> None:
     shown = ldpflow("explain", run_directory)
     assert shown.code == 0
     lines = shown.out.splitlines()
-    assert len(lines) == 10
+    assert len(lines) == 12
     assert lines[0].startswith("epsilon 1, method BB, beta 0.65: Coverage 0.")
     assert all("at level 0.9" in line and line.endswith("is left.") for line in lines)
 
@@ -33,7 +33,7 @@ def test_explain(ldpflow: Callable[..., Any], run_directory: Path) -> None:
 def test_compare(ldpflow: Callable[..., Any], run_directory: Path) -> None:
     shown = ldpflow("compare", run_directory, "--baseline", "SN")
     assert shown.code == 0
-    assert shown.out.count(" SN ") == 8
+    assert shown.out.count(" SN ") == 10
     shown = ldpflow("compare", run_directory, "--by", "epsilon")
     assert "coverage difference" in shown.out and " 64" in shown.out
     refused = ldpflow("compare", run_directory, "--by", "tau")
