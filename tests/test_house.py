@@ -17,7 +17,7 @@ PACKAGE = ROOT / "ldpflow"
 FLOORS = [
     {"errors", "settings", "exact"},
     {"compiled", "random", "kernel_parts"},
-    {"problems"},
+    {"problems", "privacy"},
     {"mechanisms"},
     {"algorithms", "path"},  # a kernel is made of a path's parts; a path names an algorithm
     {"theory"},

@@ -1,0 +1,1 @@
+"""Privacy accounting: what a whole transcript costs."""
