@@ -7,6 +7,8 @@ the signature written out (see ldpflow.compiled).
 
 from __future__ import annotations
 
+import ast
+import copy
 import inspect
 import re
 import sys
@@ -45,6 +47,8 @@ DATA_PLANES = {data_planes}
 NOISE_PLANES = {noise_planes}
 '''
 
+MOST_UNROLLED = 8
+
 SIGNATURE = (
     "void(uint64[::1], uint64[::1], float64[::1], float64[::1], float64[::1], float64[::1], "
     "float64[::1], float64[::1], int64[::1], int64[::1], float64[:, ::1], float64[:, ::1], "
@@ -55,6 +59,47 @@ SIGNATURE = (
 def module_of(settings: object) -> ModuleType:
     """The module that defines a problem's, mechanism's or algorithm's class."""
     return sys.modules[type(settings).__module__]
+
+
+class Unrolled(ast.NodeTransformer):
+    """Loops over the coordinates, written out where they are few.
+
+    Inside the loop over the lanes even a loop of one iteration keeps the compiler from vectorising
+    all lanes.
+    """
+
+    def __init__(self, dimension: int) -> None:
+        self.dimension = dimension
+
+    def visit_For(self, node: ast.For) -> ast.AST | list[ast.stmt]:
+        self.generic_visit(node)
+        bounds = re.fullmatch(r"range\((?:(\d+), )?D\)", ast.unparse(node.iter))
+        if bounds is None or not isinstance(node.target, ast.Name):
+            return node
+        name = node.target.id
+        copies: list[ast.stmt] = []
+        for value in range(int(bounds[1] or 0), self.dimension):
+            for statement in node.body:
+                copies.append(Replaced(name, value).visit(copy.deepcopy(statement)))
+        return copies or ast.Pass()
+
+
+class Replaced(ast.NodeTransformer):
+    """A name, replaced by a number."""
+
+    def __init__(self, name: str, value: int) -> None:
+        self.name = name
+        self.value = value
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        return ast.Constant(self.value) if node.id == self.name else node
+
+
+def unrolled(source: str, dimension: int) -> str:
+    """The source with its loops over at most MOST_UNROLLED coordinates written out."""
+    if dimension > MOST_UNROLLED:
+        return source
+    return ast.unparse(ast.fix_missing_locations(Unrolled(dimension).visit(ast.parse(source))))
 
 
 def drawing(name: str, variates: Sequence[Variate]) -> str:
@@ -133,7 +178,7 @@ def kernel_source(path: Path, sums: tuple[str, ...]) -> str:
         f'@njit("{SIGNATURE}", error_model="numpy", cache=True)\n'
         + inspect.getsource(modules[0].recursion),
     ]
-    return "\n\n".join(parts)
+    return unrolled("\n\n".join(parts), path.problem.dimension)
 
 
 def kernel_of(path: Path, sums: tuple[str, ...]) -> Callable[..., None]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ldpflow.cli.summary import Run, read_summary
+
+if TYPE_CHECKING:
+    from ldpflow.published.compare import MissingCell
 
 __all__ = ["verify"]
 
@@ -38,11 +42,8 @@ def verify(
             ],
             rows,
         )
-    for cell in comparison.missing:
-        typer.echo(
-            f"not compared: table {cell.table}, {cell.problem}, tau = {cell.tau}, coordinate "
-            f"{cell.coordinate}, {cell.method}, n = {cell.n}: {cell.reason}"
-        )
+    for line in grouped(comparison.missing):
+        typer.echo(line)
     verdict = "agree" if comparison.passed else "DISAGREE" if rows else "nothing to compare"
     typer.echo(
         f"{len(rows)} numbers compared with {comparison.name}, {len(comparison.missing)} published "
@@ -50,3 +51,18 @@ def verify(
     )
     if not comparison.passed:
         raise typer.Exit(1)
+
+
+def grouped(missing: Sequence[MissingCell]) -> Iterator[str]:
+    """One line for published cells of a table that are missing for one reason."""
+    groups: dict[tuple[int, str, float, str], list[MissingCell]] = {}
+    for cell in missing:
+        key = (cell.table, cell.problem, cell.tau, cell.reason)
+        groups.setdefault(key, []).append(cell)
+    for (table, problem, tau, reason), cells in groups.items():
+        methods = ", ".join(dict.fromkeys(cell.method for cell in cells))
+        sizes = ", ".join(f"{n:.0e}".replace("e+0", "e") for n in sorted({c.n for c in cells}))
+        yield (
+            f"not compared: table {table}, {problem}, tau = {tau}, {methods}, n = {sizes} "
+            f"({len(cells)} cells): {reason}"
+        )
