@@ -111,9 +111,9 @@ class ErmAlgorithm(Settings):
         return PrivacyStatement(NOTION, UNIT, epsilon=self.epsilon, delta=self.delta)
 
     def columns(self, plan: RunPlan) -> dict[str, Any]:
-        """What is reported with every result."""
+        """What is reported with every result; what an algorithm does not have is None."""
         statement = self.privacy()
-        return {
+        columns: dict[str, Any] = {
             "privacy_notion": statement.notion,
             "privacy_unit": statement.unit,
             "epsilon": statement.epsilon,
@@ -130,6 +130,10 @@ class ErmAlgorithm(Settings):
             "rho": plan.rho,
             "lipschitz": plan.lipschitz,
             "smoothness": plan.smoothness,
+        }
+        return {
+            name: None if isinstance(value, float) and not math.isfinite(value) else value
+            for name, value in columns.items()
         }
 
 
