@@ -4,6 +4,7 @@ from numba import njit
 
 from ldpflow.random.lockstep import LANES
 
+
 @njit(error_model="numpy")
 def draw_order(order, state, epoch, count):
     """Epoch e visits e, e + 1, ... modulo count; in a fixed order only epoch 0 is asked for."""

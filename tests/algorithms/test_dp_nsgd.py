@@ -196,7 +196,7 @@ def test_risk_and_its_gradient(problem):
     records = draw_records(problem, 1, n, range(LANES))
     rng = np.random.default_rng(0)
     points = rng.normal(size=(3, d, LANES))
-    losses, gradients = risk(problem, records, points)
+    _, gradients = risk(problem, records, points)
     gradient = problem_gradient(problem)
     for k, lane in ((0, 0), (1, 5), (2, 31)):
         data = lane_records(records, problem, lane)
@@ -207,8 +207,9 @@ def test_risk_and_its_gradient(problem):
     for j in range(d):
         step = np.zeros((1, d, 1))
         step[0, j] = h
-        difference = (risk(problem, records, points + step)[0] - risk(problem, records, points - step)[0]) / (2 * h)
-        assert np.allclose(difference, gradients[:, j], rtol=1e-6, atol=1e-8)
+        above = risk(problem, records, points + step)[0]
+        below = risk(problem, records, points - step)[0]
+        assert np.allclose((above - below) / (2 * h), gradients[:, j], rtol=1e-6, atol=1e-8)
     norms = np.linalg.norm(records.rows.reshape(-1, d), axis=1)
     assert np.allclose(norms, problem.bound, rtol=1e-14)
     assert np.linalg.norm(gradients, axis=1).max() <= problem.lipschitz() + 1e-12
@@ -307,6 +308,7 @@ def test_a_record_that_is_swapped_moves_the_nodes_by_what_is_accounted():
                 if y <= t <= z:
                     move += alpha * (1 - alpha) ** (z - t) * 2 * x
             total += move @ move / (16 * alpha**2 * 2.0**2 * sigma**2 * v)
-        one = momentum.cost(range(position, steps + 1, n), steps, alpha, lambda tree, *_: 4 * v if tree == "A" else None)
+        visits = range(position, steps + 1, n)
+        one = momentum.cost(visits, steps, alpha, lambda tree, *_: 4 * v if tree == "A" else None)
         assert total == pytest.approx(one / sigma**2, rel=1e-12)
         assert one <= tree_cost([Tree(4.0 * v)], steps, n, alpha, fixed=True) + 1e-12

@@ -206,7 +206,7 @@ def test_noise_has_its_variance_in_the_kernel():
 
 
 def test_reshuffled_bias_stays_below_its_bound():
-    problem, n = NonconvexLogistic(d=3, penalty=0.0), 32
+    problem, n = NonconvexLogistic(d=2, penalty=0.0), 32
     algorithm = DpNsgdReduced(epsilon=1.0, epochs=12)
     plan = dataclasses.replace(algorithm.plan(problem, n), sigma=0.0)
     records = draw_records(problem, 2, n, range(32))

@@ -64,7 +64,7 @@ def test_other_files_are_refused(tmp_path):
 
 def test_a_run_on_a_file_says_its_privacy(tmp_path):
     rng = np.random.default_rng(0)
-    table = {f"x{j}": rng.normal(size=60) for j in range(3)} | {"y": rng.normal(size=60)}
+    table = {f"x{j}": rng.normal(size=60) for j in range(4)} | {"y": rng.normal(size=60)}
     problem = RobustRegression(file=written(tmp_path, table, ".csv"), target="y")
     algorithm = DpNsgd(epsilon=2.0, delta=1e-5, epochs=3)
     plan, rows = simulate_erm(problem, algorithm, 50, seed=0, replicates=range(3), points=4)
