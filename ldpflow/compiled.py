@@ -4,7 +4,7 @@ A kernel is a recursion, a gradient, a randomiser and running sums compiled as o
 disk cache misses whenever a kernel is built by closing over functions, and serves stale code when a
 function it calls changes in another file. So each kernel's source is written out as a module file of
 its own, under a folder that is named by a hash of all the sources and of what compiles them; a
-lock lets one process compile while the others wait and then load.
+lock lets one process compile while the others wait; what is compiled is loaded without it.
 """
 
 from __future__ import annotations
@@ -87,22 +87,32 @@ def load(source: str) -> ModuleType:
     if name in sys.modules:
         return sys.modules[name]
     file = cache_folder() / f"{name}.py"
+    ready = file.with_suffix(".ready")
+    if ready.exists():
+        # Compiled by somebody: many processes may load it at once.
+        return imported(name, file)
     with Lock():
         if not file.exists():
             # Numba compares the file's time stamp with its index: write it once only.
             temporary = file.with_suffix(f".{os.getpid()}")
             temporary.write_text(source)
             os.replace(temporary, file)
-        spec = importlib.util.spec_from_file_location(name, file)
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        try:
-            # Kernels declare their signatures: importing compiles them, or loads what is cached.
-            spec.loader.exec_module(module)
-        except BaseException:
-            del sys.modules[name]
-            raise
+        module = imported(name, file)
+        ready.touch()
+    return module
+
+
+def imported(name: str, file: Path) -> ModuleType:
+    """Import a file; its kernels declare their signatures, so that this compiles or loads them."""
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
     return module
 
 

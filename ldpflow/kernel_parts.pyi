@@ -7,6 +7,8 @@ STATE: int  # D * LANES, the size of theta
 SUMS: int  # the size of all running sums
 PROBLEM_SIZE: int  # kernel parameters of the problem
 MECHANISM_SIZE: int
+ANCHORS: int  # the size of what prepare_chunk keeps
+THIRD_DERIVATIVE: float  # sup of the size of cdf's third derivative
 DATA_PLANES: int
 NOISE_PLANES: int
 
@@ -30,6 +32,14 @@ def after_step(sums: Any, total: Any, i: int, lane: int) -> None:
 
 def step_sizes(first: int, c: float, gamma: float, eta: Any) -> None:
     """eta_i for i = first, first + 1, ..."""
+
+def prepare_chunk(anchors: Any, theta: Any, problem: Any, mechanism: Any) -> None:
+    """Before a chunk, for kernels that draw what the algorithm sees; else nothing."""
+
+def prepare_step(
+    g: Any, theta: Any, noise: Any, k: int, anchors: Any, problem: Any, mechanism: Any
+) -> None:
+    """Before a step, in all lanes at once, for the same kernels; else nothing."""
 
 def cdf(x: float) -> float:
     """Distribution function of the problem's standard law."""
@@ -60,6 +70,14 @@ def draw_order(order: Any, state: Any, epoch: int, count: int) -> None:
 
 def node_noise(out: Any, keys: Any, tree: int, level: int, index: int, scale: float) -> None:
     """The noise of a tree's node, in every lane."""
+def fill_exponential(state: Any, parameter: float, out: Any) -> None:
+    """A plane of Exponential(1)."""
+
+def density(x: float) -> float:
+    """Its derivative."""
+
+def slope(x: float) -> float:
+    """Its second derivative."""
 
 def register_array(size: int) -> Any:
     """Array on the stack."""

@@ -6,16 +6,31 @@ It is computed from the stored rows alone, so that it can be made again at any t
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 
-from ldpflow.measures import summarise
+from ldpflow import exact
+from ldpflow.diagnosis import DIAGNOSIS_COLUMNS, diagnose, diagnosis_columns
+from ldpflow.measures import Measure, cells_of, summarise_cells
 from ldpflow.path import Path
-from ldpflow.store.schema import CELL_KEYS
+from ldpflow.store import CELL_KEYS, RunStore
+from ldpflow.theory.asymptotics import asymptotic_variances
 
-__all__ = ["path_columns", "summary_of"]
+__all__ = ["RELATIVE", "path_columns", "stored_paths", "stored_summary", "summary_of"]
+
+RELATIVE = {
+    "oracle_length": Measure(
+        "2 z sqrt(Sigma / steps)", "unit of theta", "Dette and Graw, Theorem 3.1"
+    ),
+    "length_relative": Measure("length_mean / oracle_length", "1", "-"),
+    "length_relative_mcse": Measure("length_mcse / oracle_length", "1", "-"),
+}
+"""Lengths next to that of the interval with the true asymptotic variance."""
+
+DERIVED = (*RELATIVE, *DIAGNOSIS_COLUMNS)
 
 FIRST = (
     "path",
@@ -58,8 +73,10 @@ def path_columns(path: Path) -> dict[str, Any]:
     return columns
 
 
-def summary_of(rows: pa.Table, paths: Mapping[str, Path]) -> pa.Table:
-    """Measures of every cell, with the parameters of its path.
+def summary_of(
+    rows: pa.Table, paths: Mapping[str, Path], null: float | None = None
+) -> pa.Table:
+    """Measures and diagnosis of every cell, with the parameters of its path.
 
     Parameters
     ----------
@@ -67,12 +84,17 @@ def summary_of(rows: pa.Table, paths: Mapping[str, Path]) -> pa.Table:
         Rows of the store, with the column ``path``.
     paths : mapping of str to Path
         By the value of that column.
+    null : float, optional
+        Value of theta whose rejection is power.
 
     Returns
     -------
     pyarrow.Table
+        Parameters of the path, columns of the cell, :data:`ldpflow.measures.COLUMNS`, then
+        :data:`RELATIVE` and the diagnosis (:mod:`ldpflow.diagnosis`).
     """
-    measured = summarise(rows)
+    keys, cells = cells_of(rows)
+    measured = summarise_cells(keys, cells, null)
     described = {name: path_columns(path) for name, path in paths.items()}
     names = [n for n in FIRST if n != "path"]
     for columns in described.values():
@@ -87,8 +109,41 @@ def summary_of(rows: pa.Table, paths: Mapping[str, Path]) -> pa.Table:
     for name in measured.column_names:
         if name != "path":
             table = table.append_column(name, measured[name])
+    derived = [
+        relative_length(paths[row["path"]], row)
+        | diagnosis_columns(diagnose(cell, row["level"]))
+        for row, cell in zip(measured.to_pylist(), cells, strict=True)
+    ]
+    for name in DERIVED:
+        kind = pa.string() if name == "main_cause" else pa.float64()
+        table = table.append_column(name, pa.array([row[name] for row in derived], kind))
     # By the settings that people read, not by the hash that names a path.
     leading = ("problem", "tau", "mechanism", "epsilon", "algorithm")
     order: list[str] = [n for n in leading if n in names]
     order += [n for n in names if n not in order and n not in {"mu", "delta"}]
     return table.sort_by([(n, "ascending") for n in (*order, *CELL_KEYS, "coordinate")])
+
+
+def relative_length(path: Path, row: Mapping[str, Any]) -> dict[str, float | str | None]:
+    """The columns of :data:`RELATIVE` for a row of measures."""
+    variance = asymptotic_variances(path)[row["coordinate"]]
+    z = exact.normal_quantile(0.5 + row["level"] / 2)
+    oracle = 2 * z * math.sqrt(variance / path.algorithm.steps(row["n"]))
+    length, error = row["length_mean"], row["length_mcse"]
+    return {
+        "oracle_length": oracle,
+        "length_relative": None if length is None else length / oracle,
+        "length_relative_mcse": None if error is None else error / oracle,
+    }
+
+
+def stored_paths(store: RunStore) -> dict[str, Path]:
+    """The paths of a run by the name of their partition, from what the parts say of themselves."""
+    parts, _ = store.scan()
+    return {f"p{part.path_key}": Path.from_settings(part.meta["path_settings"]) for part in parts}
+
+
+def stored_summary(store: RunStore, null: float | None = None) -> pa.Table:
+    """The summary of what a run has stored, computed from its rows."""
+    paths = stored_paths(store)
+    return summary_of(store.read_rows(skip_unreadable=True), paths, null)

@@ -24,8 +24,10 @@ FLOORS = [
     {"intervals"},
     {"cell"},
     {"store", "measures", "study", "published"},
-    {"simulate", "summary"},
-    {"engine"},
+    {"diagnosis"},
+    {"simulate_erm", "simulate", "summary"},
+    {"engine", "comparison"},
+    {"planning"},
     {"report"},
     {"cli", "__main__"},
 ]
@@ -89,7 +91,7 @@ def loaded(code):
     return {name.split(".")[0] for name in done.stdout.split()}
 
 
-@pytest.mark.parametrize("name", ["study", "store", "measures", "summary", "published"])
+@pytest.mark.parametrize("name", ["study", "store", "measures", "diagnosis", "summary", "published"])
 def test_a_room_that_reads_results_loads_no_compiler(name):
     assert not loaded(f"import ldpflow.{name}") & {"numba", "llvmlite", "ray", "typer"}
 

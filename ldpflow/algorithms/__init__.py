@@ -1,6 +1,7 @@
 """Algorithms: one file each, registered here by its kind."""
 
 from ldpflow.algorithms.algorithm import Algorithm
+from ldpflow.algorithms.budget_split import BudgetSplit
 from ldpflow.algorithms.ldp_sgd import LdpSgd
 from ldpflow.algorithms.minibatch_sgd import MinibatchSgd
 
@@ -9,4 +10,5 @@ __all__ = ["ALGORITHMS", "Algorithm"]
 ALGORITHMS: dict[str, type[Algorithm]] = {
     "ldp_sgd": LdpSgd,
     "minibatch_sgd": MinibatchSgd,
+    "budget_split": BudgetSplit,
 }

@@ -46,6 +46,14 @@ class Algorithm(Settings):
         """Why this algorithm cannot run the problem under the mechanism, or None."""
         return None
 
+    def perturbed_paths(self) -> int:
+        """Perturbed paths that run beside the path itself, on the same records."""
+        return 0
+
+    def share(self, mechanism: Mechanism) -> Mechanism:
+        """The mechanism as one path uses it: with its share of a record's budget."""
+        return mechanism
+
     def records_per_step(self) -> int:
         """Records (users) that one step consumes."""
         return 1

@@ -20,6 +20,7 @@ from ldpflow.random.lockstep import CHUNK, LANES, PLANE
 
 if TYPE_CHECKING:  # supplied by the kernel that this recursion becomes part of
     from ldpflow.kernel_parts import (
+        ANCHORS,
         DATA_PLANES,
         MECHANISM_SIZE,
         NOISE_PLANES,
@@ -32,6 +33,8 @@ if TYPE_CHECKING:  # supplied by the kernel that this recursion becomes part of
         draw_data,
         draw_noise,
         gradient,
+        prepare_chunk,
+        prepare_step,
         randomise,
         register_array,
         step_sizes,
@@ -94,6 +97,7 @@ def recursion(  # type: ignore[no-untyped-def]
     total = register_array(STATE)
     g = register_array(STATE)
     sums = register_array(SUMS)
+    anchors = register_array(ANCHORS)
     theta[:] = settings[2]
     total[:] = 0.0
     sums[:] = 0.0
@@ -103,10 +107,12 @@ def recursion(  # type: ignore[no-untyped-def]
         draw_data(data_state, data_parameters, data)
         draw_noise(noise_state, noise_parameters, noise)
         step_sizes(i + 1, c, gamma, eta)
+        prepare_chunk(anchors, theta, problem, mechanism)
         for k in range(CHUNK):
             i += 1
             eta_i = eta[k]
             step = float(i)
+            prepare_step(g, theta, noise, k, anchors, problem, mechanism)
             for lane in range(LANES):
                 at = k * LANES + lane
                 gradient(g, theta, data, at, lane, problem)  # g(X_i, theta_{i-1})

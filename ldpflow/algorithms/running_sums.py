@@ -15,7 +15,10 @@ from ldpflow.random.lockstep import LANES
 if TYPE_CHECKING:  # supplied by the kernel that the sums become part of
     from ldpflow.kernel_parts import D
 
-__all__ = ["RUNNING_SUMS", "RunningSums"]
+__all__ = ["PERTURBED", "RUNNING_SUMS", "RunningSums"]
+
+PERTURBED = "perturbed_paths"
+"""S of every perturbed path of an algorithm that has some: no sum along the path itself."""
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,13 @@ from collections.abc import Sequence
 import typer
 
 from ldpflow.cli.catalogue import catalogue
+from ldpflow.cli.compare import compare
+from ldpflow.cli.explain import explain
+from ldpflow.cli.plan import plan
 from ldpflow.cli.replay import replay
 from ldpflow.cli.summary import summary
 from ldpflow.cli.sweep import sweep
+from ldpflow.cli.tune import tune
 from ldpflow.cli.verify import verify
 from ldpflow.errors import InputError, LdpflowError
 
@@ -31,7 +35,11 @@ app = typer.Typer(
 )
 app.command()(sweep)
 app.command()(summary)
+app.command()(explain)
+app.command()(compare)
 app.command()(verify)
+app.command()(plan)
+app.command()(tune)
 app.command("list")(catalogue)
 app.command()(replay)
 

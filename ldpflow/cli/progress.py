@@ -69,6 +69,8 @@ def lines(console: Console) -> Callable[[Any], None]:
             last = now
             share = event.done_steps / max(event.total_steps, 1)
             line = f"{counts(event)}, {share:.0%} of the steps, {now - started:.0f} s"
+            if share > 0:
+                line += f", about {event.seconds * (1 / share - 1):.0f} s left"
             console.print(line, highlight=False)
 
     return update

@@ -12,7 +12,7 @@ from ldpflow.errors import InputError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Run", "read_summary", "summary"]
+__all__ = ["Run", "read_summary", "rows_of_run", "summary"]
 
 Run = Annotated[str, typer.Argument(metavar="RUN", help="Run directory, e.g. runs/quickstart.")]
 
@@ -30,12 +30,21 @@ def summary(
     form: Annotated[
         Format, typer.Option("--format", help="csv and json have every column at full precision.")
     ] = Format.table,
+    null: Annotated[
+        float | None, typer.Option(help="Value of theta to reject: adds power, from the rows.")
+    ] = None,
 ) -> None:
     """Show coverage, length, bias and standard error of every cell of a run."""
     from ldpflow.cli.tables import print_csv, print_json, print_summary
 
     show = {Format.table: print_summary, Format.csv: print_csv, Format.json: print_json}[form]
-    show(read_summary(run))
+    table = read_summary(run)
+    if null is not None:
+        from ldpflow.store import RunStore
+        from ldpflow.summary import stored_summary
+
+        table = stored_summary(RunStore(run), null)
+    show(table)
 
 
 def read_summary(run: str) -> pa.Table:
@@ -53,3 +62,11 @@ def read_summary(run: str) -> pa.Table:
     if table is None:
         raise InputError("RUN", run, "a run directory with a summary", "Nothing finished there.")
     return table
+
+
+def rows_of_run(run: str) -> pa.Table:
+    """All rows of a run directory, with the column ``path``."""
+    from ldpflow.store import RunStore
+
+    read_summary(run)  # says what is wrong where nothing can be read
+    return RunStore(run).read_rows()

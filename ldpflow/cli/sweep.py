@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ldpflow.errors import InputError
+
+if TYPE_CHECKING:
+    from ldpflow.engine import Precision
 
 __all__ = ["sweep"]
 
@@ -50,6 +53,20 @@ def sweep(
     replicates: Annotated[
         str | None, typer.Option(metavar="X", help="Independent paths per cell.")
     ] = None,
+    target_mcse: Annotated[
+        float | None,
+        typer.Option(help="Add replicates until the MCSE of every coverage is this small."),
+    ] = None,
+    target_length: Annotated[
+        float | None,
+        typer.Option(help="The same for the relative MCSE of every mean length."),
+    ] = None,
+    min_replicates: Annotated[
+        int | None, typer.Option(help="With a target: at least so many.", show_default="256")
+    ] = None,
+    max_replicates: Annotated[
+        int | None, typer.Option(help="With a target: at most so many.", show_default="100000")
+    ] = None,
     seed: Annotated[str | None, typer.Option(metavar="X", help="Seed of the study.")] = None,
     out: Annotated[
         str | None,
@@ -67,6 +84,9 @@ def sweep(
         float | None, typer.Option(help="Exit with 1 if a larger share of the rows failed.")
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress, no summary.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what it would take, and run nothing.")
+    ] = False,
 ) -> None:
     """Run a study and write its rows and summary; run it again to continue it.
 
@@ -93,13 +113,29 @@ def sweep(
     for warning in chosen.warnings():
         typer.echo(f"warning: {warning}", err=True)
 
+    if dry_run:
+        from ldpflow.cli.dry_run import print_prediction
+
+        print_prediction(chosen, engine.value, num_cpus)
+        return
+
     from ldpflow.cli.progress import reporter
     from ldpflow.engine import run_study
+
+    precision = wanted_precision(
+        replicates, target_mcse, target_length, min_replicates, max_replicates
+    )
 
     root = out if out is not None else f"runs/{chosen.name}"
     with reporter(quiet) as report:
         result = run_study(
-            chosen, root, engine=engine.value, address=address, num_cpus=num_cpus, on_event=report
+            chosen,
+            root,
+            engine=engine.value,
+            address=address,
+            num_cpus=num_cpus,
+            on_event=report,
+            precision=precision,
         )
     if not quiet and not result.interrupted:
         from ldpflow.cli.summary import read_summary
@@ -123,3 +159,24 @@ def sweep(
         raise typer.Exit(1)
     if result.failed_batches:
         raise typer.Exit(1)
+
+
+def wanted_precision(
+    replicates: str | None,
+    target_mcse: float | None,
+    target_length: float | None,
+    min_replicates: int | None,
+    max_replicates: int | None,
+) -> Precision | None:
+    """The targets that the flags name, or None where none does."""
+    from ldpflow.engine import Precision
+
+    limits = {"min_replicates": min_replicates, "max_replicates": max_replicates}
+    given = {name: value for name, value in limits.items() if value is not None}
+    if target_mcse is None and target_length is None:
+        for name, value in given.items():
+            raise InputError(f"--{name.replace('_', '-')}", value, "a sweep with --target-mcse")
+        return None
+    if replicates is not None:
+        raise InputError("--replicates", replicates, "nothing where a target decides")
+    return Precision(target_mcse, target_length, **given)

@@ -15,7 +15,17 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-__all__ = ["print_csv", "print_json", "print_rows", "print_summary", "short"]
+__all__ = [
+    "plain",
+    "print_csv",
+    "print_json",
+    "print_rows",
+    "print_summary",
+    "rounded",
+    "short",
+    "telling",
+    "with_error",
+]
 
 Row = dict[str, Any]
 Column = tuple[str, Callable[[Row], str]]
@@ -74,6 +84,7 @@ MEASURES: tuple[Column, ...] = (
     ("bias", lambda row: rounded(row["bias"], 2)),
     ("emp. SE", lambda row: rounded(row["empirical_se"], 3)),
 )
+POWER: Column = ("power", lambda row: with_error(row["power"], row["power_mcse"]))
 
 
 def print_summary(table: pa.Table) -> None:
@@ -102,13 +113,14 @@ def print_summary(table: pa.Table) -> None:
     def columns(measures: Sequence[Column]) -> list[Column]:
         return [*map(plain, settings), *measures, *map(plain, counts)]
 
+    power = () if all(row.get("power") is None for row in rows) else (POWER,)
     # On a narrow terminal a readable table is worth more than a complete one.
-    for measures in (MEASURES, MEASURES[:2]):
+    for measures in ((*MEASURES, *power), (*MEASURES[:2], *power)):
         shown = rich_table(columns(measures), rows)
         if fits(console, shown):
             break
     show(console, shown)
-    if measures is not MEASURES:
+    if len(measures) < len(MEASURES):
         print("(too narrow for bias and empirical SE: see --format csv)")
 
 

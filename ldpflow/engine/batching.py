@@ -34,6 +34,7 @@ class Missing:
     def seconds(self) -> float:
         """Rough CPU time of one replicate."""
         records = self.steps() * self.path.algorithm.records_per_step()
+        records *= 1 + self.path.algorithm.perturbed_paths()
         return records * self.path.problem.dimension * NANOSECONDS_PER_COORDINATE * 1e-9
 
 

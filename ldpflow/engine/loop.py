@@ -39,9 +39,23 @@ class Tally:
         self.steps += outcome.batch.steps
         self.kernel_seconds += outcome.kernel_seconds
         self.batch_seconds += outcome.seconds
-        key = outcome.batch.path.key
-        seconds, steps = self.by_path.get(key, (0.0, 0))
-        self.by_path[key] = (seconds + outcome.kernel_seconds, steps + outcome.batch.steps)
+        self.took(outcome.batch.path.key, outcome.kernel_seconds, outcome.batch.steps)
+
+    def took(self, key: str, seconds: float, steps: int) -> None:
+        """Count the work on a path."""
+        before = self.by_path.get(key, (0.0, 0))
+        self.by_path[key] = (before[0] + seconds, before[1] + steps)
+
+    def add(self, later: Tally) -> None:
+        """Count what a later loop of the session did."""
+        self.batches += later.batches
+        self.steps += later.steps
+        self.kernel_seconds += later.kernel_seconds
+        self.batch_seconds += later.batch_seconds
+        self.failed += later.failed
+        self.stopped |= later.stopped
+        for key, (seconds, steps) in later.by_path.items():
+            self.took(key, seconds, steps)
 
 
 def drive(

@@ -6,6 +6,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import partial
 
 import pyarrow as pa
@@ -16,13 +17,14 @@ from ldpflow.engine.batching import GRID, Missing, cut
 from ldpflow.engine.events import Listener, RunResult
 from ldpflow.engine.executor import Executor
 from ldpflow.engine.loop import Tally, drive
+from ldpflow.engine.precision import Precision, Round, ahead, rounds
 from ldpflow.engine.serial import SerialExecutor
 from ldpflow.errors import InputError
 from ldpflow.path import Path
 from ldpflow.simulate import Batch, simulate
 from ldpflow.store import Aggregator, RunLock, RunStore, Session
 from ldpflow.study import Study
-from ldpflow.summary import summary_of
+from ldpflow.summary import stored_summary
 
 __all__ = ["replay", "run_study", "summarise_run"]
 
@@ -39,6 +41,7 @@ def run_study(
     on_event: Listener | None = None,
     should_stop: Callable[[], bool] = lambda: False,
     verbose: bool = False,
+    precision: Precision | None = None,
 ) -> RunResult:
     """Compute what ``out`` lacks of the study, and its summary.
 
@@ -58,6 +61,8 @@ def run_study(
         Asked between batches; once true the run ends with what is finished on disk.
     verbose : bool
         Let Ray's log lines through.
+    precision : Precision, optional
+        Add replicates until every cell is this precise, instead of ``study.replicates``.
 
     Raises
     ------
@@ -82,14 +87,23 @@ def run_study(
         session = Session(store, study.seed)
         session.start()
         store.publish("study.toml", study.to_toml().encode())
-        missing = [gap for plan in study.plans() for gap in gaps(store, plan, study.replicates)]
+        if precision is None:
+            missing = [gap for plan in study.plans() for gap in gaps(store, plan, study.replicates)]
+            todo = iter([Round([missing])] if missing else [])
+        else:
+            todo = rounds(store, study.plans(), precision, gaps)
         tally = Tally()
-        if missing:
-            executor = executor_for(engine, store, address, num_cpus, verbose)
-            try:
-                batches = cut(missing, study.seed, executor.cores)
-                tally = drive(batches, executor, on_event, should_stop)
-            finally:
+        executor: Executor | None = None
+        try:
+            for step in todo:
+                executor = executor or executor_for(engine, store, address, num_cpus, verbose)
+                batches = [b for m in step.missing for b in cut(m, study.seed, executor.cores)]
+                listener = ahead(on_event, started, tally.steps, step.steps_left)
+                tally.add(drive(batches, executor, listener, should_stop))
+                if tally.stopped or tally.failed:
+                    break
+        finally:
+            if executor is not None:
                 executor.close()
         summary = summarise_run(store)
         session.end(
@@ -99,6 +113,7 @@ def run_study(
             batch_cpu_seconds=round(tally.batch_seconds, 3),
             interrupted=tally.stopped,
             failed_batches=len(tally.failed),
+            **({} if precision is None else {"precision": asdict(precision)}),
         )
     rows = pc.sum(summary["replicates"]).as_py() or 0
     failures = pc.sum(summary["failures"]).as_py() or 0
@@ -158,9 +173,7 @@ def executor_for(
 
 def summarise_run(store: RunStore) -> pa.Table:
     """Compute summary.parquet from the stored rows and write it."""
-    parts, _ = store.scan()
-    paths = {f"p{part.path_key}": Path.from_settings(part.meta["path_settings"]) for part in parts}
-    summary = summary_of(store.read_rows(skip_unreadable=True), paths)
+    summary = stored_summary(store)
     store.write_summary(summary)
     return summary
 

@@ -4,6 +4,7 @@ from ldpflow.intervals.batch_means import BatchMeans
 from ldpflow.intervals.block_bootstrap import BlockBootstrap
 from ldpflow.intervals.interval import IntervalMethod, Intervals
 from ldpflow.intervals.oracle import Oracle
+from ldpflow.intervals.perturbed_bootstrap import PerturbedBootstrap
 from ldpflow.intervals.self_normalization import SelfNormalization
 
 __all__ = ["INTERVAL_METHODS", "IntervalMethod", "Intervals"]
@@ -13,4 +14,5 @@ INTERVAL_METHODS: dict[str, type[IntervalMethod]] = {
     "BM": BatchMeans,
     "SN": SelfNormalization,
     "oracle": Oracle,
+    "PB": PerturbedBootstrap,
 }

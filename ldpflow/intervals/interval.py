@@ -57,6 +57,10 @@ class IntervalMethod(Settings):
         """Names of the running sums needed at ``steps``."""
         return ()
 
+    def applies(self, algorithm: Algorithm) -> bool:
+        """Whether the algorithm makes what this method needs; a study leaves out other cells."""
+        return True
+
     def unsuitable(self, algorithm: Algorithm) -> str | None:
         """A warning about settings that break the method's theory, or None."""
         return None

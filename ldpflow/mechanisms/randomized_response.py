@@ -8,7 +8,7 @@ with the square).
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from mpmath import mp, mpf
 from pydantic import Field
@@ -18,8 +18,22 @@ from ldpflow.mechanisms.mechanism import Mechanism, PrivacyStatement
 from ldpflow.problems import Problem
 from ldpflow.problems.laws import Variate
 from ldpflow.problems.problem import Matrix
+from ldpflow.random.lockstep import LANES
 
-__all__ = ["RandomizedResponse", "randomise", "randomise_probability"]
+if TYPE_CHECKING:  # supplied by the kernel that these functions become part of
+    from ldpflow.kernel_parts import THIRD_DERIVATIVE, cdf, density, slope
+
+__all__ = [
+    "THIRD_DERIVATIVES",
+    "RandomizedResponse",
+    "anchor_private_bit",
+    "draw_private_bit",
+    "randomise",
+    "randomise_probability",
+]
+
+# sup of the third derivative's size, for the laws smooth enough to expand around an anchor.
+THIRD_DERIVATIVES = {"normal": 0.39894228040143276, "logistic": 0.125}
 
 
 class RandomizedResponse(Mechanism):
@@ -95,3 +109,41 @@ def randomise_probability(g, noise, at, lane, parameters):  # type: ignore[no-un
     p = parameters[0]
     report = noise[at] < (1.0 - p) + (2.0 * p - 1.0) * g[lane]
     g[lane] = parameters[1] if report else parameters[2]
+
+
+def anchor_private_bit(anchors, theta, problem, mechanism):  # type: ignore[no-untyped-def]
+    """At the start of a chunk: the report's probability around theta, to second order.
+
+    q(theta) = (1 - p) + (2p - 1) F((theta - location)/scale); anchors hold theta, q, q' and q"/2.
+    """
+    spread = 2.0 * mechanism[0] - 1.0
+    for lane in range(LANES):
+        x = (theta[lane] - problem[1]) * problem[3]
+        anchors[lane] = theta[lane]
+        anchors[LANES + lane] = (1.0 - mechanism[0]) + spread * cdf(x)
+        anchors[2 * LANES + lane] = spread * density(x) * problem[3]
+        anchors[3 * LANES + lane] = 0.5 * spread * slope(x) * problem[3] * problem[3]
+
+
+def draw_private_bit(g, theta, noise, k, anchors, problem, mechanism):  # type: ignore[no-untyped-def]
+    """A(g) in every lane: a report of 1 where U < q(theta_{i-1}).
+
+    U is compared with q's expansion around the anchor, whose error is at most |h|^3/6 times the
+    largest third derivative. Where U lies within that error of it (or theta is not finite) the
+    lanes are compared with q itself: the reports are those of the exact probability, always.
+    """
+    p = mechanism[0]
+    spread = 2.0 * p - 1.0
+    rest = spread * THIRD_DERIVATIVE * problem[3] * problem[3] * problem[3] / 6.0
+    doubtful = 0
+    for lane in range(LANES):
+        h = theta[lane] - anchors[lane]
+        q = anchors[LANES + lane] + h * (anchors[2 * LANES + lane] + h * anchors[3 * LANES + lane])
+        gap = noise[k * LANES + lane] - q
+        g[lane] = mechanism[1] if gap < 0.0 else mechanism[2]
+        clear = abs(gap) > 1e-12 + rest * abs(h * h * h)
+        doubtful += 0 if clear else 1
+    if doubtful > 0:
+        for lane in range(LANES):
+            q = (1.0 - p) + spread * cdf((theta[lane] - problem[1]) * problem[3])
+            g[lane] = mechanism[1] if noise[k * LANES + lane] < q else mechanism[2]

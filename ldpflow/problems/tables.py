@@ -142,7 +142,10 @@ def read_records(
         if len(values) != 2:
             shown = ", ".join(f"{v:g}" for v in values[:5])
             raise InputError(
-                "problem.target", target, "a column with two different values", f"It has {len(values):,}: {shown}."
+                "problem.target",
+                target,
+                "a column with two different values",
+                f"It has {len(values):,}: {shown}.",
             )
         y = np.where(y == values[0], -1.0, 1.0)
     return x, y

@@ -15,6 +15,10 @@ __all__ = [
     "cdf_logistic",
     "cdf_normal",
     "cdf_uniform",
+    "density_logistic",
+    "density_normal",
+    "slope_logistic",
+    "slope_normal",
 ]
 
 
@@ -71,3 +75,29 @@ def cdf_logistic(x):  # type: ignore[no-untyped-def]
 def cdf_uniform(x):  # type: ignore[no-untyped-def]
     """x, clipped to [0, 1]."""
     return min(max(x, 0.0), 1.0)
+
+
+@jit
+def density_normal(x):  # type: ignore[no-untyped-def]
+    """phi(x)."""
+    return 0.3989422804014327 * exp(-0.5 * x * x)
+
+
+@jit
+def slope_normal(x):  # type: ignore[no-untyped-def]
+    """phi'(x) = -x phi(x)."""
+    return -x * density_normal(x)
+
+
+@jit
+def density_logistic(x):  # type: ignore[no-untyped-def]
+    """F(x) (1 - F(x))."""
+    f = cdf_logistic(x)
+    return f * (1.0 - f)
+
+
+@jit
+def slope_logistic(x):  # type: ignore[no-untyped-def]
+    """F(x) (1 - F(x)) (1 - 2 F(x))."""
+    f = cdf_logistic(x)
+    return f * (1.0 - f) * (1.0 - 2.0 * f)

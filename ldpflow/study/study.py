@@ -190,19 +190,24 @@ class Study:
             )
             for n in self.n
         }
-        together = tuple(cell for cells in by_n.values() for cell in cells)
         problems = combinations(self.problem)
         mechanisms = combinations(self.mechanism)
         plans = []
         for problem in problems:
             for mechanism in mechanisms:
                 for algorithm in self.algorithm_settings:
+                    cells = {
+                        n: tuple(cell for cell in by_n[n] if cell.method.applies(algorithm))
+                        for n in self.n
+                    }
+                    check_applies(algorithm, cells[self.n[0]], self.method_settings)
                     if self.independent_n or algorithm.depends_on_horizon():
                         plans += [
-                            PathPlan(Path(problem, mechanism, algorithm, n), by_n[n])
+                            PathPlan(Path(problem, mechanism, algorithm, n), cells[n])
                             for n in self.n
                         ]
                     else:
+                        together = tuple(cell for n in self.n for cell in cells[n])
                         plans.append(PathPlan(Path(problem, mechanism, algorithm), together))
         return plans
 
@@ -263,6 +268,18 @@ class Study:
 def combinations(entries: tuple[Entry, ...]) -> list[Any]:
     """The combinations of all entries, each once."""
     return list(dict.fromkeys(settings for entry in entries for settings in entry.combinations()))
+
+
+def check_applies(algorithm: Algorithm, cells: tuple[Cell, ...], methods: list[Any]) -> None:
+    """Refuse an algorithm that makes nothing of what the study's methods need."""
+    if not cells:
+        kinds = ", ".join(dict.fromkeys(method.kind for method in methods))
+        raise InputError(
+            "method.kind",
+            kinds,
+            f"a method for {algorithm.kind}",
+            "It takes the perturbed paths of budget_split.",
+        )
 
 
 def check_suitable(path: Path) -> None:

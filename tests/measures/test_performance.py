@@ -52,6 +52,16 @@ def rows(
     ).cast(schema)
 
 
+RATES = (
+    "coverage",
+    "failure_share",
+    "coverage_failures_as_misses",
+    "lower_miss",
+    "upper_miss",
+    "bias_eliminated_coverage",
+)
+
+
 def one(table: pa.Table) -> dict[str, float]:
     (row,) = summarise(table).to_pylist()
     return row
@@ -68,6 +78,8 @@ def test_by_hand():
         "truth": 2.0,
         "replicates": 4,
         "failures": 1,
+        "failure_share": 0.25,
+        "length_cv": statistics.stdev([4, 1, 2]) / (7 / 3),
         "coverage": 2 / 3,
         "coverage_mcse": third,
         "coverage_failures_as_misses": 0.5,
@@ -99,10 +111,62 @@ def test_by_hand():
     }
     for name, value in expected.items():
         assert got[name] == pytest.approx(value, rel=1e-13), name
-    low, high = stats.binomtest(2, 3).proportion_ci(method="wilson")
-    assert (got["coverage_low"], got["coverage_high"]) == pytest.approx((low, high))
+    for name in (*RATES, "power"):
+        (hits, of) = {"failure_share": (1, 4), "coverage_failures_as_misses": (2, 4)}.get(
+            name, (round(3 * (got[name] or 0)), 3)
+        )
+        if name != "power":
+            low, high = stats.binomtest(hits, of).proportion_ci(method="wilson")
+            assert (got[f"{name}_low"], got[f"{name}_high"]) == pytest.approx((low, high))
+            assert got[f"{name}_mcse"] == pytest.approx(math.sqrt(hits * (of - hits) / of**3))
     untested = set(COLUMNS) - set(expected)
-    assert untested == {"coverage_low", "coverage_high", "relative_error_model_se_mcse"}
+    untested -= {f"{name}_{end}" for name in (*RATES, "power") for end in ("low", "high", "mcse")}
+    assert untested == {"power", "relative_error_model_se_mcse", "skewness", "skewness_mcse"}
+
+
+def test_power_is_the_share_that_excludes_the_null():
+    table = rows([1, 2, 6, 9], half=[2, 0.5, 1, 1], failed=[3])
+    assert one(table)["power"] is None
+    for null, hits in ((0.0, 2), (3.0, 2), (2.0, 1), (5.0, 2)):
+        (row,) = summarise(table, null).to_pylist()
+        assert row["power"] == pytest.approx(hits / 3)
+        low, high = stats.binomtest(hits, 3).proportion_ci(method="wilson")
+        assert (row["power_low"], row["power_high"]) == pytest.approx((low, high))
+
+
+def test_power_of_the_z_test():
+    """Estimates N(0.5, 0.2^2), null 0: the closed form."""
+    rng = np.random.default_rng(8)
+    count, sd, z = 20_000, 0.2, stats.norm.ppf(0.95)
+    estimate = 0.5 + sd * rng.standard_normal(count)
+    (row,) = summarise(rows(estimate, sd, z * sd, truth=0.5), 0.0).to_pylist()
+    exact = stats.norm.sf(z - 0.5 / sd) + stats.norm.cdf(-z - 0.5 / sd)
+    assert abs(row["power"] - exact) < 4 * row["power_mcse"]
+
+
+def test_lengths_that_differ_by_rounding_alone_have_no_error():
+    """The oracle's: upper - lower of one half width around estimates that differ."""
+    estimate = 0.3 * np.random.default_rng(3).standard_normal(500)
+    table = rows(estimate, 0.006, 0.0123456789)
+    assert len(set(table["length"].to_pylist())) > 1, "the test can tell"
+    got = one(table)
+    assert got["length_mcse"] == 0.0 and got["length_cv"] == 0.0 and got["model_se_mcse"] == 0.0
+    assert got["length_mean"] == pytest.approx(2 * 0.0123456789, rel=1e-14)
+
+
+@pytest.mark.parametrize("law", ["normal", "exponential"])
+def test_skewness_and_its_error(law):
+    """scipy's skewness; the MCSE is the spread over repeated studies."""
+    rng = np.random.default_rng(5)
+    found = []
+    for _ in range(600):
+        sample = rng.gamma(20.0, size=1000) if law == "exponential" else rng.normal(size=1000)
+        found.append(sample)
+    rough = [one(rows(sample)) for sample in found[:150]]
+    assert rough[0]["skewness"] == pytest.approx(stats.skew(found[0]), rel=1e-12)
+    spread = np.std(stats.skew(np.array(found), axis=1), ddof=1)
+    mcse = np.sqrt(np.mean([row["skewness_mcse"] ** 2 for row in rough]))
+    assert mcse == pytest.approx(spread, rel=0.1)
 
 
 def test_misses_name_the_side_of_the_truth():
@@ -297,8 +361,9 @@ def test_all_failed():
     got = one(rows([1.0, np.inf, np.nan], [1.0, np.nan, 1.0], truth=1.0, failed=[0, 1, 2]))
     assert (got["replicates"], got["failures"], got["truth"]) == (3, 3, 1.0)
     assert got["coverage_failures_as_misses"] == 0.0
+    assert got["failure_share"] == 1.0
     numbers = set(COLUMNS) - {"replicates", "failures", "truth"}
-    nulls = {name for name in numbers if not name.startswith("coverage_failures")}
+    nulls = {n for n in numbers if not n.startswith(("coverage_failures", "failure_share"))}
     assert all(got[name] is None for name in nulls)
 
 
@@ -308,7 +373,8 @@ def test_one_replicate_has_no_mcse():
     assert got["model_se"] == 0.5 and got["length_median"] == 2.0
     assert 0 < got["coverage_low"] < got["coverage_high"] == 1.0
     for name in COLUMNS:
-        if name.endswith("mcse") or name in ("empirical_se", "relative_error_model_se"):
+        missing = ("empirical_se", "relative_error_model_se", "length_cv", "skewness")
+        if name.endswith("mcse") or name in missing:
             assert got[name] is None, name
 
 

@@ -1,0 +1,32 @@
+"""``ldpflow explain``: why coverage is what it is."""
+
+from __future__ import annotations
+
+import typer
+
+from ldpflow.cli.summary import Run, read_summary, rows_of_run
+
+__all__ = ["explain"]
+
+
+def explain(run: Run) -> None:
+    """Say for every cell why coverage differs from nominal, one sentence each.
+
+    Effects of bias, mean length, variability of length and non-normality, each with the coverage
+    that it alone would give, then together, and what is left. Every number is in the summary too.
+    """
+    from ldpflow.cli.tables import short, telling
+    from ldpflow.diagnosis import diagnose
+    from ldpflow.measures import GROUP_KEYS, cells_of
+
+    summary = read_summary(run)
+    parameters = summary.column_names[: summary.column_names.index("truth")]
+    rows = summary.to_pylist()
+    names = telling([n for n in parameters if n != "path"], rows)
+    keys, cells = cells_of(rows_of_run(run))
+    stored = {tuple(key.values()): cell for key, cell in zip(keys.to_pylist(), cells, strict=True)}
+    for row in rows:
+        cell = stored[tuple(row[name] for name in GROUP_KEYS)]
+        # B says nothing about a method that has none.
+        label = ", ".join(f"{n} {short(row[n])}" for n in names if row[n] is not None)
+        typer.echo(f"{label or 'The cell'}: {diagnose(cell, row['level']).sentence()}")

@@ -1,0 +1,305 @@
+"""Sweeps that stop when they are precise enough.
+
+Replicates come in a fixed schedule: R_0 = ``min_replicates``, then BATCH more at a time, at most
+``max_replicates``. A path stops at the first R_k at which all its cells have
+
+    sqrt(p~ (1 - p~) / R) <= target_mcse,   p~ = (x + 2)/(R + 4), x covered of R finished rows,
+    sd(length)/(mean(length) sqrt(R)) <= target_length,
+
+as far as a target is given, judged on its first R_k replicates alone. So the count is a function of
+the rows: neither the order of arrival, nor an interruption, nor more replicates than asked for in an
+earlier run change it. The variance is taken at p~ (Agresti and Coull 1998), because with the
+estimate itself a run of luck both ends the sampling and stays in the result. The exact law of what
+is reported is computed by :func:`stopped_coverage`.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ldpflow.cell import PathPlan
+from ldpflow.engine.batching import Missing
+from ldpflow.engine.events import Listener, Progress
+from ldpflow.errors import InputError
+from ldpflow.measures import CellRows, cells_of
+from ldpflow.store import CELL_KEYS, RunStore, cell_id
+
+__all__ = ["BATCH", "Precision", "Round", "ahead", "rounds", "stopped_coverage"]
+
+BATCH = 128
+LEAST = 200  # fewer replicates bias what is reported
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Largest ratio of an MCSE to its target, and SGD steps that are probably left."""
+
+    distance: float
+    steps: int
+
+
+@dataclass(frozen=True)
+class Precision:
+    """When a sweep is precise enough.
+
+    Parameters
+    ----------
+    target_mcse : float in (0, 0.25], optional
+        Of coverage, a share, in every cell.
+    target_length : float in (0, 1], optional
+        Relative MCSE of the mean length, in every cell.
+    min_replicates : int >= 200
+        The first point of the schedule.
+    max_replicates : int
+        The last one.
+
+    Raises
+    ------
+    InputError
+        Naming the flag.
+    """
+
+    target_mcse: float | None = None
+    target_length: float | None = None
+    min_replicates: int = 256
+    max_replicates: int = 100_000
+
+    def __post_init__(self) -> None:
+        for flag, value, most in (
+            ("--target-mcse", self.target_mcse, 0.25),
+            ("--target-length", self.target_length, 1.0),
+        ):
+            if value is not None and not 0 < value <= most:
+                raise InputError(flag, value, f"a number in (0, {most:g}]")
+        if self.target_mcse is None and self.target_length is None:
+            raise InputError("--target-mcse", None, "a target, or --target-length")
+        if self.min_replicates < LEAST:
+            raise InputError(
+                "--min-replicates",
+                self.min_replicates,
+                f"at least {LEAST}",
+                "Stopping on fewer biases the coverage that is reported.",
+            )
+        if not self.min_replicates <= self.max_replicates <= 10**9:
+            raise InputError(
+                "--max-replicates", self.max_replicates, f"{self.min_replicates} to 10^9"
+            )
+
+    def schedule(self, start: int = 0) -> Iterator[int]:
+        """The points of the schedule above ``start``."""
+        point = self.min_replicates
+        while point < self.max_replicates:
+            if point > start:
+                yield point
+            point += BATCH
+        if self.max_replicates > start:
+            yield self.max_replicates
+
+    def distance(self, cell: CellRows) -> float:
+        """Largest ratio of an MCSE to its target."""
+        cell = cell.finished()
+        count = len(cell.ok)
+        if count == 0:
+            return 0.0
+        found = 0.0
+        if self.target_mcse is not None:
+            hits = int(np.sum(cell.covered))
+            found = agresti_coull(hits, count) / self.target_mcse
+        if self.target_length is not None:
+            length = cell.lengths()
+            mean = float(np.mean(length))
+            if count < 2 or not mean > 0:
+                return math.inf
+            error = float(np.std(length, ddof=1)) / mean / math.sqrt(count)
+            found = max(found, error / self.target_length)
+        return found
+
+    def forecast(self, plan: PathPlan, cells: Sequence[CellRows], have: int) -> Forecast:
+        """How far a path is from its targets, and the steps it will probably take."""
+        if have == 0:
+            far = math.inf
+            wanted = float(self.min_replicates)
+            if self.target_mcse is not None:
+                level = min(cell.level for cell in plan.cells)
+                wanted = max(wanted, level * (1 - level) / self.target_mcse**2)
+        else:
+            far = max(self.distance(cell) for cell in cells)
+            wanted = max(len(cell.ok) * self.distance(cell) ** 2 for cell in cells)
+        left = min(max(wanted, have + 1), self.max_replicates) - have
+        steps = max(plan.path.algorithm.steps(cell.n) for cell in plan.cells)
+        return Forecast(far, math.ceil(left) * steps)
+
+    def earliest(self, cell: CellRows) -> int:
+        """The first later point of the schedule at which this cell could possibly be there.
+
+        Before it coverage cannot be precise enough, whether all further intervals hit or all miss,
+        so there is nothing to judge.
+        """
+        now = len(cell.ok)
+        finished = cell.finished()
+        count, hits = len(finished.ok), int(np.sum(finished.covered))
+        point = now
+        for point in self.schedule(now):
+            if self.target_mcse is None or count == 0:
+                break
+            total = count + point - now
+            best = min(agresti_coull(hits + point - now, total), agresti_coull(hits, total))
+            if best <= self.target_mcse:
+                break
+        return point
+
+    def next_point(self, cells: Sequence[CellRows], have: int) -> int | None:
+        """How many replicates a path must have next; None where it is done.
+
+        Parameters
+        ----------
+        cells : sequence of CellRows
+            All cells and coordinates of the path; further rows are not looked at.
+        have : int
+            Replicates that all of them have, from 0 on.
+        """
+        point = self.min_replicates
+        while point <= have:
+            here = [cell.where(cell.replicate < point) for cell in cells]
+            if point == self.max_replicates or all(self.distance(c) <= 1.0 for c in here):
+                return None
+            point = max(self.earliest(cell) for cell in here)
+        return point
+
+
+def agresti_coull(hits: int, count: int) -> float:
+    """sqrt(p~ (1 - p~) / R)."""
+    share = (hits + 2) / (count + 4)
+    return math.sqrt(share * (1 - share) / count)
+
+
+@dataclass(frozen=True)
+class Round:
+    """What to compute before anything is judged again.
+
+    Parameters
+    ----------
+    missing : list of list of Missing
+        By path, the one farthest from its target first.
+    steps_left : int
+        SGD steps that all paths will probably take from here to their targets.
+    """
+
+    missing: list[list[Missing]]
+    steps_left: int = 0
+
+
+def rounds(
+    store: RunStore,
+    plans: Sequence[PathPlan],
+    precision: Precision,
+    gaps: Callable[[RunStore, PathPlan, int], list[Missing]],
+) -> Iterator[Round]:
+    """Rounds until every path is precise enough; each must be stored before the next is asked for.
+
+    Parameters
+    ----------
+    store : RunStore
+    plans : sequence of PathPlan
+    precision : Precision
+    gaps : callable
+        What a path lacks up to a number of replicates.
+    """
+    unfinished = list(plans)
+    while unfinished:
+        standings = []
+        for plan in unfinished:
+            cells, have = stored_cells(store, plan, precision.max_replicates)
+            point = precision.next_point(cells, have)
+            if point is not None:
+                standings.append((precision.forecast(plan, cells, have), point, plan))
+        standings.sort(key=lambda standing: -standing[0].distance)
+        unfinished = [plan for _, _, plan in standings]
+        if standings:
+            yield Round(
+                [gaps(store, plan, point) for _, point, plan in standings],
+                sum(forecast.steps for forecast, _, _ in standings),
+            )
+
+
+def stored_cells(store: RunStore, plan: PathPlan, most: int) -> tuple[list[CellRows], int]:
+    """The stored rows of a path's cells, and how many replicates all of them have."""
+    columns = [cell.columns() for cell in plan.cells]
+    missing = store.missing(plan.path.key, columns, most, most)
+    have = missing[0].first if missing else most
+    if have == 0:
+        return [], 0
+    keys, cells = cells_of(store.read_rows(plan.path.key, skip_unreadable=True))
+    wanted = {cell_id(c) for c in columns}
+    own = [
+        cell
+        for key, cell in zip(keys.to_pylist(), cells, strict=True)
+        if cell_id({name: key[name] for name in CELL_KEYS}) in wanted
+    ]
+    return own, have
+
+
+def ahead(
+    listener: Listener | None, started: float, done_steps: int, steps_left: int
+) -> Listener | None:
+    """A listener that is told of the whole way to the target, not of one round.
+
+    ``done_steps`` were made before the round, since ``started`` on the monotonic clock, and
+    ``steps_left`` were then probably left.
+    """
+    if listener is None:
+        return None
+
+    def told(event: Progress) -> None:
+        listener(
+            replace(
+                event,
+                done_steps=done_steps + event.done_steps,
+                total_steps=done_steps + max(steps_left, event.total_steps),
+                seconds=time.monotonic() - started,
+            )
+        )
+
+    return told
+
+
+def stopped_coverage(p: float, precision: Precision) -> tuple[float, float, float]:
+    """What the rule for coverage does to one cell that covers with probability p, exactly.
+
+    The number of hits at each point of the schedule is a random walk with binomial steps; its law
+    is followed with the paths that have stopped taken out.
+
+    Returns
+    -------
+    mean, sd : float
+        Of the coverage that is reported.
+    replicates : float
+        Mean number of replicates.
+    """
+    from scipy.stats import binom
+
+    assert precision.target_mcse is not None
+    law = np.ones(1)  # of the hits, of what has not stopped
+    before = 0
+    mean = square = replicates = 0.0
+    for point in precision.schedule():
+        more = point - before
+        law = np.convolve(law, binom.pmf(np.arange(more + 1), more, p))
+        share = (np.arange(point + 1) + 2) / (point + 4)
+        stops = np.sqrt(share * (1 - share) / point) <= precision.target_mcse
+        if point == precision.max_replicates:
+            stops[:] = True
+        hits = np.flatnonzero(stops)
+        mean += float(np.sum(law[hits] * hits)) / point
+        square += float(np.sum(law[hits] * hits.astype(float) ** 2)) / point**2
+        replicates += point * float(np.sum(law[hits]))
+        law[hits] = 0.0
+        before = point
+        if law.sum() < 1e-12:
+            break
+    return mean, math.sqrt(max(square - mean**2, 0.0)), replicates

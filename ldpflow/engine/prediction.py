@@ -1,0 +1,115 @@
+"""How long a study will take on this machine, from about a second of calibration."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ldpflow.algorithms.kernels import count_of, kernel_of, kernel_source, run_path
+from ldpflow.cell import PathPlan
+from ldpflow.path import Path, PathRecord
+from ldpflow.random.lockstep import CHUNK, LANES
+from ldpflow.simulate import Recording, rows_of
+
+__all__ = ["Prediction", "predict"]
+
+CALIBRATION_SECONDS = 1.0
+START_SECONDS = {"serial": 0.5, "ray": 6.0}  # until the first batch runs, compile cache warm
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a sweep is expected to cost.
+
+    ``kernel_seconds`` and ``interval_seconds`` are CPU time on one core of this machine,
+    ``nanoseconds`` the time per step and replicate of every path, in the order of the plans.
+    """
+
+    steps: int
+    kernel_seconds: float
+    interval_seconds: float
+    wall_seconds: float
+    cores: int
+    nanoseconds: tuple[float, ...]
+
+
+def predict(
+    plans: Sequence[PathPlan], replicates: int, cores: int, engine: str = "ray"
+) -> Prediction:
+    """Predict a sweep of ``replicates`` over ``plans`` on ``cores`` cores like this one.
+
+    CPU time is measured, so that other work on this machine does not count; the sweep itself will
+    have to share with it. Every kernel runs for its share of CALIBRATION_SECONDS on the study's own
+    settings; the intervals are computed once for a row of lanes from a made-up record at the
+    study's own times.
+    """
+    groups = -(-replicates // LANES)
+    kernels: dict[str, float] = {}
+    sources = [kernel_source(p.path, tuple(Recording.of(p.path, p.cells).sums)) for p in plans]
+    share = CALIBRATION_SECONDS / max(1, len(set(sources)))
+    kernel_seconds = interval_seconds = 0.0
+    steps = 0
+    per_path = []
+    for plan, source in zip(plans, sources, strict=True):
+        recording = Recording.of(plan.path, plan.cells)
+        if source not in kernels:
+            kernels[source] = seconds_per_step(plan.path, tuple(recording.sums), share)
+        per_step = kernels[source]
+        longest = recording.times[-1]
+        steps += longest * replicates
+        kernel_seconds += groups * longest * per_step
+        interval_seconds += groups * seconds_of_intervals(plan, recording)
+        per_path.append(1e9 * per_step / LANES)
+    wall = (kernel_seconds + interval_seconds) / max(1, min(cores, groups * len(plans)))
+    return Prediction(
+        steps=steps,
+        kernel_seconds=kernel_seconds,
+        interval_seconds=interval_seconds,
+        wall_seconds=wall + START_SECONDS[engine],
+        cores=cores,
+        nanoseconds=tuple(per_path),
+    )
+
+
+def seconds_per_step(path: Path, sums: tuple[str, ...], budget: float) -> float:
+    """Time of a step of LANES replicates; doubles the run until it fills half of the budget."""
+    kernel_of(path, sums)
+    steps = 16 * CHUNK
+    while True:
+        started = time.thread_time()
+        run_path(path, 0, range(LANES), [steps], [steps], sums)
+        seconds = time.thread_time() - started
+        if seconds > budget / 3.0:
+            return seconds / steps
+        steps *= 2
+
+
+def seconds_of_intervals(plan: PathPlan, recording: Recording) -> float:
+    """Time to turn one record of LANES replicates into rows."""
+    d = plan.path.problem.dimension
+    rng = np.random.default_rng(0)
+    shape = (len(recording.times), d, LANES)
+    # A random walk: the cost of sorting and summing does not depend on more than that.
+    record = PathRecord(
+        path=plan.path,
+        seed=0,
+        replicates=np.arange(LANES),
+        times=np.array(recording.times),
+        origin=np.array(plan.path.problem.truth()),
+        prefix_sums=np.cumsum(rng.standard_normal(shape), axis=0),
+        iterates=np.zeros(shape),
+        running_sums={
+            name: np.ones((count_of(plan.path, name), len(recording.marked), d, LANES))
+            for name in recording.sums
+        },
+        marked_times=np.array(recording.marked),
+    )
+    with np.errstate(all="ignore"):
+        rows_of(record, plan.cells)
+        started = time.thread_time()
+        rows_of(record, plan.cells)
+    return time.thread_time() - started
+

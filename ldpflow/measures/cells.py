@@ -1,0 +1,109 @@
+"""Stored rows, cut into cells: what every measure is computed from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ldpflow.store.schema import CELL_KEYS, key_codes
+
+__all__ = ["GROUP_KEYS", "CellRows", "Floats", "cells_of"]
+
+GROUP_KEYS: tuple[str, ...] = ("path", *CELL_KEYS, "coordinate")
+"""What one row of the summary is about."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class CellRows:
+    """The rows of one cell and coordinate, sorted by replicate; arrays of shape (replicates,).
+
+    Raises
+    ------
+    ValueError
+        If the truth differs between replicates.
+    """
+
+    replicate: NDArray[np.int64]
+    truth: Floats
+    estimate: Floats
+    se: Floats
+    lower: Floats
+    upper: Floats
+    covered: Floats
+    length: Floats
+    ok: NDArray[np.bool_]
+
+    def __post_init__(self) -> None:
+        if np.any(self.truth != self.truth[:1]):
+            raise ValueError("the truth of a cell differs between replicates")
+
+    def where(self, kept: NDArray[np.bool_]) -> CellRows:
+        """Some of the rows."""
+        return CellRows(**{name: values[kept] for name, values in vars(self).items()})
+
+    def finished(self) -> CellRows:
+        """The rows with status ok."""
+        return self if self.ok.all() else self.where(self.ok)
+
+    def has_se(self) -> bool:
+        """Whether the method has a standard error of its own."""
+        return len(self.se) > 0 and not bool(np.isnan(self.se).any())
+
+    def lengths(self) -> Floats:
+        """Lengths; exactly equal ones where they differ by the rounding of the limits alone."""
+        length = self.length
+        if len(length) == 0:
+            return length
+        limits = np.maximum(np.abs(self.lower), np.abs(self.upper))
+        if np.ptp(length) <= 4 * np.finfo(float).eps * limits.max():
+            return np.full_like(length, np.median(length))
+        return length
+
+
+def cells_of(rows: pa.Table) -> tuple[pa.Table, list[CellRows]]:
+    """Cut rows into cells.
+
+    Parameters
+    ----------
+    rows : pyarrow.Table
+        Columns of the store's replicates and ``path``, each row once, in any order.
+
+    Returns
+    -------
+    keys : pyarrow.Table
+        Columns :data:`GROUP_KEYS`, a row per cell and coordinate, sorted.
+    cells : list of CellRows
+        In the same order.
+    """
+    rows = rows.sort_by([(name, "ascending") for name in (*GROUP_KEYS, "replicate")])
+    starts = np.zeros(rows.num_rows, dtype=bool)
+    starts[:1] = True
+    for name in GROUP_KEYS:
+        code = key_codes(rows[name])
+        starts[1:] |= code[1:] != code[:-1]
+    bounds = [*np.flatnonzero(starts).tolist(), rows.num_rows]
+    columns: dict[str, NDArray[Any]] = {
+        name: floats(rows[name])
+        for name in ("truth", "estimate", "se", "lower", "upper", "covered", "length")
+    }
+    columns["replicate"] = rows["replicate"].to_numpy()
+    columns["ok"] = np.asarray(rows["status"].to_numpy() == "ok", dtype=bool)
+    cells = [
+        CellRows(**{name: values[first:last] for name, values in columns.items()})
+        for first, last in pairwise(bounds)
+    ]
+    return rows.select(GROUP_KEYS).take(pa.array(bounds[:-1], pa.int64())), cells
+
+
+def floats(column: pa.ChunkedArray) -> Floats:
+    """The column as float64, null as NaN."""
+    cast = column.combine_chunks().cast(pa.float64())
+    values: Floats = cast.to_numpy(zero_copy_only=False)
+    return values

@@ -1,0 +1,132 @@
+"""Perturbed paths against the literal recursion, their interval, and what they promise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ldpflow.algorithms.budget_split import BudgetSplit
+from ldpflow.algorithms.kernels import run_path
+from ldpflow.algorithms.ldp_sgd import LdpSgd
+from ldpflow.algorithms.running_sums import PERTURBED
+from ldpflow.engine import run_study
+from ldpflow.errors import InputError
+from ldpflow.exact import normal_quantile
+from ldpflow.intervals.perturbed_bootstrap import PerturbedBootstrap
+from ldpflow.mechanisms.laplace import Laplace
+from ldpflow.mechanisms.none import NoMechanism
+from ldpflow.mechanisms.randomized_response import RandomizedResponse
+from ldpflow.path import Path
+from ldpflow.problems.laws import Variate
+from ldpflow.problems.quantile import Quantile
+from ldpflow.problems.quantile_regression import QuantileRegression
+from ldpflow.random.lockstep import CHUNK
+from ldpflow.store import RunStore
+from ldpflow.study import Study
+from tests import draws
+from tests.algorithms.test_kernels import SEED, private_gradient, records
+from tests.oracles import recursion
+from tests.studies import changed
+
+B = 4
+ALGORITHM = BudgetSplit(perturbations=B, gamma=0.6, c=0.5)
+PATHS = {
+    "quantile-rr": Path(Quantile(tau=0.7), RandomizedResponse(epsilon=10.0), ALGORITHM),
+    "quantile-none": Path(Quantile(tau=0.7), NoMechanism(), ALGORITHM),
+    "regression-laplace": Path(QuantileRegression(), Laplace(epsilon=50.0), ALGORITHM),
+}
+
+
+def literal(path, k, replicate, n):
+    """theta_i = theta_{i-1} - eta_i w_i A(g(X_i, theta_{i-1})) with A of eps/(B + 1)."""
+    mechanism = path.mechanism
+    if mechanism.kind != "none":
+        mechanism = type(mechanism)(epsilon=mechanism.epsilon / (B + 1))
+    variates = mechanism.variates(path.problem)
+    key = path.key
+    if k:
+        key, variates = f"{path.key}/perturbed={k}", (*variates, Variate("exponential"))
+    drawn = draws.planes(SEED, "mechanism", key, replicate, variates, n)
+    noise, w = (drawn[:, :-1], drawn[:, -1]) if k else (drawn, np.ones(n))
+    a = private_gradient(Path(path.problem, mechanism, LdpSgd()), noise)
+    return recursion.ldp_sgd_path(
+        records(path, replicate, n),
+        lambda i, x, theta: w[i - 1] * np.atleast_1d(a(i, x, theta)),
+        np.zeros(path.problem.dimension),
+        ALGORITHM.c,
+        ALGORITHM.gamma,
+    )
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_every_path_against_the_literal_recursion(name):
+    path = PATHS[name]
+    times = [1, CHUNK, 300]
+    record = run_path(path, SEED, [5, 9], times, [CHUNK, 300], [PERTURBED, "self_normalization"])
+    for lane, replicate in enumerate((5, 9)):
+        own = literal(path, 0, replicate, 300)
+        assert record.iterates[:, :, lane] == pytest.approx(own[np.array(times) - 1], abs=1e-10)
+        for k in range(1, B + 1):
+            sums = np.cumsum(literal(path, k, replicate, 300) - record.origin, axis=0)
+            for time in (CHUNK, 300):
+                found = record.running(PERTURBED, time)[k - 1, :, lane]
+                assert found == pytest.approx(sums[time - 1], abs=1e-10)
+
+
+def test_interval_is_the_spread_of_the_perturbed_averages():
+    path = PATHS["regression-laplace"]
+    record = run_path(path, SEED, [5, 9], [300], [300], [PERTURBED])
+    found = PerturbedBootstrap().intervals(record, 300, [0.9])
+    for lane, replicate in enumerate((5, 9)):
+        averages = [literal(path, k, replicate, 300).mean(axis=0) for k in range(B + 1)]
+        se = np.std(averages[1:], axis=0, ddof=1)
+        assert found.estimate[:, lane] == pytest.approx(averages[0], abs=1e-10)
+        assert found.se[:, lane] == pytest.approx(se, rel=1e-8)
+        half = normal_quantile(0.95) * se
+        assert found.lower[0, :, lane] == pytest.approx(averages[0] - half, abs=1e-9)
+
+
+def test_privacy_is_the_whole_budget_and_noise_that_of_a_share():
+    path = PATHS["quantile-rr"]
+    statement = ALGORITHM.privacy(path.mechanism)
+    assert (statement.notion, statement.epsilon, statement.unit) == ("eps-LDP", 10.0, "record")
+    share = ALGORITHM.share(path.mechanism)
+    assert (B + 1) * share.epsilon == pytest.approx(10.0)
+    assert ALGORITHM.share(NoMechanism()) == NoMechanism()
+    expected = LdpSgd().step_covariance(path.problem, RandomizedResponse(epsilon=2.0))
+    found = ALGORITHM.step_covariance(path.problem, path.mechanism)
+    assert found[0][0] == pytest.approx(expected[0][0])
+
+
+def test_paths_without_users_are_refused():
+    mechanism = RandomizedResponse(sampling="private_bit")
+    assert ALGORITHM.unsuitable(Quantile(), mechanism) is not None
+    assert ALGORITHM.unsuitable(Quantile(), RandomizedResponse()) is None
+
+
+def study(methods, algorithms=("ldp_sgd", "budget_split")):
+    return Study.from_mapping(
+        changed(
+            replicates=64,
+            problem={"kind": "quantile", "tau": 0.5},
+            mechanism={"kind": "randomized_response", "epsilon": 5},
+            algorithm=[{"kind": kind} for kind in algorithms],
+            grid={"n": [300, 600], "level": 0.9},
+            method=[{"kind": kind} for kind in methods],
+        )
+    )
+
+
+def test_one_study_holds_both(tmp_path):
+    """Cells of PB exist for the algorithm that has perturbed paths; others are left out."""
+    run_study(study(["BB", "PB"]), tmp_path / "run", engine="serial")
+    summary = RunStore(tmp_path / "run").read_summary()
+    assert summary is not None
+    found = {(row["algorithm"], row["method"], row["n"]) for row in summary.to_pylist()}
+    assert len(found) == 6 and ("ldp_sgd", "PB", 300) not in found
+    assert summary["failures"].to_pylist() == [0] * 6
+
+
+def test_a_study_of_perturbed_paths_needs_them():
+    with pytest.raises(InputError, match=r"method\.kind"):
+        study(["PB"])

@@ -1,0 +1,87 @@
+"""explain, compare, plan, tune and the targets of sweep, as a user types them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SWEEP = ("sweep", "quickstart", "--n", "300", "--epsilon", "1", "--epsilon", "2", "--B", "50",
+         "--engine", "serial")  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def run_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from ldpflow.cli import main
+
+    out = tmp_path_factory.mktemp("reading") / "run"
+    assert main([*SWEEP, "--replicates", "64", "--quiet", "--out", str(out)]) == 0
+    return out
+
+
+def test_explain(ldpflow: Callable[..., Any], run_directory: Path) -> None:
+    shown = ldpflow("explain", run_directory)
+    assert shown.code == 0
+    lines = shown.out.splitlines()
+    assert len(lines) == 10
+    assert lines[0].startswith("epsilon 1, method BB, beta 0.65: Coverage 0.")
+    assert all("at level 0.9" in line and line.endswith("is left.") for line in lines)
+
+
+def test_compare(ldpflow: Callable[..., Any], run_directory: Path) -> None:
+    shown = ldpflow("compare", run_directory, "--baseline", "SN")
+    assert shown.code == 0
+    assert shown.out.count(" SN ") == 8
+    shown = ldpflow("compare", run_directory, "--by", "epsilon")
+    assert "coverage difference" in shown.out and " 64" in shown.out
+    refused = ldpflow("compare", run_directory, "--by", "tau")
+    assert refused.code == 2 and "--by" in refused.err and "Traceback" not in refused.err
+
+
+def test_power(ldpflow: Callable[..., Any], run_directory: Path) -> None:
+    assert "power" not in ldpflow("summary", run_directory).out
+    shown = ldpflow("summary", run_directory, "--null", "10")
+    assert "power" in shown.out and "1 ± 0" in shown.out
+
+
+def test_plan(ldpflow: Callable[..., Any]) -> None:
+    shown = ldpflow("plan", "--n", "1e6", "--length", "0.01", "--target-mcse", "0.005")
+    assert shown.code == 0
+    for said in ("0.008922", "796,032", "0.877", "3,600 replicates", "bias +0.0002"):
+        assert said in shown.out
+    assert ldpflow("plan", "--length", "0").code == 2
+
+
+def test_plan_check(ldpflow: Callable[..., Any]) -> None:
+    shown = ldpflow("plan", "--n", "300", "--epsilon", "2", "--check", "--engine", "serial")
+    assert shown.code == 0
+    assert "predicted SE" in shown.out and "oracle" in shown.out
+
+
+def test_tune(ldpflow: Callable[..., Any], tmp_path: Path) -> None:
+    command = ("tune", "--n", "1000", "--epsilon", "2", "--c", "1", "--c", "2", "--gamma", "0.51",
+               "--beta", "0.7", "--confirm", "64", "--engine", "serial", "--out", tmp_path)  # fmt: skip
+    shown = ldpflow(*command, "--tolerance", "0.3")
+    assert shown.code == 0
+    for said in ("64 replicates, 2 candidates", "winner: ", "default: gamma 0.51", "same users"):
+        assert said in shown.out
+    assert ldpflow(*command, "--tolerance", "1e-9").code in (0, 1)
+    assert ldpflow(*command, "--c", "x").code == 2
+    assert ldpflow("tune", "--n", "1000").code == 2, "quickstart has three budgets"
+
+
+def test_sweep_to_a_target(ldpflow: Callable[..., Any], tmp_path: Path) -> None:
+    out = ("--out", tmp_path / "run")
+    shown = ldpflow(*SWEEP, *out, "--target-mcse", "0.02", "--max-replicates", "300")
+    assert shown.code == 0
+    assert "replicates=300" in shown.out
+    for flags in (
+        ("--target-mcse", "0"),
+        ("--target-mcse", "0.02", "--replicates", "500"),
+        ("--min-replicates", "300"),
+        ("--target-length", "0.1", "--min-replicates", "10"),
+    ):
+        refused = ldpflow(*SWEEP, *out, *flags)
+        assert refused.code == 2 and refused.err.startswith("ldpflow: --")

@@ -1,0 +1,219 @@
+"""Sweeps that stop when they are precise enough: the rule, its bias, and what it does not depend on."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from ldpflow.engine import Precision, run_study
+from ldpflow.engine.precision import BATCH, stopped_coverage
+from ldpflow.errors import InputError
+from ldpflow.measures import CellRows
+from ldpflow.store import RunStore
+from ldpflow.study import Study
+from tests.studies import changed
+
+
+def cell(covered, length=1.0, ok=None) -> CellRows:
+    count = len(covered)
+    covered = np.asarray(covered, float)
+    ones = np.ones(count)
+    ok = np.ones(count, bool) if ok is None else ok
+    length = np.broadcast_to(length, count).astype(float)
+    return CellRows(np.arange(count), 0 * ones, 0 * ones, ones, 0 * ones, length, covered, length, ok)
+
+
+def stopping_point(covered, precision, length=1.0):
+    """The rule as it is stated: the first point of the schedule that is precise enough."""
+    for point in precision.schedule():
+        x = int(np.sum(covered[:point]))
+        share = (x + 2) / (point + 4)
+        enough = math.sqrt(share * (1 - share) / point) <= precision.target_mcse
+        if enough or point == precision.max_replicates:
+            return point
+    raise AssertionError
+
+
+def test_schedule():
+    precision = Precision(0.01, min_replicates=300, max_replicates=700)
+    assert list(precision.schedule()) == [300, 300 + BATCH, 300 + 2 * BATCH, 300 + 3 * BATCH, 700]
+    assert list(precision.schedule(428)) == [556, 684, 700]
+
+
+@pytest.mark.parametrize("p", [0.6, 0.9, 0.99])
+def test_stops_at_the_first_point_that_is_precise_enough(p):
+    """Also where points are skipped because nothing could be there yet, one by one or at once."""
+    precision = Precision(0.012, max_replicates=2000)
+    rng = np.random.default_rng(int(100 * p))
+    for _ in range(30):
+        covered = rng.random(2000) < p
+        stop = stopping_point(covered, precision)
+        have, taken = 0, []
+        while (point := precision.next_point([cell(covered[:have])], have)) is not None:
+            assert point > have
+            have = point
+            taken.append(point)
+        assert have == stop
+        assert len(taken) < 8, "points that cannot be precise enough are skipped"
+        # An earlier run that has more replicates than that decides the same.
+        assert precision.next_point([cell(covered)], 2000) is None
+
+
+def test_all_cells_of_a_path_must_be_there():
+    rng = np.random.default_rng(1)
+    precision = Precision(0.012, max_replicates=4000)
+    easy, hard = rng.random(4000) < 0.98, rng.random(4000) < 0.8
+    have = 0
+    while (point := precision.next_point([cell(easy[:have]), cell(hard[:have])], have)) is not None:
+        have = point
+    assert have == stopping_point(hard, precision) > stopping_point(easy, precision)
+
+
+def test_a_cell_without_a_finished_row_does_not_hold_up_the_others():
+    precision = Precision(0.02, max_replicates=4000)
+    dead = cell(np.zeros(512), ok=np.zeros(512, bool))
+    assert precision.next_point([dead, cell(np.ones(512))], 512) is None
+
+
+def test_length_target():
+    precision = Precision(target_length=0.01, max_replicates=10_000)
+    rng = np.random.default_rng(2)
+    length = 1 + 0.3 * rng.standard_normal(10_000)
+    have = 0
+    while (point := precision.next_point([cell(np.ones(have), length[:have])], have)) is not None:
+        have = point
+    assert have == pytest.approx(900, abs=2 * BATCH)
+    here = length[:have]
+    assert np.std(here, ddof=1) / np.mean(here) / math.sqrt(have) <= 0.01
+    assert precision.next_point([cell(np.ones(300))], 300) is None, "constant lengths"
+
+
+@pytest.mark.parametrize("p", np.arange(0.80, 0.951, 0.01).round(2).tolist())
+def test_bias_of_the_reported_coverage_is_below_a_tenth_of_a_point(p):
+    """Exactly, over the target of the issue."""
+    mean, sd, replicates = stopped_coverage(p, Precision(0.005))
+    assert abs(mean - p) < 0.001
+    assert sd == pytest.approx(0.005, rel=0.06)
+    assert replicates == pytest.approx(p * (1 - p) / 0.005**2, rel=0.06)
+
+
+def test_exact_law_of_the_rule_against_simulation_of_the_rule():
+    """4000 runs of the rule; fails with probability 6e-5 per comparison if all is well."""
+    precision = Precision(0.01, min_replicates=200)
+    rng = np.random.default_rng(20240520)
+    for p in (0.8, 0.95):
+        covered = rng.random((4000, 2600)) < p
+        stops = np.array([stopping_point(row, precision) for row in covered])
+        found = np.array([row[:stop].mean() for row, stop in zip(covered, stops, strict=True)])
+        mean, sd, replicates = stopped_coverage(p, precision)
+        assert abs(found.mean() - mean) < 4 * sd / math.sqrt(4000)
+        assert found.std() == pytest.approx(sd, rel=0.05)
+        assert abs(stops.mean() - replicates) < 4 * stops.std() / math.sqrt(4000)
+
+
+def test_the_plain_variance_would_be_biased():
+    """Why p~: stopping on p (1 - p) from a few replicates on reports too much."""
+    p, target = 0.95, 0.01
+    rng = np.random.default_rng(3)
+    found = []
+    for _ in range(2000):
+        covered = rng.random(4000) < p
+        for point in range(32, 4000, 16):
+            share = covered[:point].mean()
+            if math.sqrt(share * (1 - share) / point) <= target:
+                break
+        found.append(share)
+    assert np.mean(found) - p > 0.003
+
+
+@pytest.mark.parametrize(
+    ("flag", "settings"),
+    [
+        ("--target-mcse", {"target_mcse": 0.0}),
+        ("--target-mcse", {"target_mcse": float("nan")}),
+        ("--target-mcse", {}),
+        ("--target-length", {"target_length": -1.0}),
+        ("--min-replicates", {"target_mcse": 0.01, "min_replicates": 100}),
+        ("--max-replicates", {"target_mcse": 0.01, "max_replicates": 100}),
+    ],
+)
+def test_bad_input(flag, settings):
+    with pytest.raises(InputError, match=flag):
+        Precision(**settings)
+
+
+STUDY = Study.from_mapping(
+    changed(
+        problem={"kind": "quantile", "tau": [0.5, 0.8]},
+        mechanism={"kind": "randomized_response", "epsilon": 1},
+        grid={"n": 300, "level": 0.9},
+        method=[{"kind": "oracle"}, {"kind": "SN"}],
+        replicates=1,
+    )
+)
+PRECISION = Precision(0.017, min_replicates=200)
+
+
+def stored(run) -> pa.Table:
+    rows = RunStore(run).read_rows()
+    return rows.sort_by([(name, "ascending") for name in ("path", "replicate", "method")])
+
+
+def counts(run) -> list[int]:
+    summary = RunStore(run).read_summary()
+    assert summary is not None
+    return summary["replicates"].to_pylist()
+
+
+def test_counts_follow_from_the_rows_alone(tmp_path):
+    """Straight, interrupted after every batch, and after a smaller run: the same rows."""
+    straight = run_study(STUDY, tmp_path / "a", engine="serial", precision=PRECISION)
+    summary = RunStore(tmp_path / "a").read_summary()
+    assert summary is not None
+    for row in summary.to_pylist():
+        share = (row["coverage"] * row["replicates"] + 2) / (row["replicates"] + 4)
+        assert math.sqrt(share * (1 - share) / row["replicates"]) <= 0.017
+    assert len(set(counts(tmp_path / "a"))) == 2, "paths end with different counts"
+    assert straight.finished_replicates == min(counts(tmp_path / "a"))
+
+    events = 0
+
+    def stop() -> bool:
+        nonlocal events
+        events += 1
+        return events % 5 == 0
+
+    for _ in range(100):
+        result = run_study(
+            STUDY, tmp_path / "b", engine="serial", precision=PRECISION, should_stop=stop
+        )
+        if not result.interrupted:
+            break
+    assert stored(tmp_path / "b").equals(stored(tmp_path / "a"))
+
+    run_study(STUDY.replace({"replicates": 333}), tmp_path / "c", engine="serial")
+    run_study(STUDY, tmp_path / "c", engine="serial", precision=PRECISION)
+    assert stored(tmp_path / "c").equals(stored(tmp_path / "a"))
+
+    # Nothing is left to do.
+    again = run_study(STUDY, tmp_path / "a", engine="serial", precision=PRECISION)
+    assert again.finished_replicates == straight.finished_replicates
+
+
+def test_progress_counts_the_whole_way(tmp_path):
+    seen = []
+    run_study(STUDY, tmp_path / "a", engine="serial", precision=PRECISION, on_event=seen.append)
+    done = [event.done_steps for event in seen]
+    assert done == sorted(done)
+    assert all(event.done_steps <= event.total_steps for event in seen)
+    assert done[-1] == 300 * sum(counts(tmp_path / "a")) / 2
+
+
+@pytest.mark.slow
+def test_ray_ends_with_the_same_rows(tmp_path, ray_session):
+    run_study(STUDY, tmp_path / "a", engine="serial", precision=PRECISION)
+    run_study(STUDY, tmp_path / "b", engine="ray", precision=PRECISION)
+    assert stored(tmp_path / "b").equals(stored(tmp_path / "a"))

@@ -1,0 +1,20 @@
+"""Every column of the summary is documented where people look for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ldpflow.diagnosis import DIAGNOSIS
+from ldpflow.measures import COLUMNS
+from ldpflow.summary import RELATIVE
+
+PAGE = Path(__file__).parents[1] / "docs" / "reading-results.md"
+
+
+def test_every_column_stands_in_the_page_with_its_formula():
+    text = PAGE.read_text()
+    formulas = {name: measure.formula for name, measure in {**COLUMNS, **RELATIVE}.items()}
+    formulas |= {name: formula for name, (formula, _) in DIAGNOSIS.items()}
+    for name, formula in formulas.items():
+        assert f"| `{name}` | {formula.replace('|', chr(92) + '|')} |" in text, name
+    assert "`main_cause`" in text
