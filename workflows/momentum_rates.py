@@ -55,7 +55,7 @@ DESIGN = (
     + [("eps", 2000, e, 10, 1.0) for e in (2.0, 4.0, 8.0, 16.0)]
     + [("d", 2000, 8.0, d, 1.0) for d in (5, 10, 20, 40)]
     # Is the number of epochs well chosen? Which algorithm is better at its best one?
-    + [("epochs", n, 8.0, 10, s) for n in (500, 1000, 2000) for s in (0.25, 0.5, 2.0, 4.0)]
+    + [("epochs", n, 8.0, 10, s) for n in (1000, 2000) for s in (0.25, 0.5, 2.0, 4.0)]
 )
 AXES = {"N": list(KINDS), "eps": list(KINDS)[:4], "d": list(KINDS)[:4], "epochs": ["tree", "reduced"]}
 
