@@ -14,7 +14,7 @@ from benchmarks.timing import compare
 from ldpflow.algorithms.kernels import kernel_source
 from ldpflow.compiled import compiled
 from ldpflow.path import Path
-from ldpflow.random.lockstep import CHUNK, LANES, PLANE
+from ldpflow.random.lockstep import CHUNK, LANES, STRIDE
 from ldpflow.random.streams import lane_states
 
 __all__ = ["floor_rows"]
@@ -45,7 +45,7 @@ def floor_work(path: Path, steps: int) -> tuple[Callable[[], object], int]:
         np.array([v.parameter for v in data]),
         np.array([v.parameter for v in noise]),
         chunks,
-        np.empty((len(data) + len(noise)) * PLANE),
+        np.empty((len(data) + len(noise)) * STRIDE),
     )
     return lambda: function(*arguments), chunks * CHUNK * LANES
 

@@ -47,7 +47,8 @@ class Cell:
 
 @dataclass(frozen=True)
 class PathPlan:
-    """A path and the cells that a study wants from it."""
+    """A path, and the cells and the checkpoints of the trajectory that a study wants from it."""
 
     path: Path
     cells: tuple[Cell, ...]
+    checkpoints: tuple[int, ...] = ()

@@ -7,6 +7,7 @@ STATE: int  # D * LANES, the size of theta
 SUMS: int  # the size of all running sums
 PROBLEM_SIZE: int  # kernel parameters of the problem
 MECHANISM_SIZE: int
+PROJECTED: int  # 1 where iterates are projected
 ANCHORS: int  # the size of what prepare_chunk keeps
 THIRD_DERIVATIVE: float  # sup of the size of cdf's third derivative
 DATA_PLANES: int
@@ -32,6 +33,15 @@ def after_step(sums: Any, total: Any, i: int, lane: int) -> None:
 
 def step_sizes(first: int, c: float, gamma: float, eta: Any) -> None:
     """eta_i for i = first, first + 1, ..."""
+
+def cdf_normal(x: float) -> float:
+    """Distribution function of N(0, 1)."""
+
+def exp(x: float) -> float:
+    """e^x."""
+
+def log(x: float) -> float:
+    """Natural logarithm."""
 
 def prepare_chunk(anchors: Any, theta: Any, problem: Any, mechanism: Any) -> None:
     """Before a chunk, for kernels that draw what the algorithm sees; else nothing."""

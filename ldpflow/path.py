@@ -66,6 +66,11 @@ class Path:
         """Standard variates that one record takes; none where no record is drawn."""
         return () if self.mechanism.replaces_data() else self.problem.variates()
 
+    def public_key(self) -> str:
+        """Key of the public randomness of the mechanism: every step size meets the same budgets."""
+        key = canonical_json(self.mechanism.key_settings())
+        return key if self.horizon is None else f"{key}/n={self.horizon}"
+
     def data_key(self) -> str:
         """Key of the data streams: the problem's, so that paths are compared on the same users."""
         key = self.problem.data_key()

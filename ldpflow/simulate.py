@@ -17,24 +17,30 @@ from ldpflow.intervals import IntervalMethod
 from ldpflow.path import Path, PathRecord
 from ldpflow.random.lockstep import LANES
 from ldpflow.store.schema import REPLICATES
+from ldpflow.trajectory import trajectories_of
 
 __all__ = ["Batch", "BatchResult", "Recording", "simulate"]
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Replicates ``first`` to ``last`` (exclusive) of a path, and the cells wanted from them."""
+    """Replicates ``first`` to ``last`` (exclusive) of a path, and what is wanted from them.
+
+    ``cells`` and ``checkpoints`` (users at which the trajectory is kept): one of them may be empty.
+    """
 
     path: Path
     seed: int
     first: int
     last: int
     cells: tuple[Cell, ...]
+    checkpoints: tuple[int, ...] = ()
 
     @property
     def steps(self) -> int:
         """Steps to simulate, over all replicates."""
-        longest = max(self.path.algorithm.steps(cell.n) for cell in self.cells)
+        users = max([*(cell.n for cell in self.cells), *self.checkpoints])
+        longest = self.path.algorithm.steps(users)
         return longest * (self.last - self.first)
 
 
@@ -49,6 +55,7 @@ class BatchResult:
     steps: int
     kernel_seconds: float
     seconds: float
+    trajectories: pa.Table | None = None
 
 
 @dataclass(frozen=True)
@@ -60,9 +67,11 @@ class Recording:
     sums: list[str]
 
     @classmethod
-    def of(cls, path: Path, cells: Sequence[Cell]) -> Recording:
-        """Union over the cells."""
-        times: set[int] = set()
+    def of(
+        cls, path: Path, cells: Sequence[Cell], checkpoints: Sequence[int] = ()
+    ) -> Recording:
+        """Union over the cells and checkpoints."""
+        times: set[int] = {path.algorithm.steps(n) for n in checkpoints}
         marked: set[int] = set()
         sums: set[str] = set()
         for (n, method), _ in methods_of(cells):
@@ -90,10 +99,11 @@ def simulate(batch: Batch) -> BatchResult:
     the other cells.
     """
     started = time.thread_time()
-    recording = Recording.of(batch.path, batch.cells)
+    recording = Recording.of(batch.path, batch.cells, batch.checkpoints)
     # Compiling is not what a step costs.
     kernel_of(batch.path, tuple(recording.sums))
-    tables = []
+    tables = [REPLICATES.empty_table()]
+    followed = []
     kernel_seconds = 0.0
     for first in range(batch.first, batch.last, LANES):
         replicates = range(first, min(first + LANES, batch.last))
@@ -104,12 +114,16 @@ def simulate(batch: Batch) -> BatchResult:
         kernel_seconds += time.thread_time() - before
         # A diverged replicate's infinities are expected and end up in its status.
         with np.errstate(all="ignore"):
-            tables.append(rows_of(record, batch.cells))
+            if batch.cells:
+                tables.append(rows_of(record, batch.cells))
+            if batch.checkpoints:
+                followed.append(trajectories_of(record, batch.checkpoints))
     return BatchResult(
         rows=pa.concat_tables(tables).combine_chunks(),
         steps=batch.steps,
         kernel_seconds=kernel_seconds,
         seconds=time.thread_time() - started,
+        trajectories=pa.concat_tables(followed).combine_chunks() if followed else None,
     )
 
 

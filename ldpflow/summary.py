@@ -19,7 +19,8 @@ from ldpflow.path import Path
 from ldpflow.store import CELL_KEYS, RunStore
 from ldpflow.theory.asymptotics import asymptotic_variances
 
-__all__ = ["RELATIVE", "path_columns", "stored_paths", "stored_summary", "summary_of"]
+__all__ = ["RELATIVE", "path_columns", "stored_paths", "stored_summary", "summary_of",
+           "trajectory_summary_of"]
 
 RELATIVE = {
     "oracle_length": Measure(
@@ -68,9 +69,50 @@ def path_columns(path: Path) -> dict[str, Any]:
         for name, value in values.items():
             # A vector is one value of a column too.
             columns[name] = json.dumps(value) if isinstance(value, (tuple, list)) else value
+    if statement.mu is not None:
+        columns["mu"] = statement.mu  # what is promised, where users' budgets differ
     if path.horizon is not None:
         columns["horizon"] = path.horizon
     return columns
+
+
+def trajectory_summary_of(rows: pa.Table, paths: Mapping[str, Path]) -> pa.Table:
+    """Trajectories over replicates, with the parameters of their path and theory's lines.
+
+    Returns
+    -------
+    pyarrow.Table
+        One row per path, n and stat: the path's parameters; replicates, failures, mean, mcse, q05, q50,
+        q95, max; ``theory_bound``, a proved upper bound of the mean, and ``theory_limit``, its leading
+        term, null where there is none (see ldpflow.theory.lines).
+    """
+    from ldpflow.store.trajectories import summarise as over_replicates
+    from ldpflow.theory import lines
+
+    measured = over_replicates(rows)
+    described = {name: path_columns(path) for name, path in paths.items()}
+    keys, n, stats = (measured[name].to_pylist() for name in ("path", "n", "stat"))
+    theory: dict[str, dict[tuple[str, int, str], float]] = {"bound": {}, "limit": {}}
+    for name, path in paths.items():
+        users = sorted({k for key, k in zip(keys, n, strict=True) if key == name})
+        steps = [path.algorithm.steps(k) for k in users]
+        for column, curves in (("bound", lines.bounds), ("limit", lines.limits)):
+            for stat, line in curves(path, steps).items():
+                for k, value in zip(users, line.tolist(), strict=True):
+                    theory[column][(name, k, stat)] = value
+    names = [name for name in FIRST if name != "path"]
+    for columns in described.values():
+        names += [name for name in columns if name not in names]
+    table = measured.select(["path"])
+    for name in names:
+        kind = pa.float64() if name in {"epsilon", "mu", "delta"} else None
+        table = table.append_column(name, pa.array([described[k].get(name) for k in keys], type=kind))
+    for name in measured.column_names[1:]:
+        table = table.append_column(name, measured[name])
+    for column, found in theory.items():
+        values = [found.get(key) for key in zip(keys, n, stats, strict=True)]
+        table = table.append_column(f"theory_{column}", pa.array(values, pa.float64()))
+    return table
 
 
 def summary_of(
@@ -118,9 +160,9 @@ def summary_of(
         kind = pa.string() if name == "main_cause" else pa.float64()
         table = table.append_column(name, pa.array([row[name] for row in derived], kind))
     # By the settings that people read, not by the hash that names a path.
-    leading = ("problem", "tau", "mechanism", "epsilon", "algorithm")
+    leading = ("problem", "tau", "mechanism", "epsilon", "mu", "algorithm")
     order: list[str] = [n for n in leading if n in names]
-    order += [n for n in names if n not in order and n not in {"mu", "delta"}]
+    order += [n for n in names if n not in order and n != "delta"]
     return table.sort_by([(n, "ascending") for n in (*order, *CELL_KEYS, "coordinate")])
 
 
@@ -145,5 +187,6 @@ def stored_paths(store: RunStore) -> dict[str, Path]:
 
 def stored_summary(store: RunStore, null: float | None = None) -> pa.Table:
     """The summary of what a run has stored, computed from its rows."""
-    paths = stored_paths(store)
-    return summary_of(store.read_rows(skip_unreadable=True), paths, null)
+    # Rows first: a running sweep may add a path meanwhile.
+    rows = store.read_rows(skip_unreadable=True)
+    return summary_of(rows, stored_paths(store), null)

@@ -31,4 +31,12 @@ def data(path, seed, replicate, count):
 def noise(path, seed, replicate, count):
     """Standard variates of the first ``count`` applications of the mechanism."""
     variates = path.mechanism.variates(path.problem)
-    return planes(seed, "mechanism", path.key, replicate, variates, count)
+    own = [v for v in variates if v.role is None]
+    columns = [planes(seed, "mechanism", path.key, replicate, own, count)]
+    for variate in variates[len(own) :]:
+        if variate.role == "position":
+            columns.append(np.arange(float(count))[:, None])
+        else:
+            key = path.public_key()
+            columns.append(planes(seed, variate.role, key, replicate, [variate], count))
+    return np.concatenate(columns, axis=1)

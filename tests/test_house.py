@@ -17,15 +17,15 @@ PACKAGE = ROOT / "ldpflow"
 FLOORS = [
     {"errors", "settings", "exact"},
     {"compiled", "random", "kernel_parts"},
-    {"problems", "privacy"},
-    {"mechanisms"},
+    {"problems"},
+    {"mechanisms", "privacy"},
     {"algorithms", "path"},  # a kernel is made of a path's parts; a path names an algorithm
     {"theory"},
     {"intervals"},
     {"cell"},
     {"store", "measures", "study", "published"},
-    {"diagnosis"},
-    {"simulate_erm", "simulate", "summary"},
+    {"trajectory", "diagnosis"},
+    {"simulate", "simulate_erm", "summary", "trace"},
     {"engine", "comparison"},
     {"planning"},
     {"report"},
@@ -64,7 +64,10 @@ def test_imports_run_down_the_data_flow_only():
     assert upward == []
 
 
-@pytest.mark.parametrize(("library", "rooms"), [("ray", {"engine"}), ("typer", {"cli"}), ("rich", {"cli"})])
+@pytest.mark.parametrize(
+    ("library", "rooms"),
+    [("ray", {"engine"}), ("typer", {"cli"}), ("rich", {"cli"}), ("altair", {"report"})],
+)
 def test_a_library_stays_in_its_room(library, rooms):
     found = {
         room(file.relative_to(PACKAGE).parts)
@@ -91,7 +94,10 @@ def loaded(code):
     return {name.split(".")[0] for name in done.stdout.split()}
 
 
-@pytest.mark.parametrize("name", ["study", "store", "measures", "diagnosis", "summary", "published"])
+@pytest.mark.parametrize(
+    "name",
+    ["study", "store", "measures", "diagnosis", "summary", "published", "report.results"],
+)
 def test_a_room_that_reads_results_loads_no_compiler(name):
     assert not loaded(f"import ldpflow.{name}") & {"numba", "llvmlite", "ray", "typer"}
 

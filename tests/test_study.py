@@ -166,7 +166,7 @@ def test_method_flag_keeps_settings_and_adds_defaults() -> None:
     [
         ({"epsilon": "x"}, "--epsilon", "'x'"),
         ({"epsilon": ["1", "nan"]}, "--epsilon", "nan"),
-        ({"gamma": "0.4"}, "--gamma", "(0.5, 1)"),
+        ({"gamma": "1.4"}, "--gamma", "(0, 1)"),
         ({"n": "1e13"}, "--n", "1e+12"),
         ({"n": "9" * 5000}, "--n", "integer"),
         ({"method": "bb"}, "--method", "'BB'"),

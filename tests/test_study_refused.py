@@ -17,8 +17,8 @@ from ldpflow.study import BUDGET, Study
 from tests.studies import BASE, changed
 
 REFUSED: list[tuple[dict[str, Any], str, str]] = [
-    ({"algorithm__gamma": 0.5}, "algorithm.gamma", "(0.5, 1)"),
-    ({"algorithm__gamma": 1}, "algorithm.gamma", "(0.5, 1)"),
+    ({"algorithm__gamma": 0}, "algorithm.gamma", "(0, 1)"),
+    ({"algorithm__gamma": 1}, "algorithm.gamma", "(0, 1)"),
     ({"algorithm__c": 0}, "algorithm.c", "> 0"),
     ({"algorithm__c": math.inf}, "algorithm.c", "finite"),
     ({"algorithm__theta0": math.nan}, "algorithm.theta0", "finite"),

@@ -14,7 +14,7 @@ from ldpflow.settings import Settings
 
 __all__ = ["Algorithm"]
 
-Exponent = Annotated[float, Field(gt=0.5, lt=1)]
+Exponent = Annotated[float, Field(gt=0, lt=1)]
 StepConstant = Annotated[float, Field(gt=0)]
 
 
@@ -26,8 +26,8 @@ class Algorithm(Settings):
 
     Parameters
     ----------
-    gamma : float in (1/2, 1)
-        Step-size exponent.
+    gamma : float in (0, 1)
+        Step-size exponent; the central limit theorem of the average needs gamma > 1/2.
     c : float > 0
         Step-size constant.
     theta0 : float
@@ -45,6 +45,19 @@ class Algorithm(Settings):
     def unsuitable(self, problem: Problem, mechanism: Mechanism) -> str | None:
         """Why this algorithm cannot run the problem under the mechanism, or None."""
         return None
+
+    def projects(self) -> bool:
+        """Whether iterates are projected, by the module's kernel function ``project``."""
+        return False
+
+    def caution(self) -> str | None:
+        """A warning about settings that leave the theory of averages, or None."""
+        if self.gamma > 0.5:
+            return None
+        return (
+            f"gamma = {self.gamma} is not above 1/2: the limit law of the average is then known only "
+            "where the mean gradient has no second-order term, and intervals may be off"
+        )
 
     def perturbed_paths(self) -> int:
         """Perturbed paths that run beside the path itself, on the same records."""

@@ -21,6 +21,7 @@ from pydantic import Field
 
 from ldpflow.algorithms.algorithm import Algorithm, combined
 from ldpflow.mechanisms import Mechanism, PrivacyStatement
+from ldpflow.mechanisms.gaussian import Gaussian
 from ldpflow.problems import Problem
 from ldpflow.problems.problem import Matrix
 from ldpflow.random.lockstep import CHUNK, LANES, PLANE
@@ -71,6 +72,8 @@ class BudgetSplit(Algorithm):
         return self.perturbations
 
     def share(self, mechanism: Mechanism) -> Mechanism:
+        if isinstance(mechanism, Gaussian):
+            return mechanism.shared(self.perturbations + 1)  # mu composes in squares
         if "epsilon" not in type(mechanism).model_fields:
             return mechanism
         epsilon: float = mechanism.model_dump()["epsilon"]

@@ -8,9 +8,10 @@ used once, so the transcript has the mechanism's own guarantee per record.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
+from pydantic import Field
 
 from ldpflow.algorithms.algorithm import Algorithm, combined
 from ldpflow.mechanisms import Mechanism, PrivacyStatement
@@ -25,6 +26,7 @@ if TYPE_CHECKING:  # supplied by the kernel that this recursion becomes part of
         MECHANISM_SIZE,
         NOISE_PLANES,
         PROBLEM_SIZE,
+        PROJECTED,
         STATE,
         SUMS,
         D,
@@ -40,16 +42,26 @@ if TYPE_CHECKING:  # supplied by the kernel that this recursion becomes part of
         step_sizes,
     )
 
-__all__ = ["LdpSgd", "recursion"]
+__all__ = ["LdpSgd", "project", "recursion"]
 
 
 class LdpSgd(Algorithm):
-    """One-pass stochastic gradient descent on privatised gradients."""
+    """One-pass stochastic gradient descent on privatised gradients.
+
+    Parameters
+    ----------
+    radius : float > 0, optional
+        Every iterate is projected onto the ball of this radius around the start; not unless given.
+    """
 
     kind: Literal["ldp_sgd"] = "ldp_sgd"
+    radius: Annotated[float, Field(gt=0)] | None = None
+
+    def projects(self) -> bool:
+        return self.radius is not None
 
     def kernel_parameters(self) -> tuple[float, ...]:
-        return (self.c, self.gamma, self.theta0)
+        return (self.c, self.gamma, self.theta0, self.radius or 0.0)
 
     def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
         return combined(
@@ -58,6 +70,18 @@ class LdpSgd(Algorithm):
 
     def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
         return mechanism.privacy()
+
+
+def project(theta, settings, lane):  # type: ignore[no-untyped-def]
+    """theta <- start + (theta - start) min(1, radius/||theta - start||)."""
+    square = 0.0
+    for j in range(D):
+        distance = theta[j * LANES + lane] - settings[2]
+        square += distance * distance
+    # Infinite, not undefined, at the start itself.
+    shrink = min(1.0, settings[3] / np.sqrt(square))
+    for j in range(D):
+        theta[j * LANES + lane] = settings[2] + shrink * (theta[j * LANES + lane] - settings[2])
 
 
 def recursion(  # type: ignore[no-untyped-def]
@@ -90,9 +114,12 @@ def recursion(  # type: ignore[no-untyped-def]
     problem = register_array(PROBLEM_SIZE)
     mechanism = register_array(MECHANISM_SIZE)
     centre = register_array(D)
-    problem[:] = problem_parameters
-    mechanism[:] = mechanism_parameters
-    centre[:] = origin
+    for s in range(PROBLEM_SIZE):
+        problem[s] = problem_parameters[s]
+    for s in range(MECHANISM_SIZE):
+        mechanism[s] = mechanism_parameters[s]
+    for s in range(D):
+        centre[s] = origin[s]
     theta = register_array(STATE)
     total = register_array(STATE)
     g = register_array(STATE)
@@ -121,14 +148,21 @@ def recursion(  # type: ignore[no-untyped-def]
                 for j in range(D):
                     # theta_i = theta_{i-1} - eta_i A(g(X_i, theta_{i-1}))
                     theta[j * LANES + lane] -= eta_i * g[j * LANES + lane]
+                if PROJECTED:
+                    project(theta, settings, lane)
+                for j in range(D):
                     # S(i) = S(i-1) + theta_i, around the origin
                     total[j * LANES + lane] += theta[j * LANES + lane] - centre[j]
                 after_step(sums, total, step, lane)
             if i == times[t]:
-                prefix_sums[t, :] = total
-                iterates[t, :] = theta
+                # Not as slices: a copy that tests for overlap would make the compiler believe that
+                # other arrays may point into these.
+                for s in range(STATE):
+                    prefix_sums[t, s] = total[s]
+                    iterates[t, s] = theta[s]
                 if marks[t] >= 0:
-                    running_sums[marks[t], :] = sums
+                    for s in range(SUMS):
+                        running_sums[marks[t], s] = sums[s]
                 t += 1
                 if t == times.shape[0]:
                     break

@@ -19,6 +19,7 @@ from pydantic import Field
 
 from ldpflow.algorithms.algorithm import Algorithm, combined
 from ldpflow.mechanisms import Mechanism, PrivacyStatement
+from ldpflow.mechanisms.gaussian import Gaussian
 from ldpflow.problems import Problem
 from ldpflow.problems.problem import Matrix
 from ldpflow.random.lockstep import CHUNK, LANES, PLANE
@@ -64,6 +65,8 @@ class MinibatchSgd(Algorithm):
     def unsuitable(self, problem: Problem, mechanism: Mechanism) -> str | None:
         if self.noise == "batch" and mechanism.kind == "randomized_response":
             return "noise = 'batch' adds noise to a sum; randomised response has none to add"
+        if self.noise == "batch" and isinstance(mechanism, Gaussian) and mechanism.varies():
+            return "noise = 'batch' adds one noise to a sum; budgets cannot differ between its users"
         return None
 
     def records_per_step(self) -> int:
@@ -87,7 +90,8 @@ class MinibatchSgd(Algorithm):
         statement = mechanism.privacy()
         if self.noise == "batch" and statement.notion != "none":
             # A record enters one batch sum only, whose sensitivity is one record's.
-            return replace(statement, notion="eps-DP (central)")
+            central = {"eps-LDP": "eps-DP (central)", "mu-GDP (local)": "mu-GDP (central)"}
+            return replace(statement, notion=central[statement.notion])
         return statement
 
 

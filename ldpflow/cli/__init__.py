@@ -14,10 +14,13 @@ import typer
 from ldpflow.cli.catalogue import catalogue
 from ldpflow.cli.compare import compare
 from ldpflow.cli.explain import explain
+from ldpflow.cli.export import export, watch
 from ldpflow.cli.plan import plan
 from ldpflow.cli.replay import replay
+from ldpflow.cli.report import plot, report
 from ldpflow.cli.summary import summary
 from ldpflow.cli.sweep import sweep
+from ldpflow.cli.trace import trace
 from ldpflow.cli.tune import tune
 from ldpflow.cli.verify import verify
 from ldpflow.errors import InputError, LdpflowError
@@ -42,6 +45,11 @@ app.command()(plan)
 app.command()(tune)
 app.command("list")(catalogue)
 app.command()(replay)
+app.command()(report)
+app.command()(plot)
+app.command()(trace)
+app.command()(watch)
+app.command()(export)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

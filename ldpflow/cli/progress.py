@@ -1,4 +1,4 @@
-"""How far a sweep is: a bar on a terminal, now and then a line elsewhere. Written to stderr."""
+"""How far a sweep is: a live display on a terminal, now and then a line elsewhere. On stderr."""
 
 from __future__ import annotations
 
@@ -7,75 +7,192 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.padding import Padding
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
 
-__all__ = ["reporter"]
+from ldpflow.report.numbers import short
+
+__all__ = ["Display", "reporter"]
 
 SECONDS_BETWEEN_LINES = 5.0
+DRAWN_PER_SECOND = 4
+MAX_CELLS = 12
+KEYS = ("n", "method", "beta", "B", "M", "level", "coordinate")
 
 
 @contextmanager
-def reporter(quiet: bool) -> Iterator[Callable[[Any], None]]:
-    """A function that shows the engine's progress events while the context is open."""
+def reporter(quiet: bool, replicates: int | None = None) -> Iterator[Callable[[Any], None]]:
+    """A function that shows the engine's progress events while the context is open.
+
+    Parameters
+    ----------
+    quiet : bool
+        Show nothing.
+    replicates : int, optional
+        Replicates of all paths together that the study wants, those stored before included.
+    """
     console = Console(stderr=True)
+    display = Display(replicates)
     if quiet:
         yield lambda event: None
-    elif console.is_terminal:
-        with bar(console) as update:
-            yield update
+    elif console.is_terminal and not console.is_dumb_terminal:
+        # The display asks for itself at every drawing, so times go on and the window may change.
+        live = Live(
+            console=console, refresh_per_second=DRAWN_PER_SECOND, transient=True,
+            get_renderable=lambda: display.picture(console.width, console.height),
+        )
+        with live:
+            yield display.take
     else:
-        yield lines(console)
+        yield lines(console, display)
 
 
-@contextmanager
-def bar(console: Console) -> Iterator[Callable[[Any], None]]:
-    """A bar that counts steps, since batches differ in size."""
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+class Display:
+    """What is known of a running sweep, and how it looks.
 
-    columns = (
-        BarColumn(),
-        TextColumn("{task.percentage:3.0f}%"),
-        TextColumn("{task.fields[batches]}"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("", total=None, batches="starting")
+    Parameters
+    ----------
+    replicates : int, optional
+        As in :func:`reporter`.
+    clock : callable
+        Monotonic seconds.
+    """
 
-        def update(event: Any) -> None:
-            progress.update(
-                task, total=event.total_steps, completed=event.done_steps, batches=counts(event)
-            )
+    def __init__(
+        self, replicates: int | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.replicates = replicates
+        self.clock = clock
+        self.started = clock()
+        self.event: Any = None
+        self.heard = self.started
+        self.cells: list[dict[str, Any]] = []
+        self.done = 0
+        self.failed_rows = 0
 
-        yield update
+    def take(self, event: Any) -> None:
+        """An event of the engine."""
+        self.event = event
+        self.heard = self.clock()
+        if event.statistics is not None and event.statistics.num_rows:
+            self.read(event.statistics)
+
+    def read(self, statistics: Any) -> None:
+        """Running coverage of the least precise cells, and counts, from the aggregators' sums."""
+        import numpy as np
+
+        columns = {
+            name: statistics[name].to_numpy() for name in ("replicates", "failures", "covered")
+        }
+        finished = columns["replicates"] - columns["failures"]
+        share = np.full(len(finished), np.nan)
+        np.divide(columns["covered"], finished, out=share, where=finished > 0)
+        # 0 and 1 have no estimated error: half a miss more or less keeps few replicates uncertain.
+        nudged = (columns["covered"] + 0.5) / (finished + 1.0)
+        error = np.sqrt(nudged * (1.0 - nudged) / np.maximum(finished, 1))
+        error[finished == 0] = 0.0  # undefined there: more replicates will not help
+        order = np.argsort(-error, kind="stable")[:MAX_CELLS]
+        rows = statistics.take(order).to_pylist()
+        self.cells = [
+            {**row, "coverage": float(share[at]), "mcse": float(error[at])}
+            for row, at in zip(rows, order.tolist(), strict=True)
+        ]
+        self.failed_rows = int(columns["failures"].sum())
+        by_path: dict[str, int] = {}
+        paths = statistics["path"].to_pylist()
+        for path, count in zip(paths, columns["replicates"].tolist(), strict=True):
+            by_path[path] = max(by_path.get(path, 0), count)
+        self.done = sum(by_path.values())
+
+    def picture(self, width: int, height: int) -> RenderableType:
+        """The display, cut to the window: the counts always, cells as far as there is room."""
+        counts = Text(self.counts(), no_wrap=True, overflow="ellipsis")
+        if self.event is None:
+            return counts
+        bar = Padding(  # a bar alone does not end its line
+            ProgressBar(
+                total=max(self.event.total_steps, 1), completed=self.event.done_steps,
+                width=max(min(width - 2, 80), 4),
+            ),
+            0,
+        )
+        room = min(height - 6, len(self.cells))
+        if room < 1 or width < 40:
+            return Group(bar, counts)
+        return Group(bar, counts, self.table(room))
+
+    def table(self, room: int) -> Table:
+        """The least precise cells."""
+        shown = self.cells[:room]
+        names = [n for n in KEYS if len({repr(c.get(n)) for c in self.cells}) > 1] or ["method"]
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        for name in (*names, "coverage so far", "replicates"):
+            table.add_column(name, justify="right", no_wrap=True)
+        for cell in shown:
+            if cell["replicates"] > cell["failures"]:
+                text = f"{cell['coverage']:.3f} ± {cell['mcse']:.3f}"
+            else:
+                text = "-"
+            settings = (short(cell.get(name)) for name in names)
+            table.add_row(*settings, text, f"{cell['replicates']:,}")
+        return table
+
+    def counts(self) -> str:
+        """One line: share done, replicates, speed, time left, failures."""
+        now = self.clock()
+        if self.event is None:
+            return f"starting, {clock_time(now - self.started)}"
+        event = self.event
+        share = event.done_steps / max(event.total_steps, 1)
+        words = [f"{share:.0%}"]
+        if self.done and self.replicates:
+            words.append(f"{self.done:,}/{self.replicates:,} replicates")
+        else:
+            words.append(f"{event.done_batches}/{event.total_batches} batches")
+        if event.seconds > 0 and event.done_steps:
+            speed = event.done_steps / event.seconds
+            left = (event.total_steps - event.done_steps) / speed - (now - self.heard)
+            words.append(f"{magnitude(speed)} steps/s")
+            words.append(f"{clock_time(max(left, 0.0))} left")
+        words.append(f"{clock_time(now - self.started)} gone")
+        if event.failed_batches:
+            words.append(f"{event.failed_batches} batches FAILED")
+        words.append(f"{self.failed_rows:,} intervals failed")
+        return ", ".join(words)
 
 
-def lines(console: Console) -> Callable[[Any], None]:
+def lines(console: Console, display: Display) -> Callable[[Any], None]:
     """A line every few seconds."""
-    started = time.monotonic()
-    last = started
+    last = display.clock()
 
     def update(event: Any) -> None:
         nonlocal last
-        now = time.monotonic()
+        display.take(event)
+        now = display.clock()
         if now - last >= SECONDS_BETWEEN_LINES:
             last = now
-            share = event.done_steps / max(event.total_steps, 1)
-            line = f"{counts(event)}, {share:.0%} of the steps, {now - started:.0f} s"
-            if share > 0:
-                line += f", about {event.seconds * (1 / share - 1):.0f} s left"
-            console.print(line, highlight=False)
+            print(display.counts(), file=console.file, flush=True)
 
     return update
 
 
-def counts(event: Any) -> str:
-    """Batches done, of how many."""
-    return f"{event.done_batches}/{event.total_batches} batches"
+def magnitude(value: float) -> str:
+    """A large number to three digits, as in 312M."""
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= size:
+            return f"{value / size:.3g}{letter}"
+    return f"{value:.0f}"
+
+
+def clock_time(seconds: float) -> str:
+    """Seconds as 12s, 3:05 or 1:02:03."""
+    whole = int(seconds)
+    minutes, rest = divmod(whole, 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours}:{minutes:02}:{rest:02}"
+    return f"{minutes}:{rest:02}" if minutes else f"{whole}s"

@@ -33,6 +33,9 @@ def sweep(
     epsilon: Annotated[
         Axis, typer.Option("--epsilon", metavar="X", help="Privacy budget. *")
     ] = None,
+    mu: Annotated[
+        Axis, typer.Option("--mu", metavar="X", help="Budget of the Gaussian mechanism (GDP). *")
+    ] = None,
     tau: Annotated[
         Axis, typer.Option("--tau", metavar="X", help="Level of the quantile. *")
     ] = None,
@@ -84,6 +87,8 @@ def sweep(
         float | None, typer.Option(help="Exit with 1 if a larger share of the rows failed.")
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress, no summary.")] = False,
+    no_progress: Annotated[bool, typer.Option("--no-progress", help="No progress.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Let Ray's own log through.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what it would take, and run nothing.")
     ] = False,
@@ -99,6 +104,7 @@ def sweep(
     flags = {
         "n": n,
         "epsilon": epsilon,
+        "mu": mu,
         "tau": tau,
         "gamma": gamma,
         "c": c,
@@ -127,7 +133,8 @@ def sweep(
     )
 
     root = out if out is not None else f"runs/{chosen.name}"
-    with reporter(quiet) as report:
+    wanted = len(chosen.plans()) * chosen.replicates
+    with reporter(quiet or no_progress, wanted) as report:
         result = run_study(
             chosen,
             root,
@@ -135,13 +142,17 @@ def sweep(
             address=address,
             num_cpus=num_cpus,
             on_event=report,
+            verbose=verbose,
             precision=precision,
         )
     if not quiet and not result.interrupted:
         from ldpflow.cli.summary import read_summary
         from ldpflow.cli.tables import print_summary
 
-        print_summary(read_summary(root))
+        if chosen.method:
+            print_summary(read_summary(root))
+        if chosen.trajectory is not None:
+            typer.echo(f"trajectories in {root}/trajectories, summary in {root}/trajectories.parquet")
         typer.echo(
             f"{result.finished_replicates:,} replicates in {result.wall_seconds:.1f} s; "
             f"rows in {root}/replicates, summary in {root}/summary.parquet"

@@ -15,6 +15,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from ldpflow.report.numbers import rounded, short, with_error
+
 __all__ = [
     "plain",
     "print_csv",
@@ -29,43 +31,6 @@ __all__ = [
 
 Row = dict[str, Any]
 Column = tuple[str, Callable[[Row], str]]
-
-
-def short(value: object) -> str:
-    """A setting as people write it: 1e6, 0.75, BB; nothing for what a row does not have."""
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return "-"
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return str(value)
-    if isinstance(value, int):
-        digits = str(abs(value))
-        mantissa = digits.rstrip("0")
-        if len(digits) < 5 or len(mantissa) > 3:
-            return str(value)
-    text = f"{value:.6g}" if isinstance(value, float) else f"{value:.2e}"
-    if "e" not in text:
-        return text
-    mantissa, exponent = text.split("e")
-    mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
-    return f"{mantissa}e{int(exponent)}"
-
-
-def rounded(value: float | None, digits: int) -> str:
-    """A measure to so many significant digits."""
-    if value is None or math.isnan(value):
-        return "-"
-    return short(float(f"{value:.{digits}g}"))
-
-
-def with_error(value: float | None, error: float | None) -> str:
-    """A measure and its Monte Carlo standard error, both to the error's second digit."""
-    if value is None or error is None or not 0 < error < math.inf or not math.isfinite(value):
-        return f"{rounded(value, 4)} ± {rounded(error, 2)}"
-    decimals = 1 - math.floor(math.log10(error))
-    if not 0 <= decimals <= 9:
-        return f"{rounded(value, 4)} ± {rounded(error, 2)}"
-    shown = f"{error:.{decimals}f}" if decimals < 6 else rounded(error, 2)
-    return f"{value:.{decimals}f} ± {shown}"
 
 
 def coverage(row: Row) -> str:

@@ -26,10 +26,12 @@ class Missing:
     first: int
     last: int
     cells: tuple[Cell, ...]
+    checkpoints: tuple[int, ...] = ()
 
     def steps(self) -> int:
         """Steps of one replicate."""
-        return max(self.path.algorithm.steps(cell.n) for cell in self.cells)
+        users = max([*(cell.n for cell in self.cells), *self.checkpoints])
+        return self.path.algorithm.steps(users)
 
     def seconds(self) -> float:
         """Rough CPU time of one replicate."""
@@ -56,6 +58,6 @@ def cut(missing: Sequence[Missing], seed: int, cores: int) -> list[Batch]:
         while start < m.last:
             # Boundaries lie on multiples of the size, so that a resumed range is cut alike.
             end = min((start // size + 1) * size, m.last)
-            batches.append(Batch(m.path, seed, start, end, m.cells))
+            batches.append(Batch(m.path, seed, start, end, m.cells, m.checkpoints))
             start = end
     return sorted(batches, key=lambda b: -b.steps * b.path.problem.dimension)

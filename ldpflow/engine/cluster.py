@@ -18,7 +18,7 @@ from typing import Any
 import ray
 from ray.exceptions import RayError, RayTaskError
 
-from ldpflow.engine.executor import Outcome, part_meta
+from ldpflow.engine.executor import Outcome, part_meta, publish_trajectories
 from ldpflow.errors import InputError
 from ldpflow.simulate import Batch, BatchResult, simulate
 from ldpflow.store import Aggregator, Published, cell_set_hash
@@ -57,9 +57,14 @@ class AggregatorActor:
 
     def add(self, batch: Batch, result: BatchResult) -> dict[str, Any]:
         """Take the rows of a batch; tell what has been published by now."""
-        published = self.aggregator.add(
-            batch.path.key, batch.first, batch.last, result.rows, part_meta(batch)
-        )
+        publish_trajectories(self.aggregator.store, batch, result)
+        if batch.cells:
+            published = self.aggregator.add(
+                batch.path.key, batch.first, batch.last, result.rows, part_meta(batch)
+            )
+        else:
+            # Trajectories alone, and they are on disk.
+            published = [Published(batch.path.key, batch.first, batch.last, cell_set_hash([]))]
         statistics = None
         if time.monotonic() - self.told > STATISTICS_SECONDS:
             statistics = self.aggregator.statistics()

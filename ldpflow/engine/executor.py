@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
 
-from ldpflow.simulate import Batch
-from ldpflow.store import PartMeta
+from ldpflow.simulate import Batch, BatchResult
+from ldpflow.store import PartMeta, RunStore, trajectories
 from ldpflow.store.provenance import versions
 
-__all__ = ["Executor", "Outcome", "part_meta"]
+__all__ = ["Executor", "Outcome", "part_meta", "publish_trajectories"]
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,15 @@ class Executor(Protocol):
 
     def close(self) -> None:
         """Stop what this executor started."""
+
+
+def publish_trajectories(store: RunStore, batch: Batch, result: BatchResult) -> None:
+    """Write the trajectories of a batch: one part, which needs no neighbours."""
+    if result.trajectories is not None:
+        trajectories.publish(
+            store, batch.path.key, batch.first, batch.last, batch.checkpoints,
+            result.trajectories, part_meta(batch),
+        )
 
 
 def part_meta(batch: Batch) -> PartMeta:

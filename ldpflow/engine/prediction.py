@@ -48,13 +48,13 @@ def predict(
     """
     groups = -(-replicates // LANES)
     kernels: dict[str, float] = {}
-    sources = [kernel_source(p.path, tuple(Recording.of(p.path, p.cells).sums)) for p in plans]
+    sources = [kernel_source(p.path, tuple(Recording.of(p.path, p.cells, p.checkpoints).sums)) for p in plans]
     share = CALIBRATION_SECONDS / max(1, len(set(sources)))
     kernel_seconds = interval_seconds = 0.0
     steps = 0
     per_path = []
     for plan, source in zip(plans, sources, strict=True):
-        recording = Recording.of(plan.path, plan.cells)
+        recording = Recording.of(plan.path, plan.cells, plan.checkpoints)
         if source not in kernels:
             kernels[source] = seconds_per_step(plan.path, tuple(recording.sums), share)
         per_step = kernels[source]
@@ -89,6 +89,8 @@ def seconds_per_step(path: Path, sums: tuple[str, ...], budget: float) -> float:
 
 def seconds_of_intervals(plan: PathPlan, recording: Recording) -> float:
     """Time to turn one record of LANES replicates into rows."""
+    if not plan.cells:
+        return 0.0
     d = plan.path.problem.dimension
     rng = np.random.default_rng(0)
     shape = (len(recording.times), d, LANES)

@@ -6,11 +6,12 @@ import os
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from ldpflow.cell import Cell, PathPlan
 from ldpflow.engine.batching import GRID, Missing, cut
@@ -22,9 +23,10 @@ from ldpflow.engine.serial import SerialExecutor
 from ldpflow.errors import InputError
 from ldpflow.path import Path
 from ldpflow.simulate import Batch, simulate
-from ldpflow.store import Aggregator, RunLock, RunStore, Session
+from ldpflow.store import Aggregator, RunLock, RunStore, Session, trajectories
+from ldpflow.store.ranges import intersect, subtract
 from ldpflow.study import Study
-from ldpflow.summary import stored_summary
+from ldpflow.summary import stored_summary, trajectory_summary_of
 
 __all__ = ["replay", "run_study", "summarise_run"]
 
@@ -87,6 +89,8 @@ def run_study(
         session = Session(store, study.seed)
         session.start()
         store.publish("study.toml", study.to_toml().encode())
+        if precision is not None and not study.method:
+            raise InputError("--target-mcse", precision, "a study with interval methods")
         if precision is None:
             missing = [gap for plan in study.plans() for gap in gaps(store, plan, study.replicates)]
             todo = iter([Round([missing])] if missing else [])
@@ -115,11 +119,13 @@ def run_study(
             failed_batches=len(tally.failed),
             **({} if precision is None else {"precision": asdict(precision)}),
         )
+        followed = summarise_trajectories(store)
+    counts = summary["replicates"] if followed is None or summary.num_rows else followed["replicates"]
     rows = pc.sum(summary["replicates"]).as_py() or 0
     failures = pc.sum(summary["failures"]).as_py() or 0
     return RunResult(
         out=store.root,
-        finished_replicates=pc.min(summary["replicates"]).as_py() or 0,
+        finished_replicates=pc.min(counts).as_py() or 0,
         failures=failures,
         failed_share=failures / rows if rows else 0.0,
         wall_seconds=time.monotonic() - started,
@@ -136,12 +142,13 @@ def described(batch: Batch) -> str:
 def check_seed(store: RunStore, seed: int) -> None:
     """Refuse a run directory whose rows come from another seed."""
     parts, _ = store.scan()
-    for part in parts:
-        if part.meta["seed"] != seed:
+    told = [part.meta for part in parts] + list(trajectories.trajectory_settings(store).values())
+    for meta in told:
+        if meta["seed"] != seed:
             raise InputError(
                 "seed",
                 seed,
-                f"{part.meta['seed']}, the seed of the rows in {store.root}",
+                f"{meta['seed']}, the seed of the rows in {store.root}",
                 "Choose another --out for another seed.",
             )
 
@@ -150,13 +157,25 @@ def gaps(store: RunStore, plan: PathPlan, replicates: int) -> list[Missing]:
     """What a path lacks: adjacent blocks that lack the same cells together."""
     columns = [cell.columns() for cell in plan.cells]
     found: list[Missing] = []
+    untold = (
+        subtract(0, replicates, trajectories.finished(store, plan.path.key, plan.checkpoints))
+        if plan.checkpoints
+        else []
+    )
     for block in store.missing(plan.path.key, columns, replicates, GRID):
         cells = tuple(Cell.from_columns(dict(c)) for c in block.cells)
         if found and found[-1].last == block.first and found[-1].cells == cells:
             found[-1] = Missing(plan.path, found[-1].first, block.last, cells)
         else:
             found.append(Missing(plan.path, block.first, block.last, cells))
-    return found
+    together = [m for m in found if intersect(untold, m.first, m.last) == [(m.first, m.last)]]
+    alone = untold
+    for m in together:
+        alone = [part for a, b in alone for part in subtract(a, b, [(m.first, m.last)])]
+    return [
+        *(replace(m, checkpoints=plan.checkpoints if m in together else ()) for m in found),
+        *(Missing(plan.path, a, b, (), plan.checkpoints) for a, b in alone),
+    ]
 
 
 def executor_for(
@@ -176,6 +195,19 @@ def summarise_run(store: RunStore) -> pa.Table:
     summary = stored_summary(store)
     store.write_summary(summary)
     return summary
+
+
+def summarise_trajectories(store: RunStore) -> pa.Table | None:
+    """Compute trajectories.parquet from the stored trajectories and write it, if there are any."""
+    told = trajectories.trajectory_settings(store)
+    if not told:
+        return None
+    paths = {f"p{key}": Path.from_settings(meta["path_settings"]) for key, meta in told.items()}
+    table = trajectory_summary_of(trajectories.read(store), paths)
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd")
+    store.publish("trajectories.parquet", sink.getvalue())
+    return table
 
 
 def replay(

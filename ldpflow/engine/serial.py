@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from ldpflow.engine.executor import Outcome, part_meta
+from ldpflow.engine.executor import Outcome, part_meta, publish_trajectories
 from ldpflow.simulate import Batch, simulate
 from ldpflow.store import Aggregator
 
@@ -36,9 +36,11 @@ class SerialExecutor:
             result = simulate(batch)
         except Exception as error:
             return [Outcome(batch, error=f"{type(error).__name__}: {error}")]
-        self.aggregator.add(
-            batch.path.key, batch.first, batch.last, result.rows, part_meta(batch)
-        )
+        publish_trajectories(self.aggregator.store, batch, result)
+        if batch.cells:
+            self.aggregator.add(
+                batch.path.key, batch.first, batch.last, result.rows, part_meta(batch)
+            )
         return [
             Outcome(
                 batch,

@@ -1,5 +1,6 @@
 """Local randomisers: one file each, registered here by its kind."""
 
+from ldpflow.mechanisms.gaussian import Gaussian
 from ldpflow.mechanisms.laplace import Laplace
 from ldpflow.mechanisms.mechanism import Mechanism, PrivacyStatement
 from ldpflow.mechanisms.none import NoMechanism
@@ -10,5 +11,6 @@ __all__ = ["MECHANISMS", "Mechanism", "PrivacyStatement"]
 MECHANISMS: dict[str, type[Mechanism]] = {
     "randomized_response": RandomizedResponse,
     "laplace": Laplace,
+    "gaussian": Gaussian,
     "none": NoMechanism,
 }

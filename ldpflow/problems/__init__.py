@@ -1,6 +1,9 @@
 """Problems: one file each, registered here by its kind."""
 
+from ldpflow.problems.linear_regression import LinearRegression
+from ldpflow.problems.logistic_regression import LogisticRegression
 from ldpflow.problems.problem import Problem
+from ldpflow.problems.quadratic import Quadratic
 from ldpflow.problems.quantile import Quantile
 from ldpflow.problems.quantile_regression import QuantileRegression
 
@@ -9,4 +12,7 @@ __all__ = ["PROBLEMS", "Problem"]
 PROBLEMS: dict[str, type[Problem]] = {
     "quantile": Quantile,
     "quantile_regression": QuantileRegression,
+    "linear_regression": LinearRegression,
+    "logistic_regression": LogisticRegression,
+    "quadratic": Quadratic,
 }

@@ -14,10 +14,15 @@ __all__ = ["LAW_NAMES", "Law", "Variate"]
 
 @dataclass(frozen=True)
 class Variate:
-    """A standard law to draw from: a sampler's name and its parameter (degrees of freedom)."""
+    """A standard law to draw from: a sampler's name and its parameter (degrees of freedom).
+
+    ``role`` is the stream that it comes from where that is not the role of whoever asks:
+    ``budgets`` (public randomness), or ``position`` (no randomness, the number of the draw).
+    """
 
     name: str
     parameter: float = 0.0
+    role: str | None = None
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,22 @@ class Problem(Settings):
     def l1_sensitivity(self) -> float:
         """sup ||g(x, theta) - g(x', theta)||_1 over records x, x' and theta."""
 
+    @abstractmethod
+    def l2_sensitivity(self) -> float:
+        """An upper bound of sup ||g(x, theta) - g(x', theta)||_2 over records x, x' and theta."""
+
+    def gradient_bound(self) -> float | None:
+        """C0 of the bounds of ldpflow.theory: half the L2 sensitivity; None where they are not meant."""
+        return None
+
+    def smoothness(self) -> float | None:
+        """M with ||g(x, theta) - g(x, theta')||_2 <= M ||theta - theta'||_2, if there is one."""
+        return None
+
+    def caution(self) -> str | None:
+        """A warning about settings that change what is estimated, or None."""
+        return None
+
     def gradient_values(self) -> tuple[float, float] | None:
         """The two values (low < 0 < high) of a scalar gradient that is a bit, else None."""
         return None

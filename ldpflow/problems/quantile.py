@@ -69,6 +69,9 @@ class Quantile(Problem):
     def bit_law(self) -> str | None:
         return None if self.law == "student_t" else self.law
 
+    def l2_sensitivity(self) -> float:
+        return 1.0
+
     def l1_sensitivity(self) -> float:
         return 1.0
 

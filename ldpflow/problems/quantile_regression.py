@@ -11,6 +11,7 @@ the supremum of ||x||_1 is 1 + (d - 1) bound, the same at the paper's bound = 1,
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from mpmath import mp, mpf
@@ -93,6 +94,10 @@ class QuantileRegression(Problem):
 
     def l1_sensitivity(self) -> float:
         return 2.0 * max(self.tau, 1.0 - self.tau) * (1.0 + (self.dimension - 1) * self.bound)
+
+    def l2_sensitivity(self) -> float:
+        longest = math.sqrt(1.0 + (self.dimension - 1) * self.bound**2)
+        return 2.0 * max(self.tau, 1.0 - self.tau) * longest
 
     def second_moment(self) -> Matrix:
         """Sigma_X = E x x', diagonal: the covariates are centred and independent."""

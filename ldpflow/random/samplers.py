@@ -37,6 +37,7 @@ __all__ = [
     "fill_laplace",
     "fill_logistic",
     "fill_normal",
+    "fill_position",
     "fill_rademacher",
     "fill_student_t",
     "fill_symmetric_uniform",
@@ -216,6 +217,16 @@ def fill_truncated_normal(state, parameter, out):  # type: ignore[no-untyped-def
 
 
 @jit
+def fill_position(state, parameter, out):  # type: ignore[no-untyped-def]
+    """0, 1, 2, ...: the number of the draw, counted in the state (which starts at 0); no randomness."""
+    for k in range(CHUNK):
+        for lane in range(LANES):
+            out[k * LANES + lane] = np.float64(state[lane] + U64(k))
+    for lane in range(LANES):
+        state[lane] += U64(CHUNK)
+
+
+@jit
 def step_sizes(first, c, gamma, eta):  # type: ignore[no-untyped-def]
     """eta_i = c i^(-gamma) for i = first, first + 1, ... (Dette and Graw, eq. 2)."""
     for k in range(eta.shape[0]):
@@ -232,5 +243,6 @@ SAMPLERS = {
     "exponential": fill_exponential,
     "logistic": fill_logistic,
     "student_t": fill_student_t,
+    "position": fill_position,
     "truncated_normal": fill_truncated_normal,
 }

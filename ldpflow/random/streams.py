@@ -44,7 +44,7 @@ def lane_states(
     seed : int
         The study's seed.
     role : str
-        ``data``, ``mechanism`` or ``multipliers``.
+        ``data``, ``mechanism``, ``multipliers`` or ``budgets`` (public randomness).
     key : str
         What shares these numbers: the problem for ``data``, the path for ``mechanism``.
     replicates : iterable of int

@@ -17,6 +17,7 @@ __all__ = ["SETTING_FLAGS", "replacements"]
 SETTING_FLAGS = {
     "tau": "problem",
     "epsilon": "mechanism",
+    "mu": "mechanism",
     "gamma": "algorithm",
     "c": "algorithm",
     "beta": "method",

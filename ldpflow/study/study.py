@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any
 
+from mpmath import mp, mpf
 from pydantic import BaseModel, Field
 
+from ldpflow import exact
 from ldpflow.algorithms import Algorithm
 from ldpflow.cell import Cell, PathPlan
 from ldpflow.errors import InputError
@@ -52,7 +54,14 @@ class Grid(BaseModel):
     independent_n: bool = False
 
 
-TABLES = ("problem", "mechanism", "algorithm", "grid", "method")
+class Trajectory(BaseModel):
+    """The checkpoints of error trajectories: log-spaced from ``first`` to the largest n."""
+
+    first: Annotated[int, Field(ge=1, le=10**12)] = 10
+    points: Annotated[int, Field(ge=2, le=1000)] = 17
+
+
+TABLES = ("problem", "mechanism", "algorithm", "grid", "method", "trajectory")
 
 
 @dataclass(frozen=True)
@@ -90,6 +99,7 @@ class Study:
     n: tuple[int, ...]
     level: tuple[float, ...]
     independent_n: bool = False
+    trajectory: Trajectory | None = None
 
     def __post_init__(self) -> None:
         self.check_size()
@@ -97,7 +107,7 @@ class Study:
         for plan in plans:
             check_suitable(plan.path)
         self.check_users()
-        for plan in plans:
+        for plan in plans if self.method else ():
             check_budget(*self.times(plan.path), plan.path.problem.dimension)
 
     @classmethod
@@ -112,7 +122,11 @@ class Study:
             name: read_value(Heading, name, mapping.get(name, field.get_default()), name)
             for name, field in Heading.model_fields.items()
         }
-        groups = {group: read_group(group, mapping.get(group)) for group in GROUPS}
+        trajectory = read_trajectory(mapping.get("trajectory"))
+        # Trajectories need no interval method.
+        wanted = [g for g in GROUPS if trajectory is None or g != "method" or mapping.get(g)]
+        groups = {group: read_group(group, mapping.get(group)) for group in wanted}
+        groups.setdefault("method", ())
         grid = mapping.get("grid")
         if not isinstance(grid, Mapping) or "n" not in grid:
             raise InputError("grid", grid, "a table [grid] with n, the numbers of users")
@@ -132,6 +146,7 @@ class Study:
             n=tuple(sorted(read_values(Grid, "n", grid["n"], "grid.n"))),
             level=tuple(sorted(read_values(Grid, "level", level, "grid.level"))),
             independent_n=read_value(Grid, "independent_n", independent, "grid.independent_n"),
+            trajectory=trajectory,
         )
 
     def replace(self, flags: Mapping[str, object]) -> Study:
@@ -203,13 +218,27 @@ class Study:
                     check_applies(algorithm, cells[self.n[0]], self.method_settings)
                     if self.independent_n or algorithm.depends_on_horizon():
                         plans += [
-                            PathPlan(Path(problem, mechanism, algorithm, n), cells[n])
+                            PathPlan(
+                                Path(problem, mechanism, algorithm, n),
+                                cells[n],
+                                self.checkpoints((n,), algorithm),
+                            )
                             for n in self.n
                         ]
                     else:
                         together = tuple(cell for n in self.n for cell in cells[n])
-                        plans.append(PathPlan(Path(problem, mechanism, algorithm), together))
+                        path = Path(problem, mechanism, algorithm)
+                        told = self.checkpoints(self.n, algorithm)
+                        plans.append(PathPlan(path, together, told))
         return plans
+
+    def checkpoints(self, users: tuple[int, ...], algorithm: Algorithm) -> tuple[int, ...]:
+        """Numbers of users at which trajectories are kept: log-spaced ones, and every n."""
+        if self.trajectory is None:
+            return ()
+        first = max(self.trajectory.first, algorithm.records_per_step())
+        spaced = log_spaced(first, max(users), self.trajectory.points)
+        return tuple(sorted({*spaced, *users}))
 
     def times(self, path: Path) -> tuple[int, Any]:
         """Number of times that a path of this study records, and the largest part of them."""
@@ -234,7 +263,10 @@ class Study:
 
     def warnings(self) -> list[str]:
         """What runs but breaks the theory of a method, in words."""
-        found = (m.unsuitable(a) for a in self.algorithm_settings for m in self.method_settings)
+        found = [m.unsuitable(a) for a in self.algorithm_settings for m in self.method_settings]
+        if self.method_settings:
+            found += [a.caution() for a in self.algorithm_settings]
+        found += [problem.caution() for problem in combinations(self.problem)]
         return list(dict.fromkeys(text for text in found if text is not None))
 
     def settings(self) -> dict[str, Any]:
@@ -252,6 +284,7 @@ class Study:
                 "independent_n": self.independent_n,
             },
             "method": [entry.mapping() for entry in self.method],
+            **({"trajectory": self.trajectory.model_dump()} if self.trajectory else {}),
         }
 
     def hash(self) -> str:
@@ -263,6 +296,31 @@ class Study:
         from ldpflow.study.files import toml_text
 
         return f"# Resolved study, hash {self.hash()}\n" + toml_text(self.settings())
+
+
+def read_trajectory(table: object) -> Trajectory | None:
+    """The table [trajectory]; None where the study has none."""
+    if table is None:
+        return None
+    if not isinstance(table, Mapping):
+        raise InputError("trajectory", table, "a table [trajectory] with first and points")
+    for key, value in table.items():
+        if key not in Trajectory.model_fields:
+            known = nearest(key, Trajectory.model_fields)
+            raise InputError(f"trajectory.{key}", value, "first or points", known)
+    return Trajectory(
+        **{key: read_value(Trajectory, key, value, f"trajectory.{key}") for key, value in table.items()}
+    )
+
+
+def log_spaced(first: int, last: int, points: int) -> tuple[int, ...]:
+    """About ``points`` log-spaced integers from ``first`` to ``last``, rounded, each once."""
+    if last <= first:
+        return (last,)
+    with exact.workdps(30):
+        ratio = mp.log(mpf(last) / first) / (points - 1)
+        found = {int(mp.nint(first * mp.exp(ratio * i))) for i in range(points)}
+    return tuple(sorted(found | {last}))
 
 
 def combinations(entries: tuple[Entry, ...]) -> list[Any]:

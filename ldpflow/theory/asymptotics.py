@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
 from mpmath import matrix
@@ -19,6 +20,8 @@ __all__ = ["asymptotic_variances"]
 def asymptotic_variances(path: Path) -> tuple[float, ...]:
     """Diagonal of Sigma per step, length d."""
     with exact.workdps(40):
+        if any(math.isnan(value) for row in path.problem.curvature() for value in row):
+            return (math.nan,) * path.problem.dimension  # a limit law that is not known
         inverse = matrix(path.problem.curvature()) ** -1
         covariance = matrix(path.algorithm.step_covariance(path.problem, path.mechanism))
         sigma = inverse * covariance * inverse.T

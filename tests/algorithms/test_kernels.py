@@ -9,14 +9,18 @@ from scipy import stats
 from ldpflow.algorithms.kernels import run_path
 from ldpflow.algorithms.ldp_sgd import LdpSgd
 from ldpflow.algorithms.minibatch_sgd import MinibatchSgd
+from ldpflow.mechanisms.gaussian import Gaussian
 from ldpflow.mechanisms.laplace import Laplace
 from ldpflow.mechanisms.none import NoMechanism
 from ldpflow.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.path import Path
+from ldpflow.problems.linear_regression import LinearRegression
+from ldpflow.problems.logistic_regression import LogisticRegression
+from ldpflow.problems.quadratic import Quadratic
 from ldpflow.problems.quantile import Quantile
 from ldpflow.problems.quantile_regression import QuantileRegression
 from tests import draws
-from tests.oracles import mechanisms, recursion
+from tests.oracles import gaussian_sgd, mechanisms, recursion
 
 SEED = 11
 LAWS = ["normal", "laplace", "exponential", "uniform", "logistic", "student_t"]
@@ -28,6 +32,14 @@ def records(path, replicate, count):
     problem = path.problem
     if isinstance(problem, Quantile):
         return list(problem.location + problem.scale * z[:, 0])
+    if isinstance(problem, Quadratic):
+        return list(problem.bound * z)
+    if isinstance(problem, LinearRegression):
+        return list(zip(z[:, :-1], z[:, :-1] @ np.array(problem.coefficients) + z[:, -1], strict=True))
+    if isinstance(problem, LogisticRegression):
+        x = z[:, :-1] if problem.covariates == "normal" else np.ones((count, 1))
+        p = 1.0 / (1.0 + np.exp(-x @ np.array(problem.coefficients)))
+        return list(zip(x, (z[:, -1] < p).astype(float), strict=True))
     # The library's shift makes F_e(0) = tau; the spec's formula for y is x' beta + e.
     law = problem.error_law()
     x = np.column_stack([np.ones(count), problem.bound * z[:, :-1]])
@@ -38,12 +50,22 @@ def records(path, replicate, count):
 def raw_gradient(problem):
     if isinstance(problem, Quantile):
         return lambda x, theta: recursion.quantile_gradient(x, theta, problem.tau)
+    if isinstance(problem, Quadratic):
+        h, truth = np.array(problem.curvatures), np.array(problem.truth())
+        return lambda x, theta: h * (theta - truth) - x
+    if isinstance(problem, LinearRegression):
+        c, clip = problem.huber, problem.clip
+        return lambda xy, theta: gaussian_sgd.huber_gradient(*xy, theta, c, clip)
+    if isinstance(problem, LogisticRegression):
+        return lambda xy, theta: gaussian_sgd.logistic_gradient(*xy, theta, problem.clip)
     return lambda xy, theta: recursion.quantile_regression_gradient(*xy, theta, problem.tau)
 
 
 def sensitivity(problem):
     if isinstance(problem, Quantile):
         return mechanisms.quantile_sensitivity()
+    if isinstance(problem, LogisticRegression):
+        return 2.0 * problem.clip * np.sqrt(problem.dimension)
     return mechanisms.quantile_regression_sensitivity(
         problem.tau, len(problem.coefficients), problem.bound
     )
@@ -55,6 +77,15 @@ def private_gradient(path, noise):
     g = raw_gradient(problem)
     if isinstance(mechanism, RandomizedResponse):
         return recursion.private_quantile_gradient(problem.tau, mechanism.epsilon, noise[:, 0])
+    if isinstance(mechanism, Gaussian):
+        d = problem.dimension
+        mu = np.full(len(noise), mechanism.mu)
+        if mechanism.mu_min is not None:
+            mu = mechanism.mu_min + (mechanism.mu - mechanism.mu_min) * noise[:, d]
+        if mechanism.budgets is not None:
+            mu = np.resize(mechanism.budgets, len(noise))
+        scale = 2.0 * problem.gradient_bound() / mu
+        return lambda i, x, theta: g(x, theta) + scale[i - 1] * noise[i - 1, :d]
     if isinstance(mechanism, Laplace):
         delta = sensitivity(problem)
         return lambda i, x, theta: mechanisms.add_laplace(
@@ -70,6 +101,8 @@ def literal_path(path, replicate, n):
     d = path.problem.dimension
     start = np.full(d, algorithm.theta0)
     if isinstance(algorithm, LdpSgd):
+        if algorithm.radius is not None:
+            return projected_path(path, x, noise, start)
         return recursion.ldp_sgd_path(
             x, private_gradient(path, noise), start, algorithm.c, algorithm.gamma
         )
@@ -77,6 +110,17 @@ def literal_path(path, replicate, n):
     if isinstance(path.mechanism, NoMechanism):
         return recursion.minibatch_sgd_path(
             x, raw_gradient(path.problem), start, algorithm.c, algorithm.gamma, s
+        )
+    if isinstance(path.mechanism, Gaussian) and algorithm.noise == "batch":
+        g = raw_gradient(path.problem)
+        scale = 2.0 * path.problem.gradient_bound() / (path.mechanism.mu * s)
+        batches = [x[k * s : (k + 1) * s] for k in range(n // s)]
+        return recursion.ldp_sgd_path(
+            batches,
+            lambda i, batch, theta: sum(g(r, theta) for r in batch) / s + scale * noise[i - 1],
+            start,
+            algorithm.c,
+            algorithm.gamma,
         )
     if algorithm.noise == "batch":
         return recursion.minibatch_central_dp_path(
@@ -93,6 +137,17 @@ def literal_path(path, replicate, n):
     return recursion.minibatch_ldp_path(
         x, private_gradient(path, noise), start, algorithm.c, algorithm.gamma, s
     )
+
+
+def projected_path(path, x, noise, start):
+    """The literal recursion with every iterate projected onto the ball around the start."""
+    a, gradient = path.algorithm, private_gradient(path, noise)
+    theta, iterates = start, []
+    for i, record in enumerate(x, 1):
+        theta = theta - recursion.learning_rate(i, a.c, a.gamma) * gradient(i, record, theta)
+        theta = start + (theta - start) * min(1.0, a.radius / np.linalg.norm(theta - start))
+        iterates.append(theta)
+    return np.array(iterates)
 
 
 quantile = Quantile(tau=0.9)
@@ -128,6 +183,38 @@ PATHS = {
     ),
     "regression-wide": Path(
         QuantileRegression(coefficients=(0.0,) * 9, errors="laplace"), Laplace(), LdpSgd()
+    ),
+    "huber-gaussian": Path(LinearRegression(), Gaussian(mu=2.0), LdpSgd(gamma=0.6, c=0.4)),
+    "huber-uniform": Path(
+        LinearRegression(coefficients=(1.0, -0.5)), Gaussian(mu_min=1.0, mu=2.0), LdpSgd(gamma=0.3)
+    ),
+    "huber-list": Path(
+        LinearRegression(coefficients=(2.0,), huber=0.7),
+        Gaussian(budgets=(1.0, 2.0, 0.5)),
+        LdpSgd(gamma=0.6),
+    ),
+    "huber-clip": Path(
+        LinearRegression(bounding="clip", clip=1.5), Gaussian(mu=3.0), LdpSgd(gamma=0.6)
+    ),
+    "huber-projected": Path(
+        LinearRegression(), Gaussian(), LdpSgd(gamma=0.6, c=0.4, radius=1.5, theta0=0.2)
+    ),
+    "logistic-wide": Path(
+        LogisticRegression(coefficients=(0.25,) * 16), Gaussian(), LdpSgd(gamma=0.9, c=0.2)
+    ),
+    "logistic-clip": Path(
+        LogisticRegression(coefficients=(1.0, 0.5), bounding="clip", clip=0.8),
+        Laplace(epsilon=3.0),
+        LdpSgd(),
+    ),
+    "logistic-one": Path(
+        LogisticRegression(coefficients=(1.0,), covariates="one"), Gaussian(mu=2.0), LdpSgd(gamma=0.25)
+    ),
+    "quadratic": Path(
+        Quadratic(curvatures=(0.3, 1.0), minimiser=(-1.0, 1.0)), Gaussian(), LdpSgd(gamma=0.6, c=0.5)
+    ),
+    "minibatch-gaussian": Path(
+        LinearRegression(), Gaussian(mu=2.0), MinibatchSgd(batch_size=4, noise="batch")
     ),
     "minibatch-none": Path(quantile, NoMechanism(), MinibatchSgd(batch_size=7)),
     "minibatch-local": Path(quantile, Laplace(), MinibatchSgd(batch_size=7)),

@@ -277,7 +277,7 @@ def test_errors_of_the_engine(
         (["sweep", "--n", "0"], "--n: 0"),
         (["sweep", "--n", "abc"], "--n: 'abc'"),
         (["sweep", "--epsilon", "-1"], "--epsilon: -1"),
-        (["sweep", "--gamma", ".5"], "(0.5, 1)"),
+        (["sweep", "--gamma", "0"], "(0, 1)"),
         (["sweep", "--level", "90"], "(0, 1)"),
         (["sweep", "--method", "SM"], "--method"),
         (["sweep", "--max-failed", "nan"], "--max-failed"),

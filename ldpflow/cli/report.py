@@ -1,0 +1,86 @@
+"""``ldpflow report`` and ``ldpflow plot``: results as a page and as figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ldpflow.cli.summary import Run
+from ldpflow.errors import InputError
+
+__all__ = ["need", "plot", "report"]
+
+
+def need(*modules: str) -> None:
+    """Refuse with what to install where a package of the extra ``report`` is missing."""
+    from importlib.util import find_spec
+
+    missing = [name for name in modules if find_spec(name) is None]
+    if missing:
+        raise InputError(
+            "installation",
+            f"no {', '.join(missing)}",
+            "the packages of the extra 'report'",
+            "pip install 'ldpflow[report]' adds them.",
+        )
+
+
+def report(
+    run: Run,
+    output: Annotated[
+        str | None,
+        typer.Option("-o", "--output", metavar="FILE", show_default="RUN/report.html"),
+    ] = None,
+) -> None:
+    """Write a report of a run: one HTML file that opens offline, with everything in it."""
+    need("altair", "vl_convert", "jinja2")
+    from ldpflow.report.page import report_html
+    from ldpflow.report.results import Results
+
+    results = Results.load(run)
+    text = report_html(results)
+    if output is None:
+        results.store.publish("report.html", text.encode())
+        output = f"{run.rstrip('/')}/report.html"
+    else:
+        try:
+            Path(output).write_text(text, encoding="utf-8")
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise InputError("-o", output, "a file that can be written", f"{reason}.") from None
+    typer.echo(f"{output}: {len(results.rows)} cells, {len(text.encode()) / 1e6:.1f} MB")
+
+
+def plot(
+    run: Run,
+    figure: Annotated[
+        str,
+        typer.Argument(
+            metavar="FIGURE",
+            help="coverage, length, relative-length, zip, heat-map, bias, standard-error or paper.",
+        ),
+    ],
+    x: Annotated[str, typer.Option(help="The factor on the axis: n, beta, epsilon, ...")] = "n",
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="svg, png, pdf or json.",
+            show_default="FIGURE.svg",
+        ),
+    ] = None,
+) -> None:
+    """Draw one figure of a run into a file, for papers and slides."""
+    need("altair", "vl_convert")
+    from ldpflow.report.catalogue import FIGURES
+    from ldpflow.report.results import Results
+    from ldpflow.report.saving import save, suffix_of
+    from ldpflow.study.fields import nearest
+
+    if figure not in FIGURES:
+        raise InputError("FIGURE", figure, f"one of {', '.join(FIGURES)}", nearest(figure, FIGURES))
+    output = output or f"{figure}.svg"
+    suffix_of(output)
+    save(FIGURES[figure].chart(Results.load(run), x), output)
+    typer.echo(output)

@@ -1,0 +1,65 @@
+"""``ldpflow trace``: one path as n grows."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ldpflow.cli.report import need
+from ldpflow.errors import InputError
+
+__all__ = ["trace"]
+
+
+def trace(
+    study: Annotated[
+        str, typer.Argument(metavar="STUDY", help="A .toml file or the name of a bundled study.")
+    ] = "paper-table1",
+    tau: Annotated[str | None, typer.Option(metavar="X", help="Level of the quantile.")] = "0.5",
+    epsilon: Annotated[str | None, typer.Option(metavar="X", help="Privacy budget.")] = None,
+    beta: Annotated[str | None, typer.Option(metavar="X", help="Block exponent of BB.")] = None,
+    level: Annotated[str | None, typer.Option(metavar="X", help="Nominal coverage.")] = None,
+    method: Annotated[
+        list[str] | None, typer.Option(metavar="ID", help="Interval method; may be repeated.")
+    ] = None,
+    seed: Annotated[str | None, typer.Option(metavar="X", help="Seed of the study.")] = None,
+    replicate: Annotated[int, typer.Option(min=0, help="Which replicate.")] = 0,
+    first: Annotated[int, typer.Option("--from", min=1, help="Smallest n.")] = 10,
+    last: Annotated[int, typer.Option("--to", min=2, help="Largest n.")] = 1_000_000,
+    split: Annotated[int, typer.Option(min=1, help="n where the second panel begins.")] = 200_000,
+    points: Annotated[int, typer.Option(min=2, help="How many n, evenly in log n.")] = 400,
+    coordinate: Annotated[int, typer.Option(min=0, help="Coordinate that is drawn.")] = 0,
+    output: Annotated[
+        str, typer.Option("-o", "--output", metavar="FILE", help="svg, png, pdf or json.")
+    ] = "trace.svg",
+    parquet: Annotated[
+        str | None, typer.Option(metavar="FILE", help="The rows too, every coordinate.")
+    ] = None,
+) -> None:
+    """Draw the estimate and the limits of BB, BM and SN along one path, all n from one pass."""
+    need("altair", "vl_convert")
+    import pyarrow.parquet as pq
+
+    from ldpflow.report.saving import save, suffix_of
+    from ldpflow.report.trace_plot import trace_plot
+    from ldpflow.study import load_study
+    from ldpflow.trace import trace as compute
+
+    suffix_of(output)
+    given = {"tau": tau, "epsilon": epsilon, "beta": beta, "level": level, "seed": seed}
+    flags: dict[str, object] = {
+        name: [value] if name != "seed" else value for name, value in given.items() if value
+    }
+    flags["method"] = method or ["BB", "BM", "SN"]
+    chosen = load_study(study).replace(flags)
+    if len(chosen.level) > 1:
+        raise InputError("--level", list(chosen.level), "one level")
+    rows = compute(chosen, first, last, points, replicate)
+    if parquet is not None:
+        try:
+            pq.write_table(rows, parquet, compression="zstd")
+        except OSError as error:
+            raise InputError("--parquet", parquet, "a file that can be written", str(error)) from None
+    save(trace_plot(rows, min(max(split, first), last), coordinate), output)
+    typer.echo(f"{output}: {len(set(rows['n'].to_pylist()))} n from one path")

@@ -1,0 +1,136 @@
+"""The Gaussian mechanism: user k sends g + (Delta/mu_k) N(0, I), mu_k-GDP.
+
+Delta = sup ||g(x, theta) - g(x', theta)||_2 = 2 C0. GDP (Dong, Roth and Su, 2022): telling two
+neighbouring inputs apart is at least as hard as telling N(0, 1) from N(mu, 1). Budgets may differ
+between users: what user k is promised is mu_k, the whole transcript is max_k mu_k-GDP (parallel
+composition). Budgets must not depend on data; random ones are drawn from public randomness. A
+simulation draws its noise from a seeded generator in floating point: right for studying variances,
+no protection.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal, Self
+
+from mpmath import mp, mpf
+from pydantic import Field, model_validator
+
+from ldpflow import exact
+from ldpflow.mechanisms.mechanism import Mechanism, PrivacyStatement
+from ldpflow.problems import Problem
+from ldpflow.problems.laws import Variate
+from ldpflow.problems.problem import Matrix
+from ldpflow.random.lockstep import LANES, PLANE
+
+if TYPE_CHECKING:  # supplied by the kernel that the randomiser becomes part of
+    from ldpflow.kernel_parts import MECHANISM_SIZE, NOISE_PLANES, D
+
+__all__ = ["Gaussian", "randomise"]
+
+# One extremely small budget would throw any iterate away.
+Budget = Annotated[float, Field(ge=1e-3, le=1e6)]
+
+
+class Gaussian(Mechanism):
+    """Gaussian noise calibrated to the L2 sensitivity of the gradient.
+
+    Parameters
+    ----------
+    mu : float in [1e-3, 1e6]
+        Budget of every user; with ``mu_min`` the largest one.
+    mu_min : float, optional
+        Budgets are independent and uniform on [mu_min, mu], one per user and replicate.
+    budgets : tuple of float, optional
+        A given list: user k has budgets[(k - 1) mod length]. Excludes mu and mu_min.
+    """
+
+    kind: Literal["gaussian"] = "gaussian"
+    mu: Budget = 1.0
+    mu_min: Budget | None = None
+    budgets: Annotated[tuple[Budget, ...], Field(min_length=2, max_length=4096)] | None = None
+
+    @model_validator(mode="after")
+    def check_budgets(self) -> Self:
+        if self.budgets is not None and (self.mu_min is not None or self.mu != 1.0):
+            raise ValueError("budgets is given instead of mu and mu_min")
+        if self.mu_min is not None and not self.mu_min < self.mu:
+            raise ValueError("mu_min must be below mu")
+        return self
+
+    def unsuitable(self, problem: Problem) -> str | None:
+        return None
+
+    def varies(self) -> bool:
+        """Whether users have different budgets."""
+        return self.mu_min is not None or self.budgets is not None
+
+    def variates(self, problem: Problem) -> tuple[Variate, ...]:
+        noise = (Variate("normal"),) * problem.dimension
+        if self.mu_min is not None:
+            return (*noise, Variate("uniform", role="budgets"))
+        if self.budgets is not None:
+            return (*noise, Variate("position", role="position"))
+        return noise
+
+    def kernel_parameters(self, problem: Problem) -> tuple[float, ...]:
+        sensitivity = problem.l2_sensitivity()
+        if self.budgets is not None:
+            return (0.0, 0.0, 0.0, *(sensitivity / mu for mu in self.budgets))
+        if self.mu_min is not None:
+            return (sensitivity, self.mu_min, self.mu - self.mu_min)
+        return (sensitivity / self.mu,)
+
+    def mean_inverse_square(self) -> float:
+        """E mu_k^-2, over users."""
+        with exact.workdps(40):
+            if self.budgets is not None:
+                return float(sum(mpf(mu) ** -2 for mu in self.budgets) / len(self.budgets))
+            if self.mu_min is not None:
+                return float(1 / (mpf(self.mu_min) * mpf(self.mu)))
+            return float(mpf(self.mu) ** -2)
+
+    def shared(self, answers: int) -> Gaussian:
+        """The mechanism for each of several answers of one user: mu_k/sqrt(answers) (composition)."""
+        with exact.workdps(40):
+            share = 1 / mp.sqrt(answers)
+            changed: dict[str, object] = {}
+            if self.budgets is not None:
+                changed["budgets"] = tuple(float(mpf(mu) * share) for mu in self.budgets)
+            else:
+                changed["mu"] = float(mpf(self.mu) * share)
+                if self.mu_min is not None:
+                    changed["mu_min"] = float(mpf(self.mu_min) * share)
+        return self.model_copy(update=changed)
+
+    def smallest(self) -> float:
+        """Lower end of the budgets: what bounds that hold for all of them depend on."""
+        if self.budgets is not None:
+            return min(self.budgets)
+        return self.mu if self.mu_min is None else self.mu_min
+
+    def largest(self) -> float:
+        """Upper end of the budgets: the guarantee of the transcript."""
+        return self.mu if self.budgets is None else max(self.budgets)
+
+    def noise_covariance(self, problem: Problem) -> Matrix:
+        variance = problem.l2_sensitivity() ** 2 * self.mean_inverse_square()
+        d = problem.dimension
+        return [[variance if i == j else 0.0 for j in range(d)] for i in range(d)]
+
+    def privacy(self) -> PrivacyStatement:
+        return PrivacyStatement("mu-GDP (local)", mu=self.largest())
+
+
+def randomise(g, noise, at, lane, parameters):  # type: ignore[no-untyped-def]
+    """A(g) = g + (Delta/mu_k) (N_1, ..., N_d).
+
+    The last plane holds nothing (one budget), a uniform (a law) or the user's number (a list).
+    """
+    if NOISE_PLANES == D:
+        scale = parameters[0]
+    elif MECHANISM_SIZE == 3:
+        scale = parameters[0] / (parameters[1] + parameters[2] * noise[D * PLANE + at])
+    else:
+        scale = parameters[3 + int(noise[D * PLANE + at]) % (MECHANISM_SIZE - 3)]
+    for j in range(D):
+        g[j * LANES + lane] += scale * noise[j * PLANE + at]

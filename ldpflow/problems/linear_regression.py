@@ -1,0 +1,174 @@
+"""Robust linear regression: Huber's loss with Mallows weights, or with clipped gradients.
+
+y = x' theta* + e, x ~ N(0, I_d), e ~ N(0, 1). With r = y - x' theta and psi_c(r) = max(-c, min(c, r))
+
+    mallows: g = -psi_c(r) u(x) x,  u = min(1, 2/||x||^2);  ||g|| <= C0 = sqrt(2) c
+    clip:    g = -psi_c(r) x min(1, C0/(|psi_c(r)| ||x||)), C0 given
+
+Both are odd in e, so that theta* is the root of the mean gradient for both. Source: the experiments
+of "Non-asymptotic analysis of SGD under local differential privacy guarantee" (2024).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Annotated, Literal, Self
+
+import numpy as np
+from mpmath import mp, mpf
+from pydantic import Field, model_validator
+
+from ldpflow import exact
+from ldpflow.problems.laws import Variate
+from ldpflow.problems.mallows import isotropic, radial_mean, weight
+from ldpflow.problems.problem import Matrix, Problem
+from ldpflow.random.lockstep import LANES, PLANE
+
+if TYPE_CHECKING:  # supplied by the kernel that the gradient becomes part of
+    from ldpflow.kernel_parts import D, cdf_normal, exp
+
+__all__ = ["LinearRegression", "gradient", "loss_gap"]
+
+
+class LinearRegression(Problem):
+    """Linear regression without intercept under Huber's loss.
+
+    Parameters
+    ----------
+    coefficients : tuple of float
+        theta*; its length d is the dimension.
+    huber : float > 0
+        c, in standard deviations of the error.
+    bounding : str
+        ``mallows`` or ``clip``: how the gradient is bounded in x.
+    clip : float, optional
+        C0 of ``clip``; must be given with it and only with it.
+    """
+
+    kind: Literal["linear_regression"] = "linear_regression"
+    coefficients: Annotated[tuple[float, ...], Field(min_length=1, max_length=64)] = (1.0,) * 5
+    huber: Annotated[float, Field(ge=1e-3, le=1e3)] = 1.345
+    bounding: Literal["mallows", "clip"] = "mallows"
+    clip: Annotated[float, Field(ge=1e-3, le=1e6)] | None = None
+
+    @model_validator(mode="after")
+    def check_clip(self) -> Self:
+        if (self.bounding == "clip") != (self.clip is not None):
+            raise ValueError("clip must be given with bounding = 'clip' and not without it")
+        return self
+
+    @property
+    def dimension(self) -> int:
+        return len(self.coefficients)
+
+    def truth(self) -> tuple[float, ...]:
+        return self.coefficients
+
+    def variates(self) -> tuple[Variate, ...]:
+        return (Variate("normal"),) * (self.dimension + 1)
+
+    def gradient_bound(self) -> float:
+        """C0 with ||g||_2 <= C0."""
+        return math.sqrt(2.0) * self.huber if self.clip is None else self.clip
+
+    def kernel_parameters(self) -> tuple[float, ...]:
+        clip = 0.0 if self.clip is None else self.clip
+        return (self.huber, clip, *self.coefficients)
+
+    def l1_sensitivity(self) -> float:
+        return 2.0 * self.gradient_bound() * math.sqrt(self.dimension)
+
+    def l2_sensitivity(self) -> float:
+        return 2.0 * self.gradient_bound()
+
+    def smoothness(self) -> float | None:
+        return None if self.clip is not None else 2.0
+
+    def caution(self) -> str | None:
+        if self.clip is None:
+            return None
+        return (
+            "linear_regression with bounding = 'clip': clipping leaves theta* in place only because "
+            "the errors are symmetric; bounding = 'mallows' needs no symmetry"
+        )
+
+    def threshold(self, r: mpf) -> mpf:
+        """Where the residual score is cut at ||x|| = r."""
+        c = mpf(self.huber)
+        return c if self.clip is None else min(c, mpf(self.clip) / r)
+
+    def kinks(self) -> tuple[float, ...]:
+        """Radii at which the weights are not smooth."""
+        return (math.sqrt(2.0),) if self.clip is None else (self.clip / self.huber,)
+
+    def factor(self, r: mpf) -> mpf:
+        """u at ||x|| = r."""
+        return weight(r) if self.clip is None else mpf(1)
+
+    def curvature(self) -> Matrix:
+        """H = h I, h = E[u ||x||^2 P(|e| < c)]/d."""
+        d = self.dimension
+        with exact.workdps(30):
+            value = radial_mean(
+                d,
+                lambda r: self.factor(r) * r**2 * (2 * mp.ncdf(self.threshold(r)) - 1),
+                self.kinks(),
+            )
+            return isotropic(d, float(value / d))
+
+    def gradient_covariance(self) -> Matrix:
+        """S = v I, v = E[u^2 ||x||^2 psi_c(e)^2]/d."""
+        d = self.dimension
+        with exact.workdps(30):
+            value = radial_mean(
+                d, lambda r: (self.factor(r) * r) ** 2 * score_square(self.threshold(r)), self.kinks()
+            )
+            return isotropic(d, float(value / d))
+
+
+def score_square(c: mpf) -> mpf:
+    """E psi_c(e)^2 for e ~ N(0, 1)."""
+    p = 2 * mp.ncdf(c) - 1
+    return p - 2 * c * mp.npdf(c) + c**2 * (1 - p)
+
+
+def gradient(g, theta, data, at, lane, parameters):  # type: ignore[no-untyped-def]
+    """g((x, y), theta) = -psi_c(r) times the weight, times x; the last plane holds e."""
+    residual = data[D * PLANE + at]
+    square = 0.0
+    for j in range(D):
+        x = data[j * PLANE + at]
+        residual += x * (parameters[2 + j] - theta[j * LANES + lane])
+        square += x * x
+    score = max(-parameters[0], min(parameters[0], residual))
+    clip = parameters[1]
+    if clip > 0.0:
+        # C0/(|psi| ||x||) is infinite, not undefined, where psi is 0.
+        factor = min(1.0, clip / (np.abs(score) * np.sqrt(square)))
+    else:
+        factor = min(1.0, 2.0 / square)
+    score = -score * factor
+    for j in range(D):
+        g[j * LANES + lane] = score * data[j * PLANE + at]
+
+
+def loss_gap(z, truth, square, parameters):  # type: ignore[no-untyped-def]
+    """E[u rho_c(y - z)] - E[u rho_c(y - z*)] over y given x, z = x' theta, square = ||x||^2.
+
+    With v = z* - z, a = -c - v, b = c - v and e standard normal: E rho_c(e + v) in closed form.
+    """
+    c = parameters[0]
+    v = truth - z
+    a = -c - v
+    b = c - v
+    below = cdf_normal(a)
+    above = cdf_normal(-b)
+    middle = 1.0 - above - below
+    da = 0.3989422804014327 * exp(-0.5 * a * a)
+    db = 0.3989422804014327 * exp(-0.5 * b * b)
+    here = 0.5 * (middle * (1.0 + v * v) + a * da - b * db + 2.0 * v * (da - db))
+    here += c * (db + v * above) + c * (da - v * below) - 0.5 * c * c * (above + below)
+    tail = cdf_normal(-c)
+    dc = 0.3989422804014327 * exp(-0.5 * c * c)
+    there = 0.5 * (1.0 - 2.0 * tail - 2.0 * c * dc) + 2.0 * c * dc - c * c * tail
+    return (1.0 if parameters[1] > 0.0 else min(1.0, 2.0 / square)) * (here - there)

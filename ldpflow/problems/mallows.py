@@ -1,0 +1,97 @@
+"""Regression scores bounded by Mallows weights or by clipping, and their population constants.
+
+A score s(x, y, theta) x with a bounded residual score s is made bounded in x too, either by the weight
+u(x) = min(1, 2/||x||^2), which leaves theta* where it was (the conditional mean of s at theta* is 0
+whatever u is), or by clipping, g min(1, C0/||g||), which in general moves it. Covariates are
+x ~ N(0, I_d), so that ||x|| and x/||x|| are independent and every constant is an integral over a
+radius and an angle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+from mpmath import mp, mpf
+
+from ldpflow import exact
+from ldpflow.problems.problem import Matrix
+
+__all__ = ["along_and_across", "isotropic", "radial_mean", "weight"]
+
+DIGITS = 30
+NODES = 48  # Gauss-Legendre nodes per panel
+
+
+@lru_cache(maxsize=4)
+def legendre(count: int) -> tuple[tuple[Any, Any], ...]:
+    """Nodes and weights of Gauss and Legendre on [-1, 1]."""
+    with exact.workdps(DIGITS):
+        rule = []
+        for k in range(1, count + 1):
+            x = mp.cos(mp.pi * (k - mpf(1) / 4) / (count + mpf(1) / 2))
+            for _ in range(6):
+                p, before = x, mpf(1)
+                for n in range(2, count + 1):
+                    p, before = ((2 * n - 1) * x * p - (n - 1) * before) / n, p
+                slope = count * (x * p - before) / (x * x - 1)
+                x -= p / slope
+            rule.append((x, 2 / ((1 - x * x) * slope**2)))
+        return tuple(rule)
+
+
+def integral(f: Callable[[Any], Any], cuts: list[Any]) -> Any:
+    """Integral of a function that is smooth between the cuts."""
+    total = mpf(0)
+    for low, high in pairwise(cuts):
+        half, middle = (high - low) / 2, (high + low) / 2
+        total += half * sum(w * f(middle + half * x) for x, w in legendre(NODES))
+    return total
+
+
+def radial_mean(d: int, f: Callable[[Any], Any], kinks: tuple[float, ...] = ()) -> Any:
+    """E f(||x||) for x ~ N(0, I_d); ``kinks`` are radii at which f is not smooth. In mpmath."""
+    # The chi density is below 1e-25 of its peak beyond sqrt(d) + 11.
+    last = mp.sqrt(d) + 11
+    inner = [k for k in kinks if 0 < k < last]
+    cuts = sorted({mpf(0), *(mpf(k) for k in inner), *(last * mpf(i) / 5 for i in range(1, 6))})
+    scale = 2 ** (1 - mpf(d) / 2) / mp.gamma(mpf(d) / 2)
+    return integral(lambda r: scale * r ** (d - 1) * mp.exp(-r * r / 2) * f(r), cuts)
+
+
+def weight(r: Any) -> Any:
+    """u = min(1, 2/r^2)."""
+    return min(mpf(1), 2 / r**2)
+
+
+def along_and_across(
+    d: int, f: Callable[[Any, Any], Any], kinks: tuple[float, ...] = ()
+) -> tuple[Any, Any]:
+    """E f(r, t) r^2 t^2 and E f(r, t) r^2 (1 - t^2)/(d - 1), t the cosine with a fixed direction.
+
+    The two eigenvalues of E f x x': along the direction, and across it. f must be even in t.
+    """
+    if d == 1:
+        return radial_mean(1, lambda r: f(r, mpf(1)) * r**2, kinks), mpf(0)
+    scale = mp.gamma(mpf(d) / 2) / (mp.sqrt(mp.pi) * mp.gamma(mpf(d - 1) / 2))
+    quarter = [mpf(0), mp.pi / 2]
+
+    def ring(r: Any, across: bool) -> Any:
+        def at(angle: Any) -> Any:
+            t = mp.cos(angle)
+            square = (1 - t * t) / (d - 1) if across else t * t
+            return 2 * scale * mp.sin(angle) ** (d - 2) * f(r, t) * square
+
+        return r**2 * integral(at, quarter)
+
+    return (
+        radial_mean(d, lambda r: ring(r, False), kinks),
+        radial_mean(d, lambda r: ring(r, True), kinks),
+    )
+
+
+def isotropic(d: int, value: float) -> Matrix:
+    """value * I."""
+    return [[value if i == j else 0.0 for j in range(d)] for i in range(d)]

@@ -1,0 +1,91 @@
+"""The figures by name, with what a reader should know of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ldpflow.report import figures, paper, zip_plots
+from ldpflow.report.results import Results
+
+__all__ = ["FIGURES", "Figure"]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure: how it is drawn, its heading and its explanation on the report.
+
+    ``over_x`` says whether it takes the factor on its axis.
+    """
+
+    draw: Callable[..., Any]
+    heading: str
+    caption: str
+    over_x: bool = True
+
+    def chart(self, results: Results, x: str = "n") -> Any:
+        """The Altair chart."""
+        return self.draw(results, x) if self.over_x else self.draw(results)
+
+
+BARS = "Bars are 95% Monte Carlo intervals; points are moved a little aside so that they can be seen."
+
+FIGURES: dict[str, Figure] = {
+    "coverage": Figure(
+        figures.coverage,
+        "Coverage",
+        "Share of replicates whose interval contains the true value. The dashed line is the nominal "
+        "level; in the grey band a method with exactly that coverage would lie 95 times in 100, given "
+        "this many replicates. " + BARS,
+    ),
+    "length": Figure(
+        figures.length,
+        "Length",
+        "Mean length of the intervals, in the unit of θ, on a logarithmic axis. The dashed line is the "
+        "oracle's: the interval with the true asymptotic variance, which nobody can compute from data. "
+        + BARS,
+    ),
+    "relative-length": Figure(
+        figures.relative_length,
+        "Length relative to the oracle",
+        "The same lengths divided by the oracle's. Below 1 with coverage below nominal: too short. "
+        "Above 1 at nominal coverage: the price of not knowing the variance. " + BARS,
+    ),
+    "zip": Figure(
+        zip_plots.zip_plot,
+        "The intervals themselves (zip plots)",
+        "Each line is the interval of one replicate; the truth is the vertical line. Intervals are "
+        "ranked by error over half length, the worst on top (of many replicates, evenly spaced ranks). "
+        "A method keeps its level when coloured intervals, the misses, fill the space above the dashed "
+        "line and no more; it is unbiased when both colours are equally frequent.",
+        over_x=False,
+    ),
+    "heat-map": Figure(
+        figures.heat_map,
+        "Every cell at once",
+        "Coverage in percent, coloured by its distance from the nominal level: orange is too low, blue "
+        "too high. A dash marks cells where no replicate has an interval.",
+    ),
+    "bias": Figure(
+        figures.bias,
+        "Bias of the estimate",
+        "Bias in units of the estimate's empirical standard error. At 0.5 a 90% interval of the right "
+        "length covers 86% instead of 90%: intervals centred at a biased estimate miss for that reason "
+        "alone. " + BARS,
+    ),
+    "standard-error": Figure(
+        figures.standard_error,
+        "Standard errors",
+        "The methods' own standard errors against the standard deviation of the estimate over "
+        "replicates: 0 is right, -0.1 is 10% too small. Methods without a standard error (SN) are "
+        "absent. " + BARS,
+    ),
+    "paper": Figure(
+        paper.comparison,
+        "Beside the published tables",
+        "Numbers of this run and as printed, with 95% intervals (of lengths including rounding). "
+        "Lengths are divided by the printed one.",
+        over_x=False,
+    ),
+}

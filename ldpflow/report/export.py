@@ -1,0 +1,74 @@
+"""A run as one DuckDB file, with ready views: for SQL, notebooks and dashboards."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from ldpflow.errors import InputError
+from ldpflow.report.page import asset
+from ldpflow.report.results import Results
+
+__all__ = ["export_duckdb"]
+
+
+def export_duckdb(results: Results, file: str | os.PathLike[str], replace: bool = False) -> None:
+    """Write tables ``summary``, ``replicates`` and ``sessions`` and the views of views.sql.
+
+    Parameters
+    ----------
+    results : Results
+    file : path
+    replace : bool
+        Whether an existing file may be replaced.
+
+    Raises
+    ------
+    InputError
+        If the file exists or cannot be written.
+    """
+    target = Path(file)
+    if target.exists() and not replace:
+        raise InputError("--duckdb", str(file), "a file that does not exist", "Or add --force.")
+    unfinished = target.with_name(target.name + ".unfinished")
+    unfinished.unlink(missing_ok=True)
+    try:
+        with duckdb.connect(str(unfinished)) as connection:
+            fill(connection, results)
+        unfinished.replace(target)
+    except (duckdb.Error, OSError) as error:
+        unfinished.unlink(missing_ok=True)
+        reason = str(error).splitlines()[0]
+        raise InputError("--duckdb", str(file), "a file that can be written", reason) from None
+
+
+def fill(connection: duckdb.DuckDBPyConnection, results: Results) -> None:
+    """Tables, then views."""
+    connection.register("summary_rows", typed(results.table))
+    connection.execute("CREATE TABLE summary AS FROM summary_rows")
+    replicates = results.store.read_rows(skip_unreadable=True)
+    connection.register("replicate_rows", replicates)
+    connection.execute("CREATE TABLE replicates AS FROM replicate_rows")
+    connection.execute(
+        "CREATE TABLE sessions (session VARCHAR, command VARCHAR, seed BIGINT, started TIMESTAMP, "
+        "ended TIMESTAMP, wall_seconds DOUBLE, engine VARCHAR, machine JSON, versions JSON)"
+    )
+    for entry in results.sessions:
+        words = [entry.get(name) for name in ("session", "command", "seed", "started", "ended")]
+        words += [entry.get("wall_seconds"), entry.get("engine")]
+        words += [json.dumps(entry.get(name)) for name in ("machine", "versions")]
+        connection.execute(f"INSERT INTO sessions VALUES ({', '.join('?' * len(words))})", words)
+    connection.execute(asset("views.sql"))
+
+
+def typed(table: pa.Table) -> pa.Table:
+    """The table without columns of type null, which DuckDB would make integers: doubles instead."""
+    for index, field in enumerate(table.schema):
+        if pa.types.is_null(field.type):
+            column = pa.nulls(table.num_rows, pa.float64())
+            table = table.set_column(index, field.name, column)
+    return table

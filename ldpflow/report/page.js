@@ -1,0 +1,144 @@
+// Draws the figures to the width of the page, sorts and filters tables, changes the theme, and on
+// the local server fetches the page again and puts its new content in place.
+const embedded = new Map();
+
+function fit(spec, width) {
+  const fitted = structuredClone(spec);
+  const margin = (spec.usermeta && spec.usermeta.margin) || 70;
+  const most = width < 560 ? 1 : width < 860 ? 2 : 3;
+  delete fitted.title; // the section has it
+  fitted.config = { ...fitted.config, background: "transparent" };
+  if (width < 560) fitted.config.legend = { ...fitted.config.legend, columns: 2 };
+  if (fitted.facet) {
+    const panels = new Set(((fitted.data || {}).values || Object.values(fitted.datasets || {})[0] || []).map((d) => d.panel)).size;
+    const discrete = margin > 100; // a heat map: its columns say how wide it is
+    const wanted = discrete ? fitted.spec.width : 0;
+    const columns = discrete ? Math.max(1, Math.min(most, panels, Math.floor((width - margin) / (wanted + 24)))) : panels === 4 ? Math.min(most, 2) : Math.min(most, panels);
+    const room = Math.floor((width - margin - 24 * (columns - 1)) / columns);
+    fitted.columns = columns;
+    fitted.spec.width = discrete ? Math.min(wanted, Math.max(room, 120)) : Math.min(room, 420);
+  } else if (fitted.concat) {
+    const columns = Math.min(most, fitted.concat.length);
+    fitted.columns = columns;
+    const room = Math.floor(width / columns) - margin - 14;
+    for (const panel of fitted.concat) panel.width = Math.max(120, Math.min(room, 360));
+  } else {
+    fitted.width = margin > 100 ? Math.min(fitted.width, width - margin) : Math.min(width - margin - 10, 640);
+  }
+  return fitted;
+}
+
+async function draw() {
+  const specs = JSON.parse(document.getElementById("figure-data").textContent);
+  const charts = [...document.querySelectorAll(".chart")];
+  for (const chart of charts) {
+    const width = chart.clientWidth || 700;
+    const result = await vegaEmbed(chart, fit(specs[chart.dataset.figure], width), {
+      mode: "vega-lite", renderer: "svg", hover: false,
+      actions: { export: true, source: false, compiled: false, editor: false },
+      downloadFileName: chart.dataset.figure,
+    });
+    if (embedded.has(chart.dataset.figure)) embedded.get(chart.dataset.figure).finalize();
+    embedded.set(chart.dataset.figure, result);
+    chart.classList.add("drawn");
+  }
+  document.documentElement.dataset.drawn = String(charts.length);
+}
+
+function sortBy(table, column, button) {
+  const head = button.closest("th");
+  const down = head.getAttribute("aria-sort") === "ascending";
+  for (const th of table.tHead.rows[0].cells) th.removeAttribute("aria-sort");
+  head.setAttribute("aria-sort", down ? "descending" : "ascending");
+  const value = (row) => { const cell = row.cells[column]; return cell.dataset.v ?? cell.textContent; };
+  const rows = [...table.tBodies[0].rows];
+  rows.sort((a, b) => {
+    const [p, q] = [value(a), value(b)];
+    if (p === "" || q === "") return (p === "") - (q === ""); // no value comes last either way
+    const [x, y] = [Number(p), Number(q)];
+    const order = Number.isNaN(x) || Number.isNaN(y) ? p.localeCompare(q) : x - y;
+    return down ? -order : order;
+  });
+  table.tBodies[0].append(...rows);
+}
+
+function prepareTables() {
+  for (const table of document.querySelectorAll("table.sortable")) {
+    [...table.tHead.rows[0].cells].forEach((th, column) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.textContent = th.textContent;
+      button.title = "sort";
+      button.addEventListener("click", () => sortBy(table, column, button));
+      th.replaceChildren(button);
+    });
+  }
+  const filter = document.getElementById("filter");
+  const rows = [...document.querySelectorAll("#cell-table tbody tr")];
+  const show = () => {
+    const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
+    let count = 0;
+    for (const row of rows) {
+      const cells = [...row.cells].map((cell) => cell.textContent.toLowerCase());
+      row.hidden = !words.every((word) => cells.some((text) => text === word || (word.length > 1 && /[a-z]/.test(word[0]) && text.includes(word))));
+      count += !row.hidden;
+    }
+    document.getElementById("count").textContent = `${count} of ${rows.length} rows`;
+  };
+  filter.addEventListener("input", show);
+  show();
+}
+
+function prepareTheme() {
+  const button = document.getElementById("theme");
+  const order = ["auto", "light", "dark"];
+  const set = (theme) => {
+    if (theme === "auto") delete document.documentElement.dataset.theme;
+    else document.documentElement.dataset.theme = theme;
+    button.textContent = `Theme: ${theme}`;
+    try { localStorage.setItem("ldpflow-theme", theme); } catch { /* a private window */ }
+  };
+  let theme = "auto";
+  try { theme = localStorage.getItem("ldpflow-theme") || "auto"; } catch { /* a private window */ }
+  set(order.includes(theme) ? theme : "auto");
+  button.addEventListener("click", () => {
+    const now = document.documentElement.dataset.theme || "auto";
+    set(order[(order.indexOf(now) + 1) % 3]);
+  });
+}
+
+async function follow() {
+  let seen = null;
+  for (;;) {
+    await new Promise((wake) => setTimeout(wake, 2000));
+    try {
+      const answer = await fetch(location.href, { headers: seen ? { "If-None-Match": seen } : {}, cache: "no-store" });
+      if (answer.status !== 200) continue;
+      const first = seen === null;
+      seen = answer.headers.get("ETag");
+      if (first && seen === document.body.dataset.tag) continue;
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      const [x, y] = [window.scrollX, window.scrollY];
+      const words = document.getElementById("filter").value;
+      document.body.style.minHeight = `${document.body.scrollHeight}px`; // keep the place while drawing
+      document.querySelector("main").replaceWith(page.querySelector("main"));
+      document.getElementById("filter").value = words;
+      prepareTables();
+      await draw();
+      document.body.style.minHeight = "";
+      window.scrollTo(x, y);
+      document.documentElement.dataset.updates = String(Number(document.documentElement.dataset.updates || 0) + 1);
+    } catch { /* the server has stopped; the page stays as it is */ }
+  }
+}
+
+prepareTheme();
+prepareTables();
+await draw();
+let width = window.innerWidth;
+let waiting = 0;
+window.addEventListener("resize", () => {
+  clearTimeout(waiting);
+  waiting = setTimeout(() => { if (window.innerWidth !== width) { width = window.innerWidth; draw(); } }, 200);
+});
+if (document.body.dataset.live) follow();

@@ -1,0 +1,317 @@
+"""The report: one HTML file with everything in it, that opens from disk without a network."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from datetime import UTC, datetime
+from importlib.resources import files
+from typing import Any
+
+import jinja2
+import vl_convert
+from markupsafe import Markup
+
+from ldpflow.errors import InputError
+from ldpflow.report.catalogue import FIGURES, Figure
+from ldpflow.report.numbers import rounded, short, with_error
+from ldpflow.report.paper import comparisons
+from ldpflow.report.results import METHOD_SETTINGS, SYMBOLS, Results, Row
+
+__all__ = ["report_html"]
+
+MAX_TABLE_ROWS = 2000
+METHOD_NAMES = {
+    "BB": "BB, multiplier block bootstrap (Dette and Graw): blocks of floor(n^β) steps, B replications",
+    "BM": "BM, batch means with increasing batches (Chen, Lee, Tong and Zhang, 2020)",
+    "SN": "SN, self-normalisation (Liu, Hu, Ding and Kong, 2023)",
+    "oracle": "oracle, the true asymptotic variance: a yardstick, not a method for data",
+    "TR": "TR, transcript regression",
+}
+
+
+def report_html(results: Results, live: bool = False) -> str:
+    """The whole page.
+
+    Parameters
+    ----------
+    results : Results
+    live : bool
+        For the local server: the page asks its own address for changes.
+    """
+    sections = [figure_section(*figure) for figure in drawn(results)]
+    template = jinja2.Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+    ).from_string(asset("page.html.jinja"))
+    bundle: Any = vl_convert.javascript_bundle  # its stub lacks the default
+    specs = {section["id"]: section.pop("spec") for section in sections}
+    return template.render(
+        name=results.name,
+        lead=lead(results),
+        progress=progress(results) if live or results.running else "",
+        facts=facts(results),
+        glance=glance(results),
+        methods=[METHOD_NAMES.get(m, m) for m in results.values("method")],
+        sections=sections,
+        failures=failures(results),
+        comparisons=[comparison_table(c) for c in comparisons(results)],
+        table=cell_table(results),
+        study_text=results.study_text,
+        command=command(results),
+        sessions=[session(entry) for entry in results.sessions],
+        written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        live=live,
+        css=Markup(asset("page.css")),
+        script=Markup(asset("page.js")),
+        specs=script_json(specs),
+        library=Markup(bundle().replace("</script", "<\\/script")),
+    )
+
+
+def asset(name: str) -> str:
+    """A file beside this one."""
+    return files("ldpflow.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def script_json(value: object) -> Markup:
+    """JSON that cannot end the script element it stands in."""
+    return Markup(json.dumps(value, separators=(",", ":")).replace("<", "\\u003c"))
+
+
+def drawn(results: Results) -> list[tuple[str, Figure, Any]]:
+    """(id, figure, chart) of the figures that the run has data for."""
+    wanted = [("coverage", "n"), ("design-beta", "beta"), ("length", "n"), ("relative-length", "n")]
+    wanted += [("zip", "n"), ("heat-map", "n"), ("bias", "n"), ("standard-error", "n"), ("paper", "n")]
+    found = []
+    for name, x in wanted:
+        figure = FIGURES["coverage" if name == "design-beta" else name]
+        if name == "design-beta":
+            if len(results.values("beta")) < 2:
+                continue
+            text = "Coverage of the block bootstrap over its block exponent β, a line per n. Short blocks "
+            text += "(small β) miss dependence, long ones leave few blocks; the best β is where a line "
+            text += "comes nearest to the dashed nominal level. "
+            figure = Figure(figure.draw, "The design knob: block exponent β", text + BARS_NOTE)
+        try:
+            found.append((name, figure, figure.chart(results, x)))
+        except InputError:
+            continue  # the run has nothing of the kind
+    return found
+
+
+BARS_NOTE = "Bars are 95% Monte Carlo intervals."
+
+
+def figure_section(name: str, figure: Figure, chart: Any) -> dict[str, Any]:
+    """What the template needs of a figure."""
+    spec = chart.to_dict()
+    return {
+        "id": name,
+        "heading": figure.heading,
+        "caption": figure.caption,
+        "alt": spec["description"],
+        "spec": spec,
+    }
+
+
+def lead(results: Results) -> str:
+    """The study in a sentence."""
+    counts = []
+    for name in (*results.varying(), *METHOD_SETTINGS):
+        if (count := len(results.values(name))) > 1:
+            values = ", ".join(short(v) for v in results.values(name)[:10])
+            counts.append(f"{SYMBOLS.get(name, name)} in {{{values}{', ...' if count > 10 else ''}}}")
+    replicates = sorted({row["replicates"] for row in results.rows})
+    each = short(replicates[0]) if len(replicates) == 1 else f"{replicates[0]} to {replicates[-1]}"
+    methods = ", ".join(results.values("method"))
+    level = " and ".join(f"{100 * v:g}%" for v in results.values("level"))
+    text = f"{len(results.rows)} cells of nominal {level} intervals ({methods})"
+    if counts:
+        text += ": " + "; ".join(counts)
+    return f"{text}. {each} replicates per cell."
+
+
+def progress(results: Results) -> str:
+    """How far a run is."""
+    target = results.study.get("replicates")
+    done = min(row["replicates"] for row in results.rows)
+    state = "Running, or interrupted" if results.running else "Finished"
+    return f"{state}: {done:,} of {target:,} replicates in every cell shown." if target else state
+
+
+def facts(results: Results) -> list[tuple[str, str]]:
+    """What was studied, as names and values."""
+
+    def values(name: str) -> str:
+        found = results.values(name)
+        return ", ".join(short(v) for v in found) if found else ""
+
+    def with_settings(group: str, leave: tuple[str, ...] = ()) -> str:
+        tables = results.study.get(group, {})
+        found = []
+        for table in tables if isinstance(tables, list) else [tables]:
+            settings = [
+                f"{SYMBOLS.get(k, k)} = {listed(v)}"
+                for k, v in table.items()
+                if k != "kind" and k not in leave
+            ]
+            kind = listed(table.get("kind", ""))
+            found.append(f"{kind} ({', '.join(settings)})" if settings else kind)
+        return "; ".join(found)
+
+    grid = f"n = {values('n')}; nominal level {values('level')}"
+    if results.study.get("grid", {}).get("independent_n"):
+        grid += "; paths of their own for every n"
+    rows = [
+        ("Problem", with_settings("problem") or values("problem")),
+        ("Mechanism", with_settings("mechanism") or values("mechanism")),
+        ("Privacy", f"{values('privacy_notion')}, unit: {values('privacy_unit')}"),
+        ("Algorithm", with_settings("algorithm") or values("algorithm")),
+        ("Interval methods", with_settings("method") or values("method")),
+        ("Grid", grid),
+        ("Replicates", values("replicates")),
+        ("Seed", str(results.study.get("seed", ""))),
+    ]
+    return [(name, value) for name, value in rows if value]
+
+
+def listed(value: Any) -> str:
+    """A setting or a list of them."""
+    if isinstance(value, list):
+        return ", ".join(f"({listed(v)})" if isinstance(v, list) else short(v) for v in value)
+    return short(value)
+
+
+def command(results: Results) -> str:
+    """What to type to get the same rows again, bit for bit."""
+    return f"ldpflow sweep {shlex.quote(results.name)}.toml --out runs/{shlex.quote(results.name)}-again"
+
+
+def session(entry: dict[str, Any]) -> dict[str, str]:
+    """One session of the run in words; the path of whoever's program is nobody's business."""
+    words = str(entry.get("command", "")).split(" ", 1)
+    words[0] = "ldpflow"
+    machine = entry.get("machine") or {}
+    seconds = entry.get("wall_seconds")
+    return {
+        "command": " ".join(words),
+        "when": f"{entry.get('started', '')} to {entry.get('ended') or 'no end recorded'}",
+        "wall": "" if seconds is None else f"{seconds:,.0f} s",
+        "machine": f"{machine.get('processor', '')}, {machine.get('cores_usable', '?')} cores, "
+        f"engine {entry.get('engine', '?')}",
+        "versions": ", ".join(f"{k} {v}" for k, v in (entry.get("versions") or {}).items()),
+    }
+
+
+def glance(results: Results) -> list[dict[str, str]]:
+    """One row per series: the range of its coverage and length over the cells."""
+    found = []
+    for series in dict.fromkeys(row["series"] for row in results.rows):
+        rows = [row for row in results.rows if row["series"] == series]
+        known = [row for row in rows if row["coverage"] is not None]
+        agree = sum(r["coverage_low"] <= r["level"] <= r["coverage_high"] for r in known)
+        ratios = [r["length_mean"] / r["oracle_length"] for r in known if r["oracle_length"]]
+        found.append({
+            "series": series,
+            "cells": str(len(rows)),
+            "coverage": span([r["coverage"] for r in known], 3),
+            "agree": f"{agree} of {len(known)}",
+            "length": span(ratios, 2),
+            "failures": f"{sum(r['failures'] for r in rows):,}",
+        })
+    return found
+
+
+def span(values: list[float], decimals: int) -> str:
+    """Smallest to largest."""
+    if not values:
+        return "-"
+    low, high = f"{min(values):.{decimals}f}", f"{max(values):.{decimals}f}"
+    return low if low == high else f"{low} to {high}"
+
+
+def failures(results: Results) -> dict[str, Any]:
+    """Cells with failed replicates, the most failed first."""
+    rows = [row for row in results.rows if row["failures"]]
+    rows.sort(key=lambda row: -row["failures"] / row["replicates"])
+    names = results.varying()
+    total = sum(row["replicates"] for row in results.rows)
+    return {
+        "total": f"{total:,}",
+        "failed": f"{sum(row['failures'] for row in rows):,}",
+        "head": [*(SYMBOLS.get(name, name) for name in names), "method", "failed",
+                 "coverage, failures as misses"],
+        "rows": [
+            [*(short(row[name]) for name in names), row["series"],
+             f"{row['failures']:,} of {row['replicates']:,}",
+             rounded(row["coverage_failures_as_misses"], 3)]
+            for row in rows[:50]
+        ],
+        "left": max(len(rows) - 50, 0),
+    }
+
+
+def comparison_table(comparison: Any) -> dict[str, Any]:
+    """Verdict and numbers of a comparison with a publication."""
+    rows = [
+        [f"{r.table}", f"{r.tau:g}", f"{r.coordinate}", r.method, short(r.n), r.measure,
+         rounded(r.ours, 4), rounded(r.ours_se, 2), rounded(r.printed, 4), rounded(r.printed_se, 2),
+         f"{r.z:.2f}", f"{r.p_adjusted:.3f}"]
+        for r in comparison.rows
+    ]
+    return {
+        "name": comparison.name,
+        "passed": comparison.passed,
+        "level": f"{comparison.level_of_test:.0%}",
+        "rows": rows,
+        "missing": len(comparison.missing),
+        "head": ["table", "τ", "coordinate", "method", "n", "measure", "ours", "SE", "printed", "SE",
+                 "z", "adj. p"],
+    }
+
+
+def cell_table(results: Results) -> dict[str, Any]:
+    """All cells: text and what to sort by, for every column."""
+    settings = [n for n in ("problem", *results.varying()) if len(results.values(n)) > 1]
+    settings = list(dict.fromkeys(settings))
+    own = [n for n in METHOD_SETTINGS if len(results.values(n)) > 1]
+    head = [*(SYMBOLS.get(n, n) for n in (*settings, "method", *own)), "coverage ± MCSE",
+            "length ± MCSE", "length / oracle", "bias ± MCSE", "emp. SE", "SE error", "replicates", "failed"]
+    rows = results.rows[:MAX_TABLE_ROWS]
+    return {
+        "head": head,
+        "rows": [cells(row, [*settings, "method", *own]) for row in rows],
+        "left": len(results.rows) - len(rows),
+    }
+
+
+def cells(row: Row, settings: list[str]) -> list[tuple[str, str]]:
+    """(text, sort value) of one row."""
+    ratio = row["length_mean"] / row["oracle_length"] if row["oracle_length"] and row["length_mean"] else None
+    error = row["relative_error_model_se"]
+    off = row["coverage"] is not None and not row["coverage_low"] <= row["level"] <= row["coverage_high"]
+    found = [(short(row[name]), sortable(row[name])) for name in settings]
+    share = with_error(row["coverage"], row["coverage_mcse"]) + (" *" if off else "")
+    length_mcse = negligible(row["length_mcse"], row["length_mean"])
+    found += [
+        (share, sortable(row["coverage"])),
+        (with_error(row["length_mean"], length_mcse), sortable(row["length_mean"])),
+        ("-" if ratio is None else f"{ratio:.3f}", sortable(ratio)),
+        (with_error(row["bias"], row["bias_mcse"]), sortable(row["bias"])),
+        (rounded(row["empirical_se"], 3), sortable(row["empirical_se"])),
+        ("-" if error is None else f"{100 * error:+.1f}%", sortable(error)),
+        (f"{row['replicates']:,}", sortable(row["replicates"])),
+        (f"{row['failures']:,}", sortable(row["failures"])),
+    ]
+    return found
+
+
+def negligible(error: float | None, value: float | None) -> float | None:
+    """0 for an error that is the rounding of equal numbers: the oracle's lengths do not vary."""
+    return 0.0 if error and value and error < 1e-12 * abs(value) else error
+
+
+def sortable(value: object) -> str:
+    """What the page sorts by; nothing where there is no value."""
+    return "" if value is None else re.sub(r"\s+", " ", str(value))

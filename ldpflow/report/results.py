@@ -1,0 +1,168 @@
+"""A run as figures see it: one row per cell and coordinate, named and in order."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from ldpflow.errors import InputError
+from ldpflow.report.numbers import short
+from ldpflow.store import CELL_KEYS, RunStore
+from ldpflow.store.provenance import read_sessions
+from ldpflow.summary import stored_summary
+
+__all__ = ["METHOD_SETTINGS", "SYMBOLS", "Results", "named"]
+
+METHOD_SETTINGS = tuple(name for name in CELL_KEYS if name not in ("n", "method", "level"))
+"""Settings of interval methods; null where a method has none."""
+
+SYMBOLS = {
+    "epsilon": "ε", "beta": "β", "gamma": "γ",  # noqa: RUF001
+    "tau": "τ", "mu": "μ", "delta": "δ",
+}
+
+Row = dict[str, Any]
+
+
+def named(name: str, value: object) -> str:
+    """A setting and its value, as in ``ε = 0.5``."""
+    if name in ("problem", "mechanism", "algorithm", "method", "law", "errors"):
+        return str(value)
+    if name == "coordinate":
+        return f"coordinate {value}"
+    return f"{SYMBOLS.get(name, name)} = {short(value)}"
+
+
+@dataclass(frozen=True)
+class Results:
+    """The results of a run.
+
+    Parameters
+    ----------
+    rows : list of dict
+        Columns of the summary, then ``series``: method and the settings that tell its cells apart.
+    table : pyarrow.Table
+        The summary itself.
+    study : dict
+        study.toml, as read; empty where there is none.
+    study_text : str
+    sessions : list of dict
+        provenance.json.
+    store : RunStore
+    """
+
+    rows: list[Row]
+    table: pa.Table
+    study: dict[str, Any]
+    study_text: str
+    sessions: list[dict[str, Any]]
+    store: RunStore
+
+    @classmethod
+    def load(cls, run: str | os.PathLike[str], from_parts: bool = False) -> Results:
+        """Read a run directory.
+
+        Parameters
+        ----------
+        run : path or URI
+        from_parts : bool
+            Summarise the stored replicates instead of reading summary.parquet, which a running
+            sweep has not written yet.
+
+        Raises
+        ------
+        InputError
+            If there is no run, or nothing has finished in it.
+        """
+        store = RunStore(run)
+        try:
+            table = None if from_parts else store.read_summary()
+            # A summary of an earlier version has no oracle's length.
+            if table is None or "oracle_length" not in table.column_names:
+                table = stored_summary(store)
+            text = store.read_study() or ""
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise InputError(
+                "RUN", str(run), "a run directory that can be read", str(error)
+            ) from None
+        if table.num_rows == 0:
+            raise InputError(
+                "RUN", str(run), "a run directory with results", "Nothing finished there."
+            )
+        rows = table.to_pylist()
+        label = labels(rows)
+        for row in rows:
+            row["series"] = label(row)
+        found = cls(rows, table, tomllib.loads(text), text, read_sessions(store), store)
+        names = found.varying()
+
+        def place(row: Row) -> list[tuple[bool, Any]]:
+            last = (row["method"] == "oracle", row["method"])
+            values = [row[name] for name in (*names, *METHOD_SETTINGS)]
+            keys = [(value is not None, value) for value in values]
+            return [*keys[: len(names)], last, *keys[len(names) :]]
+
+        rows.sort(key=place)
+        return found
+
+    @property
+    def name(self) -> str:
+        """Name of the study, or of the directory."""
+        return str(self.study.get("name") or self.store.root.rstrip("/").rsplit("/", 1)[-1])
+
+    @cached_property
+    def parameters(self) -> list[str]:
+        """Names of the columns that are settings of a path, and n, level and coordinate."""
+        names = self.table.column_names[: self.table.column_names.index("truth")]
+        return [name for name in names if name not in ("path", "method", *METHOD_SETTINGS)]
+
+    def varying(self, without: Sequence[str] = ()) -> list[str]:
+        """The parameters that tell the cells of one series apart, each only if it adds to that."""
+        kept: list[str] = []
+        count = 1
+        for name in self.parameters:
+            if name not in without:
+                combinations = {tuple(repr(row[k]) for k in (*kept, name)) for row in self.rows}
+                if len(combinations) > count:
+                    kept.append(name)
+                    count = len(combinations)
+        return kept
+
+    def constant(self, name: str) -> Any:
+        """The value of a column that does not vary; None where it varies or is null."""
+        values = {row.get(name) for row in self.rows}
+        return values.pop() if len(values) == 1 else None
+
+    def values(self, name: str) -> list[Any]:
+        """Distinct values of a column, sorted, without null."""
+        return sorted({row[name] for row in self.rows if row.get(name) is not None})
+
+    @cached_property
+    def running(self) -> bool:
+        """Whether the last session has no end: it runs, or was killed."""
+        return bool(self.sessions) and self.sessions[-1].get("ended") is None
+
+
+def labels(rows: Sequence[Row]) -> Any:
+    """A function that names the series of a row: method, and settings with several values."""
+    values: dict[tuple[str, str], set[Any]] = {}
+    for row in rows:
+        for name in METHOD_SETTINGS:
+            if name in row:
+                values.setdefault((row["method"], name), set()).add(row[name])
+
+    def label(row: Row) -> str:
+        settings = [
+            named(name, row[name]) if row[name] is not None else f"{name} default"
+            for name in METHOD_SETTINGS
+            if len(values.get((row["method"], name), ())) > 1
+        ]
+        return f"{row['method']}, {', '.join(settings)}" if settings else str(row["method"])
+
+    return label

@@ -1,0 +1,124 @@
+"""Colours, points and dashes of the series, and how a chart looks.
+
+Every colour has a contrast of at least 3 : 1 with a white and with a dark page, so that one chart
+serves both; hue is never alone: points differ by series, dashes by setting.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import altair as alt
+
+__all__ = ["BACKGROUNDS", "GREY", "MISSES", "colours", "dodged", "ramp", "series_scales", "styled"]
+
+BACKGROUNDS = ("#ffffff", "#14171c")
+
+# Okabe and Ito's colours, darkened where white paper needs it.
+METHODS = {
+    "BB": "#0072b2",
+    "BM": "#d55e00",
+    "SN": "#008f68",
+    "oracle": "#7f7f7f",
+    "TR": "#b5609a",
+}
+OTHERS = ("#9a7420", "#6a6fd0", "#3d8a9e", "#c0504d", "#6d8b2f")
+GREY = "#858585"
+MISSES = {"covers": "#8a939e", "lies too high": "#d55e00", "lies too low": "#9a5bb5"}
+RAMP = ("#8a5bb8", "#3f74c0", "#1f8a8a", "#4f8f3a", "#a87b18", "#c0504d")
+SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "stroke")
+DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3])
+
+
+def colours(methods: Sequence[str]) -> dict[str, str]:
+    """A colour per method; those without one of their own get what is left, in order of name."""
+    left = iter(OTHERS * (1 + len(methods) // len(OTHERS)))
+    found = {}
+    for method in sorted(set(methods)):
+        found[method] = METHODS.get(method) or next(left)
+    return found
+
+
+def ramp(count: int) -> list[str]:
+    """So many colours in the order of hue, equally light, for an ordered factor."""
+    if count == 1:
+        return [RAMP[1]]
+    found = []
+    for i in range(count):
+        position = i * (len(RAMP) - 1) / (count - 1)
+        low = min(int(position), len(RAMP) - 2)
+        found.append(mixed(RAMP[low], RAMP[low + 1], position - low))
+    return found
+
+
+def mixed(one: str, other: str, share: float) -> str:
+    """A colour between two."""
+    pairs = zip(channels(one), channels(other), strict=True)
+    return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in pairs)
+
+
+def channels(colour: str) -> list[int]:
+    """Red, green and blue, 0 to 255."""
+    return [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
+
+
+def series_scales(pairs: Sequence[tuple[str, str]], title: str = "method") -> dict[str, Any]:
+    """Encodings of colour, point and dash for (series, method) pairs, sharing one legend."""
+    names = [series for series, _ in pairs]
+    colour = colours([method for _, method in pairs])
+    shades = [colour[method] for _, method in pairs]
+    if len(colour) == 1 and len(pairs) > 1:
+        shades = ramp(len(pairs))  # one method: its settings may have the colours
+    at: dict[str, int] = {}
+    dashes = []
+    for _, method in pairs:
+        at[method] = at.get(method, -1) + 1
+        dashes.append(DASHES[at[method] % len(DASHES)])
+    shapes = [SHAPES[i % len(SHAPES)] for i in range(len(names))]
+    legend = alt.Legend(title=title if len(names) > 1 else None)
+    ranges: dict[str, tuple[Any, Any]] = {
+        "color": (alt.Color, shades),
+        "shape": (alt.Shape, shapes),
+        "strokeDash": (alt.StrokeDash, dashes),
+    }
+    return {
+        channel: kind("series:N", scale=alt.Scale(domain=names, range=values), legend=legend)
+        for channel, (kind, values) in ranges.items()
+    }
+
+
+def dodged(x: float, index: int, count: int, axis: Sequence[float], log: bool) -> float:
+    """x moved a little aside, so that the error bars of ``count`` series do not hide each other."""
+    places = [math.log(value) for value in axis] if log else list(axis)
+    gaps = [b - a for a, b in pairwise(places)]
+    gap = min(gaps) if gaps else 0.5 if log else 0.1
+    shift = 0.45 * gap * ((index + 0.5) / count - 0.5)
+    return math.exp(math.log(x) + shift) if log else x + shift
+
+
+def styled(chart: Any, title: str, description: str, margin: int = 70) -> Any:
+    """The chart with its title, its text for those who cannot see it, and the common look.
+
+    ``margin`` is what a panel needs beside its plotting area, pixels; a page lays panels out by it.
+    """
+    plain: Any = "normal"
+    return chart.properties(
+        title=alt.TitleParams(title, anchor="start", fontSize=14, fontWeight=600, offset=8),
+        description=description,
+        usermeta={"margin": margin},
+    ).configure(
+        font="system-ui, 'DejaVu Sans', sans-serif",
+        background="#ffffff",
+        view=alt.ViewConfig(stroke="#b4b9c0"),
+        axis=alt.AxisConfig(
+            gridColor="#e4e6e9", labelFontSize=11, titleFontSize=12, titleFontWeight=plain
+        ),
+        header=alt.HeaderConfig(labelFontSize=11, title=None, labelLimit=420),
+        legend=alt.LegendConfig(
+            orient="top", labelFontSize=12, titleFontSize=12, titleFontWeight=plain,
+            symbolStrokeWidth=2, symbolSize=70, labelLimit=240,
+        ),
+    )

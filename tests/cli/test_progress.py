@@ -1,0 +1,136 @@
+"""The live display: what it says, at any size of window, and lines where there is no terminal."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from rich.console import Console
+
+from ldpflow.cli.progress import Display, clock_time, lines, magnitude
+from ldpflow.engine.events import Progress
+from ldpflow.store.aggregate import STATISTICS
+
+
+def statistics(cells: int) -> pa.Table:
+    """Cells whose coverage is the less precise the higher their number."""
+    rows = [
+        {
+            "path": f"p{i % 5:016x}", "n": 1000 + i, "method": "BB", "beta": 0.75, "B": 500,
+            "multiplier": "uniform", "level": 0.9, "coordinate": 0, "replicates": 64,
+            "failures": 64 if i == 3 else 0, "covered": 0 if i == 3 else 64 - i // 20,
+            "length_sum": 1.0, "length_sumsq": 1.0,
+        }
+        for i in range(cells)
+    ]
+    return pa.Table.from_pylist(rows, schema=STATISTICS)
+
+
+def drawn(display: Display, width: int, height: int) -> list[str]:
+    console = Console(file=io.StringIO(), width=width, height=height, force_terminal=False)
+    console.print(display.picture(width, height))
+    text: str = console.file.getvalue()  # type: ignore[attr-defined]
+    return text.rstrip("\n").split("\n")
+
+
+@pytest.mark.parametrize("size", [(200, 60), (100, 24), (60, 10), (39, 24), (20, 5), (8, 2)])
+def test_five_hundred_cells_fit_any_window(size: tuple[int, int]) -> None:
+    now = [0.0]
+    display = Display(2500, clock=lambda: now[0])
+    now[0] = 10.0
+    display.take(Progress(5, 40, 1_000_000, 8_000_000, 10.0, statistics=statistics(500)))
+    shown = drawn(display, *size)
+    assert len(shown) <= max(size[1], 2)
+    assert max(map(len, shown)) <= size[0]
+    if size[0] >= 100:
+        assert "12%, 320/2,500 replicates, 100k steps/s, 1:10 left" in shown[1]
+        assert "64 intervals failed" in shown[1]
+        # The least precise first; a cell that is undefined everywhere cannot become more precise.
+        assert shown[3].split()[:4] == ["1480", "0.625", "±", "0.061"]
+
+
+def test_time_goes_on_between_events() -> None:
+    now = [0.0]
+    display = Display(None, clock=lambda: now[0])
+    assert "starting" in display.counts()
+    now[0] = 2.0
+    display.take(Progress(1, 4, 50, 200, 2.0, failed_batches=1))
+    assert display.counts() == (
+        "25%, 1/4 batches, 25 steps/s, 6s left, 2s gone, 1 batches FAILED, 0 intervals failed"
+    )
+    now[0] = 5.0
+    assert "3s left, 5s gone" in display.counts()
+
+
+def test_a_line_every_few_seconds_without_a_terminal() -> None:
+    now = [0.0]
+    console = Console(file=io.StringIO(), force_terminal=False)
+    update = lines(console, Display(100, clock=lambda: now[0]))
+    for second in np.arange(0.0, 20.0, 0.25).tolist():
+        now[0] = second
+        update(Progress(1, 4, 50, 200, second + 0.1))
+    written = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert len(written) == 3
+    assert not any("\x1b" in line for line in written)
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(3.9, "3s"), (185, "3:05"), (3723, "1:02:03")])
+def test_clock_time(seconds: float, text: str) -> None:
+    assert clock_time(seconds) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(312_400_000, "312M"), (9500, "9.5k"), (12, "12")])
+def test_magnitude(value: float, text: str) -> None:
+    assert magnitude(value) == text
+
+
+SWEEP = """
+import sys
+import ldpflow.engine
+from ldpflow.engine.events import Progress, RunResult
+def run_study(study, out, **options):
+    options["on_event"](Progress(1, 2, 50, 100, 1.0))
+    return RunResult(str(out), 1, 0, 0.0, 1.0, interrupted=True)
+ldpflow.engine.run_study = run_study
+from ldpflow.cli import main
+sys.exit(main(["sweep", "--out", sys.argv[1], *sys.argv[2:]]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("flags", "environment", "bar", "colour"),
+    [
+        ([], {}, True, True),
+        ([], {"NO_COLOR": "1"}, True, False),
+        ([], {"TERM": "dumb"}, False, False),
+        (["--no-progress"], {}, False, False),
+        (["--quiet"], {}, False, False),
+    ],
+)
+def test_a_terminal(
+    tmp_path: Any, flags: list[str], environment: dict[str, str], bar: bool, colour: bool
+) -> None:
+    pty = pytest.importorskip("pty")
+    main, other = pty.openpty()
+    kept = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR")}
+    done = subprocess.Popen(
+        [sys.executable, "-c", SWEEP, str(tmp_path / "run"), *flags], stderr=other,
+        stdout=subprocess.DEVNULL, env={**kept, "TERM": "xterm-256color", **environment},
+    )
+    os.close(other)
+    written = b""
+    try:
+        while block := os.read(main, 65536):
+            written += block
+    except OSError:
+        pass  # Linux: the other end is closed
+    os.close(main)
+    assert done.wait() == 130
+    assert ("━" in written.decode()) is bar
+    assert (b"\x1b[38" in written or b"\x1b[3" in written.replace(b"\x1b[?", b"")) is colour

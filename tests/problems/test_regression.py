@@ -1,0 +1,119 @@
+"""Regression problems: population constants (spec 4.3), bounded gradients (A3), loss gaps."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from ldpflow.problems.linear_regression import LinearRegression
+from ldpflow.problems.logistic_regression import LogisticRegression
+from ldpflow.trajectory import excess_loss
+from tests.oracles import gaussian_sgd
+
+
+@pytest.mark.parametrize(
+    ("d", "h", "v"),
+    [(5, 0.311973, 0.136921), (10, 0.164162, 0.035256), (20, 0.082137, 0.007891)],
+)
+def test_huber_constants(d, h, v):
+    problem = LinearRegression(coefficients=(1.0,) * d)
+    assert problem.curvature()[0][0] == pytest.approx(h, abs=1e-6)
+    assert problem.gradient_covariance()[d - 1][d - 1] == pytest.approx(v, abs=1e-6)
+    assert problem.curvature()[0][1] == 0.0
+    assert problem.gradient_bound() == pytest.approx(1.9021172413918)
+
+
+LOGISTIC = [
+    (5, 1.0, (0.061832, 0.081842, 0.034573, 0.042985)),
+    (10, math.sqrt(10), (0.006240, 0.023787, 0.001998, 0.006440)),
+]
+
+
+@pytest.mark.parametrize(("d", "norm", "constants"), LOGISTIC)
+def test_logistic_constants(d, norm, constants):
+    problem = LogisticRegression(coefficients=(norm / math.sqrt(d),) * d)
+    unit = np.ones(d) / math.sqrt(d)
+    across = np.eye(d)[0] - np.eye(d)[1]
+    for matrix, (along, other) in (
+        (np.array(problem.curvature()), constants[:2]),
+        (np.array(problem.gradient_covariance()), constants[2:]),
+    ):
+        assert unit @ matrix @ unit == pytest.approx(along, abs=1.5e-6)
+        assert across @ matrix @ across / 2 == pytest.approx(other, abs=1.5e-6)
+
+
+def test_constants_in_one_dimension():
+    one = LogisticRegression(coefficients=(1.0,), covariates="one")
+    assert one.curvature()[0][0] == pytest.approx(0.19661193324148185)
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal(400_000)
+    problem = LogisticRegression(coefficients=(0.7,))
+    p = 1 / (1 + np.exp(-0.7 * x))
+    values = np.minimum(1, 2 / x**2) * p * (1 - p) * x**2
+    error = values.std() / math.sqrt(len(x))
+    assert abs(values.mean() - problem.curvature()[0][0]) < 4 * error
+
+
+def test_clipped_huber_constants():
+    """Against 4e5 draws, at 4 standard errors."""
+    rng = np.random.default_rng(2)
+    problem = LinearRegression(coefficients=(1.0,) * 3, bounding="clip", clip=1.5)
+    x, e = rng.standard_normal((400_000, 3)), rng.standard_normal(400_000)
+    r = np.linalg.norm(x, axis=1)
+    cut = np.minimum(1.345, 1.5 / r)
+    for matrix, values in (
+        (problem.curvature(), (np.abs(e) < cut) * r**2 / 3),
+        (problem.gradient_covariance(), np.clip(e, -cut, cut) ** 2 * r**2 / 3),
+    ):
+        assert abs(values.mean() - matrix[0][0]) < 4 * values.std() / math.sqrt(len(r))
+
+
+def test_gradients_are_bounded():
+    """5000 random (theta, x, y), huge ones included; kernels equal these functions elsewhere."""
+    rng = np.random.default_rng(3)
+    c0 = math.sqrt(2) * 1.345
+    for _ in range(5000):
+        d = int(rng.integers(1, 8))
+        x = rng.standard_normal(d) * 10.0 ** rng.uniform(-6, 6)
+        theta = rng.standard_normal(d) * 10.0 ** rng.uniform(-3, 0)
+        y = rng.standard_normal() * 10.0 ** rng.uniform(-3, 8)
+        g = gaussian_sgd.huber_gradient(x, y, theta, 1.345)
+        assert np.linalg.norm(g) <= c0 * (1 + 1e-12)
+        theta = theta * min(1.0, 500.0 / max(abs(float(x @ theta)), 1e-300))
+        g = gaussian_sgd.logistic_gradient(x, float(rng.integers(2)), theta)
+        assert np.linalg.norm(g) <= math.sqrt(2) * (1 + 1e-12)
+        g = gaussian_sgd.huber_gradient(x, y, theta, 1.345, clip=0.3)
+        assert np.linalg.norm(g) <= 0.3 * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("kind", [LinearRegression, LogisticRegression])
+def test_excess_loss_against_its_second_order(kind):
+    """Near theta* it is delta' H delta/2; the evaluation set has 2e4 covariates (about 2% off)."""
+    problem = kind()
+    delta = np.zeros((2, 5, 3))
+    delta[0, :, 1] = 1e-3 * np.array([1.0, -2.0, 0.5, 0.0, 1.0])
+    delta[1, :, 2] = 30.0
+    theta = np.array(problem.truth())[None, :, None] + delta
+    gap = excess_loss(problem, theta)
+    assert gap[0, 0] == pytest.approx(0.0, abs=1e-12)
+    h = np.array(problem.curvature())
+    second = delta[0, :, 1] @ h @ delta[0, :, 1] / 2
+    assert gap[0, 1] == pytest.approx(second, rel=0.05)
+    assert gap[1, 2] > gap[0, 1]
+
+
+def test_huber_loss_gap_by_simulation():
+    rng = np.random.default_rng(4)
+    problem = LinearRegression(coefficients=(1.0, 0.5))
+    x, e = rng.standard_normal((200_000, 2)), rng.standard_normal(200_000)
+    theta = np.array([0.2, -0.4])
+
+    def rho(r):
+        return np.where(np.abs(r) <= 1.345, r**2 / 2, 1.345 * np.abs(r) - 1.345**2 / 2)
+
+    u = np.minimum(1, 2 / (x**2).sum(axis=1))
+    values = u * (rho(e + x @ (np.array([1.0, 0.5]) - theta)) - rho(e))
+    gap = excess_loss(problem, theta[None, :, None])[0, 0]
+    assert gap == pytest.approx(values.mean(), rel=0.03)

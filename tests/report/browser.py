@@ -1,0 +1,85 @@
+"""Headless Chromium, and what a page did in it. No other machine is asked for anything."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+FLAGS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    "--disable-dev-shm-usage", "--no-default-browser-check", "--disable-extensions",
+)
+
+
+def missing() -> str:
+    """Why there can be no browser tests here; nothing if there can."""
+    if not any(map(shutil.which, BROWSERS)):
+        return "no Chromium here (Debian: apt-get install chromium chromium-driver)"
+    if not shutil.which("chromedriver"):
+        return "no chromedriver here (Debian: apt-get install chromium-driver)"
+    return ""
+
+
+@contextmanager
+def browser(profile: Path, width: int = 1280, height: int = 900, dark: bool = False) -> Iterator[Any]:
+    """A driver with an empty profile; its performance log tells every request."""
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = next(filter(None, map(shutil.which, BROWSERS)))
+    for flag in (*FLAGS, f"--user-data-dir={profile}", f"--window-size={width},{height}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
+    try:
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
+        yield driver
+    finally:
+        driver.quit()
+
+
+def opened(driver: Any, address: str, seconds: float = 60) -> None:
+    """Open a page and wait until its figures are drawn."""
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    driver.get("about:blank")
+    driver.get_log("performance")  # the browser's own first page
+    driver.get(address)
+    WebDriverWait(driver, seconds).until(
+        lambda d: d.execute_script("return document.documentElement.dataset.drawn")
+    )
+
+
+def requests(driver: Any) -> list[str]:
+    """Addresses that the page asked for."""
+    found = []
+    for entry in driver.get_log("performance"):
+        message = json.loads(entry["message"])["message"]
+        if message["method"] == "Network.requestWillBeSent":
+            found.append(message["params"]["request"]["url"])
+    return [a for a in found if not a.startswith(("data:", "blob:", "chrome"))]
+
+
+def complaints(driver: Any) -> list[str]:
+    """Errors and warnings on the console."""
+    return [e["message"] for e in driver.get_log("browser") if e["level"] in ("SEVERE", "WARNING")]
+
+
+def screenshot(driver: Any, file: Path) -> None:
+    """The whole page."""
+    import base64
+
+    shown = driver.execute_cdp_cmd(
+        "Page.captureScreenshot", {"captureBeyondViewport": True, "format": "png"}
+    )
+    file.write_bytes(base64.b64decode(shown["data"]))

@@ -1,0 +1,37 @@
+"""A small run that the engine itself has made, with failures in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ldpflow.engine import run_study
+from ldpflow.report.results import Results
+from ldpflow.study import Study
+
+STUDY = {
+    "name": "small",
+    "seed": 7,
+    "replicates": 64,
+    "problem": {"kind": "quantile", "tau": [0.5, 0.9]},
+    "mechanism": {"kind": "randomized_response", "epsilon": [0.5, 1.0]},
+    "algorithm": {"kind": "ldp_sgd", "gamma": 0.51},
+    "grid": {"n": [100, 1000], "level": 0.9},
+    "method": [
+        {"kind": "BB", "beta": [0.6, 0.75, 0.95], "B": 50},
+        {"kind": "BM"}, {"kind": "SN"}, {"kind": "oracle"},
+    ],
+}
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "small"
+    run_study(Study.from_mapping(STUDY), folder, engine="serial")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def results(run: Path) -> Results:
+    return Results.load(run)

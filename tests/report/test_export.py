@@ -1,0 +1,52 @@
+"""The exported file, its views, the questions, and the page that documents the tables."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from ldpflow.errors import InputError
+from ldpflow.measures import COLUMNS, SUMMARY
+from ldpflow.report.export import export_duckdb
+from ldpflow.report.results import Results
+from ldpflow.store import REPLICATES
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_ten_questions_have_answers(results: Results, tmp_path: Path) -> None:
+    file = tmp_path / "study.duckdb"
+    export_duckdb(results, file)
+    with pytest.raises(InputError, match="--force"):
+        export_duckdb(results, file)
+    export_duckdb(results, file, replace=True)
+    with duckdb.connect(str(file), read_only=True) as db:
+        questions = (ROOT / "queries/questions.sql").read_text()
+        statements = [s for s in questions.split(";") if "SELECT" in s]
+        assert len(statements) == 10
+        for statement in statements:
+            assert db.execute(statement).fetchall(), statement
+        counted = db.execute("SELECT count(*) FROM replicates").fetchone()
+        assert counted == (results.store.read_rows().num_rows,)
+        # The last running coverage of a cell is its coverage.
+        ends = db.execute(
+            "SELECT count(*) FROM running_coverage r JOIN summary s USING (path, n, method, level, "
+            "coordinate) WHERE r.beta IS NOT DISTINCT FROM s.beta AND r.replicate = 63 "
+            "AND abs(r.coverage - s.coverage) < 1e-12"
+        ).fetchone()
+        assert ends == (sum(row["coverage"] is not None for row in results.rows),)
+
+
+def test_the_documented_tables_are_the_codes() -> None:
+    page = (ROOT / "docs/tables.md").read_text()
+    first, second = page.split("## summary.parquet")
+    for text, schema in ((first, REPLICATES), (second, SUMMARY)):
+        found = re.findall(r"^\| (\w+) \| (\w+) \| (.+?) \|", text, re.M)
+        rows = [(name, kind) for name, kind, _ in found if name != "column"]
+        assert rows == [(f.name, str(f.type)) for f in schema if f.name != "path"]
+        for name, _, unit in found:
+            if name in COLUMNS and text is second:
+                assert unit == COLUMNS[name].unit

@@ -1,0 +1,128 @@
+"""Figures: what they are drawn from, and that they can be drawn."""
+
+from __future__ import annotations
+
+import json
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from ldpflow.errors import InputError
+from ldpflow.report import style
+from ldpflow.report.catalogue import FIGURES
+from ldpflow.report.figures import spread
+from ldpflow.report.results import Results
+from ldpflow.report.zip_plots import interesting, intervals
+from ldpflow.store import RunStore
+from tests.cli.conftest import cell
+
+
+def values(spec: Any) -> list[dict[str, Any]]:
+    """Every row of data in a chart, wherever it stands."""
+    if isinstance(spec, list):
+        return list(chain.from_iterable(map(values, spec)))
+    if not isinstance(spec, dict):
+        return []
+    found = list(chain.from_iterable(spec.get("datasets", {}).values()))
+    data = spec.get("data")
+    found += data.get("values", []) if isinstance(data, dict) else []
+    return found + [row for part in ("layer", "concat") for row in values(spec.get(part, []))]
+
+
+@pytest.mark.parametrize("name", [name for name in FIGURES if name != "paper"])
+def test_every_figure_is_a_chart_with_a_text(results: Results, name: str) -> None:
+    spec = FIGURES[name].chart(results).to_dict()
+    assert len(spec["description"]) > 60
+    assert "NaN" not in json.dumps(spec)
+
+
+def test_coverage_is_the_summarys(results: Results) -> None:
+    spec = FIGURES["coverage"].chart(results).to_dict()
+    data = [row for row in values(spec) if row.get("series") == "SN" and "coverage" in row]
+    expected = {round(r["coverage"], 6) for r in results.rows if r["method"] == "SN"}
+    assert {round(row["coverage"], 6) for row in data} == expected
+    assert {row["panel"] for row in data} == {
+        f"τ = {tau}, ε = {epsilon}" for tau in (0.5, 0.9) for epsilon in (0.5, 1)
+    } or {row["panel"] for row in data} == {
+        f"ε = {epsilon}, τ = {tau}" for tau in (0.5, 0.9) for epsilon in (0.5, 1)
+    }
+
+
+@pytest.mark.parametrize("x", ["epsilon", "tau", "beta"])
+def test_other_factors_on_the_axis(results: Results, x: str) -> None:
+    spec = FIGURES["coverage"].chart(results, x).to_dict()
+    if x == "beta":
+        assert {row["series"] for row in values(spec)} == {"n = 100", "n = 1000"}
+
+
+def test_what_cannot_be_drawn_is_refused(results: Results) -> None:
+    with pytest.raises(InputError, match="--x"):
+        FIGURES["coverage"].chart(results, "multiplier")
+    with pytest.raises(InputError, match="published"):
+        FIGURES["paper"].chart(results)
+
+
+def test_oracle_length_is_that_of_the_oracles_intervals(results: Results) -> None:
+    for row in results.rows:
+        if row["method"] == "oracle":
+            assert row["oracle_length"] == pytest.approx(row["length_mean"], rel=1e-12)
+
+
+def test_bias_of_methods_that_share_an_estimate_is_drawn_once(results: Results) -> None:
+    spec = FIGURES["bias"].chart(results).to_dict()
+    assert {row["series"] for row in values(spec) if "series" in row} == {"average (all methods)"}
+
+
+def test_zip_intervals_agree_with_the_coverage(results: Results) -> None:
+    chosen = interesting(results)
+    assert 4 <= len(chosen) <= 12
+    for _, row in chosen:
+        rows = results.store.read_rows(row["path"].removeprefix("p"))
+        drawn = intervals(rows, row)
+        assert len(drawn) == row["replicates"] - row["failures"]
+        covering = sum(line["kind"] == "covers" for line in drawn)
+        assert covering / len(drawn) == pytest.approx(row["coverage"])
+        assert [line["rank"] for line in drawn] == sorted(line["rank"] for line in drawn)
+
+
+def test_published_numbers_stand_beside_ours(tmp_path: Path) -> None:
+    RunStore(tmp_path).write_summary(pa.Table.from_pylist([full_row()]))
+    spec = FIGURES["paper"].chart(Results.load(tmp_path)).to_dict()
+    assert {row["who"] for row in values(spec)} == {"this run", "published"}
+
+
+def full_row() -> dict[str, Any]:
+    """A cell of Table 1 as a summary has it."""
+    row = cell()
+    start = list(row).index("replicates")
+    items = list(row.items())
+    items.insert(start, ("truth", 0.0))
+    return dict(items) | {"coverage_low": 0.85, "coverage_high": 0.91, "relative_error_model_se": None,
+                          "coverage_failures_as_misses": 0.88, "oracle_length": 0.009}
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_colours_can_be_seen_on_both_pages() -> None:
+    used = [*style.METHODS.values(), *style.OTHERS, style.GREY, *style.MISSES.values(), *style.ramp(10)]
+    for colour in used:
+        for page in style.BACKGROUNDS:
+            light, dark = sorted((luminance(colour), luminance(page)), reverse=True)
+            assert (light + 0.05) / (dark + 0.05) >= 3.0, (colour, page)
+
+
+def test_new_methods_get_colours_of_their_own() -> None:
+    found = style.colours(["BB", "BM", "SN", "oracle", "TR", "new", "newer"])
+    assert len(set(found.values())) == 7
+
+
+def test_spread_keeps_the_ends() -> None:
+    assert spread([1, 2, 3], 4) == [1, 2, 3]
+    assert spread(list(range(10)), 4) == [0, 3, 6, 9]
