@@ -54,6 +54,30 @@ def prepare_step(
 def cdf(x: float) -> float:
     """Distribution function of the problem's standard law."""
 
+BLOCKS: int  # D rounded up to a multiple of 4, times LANES: room for a node's noise
+NOISE: int  # 0 none, 1 a noise tree, 2 fresh noise in every step
+
+def loss(u: Any, y: Any, parameters: Any) -> float: ...
+def derivative(u: Any, y: Any, parameters: Any) -> float: ...
+def separable_loss(w: Any, y: Any, parameters: Any) -> float: ...
+def separable(w: Any, y: Any, parameters: Any) -> float: ...
+def record(x: Any, data: Any, at: int, parameters: Any) -> float:
+    """One synthetic record: x filled, y returned."""
+
+def fetch(x: Any, y: Any, rows: Any, targets: Any, places: Any) -> None:
+    """The lanes' records, coordinate by coordinate."""
+
+def add_gradient(g: Any, w: Any, x: Any, y: Any, parameters: Any) -> None:
+    """g += grad f(w, (x, y)) in every lane."""
+
+def move(w: Any, direction: Any, eta: float) -> None:
+    """w -= eta direction / ||direction|| in every lane."""
+
+def draw_order(order: Any, state: Any, epoch: int, count: int) -> None:
+    """The order of an epoch's batches, in every lane."""
+
+def node_noise(out: Any, keys: Any, tree: int, level: int, index: int, scale: float) -> None:
+    """The noise of a tree's node, in every lane."""
 def fill_exponential(state: Any, parameter: float, out: Any) -> None:
     """A plane of Exponential(1)."""
 

@@ -5,7 +5,9 @@ Source: Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2
 
 from __future__ import annotations
 
-from ldpflow.random.elementary import U64, jit
+from numba import njit
+
+from ldpflow.random.elementary import U64
 
 __all__ = ["philox"]
 
@@ -16,7 +18,8 @@ WEYL_0 = U64(0x9E3779B9)
 WEYL_1 = U64(0xBB67AE85)
 
 
-@jit
+# Inlined by force: a loop over lanes with a call in it is not vectorised.
+@njit(error_model="numpy", forceinline=True)
 def philox(key0, key1, c0, c1, c2, c3):  # type: ignore[no-untyped-def]
     """Four 32-bit words (in uint64s) for a 64-bit key and a 128-bit counter, all as words."""
     k0 = U64(key0)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from ldpflow.random.lockstep import LANES
 
-__all__ = ["STREAM_VERSION", "counter_keys", "lane_states"]
+__all__ = ["STREAM_VERSION", "counter_keys", "lane_keys", "lane_states"]
 
 # Raised whenever the same address would give other bits; stored in every part.
 STREAM_VERSION = 1
@@ -71,3 +71,16 @@ def counter_keys(seed: int, role: str, key: str, replicate: int) -> tuple[int, i
     """The two 32-bit key words of a replicate's counter-addressed stream."""
     words = np.frombuffer(address_digest(seed, role, key, replicate), dtype="<u4")
     return int(words[0]), int(words[1])
+
+
+def lane_keys(
+    seed: int, role: str, key: str, replicates: Iterable[int]
+) -> NDArray[np.uint64]:
+    """Key words of up to LANES counter-addressed streams, shape (2 * LANES,), first words first.
+
+    Lanes without a replicate repeat the first one's.
+    """
+    words = np.array([counter_keys(seed, role, key, r) for r in replicates], dtype=np.uint64)
+    lanes = np.repeat(words[:1], LANES, axis=0)
+    lanes[: len(words)] = words
+    return np.ascontiguousarray(lanes.T).reshape(-1)

@@ -1,0 +1,334 @@
+"""Sensitivity-reduced DP-NSGD (Tran and Cutkosky, 2022, Algorithm 2), a logarithmic step each.
+
+A gradient is split at the epoch's anchor A_e = w_{eN+1}:
+
+    g_t = grad f(A_e, x_t)                            tree G,     sensitivity O(G)
+    D_t = g_t - grad f(A_{e-1}, x_t)      (e >= 1)    tree Delta, sensitivity O(L eta N)
+    u_t = grad f(w_t, x_t) - g_t                      tree r,     sensitivity O(L eta N)
+
+With X[a, b] = sum of (1 - alpha)^(b - t) X_t read from noisy nodes, B = (1 - alpha)^N and the paper's
+gamma called ``cross`` here, the momentum is put together again as alpha (P_t + r[1, t]), where
+
+    t < N:        P_t = G[1, t]
+    N <= t < 2N:  U_t = G[t-N+1, t],                                        P_t = U_t + B P_{t-N}
+    t >= 2N:      U_t = (1 - cross) (D[t-N+1, t] + U_{t-N}) + cross G[t-N+1, t],  P_t as before.
+
+This recursion is ours; it equals the paper's sum over all earlier windows (Algorithm 4, corrected:
+its windows start at i = 1, and the second term needs q >= 1) and reads O(log N) nodes a step.
+
+Without noise it is the momentum exactly if all epochs have the same order (the paper's Lemma 17); with
+fresh orders, as printed, it is off by O((G + L) sqrt(alpha)). Signal and noise take the same way in
+both modes, because reshuffled, a momentum computed otherwise would not be a function of what was
+released. Print lacks L in the noise of Delta and r; it is there in the proof and here.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import numpy as np
+from mpmath import mp
+from pydantic import Field
+
+from ldpflow.algorithms.erm import MomentumAlgorithm, RunPlan
+from ldpflow.errors import InputError
+from ldpflow.exact import workdps
+from ldpflow.privacy.rdp import noise_multiplier, printed_noise_multiplier
+from ldpflow.privacy.tree import Tree, tree_cost
+from ldpflow.problems.erm import ErmProblem
+from ldpflow.random.lockstep import LANES
+
+if TYPE_CHECKING:  # supplied by the kernel that this recursion becomes part of
+    from ldpflow.kernel_parts import (
+        BLOCKS,
+        PROBLEM_SIZE,
+        STATE,
+        D,
+        add_gradient,
+        draw_order,
+        fetch,
+        move,
+        node_noise,
+        register_array,
+    )
+
+__all__ = ["DpNsgdReduced", "recursion", "tree_variances"]
+
+
+def tree_variances(batches: int, steps: int) -> tuple[float, float]:
+    """V1 and V2: bounds of the nodes that one record enters, ending at step 2M or before, and all.
+
+    V1 = max(3 log2 M, 2 floor(log2 M) + 3) (print: the first, too small for M < 6),
+    V2 = 4 ceil(T/M) log2 M (print: T/M).
+    """
+    with workdps(40):
+        log2 = float(mp.log(batches, 2))
+    return max(3.0 * log2, 2 * (batches.bit_length() - 1) + 3.0), 4.0 * -(-steps // batches) * log2
+
+
+class DpNsgdReduced(MomentumAlgorithm):
+    """DP-NSGD whose noise shrinks with the distance moved per epoch.
+
+    Parameters
+    ----------
+    cross : float in (0, 1), optional
+        The paper's gamma; eta M unless given.
+    difference_scale : float
+        Noise of Delta and r in units of eta M L sigma / b: 4 as the proof wants it for every node by
+        itself in a fixed order. Any value is accounted for by ``exact`` and ``whole_tree``.
+    """
+
+    kind: Literal["dp_nsgd_reduced"] = "dp_nsgd_reduced"
+    cross: Annotated[float, Field(gt=0, lt=1)] | None = None
+    difference_scale: Annotated[float, Field(gt=0, le=1e3)] = 4.0
+
+    def trees(self, batches: int, steps: int) -> list[Tree]:
+        """What is released: G early and late, Delta, r."""
+        v1, v2 = tree_variances(batches, steps)
+        residual = v2 * self.difference_scale**2 / 4.0
+        if self.calibration != "exact":
+            return [
+                Tree(4.0 * v2, 4.0 * v1, early=2 * batches),
+                Tree(residual, after=batches),
+                Tree(residual),
+            ]
+        # No window is longer than M, so no node above its level is ever read, or drawn.
+        levels = batches.bit_length()
+        return [
+            Tree(4.0 * v2, 4.0 * v1, early=2 * batches, levels=levels),
+            Tree(residual, levels=levels, after=batches),
+            Tree(residual, left=True),
+        ]
+
+    def plan(self, problem: ErmProblem, n: int) -> RunPlan:
+        batches, steps, alpha, eta = self.schedule(n)
+        if batches < 2:
+            raise InputError("algorithm.batch_size", self.batch_size, f"at most {n // 2:,} for n = {n:,}")
+        cross = eta * batches if self.cross is None else self.cross
+        if cross >= 1.0:
+            raise InputError(
+                "algorithm.epochs", self.epochs, "more than 1 epoch", f"cross = eta M is {cross:.4g}."
+            )
+        cost = tree_cost(
+            self.trees(batches, steps), steps, batches, alpha, fixed=self.order == "fixed"
+        )
+        if self.calibration == "printed":
+            sigma = printed_noise_multiplier(self.epsilon, self.delta, 4.0)
+        else:
+            sigma = noise_multiplier(self.epsilon, self.delta, cost)
+        return RunPlan(
+            n, batches, self.batch_size, steps, eta, alpha, cross, sigma, cost,
+            cost / (2.0 * sigma * sigma), problem.lipschitz_of_loss(), problem.smoothness_of_loss(),
+        )  # fmt: skip
+
+    def memory(self, problem: ErmProblem, n: int) -> int:
+        batches = n // self.batch_size
+        vectors = 2 * batches + 2 * sum(
+            (batches >> level) + 2 for level in range(batches.bit_length())
+        )
+        return 8 * LANES * problem.dimension * vectors
+
+    def kernel_settings(self, plan: RunPlan) -> tuple[float, ...]:
+        v1, v2 = tree_variances(plan.batches, plan.steps)
+        large = 4.0 * plan.lipschitz / plan.batch_size * plan.sigma
+        moved = plan.eta * plan.batches * plan.smoothness / plan.batch_size
+        small = self.difference_scale * moved * plan.sigma * math.sqrt(v2)
+        return (
+            float(plan.batches),
+            float(plan.batch_size),
+            1.0 if self.order == "fixed" else 0.0,
+            plan.alpha,
+            plan.eta,
+            plan.cross,
+            large * math.sqrt(v1),
+            large * math.sqrt(v2),
+            small,
+        )
+
+
+def recursion(  # type: ignore[no-untyped-def]
+    keys,
+    order_state,
+    rows,
+    targets,
+    base,
+    problem_parameters,
+    settings,
+    start,
+    times,
+    chosen_times,
+    chosen_lanes,
+    iterates,
+    estimates,
+    momenta,
+    chosen,
+):
+    """Run LANES replicates in lockstep and record them (see dp_nsgd.recursion)."""
+    batches = int(settings[0])
+    batch_size = int(settings[1])
+    fixed = settings[2] > 0.0
+    alpha = settings[3]
+    eta = settings[4]
+    cross = settings[5]
+    parameters = register_array(PROBLEM_SIZE)
+    parameters[:] = problem_parameters
+    w = register_array(STATE)
+    anchor = register_array(STATE)
+    before = register_array(STATE)
+    at_w = register_array(STATE)
+    at_anchor = register_array(STATE)
+    at_before = register_array(STATE)
+    m = register_array(STATE)
+    mhat = register_array(STATE)
+    residual = register_array(STATE)
+    window = register_array(STATE)
+    differences = register_array(STATE)
+    x = register_array(STATE)
+    y = register_array(LANES)
+    zeta = np.zeros(BLOCKS)
+    places = np.empty(LANES, np.int64)
+    order = np.empty(batches * LANES, np.int64)
+    top = 0
+    while batches >> (top + 1) > 0:
+        top += 1
+    # Noisy nodes of the last M steps, level by level, and the open left halves without noise.
+    offset = np.zeros(top + 2, np.int64)
+    for level in range(top + 1):
+        offset[level + 1] = offset[level] + (batches >> level) + 2
+    nodes_g = np.zeros((offset[top + 1], STATE))
+    nodes_d = np.zeros((offset[top + 1], STATE))
+    left_g = np.zeros((top + 1, STATE))
+    left_d = np.zeros((top + 1, STATE))
+    ring_u = np.zeros((batches, STATE))
+    ring_p = np.zeros((batches, STATE))
+    prefixes = np.zeros((64, STATE))
+    decay = np.empty(batches + 1)
+    decay[0] = 1.0
+    for i in range(batches):
+        decay[i + 1] = (1.0 - alpha) * decay[i]
+    doubled = np.empty(64)
+    doubled[0] = 1.0 - alpha
+    for level in range(63):
+        doubled[level + 1] = doubled[level] * doubled[level]
+    for j in range(D):
+        w[j * LANES : (j + 1) * LANES] = start[j]
+    anchor[:] = w
+    m[:] = 0.0
+    residual[:] = 0.0
+    position = batches
+    epoch = -1
+    k = 0
+    c = 0
+    steps = times[times.shape[0] - 1]
+    for t in range(1, steps + 1):
+        if position == batches:
+            position = 0
+            epoch += 1
+            before[:] = anchor
+            anchor[:] = w
+            if epoch == 0 or not fixed:
+                draw_order(order, order_state, epoch, batches)
+        at_w[:] = 0.0
+        at_anchor[:] = 0.0
+        at_before[:] = 0.0
+        for r in range(batch_size):
+            for lane in range(LANES):
+                places[lane] = base[lane] + order[position * LANES + lane] * batch_size + r
+            fetch(x, y, rows, targets, places)
+            add_gradient(at_w, w, x, y, parameters)
+            add_gradient(at_anchor, anchor, x, y, parameters)
+            if epoch > 0:
+                add_gradient(at_before, before, x, y, parameters)
+        position += 1
+        for i in range(STATE):
+            at_w[i] /= batch_size
+            at_anchor[i] /= batch_size
+            m[i] = (1.0 - alpha) * m[i] + alpha * at_w[i]
+            residual[i] = (1.0 - alpha) * residual[i] + (at_w[i] - at_anchor[i])
+            # From here on: g_t in at_anchor, D_t in at_before, then sums of the nodes that end at t.
+            at_before[i] = at_anchor[i] - at_before[i] / batch_size
+        level = 0
+        while level <= top:
+            index = (t >> level) - 1
+            place = offset[level] + index % ((batches >> level) + 2)
+            node_noise(
+                zeta, keys, 2, level, index, settings[6] if t <= 2 * batches else settings[7]
+            )
+            node = nodes_g[place]
+            for i in range(STATE):
+                node[i] = at_anchor[i] + zeta[i]
+            if (index << level) >= batches:
+                node_noise(zeta, keys, 3, level, index, settings[8])
+                node = nodes_d[place]
+                for i in range(STATE):
+                    node[i] = at_before[i] + zeta[i]
+            if index & 1 == 0:
+                left_g[level, :] = at_anchor
+                left_d[level, :] = at_before
+                break
+            open_g = left_g[level]
+            open_d = left_d[level]
+            for i in range(STATE):
+                at_anchor[i] += doubled[level] * open_g[i]
+                at_before[i] += doubled[level] * open_d[i]
+            level += 1
+        window[:] = 0.0
+        differences[:] = 0.0
+        a = max(t - batches + 1, 1)
+        while a <= t:
+            level = 0
+            while ((a - 1) >> level) & 1 == 0 and a + (2 << level) - 1 <= t and level < top:
+                level += 1
+            place = offset[level] + ((a - 1) >> level) % ((batches >> level) + 2)
+            a += 1 << level
+            factor = decay[t - a + 1]
+            node = nodes_g[place]
+            for i in range(STATE):
+                window[i] += factor * node[i]
+            if t >= 2 * batches:
+                node = nodes_d[place]
+                for i in range(STATE):
+                    differences[i] += factor * node[i]
+        u = ring_u[t % batches]
+        p = ring_p[t % batches]
+        if t < batches:
+            for i in range(STATE):
+                p[i] = window[i]
+        else:
+            if t < 2 * batches:
+                u[:] = window
+            else:
+                for i in range(STATE):
+                    u[i] = (1.0 - cross) * (differences[i] + u[i]) + cross * window[i]
+            for i in range(STATE):
+                p[i] = u[i] + decay[batches] * p[i]
+        # The noise of r over [1, t], in the streaming form of dp_nsgd.
+        level = 0
+        while (t >> level) & 1 == 0:
+            level += 1
+        rest = (t >> level) - 1
+        previous = 63
+        if rest > 0:
+            previous = level
+            while (rest >> (previous - level)) & 1 == 0:
+                previous += 1
+        node_noise(zeta, keys, 4, level, rest, settings[8])
+        prefix = prefixes[previous]
+        for i in range(STATE):
+            zeta[i] += doubled[level] * prefix[i]
+            mhat[i] = alpha * (p[i] + residual[i] + zeta[i])
+        if level > 0:
+            prefixes[level, :] = zeta[:STATE]
+        if t == times[k]:
+            iterates[k, :] = w
+            estimates[k, :] = mhat
+            momenta[k, :] = m
+            k += 1
+        while c < LANES and chosen_times[c] == t:
+            lane = chosen_lanes[c]
+            for j in range(D):
+                chosen[j * LANES + lane] = w[j * LANES + lane]
+            c += 1
+        move(w, mhat, eta)
+    iterates[k, :] = w

@@ -1,0 +1,102 @@
+"""Steps that the algorithms of empirical risk minimisation share, for their kernels.
+
+Vectors are flat over (coordinate, lane); loops run over the lanes innermost.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ldpflow.random.lockstep import LANES
+
+if TYPE_CHECKING:  # supplied by the kernel that this becomes part of
+    from ldpflow.kernel_parts import (
+        STATE,
+        D,
+        derivative,
+        loss,
+        register_array,
+        separable,
+        separable_loss,
+    )
+
+__all__ = ["add_gradient", "fetch", "move", "risk"]
+
+
+def fetch(x, y, rows, targets, places):  # type: ignore[no-untyped-def]
+    """The record at ``places`` of every lane; a record's coordinates lie together."""
+    for lane in range(LANES):
+        place = places[lane]
+        y[lane] = targets[place]
+        row = rows[place * D : (place + 1) * D]
+        for j in range(D):
+            x[j * LANES + lane] = row[j]
+
+
+def add_gradient(g, w, x, y, parameters):  # type: ignore[no-untyped-def]
+    """g += grad f(w, (x, y)) = l'(<w, x>, y) x + h'(w)."""
+    u = register_array(LANES)
+    u[:] = 0.0
+    for j in range(D):
+        for lane in range(LANES):
+            u[lane] += w[j * LANES + lane] * x[j * LANES + lane]
+    for lane in range(LANES):
+        u[lane] = derivative(u[lane], y[lane], parameters)
+    for j in range(D):
+        for lane in range(LANES):
+            slope = separable(w[j * LANES + lane], y[lane], parameters)
+            g[j * LANES + lane] += u[lane] * x[j * LANES + lane] + slope
+
+
+def move(w, direction, eta):  # type: ignore[no-untyped-def]
+    """w -= eta direction / ||direction||; w stays where the direction is 0."""
+    size = register_array(LANES)
+    size[:] = 0.0
+    for j in range(D):
+        for lane in range(LANES):
+            size[lane] += direction[j * LANES + lane] * direction[j * LANES + lane]
+    for lane in range(LANES):
+        size[lane] = eta / np.sqrt(size[lane]) if size[lane] > 0.0 else 0.0
+    for j in range(D):
+        for lane in range(LANES):
+            w[j * LANES + lane] -= size[lane] * direction[j * LANES + lane]
+
+
+def risk(rows, targets, base, count, parameters, points, losses, gradients):  # type: ignore[no-untyped-def]
+    """F and its gradient at ``points`` of shape (K, d * LANES), all records of all lanes."""
+    x = register_array(STATE)
+    y = register_array(LANES)
+    w = register_array(STATE)
+    g = register_array(STATE)
+    u = register_array(LANES)
+    total = register_array(LANES)
+    places = np.empty(LANES, np.int64)
+    for k in range(points.shape[0]):
+        w[:] = points[k]
+        g[:] = 0.0
+        total[:] = 0.0
+        for i in range(count):
+            for lane in range(LANES):
+                places[lane] = base[lane] + i
+            fetch(x, y, rows, targets, places)
+            u[:] = 0.0
+            for j in range(D):
+                for lane in range(LANES):
+                    u[lane] += w[j * LANES + lane] * x[j * LANES + lane]
+            for lane in range(LANES):
+                total[lane] += loss(u[lane], y[lane], parameters)
+                u[lane] = derivative(u[lane], y[lane], parameters)
+            for j in range(D):
+                for lane in range(LANES):
+                    g[j * LANES + lane] += u[lane] * x[j * LANES + lane]
+        for lane in range(LANES):
+            total[lane] /= count
+        for j in range(D):
+            for lane in range(LANES):
+                v = w[j * LANES + lane]
+                total[lane] += separable_loss(v, 0.0, parameters)
+                g[j * LANES + lane] = g[j * LANES + lane] / count + separable(v, 0.0, parameters)
+        losses[k, :] = total
+        gradients[k, :] = g

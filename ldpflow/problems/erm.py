@@ -1,0 +1,136 @@
+"""Empirical risk minimisation over one data set that is visited many times.
+
+    F(w) = (1/N) sum_i f(w, (x_i, y_i)),   f(w, (x, y)) = l(<w, x>, y) + sum_j h(w_j)
+
+A one-pass problem (:class:`ldpflow.problems.problem.Problem`) draws a record per step and knows its
+true parameter; here the N records are fixed beforehand and what is asked for is a point with a small
+gradient of F. A synthetic data set is a replicate's own; a file's is shared by all replicates.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from ldpflow.errors import InputError
+from ldpflow.problems.laws import Variate
+from ldpflow.settings import Settings, canonical_json
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["ErmProblem"]
+
+
+class ErmProblem(Settings):
+    """A smooth loss of a linear score, and the records it is averaged over.
+
+    The module that defines a problem also holds its kernel functions, plain Python: ``loss(u, y,
+    parameters)`` and its ``derivative`` in u, ``separable_loss(w, y, parameters)`` and its derivative
+    ``separable`` (h and h', of one coordinate).
+
+    Parameters
+    ----------
+    d : int
+        Coordinates of a synthetic record; a file says its own.
+    bound : float
+        Euclidean norm to which every record's x is scaled. (Row by row: it costs no privacy.)
+    file : str, optional
+        A Parquet or CSV file of records instead of synthetic ones.
+    target : str, optional
+        The file's column y; the other columns, or those named in ``features``, are x.
+    features : tuple of str, optional
+    sha256 : str, optional
+        Digest of the file, filled in when it is first read and checked afterwards: results name the
+        data they come from.
+    """
+
+    d: Annotated[int, Field(ge=1, le=256)] = 10
+    bound: Annotated[float, Field(gt=0, le=1e6)] = 1.0
+    file: str | None = None
+    target: str | None = None
+    features: tuple[str, ...] | None = None
+    sha256: str | None = None
+
+    @model_validator(mode="after")
+    def check_file(self) -> Self:
+        if self.file is None:
+            if self.target is not None or self.features is not None:
+                raise ValueError("target and features go with file")
+            return self
+        if self.target is None:
+            raise ValueError("file needs target, the name of its column y")
+        from ldpflow.problems.tables import columns_of, digest_of
+
+        digest = digest_of(self.file)
+        if self.sha256 not in (None, digest):
+            raise InputError(
+                "problem.file", self.file, f"the file with SHA-256 {self.sha256}", "It has changed."
+            )
+        names = columns_of(self.file, self.target, self.features)
+        object.__setattr__(self, "sha256", digest)
+        object.__setattr__(self, "d", len(names))
+        return self
+
+    @property
+    def dimension(self) -> int:
+        """Number d of coordinates of w."""
+        return self.d
+
+    @property
+    @abstractmethod
+    def labels(self) -> Literal["binary", "real"]:
+        """What y is: -1 or 1, or any number."""
+
+    @abstractmethod
+    def lipschitz_of_loss(self) -> float:
+        """G: sup ||grad l||, all that privacy needs, because h cancels between neighbours."""
+
+    @abstractmethod
+    def smoothness_of_loss(self) -> float:
+        """L: Lipschitz constant of grad l, all that privacy needs."""
+
+    def lipschitz(self) -> float:
+        """sup ||grad f||, h included."""
+        return self.lipschitz_of_loss()
+
+    def smoothness(self) -> float:
+        """Lipschitz constant of grad f, h included."""
+        return self.smoothness_of_loss()
+
+    def variates(self) -> tuple[Variate, ...]:
+        """Standard variates that one synthetic record takes, in the order of their planes."""
+        last = Variate("uniform") if self.labels == "binary" else Variate("student_t", 2.0)
+        return (*(Variate("normal") for _ in range(self.d)), last)
+
+    @abstractmethod
+    def data_parameters(self) -> tuple[float, ...]:
+        """What the synthetic law's kernel function gets (see ldpflow.problems.synthetic)."""
+
+    def kernel_parameters(self) -> tuple[float, ...]:
+        """What the loss functions get as ``parameters``."""
+        return (0.0,)
+
+    @cached_property
+    def records(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """x of shape (N, d), scaled to the bound, and y of shape (N,), of the file."""
+        from ldpflow.problems.tables import read_records
+
+        assert self.file is not None and self.target is not None
+        return read_records(self.file, self.target, self.features, self.bound, self.labels)
+
+    def largest_n(self) -> int | None:
+        """Number of records of the file; None where they are synthetic."""
+        return None if self.file is None else len(self.records[1])
+
+    def data_key(self) -> str:
+        """Key of the ``data`` streams: problems with the same law of records share their data."""
+        return canonical_json(self.data_settings())
+
+    def data_settings(self) -> dict[str, Any]:
+        """The settings that the synthetic data follow from."""
+        return {"law": self.labels, "d": self.d, "parameters": list(self.data_parameters())}

@@ -1,0 +1,151 @@
+"""Records of empirical risk minimisation from a Parquet or CSV file."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from ldpflow.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["columns_of", "digest_of", "read_records"]
+
+LARGEST = 256
+
+
+def digest_of(file: str) -> str:
+    """SHA-256 of the file's bytes."""
+    try:
+        with open(file, "rb") as source:
+            return hashlib.file_digest(source, "sha256").hexdigest()
+    except OSError as error:
+        raise InputError(
+            "problem.file", file, "a Parquet or CSV file that can be read", f"{error.strerror}."
+        ) from None
+
+
+def table_of(file: str) -> Any:
+    """The file as an Arrow table; .parquet is Parquet, everything else CSV with a header."""
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet as pq
+
+    try:
+        if Path(file).suffix.lower() in (".parquet", ".pq"):
+            return pq.read_table(file)
+        return pa.csv.read_csv(file)
+    except (pa.ArrowException, OSError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError("problem.file", file, "a Parquet or CSV file", f"{reason}.") from None
+
+
+def columns_of(file: str, target: str, features: tuple[str, ...] | None) -> list[str]:
+    """Names of the columns that make x.
+
+    Raises
+    ------
+    InputError
+        If a column is missing or there are none or too many.
+    """
+    return feature_names(table_of(file).column_names, target, features)
+
+
+def feature_names(names: list[str], target: str, features: tuple[str, ...] | None) -> list[str]:
+    """The named features, or all columns but the target, checked."""
+    known = ", ".join(names[:20])
+    if target not in names:
+        raise InputError("problem.target", target, "a column of the file", f"It has: {known}.")
+    chosen = [name for name in names if name != target] if features is None else list(features)
+    for name in chosen:
+        if name not in names or name == target:
+            raise InputError(
+                "problem.features", name, "columns of the file other than the target", f"It has: {known}."
+            )
+    if not 1 <= len(chosen) <= LARGEST or len(set(chosen)) < len(chosen):
+        raise InputError("problem.features", len(chosen), f"1 to {LARGEST} different columns")
+    return chosen
+
+
+def numbers(table: Any, name: str) -> NDArray[np.float64]:
+    """A column as doubles.
+
+    Raises
+    ------
+    InputError
+        For a missing or infinite value (with its row) or a column that holds no numbers.
+    """
+    import numpy as np
+    import pyarrow as pa
+
+    column = table[name]
+    kind = column.type
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
+        raise InputError(
+            "problem.file", name, "columns of numbers", f"The column '{name}' holds {kind}."
+        )
+    if pa.types.is_boolean(kind):
+        column = column.cast(pa.int8())
+    values: NDArray[np.float64] = column.cast(pa.float64()).fill_null(float("nan")).to_numpy()
+    bad = np.nonzero(~np.isfinite(values))[0]
+    if len(bad):
+        raise InputError(
+            "problem.file",
+            name,
+            "columns without missing or infinite values",
+            f"The column '{name}' has {len(bad):,}, the first in record {bad[0] + 1:,}.",
+        )
+    return values
+
+
+def read_records(
+    file: str,
+    target: str,
+    features: tuple[str, ...] | None,
+    bound: float,
+    labels: Literal["binary", "real"],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """x of shape (N, d) with every row scaled to norm ``bound`` (a row of zeros stays), and y.
+
+    Binary labels may be any two numbers; the smaller becomes -1, the larger 1.
+
+    Raises
+    ------
+    InputError
+        Naming the column and the record that cannot be used.
+    """
+    import numpy as np
+
+    table = table_of(file)
+    names = feature_names(table.column_names, target, features)
+    if table.num_rows == 0:
+        raise InputError("problem.file", file, "at least one record")
+    columns = [numbers(table, name) for name in names]
+    # Scaled by the largest entry first: squares must not overflow.
+    largest = np.max(np.abs(columns), axis=0)
+    largest[largest == 0.0] = 1.0
+    square = np.zeros(table.num_rows)
+    for column in columns:
+        scaled = column / largest
+        square += scaled * scaled
+    size = np.sqrt(square)
+    size[size == 0.0] = 1.0
+    x = np.empty((table.num_rows, len(names)))
+    for j, column in enumerate(columns):
+        x[:, j] = bound * (column / largest / size)
+    y = numbers(table, target).copy()
+    if labels == "binary":
+        values = np.unique(y)
+        if len(values) != 2:
+            shown = ", ".join(f"{v:g}" for v in values[:5])
+            raise InputError(
+                "problem.target",
+                target,
+                "a column with two different values",
+                f"It has {len(values):,}: {shown}.",
+            )
+        y = np.where(y == values[0], -1.0, 1.0)
+    return x, y

@@ -1,0 +1,43 @@
+"""grad f(w, s) = a_s tanh(w) + c_s, the gradient oracle of the golden vectors: x = c_s, y = a_s."""
+
+from typing import Literal
+
+import numpy as np
+
+from ldpflow.problems.erm import ErmProblem
+
+
+class Tanh(ErmProblem):
+    kind: Literal["tanh"] = "tanh"
+    d: int = 2
+
+    @property
+    def labels(self):
+        return "real"
+
+    def lipschitz_of_loss(self):
+        return 4.0
+
+    def smoothness_of_loss(self):
+        return 2.0
+
+    def data_parameters(self):
+        return (1.0, 1.0, 1.0)
+
+
+def loss(u, y, parameters):
+    return u
+
+
+def derivative(u, y, parameters):
+    return 1.0
+
+
+def separable_loss(w, y, parameters):
+    return 0.0
+
+
+def separable(w, y, parameters):
+    rest = np.exp(-2.0 * np.abs(w))
+    size = (1.0 - rest) / (1.0 + rest)
+    return y * (size if w > 0.0 else -size)

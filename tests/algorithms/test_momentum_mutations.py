@@ -1,0 +1,62 @@
+"""The mistakes that the literature invites, put into the kernels: the golden vectors must notice."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ldpflow.algorithms import erm_kernels
+from ldpflow.problems.nonconvex_logistic import NonconvexLogistic
+from tests.algorithms.test_dp_nsgd import FIRST, golden
+from tests.algorithms.test_dp_nsgd_reduced import FIXED, ROTATING
+
+pytestmark = pytest.mark.slow
+
+OLDER = [
+    ("    m[:] = 0.0\n", "    m[:] = 0.0\n    older = np.empty(STATE)\n    older[:] = w\n"),
+    ("            anchor[:] = w\n", "            anchor[:] = older\n"),
+    ("        move(w, mhat, eta)\n", "        older[:] = w\n        move(w, mhat, eta)\n"),
+]
+NOISE = "keys, 0, level, rest, deviation"
+MUTATIONS = {
+    "the exponent counts from a node's start": (
+        FIXED, [("factor = decay[t - a + 1]", "factor = decay[min(t - a + (1 << level), batches)]")]
+    ),
+    "the first algorithm's too": (FIRST, [("factor = decay[level]", "factor = 1.0")]),
+    "the root has no noise": (
+        FIRST, [(NOISE, "keys, 0, level, rest, 0.0 if level == 3 else deviation")]
+    ),
+    "noise is drawn per query": (FIRST, [(NOISE, "keys, 0, level, t, deviation")]),
+    "an older anchor": (ROTATING, OLDER),
+    "a window too early": (FIXED, [("if t < 2 * batches:\n", "if t < batches:\n")]),
+    "one vector for all levels of a step": (
+        FIXED, [("zeta, keys, 2, level, index,", "zeta, keys, 2, 0, t - 1,")]
+    ),
+    "one vector for two trees": (FIXED, [("keys, 3, level, index", "keys, 2, level, index")]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_mistake_in_a_kernel_shows(name, monkeypatch):
+    algorithm, changes = MUTATIONS[name]
+    right = golden(algorithm, 1.0)
+    genuine = erm_kernels.kernel_source
+
+    def mutated(*args, **parts):
+        source = genuine(*args, **parts)
+        for before, after in changes:
+            assert source.count(before) == 1, before
+            source = source.replace(before, after)
+        return source
+
+    monkeypatch.setattr(erm_kernels, "kernel_source", mutated)
+    wrong = golden(algorithm, 1.0)
+    # The golden vectors' tolerance is 1e-10.
+    assert max(np.abs(a - b).max() for a, b in zip(right, wrong, strict=True)) > 1e-6
+
+
+def test_the_smoothness_is_in_the_noise():
+    # bound^2 / 4: four times the smoothness, four times the noise of Delta and r, at equal sigma.
+    plans = [FIXED.plan(NonconvexLogistic(bound=b), 30) for b in (1.0, 2.0)]
+    small = [FIXED.kernel_settings(plan)[-1] for plan in plans]
+    assert small[1] / small[0] == pytest.approx(4.0)

@@ -1,0 +1,170 @@
+"""Tree accounting: node counts, weights and the accountant's figures (Tran and Cutkosky, 2022)."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+
+from ldpflow.privacy.rdp import epsilon_of, noise_multiplier, printed_noise_multiplier, rho_of
+from ldpflow.privacy.tree import Tree, compose, cost_bound, nodes, touched_nodes, tree_cost
+from tests.oracles import momentum
+
+COVERS = {
+    (1, 7): [(1, 4), (5, 6), (7, 7)],
+    (1, 8): [(1, 8)],
+    (1, 6): [(1, 4), (5, 6)],
+    (2, 8): [(2, 2), (3, 4), (5, 8)],
+    (2, 7): [(2, 2), (3, 4), (5, 6), (7, 7)],
+    (3, 7): [(3, 4), (5, 6), (7, 7)],
+    (6, 13): [(6, 6), (7, 8), (9, 12), (13, 13)],
+    (5, 4): [],
+}
+
+
+@pytest.mark.parametrize("interval", COVERS)
+def test_covers_known(interval):
+    assert compose(*interval) == COVERS[interval] == momentum.cover(*interval)
+
+
+def test_covers_are_small_and_prefixes_use_left_nodes_only():
+    assert [len(compose(1, t)) for t in range(1, 9)] == [1, 1, 2, 1, 2, 2, 3, 1]
+    for t in range(1, 300):
+        assert len(compose(1, t)) == t.bit_count()
+        assert all((y - 1) // (z - y + 1) % 2 == 0 and t - z == t % (z - y + 1) for y, z in compose(1, t))
+    for n, most in ((8, 4), (16, 5), (100, 9), (1000, 15), (1024, 11)):
+        assert max(len(compose(a, a + n - 1)) for a in range(1, 4 * n)) == most
+    used = {node for t in range(1, 1001) for node in compose(1, t)}
+    assert len(used) == 1000 and used <= set(nodes(1000))
+    assert [sum(1 for _ in nodes(t)) for t in (8, 12, 13, 100, 1000)] == [15, 22, 23, 197, 1994]
+
+
+@pytest.mark.parametrize(
+    ("n", "steps", "v"),
+    [(4, 8, 7), (4, 12, 10), (4, 10, 9), (3, 10, 11), (7, 64, 45), (8, 64, 39), (10, 100, 50),
+     (12, 36, 15), (4, 16, 15), (1000, 20000, 235)],
+)
+def test_touched_nodes(n, steps, v):
+    # With T/N rounded down, (4, 10), (3, 10) and (7, 64) would be too small for what is touched.
+    assert touched_nodes(steps, n) == v
+    most = max(
+        len(momentum.node_weights(range(p, steps + 1, n), steps, 0.5))
+        for p in range(1, n + 1, max(1, n // 50))
+    )
+    assert most <= v
+    if n < 100:
+        assert most == v
+
+
+def orders(rng, n, steps):
+    """The steps at which each record is visited when every epoch has an order of its own."""
+    visits = [[] for _ in range(n)]
+    t = 0
+    while t < steps:
+        for record in rng.sample(range(n), n):
+            t += 1
+            if t <= steps:
+                visits[record].append(t)
+    return visits
+
+
+def test_no_record_touches_more_nodes_than_counted():
+    rng = random.Random(3)
+    for _ in range(60):
+        n, steps = rng.randint(1, 20), rng.randint(1, 150)
+        for visits in orders(rng, n, steps):
+            assert len(momentum.node_weights(visits, steps, 0.3)) <= touched_nodes(steps, n)
+
+
+@pytest.mark.parametrize("n", [2, 4, 5, 6, 8, 10, 16, 31, 32, 64])
+def test_early_nodes_of_one_record(n):
+    most = max(
+        sum(z <= 2 * n for _, z in momentum.node_weights((p, n + p), 2 * n, 0.5))
+        for p in range(1, n + 1)
+    )
+    # Print bounds this by 1 + floor(log2 2N); a record comes twice.
+    assert most == 2 * (n.bit_length() - 1) + 3
+
+
+def single(n, steps):
+    return [Tree(4.0 * touched_nodes(steps, n))]
+
+
+def reduced(n, steps, scale):
+    v1, v2 = 3 * math.log2(n), 4 * steps / n * math.log2(n)
+    residual = v2 * scale**2 / 4
+    return [Tree(4 * v2, 4 * v1, early=2 * n), Tree(residual, after=n), Tree(residual)]
+
+
+@pytest.mark.parametrize(
+    ("n", "steps", "c"), [(8, 64, 0.295), (7, 70, 0.231), (10, 100, 0.230), (16, 128, 0.290)]
+)
+def test_cost_of_the_first_algorithm(n, steps, c):
+    cost = tree_cost(single(n, steps), steps, n, 1 / n, fixed=True)
+    assert cost == pytest.approx(c, abs=6e-4)
+    left = [Tree(4.0 * touched_nodes(steps, n), left=True)]
+    assert 0.1 <= tree_cost(left, steps, n, 1 / n, fixed=True) <= 0.16
+
+
+@pytest.mark.parametrize(
+    ("n", "steps", "c2", "c4"),
+    [(8, 64, 1.218, 0.580), (10, 100, 0.911, 0.450), (13, 260, 0.873, 0.420), (31, 310, 0.807, 0.385)],
+)
+def test_cost_of_the_second_algorithm(n, steps, c2, c4):
+    for scale, c in ((2, c2), (4, c4)):
+        cost = tree_cost(reduced(n, steps, scale), steps, n, 1 / n, fixed=True)
+        assert cost == pytest.approx(c, abs=6e-4)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_cost_is_the_oracles_and_below_its_bound(seed):
+    rng = random.Random(seed)
+    n, steps = rng.randint(1, 20), rng.randint(1, 140)
+    alpha = rng.uniform(1 / n, 1) if seed else 1.0 / n
+    left, levels, after, early = rng.random() < 0.5, rng.randint(1, 6), rng.randint(0, n), 2 * n
+    tree = Tree(2.0, 0.5, early=early, levels=levels, left=left, after=after)
+
+    def variance(name, y, z):
+        size = z - y + 1
+        kept = name == "A" and size < 2**levels and y > after and not (left and (y - 1) // size % 2)
+        return (0.5 if z <= early else 2.0) if kept else None
+
+    exact = max(
+        momentum.cost(range(p, steps + 1, n), steps, alpha, variance)
+        for p in range(1, min(n, steps) + 1)
+    )
+    assert tree_cost([tree], steps, n, alpha, fixed=True) == pytest.approx(exact, rel=1e-12)
+    assert cost_bound(tree, steps, n, alpha, fixed=True) >= exact - 1e-12
+    reshuffled = tree_cost([tree], steps, n, alpha, fixed=False)
+    for visits in orders(rng, n, steps):
+        assert momentum.cost(visits, steps, alpha, variance) <= reshuffled + 1e-12
+
+
+def test_the_printed_guarantees_hold_with_every_order():
+    # Theorem 4 says c <= 1, Theorem 8 c <= 3; Theorem 4's proof is wrong for reshuffled epochs.
+    for n in (2, 3, 7, 20, 100, 199):
+        for epochs in (1, 2, 5, 39):
+            assert tree_cost(single(n, n * epochs), n * epochs, n, 1 / n, fixed=False) <= 0.81
+            assert tree_cost(single(n, n * epochs), n * epochs, n, 1 / n, fixed=True) <= 0.5
+
+
+def test_a_node_may_move_by_more_than_the_paper_says_when_reshuffled():
+    fixed = max(momentum.node_weights(range(p, 65, 7), 64, 1 / 7)[1, 64] for p in range(1, 8))
+    late = [min(64, 7 * (epoch + 1)) for epoch in range(10)]
+    assert 2 * fixed == pytest.approx(3.0299, abs=5e-5)
+    assert 2 * momentum.node_weights(late, 64, 1 / 7)[1, 64] == pytest.approx(4.5969, abs=5e-5)
+
+
+def test_noise_multipliers():
+    assert printed_noise_multiplier(1, 1e-5, 2) == pytest.approx(6.7861, abs=5e-5)
+    assert epsilon_of(1 / (2 * 6.7861404**2), 1e-5) == pytest.approx(0.7180, abs=5e-5)
+    assert noise_multiplier(1, 1e-5, 1) == pytest.approx(4.9006, abs=5e-5)
+    assert noise_multiplier(1, 1e-6, 1) == pytest.approx(5.3500, abs=5e-5)
+    assert noise_multiplier(1, 1e-6, 0.25) == pytest.approx(2.6750, abs=5e-5)
+    # The printed condition is the wrong way round: at epsilon = 10, delta = .1 it under-noises.
+    sigma = printed_noise_multiplier(10, 0.1, 2)
+    assert sigma == pytest.approx(0.3035, abs=5e-5)
+    assert epsilon_of(1 / (2 * sigma**2), 0.1) == pytest.approx(12.50, abs=5e-3)
+    for epsilon, delta in ((0.1, 1e-9), (1, 1e-5), (20, 1e-2)):
+        assert epsilon_of(rho_of(epsilon, delta), delta) == pytest.approx(epsilon, rel=1e-14)
