@@ -145,8 +145,9 @@ def summary_of(
     table = measured.select(["path"])
     for name in names:
         values = [row.get(name) for row in per_row]
-        # A column of nulls has no type of its own.
-        kind = pa.float64() if name in {"epsilon", "mu", "delta"} else None
+        # A column of nulls has no type of its own, and readers would each choose another.
+        empty = all(value is None for value in values)
+        kind = pa.float64() if empty or name in {"epsilon", "mu", "delta"} else None
         table = table.append_column(name, pa.array(values, type=kind))
     for name in measured.column_names:
         if name != "path":

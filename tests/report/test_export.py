@@ -43,6 +43,7 @@ def test_the_ten_questions_have_answers(results: Results, tmp_path: Path) -> Non
 def test_the_documented_tables_are_the_codes() -> None:
     page = (ROOT / "docs/tables.md").read_text()
     first, second = page.split("## summary.parquet")
+    second, derived = second.split("## Derived columns")
     for text, schema in ((first, REPLICATES), (second, SUMMARY)):
         found = re.findall(r"^\| (\w+) \| (\w+) \| (.+?) \|", text, re.M)
         rows = [(name, kind) for name, kind, _ in found if name != "column"]
@@ -50,3 +51,12 @@ def test_the_documented_tables_are_the_codes() -> None:
         for name, _, unit in found:
             if name in COLUMNS and text is second:
                 assert unit == COLUMNS[name].unit
+
+
+def test_every_column_of_a_summary_is_documented(results: Results) -> None:
+    page = (ROOT / "docs/tables.md").read_text()
+    documented = dict(re.findall(r"^\| (\w+) \| (\w+) \|", page, re.M))
+    measured = results.table.column_names.index("n")
+    for field in list(results.table.schema)[measured:]:
+        assert documented[field.name] == str(field.type), field.name
+    assert all(str(field.type) != "null" for field in results.table.schema)
