@@ -26,7 +26,7 @@ from ldpflow.study import load_study
 
 for name in sys.argv[1:]:
     for plan in load_study(name).replace({"n": [400], "replicates": 1}).plans():
-        simulate(Batch(plan.path, 1, 0, 1, plan.cells))
+        simulate(Batch(plan.path, 1, 0, 1, plan.cells, checkpoints=plan.checkpoints))
 
 count = Counter()
 for name, module in sys.modules.items():
@@ -49,11 +49,19 @@ def run(code, *arguments, cache, root=ROOT):
     return done.stdout.split()
 
 
-def test_a_second_process_finds_every_bundled_kernel(tmp_path):
-    studies = sorted(bundled_studies())
+PAPER = ["quickstart", "paper-table1", "paper-table2"]
+
+
+@pytest.mark.parametrize(
+    "studies",
+    [PAPER, pytest.param(sorted(bundled_studies()), marks=pytest.mark.slow)],
+    ids=["paper", "all"],
+)
+def test_a_second_process_finds_every_bundled_kernel(tmp_path, studies):
     hits, misses = map(int, run(COMPILE_ALL, *studies, cache=tmp_path))
-    # Two tables' recursions and the multiplier bootstrap; quickstart shares the first table's.
-    assert (hits, misses) == (0, 3)
+    # At least the two tables' recursions and the multiplier bootstrap.
+    assert hits == 0
+    assert misses >= 3
     assert list(map(int, run(COMPILE_ALL, *studies, cache=tmp_path))) == [misses, 0]
 
 

@@ -104,7 +104,7 @@ class Results:
 
         def place(row: Row) -> list[tuple[bool, Any]]:
             last = (row["method"] == "oracle", row["method"])
-            values = [row[name] for name in (*names, *METHOD_SETTINGS)]
+            values = [row.get(name) for name in (*names, *METHOD_SETTINGS)]
             keys = [(value is not None, value) for value in values]
             return [*keys[: len(names)], last, *keys[len(names) :]]
 

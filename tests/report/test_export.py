@@ -43,7 +43,7 @@ def test_the_ten_questions_have_answers(results: Results, tmp_path: Path) -> Non
 def test_the_documented_tables_are_the_codes() -> None:
     page = (ROOT / "docs/tables.md").read_text()
     first, second = page.split("## summary.parquet")
-    second, derived = second.split("## Derived columns")
+    second, _ = second.split("## Derived columns")
     for text, schema in ((first, REPLICATES), (second, SUMMARY)):
         found = re.findall(r"^\| (\w+) \| (\w+) \| (.+?) \|", text, re.M)
         rows = [(name, kind) for name, kind, _ in found if name != "column"]
