@@ -143,13 +143,15 @@ def test_a_study_of_trajectories_grows_and_keeps_its_bits(tmp_path):
 
 
 def test_trajectories_and_intervals_from_one_run(tmp_path):
-    both = {**STUDY, "method": [{"kind": "BM"}], "replicates": 33}
+    # Intervals need gamma above 1/2.
+    slow = {**STUDY, "algorithm": {**STUDY["algorithm"], "gamma": 0.6}, "replicates": 33}
+    both = {**slow, "method": [{"kind": "BM"}]}
     run_study(Study.from_mapping(both), tmp_path, engine="serial")
     store = RunStore(tmp_path)
     assert store.read_rows().num_rows == 33 * 2
     alone = trajectories.read(store)
     assert alone.num_rows == 33 * 5
-    run_study(Study.from_mapping({**STUDY, "replicates": 33}), tmp_path / "c", engine="serial")
+    run_study(Study.from_mapping(slow), tmp_path / "c", engine="serial")
     assert trajectories.read(RunStore(tmp_path / "c")).equals(alone)
 
 
@@ -180,9 +182,10 @@ def test_answers_share_a_budget_in_squares():
     assert split.privacy(Gaussian(mu=2.0)).mu == 2.0
 
 
-def test_clipping_and_slow_steps_are_warned_of():
+def test_clipping_is_warned_of_and_large_steps_refused_for_intervals():
     clip = {"kind": "logistic_regression", "bounding": "clip", "clip": 1.0}
-    study = Study.from_mapping({**STUDY, "problem": clip, "method": [{"kind": "BM"}]})
-    text = " ".join(study.warnings())
-    assert "biased" in text
-    assert "gamma = 0.3" in text
+    study = Study.from_mapping({**STUDY, "problem": clip})
+    assert "biased" in " ".join(study.warnings())
+    with pytest.raises(InputError) as refused:
+        Study.from_mapping({**STUDY, "method": [{"kind": "BM"}]})
+    assert refused.value.field == "algorithm.gamma"
