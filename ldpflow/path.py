@@ -97,6 +97,8 @@ class PathRecord:
     running_sums : dict of str to ndarray, shape (count, M, d, R)
         By name, at ``marked_times``.
     marked_times : ndarray of int64, shape (M,)
+    extras : dict of str to ndarray, shape (T, R)
+        The algorithm's own numbers at the times, by their name in a trajectory.
     """
 
     path: Path
@@ -108,6 +110,7 @@ class PathRecord:
     iterates: NDArray[np.float64]
     running_sums: dict[str, NDArray[np.float64]] = field(default_factory=dict)
     marked_times: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    extras: dict[str, NDArray[np.float64]] = field(default_factory=dict)
 
     def sums_at(self, times: NDArray[np.int64]) -> NDArray[np.float64]:
         """S at the given times, shape (len(times), d, R); S(0) = 0.

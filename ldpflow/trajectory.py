@@ -20,7 +20,7 @@ from ldpflow.path import Path, PathRecord
 from ldpflow.problems import Problem
 from ldpflow.problems.quadratic import Quadratic
 from ldpflow.random.lockstep import LANES, PLANE
-from ldpflow.store.trajectories import TRAJECTORIES
+from ldpflow.store.trajectories import STATISTICS, TRAJECTORIES
 
 __all__ = ["EVALUATION", "excess_loss", "trajectories_of"]
 
@@ -149,15 +149,21 @@ def trajectories_of(record: PathRecord, users: tuple[int, ...]) -> pa.Table:
         "avg_pre_sq": squared(earlier - centre),
         "last_exc": excess_loss(path.problem, last),
         "avg_exc": excess_loss(path.problem, average),
+        **{
+            name: values[np.searchsorted(record.times, steps)]
+            for name, values in record.extras.items()
+        },
     }
     finite = np.isfinite(squared(last - centre)) & np.isfinite(squared(average - centre))
     count = len(record.replicates)
     data = {
         "replicate": pa.array(np.repeat(record.replicates, len(users))),
         "n": pa.array(np.tile(np.array(users, dtype=np.int64), count)),
+        "step": pa.array(np.tile(steps, count)),
         "status": pa.array(["ok" if f else "diverged" for f in finite.T.reshape(-1)]),
     }
-    for name, values in columns.items():
+    for name in STATISTICS:
+        values = columns.get(name)
         if values is None:
             data[name] = pa.nulls(len(users) * count, pa.float64())
         else:

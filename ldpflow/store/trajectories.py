@@ -3,7 +3,7 @@
 ::
 
     RUN/trajectories/path=p<key>/part-<first>-<last>-<hash of the checkpoints>.parquet
-    RUN/trajectories.parquet    mean, MCSE and quantiles over replicates, one row per (path, n, stat)
+    RUN/trajectories.parquet    mean, MCSE and quantiles over replicates, by path, n, step, stat
 
 A part holds every replicate of its range (``last`` exclusive) at every checkpoint. Its name follows
 from its content, so that writing it twice is harmless, and says what is done.
@@ -38,21 +38,37 @@ __all__ = [
     "trajectory_settings",
 ]
 
-STATISTICS = ("last_sq", "avg_sq", "avg_pre_sq", "last_exc", "avg_exc")
-"""Squared distance to theta* of the last iterate theta_n, of the average of theta_1, ..., theta_n and
-of that of theta_0, ..., theta_{n-1}; excess loss of the first two (null where not implemented)."""
+STATISTICS = {
+    "last_sq": "squared distance to theta* of the last iterate theta_n",
+    "avg_sq": "squared distance to theta* of the average of theta_1, ..., theta_n",
+    "avg_pre_sq": "squared distance to theta* of the average of theta_0, ..., theta_{n-1}",
+    "last_exc": "excess loss F(theta_n) - F(theta*)",
+    "avg_exc": "excess loss of the average of theta_1, ..., theta_n",
+    "tail_exc": "excess loss of the average of the second half of the iterates",
+    "loss": "empirical risk F(theta_t) over the data set",
+    "gradient_norm": "norm of the gradient of the empirical risk at theta_t",
+    "error_norm": "norm of the private gradient estimate's error",
+    "noise_norm": "norm of the noise in the private gradient estimate",
+    "output_loss": "empirical risk at the output, an iterate chosen at random",
+    "output_gradient_norm": "norm of the gradient of the empirical risk at the output",
+    "clipped": "share of clipped gradients since the checkpoint before",
+    "threshold": "clipping threshold in use",
+}
+"""What a trajectory may hold at a checkpoint; null where its path has no such number."""
 
 TRAJECTORIES = pa.schema(
     [
         ("replicate", pa.int64()),
         ("n", pa.int64()),
+        ("step", pa.int64()),
         *((name, pa.float64()) for name in STATISTICS),
         ("status", pa.string()),
     ]
 )
-"""Schema of every part; ``n`` counts users, ``status`` is ok or diverged (values NaN)."""
+"""Schema of every part; ``n`` counts users (records), ``step`` the steps made by then; ``status`` is ok
+or diverged (values NaN). One pass: step follows from n. Many epochs: n is N throughout."""
 
-VERSION = 1
+VERSION = 2
 FOLDER = "trajectories"
 NAME = re.compile(r"trajectories/path=p([0-9a-f]{16})/part-(\d+)-(\d+)-([0-9a-f]{12})\.parquet")
 
@@ -131,7 +147,7 @@ def read(store: RunStore) -> pa.Table:
     for name, (key, *_) in files(store):
         rows = open_part(store, name).read().replace_schema_metadata(None).cast(TRAJECTORIES)
         tables.append(rows.add_column(0, "path", pa.repeat(pa.scalar(f"p{key}"), rows.num_rows)))
-    keys = ("path", "n", "replicate")
+    keys = ("path", "n", "step", "replicate")
     table = pa.concat_tables(tables).sort_by([(name, "ascending") for name in keys])
     table = table.combine_chunks()
     fresh = np.zeros(table.num_rows, dtype=bool)
@@ -148,23 +164,27 @@ def summarise(rows: pa.Table) -> pa.Table:
     Returns
     -------
     pyarrow.Table
-        One row per path, n and stat: replicates, failures, mean, mcse, q05, q50, q95 (Hyndman and
-        Fan type 7), max. Null where nothing is left; sums are exactly rounded.
+        One row per path, n, step and stat (those that the path has): replicates, failures, mean, mcse,
+        q05, q50, q95 (Hyndman and Fan type 7), max. Null where nothing is left; sums are exactly rounded.
     """
     found = []
     paths = np.asarray(rows["path"].to_pylist(), dtype=object)
     n = rows["n"].to_numpy()
+    step = rows["step"].to_numpy()
     ok = np.asarray(rows["status"].to_pylist(), dtype=object) == "ok"
     values = {name: rows[name].cast(pa.float64()).to_numpy() for name in STATISTICS}
+    known = {name: rows[name].is_valid().to_numpy() for name in STATISTICS}
     change = np.ones(len(n), dtype=bool)
-    change[1:] = (n[1:] != n[:-1]) | (paths[1:] != paths[:-1])
+    change[1:] = (n[1:] != n[:-1]) | (step[1:] != step[:-1]) | (paths[1:] != paths[:-1])
     starts = np.flatnonzero(change)
     for first, last in zip(starts, [*starts[1:], len(n)], strict=True):
         good = ok[first:last]
         for stat in STATISTICS:
+            if not known[stat][first:last].any():
+                continue
             x = values[stat][first:last][good]
-            row: dict[str, Any] = {"path": paths[first], "n": int(n[first]), "stat": stat}
-            row |= {"replicates": int(last - first), "failures": int((~good).sum())}
+            row: dict[str, Any] = {"path": paths[first], "n": int(n[first]), "step": int(step[first])}
+            row |= {"stat": stat, "replicates": int(last - first), "failures": int((~good).sum())}
             if len(x) and np.isfinite(x).all():
                 mean = math.fsum(x.tolist()) / len(x)
                 row["mean"] = mean
@@ -181,6 +201,7 @@ SUMMARY = pa.schema(
     [
         ("path", pa.string()),
         ("n", pa.int64()),
+        ("step", pa.int64()),
         ("stat", pa.string()),
         ("replicates", pa.int64()),
         ("failures", pa.int64()),
