@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpflow.algorithms import running_sums
-from ldpflow.algorithms.running_sums import PERTURBED, RUNNING_SUMS
-from ldpflow.algorithms.unrolling import unrolled
+from ldpflow.algorithms.running_sums import PERTURBED, RUNNING_SUMS, TILE
+from ldpflow.algorithms.unrolling import unrolled, written_out
 from ldpflow.compiled import compiled
 from ldpflow.path import Path, PathRecord
 from ldpflow.problems.laws import Variate
@@ -45,6 +45,10 @@ inlined = njit(error_model="numpy", forceinline=True)
 D = {dimension}
 STATE = {state}
 SUMS = {sums}
+TILE = {tile}
+TILE_SIZE = {tile_size}
+PAIRS = {pairs}
+PRODUCTS = {products}
 ANCHORS = 4 * LANES
 PROBLEM_SIZE = {problem_size}
 MECHANISM_SIZE = {mechanism_size}
@@ -85,25 +89,38 @@ def roles_of(variates: Sequence[Variate]) -> list[str | None]:
 
 
 def accumulating(names: Sequence[str], dimension: int) -> str:
-    """Source of ``before_step`` and ``after_step`` for the running sums that are asked for."""
-    calls: dict[str, list[str]] = {"before": [], "after": []}
-    source = ""
+    """Source of what keeps the running sums that are asked for."""
+    calls: dict[str, list[str]] = {"transcript": [], "after": []}
+    after = [running_sums.keep_step]
+    tiled = [running_sums.add_plane, running_sums.add_product]
     start = 0
     for name in names:
         needed = RUNNING_SUMS[name]
-        source += "@jit\n" + inspect.getsource(getattr(running_sums, needed.function)) + "\n"
-        arguments = "total, i, lane" if needed.moment == "after" else "theta, g, centre, lane"
+        part = getattr(running_sums, needed.function)
+        (after if needed.moment == "after" else tiled).append(part)
+        arguments = "total, i, lane" if needed.moment == "after" else "tile"
         end = start + needed.count(dimension)
         calls[needed.moment].append(
             f"    {needed.function}(sums[{start} * D * LANES : {end} * D * LANES], {arguments})"
         )
         start = end
-    before = "\n".join(calls["before"]) or "    pass"
-    after = "\n".join(calls["after"]) or "    pass"
-    return (
-        f"{source}@jit\ndef before_step(sums, theta, g, centre, lane):\n{before}\n\n"
-        f"@jit\ndef after_step(sums, total, i, lane):\n{after}\n"
+    bodies = {moment: "\n".join(lines) or "    pass" for moment, lines in calls.items()}
+    tiled_source = inlined(
+        *map(inspect.getsource, tiled),
+        f"def accumulate(sums, tile):\n{bodies['transcript']}\n",
+        *map(inspect.getsource, (running_sums.end_step, running_sums.end_tile)),
     )
+    after_source = inlined(
+        *map(inspect.getsource, after),
+        f"def after_step(sums, total, i, lane):\n{bodies['after']}\n",
+    )
+    # The loops of a tile over the coordinates stay loops: those over the lanes are innermost.
+    return unrolled(after_source, dimension) + "\n" + written_out(tiled_source, "TILE", TILE)
+
+
+def inlined(*sources: str) -> str:
+    """Functions that are part of where they are called."""
+    return "\n".join(f"@inlined\n{source}" for source in sources)
 
 
 NOTHING = {
@@ -162,12 +179,18 @@ def kernel_source(path: Path, sums: tuple[str, ...]) -> str:
     data = path.data_variates()
     noise = path.mechanism.variates(path.problem)
     modules = [module_of(x) for x in (path.algorithm, path.problem, path.mechanism)]
+    transcript = any(RUNNING_SUMS[name].moment == "transcript" for name in sums)
+    pairs = d * (d + 1) // 2
     parts = [
         HEADER.format(
             parts=", ".join(m.__name__ for m in modules),
             dimension=d,
             state=d * LANES,
             sums=sum(RUNNING_SUMS[name].count(d) for name in sums) * d * LANES,
+            tile=TILE,
+            tile_size=2 * d * TILE * LANES if transcript else 0,
+            pairs=pairs,
+            products=TILE * pairs * LANES,
             problem_size=len(path.problem.kernel_parameters()),
             mechanism_size=len(path.mechanism.kernel_parameters(path.problem)),
             projected=int(path.algorithm.projects()),
@@ -178,11 +201,13 @@ def kernel_source(path: Path, sums: tuple[str, ...]) -> str:
         drawing("draw_noise", noise),
         *private_gradient(path),
         "@jit\n" + inspect.getsource(modules[0].project) if path.algorithm.projects() else "",
-        accumulating(sums, d),
-        f'@njit("{SIGNATURE}", error_model="numpy", cache=True, nogil=True)\n'
-        + inspect.getsource(modules[0].recursion),
     ]
-    return unrolled("\n\n".join(parts), path.problem.dimension)
+    recursion = (
+        f'@njit("{SIGNATURE}", error_model="numpy", cache=True, nogil=True)\n'
+        + inspect.getsource(modules[0].recursion)
+    )
+    made = (unrolled("\n\n".join(parts), d), accumulating(sums, d), unrolled(recursion, d))
+    return "\n\n".join(made)
 
 
 def kernel_of(path: Path, sums: tuple[str, ...]) -> Callable[..., None]:
