@@ -31,6 +31,9 @@ def randomise(g: Any, noise: Any, at: int, lane: int, parameters: Any) -> None:
 def keep_step(tile: Any, theta: Any, g: Any, centre: Any, kept: int, lane: int) -> None:
     """theta_{i-1} - centre and the private gradient of one lane, for the sums over the transcript."""
 
+def accumulate(sums: Any, tile: Any) -> None:
+    """All sums over the transcript that are asked for take a full tile."""
+
 def end_step(sums: Any, tile: Any, kept: int) -> int:
     """After a step, in all lanes: the tile is added up when it is full."""
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal
 from ldpflow.random.lockstep import LANES
 
 if TYPE_CHECKING:  # supplied by the kernel that the sums become part of
-    from ldpflow.kernel_parts import PAIRS, PRODUCTS, D, register_array
+    from ldpflow.kernel_parts import PAIRS, PRODUCTS, D, accumulate, register_array
 
 __all__ = ["PERTURBED", "RUNNING_SUMS", "TILE", "RunningSums", "regressors"]
 
