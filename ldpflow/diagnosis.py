@@ -282,14 +282,15 @@ def cautions(row: Mapping[str, Any], vector: bool = False) -> list[str]:
     found = []
     if lost > CAUTIOUS:
         found.append(
-            f"{lost:.0%} of its intervals are undefined, where the fit has no root on an increasing branch or "
-            "the interval no end, and the coverage is that of the others: take a larger n"
+            f"{lost:.0%} of its intervals are undefined (the fit has no root on an increasing branch, or "
+            "the interval no end), and the coverage is that of the others: take a larger n"
             + (f", or a degree below {degree}." if degree > 1 else ".")
         )
     if short > CAUTIOUS:
         found.append(
-            f"The run is too short in {short:.0%} of the replicates (median {row['relaxation_times_median']:.0f} "
-            "relaxation times; 25 are needed): take a larger n, or larger steps (c)."
+            f"The run is too short in {short:.0%} of the replicates (median of "
+            f"{row['relaxation_times_median']:.0f} relaxation times; 25 are needed): take a larger n, or "
+            "larger steps (c)."
         )
     if poor > CAUTIOUS:
         if vector:
@@ -302,10 +303,12 @@ def cautions(row: Mapping[str, Any], vector: bool = False) -> list[str]:
                 else "take smaller steps (c) or a larger n; TR-BM has a length free of the fit"
             )
             fault = f"power {degree + 1} is significant at 1%"
-        found.append(f"Degree {degree} does not fit in {poor:.0%} of the replicates ({fault}): {remedy}.")
+        found.append(
+            f"Degree {degree} does not fit in {poor:.0%} of the replicates ({fault}): {remedy}."
+        )
     if (row["condition_median"] or 0.0) > ILL:
         found.append(
-            f"The powers of theta are nearly collinear (condition {row['condition_median']:.1e}): start nearer "
-            "to the root, or leave out more of the start (burn_in)."
+            f"The powers of theta are nearly collinear (condition {row['condition_median']:.1e}): start "
+            "nearer to the root, or leave out more of the start (burn_in)."
         )
     return found

@@ -34,11 +34,11 @@ def keep_step(tile: Any, theta: Any, g: Any, centre: Any, kept: int, lane: int) 
 def accumulate(sums: Any, tile: Any) -> None:
     """All sums over the transcript that are asked for take a full tile."""
 
-def end_step(sums: Any, tile: Any, kept: int) -> int:
-    """After a step, in all lanes: the tile is added up when it is full."""
+def end_step(sums: Any, tile: Any, kept: int, ends: bool) -> int:
+    """After a step, in all lanes: the tile is added up when it is full, or ends here."""
 
-def end_tile(sums: Any, tile: Any, kept: int) -> int:
-    """The tile is added up though it may not be full."""
+def restart(sums: Any) -> None:
+    """The sums over the transcript start again."""
 
 def after_step(sums: Any, total: Any, i: int, lane: int) -> None:
     """Running sums of one lane that need S(i) and i."""

@@ -97,22 +97,24 @@ def accumulating(names: Sequence[str], dimension: int) -> str:
     after: list[Function] = [running_sums.keep_step]
     tiled: list[Function] = [running_sums.add_plane, running_sums.add_product]
     start = 0
+    restarted = []
     for name in names:
         needed = RUNNING_SUMS[name]
         part = getattr(running_sums, needed.function)
         (after if needed.moment == "after" else tiled).append(part)
         arguments = "total, i, lane" if needed.moment == "after" else "tile"
         end = start + needed.count(dimension)
-        calls[needed.moment].append(
-            f"    {needed.function}(sums[{start} * D * LANES : {end} * D * LANES], {arguments})"
-        )
+        own = f"sums[{start} * D * LANES : {end} * D * LANES]"
+        calls[needed.moment].append(f"    {needed.function}({own}, {arguments})")
+        if needed.moment == "transcript":
+            restarted.append(f"    {own} = 0.0")
         start = end
     bodies = {moment: "\n".join(lines) or "    pass" for moment, lines in calls.items()}
     tiled_source = inlined(
         *tiled,
         f"def accumulate(sums, tile):\n{bodies['transcript']}\n",
         running_sums.end_step,
-        running_sums.end_tile,
+        "def restart(sums):\n" + ("\n".join(restarted) or "    pass") + "\n",
     )
     after_source = inlined(*after, f"def after_step(sums, total, i, lane):\n{bodies['after']}\n")
     # The loops of a tile over the coordinates stay loops: those over the lanes are innermost.

@@ -35,13 +35,13 @@ if TYPE_CHECKING:  # supplied by the kernel that this recursion becomes part of
         draw_data,
         draw_noise,
         end_step,
-        end_tile,
         gradient,
         keep_step,
         prepare_chunk,
         prepare_step,
         randomise,
         register_array,
+        restart,
         step_sizes,
     )
 
@@ -161,7 +161,8 @@ def recursion(  # type: ignore[no-untyped-def]
                     total[j * LANES + lane] += theta[j * LANES + lane] - centre[j]
                 after_step(sums, total, step, lane)
             if TILE_SIZE:
-                kept = end_step(sums, tile, kept)
+                ends = i == times[t] and marks[t] >= 0
+                kept = end_step(sums, tile, kept, ends)
             if i == times[t]:
                 # Not as slices: a copy that tests for overlap would make the compiler believe that
                 # other arrays may point into these.
@@ -169,10 +170,11 @@ def recursion(  # type: ignore[no-untyped-def]
                     prefix_sums[t, s] = total[s]
                     iterates[t, s] = theta[s]
                 if marks[t] >= 0:
-                    if TILE_SIZE:
-                        kept = end_tile(sums, tile, kept)
                     for s in range(SUMS):
                         running_sums[marks[t], s] = sums[s]
                 t += 1
                 if t == times.shape[0]:
                     break
+            if TILE_SIZE and i & (i - 1) == 0:
+                restart(sums)
+                kept = 0

@@ -38,11 +38,11 @@ if TYPE_CHECKING:  # supplied by the kernel that this recursion becomes part of
         draw_data,
         draw_noise,
         end_step,
-        end_tile,
         gradient,
         keep_step,
         randomise,
         register_array,
+        restart,
         step_sizes,
     )
 
@@ -184,14 +184,16 @@ def recursion(  # type: ignore[no-untyped-def]
                 total[j * LANES + lane] += theta[j * LANES + lane] - centre[j]
             after_step(sums, total, step, lane)
         if TILE_SIZE:
-            kept = end_step(sums, tile, kept)
+            ends = i == times[t] and marks[t] >= 0
+            kept = end_step(sums, tile, kept, ends)
         if once:
             drawn += 1
         if i == times[t]:
             prefix_sums[t, :] = total
             iterates[t, :] = theta
             if marks[t] >= 0:
-                if TILE_SIZE:
-                    kept = end_tile(sums, tile, kept)
                 running_sums[marks[t], :] = sums
             t += 1
+        if TILE_SIZE and i & (i - 1) == 0:
+            restart(sums)
+            kept = 0

@@ -9,6 +9,11 @@ record, fixed beforehand: [(2 D t + j) LANES + lane] is x_j in its t-th step, D 
 sum is then read and written once per tile, and every loop over the lanes is short and vectorises. Where a
 tile ends early it is filled up with zeros, which leave every sum as it is: terms are added one by one in
 the order of the steps, and no bit depends on where tiles end.
+
+Sums over the transcript start again after every step that is a power of two. A path may start far from
+theta*, and high powers of its first x are larger than all that follow: a sum from the first step on, less
+that at i0, would have lost its digits. What is asked for over steps i0 + 1, ..., n is put together of the
+pieces between powers of two (:func:`pieces`), whatever other times are recorded.
 """
 
 from __future__ import annotations
@@ -22,7 +27,7 @@ from ldpflow.random.lockstep import LANES
 if TYPE_CHECKING:  # supplied by the kernel that the sums become part of
     from ldpflow.kernel_parts import PAIRS, PRODUCTS, D, accumulate, register_array
 
-__all__ = ["PERTURBED", "RUNNING_SUMS", "TILE", "RunningSums", "regressors"]
+__all__ = ["PERTURBED", "RUNNING_SUMS", "TILE", "RunningSums", "pieces", "regressors"]
 
 PERTURBED = "perturbed_paths"
 """S of every perturbed path of an algorithm that has some: no sum along the path itself."""
@@ -55,6 +60,16 @@ class RunningSums:
 def regressors(dimension: int) -> int:
     """x_1, ..., x_d and their products: the powers of a quadratic polynomial, but for the constant."""
     return dimension + dimension * (dimension + 1) // 2
+
+
+def pieces(first: int, last: int) -> list[int]:
+    """Where sums over the transcript are taken for the steps first + 1, ..., last.
+
+    The powers of two between the two, then ``last``; what was summed up at ``first`` is to be subtracted
+    unless ``first`` is a power of two.
+    """
+    powers = [2**k for k in range(first.bit_length(), last.bit_length())]
+    return [*(power for power in powers if first < power < last), last]
 
 
 def quadratic_count(dimension: int) -> int:
@@ -249,19 +264,12 @@ def keep_step(tile, theta, g, centre, kept, lane):  # type: ignore[no-untyped-de
         tile[(2 * D * t + D + j) * LANES + lane] = g[j * LANES + lane]
 
 
-def end_step(sums, tile, kept):  # type: ignore[no-untyped-def]
-    """Count the step, and add up a tile that is full; returns how many steps the tile holds."""
+def end_step(sums, tile, kept, ends):  # type: ignore[no-untyped-def]
+    """Count the step, and add up a tile that is full or ``ends`` here; returns what the tile holds."""
     kept += 1
-    if kept < TILE:
+    if kept < TILE and not ends:
         return kept
+    for s in range(2 * D * LANES * kept, 2 * D * LANES * TILE):
+        tile[s] = 0.0
     accumulate(sums, tile)
-    return 0
-
-
-def end_tile(sums, tile, kept):  # type: ignore[no-untyped-def]
-    """Add up what the tile holds; returns 0."""
-    if kept > 0:
-        for s in range(2 * D * LANES * kept, 2 * D * LANES * TILE):
-            tile[s] = 0.0
-        accumulate(sums, tile)
     return 0

@@ -32,7 +32,7 @@ from pydantic import Field
 
 from ldpflow import exact
 from ldpflow.algorithms import Algorithm
-from ldpflow.algorithms.running_sums import regressors
+from ldpflow.algorithms.running_sums import pieces, regressors
 from ldpflow.intervals.batch_means import BatchMeans
 from ldpflow.intervals.interval import Array, IntervalMethod, Intervals, symmetric
 from ldpflow.intervals.transcript_regression_fit import PolynomialFit, fit_polynomial
@@ -98,17 +98,18 @@ class Regression(IntervalMethod):
         return (first + steps + 2 * isqrt(first * steps)) // 4
 
     def marked_times(self, steps: int, dimension: int) -> tuple[int, ...]:
-        ends = (self.first(steps), steps)
-        return ends if dimension == 1 else (*ends, self.middle(steps))
+        first = self.first(steps)
+        middle = () if dimension == 1 else (self.middle(steps),)
+        return (first, *middle, *pieces(first, steps))
 
     def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
-        return np.unique(np.array(self.marked_times(steps, 1), dtype=np.int64))
+        return np.array([steps], dtype=np.int64)
 
     def times_settings(self) -> tuple[object, ...]:
         return (self.burn_in,)
 
     def count_times(self, steps: int, algorithm: Algorithm) -> int:
-        return 3
+        return 2 + steps.bit_length()
 
     def running_sums(self, dimension: int) -> tuple[str, ...]:
         if dimension > 1:
@@ -127,21 +128,19 @@ class Regression(IntervalMethod):
             nothing = np.full((len(levels), *estimate.shape), np.nan)
             return Intervals(estimate, estimate, nothing, nothing)
         names = self.running_sums(d)
-        end = np.concatenate([record.running(name, steps) for name in names])
-        sums = end - np.concatenate([record.running(name, first) for name in names])
         length = algorithm.c * exact.sum_of_powers(first + 1, steps, algorithm.gamma)
         if d > 1:
             middle = self.middle(steps)
-            (name,) = names
-            early = record.running(name, middle) - record.running(name, first)
-            late = record.running(name, steps) - record.running(name, middle)
             fit_vector = fit_linear if self.degree == 1 else fit_quadratic
-            whole = fit_vector(sums, steps - first)
-            halves = (fit_vector(early, middle - first), fit_vector(late, steps - middle))
-            return self.vector(record, n, levels, whole, halves, length)
+            whole, early, late = (
+                fit_vector(sums_between(record, names, low, high)[0], high - low)
+                for low, high in ((first, steps), (first, middle), (middle, steps))
+            )
+            return self.vector(record, n, levels, whole, (early, late), length)
+        sums, gross = sums_between(record, names, first, steps)
         if self.order() == 4:
-            sums, end = sums[QUARTIC], end[QUARTIC]
-        fit = fit_polynomial(sums[:, 0], end[:, 0], steps - first, self.order())
+            sums, gross = sums[QUARTIC], gross[QUARTIC]
+        fit = fit_polynomial(sums[:, 0], gross[:, 0], steps - first, self.order())
         return self.scalar(record, n, levels, fit, length)
 
     @abstractmethod
@@ -165,6 +164,26 @@ class Regression(IntervalMethod):
     def parameters(self, dimension: int) -> int:
         """Regressors of the fit of a vector, with the constant."""
         return 1 + (dimension if self.degree == 1 else regressors(dimension))
+
+
+def sums_between(
+    record: PathRecord, names: Sequence[str], first: int, last: int
+) -> tuple[Array, Array]:
+    """Sums over the steps first + 1, ..., last, and what they were before a subtraction.
+
+    The shapes are (count, d, R), of all names together.
+    """
+
+    def at(time: int) -> Array:
+        return np.concatenate([record.running(name, time) for name in names])
+
+    total, *others = [at(time) for time in pieces(first, last)]
+    gross = total
+    if first & (first - 1):
+        total = total - at(first)
+    for piece in others:
+        total, gross = total + piece, gross + piece
+    return total, gross
 
 
 def known_variance(record: PathRecord) -> Array:
@@ -268,7 +287,7 @@ class TranscriptRegressionBatchMeans(Regression):
         return (self.burn_in, self.M)
 
     def count_times(self, steps: int, algorithm: Algorithm) -> int:
-        return 3 + self.batch_means().count_times(steps, algorithm)
+        return super().count_times(steps, algorithm) + self.batch_means().count_times(steps, algorithm)
 
     def scalar(
         self, record: PathRecord, n: int, levels: Sequence[float], fit: PolynomialFit, length: float
