@@ -70,7 +70,10 @@ def private_gradient(path: Path) -> list[str]:
     """Sources that make A(g(X_i, theta_{i-1})), or draw it directly (see Mechanism)."""
     problem, mechanism = module_of(path.problem), module_of(path.mechanism)
     if not path.mechanism.replaces_data():
-        return named({"gradient": problem.gradient, "randomise": mechanism.randomise})
+        gradient = problem.gradient
+        if path.mechanism.reads_bit():
+            gradient = getattr(problem, "gradient_bit", gradient)
+        return named({"gradient": gradient, "randomise": mechanism.randomise})
     law = path.problem.bit_law()
     imports = f"from ldpflow.random.distributions import cdf_{law} as cdf\n"
     third = mechanism.THIRD_DERIVATIVES.get(law)
