@@ -182,7 +182,7 @@ def fill(
     try:
         for step in todo:
             executor = executor or start()
-            batches = [b for m in step.missing for b in cut(m, study.seed, executor.cores)]
+            batches = cut(step.missing, study.seed, executor.cores)
             listener = ahead(on_event, started, tally.steps, step.steps_left)
             tally.add(drive(batches, executor, listener, should_stop))
             if tally.stopped is not None or tally.failed:
