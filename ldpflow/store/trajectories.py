@@ -227,9 +227,8 @@ def means_along(
     found = []
     change = np.ones(len(n), dtype=bool)
     change[1:] = (n[1:] != n[:-1]) | (paths[1:] != paths[:-1])
-    starts = np.flatnonzero(change)
-    for first, last in zip(starts, [*starts[1:], len(n)], strict=True):
-        end = step[last - 1] if last > first else 0
+    for first, last in pairwise([*np.flatnonzero(change), len(n)]):
+        end = step[last - 1]
         inside = np.arange(first, last)[step[first:last] < end]
         for name, stat in MEANS.items():
             if not len(inside) or not known[stat][inside].all():
