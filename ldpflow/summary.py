@@ -16,7 +16,7 @@ from ldpflow import exact
 from ldpflow.diagnosis import DIAGNOSIS_COLUMNS, diagnose, diagnosis_columns
 from ldpflow.measures import Measure, cells_of, summarise_cells
 from ldpflow.path import Path
-from ldpflow.store import CELL_KEYS, RunStore, trajectories
+from ldpflow.store import CELL_KEYS, RunStore, UnreadablePart, trajectories
 from ldpflow.theory import lines
 from ldpflow.theory.asymptotics import asymptotic_variances
 
@@ -195,8 +195,14 @@ def stored_summary(store: RunStore, null: float | None = None) -> pa.Table:
     return summary_of(rows, stored_paths(store), null)
 
 
-def stored_trajectory_summary(store: RunStore) -> pa.Table:
-    """The summary of the trajectories that a run has stored; no rows where it has none."""
+def stored_trajectory_summary(
+    store: RunStore, left_out: list[UnreadablePart] | None = None
+) -> pa.Table:
+    """The summary of the trajectories that a run has stored; no rows where it has none.
+
+    Parts that cannot be used are appended to ``left_out``.
+    """
+    rows = trajectories.read(store, skip_unreadable=True, left_out=left_out)
     told = trajectories.trajectory_settings(store)
     paths = {f"p{key}": Path.from_settings(meta["path_settings"]) for key, meta in told.items()}
-    return trajectory_summary_of(trajectories.read(store), paths)
+    return trajectory_summary_of(rows, paths)
