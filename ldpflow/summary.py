@@ -74,8 +74,12 @@ def path_columns(path: Path) -> dict[str, Any]:
             columns[name] = json.dumps(value) if isinstance(value, (tuple, list)) else value
     if statement.mu is not None:
         columns["mu"] = statement.mu  # what is promised, where users' budgets differ
+    if path.algorithm.carries_privacy:
+        # A baseline without noise has settings for a budget, but none to promise.
+        columns |= {"epsilon": statement.epsilon, "delta": statement.delta}
     if path.horizon is not None:
         columns["horizon"] = path.horizon
+        columns |= path.algorithm.columns(path.problem, path.horizon)
     return columns
 
 
@@ -85,20 +89,19 @@ def trajectory_summary_of(rows: pa.Table, paths: Mapping[str, Path]) -> pa.Table
     Returns
     -------
     pyarrow.Table
-        One row per path, n and stat: the path's parameters; replicates, failures, mean, mcse, q05, q50,
+        One row per path, n, step and stat: the path's parameters; replicates, failures, mean, mcse, q05, q50,
         q95, max; ``theory_bound``, a proved upper bound of the mean, and ``theory_limit``, its leading
         term, null where there is none (see ldpflow.theory.lines).
     """
     measured = trajectories.summarise(rows)
     described = {name: path_columns(path) for name, path in paths.items()}
-    keys, n, stats = (measured[name].to_pylist() for name in ("path", "n", "stat"))
+    keys, steps, stats = (measured[name].to_pylist() for name in ("path", "step", "stat"))
     theory: dict[str, dict[tuple[str, int, str], float]] = {"bound": {}, "limit": {}}
     for name, path in paths.items():
-        users = sorted({k for key, k in zip(keys, n, strict=True) if key == name})
-        steps = [path.algorithm.steps(k) for k in users]
+        own = sorted({step for key, step in zip(keys, steps, strict=True) if key == name})
         for column, curves in (("bound", lines.bounds), ("limit", lines.limits)):
-            for stat, line in curves(path, steps).items():
-                for k, value in zip(users, line.tolist(), strict=True):
+            for stat, line in curves(path, own).items():
+                for k, value in zip(own, line.tolist(), strict=True):
                     theory[column][(name, k, stat)] = value
     names = [name for name in FIRST if name != "path"]
     for columns in described.values():
@@ -107,7 +110,7 @@ def trajectory_summary_of(rows: pa.Table, paths: Mapping[str, Path]) -> pa.Table
     for name in measured.column_names[1:]:
         table = table.append_column(name, measured[name])
     for column, found in theory.items():
-        values = [found.get(key) for key in zip(keys, n, stats, strict=True)]
+        values = [found.get(key) for key in zip(keys, steps, stats, strict=True)]
         table = table.append_column(f"theory_{column}", pa.array(values, pa.float64()))
     return table
 
