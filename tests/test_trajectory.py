@@ -142,6 +142,18 @@ def test_a_study_of_trajectories_grows_and_keeps_its_bits(tmp_path):
     assert row["replicates"] == 100
 
 
+def test_projected_paths_have_the_third_theorems_line(tmp_path):
+    projected = {**STUDY, "algorithm": {**STUDY["algorithm"], "radius": [1.0, 5.0]}, "replicates": 12}
+    run_study(Study.from_mapping(projected), tmp_path, engine="serial")
+    rows = pq.read_table(tmp_path / "trajectories.parquet").to_pylist()
+    bounded = [row for row in rows if row["stat"] == "last_sq"]
+    # theta* = (1, -1) lies outside the small ball.
+    assert all((row["theory_bound"] is None) == (row["radius"] == 1.0) for row in bounded)
+    assert all(row["theory_bound"] is None for row in rows if row["stat"] == "last_exc")
+    for row in bounded:
+        assert row["radius"] == 1.0 or row["mean"] + 3 * row["mcse"] < row["theory_bound"]
+
+
 def test_trajectories_and_intervals_from_one_run(tmp_path):
     # Intervals need gamma above 1/2.
     slow = {**STUDY, "algorithm": {**STUDY["algorithm"], "gamma": 0.6}, "replicates": 33}

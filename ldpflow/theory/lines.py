@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -36,13 +37,23 @@ def setting_of(path: Path) -> Setting | None:
 
 
 def bounds(path: Path, n: ArrayLike) -> dict[str, Array]:
-    """Bounds by statistic: Theorem 5 (unprojected iterates) and 6, in their corrected forms."""
+    """Bounds by statistic, in their corrected forms.
+
+    Theorem 6; Theorem 5 of unprojected iterates; Theorem 3 of iterates that are projected onto a ball
+    around the start that holds theta*, with the curvature that the problem has within it.
+    """
     s = setting_of(path)
     if s is None or isinstance(path.problem, Quadratic):  # whose gradient is unbounded
         return {}
     found = {"avg_exc": convex.average_excess_bound(s, n, post=True)}
-    if not path.algorithm.projects():
+    radius = getattr(path.algorithm, "radius", None)
+    if radius is None:
         found["last_exc"] = convex.excess_bound(s, n)
+        return found
+    away = math.sqrt(s.start)
+    m = path.problem.one_point_convexity(radius + away) if away <= radius else None
+    if m is not None:
+        found["last_sq"] = strongly_convex.distance_bound(replace(s, convexity=m), n)
     return found
 
 
