@@ -16,6 +16,7 @@ import json
 import math
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -33,10 +34,13 @@ __all__ = [
     "STATISTICS",
     "TRAJECTORIES",
     "finished",
+    "names",
     "publish",
     "read",
+    "read_summary",
     "summarise",
     "trajectory_settings",
+    "write_summary",
 ]
 
 STATISTICS = {
@@ -118,6 +122,11 @@ def files(store: RunStore) -> list[tuple[str, tuple[str, int, int, str]]]:
     return sorted(found)
 
 
+def names(store: RunStore) -> list[str]:
+    """Names of the parts."""
+    return [name for name, _ in files(store)]
+
+
 def finished(store: RunStore, key: str, users: Sequence[int]) -> Ranges:
     """Replicates whose trajectories at these checkpoints are stored."""
     wanted = (key, checkpoint_hash(users))
@@ -182,8 +191,8 @@ def summarise(rows: pa.Table) -> pa.Table:
     known = {name: rows[name].is_valid().to_numpy() for name in STATISTICS}
     change = np.ones(len(n), dtype=bool)
     change[1:] = (n[1:] != n[:-1]) | (step[1:] != step[:-1]) | (paths[1:] != paths[:-1])
-    starts = np.flatnonzero(change)
-    for first, last in zip(starts, [*starts[1:], len(n)], strict=True):
+    edges = [*np.flatnonzero(change), len(n)]
+    for first, last in pairwise(edges):
         good = ok[first:last]
         for stat in STATISTICS:
             if not known[stat][first:last].any():
@@ -218,9 +227,8 @@ def means_along(
     found = []
     change = np.ones(len(n), dtype=bool)
     change[1:] = (n[1:] != n[:-1]) | (paths[1:] != paths[:-1])
-    starts = np.flatnonzero(change)
-    for first, last in zip(starts, [*starts[1:], len(n)], strict=True):
-        end = step[last - 1] if last > first else 0
+    for first, last in pairwise([*np.flatnonzero(change), len(n)]):
+        end = step[last - 1]
         inside = np.arange(first, last)[step[first:last] < end]
         for name, stat in MEANS.items():
             if not len(inside) or not known[stat][inside].all():
@@ -247,3 +255,16 @@ SUMMARY = pa.schema(
     ]
 )
 """Schema of what :func:`summarise` returns."""
+
+
+def read_summary(store: RunStore) -> pa.Table | None:
+    """trajectories.parquet, or None where there is none."""
+    data = store.read("trajectories.parquet")
+    return None if data is None else pq.read_table(pa.BufferReader(data))
+
+
+def write_summary(store: RunStore, table: pa.Table) -> None:
+    """Write trajectories.parquet."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd")
+    store.publish("trajectories.parquet", sink.getvalue())
