@@ -7,11 +7,12 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ldpflow.algorithms.erm import ErmAlgorithm
 from ldpflow.algorithms.ldp_sgd import LdpSgd
 from ldpflow.mechanisms.gaussian import Gaussian
 from ldpflow.path import Path
 from ldpflow.problems.quadratic import Quadratic
-from ldpflow.theory import convex, strongly_convex
+from ldpflow.theory import convex, momentum, strongly_convex
 from ldpflow.theory.bounds import Array, Setting
 
 __all__ = ["bounds", "limits", "setting_of"]
@@ -36,7 +37,9 @@ def setting_of(path: Path) -> Setting | None:
 
 
 def bounds(path: Path, n: ArrayLike) -> dict[str, Array]:
-    """Bounds by statistic: Theorem 5 (unprojected iterates) and 6, in their corrected forms."""
+    """Bounds by statistic: Theorem 5 (unprojected iterates) and 6, corrected; many epochs: .momentum."""
+    if isinstance(path.algorithm, ErmAlgorithm):
+        return momentum.bounds(path, np.atleast_1d(n).tolist())
     s = setting_of(path)
     if s is None or isinstance(path.problem, Quadratic):  # whose gradient is unbounded
         return {}
@@ -51,6 +54,8 @@ def limits(path: Path, n: ArrayLike) -> dict[str, Array]:
 
     For the squared distance of the last iterate and of the average; s^2 from the mean of mu_k^-2.
     """
+    if isinstance(path.algorithm, ErmAlgorithm):
+        return momentum.limits(path, np.atleast_1d(n).tolist())
     h = np.array(path.problem.curvature())
     covariance = np.array(path.algorithm.step_covariance(path.problem, path.mechanism))
     if not (np.isfinite(h).all() and isinstance(path.algorithm, LdpSgd)):
