@@ -19,6 +19,8 @@ from ldpflow.mechanisms.none import NoMechanism
 from ldpflow.path import Path
 from ldpflow.problems.nonconvex_logistic import NonconvexLogistic
 from ldpflow.random.lockstep import LANES
+from ldpflow.report.rate_plot import rates, shown_rates, slope
+from ldpflow.report.results import Results
 from ldpflow.store import RunStore, trajectories
 from ldpflow.study import Study
 from ldpflow.summary import path_columns
@@ -121,6 +123,16 @@ def test_a_run_is_continued_and_grown_with_equal_bits(run, tmp_path):
     told = []
     run_study(grown, out, engine="serial", on_plan=told.append)
     assert sum(path.computed for path in told[0]) == 0 < sum(path.reused for path in told[0])
+    # The rates figure of such a run: a line per algorithm and budget, theory's slope through its start.
+    points = shown_rates(Results.load(out), "n")
+    assert {p["x"] for p in points} == {20, 30} and {p["panel"] for p in points} >= {"\u03b5 = 4", "\u03b5 = 8"}
+    tree = [p for p in points if p["series"] == "dp_nsgd, tree" and p["panel"] == "\u03b5 = 4"]
+    assert tree[0]["limit"] == tree[0]["mean"]
+    assert slope([(p["x"], p["limit"]) for p in tree]) == pytest.approx(-0.5)
+    assert "Log-log slopes" in rates(Results.load(out), "n").to_dict()["description"]
+    assert shown_rates(Results.load(out), "epsilon")[0]["across"] == "epsilon"
+    with pytest.raises(InputError, match="--x"):
+        shown_rates(Results.load(out), "beta")
     with pytest.raises(InputError, match="seed"):
         run_study(study(seed=12), out, engine="serial")
 

@@ -201,9 +201,8 @@ class ErmAlgorithm(Algorithm):
         assert isinstance(problem, ErmProblem)
         plan = plan_of(problem, self, n)
         columns: dict[str, Any] = {
-            "steps": plan.steps,
             "epochs": plan.epochs,
-            "batch_size": plan.batch_size,
+            "steps": plan.steps,
             "alpha": plan.alpha,
             "eta": plan.eta,
             "cross": plan.cross,

@@ -23,6 +23,7 @@ METHOD_SETTINGS = tuple(name for name in CELL_KEYS if name not in ("n", "method"
 """Settings of interval methods; null where a method has none."""
 
 SYMBOLS = {
+    "horizon": "n",
     "epsilon": "ε", "beta": "β", "gamma": "γ",  # noqa: RUF001
     "tau": "τ", "mu": "μ", "delta": "δ", "dimension": "d",
 }
