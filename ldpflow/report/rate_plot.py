@@ -15,7 +15,7 @@ import altair as alt
 from ldpflow.errors import InputError
 from ldpflow.report.figures import LABEL, Z95, decades, is_number, panel_name, panels
 from ldpflow.report.numbers import short
-from ldpflow.report.results import SYMBOLS, Results, Row, named
+from ldpflow.report.results import SYMBOLS, Results, Row, named, telling
 from ldpflow.report.style import colours, styled
 from ldpflow.report.trajectory_plot import DASHES
 
@@ -86,11 +86,8 @@ def shown_rates(results: Results, x: str) -> list[Row]:
     across = chosen_axis(rows, x)
     found = []
     # What follows from the others does not tell panels apart: only settings of the study do.
-    others = [k for k in ("problem", *AXES) if k not in (across, "epochs")]
-    if across == "epochs" or all(r.get("parameters") in (None, "given") for r in rows):
-        others += [] if across == "epochs" else ["epochs"]
-    factors = [k for k in others if varies(rows, k) and k != "epochs"]
-    keys = [k for k in OWN if varies(rows, k)]
+    factors = [k for k in ("problem", *AXES) if k not in (across, "epochs") and varies(rows, k)]
+    keys = telling([k for k in OWN if k in rows[0]], rows)
     series = {r["path"]: name_of(r, keys) for r in rows}
     rows.sort(key=lambda r: ([str(r.get(k)) for k in keys], [r[k] for k in factors], r[across]))
     first: dict[tuple[str, str], Row] = {}
