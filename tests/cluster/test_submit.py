@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 import urllib.error
@@ -14,7 +15,7 @@ from ldpflow.engine import jobs, run_study
 from ldpflow.engine.preflight import check
 from ldpflow.errors import InputError
 from ldpflow.study import Study, load_study
-from tests.cluster.own_cluster import own_cluster
+from tests.cluster.own_cluster import ROOT, own_cluster
 from tests.faults.study import MAPPING, row_bytes, whole
 
 STUDY = MAPPING | {
@@ -78,6 +79,10 @@ def test_submitted_followed_fetched_resumed(tmp_path, cluster, study):
     assert seen["ray_ldpflow_batches_done_total"] == STUDY["replicates"] / 32
     assert 0 < seen["ray_ldpflow_kernel_seconds_total"] < 60
     assert seen["ray_ldpflow_batches_in_flight"] in (0, 1)
+
+    # Nothing has failed, so that counter is not there.
+    drawn = set(re.findall(r"ray_ldpflow_\w+", (ROOT / "workflows/cluster/grafana.json").read_text()))
+    assert drawn - set(seen) == {"ray_ldpflow_batches_failed_total"}
 
     followed = cluster.run("jobs", "logs", job, "--address", cluster.address)
     assert followed.returncode == 0, followed.stdout + followed.stderr
