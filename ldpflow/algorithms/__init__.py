@@ -2,6 +2,9 @@
 
 from ldpflow.algorithms.algorithm import Algorithm
 from ldpflow.algorithms.budget_split import BudgetSplit
+from ldpflow.algorithms.dp_gd import DpGd
+from ldpflow.algorithms.dp_nsgd import DpNsgd
+from ldpflow.algorithms.dp_nsgd_reduced import DpNsgdReduced
 from ldpflow.algorithms.ldp_sgd import LdpSgd
 from ldpflow.algorithms.minibatch_sgd import MinibatchSgd
 
@@ -11,4 +14,7 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
     "ldp_sgd": LdpSgd,
     "minibatch_sgd": MinibatchSgd,
     "budget_split": BudgetSplit,
+    "dp_nsgd": DpNsgd,
+    "dp_nsgd_reduced": DpNsgdReduced,
+    "dp_gd": DpGd,
 }

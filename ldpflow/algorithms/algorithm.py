@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -34,6 +34,9 @@ class Algorithm(Settings):
         Start, the same in every coordinate.
     """
 
+    carries_privacy: ClassVar[bool] = False
+    """Whether the algorithm itself is private, and the mechanism is ``none``."""
+
     gamma: Exponent = 0.51
     c: StepConstant = 1.0
     theta0: float = 0.0
@@ -63,8 +66,24 @@ class Algorithm(Settings):
         return 1
 
     def steps(self, n: int) -> int:
-        """Steps that n users make."""
+        """Steps made by checkpoint n: those of n users, or n itself where checkpoints count steps."""
         return n // self.records_per_step()
+
+    def check_horizon(self, problem: Problem, n: int) -> None:
+        """Refuse an n that does not go with the settings (where they depend on it).
+
+        Raises
+        ------
+        InputError
+        """
+
+    def checkpoints(self, problem: Problem, n: int, points: int) -> tuple[int, ...] | None:
+        """Where a trajectory of n users is kept, or None for log-spaced numbers of users."""
+        return None
+
+    def columns(self, problem: Problem, n: int) -> dict[str, Any]:
+        """What is reported with every result beside the settings, for a path of n users."""
+        return {}
 
     @abstractmethod
     def kernel_parameters(self) -> tuple[float, ...]:

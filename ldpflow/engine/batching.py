@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ldpflow.cell import Cell
 from ldpflow.path import Path
@@ -14,6 +14,8 @@ __all__ = ["GRID", "Batches", "Missing", "cut"]
 
 GRID = 64  # replicate ranges are multiples of this
 TARGET_SECONDS = 5.0
+TAIL = 2  # batches per core at the end that are cut once more,
+TAIL_SECONDS = 0.5  # to about this length
 # A first guess, replaced by what the run measures: ns per step, replicate and coordinate.
 NANOSECONDS_PER_COORDINATE = 3.0
 
@@ -97,8 +99,8 @@ def cut(missing: Sequence[Sequence[Missing]], seed: int, cores: int) -> Batches:
     """Batches of all that is missing; the groups follow one another, long batches first in each.
 
     Each takes about TARGET_SECONDS, or less where that would leave the last core to finish alone;
-    never less than one row of lanes, and ranges start on the replicate grid except where half a
-    grid range of a long path is a batch of its own.
+    never less than one row of lanes. Ranges start on the replicate grid, except for long paths and
+    at the end, where they start on multiples of the lanes.
     """
     return Batches(seed, tuple(run for group in missing for run in runs(group, cores)))
 
@@ -118,4 +120,27 @@ def runs(missing: Sequence[Missing], cores: int) -> list[Run]:
         for first, last in ((m.first, inner), (inner, outer), (outer, m.last)):
             if first < last:
                 found.append(Run(m, first, last, size))
-    return sorted(found, key=lambda run: -run.steps_of_one * run.missing.path.problem.dimension)
+    return ended(sorted(found, key=length_of_batch), cores)
+
+
+def length_of_batch(run: Run) -> int:
+    """For sorting, long ones first."""
+    return -run.steps_of_one * run.missing.path.problem.dimension
+
+
+def ended(found: Sequence[Run], cores: int) -> list[Run]:
+    """The same with the last batches cut once more: all cores end at about the same time."""
+    bodies: list[Run] = []
+    tails: list[Run] = []
+    left = TAIL * cores
+    for run in reversed(found):
+        count = min(len(run), left)
+        left -= count
+        wanted = TAIL_SECONDS / max(run.missing.seconds(), 1e-12)
+        size = min(run.size, max(1, int(wanted) // LANES) * LANES)
+        middle = min(run.first + (len(run) - count) * run.size, run.last)
+        if count:
+            tails.append(replace(run, first=middle, size=size))
+        if count < len(run):
+            bodies.append(replace(run, last=middle))
+    return bodies[::-1] + sorted(tails, key=length_of_batch)

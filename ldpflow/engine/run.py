@@ -12,7 +12,6 @@ from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from ldpflow.engine.batching import cut
 from ldpflow.engine.events import Listener, Planned, RunResult
@@ -22,7 +21,6 @@ from ldpflow.engine.loop import Stop, Tally, drive, never
 from ldpflow.engine.precision import Precision, Round, ahead, rounds
 from ldpflow.engine.serial import SerialExecutor
 from ldpflow.errors import InputError
-from ldpflow.path import Path
 from ldpflow.store import (
     CELL_KEYS,
     Aggregator,
@@ -36,7 +34,7 @@ from ldpflow.store import (
 )
 from ldpflow.store.reading import overlapping
 from ldpflow.study import Study
-from ldpflow.summary import stored_paths, summary_of, trajectory_summary_of
+from ldpflow.summary import stored_paths, stored_trajectory_summary, summary_of
 
 __all__ = ["run_study", "summarise_run"]
 
@@ -254,14 +252,10 @@ def summarise_run(store: RunStore) -> pa.Table:
 
 def summarise_trajectories(store: RunStore) -> pa.Table | None:
     """Compute trajectories.parquet from the stored trajectories and write it, if there are any."""
-    told = trajectories.trajectory_settings(store)
-    if not told:
+    table = stored_trajectory_summary(store)
+    if table.num_rows == 0:
         return None
-    paths = {f"p{key}": Path.from_settings(meta["path_settings"]) for key, meta in told.items()}
-    table = trajectory_summary_of(trajectories.read(store), paths)
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd")
-    store.publish("trajectories.parquet", sink.getvalue())
+    trajectories.write_summary(store, table)
     return table
 
 

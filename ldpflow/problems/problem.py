@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 
 from ldpflow.problems.laws import Variate
 from ldpflow.settings import Settings, canonical_json
 
-__all__ = ["Matrix", "Problem"]
+__all__ = ["Matrix", "Problem", "unknown_matrix"]
 
 Matrix = list[list[float]]
+
+
+def unknown_matrix(dimension: int) -> Matrix:
+    """NaN in every place: what is not known in closed form."""
+    return [[math.nan] * dimension for _ in range(dimension)]
 
 
 class Problem(Settings):
@@ -26,7 +32,7 @@ class Problem(Settings):
 
     @abstractmethod
     def truth(self) -> tuple[float, ...]:
-        """theta*, length d."""
+        """theta*, length d; NaN where it is not known."""
 
     @abstractmethod
     def variates(self) -> tuple[Variate, ...]:
