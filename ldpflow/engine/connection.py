@@ -18,6 +18,12 @@ THREADS = {
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 }
 
+# A machine that is gone without a word is noticed within a minute; Ray's own settings take seven.
+KEEPALIVE = {
+    "RAY_grpc_client_keepalive_time_ms": "30000",
+    "RAY_grpc_client_keepalive_timeout_ms": "30000",
+}
+
 CONNECT_SECONDS = 10.0
 
 ADDRESSES = "auto or HOST:6379, on a machine of the cluster"
@@ -60,6 +66,8 @@ def connect(address: str | None, num_cpus: int | None, verbose: bool) -> None:
         }
     else:
         check_address(address)
+        for name, value in KEEPALIVE.items():
+            os.environ.setdefault(name, value)
         options = {"address": address, "runtime_env": {"env_vars": THREADS}}
     before = signal.getsignal(signal.SIGTERM)
     try:

@@ -130,6 +130,6 @@ class Network:
         return (self.folder / f"{machine}.log").read_text()
 
     def kill(self, machine: str) -> None:
-        """A machine is gone, as a spot machine that is taken away."""
+        """A machine is gone without a word: nobody at the other end of its connections is told."""
         self.plugged(machine, False)
         end(self.nodes[machine])

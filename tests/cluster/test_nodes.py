@@ -108,14 +108,14 @@ def test_nodes_come_and_go(tmp_path, network, store):
     note("and back")
     until(lambda: len(set(started_on(invocations))) >= 4, 60, network)
     note("the late node has batches")
-    until(lambda: driver.poll() is not None, 400, network)
+    until(lambda: driver.poll() is not None, 240, network)
     note("done")
     assert driver.returncode == 0, network.log("head")[-5000:]
 
     batches = 20 * len(big.plans())
     ran = started_on(invocations)
     note(f"{len(ran)} invocations of {batches} batches on {len(set(ran))} nodes")
-    assert batches < len(ran) <= batches + 3 * 2, "no more than what ran on the lost nodes"
+    assert batches < len(ran) <= batches + 3 * 2, "no more than what the two nodes had"
     # Kernels were compiled on each node, once, on its own disk; the killed one had no time for it.
     for name in ("kept", "cut", "late"):
         folders = list((network.folder / f"cache-{name}").glob("kernels-*"))
