@@ -3,7 +3,8 @@
     python -m benchmarks.scale --batches 200000 --num-cpus 2 --json FILE
 
 Everything is real (cutting, Ray, aggregator, parts, summary) but the kernel, which spins for a
-millisecond and hands over rows that were computed once. Prints a row per tenth of the batches.
+millisecond, or sleeps as long as --kernel-ms says, and hands over rows that were computed once.
+With sleeping kernels --num-cpus may be more than there are. Prints a row per tenth of the batches.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from ldpflow.random.lockstep import LANES
 from ldpflow.simulate import Batch, BatchResult, simulate
 from ldpflow.study import Study
 
-KERNEL_SECONDS = 0.001
+SPIN_SECONDS = 0.005  # kernels up to here spin: sleeping is not so precise
 
 
 @cache
@@ -39,8 +40,8 @@ def template(settings: str, last: int) -> BatchResult:
     return simulate(Batch(plan.path, 0, 0, last, plan.cells))
 
 
-def tiny_task(mapping: dict[str, Any]) -> Any:
-    """The task: a kernel of a millisecond."""
+def tiny_task(mapping: dict[str, Any], seconds: float) -> Any:
+    """The task: a kernel that takes so long."""
     settings = json.dumps(mapping)
 
     def run_tiny(batch: Batch) -> BatchResult:
@@ -51,9 +52,11 @@ def tiny_task(mapping: dict[str, Any]) -> Any:
         at = made.rows.schema.get_field_index("replicate")
         replicates = made.rows["replicate"].to_numpy() + batch.first
         rows = made.rows.set_column(at, made.rows.schema.field(at), pa.array(replicates))
-        while time.perf_counter() - started < KERNEL_SECONDS:
+        if seconds > SPIN_SECONDS:
+            time.sleep(seconds)
+        while time.perf_counter() - started < seconds:
             pass
-        return BatchResult(rows, made.steps, KERNEL_SECONDS, KERNEL_SECONDS)
+        return BatchResult(rows, made.steps, seconds, seconds)
 
     return run_tiny
 
@@ -107,7 +110,7 @@ def resident(process: int | str = "self", name: str = "VmRSS") -> float:
     return float("nan")
 
 
-def measure(batches: int, num_cpus: int, cells: int) -> dict[str, Any]:
+def measure(batches: int, num_cpus: int, cells: int, seconds: float) -> dict[str, Any]:
     """Run; a row per tenth, and what the whole took."""
     mapping = study(batches, cells)
     rows: list[dict[str, float]] = []
@@ -128,13 +131,13 @@ def measure(batches: int, num_cpus: int, cells: int) -> dict[str, Any]:
 
     def note(event: Any) -> None:
         # The first hundredth has the workers' start in it.
-        if event.done_batches == batches // 100 or event.done_batches % (batches // 10) == 0:
+        if event.done_batches == max(batches // 100, 1) or event.done_batches % (batches // 10) == 0:
             rows.append(snapshot(event.done_batches))
 
     with (
         tempfile.TemporaryDirectory() as out,
         worker_path(),
-        mock.patch.object(cluster, "run_batch", tiny_task(mapping)),
+        mock.patch.object(cluster, "run_batch", tiny_task(mapping, seconds)),
         mock.patch("ldpflow.engine.batching.TARGET_SECONDS", 1e-9),
     ):
         result = run_study(
@@ -166,6 +169,7 @@ def measure(batches: int, num_cpus: int, cells: int) -> dict[str, Any]:
         "batches": batches,
         "cells": cells,
         "num_cpus": num_cpus,
+        "kernel_seconds": seconds,
         "rows": batches * LANES * cells,
         "tenths": tenths,
         "wall_seconds": result.wall_seconds,
@@ -181,9 +185,10 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=200_000)
     parser.add_argument("--num-cpus", type=int, default=2)
     parser.add_argument("--cells", type=int, default=1)
+    parser.add_argument("--kernel-ms", type=float, default=1.0)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    found = measure(given.batches, given.num_cpus, given.cells)
+    found = measure(given.batches, given.num_cpus, given.cells, given.kernel_ms / 1e3)
     print("| batches | per second | driver MB | driver CPU ms | aggregator MB | its CPU ms | load |")
     print("|---|---|---|---|---|---|---|")
     for row in found["tenths"]:
