@@ -41,8 +41,8 @@ def accumulating(names: Sequence[str], dimension: int) -> str:
     calls: dict[str, list[str]] = {"transcript": [], "after": []}
     after: list[Function] = [running_sums.keep_step]
     tiled: list[Function] = [running_sums.add_plane, running_sums.add_product]
-    restarted = []
     start = 0
+    restarted = []
     for name in names:
         needed = RUNNING_SUMS[name]
         part = getattr(running_sums, needed.function)
@@ -66,10 +66,11 @@ def accumulating(names: Sequence[str], dimension: int) -> str:
     return unrolled(after_source, dimension) + "\n" + written_out(tiled_source, "TILE", TILE)
 
 
-def inlined(*parts: str | Function) -> str:
+def inlined(*functions: str | Function) -> str:
     """Sources of functions that become part of where they are called."""
-    sources = ["@inlined\n" + p if isinstance(p, str) else copied(p, decorator="inlined") for p in parts]
-    return "\n".join(sources)
+    return "\n".join(
+        f"@inlined\n{f}" if isinstance(f, str) else copied(f, decorator="inlined") for f in functions
+    )
 
 
 NOTHING = {
@@ -154,9 +155,12 @@ def kernel_source(path: Path, sums: tuple[str, ...]) -> str:
         *private_gradient(path),
         copied(modules[0].project) if path.algorithm.projects() else "",
     ]
-    head = unrolled(module_source(modules, constants, parts), d)
-    recursion = unrolled(entry(modules[0].recursion, SIGNATURE), d)
-    return "\n\n".join([head, accumulating(sums, d), recursion])
+    made = (
+        unrolled(module_source(modules, constants, parts), d),
+        accumulating(sums, d),
+        unrolled(entry(modules[0].recursion, SIGNATURE), d),
+    )
+    return "\n\n".join(made)
 
 
 def kernel_of(path: Path, sums: tuple[str, ...]) -> Callable[..., None]:

@@ -116,7 +116,7 @@ def print_trajectories(table: pa.Table) -> None:
     names = table.column_names[1 : table.column_names.index("step")]
     settings: list[str] = []
     # Each only if it adds to what tells paths apart: N, and what follows from others, comes last.
-    for name in ("problem", "algorithm", "noise", "order", "epsilon", "d", "n", *names):
+    for name in ("problem", "algorithm", "noise", "order", "epsilon", "dimension", "n", *names):
         if name in names and count_apart([*settings, name], paths) > max(1, count_apart(settings, paths)):
             settings.append(name)
     paths.sort(key=lambda row: [(row[name] is not None, row[name]) for name in settings])

@@ -87,7 +87,7 @@ def drawn(results: Results) -> list[tuple[str, Figure, Any]]:
     """(id, figure, chart) of the figures that the run has data for."""
     wanted = [("coverage", "n"), ("design-beta", "beta"), ("length", "n"), ("relative-length", "n")]
     wanted += [("zip", "n"), ("heat-map", "n"), ("bias", "n"), ("standard-error", "n"), ("paper", "n")]
-    wanted += [(name, "n") for name in CURVES]
+    wanted += [("rates", "n"), *((name, "n") for name in CURVES)]
     found = []
     for name, x in wanted:
         figure = FIGURES["coverage" if name == "design-beta" else name]
