@@ -267,10 +267,13 @@ def summarised(store: RunStore) -> tuple[pa.Table, list[UnreadablePart]]:
     shared = overlapping(parts)
     doubled = sorted({part.path_key for part in parts if part.name in shared})
     damaged: list[UnreadablePart] = []
-    rows = store.read_rows(skip_unreadable=True, left_out=damaged)
+    # One path at a time: the rows of all may not fit in memory.
+    rows = (
+        store.read_rows(key, skip_unreadable=True, left_out=damaged) for key in store.path_keys()
+    )
+    summary = summary_of(rows, stored_paths(store))
     if doubled and not damaged:
         # A killed sweep's workers may have written seconds after this one had begun.
         compact(store, doubled)
-    summary = summary_of(rows, stored_paths(store))
     store.write_summary(summary)
     return summary, damaged

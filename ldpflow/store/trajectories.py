@@ -32,6 +32,7 @@ from ldpflow.store.ranges import Ranges, union
 from ldpflow.store.run_store import RunStore, in_parallel
 
 __all__ = [
+    "MEANINGS",
     "MEANS",
     "STATISTICS",
     "TRAJECTORIES",
@@ -82,6 +83,11 @@ WITH_PATH = TRAJECTORIES.insert(0, pa.field("path", pa.string()))
 MEANS = {"mean_gradient_norm": "gradient_norm", "mean_noise_norm": "noise_norm"}
 """Means along the path, by what they are the mean of: over a replicate's checkpoints but the last, which
 lie in the middles of equal parts of its steps. In summaries only, at the last step of many epochs."""
+
+MEANINGS = STATISTICS | {
+    name: f"mean of {stat} along a path, over its checkpoints but the last" for name, stat in MEANS.items()
+}
+"""Everything that a summary may hold."""
 
 VERSION = 2
 FOLDER = "trajectories"
