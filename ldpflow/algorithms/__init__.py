@@ -5,6 +5,7 @@ from ldpflow.algorithms.budget_split import BudgetSplit
 from ldpflow.algorithms.dp_gd import DpGd
 from ldpflow.algorithms.dp_nsgd import DpNsgd
 from ldpflow.algorithms.dp_nsgd_reduced import DpNsgdReduced
+from ldpflow.algorithms.dp_sgd import DpSgd
 from ldpflow.algorithms.ldp_sgd import LdpSgd
 from ldpflow.algorithms.minibatch_sgd import MinibatchSgd
 
@@ -17,4 +18,5 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
     "dp_nsgd": DpNsgd,
     "dp_nsgd_reduced": DpNsgdReduced,
     "dp_gd": DpGd,
+    "dp_sgd": DpSgd,
 }
