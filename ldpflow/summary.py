@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
 
 from ldpflow import exact
 from ldpflow.diagnosis import DIAGNOSIS_COLUMNS, diagnose, diagnosis_columns
-from ldpflow.measures import Measure, cells_of, summarise_cells
+from ldpflow.measures import SUMMARY, Measure, cells_of, summarise_cells
 from ldpflow.path import Path
-from ldpflow.store import CELL_KEYS, RunStore, trajectories
+from ldpflow.store import CELL_KEYS, RunStore, UnreadablePart, trajectories
 from ldpflow.theory import lines
 from ldpflow.theory.asymptotics import asymptotic_variances
 
@@ -140,14 +140,15 @@ def with_settings(table: pa.Table, names: list[str], per_row: list[dict[str, Any
 
 
 def summary_of(
-    rows: pa.Table, paths: Mapping[str, Path], null: float | None = None
+    rows: pa.Table | Iterable[pa.Table], paths: Mapping[str, Path], null: float | None = None
 ) -> pa.Table:
     """Measures and diagnosis of every cell, with the parameters of its path.
 
     Parameters
     ----------
-    rows : pyarrow.Table
-        Rows of the store, with the column ``path``.
+    rows : pyarrow.Table or iterable of pyarrow.Table
+        Rows of the store, with the column ``path``; of several tables each has whole paths, and is
+        let go of before the next is asked for.
     paths : mapping of str to Path
         By the value of that column.
     null : float, optional
@@ -159,8 +160,18 @@ def summary_of(
         Parameters of the path, columns of the cell, :data:`ldpflow.measures.COLUMNS`, then
         :data:`RELATIVE` and the diagnosis (:mod:`ldpflow.diagnosis`).
     """
-    keys, cells = cells_of(rows)
-    measured = summarise_cells(keys, cells, null)
+    pieces = [SUMMARY.empty_table()]
+    derived: list[dict[str, float | str | None]] = []
+    for table in [rows] if isinstance(rows, pa.Table) else rows:
+        keys, cells = cells_of(table)
+        piece = summarise_cells(keys, cells, null)
+        pieces.append(piece)
+        derived += [
+            relative_length(paths[row["path"]], row)
+            | diagnosis_columns(diagnose(cell, row["level"]))
+            for row, cell in zip(piece.to_pylist(), cells, strict=True)
+        ]
+    measured = pa.concat_tables(pieces).combine_chunks()
     described = {name: path_columns(path) for name, path in paths.items()}
     names = parameter_names(paths, described)
     per_row = [described[name] for name in measured["path"].to_pylist()]
@@ -168,11 +179,6 @@ def summary_of(
     for name in measured.column_names:
         if name != "path":
             table = table.append_column(name, measured[name])
-    derived = [
-        relative_length(paths[row["path"]], row)
-        | diagnosis_columns(diagnose(cell, row["level"]))
-        for row, cell in zip(measured.to_pylist(), cells, strict=True)
-    ]
     for name in DERIVED:
         kind = pa.string() if name == "main_cause" else pa.float64()
         table = table.append_column(name, pa.array([row[name] for row in derived], kind))
@@ -203,14 +209,21 @@ def stored_paths(store: RunStore) -> dict[str, Path]:
 
 
 def stored_summary(store: RunStore, null: float | None = None) -> pa.Table:
-    """The summary of what a run has stored, computed from its rows."""
-    # Rows first: a running sweep may add a path meanwhile.
-    rows = store.read_rows(skip_unreadable=True)
+    """The summary of what a run has stored, computed from its rows, one path at a time."""
+    # Keys first: a running sweep may add a path meanwhile.
+    keys = store.path_keys()
+    rows = (store.read_rows(key, skip_unreadable=True) for key in keys)
     return summary_of(rows, stored_paths(store), null)
 
 
-def stored_trajectory_summary(store: RunStore) -> pa.Table:
-    """The summary of the trajectories that a run has stored; no rows where it has none."""
+def stored_trajectory_summary(
+    store: RunStore, left_out: list[UnreadablePart] | None = None
+) -> pa.Table:
+    """The summary of the trajectories that a run has stored; no rows where it has none.
+
+    Parts that cannot be used are appended to ``left_out``.
+    """
+    rows = trajectories.read(store, skip_unreadable=True, left_out=left_out)
     told = trajectories.trajectory_settings(store)
     paths = {f"p{key}": Path.from_settings(meta["path_settings"]) for key, meta in told.items()}
-    return trajectory_summary_of(trajectories.read(store), paths)
+    return trajectory_summary_of(rows, paths)

@@ -40,7 +40,7 @@ FIGURES: dict[str, Figure] = {
         "Coverage",
         "Share of replicates whose interval contains the true value. The dashed line is the nominal "
         "level; in the grey band a method with exactly that coverage would lie 95 times in 100, given "
-        "this many replicates. " + BARS,
+        "this many replicates. Failed replicates, without an interval, are left out. " + BARS,
     ),
     "length": Figure(
         figures.length,

@@ -29,7 +29,8 @@ METHOD_NAMES = {
     "BM": "BM, batch means with increasing batches (Chen, Lee, Tong and Zhang, 2020)",
     "SN": "SN, self-normalisation (Liu, Hu, Ding and Kong, 2023)",
     "oracle": "oracle, the true asymptotic variance: a yardstick, not a method for data",
-    "TR": "TR, transcript regression",
+    "TR": "TR, regression on the private transcript: the root of a polynomial fitted to it (ours, no proof)",
+    "TR-BM": "TR-BM, the root of that fit with the length of batch means (ours, no proof)",
 }
 
 
