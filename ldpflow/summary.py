@@ -69,8 +69,11 @@ def path_columns(path: Path) -> dict[str, Any]:
         for name, value in values.items():
             # A vector is one value of a column too.
             columns[name] = json.dumps(value) if isinstance(value, (tuple, list)) else value
-    if statement.mu is not None:
-        columns["mu"] = statement.mu  # what is promised, where users' budgets differ
+    for name in ("epsilon", "mu", "delta"):
+        # What is promised, where users' budgets differ or a setting was only asked for.
+        promised = getattr(statement, name)
+        if promised is not None:
+            columns[name] = promised
     if path.horizon is not None:
         columns["horizon"] = path.horizon
     return columns
@@ -95,7 +98,7 @@ def trajectory_summary_of(rows: pa.Table, paths: Mapping[str, Path]) -> pa.Table
     theory: dict[str, dict[tuple[str, int, str], float]] = {"bound": {}, "limit": {}}
     for name, path in paths.items():
         users = sorted({k for key, k in zip(keys, n, strict=True) if key == name})
-        steps = [path.algorithm.steps(k) for k in users]
+        steps = [path.steps(k) for k in users]
         for column, curves in (("bound", lines.bounds), ("limit", lines.limits)):
             for stat, line in curves(path, steps).items():
                 for k, value in zip(users, line.tolist(), strict=True):

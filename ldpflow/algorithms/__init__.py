@@ -2,8 +2,13 @@
 
 from ldpflow.algorithms.algorithm import Algorithm
 from ldpflow.algorithms.budget_split import BudgetSplit
+from ldpflow.algorithms.dp_ambssgd import DpAmbssgd
+from ldpflow.algorithms.dp_sgd import DpSgd
+from ldpflow.algorithms.dp_ssgd import DpSsgd
 from ldpflow.algorithms.ldp_sgd import LdpSgd
 from ldpflow.algorithms.minibatch_sgd import MinibatchSgd
+from ldpflow.algorithms.sufficient_statistics import OrdinaryLeastSquares, SufficientStatistics
+from ldpflow.algorithms.tail_sgd import TailSgd
 
 __all__ = ["ALGORITHMS", "Algorithm"]
 
@@ -11,4 +16,10 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
     "ldp_sgd": LdpSgd,
     "minibatch_sgd": MinibatchSgd,
     "budget_split": BudgetSplit,
+    "tail_sgd": TailSgd,
+    "dp_ssgd": DpSsgd,
+    "dp_ambssgd": DpAmbssgd,
+    "dp_sgd": DpSgd,
+    "ols": OrdinaryLeastSquares,
+    "sufficient_statistics": SufficientStatistics,
 }

@@ -24,6 +24,7 @@ from ldpflow.algorithms.unrolling import unrolled
 from ldpflow.compiled import compiled
 from ldpflow.path import Path, PathRecord
 from ldpflow.problems.laws import Variate
+from ldpflow.problems.tables import draw_data
 from ldpflow.random.lockstep import LANES
 
 __all__ = ["count_of", "kernel_of", "kernel_source", "run_path"]
@@ -45,6 +46,7 @@ inlined = njit(error_model="numpy", forceinline=True)
 D = {dimension}
 STATE = {state}
 SUMS = {sums}
+EXTRAS = {extras}
 ANCHORS = 4 * LANES
 PROBLEM_SIZE = {problem_size}
 MECHANISM_SIZE = {mechanism_size}
@@ -56,7 +58,7 @@ NOISE_PLANES = {noise_planes}
 SIGNATURE = (
     "void(uint64[::1], uint64[::1], float64[::1], float64[::1], float64[::1], float64[::1], "
     "float64[::1], float64[::1], int64[::1], int64[::1], float64[:, ::1], float64[:, ::1], "
-    "float64[:, ::1])"
+    "float64[:, ::1], float64[:, ::1])"
 )
 
 
@@ -119,9 +121,10 @@ NOTHING = {
 
 def private_gradient(path: Path) -> list[str]:
     """Sources that make A(g(X_i, theta_{i-1})), or draw it directly (see Mechanism)."""
-    problem, mechanism = module_of(path.problem), module_of(path.mechanism)
+    problem, mechanism = module_of(path.problem), module_of(path.randomiser)
     if not path.mechanism.replaces_data():
-        return named({"gradient": problem.gradient, "randomise": mechanism.randomise})
+        own = {name: getattr(problem, name) for name in path.algorithm.problem_parts()}
+        return named({"gradient": problem.gradient, "randomise": mechanism.randomise, **own})
     law = path.problem.bit_law()
     imports = f"from ldpflow.random.distributions import cdf_{law} as cdf\n"
     third = mechanism.THIRD_DERIVATIVES.get(law)
@@ -160,8 +163,9 @@ def kernel_source(path: Path, sums: tuple[str, ...]) -> str:
     d = path.problem.dimension
     sums = tuple(name for name in sums if name != PERTURBED)  # no sum along the path
     data = path.data_variates()
-    noise = path.mechanism.variates(path.problem)
-    modules = [module_of(x) for x in (path.algorithm, path.problem, path.mechanism)]
+    noise = path.randomiser.variates(path.problem)
+    modules = [module_of(x) for x in (path.algorithm, path.problem, path.randomiser)]
+    stored = path.problem.stored_records()
     parts = [
         HEADER.format(
             parts=", ".join(m.__name__ for m in modules),
@@ -169,12 +173,13 @@ def kernel_source(path: Path, sums: tuple[str, ...]) -> str:
             state=d * LANES,
             sums=sum(RUNNING_SUMS[name].count(d) for name in sums) * d * LANES,
             problem_size=len(path.problem.kernel_parameters()),
-            mechanism_size=len(path.mechanism.kernel_parameters(path.problem)),
+            mechanism_size=len(path.randomiser.kernel_parameters(path.problem)),
+            extras=len(path.measured()) * LANES,
             projected=int(path.algorithm.projects()),
             data_planes=len(data),
             noise_planes=len(noise),
         ),
-        drawing("draw_data", data),
+        "@jit\n" + inspect.getsource(draw_data) if stored else drawing("draw_data", data),
         drawing("draw_noise", noise),
         *private_gradient(path),
         "@jit\n" + inspect.getsource(modules[0].project) if path.algorithm.projects() else "",
@@ -197,7 +202,7 @@ def noise_states(
     from ldpflow.random.streams import lane_states
 
     states = []
-    for role in roles_of(path.mechanism.variates(path.problem)):
+    for role in roles_of(path.randomiser.variates(path.problem)):
         if role is None:
             states.append(lane_states(seed, "mechanism", key, replicates))
         elif role == "position":
@@ -205,6 +210,28 @@ def noise_states(
         else:
             states.append(lane_states(seed, role, path.public_key(), replicates))
     return np.concatenate(states)
+
+
+def data_states(path: Path, seed: int, replicates: Sequence[int]) -> NDArray[np.uint64]:
+    """States of the data streams; for stored records every lane's random order of them (a shuffle)."""
+    from ldpflow.random.orders import draw_order
+    from ldpflow.random.streams import lane_states
+
+    state = lane_states(seed, "data", path.data_key(), replicates)
+    if not path.problem.stored_records():
+        return state
+    count = path.problem.stored_records()
+    order = np.empty(count * LANES, dtype=np.int64)
+    draw_order(order, state, 0, count)
+    # The number of records taken so far, then the order.
+    return np.concatenate([np.zeros(1, np.uint64), order.astype(np.uint64)])
+
+
+def data_parameters(path: Path) -> NDArray[np.float64]:
+    """Parameters of the samplers; for stored records their table, row by row."""
+    if path.problem.stored_records():
+        return path.problem.table().reshape(-1)
+    return np.array([v.parameter for v in path.data_variates()])
 
 
 def count_of(path: Path, name: str) -> int:
@@ -264,10 +291,8 @@ def run_one(
     perturbation: int = 0,
 ) -> PathRecord:
     """Run the path itself, or one of its perturbed ones: the same users, a stream of its own."""
-    from ldpflow.random.streams import lane_states
-
     kernel = kernel_of(path, tuple(sums))
-    mechanism = path.algorithm.share(path.mechanism)
+    mechanism = path.randomiser
     mechanism_key = f"{path.key}/perturbed={perturbation}" if perturbation else path.key
     d = path.problem.dimension
     count = sum(RUNNING_SUMS[name].count(d) for name in sums)
@@ -277,22 +302,24 @@ def run_one(
     rows[np.searchsorted(grid, marks)] = np.arange(len(marks))
     prefix_sums = np.empty((len(grid), d * LANES))
     iterates = np.empty((len(grid), d * LANES))
+    extras = np.full((len(grid), len(path.measured()) * LANES), np.nan)
     kept = np.empty((len(marks), count * d * LANES))
     origin = np.array(path.problem.truth())
     kernel(
-        lane_states(seed, "data", path.data_key(), replicates),
+        data_states(path, seed, replicates),
         noise_states(path, mechanism_key, seed, replicates),
-        np.array([v.parameter for v in path.data_variates()]),
+        data_parameters(path),
         np.array([v.parameter for v in mechanism.variates(path.problem)]),
         np.array(path.problem.kernel_parameters(), dtype=np.float64),
         np.array(mechanism.kernel_parameters(path.problem), dtype=np.float64),
-        np.array([*path.algorithm.kernel_parameters(), float(perturbation > 0)]),
+        np.array([*path.algorithm.kernel_parameters(path.horizon), float(perturbation > 0)]),
         origin,
         grid,
         rows,
         prefix_sums,
         iterates,
         kept,
+        extras,
     )
     lanes = len(replicates)
     shaped = kept.reshape(len(marks), count, d, LANES)[..., :lanes].transpose(1, 0, 2, 3)
@@ -312,4 +339,7 @@ def run_one(
         iterates=iterates.reshape(len(grid), d, LANES)[..., :lanes],
         running_sums=by_name,
         marked_times=marks,
+        extras={
+            name: extras[:, k * LANES : k * LANES + lanes] for k, name in enumerate(path.measured())
+        },
     )

@@ -36,11 +36,11 @@ class Missing:
     def steps(self) -> int:
         """Steps of one replicate."""
         users = max([*(cell.n for cell in self.cells), *self.checkpoints])
-        return self.path.algorithm.steps(users)
+        return self.path.steps(users)
 
     def seconds(self) -> float:
         """Rough CPU time of one replicate."""
-        records = self.steps() * self.path.algorithm.records_per_step()
+        records = max([*(cell.n for cell in self.cells), *self.checkpoints])
         records *= 1 + self.path.algorithm.perturbed_paths()
         return records * self.path.problem.dimension * NANOSECONDS_PER_COORDINATE * 1e-9
 

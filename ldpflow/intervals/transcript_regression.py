@@ -112,7 +112,9 @@ class Regression(IntervalMethod):
         names = self.running_sums(d)
         end = np.concatenate([record.running(name, steps) for name in names])
         sums = end - np.concatenate([record.running(name, first) for name in names])
-        length = algorithm.c * exact.sum_of_powers(first + 1, steps, algorithm.gamma)
+        length = algorithm.step_constant() * exact.sum_of_powers(
+            first + 1, steps, algorithm.step_exponent()
+        )
         if d > 1:
             return self.vector(record, n, levels, fit_linear(sums, steps - first), length)
         if self.order() == 4:
@@ -267,11 +269,12 @@ class TranscriptRegressionBatchMeans(Regression):
         steps = algorithm.steps(n)
         first = self.first(steps)
         count = steps - first
-        squares = algorithm.c * algorithm.c * exact.sum_of_powers(first + 1, steps, 2.0 * algorithm.gamma)
+        c, gamma = algorithm.step_constant(), algorithm.step_exponent()
+        squares = c * c * exact.sum_of_powers(first + 1, steps, 2.0 * gamma)
         kappa = steps / count / (1.0 - length * length / (3.0 * count * squares))
         se = self.batch_means().intervals(record, n, levels).se
         assert se is not None
-        batches = len(self.batch_means().ends(steps, algorithm.gamma)) - 1
+        batches = len(self.batch_means().ends(steps, gamma)) - 1
         se = np.where(np.isfinite(centre), float(np.sqrt(kappa)) * se, np.nan)
         widths = [
             exact.student_quantile(0.5 + level / 2.0, float(max(batches - 1, 1))) * se

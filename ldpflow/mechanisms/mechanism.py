@@ -53,6 +53,10 @@ class Mechanism(Settings):
         """
         return False
 
+    def measured(self) -> tuple[str, ...]:
+        """Names of what ``randomise`` counts, one number per lane each at the end of its parameters."""
+        return ()
+
     @abstractmethod
     def variates(self, problem: Problem) -> tuple[Variate, ...]:
         """Standard variates that one application takes, in the order of their planes."""

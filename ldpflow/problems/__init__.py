@@ -1,5 +1,6 @@
 """Problems: one file each, registered here by its kind."""
 
+from ldpflow.problems.least_squares import LeastSquares
 from ldpflow.problems.linear_regression import LinearRegression
 from ldpflow.problems.logistic_regression import LogisticRegression
 from ldpflow.problems.problem import Problem
@@ -15,4 +16,5 @@ PROBLEMS: dict[str, type[Problem]] = {
     "linear_regression": LinearRegression,
     "logistic_regression": LogisticRegression,
     "quadratic": Quadratic,
+    "least_squares": LeastSquares,
 }

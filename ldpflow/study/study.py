@@ -12,7 +12,7 @@ from mpmath import mp, mpf
 from pydantic import BaseModel, Field
 
 from ldpflow import exact
-from ldpflow.algorithms import Algorithm
+from ldpflow.algorithms import ALGORITHMS, Algorithm
 from ldpflow.cell import Cell, PathPlan
 from ldpflow.errors import InputError
 from ldpflow.intervals import IntervalMethod
@@ -108,12 +108,13 @@ class Study:
         self.check_step_sizes()
         plans = self.plans()
         for plan in plans:
-            check_suitable(plan.path)
+            check_records(plan.path.problem, self.n[-1])
             for method in self.method_settings:
                 check_possible(method, plan.path.problem)
         self.check_users()
-        for plan in plans if self.method else ():
-            check_budget(*self.times(plan.path), plan.path.problem.dimension)
+        for plan in plans:
+            if plan.cells:
+                check_budget(*self.times(plan.path), plan.path.problem.dimension)
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> Study:
@@ -130,6 +131,8 @@ class Study:
         trajectory = read_trajectory(mapping.get("trajectory"))
         # Trajectories need no interval method.
         wanted = [g for g in GROUPS if trajectory is None or g != "method" or mapping.get(g)]
+        if "mechanism" not in mapping and all_carry_privacy(mapping.get("algorithm")):
+            mapping = {**mapping, "mechanism": {"kind": "none"}}
         groups = {group: read_group(group, mapping.get(group)) for group in wanted}
         groups.setdefault("method", ())
         grid = mapping.get("grid")
@@ -166,10 +169,12 @@ class Study:
     def check_step_sizes(self) -> None:
         """Refuse intervals where the average has no limit law to build them on."""
         for algorithm in self.algorithm_settings if self.method else ():
-            if algorithm.gamma <= 0.5:
+            # Constant steps have a limit law of their own, and it is theirs to warn of.
+            gamma = algorithm.step_exponent()
+            if 0.0 < gamma <= 0.5:
                 raise InputError(
                     "algorithm.gamma",
-                    algorithm.gamma,
+                    gamma,
                     "a number in (1/2, 1) where a study has interval methods",
                     "A study with [trajectory] alone may use all of (0, 1).",
                 )
@@ -228,23 +233,21 @@ class Study:
             for mechanism in mechanisms:
                 for algorithm in self.algorithm_settings:
                     cells = {
-                        n: tuple(cell for cell in by_n[n] if cell.method.applies(algorithm))
+                        n: tuple(cell for cell in by_n[n] if suits(cell, algorithm))
                         for n in self.n
                     }
-                    check_applies(algorithm, cells[self.n[0]], self.method_settings)
+                    if algorithm.has_intervals() or self.trajectory is None:
+                        check_applies(algorithm, cells[self.n[0]], self.method_settings)
+                    check_suitable(Path(problem, mechanism, algorithm))
                     if self.independent_n or algorithm.depends_on_horizon():
-                        plans += [
-                            PathPlan(
-                                Path(problem, mechanism, algorithm, n),
-                                cells[n],
-                                self.checkpoints((n,), algorithm),
-                            )
-                            for n in self.n
-                        ]
+                        for n in self.n:
+                            path = Path(problem, mechanism, algorithm.resolved(problem, n), n)
+                            told = self.checkpoints((n,), path.algorithm)
+                            plans.append(PathPlan(path, cells[n], told))
                     else:
                         together = tuple(cell for n in self.n for cell in cells[n])
-                        path = Path(problem, mechanism, algorithm)
-                        told = self.checkpoints(self.n, algorithm)
+                        path = Path(problem, mechanism, algorithm.resolved(problem, None))
+                        told = self.checkpoints(self.n, path.algorithm)
                         plans.append(PathPlan(path, together, told))
         return plans
 
@@ -252,6 +255,9 @@ class Study:
         """Numbers of users at which trajectories are kept: log-spaced ones, and every n."""
         if self.trajectory is None:
             return ()
+        own = algorithm.checkpoints(max(users))
+        if own is not None:
+            return own
         first = max(self.trajectory.first, algorithm.records_per_step())
         spaced = log_spaced(first, max(users), self.trajectory.points)
         return tuple(sorted({*spaced, *users}))
@@ -274,6 +280,8 @@ class Study:
         """Bytes that the record of a batch of lanes takes, for every path of :meth:`plans`."""
         return [
             self.times(plan.path)[0] * plan.path.problem.dimension * BYTES_PER_TIME
+            if plan.cells
+            else 0
             for plan in self.plans()
         ]
 
@@ -281,6 +289,8 @@ class Study:
         """What runs but breaks the theory of a method, in words."""
         found = [m.unsuitable(a) for a in self.algorithm_settings for m in self.method_settings]
         found += [problem.caution() for problem in combinations(self.problem)]
+        for plan in self.plans():
+            found += plan.path.algorithm.cautions(plan.path.problem, plan.path.horizon)
         return list(dict.fromkeys(text for text in found if text is not None))
 
     def settings(self) -> dict[str, Any]:
@@ -327,6 +337,11 @@ def read_trajectory(table: object) -> Trajectory | None:
     )
 
 
+def suits(cell: Cell, algorithm: Algorithm) -> bool:
+    """Whether the cell's method can do something with the algorithm's path."""
+    return algorithm.has_intervals() and cell.method.applies(algorithm)
+
+
 def log_spaced(first: int, last: int, points: int) -> tuple[int, ...]:
     """About ``points`` log-spaced integers from ``first`` to ``last``, rounded, each once."""
     if last <= first:
@@ -350,8 +365,28 @@ def check_applies(algorithm: Algorithm, cells: tuple[Cell, ...], methods: list[A
             "method.kind",
             kinds,
             f"a method for {algorithm.kind}",
-            "It takes the perturbed paths of budget_split.",
+            "It takes the perturbed paths of budget_split."
+            if algorithm.has_intervals()
+            else "It makes too few steps for intervals; a study with [trajectory] alone may have it.",
         )
+
+
+def all_carry_privacy(tables: object) -> bool:
+    """Whether every algorithm of a study has the budget among its own settings."""
+    items = [tables] if isinstance(tables, Mapping) else tables
+    if not isinstance(items, list) or not all(isinstance(item, Mapping) for item in items):
+        return False
+    kinds = [item.get("kind") for item in items]
+    names = [name for kind in kinds for name in (kind if isinstance(kind, list) else [kind])]
+    known = [ALGORITHMS[name] for name in names if isinstance(name, str) and name in ALGORITHMS]
+    return len(known) == len(names) > 0 and all(kind.carries_privacy for kind in known)
+
+
+def check_records(problem: Problem, n: int) -> None:
+    """A file has so many records and no more."""
+    stored = problem.stored_records()
+    if 0 < stored < n:
+        raise InputError("grid.n", n, f"at most {stored:,}, the records of the file")
 
 
 def check_suitable(path: Path) -> None:
