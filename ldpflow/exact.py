@@ -133,6 +133,7 @@ def self_normalization_tail(q: mpf) -> mpf:
     return total / points
 
 
+@lru_cache(maxsize=4096)
 def floor_power(n: int, exponent: float) -> int:
     """floor(n^exponent), rounding first where n^exponent is within 1e-9 of an integer.
 
@@ -147,6 +148,7 @@ def floor_power(n: int, exponent: float) -> int:
         return int(mp.floor(power))
 
 
+@lru_cache(maxsize=4096)
 def ceil_power(n: int, exponent: float) -> int:
     """ceil(n^exponent), rounding first where n^exponent is within 1e-9 of an integer."""
     with mp.workdps(DIGITS):

@@ -123,8 +123,11 @@ def private_gradient(path: Path) -> list[str]:
     """Sources that make A(g(X_i, theta_{i-1})), or draw it directly (see Mechanism)."""
     problem, mechanism = module_of(path.problem), module_of(path.randomiser)
     if not path.mechanism.replaces_data():
+        gradient = problem.gradient
+        if path.mechanism.reads_bit():
+            gradient = getattr(problem, "gradient_bit", gradient)
         own = {name: getattr(problem, name) for name in path.algorithm.problem_parts()}
-        return named({"gradient": problem.gradient, "randomise": mechanism.randomise, **own})
+        return named({"gradient": gradient, "randomise": mechanism.randomise, **own})
     law = path.problem.bit_law()
     imports = f"from ldpflow.random.distributions import cdf_{law} as cdf\n"
     third = mechanism.THIRD_DERIVATIVES.get(law)

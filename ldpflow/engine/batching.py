@@ -14,6 +14,8 @@ __all__ = ["GRID", "Missing", "cut"]
 
 GRID = 64  # replicate ranges are multiples of this
 TARGET_SECONDS = 5.0
+TAIL = 2  # batches per core at the end that are cut once more,
+TAIL_SECONDS = 0.5  # to about this length
 # A first guess, replaced by what the run measures: ns per step, replicate and coordinate.
 NANOSECONDS_PER_COORDINATE = 3.0
 
@@ -49,8 +51,8 @@ def cut(missing: Sequence[Missing], seed: int, cores: int) -> list[Batch]:
     """Batches of all that is missing, long ones first.
 
     Each takes about TARGET_SECONDS, or less where that would leave the last core to finish alone;
-    never less than one row of lanes, and ranges start on the replicate grid except where half a
-    grid range of a long path is a batch of its own.
+    never less than one row of lanes. Ranges start on the replicate grid, except for long paths and
+    at the end, where they start on multiples of the lanes.
     """
     total = sum(m.seconds() * (m.last - m.first) for m in missing)
     # With 16 batches per core the last one to finish costs a few per cent at most.
@@ -59,10 +61,28 @@ def cut(missing: Sequence[Missing], seed: int, cores: int) -> list[Batch]:
     for m in sorted(missing, key=lambda m: -m.seconds()):
         wanted = target / max(m.seconds(), 1e-12)
         size = LANES if wanted < GRID else int(wanted) // GRID * GRID
-        start = m.first
-        while start < m.last:
-            # Boundaries lie on multiples of the size, so that a resumed range is cut alike.
-            end = min((start // size + 1) * size, m.last)
-            batches.append(Batch(m.path, seed, start, end, m.cells, m.witnesses, m.checkpoints))
-            start = end
-    return sorted(batches, key=lambda b: -b.steps * b.path.problem.dimension)
+        batches += [(m, *piece) for piece in pieces(m.first, m.last, size)]
+    batches.sort(key=lambda b: -(b[2] - b[1]) * b[0].seconds())
+    # The last ones smaller still: all cores end at about the same time.
+    body, tail = batches[: -TAIL * cores], batches[-TAIL * cores :]
+    for m, first, last in tail:
+        wanted = TAIL_SECONDS / max(m.seconds(), 1e-12)
+        size = max(1, int(wanted) // LANES) * LANES
+        body += [(m, *piece) for piece in pieces(first, last, size)]
+    return [
+        Batch(m.path, seed, first, last, m.cells, m.witnesses, m.checkpoints)
+        for m, first, last in body
+    ]
+
+
+def pieces(first: int, last: int, size: int) -> list[tuple[int, int]]:
+    """Ranges that make up ``first`` to ``last``, bounded by multiples of the size.
+
+    So a range that is resumed is cut alike.
+    """
+    found = []
+    while first < last:
+        end = min((first // size + 1) * size, last)
+        found.append((first, end))
+        first = end
+    return found

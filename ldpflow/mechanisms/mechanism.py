@@ -57,6 +57,14 @@ class Mechanism(Settings):
         """Names of what ``randomise`` counts, one number per lane each at the end of its parameters."""
         return ()
 
+    def reads_bit(self) -> bool:
+        """Whether all that ``randomise`` reads of a gradient is whether it is positive.
+
+        Then a problem's ``gradient_bit``, where it has one, stands in for its ``gradient``: the
+        comparison with theta need not pass through the gradient's values on its way to the report.
+        """
+        return False
+
     @abstractmethod
     def variates(self, problem: Problem) -> tuple[Variate, ...]:
         """Standard variates that one application takes, in the order of their planes."""

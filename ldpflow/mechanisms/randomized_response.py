@@ -64,6 +64,9 @@ class RandomizedResponse(Mechanism):
     def replaces_data(self) -> bool:
         return self.sampling == "private_bit"
 
+    def reads_bit(self) -> bool:
+        return True
+
     def keep_probability(self) -> float:
         """p = e^eps/(1 + e^eps)."""
         with exact.workdps(40):

@@ -93,6 +93,12 @@ def gradient(g, theta, data, at, lane, parameters):  # type: ignore[no-untyped-d
     g[lane] = 1.0 - parameters[0] if x <= theta[lane] else -parameters[0]
 
 
+def gradient_bit(g, theta, data, at, lane, parameters):  # type: ignore[no-untyped-def]
+    """1{X <= theta}, the bit b that says which of its two values the gradient takes."""
+    x = parameters[1] + parameters[2] * data[at]
+    g[lane] = 1.0 if x <= theta[lane] else 0.0
+
+
 def bit_probability(g, theta, data, at, lane, parameters):  # type: ignore[no-untyped-def]
     """P(X <= theta) = F((theta - location)/scale), in the place of the gradient."""
     g[lane] = cdf((theta[lane] - parameters[1]) * parameters[3])

@@ -1,0 +1,48 @@
+"""Cutting a study into batches: everything once, on the grid, smaller at the end."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ldpflow.algorithms.ldp_sgd import LdpSgd
+from ldpflow.cell import Cell
+from ldpflow.engine.batching import TAIL_SECONDS, Missing, cut
+from ldpflow.intervals.batch_means import BatchMeans
+from ldpflow.mechanisms.randomized_response import RandomizedResponse
+from ldpflow.path import Path
+from ldpflow.problems.quantile import Quantile
+from ldpflow.random.lockstep import LANES
+
+
+def missing(tau: float, n: int, first: int, last: int) -> Missing:
+    path = Path(Quantile(tau=tau), RandomizedResponse(), LdpSgd())
+    return Missing(path, first, last, (Cell(n, BatchMeans(), 0.9),))
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(2, 8), st.integers(0, 5), st.integers(1, 3000)), max_size=4),
+    st.integers(1, 64),
+)
+def test_every_replicate_once(ranges, cores):
+    wanted = [
+        missing(0.1 * (k + 1), 10**power, 64 * start, 64 * start + count)
+        for k, (power, start, count) in enumerate(ranges)
+    ]
+    batches = cut(wanted, 1, cores)
+    for m in wanted:
+        mine = sorted((b.first, b.last) for b in batches if b.path == m.path)
+        assert [first for first, _ in mine] == [m.first, *(last for _, last in mine[:-1])]
+        assert mine[-1][1] == m.last
+    assert all(b.first % LANES == 0 for b in batches)
+
+
+def test_small_batches_come_last():
+    cores = 4
+    m = missing(0.5, 10**7, 0, 6400)
+    sizes = [b.last - b.first for b in cut([m], 1, cores)]
+    assert sizes[0] * m.seconds() > 1.0
+    # 2 batches per core, in pieces of one row of lanes: half a second is less than one takes.
+    assert LANES * m.seconds() > TAIL_SECONDS
+    assert sizes == sorted(sizes, reverse=True) and sizes[-4 * cores :] == [LANES] * 4 * cores
