@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike
 from ldpflow.algorithms.ldp_sgd import LdpSgd
 from ldpflow.mechanisms.gaussian import Gaussian
 from ldpflow.path import Path
+from ldpflow.problems.least_squares import LeastSquares
 from ldpflow.problems.quadratic import Quadratic
-from ldpflow.theory import convex, strongly_convex
+from ldpflow.theory import convex, private_regression, strongly_convex
 from ldpflow.theory.bounds import Array, Setting
 
 __all__ = ["bounds", "limits", "setting_of"]
@@ -37,6 +38,8 @@ def setting_of(path: Path) -> Setting | None:
 
 def bounds(path: Path, n: ArrayLike) -> dict[str, Array]:
     """Bounds by statistic: Theorem 5 (unprojected iterates) and 6, in their corrected forms."""
+    if isinstance(path.problem, LeastSquares):
+        return private_regression.bounds(path, n)
     s = setting_of(path)
     if s is None or isinstance(path.problem, Quadratic):  # whose gradient is unbounded
         return {}
@@ -51,6 +54,8 @@ def limits(path: Path, n: ArrayLike) -> dict[str, Array]:
 
     For the squared distance of the last iterate and of the average; s^2 from the mean of mu_k^-2.
     """
+    if isinstance(path.problem, LeastSquares):
+        return private_regression.limits(path, n)
     h = np.array(path.problem.curvature())
     covariance = np.array(path.algorithm.step_covariance(path.problem, path.mechanism))
     if not (np.isfinite(h).all() and isinstance(path.algorithm, LdpSgd)):
