@@ -137,10 +137,8 @@ class MinibatchRegression(Algorithm):
         found = self.model_copy(update={"radius": self.scale(problem)})
         if self.iterations is None:
             found = found.model_copy(update={"iterations": found.enough_steps(problem, horizon)})
-        if horizon < 2 * found.steps(horizon):
-            raise InputError(
-                "grid.n", horizon, f"at least {2 * found.steps(horizon):,}, two records a step"
-            )
+        if found.batches(horizon)[1] < 1:
+            raise InputError("grid.n", horizon, f"records for {found.iterations:,} steps")
         if self.eta is None:
             found = found.model_copy(update={"eta": found.largest_eta(problem, horizon)})
         problems = found.infeasible(problem, horizon)

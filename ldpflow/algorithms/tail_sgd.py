@@ -83,14 +83,14 @@ def multiplicative_noise(problem: LeastSquares, eta: float, noise: float) -> lis
     """Variances of (x x' - H)(theta - theta*), theta in its stationary law (no clipping).
 
     The second moments c_i of theta - theta* solve c_i = c_i (1 - 2 eta l_i + eta^2 (k - 1) l_i^2)
-    + eta^2 l_i A + eta^2 (sigma^2 l_i + noise), A = sum_j l_j c_j, k the design's kurtosis; infinite
-    where the mean square diverges.
+    + eta^2 l_i A + eta^2 (sigma^2 l_i + noise), A = sum_j l_j c_j, k the design's kurtosis; NaN where
+    the mean square diverges.
     """
     lambdas, k = problem.lambdas, problem.kurtosis()
     left = [2.0 * v - eta * (k - 1.0) * v * v for v in lambdas]
     share = sum(eta * v * v / f for v, f in zip(lambdas, left, strict=True))
     if min(left) <= 0.0 or share >= 1.0:
-        return [float("inf")] * len(lambdas)
+        return [float("nan")] * len(lambdas)
     own = [problem.error_variance() * v + noise for v in lambdas]
     total = sum(eta * v * s / f for v, s, f in zip(lambdas, own, left, strict=True)) / (1.0 - share)
     c = [eta * (v * total + s) / f for v, s, f in zip(lambdas, own, left, strict=True)]
