@@ -71,6 +71,25 @@ def fetch(x: Any, y: Any, rows: Any, targets: Any, places: Any) -> None:
 def add_gradient(g: Any, w: Any, x: Any, y: Any, parameters: Any) -> None:
     """g += grad f(w, (x, y)) in every lane."""
 
+def halvings(doubled: Any, alpha: float) -> None:
+    """(1 - alpha)^(2^level)."""
+
+def prefix_noise(
+    zeta: Any, prefixes: Any, doubled: Any, keys: Any, tree: int, t: int, deviation: float
+) -> None:
+    """The noise of a tree's prefix [1, t], in every lane."""
+
+def keep(
+    k: int, t: int, times: Any, w: Any, mhat: Any, m: Any, iterates: Any, estimates: Any, momenta: Any
+) -> int:
+    """Record step t if it is the next time."""
+
+def choose(c: int, t: int, chosen_times: Any, chosen_lanes: Any, w: Any, chosen: Any) -> int:
+    """Keep the random output of the lanes whose time it is."""
+
+def draw_subset(order: Any, state: Any, planes: Any, used: int, count: int, size: int) -> int:
+    """A random subset of the records, in every lane."""
+
 def move(w: Any, direction: Any, eta: float) -> None:
     """w -= eta direction / ||direction|| in every lane."""
 

@@ -43,6 +43,8 @@ class Path:
             "mechanism": self.mechanism.key_settings(),
             "algorithm": self.algorithm.key_settings(),
         }
+        if self.algorithm.carries_privacy:
+            del settings["mechanism"]  # there is none
         if self.horizon is not None:
             settings["n"] = self.horizon
         return settings
@@ -50,9 +52,10 @@ class Path:
     @classmethod
     def from_settings(cls, settings: dict[str, Any]) -> Path:
         """The path that has these settings (the inverse of :meth:`settings`)."""
+        mechanism = settings.get("mechanism", {"kind": "none"})
         return cls(
             PROBLEMS[settings["problem"]["kind"]].model_validate(settings["problem"]),
-            MECHANISMS[settings["mechanism"]["kind"]].model_validate(settings["mechanism"]),
+            MECHANISMS[mechanism["kind"]].model_validate(mechanism),
             ALGORITHMS[settings["algorithm"]["kind"]].model_validate(settings["algorithm"]),
             settings.get("n"),
         )

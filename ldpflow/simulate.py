@@ -26,7 +26,8 @@ __all__ = ["Batch", "BatchResult", "Recording", "simulate"]
 class Batch:
     """Replicates ``first`` to ``last`` (exclusive) of a path, and what is wanted from them.
 
-    ``cells`` and ``checkpoints`` (users at which the trajectory is kept): one of them may be empty.
+    ``cells`` and ``checkpoints`` (users, or steps where an algorithm counts those, at which the
+    trajectory is kept): one of them may be empty.
     ``witnesses`` are cells whose rows are stored already: they are computed again to be compared.
     """
 

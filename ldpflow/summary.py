@@ -16,11 +16,12 @@ from ldpflow import exact
 from ldpflow.diagnosis import DIAGNOSIS_COLUMNS, diagnose, diagnosis_columns
 from ldpflow.measures import Measure, cells_of, summarise_cells
 from ldpflow.path import Path
-from ldpflow.store import CELL_KEYS, RunStore
+from ldpflow.store import CELL_KEYS, RunStore, trajectories
+from ldpflow.theory import lines
 from ldpflow.theory.asymptotics import asymptotic_variances
 
-__all__ = ["RELATIVE", "path_columns", "stored_paths", "stored_summary", "summary_of",
-           "trajectory_summary_of"]
+__all__ = ["RELATIVE", "path_columns", "stored_paths", "stored_summary",
+           "stored_trajectory_summary", "summary_of", "trajectory_summary_of"]
 
 RELATIVE = {
     "oracle_length": Measure(
@@ -36,6 +37,7 @@ DERIVED = (*RELATIVE, *DIAGNOSIS_COLUMNS)
 FIRST = (
     "path",
     "problem",
+    "dimension",
     "mechanism",
     "epsilon",
     "mu",
@@ -53,6 +55,7 @@ def path_columns(path: Path) -> dict[str, Any]:
     """The parameters of a path as columns; what a kind does not have is absent."""
     statement = path.algorithm.privacy(path.mechanism)
     columns: dict[str, Any] = {
+        "dimension": path.problem.dimension,
         "privacy_notion": statement.notion,
         "privacy_unit": statement.unit,
         "epsilon": statement.epsilon,
@@ -69,13 +72,14 @@ def path_columns(path: Path) -> dict[str, Any]:
         for name, value in values.items():
             # A vector is one value of a column too.
             columns[name] = json.dumps(value) if isinstance(value, (tuple, list)) else value
-    for name in ("epsilon", "mu", "delta"):
-        # What is promised, where users' budgets differ or a setting was only asked for.
-        promised = getattr(statement, name)
-        if promised is not None:
-            columns[name] = promised
+    if statement.mu is not None:
+        columns["mu"] = statement.mu  # what is promised, where users' budgets differ
+    if path.algorithm.carries_privacy:
+        # A baseline without noise has settings for a budget, but none to promise.
+        columns |= {"epsilon": statement.epsilon, "delta": statement.delta}
     if path.horizon is not None:
         columns["horizon"] = path.horizon
+        columns |= path.algorithm.columns(path.problem, path.horizon)
     return columns
 
 
@@ -85,36 +89,40 @@ def trajectory_summary_of(rows: pa.Table, paths: Mapping[str, Path]) -> pa.Table
     Returns
     -------
     pyarrow.Table
-        One row per path, n and stat: the path's parameters; replicates, failures, mean, mcse, q05, q50,
+        One row per path, n, step and stat: the path's parameters; replicates, failures, mean, mcse, q05, q50,
         q95, max; ``theory_bound``, a proved upper bound of the mean, and ``theory_limit``, its leading
         term, null where there is none (see ldpflow.theory.lines).
     """
-    from ldpflow.store.trajectories import summarise as over_replicates
-    from ldpflow.theory import lines
-
-    measured = over_replicates(rows)
+    measured = trajectories.summarise(rows)
     described = {name: path_columns(path) for name, path in paths.items()}
-    keys, n, stats = (measured[name].to_pylist() for name in ("path", "n", "stat"))
+    keys, steps, stats = (measured[name].to_pylist() for name in ("path", "step", "stat"))
     theory: dict[str, dict[tuple[str, int, str], float]] = {"bound": {}, "limit": {}}
     for name, path in paths.items():
-        users = sorted({k for key, k in zip(keys, n, strict=True) if key == name})
-        steps = [path.steps(k) for k in users]
+        own = sorted({step for key, step in zip(keys, steps, strict=True) if key == name})
         for column, curves in (("bound", lines.bounds), ("limit", lines.limits)):
-            for stat, line in curves(path, steps).items():
-                for k, value in zip(users, line.tolist(), strict=True):
+            for stat, line in curves(path, own).items():
+                for k, value in zip(own, line.tolist(), strict=True):
                     theory[column][(name, k, stat)] = value
     names = [name for name in FIRST if name != "path"]
     for columns in described.values():
         names += [name for name in columns if name not in names]
-    table = measured.select(["path"])
-    for name in names:
-        kind = pa.float64() if name in {"epsilon", "mu", "delta"} else None
-        table = table.append_column(name, pa.array([described[k].get(name) for k in keys], type=kind))
+    table = with_settings(measured.select(["path"]), names, [described[key] for key in keys])
     for name in measured.column_names[1:]:
         table = table.append_column(name, measured[name])
     for column, found in theory.items():
-        values = [found.get(key) for key in zip(keys, n, stats, strict=True)]
+        values = [found.get(key) for key in zip(keys, steps, stats, strict=True)]
         table = table.append_column(f"theory_{column}", pa.array(values, pa.float64()))
+    return table
+
+
+def with_settings(table: pa.Table, names: list[str], per_row: list[dict[str, Any]]) -> pa.Table:
+    """The table with the parameters of its rows' paths as columns."""
+    for name in names:
+        values = [row.get(name) for row in per_row]
+        # A column of nulls has no type of its own, and readers would each choose another.
+        empty = all(value is None for value in values)
+        kind = pa.float64() if empty or name in {"epsilon", "mu", "delta"} else None
+        table = table.append_column(name, pa.array(values, type=kind))
     return table
 
 
@@ -145,13 +153,7 @@ def summary_of(
     for columns in described.values():
         names += [n for n in columns if n not in names]
     per_row = [described[name] for name in measured["path"].to_pylist()]
-    table = measured.select(["path"])
-    for name in names:
-        values = [row.get(name) for row in per_row]
-        # A column of nulls has no type of its own, and readers would each choose another.
-        empty = all(value is None for value in values)
-        kind = pa.float64() if empty or name in {"epsilon", "mu", "delta"} else None
-        table = table.append_column(name, pa.array(values, type=kind))
+    table = with_settings(measured.select(["path"]), names, per_row)
     for name in measured.column_names:
         if name != "path":
             table = table.append_column(name, measured[name])
@@ -194,3 +196,10 @@ def stored_summary(store: RunStore, null: float | None = None) -> pa.Table:
     # Rows first: a running sweep may add a path meanwhile.
     rows = store.read_rows(skip_unreadable=True)
     return summary_of(rows, stored_paths(store), null)
+
+
+def stored_trajectory_summary(store: RunStore) -> pa.Table:
+    """The summary of the trajectories that a run has stored; no rows where it has none."""
+    told = trajectories.trajectory_settings(store)
+    paths = {f"p{key}": Path.from_settings(meta["path_settings"]) for key, meta in told.items()}
+    return trajectory_summary_of(trajectories.read(store), paths)

@@ -1,8 +1,9 @@
 """Error trajectories: how far theta is from theta* along a path, at a list of checkpoints.
 
-Every statistic is a function of the path record at a time: squared distances of the last iterate and of
-the averages, and their excess loss F(theta) - F(theta*). The expectation over y given x is exact, that
-over x a mean over a fixed evaluation set of covariates, the same for every path, seed and replicate.
+Every statistic is a function of the path record at a time. One pass: squared distances of the last
+iterate and of the averages, and their excess loss F(theta) - F(theta*). The expectation over y given x
+is exact, that over x a mean over a fixed evaluation set of covariates, the same for every path, seed and
+replicate. Many epochs: the empirical risk and its gradient over the replicate's own data set.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ldpflow.algorithms.erm_kernels import EpochsRecord, minimum, risk
 from ldpflow.compiled import compiled
 from ldpflow.path import Path, PathRecord
 from ldpflow.problems import Problem
+from ldpflow.problems.erm import ErmProblem
 from ldpflow.random.lockstep import LANES, PLANE
 from ldpflow.store.trajectories import STATISTICS, TRAJECTORIES
 
@@ -140,41 +143,83 @@ def excess_loss(problem: Problem, theta: Array) -> Array | None:
     return out[:, :count]
 
 
-def trajectories_of(record: PathRecord, users: tuple[int, ...]) -> pa.Table:
+def trajectories_of(record: PathRecord, checkpoints: tuple[int, ...]) -> pa.Table:
     """One row per replicate and checkpoint, in the schema TRAJECTORIES, by replicate and then n."""
     path: Path = record.path
-    steps = np.array([path.steps(n) for n in users], dtype=np.int64)
+    steps = np.array([path.steps(at) for at in checkpoints], dtype=np.int64)
     last = record.iterates[np.searchsorted(record.times, steps)]
-    counts = steps[:, None, None].astype(float)
-    centre = record.origin[None, :, None]
-    average = centre + record.sums_at(steps) / counts
-    earlier = average - (last - path.algorithm.theta0) / counts
-    columns: dict[str, Array | None] = {
-        "last_sq": squared(last - centre),
-        "avg_sq": squared(average - centre),
-        "avg_pre_sq": squared(earlier - centre),
-        "last_exc": excess_loss(path.problem, last),
-        "avg_exc": excess_loss(path.problem, average),
-        "tail_exc": tail_excess(record, steps) if path.algorithm.averages_tail() else None,
-        **{name: own_number(record, name, steps) for name in record.extras},
-    }
-    finite = np.isfinite(squared(last - centre)) & np.isfinite(squared(average - centre))
+    if isinstance(record, EpochsRecord):
+        columns = statistics_of_risk(record, steps)
+        finite = np.isfinite(squared(last))
+        users = np.full(len(steps), path.horizon, dtype=np.int64)
+    else:
+        columns, finite = statistics_of_distance(record, steps, last)
+        users = np.array(checkpoints, dtype=np.int64)
+    columns |= {name: own_number(record, name, steps) for name in record.extras}
     count = len(record.replicates)
     data = {
-        "replicate": pa.array(np.repeat(record.replicates, len(users))),
-        "n": pa.array(np.tile(np.array(users, dtype=np.int64), count)),
+        "replicate": pa.array(np.repeat(record.replicates, len(steps))),
+        "n": pa.array(np.tile(users, count)),
         "step": pa.array(np.tile(steps, count)),
         "status": pa.array(["ok" if f else "diverged" for f in finite.T.reshape(-1)]),
     }
     for name in STATISTICS:
         values = columns.get(name)
         if values is None:
-            data[name] = pa.nulls(len(users) * count, pa.float64())
+            data[name] = pa.nulls(len(steps) * count, pa.float64())
         else:
-            data[name] = pa.array(np.where(finite, values, np.nan).T.reshape(-1))
+            known = np.broadcast_to(~np.isnan(values).all(axis=1, keepdims=True), values.shape)
+            column = np.where(finite, values, np.nan).T.reshape(-1)
+            data[name] = pa.array(column, mask=~known.T.reshape(-1))
     return pa.Table.from_arrays([data[f.name] for f in TRAJECTORIES], schema=TRAJECTORIES)
 
 
+def statistics_of_distance(
+    record: PathRecord, steps: NDArray[np.int64], last: Array
+) -> tuple[dict[str, Array | None], NDArray[np.bool_]]:
+    """Distances to theta* and excess losses, and where they are finite."""
+    path = record.path
+    counts = steps[:, None, None].astype(float)
+    centre = record.origin[None, :, None]
+    average = centre + record.sums_at(steps) / counts
+    earlier = average - (last - path.algorithm.theta0) / counts
+    finite = np.isfinite(squared(last - centre)) & np.isfinite(squared(average - centre))
+    return {
+        "last_sq": squared(last - centre),
+        "avg_sq": squared(average - centre),
+        "avg_pre_sq": squared(earlier - centre),
+        "last_exc": excess_loss(path.problem, last),
+        "avg_exc": excess_loss(path.problem, average),
+        "tail_exc": tail_excess(record, steps) if path.algorithm.averages_tail() else None,
+    }, finite
+
+
+def statistics_of_risk(record: EpochsRecord, steps: NDArray[np.int64]) -> dict[str, Array | None]:
+    """The empirical risk and its gradient along a path and at its output; NaN where there is none.
+
+    The output w_tau, one a replicate, stands at the last step. The excess risk needs the minimum, which
+    is computed where the risk is convex.
+    """
+    problem, run = record.path.problem, record.run
+    assert isinstance(problem, ErmProblem)
+    at = np.searchsorted(record.times, steps)
+    points = np.concatenate([run.iterates[at], run.chosen[None]])
+    losses, gradients = risk(problem, record.records, points)
+    norms = np.sqrt(squared(gradients))
+    noise = np.sqrt(squared(run.estimates[at] - run.momenta[at]))
+    output = np.full((2, *noise.shape), np.nan)
+    output[:, -1] = losses[-1], norms[-1]
+    columns: dict[str, Array | None] = {
+        "loss": losses[:-1],
+        "gradient_norm": norms[:-1],
+        "error_norm": np.sqrt(squared(run.estimates[at] - gradients[:-1])),
+        "noise_norm": noise,
+        "output_loss": output[0],
+        "output_gradient_norm": output[1],
+    }
+    if problem.convex():
+        columns["last_exc"] = losses[:-1] - minimum(problem, record.records, points.shape[-1])
+    return columns
 def tail_excess(record: PathRecord, steps: NDArray[np.int64]) -> Array | None:
     """Excess loss of the average of theta_i over t/2 < i <= t (floor(t/2), as for odd t)."""
     halves = steps // 2

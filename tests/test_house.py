@@ -25,7 +25,7 @@ FLOORS = [
     {"cell"},
     {"store", "measures", "study", "published"},
     {"trajectory", "diagnosis"},
-    {"simulate", "simulate_erm", "summary", "trace"},
+    {"simulate", "summary", "trace"},
     {"engine", "comparison"},
     {"planning"},
     {"report"},

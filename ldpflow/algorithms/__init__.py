@@ -3,6 +3,9 @@
 from ldpflow.algorithms.algorithm import Algorithm
 from ldpflow.algorithms.budget_split import BudgetSplit
 from ldpflow.algorithms.dp_ambssgd import DpAmbssgd
+from ldpflow.algorithms.dp_gd import DpGd
+from ldpflow.algorithms.dp_nsgd import DpNsgd
+from ldpflow.algorithms.dp_nsgd_reduced import DpNsgdReduced
 from ldpflow.algorithms.dp_sgd import DpSgd
 from ldpflow.algorithms.dp_ssgd import DpSsgd
 from ldpflow.algorithms.ldp_sgd import LdpSgd
@@ -16,6 +19,9 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
     "ldp_sgd": LdpSgd,
     "minibatch_sgd": MinibatchSgd,
     "budget_split": BudgetSplit,
+    "dp_nsgd": DpNsgd,
+    "dp_nsgd_reduced": DpNsgdReduced,
+    "dp_gd": DpGd,
     "tail_sgd": TailSgd,
     "dp_ssgd": DpSsgd,
     "dp_ambssgd": DpAmbssgd,

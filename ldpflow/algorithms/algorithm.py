@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field
 
@@ -31,7 +31,7 @@ class Algorithm(Settings):
     """
 
     carries_privacy: ClassVar[bool] = False
-    """Whether the budget is a setting of the algorithm; then the mechanism is none."""
+    """Whether the algorithm itself is private, its budget among its settings; the mechanism is none."""
 
     theta0: float = 0.0
 
@@ -102,16 +102,28 @@ class Algorithm(Settings):
         return 1
 
     def steps(self, n: int) -> int:
-        """Steps that n users make."""
+        """Steps made by checkpoint n: those of n users, or n itself where checkpoints count steps."""
         return n // self.records_per_step()
 
     def steps_within(self, n: int, horizon: int) -> int:
         """Steps that the first n of ``horizon`` users make, where they depend on the horizon."""
         return self.steps(n)
 
-    def checkpoints(self, horizon: int) -> tuple[int, ...] | None:
-        """Users at which a trajectory is kept, where log-spaced ones do not suit; else None."""
+    def check_horizon(self, problem: Problem, n: int) -> None:
+        """Refuse an n that does not go with the settings (where they depend on it).
+
+        Raises
+        ------
+        InputError
+        """
+
+    def checkpoints(self, problem: Problem, n: int, points: int) -> tuple[int, ...] | None:
+        """Where a trajectory of n users is kept, or None for log-spaced numbers of users."""
         return None
+
+    def columns(self, problem: Problem, n: int) -> dict[str, Any]:
+        """What is reported with every result beside the settings, for a path of n users."""
+        return {}
 
     @abstractmethod
     def kernel_parameters(self, horizon: int | None) -> tuple[float, ...]:

@@ -9,15 +9,14 @@ Replacing a record moves grad F by at most 2 G / N in every step, so the T steps
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from pydantic import Field
 
-from ldpflow.algorithms.erm import ErmAlgorithm, RunPlan
-from ldpflow.privacy.rdp import noise_multiplier
+from ldpflow.algorithms.erm import DEFAULT_EPOCHS, LARGEST_STEPS, ErmAlgorithm, RunPlan, Schedule
+from ldpflow.errors import InputError
 from ldpflow.problems.erm import ErmProblem
-from ldpflow.random.lockstep import LANES
+from ldpflow.random.lockstep import CHUNK, LANES, PLANE
 
 if TYPE_CHECKING:  # supplied by the kernel that this recursion becomes part of
     from ldpflow.kernel_parts import (
@@ -26,7 +25,10 @@ if TYPE_CHECKING:  # supplied by the kernel that this recursion becomes part of
         STATE,
         D,
         add_gradient,
+        choose,
+        draw_subset,
         fetch,
+        keep,
         node_noise,
         register_array,
     )
@@ -39,27 +41,32 @@ class DpGd(ErmAlgorithm):
 
     Parameters
     ----------
-    epochs : float
-        T, rounded: every step takes all N gradients.
+    epochs : float, optional
+        T, rounded, 20 unless given: every step takes all N gradients.
     eta : float, optional
         Step length; 1 / L, h included, unless given.
     """
 
     kind: Literal["dp_gd"] = "dp_gd"
-    epochs: Annotated[float, Field(ge=1, le=1e6)] = 20.0
+    def schedule(self, problem: ErmProblem, n: int) -> Schedule:
+        epochs = DEFAULT_EPOCHS if self.epochs is None else self.epochs
+        if not 1 <= round(epochs) <= LARGEST_STEPS:
+            raise InputError("algorithm.epochs", epochs, "1 or more: an epoch is a step")
+        return Schedule(1, round(epochs), 1.0 / problem.smoothness() if self.eta is None else self.eta)
 
     def plan(self, problem: ErmProblem, n: int) -> RunPlan:
-        steps = round(self.epochs)
+        from ldpflow.privacy.rdp import noise_multiplier
+
+        at = self.schedule(problem, n)
         sigma = noise_multiplier(self.epsilon, self.delta, 1.0)
-        eta = 1.0 / problem.smoothness() if self.eta is None else self.eta
         return RunPlan(
-            n, 1, n, steps, eta, 1.0, math.nan, sigma, 1.0, 1.0 / (2.0 * sigma * sigma),
-            problem.lipschitz_of_loss(), problem.smoothness_of_loss(),
+            n, at.batches, n, at.steps, at.eta, at.alpha, at.cross, sigma, 1.0,
+            1.0 / (2.0 * sigma * sigma), problem.lipschitz_of_loss(), problem.smoothness_of_loss(),
         )  # fmt: skip
 
     def kernel_settings(self, plan: RunPlan) -> tuple[float, ...]:
         deviation = 2.0 * plan.lipschitz / plan.n * plan.sigma * math.sqrt(plan.steps)
-        return (float(plan.n), plan.eta, deviation)
+        return (float(plan.n), plan.eta, deviation, float(plan.n))
 
 
 def recursion(  # type: ignore[no-untyped-def]
@@ -81,10 +88,13 @@ def recursion(  # type: ignore[no-untyped-def]
 ):
     """Run LANES replicates in lockstep and record them (see dp_nsgd.recursion).
 
-    The noisy and the exact gradient take the places of mhat_t and m_t.
+    A step takes all records, or a random subset of them (see dp_sgd). The noisy and the noiseless
+    gradient take the places of mhat_t and m_t.
     """
     n = int(settings[0])
     eta = settings[1]
+    deviation = settings[2]
+    batch = int(settings[3])
     parameters = register_array(PROBLEM_SIZE)
     parameters[:] = problem_parameters
     w = register_array(STATE)
@@ -94,31 +104,31 @@ def recursion(  # type: ignore[no-untyped-def]
     y = register_array(LANES)
     zeta = np.zeros(BLOCKS)
     places = np.empty(LANES, np.int64)
+    sampled = batch < n
+    order = np.empty(n * LANES if sampled else 0, np.int64)
+    for i in range(order.shape[0]):
+        order[i] = i // LANES
+    planes = np.empty(PLANE)
+    used = CHUNK
     for j in range(D):
         w[j * LANES : (j + 1) * LANES] = start[j]
     k = 0
     c = 0
     for t in range(1, times[times.shape[0] - 1] + 1):
+        if sampled:
+            used = draw_subset(order, order_state, planes, used, n, batch)
         g[:] = 0.0
-        for i in range(n):
+        for i in range(batch):
             for lane in range(LANES):
-                places[lane] = base[lane] + i
+                places[lane] = base[lane] + (order[i * LANES + lane] if sampled else i)
             fetch(x, y, rows, targets, places)
             add_gradient(g, w, x, y, parameters)
-        node_noise(zeta, keys, 1, 0, t - 1, settings[2])
+        node_noise(zeta, keys, 1, 0, t - 1, deviation)
         for i in range(STATE):
-            g[i] /= n
+            g[i] /= batch
             noisy[i] = g[i] + zeta[i]
-        if t == times[k]:
-            iterates[k, :] = w
-            estimates[k, :] = noisy
-            momenta[k, :] = g
-            k += 1
-        while c < LANES and chosen_times[c] == t:
-            lane = chosen_lanes[c]
-            for j in range(D):
-                chosen[j * LANES + lane] = w[j * LANES + lane]
-            c += 1
+        k = keep(k, t, times, w, noisy, g, iterates, estimates, momenta)
+        c = choose(c, t, chosen_times, chosen_lanes, w, chosen)
         for i in range(STATE):
             w[i] -= eta * noisy[i]
     iterates[k, :] = w

@@ -17,14 +17,13 @@ one new vector a step, and only floor(log2 T) + 1 vectors are alive.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
+from pydantic import model_validator
 
 from ldpflow.algorithms.erm import MomentumAlgorithm, RunPlan
-from ldpflow.mechanisms import PrivacyStatement
-from ldpflow.privacy.rdp import noise_multiplier, printed_noise_multiplier
-from ldpflow.privacy.tree import Tree, touched_nodes, tree_cost
+from ldpflow.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.problems.erm import ErmProblem
 from ldpflow.random.lockstep import LANES
 
@@ -36,10 +35,14 @@ if TYPE_CHECKING:  # supplied by the kernel that this recursion becomes part of
         STATE,
         D,
         add_gradient,
+        choose,
         draw_order,
         fetch,
+        halvings,
+        keep,
         move,
         node_noise,
+        prefix_noise,
         register_array,
     )
 
@@ -62,11 +65,20 @@ class DpNsgd(MomentumAlgorithm):
     def noise_kind(self) -> int:
         return {"none": 0, "tree": 1, "independent": 2}[self.noise]
 
-    def privacy(self) -> PrivacyStatement:
-        return PrivacyStatement("none", "record") if self.noise == "none" else super().privacy()
+    @model_validator(mode="after")
+    def without_budget(self) -> Self:
+        if self.noise == "none":  # one path, whatever budgets the private ones beside it have
+            for name in ("epsilon", "delta", "calibration"):
+                object.__setattr__(self, name, type(self).model_fields[name].default)
+        return self
+
+    def privacy(self, mechanism: Mechanism | None = None) -> PrivacyStatement:
+        return PrivacyStatement("none") if self.noise == "none" else super().privacy(mechanism)
 
     def cost(self, batches: int, steps: int, alpha: float) -> float:
         """c of the transcript's RDP c z / (2 sigma^2)."""
+        from ldpflow.privacy.tree import Tree, touched_nodes, tree_cost
+
         if self.noise == "independent":
             # ceil(T/M) visits, each of cost M/T.
             return -(-steps // batches) * batches / steps
@@ -74,21 +86,25 @@ class DpNsgd(MomentumAlgorithm):
         return tree_cost([tree], steps, batches, alpha, fixed=self.order == "fixed")
 
     def plan(self, problem: ErmProblem, n: int) -> RunPlan:
-        batches, steps, alpha, eta = self.schedule(n)
+        from ldpflow.privacy.rdp import noise_multiplier, printed_noise_multiplier
+
+        at = self.schedule(problem, n)
         sigma, cost, rho = 0.0, math.inf, math.inf
         if self.noise != "none":
-            cost = self.cost(batches, steps, alpha)
+            cost = self.cost(at.batches, at.steps, at.alpha)
             if self.calibration == "printed":
                 sigma = printed_noise_multiplier(self.epsilon, self.delta, 2.0)
             else:
                 sigma = noise_multiplier(self.epsilon, self.delta, cost)
             rho = cost / (2.0 * sigma * sigma)
         return RunPlan(
-            n, batches, self.batch_size, steps, eta, alpha, math.nan, sigma, cost, rho,
+            n, at.batches, self.batch_size, at.steps, at.eta, at.alpha, at.cross, sigma, cost, rho,
             problem.lipschitz_of_loss(), problem.smoothness_of_loss(),
         )  # fmt: skip
 
     def kernel_settings(self, plan: RunPlan) -> tuple[float, ...]:
+        from ldpflow.privacy.tree import touched_nodes
+
         sensitivity = 2.0 * plan.lipschitz / plan.batch_size
         if self.noise == "tree":
             v = 4.0 * touched_nodes(plan.steps, plan.batches)
@@ -144,12 +160,9 @@ def recursion(  # type: ignore[no-untyped-def]
     zeta = np.zeros(BLOCKS)
     places = np.empty(LANES, np.int64)
     order = np.empty(batches * LANES, np.int64)
-    # n_t of the prefixes of t, by their lowest set bit; row 63 stays 0: the empty prefix.
     prefixes = np.zeros((64 if NOISE == 1 else 0, STATE))
-    decay = np.empty(64)
-    decay[0] = 1.0 - alpha
-    for level in range(63):
-        decay[level + 1] = decay[level] * decay[level]  # (1 - alpha)^(2^(level + 1))
+    doubled = np.empty(64)
+    halvings(doubled, alpha)
     for j in range(D):
         w[j * LANES : (j + 1) * LANES] = start[j]
     m[:] = 0.0
@@ -176,24 +189,9 @@ def recursion(  # type: ignore[no-untyped-def]
         for i in range(STATE):
             m[i] = (1.0 - alpha) * m[i] + share * g[i]
         if NOISE == 1:
-            level = 0
-            while (t >> level) & 1 == 0:
-                level += 1
-            rest = (t >> level) - 1  # t - low(t), in units of low(t)
-            before = 63
-            if rest > 0:
-                before = level
-                while (rest >> (before - level)) & 1 == 0:
-                    before += 1
-            node_noise(zeta, keys, 0, level, rest, deviation)
-            factor = decay[level]
-            previous = prefixes[before]
+            prefix_noise(zeta, prefixes, doubled, keys, 0, t, deviation)
             for i in range(STATE):
-                zeta[i] += factor * previous[i]
                 mhat[i] = m[i] + zeta[i]
-            if level > 0:
-                # Prefixes of odd length are nobody's prefix.
-                prefixes[level, :] = zeta[:STATE]
         elif NOISE == 2:
             node_noise(zeta, keys, 1, 0, t - 1, deviation)
             for i in range(STATE):
@@ -201,15 +199,7 @@ def recursion(  # type: ignore[no-untyped-def]
         else:
             for i in range(STATE):
                 mhat[i] = m[i]
-        if t == times[k]:
-            iterates[k, :] = w
-            estimates[k, :] = mhat
-            momenta[k, :] = m
-            k += 1
-        while c < LANES and chosen_times[c] == t:
-            lane = chosen_lanes[c]
-            for j in range(D):
-                chosen[j * LANES + lane] = w[j * LANES + lane]
-            c += 1
+        k = keep(k, t, times, w, mhat, m, iterates, estimates, momenta)
+        c = choose(c, t, chosen_times, chosen_lanes, w, chosen)
         move(w, mhat, eta)
     iterates[k, :] = w

@@ -25,19 +25,21 @@ released. Print lacks L in the noise of Delta and r; it is there in the proof an
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from mpmath import mp
 from pydantic import Field
 
-from ldpflow.algorithms.erm import MomentumAlgorithm, RunPlan
+from ldpflow.algorithms.erm import MomentumAlgorithm, RunPlan, Schedule
 from ldpflow.errors import InputError
 from ldpflow.exact import workdps
-from ldpflow.privacy.rdp import noise_multiplier, printed_noise_multiplier
-from ldpflow.privacy.tree import Tree, tree_cost
 from ldpflow.problems.erm import ErmProblem
 from ldpflow.random.lockstep import LANES
+
+if TYPE_CHECKING:
+    from ldpflow.privacy.tree import Tree
 
 if TYPE_CHECKING:  # supplied by the kernel that this recursion becomes part of
     from ldpflow.kernel_parts import (
@@ -46,10 +48,14 @@ if TYPE_CHECKING:  # supplied by the kernel that this recursion becomes part of
         STATE,
         D,
         add_gradient,
+        choose,
         draw_order,
         fetch,
+        halvings,
+        keep,
         move,
         node_noise,
+        prefix_noise,
         register_array,
     )
 
@@ -85,6 +91,8 @@ class DpNsgdReduced(MomentumAlgorithm):
 
     def trees(self, batches: int, steps: int) -> list[Tree]:
         """What is released: G early and late, Delta, r."""
+        from ldpflow.privacy.tree import Tree
+
         v1, v2 = tree_variances(batches, steps)
         residual = v2 * self.difference_scale**2 / 4.0
         if self.calibration != "exact":
@@ -101,24 +109,32 @@ class DpNsgdReduced(MomentumAlgorithm):
             Tree(residual, left=True),
         ]
 
-    def plan(self, problem: ErmProblem, n: int) -> RunPlan:
-        batches, steps, alpha, eta = self.schedule(n)
-        if batches < 2:
+    def schedule(self, problem: ErmProblem, n: int) -> Schedule:
+        at = super().schedule(problem, n)
+        if at.batches < 2:
             raise InputError("algorithm.batch_size", self.batch_size, f"at most {n // 2:,} for n = {n:,}")
-        cross = eta * batches if self.cross is None else self.cross
+        cross = at.eta * at.batches if self.cross is None else self.cross
         if cross >= 1.0:
             raise InputError(
                 "algorithm.epochs", self.epochs, "more than 1 epoch", f"cross = eta M is {cross:.4g}."
             )
+        return replace(at, cross=cross)
+
+    def plan(self, problem: ErmProblem, n: int) -> RunPlan:
+        from ldpflow.privacy.rdp import noise_multiplier, printed_noise_multiplier
+        from ldpflow.privacy.tree import tree_cost
+
+        at = self.schedule(problem, n)
         cost = tree_cost(
-            self.trees(batches, steps), steps, batches, alpha, fixed=self.order == "fixed"
-        )
+            self.trees(at.batches, at.steps), at.steps, at.batches, at.alpha,
+            fixed=self.order == "fixed",
+        )  # fmt: skip
         if self.calibration == "printed":
             sigma = printed_noise_multiplier(self.epsilon, self.delta, 4.0)
         else:
             sigma = noise_multiplier(self.epsilon, self.delta, cost)
         return RunPlan(
-            n, batches, self.batch_size, steps, eta, alpha, cross, sigma, cost,
+            n, at.batches, self.batch_size, at.steps, at.eta, at.alpha, at.cross, sigma, cost,
             cost / (2.0 * sigma * sigma), problem.lipschitz_of_loss(), problem.smoothness_of_loss(),
         )  # fmt: skip
 
@@ -208,9 +224,7 @@ def recursion(  # type: ignore[no-untyped-def]
     for i in range(batches):
         decay[i + 1] = (1.0 - alpha) * decay[i]
     doubled = np.empty(64)
-    doubled[0] = 1.0 - alpha
-    for level in range(63):
-        doubled[level + 1] = doubled[level] * doubled[level]
+    halvings(doubled, alpha)
     for j in range(D):
         w[j * LANES : (j + 1) * LANES] = start[j]
     anchor[:] = w
@@ -303,32 +317,10 @@ def recursion(  # type: ignore[no-untyped-def]
                     u[i] = (1.0 - cross) * (differences[i] + u[i]) + cross * window[i]
             for i in range(STATE):
                 p[i] = u[i] + decay[batches] * p[i]
-        # The noise of r over [1, t], in the streaming form of dp_nsgd.
-        level = 0
-        while (t >> level) & 1 == 0:
-            level += 1
-        rest = (t >> level) - 1
-        previous = 63
-        if rest > 0:
-            previous = level
-            while (rest >> (previous - level)) & 1 == 0:
-                previous += 1
-        node_noise(zeta, keys, 4, level, rest, settings[8])
-        prefix = prefixes[previous]
+        prefix_noise(zeta, prefixes, doubled, keys, 4, t, settings[8])  # of r over [1, t]
         for i in range(STATE):
-            zeta[i] += doubled[level] * prefix[i]
             mhat[i] = alpha * (p[i] + residual[i] + zeta[i])
-        if level > 0:
-            prefixes[level, :] = zeta[:STATE]
-        if t == times[k]:
-            iterates[k, :] = w
-            estimates[k, :] = mhat
-            momenta[k, :] = m
-            k += 1
-        while c < LANES and chosen_times[c] == t:
-            lane = chosen_lanes[c]
-            for j in range(D):
-                chosen[j * LANES + lane] = w[j * LANES + lane]
-            c += 1
+        k = keep(k, t, times, w, mhat, m, iterates, estimates, momenta)
+        c = choose(c, t, chosen_times, chosen_lanes, w, chosen)
         move(w, mhat, eta)
     iterates[k, :] = w

@@ -10,20 +10,54 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from functools import lru_cache
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from ldpflow.algorithms.algorithm import Algorithm
 from ldpflow.errors import InputError
-from ldpflow.mechanisms import PrivacyStatement
+from ldpflow.mechanisms import Mechanism, PrivacyStatement
+from ldpflow.problems import Problem
 from ldpflow.problems.erm import ErmProblem
-from ldpflow.settings import Settings
+from ldpflow.problems.problem import Matrix, unknown_matrix
+from ldpflow.random.lockstep import LANES
 
-__all__ = ["NOTION", "UNIT", "ErmAlgorithm", "RunPlan"]
+__all__ = [
+    "MEMORY_BUDGET",
+    "NOTION",
+    "UNIT",
+    "ErmAlgorithm",
+    "MomentumAlgorithm",
+    "RunPlan",
+    "Schedule",
+    "checkpoint_steps",
+    "plan_of",
+]
 
 NOTION = "(eps, delta)-DP (central)"
 UNIT = "record (replacement)"
 LARGEST_STEPS = 2**40
+DEFAULT_EPOCHS = 20.0
+MEMORY_BUDGET = 2**30
+"""Bytes that the records and rings of LANES replicates may take."""
+
+
+def checkpoint_steps(steps: int, points: int) -> tuple[int, ...]:
+    """The middles of ``points`` equal parts of 1..T, and T: means over them estimate those over all."""
+    middles = {max(1, (2 * i + 1) * steps // (2 * points)) for i in range(points)}
+    return tuple(sorted(middles | {steps}))
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Steps of a run: M, T, eta, alpha, and the cross-batch weight (NaN where there is none)."""
+
+    batches: int
+    steps: int
+    eta: float
+    alpha: float = 1.0
+    cross: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -63,36 +97,69 @@ class RunPlan:
         return self.steps / self.batches
 
 
-class ErmAlgorithm(Settings):
-    """An algorithm that visits a fixed data set for many epochs.
+class ErmAlgorithm(Algorithm):
+    """An algorithm that visits a fixed data set for many epochs, private by itself.
+
+    Its checkpoints count steps: n is the number N of records throughout.
 
     Parameters
     ----------
     epsilon : float > 0
     delta : float in (0, 1)
-    epochs : float
-        q = T/M; T is rounded to whole steps.
+    epochs : float, optional
+        q = T/M, 20 unless given; T is rounded to whole steps.
     eta : float, optional
         Step length; 1 / sqrt(M T) unless given.
     theta0 : float
         Start, the same in every coordinate.
     """
 
+    carries_privacy: ClassVar[bool] = True
+
     epsilon: Annotated[float, Field(gt=0, le=1e6)] = 1.0
     delta: Annotated[float, Field(ge=1e-300, lt=1)] = 1e-6
-    epochs: Annotated[float, Field(gt=0, le=1e9)] = 20.0
+    epochs: Annotated[float, Field(gt=0, le=1e9)] | None = None
     eta: Annotated[float, Field(gt=0, le=1e6)] | None = None
-    theta0: float = 0.0
+
+    def depends_on_horizon(self) -> bool:
+        return True
+
+    def unsuitable(self, problem: Problem, mechanism: Mechanism) -> str | None:
+        if not isinstance(problem, ErmProblem):
+            return f"{self.kind} visits a fixed data set again and again; {problem.kind} has none"
+        if mechanism.kind != "none":
+            return f"{self.kind} adds its own noise; its budget is algorithm.epsilon and delta"
+        return None
+
+    def steps(self, n: int) -> int:
+        return n
+
+    def step_constant(self) -> float:
+        return math.nan  # its steps have a length, eta, that is for the plan to say
+
+    def kernel_parameters(self, horizon: int | None) -> tuple[float, ...]:
+        raise TypeError("they depend on N: see kernel_settings")
+
+    def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
+        return unknown_matrix(problem.dimension)
+
+    def privacy(self, mechanism: Mechanism | None = None) -> PrivacyStatement:
+        """The guarantee of all iterates w_1, ..., w_T."""
+        return PrivacyStatement(NOTION, UNIT, epsilon=self.epsilon, delta=self.delta)
 
     @abstractmethod
-    def plan(self, problem: ErmProblem, n: int) -> RunPlan:
-        """Steps, step length and noise for N = n records.
+    def schedule(self, problem: ErmProblem, n: int) -> Schedule:
+        """Steps and step length for N = n records.
 
         Raises
         ------
         InputError
             If the settings are impossible for this N.
         """
+
+    @abstractmethod
+    def plan(self, problem: ErmProblem, n: int) -> RunPlan:
+        """The schedule with its noise; see :func:`plan_of`, which remembers it."""
 
     @abstractmethod
     def kernel_settings(self, plan: RunPlan) -> tuple[float, ...]:
@@ -106,19 +173,33 @@ class ErmAlgorithm(Settings):
         """Bytes that a batch of lanes takes beyond its data."""
         return 0
 
-    def privacy(self) -> PrivacyStatement:
-        """The guarantee of all iterates w_1, ..., w_T."""
-        return PrivacyStatement(NOTION, UNIT, epsilon=self.epsilon, delta=self.delta)
+    def check_horizon(self, problem: Problem, n: int) -> None:
+        assert isinstance(problem, ErmProblem)
+        self.schedule(problem, n)
+        copies = 1 if problem.file is not None else LANES
+        data = 8 * n * (problem.dimension + 1) * copies
+        rest = self.memory(problem, n)
+        if data + rest > MEMORY_BUDGET:
+            mebi = 2.0**20
+            raise InputError(
+                "grid.n",
+                n,
+                f"what fits {MEMORY_BUDGET / mebi:.0f} MiB for {LANES} replicates in lockstep",
+                f"The records take {data / mebi:.0f} MiB and {self.kind}'s windows "
+                f"{rest / mebi:.0f} MiB at d = {problem.dimension}.",
+            )
+        largest = problem.largest_n()
+        if largest is not None and n > largest:
+            raise InputError("grid.n", n, f"at most {largest:,}, the records of {problem.file}")
 
-    def columns(self, plan: RunPlan) -> dict[str, Any]:
-        """What is reported with every result; what an algorithm does not have is None."""
-        statement = self.privacy()
+    def checkpoints(self, problem: Problem, n: int, points: int) -> tuple[int, ...]:
+        assert isinstance(problem, ErmProblem)
+        return checkpoint_steps(self.schedule(problem, n).steps, points)
+
+    def columns(self, problem: Problem, n: int) -> dict[str, Any]:
+        assert isinstance(problem, ErmProblem)
+        plan = plan_of(problem, self, n)
         columns: dict[str, Any] = {
-            "privacy_notion": statement.notion,
-            "privacy_unit": statement.unit,
-            "epsilon": statement.epsilon,
-            "delta": statement.delta,
-            "n": plan.n,
             "steps": plan.steps,
             "epochs": plan.epochs,
             "batch_size": plan.batch_size,
@@ -137,6 +218,12 @@ class ErmAlgorithm(Settings):
         }
 
 
+@lru_cache(maxsize=10_000)
+def plan_of(problem: ErmProblem, algorithm: ErmAlgorithm, n: int) -> RunPlan:
+    """The algorithm's plan; accounting for a long run takes seconds, and many ask for it."""
+    return algorithm.plan(problem, n)
+
+
 class MomentumAlgorithm(ErmAlgorithm):
     """Normalised steps along a private momentum, one batch a step.
 
@@ -152,21 +239,42 @@ class MomentumAlgorithm(ErmAlgorithm):
     calibration : str
         How sigma follows from (epsilon, delta): ``exact`` from the nodes that are released,
         ``whole_tree`` from all nodes of the printed trees, ``printed`` by the paper's rule.
+    parameters : str
+        ``given``: epochs, eta and alpha as they stand above. ``theorem``: as the utility theorem sets
+        them. ``balanced``: the number of epochs that balances optimisation and noise for this problem,
+        N, d and budget, with the noise that is really added (see .schedules).
     """
 
     order: Literal["fixed", "reshuffle"] = "reshuffle"
     batch_size: Annotated[int, Field(ge=1, le=10**9)] = 1
     alpha: Annotated[float, Field(gt=0, le=1)] | None = None
     calibration: Literal["exact", "whole_tree", "printed"] = "exact"
+    parameters: Literal["given", "theorem", "balanced"] = "given"
 
-    def schedule(self, n: int) -> tuple[int, int, float, float]:
-        """M, T, alpha and eta for N records."""
+    @model_validator(mode="after")
+    def check_parameters(self) -> Self:
+        if self.parameters == "given":
+            return self
+        for name in ("epochs", "eta", "alpha", "cross"):
+            if getattr(self, name, None) is not None:
+                raise ValueError(f"parameters = '{self.parameters}' chooses {name} itself")
+        return self
+
+    def chosen_epochs(self, problem: ErmProblem, n: int, batches: int) -> float:
+        """q as ``parameters`` says."""
+        return DEFAULT_EPOCHS if self.epochs is None else self.epochs
+
+    def schedule(self, problem: ErmProblem, n: int) -> Schedule:
         batches = n // self.batch_size
         if batches < 1:
             raise InputError("algorithm.batch_size", self.batch_size, f"at most n = {n:,}")
-        steps = max(1, round(self.epochs * batches))
+        epochs = self.chosen_epochs(problem, n, batches)
+        steps = max(1, round(epochs * batches))
         if steps > LARGEST_STEPS:
-            raise InputError("algorithm.epochs", self.epochs, f"at most {LARGEST_STEPS:,} steps")
+            raise InputError(
+                "algorithm.epochs", epochs, f"at most {LARGEST_STEPS:,} steps",
+                f"They make {float(steps):.3g}, with parameters = '{self.parameters}'.",
+            )
         alpha = 1.0 / batches if self.alpha is None else self.alpha
         if alpha * batches < 1.0 - 1e-12:
             raise InputError(
@@ -175,4 +283,4 @@ class MomentumAlgorithm(ErmAlgorithm):
                 f"at least 1/M = {1.0 / batches:.6g}, M = {batches:,} batches an epoch",
             )
         eta = 1.0 / math.sqrt(batches * steps) if self.eta is None else self.eta
-        return batches, steps, alpha, eta
+        return Schedule(batches, steps, eta, alpha)

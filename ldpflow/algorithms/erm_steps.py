@@ -17,12 +17,16 @@ if TYPE_CHECKING:  # supplied by the kernel that this becomes part of
         D,
         derivative,
         loss,
+        node_noise,
         register_array,
         separable,
         separable_loss,
     )
 
-__all__ = ["add_gradient", "fetch", "move", "risk"]
+__all__ = ["PARTS", "add_gradient", "choose", "fetch", "halvings", "keep", "move", "prefix_noise", "risk"]
+
+PARTS = ("fetch", "add_gradient", "move", "halvings", "prefix_noise", "keep", "choose")
+"""The functions here that recursions may call, in an order in which they can be compiled."""
 
 
 def fetch(x, y, rows, targets, places):  # type: ignore[no-untyped-def]
@@ -62,6 +66,57 @@ def move(w, direction, eta):  # type: ignore[no-untyped-def]
     for j in range(D):
         for lane in range(LANES):
             w[j * LANES + lane] -= size[lane] * direction[j * LANES + lane]
+
+
+def halvings(doubled, alpha):  # type: ignore[no-untyped-def]
+    """doubled[level] = (1 - alpha)^(2^level)."""
+    doubled[0] = 1.0 - alpha
+    for level in range(doubled.shape[0] - 1):
+        doubled[level + 1] = doubled[level] * doubled[level]
+
+
+def prefix_noise(zeta, prefixes, doubled, keys, tree, t, deviation):  # type: ignore[no-untyped-def]
+    """The noise n_t of the prefix [1, t] of a tree, from the one new node that ends at t.
+
+    ``prefixes`` has n of the binary prefixes of t by their lowest set bit; row 63 stays 0: the empty one.
+    """
+    level = 0
+    while (t >> level) & 1 == 0:
+        level += 1
+    rest = (t >> level) - 1  # t - low(t), in units of low(t)
+    before = 63
+    if rest > 0:
+        before = level
+        while (rest >> (before - level)) & 1 == 0:
+            before += 1
+    node_noise(zeta, keys, tree, level, rest, deviation)
+    factor = doubled[level]
+    previous = prefixes[before]
+    for i in range(STATE):
+        zeta[i] += factor * previous[i]
+    if level > 0:
+        # Prefixes of odd length are nobody's prefix.
+        prefixes[level, :] = zeta[:STATE]
+
+
+def keep(k, t, times, w, mhat, m, iterates, estimates, momenta):  # type: ignore[no-untyped-def]
+    """Record w_t, mhat_t and m_t where t is the k-th time; the number of times reached."""
+    if t == times[k]:
+        iterates[k, :] = w
+        estimates[k, :] = mhat
+        momenta[k, :] = m
+        return k + 1
+    return k
+
+
+def choose(c, t, chosen_times, chosen_lanes, w, chosen):  # type: ignore[no-untyped-def]
+    """Copy w_t of the lanes whose random output it is; the number of lanes that have theirs."""
+    while c < LANES and chosen_times[c] == t:
+        lane = chosen_lanes[c]
+        for j in range(D):
+            chosen[j * LANES + lane] = w[j * LANES + lane]
+        c += 1
+    return c
 
 
 def risk(rows, targets, base, count, parameters, points, losses, gradients):  # type: ignore[no-untyped-def]

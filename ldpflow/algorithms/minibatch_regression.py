@@ -101,10 +101,10 @@ class MinibatchRegression(Algorithm):
     def steps_within(self, n: int, horizon: int) -> int:
         return min(self.steps(horizon), n // self.records(horizon))
 
-    def checkpoints(self, horizon: int) -> tuple[int, ...]:
+    def checkpoints(self, problem: Problem, n: int, points: int) -> tuple[int, ...]:
         """Every step; the last one has all users."""
-        n, steps = self.records(horizon), self.steps(horizon)
-        return (*(n * t for t in range(1, steps)), horizon)
+        records, steps = self.records(n), self.steps(n)
+        return (*(records * t for t in range(1, steps)), n)
 
     @abstractmethod
     def batches(self, horizon: int) -> tuple[int, int]:

@@ -81,8 +81,8 @@ class OrdinaryLeastSquares(Algorithm):
     def steps(self, n: int) -> int:
         return 1
 
-    def checkpoints(self, horizon: int) -> tuple[int, ...]:
-        return (horizon,)
+    def checkpoints(self, problem: Problem, n: int, points: int) -> tuple[int, ...]:
+        return (n,)
 
     def step_constant(self) -> float:
         return 1.0

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["replay"]
 
-CELL = ("replicate", "n", "method", "beta", "B", "multiplier", "level", "coordinate")
+CELL = ("replicate", "n", "step", "method", "beta", "B", "multiplier", "level", "coordinate")
 VALUES = ("estimate", "se", "lower", "upper", "covered", "status")
 
 
@@ -45,6 +45,7 @@ def replay(
 def print_comparison(computed: pa.Table, stored: pa.Table) -> bool:
     """Both tables side by side, a line per value; whether all bits are equal."""
     from ldpflow.cli.tables import plain, print_rows
+    from ldpflow.store.trajectories import STATISTICS
 
     ours, theirs = computed.to_pylist(), stored.to_pylist()
     varying = [
@@ -54,8 +55,8 @@ def print_comparison(computed: pa.Table, stored: pa.Table) -> bool:
     ]
     lines = []
     for mine, other in zip(ours, theirs, strict=False):
-        for name in VALUES:
-            if name in mine:
+        for name in (*VALUES, *STATISTICS):
+            if name in mine and (name not in STATISTICS or mine[name] is not None):
                 same = bits(mine[name]) == bits(other[name])
                 values = {"value": name, "computed": bits(mine[name]), "stored": bits(other[name])}
                 lines.append(

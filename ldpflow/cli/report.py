@@ -50,7 +50,10 @@ def report(
         except OSError as error:
             reason = error.strerror or str(error)
             raise InputError("-o", output, "a file that can be written", f"{reason}.") from None
-    typer.echo(f"{output}: {len(results.rows)} cells, {len(text.encode()) / 1e6:.1f} MB")
+    followed = len({row["path"] for row in results.followed})
+    what = [f"{len(results.rows)} cells"] if results.rows or not followed else []
+    what += [f"{followed} followed paths"] if followed else []
+    typer.echo(f"{output}: {', '.join(what)}, {len(text.encode()) / 1e6:.1f} MB")
 
 
 def plot(
@@ -59,10 +62,13 @@ def plot(
         str,
         typer.Argument(
             metavar="FIGURE",
-            help="coverage, length, relative-length, zip, heat-map, bias, standard-error or paper.",
+            help="coverage, length, relative-length, zip, heat-map, bias, standard-error or paper; of "
+            "trajectories distance, excess-loss, loss, gradient-norm, gradient-error, clipped or threshold.",
         ),
     ],
-    x: Annotated[str, typer.Option(help="The factor on the axis: n, beta, epsilon, ...")] = "n",
+    x: Annotated[
+        str, typer.Option(help="The factor on the axis: n, beta, epsilon, ...; of trajectories n or step.")
+    ] = "n",
     output: Annotated[
         str | None,
         typer.Option(

@@ -12,7 +12,7 @@ from ldpflow.errors import InputError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Run", "read_summary", "rows_of_run", "summary"]
+__all__ = ["Run", "read_summary", "read_trajectories", "rows_of_run", "summary"]
 
 Run = Annotated[str, typer.Argument(metavar="RUN", help="Run directory, e.g. runs/quickstart.")]
 
@@ -34,11 +34,17 @@ def summary(
         float | None, typer.Option(help="Value of theta to reject: adds power, from the rows.")
     ] = None,
 ) -> None:
-    """Show coverage, length, bias and standard error of every cell of a run."""
-    from ldpflow.cli.tables import print_csv, print_json, print_summary
+    """Show coverage, length, bias and standard error of every cell of a run.
+
+    Of a run without intervals: its trajectories, the table at their last step.
+    """
+    from ldpflow.cli.tables import print_csv, print_json, print_summary, print_trajectories
 
     show = {Format.table: print_summary, Format.csv: print_csv, Format.json: print_json}[form]
     table = read_summary(run)
+    if table.num_rows == 0 and (told := read_trajectories(run)).num_rows:
+        print_trajectories(told) if form is Format.table else show(told)
+        return
     if null is not None:
         from ldpflow.store import RunStore
         from ldpflow.summary import stored_summary
@@ -62,6 +68,17 @@ def read_summary(run: str) -> pa.Table:
     if table is None:
         raise InputError("RUN", run, "a run directory with a summary", "Nothing finished there.")
     return table
+
+
+def read_trajectories(run: str) -> pa.Table:
+    """The trajectories of a run directory over its replicates; no rows where it has none."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from ldpflow.store import RunStore
+
+    data = RunStore(run).read("trajectories.parquet")
+    return pa.table({}) if data is None else pq.read_table(pa.BufferReader(data))
 
 
 def rows_of_run(run: str) -> pa.Table:

@@ -171,11 +171,13 @@ def sweep(
             precision=precision,
         )
     if not quiet and interrupted() is None:
-        from ldpflow.cli.summary import read_summary
-        from ldpflow.cli.tables import print_summary
+        from ldpflow.cli.summary import read_summary, read_trajectories
+        from ldpflow.cli.tables import print_summary, print_trajectories
 
         if chosen.method:
             print_summary(read_summary(root))
+        elif chosen.trajectory is not None:
+            print_trajectories(read_trajectories(root))
         if chosen.trajectory is not None:
             typer.echo(f"trajectories in {root}/trajectories, summary in {root}/trajectories.parquet")
         typer.echo(
@@ -235,7 +237,7 @@ def print_plan(paths: Sequence[Planned]) -> None:
         return
     for path in paths[:PLAN_LINES]:
         ranges = ", ".join(
-            f"replicates {first} to {last - 1} of {cells} cells"
+            f"replicates {first} to {last - 1}" + (f" of {cells} cells" if cells else "")
             for first, last, cells in path.ranges[:3]
         )
         more = ", ..." if len(path.ranges) > 3 else ""

@@ -23,6 +23,7 @@ __all__ = [
     "print_json",
     "print_rows",
     "print_summary",
+    "print_trajectories",
     "rounded",
     "short",
     "telling",
@@ -89,6 +90,45 @@ def print_summary(table: pa.Table) -> None:
         print("(too narrow for bias and empirical SE: see --format csv)")
     for line in cautions(rows):
         print(line)
+
+
+TOLD = (
+    "last_sq", "avg_sq", "last_exc", "avg_exc", "tail_exc", "mean_gradient_norm",
+    "output_gradient_norm", "mean_noise_norm", "loss", "clipped", "threshold",
+)  # fmt: skip
+
+
+def print_trajectories(table: pa.Table) -> None:
+    """Trajectories at the last step of every path: what tells paths apart, and means with their MCSE."""
+    rows: list[Row] = table.to_pylist()
+    last: dict[str, int] = {}
+    for row in rows:
+        last[row["path"]] = max(last.get(row["path"], 0), row["step"])
+    wide: dict[str, Row] = {}
+    for row in rows:
+        if row["step"] == last[row["path"]]:
+            wide.setdefault(row["path"], row)[row["stat"]] = with_error(row["mean"], row["mcse"])
+    if not wide:
+        print("no rows")
+        return
+    paths = list(wide.values())
+    names = table.column_names[1 : table.column_names.index("step")]
+    settings: list[str] = []
+    # Each only if it adds to what tells paths apart: N, and what follows from others, comes last.
+    for name in ("problem", "algorithm", "noise", "order", "epsilon", "d", "n", *names):
+        if name in names and count_apart([*settings, name], paths) > max(1, count_apart(settings, paths)):
+            settings.append(name)
+    paths.sort(key=lambda row: [(row[name] is not None, row[name]) for name in settings])
+    stats = [stat for stat in TOLD if any(stat in row for row in paths)]
+    console = Console()
+    while True:
+        columns: list[Column] = [plain(name) for name in settings]
+        columns += [(stat, lambda row, stat=stat: row.get(stat, "-")) for stat in stats]  # type: ignore[misc]
+        shown = rich_table(columns, paths)
+        if fits(console, shown) or len(stats) < 2:
+            break
+        stats.pop()
+    show(console, shown)
 
 
 def cautions(rows: Sequence[Row]) -> list[str]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from ldpflow.cell import Cell
 from ldpflow.path import Path
 from ldpflow.random.lockstep import LANES
 from ldpflow.simulate import Batch
 
-__all__ = ["GRID", "Missing", "cut"]
+__all__ = ["GRID", "Batches", "Missing", "cut"]
 
 GRID = 64  # replicate ranges are multiples of this
 TARGET_SECONDS = 5.0
@@ -47,42 +47,95 @@ class Missing:
         return records * self.path.problem.dimension * NANOSECONDS_PER_COORDINATE * 1e-9
 
 
-def cut(missing: Sequence[Missing], seed: int, cores: int) -> list[Batch]:
-    """Batches of all that is missing, long ones first.
+@dataclass(frozen=True)
+class Run:
+    """Batches of one path that are equally long: they start every ``size`` replicates."""
+
+    missing: Missing
+    first: int
+    last: int
+    size: int
+
+    def __len__(self) -> int:
+        return -(-(self.last - self.first) // self.size)
+
+    def batches(self, seed: int) -> Iterator[Batch]:
+        """One after the other."""
+        m = self.missing
+        for start in range(self.first, self.last, self.size):
+            end = min(start + self.size, self.last)
+            yield Batch(m.path, seed, start, end, m.cells, m.witnesses, m.checkpoints)
+
+
+@dataclass(frozen=True)
+class Batches:
+    """The batches of a study in the order in which they run.
+
+    There may be a million of them: each is made when it is its turn.
+    """
+
+    seed: int
+    runs: tuple[Run, ...]
+
+    def __len__(self) -> int:
+        return sum(map(len, self.runs))
+
+    def __iter__(self) -> Iterator[Batch]:
+        for run in self.runs:
+            yield from run.batches(self.seed)
+
+    @property
+    def steps(self) -> int:
+        """Steps of all, over all replicates."""
+        return sum(run.missing.steps() * (run.last - run.first) for run in self.runs)
+
+
+def cut(missing: Sequence[Sequence[Missing]], seed: int, cores: int) -> Batches:
+    """Batches of all that is missing; the groups follow one another, long batches first in each.
 
     Each takes about TARGET_SECONDS, or less where that would leave the last core to finish alone;
     never less than one row of lanes. Ranges start on the replicate grid, except for long paths and
     at the end, where they start on multiples of the lanes.
     """
+    return Batches(seed, tuple(run for group in missing for run in runs(group, cores)))
+
+
+def runs(missing: Sequence[Missing], cores: int) -> list[Run]:
+    """Runs of batches of one group, long batches first."""
     total = sum(m.seconds() * (m.last - m.first) for m in missing)
     # With 16 batches per core the last one to finish costs a few per cent at most.
     target = min(TARGET_SECONDS, total / (16.0 * cores))
-    batches = []
+    found = []
     for m in sorted(missing, key=lambda m: -m.seconds()):
         wanted = target / max(m.seconds(), 1e-12)
         size = LANES if wanted < GRID else int(wanted) // GRID * GRID
-        batches += [(m, *piece) for piece in pieces(m.first, m.last, size)]
-    batches.sort(key=lambda b: -(b[2] - b[1]) * b[0].seconds())
-    # The last ones smaller still: all cores end at about the same time.
-    body, tail = batches[: -TAIL * cores], batches[-TAIL * cores :]
-    for m, first, last in tail:
-        wanted = TAIL_SECONDS / max(m.seconds(), 1e-12)
-        size = max(1, int(wanted) // LANES) * LANES
-        body += [(m, *piece) for piece in pieces(first, last, size)]
-    return [
-        Batch(m.path, seed, first, last, m.cells, m.witnesses, m.checkpoints)
-        for m, first, last in body
-    ]
+        # Boundaries lie on multiples of the size, so that a resumed range is cut alike.
+        inner = min(-(-m.first // size) * size, m.last)
+        outer = max(m.last // size * size, inner)
+        for first, last in ((m.first, inner), (inner, outer), (outer, m.last)):
+            if first < last:
+                found.append(Run(m, first, last, size))
+    return ended(sorted(found, key=length_of_batch), cores)
 
 
-def pieces(first: int, last: int, size: int) -> list[tuple[int, int]]:
-    """Ranges that make up ``first`` to ``last``, bounded by multiples of the size.
+def length_of_batch(run: Run) -> float:
+    """For sorting, long ones first: the first batch is the longest."""
+    return -run.missing.seconds() * (min(run.first + run.size, run.last) - run.first)
 
-    So a range that is resumed is cut alike.
-    """
-    found = []
-    while first < last:
-        end = min((first // size + 1) * size, last)
-        found.append((first, end))
-        first = end
-    return found
+
+def ended(found: Sequence[Run], cores: int) -> list[Run]:
+    """The same with the last batches cut once more: all cores end at about the same time."""
+    bodies: list[Run] = []
+    tails: list[Run] = []
+    left = TAIL * cores
+    for run in reversed(found):
+        count = min(len(run), left)
+        left -= count
+        wanted = TAIL_SECONDS / max(run.missing.seconds(), 1e-12)
+        size = min(run.size, max(1, int(wanted) // LANES) * LANES)
+        middle = min(run.first + (len(run) - count) * run.size, run.last)
+        if count:
+            tails.append(replace(run, first=middle, size=size))
+        if count < len(run):
+            bodies.append(replace(run, last=middle))
+    return bodies[::-1] + sorted(tails, key=length_of_batch)

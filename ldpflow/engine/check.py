@@ -212,7 +212,9 @@ def gap_findings(store: RunStore, study: Study) -> Iterator[Finding]:
         missing = gaps(store, plan, study.replicates)
         if missing:
             ranges = ", ".join(
-                f"{gap.first} to {gap.last - 1} of {len(gap.cells)} cells" for gap in missing[:3]
+                f"{gap.first} to {gap.last - 1} of "
+                + (f"{len(gap.cells)} cells" if gap.cells else "the trajectory")
+                for gap in missing[:3]
             )
             more = "" if len(missing) <= 3 else f" and {len(missing) - 3} more ranges"
             yield Finding(f"path p{plan.path.key}: replicates missing: {ranges}{more}")

@@ -9,85 +9,37 @@ published parts are named by their content, so that is harmless.
 
 from __future__ import annotations
 
-import os
-import signal
-import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
 import ray
 from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
 
-from ldpflow.engine.executor import Outcome, part_meta, publish_trajectories
+from ldpflow.cell import Cell
+from ldpflow.engine.aggregators import Sent, Shard, new_aggregator
+from ldpflow.engine.connection import connect
+from ldpflow.engine.executor import Outcome
+from ldpflow.engine.metrics import Metrics
 from ldpflow.errors import InputError, LdpflowError, StorageError
 from ldpflow.simulate import Batch, BatchResult, simulate
-from ldpflow.store import Aggregator, Published, cell_set_hash
+from ldpflow.store import Aggregator, cell_set_hash
 
 __all__ = ["RayExecutor"]
 
-# One thread per task: the replicates are the parallelism.
-THREADS = {
-    name: "1"
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-}
-
 POLL_SECONDS = 0.5
+LOOK_SECONDS = 5.0  # how often the cluster is asked for its cores: nodes come and go
 FLUSH_SECONDS = 4.0  # for the last rows of a sweep that was stopped
 MAX_DEATHS = 20  # of aggregators in one sweep
-STATISTICS_SECONDS = 1.0  # how often an aggregator's running statistics travel to the driver
+CORES_PER_AGGREGATOR = 1000  # one takes the rows of twice as many; see docs/scale.md
 
 
 def run_batch(batch: Batch) -> BatchResult:
     """The task."""
-    import pyarrow
-
-    pyarrow.set_cpu_count(1)
+    pa.set_cpu_count(1)
     return simulate(batch)
-
-
-class AggregatorActor:
-    """An aggregator in a process of its own."""
-
-    def __init__(self, make: Callable[[], Aggregator]) -> None:
-        self.aggregator = make()
-        self.told = 0.0
-
-    def add(self, batch: Batch, result: BatchResult) -> dict[str, Any]:
-        """Take the rows of a batch; tell what has been published by now."""
-        publish_trajectories(self.aggregator.store, batch, result)
-        if batch.cells:
-            published = self.aggregator.add(
-                batch.path.key, batch.first, batch.last, result.rows, part_meta(batch)
-            )
-        else:
-            # Trajectories alone, and they are on disk.
-            published = [Published(batch.path.key, batch.first, batch.last, cell_set_hash([]))]
-        statistics = None
-        if time.monotonic() - self.told > STATISTICS_SECONDS:
-            statistics = self.aggregator.statistics()
-            self.told = time.monotonic()
-        return {
-            "published": published,
-            "kernel_seconds": result.kernel_seconds,
-            "seconds": result.seconds,
-            "statistics": statistics,
-        }
-
-    def flush(self) -> None:
-        """Publish everything."""
-        self.aggregator.flush()
-
-
-@dataclass(frozen=True)
-class Sent:
-    """A batch whose rows are, or will be, with an aggregator; ``told`` once the loop knows of it."""
-
-    batch: Batch
-    rows: ray.ObjectRef
-    aggregator: Any
-    told: bool
 
 
 class RayExecutor:
@@ -101,11 +53,16 @@ class RayExecutor:
         An existing cluster's address, ``auto`` for the one this machine belongs to; without it a
         local Ray is started and stopped again.
     num_cpus : int, optional
-        Cores of the local Ray; all of this machine's unless given.
+        Cores of the local Ray, all of this machine's unless given; with an address, cores that
+        batches are sent out for although the cluster has fewer, so that its autoscaler starts nodes.
     retries : int
         How often Ray runs a task again whose worker or node died.
     verbose : bool
         Let Ray's own log lines through.
+    max_in_flight : int, optional
+        Batches sent out and not stored; twice the cores unless given.
+    run : str
+        What the metrics call this run.
     """
 
     def __init__(
@@ -115,124 +72,132 @@ class RayExecutor:
         num_cpus: int | None = None,
         retries: int = 3,
         verbose: bool = False,
+        max_in_flight: int | None = None,
+        run: str = "",
     ) -> None:
-        self.started_ray = False
-        if not ray.is_initialized():
-            self.connect(address, num_cpus, verbose)
-        self.cores = max(1, int(ray.cluster_resources().get("CPU", 1)))
-        self.capacity = 2 * self.cores
+        self.started_ray = not ray.is_initialized()
+        if self.started_ray:
+            connect(address, num_cpus, verbose)
+        self.wanted = 1 if address is None or num_cpus is None else num_cpus
+        self.max_in_flight = max_in_flight
+        self.looked = -LOOK_SECONDS
+        self.there = 0
         task: Any = ray.remote(run_batch)
         self.task = task.options(max_retries=retries, num_cpus=1)
         self.make_aggregator = make_aggregator
-        self.aggregator: Any = self.new_aggregator()
+        count = 1 + self.cores // CORES_PER_AGGREGATOR
+        # Started when the first rows come: a study of one path needs one.
+        self.shards: list[Shard | None] = [None] * count
         self.deaths = 0  # of aggregators
         self.in_flight: dict[ray.ObjectRef, Sent] = {}
-        # Rows that the aggregator may hold in memory only.
-        self.unpublished: list[Sent] = []
+        self.cell_sets: dict[int, tuple[tuple[Cell, ...], str]] = {}
         self.dropped = False
+        self.metrics = Metrics(run)
 
-    def new_aggregator(self) -> Any:
-        """Start an aggregator.
+    @property
+    def cores(self) -> int:
+        """Cores that the cluster has, or is to have."""
+        if time.monotonic() - self.looked >= LOOK_SECONDS:
+            self.looked = time.monotonic()
+            self.there = int(ray.cluster_resources().get("CPU", 0))
+        return max(self.there, self.wanted)
 
-        Ray could restart it by itself, but calls on restarted actors were seen to hang (Ray 2.60),
-        and its rows have to be sent again anyhow.
-        """
-        actor: Any = ray.remote(AggregatorActor)
-        # It mostly waits for disk, so it must not take a core from the batches; and a batch that
-        # takes long must not hold up the rows of those that are done.
-        options = {"num_cpus": 0, "max_restarts": 0, "allow_out_of_order_execution": True}
-        return actor.options(**options).remote(self.make_aggregator)
+    @property
+    def capacity(self) -> int:
+        """One batch that runs and one that waits per core: a core never waits for the driver."""
+        return self.max_in_flight or 2 * self.cores
 
-    def connect(self, address: str | None, num_cpus: int | None, verbose: bool) -> None:
-        """Start or join Ray."""
-        logging: dict[str, Any] = {"log_to_driver": verbose}
-        if not verbose:
-            logging["logging_level"] = "ERROR"
-        if address is None:
-            os.environ.update(THREADS)
-            os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-            # Without "local" Ray would join whatever cluster this machine happens to run.
-            options: dict[str, Any] = {
-                "address": "local",
-                "num_cpus": num_cpus,
-                "include_dashboard": False,
-            }
-        else:
-            options = {"address": address, "runtime_env": {"env_vars": THREADS}}
-        before = signal.getsignal(signal.SIGTERM)
-        try:
-            ray.init(**options, **logging)
-        except (ConnectionError, RuntimeError, ValueError) as error:
-            if address is None:
-                raise LdpflowError(f"Ray could not be started on this machine: {error}") from error
-            raise InputError(
-                "--address", address, "the address of a running Ray cluster", str(error)
-            ) from error
-        if before is not None and threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, before)  # Ray puts its own in the place of the caller's
-        self.started_ray = True
+    def shard_of(self, batch: Batch) -> Shard:
+        """The aggregator of a path."""
+        at = int(batch.path.key, 16) % len(self.shards)
+        shard = self.shards[at]
+        if shard is None:
+            shard = self.shards[at] = Shard(new_aggregator(self.make_aggregator))
+        return shard
+
+    def cell_set_of(self, batch: Batch) -> str:
+        """The batch's cell set; the batches of a path share their cells, and hashing takes time."""
+        known = self.cell_sets.get(id(batch.cells))
+        if known is None or known[0] is not batch.cells:
+            known = (batch.cells, cell_set_hash(cell.columns() for cell in batch.cells))
+            self.cell_sets[id(batch.cells)] = known
+        return known[1]
 
     def submit(self, batch: Batch) -> None:
-        self.send(batch, self.task.remote(batch), told=False)
+        shard = self.shard_of(batch)
+        rows = self.task.remote(batch)
+        self.send(Sent(batch, self.cell_set_of(batch), rows, shard, shard.aggregator, told=False))
 
-    def send(self, batch: Batch, rows: ray.ObjectRef, told: bool) -> None:
+    def send(self, sent: Sent) -> None:
         """Rows to the aggregator, as soon as they are there."""
-        sent = Sent(batch, rows, self.aggregator, told)
-        self.in_flight[self.aggregator.add.remote(batch, rows)] = sent
+        self.in_flight[sent.aggregator.add.remote(sent.batch, sent.rows)] = sent
+
+    def send_again(self, sent: Sent) -> None:
+        """Rows that went to an aggregator that has died."""
+        self.send(replace(sent, aggregator=sent.shard.aggregator))
 
     def wait(self, timeout: float) -> list[Outcome]:
-        done, _ = ray.wait(list(self.in_flight), num_returns=1, timeout=timeout)
+        self.metrics.flying(len(self.in_flight))
+        waiting = list(self.in_flight)
+        done, _ = ray.wait(waiting, num_returns=1, timeout=timeout)
+        if done:  # and what else has come meanwhile
+            done, _ = ray.wait(waiting, num_returns=len(waiting), timeout=0)
         outcomes = []
         for answer in done:
-            sent = self.in_flight.pop(answer)
-            try:
-                told = ray.get(answer)
-            except RayActorError as error:
-                self.succeed(sent.aggregator, error)
-                self.send(sent.batch, sent.rows, sent.told)
-                continue
-            except RayError as error:
-                raise_if_of_store(error)
-                outcomes.append(Outcome(sent.batch, error=reason(error)))
-                continue
-            if sent.aggregator is self.aggregator:
-                self.unpublished.append(replace(sent, told=True))
-            else:  # it died since: what it took may be lost
-                self.send(sent.batch, sent.rows, told=True)
-            self.forget(told["published"])
-            if not sent.told:
-                outcomes.append(
-                    Outcome(
-                        sent.batch,
-                        kernel_seconds=told["kernel_seconds"],
-                        seconds=told["seconds"],
-                        statistics=told["statistics"],
-                    )
-                )
+            outcome = self.taken(self.in_flight.pop(answer), answer)
+            if outcome is not None:
+                self.metrics.took(outcome)
+                outcomes.append(outcome)
         return outcomes
 
-    def forget(self, published: list[Published]) -> None:
-        """Let go of rows that are in published parts."""
-        if published:
-            self.unpublished = [
-                sent
-                for sent in self.unpublished
-                if not any(covers(part, sent.batch) for part in published)
-            ]
+    def taken(self, sent: Sent, answer: ray.ObjectRef) -> Outcome | None:
+        """What an aggregator says of a batch; None where the batch is under way again."""
+        shard = sent.shard
+        try:
+            told = ray.get(answer)
+        except RayActorError as error:
+            if sent.aggregator is shard.aggregator:
+                # Of several calls on one dead aggregator, this is the first.
+                self.succeed(shard, error)
+            self.send_again(sent)
+            return None
+        except RayError as error:
+            raise_if_of_store(error)
+            return Outcome(sent.batch, error=reason(error))
+        if sent.aggregator is shard.aggregator:
+            shard.keep(replace(sent, told=True))
+        else:  # it died since: what it took may be lost
+            self.send_again(replace(sent, told=True))
+        shard.forget(told["published"])
+        if sent.told:
+            return None
+        if told["statistics"] is not None:
+            shard.statistics = told["statistics"]
+        return Outcome(
+            sent.batch,
+            kernel_seconds=told["kernel_seconds"],
+            seconds=told["seconds"],
+            statistics=None if told["statistics"] is None else self.statistics(),
+        )
 
-    def succeed(self, dead: Any, error: RayActorError) -> None:
+    def statistics(self) -> pa.Table:
+        """Running statistics of all aggregators."""
+        return pa.concat_tables(
+            shard.statistics
+            for shard in self.shards
+            if shard is not None and shard.statistics is not None
+        )
+
+    def succeed(self, shard: Shard, error: RayActorError) -> None:
         """A new aggregator in the place of one that died, and what that one had not published."""
-        if dead is not self.aggregator:
-            return  # of several calls on one dead aggregator, the first one has done it
         self.deaths += 1
         if self.deaths > MAX_DEATHS:
             raise LdpflowError(
                 f"the process that stores rows died {self.deaths} times: {reason(error)}"
             ) from error
-        self.aggregator = self.new_aggregator()
-        lost, self.unpublished = self.unpublished, []
-        for sent in lost:
-            self.send(sent.batch, sent.rows, told=True)
+        shard.aggregator = new_aggregator(self.make_aggregator)
+        for sent in shard.give_up():
+            self.send_again(sent)
 
     def drop(self) -> None:
         self.dropped = True
@@ -245,36 +210,31 @@ class RayExecutor:
         while True:
             while self.in_flight:
                 failed += [o for o in self.wait(POLL_SECONDS) if o.error is not None]
-            aggregator = self.aggregator
-            timeout = FLUSH_SECONDS if self.dropped else None
-            try:
-                ray.get(aggregator.flush.remote(), timeout=timeout)
-            except GetTimeoutError:
+            flushed = [self.flushed(shard) for shard in self.shards if shard is not None]
+            if all(flushed) or self.dropped:
                 return failed
-            except RayActorError as error:
-                if self.dropped:
-                    return failed
-                self.succeed(aggregator, error)
-                continue
-            except RayError as error:
-                raise_if_of_store(error)
-                raise
-            self.unpublished = []
-            return failed
+
+    def flushed(self, shard: Shard) -> bool:
+        """Publish what an aggregator has; False if it has died."""
+        timeout = FLUSH_SECONDS if self.dropped else None
+        try:
+            ray.get(shard.aggregator.flush.remote(), timeout=timeout)
+        except GetTimeoutError:
+            return False
+        except RayActorError as error:
+            if not self.dropped:
+                self.succeed(shard, error)
+            return False
+        except RayError as error:
+            raise_if_of_store(error)
+            raise
+        shard.unpublished = {}
+        return True
 
     def close(self) -> None:
+        self.metrics.flying(0)
         if self.started_ray:
             ray.shutdown()
-
-
-def covers(part: Published, batch: Batch) -> bool:
-    """Whether a published part holds all rows of a batch."""
-    return (
-        part.path_key == batch.path.key
-        and part.first <= batch.first
-        and batch.last <= part.last
-        and part.cell_set == cell_set_hash(cell.columns() for cell in batch.cells)
-    )
 
 
 def raise_if_of_store(error: RayError) -> None:

@@ -27,8 +27,13 @@ class Outcome:
 class Executor(Protocol):
     """Runs batches and hands their rows to the store's aggregators."""
 
-    cores: int
-    capacity: int  # batches that may be in flight
+    @property
+    def cores(self) -> int:
+        """Cores that batches are cut for."""
+
+    @property
+    def capacity(self) -> int:
+        """Batches that may be in flight; asked before every one, since nodes come and go."""
 
     def submit(self, batch: Batch) -> None:
         """Start a batch."""

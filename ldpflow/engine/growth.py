@@ -94,7 +94,7 @@ def designed(path: Path) -> dict[str, Any]:
     settings: dict[str, Any] = {"grid.independent_n": path.horizon is not None}
     for group in ("problem", "mechanism", "algorithm"):
         for name, value in getattr(path, group).model_dump(mode="json").items():
-            if value is not None and not (group == "mechanism" and name in BUDGET):
+            if value is not None and name not in BUDGET:
                 settings[f"{group}.{name}"] = value
     return settings
 
@@ -203,13 +203,16 @@ def planned(study: Study, missing: Sequence[Missing]) -> list[Planned]:
     for plan, values in zip(study.plans(), columns, strict=True):
         gaps_here = by_key.get(plan.path.key, [])
         d = plan.path.problem.dimension
-        computed = d * sum((gap.last - gap.first) * len(gap.cells) for gap in gaps_here)
+        computed = sum(
+            (gap.last - gap.first) * (d * len(gap.cells) + len(gap.checkpoints)) for gap in gaps_here
+        )
+        total = study.replicates * (d * len(plan.cells) + len(plan.checkpoints))
         settings = [f"{name}={values[name]}" for name in varying if values.get(name) is not None]
         result.append(
             Planned(
                 path=f"p{plan.path.key}",
                 settings=" ".join(settings),
-                reused=d * study.replicates * len(plan.cells) - computed,
+                reused=total - computed,
                 computed=computed,
                 ranges=[(gap.first, gap.last, len(gap.cells)) for gap in gaps_here],
             )

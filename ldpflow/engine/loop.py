@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from ldpflow.engine.batching import Batches
 from ldpflow.engine.events import Listener, Progress
 from ldpflow.engine.executor import Executor, Outcome
-from ldpflow.simulate import Batch
 
 __all__ = ["Stop", "Tally", "drive", "never"]
 
@@ -67,7 +66,7 @@ class Tally:
 
 
 def drive(
-    batches: Sequence[Batch],
+    batches: Batches,
     executor: Executor,
     listener: Listener | None = None,
     should_stop: Stop = never,
@@ -76,7 +75,7 @@ def drive(
 
     Parameters
     ----------
-    batches : sequence of Batch
+    batches : Batches
     executor : Executor
     listener : callable, optional
         Told the progress after every batch.
@@ -86,18 +85,19 @@ def drive(
     """
     started = time.monotonic()
     tally = Tally()
-    waiting = deque(batches)
-    total_steps = sum(b.steps for b in batches)
-    in_flight = 0
+    count, total_steps = len(batches), batches.steps
+    waiting = iter(batches)
+    sent = in_flight = 0
     deadline = float("inf")
-    while (waiting or in_flight) and time.monotonic() < deadline:
+    while (sent < count or in_flight) and time.monotonic() < deadline:
         if tally.stopped is None and (reason := should_stop()) is not None:
             tally.stopped = reason
-            waiting.clear()
+            sent = count
             deadline = time.monotonic() + DRAIN_SECONDS
             continue
-        while waiting and in_flight < executor.capacity:
-            executor.submit(waiting.popleft())
+        while sent < count and in_flight < executor.capacity:
+            executor.submit(next(waiting))
+            sent += 1
             in_flight += 1
         for outcome in executor.wait(POLL_SECONDS):
             in_flight -= 1
@@ -106,7 +106,7 @@ def drive(
                 listener(
                     Progress(
                         done_batches=tally.batches,
-                        total_batches=len(batches),
+                        total_batches=count,
                         done_steps=tally.steps,
                         total_steps=total_steps,
                         seconds=time.monotonic() - started,

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ldpflow.algorithms.erm import ErmAlgorithm, plan_of
+from ldpflow.algorithms.erm_kernels import draw_records, risk, run_erm
 from ldpflow.algorithms.kernels import count_of, kernel_of, kernel_source, run_path
 from ldpflow.cell import PathPlan
 from ldpflow.path import Path, PathRecord
+from ldpflow.problems.erm import ErmProblem
 from ldpflow.random.lockstep import CHUNK, LANES
 from ldpflow.simulate import Recording, rows_of
 
@@ -47,8 +50,8 @@ def predict(
     study's own times.
     """
     groups = -(-replicates // LANES)
-    kernels: dict[tuple[str, int | None], float] = {}
-    sources = [kernel_source(p.path, tuple(Recording.of(p.path, p.cells, p.checkpoints).sums)) for p in plans]
+    kernels: dict[object, float] = {}
+    sources = [what_runs(plan) for plan in plans]
     share = CALIBRATION_SECONDS / max(1, len(set(sources)))
     kernel_seconds = interval_seconds = 0.0
     steps = 0
@@ -64,6 +67,7 @@ def predict(
         steps += longest * replicates
         kernel_seconds += groups * longest * per_step
         interval_seconds += groups * seconds_of_intervals(plan, recording)
+        interval_seconds += groups * seconds_of_risk(plan)
         per_path.append(1e9 * per_step / LANES)
     wall = (kernel_seconds + interval_seconds) / max(1, min(cores, groups * len(plans)))
     return Prediction(
@@ -76,9 +80,20 @@ def predict(
     )
 
 
+def what_runs(plan: PathPlan) -> object:
+    """What the time of a path's step depends on: its kernel, and n where it settles what a step is."""
+    sums = tuple(Recording.of(plan.path, plan.cells, plan.checkpoints).sums)
+    source = kernel_source(plan.path, sums)
+    if not plan.path.algorithm.depends_on_horizon():
+        return source
+    return source, plan.path.horizon, getattr(plan.path.algorithm, "batch_size", None)
+
+
 def seconds_per_step(path: Path, sums: tuple[str, ...], budget: float, longest: int) -> float:
     """Time of a step of LANES replicates; doubles the run until it fills half of the budget."""
     kernel_of(path, sums)
+    if isinstance(path.algorithm, ErmAlgorithm):
+        return seconds_of_epochs(path, budget)
     fixed = path.algorithm.depends_on_horizon()  # then a path has no further steps
     steps = min(16 * CHUNK, longest) if fixed else 16 * CHUNK
     while True:
@@ -88,6 +103,36 @@ def seconds_per_step(path: Path, sums: tuple[str, ...], budget: float, longest: 
         if seconds > budget / 3.0 or (fixed and steps == longest):
             return seconds / steps
         steps = min(2 * steps, longest) if fixed else 2 * steps
+
+
+def seconds_of_epochs(path: Path, budget: float) -> float:
+    """The same for an algorithm of many epochs, whose run is cut short."""
+    problem, algorithm, n = path.problem, path.algorithm, path.horizon
+    assert isinstance(problem, ErmProblem) and isinstance(algorithm, ErmAlgorithm) and n is not None
+    plan = plan_of(problem, algorithm, n)
+    records = draw_records(problem, 0, n, range(LANES))
+    steps = min(16, plan.steps)
+    while True:
+        short = replace(plan, steps=steps)
+        started = time.thread_time()
+        run_erm(problem, algorithm, short, records, 0, path.key, range(LANES), [steps])
+        seconds = time.thread_time() - started
+        if seconds > budget / 3.0 or steps == plan.steps:
+            return seconds / steps
+        steps = min(2 * steps, plan.steps)
+
+
+def seconds_of_risk(plan: PathPlan) -> float:
+    """Time to evaluate the risk of LANES replicates at the checkpoints of a path of many epochs."""
+    problem, n = plan.path.problem, plan.path.horizon
+    if not isinstance(problem, ErmProblem) or n is None:
+        return 0.0
+    records = draw_records(problem, 0, n, range(LANES))
+    point = np.zeros((1, problem.dimension, LANES))
+    risk(problem, records, point)
+    started = time.thread_time()
+    risk(problem, records, point)
+    return (len(plan.checkpoints) + 1) * (time.thread_time() - started)
 
 
 def seconds_of_intervals(plan: PathPlan, recording: Recording) -> float:

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 from ldpflow.cell import Cell, PathPlan
 from ldpflow.errors import InputError, LdpflowError
 from ldpflow.path import Path
-from ldpflow.simulate import Batch, simulate
-from ldpflow.store import RunStore
+from ldpflow.simulate import Batch, BatchResult, simulate
+from ldpflow.store import RunStore, trajectories
 from ldpflow.store.schema import ROW_KEYS
 from ldpflow.study import Study
 
@@ -37,8 +37,9 @@ def replay(
     Returns
     -------
     computed, stored : pyarrow.Table
-        Rows in the store's schema and order; equal bit for bit if all is well. Of replicates that
-        have no rows yet, all cells of the run's study are computed, and nothing is stored.
+        Rows in the store's schema and order (of a path without intervals its trajectories); equal
+        bit for bit if all is well. Of replicates that have no rows yet, all cells of the run's
+        study are computed, and nothing is stored.
 
     Raises
     ------
@@ -60,6 +61,8 @@ def replay(
     stored = stored.filter(inside)
     here = [part for part in parts if part.path_key == key]
     plan, replicates = planned_path(study, key)
+    if plan is not None and plan.checkpoints and not plan.cells and study is not None:
+        return replayed_trajectory(store, plan, study.seed, replicate, end)
     if stored.num_rows:
         path = Path.from_settings(here[0].meta["path_settings"])
         seed = int(here[0].meta["seed"])
@@ -75,19 +78,40 @@ def replay(
         keys = sorted({part.path_key for part in parts})
         known = ", ".join(f"p{k}" for k in keys[:5]) or "none"
         raise InputError("--path", path_key, f"a path of {store.root}", f"It has: {known}.")
+    computed = computed_again(Batch(path, seed, replicate, end, cells)).rows
+    order = [(name, "ascending") for name in ROW_KEYS]
+    return computed.sort_by(order), stored.select(computed.column_names).sort_by(order)
+
+
+def replayed_trajectory(
+    store: RunStore, plan: PathPlan, seed: int, first: int, end: int
+) -> tuple[pa.Table, pa.Table]:
+    """Trajectories of a path without intervals: computed again, and as stored."""
+    batch = Batch(plan.path, seed, first, end, (), (), plan.checkpoints)
+    computed = computed_again(batch).trajectories
+    assert computed is not None
+    rows = trajectories.read(store)
+    inside = pc.and_(pc.greater_equal(rows["replicate"], first), pc.less(rows["replicate"], end))
+    here = pc.and_(pc.equal(rows["path"], f"p{plan.path.key}"), inside)
+    wanted = pc.is_in(rows["step"], value_set=computed["step"].unique())
+    stored = rows.filter(pc.and_(here, wanted)).drop_columns("path")
+    order = [(name, "ascending") for name in ("replicate", "n", "step")]
+    return computed.sort_by(order), stored.sort_by(order)
+
+
+def computed_again(batch: Batch) -> BatchResult:
+    """The batch's rows; an error says where it failed."""
     try:
-        computed = simulate(Batch(path, seed, replicate, end, cells)).rows
+        return simulate(batch)
     except Exception as error:
         at = error.__traceback__
         while at is not None and at.tb_next is not None:
             at = at.tb_next
         where = "" if at is None else f" at {at.tb_frame.f_code.co_filename}:{at.tb_lineno}"
         raise LdpflowError(
-            f"replicates {replicate} to {end - 1} of p{key} fail: "
+            f"replicates {batch.first} to {batch.last - 1} of p{batch.path.key} fail: "
             f"{type(error).__name__}: {error}{where}"
         ) from error
-    order = [(name, "ascending") for name in ROW_KEYS]
-    return computed.sort_by(order), stored.select(computed.column_names).sort_by(order)
 
 
 def stored_study(store: RunStore) -> Study | None:

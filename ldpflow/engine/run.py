@@ -12,7 +12,6 @@ from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from ldpflow.engine.batching import cut
 from ldpflow.engine.events import Listener, Planned, RunResult
@@ -22,7 +21,6 @@ from ldpflow.engine.loop import Stop, Tally, drive, never
 from ldpflow.engine.precision import Precision, Round, ahead, rounds
 from ldpflow.engine.serial import SerialExecutor
 from ldpflow.errors import InputError
-from ldpflow.path import Path
 from ldpflow.store import (
     CELL_KEYS,
     Aggregator,
@@ -36,7 +34,7 @@ from ldpflow.store import (
 )
 from ldpflow.store.reading import overlapping
 from ldpflow.study import Study
-from ldpflow.summary import stored_paths, summary_of, trajectory_summary_of
+from ldpflow.summary import stored_paths, stored_trajectory_summary, summary_of
 
 __all__ = ["run_study", "summarise_run"]
 
@@ -54,6 +52,7 @@ def run_study(
     on_plan: Callable[[list[Planned]], None] | None = None,
     should_stop: Stop = never,
     retries: int = 3,
+    max_in_flight: int | None = None,
     fresh: bool = False,
     verbose: bool = False,
     precision: Precision | None = None,
@@ -69,7 +68,7 @@ def run_study(
     address : str, optional
         A Ray cluster's address; a local Ray is started without it.
     num_cpus : int, optional
-        Cores of the local Ray.
+        Cores of the local Ray; with an address, cores to ask the cluster for.
     on_event : callable, optional
         Told the progress after every batch.
     on_plan : callable, optional
@@ -79,6 +78,8 @@ def run_study(
         within seconds with what is finished on disk.
     retries : int
         How often Ray runs a batch again whose worker or node died.
+    max_in_flight : int, optional
+        Batches that are sent out and not stored, on Ray; twice the cores unless given.
     fresh : bool
         Start over, after moving what ``out`` holds to a name beside it.
     verbose : bool
@@ -115,7 +116,9 @@ def run_study(
         session = Session(store, study.seed)
         session.start()
         store.publish("study.toml", study.to_toml().encode())
-        start = partial(executor_for, engine, store, address, num_cpus, verbose, retries)
+        start = partial(
+            executor_for, engine, store, address, num_cpus, verbose, retries, max_in_flight
+        )
         work = partial(fill, store, study, precision, start, started)
         tally = work(on_plan, on_event, should_stop)
         summary, damaged = summarised(store)
@@ -182,7 +185,7 @@ def fill(
     try:
         for step in todo:
             executor = executor or start()
-            batches = [b for m in step.missing for b in cut(m, study.seed, executor.cores)]
+            batches = cut(step.missing, study.seed, executor.cores)
             listener = ahead(on_event, started, tally.steps, step.steps_left)
             tally.add(drive(batches, executor, listener, should_stop))
             if tally.stopped is not None or tally.failed:
@@ -229,14 +232,17 @@ def executor_for(
     num_cpus: int | None,
     verbose: bool,
     retries: int = 3,
+    max_in_flight: int | None = None,
 ) -> Executor:
     """The executor that a user asked for."""
     if engine == "serial":
         return SerialExecutor(Aggregator(store))
     from ldpflow.engine.cluster import RayExecutor
 
-    root = os.path.abspath(store.root) if store.local else store.root
-    return RayExecutor(partial(Aggregator, root), address, num_cpus, retries, verbose)
+    root = store.base if store.local else store.root
+    return RayExecutor(
+        partial(Aggregator, root), address, num_cpus, retries, verbose, max_in_flight, store.root
+    )
 
 
 def summarise_run(store: RunStore) -> pa.Table:
@@ -246,14 +252,10 @@ def summarise_run(store: RunStore) -> pa.Table:
 
 def summarise_trajectories(store: RunStore) -> pa.Table | None:
     """Compute trajectories.parquet from the stored trajectories and write it, if there are any."""
-    told = trajectories.trajectory_settings(store)
-    if not told:
+    table = stored_trajectory_summary(store)
+    if table.num_rows == 0:
         return None
-    paths = {f"p{key}": Path.from_settings(meta["path_settings"]) for key, meta in told.items()}
-    table = trajectory_summary_of(trajectories.read(store), paths)
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd")
-    store.publish("trajectories.parquet", sink.getvalue())
+    trajectories.write_summary(store, table)
     return table
 
 

@@ -2,13 +2,14 @@
 
     F(w) = (1/N) sum_i f(w, (x_i, y_i)),   f(w, (x, y)) = l(<w, x>, y) + sum_j h(w_j)
 
-A one-pass problem (:class:`ldpflow.problems.problem.Problem`) draws a record per step and knows its
-true parameter; here the N records are fixed beforehand and what is asked for is a point with a small
-gradient of F. A synthetic data set is a replicate's own; a file's is shared by all replicates.
+A one-pass problem draws a record per step and knows its true parameter; here the N records are fixed
+beforehand, there is no true parameter, and what is asked for is a point with a small gradient of F. A
+synthetic data set is a replicate's own; a file's is shared by all replicates.
 """
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
@@ -17,7 +18,8 @@ from pydantic import Field, model_validator
 
 from ldpflow.errors import InputError
 from ldpflow.problems.laws import Variate
-from ldpflow.settings import Settings, canonical_json
+from ldpflow.problems.problem import Matrix, Problem, unknown_matrix
+from ldpflow.settings import canonical_json
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["ErmProblem"]
 
 
-class ErmProblem(Settings):
+class ErmProblem(Problem):
     """A smooth loss of a linear score, and the records it is averaged over.
 
     The module that defines a problem also holds its kernel functions, plain Python: ``loss(u, y,
@@ -101,6 +103,29 @@ class ErmProblem(Settings):
     def smoothness(self) -> float:
         """Lipschitz constant of grad f, h included."""
         return self.smoothness_of_loss()
+
+    def gap(self) -> float | None:
+        """An upper bound of F(0) - inf F over all data, or None where there is none."""
+        return None
+
+    def convex(self) -> bool:
+        """Whether F is convex, so that its minimum, and the excess risk, can be computed."""
+        return False
+
+    def truth(self) -> tuple[float, ...]:
+        return (math.nan,) * self.dimension
+
+    def l1_sensitivity(self) -> float:
+        return self.l2_sensitivity() * math.sqrt(self.dimension)
+
+    def l2_sensitivity(self) -> float:
+        return 2.0 * self.lipschitz_of_loss()
+
+    def curvature(self) -> Matrix:
+        return unknown_matrix(self.dimension)
+
+    def gradient_covariance(self) -> Matrix:
+        return unknown_matrix(self.dimension)
 
     def variates(self) -> tuple[Variate, ...]:
         """Standard variates that one synthetic record takes, in the order of their planes."""

@@ -45,6 +45,13 @@ class NonconvexLogistic(BinaryProblem):
     def smoothness(self) -> float:
         return self.bound**2 / 4.0 + 2.0 * self.penalty
 
+    def gap(self) -> float:
+        """log 2: the loss at 0; it is never below 0."""
+        return math.log(2.0)
+
+    def convex(self) -> bool:
+        return self.penalty == 0.0
+
     def kernel_parameters(self) -> tuple[float, ...]:
         return (self.penalty,)
 

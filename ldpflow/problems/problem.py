@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from typing import TYPE_CHECKING
 
@@ -12,9 +13,14 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Matrix", "Problem"]
+__all__ = ["Matrix", "Problem", "unknown_matrix"]
 
 Matrix = list[list[float]]
+
+
+def unknown_matrix(dimension: int) -> Matrix:
+    """NaN in every place: what is not known in closed form."""
+    return [[math.nan] * dimension for _ in range(dimension)]
 
 
 class Problem(Settings):
@@ -31,7 +37,7 @@ class Problem(Settings):
 
     @abstractmethod
     def truth(self) -> tuple[float, ...]:
-        """theta*, length d."""
+        """theta*, length d; NaN where it is not known."""
 
     @abstractmethod
     def variates(self) -> tuple[Variate, ...]:

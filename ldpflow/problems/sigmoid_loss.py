@@ -29,6 +29,10 @@ class SigmoidLoss(BinaryProblem):
     def smoothness_of_loss(self) -> float:
         return self.bound**2 / (6.0 * math.sqrt(3.0))
 
+    def gap(self) -> float:
+        """1/2: the loss at 0; it is never below 0."""
+        return 0.5
+
 
 def loss(u, y, parameters):  # type: ignore[no-untyped-def]
     """1 / (1 + exp(y u))."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ldpflow.report import figures, paper, zip_plots
 from ldpflow.report.results import Results
+from ldpflow.report.risk_plot import risk
+from ldpflow.report.trajectory_plot import CURVES, MAX_SINGLE, trajectory
 
 __all__ = ["FIGURES", "Figure"]
 
@@ -88,4 +91,20 @@ FIGURES: dict[str, Figure] = {
         "Lengths are divided by the printed one.",
         over_x=False,
     ),
+    "risk": Figure(
+        risk,
+        "Excess risk at the end",
+        "Mean excess loss of what each algorithm puts out, at the last checkpoint of its path. Bars are 95% "
+        "Monte Carlo intervals; dotted lines are the leading term, or the exact mean, where theory has it.",
+    ),
+    **{
+        name: Figure(
+            partial(trajectory, name=name),
+            curves.heading,
+            f"Mean over replicates of {curves.axis}, with a 95% Monte Carlo band (of at most "
+            f"{MAX_SINGLE} replicates: each by itself). Dashed lines are proved upper bounds of the "
+            "mean, dotted ones the leading term of its expansion, where theory has them.",
+        )
+        for name, curves in CURVES.items()
+    },
 }

@@ -12,12 +12,15 @@ import pyarrow as pa
 from ldpflow.errors import InputError
 from ldpflow.report.page import asset
 from ldpflow.report.results import Results
+from ldpflow.store import trajectories
 
 __all__ = ["export_duckdb"]
 
 
 def export_duckdb(results: Results, file: str | os.PathLike[str], replace: bool = False) -> None:
-    """Write tables ``summary``, ``replicates`` and ``sessions`` and the views of views.sql.
+    """Write the tables and the views of views.sql.
+
+    Tables: ``summary``, ``replicates``, ``trajectories``, ``trajectory_summary``, ``sessions``.
 
     Parameters
     ----------
@@ -53,6 +56,10 @@ def fill(connection: duckdb.DuckDBPyConnection, results: Results) -> None:
     replicates = results.store.read_rows(skip_unreadable=True)
     connection.register("replicate_rows", replicates)
     connection.execute("CREATE TABLE replicates AS FROM replicate_rows")
+    connection.register("trajectory_rows", trajectories.read(results.store))
+    connection.execute("CREATE TABLE trajectories AS FROM trajectory_rows")
+    connection.register("followed_rows", typed(results.trajectories))
+    connection.execute("CREATE TABLE trajectory_summary AS FROM followed_rows")
     connection.execute(
         "CREATE TABLE sessions (session VARCHAR, command VARCHAR, seed BIGINT, started TIMESTAMP, "
         "ended TIMESTAMP, wall_seconds DOUBLE, engine VARCHAR, machine JSON, versions JSON)"

@@ -169,7 +169,8 @@ COMMON = ("panel", "series", "place", "replicates", "failures", "level")
 def panels(rows: list[Row], columns: Sequence[str], layers: Callable[[Any], list[Any]]) -> Any:
     """The layers drawn over the rows, a panel per value of ``panel``."""
     names = list(dict.fromkeys((*COMMON, *columns)))
-    values = [{name: clean(row.get(name)) for name in names} for row in rows]
+    # What a row does not have is left out: it would be most of the page.
+    values = [{k: clean(row[k]) for k in names if row.get(k) is not None} for row in rows]
     several = len({row["panel"] for row in rows}) > 1
     size = {"width": WIDTH, "height": HEIGHT} if several else {"width": 520, "height": 280}
     base = alt.Chart()

@@ -8,7 +8,7 @@ function fit(spec, width) {
   const most = width < 560 ? 1 : width < 860 ? 2 : 3;
   delete fitted.title; // the section has it
   fitted.config = { ...fitted.config, background: "transparent" };
-  if (width < 560) fitted.config.legend = { ...fitted.config.legend, columns: 2 };
+  if (width < 560) fitted.config.legend = { ...fitted.config.legend, columns: 2, layout: { top: { direction: "vertical" } } };
   if (fitted.facet) {
     const panels = new Set(((fitted.data || {}).values || Object.values(fitted.datasets || {})[0] || []).map((d) => d.panel)).size;
     const discrete = margin > 100; // a heat map: its columns say how wide it is
@@ -33,11 +33,17 @@ async function draw() {
   const charts = [...document.querySelectorAll(".chart")];
   for (const chart of charts) {
     const width = chart.clientWidth || 700;
-    const result = await vegaEmbed(chart, fit(specs[chart.dataset.figure], width), {
+    const embed = (room) => vegaEmbed(chart, fit(specs[chart.dataset.figure], room), {
       mode: "vega-lite", renderer: "svg", hover: false,
       actions: { export: true, source: false, compiled: false, editor: false },
       downloadFileName: chart.dataset.figure,
     });
+    let result = await embed(width);
+    const over = chart.querySelector("svg").getBoundingClientRect().width - width;
+    if (over > 0) { // the labels are wider than guessed
+      result.finalize();
+      result = await embed(width - Math.ceil(over));
+    }
     if (embedded.has(chart.dataset.figure)) embedded.get(chart.dataset.figure).finalize();
     embedded.set(chart.dataset.figure, result);
     chart.classList.add("drawn");
@@ -74,6 +80,7 @@ function prepareTables() {
     });
   }
   const filter = document.getElementById("filter");
+  if (!filter) return; // a run without intervals has no cells
   const rows = [...document.querySelectorAll("#cell-table tbody tr")];
   const show = () => {
     const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
@@ -119,10 +126,11 @@ async function follow() {
       if (first && seen === document.body.dataset.tag) continue;
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       const [x, y] = [window.scrollX, window.scrollY];
-      const words = document.getElementById("filter").value;
+      const words = document.getElementById("filter")?.value ?? "";
       document.body.style.minHeight = `${document.body.scrollHeight}px`; // keep the place while drawing
       document.querySelector("main").replaceWith(page.querySelector("main"));
-      document.getElementById("filter").value = words;
+      const filter = document.getElementById("filter");
+      if (filter) filter.value = words;
       prepareTables();
       await draw();
       document.body.style.minHeight = "";

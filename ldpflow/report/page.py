@@ -18,6 +18,8 @@ from ldpflow.report.catalogue import FIGURES, Figure
 from ldpflow.report.numbers import rounded, short, with_error
 from ldpflow.report.paper import comparisons
 from ldpflow.report.results import METHOD_SETTINGS, SYMBOLS, Results, Row
+from ldpflow.report.trajectory_page import last_points, trajectory_lead
+from ldpflow.report.trajectory_plot import CURVES
 
 __all__ = ["report_html"]
 
@@ -48,13 +50,14 @@ def report_html(results: Results, live: bool = False) -> str:
     specs = {section["id"]: section.pop("spec") for section in sections}
     return template.render(
         name=results.name,
-        lead=lead(results),
+        lead=" ".join(filter(None, (lead(results), trajectory_lead(results)))),
         progress=progress(results) if live or results.running else "",
         facts=facts(results),
         glance=glance(results),
         methods=[METHOD_NAMES.get(m, m) for m in results.values("method")],
         sections=sections,
         failures=failures(results),
+        followed=last_points(results, MAX_TABLE_ROWS) if results.followed else None,
         comparisons=[comparison_table(c) for c in comparisons(results)],
         table=cell_table(results),
         study_text=results.study_text,
@@ -83,6 +86,7 @@ def drawn(results: Results) -> list[tuple[str, Figure, Any]]:
     """(id, figure, chart) of the figures that the run has data for."""
     wanted = [("coverage", "n"), ("design-beta", "beta"), ("length", "n"), ("relative-length", "n")]
     wanted += [("zip", "n"), ("heat-map", "n"), ("bias", "n"), ("standard-error", "n"), ("paper", "n")]
+    wanted += [(name, "n") for name in CURVES]
     found = []
     for name, x in wanted:
         figure = FIGURES["coverage" if name == "design-beta" else name]
@@ -116,7 +120,9 @@ def figure_section(name: str, figure: Figure, chart: Any) -> dict[str, Any]:
 
 
 def lead(results: Results) -> str:
-    """The study in a sentence."""
+    """The cells in a sentence; nothing where there are none."""
+    if not results.rows:
+        return ""
     counts = []
     for name in (*results.varying(), *METHOD_SETTINGS):
         if (count := len(results.values(name))) > 1:
@@ -135,16 +141,16 @@ def lead(results: Results) -> str:
 def progress(results: Results) -> str:
     """How far a run is."""
     target = results.study.get("replicates")
-    done = min(row["replicates"] for row in results.rows)
+    done = min(row["replicates"] for row in (results.rows or results.followed))
     state = "Running, or interrupted" if results.running else "Finished"
-    return f"{state}: {done:,} of {target:,} replicates in every cell shown." if target else state
+    return f"{state}: {done:,} of {target:,} replicates in all that is shown." if target else state
 
 
 def facts(results: Results) -> list[tuple[str, str]]:
     """What was studied, as names and values."""
 
     def values(name: str) -> str:
-        found = results.values(name)
+        found = results.values(name) or sorted({r[name] for r in results.followed if r.get(name) is not None})
         return ", ".join(short(v) for v in found) if found else ""
 
     def with_settings(group: str, leave: tuple[str, ...] = ()) -> str:
@@ -161,6 +167,8 @@ def facts(results: Results) -> list[tuple[str, str]]:
         return "; ".join(found)
 
     grid = f"n = {values('n')}; nominal level {values('level')}"
+    if not results.rows:
+        grid = f"n up to {short(max(row['n'] for row in results.followed))}"
     if results.study.get("grid", {}).get("independent_n"):
         grid += "; paths of their own for every n"
     rows = [

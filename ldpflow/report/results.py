@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from ldpflow.errors import InputError
 from ldpflow.report.numbers import short
-from ldpflow.store import CELL_KEYS, RunStore
+from ldpflow.store import CELL_KEYS, RunStore, trajectories
 from ldpflow.store.provenance import read_sessions
-from ldpflow.summary import stored_summary
+from ldpflow.summary import stored_summary, stored_trajectory_summary
 
 __all__ = ["METHOD_SETTINGS", "SYMBOLS", "Results", "named"]
 
@@ -24,7 +24,7 @@ METHOD_SETTINGS = tuple(name for name in CELL_KEYS if name not in ("n", "method"
 
 SYMBOLS = {
     "epsilon": "ε", "beta": "β", "gamma": "γ",  # noqa: RUF001
-    "tau": "τ", "mu": "μ", "delta": "δ",
+    "tau": "τ", "mu": "μ", "delta": "δ", "dimension": "d",
 }
 
 Row = dict[str, Any]
@@ -49,6 +49,8 @@ class Results:
         Columns of the summary, then ``series``: method and the settings that tell its cells apart.
     table : pyarrow.Table
         The summary itself.
+    trajectories : pyarrow.Table
+        The summary of the trajectories; no rows where the study has none.
     study : dict
         study.toml, as read; empty where there is none.
     study_text : str
@@ -59,6 +61,7 @@ class Results:
 
     rows: list[Row]
     table: pa.Table
+    trajectories: pa.Table
     study: dict[str, Any]
     study_text: str
     sessions: list[dict[str, Any]]
@@ -86,12 +89,15 @@ class Results:
             # A summary of an earlier version has no oracle's length.
             if table is None or "oracle_length" not in table.column_names:
                 table = stored_summary(store)
+            followed = None if from_parts else trajectories.read_summary(store)
+            if followed is None or "dimension" not in followed.column_names:
+                followed = stored_trajectory_summary(store)
             text = store.read_study() or ""
         except (pa.ArrowException, OSError, ValueError) as error:
             raise InputError(
                 "RUN", str(run), "a run directory that can be read", str(error)
             ) from None
-        if table.num_rows == 0:
+        if table.num_rows == followed.num_rows == 0:
             raise InputError(
                 "RUN", str(run), "a run directory with results", "Nothing finished there."
             )
@@ -99,7 +105,7 @@ class Results:
         label = labels(rows)
         for row in rows:
             row["series"] = label(row)
-        found = cls(rows, table, tomllib.loads(text), text, read_sessions(store), store)
+        found = cls(rows, table, followed, tomllib.loads(text), text, read_sessions(store), store)
         names = found.varying()
 
         def place(row: Row) -> list[tuple[bool, Any]]:
@@ -124,15 +130,20 @@ class Results:
 
     def varying(self, without: Sequence[str] = ()) -> list[str]:
         """The parameters that tell the cells of one series apart, each only if it adds to that."""
-        kept: list[str] = []
-        count = 1
-        for name in self.parameters:
-            if name not in without:
-                combinations = {tuple(repr(row[k]) for k in (*kept, name)) for row in self.rows}
-                if len(combinations) > count:
-                    kept.append(name)
-                    count = len(combinations)
-        return kept
+        return telling([name for name in self.parameters if name not in without], self.rows)
+
+    @cached_property
+    def followed(self) -> list[Row]:
+        """The rows of the trajectories' summary."""
+        rows: list[Row] = self.trajectories.to_pylist()
+        return rows
+
+    @cached_property
+    def path_varying(self) -> list[str]:
+        """The parameters that tell the followed paths apart, each only if it adds to that."""
+        names = self.trajectories.column_names
+        settings = [name for name in names[: names.index("n")] if name != "path"]
+        return telling(settings, list({row["path"]: row for row in self.followed}.values()))
 
     def constant(self, name: str) -> Any:
         """The value of a column that does not vary; None where it varies or is null."""
@@ -147,6 +158,18 @@ class Results:
     def running(self) -> bool:
         """Whether the last session has no end: it runs, or was killed."""
         return bool(self.sessions) and self.sessions[-1].get("ended") is None
+
+
+def telling(names: Sequence[str], rows: Sequence[Row]) -> list[str]:
+    """Those of the names whose values tell rows apart that the ones before do not."""
+    kept: list[str] = []
+    count = 1
+    for name in names:
+        combinations = {tuple(repr(row[k]) for k in (*kept, name)) for row in rows}
+        if len(combinations) > count:
+            kept.append(name)
+            count = len(combinations)
+    return kept
 
 
 def labels(rows: Sequence[Row]) -> Any:

@@ -17,7 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ldpflow.errors import InputError
 from ldpflow.report.page import report_html
 from ldpflow.report.results import Results
-from ldpflow.store import RunStore
+from ldpflow.store import RunStore, trajectories
 
 __all__ = ["LivePage", "server"]
 
@@ -59,6 +59,7 @@ class LivePage:
         store = RunStore(self.run)
         parts, unreadable = store.scan()
         names = [part.name for part in parts] + [part.name for part in unreadable]
+        names += trajectories.names(store)
         others = map(store.read, ("study.toml", "provenance.json"))
         return "\n".join([*names, *(data.to_pybytes().decode() for data in others if data)])
 

@@ -1,5 +1,4 @@
--- Views of an exported study. The tables summary, replicates and sessions are described in
--- docs/tables.md.
+-- Views of an exported study. Its tables are described in docs/tables.md.
 
 -- Coverage beside its nominal level, with the question that everybody asks.
 CREATE VIEW coverage AS

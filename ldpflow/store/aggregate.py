@@ -63,12 +63,30 @@ class PathState:
     """What the aggregator knows of one path."""
 
     pending: list[Pending] = field(default_factory=list)
+    # Of all that is pending: as long as together they are too few, so is every run of neighbours.
+    rows: int = 0
+    nbytes: int = 0
+    since: float = float("inf")
     received: dict[str, Ranges] = field(default_factory=dict)
     published: dict[str, Ranges] = field(default_factory=dict)
     statistics: dict[tuple[str, int], NDArray[np.float64]] = field(default_factory=dict)
     # Stored rows of cells that batches bring again, by cell id: to compare with.
     stored: dict[str, pa.Table] = field(default_factory=dict)
     keys: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def keep(self, pending: list[Pending]) -> None:
+        """What is pending from now on."""
+        self.pending = pending
+        self.rows = sum(batch.rows.table.num_rows for batch in pending)
+        self.nbytes = sum(batch.nbytes for batch in pending)
+        self.since = min((batch.since for batch in pending), default=float("inf"))
+
+    def append(self, batch: Pending) -> None:
+        """One more."""
+        self.pending.append(batch)
+        self.rows += batch.rows.table.num_rows
+        self.nbytes += batch.nbytes
+        self.since = min(self.since, batch.since)
 
 
 class Aggregator:
@@ -153,7 +171,7 @@ class Aggregator:
             rows = rows.without(stored)
         if self._count(path_key, state, rows):
             cell_set = cell_set_hash(rows.cells)
-            state.pending.append(Pending(rows, meta, self.clock(), cell_set, rows.table.nbytes))
+            state.append(Pending(rows, meta, self.clock(), cell_set, rows.table.nbytes))
         return self.publish_due()
 
     def publish_due(self) -> list[Published]:
@@ -237,24 +255,28 @@ class Aggregator:
         now = self.clock()
         published = []
         for path_key, state in self.paths.items():
+            if not (everything or self._due(state.rows, state.nbytes, now - state.since)):
+                continue
             for run in adjacent(state.pending):
-                due = (
-                    everything
-                    or sum(batch.rows.table.num_rows for batch in run) >= self.max_rows
-                    or sum(batch.nbytes for batch in run) >= self.max_bytes
-                    or now - min(batch.since for batch in run) >= self.max_age
-                )
-                if not due:
+                size = sum(batch.rows.table.num_rows for batch in run)
+                nbytes = sum(batch.nbytes for batch in run)
+                age = now - min(batch.since for batch in run)
+                if not (everything or self._due(size, nbytes, age)):
                     continue
                 rows = CompleteRows.joined([batch.rows for batch in run])
                 self.store.publish_part(path_key, rows, run[0].meta)
                 # Only now: a write that fails must leave the batches pending.
-                state.pending = [batch for batch in state.pending if batch not in run]
+                gone = set(map(id, run))
+                state.keep([batch for batch in state.pending if id(batch) not in gone])
                 span = (rows.first, rows.last)
                 for cell in map(cell_id, rows.cells):
                     state.published[cell] = union([*state.published.get(cell, []), span])
                 published.append(Published(path_key, *span, run[0].cell_set))
         return published
+
+    def _due(self, rows: int, nbytes: int, age: float) -> bool:
+        """Whether neighbours that hold this much, the oldest this old, are published."""
+        return rows >= self.max_rows or nbytes >= self.max_bytes or age >= self.max_age
 
 
 def adjacent(pending: list[Pending]) -> list[list[Pending]]:

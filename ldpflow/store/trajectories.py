@@ -16,6 +16,7 @@ import json
 import math
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -29,13 +30,17 @@ from ldpflow.store.ranges import Ranges, union
 from ldpflow.store.run_store import RunStore
 
 __all__ = [
+    "MEANS",
     "STATISTICS",
     "TRAJECTORIES",
     "finished",
+    "names",
     "publish",
     "read",
+    "read_summary",
     "summarise",
     "trajectory_settings",
+    "write_summary",
 ]
 
 STATISTICS = {
@@ -67,6 +72,10 @@ TRAJECTORIES = pa.schema(
 )
 """Schema of every part; ``n`` counts users (records), ``step`` the steps made by then; ``status`` is ok
 or diverged (values NaN). One pass: step follows from n. Many epochs: n is N throughout."""
+
+MEANS = {"mean_gradient_norm": "gradient_norm", "mean_noise_norm": "noise_norm"}
+"""Means along the path, by what they are the mean of: over a replicate's checkpoints but the last, which
+lie in the middles of equal parts of its steps. In summaries only, at the last step of many epochs."""
 
 VERSION = 2
 FOLDER = "trajectories"
@@ -111,6 +120,11 @@ def files(store: RunStore) -> list[tuple[str, tuple[str, int, int, str]]]:
             key, first, last, users = match.groups()
             found.append((name, (key, int(first), int(last), users)))
     return sorted(found)
+
+
+def names(store: RunStore) -> list[str]:
+    """Names of the parts."""
+    return [name for name, _ in files(store)]
 
 
 def finished(store: RunStore, key: str, users: Sequence[int]) -> Ranges:
@@ -164,8 +178,9 @@ def summarise(rows: pa.Table) -> pa.Table:
     Returns
     -------
     pyarrow.Table
-        One row per path, n, step and stat (those that the path has): replicates, failures, mean, mcse,
-        q05, q50, q95 (Hyndman and Fan type 7), max. Null where nothing is left; sums are exactly rounded.
+        One row per path, n, step and stat (those that the path has, and MEANS): replicates, failures,
+        mean, mcse, q05, q50, q95 (Hyndman and Fan type 7), max. Null where nothing is left;
+        sums are exactly rounded.
     """
     found = []
     paths = np.asarray(rows["path"].to_pylist(), dtype=object)
@@ -176,8 +191,8 @@ def summarise(rows: pa.Table) -> pa.Table:
     known = {name: rows[name].is_valid().to_numpy() for name in STATISTICS}
     change = np.ones(len(n), dtype=bool)
     change[1:] = (n[1:] != n[:-1]) | (step[1:] != step[:-1]) | (paths[1:] != paths[:-1])
-    starts = np.flatnonzero(change)
-    for first, last in zip(starts, [*starts[1:], len(n)], strict=True):
+    edges = [*np.flatnonzero(change), len(n)]
+    for first, last in pairwise(edges):
         good = ok[first:last]
         for stat in STATISTICS:
             if not known[stat][first:last].any():
@@ -185,16 +200,47 @@ def summarise(rows: pa.Table) -> pa.Table:
             x = values[stat][first:last][good]
             row: dict[str, Any] = {"path": paths[first], "n": int(n[first]), "step": int(step[first])}
             row |= {"stat": stat, "replicates": int(last - first), "failures": int((~good).sum())}
-            if len(x) and np.isfinite(x).all():
-                mean = math.fsum(x.tolist()) / len(x)
-                row["mean"] = mean
-                if len(x) > 1:
-                    variance = math.fsum(((x - mean) ** 2).tolist()) / (len(x) - 1)
-                    row["mcse"] = math.sqrt(variance / len(x))
-                low, middle, high = np.quantile(x, [0.05, 0.5, 0.95]).tolist()
-                row |= {"q05": low, "q50": middle, "q95": high, "max": float(x.max())}
-            found.append(row)
+            found.append(row | moments(x))
+    found += means_along(paths, n, step, rows["replicate"].to_numpy(), ok, values, known)
+    found.sort(key=lambda row: (row["path"], row["n"], row["step"]))
     return pa.Table.from_pylist(found, schema=SUMMARY)
+
+
+def moments(x: np.ndarray) -> dict[str, float]:
+    """Mean, MCSE and quantiles of values over replicates; nothing where there are none."""
+    if not len(x) or not np.isfinite(x).all():
+        return {}
+    mean = math.fsum(x.tolist()) / len(x)
+    row = {"mean": mean}
+    if len(x) > 1:
+        variance = math.fsum(((x - mean) ** 2).tolist()) / (len(x) - 1)
+        row["mcse"] = math.sqrt(variance / len(x))
+    low, middle, high = np.quantile(x, [0.05, 0.5, 0.95]).tolist()
+    return row | {"q05": low, "q50": middle, "q95": high, "max": float(x.max())}
+
+
+def means_along(
+    paths: np.ndarray, n: np.ndarray, step: np.ndarray, replicate: np.ndarray, ok: np.ndarray,
+    values: dict[str, np.ndarray], known: dict[str, np.ndarray],
+) -> list[dict[str, Any]]:
+    """Rows of :data:`MEANS`, for every path and n with several steps; sorted input."""
+    found = []
+    change = np.ones(len(n), dtype=bool)
+    change[1:] = (n[1:] != n[:-1]) | (paths[1:] != paths[:-1])
+    for first, last in pairwise([*np.flatnonzero(change), len(n)]):
+        end = step[last - 1]
+        inside = np.arange(first, last)[step[first:last] < end]
+        for name, stat in MEANS.items():
+            if not len(inside) or not known[stat][inside].all():
+                continue
+            who, at = np.unique(replicate[inside], return_inverse=True)
+            counts = np.bincount(at)
+            means = np.bincount(at, weights=values[stat][inside]) / counts
+            good = np.bincount(at, weights=ok[inside]) == counts
+            row: dict[str, Any] = {"path": paths[first], "n": int(n[first]), "step": int(end)}
+            row |= {"stat": name, "replicates": len(who), "failures": int((~good).sum())}
+            found.append(row | moments(means[good]))
+    return found
 
 
 SUMMARY = pa.schema(
@@ -209,3 +255,16 @@ SUMMARY = pa.schema(
     ]
 )
 """Schema of what :func:`summarise` returns."""
+
+
+def read_summary(store: RunStore) -> pa.Table | None:
+    """trajectories.parquet, or None where there is none."""
+    data = store.read("trajectories.parquet")
+    return None if data is None else pq.read_table(pa.BufferReader(data))
+
+
+def write_summary(store: RunStore, table: pa.Table) -> None:
+    """Write trajectories.parquet."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd")
+    store.publish("trajectories.parquet", sink.getvalue())

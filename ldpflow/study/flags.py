@@ -15,14 +15,15 @@ if TYPE_CHECKING:
 __all__ = ["SETTING_FLAGS", "replacements"]
 
 SETTING_FLAGS = {
-    "tau": "problem",
-    "epsilon": "mechanism",
-    "mu": "mechanism",
-    "gamma": "algorithm",
-    "c": "algorithm",
-    "beta": "method",
-    "B": "method",
+    "tau": ("problem",),
+    "epsilon": ("mechanism", "algorithm"),
+    "mu": ("mechanism",),
+    "gamma": ("algorithm",),
+    "c": ("algorithm",),
+    "beta": ("method",),
+    "B": ("method",),
 }
+"""The groups that may have the setting; it is replaced wherever it is."""
 
 
 def replacements(study: Study, flags: Mapping[str, object]) -> dict[str, Any]:
@@ -50,8 +51,10 @@ def replacements(study: Study, flags: Mapping[str, object]) -> dict[str, Any]:
         value = numbers(raw)
         plain(value, where)
         if flag in SETTING_FLAGS:
-            group = SETTING_FLAGS[flag]
-            changed[group] = with_axis(changed.get(group, study.entries(group)), flag, value)
+            current = {g: changed.get(g, study.entries(g)) for g in SETTING_FLAGS[flag]}
+            owners = [g for g, entries in current.items() if any(e.has(flag) for e in entries)]
+            for group in owners or SETTING_FLAGS[flag][:1]:
+                changed[group] = with_axis(current[group], flag, value)
         elif flag in Grid.model_fields:
             changed[flag] = tuple(sorted(read_values(Grid, flag, value, where)))
         elif flag in ("replicates", "seed"):

@@ -15,14 +15,21 @@ from ldpflow import exact
 from ldpflow.algorithms import ALGORITHMS, Algorithm
 from ldpflow.cell import Cell, PathPlan
 from ldpflow.errors import InputError
-from ldpflow.intervals import IntervalMethod
 from ldpflow.path import Path
-from ldpflow.problems import Problem
+from ldpflow.problems import PROBLEMS, Problem
+from ldpflow.problems.erm import ErmProblem
 from ldpflow.settings import canonical_json
 from ldpflow.study.entry import GROUPS, Entry, read_group
 from ldpflow.study.fields import nearest, plain, read_value, read_values
 from ldpflow.study.flags import replacements
 from ldpflow.study.memory import BYTES_PER_TIME, check_budget, recorded_times
+from ldpflow.study.suitable import (
+    check_applies,
+    check_epochs,
+    check_possible,
+    check_records,
+    check_suitable,
+)
 
 __all__ = ["MAX_CELLS", "MAX_PATHS", "Study"]
 
@@ -57,7 +64,10 @@ class Grid(BaseModel):
 
 
 class Trajectory(BaseModel):
-    """The checkpoints of error trajectories: log-spaced from ``first`` to the largest n."""
+    """The checkpoints of error trajectories: log-spaced from ``first`` to the largest n.
+
+    Of an algorithm of many epochs: the middles of ``points`` equal parts of its steps, and the last one.
+    """
 
     first: Annotated[int, Field(ge=1, le=10**12)] = 10
     points: Annotated[int, Field(ge=2, le=1000)] = 17
@@ -108,7 +118,6 @@ class Study:
         self.check_step_sizes()
         plans = self.plans()
         for plan in plans:
-            check_records(plan.path.problem, self.n[-1])
             for method in self.method_settings:
                 check_possible(method, plan.path.problem)
         self.check_users()
@@ -129,12 +138,7 @@ class Study:
             for name, field in Heading.model_fields.items()
         }
         trajectory = read_trajectory(mapping.get("trajectory"))
-        # Trajectories need no interval method.
-        wanted = [g for g in GROUPS if trajectory is None or g != "method" or mapping.get(g)]
-        if "mechanism" not in mapping and all_carry_privacy(mapping.get("algorithm")):
-            mapping = {**mapping, "mechanism": {"kind": "none"}}
-        groups = {group: read_group(group, mapping.get(group)) for group in wanted}
-        groups.setdefault("method", ())
+        groups = read_groups(mapping, trajectory)
         grid = mapping.get("grid")
         if not isinstance(grid, Mapping) or "n" not in grid:
             raise InputError("grid", grid, "a table [grid] with n, the numbers of users")
@@ -230,32 +234,40 @@ class Study:
         mechanisms = combinations(self.mechanism)
         plans = []
         for problem in problems:
+            check_epochs(problem, self.method_settings, self.independent_n)
+            check_records(problem, self.n[-1])
             for mechanism in mechanisms:
                 for algorithm in self.algorithm_settings:
+                    check_suitable(problem, mechanism, algorithm)
                     cells = {
                         n: tuple(cell for cell in by_n[n] if suits(cell, algorithm))
                         for n in self.n
                     }
                     if algorithm.has_intervals() or self.trajectory is None:
                         check_applies(algorithm, cells[self.n[0]], self.method_settings)
-                    check_suitable(Path(problem, mechanism, algorithm))
                     if self.independent_n or algorithm.depends_on_horizon():
                         for n in self.n:
                             path = Path(problem, mechanism, algorithm.resolved(problem, n), n)
-                            told = self.checkpoints((n,), path.algorithm)
+                            path.algorithm.check_horizon(problem, n)
+                            told = self.checkpoints((n,), problem, path.algorithm)
                             plans.append(PathPlan(path, cells[n], told))
                     else:
                         together = tuple(cell for n in self.n for cell in cells[n])
                         path = Path(problem, mechanism, algorithm.resolved(problem, None))
-                        told = self.checkpoints(self.n, path.algorithm)
+                        told = self.checkpoints(self.n, problem, path.algorithm)
                         plans.append(PathPlan(path, together, told))
         return plans
 
-    def checkpoints(self, users: tuple[int, ...], algorithm: Algorithm) -> tuple[int, ...]:
-        """Numbers of users at which trajectories are kept: log-spaced ones, and every n."""
+    def checkpoints(
+        self, users: tuple[int, ...], problem: Problem, algorithm: Algorithm
+    ) -> tuple[int, ...]:
+        """Where trajectories are kept: log-spaced numbers of users, and every n.
+
+        Or steps, where the algorithm visits its records for many epochs.
+        """
         if self.trajectory is None:
             return ()
-        own = algorithm.checkpoints(max(users))
+        own = algorithm.checkpoints(problem, users[-1], self.trajectory.points)
         if own is not None:
             return own
         first = max(self.trajectory.first, algorithm.records_per_step())
@@ -322,6 +334,31 @@ class Study:
         return f"# Resolved study, hash {self.hash()}\n" + toml_text(self.settings())
 
 
+def read_groups(
+    mapping: Mapping[str, Any], trajectory: Trajectory | None
+) -> dict[str, tuple[Entry, ...]]:
+    """The entries of every group; a method and a mechanism are not needed everywhere."""
+    groups: dict[str, tuple[Entry, ...]] = {
+        group: read_group(group, mapping.get(group)) for group in ("problem", "algorithm")
+    }
+    if "mechanism" not in mapping and all(
+        ALGORITHMS[entry.kind].carries_privacy for entry in groups["algorithm"]
+    ):
+        groups["mechanism"] = (Entry.of("mechanism", "none", {}),)
+    else:
+        groups["mechanism"] = read_group("mechanism", mapping.get("mechanism"))
+    if mapping.get("method"):
+        groups["method"] = read_group("method", mapping["method"])
+    elif trajectory is not None:
+        groups["method"] = ()
+    elif any(issubclass(PROBLEMS[entry.kind], ErmProblem) for entry in groups["problem"]):
+        kinds = ", ".join(entry.kind for entry in groups["problem"])
+        raise InputError("trajectory", None, "a table [trajectory]", f"{kinds} has no other results.")
+    else:
+        groups["method"] = read_group("method", mapping.get("method"))
+    return groups
+
+
 def read_trajectory(table: object) -> Trajectory | None:
     """The table [trajectory]; None where the study has none."""
     if table is None:
@@ -355,64 +392,3 @@ def log_spaced(first: int, last: int, points: int) -> tuple[int, ...]:
 def combinations(entries: tuple[Entry, ...]) -> list[Any]:
     """The combinations of all entries, each once."""
     return list(dict.fromkeys(settings for entry in entries for settings in entry.combinations()))
-
-
-def check_applies(algorithm: Algorithm, cells: tuple[Cell, ...], methods: list[Any]) -> None:
-    """Refuse an algorithm that makes nothing of what the study's methods need."""
-    if methods and not cells:
-        kinds = ", ".join(dict.fromkeys(method.kind for method in methods))
-        raise InputError(
-            "method.kind",
-            kinds,
-            f"a method for {algorithm.kind}",
-            "It takes the perturbed paths of budget_split."
-            if algorithm.has_intervals()
-            else "It makes too few steps for intervals; a study with [trajectory] alone may have it.",
-        )
-
-
-def all_carry_privacy(tables: object) -> bool:
-    """Whether every algorithm of a study has the budget among its own settings."""
-    items = [tables] if isinstance(tables, Mapping) else tables
-    if not isinstance(items, list) or not all(isinstance(item, Mapping) for item in items):
-        return False
-    kinds = [item.get("kind") for item in items]
-    names = [name for kind in kinds for name in (kind if isinstance(kind, list) else [kind])]
-    known = [ALGORITHMS[name] for name in names if isinstance(name, str) and name in ALGORITHMS]
-    return len(known) == len(names) > 0 and all(kind.carries_privacy for kind in known)
-
-
-def check_records(problem: Problem, n: int) -> None:
-    """A file has so many records and no more."""
-    stored = problem.stored_records()
-    if 0 < stored < n:
-        raise InputError("grid.n", n, f"at most {stored:,}, the records of the file")
-
-
-def check_suitable(path: Path) -> None:
-    """Refuse a mechanism or algorithm that does not fit the problem."""
-    reason = path.mechanism.unsuitable(path.problem)
-    if reason is not None:
-        raise InputError(
-            "mechanism.kind",
-            path.mechanism.kind,
-            f"a mechanism for {path.problem.kind}",
-            f"{reason}.",
-        )
-    reason = path.algorithm.unsuitable(path.problem, path.mechanism)
-    if reason is not None:
-        raise InputError(
-            "algorithm.kind",
-            path.algorithm.kind,
-            f"an algorithm for {path.problem.kind} under {path.mechanism.kind}",
-            f"{reason}.",
-        )
-
-
-def check_possible(method: IntervalMethod, problem: Problem) -> None:
-    """Refuse a method that does not exist for the problem."""
-    reason = method.impossible(problem)
-    if reason is not None:
-        raise InputError(
-            "method", method.model_dump(), f"a method for {problem.kind}", f"{reason}."
-        )

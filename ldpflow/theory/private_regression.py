@@ -194,7 +194,7 @@ def lemma_311(
     second += 2.0 * eta / (mu * b) * variance * float((lam**2).sum())
     second += two * eta * alpha**2 / (mu * b**2) * size * variance * trace
     third = variance * d + one * alpha**2 / b * size * variance * inverse
-    return first * second + 8.0 / (steps * b) * third
+    return float(first * second + 8.0 / (steps * b) * third)
 
 
 def clip_share(d: int, c: float) -> float:

@@ -17,16 +17,16 @@ OLDER = [
     ("            anchor[:] = w\n", "            anchor[:] = older\n"),
     ("        move(w, mhat, eta)\n", "        older[:] = w\n        move(w, mhat, eta)\n"),
 ]
-NOISE = "keys, 0, level, rest, deviation"
+NOISE = "zeta, keys, tree, level, rest, deviation"
 MUTATIONS = {
     "the exponent counts from a node's start": (
         FIXED, [("factor = decay[t - a + 1]", "factor = decay[min(t - a + (1 << level), batches)]")]
     ),
-    "the first algorithm's too": (FIRST, [("factor = decay[level]", "factor = 1.0")]),
+    "the first algorithm's too": (FIRST, [("factor = doubled[level]", "factor = 1.0")]),
     "the root has no noise": (
-        FIRST, [(NOISE, "keys, 0, level, rest, 0.0 if level == 3 else deviation")]
+        FIRST, [(NOISE, "zeta, keys, tree, level, rest, 0.0 if level == 3 else deviation")]
     ),
-    "noise is drawn per query": (FIRST, [(NOISE, "keys, 0, level, t, deviation")]),
+    "noise is drawn per query": (FIRST, [(NOISE, "zeta, keys, tree, level, t, deviation")]),
     "an older anchor": (ROTATING, OLDER),
     "a window too early": (FIXED, [("if t < 2 * batches:\n", "if t < batches:\n")]),
     "one vector for all levels of a step": (

@@ -30,7 +30,7 @@ def test_every_replicate_once(ranges, cores):
         missing(0.1 * (k + 1), 10**power, 64 * start, 64 * start + count)
         for k, (power, start, count) in enumerate(ranges)
     ]
-    batches = cut(wanted, 1, cores)
+    batches = list(cut([wanted], 1, cores))
     for m in wanted:
         mine = sorted((b.first, b.last) for b in batches if b.path == m.path)
         assert [first for first, _ in mine] == [m.first, *(last for _, last in mine[:-1])]
@@ -41,7 +41,7 @@ def test_every_replicate_once(ranges, cores):
 def test_small_batches_come_last():
     cores = 4
     m = missing(0.5, 10**7, 0, 6400)
-    sizes = [b.last - b.first for b in cut([m], 1, cores)]
+    sizes = [b.last - b.first for b in cut([[m]], 1, cores)]
     assert sizes[0] * m.seconds() > 1.0
     # 2 batches per core, in pieces of one row of lanes: half a second is less than one takes.
     assert LANES * m.seconds() > TAIL_SECONDS

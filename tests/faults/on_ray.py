@@ -68,7 +68,7 @@ def aggregator_killed(work: Path, trial: int) -> str:
         outcomes = wait(self, timeout)
         taken += len(outcomes)
         if outcomes and taken - len(outcomes) <= after < taken:
-            ray.kill(self.aggregator)
+            ray.kill(self.shards[0].aggregator)
         return outcomes
 
     with mock.patch.object(cluster.RayExecutor, "wait", killing):
@@ -85,8 +85,8 @@ def delivered_twice(work: Path, trial: int) -> str:
 
     def twice(self: Any, batch: Batch) -> None:
         submit(self, batch)
-        rows = list(self.in_flight.values())[-1].rows
-        self.aggregator.add.remote(batch, rows)
+        sent = list(self.in_flight.values())[-1]
+        sent.aggregator.add.remote(batch, sent.rows)
 
     with mock.patch.object(cluster.RayExecutor, "submit", twice):
         assert not on_ray(work / "run").failed_batches

@@ -8,11 +8,10 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from ldpflow.algorithms.dp_nsgd import DpNsgd
+from ldpflow.engine import run_study
 from ldpflow.errors import InputError
 from ldpflow.problems.nonconvex_logistic import NonconvexLogistic
-from ldpflow.problems.robust_regression import RobustRegression
-from ldpflow.simulate_erm import simulate_erm
+from ldpflow.study import Study
 
 TABLE = {"a": [3.0, 0.0, -1.0, 1e200], "b": [4, 0, 1, 0], "y": [0, 1, 1, 0]}
 
@@ -65,17 +64,25 @@ def test_other_files_are_refused(tmp_path):
 def test_a_run_on_a_file_says_its_privacy(tmp_path):
     rng = np.random.default_rng(0)
     table = {f"x{j}": rng.normal(size=60) for j in range(4)} | {"y": rng.normal(size=60)}
-    problem = RobustRegression(file=written(tmp_path, table, ".csv"), target="y")
-    algorithm = DpNsgd(epsilon=2.0, delta=1e-5, epochs=3)
-    plan, rows = simulate_erm(problem, algorithm, 50, seed=0, replicates=range(3), points=4)
+    study = {
+        "name": "file", "replicates": 3,
+        "problem": {
+            "kind": "robust_regression", "file": written(tmp_path, table, ".csv"), "target": "y"
+        },
+        "algorithm": {"kind": "dp_nsgd", "epsilon": 2.0, "delta": 1e-5, "epochs": 3.0},
+        "grid": {"n": 50},
+        "trajectory": {"points": 4},
+    }  # fmt: skip
+    run_study(Study.from_mapping(study), tmp_path / "run", engine="serial")
+    rows = pq.read_table(tmp_path / "run" / "trajectories.parquet")
     assert set(rows["privacy_notion"].to_pylist()) == {"(eps, delta)-DP (central)"}
     assert set(rows["privacy_unit"].to_pylist()) == {"record (replacement)"}
     assert set(rows["epsilon"].to_pylist()) == {2.0} and set(rows["delta"].to_pylist()) == {1e-5}
-    assert rows.num_rows == 3 * (5 + 1) and plan.steps == 150
-    _, again = simulate_erm(problem, algorithm, 50, seed=0, replicates=[2], points=4)
-    # A replicate's rows do not depend on who else is computed.
-    assert again.equals(rows.slice(12, 6))
-    with pytest.raises(InputError, match="at most 60"):
-        simulate_erm(problem, algorithm, 61, seed=0, replicates=[0])
+    assert set(rows["steps"].to_pylist()) == {150} and set(rows["step"].to_pylist()) == {18, 56, 93, 131, 150}
+    assert len(set(rows["sha256"].to_pylist())) == 1 and None not in rows["sha256"].to_pylist()
+    with pytest.raises(InputError, match="at most 60, the records of"):
+        Study.from_mapping(study | {"grid": {"n": 61}})
     with pytest.raises(InputError, match="MiB"):
-        simulate_erm(RobustRegression(d=100), algorithm, 10**6, seed=0, replicates=[0])
+        Study.from_mapping(
+            study | {"problem": {"kind": "robust_regression", "d": 100}, "grid": {"n": 10**6}}
+        )

@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from ldpflow.engine import run_study
 from ldpflow.report.page import report_html
 from ldpflow.report.results import Results
 from ldpflow.report.serve import server
+from ldpflow.study import Study
 from tests.report.browser import browser, complaints, missing, opened, requests
+from tests.report.test_trajectory_plot import STUDY as FOLLOWED
 
 pytestmark = [
     pytest.mark.skipif(bool(missing()), reason=missing()),
@@ -60,6 +63,19 @@ def test_the_report_from_disk(results: Results, tmp_path: Path, width: int) -> N
         after = (page.execute_script(shade), page.execute_script(ink))
         assert page.find_element(By.ID, "theme").text == "Theme: dark"
         assert before[0] != after[0] and before[1] != after[1]
+        assert complaints(page) == []
+        assert requests(page) == [file.as_uri()]
+
+
+def test_a_report_of_trajectories_alone(tmp_path: Path) -> None:
+    study = {**FOLLOWED, "problem": {"kind": "quadratic"}}
+    run_study(Study.from_mapping(study), tmp_path / "run", engine="serial")
+    file = tmp_path / "report.html"
+    file.write_text(report_html(Results.load(tmp_path / "run")), encoding="utf-8")
+    with browser(tmp_path / "profile", 390) as page:
+        opened(page, file.as_uri())
+        fits = "return [...document.querySelectorAll('.chart')].map(c => c.scrollWidth <= c.clientWidth)"
+        assert page.execute_script(fits) == [True, True]
         assert complaints(page) == []
         assert requests(page) == [file.as_uri()]
 

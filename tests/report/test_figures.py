@@ -15,6 +15,7 @@ from ldpflow.report import style
 from ldpflow.report.catalogue import FIGURES
 from ldpflow.report.figures import spread
 from ldpflow.report.results import Results
+from ldpflow.report.trajectory_plot import CURVES
 from ldpflow.report.zip_plots import interesting, intervals
 from ldpflow.store import RunStore
 from tests.cli.conftest import cell
@@ -32,7 +33,7 @@ def values(spec: Any) -> list[dict[str, Any]]:
     return found + [row for part in ("layer", "concat") for row in values(spec.get(part, []))]
 
 
-@pytest.mark.parametrize("name", [name for name in FIGURES if name != "paper"])
+@pytest.mark.parametrize("name", [name for name in FIGURES if name not in ("paper", *CURVES)])
 def test_every_figure_is_a_chart_with_a_text(results: Results, name: str) -> None:
     spec = FIGURES[name].chart(results).to_dict()
     assert len(spec["description"]) > 60

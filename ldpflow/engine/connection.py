@@ -1,0 +1,88 @@
+"""Starting a Ray on this machine, or joining a cluster as one of its drivers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from typing import Any
+
+import ray
+
+from ldpflow.errors import InputError, LdpflowError
+
+__all__ = ["connect"]
+
+# One thread per task: the replicates are the parallelism.
+THREADS = {
+    name: "1"
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+}
+
+ADDRESSES = "auto or HOST:6379, on a machine of the cluster"
+FROM_OUTSIDE = "From any other machine: ldpflow submit STUDY --address http://HEAD:8265 --out ..."
+
+
+def connect(address: str | None, num_cpus: int | None, verbose: bool) -> None:
+    """Start or join Ray.
+
+    Parameters
+    ----------
+    address : str or None
+        Of the cluster, as for ``ray.init``; None starts a Ray that ends with this process.
+    num_cpus : int or None
+        Cores of the Ray that is started.
+    verbose : bool
+        Let Ray's own log lines through.
+
+    Raises
+    ------
+    InputError
+        Naming --address, if there is no such cluster, its Ray or Python is another version, its
+        token is another one, or the address is one of Ray Client. A Ray Client's connection is the
+        life of all its work, and Ray advises jobs for work that lasts.
+    """
+    logging: dict[str, Any] = {"log_to_driver": verbose}
+    if not verbose:
+        logging["logging_level"] = "ERROR"
+    if address is None:
+        os.environ.update(THREADS)
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        # Without "local" Ray would join whatever cluster this machine happens to run.
+        options: dict[str, Any] = {
+            "address": "local",
+            "num_cpus": num_cpus,
+            "include_dashboard": False,
+        }
+    else:
+        check_address(address)
+        options = {"address": address, "runtime_env": {"env_vars": THREADS}}
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        ray.init(**options, **logging)
+    except ray.exceptions.AuthenticationError as error:
+        raise InputError(
+            "--address", address, "a cluster that knows this machine's token",
+            f"{str(error).splitlines()[0]} Set RAY_AUTH_TOKEN_PATH to the file with the cluster's "
+            "token; a machine of the cluster has it in ~/.ray/auth_token.",
+        ) from error
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        if address is None:
+            raise LdpflowError(f"Ray could not be started on this machine: {error}") from error
+        raise InputError("--address", address, ADDRESSES, f"{error} {FROM_OUTSIDE}") from error
+    if before is not None and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, before)  # Ray puts its own in the place of the caller's
+
+
+def check_address(address: str) -> None:
+    """Refuse addresses that a driver cannot use."""
+    for name, value in (("--address", address), ("RAY_ADDRESS", os.environ.get("RAY_ADDRESS", ""))):
+        if name == "RAY_ADDRESS" and address != "auto":
+            continue  # Ray reads it for auto alone
+        if value.startswith("ray://"):
+            why = "A Ray Client's work ends when its connection does."
+        elif "://" in value:
+            why = "That is not where drivers connect."
+        else:
+            continue
+        raise InputError(name, value, ADDRESSES, f"{why} {FROM_OUTSIDE}")

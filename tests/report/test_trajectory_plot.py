@@ -1,0 +1,173 @@
+"""Trajectories on figures and the page: the store's numbers, theory's lines, and runs without intervals."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from ldpflow.cli import main
+from ldpflow.engine import run_study
+from ldpflow.errors import InputError
+from ldpflow.report.catalogue import FIGURES
+from ldpflow.report.export import export_duckdb
+from ldpflow.report.page import report_html
+from ldpflow.report.results import Results
+from ldpflow.report.serve import LivePage
+from ldpflow.report.trajectory_plot import CURVES, shown_curves
+from ldpflow.store.trajectories import STATISTICS, TRAJECTORIES
+from ldpflow.study import Study
+
+STUDY = {
+    "name": "followed",
+    "seed": 3,
+    "replicates": 12,
+    "problem": {"kind": "linear_regression", "coefficients": [[1.0], [1.0, -1.0]]},
+    "mechanism": {"kind": "gaussian", "mu": [1.0, 2.0]},
+    "algorithm": {"kind": "ldp_sgd", "gamma": [0.3, 0.6], "c": 0.4},
+    "grid": {"n": 200},
+    "trajectory": {"points": 4},
+}
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "followed"
+    run_study(Study.from_mapping(STUDY), folder, engine="serial")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def followed(run: Path) -> Results:
+    return Results.load(run)
+
+
+def invented(followed: Results, stat: str, replicates: int = 20) -> Results:
+    """Two algorithms at two epsilons over many epochs of one data set: n stays, the step moves."""
+    rows = []
+    for algorithm, momentum in (("dp_gd", None), ("dp_nsgd", 0.9)):
+        for epsilon in (1.0, 4.0):
+            for step in (1, 10, 100):
+                row = {name: None for name in followed.trajectories.column_names}
+                row |= {"path": f"p{algorithm}{epsilon}", "algorithm": algorithm, "epsilon": epsilon,
+                        "gamma": momentum, "n": 500, "step": step, "stat": stat, "mean": 1.0 / step,
+                        "mcse": 0.01, "replicates": replicates, "failures": 0}
+                rows.append(row)
+    table = pa.Table.from_pylist(rows, schema=followed.trajectories.schema)
+    return dataclasses.replace(followed, trajectories=table)
+
+
+def test_every_statistic_has_one_figure() -> None:
+    drawn = [stat for curves in CURVES.values() for stat in curves.statistics]
+    assert sorted([*drawn, "avg_pre_sq"]) == sorted(STATISTICS)
+
+
+def test_a_panel_per_dimension_and_exponent_a_colour_per_budget(followed: Results) -> None:
+    points = shown_curves(followed, "distance", "n")
+    assert list(dict.fromkeys(p["panel"] for p in points)) == [
+        "d = 1, γ = 0.3", "d = 1, γ = 0.6", "d = 2, γ = 0.3", "d = 2, γ = 0.6",  # noqa: RUF001
+    ]
+    assert {p["series"] for p in points} == {"μ = 1", "μ = 2"}
+    assert len(points) == 8 * 2 * 4
+    stored = {
+        round(r["mean"], 9) for r in followed.followed if r["stat"] in ("last_sq", "avg_sq")
+    }
+    assert {p["mean"] for p in points} == {float(f"{m:.4g}") for m in stored}
+    assert all(p["low"] < p["mean"] < p["high"] and "limit" in p for p in points)
+
+
+@pytest.mark.parametrize(("name", "kind"), [("distance", "leading term"), ("excess-loss", "proved bound")])
+def test_theory_is_drawn_beside(followed: Results, name: str, kind: str) -> None:
+    spec = FIGURES[name].chart(followed).to_dict()
+    text = json.dumps(spec)
+    assert f"'{kind}'" in text and "NaN" not in text
+    assert spec["spec"]["layer"][1]["encoding"]["strokeDash"]["legend"]["values"] == ["simulated", kind]
+    if name == "excess-loss":
+        assert "None of 64 points lie above the proved bound" in spec["description"]
+
+
+def test_steps_where_n_stays_and_what_colours_tell(followed: Results) -> None:
+    results = invented(followed, "gradient_norm")
+    points = shown_curves(results, "gradient-norm", "n")
+    assert {p["across"] for p in points} == {"step"} and {p["x"] for p in points} == {1, 10, 100}
+    assert {p["series"] for p in points} == {"dp_gd", "dp_nsgd"}
+    assert {p["panel"] for p in points} == {"ε = 1", "ε = 4"}
+    assert "gradient" in FIGURES["gradient-norm"].chart(results).to_dict()["description"]
+
+
+def test_a_share_has_a_linear_axis_that_may_touch_zero(followed: Results) -> None:
+    results = invented(followed, "clipped")
+    spec = FIGURES["clipped"].chart(results).to_dict()
+    assert "type" not in spec["spec"]["layer"][-1]["encoding"]["y"]["scale"]
+
+
+def test_few_replicates_are_drawn_one_by_one(tmp_path: Path) -> None:
+    study = {**STUDY, "replicates": 3, "problem": {"kind": "quadratic"}}
+    run_study(Study.from_mapping(study), tmp_path, engine="serial")
+    points = shown_curves(Results.load(tmp_path), "distance", "n")
+    assert {p["replicate"] for p in points} == {0, 1, 2}
+    assert sum("limit" in p for p in points) == sum(p["replicate"] == 0 for p in points)
+
+
+@pytest.mark.parametrize(("name", "x", "said"), [("loss", "n", "statistic"), ("distance", "mu", "n or step")])
+def test_what_is_not_there_is_refused(followed: Results, name: str, x: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        FIGURES[name].chart(followed, x)
+
+
+def test_a_report_without_intervals(followed: Results) -> None:
+    text = report_html(followed)
+    assert len(text.encode()) < 3_000_000
+    shell = re.sub(r"<script.*?</script>", "", text, flags=re.S)
+    for said in ("8 paths followed at 4 checkpoints up to n = 200", "12 replicates per path",
+                 "mu-GDP (local)", "Distance to the optimum", "Excess loss",
+                 "All 64 means that theory bounds", "last_exc"):
+        assert said in shell
+    assert shell.count('role="img"') == 2
+    for absent in ("At a glance", "All cells", "nominal level", "Interval methods"):
+        assert absent not in shell
+
+
+def test_the_live_page_knows_of_trajectories(run: Path) -> None:
+    page = LivePage(str(run))
+    assert "trajectories/path=" in page.look()
+    assert b"8 paths followed" in page.current()[0]
+
+
+def test_trajectories_are_exported(followed: Results, tmp_path: Path) -> None:
+    file = tmp_path / "study.duckdb"
+    export_duckdb(followed, file)
+    with duckdb.connect(str(file), read_only=True) as db:
+        assert db.execute("SELECT count(*) FROM trajectories").fetchone() == (8 * 12 * 4,)
+        same = db.execute(
+            "SELECT count(*) FROM trajectory_summary s JOIN (SELECT path, n, avg(last_sq) AS m "
+            "FROM trajectories GROUP BY ALL) t USING (path, n) "
+            "WHERE s.stat = 'last_sq' AND abs(s.mean / t.m - 1) < 1e-12"
+        ).fetchone()
+        assert same == (32,)
+
+
+def test_the_documented_tables_are_the_codes(followed: Results) -> None:
+    page = (ROOT / "docs/tables.md").read_text().split("## trajectories/")[1]
+    first, second = page.split("## trajectories.parquet")
+    columns = re.findall(r"^\| (\w+) \| (\w+) \|", first, re.M)[1:]
+    assert columns == [(f.name, str(f.type)) for f in TRAJECTORIES]
+    summary = followed.trajectories.schema
+    measured = list(summary)[summary.get_field_index("n"):]
+    columns = re.findall(r"^\| (\w+) \| (\w+) \|", second, re.M)[1:]
+    assert columns == [(f.name, str(f.type)) for f in measured]
+
+
+def test_plot_and_report_as_typed(run: Path, tmp_path: Path, capsys: Any) -> None:
+    assert main(["plot", str(run), "excess-loss", "-o", str(tmp_path / "a.svg")]) == 0
+    assert (tmp_path / "a.svg").read_text().startswith("<svg")
+    assert main(["report", str(run), "-o", str(tmp_path / "a.html")]) == 0
+    assert "a.html: 8 followed paths" in capsys.readouterr().out
+    assert main(["plot", str(run), "coverage"]) == 2
