@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks import (
+    clipping_rows,
     floor,
     information,
     kernel_rows,
@@ -30,6 +31,7 @@ GROUPS: dict[str, Callable[[Effort], list[Measurement]]] = {
     "quantile-sn": kernel_rows.quantile_sn,
     "regression": kernel_rows.regression_row,
     "momentum": momentum_rows.momentum_row,
+    "adaptive-clipping": clipping_rows.clipping_row,
     "floor": floor.floor_rows,
     "samplers": sampler_rows.sampler_rows,
     "sweep": sweep_rows.sweep_row,

@@ -18,7 +18,7 @@ Delta = B/N^200, is doublings = ceil(200 log2 N).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from mpmath import mp, mpf
@@ -146,6 +146,13 @@ class DpAmbssgd(MinibatchRegression):
         )
         return self.statement(epsilon, exact=not printed)
 
+    def rho(self) -> float:
+        printed = self.rule == "printed"
+        return clipping.run_rho(self.alpha(), self.accounting, printed, self.doublings)
+
+    def columns(self, problem: Problem, n: int) -> dict[str, Any]:
+        return super().columns(problem, n) | {"margin": self.margin()}
+
     def measured(self) -> tuple[str, ...]:
         return ("clipped", "threshold")
 
@@ -272,9 +279,11 @@ def recursion(  # type: ignore[no-untyped-def]
                 cap = zeta[lane] / np.sqrt(square_norm(data, at, problem))
                 clipped[lane] += 1.0 if np.abs(r) > cap else 0.0
                 r = r if np.abs(r) < np.inf else 0.0
-                r = min(max(r, -cap), cap)
-                for j in range(D):
-                    mean[j * LANES + lane] += r * feature(j, data, at, problem)
+                size[lane] = min(max(r, -cap), cap)
+            for j in range(D):
+                for lane in range(LANES):
+                    x = feature(j, data, record * LANES + lane, problem)
+                    mean[j * LANES + lane] += size[lane] * x
             record += 1
         for lane in range(LANES):
             shares[lane] += clipped[lane] / b

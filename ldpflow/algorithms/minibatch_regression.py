@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from mpmath import mp, mpf
 from pydantic import Field
@@ -105,6 +105,20 @@ class MinibatchRegression(Algorithm):
         """Every step; the last one has all users."""
         records, steps = self.records(n), self.steps(n)
         return (*(records * t for t in range(1, steps)), n)
+
+    def columns(self, problem: Problem, n: int) -> dict[str, Any]:
+        s, b = self.batches(n)
+        return {
+            "steps": self.iterations,
+            "threshold_records": s,
+            "gradient_records": b,
+            "noise_multiplier": self.alpha(),
+            "rho": self.rho(),
+        }
+
+    def rho(self) -> float:
+        """zCDP of the whole run."""
+        return clipping.run_rho(self.alpha(), self.accounting, False, 1)
 
     @abstractmethod
     def batches(self, horizon: int) -> tuple[int, int]:

@@ -10,7 +10,7 @@ deviation 2 sqrt(2) X Y alpha/N: 1/(2 alpha^2)-zCDP and 1/alpha-GDP together. On
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from mpmath import mp, mpf
@@ -145,6 +145,9 @@ class SufficientStatistics(OrdinaryLeastSquares):
         return PrivacyStatement(
             NOTION, UNIT, epsilon=epsilon, delta=self.delta, mu=1.0 / self.alpha()
         )
+
+    def columns(self, problem: Problem, n: int) -> dict[str, Any]:
+        return {"noise_multiplier": self.alpha(), "rho": 0.5 / self.alpha() ** 2}
 
     def kernel_parameters(self, horizon: int | None) -> tuple[float, ...]:
         assert horizon is not None and self.x_bound is not None and self.y_bound is not None

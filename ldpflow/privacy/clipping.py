@@ -20,7 +20,8 @@ from mpmath import mp, mpf
 from ldpflow.exact import workdps
 from ldpflow.privacy import gaussian, rdp
 
-__all__ = ["Accounting", "noise_multiplier", "printed_noise_multiplier", "run_epsilon", "statistic_rho"]
+__all__ = ["Accounting", "noise_multiplier", "printed_noise_multiplier", "run_epsilon",
+           "run_rho", "statistic_rho"]
 
 Accounting = Literal["disjoint", "gdp", "paper"]
 DIGITS = 40
@@ -67,18 +68,21 @@ def statistic_rho(alpha: float, queries: int, doublings: int) -> float:
     return queries / (2.0 * doublings * alpha * alpha)
 
 
+def run_rho(alpha: float, accounting: Accounting, printed: bool, doublings: int) -> float:
+    """zCDP of a whole run with noise multiplier alpha.
+
+    ``printed``: the algorithm as printed, where the record at the seam of the two sets is in both and one
+    query too many is made: (1 + (M + 1)/M)/(2 alpha^2), under any accounting.
+    """
+    if printed:
+        return 0.5 / alpha**2 + statistic_rho(alpha, doublings + 1, doublings)
+    return (1.0 if accounting == "paper" else 0.5) / alpha**2
+
+
 def run_epsilon(
     alpha: float, delta: float, accounting: Accounting, printed: bool, doublings: int
 ) -> float:
-    """epsilon of a whole run with noise multiplier alpha.
-
-    ``printed``: the algorithm as printed, where the record at the seam of the two sets is in both and one
-    query too many is made: (1 + (M + 1)/M)/(2 alpha^2)-zCDP, under any accounting.
-    """
-    if printed:
-        rho = 0.5 / alpha**2 + statistic_rho(alpha, doublings + 1, doublings)
-    elif accounting == "gdp":
+    """epsilon of a whole run with noise multiplier alpha (see :func:`run_rho`)."""
+    if accounting == "gdp" and not printed:
         return gaussian.epsilon_of(delta, 1.0 / alpha)
-    else:
-        rho = (0.5 if accounting == "disjoint" else 1.0) / alpha**2
-    return rdp.epsilon_of(rho, delta)
+    return rdp.epsilon_of(run_rho(alpha, accounting, printed, doublings), delta)
