@@ -30,16 +30,30 @@ OUTPUTS = ("tail_exc", "avg_exc", "last_exc")
 
 
 def last_risks(results: Results) -> list[Row]:
-    """One row per path: its output's excess loss at its last checkpoint."""
-    found: dict[str, Row] = {}
-    for row in results.followed:
-        if row["stat"] not in OUTPUTS or row["mean"] is None:
+    """One row per path: its output's excess loss at its last checkpoint.
+
+    A path that serves every n stands at every n at which another one ends.
+    """
+    rows = [r for r in results.followed if r["stat"] in OUTPUTS and r["mean"] is not None]
+    last: dict[str, int] = {}
+    for row in rows:
+        last[row["path"]] = max(row["n"], last.get(row["path"], 0))
+    ends = set(last.values())
+    found: dict[tuple[str, int], Row] = {}
+    for row in rows:
+        everywhere = row.get("horizon") is None and row["n"] in ends
+        if row["n"] != last[row["path"]] and not everywhere:
             continue
-        kept = found.get(row["path"])
-        rank = (-OUTPUTS.index(row["stat"]), row["n"], row["step"])
-        if kept is None or rank > (-OUTPUTS.index(kept["stat"]), kept["n"], kept["step"]):
-            found[row["path"]] = row
+        at = (row["path"], row["n"])
+        kept = found.get(at)
+        if kept is None or rank(row) > rank(kept):
+            found[at] = row
     return list(found.values())
+
+
+def rank(row: Row) -> tuple[int, int]:
+    """Which of two rows of a path tells of its output."""
+    return -OUTPUTS.index(row["stat"]), row["step"]
 
 
 def varying(rows: list[Row], names: list[str]) -> list[str]:

@@ -255,9 +255,11 @@ def limits(path: Path, steps: ArrayLike) -> dict[str, Array]:
 
 
 def bounds(path: Path, steps: ArrayLike) -> dict[str, Array]:
-    """Lemma 3.5 for single-record steps; as long as nothing is clipped."""
+    """Lemma 3.5 for single-record steps without privacy: it is proved where nothing is clipped."""
     problem, algorithm = path.problem, path.algorithm
     if not (isinstance(problem, LeastSquares) and isinstance(algorithm, TailSgd)):
+        return {}
+    if path.randomiser.kind != "none":
         return {}
     if problem.stored_records() or algorithm.theta0 != 0.0:
         return {}
