@@ -18,6 +18,7 @@ from benchmarks import (
     sampler_rows,
     start_row,
     sweep_rows,
+    transcript_rows,
 )
 from benchmarks.effort import FULL, QUICK, Effort
 from benchmarks.measurement import Measurement, Skipped
@@ -30,6 +31,7 @@ GROUPS: dict[str, Callable[[Effort], list[Measurement]]] = {
     "private-bit": kernel_rows.private_bit,
     "quantile-sn": kernel_rows.quantile_sn,
     "regression": kernel_rows.regression_row,
+    "transcript": transcript_rows.transcript_row,
     "momentum": momentum_rows.momentum_row,
     "adaptive-clipping": clipping_rows.clipping_row,
     "floor": floor.floor_rows,

@@ -6,6 +6,9 @@ D: int  # coordinates
 STATE: int  # D * LANES, the size of theta
 EXTRAS: int  # the size of what is recorded beside the iterates
 SUMS: int  # the size of all running sums
+TILE_SIZE: int  # the size of the tile of the transcript; 0 where no sums over it are asked for
+PAIRS: int  # D (D + 1)/2, the products of two coordinates
+PRODUCTS: int  # their size over a tile
 PROBLEM_SIZE: int  # kernel parameters of the problem
 MECHANISM_SIZE: int
 PROJECTED: int  # 1 where iterates are projected
@@ -26,8 +29,17 @@ def gradient(g: Any, theta: Any, data: Any, at: int, lane: int, parameters: Any)
 def randomise(g: Any, noise: Any, at: int, lane: int, parameters: Any) -> None:
     """A(g) of one lane, in place, with the noise at place ``at`` of the planes (a mechanism's)."""
 
-def before_step(sums: Any, theta: Any, g: Any, centre: Any, lane: int) -> None:
-    """Running sums of one lane that need theta_{i-1} - centre and the private gradient."""
+def keep_step(tile: Any, theta: Any, g: Any, centre: Any, kept: int, lane: int) -> None:
+    """theta_{i-1} - centre and the private gradient of one lane, for the sums over the transcript."""
+
+def accumulate(sums: Any, tile: Any) -> None:
+    """All sums over the transcript that are asked for take a full tile."""
+
+def end_step(sums: Any, tile: Any, kept: int, ends: bool) -> int:
+    """After a step, in all lanes: the tile is added up when it is full, or ends here."""
+
+def restart(sums: Any) -> None:
+    """The sums over the transcript start again."""
 
 def after_step(sums: Any, total: Any, i: int, lane: int) -> None:
     """Running sums of one lane that need S(i) and i."""

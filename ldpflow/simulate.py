@@ -84,9 +84,9 @@ class Recording:
             times.update(method.times(steps, path.algorithm).tolist())
             needed = method.running_sums(path.problem.dimension)
             if needed:
-                marked.update(method.marked_times(steps))
+                marked.update(method.marked_times(steps, path.problem.dimension))
                 sums.update(needed)
-        return cls(sorted(times), sorted(marked), sorted(sums))
+        return cls(sorted(times | marked), sorted(marked), sorted(sums))
 
 
 def methods_of(

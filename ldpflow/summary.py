@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
 
 from ldpflow import exact
 from ldpflow.diagnosis import DIAGNOSIS_COLUMNS, diagnose, diagnosis_columns
-from ldpflow.measures import Measure, cells_of, summarise_cells
+from ldpflow.measures import SUMMARY, Measure, cells_of, summarise_cells
 from ldpflow.path import Path
-from ldpflow.store import CELL_KEYS, RunStore, trajectories
+from ldpflow.store import CELL_KEYS, RunStore, UnreadablePart, trajectories
 from ldpflow.theory import lines
 from ldpflow.theory.asymptotics import asymptotic_variances
 
@@ -62,6 +62,8 @@ def path_columns(path: Path) -> dict[str, Any]:
         "mu": statement.mu,
         "delta": statement.delta,
     }
+    if path.horizon is not None:
+        columns["horizon"] = path.horizon  # before what follows from it
     for part, settings in (
         ("problem", path.problem),
         ("mechanism", path.mechanism),
@@ -78,7 +80,6 @@ def path_columns(path: Path) -> dict[str, Any]:
         # A baseline without noise has settings for a budget, but none to promise.
         columns |= {"epsilon": statement.epsilon, "delta": statement.delta}
     if path.horizon is not None:
-        columns["horizon"] = path.horizon
         columns |= path.algorithm.columns(path.problem, path.horizon)
     return columns
 
@@ -103,9 +104,7 @@ def trajectory_summary_of(rows: pa.Table, paths: Mapping[str, Path]) -> pa.Table
             for stat, line in curves(path, own).items():
                 for k, value in zip(own, line.tolist(), strict=True):
                     theory[column][(name, k, stat)] = value
-    names = [name for name in FIRST if name != "path"]
-    for columns in described.values():
-        names += [name for name in columns if name not in names]
+    names = parameter_names(paths, described)
     table = with_settings(measured.select(["path"]), names, [described[key] for key in keys])
     for name in measured.column_names[1:]:
         table = table.append_column(name, measured[name])
@@ -113,6 +112,20 @@ def trajectory_summary_of(rows: pa.Table, paths: Mapping[str, Path]) -> pa.Table
         values = [found.get(key) for key in zip(keys, steps, stats, strict=True)]
         table = table.append_column(f"theory_{column}", pa.array(values, pa.float64()))
     return table
+
+
+def parameter_names(paths: Mapping[str, Path], described: Mapping[str, dict[str, Any]]) -> list[str]:
+    """Columns of parameters: the well-known ones, further settings, then what follows from settings."""
+    names = [name for name in FIRST if name != "path"]
+    derived = {
+        name: None
+        for path in paths.values()
+        if path.horizon is not None
+        for name in path.algorithm.columns(path.problem, path.horizon)
+    }
+    for columns in described.values():
+        names += [name for name in columns if name not in names and name not in derived]
+    return [*names, *derived]
 
 
 def with_settings(table: pa.Table, names: list[str], per_row: list[dict[str, Any]]) -> pa.Table:
@@ -127,14 +140,15 @@ def with_settings(table: pa.Table, names: list[str], per_row: list[dict[str, Any
 
 
 def summary_of(
-    rows: pa.Table, paths: Mapping[str, Path], null: float | None = None
+    rows: pa.Table | Iterable[pa.Table], paths: Mapping[str, Path], null: float | None = None
 ) -> pa.Table:
     """Measures and diagnosis of every cell, with the parameters of its path.
 
     Parameters
     ----------
-    rows : pyarrow.Table
-        Rows of the store, with the column ``path``.
+    rows : pyarrow.Table or iterable of pyarrow.Table
+        Rows of the store, with the column ``path``; of several tables each has whole paths, and is
+        let go of before the next is asked for.
     paths : mapping of str to Path
         By the value of that column.
     null : float, optional
@@ -146,22 +160,25 @@ def summary_of(
         Parameters of the path, columns of the cell, :data:`ldpflow.measures.COLUMNS`, then
         :data:`RELATIVE` and the diagnosis (:mod:`ldpflow.diagnosis`).
     """
-    keys, cells = cells_of(rows)
-    measured = summarise_cells(keys, cells, null)
+    pieces = [SUMMARY.empty_table()]
+    derived: list[dict[str, float | str | None]] = []
+    for table in [rows] if isinstance(rows, pa.Table) else rows:
+        keys, cells = cells_of(table)
+        piece = summarise_cells(keys, cells, null)
+        pieces.append(piece)
+        derived += [
+            relative_length(paths[row["path"]], row)
+            | diagnosis_columns(diagnose(cell, row["level"]))
+            for row, cell in zip(piece.to_pylist(), cells, strict=True)
+        ]
+    measured = pa.concat_tables(pieces).combine_chunks()
     described = {name: path_columns(path) for name, path in paths.items()}
-    names = [n for n in FIRST if n != "path"]
-    for columns in described.values():
-        names += [n for n in columns if n not in names]
+    names = parameter_names(paths, described)
     per_row = [described[name] for name in measured["path"].to_pylist()]
     table = with_settings(measured.select(["path"]), names, per_row)
     for name in measured.column_names:
         if name != "path":
             table = table.append_column(name, measured[name])
-    derived = [
-        relative_length(paths[row["path"]], row)
-        | diagnosis_columns(diagnose(cell, row["level"]))
-        for row, cell in zip(measured.to_pylist(), cells, strict=True)
-    ]
     for name in DERIVED:
         kind = pa.string() if name == "main_cause" else pa.float64()
         table = table.append_column(name, pa.array([row[name] for row in derived], kind))
@@ -192,14 +209,21 @@ def stored_paths(store: RunStore) -> dict[str, Path]:
 
 
 def stored_summary(store: RunStore, null: float | None = None) -> pa.Table:
-    """The summary of what a run has stored, computed from its rows."""
-    # Rows first: a running sweep may add a path meanwhile.
-    rows = store.read_rows(skip_unreadable=True)
+    """The summary of what a run has stored, computed from its rows, one path at a time."""
+    # Keys first: a running sweep may add a path meanwhile.
+    keys = store.path_keys()
+    rows = (store.read_rows(key, skip_unreadable=True) for key in keys)
     return summary_of(rows, stored_paths(store), null)
 
 
-def stored_trajectory_summary(store: RunStore) -> pa.Table:
-    """The summary of the trajectories that a run has stored; no rows where it has none."""
+def stored_trajectory_summary(
+    store: RunStore, left_out: list[UnreadablePart] | None = None
+) -> pa.Table:
+    """The summary of the trajectories that a run has stored; no rows where it has none.
+
+    Parts that cannot be used are appended to ``left_out``.
+    """
+    rows = trajectories.read(store, skip_unreadable=True, left_out=left_out)
     told = trajectories.trajectory_settings(store)
     paths = {f"p{key}": Path.from_settings(meta["path_settings"]) for key, meta in told.items()}
-    return trajectory_summary_of(trajectories.read(store), paths)
+    return trajectory_summary_of(rows, paths)

@@ -20,7 +20,7 @@ STUDY = {
     "replicates": 40,
     "problem": {"kind": "least_squares", "d": 3, "sigma": [0.5, 0.1]},
     "algorithm": [
-        {"kind": ["dp_ambssgd", "dp_sgd"], "epsilon": [20.0, 50.0], "iterations": 4},
+        {"kind": ["dp_ambssgd", "dp_mbssgd"], "epsilon": [20.0, 50.0], "iterations": 4},
         {"kind": "sufficient_statistics", "epsilon": 20.0},
         {"kind": "ols"},
     ],
@@ -171,7 +171,7 @@ def test_what_cannot_work_is_warned_of():
     assert "the start is not forgotten" in found
     grid = {"kind": "dp_ambssgd", "epsilon": 50.0, "iterations": 4, "doublings": 3}
     assert "above sigma/4" in " ".join(Study.from_mapping({**STUDY, "algorithm": grid}).warnings())
-    few = {"kind": "dp_sgd", "iterations": 4000, "infeasible_is": "warned"}
+    few = {"kind": "dp_mbssgd", "iterations": 4000, "infeasible_is": "warned"}
     skew = {"kind": "least_squares", "kappa": 100.0}
     found = Study.from_mapping({**STUDY, "problem": skew, "algorithm": few}).warnings()
     assert "vacuous at this size" in found[0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -16,6 +18,7 @@ from ldpflow.path import Path
 from ldpflow.problems.quadratic import Quadratic
 from ldpflow.store import RunStore, trajectories
 from ldpflow.study import Study
+from ldpflow.theory import lines, strongly_convex
 from ldpflow.trajectory import trajectories_of
 from tests import draws
 from tests.oracles import gaussian_sgd
@@ -140,6 +143,37 @@ def test_a_study_of_trajectories_grows_and_keeps_its_bits(tmp_path):
     assert row["mean"] + 3 * row["mcse"] < row["theory_bound"]
     assert row["privacy_notion"] == "mu-GDP (local)"
     assert row["replicates"] == 100
+
+
+def test_projected_paths_have_the_third_theorems_line(tmp_path):
+    projected = {**STUDY, "algorithm": {**STUDY["algorithm"], "radius": [1.0, 5.0]}, "replicates": 12}
+    run_study(Study.from_mapping(projected), tmp_path, engine="serial")
+    rows = pq.read_table(tmp_path / "trajectories.parquet").to_pylist()
+    bounded = [row for row in rows if row["stat"] == "last_sq"]
+    # theta* = (1, -1) lies outside the small ball.
+    assert all((row["theory_bound"] is None) == (row["radius"] == 1.0) for row in bounded)
+    assert all(row["theory_bound"] is None for row in rows if row["stat"] == "last_exc")
+    for row in bounded:
+        assert row["radius"] == 1.0 or row["mean"] < row["theory_bound"]
+
+
+def test_the_quadratic_has_the_fourth_theorems_line():
+    """From the exact distances, which the oracle has from another recursion."""
+    n = np.array([1, 10, 100, 1000])
+    found = lines.bounds(QUADRATIC, n)
+    golden = gaussian_sgd.quadratic_moments(
+        [0.3, 1.0], [1 / 3, 1 / 3], 4.0, [1.0, -1.0], 0.5, 0.6, 1000
+    )
+    s = lines.setting_of(QUADRATIC)
+    leading = (4 + 1 / 3) * (1 / 0.09 + 1)
+    expected = strongly_convex.average_bound(
+        replace(s, convexity=0.3), n, leading, golden["distance"], np.zeros(1001), 0.0, 0.0
+    )
+    np.testing.assert_allclose(found["avg_pre_sq"], expected, rtol=1e-10)
+    assert (golden["average_pre"][n] <= found["avg_pre_sq"]).all()
+    assert (golden["average_post"][n] <= found["avg_sq"]).all()
+    assert set(found) == {"avg_sq", "avg_pre_sq"}
+    assert lines.bounds(replace(QUADRATIC, algorithm=LdpSgd(radius=3.0)), n) == {}
 
 
 def test_trajectories_and_intervals_from_one_run(tmp_path):

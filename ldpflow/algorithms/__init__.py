@@ -4,6 +4,7 @@ from ldpflow.algorithms.algorithm import Algorithm
 from ldpflow.algorithms.budget_split import BudgetSplit
 from ldpflow.algorithms.dp_ambssgd import DpAmbssgd
 from ldpflow.algorithms.dp_gd import DpGd
+from ldpflow.algorithms.dp_mbssgd import DpMbssgd
 from ldpflow.algorithms.dp_nsgd import DpNsgd
 from ldpflow.algorithms.dp_nsgd_reduced import DpNsgdReduced
 from ldpflow.algorithms.dp_sgd import DpSgd
@@ -22,10 +23,11 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
     "dp_nsgd": DpNsgd,
     "dp_nsgd_reduced": DpNsgdReduced,
     "dp_gd": DpGd,
+    "dp_sgd": DpSgd,
     "tail_sgd": TailSgd,
     "dp_ssgd": DpSsgd,
     "dp_ambssgd": DpAmbssgd,
-    "dp_sgd": DpSgd,
+    "dp_mbssgd": DpMbssgd,
     "ols": OrdinaryLeastSquares,
     "sufficient_statistics": SufficientStatistics,
 }

@@ -34,15 +34,18 @@ if TYPE_CHECKING:  # supplied by the kernel that this recursion becomes part of
         PROBLEM_SIZE,
         STATE,
         SUMS,
+        TILE_SIZE,
         D,
         after_step,
-        before_step,
         draw_data,
         draw_noise,
+        end_step,
         fill_exponential,
         gradient,
+        keep_step,
         randomise,
         register_array,
+        restart,
         step_sizes,
     )
 
@@ -130,9 +133,11 @@ def recursion(  # type: ignore[no-untyped-def]
     total = register_array(STATE)
     g = register_array(STATE)
     sums = register_array(SUMS)
+    tile = register_array(TILE_SIZE)
     theta[:] = settings[2]
     total[:] = 0.0
     sums[:] = 0.0
+    kept = 0
     i = 0
     t = 0
     while t < times.shape[0]:
@@ -149,13 +154,17 @@ def recursion(  # type: ignore[no-untyped-def]
                 at = k * LANES + lane
                 gradient(g, theta, data, at, lane, problem)  # g(X_i, theta_{i-1})
                 randomise(g, noise, at, lane, mechanism)  # A(g(X_i, theta_{i-1}))
-                before_step(sums, theta, g, centre, lane)
+                if TILE_SIZE:
+                    keep_step(tile, theta, g, centre, kept, lane)
                 for j in range(D):
                     # theta_i = theta_{i-1} - eta_i w_i A(g(X_i, theta_{i-1}))
                     theta[j * LANES + lane] -= eta_i * (weights[at] * g[j * LANES + lane])
                     # S(i) = S(i-1) + theta_i, around the origin
                     total[j * LANES + lane] += theta[j * LANES + lane] - centre[j]
                 after_step(sums, total, step, lane)
+            if TILE_SIZE:
+                ends = i == times[t] and marks[t] >= 0
+                kept = end_step(sums, tile, kept, ends)
             if i == times[t]:
                 prefix_sums[t, :] = total
                 iterates[t, :] = theta
@@ -164,3 +173,6 @@ def recursion(  # type: ignore[no-untyped-def]
                 t += 1
                 if t == times.shape[0]:
                     break
+            if TILE_SIZE and i & (i - 1) == 0:
+                restart(sums)
+                kept = 0

@@ -23,6 +23,8 @@ import numpy as np
 from pydantic import model_validator
 
 from ldpflow.algorithms.erm import MomentumAlgorithm, RunPlan
+from ldpflow.algorithms.schedules import first_theorem_steps
+from ldpflow.errors import InputError
 from ldpflow.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.problems.erm import ErmProblem
 from ldpflow.random.lockstep import LANES
@@ -84,6 +86,29 @@ class DpNsgd(MomentumAlgorithm):
             return -(-steps // batches) * batches / steps
         tree = Tree(4.0 * touched_nodes(steps, batches), left=self.calibration == "exact")
         return tree_cost([tree], steps, batches, alpha, fixed=self.order == "fixed")
+
+    def theorem_steps(self, problem: ErmProblem, batches: int) -> float:
+        return first_theorem_steps(batches, problem.dimension, self.batch_size * self.epsilon, self.delta)
+
+    def mean_noise(self, problem: ErmProblem, batches: int, epochs: int) -> float:
+        if self.noise == "none":
+            raise InputError("algorithm.parameters", self.parameters, "'given' without noise to balance")
+        from ldpflow.privacy.rdp import noise_multiplier
+        from ldpflow.privacy.tree import Tree, cost_bound, touched_nodes
+        from ldpflow.privacy.tree_noise import chi_mean, mean_prefix_discount
+
+        steps, alpha = epochs * batches, 1.0 / batches
+        unit = 2.0 * problem.lipschitz_of_loss() / self.batch_size
+        if self.noise == "independent":
+            sigma = noise_multiplier(self.epsilon, self.delta, 1.0)
+            variance = epochs * alpha / (2.0 - alpha)
+        else:
+            v = 4.0 * touched_nodes(steps, batches)
+            tree = Tree(v, left=self.calibration == "exact")
+            cost = cost_bound(tree, steps, batches, alpha, fixed=self.order == "fixed")
+            sigma = noise_multiplier(self.epsilon, self.delta, cost)
+            variance = alpha * alpha * v * mean_prefix_discount(steps.bit_length(), alpha)
+        return chi_mean(problem.dimension) * unit * sigma * math.sqrt(variance)
 
     def plan(self, problem: ErmProblem, n: int) -> RunPlan:
         from ldpflow.privacy.rdp import noise_multiplier, printed_noise_multiplier

@@ -26,13 +26,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 from mpmath import mp
 from pydantic import Field
 
 from ldpflow.algorithms.erm import MomentumAlgorithm, RunPlan, Schedule
+from ldpflow.algorithms.schedules import reduced_theorem_steps
 from ldpflow.errors import InputError
 from ldpflow.exact import workdps
 from ldpflow.problems.erm import ErmProblem
@@ -109,8 +110,40 @@ class DpNsgdReduced(MomentumAlgorithm):
             Tree(residual, left=True),
         ]
 
-    def schedule(self, problem: ErmProblem, n: int) -> Schedule:
-        at = super().schedule(problem, n)
+    least_epochs: ClassVar[int] = 4
+
+    def theorem_steps(self, problem: ErmProblem, batches: int) -> float:
+        return reduced_theorem_steps(batches, problem.dimension, self.batch_size * self.epsilon)
+
+    def mean_noise(self, problem: ErmProblem, batches: int, epochs: int) -> float:
+        from ldpflow.privacy.rdp import noise_multiplier
+        from ldpflow.privacy.tree import cost_bound
+        from ldpflow.privacy.tree_noise import (
+            chi_mean,
+            mean_prefix_discount,
+            mean_window_discount,
+            power,
+            squared_weights,
+        )
+
+        steps, alpha = epochs * batches, 1.0 / batches
+        cross = math.sqrt(1.0 / epochs)  # eta M
+        fixed = self.order == "fixed"
+        trees = self.trees(batches, steps)
+        cost = sum(cost_bound(tree, steps, batches, alpha, fixed=fixed) for tree in trees)
+        sigma = noise_multiplier(self.epsilon, self.delta, cost)
+        _, v2 = tree_variances(batches, steps)
+        large = (4.0 * problem.lipschitz_of_loss()) ** 2 * v2
+        small = (self.difference_scale * cross * problem.smoothness_of_loss()) ** 2 * v2
+        weights = squared_weights(power(1.0 - alpha, batches), cross)
+        windows = cross * cross * large + (1.0 - cross) ** 2 * small
+        variance = weights * windows * mean_window_discount(batches, alpha)
+        variance += small * mean_prefix_discount(steps.bit_length(), alpha)
+        unit = alpha * sigma / self.batch_size
+        return chi_mean(problem.dimension) * unit * math.sqrt(variance)
+
+    def laid_out(self, problem: ErmProblem, n: int) -> Schedule:
+        at = super().laid_out(problem, n)
         if at.batches < 2:
             raise InputError("algorithm.batch_size", self.batch_size, f"at most {n // 2:,} for n = {n:,}")
         cross = at.eta * at.batches if self.cross is None else self.cross

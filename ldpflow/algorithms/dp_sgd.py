@@ -1,63 +1,88 @@
-"""One-pass mini-batch DP-SGD with a fixed clipping norm: what adaptive clipping is compared with.
+"""DP-SGD (Abadi and others, 2016): fresh Gaussian noise on the mean gradient of a random batch.
 
-The same steps, batches and noise as dp_ambssgd (see there) with zeta fixed beforehand and no records
-spent on a threshold. A batch is 1/(2 alpha^2)-zCDP and 1/alpha-GDP; batches are disjoint.
+    w_{t+1} = w_t - eta (mean over a random batch of b records of grad f(w_t, .) + N(0, (2 G sigma / b)^2 I))
+
+The baseline that trees compete with. Batches are drawn without replacement, anew in every step, and
+sigma accounts for that (:mod:`ldpflow.privacy.subsampling`). Losses have bounded gradients: nothing is
+clipped.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+import math
+from typing import Annotated, Literal
 
-from mpmath import mp, mpf
 from pydantic import Field
 
-from ldpflow import exact
-from ldpflow.algorithms.dp_ambssgd import recursion
-from ldpflow.algorithms.minibatch_regression import MinibatchRegression
-from ldpflow.mechanisms import Mechanism, PrivacyStatement
-from ldpflow.privacy import clipping
-from ldpflow.problems import Problem
-from ldpflow.problems.least_squares import LeastSquares
+from ldpflow.algorithms.dp_gd import recursion
+from ldpflow.algorithms.erm import (
+    DEFAULT_EPOCHS,
+    LARGEST_STEPS,
+    ErmAlgorithm,
+    RunPlan,
+    Schedule,
+)
+from ldpflow.errors import InputError
+from ldpflow.problems.erm import ErmProblem
+from ldpflow.random.lockstep import LANES
 
 __all__ = ["DpSgd", "recursion"]
 
 
-class DpSgd(MinibatchRegression):
-    """Mini-batch SGD with clipping at a fixed norm.
+class DpSgd(ErmAlgorithm):
+    """SGD with fresh noise on random batches.
 
     Parameters
     ----------
-    clip : float > 0, optional
-        zeta; c_zeta R sqrt(||w*||_H^2 + sigma^2), the scale of the first gradients, unless given.
-    c_zeta : float > 0
+    batch_size : int
+        b, drawn without replacement in every step; T = epochs N / b.
+    eta : float, optional
+        Step length; min(1/L, sqrt(2 gap / (L T v))) unless given, v = G^2/b + d (noise's variance), h
+        included: what the analysis of non-convex SGD asks for.
     """
 
     kind: Literal["dp_sgd"] = "dp_sgd"
-    clip: Annotated[float, Field(gt=0, le=1e9)] | None = None
-    c_zeta: Annotated[float, Field(gt=0, le=1e3)] = 2.0
+    batch_size: Annotated[int, Field(ge=1, le=10**9)] = 100
 
-    def batches(self, horizon: int) -> tuple[int, int]:
-        return 0, self.records(horizon)
+    def memory(self, problem: ErmProblem, n: int) -> int:
+        return 8 * LANES * n
 
-    def resolved(self, problem: Problem, horizon: int | None) -> Self:
-        assert isinstance(problem, LeastSquares) and horizon is not None
-        clip = self.clip
-        if clip is None:
-            with exact.workdps(30):
-                size = mp.sqrt(mpf(problem.signal()) ** 2 + mpf(problem.error_variance()))
-                clip = float(self.c_zeta * self.scale(problem) * size)
-        return self.model_copy(update={"clip": clip}).with_schedule(problem, horizon)
+    def steps_of(self, n: int) -> int:
+        """T."""
+        if self.batch_size > n:
+            raise InputError("algorithm.batch_size", self.batch_size, f"at most n = {n:,}")
+        epochs = DEFAULT_EPOCHS if self.epochs is None else self.epochs
+        steps = max(1, round(epochs * n / self.batch_size))
+        if steps > LARGEST_STEPS:
+            raise InputError("algorithm.epochs", epochs, f"at most {LARGEST_STEPS:,} steps")
+        return steps
 
-    def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
-        return self.statement(
-            clipping.run_epsilon(self.alpha(), self.delta, self.accounting, False, 1)
-        )
+    def multiplier(self, n: int) -> float:
+        """sigma."""
+        from ldpflow.privacy.subsampling import sampled_noise_multiplier
 
-    def measured(self) -> tuple[str, ...]:
-        return ("clipped", "threshold")
+        rate = self.batch_size / n
+        return sampled_noise_multiplier(self.epsilon, self.delta, rate, self.steps_of(n))
 
-    def kernel_parameters(self, horizon: int | None) -> tuple[float, ...]:
-        assert horizon is not None and self.clip is not None
-        _, b = self.batches(horizon)
-        noise = 2.0 * self.alpha() / b
-        return (self.step_constant(), self.theta0, 0.0, float(b), noise, *(0.0,) * 7, self.clip)
+    def schedule(self, problem: ErmProblem, n: int) -> Schedule:
+        steps, b = self.steps_of(n), self.batch_size
+        eta = self.eta
+        if eta is None:
+            noise = 2.0 * problem.lipschitz_of_loss() * self.multiplier(n) / b
+            variance = problem.lipschitz() ** 2 / b + problem.dimension * noise * noise
+            gap = problem.gap()
+            smooth = problem.smoothness()
+            best = math.sqrt(2.0 * (1.0 if gap is None else gap) / (smooth * steps * variance))
+            eta = min(1.0 / smooth, best)
+        return Schedule(max(1, n // b), steps, eta)
+
+    def plan(self, problem: ErmProblem, n: int) -> RunPlan:
+        at = self.schedule(problem, n)
+        return RunPlan(
+            n, at.batches, self.batch_size, at.steps, at.eta, at.alpha, at.cross, self.multiplier(n),
+            math.nan, math.nan, problem.lipschitz_of_loss(), problem.smoothness_of_loss(),
+        )  # fmt: skip
+
+    def kernel_settings(self, plan: RunPlan) -> tuple[float, ...]:
+        deviation = 2.0 * plan.lipschitz * plan.sigma / plan.batch_size
+        return (float(plan.n), plan.eta, deviation, float(plan.batch_size))

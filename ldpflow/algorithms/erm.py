@@ -16,6 +16,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from ldpflow.algorithms.algorithm import Algorithm
+from ldpflow.algorithms.schedules import best_epochs
 from ldpflow.errors import InputError
 from ldpflow.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.problems import Problem
@@ -200,9 +201,8 @@ class ErmAlgorithm(Algorithm):
         assert isinstance(problem, ErmProblem)
         plan = plan_of(problem, self, n)
         columns: dict[str, Any] = {
-            "steps": plan.steps,
             "epochs": plan.epochs,
-            "batch_size": plan.batch_size,
+            "steps": plan.steps,
             "alpha": plan.alpha,
             "eta": plan.eta,
             "cross": plan.cross,
@@ -260,15 +260,40 @@ class MomentumAlgorithm(ErmAlgorithm):
                 raise ValueError(f"parameters = '{self.parameters}' chooses {name} itself")
         return self
 
-    def chosen_epochs(self, problem: ErmProblem, n: int, batches: int) -> float:
-        """q as ``parameters`` says."""
-        return DEFAULT_EPOCHS if self.epochs is None else self.epochs
+    @abstractmethod
+    def theorem_steps(self, problem: ErmProblem, batches: int) -> float:
+        """T of the utility theorem, not rounded; a batch of b counts as one record with b epsilon."""
+
+    @abstractmethod
+    def mean_noise(self, problem: ErmProblem, batches: int, epochs: int) -> float:
+        """E||noise|| of the momentum along a run of so many epochs, late in it."""
+
+    least_epochs: ClassVar[int] = 1
+    """The fewest epochs that ``theorem`` and ``balanced`` choose."""
+
+    def chosen_epochs(self, problem: ErmProblem, batches: int) -> float:
+        """q, as ``parameters`` says."""
+        if self.parameters == "given":
+            return DEFAULT_EPOCHS if self.epochs is None else self.epochs
+        if self.parameters == "theorem":
+            # In whole epochs; alpha, eta and cross follow from the rounded T.
+            return max(self.least_epochs, round(self.theorem_steps(problem, batches) / batches))
+        gap = problem.gap()
+        slope = (1.0 if gap is None else gap) + 6.0 * problem.smoothness()
+        most = LARGEST_STEPS / batches
+        return best_epochs(
+            self.least_epochs, most, slope, lambda q: self.mean_noise(problem, batches, q)
+        )
 
     def schedule(self, problem: ErmProblem, n: int) -> Schedule:
+        return schedule_of(problem, self, n)
+
+    def laid_out(self, problem: ErmProblem, n: int) -> Schedule:
+        """What :meth:`schedule` returns, computed; choosing the epochs takes its time."""
         batches = n // self.batch_size
         if batches < 1:
             raise InputError("algorithm.batch_size", self.batch_size, f"at most n = {n:,}")
-        epochs = self.chosen_epochs(problem, n, batches)
+        epochs = self.chosen_epochs(problem, batches)
         steps = max(1, round(epochs * batches))
         if steps > LARGEST_STEPS:
             raise InputError(
@@ -284,3 +309,9 @@ class MomentumAlgorithm(ErmAlgorithm):
             )
         eta = 1.0 / math.sqrt(batches * steps) if self.eta is None else self.eta
         return Schedule(batches, steps, eta, alpha)
+
+
+@lru_cache(maxsize=10_000)
+def schedule_of(problem: ErmProblem, algorithm: MomentumAlgorithm, n: int) -> Schedule:
+    """The schedule of a momentum algorithm, remembered."""
+    return algorithm.laid_out(problem, n)

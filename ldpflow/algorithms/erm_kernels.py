@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -118,7 +119,8 @@ def kernel_source(
 
     ``noise`` and ``orders`` name the modules that supply ``node_normals`` and ``draw_order``.
     """
-    modules = [module_of(algorithm), module_of(problem)]
+    # Two algorithms may share a recursion, and so its compiled kernel.
+    modules = [sys.modules[module_of(algorithm).recursion.__module__], module_of(problem)]
     parts = [
         # Inlined: a loop over lanes must hold no call.
         *(copied(getattr(modules[1], name), decorator="inlined") for name in LOSS),

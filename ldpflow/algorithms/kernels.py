@@ -10,15 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldpflow.algorithms import erm_kernels, running_sums
 from ldpflow.algorithms.erm import ErmAlgorithm
-from ldpflow.algorithms.running_sums import PERTURBED, RUNNING_SUMS
+from ldpflow.algorithms.running_sums import PERTURBED, RUNNING_SUMS, TILE
 from ldpflow.algorithms.sources import copied, drawing, entry, module_of, module_source, roles_of
-from ldpflow.algorithms.unrolling import unrolled
+from ldpflow.algorithms.unrolling import unrolled, written_out
 from ldpflow.compiled import compiled
 from ldpflow.path import Path, PathRecord
 from ldpflow.problems.erm import ErmProblem
@@ -26,6 +27,8 @@ from ldpflow.problems.tables import draw_data
 from ldpflow.random.lockstep import LANES
 
 __all__ = ["count_of", "kernel_of", "kernel_source", "run_path"]
+
+Function = Callable[..., Any]
 
 SIGNATURE = (
     "void(uint64[::1], uint64[::1], float64[::1], float64[::1], float64[::1], float64[::1], "
@@ -35,24 +38,39 @@ SIGNATURE = (
 
 
 def accumulating(names: Sequence[str], dimension: int) -> str:
-    """Source of ``before_step`` and ``after_step`` for the running sums that are asked for."""
-    calls: dict[str, list[str]] = {"before": [], "after": []}
-    source = ""
+    """Source of what keeps the running sums that are asked for."""
+    calls: dict[str, list[str]] = {"transcript": [], "after": []}
+    after: list[Function] = [running_sums.keep_step]
+    tiled: list[Function] = [running_sums.add_plane, running_sums.add_product]
     start = 0
+    restarted = []
     for name in names:
         needed = RUNNING_SUMS[name]
-        source += copied(getattr(running_sums, needed.function)) + "\n"
-        arguments = "total, i, lane" if needed.moment == "after" else "theta, g, centre, lane"
+        part = getattr(running_sums, needed.function)
+        (after if needed.moment == "after" else tiled).append(part)
+        arguments = "total, i, lane" if needed.moment == "after" else "tile"
         end = start + needed.count(dimension)
-        calls[needed.moment].append(
-            f"    {needed.function}(sums[{start} * D * LANES : {end} * D * LANES], {arguments})"
-        )
+        own = f"sums[{start} * D * LANES : {end} * D * LANES]"
+        calls[needed.moment].append(f"    {needed.function}({own}, {arguments})")
+        if needed.moment == "transcript":
+            restarted.append(f"    {own} = 0.0")
         start = end
-    before = "\n".join(calls["before"]) or "    pass"
-    after = "\n".join(calls["after"]) or "    pass"
-    return (
-        f"{source}@jit\ndef before_step(sums, theta, g, centre, lane):\n{before}\n\n"
-        f"@jit\ndef after_step(sums, total, i, lane):\n{after}\n"
+    bodies = {moment: "\n".join(lines) or "    pass" for moment, lines in calls.items()}
+    tiled_source = inlined(
+        *tiled,
+        f"def accumulate(sums, tile):\n{bodies['transcript']}\n",
+        running_sums.end_step,
+        "def restart(sums):\n" + ("\n".join(restarted) or "    pass") + "\n",
+    )
+    after_source = inlined(*after, f"def after_step(sums, total, i, lane):\n{bodies['after']}\n")
+    # The loops of a tile over the coordinates stay loops: those over the lanes are innermost.
+    return unrolled(after_source, dimension) + "\n" + written_out(tiled_source, "TILE", TILE)
+
+
+def inlined(*functions: str | Function) -> str:
+    """Sources of functions that become part of where they are called."""
+    return "\n".join(
+        f"@inlined\n{f}" if isinstance(f, str) else copied(f, decorator="inlined") for f in functions
     )
 
 
@@ -116,11 +134,17 @@ def kernel_source(path: Path, sums: tuple[str, ...]) -> str:
     data = path.data_variates()
     noise = path.randomiser.variates(path.problem)
     modules = [module_of(x) for x in (path.algorithm, path.problem, path.randomiser)]
+    transcript = any(RUNNING_SUMS[name].moment == "transcript" for name in sums)
+    pairs = d * (d + 1) // 2
     constants = {
         "D": d,
         "STATE": d * LANES,
         "SUMS": sum(RUNNING_SUMS[name].count(d) for name in sums) * d * LANES,
         "EXTRAS": len(path.measured()) * LANES,
+        "TILE": TILE,
+        "TILE_SIZE": 2 * d * TILE * LANES if transcript else 0,
+        "PAIRS": pairs,
+        "PRODUCTS": TILE * pairs * LANES,
         "ANCHORS": 4 * LANES,
         "PROBLEM_SIZE": len(path.problem.kernel_parameters()),
         "MECHANISM_SIZE": len(path.randomiser.kernel_parameters(path.problem)),
@@ -133,10 +157,13 @@ def kernel_source(path: Path, sums: tuple[str, ...]) -> str:
         drawing("draw_noise", noise),
         *private_gradient(path),
         copied(modules[0].project) if path.algorithm.projects() else "",
-        accumulating(sums, d),
-        entry(modules[0].recursion, SIGNATURE),
     ]
-    return unrolled(module_source(modules, constants, parts), path.problem.dimension)
+    made = (
+        unrolled(module_source(modules, constants, parts), d),
+        accumulating(sums, d),
+        unrolled(entry(modules[0].recursion, SIGNATURE), d),
+    )
+    return "\n\n".join(made)
 
 
 def kernel_of(path: Path, sums: tuple[str, ...]) -> Callable[..., None]:

@@ -30,16 +30,19 @@ if TYPE_CHECKING:  # supplied by the kernel that this recursion becomes part of
         PROJECTED,
         STATE,
         SUMS,
+        TILE_SIZE,
         D,
         after_step,
-        before_step,
         draw_data,
         draw_noise,
+        end_step,
         gradient,
+        keep_step,
         prepare_chunk,
         prepare_step,
         randomise,
         register_array,
+        restart,
         step_sizes,
     )
 
@@ -129,10 +132,12 @@ def recursion(  # type: ignore[no-untyped-def]
     total = register_array(STATE)
     g = register_array(STATE)
     sums = register_array(SUMS)
+    tile = register_array(TILE_SIZE)
     anchors = register_array(ANCHORS)
     theta[:] = settings[2]
     total[:] = 0.0
     sums[:] = 0.0
+    kept = 0
     i = 0
     t = 0
     while t < times.shape[0]:
@@ -149,7 +154,8 @@ def recursion(  # type: ignore[no-untyped-def]
                 at = k * LANES + lane
                 gradient(g, theta, data, at, lane, problem)  # g(X_i, theta_{i-1})
                 randomise(g, noise, at, lane, mechanism)  # A(g(X_i, theta_{i-1}))
-                before_step(sums, theta, g, centre, lane)
+                if TILE_SIZE:
+                    keep_step(tile, theta, g, centre, kept, lane)
                 for j in range(D):
                     # theta_i = theta_{i-1} - eta_i A(g(X_i, theta_{i-1}))
                     theta[j * LANES + lane] -= eta_i * g[j * LANES + lane]
@@ -159,6 +165,9 @@ def recursion(  # type: ignore[no-untyped-def]
                     # S(i) = S(i-1) + theta_i, around the origin
                     total[j * LANES + lane] += theta[j * LANES + lane] - centre[j]
                 after_step(sums, total, step, lane)
+            if TILE_SIZE:
+                ends = i == times[t] and marks[t] >= 0
+                kept = end_step(sums, tile, kept, ends)
             if i == times[t]:
                 # Not as slices: a copy that tests for overlap would make the compiler believe that
                 # other arrays may point into these.
@@ -173,3 +182,6 @@ def recursion(  # type: ignore[no-untyped-def]
                 t += 1
                 if t == times.shape[0]:
                     break
+            if TILE_SIZE and i & (i - 1) == 0:
+                restart(sums)
+                kept = 0

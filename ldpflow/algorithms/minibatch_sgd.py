@@ -32,14 +32,17 @@ if TYPE_CHECKING:  # supplied by the kernel that this recursion becomes part of
         PROBLEM_SIZE,
         STATE,
         SUMS,
+        TILE_SIZE,
         D,
         after_step,
-        before_step,
         draw_data,
         draw_noise,
+        end_step,
         gradient,
+        keep_step,
         randomise,
         register_array,
+        restart,
         step_sizes,
     )
 
@@ -134,9 +137,11 @@ def recursion(  # type: ignore[no-untyped-def]
     g = register_array(STATE)
     mean = register_array(STATE)
     sums = register_array(SUMS)
+    tile = register_array(TILE_SIZE)
     theta[:] = settings[2]
     total[:] = 0.0
     sums[:] = 0.0
+    kept = 0
     record = CHUNK
     drawn = CHUNK
     i = 0
@@ -172,12 +177,16 @@ def recursion(  # type: ignore[no-untyped-def]
                 randomise(mean, noise, drawn * LANES + lane, lane, mechanism)
             for j in range(D):
                 mean[j * LANES + lane] /= s
-            before_step(sums, theta, mean, centre, lane)
+            if TILE_SIZE:
+                keep_step(tile, theta, mean, centre, kept, lane)
             for j in range(D):
                 # theta_i = theta_{i-1} - eta_i mean_i;  S(i) = S(i-1) + theta_i
                 theta[j * LANES + lane] -= eta_i * mean[j * LANES + lane]
                 total[j * LANES + lane] += theta[j * LANES + lane] - centre[j]
             after_step(sums, total, step, lane)
+        if TILE_SIZE:
+            ends = i == times[t] and marks[t] >= 0
+            kept = end_step(sums, tile, kept, ends)
         if once:
             drawn += 1
         if i == times[t]:
@@ -186,3 +195,6 @@ def recursion(  # type: ignore[no-untyped-def]
             if marks[t] >= 0:
                 running_sums[marks[t], :] = sums
             t += 1
+        if TILE_SIZE and i & (i - 1) == 0:
+            restart(sums)
+            kept = 0

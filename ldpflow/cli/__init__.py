@@ -18,9 +18,11 @@ from ldpflow.cli.check import check, compact
 from ldpflow.cli.compare import compare
 from ldpflow.cli.explain import explain
 from ldpflow.cli.export import export, watch
+from ldpflow.cli.jobs import jobs
 from ldpflow.cli.plan import plan
 from ldpflow.cli.replay import replay
 from ldpflow.cli.report import plot, report
+from ldpflow.cli.submit import submit
 from ldpflow.cli.summary import summary
 from ldpflow.cli.sweep import sweep
 from ldpflow.cli.trace import trace
@@ -40,6 +42,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(sweep)
+app.command()(submit)
+app.add_typer(jobs, name="jobs")
 app.command()(summary)
 app.command()(explain)
 app.command()(compare)

@@ -13,10 +13,11 @@ def explain(run: Run) -> None:
     """Say for every cell why coverage differs from nominal, one sentence each.
 
     Effects of bias, mean length, variability of length and non-normality, each with the coverage
-    that it alone would give, then together, and what is left. Every number is in the summary too.
+    that it alone would give, then together, and what is left. Then, for TR and TR-BM, what the fit
+    says against itself, and what to do about it. Every number is in the summary too.
     """
     from ldpflow.cli.tables import short, telling
-    from ldpflow.diagnosis import diagnose
+    from ldpflow.diagnosis import cautions, diagnose
     from ldpflow.measures import GROUP_KEYS, cells_of
 
     summary = read_summary(run)
@@ -25,8 +26,10 @@ def explain(run: Run) -> None:
     names = telling([n for n in parameters if n != "path"], rows)
     keys, cells = cells_of(rows_of_run(run))
     stored = {tuple(key.values()): cell for key, cell in zip(keys.to_pylist(), cells, strict=True)}
+    vectors = {row["path"] for row in rows if row["coordinate"] > 0}
     for row in rows:
         cell = stored[tuple(row[name] for name in GROUP_KEYS)]
         # B says nothing about a method that has none.
         label = ", ".join(f"{n} {short(row[n])}" for n in names if row[n] is not None)
-        typer.echo(f"{label or 'The cell'}: {diagnose(cell, row['level']).sentence()}")
+        said = [diagnose(cell, row["level"]).sentence(), *cautions(row, row["path"] in vectors)]
+        typer.echo(f"{label or 'The cell'}: {' '.join(said)}")

@@ -63,11 +63,16 @@ def plot(
         typer.Argument(
             metavar="FIGURE",
             help="coverage, length, relative-length, zip, heat-map, bias, standard-error or paper; of "
-            "trajectories distance, excess-loss, loss, gradient-norm, gradient-error, clipped or threshold.",
+            "trajectories distance, excess-loss, loss, gradient-norm, gradient-error, clipped, "
+            "threshold or rates.",
         ),
     ],
     x: Annotated[
-        str, typer.Option(help="The factor on the axis: n, beta, epsilon, ...; of trajectories n or step.")
+        str,
+        typer.Option(
+            help="The factor on the axis: n, beta, epsilon, ...; of trajectories n or step; of rates n, "
+            "epsilon, dimension or epochs."
+        ),
     ] = "n",
     output: Annotated[
         str | None,

@@ -73,12 +73,11 @@ def read_summary(run: str) -> pa.Table:
 def read_trajectories(run: str) -> pa.Table:
     """The trajectories of a run directory over its replicates; no rows where it has none."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
-    from ldpflow.store import RunStore
+    from ldpflow.store import RunStore, trajectories
 
-    data = RunStore(run).read("trajectories.parquet")
-    return pa.table({}) if data is None else pq.read_table(pa.BufferReader(data))
+    table = trajectories.read_summary(RunStore(run))
+    return pa.table({}) if table is None else table
 
 
 def rows_of_run(run: str) -> pa.Table:

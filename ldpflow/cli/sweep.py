@@ -82,9 +82,22 @@ def sweep(
         ),
     ] = None,
     engine: Annotated[Engine, typer.Option(help="ray, or serial in this process.")] = Engine.ray,
-    address: Annotated[str | None, typer.Option(help="Ray cluster to join.")] = None,
+    address: Annotated[
+        str | None,
+        typer.Option(help="Ray cluster to join: auto, or HOST:6379; see submit for HTTP."),
+    ] = None,
     num_cpus: Annotated[
-        int | None, typer.Option(min=1, help="Cores for a local Ray.", show_default="all")
+        int | None,
+        typer.Option(
+            min=1, help="Cores for a local Ray; with --address, cores to ask for.",
+            show_default="all",
+        ),
+    ] = None,
+    max_in_flight: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Batches sent out and not yet stored.", show_default="twice the cores"
+        ),
     ] = None,
     retries: Annotated[
         int,
@@ -166,6 +179,7 @@ def sweep(
             on_plan=None if quiet else print_plan,
             should_stop=lambda: interrupted() or passed(),
             retries=retries,
+            max_in_flight=max_in_flight,
             fresh=fresh,
             verbose=verbose,
             precision=precision,

@@ -15,6 +15,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from ldpflow.diagnosis import CAUTIOUS
 from ldpflow.report.numbers import rounded, short, with_error
 
 __all__ = [
@@ -115,7 +116,7 @@ def print_trajectories(table: pa.Table) -> None:
     names = table.column_names[1 : table.column_names.index("step")]
     settings: list[str] = []
     # Each only if it adds to what tells paths apart: N, and what follows from others, comes last.
-    for name in ("problem", "algorithm", "noise", "order", "epsilon", "d", "n", *names):
+    for name in ("problem", "algorithm", "noise", "order", "epsilon", "dimension", "n", *names):
         if name in names and count_apart([*settings, name], paths) > max(1, count_apart(settings, paths)):
             settings.append(name)
     paths.sort(key=lambda row: [(row[name] is not None, row[name]) for name in settings])
@@ -134,18 +135,18 @@ def print_trajectories(table: pa.Table) -> None:
 def cautions(rows: Sequence[Row]) -> list[str]:
     """What regression on the transcript says against itself, one line per method and reason."""
     reasons = (
-        ("too_short", 0.05, "the run is too short (K < 25 relaxation times)"),
-        ("poor_fit", 0.05, "the degree does not suffice (next power significant at 1%)"),
+        ("too_short", "the run is too short (K < 25 relaxation times)"),
+        ("poor_fit", "the degree does not suffice (significant at 1%)"),
     )
     lines = []
     for method in sorted({row["method"] for row in rows}):
-        for name, limit, reason in reasons:
+        for name, reason in reasons:
             shares = [row.get(name) for row in rows if row["method"] == method]
-            known = [share for share in shares if share is not None and share > limit]
+            known = [share for share in shares if share is not None and share > CAUTIOUS]
             if known:
                 lines.append(
                     f"{method}: {reason} in up to {max(known):.0%} of the replicates of {len(known)} of "
-                    f"{len(shares)} rows: see {name} in --format csv"
+                    f"{len(shares)} rows: see ldpflow explain"
                 )
     return lines
 

@@ -16,12 +16,12 @@ from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError, LdpflowError
 from ldpflow.path import Path
 from ldpflow.random.streams import STREAM_VERSION
-from ldpflow.store import Part, RunLock, RunStore, UnreadablePart, compact
+from ldpflow.store import Part, RunLock, RunStore, UnreadablePart, compact, trajectories
 from ldpflow.store.part import arrange
 from ldpflow.store.provenance import read_sessions
 from ldpflow.store.reading import overlapping, without_duplicates
 from ldpflow.study import Study
-from ldpflow.summary import summary_of
+from ldpflow.summary import stored_trajectory_summary, summary_of
 
 __all__ = ["Finding", "check_run", "compact_run", "repair_run"]
 
@@ -122,6 +122,9 @@ def examined(store: RunStore) -> tuple[list[Finding], dict[str, int]]:
             bad[part.name] = reason
         else:
             rows += (part.last - part.first) * len(part.cells) * part.coordinates
+    followed, points = trajectory_reasons(store, study)
+    rows += points
+    bad |= {name: reason for name, reason in followed.items() if reason is not None}
     findings += [Finding(f"{name}: {reason}", (name,)) for name, reason in sorted(bad.items())]
     good = [part for part in parts if part.name not in bad]
     findings += double_findings(store, good)
@@ -132,7 +135,35 @@ def examined(store: RunStore) -> tuple[list[Finding], dict[str, int]]:
             warnings.simplefilter("ignore")  # of broken parts, which are findings already
             findings += gap_findings(store, study)
     findings += summary_findings(store, whole)
-    return findings, {"parts": len(parts) + len(unusable), "rows": rows}
+    findings += trajectory_findings(store, any(reason is None for reason in followed.values()))
+    return findings, {"parts": len(parts) + len(unusable) + len(followed), "rows": rows}
+
+
+def trajectory_reasons(store: RunStore, study: Study | None) -> tuple[dict[str, str | None], int]:
+    """Why each part of trajectories is not good, None for those that are; and how many rows there are."""
+    found: dict[str, str | None] = {}
+    points = 0
+    for part, table in trajectories.loaded(store, None, rows=True):
+        if isinstance(part, UnreadablePart):
+            found[part.name] = part.reason
+            continue
+        found[part.name] = origin_reason(part.path_key, part.meta, study)
+        points += table.num_rows
+    return found, points
+
+
+def trajectory_findings(store: RunStore, some: bool) -> Iterator[Finding]:
+    """trajectories.parquet against one computed again from the rows."""
+    try:
+        stored = trajectories.read_summary(store)
+        again = stored_trajectory_summary(store)
+    except (pa.ArrowException, LdpflowError, KeyError) as error:
+        yield Finding(f"trajectories.parquet: not compared: {error}")
+        return
+    if stored is None and some:
+        yield Finding("trajectories.parquet: absent; a sweep writes it again")
+    if stored is not None and not stored.equals(again):
+        yield Finding("trajectories.parquet: its numbers are not those of the rows")
 
 
 def study_findings(store: RunStore, study: Study | None) -> Iterator[Finding]:
@@ -164,16 +195,21 @@ def part_reason(store: RunStore, part: Part, study: Study | None) -> str | None:
         return "its rows are not those that its footer names"
     if not rows.table.equals(table) and not same_order(rows.table, table):
         return "its rows are not in order"
+    return origin_reason(part.path_key, part.meta, study)
+
+
+def origin_reason(key: str, meta: dict[str, Any], study: Study | None) -> str | None:
+    """Why what a part says of its origin is not right, if it is not."""
     try:
-        path = Path.from_settings(part.meta["path_settings"])
+        path = Path.from_settings(meta["path_settings"])
     except (KeyError, ValueError, TypeError):
         return "its path settings cannot be read"
-    if path.key != part.path_key:
+    if path.key != key:
         return f"the settings in it are those of path p{path.key}"
-    if study is not None and part.meta["seed"] != study.seed:
-        return f"it has rows of seed {part.meta['seed']}, and the study has {study.seed}"
-    if part.meta["stream_version"] != STREAM_VERSION:
-        return f"it has rows of random streams {part.meta['stream_version']}"
+    if study is not None and meta["seed"] != study.seed:
+        return f"it has rows of seed {meta['seed']}, and the study has {study.seed}"
+    if meta["stream_version"] != STREAM_VERSION:
+        return f"it has rows of random streams {meta['stream_version']}"
     return None
 
 

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import threading
 from typing import Any
 
-import ray
-
 from ldpflow.errors import InputError, LdpflowError
 
-__all__ = ["connect"]
+__all__ = ["connect", "unreachable"]
 
 # One thread per task: the replicates are the parallelism.
 THREADS = {
     name: "1"
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 }
+
+# A machine that is gone without a word is noticed within a minute; Ray's own settings take seven.
+KEEPALIVE = {
+    "RAY_grpc_client_keepalive_time_ms": "30000",
+    "RAY_grpc_client_keepalive_timeout_ms": "30000",
+}
+
+CONNECT_SECONDS = 10.0
 
 ADDRESSES = "auto or HOST:6379, on a machine of the cluster"
 FROM_OUTSIDE = "From any other machine: ldpflow submit STUDY --address http://HEAD:8265 --out ..."
@@ -42,6 +49,9 @@ def connect(address: str | None, num_cpus: int | None, verbose: bool) -> None:
         token is another one, or the address is one of Ray Client. A Ray Client's connection is the
         life of all its work, and Ray advises jobs for work that lasts.
     """
+    import ray
+    from ray.exceptions import AuthenticationError
+
     logging: dict[str, Any] = {"log_to_driver": verbose}
     if not verbose:
         logging["logging_level"] = "ERROR"
@@ -56,11 +66,13 @@ def connect(address: str | None, num_cpus: int | None, verbose: bool) -> None:
         }
     else:
         check_address(address)
+        for name, value in KEEPALIVE.items():
+            os.environ.setdefault(name, value)
         options = {"address": address, "runtime_env": {"env_vars": THREADS}}
     before = signal.getsignal(signal.SIGTERM)
     try:
         ray.init(**options, **logging)
-    except ray.exceptions.AuthenticationError as error:
+    except AuthenticationError as error:
         raise InputError(
             "--address", address, "a cluster that knows this machine's token",
             f"{str(error).splitlines()[0]} Set RAY_AUTH_TOKEN_PATH to the file with the cluster's "
@@ -69,7 +81,8 @@ def connect(address: str | None, num_cpus: int | None, verbose: bool) -> None:
     except (ConnectionError, RuntimeError, ValueError) as error:
         if address is None:
             raise LdpflowError(f"Ray could not be started on this machine: {error}") from error
-        raise InputError("--address", address, ADDRESSES, f"{error} {FROM_OUTSIDE}") from error
+        hint = f"{error}. If it is there, its token or version may be another one. {FROM_OUTSIDE}"
+        raise InputError("--address", address, ADDRESSES, hint) from error
     if before is not None and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, before)  # Ray puts its own in the place of the caller's
 
@@ -86,3 +99,16 @@ def check_address(address: str) -> None:
         else:
             continue
         raise InputError(name, value, ADDRESSES, f"{why} {FROM_OUTSIDE}")
+    host, _, port = address.rpartition(":")
+    if host and port.isdigit() and (reason := unreachable(host.strip("[]"), int(port))) is not None:
+        # Ray itself would try for minutes.
+        raise InputError("--address", address, ADDRESSES, f"{reason}. {FROM_OUTSIDE}")
+
+
+def unreachable(host: str, port: int) -> str | None:
+    """Why nobody answers there, or None."""
+    try:
+        socket.create_connection((host, port), CONNECT_SECONDS).close()
+    except OSError as error:
+        return error.strerror or str(error)
+    return None

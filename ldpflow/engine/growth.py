@@ -23,6 +23,7 @@ from ldpflow.random.streams import STREAM_VERSION
 from ldpflow.settings import canonical_json
 from ldpflow.store import Part, RunStore, UnreadablePart, cell_id, trajectories
 from ldpflow.store.ranges import Ranges, intersect, subtract
+from ldpflow.store.trajectories import TrajectoryPart
 from ldpflow.study import Study
 from ldpflow.summary import path_columns
 
@@ -31,7 +32,7 @@ __all__ = ["gaps", "planned", "usable_parts"]
 BUDGET = ("epsilon", "mu", "delta")  # a run may take on, and let go of, any budget
 
 
-def usable_parts(store: RunStore, study: Study) -> list[Part]:
+def usable_parts(store: RunStore, study: Study) -> list[Part | TrajectoryPart]:
     """The parts that the study can go on from; what is broken or foreign is set aside.
 
     Raises
@@ -39,11 +40,11 @@ def usable_parts(store: RunStore, study: Study) -> list[Part]:
     InputError
         With a diff, if the run is one of another seed or of other paths.
     """
-    parts, unusable = store.scan()
+    rows, unusable = store.scan()
+    followed, broken = trajectories.scan(store)
+    parts: list[Part | TrajectoryPart] = [*rows, *followed]
+    unusable += broken
     own = {"seed": study.seed, "stream_version": STREAM_VERSION}
-    for told in trajectories.trajectory_settings(store).values():
-        if told["seed"] != study.seed:
-            raise refused(store, [("seed", [told["seed"]], [study.seed])])
     foreign = [part for part in parts if any(part.meta[name] != own[name] for name in own)]
     if foreign:
         if stored_seed(store) != study.seed or len(foreign) == len(parts):
@@ -74,7 +75,7 @@ def stored_seed(store: RunStore) -> Any:
         return None
 
 
-def check_paths(store: RunStore, parts: Iterable[Part], study: Study) -> None:
+def check_paths(store: RunStore, parts: Iterable[Part | TrajectoryPart], study: Study) -> None:
     """Refuse a study that puts settings of paths in the place of those that have rows."""
     by_key = {part.path_key: part.meta["path_settings"] for part in parts}
     had = [designed(Path.from_settings(settings)) for settings in by_key.values()]

@@ -106,20 +106,28 @@ def seconds_per_step(path: Path, sums: tuple[str, ...], budget: float, longest: 
 
 
 def seconds_of_epochs(path: Path, budget: float) -> float:
-    """The same for an algorithm of many epochs, whose run is cut short."""
+    """The same for an algorithm of many epochs: two runs cut short, so that the start does not count."""
     problem, algorithm, n = path.problem, path.algorithm, path.horizon
     assert isinstance(problem, ErmProblem) and isinstance(algorithm, ErmAlgorithm) and n is not None
     plan = plan_of(problem, algorithm, n)
     records = draw_records(problem, 0, n, range(LANES))
-    steps = min(16, plan.steps)
-    while True:
+
+    def seconds(steps: int) -> float:
         short = replace(plan, steps=steps)
         started = time.thread_time()
         run_erm(problem, algorithm, short, records, 0, path.key, range(LANES), [steps])
-        seconds = time.thread_time() - started
-        if seconds > budget / 3.0 or steps == plan.steps:
-            return seconds / steps
-        steps = min(2 * steps, plan.steps)
+        return time.thread_time() - started
+
+    steps = min(plan.batches, max(1, plan.steps // 2))
+    before = seconds(steps)
+    if plan.steps < 2:
+        return before
+    while True:
+        longer = min(2 * steps, plan.steps)
+        after = seconds(longer)
+        if after - before > budget / 3.0 or longer == plan.steps:
+            return max(after - before, 1e-9) / (longer - steps)
+        steps, before = longer, after
 
 
 def seconds_of_risk(plan: PathPlan) -> float:

@@ -122,13 +122,16 @@ def run_study(
         work = partial(fill, store, study, precision, start, started)
         tally = work(on_plan, on_event, should_stop)
         summary, damaged = summarised(store)
+        followed, lost = summarised_trajectories(store)
+        damaged += lost
         if damaged and tally.stopped is None:
             # Their footers were whole, so they counted as done.
             for part in damaged:
                 store.set_aside(part)
                 warnings.warn(f"{store.full(part.name)} is computed again: {part.reason}", stacklevel=2)
             tally = work(None, on_event, should_stop)
-            summary, damaged = summarised(store)
+            summary, _ = summarised(store)
+            followed, _ = summarised_trajectories(store)
         session.end(
             {key: 1e9 * seconds / steps for key, (seconds, steps) in tally.by_path.items()},
             engine=engine,
@@ -139,7 +142,6 @@ def run_study(
             failed_batches=len(tally.failed),
             **({} if precision is None else {"precision": asdict(precision)}),
         )
-        followed = summarise_trajectories(store)
     rows = pc.sum(summary["replicates"]).as_py() or 0
     failures = pc.sum(summary["failures"]).as_py() or 0
     return RunResult(
@@ -208,7 +210,7 @@ def described(store: RunStore, outcome: Outcome) -> str:
     )
 
 
-def finished_replicates(study: Study, summary: pa.Table, followed: pa.Table | None) -> int:
+def finished_replicates(study: Study, summary: pa.Table, followed: pa.Table) -> int:
     """The least number of replicates that a cell, or a trajectory, of the study has."""
     keys = [*CELL_KEYS, "path", "replicates"]
     counts: dict[tuple[str, str], int] = {}
@@ -220,7 +222,7 @@ def finished_replicates(study: Study, summary: pa.Table, followed: pa.Table | No
         for plan in study.plans()
         for cell in plan.cells
     ]
-    if followed is not None and study.trajectory is not None:
+    if study.trajectory is not None:
         least.append(pc.min(followed["replicates"]).as_py() or 0)
     return min(least, default=0)
 
@@ -250,13 +252,13 @@ def summarise_run(store: RunStore) -> pa.Table:
     return summarised(store)[0]
 
 
-def summarise_trajectories(store: RunStore) -> pa.Table | None:
-    """Compute trajectories.parquet from the stored trajectories and write it, if there are any."""
-    table = stored_trajectory_summary(store)
-    if table.num_rows == 0:
-        return None
-    trajectories.write_summary(store, table)
-    return table
+def summarised_trajectories(store: RunStore) -> tuple[pa.Table, list[UnreadablePart]]:
+    """Write trajectories.parquet, if there are any; it, and the parts that turned out to be unreadable."""
+    damaged: list[UnreadablePart] = []
+    table = stored_trajectory_summary(store, damaged)
+    if table.num_rows:
+        trajectories.write_summary(store, table)
+    return table, damaged
 
 
 def summarised(store: RunStore) -> tuple[pa.Table, list[UnreadablePart]]:
@@ -265,10 +267,13 @@ def summarised(store: RunStore) -> tuple[pa.Table, list[UnreadablePart]]:
     shared = overlapping(parts)
     doubled = sorted({part.path_key for part in parts if part.name in shared})
     damaged: list[UnreadablePart] = []
-    rows = store.read_rows(skip_unreadable=True, left_out=damaged)
+    # One path at a time: the rows of all may not fit in memory.
+    rows = (
+        store.read_rows(key, skip_unreadable=True, left_out=damaged) for key in store.path_keys()
+    )
+    summary = summary_of(rows, stored_paths(store))
     if doubled and not damaged:
         # A killed sweep's workers may have written seconds after this one had begun.
         compact(store, doubled)
-    summary = summary_of(rows, stored_paths(store))
     store.write_summary(summary)
     return summary, damaged

@@ -62,8 +62,8 @@ class IntervalMethod(Settings):
         """Names of the running sums needed with d = ``dimension`` coordinates."""
         return ()
 
-    def marked_times(self, steps: int) -> tuple[int, ...]:
-        """Those of :meth:`times` at which the running sums are needed."""
+    def marked_times(self, steps: int, dimension: int) -> tuple[int, ...]:
+        """Step indices at which the running sums are needed."""
         return (steps,)
 
     def impossible(self, problem: Problem) -> str | None:

@@ -11,7 +11,10 @@ squares in an autoregression overstates the slope by about 4/K.
 TR-BM: TR's root, and batch means' standard error times sqrt(kappa) and a t quantile, with
 kappa = (n/N) / (1 - (sum eta)^2/(3 N sum eta^2)) the price of the root against the average.
 
-Vectors: linear regression, intervals that are linear in the error (see .transcript_regression_linear).
+Vectors: linear regression, and a quadratic one where d is small, with intervals that are linear in the
+error (see .transcript_regression_linear and .transcript_regression_quadratic). What the next power is to
+the test of a scalar fit, the two halves of the run are here: the iterates spread less and less, so where
+the degree does not suffice the slopes that an early and a late half see differ.
 The argument is the limit theory of least squares with adaptive regressors (Lai and Wei, 1982).
 """
 
@@ -20,7 +23,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from fractions import Fraction
-from math import ceil
+from math import ceil, isqrt
 from typing import Annotated, Literal
 
 import numpy as np
@@ -29,10 +32,12 @@ from pydantic import Field
 
 from ldpflow import exact
 from ldpflow.algorithms import Algorithm
+from ldpflow.algorithms.running_sums import pieces, regressors
 from ldpflow.intervals.batch_means import BatchMeans
 from ldpflow.intervals.interval import Array, IntervalMethod, Intervals, symmetric
 from ldpflow.intervals.transcript_regression_fit import PolynomialFit, fit_polynomial
-from ldpflow.intervals.transcript_regression_linear import LinearFit, fit_linear
+from ldpflow.intervals.transcript_regression_linear import LinearFit, diagonal, fit_linear
+from ldpflow.intervals.transcript_regression_quadratic import QuadraticFit, fit_quadratic
 from ldpflow.path import PathRecord
 from ldpflow.problems import Problem
 
@@ -47,6 +52,11 @@ BurnIn = Annotated[
 ]
 
 
+VectorFit = LinearFit | QuadraticFit
+
+SMALL = 5
+"""Coordinates up to which the quadratic fit is offered: 1 + d (d + 3)/2 = 21 regressors."""
+
 # The cubic's sums and the three of the quartic, sorted: x^1..x^8, A..A x^4, A^2.
 QUARTIC = [0, 1, 2, 3, 4, 5, 11, 12, 6, 7, 8, 9, 13, 10]
 
@@ -57,7 +67,7 @@ class Regression(IntervalMethod):
     Parameters
     ----------
     degree : int in [1, 3]
-        Degree of P; 1 for a vector.
+        Degree of P; for a vector 1, or 2 up to d = 5.
     burn_in : str
         Steps i0 left out at the start: ``n^0.4`` or ``0.01n`` or alike, rounded up; n counts steps.
     """
@@ -66,10 +76,10 @@ class Regression(IntervalMethod):
     burn_in: BurnIn = "n^0.4"
 
     def impossible(self, problem: Problem) -> str | None:
-        if problem.dimension > 1 and self.degree > 1:
-            return (
-                f"{self.kind} has degree = 1 alone where theta has {problem.dimension} coordinates"
-            )
+        highest = 3 if problem.dimension == 1 else 2 if problem.dimension <= SMALL else 1
+        if self.degree > highest:
+            allowed = "degree = 1 alone" if highest == 1 else "degrees 1 and 2"
+            return f"{self.kind} has {allowed} where theta has {problem.dimension} coordinates"
         return None
 
     def first(self, steps: int) -> int:
@@ -82,21 +92,28 @@ class Regression(IntervalMethod):
         """Highest power in the sums: one above the degree, for the test of the fit."""
         return 4 if self.degree == 3 else 3
 
-    def marked_times(self, steps: int) -> tuple[int, ...]:
-        return (self.first(steps), steps)
+    def middle(self, steps: int) -> int:
+        """Where the run has half its relaxation times at gamma = 1/2: a mean of square roots."""
+        first = self.first(steps)
+        return (first + steps + 2 * isqrt(first * steps)) // 4
+
+    def marked_times(self, steps: int, dimension: int) -> tuple[int, ...]:
+        first = self.first(steps)
+        middle = () if dimension == 1 else (self.middle(steps),)
+        return (first, *middle, *pieces(first, steps))
 
     def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
-        return np.unique(np.array(self.marked_times(steps), dtype=np.int64))
+        return np.array([steps], dtype=np.int64)
 
     def times_settings(self) -> tuple[object, ...]:
         return (self.burn_in,)
 
     def count_times(self, steps: int, algorithm: Algorithm) -> int:
-        return 2
+        return 2 + steps.bit_length()
 
     def running_sums(self, dimension: int) -> tuple[str, ...]:
         if dimension > 1:
-            return ("transcript_linear",)
+            return ("transcript_linear",) if self.degree == 1 else ("transcript_quadratic",)
         cubic = ("transcript_cubic",)
         return cubic if self.order() == 3 else (*cubic, "transcript_quartic")
 
@@ -105,21 +122,27 @@ class Regression(IntervalMethod):
         steps = algorithm.steps(n)
         first = self.first(steps)
         d = len(record.origin)
-        if steps - first < max(self.order(), d) + 2:
+        needed = self.order() + 2 if d == 1 else self.parameters(d) + 2
+        if (steps if d == 1 else self.middle(steps)) - first < needed:
             estimate = np.full((d, len(record.replicates)), np.nan)
             nothing = np.full((len(levels), *estimate.shape), np.nan)
             return Intervals(estimate, estimate, nothing, nothing)
         names = self.running_sums(d)
-        end = np.concatenate([record.running(name, steps) for name in names])
-        sums = end - np.concatenate([record.running(name, first) for name in names])
         length = algorithm.step_constant() * exact.sum_of_powers(
             first + 1, steps, algorithm.step_exponent()
         )
         if d > 1:
-            return self.vector(record, n, levels, fit_linear(sums, steps - first), length)
+            middle = self.middle(steps)
+            fit_vector = fit_linear if self.degree == 1 else fit_quadratic
+            whole, early, late = (
+                fit_vector(sums_between(record, names, low, high)[0], high - low)
+                for low, high in ((first, steps), (first, middle), (middle, steps))
+            )
+            return self.vector(record, n, levels, whole, (early, late), length)
+        sums, gross = sums_between(record, names, first, steps)
         if self.order() == 4:
-            sums, end = sums[QUARTIC], end[QUARTIC]
-        fit = fit_polynomial(sums[:, 0], end[:, 0], steps - first, self.order())
+            sums, gross = sums[QUARTIC], gross[QUARTIC]
+        fit = fit_polynomial(sums[:, 0], gross[:, 0], steps - first, self.order())
         return self.scalar(record, n, levels, fit, length)
 
     @abstractmethod
@@ -130,15 +153,46 @@ class Regression(IntervalMethod):
 
     @abstractmethod
     def vector(
-        self, record: PathRecord, n: int, levels: Sequence[float], fit: LinearFit, length: float
+        self,
+        record: PathRecord,
+        n: int,
+        levels: Sequence[float],
+        fit: VectorFit,
+        halves: tuple[VectorFit, VectorFit],
+        length: float,
     ) -> Intervals:
-        """Intervals from the linear fit."""
+        """Intervals from the fit of a vector, with that of the run's early and late half."""
 
-    def variance_of(self, record: PathRecord, fit: PolynomialFit | LinearFit) -> Array:
-        """Known S, for one replicate: shape (1,) or (d, d, 1)."""
-        path = record.path
-        covariance = np.array(path.algorithm.step_covariance(path.problem, path.mechanism))
-        return covariance[:, :, None] if isinstance(fit, LinearFit) else covariance[0]
+    def parameters(self, dimension: int) -> int:
+        """Regressors of the fit of a vector, with the constant."""
+        return 1 + (dimension if self.degree == 1 else regressors(dimension))
+
+
+def sums_between(
+    record: PathRecord, names: Sequence[str], first: int, last: int
+) -> tuple[Array, Array]:
+    """Sums over the steps first + 1, ..., last, and what they were before a subtraction.
+
+    The shapes are (count, d, R), of all names together.
+    """
+
+    def at(time: int) -> Array:
+        return np.concatenate([record.running(name, time) for name in names])
+
+    total, *others = [at(time) for time in pieces(first, last)]
+    gross = total
+    if first & (first - 1):
+        total = total - at(first)
+    for piece in others:
+        total, gross = total + piece, gross + piece
+    return total, gross
+
+
+def known_variance(record: PathRecord) -> Array:
+    """S from problem and mechanism at theta*, for one replicate: shape (d, d, 1)."""
+    path = record.path
+    covariance = np.array(path.algorithm.step_covariance(path.problem, path.randomiser))
+    return covariance[:, :, None]
 
 
 def small_run_factor(relaxation_times: Array) -> Array:
@@ -165,7 +219,7 @@ class TranscriptRegression(Regression):
         self, record: PathRecord, n: int, levels: Sequence[float], fit: PolynomialFit, length: float
     ) -> Intervals:
         if self.variance == "known":
-            variance = self.variance_of(record, fit) * np.ones_like(fit.mean)
+            variance = known_variance(record)[0, 0] * np.ones_like(fit.mean)
         else:
             variance = fit.residual_variance(self.degree)
         u, slope = fit.root(self.degree)
@@ -192,17 +246,22 @@ class TranscriptRegression(Regression):
         )
 
     def vector(
-        self, record: PathRecord, n: int, levels: Sequence[float], fit: LinearFit, length: float
+        self,
+        record: PathRecord,
+        n: int,
+        levels: Sequence[float],
+        fit: VectorFit,
+        halves: tuple[VectorFit, VectorFit],
+        length: float,
     ) -> Intervals:
-        variance = fit.residual if self.variance == "residual" else self.variance_of(record, fit)
+        variance = fit.residual if self.variance == "residual" else known_variance(record)
         relaxation_times = length / diagonal(fit.inverse)
         estimate = record.origin[:, None] + fit.root
         se = np.sqrt(fit.variances(variance)) * small_run_factor(relaxation_times)
         se = np.where(relaxation_times > 0.0, se, np.nan)
         widths = [exact.normal_quantile(0.5 + level / 2.0) * se for level in levels]
-        return Intervals(
-            estimate, se, *symmetric(estimate, widths), vector_diagnosis(fit, relaxation_times)
-        )
+        diagnosis = vector_diagnosis(fit, halves, variance, length)
+        return Intervals(estimate, se, *symmetric(estimate, widths), diagnosis)
 
 
 class TranscriptRegressionBatchMeans(Regression):
@@ -230,7 +289,7 @@ class TranscriptRegressionBatchMeans(Regression):
         return (self.burn_in, self.M)
 
     def count_times(self, steps: int, algorithm: Algorithm) -> int:
-        return 2 + self.batch_means().count_times(steps, algorithm)
+        return super().count_times(steps, algorithm) + self.batch_means().count_times(steps, algorithm)
 
     def scalar(
         self, record: PathRecord, n: int, levels: Sequence[float], fit: PolynomialFit, length: float
@@ -248,12 +307,18 @@ class TranscriptRegressionBatchMeans(Regression):
         return self.around(record, n, levels, centre[None], diagnosis, length)
 
     def vector(
-        self, record: PathRecord, n: int, levels: Sequence[float], fit: LinearFit, length: float
+        self,
+        record: PathRecord,
+        n: int,
+        levels: Sequence[float],
+        fit: VectorFit,
+        halves: tuple[VectorFit, VectorFit],
+        length: float,
     ) -> Intervals:
-        diagnosis = vector_diagnosis(fit, length / diagonal(fit.inverse))
-        return self.around(
-            record, n, levels, record.origin[:, None] + fit.root, diagnosis, length
-        )
+        # The variance enters the test of the fit alone.
+        diagnosis = vector_diagnosis(fit, halves, fit.residual, length)
+        centre = record.origin[:, None] + fit.root
+        return self.around(record, n, levels, centre, diagnosis, length)
 
     def around(
         self,
@@ -283,12 +348,17 @@ class TranscriptRegressionBatchMeans(Regression):
         return Intervals(centre, se, *symmetric(centre, widths), diagnosis)
 
 
-def diagonal(matrix: Array) -> Array:
-    """Diagonal of matrices of shape (d, d, R), shape (d, R)."""
-    return np.stack([matrix[j, j] for j in range(len(matrix))])
-
-
-def vector_diagnosis(fit: LinearFit, relaxation_times: Array) -> dict[str, Array]:
-    """K by coordinate, length/(B^-1)_jj, and the condition of the fit; there is no test of it."""
-    condition = np.broadcast_to(fit.condition, relaxation_times.shape)
-    return {"relaxation_times": relaxation_times, "condition": condition}
+def vector_diagnosis(
+    fit: VectorFit, halves: tuple[VectorFit, VectorFit], variance: Array, length: float
+) -> dict[str, Array]:
+    """K by coordinate, length/(J^-1)_jj; the condition of the fit; and its test, dP_j/dx_j at the root
+    in the late half of the run against the early: a t statistic, N(0, 1) where the degree suffices.
+    """
+    relaxation_times = length / diagonal(fit.inverse)
+    (early, early_variance), (late, late_variance) = (half.own_slopes(fit.root) for half in halves)
+    error = np.sqrt(diagonal(variance) * (early_variance + late_variance))
+    return {
+        "relaxation_times": relaxation_times,
+        "condition": np.broadcast_to(fit.condition, relaxation_times.shape),
+        "lack_of_fit": (late - early) / error,
+    }

@@ -21,7 +21,7 @@ __all__ = ["PolynomialFit", "fit_polynomial"]
 Array = NDArray[np.float64]
 
 LOSS = 1e9
-"""How much smaller than the sum itself a centred moment may be: 7 of 16 digits are left."""
+"""How much smaller than the sums it is made of a centred moment may be: 7 of 16 digits are left."""
 
 REACH = 50.0
 """How many standard deviations of the path a root of a cubic is looked for."""
@@ -185,15 +185,15 @@ def cubic_root(b: list[Array]) -> tuple[Array, Array]:
     return np.where(exists, u, np.nan), np.where(exists, slope, np.nan)
 
 
-def fit_polynomial(sums: Array, at_end: Array, count: int, order: int) -> PolynomialFit:
+def fit_polynomial(sums: Array, gross: Array, count: int, order: int) -> PolynomialFit:
     """Least squares of A on 1, x, ..., x^order.
 
     Parameters
     ----------
     sums : ndarray, shape (3 order + 2, R)
         sum x^k for k = 1..2 order, sum A x^k for k = 0..order, sum A^2, over the ``count`` steps.
-    at_end : ndarray, shape (3 order + 2, R)
-        The same from step 1: what ``sums`` was made of by a subtraction.
+    gross : ndarray, shape (3 order + 2, R)
+        What ``sums`` was before a subtraction.
     count : int
     order : int
     """
@@ -207,7 +207,7 @@ def fit_polynomial(sums: Array, at_end: Array, count: int, order: int) -> Polyno
     scale = ones
     for k in range(1, order + 1):
         scale = scale * (sd * sd)
-        sound.append(at_end[2 * k - 1] <= LOSS * (count * scale))
+        sound.append(gross[2 * k - 1] <= LOSS * (count * scale))
     moments = centred(powers, shift, sd)
     responses = centred(cross, shift, sd)
     lower: list[list[Array]] = []

@@ -25,10 +25,12 @@ class LinearFit:
     Parameters
     ----------
     root : ndarray, shape (d, R)
-    inverse : ndarray, shape (d, d, R)
-        B^-1.
+    slope, inverse : ndarray, shape (d, d, R)
+        B and B^-1.
     residual : ndarray, shape (d, d, R)
         Covariance of the residuals.
+    spread : ndarray, shape (d, R)
+        Diagonal of C^-1/N: the variance of B_jj where S_jj is 1.
     leverage : ndarray, shape (R,)
         (1 + (root - m)' C^-1 (root - m))/N.
     condition : ndarray, shape (R,)
@@ -36,21 +38,20 @@ class LinearFit:
     """
 
     root: Array
+    slope: Array
     inverse: Array
     residual: Array
+    spread: Array
     leverage: Array
     condition: Array
 
     def variances(self, covariance: Array) -> Array:
         """Diagonal of B^-1 S B^-T times the leverage, shape (d, R); S has shape (d, d, R)."""
-        half = product(self.inverse, covariance)
-        d = len(half)
-        result = np.zeros_like(half[0])
-        for j in range(d):
-            for k in range(d):
-                result[j] += half[j, k] * self.inverse[j, k]
-        variances: Array = result * self.leverage
-        return variances
+        return sandwich(self.inverse, covariance) * self.leverage
+
+    def own_slopes(self, point: Array) -> tuple[Array, Array]:
+        """B_jj, and its variance where S_jj is 1; the same at every point."""
+        return diagonal(self.slope), self.spread
 
 
 def fit_linear(sums: Array, count: int) -> LinearFit:
@@ -80,16 +81,34 @@ def fit_linear(sums: Array, count: int) -> LinearFit:
     explained = product(slope, cross.transpose(1, 0, 2))
     return LinearFit(
         root=mean + step,
+        slope=slope,
         inverse=inverse,
         residual=(errors - explained) * (count / (count - d - 1)),
+        spread=diagonal(precision) / count,
         leverage=leverage / count,
         condition=pivots.max(axis=0) / pivots.min(axis=0),
     )
 
 
+def sandwich(matrix: Array, covariance: Array) -> Array:
+    """Diagonal of matrix covariance matrix', shape (d, R)."""
+    half = product(matrix, covariance)
+    d = len(half)
+    result: Array = np.zeros_like(half[0])
+    for j in range(d):
+        for k in range(d):
+            result[j] += half[j, k] * matrix[j, k]
+    return result
+
+
+def diagonal(matrix: Array) -> Array:
+    """Diagonal of matrices of shape (d, d, R), shape (d, R)."""
+    return np.stack([matrix[j, j] for j in range(len(matrix))])
+
+
 def product(first: Array, second: Array) -> Array:
-    """Matrix product, shape (d, d, R), in a fixed order."""
-    result = np.zeros_like(first)
+    """Matrix product, shapes (a, b, R) and (b, c, R), in a fixed order."""
+    result = np.zeros((len(first), *second.shape[1:]))
     for k in range(first.shape[1]):
         result = result + first[:, k, None] * second[None, k]
     return result

@@ -15,6 +15,7 @@ several places; the sum over nodes needs none of them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -24,7 +25,11 @@ from numpy.typing import NDArray
 __all__ = ["EXACT_STEPS", "Tree", "compose", "levels_of", "nodes", "touched_nodes", "tree_cost"]
 
 EXACT_STEPS = 2**23
-"""Longest run whose fixed order is accounted node by node (time T log T); beyond, an upper bound."""
+EXACT_EPOCH = 2**15
+"""Runs or epochs up to this length in a fixed order are accounted node by node; beyond, an upper bound.
+
+The time is about M min(M, T/M) log T.
+"""
 
 
 def compose(first: int, last: int) -> list[tuple[int, int]]:
@@ -124,7 +129,7 @@ def tree_cost(
         Whether every epoch visits the records in the same order; otherwise the result is an upper
         bound for every sequence of orders.
     """
-    if fixed and steps <= EXACT_STEPS:
+    if fixed and (steps <= EXACT_STEPS or epoch <= EXACT_EPOCH):
         cost = np.zeros(min(epoch, steps))
         for tree in trees:
             add_fixed_cost(cost, tree, steps, epoch, alpha)
@@ -154,15 +159,28 @@ def add_fixed_cost(
             weight = weight * geometric[(size - 1 - back) // epoch]  # 1 + B + B^2 + ...
         square = weight * weight
         for variance, index in tree.groups(level, steps):
-            end = (np.asarray(index, dtype=np.int64) + 1) << level
-            if len(end) > len(back):
+            if len(index) > len(back):
+                ends = np.tile(ends_by_position(index, level, epoch), 2)
                 for i in range(len(back)):
-                    count = np.bincount((end - i - 1) % epoch, minlength=len(cost))
-                    cost += count * (square[i] / variance)
+                    at = (i + 1) % epoch
+                    cost += ends[at : at + len(cost)] * (square[i] / variance)
             else:
-                for z in end.tolist():
+                for z in ((i + 1) << level for i in index):
                     # The positions are distinct, and a record at each of them.
                     cost[(z - back - 1) % epoch] += square / variance
+
+
+def ends_by_position(index: range, level: int, epoch: int) -> NDArray[np.int64]:
+    """How many of the nodes end at each step modulo the epoch; they repeat, so none is looked at."""
+    count = len(index)
+    stride = index.step << level
+    period = epoch // math.gcd(epoch, stride)
+    k = np.arange(min(count, period))
+    result = np.zeros(epoch, dtype=np.int64)
+    # stride first: products stay below 2^63.
+    place = (((index.start + 1) << level) % epoch + k * (stride % epoch)) % epoch
+    result[place] = count // period + (k < count % period)
+    return result
 
 
 def cost_bound(tree: Tree, steps: int, epoch: int, alpha: float, *, fixed: bool) -> float:
@@ -193,6 +211,8 @@ def geometric_sum(ratio: float, count: int) -> float:
     total = 0.0
     power = 1.0
     for _ in range(min(count, 10_000)):
+        if total + power == total:
+            return total
         total += power
         power *= ratio
     # What is left out, rounded up, where the terms have not vanished yet.

@@ -20,7 +20,7 @@ from pydantic import Field, model_validator
 
 from ldpflow import exact
 from ldpflow.problems.laws import Variate
-from ldpflow.problems.mallows import isotropic, radial_mean, weight
+from ldpflow.problems.mallows import Array, isotropic, mean_along, radial_mean, weight
 from ldpflow.problems.problem import Matrix, Problem
 from ldpflow.random.lockstep import LANES, PLANE
 
@@ -83,6 +83,26 @@ class LinearRegression(Problem):
 
     def smoothness(self) -> float | None:
         return None if self.clip is not None else 2.0
+
+    def one_point_convexity(self, distance: float) -> float | None:
+        """E[u psi(R z) z]/R at R = ``distance``, z = x'v, ||v|| = 1: Huber's score flattens outwards.
+
+        psi(w) = E psi_c(e + w) in closed form; psi(w)/w falls in w, so that the far end decides.
+        """
+        if self.clip is not None:
+            return None
+        from scipy.special import ndtr
+
+        c = self.huber
+
+        def slope(r: Array, t: Array) -> Array:
+            w = distance * r * t
+            low, high = -c - w, c - w
+            densities = (np.exp(-(low**2) / 2) - np.exp(-(high**2) / 2)) / math.sqrt(2 * math.pi)
+            score = w * (ndtr(high) - ndtr(low)) + densities + c * (ndtr(-high) - ndtr(low))
+            return np.asarray(np.minimum(1.0, 2.0 / r**2) * score / w)
+
+        return mean_along(self.dimension, slope, self.kinks())
 
     def caution(self) -> str | None:
         if self.clip is None:

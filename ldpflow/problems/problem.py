@@ -75,6 +75,13 @@ class Problem(Settings):
         """M with ||g(x, theta) - g(x, theta')||_2 <= M ||theta - theta'||_2, if there is one."""
         return None
 
+    def one_point_convexity(self, distance: float) -> float | None:
+        """m with <grad F(theta), theta - theta*> >= m ||theta - theta*||^2 within ``distance`` of theta*.
+
+        None where none is known.
+        """
+        return None
+
     def caution(self) -> str | None:
         """A warning about settings that change what is estimated, or None."""
         return None

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from ldpflow.report import figures, paper, zip_plots
+from ldpflow.report.rate_plot import rates
 from ldpflow.report.results import Results
 from ldpflow.report.risk_plot import risk
 from ldpflow.report.trajectory_plot import CURVES, MAX_SINGLE, trajectory
@@ -40,7 +41,7 @@ FIGURES: dict[str, Figure] = {
         "Coverage",
         "Share of replicates whose interval contains the true value. The dashed line is the nominal "
         "level; in the grey band a method with exactly that coverage would lie 95 times in 100, given "
-        "this many replicates. " + BARS,
+        "this many replicates. Failed replicates, without an interval, are left out. " + BARS,
     ),
     "length": Figure(
         figures.length,
@@ -90,6 +91,13 @@ FIGURES: dict[str, Figure] = {
         "Numbers of this run and as printed, with 95% intervals (of lengths including rounding). "
         "Lengths are divided by the printed one.",
         over_x=False,
+    ),
+    "rates": Figure(
+        rates,
+        "Rates",
+        "The gradient's norm, averaged along each path, on logarithmic axes: a rate is a straight line. "
+        "Dotted lines have the slope of the theorem's rate and start at the first point; its constants "
+        "mean nothing at these sizes. Bars are 95% Monte Carlo intervals.",
     ),
     "risk": Figure(
         risk,

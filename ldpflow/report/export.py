@@ -56,7 +56,7 @@ def fill(connection: duckdb.DuckDBPyConnection, results: Results) -> None:
     replicates = results.store.read_rows(skip_unreadable=True)
     connection.register("replicate_rows", replicates)
     connection.execute("CREATE TABLE replicates AS FROM replicate_rows")
-    connection.register("trajectory_rows", trajectories.read(results.store))
+    connection.register("trajectory_rows", trajectories.read(results.store, skip_unreadable=True))
     connection.execute("CREATE TABLE trajectories AS FROM trajectory_rows")
     connection.register("followed_rows", typed(results.trajectories))
     connection.execute("CREATE TABLE trajectory_summary AS FROM followed_rows")

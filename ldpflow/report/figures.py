@@ -180,7 +180,8 @@ def panels(rows: list[Row], columns: Sequence[str], layers: Callable[[Any], list
         return chart.properties(data=data)
     order = list(dict.fromkeys(row["panel"] for row in rows))
     facet = alt.Facet("panel:N", sort=order, header=alt.Header(title=None))
-    return chart.facet(facet, data=data, columns=COLUMNS).resolve_axis(x="independent")
+    columns_of_panels = 2 if len(order) == 4 else COLUMNS  # as the page does
+    return chart.facet(facet, data=data, columns=columns_of_panels).resolve_axis(x="independent")
 
 
 def clean(value: Any) -> Any:

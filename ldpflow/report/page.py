@@ -29,7 +29,8 @@ METHOD_NAMES = {
     "BM": "BM, batch means with increasing batches (Chen, Lee, Tong and Zhang, 2020)",
     "SN": "SN, self-normalisation (Liu, Hu, Ding and Kong, 2023)",
     "oracle": "oracle, the true asymptotic variance: a yardstick, not a method for data",
-    "TR": "TR, transcript regression",
+    "TR": "TR, regression on the private transcript: the root of a polynomial fitted to it (ours, no proof)",
+    "TR-BM": "TR-BM, the root of that fit with the length of batch means (ours, no proof)",
 }
 
 
@@ -86,7 +87,7 @@ def drawn(results: Results) -> list[tuple[str, Figure, Any]]:
     """(id, figure, chart) of the figures that the run has data for."""
     wanted = [("coverage", "n"), ("design-beta", "beta"), ("length", "n"), ("relative-length", "n")]
     wanted += [("zip", "n"), ("heat-map", "n"), ("bias", "n"), ("standard-error", "n"), ("paper", "n")]
-    wanted += [(name, "n") for name in CURVES]
+    wanted += [("rates", "n"), *((name, "n") for name in CURVES)]
     found = []
     for name, x in wanted:
         figure = FIGURES["coverage" if name == "design-beta" else name]

@@ -109,11 +109,11 @@ def trajectory(results: Results, x: str, name: str) -> Any:
         def line(field: str, kind: str) -> Any:
             channels = {k: v for k, v in look.items() if k != "shape"}
             width = {} if "strokeWidth" in look else {"strokeWidth": 1.2}
-            return base.mark_line(clip=True, **width).encode(
+            return base.mark_line(clip=True, aria=False, **width).encode(
                 x=at, y=up(field), detail=by, strokeDash=dashes, **channels
             ).transform_filter(f"isValid(datum.{field})").transform_calculate(kind=f"'{kind}'")
 
-        band = base.mark_area(opacity=0.2, clip=True).encode(
+        band = base.mark_area(opacity=0.2, clip=True, aria=False).encode(
             x=at, y=up("low"), y2="high:Q", color=look["color"], detail=by
         ).transform_filter("isValid(datum.low)")
         tips = [alt.Tooltip(f"{n}:N") for n in ("series", "panel", "statistic")]
@@ -121,7 +121,7 @@ def trajectory(results: Results, x: str, name: str) -> Any:
         wanted = [n for n in ("mean", "low", "high", *theory) if any(n in r for r in rows)]
         tips += [alt.Tooltip(f"{n}:Q", format=".4g") for n in wanted]
         colour = {k: v for k, v in look.items() if k != "strokeWidth"}
-        points = base.mark_point(filled=True, opacity=1, clip=True, size=24).encode(
+        points = base.mark_point(filled=True, opacity=1, clip=True, size=24, aria=False).encode(
             x=at, y=up("mean"), tooltip=tips, **colour
         ).transform_filter("isValid(datum.marked)")
         drawn = [line(kind, THEORY[kind]) for kind in theory]
@@ -195,7 +195,7 @@ def digits(value: float) -> float:
 
 def single_values(results: Results, rows: Sequence[Row]) -> dict[Any, list[tuple[int, float]]]:
     """(replicate, value) by path, n, step and statistic."""
-    table = trajectories.read(results.store)
+    table = trajectories.read(results.store, skip_unreadable=True)
     stats = sorted({r["stat"] for r in rows})
     found: dict[Any, list[tuple[int, float]]] = {}
     for row in table.select(["path", "n", "step", "replicate", *stats]).to_pylist():
@@ -265,6 +265,8 @@ def vertical(curves: Curves, rows: Sequence[Row]) -> tuple[alt.Scale, alt.Axis]:
     low, high = min(measured), max(measured)
     if not (curves.logarithmic and low > 0):
         return alt.Scale(zero=True, nice=True), alt.Axis(tickCount=5)
+    if high < 5 * low:  # no decade to see
+        return alt.Scale(zero=False, padding=6), alt.Axis(tickCount=5)
     bounds = [r["bound"] for r in rows if "bound" in r]
     if bounds:
         high = max(high, min(max(bounds), 100 * high))

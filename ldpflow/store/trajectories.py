@@ -15,7 +15,9 @@ import hashlib
 import json
 import math
 import re
+import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -25,19 +27,22 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from ldpflow.errors import InputError
-from ldpflow.store.part import METADATA_KEY, PartMeta
+from ldpflow.store.part import METADATA_KEY, PARSE_ERRORS, PartMeta, UnreadablePart
 from ldpflow.store.ranges import Ranges, union
-from ldpflow.store.run_store import RunStore
+from ldpflow.store.run_store import RunStore, in_parallel
 
 __all__ = [
+    "MEANINGS",
     "MEANS",
     "STATISTICS",
     "TRAJECTORIES",
+    "TrajectoryPart",
     "finished",
     "names",
     "publish",
     "read",
     "read_summary",
+    "scan",
     "summarise",
     "trajectory_settings",
     "write_summary",
@@ -73,9 +78,16 @@ TRAJECTORIES = pa.schema(
 """Schema of every part; ``n`` counts users (records), ``step`` the steps made by then; ``status`` is ok
 or diverged (values NaN). One pass: step follows from n. Many epochs: n is N throughout."""
 
+WITH_PATH = TRAJECTORIES.insert(0, pa.field("path", pa.string()))
+
 MEANS = {"mean_gradient_norm": "gradient_norm", "mean_noise_norm": "noise_norm"}
 """Means along the path, by what they are the mean of: over a replicate's checkpoints but the last, which
 lie in the middles of equal parts of its steps. In summaries only, at the last step of many epochs."""
+
+MEANINGS = STATISTICS | {
+    name: f"mean of {stat} along a path, over its checkpoints but the last" for name, stat in MEANS.items()
+}
+"""Everything that a summary may hold."""
 
 VERSION = 2
 FOLDER = "trajectories"
@@ -109,66 +121,147 @@ def publish(
     return name
 
 
-def files(store: RunStore) -> list[tuple[str, tuple[str, int, int, str]]]:
-    """Names of the parts, and what they say: path key, first, last, hash of the checkpoints."""
-    selector = fs.FileSelector(store.full(FOLDER), allow_not_found=True, recursive=True)
-    found = []
-    for info in store.filesystem.get_file_info(selector):
-        name = info.path.removeprefix(store.base + "/")
-        match = NAME.fullmatch(name)
-        if info.type == fs.FileType.File and match is not None:
-            key, first, last, users = match.groups()
-            found.append((name, (key, int(first), int(last), users)))
-    return sorted(found)
+@dataclass(frozen=True)
+class TrajectoryPart:
+    """A part as its name and footer describe it; ``last`` is exclusive, ``meta`` the whole metadata."""
+
+    name: str
+    path_key: str
+    first: int
+    last: int
+    meta: dict[str, Any]
 
 
-def names(store: RunStore) -> list[str]:
-    """Names of the parts."""
-    return [name for name, _ in files(store)]
+def names(store: RunStore, key: str | None = None) -> list[str]:
+    """Names of all files among the parts, of one path or of all."""
+    folder = FOLDER if key is None else f"{FOLDER}/path=p{key}"
+    selector = fs.FileSelector(store.full(folder), allow_not_found=True, recursive=True)
+    infos = store.filesystem.get_file_info(selector)
+    return sorted(i.path.removeprefix(store.base + "/") for i in infos if i.type == fs.FileType.File)
+
+
+def scan(store: RunStore, key: str | None = None) -> tuple[list[TrajectoryPart], list[UnreadablePart]]:
+    """Parts of one path or of all, sorted by name, and the files that cannot be used."""
+    found = [part for part, _ in loaded(store, key, rows=False)]
+    good = [part for part in found if isinstance(part, TrajectoryPart)]
+    return good, [part for part in found if isinstance(part, UnreadablePart)]
+
+
+def loaded(
+    store: RunStore, key: str | None, rows: bool
+) -> list[tuple[TrajectoryPart | UnreadablePart, Any]]:
+    """Every file as a part, or as what is wrong with it; with ``rows`` its rows, checksums verified."""
+
+    def load(name: str) -> tuple[TrajectoryPart | UnreadablePart, Any]:
+        data = store.read(name)
+        if data is None:
+            return UnreadablePart(name, "removed while it was being read"), None
+        try:
+            file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
+            part = described(name, file)
+            if isinstance(part, UnreadablePart) or not rows:
+                return part, None
+            return part, conformed(file.read(), part)
+        except PARSE_ERRORS as error:
+            return UnreadablePart(name, f"not a part of trajectories: {error or type(error).__name__}"), None
+
+    return in_parallel(load, names(store, key))
+
+
+def described(name: str, file: pq.ParquetFile) -> TrajectoryPart | UnreadablePart:
+    """The part, or what in its name, metadata and columns does not fit together."""
+    match = NAME.fullmatch(name)
+    meta = json.loads(file.metadata.metadata[METADATA_KEY])
+    if int(meta["trajectory_version"]) > VERSION:
+        raise InputError(
+            name, f"trajectory_version {meta['trajectory_version']}", f"at most {VERSION}",
+            "Update ldpflow to read it.",
+        )
+    if match is None or match[4] != checkpoint_hash(meta["checkpoints"]):
+        return UnreadablePart(name, "its name does not follow from its content")
+    key, first, last = match[1], int(match[2]), int(match[3])
+    if meta["path"] != key:
+        return UnreadablePart(name, f"belongs to path {meta['path']}")
+    if file.metadata.num_rows != (last - first) * len(meta["checkpoints"]):
+        return UnreadablePart(name, f"{file.metadata.num_rows} rows do not make it complete")
+    for field in file.schema_arrow:
+        at = TRAJECTORIES.get_field_index(field.name)
+        if at < 0 or field.type != TRAJECTORIES.field(at).type:
+            return UnreadablePart(name, f"column {field.name} ({field.type}) is not in the schema")
+    return TrajectoryPart(name, key, first, last, meta)
+
+
+def conformed(rows: pa.Table, part: TrajectoryPart) -> pa.Table:
+    """The rows under the column ``path`` and TRAJECTORIES; a statistic that they lack is null."""
+    count = rows.num_rows
+    columns = [
+        rows[f.name] if f.name in rows.column_names else pa.nulls(count, f.type) for f in TRAJECTORIES
+    ]
+    replicates = np.unique(rows["replicate"].to_numpy())
+    if not np.array_equal(replicates, np.arange(part.first, part.last)):
+        raise ValueError("its replicates are not those that its name says")
+    path = pa.repeat(pa.scalar(f"p{part.path_key}"), count)
+    return pa.Table.from_arrays([path, *columns], schema=WITH_PATH)
 
 
 def finished(store: RunStore, key: str, users: Sequence[int]) -> Ranges:
-    """Replicates whose trajectories at these checkpoints are stored."""
-    wanted = (key, checkpoint_hash(users))
-    return union((a, b) for _, (path, a, b, h) in files(store) if (path, h) == wanted)
+    """Replicates whose trajectories at these checkpoints are stored; unusable parts count as absent."""
+    parts, unusable = scan(store, key)
+    for bad in unusable:
+        warnings.warn(f"{store.full(bad.name)} counts as missing: {bad.reason}", stacklevel=2)
+    wanted = [int(n) for n in users]
+    return union((part.first, part.last) for part in parts if part.meta["checkpoints"] == wanted)
 
 
 def trajectory_settings(store: RunStore) -> dict[str, dict[str, Any]]:
     """What the parts say of their origin (seed, path_settings, ...), by path key."""
-    found: dict[str, dict[str, Any]] = {}
-    for name, (key, *_) in files(store):
-        if key not in found:
-            parsed = open_part(store, name)
-            found[key] = json.loads(parsed.metadata.metadata[METADATA_KEY])
-    return found
+    return {part.path_key: part.meta for part in scan(store)[0]}
 
 
-def open_part(store: RunStore, name: str) -> pq.ParquetFile:
-    """A part, or an InputError that names it."""
-    data = store.read(name)
-    try:
-        return pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
-    except (pa.ArrowException, OSError, TypeError) as error:
+def read(
+    store: RunStore, skip_unreadable: bool = False, left_out: list[UnreadablePart] | None = None
+) -> pa.Table:
+    """All rows, each once: a column ``path`` (``p<key>``), then TRAJECTORIES; sorted.
+
+    Parameters
+    ----------
+    store : RunStore
+    skip_unreadable : bool
+        Leave parts that cannot be used out instead of raising.
+    left_out : list, optional
+        The parts left out are appended.
+
+    Raises
+    ------
+    InputError
+        If a part cannot be used, or a row is stored twice with different values.
+    """
+    found = loaded(store, None, rows=True)
+    unusable = [part for part, _ in found if isinstance(part, UnreadablePart)]
+    if unusable and not skip_unreadable:
         raise InputError(
-            store.full(name), str(error), "a readable part", "Remove it and run the sweep again."
-        ) from None
-
-
-def read(store: RunStore) -> pa.Table:
-    """All rows, each once: a column ``path`` (``p<key>``), then TRAJECTORIES; sorted."""
-    tables = [pa.Table.from_arrays([pa.array([], pa.string()), *TRAJECTORIES.empty_table().columns],
-                                   names=["path", *TRAJECTORIES.names])]
-    for name, (key, *_) in files(store):
-        rows = open_part(store, name).read().replace_schema_metadata(None).cast(TRAJECTORIES)
-        tables.append(rows.add_column(0, "path", pa.repeat(pa.scalar(f"p{key}"), rows.num_rows)))
+            store.full(unusable[0].name), unusable[0].reason, "a readable part",
+            "Remove this file and run the sweep again, or ldpflow check with --repair.",
+        )
+    if left_out is not None:
+        left_out += unusable
+    tables = [rows for part, rows in found if isinstance(part, TrajectoryPart)]
     keys = ("path", "n", "step", "replicate")
-    table = pa.concat_tables(tables).sort_by([(name, "ascending") for name in keys])
-    table = table.combine_chunks()
+    table = pa.concat_tables([WITH_PATH.empty_table(), *tables])
+    table = table.sort_by([(name, "ascending") for name in keys]).combine_chunks()
     fresh = np.zeros(table.num_rows, dtype=bool)
     fresh[:1] = True
     for name in keys:
         codes = table[name].combine_chunks().dictionary_encode().indices.to_numpy()
         fresh[1:] |= codes[1:] != codes[:-1]
+    again = np.flatnonzero(~fresh)
+    for name in STATISTICS:
+        values = table[name].to_numpy()
+        if not np.array_equal(values[again], values[again - 1], equal_nan=True):
+            raise InputError(
+                f"{store.root}/{FOLDER}", f"two values of {name} for one replicate and checkpoint",
+                "each row once, or twice alike", "Remove the part that is not of this study.",
+            )
     return table.filter(pa.array(fresh))
 
 

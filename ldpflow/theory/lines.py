@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ldpflow.algorithms.erm import ErmAlgorithm
 from ldpflow.algorithms.ldp_sgd import LdpSgd
 from ldpflow.mechanisms.gaussian import Gaussian
 from ldpflow.path import Path
 from ldpflow.problems.least_squares import LeastSquares
 from ldpflow.problems.quadratic import Quadratic
-from ldpflow.theory import convex, private_regression, strongly_convex
+from ldpflow.theory import convex, momentum, private_regression, strongly_convex
 from ldpflow.theory.bounds import Array, Setting
 
 __all__ = ["bounds", "limits", "setting_of"]
@@ -37,16 +39,62 @@ def setting_of(path: Path) -> Setting | None:
 
 
 def bounds(path: Path, n: ArrayLike) -> dict[str, Array]:
-    """Bounds by statistic: Theorem 5 (unprojected iterates) and 6, in their corrected forms."""
+    """Bounds by statistic, in their corrected forms.
+
+    Theorem 6; Theorem 5 of unprojected iterates; Theorem 3 of iterates that are projected onto a ball
+    around the start that holds theta*, with the curvature that the problem has within it; Theorem 4 for
+    the quadratic, from its exact distances. Otherwise Theorem 4 needs distances that nothing bounds.
+    Many epochs: .momentum; private least squares: .private_regression.
+    """
+    if isinstance(path.algorithm, ErmAlgorithm):
+        return momentum.bounds(path, np.atleast_1d(n).tolist())
     if isinstance(path.problem, LeastSquares):
         return private_regression.bounds(path, n)
     s = setting_of(path)
-    if s is None or isinstance(path.problem, Quadratic):  # whose gradient is unbounded
+    if s is None:
         return {}
+    if isinstance(path.problem, Quadratic):  # whose gradient is unbounded
+        return quadratic_bound(path, path.problem, s, n)
     found = {"avg_exc": convex.average_excess_bound(s, n, post=True)}
-    if not path.algorithm.projects():
+    radius = getattr(path.algorithm, "radius", None)
+    if radius is None:
         found["last_exc"] = convex.excess_bound(s, n)
+        return found
+    away = math.sqrt(s.start)
+    m = path.problem.one_point_convexity(radius + away) if away <= radius else None
+    if m is not None:
+        found["last_sq"] = strongly_convex.distance_bound(replace(s, convexity=m), n)
     return found
+
+
+def quadratic_bound(path: Path, problem: Quadratic, s: Setting, n: ArrayLike) -> dict[str, Array]:
+    """Theorem 4 with the exact E||theta_k - theta*||^2: p' = (1 - eta_k h)^2 p + eta_k^2 (S + s^2), summed.
+
+    Budgets that are alike in law for all users, unprojected iterates, and at most a million steps.
+    """
+    last = int(np.max(n))
+    if path.algorithm.projects() or getattr(path.mechanism, "budgets", None) or last > 1_000_000:
+        return {}
+    covariance = np.array(path.algorithm.step_covariance(problem, path.mechanism))
+    etas = s.steps(last).tolist()
+    distances = np.zeros(last + 1)
+    theta0 = path.algorithm.theta0
+    for h, centre, noise in zip(
+        problem.curvatures, problem.truth(), covariance.diagonal().tolist(), strict=True
+    ):
+        p = (theta0 - centre) ** 2
+        values = [p]
+        for eta in etas:
+            p = (1 - eta * h) ** 2 * p + eta**2 * noise
+            values.append(p)
+        distances += np.array(values)
+    leading = strongly_convex.leading_term(problem.curvature(), covariance, 0.0)
+    within = replace(s, convexity=min(problem.curvatures))
+    zero = np.zeros(last + 1)
+    return {
+        name: strongly_convex.average_bound(within, n, leading, distances, zero, 0.0, 0.0, post)
+        for name, post in (("avg_sq", True), ("avg_pre_sq", False))
+    }
 
 
 def limits(path: Path, n: ArrayLike) -> dict[str, Array]:
@@ -54,6 +102,8 @@ def limits(path: Path, n: ArrayLike) -> dict[str, Array]:
 
     For the squared distance of the last iterate and of the average; s^2 from the mean of mu_k^-2.
     """
+    if isinstance(path.algorithm, ErmAlgorithm):
+        return momentum.limits(path, np.atleast_1d(n).tolist())
     if isinstance(path.problem, LeastSquares):
         return private_regression.limits(path, n)
     h = np.array(path.problem.curvature())

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpflow.algorithms.dp_ambssgd import DpAmbssgd
-from ldpflow.algorithms.dp_sgd import DpSgd
+from ldpflow.algorithms.dp_mbssgd import DpMbssgd
 from ldpflow.algorithms.sufficient_statistics import OrdinaryLeastSquares, SufficientStatistics
 from ldpflow.algorithms.tail_sgd import TailSgd
 from ldpflow.path import Path
@@ -97,7 +97,7 @@ def mean_risks(c: Array, lambdas: ArrayLike, eta: float, steps: int) -> tuple[fl
 def squared_noise(path: Path) -> float:
     """tau^2 of an algorithm with a fixed clipping norm; 0 without noise."""
     algorithm = path.algorithm
-    if isinstance(algorithm, DpSgd):
+    if isinstance(algorithm, DpMbssgd):
         assert path.horizon is not None and algorithm.clip is not None
         return (2.0 * algorithm.alpha() * algorithm.clip / algorithm.batches(path.horizon)[1]) ** 2
     return float(path.randomiser.noise_covariance(path.problem)[0][0])
@@ -236,8 +236,8 @@ def limits(path: Path, steps: ArrayLike) -> dict[str, Array]:
     if isinstance(algorithm, DpAmbssgd):
         assert path.horizon is not None
         _, c = expected_thresholds(algorithm, problem, path.horizon)
-    elif isinstance(algorithm, (TailSgd, DpSgd)):
-        if isinstance(algorithm, DpSgd):
+    elif isinstance(algorithm, (TailSgd, DpMbssgd)):
+        if isinstance(algorithm, DpMbssgd):
             assert path.horizon is not None
             b = algorithm.batches(path.horizon)[1]
         c = second_moments(

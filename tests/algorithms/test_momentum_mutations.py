@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from ldpflow.algorithms import erm_kernels
+from ldpflow.privacy.tree import touched_nodes
 from ldpflow.problems.nonconvex_logistic import NonconvexLogistic
 from tests.algorithms.test_dp_nsgd import FIRST, golden
 from tests.algorithms.test_dp_nsgd_reduced import FIXED, ROTATING
+from tests.oracles import momentum
 
 pytestmark = pytest.mark.slow
 
@@ -53,6 +55,14 @@ def test_a_mistake_in_a_kernel_shows(name, monkeypatch):
     wrong = golden(algorithm, 1.0)
     # The golden vectors' tolerance is 1e-10.
     assert max(np.abs(a - b).max() for a, b in zip(right, wrong, strict=True)) > 1e-6
+
+
+def test_visits_rounded_down_count_too_few_nodes():
+    # N = 4, T = 10: a record enters 9 nodes; with floor(T/N) visits V would be 8, and sigma too small.
+    n, steps = 4, 10
+    floored = sum(min(steps // n, steps >> level) for level in range(steps.bit_length()))
+    most = max(len(momentum.node_weights(range(p, steps + 1, n), steps, 0.5)) for p in range(1, n + 1))
+    assert floored < most == touched_nodes(steps, n)
 
 
 def test_the_smoothness_is_in_the_noise():

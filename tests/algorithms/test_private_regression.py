@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ldpflow.algorithms.dp_ambssgd import DpAmbssgd
-from ldpflow.algorithms.dp_sgd import DpSgd
+from ldpflow.algorithms.dp_mbssgd import DpMbssgd
 from ldpflow.algorithms.dp_ssgd import DpSsgd
 from ldpflow.algorithms.kernels import run_path
 from ldpflow.algorithms.sufficient_statistics import OrdinaryLeastSquares, SufficientStatistics
@@ -80,11 +80,11 @@ def test_dp_ambssgd_is_the_literal_algorithm(problem, rule):
     assert table[-1]["clipped"] == pytest.approx(share[-1], rel=1e-9)
 
 
-def test_dp_sgd_is_the_literal_algorithm():
-    path = path_of(PLAIN, DpSgd(iterations=8, epsilon=30.0, clip=2.0, infeasible_is="warned"), 400)
+def test_dp_mbssgd_is_the_literal_algorithm():
+    path = path_of(PLAIN, DpMbssgd(iterations=8, epsilon=30.0, clip=2.0, infeasible_is="warned"), 400)
     record = run_path(path, SEED, [2], range(1, 9))
     X, y = records(path, 2, 400)
-    w = literal.dp_sgd(X, y, 8, path.algorithm.alpha(), path.algorithm.eta, 2.0, normals(path, 2, 24))
+    w = literal.dp_mbssgd(X, y, 8, path.algorithm.alpha(), path.algorithm.eta, 2.0, normals(path, 2, 24))
     np.testing.assert_allclose(record.iterates[:, :, 0], w, rtol=1e-10)
 
 

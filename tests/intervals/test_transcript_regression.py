@@ -12,7 +12,7 @@ from ldpflow import exact
 from ldpflow.algorithms.kernels import run_path
 from ldpflow.algorithms.ldp_sgd import LdpSgd
 from ldpflow.algorithms.minibatch_sgd import MinibatchSgd
-from ldpflow.algorithms.running_sums import RUNNING_SUMS
+from ldpflow.algorithms.running_sums import RUNNING_SUMS, pieces
 from ldpflow.cell import Cell
 from ldpflow.errors import InputError
 from ldpflow.intervals.batch_means import BatchMeans
@@ -26,6 +26,7 @@ from ldpflow.mechanisms.laplace import Laplace
 from ldpflow.mechanisms.none import NoMechanism
 from ldpflow.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.path import Path
+from ldpflow.problems.quadratic import Quadratic
 from ldpflow.problems.quantile import Quantile
 from ldpflow.problems.quantile_regression import QuantileRegression
 from ldpflow.simulate import Batch, Recording, simulate
@@ -48,11 +49,22 @@ REGRESSION = Path(QuantileRegression(), Laplace(epsilon=4.0), LdpSgd())
 def record_of(path, n=N, replicates=6):
     """The record at every step, with all sums of the transcript."""
     steps = path.algorithm.steps(n)
-    names = ["transcript_linear"] if path.problem.dimension > 1 else [
-        "transcript_cubic", "transcript_linear", "transcript_quartic",
-    ]
+    names = ["transcript_linear", "transcript_quadratic"]
+    if path.problem.dimension == 1:
+        names = ["transcript_cubic", "transcript_quartic"]
     every = range(1, steps + 1)
     return run_path(path, SEED, range(replicates), every, every, names)
+
+
+def since_power_of_two(terms):
+    """Sums of the terms of the steps, starting again after each step that is a power of two."""
+    total, result = 0.0, []
+    for i, term in enumerate(terms, 1):
+        total = total + term
+        result.append(total)
+        if i in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512):
+            total = 0.0
+    return np.array(result)
 
 
 def transcript_of(record, replicate):
@@ -74,6 +86,16 @@ def test_running_sums_are_what_they_say(name):
         close = {"rtol": 1e-8, "atol": 1e-7}
         for sums, values in record.running_sums.items():
             assert len(values) == RUNNING_SUMS[sums].count(d)
+            if sums == "transcript_quadratic":
+                flat = values[..., r].transpose(0, 2, 1).reshape(-1, len(x))
+                f = oracle.powers(x)[:, 1:].T
+                literal = [*f, *A.T, *(a * row for a in A.T for row in f)]
+                literal += [f[m] * f[k] for m in range(len(f)) for k in range(m + 1)]
+                literal += [A[:, j] * A[:, k] for j in range(d) for k in range(j + 1)]
+                for row, term in zip(flat, literal, strict=False):
+                    np.testing.assert_allclose(row, since_power_of_two(term), **close)
+                assert 0 <= len(flat) - len(literal) < d and not flat[len(literal) :].any()
+                continue
             if sums == "transcript_linear":
                 literal = [x, A, *(A * x[:, [k]] for k in range(d))]
                 for both in (x, A):
@@ -84,7 +106,7 @@ def test_running_sums_are_what_they_say(name):
             else:
                 literal = [x**7, x**8, A * x**4]
             for row, term in zip(values, literal, strict=True):
-                np.testing.assert_allclose(row[:, :, r], np.cumsum(term, axis=0), **close)
+                np.testing.assert_allclose(row[:, :, r], since_power_of_two(term), **close)
 
 
 @pytest.mark.parametrize("variance", ["known", "residual"])
@@ -99,7 +121,7 @@ def test_interval_is_the_literal_formula(name, degree, variance):
     burn_in = "0.01n" if degree == 3 else "n^0.4"
     method = TranscriptRegression(degree=degree, burn_in=burn_in, variance=variance)
     first = oracle.burn_in(steps, burn_in)
-    assert method.times(steps, path.algorithm).tolist() == [first, steps]
+    assert {first, steps} <= set(method.marked_times(steps, 1))
     result = method.intervals(record, N, [0.8, 0.9])
     compared = 0
     for r in range(6):
@@ -144,22 +166,68 @@ def test_batch_means_around_the_root():
         assert result.upper[0, 0, r] == pytest.approx(centre[0, r] + half, rel=1e-9)
 
 
+@pytest.mark.parametrize("degree", [1, 2])
 @pytest.mark.parametrize("variance", ["known", "residual"])
-def test_vector_form_is_the_literal_formula(variance):
-    record = record_of(REGRESSION)
-    method = TranscriptRegression(degree=1, burn_in="0.1n", variance=variance)
-    result = method.intervals(record, N, [0.9])
+def test_vector_form_is_the_literal_formula(variance, degree):
+    record = record_of(REGRESSION, 20_000)
+    method = TranscriptRegression(degree=degree, burn_in="0.1n", variance=variance)
+    result = method.intervals(record, 20_000, [0.9])
     z = exact.normal_quantile(0.95)
+    S = None
+    if variance == "known":
+        S = np.array(LdpSgd().step_covariance(REGRESSION.problem, REGRESSION.mechanism))
+    literal = oracle.linear if degree == 1 else oracle.quadratic
     for r in range(6):
-        before, A, eta = (part[400:] for part in transcript_of(record, r))
-        S = None
-        if variance == "known":
-            S = np.array(LdpSgd().step_covariance(REGRESSION.problem, REGRESSION.mechanism))
-        root, se, K = oracle.linear(before, A, eta, S)
+        before, A, eta = (part[2000:] for part in transcript_of(record, r))
+        root, se, K = literal(before, A, eta, S)
         np.testing.assert_allclose(result.estimate[:, r], root, rtol=1e-6, atol=1e-8)
         np.testing.assert_allclose(result.diagnosis["relaxation_times"][:, r], K, rtol=1e-6)
         ok = K > 0
         np.testing.assert_allclose(result.upper[0, ok, r], (root + z * se)[ok], rtol=1e-6)
+        if variance == "known":
+            t = oracle.halves_test(before, A, method.middle(20_000) - 2000, degree, root, S)
+            np.testing.assert_allclose(result.diagnosis["lack_of_fit"][:, r], t, rtol=1e-6)
+
+
+def test_the_halves_of_a_run_are_alike_where_the_fit_is_right():
+    """A linear gradient: the t statistics of the halves are N(0, 1), but for |t| + 1/sqrt(K).
+
+    128 replicates of 3 coordinates: the share with |t| > 2.576 is above .06 with probability 1e-6 if it is
+    .015, and their standard deviation is above 1.2 with probability 1e-6 if it is 1.
+    """
+    path = Path(Quadratic(), Laplace(epsilon=4.0), LdpSgd())
+    cell = Cell(10**5, TranscriptRegression(degree=1, burn_in="0.01n", variance="residual"), 0.9)
+    rows = simulate(Batch(path, SEED, 0, 128, (cell,))).rows
+    t = rows["lack_of_fit"].to_numpy()
+    assert np.mean(np.abs(t) > 2.576) < 0.06
+    assert 0.8 < np.std(t) < 1.2
+
+
+@pytest.mark.parametrize("degree", [2, 3])
+def test_a_far_start_loses_no_digits(degree):
+    """x^6 of the first steps is 1e13 times what it is after i0; least squares knows nothing of them."""
+    path = Path(Quantile(), RandomizedResponse(), LdpSgd(theta0=40.0))
+    n, burn_in = 40_000, "0.1n"
+    record = record_of(path, n)
+    method = TranscriptRegression(degree=degree, burn_in=burn_in)
+    first = method.first(n)
+    result = method.intervals(record, n, [0.9])
+    S = path.algorithm.step_covariance(path.problem, path.mechanism)[0][0]
+    for r in range(6):
+        before, A, eta = (part[first:] for part in transcript_of(record, r))
+        _, lower, upper, _, t = oracle.interval(before[:, 0], A[:, 0], eta, degree, 0.9, S)
+        assert np.isfinite(lower + upper)
+        assert result.lower[0, 0, r] == pytest.approx(lower, abs=1e-6 * (upper - lower))
+        assert result.upper[0, 0, r] == pytest.approx(upper, abs=1e-6 * (upper - lower))
+        assert result.diagnosis["lack_of_fit"][0, r] == pytest.approx(t, rel=1e-4, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "expected"),
+    [(40, 100, [64, 100]), (64, 128, [128]), (64, 129, [128, 129]), (1, 9, [2, 4, 8, 9]), (5, 6, [6])],
+)
+def test_pieces_end_at_powers_of_two(first, last, expected):
+    assert pieces(first, last) == expected
 
 
 @pytest.mark.parametrize(("n", "rule"), [(10**5, "n^0.4"), (32, "n^0.4"), (999, "0.01n"), (7, ".5n")])
@@ -208,7 +276,8 @@ def test_no_other_row_changes_a_bit():
 
 def test_recording_marks_the_burn_in():
     recording = Recording.of(SCALARS["rr"], [Cell(10**4, TranscriptRegression(), 0.9)])
-    assert recording.marked == recording.times == [40, 10**4]
+    powers = [64, 128, 256, 512, 1024, 2048, 4096, 8192]
+    assert recording.marked == recording.times == [40, *powers, 10**4]
     assert recording.sums == ["transcript_cubic"]
 
 
@@ -239,14 +308,17 @@ def test_lost_digits_are_undefined():
     assert (np.isnan(length) | (length > 0)).all()
 
 
-def test_a_vector_takes_degree_one():
+def test_a_vector_takes_low_degrees():
     study = {
         "name": "s", "problem": {"kind": "quantile_regression"}, "mechanism": {"kind": "laplace"},
         "algorithm": {"kind": "ldp_sgd"}, "grid": {"n": 100}, "method": [{"kind": "TR"}],
     }
-    with pytest.raises(InputError, match="degree = 1 alone"):
-        Study.from_mapping(study)
-    Study.from_mapping({**study, "method": [{"kind": ["TR", "TR-BM"], "degree": 1}]})
+    with pytest.raises(InputError, match="degrees 1 and 2 where theta has 4"):
+        Study.from_mapping({**study, "method": [{"kind": "TR", "degree": 3}]})
+    many = {"kind": "quantile_regression", "coefficients": [0.0] * 6}
+    with pytest.raises(InputError, match="degree = 1 alone where theta has 6"):
+        Study.from_mapping({**study, "problem": many})
+    Study.from_mapping({**study, "method": [{"kind": ["TR", "TR-BM"], "degree": [1, 2]}]})
     with pytest.raises(InputError, match="burn_in"):
         Study.from_mapping({**study, "method": [{"kind": "TR", "degree": 1, "burn_in": "some"}]})
 

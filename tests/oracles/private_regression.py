@@ -61,7 +61,7 @@ def dp_ambssgd(X, y, T, alpha, eta, R, c_zeta, B, M, beta, noise, part=11, print
     return np.array(path), np.array(zetas), np.array(shares)
 
 
-def dp_sgd(X, y, T, alpha, eta, zeta, noise):
+def dp_mbssgd(X, y, T, alpha, eta, zeta, noise):
     """Mini-batches with a fixed clipping norm."""
     b, w, path = len(y) // T, np.zeros(X.shape[1]), []
     for t in range(T):

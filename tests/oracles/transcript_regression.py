@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import optimize, stats
 
 Vector = NDArray[np.float64]
 
@@ -113,3 +113,51 @@ def linear(
     K = eta.sum() / np.diag(inverse)
     factor = np.where(K > 4, np.minimum(K / np.where(K > 4, K - 4, 1), 2.0), 2.0)
     return before[0] + x, np.sqrt(np.diag(covariance)) * factor, K
+
+
+def powers(x: Vector) -> Vector:
+    """Rows (1, x_1, ..., x_d, x_1 x_1, x_2 x_1, x_2 x_2, ...) for rows x."""
+    d = x.shape[1]
+    products = [x[:, k] * x[:, h] for k in range(d) for h in range(k + 1)]
+    return np.column_stack([np.ones(len(x)), x, *products])
+
+
+def quadratic(
+    before: Vector, A: Vector, eta: Vector, S: Vector | None
+) -> tuple[Vector, Vector, Vector]:
+    """Vector form of degree 2: root, standard errors (with K/(K - 4)) and K, all of shape (d,)."""
+    N, d = before.shape
+    centre, scale = before.mean(axis=0), before.std(axis=0)
+    V = powers((before - centre) / scale)
+    b, *_ = np.linalg.lstsq(V, A, rcond=None)
+    found = optimize.root(lambda u: (powers(u[None]) @ b)[0], np.zeros(d), tol=1e-13)
+    J = derivative(b, found.x) / scale
+    if S is None:
+        S = (A - V @ b).T @ (A - V @ b) / (N - V.shape[1])
+    v = powers(found.x[None])[0]
+    inverse = np.linalg.inv(J)
+    covariance = inverse @ S @ inverse.T * (v @ np.linalg.solve(V.T @ V, v))
+    K = eta.sum() / np.diag(inverse)
+    factor = np.where(K > 4, np.minimum(K / np.where(K > 4, K - 4, 1), 2.0), 2.0)
+    return centre + scale * found.x, np.sqrt(np.diag(covariance)) * factor, K
+
+
+def derivative(b: Vector, at: Vector) -> Vector:
+    """dP_j/du_k by central differences, exact for a quadratic but for rounding."""
+    columns = [(powers((at + e)[None]) - powers((at - e)[None]))[0] @ b / 2 for e in np.eye(len(at))]
+    return np.array(columns).T
+
+
+def halves_test(
+    before: Vector, A: Vector, middle: int, degree: int, root: Vector, S: Vector
+) -> Vector:
+    """t statistics of dP_j/dx_j at ``root``, the steps after the first ``middle`` against those."""
+    slopes, variances = [], []
+    for x, a in ((before[:middle], A[:middle]), (before[middle:], A[middle:])):
+        width = 1 + x.shape[1] if degree == 1 else None
+        V = powers(x - root)[:, :width]  # around the root the slopes are coefficients
+        b, *_ = np.linalg.lstsq(V, a, rcond=None)
+        d = x.shape[1]
+        slopes.append(np.diag(b[1 : d + 1]))
+        variances.append(np.diag(np.linalg.inv(V.T @ V))[1 : d + 1])
+    return (slopes[1] - slopes[0]) / np.sqrt(np.diag(S) * (variances[0] + variances[1]))

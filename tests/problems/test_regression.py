@@ -56,6 +56,20 @@ def test_constants_in_one_dimension():
     assert abs(values.mean() - problem.curvature()[0][0]) < 4 * error
 
 
+def test_huber_flattens_outwards():
+    """A10: one-point m = .0652 at R = 5 + sqrt(5), against 4e5 draws; h at R = 0."""
+    problem, distance = LinearRegression(), 5 + math.sqrt(5)
+    rng = np.random.default_rng(6)
+    x, e = rng.standard_normal((400_000, 5)), rng.standard_normal(400_000)
+    u = np.minimum(1, 2 / (x**2).sum(axis=1))
+    values = u * np.clip(e + distance * x[:, 0], -1.345, 1.345) * x[:, 0] / distance
+    found = problem.one_point_convexity(distance)
+    assert abs(values.mean() - found) < 4 * values.std() / math.sqrt(len(e))
+    assert found == pytest.approx(0.0652, abs=2e-4)  # printed from 4e5 draws
+    assert problem.one_point_convexity(1e-6) == pytest.approx(0.311973, abs=1e-6)
+    assert LinearRegression(bounding="clip", clip=1.0).one_point_convexity(1.0) is None
+
+
 def test_clipped_huber_constants():
     """Against 4e5 draws, at 4 standard errors."""
     rng = np.random.default_rng(2)
@@ -71,20 +85,34 @@ def test_clipped_huber_constants():
 
 
 def test_gradients_are_bounded():
-    """5000 random (theta, x, y), huge ones included; kernels equal these functions elsewhere."""
+    """A3: 1e5 random (theta, x, x', y), huge ones included; kernels equal these functions elsewhere."""
     rng = np.random.default_rng(3)
-    c0 = math.sqrt(2) * 1.345
-    for _ in range(5000):
-        d = int(rng.integers(1, 8))
-        x = rng.standard_normal(d) * 10.0 ** rng.uniform(-6, 6)
-        theta = rng.standard_normal(d) * 10.0 ** rng.uniform(-3, 0)
-        y = rng.standard_normal() * 10.0 ** rng.uniform(-3, 8)
-        g = gaussian_sgd.huber_gradient(x, y, theta, 1.345)
-        assert np.linalg.norm(g) <= c0 * (1 + 1e-12)
-        theta = theta * min(1.0, 500.0 / max(abs(float(x @ theta)), 1e-300))
-        g = gaussian_sgd.logistic_gradient(x, float(rng.integers(2)), theta)
-        assert np.linalg.norm(g) <= math.sqrt(2) * (1 + 1e-12)
-        g = gaussian_sgd.huber_gradient(x, y, theta, 1.345, clip=0.3)
+    c0, count = math.sqrt(2) * 1.345, 100_000
+    scales = 10.0 ** rng.uniform(-6, 6, (count, 2))
+    residuals = rng.standard_normal((count, 2)) * 10.0 ** rng.uniform(-3, 8, (count, 2))
+    bits = rng.integers(0, 2, (count, 2)).astype(float)
+    at = 0
+    for d in range(1, 9):
+        points = rng.standard_normal((count // 8, 3, d))
+        points[:, 0] *= 10.0 ** rng.uniform(-3, 0, (count // 8, 1))
+        for theta, *pair in points:
+            gradients = []
+            for side, x in enumerate(pair):
+                x *= scales[at, side]
+                near = theta * min(1.0, 500.0 / max(abs(float(x @ theta)), 1e-300))
+                gradients.append((
+                    gaussian_sgd.huber_gradient(x, residuals[at, side], theta, 1.345),
+                    gaussian_sgd.logistic_gradient(x, bits[at, side], near),
+                ))
+            for one, other, bound in zip(*gradients, (c0, math.sqrt(2)), strict=True):
+                longest = max(one @ one, other @ other)
+                assert longest <= (bound * (1 + 1e-12)) ** 2
+                gap = one - other
+                assert gap @ gap <= (2 * bound * (1 + 1e-12)) ** 2
+            at += 1
+    for _ in range(2000):
+        x, theta = rng.standard_normal((2, 3)) * 10.0 ** rng.uniform(-6, 6)
+        g = gaussian_sgd.huber_gradient(x, rng.standard_normal(), theta, 1.345, clip=0.3)
         assert np.linalg.norm(g) <= 0.3 * (1 + 1e-12)
 
 

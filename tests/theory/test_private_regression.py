@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ldpflow.algorithms.dp_ambssgd import DpAmbssgd
-from ldpflow.algorithms.dp_sgd import DpSgd
+from ldpflow.algorithms.dp_mbssgd import DpMbssgd
 from ldpflow.algorithms.kernels import run_path
 from ldpflow.algorithms.sufficient_statistics import OrdinaryLeastSquares, SufficientStatistics
 from ldpflow.algorithms.tail_sgd import TailSgd
@@ -79,10 +79,10 @@ def test_mean_risks_by_eigenvalues_and_by_loop(monkeypatch):
     "vector", [pytest.param(v, marks=pytest.mark.slow) for v in VECTORS[:2]] + VECTORS[2:]
 )
 def test_simulation_has_the_exact_means(vector):
-    """dp_sgd without clipping, 4096 replicates: each |z| < 4.5 (six tests: fails for 4 in 10^5 seeds)."""
+    """dp_mbssgd without clipping, 4096 replicates: each |z| < 4.5 (six tests: fails for 4 in 10^5 seeds)."""
     lam, b, T, eta, sigma, tau, last, tail = vector
     problem = LeastSquares(eigenvalues=lam, sigma=sigma)
-    algorithm = DpSgd(
+    algorithm = DpMbssgd(
         iterations=T, eta=eta, clip=1e4, noise_multiplier=tau * b / 2e4, infeasible_is="warned"
     )
     path = path_of(problem, algorithm, b * T)
@@ -183,7 +183,7 @@ def test_clip_share_of_a_run():
     """At w* with a fixed threshold, the first step's share is the tabled one; |z| < 4.5."""
     d, c, n = 4, 1.0, 2000
     problem = LeastSquares(d=d, norm=0.0, sigma=1.0)
-    path = path_of(problem, DpSgd(iterations=2, clip=c * math.sqrt(d + 2), epsilon=1.0), n)
+    path = path_of(problem, DpMbssgd(iterations=2, clip=c * math.sqrt(d + 2), epsilon=1.0), n)
     found = [run_path(path, 1, range(a, a + 32), [1]).extras["clipped"][0] for a in range(0, 256, 32)]
     shares = np.concatenate(found)
     assert agrees(shares, theory.clip_share(d, c), 4.5)
@@ -314,7 +314,7 @@ def test_negative_controls():
         eta = b / (skew.radius_square() + (b - 1) * skew.largest())
         moved = lam - 2 * eta * lam**2 + eta**2 / b * ((lam**2).sum() * lam + 2 * lam**3 + (b - 1) * lam**3)
         assert (moved <= (1 - eta * 0.1) * lam + 1e-15).all() == contracts
-        algorithm = DpSgd(iterations=2, eta=eta, infeasible_is="warned")
+        algorithm = DpMbssgd(iterations=2, eta=eta, infeasible_is="warned")
         found = algorithm.resolved(skew, 2 * b).infeasible(skew, 2 * b)
         assert bool(found) != contracts
         assert [("b =" in text) for text in algorithm.resolved(skew, 2 * b).cautions(skew, 2 * b)] == [

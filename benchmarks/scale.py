@@ -1,0 +1,210 @@
+"""Very many tiny batches through the real engine: does the driver grow or slow down?
+
+    python -m benchmarks.scale --batches 200000 --num-cpus 2 --json FILE
+
+Everything is real (cutting, Ray, aggregator, parts, summary) but the kernel, which spins for a
+millisecond, or sleeps as long as --kernel-ms says, and hands over rows that were computed once.
+With sleeping kernels --num-cpus may be more than there are. Prints a row per tenth of the batches.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.ray_rows import worker_path
+from ldpflow.engine import cluster, run_study
+from ldpflow.random.lockstep import LANES
+from ldpflow.simulate import Batch, BatchResult, simulate
+from ldpflow.study import Study
+
+SPIN_SECONDS = 0.005  # kernels up to here spin: sleeping is not so precise
+
+
+@cache
+def template(settings: str, last: int) -> BatchResult:
+    """Rows of one batch of the study, computed once per worker."""
+    plan = Study.from_mapping(json.loads(settings)).plans()[0]
+    return simulate(Batch(plan.path, 0, 0, last, plan.cells))
+
+
+def tiny_task(mapping: dict[str, Any], seconds: float) -> Any:
+    """The task: a kernel that takes so long."""
+    settings = json.dumps(mapping)
+
+    def run_tiny(batch: Batch) -> BatchResult:
+        from benchmarks.scale import template  # cached by the module, not with the task
+
+        started = time.perf_counter()
+        made = template(settings, batch.last - batch.first)
+        at = made.rows.schema.get_field_index("replicate")
+        replicates = made.rows["replicate"].to_numpy() + batch.first
+        rows = made.rows.set_column(at, made.rows.schema.field(at), pa.array(replicates))
+        if seconds > SPIN_SECONDS:
+            time.sleep(seconds)
+        while time.perf_counter() - started < seconds:
+            pass
+        return BatchResult(rows, made.steps, seconds, seconds)
+
+    return run_tiny
+
+
+def study(batches: int, cells: int) -> dict[str, Any]:
+    """One path, so many batches of LANES replicates."""
+    return {
+        "name": "scale",
+        "seed": 1,
+        "replicates": batches * LANES,
+        "problem": {"kind": "quantile", "tau": 0.5},
+        "mechanism": {"kind": "randomized_response", "epsilon": 1.0},
+        "algorithm": {"kind": "ldp_sgd"},
+        "grid": {"n": list(range(100, 100 + cells))},
+        "method": [{"kind": "oracle"}],
+    }
+
+
+def family() -> Iterator[tuple[int, str]]:
+    """(process, command line) of this process and all it started."""
+    parents: dict[int, int] = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = entry.read_text(errors="replace").rpartition(")")[2].split()
+        except OSError:
+            continue
+        parents[int(entry.parent.name)] = int(fields[1])
+    for process in parents:
+        ancestor = process
+        while ancestor > 1 and ancestor != os.getpid():
+            ancestor = parents.get(ancestor, 0)
+        if ancestor == os.getpid():
+            try:
+                yield process, Path(f"/proc/{process}/cmdline").read_text().replace("\0", " ")
+            except OSError:
+                continue
+
+
+def cpu_seconds(process: int) -> float:
+    """CPU time of a process so far."""
+    text = Path(f"/proc/{process}/stat").read_text(errors="replace")
+    fields = text.rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def resident(process: int | str = "self", name: str = "VmRSS") -> float:
+    """Resident memory of a process in MB, now or at its highest (VmHWM)."""
+    for line in Path(f"/proc/{process}/status").read_text().splitlines():
+        if line.startswith(name + ":"):
+            return int(line.split()[1]) / 1024.0
+    return float("nan")
+
+
+def measure(batches: int, num_cpus: int, cells: int, seconds: float) -> dict[str, Any]:
+    """Run; a row per tenth, and what the whole took."""
+    mapping = study(batches, cells)
+    rows: list[dict[str, float]] = []
+    aggregator: list[int] = []
+
+    def snapshot(done: int) -> dict[str, float]:
+        if not aggregator:
+            aggregator.extend(p for p, command in family() if "AggregatorActor" in command)
+        return {
+            "batches": done,
+            "at": time.monotonic(),
+            "driver_mb": resident(),
+            "driver_cpu": cpu_seconds(os.getpid()),
+            "aggregator_mb": sum(map(resident, aggregator)),
+            "aggregator_cpu": sum(map(cpu_seconds, aggregator)),
+            "load": os.getloadavg()[0],
+        }
+
+    def note(event: Any) -> None:
+        # The first hundredth has the workers' start in it.
+        if event.done_batches == max(batches // 100, 1) or event.done_batches % (batches // 10) == 0:
+            rows.append(snapshot(event.done_batches))
+
+    with (
+        tempfile.TemporaryDirectory() as out,
+        worker_path(),
+        mock.patch.object(cluster, "run_batch", tiny_task(mapping, seconds)),
+        mock.patch("ldpflow.engine.batching.TARGET_SECONDS", 1e-9),
+    ):
+        result = run_study(
+            Study.from_mapping(mapping), out, engine="ray", num_cpus=num_cpus, on_event=note
+        )
+        parts = [file.stat().st_size for file in Path(out).rglob("part-*.parquet")]
+    ended = time.monotonic()
+    assert not result.failed_batches, result.failed_batches[:3]
+    tenths = []
+    for before, after in pairwise(rows):
+        count = after["batches"] - before["batches"]
+        seconds = after["at"] - before["at"]
+        tenths.append(
+            {
+                "from": before["batches"],
+                "to": after["batches"],
+                "batches_per_second": count / seconds,
+                "driver_mb": after["driver_mb"],
+                "driver_cpu_ms": 1e3 * (after["driver_cpu"] - before["driver_cpu"]) / count,
+                "aggregator_mb": after["aggregator_mb"],
+                "aggregator_cpu_ms": (
+                    1e3 * (after["aggregator_cpu"] - before["aggregator_cpu"]) / count
+                ),
+                "load": after["load"],
+            }
+        )
+    assert result.finished_replicates == batches * LANES
+    return {
+        "batches": batches,
+        "cells": cells,
+        "num_cpus": num_cpus,
+        "kernel_seconds": seconds,
+        "rows": batches * LANES * cells,
+        "tenths": tenths,
+        "wall_seconds": result.wall_seconds,
+        "summary_seconds": ended - rows[-1]["at"],
+        "summary_peak_mb": resident(name="VmHWM"),
+        "parts": len(parts),
+        "bytes": int(np.sum(parts)),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--batches", type=int, default=200_000)
+    parser.add_argument("--num-cpus", type=int, default=2)
+    parser.add_argument("--cells", type=int, default=1)
+    parser.add_argument("--kernel-ms", type=float, default=1.0)
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    found = measure(given.batches, given.num_cpus, given.cells, given.kernel_ms / 1e3)
+    print("| batches | per second | driver MB | driver CPU ms | aggregator MB | its CPU ms | load |")
+    print("|---|---|---|---|---|---|---|")
+    for row in found["tenths"]:
+        print(
+            f"| {row['to']:,.0f} | {row['batches_per_second']:.0f} | {row['driver_mb']:.0f} "
+            f"| {row['driver_cpu_ms']:.2f} | {row['aggregator_mb']:.0f} "
+            f"| {row['aggregator_cpu_ms']:.2f} | {row['load']:.1f} |"
+        )
+    print(
+        f"{found['wall_seconds']:.0f} s in all, {found['summary_seconds']:.0f} s of it after the last "
+        f"batch (driver's peak {found['summary_peak_mb']:.0f} MB); {found['parts']} parts, "
+        f"{found['bytes'] / 1e6:.0f} MB"
+    )
+    if given.json is not None:
+        given.json.write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,199 @@
+"""How far one driver reaches: the engine's scheduler, simulated from what its parts were measured at.
+
+    python -m benchmarks.scheduler                                  # the tables of docs/scale.md
+    python -m benchmarks.scheduler --driver-ms 2.2 --aggregator-ms 3.1 --cores 4000 --seconds 5
+
+Batches of some length run on C cores; the driver sends each out and takes its answer, an aggregator
+takes its rows. At most twice C batches are under way. Driver and aggregators are servers of fixed
+service times, CPU milliseconds per batch as benchmarks.scale measures them; lengths of batches vary
+by a log-normal factor. Nothing of Ray or ldpflow runs here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import heapq
+import math
+import random
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+__all__ = ["Outcome", "Parts", "simulate"]
+
+SENT, RUN, STORED = range(3)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a batch costs, in seconds, where.
+
+    the time that a core is idle between two batches.
+    """
+
+    driver: float
+    aggregator: float
+    start: float = 0.002
+    spread: float = 0.1  # standard deviation of the logarithm of a batch's length
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """``busy`` is the share of the cores' time that batches take, from first start to last end."""
+
+    seconds: float
+    work: float  # core seconds in batches
+    busy: float
+    driver_busy: float
+    aggregator_busy: float
+    most_waiting: int  # rows at the aggregators, in batches
+
+
+def simulate(
+    cores: int, seconds: float, batches: int, parts: Parts, aggregators: int = 1,
+    in_flight: int | None = None, seed: int = 1,
+) -> Outcome:
+    """Run the model.
+
+    Parameters
+    ----------
+    cores : int
+    seconds : float
+        Length of a batch.
+    batches : int
+    parts : Parts
+    aggregators : int
+        A batch's rows go to one of them, in turn.
+    in_flight : int, optional
+        Batches sent out and not stored; twice the cores unless given.
+    seed : int
+    """
+    chance = random.Random(seed)
+    limit = 2 * cores if in_flight is None else in_flight
+    events: list[tuple[float, int, int]] = []  # time, what has ended, batch
+    now = 0.0
+    unsent = batches
+    flying = 0
+    answers: deque[int] = deque()  # stored, and the driver does not know it
+    ready: deque[int] = deque()  # sent out, without a core
+    free = cores
+    driver_free = True
+    lines: list[deque[int]] = [deque() for _ in range(aggregators)]
+    work = driver_work = aggregator_work = 0.0
+    most = left = 0
+
+    def drive() -> None:
+        """The driver's next half: an answer first, since it makes room."""
+        nonlocal driver_free, unsent, flying, driver_work
+        if not driver_free:
+            return
+        if answers:
+            batch = answers.popleft()
+            flying -= 1
+            heapq.heappush(events, (now + parts.driver / 2, -1, batch))
+        elif unsent and flying < limit:
+            unsent -= 1
+            flying += 1
+            heapq.heappush(events, (now + parts.driver / 2, SENT, batches - unsent - 1))
+        else:
+            return
+        driver_work += parts.driver / 2
+        driver_free = False
+
+    def run() -> None:
+        nonlocal free, work
+        while free and ready:
+            free -= 1
+            length = seconds * math.exp(parts.spread * chance.gauss(0.0, 1.0))
+            work += length
+            heapq.heappush(events, (now + length + parts.start, RUN, ready.popleft()))
+
+    def store(line: int) -> None:
+        nonlocal aggregator_work
+        aggregator_work += parts.aggregator
+        heapq.heappush(events, (now + parts.aggregator, STORED, lines[line][0]))
+
+    drive()
+    first = parts.driver / 2
+    last = 0.0
+    while events:
+        now, what, batch = heapq.heappop(events)
+        if what in (-1, SENT):
+            driver_free = True
+            if what == SENT:
+                ready.append(batch)
+                run()
+        elif what == RUN:
+            free += 1
+            last = now
+            line = batch % aggregators
+            lines[line].append(batch)
+            left += 1
+            most = max(most, left)
+            if len(lines[line]) == 1:
+                store(line)
+            run()
+        else:
+            line = batch % aggregators
+            lines[line].popleft()
+            left -= 1
+            answers.append(batch)
+            if lines[line]:
+                store(line)
+        drive()
+    assert unsent == 0 and flying == 0
+    return Outcome(
+        seconds=now,
+        work=work,
+        busy=work / (cores * (last - first)),
+        driver_busy=driver_work / now,
+        aggregator_busy=aggregator_work / (now * aggregators),
+        most_waiting=most,
+    )
+
+
+def busy_cores(
+    seconds: float, parts: Parts, aggregators: int, wanted: float = 0.95, rounds: int = 12
+) -> int:
+    """The most cores of which that share is busy, to two digits; the ends of a run left out."""
+    low, high = 1, 1
+    while steady(high, seconds, parts, aggregators, rounds) >= wanted and high < 200_000:
+        low, high = high, 2 * high
+    while high - low > max(1, low // 50):
+        middle = (low + high) // 2
+        if steady(middle, seconds, parts, aggregators, rounds) >= wanted:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def steady(cores: int, seconds: float, parts: Parts, aggregators: int, rounds: int) -> float:
+    """Share of the cores that is busy in the long run: two lengths of run, their difference."""
+    short, long = rounds * cores, 2 * rounds * cores
+    a, b = (simulate(cores, seconds, n, parts, aggregators) for n in (short, long))
+    return (b.work - a.work) / ((b.seconds - a.seconds) * cores)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--driver-ms", type=float, default=2.2)
+    parser.add_argument("--aggregator-ms", type=float, default=3.1)
+    parser.add_argument("--cores", type=int)
+    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--batches", type=int)
+    parser.add_argument("--aggregators", type=int, default=1)
+    given = parser.parse_args(arguments)
+    parts = Parts(given.driver_ms / 1e3, given.aggregator_ms / 1e3)
+    if given.cores is not None:
+        count = given.batches or 20 * given.cores
+        print(simulate(given.cores, given.seconds, count, parts, given.aggregators))
+        return
+    print("| batch | 1 aggregator | 2 | 4 |\n|---|---|---|---|")
+    for seconds in (0.1, 0.5, 1.0, 2.0, 5.0):
+        found = [busy_cores(seconds, parts, k) for k in (1, 2, 4)]
+        print(f"| {seconds:g} s | " + " | ".join(f"{cores:,}" for cores in found) + " |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,162 @@
+"""The cluster files that people copy: by Ray's own schema and options, and by KubeRay's fields."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import jsonschema
+import pytest
+import ray
+import yaml
+from ray.autoscaler._private.util import prepare_config, validate_config
+from ray.scripts.scripts import start as ray_start
+
+import ldpflow
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "workflows" / "cluster"
+LAUNCHER = [ROOT / "cluster.yaml", FOLDER / "gcp.yaml"]
+SCHEMA = json.loads((Path(ray.__file__).parent / "autoscaler" / "ray-schema.json").read_text())
+
+# ray.io/v1, as KubeRay's reference of the resource lists them.
+RAY_JOB = {
+    "activeDeadlineSeconds", "backoffLimit", "clusterSelector", "deletionStrategy", "entrypoint",
+    "entrypointNumCpus", "entrypointNumGpus", "entrypointResources", "jobId", "managedBy", "metadata",
+    "preRunningDeadlineSeconds", "rayClusterSpec", "runtimeEnvYAML", "shutdownAfterJobFinishes",
+    "submissionMode", "submitterConfig", "submitterPodTemplate", "suspend",
+    "ttlSecondsAfterFinished",
+}
+RAY_CLUSTER = {
+    "authOptions", "autoscalerOptions", "enableInTreeAutoscaling", "gcsFaultToleranceOptions",
+    "headGroupSpec", "headServiceAnnotations", "managedBy", "networkPolicy", "rayVersion", "suspend",
+    "upgradeStrategy", "workerGroupSpecs",
+}
+AUTH = {"mode", "secretName", "enableK8sTokenAuth"}
+AUTOSCALER = {
+    "env", "envFrom", "idleTimeoutSeconds", "image", "imagePullPolicy", "resources",
+    "securityContext", "upscalingMode", "version", "volumeMounts",
+}
+HEAD = {
+    "enableIngress", "headService", "labels", "rayStartParams", "resources", "serviceType", "template"
+}
+WORKERS = {
+    "groupName", "idleTimeoutSeconds", "labels", "maxReplicas", "minReplicas", "numOfHosts",
+    "rayStartParams", "replicas", "resources", "scaleStrategy", "suspend", "template",
+}
+POD = {"containers", "nodeSelector", "restartPolicy", "serviceAccountName", "tolerations", "volumes"}
+CONTAINER = {"args", "command", "env", "envFrom", "image", "name", "ports", "resources", "volumeMounts"}
+
+
+def launcher(file):
+    return yaml.safe_load(file.read_text())
+
+
+def options(command):
+    """The arguments of ``ray start`` in a shell command, as Ray itself parses them."""
+    words = command.partition("ray start ")[2].split()
+    return ray_start.make_context("start", words, resilient_parsing=False).params
+
+
+@pytest.mark.parametrize("file", LAUNCHER, ids=lambda file: file.name)
+def test_launcher_files_by_rays_schema(file):
+    config = launcher(file)
+    jsonschema.validate(config, SCHEMA)
+    validate_config(prepare_config(config))
+    for broken in ("provider", "cluster_name"):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate({k: v for k, v in config.items() if k != broken}, SCHEMA)
+
+
+@pytest.mark.parametrize("file", LAUNCHER, ids=lambda file: file.name)
+def test_launcher_files_do_what_they_say(file):
+    config = launcher(file)
+    types = config["available_node_types"]
+    assert types[config["head_node_type"]]["resources"] == {"CPU": 0}
+    assert types["worker"]["min_workers"] == 0
+    assert types["worker"]["max_workers"] == config["max_workers"]
+    spot = json.dumps(types["worker"]["node_config"]).lower()
+    assert "spot" in spot and "spot" not in json.dumps(types["head"]).lower()
+    assert any("nofile" in option for option in config["docker"]["run_options"])
+    assert config["file_mounts"]["/home/ray/.ray/auth_token"] == "~/.ray/auth_token"
+    head, worker = config["head_start_ray_commands"][-1], config["worker_start_ray_commands"][-1]
+    assert options(head)["num_cpus"] == 0 and options(head)["dashboard_host"] == "127.0.0.1"
+    assert options(head)["head"] and not options(worker)["head"]
+    for command in (head, worker):
+        assert "RAY_AUTH_MODE=token" in command and "ulimit -n" in command
+    # The package of this very tree, not one of the same name from elsewhere.
+    (setup,) = config["setup_commands"]
+    mount = next(there for there, here in config["file_mounts"].items() if here == ".")
+    assert f"{mount}[cluster]" in setup
+    assert {".git", ".venv", "runs"} <= set(config["rsync_exclude"])
+
+
+@pytest.mark.parametrize("key", ["max_worker", "head_node", "docker_image"])
+def test_the_schema_notices_a_wrong_key(key):
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(launcher(LAUNCHER[0]) | {key: 1}, SCHEMA)
+
+
+def test_rayjob():
+    job = yaml.safe_load((FOLDER / "rayjob.yaml").read_text())
+    assert (job["apiVersion"], job["kind"]) == ("ray.io/v1", "RayJob")
+    assert set(job["spec"]) <= RAY_JOB
+    cluster = job["spec"]["rayClusterSpec"]
+    assert set(cluster) <= RAY_CLUSTER
+    assert set(cluster["authOptions"]) <= AUTH and cluster["authOptions"]["mode"] == "token"
+    assert set(cluster["autoscalerOptions"]) <= AUTOSCALER
+    head, (workers,) = cluster["headGroupSpec"], cluster["workerGroupSpecs"]
+    assert set(head) <= HEAD and set(workers) <= WORKERS
+    assert head["rayStartParams"]["num-cpus"] == "0" and workers["minReplicas"] == 0
+    known = {name.replace("_", "-") for name in options("ray start --head")}
+    for group in (head, workers):
+        # A map of strings; other YAML scalars are refused by the operator.
+        assert all(isinstance(value, str) for value in group["rayStartParams"].values())
+        assert set(group["rayStartParams"]) <= known
+    pods = [group["template"]["spec"] for group in (head, workers)]
+    pods.append(job["spec"]["submitterPodTemplate"]["spec"])
+    images = set()
+    for pod in pods:
+        assert set(pod) <= POD
+        for container in pod["containers"]:
+            assert set(container) <= CONTAINER
+            images.add(container["image"])
+    assert images == {f"REGISTRY/ldpflow:{ldpflow.__version__}"}
+    command = job["spec"]["entrypoint"].split()
+    assert command[:2] == ["ldpflow", "sweep"] and "--address" in command
+    assert job["spec"]["submissionMode"] in ("K8sJobMode", "HTTPMode", "InteractiveMode")
+
+
+def test_versions_are_those_that_are_installed():
+    extra = (ROOT / "pyproject.toml").read_text()
+    assert f'cluster = ["ray[default]=={ray.__version__}"]' in extra
+    found = []
+    for file in [*LAUNCHER, FOLDER / "rayjob.yaml", FOLDER / "Dockerfile"]:
+        text = file.read_text()
+        here = re.findall(r"(?:rayproject/ray:|rayVersion: \"|ray\[default\]==)(\d[\d.]*\d)", text)
+        assert here, file
+        found += here
+        assert set(re.findall(r"ldpflow:(\d[\d.]*\d)", text)) <= {ldpflow.__version__}
+    assert set(found) == {ray.__version__}
+
+
+def test_nothing_switches_the_token_off():
+    for file in [ROOT / "cluster.yaml", *FOLDER.iterdir(), *(ROOT / "ldpflow").rglob("*.py")]:
+        assert "disabled" not in re.findall(r"RAY_AUTH_MODE\W+(\w+)", file.read_text()), file
+
+
+def test_slurm_script_is_a_shell_script():
+    subprocess.run(["bash", "-n", FOLDER / "slurm.sh"], check=True)
+
+
+def test_grafana_dashboard():
+    board = json.loads((FOLDER / "grafana.json").read_text())
+    places = [tuple(panel["gridPos"].values()) for panel in board["panels"]]
+    assert len(set(places)) == len(places)
+    assert len({panel["id"] for panel in board["panels"]}) == len(places)
+    for panel in board["panels"]:
+        assert panel["type"] in ("timeseries", "stat") and panel["targets"]
+        for target in panel["targets"]:
+            assert target["expr"].count("(") == target["expr"].count(")")

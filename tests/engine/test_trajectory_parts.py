@@ -1,0 +1,194 @@
+"""Parts of trajectories: the same bits through Ray, after a stop, after damage; nothing is lost."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ldpflow.engine import batching, check_run, repair_run, run_study
+from ldpflow.errors import InputError
+from ldpflow.report.results import Results
+from ldpflow.store import RunStore, trajectories
+from ldpflow.store.trajectories import TRAJECTORIES
+from ldpflow.study import Study
+
+STUDY = {
+    "name": "parts",
+    "seed": 8,
+    "replicates": 100,
+    "problem": {"kind": "quadratic"},
+    "mechanism": {"kind": "gaussian", "mu": [1.0, 2.0]},
+    "algorithm": {"kind": "ldp_sgd", "gamma": 0.6},
+    "grid": {"n": 300},
+    "trajectory": {"points": 4},
+    "method": [{"kind": "BM"}],
+}
+ALONE = {name: table for name, table in STUDY.items() if name != "method"}
+
+
+@pytest.fixture(autouse=True)
+def several_parts(monkeypatch):
+    """Batches as small as they get: four parts per path."""
+    monkeypatch.setattr(batching, "TARGET_SECONDS", 1e-9)
+
+
+def sweep(out, study=STUDY, **options):
+    run_study(Study.from_mapping(study), out, **{"engine": "serial", **options})
+    return trajectories.read(RunStore(out))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A run that nothing happened to, and one of another seed."""
+    folder = tmp_path_factory.mktemp("parts")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batching, "TARGET_SECONDS", 1e-9)
+        sweep(folder / "run")
+        sweep(folder / "other", {**STUDY, "seed": 9})
+    assert len(trajectories.names(RunStore(folder / "run"))) == 8
+    return folder
+
+
+def same(run, whole):
+    """Equal rows, equal summaries, and nothing that check finds."""
+    stores = RunStore(run), RunStore(whole / "run")
+    rows = [trajectories.read(store) for store in stores]
+    summaries = [trajectories.read_summary(store) for store in stores]
+    return rows[0].equals(rows[1]) and summaries[0].equals(summaries[1]) and check_run(str(run))[0] == []
+
+
+def test_ray_gives_the_serial_trajectories(whole, tmp_path, ray_session):
+    sweep(tmp_path / "run", engine="ray")
+    assert same(tmp_path / "run", whole)
+
+
+def test_a_stopped_sweep_goes_on_where_it_was(whole, tmp_path):
+    seen = []
+    stop = {"on_event": seen.append, "should_stop": lambda: "enough" if len(seen) > 2 else None}
+    sweep(tmp_path, **stop)
+    before = {name: RunStore(tmp_path).read(name) for name in trajectories.names(RunStore(tmp_path))}
+    assert 0 < len(before) < 8
+    sweep(tmp_path)
+    assert same(tmp_path, whole)
+    assert all(RunStore(tmp_path).read(name).equals(data) for name, data in before.items())
+
+
+def damage_truncated(part, other):
+    part.write_bytes(part.read_bytes()[:-20])
+
+
+def damage_zeroed(part, other):
+    part.write_bytes(bytes(part.stat().st_size))
+
+
+def damage_flipped(part, other):
+    """A bit of a page; the footer stays whole."""
+    data = bytearray(part.read_bytes())
+    column = TRAJECTORIES.get_field_index("avg_sq")
+    chunk = pq.read_metadata(part).row_group(0).column(column)
+    data[chunk.dictionary_page_offset + chunk.total_compressed_size - 9] ^= 1
+    part.write_bytes(bytes(data))
+
+
+def damage_other_seed(part, other):
+    (same,) = other.glob(f"trajectories/{part.parent.name}/{part.name}")
+    part.write_bytes(same.read_bytes())
+
+
+def damage_other_path(part, other):
+    beside = next(p for p in part.parent.parent.glob(f"*/{part.name}") if p != part)
+    part.write_bytes(beside.read_bytes())
+
+
+def damage_renamed(part, other):
+    part.rename(part.with_name(part.name.replace("part-32-64", "part-31-64")))
+
+
+def damage_plain_parquet(part, other):
+    pq.write_table(pa.table({"a": [1]}), part)
+
+
+def damage_missing(part, other):
+    part.unlink()
+
+
+DAMAGES = [value for name, value in sorted(globals().items()) if name.startswith("damage_")]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("damage", "repair"),
+    [*((damage, False) for damage in DAMAGES), (damage_flipped, True), (damage_missing, True)],
+    ids=lambda x: getattr(x, "__name__", "repair" if x else "sweep"),
+)
+def test_a_damaged_part_is_set_aside_and_computed_again(damage, repair, whole, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(whole / "run", run)
+    part = sorted(run.glob("trajectories/*/part-32-64-*.parquet"))[0]
+    damage(part, whole / "other")
+    findings, _ = check_run(str(run))
+    assert findings
+    if damage is damage_missing:
+        assert any("replicates missing: 32 to 63" in f.what for f in findings)
+    else:
+        assert any(name.startswith("trajectories/path=") for f in findings for name in f.bad)
+    if repair:
+        repair_run(str(run), engine="serial")
+    else:
+        sweep(run)
+    assert same(run, whole)
+    kept = list(run.glob("set_aside/trajectories/*/*.parquet"))
+    assert len(kept) == (damage is not damage_missing)
+
+
+def test_a_sweep_says_what_it_computes_again(whole, tmp_path):
+    shutil.copytree(whole / "run", tmp_path / "run")
+    damage_truncated(next((tmp_path / "run").glob("trajectories/*/part-32-*")), whole)
+    with pytest.warns(UserWarning, match="trajectories/path=.* cannot be used and is computed again"):
+        sweep(tmp_path / "run")
+
+
+def test_readers_name_a_damaged_part_and_reports_leave_it_out(whole, tmp_path):
+    shutil.copytree(whole / "run", tmp_path / "run")
+    damage_flipped(next((tmp_path / "run").glob("trajectories/*/part-32-*")), whole)
+    store = RunStore(tmp_path / "run")
+    with pytest.raises(InputError, match="part-32-64"):
+        trajectories.read(store)
+    rows = Results.load(tmp_path / "run", from_parts=True).followed
+    assert {row["replicates"] for row in rows} == {68, 100}
+
+
+def test_two_values_of_a_row_are_refused(whole, tmp_path):
+    shutil.copytree(whole / "run", tmp_path / "run")
+    store = RunStore(tmp_path / "run")
+    part = trajectories.scan(store)[0][0]
+    file = Path(store.full(part.name))
+    table = pq.read_table(file)
+    changed = table.set_column(
+        table.schema.get_field_index("last_sq"), "last_sq", pa.array([0.0] * table.num_rows)
+    )
+    # The same replicates under another set of checkpoints that shares some of them.
+    users = [*part.meta["checkpoints"][:3], 299]
+    n = pa.array([users[i % 4] for i in range(table.num_rows)], pa.int64())
+    changed = changed.set_column(1, "n", n).set_column(2, "step", n)
+    from ldpflow.store.part import PartMeta
+
+    meta = PartMeta(8, part.meta["stream_version"], part.meta["path_settings"], {})
+    trajectories.publish(store, part.path_key, part.first, part.last, users, changed, meta)
+    with pytest.raises(InputError, match="two values of last_sq"):
+        trajectories.read(store)
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [({"seed": 9}, "seed"), ({"algorithm": {"kind": "ldp_sgd", "gamma": 0.7}}, "algorithm.gamma")],
+)
+def test_another_study_is_refused(changes, field, tmp_path):
+    sweep(tmp_path, {**ALONE, "replicates": 4})
+    with pytest.raises(InputError) as found:
+        sweep(tmp_path, {**ALONE, "replicates": 4, **changes})
+    assert field in found.value.field

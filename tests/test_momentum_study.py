@@ -1,0 +1,233 @@
+"""Private empirical risk minimisation as a study: from TOML to rows, again, further, and refused."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from ldpflow.algorithms.dp_nsgd import DpNsgd
+from ldpflow.algorithms.erm import checkpoint_steps, plan_of
+from ldpflow.algorithms.erm_kernels import draw_records, minimum, risk, run_erm
+from ldpflow.cli import app
+from ldpflow.engine import check_run, replay, run_study
+from ldpflow.engine.prediction import predict
+from ldpflow.errors import InputError
+from ldpflow.mechanisms.none import NoMechanism
+from ldpflow.path import Path
+from ldpflow.problems.nonconvex_logistic import NonconvexLogistic
+from ldpflow.random.lockstep import LANES
+from ldpflow.report.rate_plot import rates, shown_rates, slope
+from ldpflow.report.results import Results
+from ldpflow.store import RunStore, trajectories
+from ldpflow.study import Study
+from ldpflow.summary import path_columns
+
+PROBLEM = {"kind": "nonconvex_logistic", "d": 3, "penalty": 0.5}
+STUDY = {
+    "name": "momentum",
+    "seed": 11,
+    "replicates": 34,
+    "problem": PROBLEM,
+    "algorithm": [
+        {"kind": "dp_nsgd", "noise": ["tree", "none"], "epsilon": 4.0, "epochs": 6.0},
+        {"kind": "dp_gd", "epsilon": 4.0, "epochs": 6.0},
+        {"kind": "dp_sgd", "epsilon": 4.0, "epochs": 6.0, "batch_size": 10},
+    ],
+    "grid": {"n": [30]},
+    "trajectory": {"points": 4},
+}
+
+
+def study(**changes):
+    return Study.from_mapping(STUDY | changes)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    out = tmp_path_factory.mktemp("run") / "r"
+    run_study(study(), out, engine="serial")
+    return out
+
+
+def sorted_rows(out):
+    return trajectories.read(RunStore(out))
+
+
+def test_every_row_says_what_it_is_private_against(run):
+    table = pq.read_table(run / "trajectories.parquet")
+    private = table.filter(pc.or_kleene(pc.is_null(table["noise"]), pc.not_equal(table["noise"], "none")))
+    assert set(private["privacy_notion"].to_pylist()) == {"(eps, delta)-DP (central)"}
+    assert set(private["privacy_unit"].to_pylist()) == {"record (replacement)"}
+    assert set(private["epsilon"].to_pylist()) == {4.0}
+    assert set(private["delta"].to_pylist()) == {1e-6}
+    open_ = table.filter(pc.equal(table["noise"], "none"))
+    assert set(open_["privacy_notion"].to_pylist()) == {"none"}
+    assert set(open_["epsilon"].to_pylist()) == {None}
+    assert set(table["mechanism"].to_pylist()) == {"none"}
+    # What the spec asks to be reported with every result.
+    wanted = {"n", "d", "steps", "epochs", "alpha", "eta", "cross", "sigma", "cost", "rho", "order",
+              "lipschitz", "smoothness"}
+    assert wanted <= set(table.column_names)
+
+
+def test_rows_are_those_of_the_recursion(run):
+    problem = NonconvexLogistic(d=3, penalty=0.5)
+    algorithm = DpNsgd(epsilon=4.0, epochs=6.0)
+    path = Path(problem, NoMechanism(), algorithm, 30)
+    assert "mechanism" not in path.settings() and Path.from_settings(path.settings()) == path
+    plan = plan_of(problem, algorithm, 30)
+    times = checkpoint_steps(180, 4)
+    assert times == (22, 67, 112, 157, 180)
+    records = draw_records(problem, 11, 30, [0, 33])
+    record = run_erm(problem, algorithm, plan, records, 11, path.key, [0, 33], times)
+    losses, gradients = risk(problem, records, record.iterates)
+    rows = sorted_rows(run)
+    rows = rows.filter(pc.and_(pc.equal(rows["path"], f"p{path.key}"), pc.equal(rows["replicate"], 33)))
+    assert rows["step"].to_pylist() == list(times) and set(rows["n"].to_pylist()) == {30}
+    assert rows["loss"].to_pylist() == losses[:, 1].tolist()
+    norms = rows["gradient_norm"].to_numpy()
+    assert norms == pytest.approx((gradients[..., 1] ** 2).sum(axis=1) ** 0.5, rel=1e-14)
+    output = rows["output_loss"].to_pylist()
+    assert output[:-1] == [None] * 4 and output[-1] is not None
+    # Over replicates, the mean along the path is that over the checkpoints before the last.
+    summary = pq.read_table(run / "trajectories.parquet")
+    summary = summary.filter(
+        pc.and_(pc.equal(summary["path"], f"p{path.key}"), pc.equal(summary["stat"], "mean_gradient_norm"))
+    ).to_pylist()
+    every = sorted_rows(run)
+    every = every.filter(pc.and_(pc.equal(every["path"], f"p{path.key}"), pc.less(every["step"], 180)))
+    assert [row["step"] for row in summary] == [180] and summary[0]["replicates"] == 34
+    assert summary[0]["mean"] == pytest.approx(pc.mean(every["gradient_norm"]).as_py(), rel=1e-12)
+    # Any settings: the noise is below its bound on average, at seven standard errors.
+    assert summary[0]["theory_bound"] > summary[0]["mean"]
+
+
+def test_a_run_is_continued_and_grown_with_equal_bits(run, tmp_path):
+    out = tmp_path / "grown"
+    run_study(study(replicates=5), out, engine="serial")
+    result = run_study(study(replicates=34), out, engine="serial")
+    assert result.finished_replicates == 34
+    assert sorted_rows(out).equals(sorted_rows(run))
+    grown = study(grid={"n": [20, 30]}).replace({"epsilon": ["4", "8"]})
+    # Two budgets for each of three private algorithms, and one path without.
+    assert len(grown.plans()) == 2 * (3 * 2 + 1)
+    run_study(grown, out, engine="serial")
+    rows = sorted_rows(out)
+    old = pc.is_in(rows["path"], value_set=sorted_rows(run)["path"].unique())
+    assert rows.filter(old).equals(sorted_rows(run))
+    findings, _ = check_run(str(out))
+    assert findings == []
+    told = []
+    run_study(grown, out, engine="serial", on_plan=told.append)
+    assert sum(path.computed for path in told[0]) == 0 < sum(path.reused for path in told[0])
+    # The rates figure of such a run: a line per algorithm and budget, theory's slope through its start.
+    points = shown_rates(Results.load(out), "n")
+    assert {p["x"] for p in points} == {20, 30}
+    assert {p["panel"] for p in points} >= {"\u03b5 = 4", "\u03b5 = 8"}
+    tree = [p for p in points if p["series"] == "dp_nsgd, tree" and p["panel"] == "\u03b5 = 4"]
+    assert tree[0]["limit"] == tree[0]["mean"]
+    assert slope([(p["x"], p["limit"]) for p in tree]) == pytest.approx(-0.5)
+    assert "Log-log slopes" in rates(Results.load(out), "n").to_dict()["description"]
+    assert shown_rates(Results.load(out), "epsilon")[0]["across"] == "epsilon"
+    with pytest.raises(InputError, match="--x"):
+        shown_rates(Results.load(out), "beta")
+    with pytest.raises(InputError, match="seed"):
+        run_study(study(seed=12), out, engine="serial")
+
+
+def test_replay_and_tables(run):
+    path = sorted_rows(run)["path"][0].as_py()
+    computed, stored = replay(run, path, 7, 8)
+    assert computed.num_rows == 10 and computed.equals(stored)
+    runner = CliRunner()
+    shown = runner.invoke(app, ["replay", str(run), "--path", path, "--replicate", "7"])
+    assert shown.exit_code == 0 and "equal, bit for bit" in shown.output
+    shown = runner.invoke(app, ["summary", str(run)])
+    assert shown.exit_code == 0 and "mean_gradient_norm" in shown.output and "dp_sgd" in shown.output
+    shown = runner.invoke(app, ["summary", str(run), "--format", "csv"])
+    assert shown.exit_code == 0 and "(eps, delta)-DP (central)" in shown.output
+
+
+def test_prediction():
+    plans = study().plans()
+    prediction = predict(plans, 34, 1, "serial")
+    assert prediction.steps == 34 * (180 + 180 + 6 + 18)
+    assert min(prediction.nanoseconds) > 0 and prediction.interval_seconds > 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "words"),
+    [
+        ({"algorithm": {"kind": "ldp_sgd"}}, "mechanism", "a table"),
+        (
+            {"algorithm": {"kind": "ldp_sgd"}, "mechanism": {"kind": "none"}},
+            "algorithm.kind", "visits a record once",
+        ),
+        ({"mechanism": {"kind": "laplace", "epsilon": 1.0}}, "algorithm.kind", "its own noise"),
+        ({"problem": {"kind": "quantile"}}, "algorithm.kind", "again and again"),
+        ({"method": {"kind": "BM"}}, "method.kind", "no true parameter"),
+        ({"trajectory": None}, "trajectory", "no other results"),
+        ({"grid": {"n": 30, "independent_n": True}}, "grid.independent_n", "false for"),
+        ({"algorithm": {"kind": "dp_nsgd", "alpha": 0.01}}, "algorithm.alpha", "at least 1/M"),
+        ({"algorithm": {"kind": "dp_nsgd", "batch_size": 40}}, "algorithm.batch_size", "at most n = 30"),
+        ({"algorithm": {"kind": "dp_sgd", "batch_size": 31}}, "algorithm.batch_size", "at most n = 30"),
+        ({"algorithm": {"kind": "dp_nsgd_reduced", "epochs": 0.5}}, "algorithm.epochs", "more than 1"),
+        (
+            {"algorithm": {"kind": "dp_nsgd", "parameters": "balanced", "epochs": 4.0}},
+            "algorithm", "chooses epochs itself",
+        ),
+        (
+            {"algorithm": {"kind": "dp_nsgd", "parameters": "balanced", "noise": "none"}},
+            "algorithm.parameters", "without noise",
+        ),
+        ({"algorithm": {"kind": "dp_gd", "epochs": 1e9}, "grid": {"n": 10**7}}, "grid.n", "MiB"),
+    ],
+)  # fmt: skip
+def test_what_does_not_go_together_is_refused(changes, field, words):
+    mapping = {k: v for k, v in (STUDY | changes).items() if v is not None}
+    with pytest.raises(InputError) as caught:
+        Study.from_mapping(mapping)
+    assert caught.value.field == field
+    assert words in str(caught.value)
+
+
+def test_the_command_line_refuses_with_one_message(tmp_path):
+    file = tmp_path / "s.toml"
+    file.write_text(
+        'name = "s"\n[problem]\nkind = "sigmoid_loss"\n[algorithm]\nkind = "ldp_sgd"\n'
+        '[mechanism]\nkind = "none"\n[grid]\nn = 100\n[trajectory]\n'
+    )
+    shown = CliRunner().invoke(app, ["sweep", str(file), "--engine", "serial"])
+    assert shown.exit_code != 0 and isinstance(shown.exception, (InputError, SystemExit))
+
+
+def test_the_excess_risk_where_the_risk_is_convex():
+    problem = NonconvexLogistic(d=3, penalty=0.0)
+    records = draw_records(problem, 0, 60, range(LANES))
+    least = minimum(problem, records, LANES)
+    alone = minimum(problem, draw_records(problem, 0, 60, [5]), 1)
+    assert alone[0] == least[5]  # a row does not depend on its neighbours
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    losses, _ = risk(problem, records, rng.normal(scale=2.0, size=(50, 3, LANES)))
+    assert np.isfinite(least).all() and (losses >= least - 1e-12).all()
+    # F is strongly convex here, and flat at its minimum: no point nearby is lower.
+    assert problem.convex() and not NonconvexLogistic(penalty=0.1).convex()
+
+
+def test_columns_of_a_path_hold_no_infinity():
+    columns = path_columns(Path(NonconvexLogistic(), NoMechanism(), DpNsgd(noise="none", epsilon=3.0), 50))
+    assert columns["epsilon"] is None and columns["cost"] is None and columns["sigma"] == 0.0
+    assert pa.array([columns["cross"]]).null_count == 1
+    # The baseline without noise is one path, whatever budget stands beside it.
+    assert DpNsgd(noise="none", epsilon=3.0) == DpNsgd(noise="none")
+
+
+@pytest.mark.slow
+def test_ray_gives_the_same_bits(run, tmp_path):
+    run_study(study(), tmp_path / "ray", engine="ray", num_cpus=1)
+    assert sorted_rows(tmp_path / "ray").equals(sorted_rows(run))

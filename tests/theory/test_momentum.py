@@ -1,0 +1,265 @@
+"""Analytic noise, schedules and bounds of the momentum family (Tran and Cutkosky, 2022)."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from ldpflow.algorithms.dp_nsgd import DpNsgd
+from ldpflow.algorithms.dp_nsgd_reduced import DpNsgdReduced, tree_variances
+from ldpflow.algorithms.erm_kernels import draw_records, risk, run_erm
+from ldpflow.algorithms.schedules import best_epochs, first_theorem_steps, reduced_theorem_steps
+from ldpflow.errors import InputError
+from ldpflow.mechanisms.none import NoMechanism
+from ldpflow.path import Path
+from ldpflow.privacy.rdp import epsilon_of, noise_multiplier, printed_noise_multiplier
+from ldpflow.privacy.tree import touched_nodes
+from ldpflow.privacy.tree_noise import (
+    chi_mean,
+    mean_prefix_discount,
+    mean_window_discount,
+    prefix_discount,
+    reduced_variance,
+    squared_weights,
+    window_variance,
+)
+from ldpflow.problems.nonconvex_logistic import NonconvexLogistic
+from ldpflow.problems.robust_regression import RobustRegression
+from ldpflow.random.lockstep import LANES
+from ldpflow.theory import lines, momentum
+from tests.oracles import momentum as oracle
+
+# --- analytic noise (spec 6.3) -------------------------------------------------------------------
+
+
+def test_prefix_noise_known():
+    known = {(7, 0.5): 1.265625, (8, 0.5): 1, (6, 0.25): 1.31640625, (11, 0.1): 2.341441}
+    for (t, alpha), value in known.items():
+        assert prefix_discount(t, alpha) == pytest.approx(value, rel=1e-14)
+    assert prefix_discount(1023, 0.001) == pytest.approx(8.505577, abs=1e-6)
+    for alpha in (0.3, 0.01):
+        exact = np.mean([prefix_discount(t, alpha) for t in range(256)])
+        assert mean_prefix_discount(8, alpha) == pytest.approx(exact, rel=1e-12)
+
+
+def test_window_and_reduced_noise_are_the_literal_ones():
+    def variance(tree, y, z):
+        return (7.0 if z <= 10 else 11.0) if tree == "G" else 3.0
+
+    for t in range(1, 40):
+        found = reduced_variance(t, 5, 0.2, 0.3, 7.0, 11.0, 3.0)
+        assert found == pytest.approx(oracle.noise_variance(t, 5, 0.2, 0.3, variance), rel=1e-12)
+    parts = reduced_variance(11, 4, 0.25, 0.5, 16 * 6.0, 16 * 32.0, 32.0)
+    assert parts == pytest.approx((0.093962, 6.960374, 12.766968, 0.870239, 3.480957), abs=1e-6)
+    assert mean_window_discount(100, 0.01) == pytest.approx(
+        np.mean([window_variance(a, a + 99, 0.01) for a in range(129, 257)]), rel=0.05
+    )
+    s = [0.0]
+    for i in range(4000):
+        s.append(0.36 * s[-1] + 0.98**i)
+    assert squared_weights(0.36, 0.02) == pytest.approx(sum(x * x for x in s), rel=1e-12)
+    # S_i of the paper: alpha = gamma = 1/4, N = 4.
+    b, s = 0.31640625, [0.0]
+    for i in range(5):
+        s.append(b * s[-1] + 0.75**i)
+    assert s == pytest.approx([0, 1, 1.06640625, 0.8999176025, 0.7066145539, 0.5399835112], abs=1e-10)
+
+
+def test_mean_noise_norms_known():
+    # N = 1000, T = 20000, d = 10, sigma = .3; and Algorithm 2 with T = 40000, L = .25.
+    assert chi_mean(10) == pytest.approx(3.0843, abs=1e-4)
+    late = range(15_000, 20_000, 7)
+    norm = np.mean([math.sqrt(prefix_discount(t, 1e-3)) for t in late])
+    found = 4e-3 * 0.3 * math.sqrt(touched_nodes(20_000, 1000)) * chi_mean(10) * norm
+    assert found == pytest.approx(0.1259, rel=0.03)
+    problem = NonconvexLogistic(d=10)
+    algorithm = DpNsgdReduced(epochs=40.0, order="fixed")
+    plan = dataclasses.replace(algorithm.plan(problem, 1000), sigma=0.3)
+    noise = [math.sqrt(momentum.noise_variance(algorithm, plan, t)) for t in range(1, 40_000, 199)]
+    assert chi_mean(10) * np.mean(noise) == pytest.approx(0.1457, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("kind", "epochs", "norms"),
+    [(DpNsgd, (80, 320, 1280), (0.076, 0.151, 0.302)), (DpNsgdReduced, (80, 320), (0.053, 0.078))],
+)
+def test_noise_at_equal_steps_and_multiplier(kind, epochs, norms):
+    problem = NonconvexLogistic(d=10)
+    for q, expected in zip(epochs, norms, strict=True):
+        algorithm = kind(epochs=float(q), order="fixed")
+        plan = dataclasses.replace(algorithm.plan(problem, 4000), sigma=0.3)
+        steps = range(1, plan.steps, plan.steps // 151 | 1)
+        noise = [math.sqrt(momentum.noise_variance(algorithm, plan, t)) for t in steps]
+        assert chi_mean(10) * np.mean(noise) == pytest.approx(expected, rel=0.05)
+
+
+def test_noise_falls_as_in_the_published_settings():
+    """Spec fact 22: G = L = 1, d = 20, eps = 1, delta = 1e-6, printed sigma, theorems' T."""
+    norms = {1: [], 2: []}
+    sizes = (500, 2000, 8000, 32000)
+    for n in sizes:
+        t1 = n * round(first_theorem_steps(n, 20, 1.0, 1e-6) / n)
+        sigma = printed_noise_multiplier(1.0, 1e-6, 2.0)
+        node = 4 / n * sigma * math.sqrt(touched_nodes(t1, n))
+        norms[1].append(chi_mean(20) * node * math.sqrt(mean_prefix_discount(t1.bit_length() - 1, 1 / n)))
+        t2 = n * round(reduced_theorem_steps(n, 20, 1.0) / n)
+        cross, sigma = math.sqrt(n / t2), printed_noise_multiplier(1.0, 1e-6, 4.0)
+        _, v2 = tree_variances(n, t2)
+        late, small = 16 * sigma**2 * v2, (4 * cross * sigma) ** 2 * v2
+        windows = (cross**2 * late + (1 - cross) ** 2 * small) * mean_window_discount(n, 1 / n)
+        variance = squared_weights((1 - 1 / n) ** n, cross) * windows
+        variance += small * mean_prefix_discount(t2.bit_length() - 1, 1 / n)
+        norms[2].append(chi_mean(20) / n * math.sqrt(variance))
+    assert norms[1] == pytest.approx([3.04, 1.66, 0.849, 0.447], rel=0.08)
+    assert norms[2] == pytest.approx([53.9, 26.6, 12.6, 5.74], rel=0.08)
+    slopes = [math.log(v[-1] / v[0]) / math.log(sizes[-1] / sizes[0]) for v in norms.values()]
+    assert slopes == pytest.approx([-0.465, -0.538], abs=0.02)
+
+
+# --- schedules (spec 6.5) ------------------------------------------------------------------------
+
+
+def test_theorem_settings_known():
+    t = first_theorem_steps(10**4, 100, 1.0, 1e-6)
+    assert t == pytest.approx(155_958, abs=1) and math.log2(t) == pytest.approx(17.2508, abs=1e-4)
+    x = math.log2(t) * math.sqrt(100 * math.log(1e6))
+    assert x == pytest.approx(641.20, abs=0.01)
+    assert math.sqrt(x / 1e4) == pytest.approx(math.sqrt(1e4 / t), rel=1e-9)
+    assert 1 / math.sqrt(1e4 * t) == pytest.approx(2.5322e-5, abs=1e-9)
+    assert first_theorem_steps(10**5, 20, 1.0, 1e-6) / 1e5 == pytest.approx(245.08, abs=0.01)
+    assert printed_noise_multiplier(1.0, 1e-6, 2.0) == pytest.approx(7.4338, abs=5e-5)
+    assert reduced_theorem_steps(10**4, 100, 1.0) == pytest.approx(1e8, rel=1e-14)
+    assert printed_noise_multiplier(1.0, 1e-6, 4.0) == pytest.approx(14.8677, abs=5e-5)
+    problem = NonconvexLogistic(d=100)
+    first = DpNsgd(parameters="theorem", calibration="printed").plan(problem, 10**4)
+    assert (first.epochs, first.sigma) == (16, pytest.approx(7.4338, abs=5e-5))
+    assert first.alpha == 1e-4 and first.eta == pytest.approx(1 / math.sqrt(1e4 * 1.6e5))
+    at = DpNsgdReduced(parameters="theorem").schedule(problem, 10**4)
+    assert (at.steps, at.eta, at.cross) == (10**8, pytest.approx(1e-6), pytest.approx(0.01))
+    # alpha is the theorem's: eps N / (T X) and N^(3/4) eps / (T^(3/4) sqrt d), both 1/N.
+    assert 1e4 / (t * x) == pytest.approx(1e-4) and 1e3 / (1e6 * 10) == pytest.approx(1e-4)
+
+
+def test_balanced_runs_grow_as_theory_says():
+    """q ~ eps N / sqrt(d) for Algorithm 1, its power 4/3 for Algorithm 2 (logarithms aside)."""
+    for kind, power in ((DpNsgd, 1.0), (DpNsgdReduced, 4 / 3)):
+        def epochs(n, epsilon, d, kind=kind):
+            algorithm = kind(epsilon=epsilon, order="fixed", parameters="balanced")
+            return algorithm.schedule(NonconvexLogistic(d=d), n).steps / n
+        base = epochs(4000, 2.0, 10)
+        for factor, point in ((8, (32_000, 2.0, 10)), (4, (4000, 8.0, 10)), (0.5, (4000, 2.0, 40))):
+            slope = math.log(epochs(*point) / base) / math.log(factor)
+            assert slope == pytest.approx(power, abs=0.2), (kind, point)
+    assert best_epochs(1, 1000, 4.0, lambda q: 0.01 * math.sqrt(q)) == pytest.approx(200, rel=0.13)
+    # No gap is known for robust regression: it is taken to be 1.
+    assert DpNsgd(parameters="balanced").schedule(RobustRegression(), 1000).steps % 1000 == 0
+    with pytest.raises(InputError, match="without noise"):
+        DpNsgd(parameters="balanced", noise="none").schedule(NonconvexLogistic(), 100)
+
+
+def test_published_bounds_say_nothing_at_practical_sizes():
+    # Spec fact 21: 13.2, 4.25 as printed, and about 630, where G = 1 bounds every gradient.
+    setting = {"n": 10**4, "d": 100, "epsilon": 1.0, "delta": 1e-6, "lipschitz": 1.0, "smooth": 1.0}
+    t = first_theorem_steps(10**4, 100, 1.0, 1e-6)
+    values = [
+        momentum.theorem6_bound(**setting, gap=1.0, steps=t),
+        momentum.theorem6_printed(**setting, gap=1.0, steps=t),
+        momentum.theorem9_printed(**setting, gap=1.0, steps=1e8),
+    ]
+    assert all(value > 1.0 for value in values)
+    k = 16 * math.log2(1e8) * math.sqrt(math.log(1e6))
+    assert k == pytest.approx(1580.46, abs=0.01)
+    noise = DpNsgdReduced(calibration="printed", epochs=1e4, difference_scale=4.0)
+    smooth = NonconvexLogistic(d=100, bound=2.0, penalty=0.0)  # G = 2, L = 1
+    plan = dataclasses.replace(noise.plan(smooth, 10**4), lipschitz=1.0)
+    exact = math.sqrt(100 * momentum.noise_variance(noise, plan, 10**8 - 10**4 - 1))
+    ours = math.sqrt(100 * momentum.reduced_noise_variance_bound(
+        10**4, 10**8, plan.alpha, plan.eta, plan.cross, plan.sigma, 1.0, 1.0
+    ))  # fmt: skip
+    printed = momentum.printed_reduced_noise_bound(
+        10**4, 100, 1.0, 1e-6, 1.0, 1.0, plan.eta, 1e8, plan.alpha
+    )
+    assert 1.0 < ours / exact < 8.0 and printed > exact
+    assert momentum.tree_noise_bound(1.0, 0.3, 1e-3, 10, 235, 20_000) > 0.1259
+
+
+def test_budget_of_a_noise_multiplier():
+    # sigma = .3 at c = .25.
+    rho = 0.25 / (2 * 0.3**2)
+    assert rho == pytest.approx(1.39, abs=5e-3) and epsilon_of(rho, 1e-6) == pytest.approx(10.1, abs=0.1)
+    assert noise_multiplier(epsilon_of(rho, 1e-6), 1e-6, 0.25) == pytest.approx(0.3, rel=1e-12)
+
+
+# --- along simulated paths -----------------------------------------------------------------------
+
+
+def test_bias_of_the_momentum_and_the_bounds_on_paths():
+    """Spec facts 15 to 17, reshuffled, mean over 32 replicates; the bounds hold with much to spare."""
+    problem, n = NonconvexLogistic(d=3, penalty=0.5), 16
+    algorithm = DpNsgd(epsilon=4.0, epochs=10.0)
+    plan = algorithm.plan(problem, n)
+    times = range(1, plan.steps + 1)
+    records = draw_records(problem, 4, n, range(LANES))
+    record = run_erm(problem, algorithm, plan, records, 4, "k", range(LANES), times)
+    _, gradients = risk(problem, records, record.iterates)
+    bias = np.linalg.norm(record.momenta - gradients, axis=1).mean(axis=1)
+    for t in times:
+        assert bias[t - 1] <= momentum.momentum_bias_bound(
+            problem.lipschitz(), problem.smoothness(), plan.alpha, plan.eta, n, t
+        )
+    # Without the start-up term, which print leaves out, it fails at the first steps for small eta.
+    assert momentum.momentum_bias_bound(1.0, 0.0, 0.001, 1e-9, 1000, 1) > 0.999
+    path = Path(problem, NoMechanism(), algorithm, n)
+    bounds = lines.bounds(path, list(times))
+    noise = np.linalg.norm(record.estimates - record.momenta, axis=1)
+    # sqrt(d Var) is above the mean norm by 1/chi: at six standard errors of 160 correlated means.
+    error = noise.std(axis=1, ddof=1) / math.sqrt(LANES)
+    assert (noise.mean(axis=1) <= bounds["noise_norm"] + 6 * error).all()
+    limit = lines.limits(path, list(times))
+    assert (np.abs(noise.mean(axis=1) - limit["noise_norm"]) <= 6 * error).all()
+    mean = np.linalg.norm(gradients, axis=1).mean()
+    assert mean < bounds["mean_gradient_norm"][-1] and np.isnan(bounds["mean_gradient_norm"][:-1]).all()
+    assert limit["mean_gradient_norm"][0] == pytest.approx(3**0.25 / math.sqrt(4.0 * n))
+
+
+def test_noise_does_not_depend_on_the_data():
+    """Spec fact 14: common random numbers, two data sets; equal but for the rounding of mhat."""
+    noise = []
+    for seed, penalty in ((1, 0.5), (2, 0.1)):
+        problem = NonconvexLogistic(d=3, penalty=penalty)
+        algorithm = DpNsgd(epsilon=4.0, epochs=5.0, order="fixed")
+        records = draw_records(problem, seed, 12, range(4))
+        plan = algorithm.plan(problem, 12)
+        record = run_erm(problem, algorithm, plan, records, 0, "k", range(4), range(1, 61))
+        noise.append(record.estimates - record.momenta)
+    assert np.allclose(noise[0], noise[1], rtol=0, atol=1e-14)
+
+
+@pytest.mark.slow
+def test_slopes_at_a_fixed_noise_multiplier():
+    """Spec fact 23: sigma = .3, mean gradient norm over N; bands [-.62, -.42] and [-.72, -.52]."""
+    problem = NonconvexLogistic(d=10)
+    slopes = []
+    sizes = (1000, 2000, 4000, 8000)
+    for kind, order, length in (
+        (DpNsgd, "reshuffle", lambda n: n / 50),
+        (DpNsgdReduced, "fixed", lambda n: 40 * (n / 1000) ** (4 / 3)),
+    ):
+        means = []
+        for n in sizes:
+            algorithm = kind(epochs=float(round(length(n))), order=order)
+            plan = dataclasses.replace(algorithm.plan(problem, n), sigma=0.3)
+            records = draw_records(problem, 5, n, range(16))
+            times = [plan.steps * (2 * i + 1) // 128 for i in range(64)]
+            record = run_erm(problem, algorithm, plan, records, 5, "k", range(16), times)
+            _, gradients = risk(problem, records, record.iterates)
+            means.append(float(np.linalg.norm(gradients, axis=1).mean()))
+        print(kind.__name__, order, dict(zip(sizes, means, strict=True)))
+        slopes.append(float(np.polyfit(np.log(sizes), np.log(means), 1)[0]))
+    print(slopes)
+    assert -0.62 <= slopes[0] <= -0.42
+    assert -0.72 <= slopes[1] <= -0.52
+    assert slopes[1] <= slopes[0] - 0.04
