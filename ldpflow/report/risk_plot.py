@@ -23,7 +23,7 @@ from ldpflow.report.figures import (
 from ldpflow.report.results import SYMBOLS, Results, Row, named
 from ldpflow.report.style import colours, ramp, styled
 
-__all__ = ["last_risks", "risk"]
+__all__ = ["last_risks", "risk", "risk_axis"]
 
 OUTPUTS = ("tail_exc", "avg_exc", "last_exc")
 """What an algorithm's output is: the first of these that a path has."""
@@ -63,6 +63,19 @@ def varying(rows: list[Row], names: list[str]) -> list[str]:
     return [name for name in known if len({repr(row.get(name)) for row in rows}) > 1]
 
 
+def axes_of(rows: list[Row], names: list[str]) -> list[str]:
+    """Those of the varying settings that can stand on an axis."""
+    return [n for n in names if all(is_number(r[n]) for r in rows if r[n] is not None)]
+
+
+def risk_axis(results: Results) -> str | None:
+    """The setting to draw the risk against: n, or the first that varies; None without tail averages."""
+    rows = last_risks(results)
+    if not any(row["stat"] == "tail_exc" for row in rows):
+        return None
+    return next(iter(axes_of(rows, varying(rows, results.path_varying))), None)
+
+
 def risk(results: Results, x: str = "n") -> Any:
     """Mean excess loss of the output against a setting of problem or algorithm, or n.
 
@@ -77,7 +90,7 @@ def risk(results: Results, x: str = "n") -> Any:
     if not rows:
         raise InputError("figure", "risk", "a run with [trajectory] that has an excess loss")
     names = varying(rows, results.path_varying)
-    axes = [n for n in names if all(is_number(r[n]) for r in rows if r[n] is not None)]
+    axes = axes_of(rows, names)
     if x not in axes:
         raise InputError("--x", x, f"one of {', '.join(axes)}")
     others = [name for name in names if name not in (x, "algorithm")]
