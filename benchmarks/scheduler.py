@@ -1,12 +1,13 @@
 """How far one driver reaches: the engine's scheduler, simulated from what its parts were measured at.
 
     python -m benchmarks.scheduler                                  # the tables of docs/scale.md
-    python -m benchmarks.scheduler --driver-ms 2.2 --aggregator-ms 3.1 --cores 4000 --seconds 5
+    python -m benchmarks.scheduler --driver-ms 2.3 --aggregator-ms 3.4 --cores 4000 --seconds 5
+    python -m benchmarks.scheduler --cores 320 --steps 2e14 --n 1e9 --ns 1.72 --price 0.82 --per 16
 
 Batches of some length run on C cores; the driver sends each out and takes its answer, an aggregator
 takes its rows. At most twice C batches are under way. Driver and aggregators are servers of fixed
 service times, CPU milliseconds per batch as benchmarks.scale measures them; lengths of batches vary
-by a log-normal factor. Nothing of Ray or ldpflow runs here.
+by a log-normal factor. Neither Ray nor a kernel runs here.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import random
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from ldpflow.random.lockstep import LANES
 
 __all__ = ["Outcome", "Parts", "simulate"]
 
@@ -177,14 +180,31 @@ def steady(cores: int, seconds: float, parts: Parts, aggregators: int, rounds: i
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--driver-ms", type=float, default=2.2)
-    parser.add_argument("--aggregator-ms", type=float, default=3.1)
+    parser.add_argument("--driver-ms", type=float, default=2.3)
+    parser.add_argument("--aggregator-ms", type=float, default=3.4)
     parser.add_argument("--cores", type=int)
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--batches", type=int)
     parser.add_argument("--aggregators", type=int, default=1)
+    parser.add_argument("--steps", type=float, help="of the study, all replicates together")
+    parser.add_argument("--n", type=float, help="steps of a replicate; a batch has a row of lanes")
+    parser.add_argument("--ns", type=float, help="per step and replicate, as sweep --dry-run measures")
+    parser.add_argument("--price", type=float, default=0.0, help="of a machine, per hour")
+    parser.add_argument("--per", type=int, default=16, help="cores of a machine")
     given = parser.parse_args(arguments)
     parts = Parts(given.driver_ms / 1e3, given.aggregator_ms / 1e3)
+    if given.steps is not None:
+        seconds = given.n * LANES * given.ns * 1e-9
+        count = round(given.steps / (given.n * LANES))
+        found = simulate(given.cores, seconds, count, parts, given.aggregators)
+        core_hours = given.steps * given.ns * 1e-9 / 3600.0
+        machine_hours = found.seconds / 3600.0 * given.cores / given.per
+        print(
+            f"{count:,} batches of {seconds:.0f} s, {core_hours:.1f} core-hours; {found.seconds:.0f} s "
+            f"on {given.cores} cores, {found.busy:.1%} of them busy; {machine_hours:.1f} hours of "
+            f"machines, {machine_hours * given.price:.2f} at {given.price:g} an hour"
+        )
+        return
     if given.cores is not None:
         count = given.batches or 20 * given.cores
         print(simulate(given.cores, given.seconds, count, parts, given.aggregators))

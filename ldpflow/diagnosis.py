@@ -294,7 +294,10 @@ def cautions(row: Mapping[str, Any], vector: bool = False) -> list[str]:
         )
     if poor > CAUTIOUS:
         if vector:
-            remedy = 'leave out more of the start (burn_in = "0.1n"), or take smaller steps (c)'
+            # A longer burn-in alone would silence the test and leave a bias from curvature in place.
+            remedy = "take smaller steps (c), or a larger n"
+            if degree < 2:
+                remedy += ', or degree = 2 with burn_in = "0.1n" (up to five coordinates)'
             fault = "the slopes seen by the early and the late half of the run differ"
         else:
             remedy = (

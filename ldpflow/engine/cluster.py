@@ -85,9 +85,10 @@ class RayExecutor:
         task: Any = ray.remote(run_batch)
         self.task = task.options(max_retries=retries, num_cpus=1)
         self.make_aggregator = make_aggregator
-        count = 1 + self.cores // CORES_PER_AGGREGATOR
-        # Started when the first rows come: a study of one path needs one.
-        self.shards: list[Shard | None] = [None] * count
+        self.most_shards = 1 + self.cores // CORES_PER_AGGREGATOR
+        # Started when paths come: a study of one path needs one.
+        self.shards: list[Shard] = []
+        self.shard_of_path: dict[str, Shard] = {}
         self.deaths = 0  # of aggregators
         self.in_flight: dict[ray.ObjectRef, Sent] = {}
         self.cell_sets: dict[int, tuple[tuple[Cell, ...], str]] = {}
@@ -108,11 +109,13 @@ class RayExecutor:
         return self.max_in_flight or 2 * self.cores
 
     def shard_of(self, batch: Batch) -> Shard:
-        """The aggregator of a path."""
-        at = int(batch.path.key, 16) % len(self.shards)
-        shard = self.shards[at]
+        """The aggregator of a path; paths go to them in turn."""
+        shard = self.shard_of_path.get(batch.path.key)
         if shard is None:
-            shard = self.shards[at] = Shard(new_aggregator(self.make_aggregator))
+            if len(self.shards) < self.most_shards:
+                self.shards.append(Shard(new_aggregator(self.make_aggregator)))
+            shard = self.shards[len(self.shard_of_path) % self.most_shards]
+            self.shard_of_path[batch.path.key] = shard
         return shard
 
     def cell_set_of(self, batch: Batch) -> str:
@@ -185,7 +188,7 @@ class RayExecutor:
         return pa.concat_tables(
             shard.statistics
             for shard in self.shards
-            if shard is not None and shard.statistics is not None
+            if shard.statistics is not None
         )
 
     def succeed(self, shard: Shard, error: RayActorError) -> None:
@@ -210,7 +213,7 @@ class RayExecutor:
         while True:
             while self.in_flight:
                 failed += [o for o in self.wait(POLL_SECONDS) if o.error is not None]
-            flushed = [self.flushed(shard) for shard in self.shards if shard is not None]
+            flushed = [self.flushed(shard) for shard in self.shards]
             if all(flushed) or self.dropped:
                 return failed
 

@@ -212,11 +212,13 @@ def average_bound(
 
 
 def average_bound_printed(
-    s: Setting, n: ArrayLike, leading: float, third_order: float, start: float | None = None
+    s: Setting, n: ArrayLike, leading: float, third_order: float, start: float | None = None,
+    as_meant: bool = False,
 ) -> Array:
     """Theorem 4 with the printed constants, for reporting only: neither valid nor informative.
 
-    ``leading`` is tr(H^-1 S H^-1), without noise; ``third_order`` is the printed C1.
+    ``leading`` is tr(H^-1 S H^-1), without noise; ``third_order`` is the printed C1. ``as_meant`` puts
+    C1/(4 m n^2) for the prefactor of the last term, which print has as 4 M^2 eta sigma^2/(m n)^2.
     """
     s.needs_convexity()
     m, eta, a, big_m = s.convexity, s.eta, s.alpha, s.smoothness
@@ -244,5 +246,6 @@ def average_bound_printed(
         total = total + weight * (s.start + eta**2 * sigma) * big_b
         total = total + third_order * q0 / (4 * m * k**2)
         braces = q0 + c30 * eta**3 * psi(1 - 3 * a, k) + c40 * eta**4 * psi(1 - 4 * a, k)
-        total = total + 4 * big_m**2 * eta * sigma / (m * k) ** 2 * braces * big_b
+        printed = 4 * big_m**2 * eta * sigma / (m * k) ** 2
+        total = total + (third_order / (4 * m * k**2) if as_meant else printed) * braces * big_b
     return np.asarray(total)

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
-from unittest import mock
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+import ray
 
 from ldpflow.engine import jobs, run_study
 from ldpflow.engine.preflight import check
 from ldpflow.errors import InputError
+from ldpflow.store import RunLock, RunStore
 from ldpflow.study import Study, load_study
 from tests.cluster.own_cluster import ROOT, own_cluster
-from tests.faults.study import MAPPING, row_bytes, whole
+from tests.faults.study import MAPPING, row_bytes, serial, whole
 
 STUDY = MAPPING | {
     "replicates": 480,
@@ -38,14 +42,6 @@ def study(tmp_path_factory):
     return file
 
 
-@pytest.fixture
-def environment(cluster, monkeypatch):
-    """This process as somebody with the token."""
-    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH"):
-        monkeypatch.setenv(name, cluster.environment[name])
-    monkeypatch.setenv("RAY_API_SERVER_ADDRESS", cluster.address)
-
-
 def scraped(cluster):
     """What the cluster's Prometheus endpoint says of the sweep: name and value."""
     with urllib.request.urlopen(f"{cluster.metrics}/metrics", timeout=10) as answer:
@@ -56,6 +52,43 @@ def scraped(cluster):
             assert 'run="' in line
             found[line.partition("{")[0]] = float(line.rpartition(" ")[2])
     return found
+
+
+# In a process of its own: Ray keeps the first token that a process has used.
+ASKING = """
+import sys
+from unittest import mock
+from ldpflow.engine.jobs import Jobs
+from ldpflow.errors import InputError
+
+def refused(call):
+    try:
+        call()
+    except InputError as error:
+        return str(error)
+    raise SystemExit("not refused")
+
+jobs = Jobs({address!r})
+assert jobs.states() == []
+print(refused(lambda: jobs.state("nope")))
+for name, there in (("ray.__version__", "2.1.0"), ("sys.version_info", (3, 99, 1))):
+    with mock.patch(name, there):
+        print(refused(jobs.check_versions))
+"""
+
+
+def test_other_versions_and_no_such_job(cluster):
+    done = subprocess.run(
+        [sys.executable, "-c", ASKING.format(address=cluster.address)],
+        env=cluster.environment, capture_output=True, text=True, timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    job, ray_version, python_version = done.stdout.splitlines()
+    assert job.startswith("ID: 'nope' is not allowed; expected a job of this cluster")
+    assert f"Ray {ray.__version__} there and 2.1.0 here" in ray_version
+    assert "Python {}.{} there and 3.99 here".format(*sys.version_info) in python_version
+    for line in (ray_version, python_version):
+        assert line.startswith(f"--address: '{cluster.address}' is not allowed")
 
 
 def test_submitted_followed_fetched_resumed(tmp_path, cluster, study):
@@ -88,8 +121,6 @@ def test_submitted_followed_fetched_resumed(tmp_path, cluster, study):
     assert followed.returncode == 0, followed.stdout + followed.stderr
     assert f"{STUDY['replicates']} replicates in" in followed.stdout
     assert f"{job}  SUCCEEDED  faults  {out}" in followed.stderr
-    everything = cluster.run("jobs", "status", "--address", cluster.address)
-    assert f"{job}  SUCCEEDED" in everything.stdout
 
     expected = tmp_path / "serial"
     run_study(load_study(str(study)), expected, engine="serial")
@@ -98,9 +129,6 @@ def test_submitted_followed_fetched_resumed(tmp_path, cluster, study):
     again = cluster.run(*submit, "--wait")
     assert again.returncode == 0, again.stdout + again.stderr
     assert "rows: 1,920 reused, 0 to compute" in again.stdout
-    other = cluster.run(*submit, "--seed", 5)
-    assert other.returncode == 2 and "seed: 5 is not allowed" in other.stderr
-    whole(out, row_bytes(expected))
 
 
 @pytest.mark.parametrize(
@@ -130,19 +158,6 @@ def test_without_the_token(tmp_path, cluster, token, says):
         assert refused.value.code == 403
 
 
-@pytest.mark.parametrize("changed", ["ray.__version__", "sys.version_info"])
-def test_other_versions(cluster, environment, changed):
-    there = {"ray.__version__": "2.1.0", "sys.version_info": (3, 99, 1)}[changed]
-    with mock.patch(changed, there), pytest.raises(InputError) as refused:
-        jobs.Jobs(cluster.address).check_versions()
-    assert "there and" in refused.value.hint and refused.value.field == "--address"
-
-
-def test_a_job_that_is_not_there(cluster, environment):
-    with pytest.raises(InputError, match="'nope' is not allowed; expected a job of this cluster"):
-        jobs.Jobs(cluster.address).state("nope")
-
-
 @pytest.mark.parametrize(
     ("address", "says"),
     [
@@ -166,5 +181,50 @@ def test_a_folder_that_the_head_does_not_have(tmp_path):
     assert not list((tmp_path / "run").glob("tmp/*"))
 
 
-def test_python_that_runs_the_tests_is_the_clusters(cluster):
-    assert sys.executable.startswith(cluster.environment["PATH"].split(":")[0])
+def test_a_place_that_holds_another_study(tmp_path):
+    """Said before anything is computed, with the difference."""
+    other = STUDY | {"seed": 5, "replicates": 32, "grid": {"n": [200], "level": [0.9]}}
+    serial(tmp_path / "run", Study.from_mapping(other))
+    (tmp_path / "study.toml").write_text(Study.from_mapping(STUDY).to_toml())
+    with pytest.raises(InputError, match="seed: '4' is not allowed.*\n  - seed = 5\n  \\+ seed = 4"):
+        check(str(tmp_path / "run"), None, str(tmp_path / "study.toml"))
+
+
+def test_a_place_that_is_in_use(tmp_path):
+    (tmp_path / "study.toml").write_text(Study.from_mapping(STUDY).to_toml())
+    with RunLock(RunStore(tmp_path / "run"), "somebody"):
+        with pytest.raises(InputError, match="no other sweep is writing to"):
+            check(str(tmp_path / "run"), None, str(tmp_path / "study.toml"))
+
+
+class Denying(BaseHTTPRequestHandler):
+    """An object store that lets nobody in."""
+
+    def answer(self):
+        self.send_response(403)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    do_GET = do_HEAD = do_PUT = do_POST = answer
+
+    def log_message(self, *anything):
+        pass
+
+
+def test_a_store_without_credentials(tmp_path, monkeypatch):
+    (tmp_path / "study.toml").write_text(Study.from_mapping(STUDY).to_toml())
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Denying)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
+    try:
+        with pytest.raises(InputError, match="Give the machines a role") as refused:
+            check("s3://bucket/run", None, str(tmp_path / "study.toml"))
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert "ACCESS_DENIED" in str(refused.value) or "403" in str(refused.value)

@@ -7,6 +7,7 @@ import pytest
 from ldpflow.algorithms.ldp_sgd import LdpSgd
 from ldpflow.cell import Cell
 from ldpflow.cli.tables import cautions
+from ldpflow.diagnosis import cautions as sentences
 from ldpflow.intervals.batch_means import BatchMeans
 from ldpflow.intervals.transcript_regression import TranscriptRegression
 from ldpflow.mechanisms.randomized_response import RandomizedResponse
@@ -32,6 +33,10 @@ def test_a_short_run_says_so():
     assert found["TR"]["relaxation_times_median"] < 25
     (line, *_) = [line for line in cautions(list(found.values())) if "too short" in line]
     assert line.startswith("TR: the run is too short")
+    said = sentences(found["TR"])
+    assert any("relaxation times; 25 are needed): take a larger n" in sentence for sentence in said)
+    assert any("undefined" in sentence and "a degree below 2" in sentence for sentence in said)
+    assert sentences(found["BM"]) == []
 
 
 def test_a_sound_run_says_nothing():
@@ -43,3 +48,19 @@ def test_a_sound_run_says_nothing():
     assert 1.0 <= found["TR"]["condition_median"] < 10
     # P(more than 5 of 64 with probability .01 each) < 1e-4.
     assert found["TR"]["poor_fit"] <= 5 / 64
+    assert sentences(found["TR"] | {"poor_fit": 0.0}) == []
+
+
+def test_large_steps_fit_poorly_and_the_remedy_helps():
+    """c = 4, tau = .9: power 3 is significant in about half of the runs, 0 to 12 of 64 with prob. < 1e-6."""
+    path = Path(Quantile(tau=0.9), RandomizedResponse(), LdpSgd(c=4.0))
+    found = summary(path, 3 * 10**4)["TR"]
+    assert found["poor_fit"] > 0.2
+    (said,) = [sentence for sentence in sentences(found) if "does not fit" in sentence]
+    assert 'take degree = 3 with burn_in = "0.01n"' in said and "power 3 is significant" in said
+    (said,) = [s for s in sentences(found | {"degree": 3}) if "does not fit" in s]
+    assert "TR-BM" in said
+    (said,) = [s for s in sentences(found | {"degree": 1}, vector=True) if "does not fit" in s]
+    assert "early and the late half" in said and "degree = 2" in said
+    (said,) = [s for s in sentences(found | {"condition_median": 1e9}) if "collinear" in s]
+    assert "burn_in" in said

@@ -22,10 +22,12 @@ from ldpflow.intervals.transcript_regression import (
     TranscriptRegression,
     TranscriptRegressionBatchMeans,
 )
+from ldpflow.mechanisms.gaussian import Gaussian
 from ldpflow.mechanisms.laplace import Laplace
 from ldpflow.mechanisms.none import NoMechanism
 from ldpflow.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.path import Path
+from ldpflow.problems.logistic_regression import LogisticRegression
 from ldpflow.problems.quadratic import Quadratic
 from ldpflow.problems.quantile import Quantile
 from ldpflow.problems.quantile_regression import QuantileRegression
@@ -41,6 +43,9 @@ SCALARS = {
     "laplace": Path(Quantile(tau=0.3, law="logistic"), Laplace(epsilon=2.0), LdpSgd(gamma=0.6)),
     "none": Path(Quantile(law="student_t", df=1.0), NoMechanism(), LdpSgd(c=2.0)),
     "minibatch": Path(Quantile(law="bimodal", tau=0.7), Laplace(), MinibatchSgd(batch_size=3)),
+    "gaussian": Path(
+        LogisticRegression(coefficients=(0.5,), covariates="one"), Gaussian(mu=2.0), LdpSgd(c=4.0)
+    ),
     "far": Path(Quantile(location=1e5), RandomizedResponse(), LdpSgd(theta0=1e5)),
 }
 REGRESSION = Path(QuantileRegression(), Laplace(epsilon=4.0), LdpSgd())

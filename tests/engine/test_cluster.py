@@ -1,0 +1,89 @@
+"""The Ray executor: where it connects, how much it sends out, several aggregators."""
+
+from __future__ import annotations
+
+from functools import partial
+from unittest import mock
+
+import pytest
+
+from ldpflow.engine import cluster, run_study
+from ldpflow.engine.connection import check_address
+from ldpflow.errors import InputError
+from ldpflow.store import Aggregator
+from tests.faults.on_ray import on_ray
+from tests.faults.study import serial, study, whole
+
+
+@pytest.mark.parametrize(
+    ("address", "variable", "says"),
+    [
+        ("ray://127.0.0.1:10001", "", "Ray Client's work ends when its connection does"),
+        ("auto", "ray://127.0.0.1:10001", "Ray Client's work ends when its connection does"),
+        ("http://127.0.0.1:8265", "", "ldpflow submit STUDY --address http://HEAD:8265"),
+        ("127.0.0.1:9", "", "Connection refused"),
+        ("host.invalid:6379", "", "ldpflow submit"),
+    ],
+)
+def test_addresses_that_a_driver_cannot_use(tmp_path, monkeypatch, address, variable, says):
+    monkeypatch.setenv("RAY_ADDRESS", variable)
+    with pytest.raises(InputError, match=says):
+        check_address(address)
+
+
+def test_another_variable_is_no_matter(monkeypatch):
+    monkeypatch.setenv("RAY_ADDRESS", "ray://elsewhere:10001")
+    with pytest.raises(InputError, match="Connection refused"):
+        check_address("127.0.0.1:9")
+
+
+def test_batches_in_flight(tmp_path, ray_session):
+    executor = partial(cluster.RayExecutor, partial(Aggregator, str(tmp_path)))
+    assert executor().capacity == 4  # of two cores
+    assert executor(max_in_flight=3).capacity == 3
+    # Cores to ask a cluster for; of a local Ray it has what it was started with.
+    assert executor(address="auto", num_cpus=50).capacity == 100
+    assert executor(num_cpus=50).capacity == 4
+    seen = []
+    submit = cluster.RayExecutor.submit
+
+    def counting(self, batch):
+        submit(self, batch)
+        seen.append(len(self.in_flight))
+
+    with mock.patch.object(cluster.RayExecutor, "submit", counting):
+        on_ray(tmp_path / "run", max_in_flight=2)
+    assert len(seen) == 6 and max(seen) == 2
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_several_aggregators(tmp_path, ray_session, killed):
+    """Paths go to one each; one dies with rows that it had not published."""
+    import ray
+
+    expected = serial(tmp_path / "expected")
+    executors, statistics = [], []
+    start = cluster.RayExecutor.__init__
+
+    def noting(self, *arguments, **options):
+        start(self, *arguments, **options)
+        executors.append(self)
+
+    def note(event):
+        if event.statistics is not None:
+            statistics.append(set(event.statistics["path"].to_pylist()))
+        if killed and event.done_batches == 4:
+            ray.kill(executors[0].shards[-1].aggregator)
+
+    with (
+        mock.patch.object(cluster, "CORES_PER_AGGREGATOR", 1),
+        mock.patch.object(cluster.RayExecutor, "__init__", noting),
+        mock.patch("ldpflow.engine.aggregators.STATISTICS_SECONDS", 0.0),
+        mock.patch("ldpflow.engine.batching.TARGET_SECONDS", 1e-9),
+    ):
+        result = run_study(study(), tmp_path / "run", on_event=note)
+    assert not result.failed_batches
+    assert executors[0].most_shards == 3 and len(executors[0].shards) == 2
+    assert max(map(len, statistics)) == 2, "of both paths, which two aggregators have"
+    assert executors[0].deaths == killed
+    whole(tmp_path / "run", expected)
