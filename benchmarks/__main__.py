@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks import (
+    clipping_rows,
     floor,
     information,
     kernel_rows,
@@ -32,6 +33,7 @@ GROUPS: dict[str, Callable[[Effort], list[Measurement]]] = {
     "regression": kernel_rows.regression_row,
     "transcript": transcript_rows.transcript_row,
     "momentum": momentum_rows.momentum_row,
+    "adaptive-clipping": clipping_rows.clipping_row,
     "floor": floor.floor_rows,
     "samplers": sampler_rows.sampler_rows,
     "sweep": sweep_rows.sweep_row,

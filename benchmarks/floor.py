@@ -17,7 +17,7 @@ from ldpflow.path import Path
 from ldpflow.random.lockstep import CHUNK, LANES, STRIDE
 from ldpflow.random.streams import lane_states
 
-__all__ = ["floor_rows"]
+__all__ = ["floor_rows", "floor_work"]
 
 
 def floor(data_state, noise_state, data_parameters, noise_parameters, chunks, out):

@@ -4,6 +4,7 @@ from typing import Any
 
 D: int  # coordinates
 STATE: int  # D * LANES, the size of theta
+EXTRAS: int  # the size of what is recorded beside the iterates
 SUMS: int  # the size of all running sums
 TILE_SIZE: int  # the size of the tile of the transcript; 0 where no sums over it are asked for
 PAIRS: int  # D (D + 1)/2, the products of two coordinates
@@ -109,6 +110,19 @@ def draw_order(order: Any, state: Any, epoch: int, count: int) -> None:
 
 def node_noise(out: Any, keys: Any, tree: int, level: int, index: int, scale: float) -> None:
     """The noise of a tree's node, in every lane."""
+
+def residual(theta: Any, data: Any, at: int, lane: int, parameters: Any) -> float:
+    """<x, theta> - y of one lane's record."""
+
+def feature(j: int, data: Any, at: int, parameters: Any) -> float:
+    """Coordinate x_j of one lane's record."""
+
+def square_norm(data: Any, at: int, parameters: Any) -> float:
+    """||x||^2 of one lane's record."""
+
+def fill_normal(state: Any, parameter: float, out: Any) -> None:
+    """A plane of N(0, 1)."""
+
 def fill_exponential(state: Any, parameter: float, out: Any) -> None:
     """A plane of Exponential(1)."""
 

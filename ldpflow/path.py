@@ -65,6 +65,23 @@ class Path:
         """First 16 hex digits of SHA-256 over the canonical JSON of the settings."""
         return hashlib.sha256(canonical_json(self.settings()).encode()).hexdigest()[:16]
 
+    @cached_property
+    def randomiser(self) -> Mechanism:
+        """The mechanism as the algorithm uses it: shared between its paths, or brought by itself."""
+        return self.algorithm.randomiser(self.mechanism)
+
+    def measured(self) -> tuple[str, ...]:
+        """Names of what the kernel records beside the iterates."""
+        if self.algorithm.counts_in_mechanism():
+            return self.randomiser.measured()
+        return self.algorithm.measured()
+
+    def steps(self, n: int) -> int:
+        """Steps that the first n users make on this path."""
+        if self.horizon is None or n == self.horizon:
+            return self.algorithm.steps(n)
+        return self.algorithm.steps_within(n, self.horizon)
+
     def data_variates(self) -> tuple[Variate, ...]:
         """Standard variates that one record takes; none where no record is drawn."""
         return () if self.mechanism.replaces_data() else self.problem.variates()

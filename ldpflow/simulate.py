@@ -43,7 +43,7 @@ class Batch:
     def steps(self) -> int:
         """Steps to simulate, over all replicates."""
         users = max([*(cell.n for cell in self.cells), *self.checkpoints])
-        longest = self.path.algorithm.steps(users)
+        longest = self.path.steps(users)
         return longest * (self.last - self.first)
 
 
@@ -74,7 +74,9 @@ class Recording:
         cls, path: Path, cells: Sequence[Cell], checkpoints: Sequence[int] = ()
     ) -> Recording:
         """Union over the cells and checkpoints."""
-        times: set[int] = {path.algorithm.steps(n) for n in checkpoints}
+        times: set[int] = {path.steps(n) for n in checkpoints}
+        if path.algorithm.averages_tail():
+            times |= {t // 2 for t in times if t > 1}
         marked: set[int] = set()
         sums: set[str] = set()
         for (n, method), _ in methods_of(cells):

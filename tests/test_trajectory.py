@@ -210,9 +210,9 @@ def test_what_is_refused(changes, field):
 
 def test_answers_share_a_budget_in_squares():
     split = BudgetSplit(perturbations=3)
-    shared = split.share(Gaussian(mu_min=1.0, mu=2.0))
+    shared = split.randomiser(Gaussian(mu_min=1.0, mu=2.0))
     assert (shared.mu_min, shared.mu) == (0.5, 1.0)
-    assert split.share(Gaussian(budgets=(1.0, 2.0))).budgets == (0.5, 1.0)
+    assert split.randomiser(Gaussian(budgets=(1.0, 2.0))).budgets == (0.5, 1.0)
     assert split.privacy(Gaussian(mu=2.0)).mu == 2.0
 
 

@@ -2,12 +2,17 @@
 
 from ldpflow.algorithms.algorithm import Algorithm
 from ldpflow.algorithms.budget_split import BudgetSplit
+from ldpflow.algorithms.dp_ambssgd import DpAmbssgd
 from ldpflow.algorithms.dp_gd import DpGd
+from ldpflow.algorithms.dp_mbssgd import DpMbssgd
 from ldpflow.algorithms.dp_nsgd import DpNsgd
 from ldpflow.algorithms.dp_nsgd_reduced import DpNsgdReduced
 from ldpflow.algorithms.dp_sgd import DpSgd
+from ldpflow.algorithms.dp_ssgd import DpSsgd
 from ldpflow.algorithms.ldp_sgd import LdpSgd
 from ldpflow.algorithms.minibatch_sgd import MinibatchSgd
+from ldpflow.algorithms.sufficient_statistics import OrdinaryLeastSquares, SufficientStatistics
+from ldpflow.algorithms.tail_sgd import TailSgd
 
 __all__ = ["ALGORITHMS", "Algorithm"]
 
@@ -19,4 +24,10 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
     "dp_nsgd_reduced": DpNsgdReduced,
     "dp_gd": DpGd,
     "dp_sgd": DpSgd,
+    "tail_sgd": TailSgd,
+    "dp_ssgd": DpSsgd,
+    "dp_ambssgd": DpAmbssgd,
+    "dp_mbssgd": DpMbssgd,
+    "ols": OrdinaryLeastSquares,
+    "sufficient_statistics": SufficientStatistics,
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field
 
@@ -12,37 +12,73 @@ from ldpflow.problems import Problem
 from ldpflow.problems.problem import Matrix
 from ldpflow.settings import Settings
 
-__all__ = ["Algorithm"]
+__all__ = ["Algorithm", "DecayingSteps"]
 
 Exponent = Annotated[float, Field(gt=0, lt=1)]
 StepConstant = Annotated[float, Field(gt=0)]
 
 
 class Algorithm(Settings):
-    """A recursion theta_i = theta_{i-1} - eta_i (private gradient), eta_i = c i^(-gamma).
+    """A recursion theta_i = theta_{i-1} - eta_i (private gradient).
 
-    The module that defines an algorithm also holds its kernel function, named like the kind (see
+    The module that defines an algorithm also holds its kernel function ``recursion`` (see
     ldpflow.algorithms.kernels).
 
     Parameters
     ----------
-    gamma : float in (0, 1)
-        Step-size exponent; the central limit theorem of the average needs gamma > 1/2.
-    c : float > 0
-        Step-size constant.
     theta0 : float
         Start, the same in every coordinate.
     """
 
     carries_privacy: ClassVar[bool] = False
-    """Whether the algorithm itself is private, and the mechanism is ``none``."""
+    """Whether the algorithm itself is private, its budget among its settings; the mechanism is none."""
 
-    gamma: Exponent = 0.51
-    c: StepConstant = 1.0
     theta0: float = 0.0
+
+    def step_exponent(self) -> float:
+        """gamma of eta_i = c i^(-gamma); 0 for constant steps."""
+        return 0.0
+
+    @abstractmethod
+    def step_constant(self) -> float:
+        """c of eta_i = c i^(-gamma)."""
 
     def depends_on_horizon(self) -> bool:
         """Whether the settings of a step depend on n; then paths of different n differ."""
+        return False
+
+    def resolved(self, problem: Problem, horizon: int | None) -> Self:
+        """The algorithm with those settings filled in that follow from problem and n.
+
+        Raises
+        ------
+        InputError
+            If there are none.
+        """
+        return self
+
+    def cautions(self, problem: Problem, horizon: int | None) -> list[str]:
+        """Warnings about resolved settings that cannot do what their theory says at this n."""
+        return []
+
+    def problem_parts(self) -> tuple[str, ...]:
+        """Kernel functions of the problem's module that the recursion calls beside its gradient."""
+        return ()
+
+    def has_intervals(self) -> bool:
+        """Whether a path has the many steps that interval methods live on."""
+        return True
+
+    def averages_tail(self) -> bool:
+        """Whether the output is the average of the second half of the iterates."""
+        return False
+
+    def measured(self) -> tuple[str, ...]:
+        """Names of the numbers that the kernel records beside the iterates (see PathRecord.extras)."""
+        return ()
+
+    def counts_in_mechanism(self) -> bool:
+        """Whether the kernel records what the mechanism counts instead."""
         return False
 
     def unsuitable(self, problem: Problem, mechanism: Mechanism) -> str | None:
@@ -57,8 +93,8 @@ class Algorithm(Settings):
         """Perturbed paths that run beside the path itself, on the same records."""
         return 0
 
-    def share(self, mechanism: Mechanism) -> Mechanism:
-        """The mechanism as one path uses it: with its share of a record's budget."""
+    def randomiser(self, mechanism: Mechanism) -> Mechanism:
+        """The mechanism as one path uses it, or what an algorithm that carries its privacy brings."""
         return mechanism
 
     def records_per_step(self) -> int:
@@ -68,6 +104,10 @@ class Algorithm(Settings):
     def steps(self, n: int) -> int:
         """Steps made by checkpoint n: those of n users, or n itself where checkpoints count steps."""
         return n // self.records_per_step()
+
+    def steps_within(self, n: int, horizon: int) -> int:
+        """Steps that the first n of ``horizon`` users make, where they depend on the horizon."""
+        return self.steps(n)
 
     def check_horizon(self, problem: Problem, n: int) -> None:
         """Refuse an n that does not go with the settings (where they depend on it).
@@ -86,7 +126,7 @@ class Algorithm(Settings):
         return {}
 
     @abstractmethod
-    def kernel_parameters(self) -> tuple[float, ...]:
+    def kernel_parameters(self, horizon: int | None) -> tuple[float, ...]:
         """What the recursion gets as ``settings``."""
 
     @abstractmethod
@@ -96,6 +136,27 @@ class Algorithm(Settings):
     @abstractmethod
     def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
         """The guarantee of the whole transcript theta_1, ..., theta_n."""
+
+
+class DecayingSteps(Algorithm):
+    """An algorithm with step sizes eta_i = c i^(-gamma).
+
+    Parameters
+    ----------
+    gamma : float in (0, 1)
+        Step-size exponent; the central limit theorem of the average needs gamma > 1/2.
+    c : float > 0
+        Step-size constant.
+    """
+
+    gamma: Exponent = 0.51
+    c: StepConstant = 1.0
+
+    def step_exponent(self) -> float:
+        return self.gamma
+
+    def step_constant(self) -> float:
+        return self.c
 
 
 def combined(first: Matrix, second: Matrix, weight1: float, weight2: float) -> Matrix:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from ldpflow.algorithms.algorithm import Algorithm, combined
+from ldpflow.algorithms.algorithm import DecayingSteps, combined
 from ldpflow.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.mechanisms.gaussian import Gaussian
 from ldpflow.problems import Problem
@@ -52,7 +52,7 @@ if TYPE_CHECKING:  # supplied by the kernel that this recursion becomes part of
 __all__ = ["BudgetSplit", "recursion"]
 
 
-class BudgetSplit(Algorithm):
+class BudgetSplit(DecayingSteps):
     """LDP-SGD beside perturbed paths of its own, each with a share of the budget.
 
     A replicate costs as many paths as it has: meant for n up to about 10^5.
@@ -74,7 +74,7 @@ class BudgetSplit(Algorithm):
     def perturbed_paths(self) -> int:
         return self.perturbations
 
-    def share(self, mechanism: Mechanism) -> Mechanism:
+    def randomiser(self, mechanism: Mechanism) -> Mechanism:
         if isinstance(mechanism, Gaussian):
             return mechanism.shared(self.perturbations + 1)  # mu composes in squares
         if "epsilon" not in type(mechanism).model_fields:
@@ -82,12 +82,12 @@ class BudgetSplit(Algorithm):
         epsilon: float = mechanism.model_dump()["epsilon"]
         return mechanism.model_copy(update={"epsilon": epsilon / (self.perturbations + 1)})
 
-    def kernel_parameters(self) -> tuple[float, ...]:
+    def kernel_parameters(self, horizon: int | None) -> tuple[float, ...]:
         return (self.c, self.gamma, self.theta0)
 
     def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
         return combined(
-            problem.gradient_covariance(), self.share(mechanism).noise_covariance(problem), 1.0, 1.0
+            problem.gradient_covariance(), self.randomiser(mechanism).noise_covariance(problem), 1.0, 1.0
         )
 
     def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
@@ -109,6 +109,7 @@ def recursion(  # type: ignore[no-untyped-def]
     prefix_sums,
     iterates,
     running_sums,
+    extras,
 ):
     """Run one of the paths of LANES replicates (see ldp_sgd.recursion).
 

@@ -115,9 +115,6 @@ class ErmAlgorithm(Algorithm):
         Start, the same in every coordinate.
     """
 
-    # Steps have a length, eta, and no exponent.
-    gamma: ClassVar[float] = math.nan  # type: ignore[misc]
-    c: ClassVar[float] = math.nan  # type: ignore[misc]
     carries_privacy: ClassVar[bool] = True
 
     epsilon: Annotated[float, Field(gt=0, le=1e6)] = 1.0
@@ -138,7 +135,10 @@ class ErmAlgorithm(Algorithm):
     def steps(self, n: int) -> int:
         return n
 
-    def kernel_parameters(self) -> tuple[float, ...]:
+    def step_constant(self) -> float:
+        return math.nan  # its steps have a length, eta, that is for the plan to say
+
+    def kernel_parameters(self, horizon: int | None) -> tuple[float, ...]:
         raise TypeError("they depend on N: see kernel_settings")
 
     def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:

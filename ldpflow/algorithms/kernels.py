@@ -23,6 +23,7 @@ from ldpflow.algorithms.unrolling import unrolled, written_out
 from ldpflow.compiled import compiled
 from ldpflow.path import Path, PathRecord
 from ldpflow.problems.erm import ErmProblem
+from ldpflow.problems.tables import draw_data
 from ldpflow.random.lockstep import LANES
 
 __all__ = ["count_of", "kernel_of", "kernel_source", "run_path"]
@@ -32,7 +33,7 @@ Function = Callable[..., Any]
 SIGNATURE = (
     "void(uint64[::1], uint64[::1], float64[::1], float64[::1], float64[::1], float64[::1], "
     "float64[::1], float64[::1], int64[::1], int64[::1], float64[:, ::1], float64[:, ::1], "
-    "float64[:, ::1])"
+    "float64[:, ::1], float64[:, ::1])"
 )
 
 
@@ -86,12 +87,13 @@ NOTHING = {
 
 def private_gradient(path: Path) -> list[str]:
     """Sources that make A(g(X_i, theta_{i-1})), or draw it directly (see Mechanism)."""
-    problem, mechanism = module_of(path.problem), module_of(path.mechanism)
+    problem, mechanism = module_of(path.problem), module_of(path.randomiser)
     if not path.mechanism.replaces_data():
         gradient = problem.gradient
         if path.mechanism.reads_bit():
             gradient = getattr(problem, "gradient_bit", gradient)
-        return named({"gradient": gradient, "randomise": mechanism.randomise})
+        own = {name: getattr(problem, name) for name in path.algorithm.problem_parts()}
+        return named({"gradient": gradient, "randomise": mechanism.randomise, **own})
     law = path.problem.bit_law()
     imports = f"from ldpflow.random.distributions import cdf_{law} as cdf\n"
     third = mechanism.THIRD_DERIVATIVES.get(law)
@@ -130,27 +132,28 @@ def kernel_source(path: Path, sums: tuple[str, ...]) -> str:
     d = path.problem.dimension
     sums = tuple(name for name in sums if name != PERTURBED)  # no sum along the path
     data = path.data_variates()
-    noise = path.mechanism.variates(path.problem)
-    modules = [module_of(x) for x in (path.algorithm, path.problem, path.mechanism)]
+    noise = path.randomiser.variates(path.problem)
+    modules = [module_of(x) for x in (path.algorithm, path.problem, path.randomiser)]
     transcript = any(RUNNING_SUMS[name].moment == "transcript" for name in sums)
     pairs = d * (d + 1) // 2
     constants = {
         "D": d,
         "STATE": d * LANES,
         "SUMS": sum(RUNNING_SUMS[name].count(d) for name in sums) * d * LANES,
+        "EXTRAS": len(path.measured()) * LANES,
         "TILE": TILE,
         "TILE_SIZE": 2 * d * TILE * LANES if transcript else 0,
         "PAIRS": pairs,
         "PRODUCTS": TILE * pairs * LANES,
         "ANCHORS": 4 * LANES,
         "PROBLEM_SIZE": len(path.problem.kernel_parameters()),
-        "MECHANISM_SIZE": len(path.mechanism.kernel_parameters(path.problem)),
+        "MECHANISM_SIZE": len(path.randomiser.kernel_parameters(path.problem)),
         "PROJECTED": int(path.algorithm.projects()),
         "DATA_PLANES": len(data),
         "NOISE_PLANES": len(noise),
     }
     parts = [
-        drawing("draw_data", data),
+        copied(draw_data) if path.problem.stored_records() else drawing("draw_data", data),
         drawing("draw_noise", noise),
         *private_gradient(path),
         copied(modules[0].project) if path.algorithm.projects() else "",
@@ -177,7 +180,7 @@ def noise_states(
     from ldpflow.random.streams import lane_states
 
     states = []
-    for role in roles_of(path.mechanism.variates(path.problem)):
+    for role in roles_of(path.randomiser.variates(path.problem)):
         if role is None:
             states.append(lane_states(seed, "mechanism", key, replicates))
         elif role == "position":
@@ -185,6 +188,28 @@ def noise_states(
         else:
             states.append(lane_states(seed, role, path.public_key(), replicates))
     return np.concatenate(states)
+
+
+def data_states(path: Path, seed: int, replicates: Sequence[int]) -> NDArray[np.uint64]:
+    """States of the data streams; for stored records every lane's random order of them (a shuffle)."""
+    from ldpflow.random.orders import draw_order
+    from ldpflow.random.streams import lane_states
+
+    state = lane_states(seed, "data", path.data_key(), replicates)
+    if not path.problem.stored_records():
+        return state
+    count = path.problem.stored_records()
+    order = np.empty(count * LANES, dtype=np.int64)
+    draw_order(order, state, 0, count)
+    # The number of records taken so far, then the order.
+    return np.concatenate([np.zeros(1, np.uint64), order.astype(np.uint64)])
+
+
+def data_parameters(path: Path) -> NDArray[np.float64]:
+    """Parameters of the samplers; for stored records their table, row by row."""
+    if path.problem.stored_records():
+        return path.problem.table().reshape(-1)
+    return np.array([v.parameter for v in path.data_variates()])
 
 
 def count_of(path: Path, name: str) -> int:
@@ -246,10 +271,8 @@ def run_one(
     perturbation: int = 0,
 ) -> PathRecord:
     """Run the path itself, or one of its perturbed ones: the same users, a stream of its own."""
-    from ldpflow.random.streams import lane_states
-
     kernel = kernel_of(path, tuple(sums))
-    mechanism = path.algorithm.share(path.mechanism)
+    mechanism = path.randomiser
     mechanism_key = f"{path.key}/perturbed={perturbation}" if perturbation else path.key
     d = path.problem.dimension
     count = sum(RUNNING_SUMS[name].count(d) for name in sums)
@@ -259,22 +282,24 @@ def run_one(
     rows[np.searchsorted(grid, marks)] = np.arange(len(marks))
     prefix_sums = np.empty((len(grid), d * LANES))
     iterates = np.empty((len(grid), d * LANES))
+    extras = np.full((len(grid), len(path.measured()) * LANES), np.nan)
     kept = np.empty((len(marks), count * d * LANES))
     origin = np.array(path.problem.truth())
     kernel(
-        lane_states(seed, "data", path.data_key(), replicates),
+        data_states(path, seed, replicates),
         noise_states(path, mechanism_key, seed, replicates),
-        np.array([v.parameter for v in path.data_variates()]),
+        data_parameters(path),
         np.array([v.parameter for v in mechanism.variates(path.problem)]),
         np.array(path.problem.kernel_parameters(), dtype=np.float64),
         np.array(mechanism.kernel_parameters(path.problem), dtype=np.float64),
-        np.array([*path.algorithm.kernel_parameters(), float(perturbation > 0)]),
+        np.array([*path.algorithm.kernel_parameters(path.horizon), float(perturbation > 0)]),
         origin,
         grid,
         rows,
         prefix_sums,
         iterates,
         kept,
+        extras,
     )
     lanes = len(replicates)
     shaped = kept.reshape(len(marks), count, d, LANES)[..., :lanes].transpose(1, 0, 2, 3)
@@ -294,4 +319,7 @@ def run_one(
         iterates=iterates.reshape(len(grid), d, LANES)[..., :lanes],
         running_sums=by_name,
         marked_times=marks,
+        extras={
+            name: extras[:, k * LANES : k * LANES + lanes] for k, name in enumerate(path.measured())
+        },
     )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from ldpflow.algorithms.algorithm import Algorithm, combined
+from ldpflow.algorithms.algorithm import DecayingSteps, combined
 from ldpflow.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.problems import Problem
 from ldpflow.problems.problem import Matrix
@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # supplied by the kernel that this recursion becomes part of
     from ldpflow.kernel_parts import (
         ANCHORS,
         DATA_PLANES,
+        EXTRAS,
         MECHANISM_SIZE,
         NOISE_PLANES,
         PROBLEM_SIZE,
@@ -48,7 +49,7 @@ if TYPE_CHECKING:  # supplied by the kernel that this recursion becomes part of
 __all__ = ["LdpSgd", "project", "recursion"]
 
 
-class LdpSgd(Algorithm):
+class LdpSgd(DecayingSteps):
     """One-pass stochastic gradient descent on privatised gradients.
 
     Parameters
@@ -63,7 +64,10 @@ class LdpSgd(Algorithm):
     def projects(self) -> bool:
         return self.radius is not None
 
-    def kernel_parameters(self) -> tuple[float, ...]:
+    def counts_in_mechanism(self) -> bool:
+        return True
+
+    def kernel_parameters(self, horizon: int | None) -> tuple[float, ...]:
         return (self.c, self.gamma, self.theta0, self.radius or 0.0)
 
     def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
@@ -101,12 +105,13 @@ def recursion(  # type: ignore[no-untyped-def]
     prefix_sums,
     iterates,
     running_sums,
+    extras,
 ):
     """Run LANES replicates in lockstep and record them at ``times``.
 
     prefix_sums[t] = S(times[t]) = sum_{i <= times[t]} (theta_i - origin), iterates[t] = theta_{times[t]};
-    where marks[t] >= 0 the running sums go to running_sums[marks[t]]. Arrays are flat over
-    (coordinate, lane).
+    where marks[t] >= 0 the running sums go to running_sums[marks[t]]. What the mechanism counts, at
+    the end of its parameters, goes to extras[t]. Arrays are flat over (coordinate, lane).
     """
     c = settings[0]
     gamma = settings[1]
@@ -169,6 +174,8 @@ def recursion(  # type: ignore[no-untyped-def]
                 for s in range(STATE):
                     prefix_sums[t, s] = total[s]
                     iterates[t, s] = theta[s]
+                for s in range(EXTRAS):
+                    extras[t, s] = mechanism[MECHANISM_SIZE - EXTRAS + s]
                 if marks[t] >= 0:
                     for s in range(SUMS):
                         running_sums[marks[t], s] = sums[s]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from ldpflow.algorithms.algorithm import Algorithm, combined
+from ldpflow.algorithms.algorithm import DecayingSteps, combined
 from ldpflow.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.mechanisms.gaussian import Gaussian
 from ldpflow.problems import Problem
@@ -49,7 +49,7 @@ if TYPE_CHECKING:  # supplied by the kernel that this recursion becomes part of
 __all__ = ["MinibatchSgd", "recursion"]
 
 
-class MinibatchSgd(Algorithm):
+class MinibatchSgd(DecayingSteps):
     """Mini-batch SGD, non-private, local or central.
 
     Parameters
@@ -75,7 +75,7 @@ class MinibatchSgd(Algorithm):
     def records_per_step(self) -> int:
         return self.batch_size
 
-    def kernel_parameters(self) -> tuple[float, ...]:
+    def kernel_parameters(self, horizon: int | None) -> tuple[float, ...]:
         once = 1.0 if self.noise == "batch" else 0.0
         return (self.c, self.gamma, self.theta0, float(self.batch_size), once)
 
@@ -112,6 +112,7 @@ def recursion(  # type: ignore[no-untyped-def]
     prefix_sums,
     iterates,
     running_sums,
+    extras,
 ):
     """Run LANES replicates in lockstep and record them at ``times`` (see ldp_sgd.recursion).
 

@@ -64,7 +64,7 @@ def plot(
             metavar="FIGURE",
             help="coverage, length, relative-length, zip, heat-map, bias, standard-error or paper; of "
             "trajectories distance, excess-loss, loss, gradient-norm, gradient-error, clipped, "
-            "threshold or rates.",
+            "threshold, rates or risk.",
         ),
     ],
     x: Annotated[

@@ -38,11 +38,11 @@ class Missing:
     def steps(self) -> int:
         """Steps of one replicate."""
         users = max([*(cell.n for cell in self.cells), *self.checkpoints])
-        return self.path.algorithm.steps(users)
+        return self.path.steps(users)
 
     def seconds(self) -> float:
         """Rough CPU time of one replicate."""
-        records = self.steps() * self.path.algorithm.records_per_step()
+        records = max([*(cell.n for cell in self.cells), *self.checkpoints])
         records *= 1 + self.path.algorithm.perturbed_paths()
         return records * self.path.problem.dimension * NANOSECONDS_PER_COORDINATE * 1e-9
 
@@ -58,11 +58,6 @@ class Run:
 
     def __len__(self) -> int:
         return -(-(self.last - self.first) // self.size)
-
-    @property
-    def steps_of_one(self) -> int:
-        """Steps of the first batch, which is the longest."""
-        return self.missing.steps() * (min(self.first + self.size, self.last) - self.first)
 
     def batches(self, seed: int) -> Iterator[Batch]:
         """One after the other."""
@@ -123,9 +118,9 @@ def runs(missing: Sequence[Missing], cores: int) -> list[Run]:
     return ended(sorted(found, key=length_of_batch), cores)
 
 
-def length_of_batch(run: Run) -> int:
-    """For sorting, long ones first."""
-    return -run.steps_of_one * run.missing.path.problem.dimension
+def length_of_batch(run: Run) -> float:
+    """For sorting, long ones first: the first batch is the longest."""
+    return -run.missing.seconds() * (min(run.first + run.size, run.last) - run.first)
 
 
 def ended(found: Sequence[Run], cores: int) -> list[Run]:

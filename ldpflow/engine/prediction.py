@@ -58,10 +58,12 @@ def predict(
     per_path = []
     for plan, source in zip(plans, sources, strict=True):
         recording = Recording.of(plan.path, plan.cells, plan.checkpoints)
-        if source not in kernels:
-            kernels[source] = seconds_per_step(plan.path, tuple(recording.sums), share)
-        per_step = kernels[source]
         longest = recording.times[-1]
+        # What a step costs may depend on n.
+        kernel = (source, plan.path.horizon if plan.path.algorithm.depends_on_horizon() else None)
+        if kernel not in kernels:
+            kernels[kernel] = seconds_per_step(plan.path, tuple(recording.sums), share, longest)
+        per_step = kernels[kernel]
         steps += longest * replicates
         kernel_seconds += groups * longest * per_step
         interval_seconds += groups * seconds_of_intervals(plan, recording)
@@ -79,27 +81,28 @@ def predict(
 
 
 def what_runs(plan: PathPlan) -> object:
-    """What the time of a path's step depends on: its kernel, and the size of a data set if it has one."""
+    """What the time of a path's step depends on: its kernel, and n where it settles what a step is."""
     sums = tuple(Recording.of(plan.path, plan.cells, plan.checkpoints).sums)
     source = kernel_source(plan.path, sums)
-    if not isinstance(plan.path.algorithm, ErmAlgorithm):
+    if not plan.path.algorithm.depends_on_horizon():
         return source
     return source, plan.path.horizon, getattr(plan.path.algorithm, "batch_size", None)
 
 
-def seconds_per_step(path: Path, sums: tuple[str, ...], budget: float) -> float:
+def seconds_per_step(path: Path, sums: tuple[str, ...], budget: float, longest: int) -> float:
     """Time of a step of LANES replicates; doubles the run until it fills half of the budget."""
     kernel_of(path, sums)
     if isinstance(path.algorithm, ErmAlgorithm):
         return seconds_of_epochs(path, budget)
-    steps = 16 * CHUNK
+    fixed = path.algorithm.depends_on_horizon()  # then a path has no further steps
+    steps = min(16 * CHUNK, longest) if fixed else 16 * CHUNK
     while True:
         started = time.thread_time()
         run_path(path, 0, range(LANES), [steps], [steps], sums)
         seconds = time.thread_time() - started
-        if seconds > budget / 3.0:
+        if seconds > budget / 3.0 or (fixed and steps == longest):
             return seconds / steps
-        steps *= 2
+        steps = min(2 * steps, longest) if fixed else 2 * steps
 
 
 def seconds_of_epochs(path: Path, budget: float) -> float:

@@ -44,7 +44,7 @@ class BatchMeans(IntervalMethod):
         return np.array(batch_ends(steps, gamma, m), dtype=np.int64)
 
     def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
-        ends = np.unique(self.ends(steps, algorithm.gamma))
+        ends = np.unique(self.ends(steps, algorithm.step_exponent()))
         return ends[ends > 0]
 
     def times_settings(self) -> tuple[object, ...]:
@@ -57,7 +57,7 @@ class BatchMeans(IntervalMethod):
         algorithm = record.path.algorithm
         steps = algorithm.steps(n)
         estimate = average(record, steps)
-        ends = self.ends(steps, algorithm.gamma)
+        ends = self.ends(steps, algorithm.step_exponent())
         lengths = np.diff(ends)
         if len(lengths) < 2 or (lengths < 1).any():
             nothing = np.full((len(levels), *estimate.shape), np.nan)

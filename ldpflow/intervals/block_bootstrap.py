@@ -65,9 +65,10 @@ class BlockBootstrap(IntervalMethod):
     multiplier: Literal["uniform", "rademacher"] = "uniform"
 
     def unsuitable(self, algorithm: Algorithm) -> str | None:
-        if algorithm.gamma >= self.beta:
+        gamma = algorithm.step_exponent()
+        if gamma >= self.beta:
             return (
-                f"BB with beta = {self.beta} and gamma = {algorithm.gamma}: the bootstrap is proved "
+                f"BB with beta = {self.beta} and gamma = {gamma}: the bootstrap is proved "
                 "for gamma < beta only; expect intervals that are too short"
             )
         return None

@@ -128,7 +128,9 @@ class Regression(IntervalMethod):
             nothing = np.full((len(levels), *estimate.shape), np.nan)
             return Intervals(estimate, estimate, nothing, nothing)
         names = self.running_sums(d)
-        length = algorithm.c * exact.sum_of_powers(first + 1, steps, algorithm.gamma)
+        length = algorithm.step_constant() * exact.sum_of_powers(
+            first + 1, steps, algorithm.step_exponent()
+        )
         if d > 1:
             middle = self.middle(steps)
             fit_vector = fit_linear if self.degree == 1 else fit_quadratic
@@ -189,7 +191,7 @@ def sums_between(
 def known_variance(record: PathRecord) -> Array:
     """S from problem and mechanism at theta*, for one replicate: shape (d, d, 1)."""
     path = record.path
-    covariance = np.array(path.algorithm.step_covariance(path.problem, path.mechanism))
+    covariance = np.array(path.algorithm.step_covariance(path.problem, path.randomiser))
     return covariance[:, :, None]
 
 
@@ -332,11 +334,12 @@ class TranscriptRegressionBatchMeans(Regression):
         steps = algorithm.steps(n)
         first = self.first(steps)
         count = steps - first
-        squares = algorithm.c * algorithm.c * exact.sum_of_powers(first + 1, steps, 2.0 * algorithm.gamma)
+        c, gamma = algorithm.step_constant(), algorithm.step_exponent()
+        squares = c * c * exact.sum_of_powers(first + 1, steps, 2.0 * gamma)
         kappa = steps / count / (1.0 - length * length / (3.0 * count * squares))
         se = self.batch_means().intervals(record, n, levels).se
         assert se is not None
-        batches = len(self.batch_means().ends(steps, algorithm.gamma)) - 1
+        batches = len(self.batch_means().ends(steps, gamma)) - 1
         se = np.where(np.isfinite(centre), float(np.sqrt(kappa)) * se, np.nan)
         widths = [
             exact.student_quantile(0.5 + level / 2.0, float(max(batches - 1, 1))) * se

@@ -1,5 +1,6 @@
 """Local randomisers: one file each, registered here by its kind."""
 
+from ldpflow.mechanisms.clipped_gaussian import ClippedGaussian
 from ldpflow.mechanisms.gaussian import Gaussian
 from ldpflow.mechanisms.laplace import Laplace
 from ldpflow.mechanisms.mechanism import Mechanism, PrivacyStatement
@@ -12,5 +13,6 @@ MECHANISMS: dict[str, type[Mechanism]] = {
     "randomized_response": RandomizedResponse,
     "laplace": Laplace,
     "gaussian": Gaussian,
+    "clipped_gaussian": ClippedGaussian,
     "none": NoMechanism,
 }

@@ -10,6 +10,7 @@ no protection.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from mpmath import mp, mpf
@@ -58,6 +59,8 @@ class Gaussian(Mechanism):
         return self
 
     def unsuitable(self, problem: Problem) -> str | None:
+        if math.isinf(problem.l2_sensitivity()):
+            return "its gradient is unbounded; clipped_gaussian clips it"
         return None
 
     def varies(self) -> bool:

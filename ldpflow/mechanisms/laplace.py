@@ -6,6 +6,7 @@ from a seeded generator in floating point: right for studying variances, no prot
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
@@ -33,6 +34,11 @@ class Laplace(Mechanism):
 
     kind: Literal["laplace"] = "laplace"
     epsilon: Annotated[float, Field(ge=1e-6, le=1e6)] = 1.0
+
+    def unsuitable(self, problem: Problem) -> str | None:
+        if math.isinf(problem.l1_sensitivity()):
+            return "its gradient is unbounded; clipped_gaussian clips it"
+        return None
 
     def scale(self, problem: Problem) -> float:
         """Delta/eps."""

@@ -53,6 +53,10 @@ class Mechanism(Settings):
         """
         return False
 
+    def measured(self) -> tuple[str, ...]:
+        """Names of what ``randomise`` counts, one number per lane each at the end of its parameters."""
+        return ()
+
     def reads_bit(self) -> bool:
         """Whether all that ``randomise`` reads of a gradient is whether it is positive.
 

@@ -3,15 +3,14 @@
 A mechanism is mu-GDP if telling any two neighbouring inputs apart is at least as hard as telling
 N(0, 1) from N(mu, 1): its trade-off function is at least G_mu(t) = Phi(Phi^-1(1 - t) - mu). Source:
 Dong, Roth and Su (2022), Gaussian differential privacy, JRSS-B 84(1). The unit is one record, one
-user's whole contribution. All functions are for setting up and reporting, not for inner loops.
+user's whole contribution. All functions are for setting up and reporting, not for inner loops; scipy is
+loaded by those that need it, so that reading a study does not.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-
-from scipy import optimize, special
 
 from ldpflow.errors import InputError
 
@@ -42,11 +41,15 @@ def share(name: str, value: float) -> None:
 
 def trade_off(mu: float, alpha: float) -> float:
     """G_mu(alpha): the smallest type II error of a test at level alpha."""
+    from scipy import special
+
     return float(special.ndtr(special.ndtri(1.0 - alpha) - mu))
 
 
 def log_delta(epsilon: float, mu: float) -> float:
     """log delta(eps) under mu-GDP; -inf where it leaves floating point."""
+    from scipy import special
+
     first = special.log_ndtr(-epsilon / mu + mu / 2)
     second = epsilon + special.log_ndtr(-epsilon / mu - mu / 2)
     if second >= first:  # equal up to rounding, far out
@@ -73,6 +76,8 @@ def delta_of(epsilon: float, mu: float) -> float:
 
 def epsilon_of(delta: float, mu: float) -> float:
     """The smallest eps for which mu-GDP implies (eps, delta)-DP; 0 where delta is large enough."""
+    from scipy import optimize
+
     positive("mu", mu)
     share("delta", delta)
     target = math.log(delta)
@@ -87,6 +92,8 @@ def mu_of(epsilon: float, delta: float) -> float:
 
     The converse does not hold: one pair (eps, delta) does not imply GDP.
     """
+    from scipy import optimize
+
     share("delta", delta)
     if not (epsilon >= 0 and math.isfinite(epsilon)):
         raise InputError("epsilon", epsilon, "a finite number >= 0")
@@ -109,6 +116,8 @@ def mu_of_pure(epsilon: float) -> float:
 
     The bridge by which Laplace and randomised response are compared with Gaussian noise.
     """
+    from scipy import special
+
     positive("epsilon", epsilon)
     return float(-2 * special.ndtri(special.expit(-epsilon)))
 
@@ -118,6 +127,8 @@ def pure_of_mu(mu: float) -> float:
 
     No mu-GDP mechanism is thereby eps-DP: Gaussian noise is eps-DP for no eps.
     """
+    from scipy import special
+
     positive("mu", mu)
     return float(special.log_ndtr(mu / 2) - special.log_ndtr(-mu / 2))
 

@@ -1,5 +1,6 @@
 """Problems: one file each, registered here by its kind."""
 
+from ldpflow.problems.least_squares import LeastSquares
 from ldpflow.problems.linear_regression import LinearRegression
 from ldpflow.problems.logistic_regression import LogisticRegression
 from ldpflow.problems.nonconvex_logistic import NonconvexLogistic
@@ -18,6 +19,7 @@ PROBLEMS: dict[str, type[Problem]] = {
     "linear_regression": LinearRegression,
     "logistic_regression": LogisticRegression,
     "quadratic": Quadratic,
+    "least_squares": LeastSquares,
     "nonconvex_logistic": NonconvexLogistic,
     "sigmoid_loss": SigmoidLoss,
     "robust_regression": RobustRegression,

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from typing import TYPE_CHECKING
 
 from ldpflow.problems.laws import Variate
 from ldpflow.settings import Settings, canonical_json
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 __all__ = ["Matrix", "Problem", "unknown_matrix"]
 
@@ -44,11 +49,23 @@ class Problem(Settings):
 
     @abstractmethod
     def l1_sensitivity(self) -> float:
-        """sup ||g(x, theta) - g(x', theta)||_1 over records x, x' and theta."""
+        """sup ||g(x, theta) - g(x', theta)||_1 over records x, x' and theta; may be infinite."""
 
     @abstractmethod
     def l2_sensitivity(self) -> float:
         """An upper bound of sup ||g(x, theta) - g(x', theta)||_2 over records x, x' and theta."""
+
+    def stored_records(self) -> int:
+        """Number of records of a file that the data are drawn from; 0 where they are simulated."""
+        return 0
+
+    def table(self) -> NDArray[np.float64]:
+        """The stored records, one column per variate, shape (N, len(variates()))."""
+        raise NotImplementedError
+
+    def exact_hessian(self) -> Matrix | None:
+        """H where F(theta) - F(theta*) = ||theta - theta*||_H^2 / 2 exactly, d x d; else None."""
+        return None
 
     def gradient_bound(self) -> float | None:
         """C0 of the bounds of ldpflow.theory: half the L2 sensitivity; None where they are not meant."""

@@ -81,6 +81,9 @@ class Quadratic(Problem):
             for i, h in enumerate(self.curvatures)
         ]
 
+    def exact_hessian(self) -> Matrix | None:
+        return self.curvature()
+
     def gradient_covariance(self) -> Matrix:
         return isotropic(self.dimension, self.bound**2 / 3.0)
 

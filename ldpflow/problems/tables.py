@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ldpflow.errors import InputError
+from ldpflow.random.lockstep import CHUNK, LANES, PLANE
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["columns_of", "digest_of", "read_records"]
+    from ldpflow.kernel_parts import D
+
+__all__ = ["columns_of", "digest_of", "draw_data", "read_columns", "read_records"]
 
 LARGEST = 256
 
@@ -101,6 +104,23 @@ def numbers(table: Any, name: str) -> NDArray[np.float64]:
     return values
 
 
+def read_columns(
+    file: str, target: str, features: tuple[str, ...] | None
+) -> tuple[list[NDArray[np.float64]], NDArray[np.float64]]:
+    """The columns that make x, and y, as they stand in the file.
+
+    Raises
+    ------
+    InputError
+        Naming the column and the record that cannot be used.
+    """
+    table = table_of(file)
+    names = feature_names(table.column_names, target, features)
+    if table.num_rows == 0:
+        raise InputError("problem.file", file, "at least one record")
+    return [numbers(table, name) for name in names], numbers(table, target)
+
+
 def read_records(
     file: str,
     target: str,
@@ -119,24 +139,20 @@ def read_records(
     """
     import numpy as np
 
-    table = table_of(file)
-    names = feature_names(table.column_names, target, features)
-    if table.num_rows == 0:
-        raise InputError("problem.file", file, "at least one record")
-    columns = [numbers(table, name) for name in names]
+    columns, y = read_columns(file, target, features)
+    y = y.copy()
     # Scaled by the largest entry first: squares must not overflow.
     largest = np.max(np.abs(columns), axis=0)
     largest[largest == 0.0] = 1.0
-    square = np.zeros(table.num_rows)
+    square = np.zeros(len(y))
     for column in columns:
         scaled = column / largest
         square += scaled * scaled
     size = np.sqrt(square)
     size[size == 0.0] = 1.0
-    x = np.empty((table.num_rows, len(names)))
+    x = np.empty((len(y), len(columns)))
     for j, column in enumerate(columns):
         x[:, j] = bound * (column / largest / size)
-    y = numbers(table, target).copy()
     if labels == "binary":
         values = np.unique(y)
         if len(values) != 2:
@@ -149,3 +165,20 @@ def read_records(
             )
         y = np.where(y == values[0], -1.0, 1.0)
     return x, y
+
+
+def draw_data(state, parameters, planes):  # type: ignore[no-untyped-def]
+    """Fill the planes of one chunk with stored records, in every lane's own order (a kernel's function).
+
+    state: records taken so far, then the orders, flat over (place, lane); parameters: the table, row by
+    row. Behind its end the last record stands, for no step to use.
+    """
+    first = np.int64(state[0])
+    count = (state.shape[0] - 1) // LANES
+    for k in range(CHUNK):
+        place = min(first + k, count - 1)
+        for lane in range(LANES):
+            row = np.int64(state[1 + place * LANES + lane])
+            for j in range(D + 1):
+                planes[j * PLANE + k * LANES + lane] = parameters[row * (D + 1) + j]
+    state[0] = np.uint64(first + CHUNK)

@@ -10,6 +10,7 @@ from typing import Any
 from ldpflow.report import figures, paper, zip_plots
 from ldpflow.report.rate_plot import rates
 from ldpflow.report.results import Results
+from ldpflow.report.risk_plot import risk
 from ldpflow.report.trajectory_plot import CURVES, MAX_SINGLE, trajectory
 
 __all__ = ["FIGURES", "Figure"]
@@ -97,6 +98,12 @@ FIGURES: dict[str, Figure] = {
         "The gradient's norm, averaged along each path, on logarithmic axes: a rate is a straight line. "
         "Dotted lines have the slope of the theorem's rate and start at the first point; its constants "
         "mean nothing at these sizes. Bars are 95% Monte Carlo intervals.",
+    ),
+    "risk": Figure(
+        risk,
+        "Excess risk at the end",
+        "Mean excess loss of what each algorithm puts out, at the last checkpoint of its path. Bars are 95% "
+        "Monte Carlo intervals; dotted lines are the leading term, or the exact mean, where theory has it.",
     ),
     **{
         name: Figure(

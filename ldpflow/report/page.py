@@ -18,6 +18,7 @@ from ldpflow.report.catalogue import FIGURES, Figure
 from ldpflow.report.numbers import rounded, short, with_error
 from ldpflow.report.paper import comparisons
 from ldpflow.report.results import METHOD_SETTINGS, SYMBOLS, Results, Row
+from ldpflow.report.risk_plot import risk_axis
 from ldpflow.report.trajectory_page import last_points, trajectory_lead
 from ldpflow.report.trajectory_plot import CURVES
 
@@ -88,6 +89,8 @@ def drawn(results: Results) -> list[tuple[str, Figure, Any]]:
     wanted = [("coverage", "n"), ("design-beta", "beta"), ("length", "n"), ("relative-length", "n")]
     wanted += [("zip", "n"), ("heat-map", "n"), ("bias", "n"), ("standard-error", "n"), ("paper", "n")]
     wanted += [("rates", "n"), *((name, "n") for name in CURVES)]
+    axis = risk_axis(results)
+    wanted += [("risk", axis)] if axis else []
     found = []
     for name, x in wanted:
         figure = FIGURES["coverage" if name == "design-beta" else name]

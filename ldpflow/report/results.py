@@ -144,6 +144,9 @@ class Results:
         """The parameters that tell the followed paths apart, each only if it adds to that."""
         names = self.trajectories.column_names
         settings = [name for name in names[: names.index("n")] if name != "path"]
+        # What the study varies before what follows from it.
+        chosen = {"dimension", "problem", "mechanism", "algorithm", *axes(self.study)}
+        settings.sort(key=lambda name: name not in chosen)
         return telling(settings, list({row["path"]: row for row in self.followed}.values()))
 
     def constant(self, name: str) -> Any:
@@ -159,6 +162,18 @@ class Results:
     def running(self) -> bool:
         """Whether the last session has no end: it runs, or was killed."""
         return bool(self.sessions) and self.sessions[-1].get("ended") is None
+
+
+def axes(study: dict[str, Any]) -> set[str]:
+    """Settings of a study file that have several values."""
+    tables = [table for group in study.values() for table in (group if isinstance(group, list) else [group])]
+    return {
+        name
+        for table in tables
+        if isinstance(table, dict)
+        for name, value in table.items()
+        if isinstance(value, list) and len(value) > 1
+    }
 
 
 def telling(names: Sequence[str], rows: Sequence[Row]) -> list[str]:

@@ -178,7 +178,7 @@ def shown_curves(results: Results, name: str, x: str) -> list[Row]:
                 point = {k: v for k, v in point.items() if k not in theory}  # once is enough
             continue
         point |= {"mean": digits(r["mean"]), "replicates": r["replicates"]}
-        if r["mcse"]:
+        if r["mcse"] is not None:
             half = Z95 * r["mcse"]
             low = r["mean"] - half
             low = max(low, 0.1 * r["mean"]) if curves.logarithmic else low

@@ -23,7 +23,13 @@ from ldpflow.study.entry import GROUPS, Entry, read_group
 from ldpflow.study.fields import nearest, plain, read_value, read_values
 from ldpflow.study.flags import replacements
 from ldpflow.study.memory import BYTES_PER_TIME, check_budget, recorded_times
-from ldpflow.study.suitable import check_applies, check_epochs, check_possible, check_suitable
+from ldpflow.study.suitable import (
+    check_applies,
+    check_epochs,
+    check_possible,
+    check_records,
+    check_suitable,
+)
 
 __all__ = ["MAX_CELLS", "MAX_PATHS", "Study"]
 
@@ -115,8 +121,9 @@ class Study:
             for method in self.method_settings:
                 check_possible(method, plan.path.problem)
         self.check_users()
-        for plan in plans if self.method else ():
-            check_budget(*self.times(plan.path), plan.path.problem.dimension)
+        for plan in plans:
+            if plan.cells:
+                check_budget(*self.times(plan.path), plan.path.problem.dimension)
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> Study:
@@ -166,10 +173,12 @@ class Study:
     def check_step_sizes(self) -> None:
         """Refuse intervals where the average has no limit law to build them on."""
         for algorithm in self.algorithm_settings if self.method else ():
-            if algorithm.gamma <= 0.5:
+            # Constant steps have a limit law of their own, and it is theirs to warn of.
+            gamma = algorithm.step_exponent()
+            if 0.0 < gamma <= 0.5:
                 raise InputError(
                     "algorithm.gamma",
-                    algorithm.gamma,
+                    gamma,
                     "a number in (1/2, 1) where a study has interval methods",
                     "A study with [trajectory] alone may use all of (0, 1).",
                 )
@@ -226,29 +235,26 @@ class Study:
         plans = []
         for problem in problems:
             check_epochs(problem, self.method_settings, self.independent_n)
+            check_records(problem, self.n[-1])
             for mechanism in mechanisms:
                 for algorithm in self.algorithm_settings:
                     check_suitable(problem, mechanism, algorithm)
                     cells = {
-                        n: tuple(cell for cell in by_n[n] if cell.method.applies(algorithm))
+                        n: tuple(cell for cell in by_n[n] if suits(cell, algorithm))
                         for n in self.n
                     }
-                    check_applies(algorithm, cells[self.n[0]], self.method_settings)
+                    if algorithm.has_intervals() or self.trajectory is None:
+                        check_applies(algorithm, cells[self.n[0]], self.method_settings)
                     if self.independent_n or algorithm.depends_on_horizon():
                         for n in self.n:
-                            algorithm.check_horizon(problem, n)
-                        plans += [
-                            PathPlan(
-                                Path(problem, mechanism, algorithm, n),
-                                cells[n],
-                                self.checkpoints((n,), problem, algorithm),
-                            )
-                            for n in self.n
-                        ]
+                            path = Path(problem, mechanism, algorithm.resolved(problem, n), n)
+                            path.algorithm.check_horizon(problem, n)
+                            told = self.checkpoints((n,), problem, path.algorithm)
+                            plans.append(PathPlan(path, cells[n], told))
                     else:
                         together = tuple(cell for n in self.n for cell in cells[n])
-                        path = Path(problem, mechanism, algorithm)
-                        told = self.checkpoints(self.n, problem, algorithm)
+                        path = Path(problem, mechanism, algorithm.resolved(problem, None))
+                        told = self.checkpoints(self.n, problem, path.algorithm)
                         plans.append(PathPlan(path, together, told))
         return plans
 
@@ -286,6 +292,8 @@ class Study:
         """Bytes that the record of a batch of lanes takes, for every path of :meth:`plans`."""
         return [
             self.times(plan.path)[0] * plan.path.problem.dimension * BYTES_PER_TIME
+            if plan.cells
+            else 0
             for plan in self.plans()
         ]
 
@@ -293,6 +301,8 @@ class Study:
         """What runs but breaks the theory of a method, in words."""
         found = [m.unsuitable(a) for a in self.algorithm_settings for m in self.method_settings]
         found += [problem.caution() for problem in combinations(self.problem)]
+        for plan in self.plans():
+            found += plan.path.algorithm.cautions(plan.path.problem, plan.path.horizon)
         return list(dict.fromkeys(text for text in found if text is not None))
 
     def settings(self) -> dict[str, Any]:
@@ -362,6 +372,11 @@ def read_trajectory(table: object) -> Trajectory | None:
     return Trajectory(
         **{key: read_value(Trajectory, key, value, f"trajectory.{key}") for key, value in table.items()}
     )
+
+
+def suits(cell: Cell, algorithm: Algorithm) -> bool:
+    """Whether the cell's method can do something with the algorithm's path."""
+    return algorithm.has_intervals() and cell.method.applies(algorithm)
 
 
 def log_spaced(first: int, last: int, points: int) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from ldpflow.mechanisms import Mechanism
 from ldpflow.problems import Problem
 from ldpflow.problems.erm import ErmProblem
 
-__all__ = ["check_applies", "check_epochs", "check_possible", "check_suitable"]
+__all__ = ["check_applies", "check_epochs", "check_possible", "check_records", "check_suitable"]
 
 
 def check_applies(algorithm: Algorithm, cells: tuple[Cell, ...], methods: list[Any]) -> None:
@@ -23,7 +23,9 @@ def check_applies(algorithm: Algorithm, cells: tuple[Cell, ...], methods: list[A
             "method.kind",
             kinds,
             f"a method for {algorithm.kind}",
-            "It takes the perturbed paths of budget_split.",
+            "It takes the perturbed paths of budget_split."
+            if algorithm.has_intervals()
+            else "It makes too few steps for intervals; a study with [trajectory] alone may have it.",
         )
 
 
@@ -48,6 +50,13 @@ def check_suitable(problem: Problem, mechanism: Mechanism, algorithm: Algorithm)
             f"a mechanism for {problem.kind}",
             f"{reason}.",
         )
+
+
+def check_records(problem: Problem, n: int) -> None:
+    """A file has so many records and no more."""
+    stored = problem.stored_records()
+    if 0 < stored < n:
+        raise InputError("grid.n", n, f"at most {stored:,}, the records of the file")
 
 
 def check_possible(method: IntervalMethod, problem: Problem) -> None:

@@ -23,6 +23,6 @@ def asymptotic_variances(path: Path) -> tuple[float, ...]:
         if any(math.isnan(value) for row in path.problem.curvature() for value in row):
             return (math.nan,) * path.problem.dimension  # a limit law that is not known
         inverse = matrix(path.problem.curvature()) ** -1
-        covariance = matrix(path.algorithm.step_covariance(path.problem, path.mechanism))
+        covariance = matrix(path.algorithm.step_covariance(path.problem, path.randomiser))
         sigma = inverse * covariance * inverse.T
         return tuple(float(sigma[j, j]) for j in range(path.problem.dimension))

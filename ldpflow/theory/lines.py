@@ -12,8 +12,9 @@ from ldpflow.algorithms.erm import ErmAlgorithm
 from ldpflow.algorithms.ldp_sgd import LdpSgd
 from ldpflow.mechanisms.gaussian import Gaussian
 from ldpflow.path import Path
+from ldpflow.problems.least_squares import LeastSquares
 from ldpflow.problems.quadratic import Quadratic
-from ldpflow.theory import convex, momentum, strongly_convex
+from ldpflow.theory import convex, momentum, private_regression, strongly_convex
 from ldpflow.theory.bounds import Array, Setting
 
 __all__ = ["bounds", "limits", "setting_of"]
@@ -43,10 +44,12 @@ def bounds(path: Path, n: ArrayLike) -> dict[str, Array]:
     Theorem 6; Theorem 5 of unprojected iterates; Theorem 3 of iterates that are projected onto a ball
     around the start that holds theta*, with the curvature that the problem has within it; Theorem 4 for
     the quadratic, from its exact distances. Otherwise Theorem 4 needs distances that nothing bounds.
-    Many epochs: .momentum.
+    Many epochs: .momentum; private least squares: .private_regression.
     """
     if isinstance(path.algorithm, ErmAlgorithm):
         return momentum.bounds(path, np.atleast_1d(n).tolist())
+    if isinstance(path.problem, LeastSquares):
+        return private_regression.bounds(path, n)
     s = setting_of(path)
     if s is None:
         return {}
@@ -101,6 +104,8 @@ def limits(path: Path, n: ArrayLike) -> dict[str, Array]:
     """
     if isinstance(path.algorithm, ErmAlgorithm):
         return momentum.limits(path, np.atleast_1d(n).tolist())
+    if isinstance(path.problem, LeastSquares):
+        return private_regression.limits(path, n)
     h = np.array(path.problem.curvature())
     covariance = np.array(path.algorithm.step_covariance(path.problem, path.mechanism))
     if not (np.isfinite(h).all() and isinstance(path.algorithm, LdpSgd)):

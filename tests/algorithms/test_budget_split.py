@@ -90,9 +90,9 @@ def test_privacy_is_the_whole_budget_and_noise_that_of_a_share():
     path = PATHS["quantile-rr"]
     statement = ALGORITHM.privacy(path.mechanism)
     assert (statement.notion, statement.epsilon, statement.unit) == ("eps-LDP", 10.0, "record")
-    share = ALGORITHM.share(path.mechanism)
+    share = ALGORITHM.randomiser(path.mechanism)
     assert (B + 1) * share.epsilon == pytest.approx(10.0)
-    assert ALGORITHM.share(NoMechanism()) == NoMechanism()
+    assert ALGORITHM.randomiser(NoMechanism()) == NoMechanism()
     expected = LdpSgd().step_covariance(path.problem, RandomizedResponse(epsilon=2.0))
     found = ALGORITHM.step_covariance(path.problem, path.mechanism)
     assert found[0][0] == pytest.approx(expected[0][0])

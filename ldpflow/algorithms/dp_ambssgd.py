@@ -1,0 +1,301 @@
+"""DP-AMBSSGD (Varshney, Thakurta and Jain, 2022, Algorithms 2 and 3): mini-batches, adaptive clipping.
+
+A pass of T steps. Step t takes n = floor(N/T) records: s of them say privately how large residuals are
+(DP-STAT), the other b make a clipped, noisy mean gradient:
+
+    gamma_t = DP-STAT(|<x, w_t> - y|),   zeta_t = c_zeta R gamma_t
+    w_{t+1} = w_t - eta ((1/b) sum clip_zeta_t(x (<x, w_t> - y)) + (2 alpha zeta_t/b) N(0, I))
+
+and the output is the average of the second half. DP-STAT goes up the grid Delta 2^i, Delta = B 2^-M, with
+noisy counts of the residuals below, noise of variance M alpha^2.
+
+Corrected (the default): M queries, the last grid point for free; it stops at a count >= s - Gamma, Gamma =
+alpha sqrt(2 M log(M/beta)); the two sets are disjoint. As printed: M + 1 queries; it stops at a count >=
+s, which for residuals all below fails with probability 1/2 at every further doubling, so that the mean
+square of gamma is set by B and not by the data; the record at the seam is in both sets. The printed grid,
+Delta = B/N^200, is doublings = ceil(200 log2 N).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+
+import numpy as np
+from mpmath import mp, mpf
+from pydantic import Field
+
+from ldpflow import exact
+from ldpflow.algorithms.minibatch_regression import Feasibility, MinibatchRegression
+from ldpflow.errors import InputError
+from ldpflow.mechanisms import Mechanism, PrivacyStatement
+from ldpflow.privacy import clipping
+from ldpflow.problems import Problem
+from ldpflow.problems.least_squares import LeastSquares
+from ldpflow.random.lockstep import CHUNK, LANES, PLANE
+
+if TYPE_CHECKING:  # supplied by the kernel that this recursion becomes part of
+    from ldpflow.kernel_parts import (
+        DATA_PLANES,
+        PROBLEM_SIZE,
+        STATE,
+        D,
+        draw_data,
+        feature,
+        fill_normal,
+        register_array,
+        residual,
+        square_norm,
+    )
+
+__all__ = ["DpAmbssgd", "recursion"]
+
+
+class DpAmbssgd(MinibatchRegression):
+    """Mini-batch SGD whose clipping threshold follows the residuals.
+
+    Parameters
+    ----------
+    c_zeta : float > 0
+        zeta_t = c_zeta R gamma_t; 2 is good, the paper's is log^a(N). Privacy does not depend on it.
+    domain : float > 0, optional
+        B, a bound of the first residuals; K_2 log^a(N) (sqrt(kappa) ||w*||_H + sigma) unless given.
+    doublings : int
+        M, grid points below B; B 2^-M should lie below the smallest sigma of interest.
+    beta : float in (0, 1)
+        Probability with which a step's counts may be off by more than Gamma.
+    part : int
+        One in ``part`` records of a step is for DP-STAT.
+    rule : str
+        ``corrected``, or ``printed`` to show what that does.
+    """
+
+    carries_privacy: ClassVar[bool] = True
+
+    kind: Literal["dp_ambssgd"] = "dp_ambssgd"
+    c_zeta: Annotated[float, Field(gt=0, le=1e3)] = 2.0
+    domain: Annotated[float, Field(gt=0, le=1e12)] | None = None
+    doublings: Annotated[int, Field(ge=1, le=10_000)] = 16
+    beta: Annotated[float, Field(gt=0, lt=1)] = 1e-3
+    part: Annotated[int, Field(ge=2, le=1000)] = 11
+    rule: Literal["corrected", "printed"] = "corrected"
+
+    def batches(self, horizon: int) -> tuple[int, int]:
+        records = self.records(horizon)
+        s = max(1, records // self.part)
+        return s, records - s
+
+    def margin(self) -> float:
+        """Gamma = alpha sqrt(2 M log(M/beta)): all M noises are within it with probability 1 - beta."""
+        with exact.workdps(30):
+            m = mpf(self.doublings)
+            return float(mpf(self.alpha()) * mp.sqrt(2 * m * mp.log(m / mpf(self.beta))))
+
+    def resolved(self, problem: Problem, horizon: int | None) -> Self:
+        assert isinstance(problem, LeastSquares) and horizon is not None
+        domain = self.domain
+        if domain is None:
+            k2, a = problem.tail()
+            with exact.workdps(30):
+                size = mp.sqrt(problem.largest() / problem.smallest()) * problem.signal()
+                size += mp.sqrt(problem.error_variance())
+                domain = float(k2 * mp.log(horizon) ** a * size)
+        filled = self.model_copy(update={"domain": domain})
+        return filled.with_schedule(problem, horizon)
+
+    def infeasible(self, problem: LeastSquares, horizon: int) -> list[Feasibility]:
+        found = super().infeasible(problem, horizon)
+        s, b = self.batches(horizon)
+        if self.rule == "printed":
+            return found
+        if s < 4.0 * self.margin():
+            # Always refused: it would stop at the first grid point and clip everything.
+            raise InputError(
+                "grid.n",
+                horizon,
+                f"s >= 4 Gamma = {4.0 * self.margin():,.0f} records for DP-STAT",
+                f"dp_ambssgd with {self.iterations} steps has s = {s:,}. More records, fewer iterations or "
+                "doublings, or a larger epsilon would do.",
+            )
+        feedback = 8.0 * self.step_constant() * (self.alpha() * self.c_zeta * 4.0) ** 2
+        feedback *= self.scale(problem) ** 2 * problem.trace() / problem.smallest()
+        if float(b) ** 2 < feedback:
+            found.append(
+                Feasibility("the privacy noise feeds back through the threshold", "b", b, feedback**0.5)
+            )
+        return found
+
+    def cautions(self, problem: Problem, horizon: int | None) -> list[str]:
+        assert isinstance(problem, LeastSquares) and self.domain is not None
+        found = super().cautions(problem, horizon)
+        finest = self.domain * 2.0**-self.doublings
+        if problem.error_variance() > 0.0 and finest > 0.25 * problem.error_variance() ** 0.5:
+            found.append(
+                f"dp_ambssgd: the grid ends at {finest:.3g}, above sigma/4; the threshold cannot follow"
+            )
+        if self.rule == "printed":
+            found.append(
+                "dp_ambssgd with rule = 'printed': its stopping rule overshoots by 2^k with probability "
+                "2^-(k+1), whatever the data; rule = 'corrected' does not"
+            )
+        return found
+
+    def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
+        printed = self.rule == "printed"
+        epsilon = clipping.run_epsilon(
+            self.alpha(), self.delta, self.accounting, printed, self.doublings
+        )
+        return self.statement(epsilon, exact=not printed)
+
+    def rho(self) -> float:
+        printed = self.rule == "printed"
+        return clipping.run_rho(self.alpha(), self.accounting, printed, self.doublings)
+
+    def columns(self, problem: Problem, n: int) -> dict[str, Any]:
+        return super().columns(problem, n) | {"margin": self.margin()}
+
+    def measured(self) -> tuple[str, ...]:
+        return ("clipped", "threshold")
+
+    def kernel_parameters(self, horizon: int | None) -> tuple[float, ...]:
+        assert horizon is not None and self.domain is not None and self.radius is not None
+        s, b = self.batches(horizon)
+        printed = self.rule == "printed"
+        return (
+            self.step_constant(),
+            self.theta0,
+            float(s),
+            float(b),
+            2.0 * self.alpha() / b,
+            self.c_zeta * self.radius,
+            self.domain * 2.0**-self.doublings,
+            float(self.doublings),
+            float(self.doublings + 1 if printed else self.doublings),
+            self.alpha() * float(self.doublings) ** 0.5,
+            float(s) if printed else s - self.margin(),
+            float(printed),
+            0.0,
+        )
+
+
+def recursion(  # type: ignore[no-untyped-def]
+    data_state,
+    noise_state,
+    data_parameters,
+    noise_parameters,
+    problem_parameters,
+    mechanism_parameters,
+    settings,
+    origin,
+    times,
+    marks,
+    prefix_sums,
+    iterates,
+    running_sums,
+    extras,
+):
+    """Run LANES replicates in lockstep and record them at ``times`` (see ldp_sgd.recursion).
+
+    Noise of a step, in the order of its stream: one normal per query, then one per coordinate. extras
+    holds the sum over steps of the share of clipped gradients, and zeta.
+    """
+    eta = settings[0]
+    s = int(settings[2])
+    b = int(settings[3])
+    doublings = int(settings[7])
+    queries = int(settings[8])
+    spread = settings[9]
+    level = settings[10]
+    overlap = int(settings[11])
+    fixed = settings[12]  # zeta where it is not adaptive
+    data = np.empty(DATA_PLANES * PLANE)
+    plane = np.empty(PLANE)
+    noise = np.empty((queries + D) * LANES)
+    counts = np.empty((queries + 1) * LANES)
+    problem = register_array(PROBLEM_SIZE)
+    centre = register_array(D)
+    problem[:] = problem_parameters
+    centre[:] = origin
+    theta = register_array(STATE)
+    total = register_array(STATE)
+    mean = register_array(STATE)
+    size = register_array(LANES)
+    zeta = register_array(LANES)
+    clipped = register_array(LANES)
+    shares = register_array(LANES)
+    theta[:] = settings[1]
+    total[:] = 0.0
+    shares[:] = 0.0
+    zeta[:] = fixed
+    record = CHUNK
+    drawn = CHUNK
+    i = 0
+    t = 0
+    while t < times.shape[0]:
+        i += 1
+        counts[:] = 0.0
+        for k in range(s + overlap):
+            if record == CHUNK:
+                draw_data(data_state, data_parameters, data)
+                record = 0
+            for lane in range(LANES):
+                size[lane] = np.abs(residual(theta, data, record * LANES + lane, lane, problem))
+            edge = settings[6]
+            for m in range(queries):
+                for lane in range(LANES):
+                    counts[m * LANES + lane] += 1.0 if size[lane] <= edge else 0.0
+                edge *= 2.0
+            if k < s:
+                record += 1
+        for k in range(queries + D):
+            if drawn == CHUNK:
+                fill_normal(noise_state, 0.0, plane)
+                drawn = 0
+            for lane in range(LANES):
+                noise[k * LANES + lane] = plane[drawn * LANES + lane]
+            drawn += 1
+        if fixed == 0.0:
+            edge = settings[6]
+            for _ in range(doublings):
+                edge *= 2.0
+            for lane in range(LANES):
+                zeta[lane] = settings[5] * edge
+            # Downwards, so that the first query that passes has the last word.
+            edge *= 2.0 ** (queries - doublings)
+            for m in range(queries - 1, -1, -1):
+                edge *= 0.5
+                for lane in range(LANES):
+                    passed = counts[m * LANES + lane] + spread * noise[m * LANES + lane] >= level
+                    zeta[lane] = settings[5] * edge if passed else zeta[lane]
+        mean[:] = 0.0
+        clipped[:] = 0.0
+        for _ in range(b):
+            if record == CHUNK:
+                draw_data(data_state, data_parameters, data)
+                record = 0
+            for lane in range(LANES):
+                at = record * LANES + lane
+                r = residual(theta, data, at, lane, problem)
+                # clip(x r) = x clamp(r, -cap, cap); the cap of x = 0 is infinite.
+                cap = zeta[lane] / np.sqrt(square_norm(data, at, problem))
+                clipped[lane] += 1.0 if np.abs(r) > cap else 0.0
+                r = r if np.abs(r) < np.inf else 0.0
+                size[lane] = min(max(r, -cap), cap)
+            for j in range(D):
+                for lane in range(LANES):
+                    x = feature(j, data, record * LANES + lane, problem)
+                    mean[j * LANES + lane] += size[lane] * x
+            record += 1
+        for lane in range(LANES):
+            shares[lane] += clipped[lane] / b
+            for j in range(D):
+                step = mean[j * LANES + lane] / b
+                step += settings[4] * zeta[lane] * noise[(queries + j) * LANES + lane]
+                theta[j * LANES + lane] -= eta * step
+                total[j * LANES + lane] += theta[j * LANES + lane] - centre[j]
+        if i == times[t]:
+            prefix_sums[t, :] = total
+            iterates[t, :] = theta
+            for lane in range(LANES):
+                extras[t, lane] = shares[lane]
+                extras[t, LANES + lane] = zeta[lane]
+            t += 1

@@ -1,0 +1,270 @@
+"""Least squares from second moments: ordinary, or private by perturbing them (Smith et al., 2017).
+
+    A = (1/N) sum x x' + E,   v = (1/N) sum x y + e,   theta = (A + ridge I)^-1 v
+
+For privacy x is scaled to norm at most X and y cut at Y. Replacing a record moves A by at most sqrt(2) X^2/N
+in Frobenius norm and v by 2 X Y/N. Each gets half of the budget: noise multiplier sqrt(2) alpha, E
+symmetric with N(0, s^2) on the diagonal and N(0, s^2/2) beside it, s = 2 X^2 alpha/N, and e with standard
+deviation 2 sqrt(2) X Y alpha/N: 1/(2 alpha^2)-zCDP and 1/alpha-GDP together. One step makes the estimate.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+
+import numpy as np
+from mpmath import mp, mpf
+from pydantic import Field
+
+from ldpflow import exact
+from ldpflow.algorithms.algorithm import Algorithm
+from ldpflow.algorithms.erm import NOTION, UNIT
+from ldpflow.errors import InputError
+from ldpflow.mechanisms import Mechanism, PrivacyStatement
+from ldpflow.privacy import clipping
+from ldpflow.problems import Problem
+from ldpflow.problems.least_squares import LeastSquares
+from ldpflow.problems.problem import Matrix
+from ldpflow.random.lockstep import CHUNK, LANES, PLANE
+
+if TYPE_CHECKING:  # supplied by the kernel that this recursion becomes part of
+    from ldpflow.kernel_parts import (
+        DATA_PLANES,
+        PROBLEM_SIZE,
+        STATE,
+        D,
+        draw_data,
+        feature,
+        fill_normal,
+        register_array,
+        residual,
+        square_norm,
+    )
+
+__all__ = ["OrdinaryLeastSquares", "SufficientStatistics", "recursion"]
+
+
+class OrdinaryLeastSquares(Algorithm):
+    """Ordinary least squares of all n records: the non-private yardstick, a path of one step."""
+
+    carries_privacy: ClassVar[bool] = True
+
+    kind: Literal["ols"] = "ols"
+
+    def unsuitable(self, problem: Problem, mechanism: Mechanism) -> str | None:
+        if mechanism.kind != "none":
+            return f"{self.kind} sees raw records; its mechanism is none"
+        if not isinstance(problem, LeastSquares):
+            return f"{self.kind} is implemented for least_squares"
+        return None
+
+    def resolved(self, problem: Problem, horizon: int | None) -> Self:
+        assert horizon is not None
+        if horizon < problem.dimension:
+            raise InputError(
+                "grid.n", horizon, f"at least d = {problem.dimension}", "Least squares needs them."
+            )
+        return self
+
+    def depends_on_horizon(self) -> bool:
+        return True
+
+    def has_intervals(self) -> bool:
+        return False
+
+    def averages_tail(self) -> bool:
+        return True
+
+    def problem_parts(self) -> tuple[str, ...]:
+        return ("residual", "feature", "square_norm")
+
+    def steps(self, n: int) -> int:
+        return 1
+
+    def checkpoints(self, problem: Problem, n: int, points: int) -> tuple[int, ...]:
+        return (n,)
+
+    def step_constant(self) -> float:
+        return 1.0
+
+    def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
+        return problem.gradient_covariance()
+
+    def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
+        return mechanism.privacy()
+
+    def kernel_parameters(self, horizon: int | None) -> tuple[float, ...]:
+        """N, X, Y, standard deviations of E and e, ridge."""
+        assert horizon is not None
+        return (float(horizon), np.inf, np.inf, 0.0, 0.0, 0.0)
+
+
+class SufficientStatistics(OrdinaryLeastSquares):
+    """Least squares from noisy second moments.
+
+    Parameters
+    ----------
+    epsilon, delta, accounting, noise_multiplier
+        As of dp_ambssgd; ``paper`` is no accounting of this algorithm's.
+    x_bound : float > 0, optional
+        X; 2 sqrt(Tr H) unless given.
+    y_bound : float > 0, optional
+        Y; 4 sqrt(||w*||_H^2 + sigma^2) unless given.
+    ridge : float >= 0
+    """
+
+    carries_privacy: ClassVar[bool] = True
+
+    kind: Literal["sufficient_statistics"] = "sufficient_statistics"  # type: ignore[assignment]
+    epsilon: Annotated[float, Field(gt=0, le=1e6)] = 1.0
+    delta: Annotated[float, Field(ge=1e-300, lt=1)] = 1e-6
+    accounting: Literal["disjoint", "gdp"] = "disjoint"
+    noise_multiplier: Annotated[float, Field(gt=0, le=1e12)] | None = None
+    x_bound: Annotated[float, Field(gt=0, le=1e9)] | None = None
+    y_bound: Annotated[float, Field(gt=0, le=1e9)] | None = None
+    ridge: Annotated[float, Field(ge=0, le=1e9)] = 0.0
+
+    def resolved(self, problem: Problem, horizon: int | None) -> Self:
+        found = super().resolved(problem, horizon)
+        assert isinstance(problem, LeastSquares)
+        with exact.workdps(30):
+            x = float(2 * mp.sqrt(problem.trace()))
+            y = float(4 * mp.sqrt(mpf(problem.signal()) ** 2 + mpf(problem.error_variance())))
+        return found.model_copy(update={"x_bound": self.x_bound or x, "y_bound": self.y_bound or y})
+
+    def alpha(self) -> float:
+        """The noise multiplier."""
+        if self.noise_multiplier is not None:
+            return self.noise_multiplier
+        return clipping.noise_multiplier(self.epsilon, self.delta, self.accounting)
+
+    def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
+        epsilon = self.epsilon
+        if self.noise_multiplier is not None:
+            epsilon = clipping.run_epsilon(self.alpha(), self.delta, self.accounting, False, 1)
+        return PrivacyStatement(
+            NOTION, UNIT, epsilon=epsilon, delta=self.delta, mu=1.0 / self.alpha()
+        )
+
+    def columns(self, problem: Problem, n: int) -> dict[str, Any]:
+        return {"noise_multiplier": self.alpha(), "rho": 0.5 / self.alpha() ** 2}
+
+    def kernel_parameters(self, horizon: int | None) -> tuple[float, ...]:
+        assert horizon is not None and self.x_bound is not None and self.y_bound is not None
+        share = 2.0 * self.x_bound * self.alpha() / horizon
+        return (
+            float(horizon),
+            self.x_bound,
+            self.y_bound,
+            share * self.x_bound,
+            share * self.y_bound * 2.0**0.5,
+            self.ridge,
+        )
+
+
+def recursion(  # type: ignore[no-untyped-def]
+    data_state,
+    noise_state,
+    data_parameters,
+    noise_parameters,
+    problem_parameters,
+    mechanism_parameters,
+    settings,
+    origin,
+    times,
+    marks,
+    prefix_sums,
+    iterates,
+    running_sums,
+    extras,
+):
+    """The estimates of LANES replicates (see ldp_sgd.recursion); there is one step.
+
+    Noise in the order of its stream: the lower triangle of E by rows, then e.
+    """
+    n = int(settings[0])
+    size = D  # a name of its own: these loops are not to be written out
+    data = np.empty(DATA_PLANES * PLANE)
+    plane = np.empty(PLANE)
+    problem = register_array(PROBLEM_SIZE)
+    problem[:] = problem_parameters
+    nothing = register_array(STATE)
+    nothing[:] = 0.0
+    x = np.empty(D * LANES)
+    y = np.empty(LANES)
+    moments = np.zeros(D * D * LANES)
+    cross = np.zeros(D * LANES)
+    record = CHUNK
+    for _ in range(n):
+        if record == CHUNK:
+            draw_data(data_state, data_parameters, data)
+            record = 0
+        for lane in range(LANES):
+            at = record * LANES + lane
+            factor = min(1.0, settings[1] / np.sqrt(square_norm(data, at, problem)))
+            target = -residual(nothing, data, at, lane, problem)
+            y[lane] = min(max(target, -settings[2]), settings[2])
+            for j in range(D):
+                x[j * LANES + lane] = factor * feature(j, data, at, problem)
+        for j in range(size):
+            for k in range(j + 1):
+                for lane in range(LANES):
+                    moments[(j * size + k) * LANES + lane] += x[j * LANES + lane] * x[k * LANES + lane]
+            for lane in range(LANES):
+                cross[j * LANES + lane] += x[j * LANES + lane] * y[lane]
+        record += 1
+    drawn = CHUNK
+    for j in range(size):
+        for k in range(j + 1):
+            if drawn == CHUNK:
+                fill_normal(noise_state, 0.0, plane)
+                drawn = 0
+            spread = settings[3] if j == k else settings[3] * np.sqrt(0.5)
+            for lane in range(LANES):
+                at = (j * size + k) * LANES + lane
+                value = moments[at] / n + spread * plane[drawn * LANES + lane]
+                value += settings[5] if j == k else 0.0
+                moments[at] = value
+                moments[(k * size + j) * LANES + lane] = value
+            drawn += 1
+    for j in range(size):
+        if drawn == CHUNK:
+            fill_normal(noise_state, 0.0, plane)
+            drawn = 0
+        for lane in range(LANES):
+            cross[j * LANES + lane] = (
+                cross[j * LANES + lane] / n + settings[4] * plane[drawn * LANES + lane]
+            )
+        drawn += 1
+    for lane in range(LANES):
+        # Gaussian elimination with row exchanges: A need not be positive definite.
+        for j in range(size):
+            best = j
+            for k in range(j + 1, size):
+                if np.abs(moments[(k * size + j) * LANES + lane]) > np.abs(
+                    moments[(best * size + j) * LANES + lane]
+                ):
+                    best = k
+            if best != j:
+                for k in range(size):
+                    kept = moments[(j * size + k) * LANES + lane]
+                    moments[(j * size + k) * LANES + lane] = moments[(best * size + k) * LANES + lane]
+                    moments[(best * size + k) * LANES + lane] = kept
+                kept = cross[j * LANES + lane]
+                cross[j * LANES + lane] = cross[best * LANES + lane]
+                cross[best * LANES + lane] = kept
+            for k in range(j + 1, size):
+                ratio = moments[(k * size + j) * LANES + lane] / moments[(j * size + j) * LANES + lane]
+                for m in range(j + 1, size):
+                    moments[(k * size + m) * LANES + lane] -= (
+                        ratio * moments[(j * size + m) * LANES + lane]
+                    )
+                cross[k * LANES + lane] -= ratio * cross[j * LANES + lane]
+        for j in range(size - 1, -1, -1):
+            value = cross[j * LANES + lane]
+            for k in range(j + 1, size):
+                value -= moments[(j * size + k) * LANES + lane] * cross[k * LANES + lane]
+            cross[j * LANES + lane] = value / moments[(j * size + j) * LANES + lane]
+        for j in range(size):
+            iterates[0, j * LANES + lane] = cross[j * LANES + lane]
+            prefix_sums[0, j * LANES + lane] = cross[j * LANES + lane] - origin[j]

@@ -1,0 +1,76 @@
+"""Clipping and Gaussian noise: A(g) = clip(g) + (2 zeta/mu) N(0, I), mu-GDP whatever the gradient is.
+
+    clip(g) = g min(1, zeta/||g||),   clip(0) = 0, and 0 for what is not finite
+
+The noise multiplier of Varshney, Thakurta and Jain (2022), Lemma A.1, is alpha = 1/mu: replacing the
+record moves clip(g) by at most 2 zeta, alpha times that is the standard deviation. Clipping is executed
+always; where it bites, A(g) is biased. A simulation draws its noise from a seeded generator in floating
+point: right for studying estimators, no protection.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from ldpflow.mechanisms.gaussian import Budget
+from ldpflow.mechanisms.mechanism import Mechanism, PrivacyStatement
+from ldpflow.problems import Problem
+from ldpflow.problems.laws import Variate
+from ldpflow.problems.problem import Matrix
+from ldpflow.random.lockstep import LANES, PLANE
+
+if TYPE_CHECKING:  # supplied by the kernel that the randomiser becomes part of
+    from ldpflow.kernel_parts import D
+
+__all__ = ["ClippedGaussian", "randomise"]
+
+
+class ClippedGaussian(Mechanism):
+    """Gradient clipping and the Gaussian noise that its bound calls for.
+
+    Parameters
+    ----------
+    clip : float > 0
+        zeta, in units of the gradient.
+    mu : float in [1e-3, 1e6]
+        Budget of every user; the noise multiplier is 1/mu.
+    """
+
+    kind: Literal["clipped_gaussian"] = "clipped_gaussian"
+    clip: Annotated[float, Field(ge=1e-9, le=1e9)] = 1.0
+    mu: Budget = 1.0
+
+    def measured(self) -> tuple[str, ...]:
+        return ("clipped",)
+
+    def variates(self, problem: Problem) -> tuple[Variate, ...]:
+        return (Variate("normal"),) * problem.dimension
+
+    def kernel_parameters(self, problem: Problem) -> tuple[float, ...]:
+        return (self.clip, 2.0 * self.clip / self.mu, *(0.0,) * LANES)
+
+    def noise_covariance(self, problem: Problem) -> Matrix:
+        variance = (2.0 * self.clip / self.mu) ** 2
+        d = problem.dimension
+        return [[variance if i == j else 0.0 for j in range(d)] for i in range(d)]
+
+    def privacy(self) -> PrivacyStatement:
+        return PrivacyStatement("mu-GDP (local)", "record (replacement)", mu=self.mu)
+
+
+def randomise(g, noise, at, lane, parameters):  # type: ignore[no-untyped-def]
+    """A(g) in place; parameters hold zeta, 2 zeta/mu, and a lane's count of clipped gradients."""
+    square = 0.0
+    for j in range(D):
+        square += g[j * LANES + lane] * g[j * LANES + lane]
+    # Infinite, not undefined, at 0; a norm that is not finite leaves nothing.
+    factor = min(1.0, parameters[0] / np.sqrt(square))
+    factor = factor if square < np.inf else 0.0
+    parameters[2 + lane] += 1.0 if factor < 1.0 else 0.0
+    for j in range(D):
+        v = g[j * LANES + lane]
+        v = factor * v if factor > 0.0 else 0.0
+        g[j * LANES + lane] = v + parameters[1] * noise[j * PLANE + at]

@@ -1,0 +1,314 @@
+"""The one-pass private regressions against their literal forms, on the same random numbers."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ldpflow.algorithms.dp_ambssgd import DpAmbssgd
+from ldpflow.algorithms.dp_mbssgd import DpMbssgd
+from ldpflow.algorithms.dp_ssgd import DpSsgd
+from ldpflow.algorithms.kernels import run_path
+from ldpflow.algorithms.sufficient_statistics import OrdinaryLeastSquares, SufficientStatistics
+from ldpflow.algorithms.tail_sgd import TailSgd
+from ldpflow.errors import InputError
+from ldpflow.mechanisms.clipped_gaussian import ClippedGaussian
+from ldpflow.mechanisms.none import NoMechanism
+from ldpflow.path import Path
+from ldpflow.problems.laws import Variate
+from ldpflow.problems.least_squares import LAWS, LeastSquares
+from ldpflow.trajectory import trajectories_of
+from tests import draws
+from tests.oracles import private_regression as literal
+
+SEED = 3
+PLAIN = LeastSquares(d=3, sigma=0.5)
+SKEW = LeastSquares(eigenvalues=(2.0, 1.0, 0.5), coefficients=(1.0, -3.0, 0.5), sigma=0.7, design="laplace")
+
+
+def path_of(problem, algorithm, n, mechanism=None):
+    """A path as a study makes it."""
+    horizon = n if algorithm.depends_on_horizon() else None
+    mechanism = mechanism or NoMechanism()
+    return Path(problem, mechanism, algorithm.resolved(problem, horizon), horizon)
+
+
+def records(path, replicate, n):
+    """X and y of a simulated replicate."""
+    p = path.problem
+    z = draws.data(path, SEED, replicate, n)
+    unit = [LAWS[law][1] for law in (p.design, p.errors)]
+    X = z[:, :-1] * np.sqrt(p.lambdas) * unit[0]
+    return X, X @ np.array(p.truth()) + p.sigma * unit[1] * z[:, -1]
+
+
+def normals(path, replicate, count):
+    return draws.planes(SEED, "mechanism", path.key, replicate, [Variate("normal")], count)[:, 0]
+
+
+@pytest.mark.parametrize("problem", [PLAIN, SKEW])
+@pytest.mark.parametrize("rule", ["corrected", "printed"])
+def test_dp_ambssgd_is_the_literal_algorithm(problem, rule):
+    n, T = 2011, 6  # 335 records a step, one left over
+    algorithm = DpAmbssgd(
+        iterations=T, noise_multiplier=0.4, doublings=6, c_zeta=0.7, domain=16.0, rule=rule,
+        infeasible_is="warned",
+    )
+    path = path_of(problem, algorithm, n)
+    a = path.algorithm
+    record = run_path(path, SEED, [4, 9], range(1, T + 1))
+    for lane, replicate in enumerate((4, 9)):
+        X, y = records(path, replicate, n)
+        noise = normals(path, replicate, T * (7 + problem.dimension))
+        w, zeta, share = literal.dp_ambssgd(
+            X, y, T, 0.4, a.eta, a.radius, 0.7, 16.0, 6, 1e-3, noise, printed=rule == "printed"
+        )
+        np.testing.assert_allclose(record.iterates[:, :, lane], w, rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(record.extras["threshold"][:, lane], zeta, rtol=1e-14)
+        np.testing.assert_allclose(record.extras["clipped"][:, lane], np.cumsum(share), rtol=1e-12)
+        assert 0 < share.mean() < 1
+    table = trajectories_of(record, a.checkpoints(problem, n, 9)).to_pylist()
+    assert [row["step"] for row in table[:T]] == list(range(1, T + 1))
+    assert table[T - 1]["n"] == n
+    last = literal.tail_average(w) - np.array(problem.truth())
+    expected = 0.5 * float(np.array(problem.lambdas) @ last**2)
+    assert table[-1]["tail_exc"] == pytest.approx(expected, rel=1e-9)
+    assert table[-1]["clipped"] == pytest.approx(share[-1], rel=1e-9)
+
+
+def test_dp_mbssgd_is_the_literal_algorithm():
+    path = path_of(PLAIN, DpMbssgd(iterations=8, epsilon=30.0, clip=2.0, infeasible_is="warned"), 400)
+    record = run_path(path, SEED, [2], range(1, 9))
+    X, y = records(path, 2, 400)
+    w = literal.dp_mbssgd(X, y, 8, path.algorithm.alpha(), path.algorithm.eta, 2.0, normals(path, 2, 24))
+    np.testing.assert_allclose(record.iterates[:, :, 0], w, rtol=1e-10)
+
+
+@pytest.mark.parametrize("local", [True, False])
+def test_single_records_with_and_without_the_shuffler(local):
+    n = 1000
+    if local:
+        path = path_of(PLAIN, TailSgd(eta=0.05), n, ClippedGaussian(clip=1.5, mu=2.0))
+        alpha = 0.5
+    else:
+        path = path_of(PLAIN, DpSsgd(epsilon=0.05, clip=1.5, eta=0.001), n)
+        alpha = path.algorithm.noise_multiplier
+    record = run_path(path, SEED, [7], range(1, n + 1))
+    X, y = records(path, 7, n)
+    noise = draws.planes(SEED, "mechanism", path.key, 7, [Variate("normal")] * 3, n)
+    w, clipped = literal.dp_ssgd(X, y, alpha, path.algorithm.eta, 1.5, noise)
+    np.testing.assert_allclose(record.iterates[:, :, 0], w, rtol=1e-9, atol=1e-11)
+    np.testing.assert_array_equal(record.extras["clipped"][:, 0], clipped)
+    row = trajectories_of(record, (n,)).to_pylist()[0]
+    assert row["clipped"] == pytest.approx(clipped[-1] / n)
+    distance = literal.tail_average(w) - np.array(PLAIN.truth())
+    assert row["tail_exc"] == pytest.approx(0.5 * distance @ distance, rel=1e-9)
+
+
+@pytest.mark.parametrize("algorithm", [OrdinaryLeastSquares(), SufficientStatistics(ridge=0.1)])
+def test_least_squares_from_moments(algorithm):
+    n, d = 500, 3
+    path = path_of(PLAIN, algorithm, n)
+    found = run_path(path, SEED, [1], [1]).iterates[0, :, 0]
+    X, y = records(path, 1, n)
+    if algorithm.kind == "ols":
+        expected = np.linalg.lstsq(X, y, rcond=None)[0]
+    else:
+        a = path.algorithm
+        noise = normals(path, 1, d * (d + 1) // 2 + d)
+        bounds = (a.x_bound, a.y_bound, a.alpha())
+        expected = literal.perturbed_statistics(X, y, *bounds, noise, ridge=0.1)
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_elimination_exchanges_rows():
+    """Noise may leave a leading entry near 0: the solution is that of a general solver."""
+    path = path_of(PLAIN, SufficientStatistics(epsilon=0.05), 300)
+    a = path.algorithm
+    for replicate in range(16):
+        found = run_path(path, SEED, [replicate], [1]).iterates[0, :, 0]
+        noise = normals(path, replicate, 9)
+        X, y = records(path, replicate, 300)
+        expected = literal.perturbed_statistics(X, y, a.x_bound, a.y_bound, a.alpha(), noise)
+        np.testing.assert_allclose(found, expected, rtol=1e-8)
+
+
+def test_bits_depend_on_the_replicate_alone():
+    for algorithm in (
+        DpAmbssgd(iterations=4, epsilon=50.0, doublings=8),
+        SufficientStatistics(),
+        DpSsgd(epsilon=0.02),
+    ):
+        n = 2000
+        path = path_of(PLAIN, algorithm, n)
+        end = path.steps(n)
+        alone = run_path(path, SEED, [5], [end])
+        among = run_path(path, SEED, range(32), sorted({1, end // 2 or 1, end}))
+        assert (alone.iterates[-1, :, 0] == among.iterates[-1, :, 5]).all()
+        assert (alone.prefix_sums[-1, :, 0] == among.prefix_sums[-1, :, 5]).all()
+
+
+@pytest.fixture
+def houses(tmp_path):
+    """A file of 600 records, not centred, with dependent columns."""
+    rng = np.random.default_rng(8)
+    x = rng.normal(size=(600, 3)) @ np.array([[1.0, 0.5, 0.0], [0.0, 1.0, 0.3], [0.0, 0.0, 0.7]]) + 0.4
+    y = x @ [1.0, -2.0, 0.5] + rng.normal(size=600)
+    file = tmp_path / "houses.parquet"
+    pq.write_table(pa.table({"price": y, "a": x[:, 0], "b": x[:, 1], "c": x[:, 2]}), file)
+    return str(file), x, y
+
+
+def test_a_file_is_shuffled_and_its_population_is_the_file(houses):
+    file, x, y = houses
+    problem = LeastSquares(file=file, target="price")
+    truth = np.linalg.lstsq(x, y, rcond=None)[0]
+    np.testing.assert_allclose(problem.truth(), truth, rtol=1e-10)
+    np.testing.assert_allclose(problem.curvature(), x.T @ x / 600, rtol=1e-12)
+    assert problem.error_variance() == pytest.approx(((y - x @ truth) ** 2).mean())
+    low, *_, high = np.linalg.eigvalsh(x.T @ x / 600)
+    assert low * 0.99 < problem.smallest() <= low
+    assert high <= problem.largest() < 1.01 * high
+    # All records, each once: ordinary least squares is w* itself, in every replicate.
+    path = path_of(problem, OrdinaryLeastSquares(), 600)
+    estimates = run_path(path, SEED, range(5), [1]).iterates[0]
+    np.testing.assert_allclose(estimates, np.tile(truth[:, None], 5), rtol=1e-10)
+    # Half of them: another half in every replicate.
+    path = path_of(problem, OrdinaryLeastSquares(), 300)
+    record = run_path(path, SEED, range(5), [1])
+    assert len(np.unique(record.iterates[0, 0])) == 5
+    excess = trajectories_of(record, (300,))["tail_exc"].to_numpy()
+    w = record.iterates[0, :, 0] - truth
+    assert excess[0] == pytest.approx(0.5 * w @ (x.T @ x / 600) @ w, rel=1e-9)
+    # One pass of single records, to the last record of the file.
+    path = path_of(problem, TailSgd(), None)
+    assert np.isfinite(run_path(path, SEED, range(3), [600]).iterates).all()
+
+
+def test_a_file_with_dependent_columns_is_refused(tmp_path):
+    x = np.arange(20.0)
+    pq.write_table(pa.table({"y": x**2, "a": x, "b": 2 * x}), tmp_path / "f.parquet")
+    problem = LeastSquares(file=str(tmp_path / "f.parquet"), target="y")
+    with pytest.raises(InputError, match="columns none of which follows"):
+        problem.truth()
+
+
+def test_the_printed_stopping_rule_overshoots_whatever_the_data():
+    """P(gamma_k) = 2^-(k+1) with all residuals below the first grid point (6.4): chi-square at 1e-4.
+
+    Print's stop needs a noisy count of s at least, where the count is s + 1: that 1 is nothing beside
+    the noise's 10 sqrt(10).
+    """
+    problem = LeastSquares(d=3, norm=0.0, sigma=1e-3)
+    wanted = {"iterations": 2, "noise_multiplier": 1e4, "doublings": 10, "domain": 1024.0}
+    path = path_of(problem, DpAmbssgd(**wanted, rule="printed", c_zeta=1.0, radius=1.0), 400)
+    zeta = np.concatenate(
+        [run_path(path, 1, range(a, a + 32), [1]).extras["threshold"][0] for a in range(0, 4096, 32)]
+    )
+    found = np.array([(zeta == 2.0**k).sum() for k in range(10)])
+    expected = 4096 * 0.5 ** np.arange(1, 11)
+    assert ((found - expected) ** 2 / expected).sum() < 37.0  # chi-square(10) at 1e-4 is 35.6
+
+
+def test_the_corrected_rule_keeps_its_promise():
+    """At most 2 Gamma residuals above gamma, and gamma <= max(Delta, 2 max residual): 4000 runs (6.4)."""
+    rng = np.random.default_rng(4)
+    alpha, M, beta, s = 10.513, 16, 1e-3, 2000
+    gamma_margin = literal.margin(alpha, M, beta)
+    assert gamma_margin == pytest.approx(185, abs=1)
+    violations = 0
+    for _ in range(4000):
+        residuals = np.abs(rng.standard_normal(s)) * 10 ** rng.uniform(-1, 1)
+        grid = 1024.0 * 2.0 ** np.arange(-M, 0)
+        counts = np.searchsorted(np.sort(residuals), grid, side="right")
+        stops = counts + alpha * math.sqrt(M) * rng.standard_normal(M) >= s - gamma_margin
+        gamma = grid[np.argmax(stops)] if stops.any() else 1024.0
+        low = (residuals <= gamma).sum() >= s - 2 * gamma_margin
+        high = gamma <= max(1024.0 * 2.0**-M, 2 * residuals.max())
+        violations += not (low and high)
+    assert violations <= 4  # beta bounds their mean by 4; none is what is found
+
+
+def test_dp_stat_without_noise():
+    residuals = [0.3, 0.9, 1.7, 3.2]
+    assert literal.dp_stat(residuals, 8.0, 5, 0.0, 4, np.zeros(5)) == 4.0
+    for m, expected in ((20, 209), (30, 261), (16, 185)):
+        algorithm = DpAmbssgd(noise_multiplier=10.513, doublings=m)
+        assert algorithm.margin() == pytest.approx(expected, abs=1)
+        assert algorithm.margin() == pytest.approx(literal.margin(10.513, m, 1e-3), rel=1e-12)
+
+
+def replaced_counts(residuals, other, at, grid):
+    counts = [(np.abs(r)[None, :] <= grid[:, None]).sum(axis=1) for r in (residuals, np.copy(residuals))]
+    changed = residuals.copy()
+    changed[at] = other
+    return counts[0], (np.abs(changed)[None, :] <= grid[:, None]).sum(axis=1)
+
+
+def test_sensitivities_are_never_exceeded(monkeypatch):
+    """Clipped gradients are at most 2 zeta apart, counts sqrt(M) (6.3): what is not finite included."""
+    from ldpflow.mechanisms import clipped_gaussian
+
+    monkeypatch.setattr(clipped_gaussian, "D", 2, raising=False)
+    lanes = clipped_gaussian.LANES
+    rng = np.random.default_rng(6)
+    zeta = 1.3
+    parameters = np.array([zeta, 0.0, *(0.0,) * lanes])
+
+    def clipped(v):
+        g = np.zeros(2 * lanes)
+        g[0], g[lanes] = v
+        with np.errstate(all="ignore"):
+            clipped_gaussian.randomise(g, np.zeros(20_000), 0, 0, parameters)
+        return g[[0, lanes]]
+
+    special = [[0.0, 0.0], [np.inf, 1.0], [np.nan, 0.0], [1e200, 1e200], [1e-320, 0.0]]
+    vectors = [*special, *(rng.standard_normal((300, 2)) * 10.0 ** rng.uniform(-9, 9, (300, 1)))]
+    values = np.array([clipped(v) for v in vectors])
+    assert np.isfinite(values).all()
+    assert np.linalg.norm(values, axis=1).max() <= zeta * (1 + 1e-15)
+    pairs = values[:, None] - values[None, :]
+    assert np.linalg.norm(pairs, axis=2).max() <= 2 * zeta * (1 + 1e-15)
+    # Attained by opposite ones; and the noise is alpha times as large.
+    gap = clipped([5.0, 0.0]) - clipped([-5.0, 0.0])
+    mechanism = ClippedGaussian(clip=zeta, mu=0.25)
+    assert gap[0] / mechanism.kernel_parameters(PLAIN)[1] == pytest.approx(0.25)  # 1/alpha
+    np.testing.assert_array_equal(clipped([0.3, -0.4]), [0.3, -0.4])
+    for v in vectors[5:]:
+        np.testing.assert_allclose(clipped(v), literal.clip(v, zeta), rtol=1e-14)
+    grid = 2.0 ** np.arange(-4.0, 6.0)
+    for _ in range(300):
+        residuals = rng.standard_normal(50) * 4
+        other = rng.choice([0.0, np.inf, np.nan, rng.standard_normal()])
+        one, two = replaced_counts(residuals, other, rng.integers(50), grid)
+        assert np.abs(one - two).max() <= 1
+        assert np.linalg.norm(one - two) <= math.sqrt(len(grid))
+
+
+def test_clipping_the_residual_is_clipping_the_gradient():
+    rng = np.random.default_rng(2)
+    for _ in range(200):
+        x, r, zeta = rng.standard_normal(4), rng.standard_normal() * 5, rng.uniform(0.1, 5)
+        cap = zeta / np.linalg.norm(x)
+        np.testing.assert_allclose(literal.clip(x * r, zeta), x * np.clip(r, -cap, cap), rtol=1e-13)
+
+
+def test_two_sample_audit():
+    """Releases for gradients zeta e_1 and -zeta e_1 are 1/alpha standard deviations apart, at 4.5 SE."""
+    alpha, zeta, R = 2.0, 1.0, 128
+    problem = LeastSquares(d=1, coefficients=(1e6,), sigma=0.0)
+    moves = []
+    for sign in (1.0, -1.0):
+        mirrored = problem.model_copy(update={"coefficients": (sign * 1e6,)})
+        path = path_of(mirrored, TailSgd(eta=1.0), 1, ClippedGaussian(clip=zeta, mu=1.0 / alpha))
+        steps = [run_path(path, 1, range(a, a + 32), range(1, 129)).iterates[:, 0] for a in range(0, R, 32)]
+        path_values = np.concatenate(steps, axis=1)
+        moves.append(np.diff(path_values, axis=0, prepend=0.0))
+    spread = np.std(np.concatenate(moves))
+    assert spread == pytest.approx(2 * alpha * zeta * math.sqrt(1 + 1 / (4 * alpha**2)), rel=0.03)
+    apart = (moves[0].mean() - moves[1].mean()) / (2 * alpha * zeta)
+    assert apart == pytest.approx(1 / alpha, abs=4.5 * math.sqrt(2 / moves[0].size))

@@ -1,0 +1,177 @@
+"""Private regressions in studies: from a file to labelled rows, figures, warnings and refusals."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ldpflow.engine import run_study
+from ldpflow.errors import InputError
+from ldpflow.store import RunStore, trajectories
+from ldpflow.study import Study
+
+STUDY = {
+    "name": "t",
+    "seed": 5,
+    "replicates": 40,
+    "problem": {"kind": "least_squares", "d": 3, "sigma": [0.5, 0.1]},
+    "algorithm": [
+        {"kind": ["dp_ambssgd", "dp_mbssgd"], "epsilon": [20.0, 50.0], "iterations": 4},
+        {"kind": "sufficient_statistics", "epsilon": 20.0},
+        {"kind": "ols"},
+    ],
+    "grid": {"n": [4000, 8000]},
+    "trajectory": {"points": 2},
+}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("clipping")
+    run_study(Study.from_mapping(STUDY), folder, engine="serial")
+    return folder
+
+
+def last_rows(folder):
+    rows = pq.read_table(folder / "trajectories.parquet").to_pylist()
+    return [r for r in rows if r["stat"] == "tail_exc" and r["n"] == r["horizon"]]
+
+
+def test_every_row_is_labelled(run):
+    rows = last_rows(run)
+    assert len(rows) == 2 * 2 * (2 * 2 + 1 + 1)
+    for row in rows:
+        assert row["mechanism"] == "none"
+        if row["algorithm"] == "ols":
+            assert (row["privacy_notion"], row["epsilon"]) == ("none", None)
+            continue
+        assert row["privacy_notion"] == "(eps, delta)-DP (central)"
+        assert row["privacy_unit"] == "record (replacement)"
+        assert row["epsilon"] in (20.0, 50.0)
+        assert row["delta"] == 1e-6
+        assert row["mu"] == pytest.approx(1 / row["noise_multiplier"])
+        assert row["rho"] == pytest.approx(0.5 / row["noise_multiplier"] ** 2)
+    steps = [r for r in rows if r["algorithm"] == "dp_ambssgd" and r["horizon"] == 8000]
+    assert {(r["steps"], r["threshold_records"], r["gradient_records"]) for r in steps} == {(4, 181, 1819)}
+    assert all(0 < r["margin"] * 4 <= 181 and r["eta"] > 0.9 for r in steps)
+
+
+def test_risks_are_those_of_theory(run):
+    """32 cells at 40 replicates: |z| < 4.5 (once in 4000 seeds), and 15% for what is a prediction."""
+    for row in last_rows(run):
+        slack = 0.0 if row["algorithm"] == "ols" else 0.15
+        gap = abs(row["mean"] - row["theory_limit"]) - slack * row["theory_limit"]
+        assert gap < 4.5 * row["mcse"], row
+
+
+def test_an_extended_study_keeps_its_rows(run, tmp_path):
+    more = Study.from_mapping({**STUDY, "replicates": 64, "grid": {"n": 8000}})
+    run_study(more, tmp_path, engine="serial")
+    long = trajectories.read(RunStore(tmp_path))
+    short = trajectories.read(RunStore(run))
+    both = {row["path"] for row in long.to_pylist()}
+
+    def told(table):
+        return [r for r in table.to_pylist() if r["path"] in both and r["replicate"] < 40]
+
+    assert told(long) == told(short)
+    assert len(told(long)) > 0
+
+
+def test_the_end_of_every_path_is_a_figure(run):
+    pytest.importorskip("altair")
+    from ldpflow.report.results import Results
+    from ldpflow.report.risk_plot import last_risks, risk
+
+    results = Results.load(run)
+    assert len(last_risks(results)) == 24
+    drawn = json.loads(risk(results, "sigma").to_json())
+    text = json.dumps(drawn)
+    assert all(name in text for name in ("dp_ambssgd", "ols", "sufficient_statistics"))
+    # A baseline without a budget stands at every epsilon.
+    values = risk(results, "epsilon").to_dict()["data"]["values"]
+    assert {v["at"] for v in values if v["series"] == "ols"} == {20.0, 50.0}
+    with pytest.raises(InputError) as refused:
+        risk(results, "kappa")
+    assert "sigma" in str(refused.value)
+
+
+def test_without_a_mechanism_only_where_none_is_needed():
+    assert Study.from_mapping(STUDY).mechanism[0].kind == "none"
+    with pytest.raises(InputError) as refused:
+        Study.from_mapping({**STUDY, "algorithm": {"kind": "tail_sgd"}})
+    assert refused.value.field == "mechanism"
+
+
+def test_local_steps_have_intervals(tmp_path):
+    study = {
+        **{k: v for k, v in STUDY.items() if k != "trajectory"},
+        "problem": {"kind": "least_squares", "d": 3},
+        "mechanism": {"kind": "clipped_gaussian", "clip": 2.0, "mu": 1.0},
+        "algorithm": {"kind": "tail_sgd", "eta": 0.05},
+        "grid": {"n": 2000},
+        "method": [{"kind": ["BM", "SN", "oracle"]}],
+    }
+    run_study(Study.from_mapping(study), tmp_path, engine="serial")
+    rows = pq.read_table(tmp_path / "summary.parquet").to_pylist()
+    assert {row["privacy_notion"] for row in rows} == {"mu-GDP (local)"}
+    assert {row["privacy_unit"] for row in rows} == {"record (replacement)"}
+    assert len(rows) == 9
+    assert all(row["failures"] == 0 and row["length_mean"] > 0 for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"algorithm": {"kind": "dp_ssgd", "epsilon": 0.5}}, "algorithm.epsilon"),
+        ({"algorithm": {"kind": "dp_ambssgd", "epsilon": 0.1}}, "grid.n"),
+        ({"algorithm": {"kind": "dp_ambssgd", "iterations": 5}}, "algorithm.iterations"),
+        ({"problem": {"kind": "quantile"}}, "algorithm.kind"),
+        ({"mechanism": {"kind": "gaussian", "mu": 1.0}}, "algorithm.kind"),
+        (
+            {"mechanism": {"kind": "gaussian", "mu": 1.0}, "algorithm": {"kind": "ldp_sgd"}},
+            "mechanism.kind",
+        ),
+        ({"method": {"kind": "BM"}, "trajectory": None}, "method.kind"),
+        ({"problem": {"kind": "least_squares", "file": "nowhere.csv", "target": "y"}}, "problem.file"),
+        ({"algorithm": {"kind": "ols"}, "grid": {"n": 2}}, "grid.n"),
+    ],
+)
+def test_what_is_refused(changes, field):
+    with pytest.raises(InputError) as refused:
+        Study.from_mapping({k: v for k, v in {**STUDY, **changes}.items() if v is not None})
+    assert refused.value.field == field
+
+
+def test_a_file_has_so_many_records(tmp_path):
+    x = np.random.default_rng(1).standard_normal((50, 2))
+    pq.write_table(pa.table({"y": x.sum(axis=1), "a": x[:, 0], "b": x[:, 1]}), tmp_path / "f.parquet")
+    study = {
+        **STUDY,
+        "problem": {"kind": "least_squares", "file": str(tmp_path / "f.parquet"), "target": "y"},
+        "algorithm": {"kind": "ols"},
+    }
+    assert Study.from_mapping({**study, "grid": {"n": 50}})
+    with pytest.raises(InputError) as refused:
+        Study.from_mapping({**study, "grid": {"n": 51}})
+    assert "at most 50" in str(refused.value)
+
+
+def test_what_cannot_work_is_warned_of():
+    vacuous = Study.from_mapping(
+        {**STUDY, "algorithm": {"kind": "dp_ssgd", "epsilon": 0.02, "step": ["practical", "printed"]},
+         "grid": {"n": 10**6}}
+    )
+    found = " ".join(vacuous.warnings())
+    assert "vacuous at this size" in found
+    assert "the start is not forgotten" in found
+    grid = {"kind": "dp_ambssgd", "epsilon": 50.0, "iterations": 4, "doublings": 3}
+    assert "above sigma/4" in " ".join(Study.from_mapping({**STUDY, "algorithm": grid}).warnings())
+    few = {"kind": "dp_mbssgd", "iterations": 4000, "infeasible_is": "warned"}
+    skew = {"kind": "least_squares", "kappa": 100.0}
+    found = Study.from_mapping({**STUDY, "problem": skew, "algorithm": few}).warnings()
+    assert "vacuous at this size" in found[0]

@@ -1,0 +1,351 @@
+"""Mean risks of private least squares: closed forms against literal ones, and simulation against both."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from ldpflow.algorithms.dp_ambssgd import DpAmbssgd
+from ldpflow.algorithms.dp_mbssgd import DpMbssgd
+from ldpflow.algorithms.kernels import run_path
+from ldpflow.algorithms.sufficient_statistics import OrdinaryLeastSquares, SufficientStatistics
+from ldpflow.algorithms.tail_sgd import TailSgd
+from ldpflow.errors import InputError
+from ldpflow.mechanisms.clipped_gaussian import ClippedGaussian
+from ldpflow.mechanisms.none import NoMechanism
+from ldpflow.path import Path
+from ldpflow.problems.least_squares import LeastSquares
+from ldpflow.theory import lines
+from ldpflow.theory import private_regression as theory
+from ldpflow.theory.asymptotics import asymptotic_variances
+from ldpflow.trajectory import trajectories_of
+from tests.oracles import private_regression as literal
+
+# lambda, b, T, eta, sigma, tau, then the exact risks of the last iterate and the tail average; ||w*|| = 1.
+VECTORS = [
+    ((1.0,) * 5, 20, 40, 20 / 26, 1.0, 0.1, 0.1153846, 0.00900577),
+    ((1.0,) * 8, 1, 400, 0.05, 0.5, 0.05, 0.0336667, 0.00592536),
+    ((1.0, 0.5, 0.25, 0.1), 16, 100, 16 / 18.85, 0.7, 0.05, 0.0230951, 0.00161163),
+]
+KAPPA_10 = (1.0, 0.8, 0.6, 0.5, 0.5, 0.4, 0.4, 0.3, 0.2, 0.1)
+
+
+def path_of(problem, algorithm, n, mechanism=None):
+    horizon = n if algorithm.depends_on_horizon() else None
+    mechanism = mechanism or NoMechanism()
+    return Path(problem, mechanism, algorithm.resolved(problem, horizon), horizon)
+
+
+def simulated(path, users, replicates, seed=1):
+    """Columns of the trajectories at the last checkpoint, arrays over replicates."""
+    steps = path.steps(users)
+    times = sorted({max(1, steps // 2), steps})
+    found = [
+        trajectories_of(run_path(path, seed, range(a, min(a + 32, replicates)), times), (users,))
+        for a in range(0, replicates, 32)
+    ]
+    return {
+        name: np.concatenate([table[name].to_numpy(zero_copy_only=False) for table in found])
+        for name in ("last_exc", "tail_exc", "threshold", "clipped")
+        if found[0][name].null_count == 0
+    }
+
+
+def agrees(values, expected, errors=4.0, slack=0.0):
+    se = values.std(ddof=1) / math.sqrt(len(values))
+    return abs(values.mean() - expected) < errors * se + slack * expected
+
+
+@pytest.mark.parametrize("vector", VECTORS)
+def test_mean_risks_are_the_tabled_ones(vector):
+    lam, b, T, eta, sigma, tau, last, tail = vector
+    start = np.full(len(lam), 1 / len(lam))
+    c = theory.second_moments(lam, start, b, eta, sigma**2, tau**2, T)
+    found = theory.mean_risks(c, lam, eta, T)
+    assert found == pytest.approx((last, tail), rel=2e-6)
+    assert found == pytest.approx(literal.mean_risks(lam, start, b, eta, sigma, [tau] * T, T), rel=1e-12)
+
+
+def test_mean_risks_by_eigenvalues_and_by_loop(monkeypatch):
+    arguments = (KAPPA_10, np.full(10, 0.1), 3, 0.05, 0.25, 0.01, 301, 6.0)
+    looped = theory.second_moments(*arguments)
+    monkeypatch.setattr(theory, "LOOPED", 10)
+    np.testing.assert_allclose(theory.second_moments(*arguments), looped, rtol=1e-11)
+
+
+@pytest.mark.parametrize(
+    "vector", [pytest.param(v, marks=pytest.mark.slow) for v in VECTORS[:2]] + VECTORS[2:]
+)
+def test_simulation_has_the_exact_means(vector):
+    """dp_mbssgd without clipping, 4096 replicates: each |z| < 4.5 (six tests: fails for 4 in 10^5 seeds)."""
+    lam, b, T, eta, sigma, tau, last, tail = vector
+    problem = LeastSquares(eigenvalues=lam, sigma=sigma)
+    algorithm = DpMbssgd(
+        iterations=T, eta=eta, clip=1e4, noise_multiplier=tau * b / 2e4, infeasible_is="warned"
+    )
+    path = path_of(problem, algorithm, b * T)
+    found = simulated(path, b * T, 4096)
+    assert found["clipped"].max() == 0.0
+    assert agrees(found["last_exc"], last, 4.5)
+    assert agrees(found["tail_exc"], tail, 4.5)
+    limits = lines.limits(path, [T])
+    assert limits["last_exc"][0] == pytest.approx(last, rel=1e-5)
+    assert limits["tail_exc"][0] == pytest.approx(tail, rel=1e-5)
+
+
+def test_heavier_tails_enter_by_their_kurtosis():
+    """Laplace x with unequal eigenvalues under the local mechanism, tail average; |z| < 4.5."""
+    problem = LeastSquares(eigenvalues=(2.0, 1.0, 0.5), sigma=0.7, design="laplace", errors="laplace")
+    path = path_of(problem, TailSgd(eta=0.1), 400, ClippedGaussian(clip=1e4, mu=1e5))
+    found = simulated(path, 400, 4096)
+    limits = lines.limits(path, [400])
+    assert agrees(found["tail_exc"], limits["tail_exc"][0], 4.5)
+    assert agrees(found["last_exc"], limits["last_exc"][0], 4.5)
+    # A normal design would be off by more than that.
+    normal = path_of(problem.model_copy(update={"design": "normal"}), TailSgd(eta=0.1), 400, path.mechanism)
+    assert not agrees(found["last_exc"], lines.limits(normal, [400])["last_exc"][0], 4.5)
+
+
+def test_closed_forms():
+    """Section by section: stationary risks, contraction, the long-run tail average, least squares."""
+    d, b, sigma, alpha, zeta = 6, 50, 0.8, 2.0, 3.0
+    tau2 = (2 * alpha * zeta / b) ** 2
+    eta = b / (b + d + 1)
+    lam = np.ones(d)
+    c = theory.second_moments(lam, np.full(d, 1 / d), b, eta, sigma**2, tau2, 4000)
+    rho = 1 - 2 * eta + eta**2 * (b + d + 1) / b
+    assert rho == pytest.approx(1 - eta)
+    without = theory.second_moments(lam, np.full(d, 1 / d), b, eta, 0.0, 0.0, 5)
+    assert without.sum(axis=1)[5] == pytest.approx((1 - eta) ** 5)
+    last, tail = theory.mean_risks(c, lam, eta, 4000)
+    assert last == pytest.approx(0.5 * eta * d * (sigma**2 / b + 4 * alpha**2 * zeta**2 / b**2), rel=1e-9)
+    long_run = d * (sigma**2 + 4 * alpha**2 * zeta**2 / b) * (2 - eta) / (2 - eta * (1 + (d + 1) / b))
+    assert tail == pytest.approx(long_run / (b * 4000), rel=3e-3)
+    # The mean square diverges beyond 2b/(R^2 + (b-1)||H||).
+    for factor, grows in ((0.99, False), (1.01, True)):
+        c = theory.second_moments(lam, lam, b, factor * 2 * b / (b + d + 1), 0.0, 0.0, 2000)
+        assert (c[-1].sum() > d) == grows
+    # General H, b >> R^2/mu: Tr(H^-1).
+    lam = np.array(KAPPA_10)
+    c = theory.second_moments(lam, np.zeros(10), 10**5, 0.9, sigma**2, tau2, 5000)
+    _, tail = theory.mean_risks(c, lam, 0.9, 5000)
+    expected = (sigma**2 * 10 / 10**5 + tau2 * (1 / lam).sum()) / 5000
+    assert tail == pytest.approx(expected, rel=0.02)
+    # DP-SSGD with small steps: (d/N)(sigma^2 + 4 alpha^2 zeta^2), below Lemma 3.5.
+    n, eta = 200_000, 1e-3
+    c = theory.second_moments(np.ones(d), np.zeros(d), 1, eta, sigma**2, 4 * alpha**2 * zeta**2, n)
+    _, tail = theory.mean_risks(c, np.ones(d), eta, n)
+    expected = d / n * (sigma**2 + 4 * alpha**2 * zeta**2)
+    assert tail == pytest.approx(expected, rel=0.03)
+    assert tail < theory.lemma_35(np.ones(d), d + 2, eta, n, 0.0, sigma**2, 4 * alpha**2 * zeta**2)
+    assert theory.lemma_35(np.ones(d), d + 2, 0.2, n, 0.0, 1.0, 0.0) == math.inf
+    assert theory.lower_bound(1.0, 10, 1000, 2.0) == pytest.approx(0.01 + 100 / 4e6)
+
+
+def test_lemma_311_has_the_scaling_that_the_rate_needs():
+    """Its privacy term grows like (kappa d)^2 sigma^2/(eps N)^2 with T ~ kappa (3.3.6)."""
+    def privacy_term(d, kappa, n, eps):
+        lam = np.array([1.0] * (d - 1) + [1 / kappa])
+        steps = round(4 * kappa * math.log(n))
+        b = n * 10 // 11 // steps
+        alpha = math.sqrt(8 * math.log(1e6)) / eps
+        with_noise, without = (
+            theory.lemma_311(lam, lam.sum() + 2, 0.9, b, steps, 0.0, 1.0, a, math.log(n), printed=True)
+            for a in (alpha, 0.0)
+        )
+        return with_noise - without
+
+    base = privacy_term(20, 4.0, 10**9, 1.0)
+    assert privacy_term(20, 4.0, 10**9, 2.0) == pytest.approx(base / 4, rel=0.02)
+    assert privacy_term(40, 4.0, 10**9, 1.0) == pytest.approx(4 * base, rel=0.2)
+    log = math.log(1e9) / math.log(2e9)
+    assert privacy_term(20, 4.0, 2 * 10**9, 1.0) == pytest.approx(base / 4 / log**3, rel=0.1)
+    both = [
+        theory.lemma_311(np.ones(5), 7.0, 0.9, 10**5, 20, 1.0, 0.25, 5.35, 14.0, printed=p)
+        for p in (True, False)
+    ]
+    assert both[0] < both[1]
+
+
+def test_clip_shares():
+    for d, row in (
+        (5, (0.209, 2.8e-2, 3.1e-3, 3.1e-4, 2.6e-6)),
+        (10, (0.254, 3.4e-2, 3.2e-3, 2.4e-4, 8.7e-7)),
+        (50, (0.303, 4.3e-2, 2.9e-3, 1.1e-4, 3.9e-8)),
+    ):
+        for c, expected in zip((1, 2, 3, 4, 6), row, strict=True):
+            assert theory.clip_share(d, c) == pytest.approx(expected, rel=0.03)
+
+
+def test_clip_share_of_a_run():
+    """At w* with a fixed threshold, the first step's share is the tabled one; |z| < 4.5."""
+    d, c, n = 4, 1.0, 2000
+    problem = LeastSquares(d=d, norm=0.0, sigma=1.0)
+    path = path_of(problem, DpMbssgd(iterations=2, clip=c * math.sqrt(d + 2), epsilon=1.0), n)
+    found = [run_path(path, 1, range(a, a + 32), [1]).extras["clipped"][0] for a in range(0, 256, 32)]
+    shares = np.concatenate(found)
+    assert agrees(shares, theory.clip_share(d, c), 4.5)
+
+
+def test_least_squares_baselines():
+    """Means of 512 replicates: ordinary |z| < 4.5; perturbed within 10% and 4 SE, to first order."""
+    problem = LeastSquares(d=3, sigma=0.5)
+    ols = path_of(problem, OrdinaryLeastSquares(), 200)
+    assert agrees(simulated(ols, 200, 2048)["tail_exc"], theory.ols_risk(0.5, 3, 200), 4.5)
+    assert theory.ols_risk(0.5, 10, 200_000) == pytest.approx(6.25e-6, rel=1e-3)
+    private = path_of(problem, SufficientStatistics(epsilon=1.0), 20_000)
+    expected = lines.limits(private, [1])["tail_exc"][0]
+    assert agrees(simulated(private, 20_000, 256)["tail_exc"], expected, 4.0, 0.1)
+
+
+def test_long_run_variance_of_constant_steps():
+    """The average of n constant steps: n times its variance is the asymptotic one, at 4 SE in 4096."""
+    problem = LeastSquares(eigenvalues=(1.0, 0.7, 0.4), sigma=1.0, norm=0.0)
+    path = path_of(problem, TailSgd(eta=0.2), 4000, ClippedGaussian(clip=100.0, mu=200.0))
+    sums = np.concatenate(
+        [run_path(path, 1, range(a, a + 32), [1000, 4000]).prefix_sums for a in range(0, 2048, 32)], axis=2
+    )
+    found = ((sums[1] - sums[0]) ** 2).mean(axis=1) / 3000
+    spread = 4.5 * math.sqrt(2 / 2048)
+    np.testing.assert_allclose(found, asymptotic_variances(path), rtol=spread + 0.01)
+    unstable = path_of(problem, TailSgd(eta=1.5), None)
+    assert math.isnan(asymptotic_variances(unstable)[0])
+
+
+REFERENCE = [
+    # N, problem, alpha, T, c_zeta, R from, mean excess risk and its standard error, as measured elsewhere
+    (200_000, {"d": 10, "sigma": 0.5}, 10.51, 20, math.sqrt(math.log(2e5)), "moment", 3.84e-4, 0.23e-4),
+    (200_000, {"d": 10, "sigma": 0.5}, 10.51, 20, 1.0, "moment", 5.21e-5, 0.39e-5),
+    (400_000, {"d": 10, "sigma": 0.5}, 10.51, 20, 1.0, "moment", 1.71e-5, 0.09e-5),
+    (200_000, {"d": 10, "sigma": 0.5}, 5.26, 20, 1.0, "moment", 2.26e-5, 0.13e-5),
+    (200_000, {"d": 20, "sigma": 0.5}, 10.51, 20, 1.0, "moment", 1.46e-4, 0.06e-4),
+    (200_000, {"d": 10, "sigma": 0.1}, 10.51, 20, 1.0, "moment", 2.33e-6, 0.13e-6),
+    (200_000, {"d": 10, "sigma": 0.5}, 1e-3, 20, 1.0, "moment", 1.43e-5, 0.07e-5),
+    (300_000, {"d": 10, "sigma": 0.5}, 5.35, 10, 2.0, "trace", 3.20e-5, 0.16e-5),
+    (300_000, {"d": 10, "sigma": 0.5}, 5.35, 40, 2.0, "trace", 3.34e-5, 0.15e-5),
+    (300_000, {"d": 10, "sigma": 0.5}, 5.35, 20, 2.0, "trace", 2.48e-5, 0.13e-5),
+    (600_000, {"eigenvalues": KAPPA_10, "sigma": 0.5}, 5.35, 60, 2.0, "trace", 1.87e-5, 0.11e-5),
+    (600_000, {"eigenvalues": KAPPA_10, "sigma": 0.5}, 5.35, 120, 2.0, "trace", 2.90e-5, 0.08e-5),
+]
+
+
+def reference_run(row, replicates):
+    n, settings, alpha, T, c_zeta, radius_of, mean, se = row
+    algorithm = DpAmbssgd(
+        noise_multiplier=alpha, iterations=T, c_zeta=c_zeta, radius_of=radius_of, domain=64.0
+    )
+    path = path_of(LeastSquares(**settings), algorithm, n)
+    found = simulated(path, n, replicates)
+    own = found["tail_exc"].std(ddof=1) / math.sqrt(replicates)
+    z = (found["tail_exc"].mean() - mean) / math.hypot(own, se)
+    return path, found, z
+
+
+def test_end_to_end_reference_runs():
+    """Two rows, 64 replicates, against another program's: |z| < 4; the clip share is what was seen."""
+    path, found, z = reference_run(REFERENCE[1], 64)
+    assert abs(z) < 4
+    assert 0.02 < found["clipped"].mean() < 0.1
+    path, found, z = reference_run(REFERENCE[9], 64)
+    assert abs(z) < 4
+    assert found["clipped"].mean() < 0.01
+    assert agrees(found["tail_exc"], lines.limits(path, [20])["tail_exc"][0], 4.0, 0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row", REFERENCE)
+def test_every_end_to_end_reference_run(row, record_property):
+    """256 replicates against the reference: |z| < 4; and the recursion fed with measured thresholds."""
+    path, found, z = reference_run(row, 256)
+    mean, se = found["tail_exc"].mean(), found["tail_exc"].std(ddof=1) / 16
+    expected = fed_with_measured(path)
+    print(f"\nmean {mean:.3e} ({se:.1e}) reference {row[6]:.3e} ({row[7]:.1e}) recursion {expected:.3e}")
+    assert abs(z) < 4
+    # With c_zeta = 1 clipping bites, by up to 22%.
+    slack = 0.1 if row[4] >= 2 else 0.25
+    assert agrees(found["tail_exc"], expected, 4.0, slack)
+
+
+def fed_with_measured(path):
+    """6.1 with the measured mean of zeta_t^2."""
+    a, p = path.algorithm, path.problem
+    T = a.iterations
+    zeta = np.concatenate(
+        [run_path(path, 1, range(r, r + 32), range(1, T + 1)).extras["threshold"] for r in range(0, 256, 32)],
+        axis=1,
+    )
+    b = a.batches(path.horizon)[1]
+    tau2 = (2 * a.alpha() / b) ** 2 * (zeta**2).mean(axis=1)
+    c = theory.second_moments(p.lambdas, np.array(p.truth()) ** 2, b, a.eta, p.sigma**2, tau2, T)
+    return theory.mean_risks(c, p.lambdas, a.eta, T)[1]
+
+
+def test_thresholds_fall_to_the_scale_of_sigma():
+    """sigma = 0.1: the median gamma goes from about 2 to 0.25, on the grid; print's does not settle."""
+    problem = LeastSquares(d=10, sigma=0.1)
+    settings = {"noise_multiplier": 10.51, "iterations": 20, "c_zeta": 2.0, "domain": 64.0}
+    path = path_of(problem, DpAmbssgd(**settings), 200_000)
+    scale = 2.0 * math.sqrt(10.0)
+    gamma = run_path(path, 1, range(32), range(1, 21)).extras["threshold"] / scale
+    assert np.median(gamma[0]) == 2.0
+    assert (np.median(gamma[5:], axis=1) <= 0.25).all()
+    assert gamma[5:].max() <= 0.5
+    predicted, _ = theory.expected_thresholds(path.algorithm, problem, 200_000)
+    measured = (gamma**2).mean(axis=1) * scale**2
+    np.testing.assert_allclose(np.sqrt(measured), np.sqrt(predicted), rtol=0.2)
+    path = path_of(problem, DpAmbssgd(**settings, rule="printed"), 200_000)
+    assert run_path(path, 1, range(32), range(1, 21)).extras["threshold"][5:].max() >= 4.0 * scale
+
+
+def test_negative_controls():
+    problem = LeastSquares(d=10, sigma=0.5)
+    wanted = {"noise_multiplier": 5.35, "domain": 64.0, "iterations": 20}
+    # eta = 1/(4d), as the corollaries print, forgets the start like (1 - eta)^T.
+    slow = path_of(problem, DpAmbssgd(eta=1 / 40, **wanted), 200_000)
+    fast = path_of(problem, DpAmbssgd(**wanted), 200_000)
+    risks = [simulated(path, 200_000, 32)["tail_exc"].mean() for path in (slow, fast)]
+    assert risks[0] > 0.1 > 1000 * risks[1]
+    # Batches below 1 + R^2/mu need not contract for kappa >> 1, above they do.
+    skew = LeastSquares(eigenvalues=(1.0,) * 9 + (0.1,), sigma=0.5)
+    lam = np.array(skew.lambdas)
+    for b, contracts in ((50, False), (113, True)):
+        eta = b / (skew.radius_square() + (b - 1) * skew.largest())
+        moved = lam - 2 * eta * lam**2 + eta**2 / b * ((lam**2).sum() * lam + 2 * lam**3 + (b - 1) * lam**3)
+        assert (moved <= (1 - eta * 0.1) * lam + 1e-15).all() == contracts
+        algorithm = DpMbssgd(iterations=2, eta=eta, infeasible_is="warned")
+        found = algorithm.resolved(skew, 2 * b).infeasible(skew, 2 * b)
+        assert bool(found) != contracts
+        assert [("b =" in text) for text in algorithm.resolved(skew, 2 * b).cautions(skew, 2 * b)] == [
+            True
+        ] * len(found)
+    # The printed grid: s >= 4 Gamma is out of reach.
+    with pytest.raises(InputError, match="4 Gamma"):
+        path_of(problem, DpAmbssgd(doublings=math.ceil(200 * math.log2(1e6)), iterations=20), 10**6)
+    # Too few records for the threshold would stop at once and clip everything.
+    with pytest.raises(InputError, match="4 Gamma"):
+        path_of(problem, DpAmbssgd(iterations=100), 10**5)
+
+
+def test_dp_ssgd_is_vacuous_where_it_is_proved():
+    """n = 1e6, d = 5, eps = 0.02: 1.7 to 2.2 for every step length; the start has 0.5."""
+    lam = np.ones(5)
+    zeta = math.sqrt(5) * math.sqrt(1.25) * math.log(1e6)
+    theorem = 4 * math.sqrt(2) * math.sqrt(7) * math.log(1e6) * 1.5  # with K_2 = sqrt(2)
+    for eta, clip, low, high in (
+        *((eta, zeta, 1.65, 2.25) for eta in (3e-5, 1e-3, 0.05)), (1e-3, theorem, 130, 185)
+    ):
+        noise = (2 * 8.8 * clip) ** 2
+        c = theory.second_moments(lam, np.full(5, 0.2), 1, eta, 0.25, noise, 10**6)
+        _, tail = theory.mean_risks(c, lam, eta, 10**6)
+        assert low < tail < high
+    from ldpflow.algorithms.dp_ssgd import DpSsgd
+
+    problem = LeastSquares(d=5, sigma=0.5)
+    resolved = DpSsgd(epsilon=0.02).resolved(problem, 10**6)
+    assert resolved.clip == pytest.approx(theorem * math.sqrt(4 / 3), rel=1e-6)
+    assert "vacuous at this size" in resolved.cautions(problem, 10**6)[0]
+    printed = DpSsgd(epsilon=0.02, step="printed").resolved(problem, 10**6)
+    assert printed.eta < 1e-8
+    assert "not forgotten" in printed.cautions(problem, 10**6)[1]
