@@ -252,6 +252,5 @@ def limits(path: Path, steps: Sequence[int]) -> dict[str, Array]:
         found = {"noise_norm": noise, "mean_noise_norm": over_steps(noise)}
     law = rate(algorithm, problem, plan.n)
     if law is not None:
-        line = np.full(len(steps), law)
-        found |= {"mean_gradient_norm": line, "output_gradient_norm": line}
+        found["mean_gradient_norm"] = np.full(len(steps), law)
     return found

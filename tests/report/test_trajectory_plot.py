@@ -161,6 +161,7 @@ def test_the_documented_tables_are_the_codes(followed: Results) -> None:
     assert columns == [(f.name, str(f.type)) for f in TRAJECTORIES]
     summary = followed.trajectories.schema
     measured = list(summary)[summary.get_field_index("n"):]
+    second = second.split("\n## ")[0]
     columns = re.findall(r"^\| (\w+) \| (\w+) \|", second, re.M)[1:]
     assert columns == [(f.name, str(f.type)) for f in measured]
 
