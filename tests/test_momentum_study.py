@@ -21,6 +21,7 @@ from ldpflow.problems.nonconvex_logistic import NonconvexLogistic
 from ldpflow.random.lockstep import LANES
 from ldpflow.report.rate_plot import rates, shown_rates, slope
 from ldpflow.report.results import Results
+from ldpflow.simulate import Batch, simulate
 from ldpflow.store import RunStore, trajectories
 from ldpflow.study import Study
 from ldpflow.summary import path_columns
@@ -151,6 +152,11 @@ def test_replay_and_tables(run):
     assert shown.exit_code == 0 and "(eps, delta)-DP (central)" in shown.output
 
 
+def test_no_length_is_planned_for_what_has_no_interval():
+    shown = CliRunner().invoke(app, ["plan", "momentum-d"])
+    assert isinstance(shown.exception, InputError) and "true parameter" in str(shown.exception)
+
+
 def test_prediction():
     plans = study().plans()
     prediction = predict(plans, 34, 1, "serial")
@@ -215,7 +221,12 @@ def test_the_excess_risk_where_the_risk_is_convex():
     rng = np.random.default_rng(0)
     losses, _ = risk(problem, records, rng.normal(scale=2.0, size=(50, 3, LANES)))
     assert np.isfinite(least).all() and (losses >= least - 1e-12).all()
-    # F is strongly convex here, and flat at its minimum: no point nearby is lower.
+    # In a study it is the excess risk of every iterate.
+    path = Path(problem, NoMechanism(), DpNsgd(epochs=2.0), 60)
+    batch = Batch(path, 0, 5, 6, (), (), (1, 60, 120))
+    rows = simulate(batch).trajectories
+    excess = rows["loss"].to_numpy() - least[5]
+    assert rows["last_exc"].to_numpy() == pytest.approx(excess, abs=1e-15) and (excess > 0).all()
     assert problem.convex() and not NonconvexLogistic(penalty=0.1).convex()
 
 

@@ -199,7 +199,11 @@ def planned(study: Study, missing: Sequence[Missing]) -> list[Planned]:
     for gap in missing:
         by_key.setdefault(gap.path.key, []).append(gap)
     columns = [path_columns(plan.path) for plan in study.plans()]
-    varying = [name for name in columns[0] if len({str(c.get(name)) for c in columns}) > 1]
+    varying: list[str] = []  # each only if it tells paths apart that the ones before do not
+    for name in dict.fromkeys(name for c in columns for name in c):
+        apart = {tuple(str(c.get(k)) for k in (*varying, name)) for c in columns}
+        if len(apart) > len({tuple(str(c.get(k)) for k in varying) for c in columns}):
+            varying.append(name)
     result = []
     for plan, values in zip(study.plans(), columns, strict=True):
         gaps_here = by_key.get(plan.path.key, [])

@@ -17,6 +17,7 @@ from ldpflow import exact
 from ldpflow.engine import run_study
 from ldpflow.errors import InputError
 from ldpflow.path import Path
+from ldpflow.problems.erm import ErmProblem
 from ldpflow.store import RunStore
 from ldpflow.study import Entry, Study
 from ldpflow.summary import path_columns
@@ -76,10 +77,16 @@ def predict(study: Study, length: float | None = None) -> list[Prediction]:
     Raises
     ------
     InputError
-        If the target is not a positive number.
+        If the target is not a positive number, or there is nothing that an interval could cover.
     """
     if length is not None and not 0 < length < math.inf:
         raise InputError("--length", length, "a number > 0")
+    for plan in study.plans():
+        if isinstance(plan.path.problem, ErmProblem):
+            raise InputError(
+                "STUDY", study.name, "a study whose problems have a true parameter",
+                f"{plan.path.problem.kind} has none: sweep --dry-run says what it takes.",
+            )
     return [row for plan in once_per_path(study) for row in predictions(plan, study, length)]
 
 

@@ -16,7 +16,7 @@ from ldpflow.errors import InputError
 from ldpflow.report.figures import LABEL, Z95, decades, is_number, panel_name, panels
 from ldpflow.report.numbers import short
 from ldpflow.report.results import SYMBOLS, Results, Row, named, telling
-from ldpflow.report.style import colours, styled
+from ldpflow.report.style import colours, ramp, styled
 from ldpflow.report.trajectory_plot import DASHES
 
 __all__ = ["AXES", "STATISTIC", "rates", "shown_rates", "slope"]
@@ -39,6 +39,9 @@ def rates(results: Results, x: str) -> Any:
     axis = sorted({r["x"] for r in rows})
     ends = [min(values) / 1.2, max(values) * 1.2]
     theory = any("limit" in r for r in rows)
+    each = colours(names)
+    # A ramp where the colours of methods would come round again.
+    shades = ramp(len(names)) if len(set(each.values())) < len(names) else [each[n] for n in names]
 
     def layers(base: Any) -> list[Any]:
         at = alt.X(
@@ -48,8 +51,9 @@ def rates(results: Results, x: str) -> Any:
         )
         scale = alt.Scale(type="log", domain=ends, nice=False)
         look = alt.Color(
-            "series:N", legend=alt.Legend(title=None, symbolType="square", symbolOpacity=1),
-            scale=alt.Scale(domain=names, range=[colours(names)[name] for name in names]),
+            "series:N",
+            legend=alt.Legend(title=None, symbolType="square", symbolOpacity=1, columns=3),
+            scale=alt.Scale(domain=names, range=shades),
         )
         dashes = alt.StrokeDash(
             "kind:N", scale=alt.Scale(domain=[MEASURED, THEORY], range=[DASHES[0], DASHES[2]]),

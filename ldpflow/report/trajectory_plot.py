@@ -155,13 +155,12 @@ def shown_curves(results: Results, name: str, x: str) -> list[Row]:
     few = spread(names, MAX_SERIES)
     rows = [r for r in rows if place[r["path"]][0] in kept and place[r["path"]][1] in few]
     rows.sort(key=lambda r: kept.index(place[r["path"]][0]))
-    axis = sorted({r[across] for r in rows})
-    thinned = set(spread(axis, MAX_POINTS)) if len(axis) > 1.5 * MAX_POINTS else set(axis)
-    marks = set(spread(sorted(thinned), 7))
+    thinned = thinned_axes(rows, across)
+    marks = {path: set(spread(sorted(kept), 7)) for path, kept in thinned.items()}
     single = single_values(results, rows) if max(r["replicates"] for r in rows) <= MAX_SINGLE else None
     found = []
     for r in rows:
-        if r[across] not in thinned:
+        if r[across] not in thinned[r["path"]]:
             continue
         at, colour = place[r["path"]]
         point: Row = {"panel": at, "series": colour, "rank": names.index(colour), "across": across,
@@ -169,7 +168,7 @@ def shown_curves(results: Results, name: str, x: str) -> list[Row]:
         for kind in ("bound", "limit"):
             if r[f"theory_{kind}"] is not None:
                 point[kind] = digits(r[f"theory_{kind}"])
-        if r[across] in marks:
+        if r[across] in marks[r["path"]]:
             point["marked"] = 1
         if single is not None:
             values = single[r["path"], r["n"], r["step"], r["stat"]]
@@ -186,6 +185,21 @@ def shown_curves(results: Results, name: str, x: str) -> list[Row]:
             point |= {"low": digits(low), "high": digits(r["mean"] + half)}
         found.append(point)
     return found
+
+
+def thinned_axes(rows: Sequence[Row], across: str) -> dict[str, set[int]]:
+    """The places of every path that are drawn: the same for all, or each path's own where they differ."""
+    own: dict[str, set[int]] = {}
+    for r in rows:
+        own.setdefault(r["path"], set()).add(r[across])
+    axis = sorted(set().union(*own.values()))
+    if len(axis) <= 1.5 * MAX_POINTS:
+        return own
+    if len(axis) < 2 * max(map(len, own.values())):
+        shared = set(spread(axis, MAX_POINTS))
+        return {path: shared for path in own}
+    most = max(12, MAX_POINTS * MAX_SERIES // (2 * len(own)))
+    return {path: set(spread(sorted(places), most)) for path, places in own.items()}
 
 
 def digits(value: float) -> float:
@@ -248,7 +262,9 @@ def looks(series: Sequence[str], statistics: Sequence[str]) -> dict[str, Any]:
     ramped = all(" = " in name for name in names) or field == "statistic:N"
     each = colours(names)
     shades = ramp(len(names)) if ramped else [each[name] for name in names]
-    key = legend(names, symbolType="square")
+    # Many long names would make the figure wider than its panels.
+    wrapped = {"columns": 3, "labelLimit": 320} if len(names) > 5 else {}
+    key = legend(names, symbolType="square", **wrapped)
     look: dict[str, Any] = {"color": alt.Color(field, scale=scale(names, shades), legend=key)}
     if len(series) > 1 and len(statistics) > 1:
         grey = {"symbolFillColor": "#777777", "symbolStrokeColor": "#777777"}

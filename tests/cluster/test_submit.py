@@ -117,6 +117,11 @@ def test_submitted_followed_fetched_resumed(tmp_path, cluster, study):
     drawn = set(re.findall(r"ray_ldpflow_\w+", (ROOT / "workflows/cluster/grafana.json").read_text()))
     assert drawn - set(seen) == {"ray_ldpflow_batches_failed_total"}
 
+    # What travelled: the study, and the package without anything beside it.
+    sent = cluster.folder / "session_latest" / "runtime_resources"
+    assert {file.name for file in sent.glob("working_dir_files/*/*")} == {"study.toml"}
+    assert {file.name for file in sent.glob("py_modules_files/*/*")} == {"ldpflow"}
+
     followed = cluster.run("jobs", "logs", job, "--address", cluster.address)
     assert followed.returncode == 0, followed.stdout + followed.stderr
     assert f"{STUDY['replicates']} replicates in" in followed.stdout
