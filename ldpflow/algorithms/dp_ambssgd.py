@@ -61,7 +61,7 @@ class DpAmbssgd(MinibatchRegression):
         B, a bound of the first residuals; K_2 log^a(N) (sqrt(kappa) ||w*||_H + sigma) unless given.
     doublings : int
         M, grid points below B; B 2^-M should lie below the smallest sigma of interest.
-    beta : float in (0, 1)
+    beta_stat : float in (0, 1)
         Probability with which a step's counts may be off by more than Gamma.
     part : int
         One in ``part`` records of a step is for DP-STAT.
@@ -75,7 +75,7 @@ class DpAmbssgd(MinibatchRegression):
     c_zeta: Annotated[float, Field(gt=0, le=1e3)] = 2.0
     domain: Annotated[float, Field(gt=0, le=1e12)] | None = None
     doublings: Annotated[int, Field(ge=1, le=10_000)] = 16
-    beta: Annotated[float, Field(gt=0, lt=1)] = 1e-3
+    beta_stat: Annotated[float, Field(gt=0, lt=1)] = 1e-3
     part: Annotated[int, Field(ge=2, le=1000)] = 11
     rule: Literal["corrected", "printed"] = "corrected"
 
@@ -88,7 +88,7 @@ class DpAmbssgd(MinibatchRegression):
         """Gamma = alpha sqrt(2 M log(M/beta)): all M noises are within it with probability 1 - beta."""
         with exact.workdps(30):
             m = mpf(self.doublings)
-            return float(mpf(self.alpha()) * mp.sqrt(2 * m * mp.log(m / mpf(self.beta))))
+            return float(mpf(self.alpha()) * mp.sqrt(2 * m * mp.log(m / mpf(self.beta_stat))))
 
     def resolved(self, problem: Problem, horizon: int | None) -> Self:
         assert isinstance(problem, LeastSquares) and horizon is not None

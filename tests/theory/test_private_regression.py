@@ -346,6 +346,6 @@ def test_dp_ssgd_is_vacuous_where_it_is_proved():
     resolved = DpSsgd(epsilon=0.02).resolved(problem, 10**6)
     assert resolved.clip == pytest.approx(theorem * math.sqrt(4 / 3), rel=1e-6)
     assert "vacuous at this size" in resolved.cautions(problem, 10**6)[0]
-    printed = DpSsgd(epsilon=0.02, step="printed").resolved(problem, 10**6)
+    printed = DpSsgd(epsilon=0.02, step_rule="printed").resolved(problem, 10**6)
     assert printed.eta < 1e-8
     assert "not forgotten" in printed.cautions(problem, 10**6)[1]
