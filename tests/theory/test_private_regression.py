@@ -144,6 +144,34 @@ def test_closed_forms():
     assert theory.lower_bound(1.0, 10, 1000, 2.0) == pytest.approx(0.01 + 100 / 4e6)
 
 
+def test_privacy_share_and_its_scaling():
+    """4.84 alpha^2 c_zeta^2 q^2 sigma^2 Tr(H) Tr(H^-1) T/N^2 at thresholds gamma = q sigma."""
+    def share(n=800_000, alpha=5.35, d=10, sigma=0.5, steps=20, lam=None):
+        lam = np.ones(d) if lam is None else np.array(lam)
+        b = n * 10 // 11 // steps
+        eta = b / (lam.sum() + 2 * lam.max() + (b - 1) * lam.max())
+        tau2 = (2 * alpha * 2.0 * math.sqrt(lam.sum()) * 2.0 * sigma / b) ** 2
+        risks = [
+            theory.mean_risks(
+                theory.second_moments(lam, np.zeros(len(lam)), b, eta, sigma**2, t, steps), lam, eta, steps
+            )[1]
+            for t in (tau2, 0.0)
+        ]
+        printed = 4.84 * alpha**2 * 16 * sigma**2 * lam.sum() * (1 / lam).sum() * steps / n**2
+        return risks[0] - risks[1], printed
+
+    base, printed = share()
+    assert base == pytest.approx(printed, rel=0.02)
+    for changed, factor in (
+        ({"n": 1_600_000}, 1 / 4), ({"alpha": 5.35 / 2}, 1 / 4), ({"d": 20}, 4), ({"sigma": 0.05}, 1 / 100),
+        ({"steps": 40}, 2),
+    ):
+        assert share(**changed)[0] == pytest.approx(factor * base, rel=0.03), changed
+    # General H, once the iterates have mixed (T well beyond kappa).
+    skew, printed = share(n=10**8, steps=400, lam=KAPPA_10)
+    assert skew == pytest.approx(printed, rel=0.06)
+
+
 def test_lemma_311_has_the_scaling_that_the_rate_needs():
     """Its privacy term grows like (kappa d)^2 sigma^2/(eps N)^2 with T ~ kappa (3.3.6)."""
     def privacy_term(d, kappa, n, eps):
