@@ -18,6 +18,7 @@ Delta = B/N^200, is doublings = ceil(200 log2 N).
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -120,15 +121,15 @@ class DpAmbssgd(MinibatchRegression):
         feedback *= self.scale(problem) ** 2 * problem.trace() / problem.smallest()
         if float(b) ** 2 < feedback:
             found.append(
-                Feasibility("the privacy noise feeds back through the threshold", "b", b, feedback**0.5)
+                Feasibility("the privacy noise feeds back through the threshold", "b", b, math.sqrt(feedback))
             )
         return found
 
     def cautions(self, problem: Problem, horizon: int | None) -> list[str]:
         assert isinstance(problem, LeastSquares) and self.domain is not None
         found = super().cautions(problem, horizon)
-        finest = self.domain * 2.0**-self.doublings
-        if problem.error_variance() > 0.0 and finest > 0.25 * problem.error_variance() ** 0.5:
+        finest = math.ldexp(self.domain, -self.doublings)
+        if problem.error_variance() > 0.0 and finest > 0.25 * math.sqrt(problem.error_variance()):
             found.append(
                 f"dp_ambssgd: the grid ends at {finest:.3g}, above sigma/4; the threshold cannot follow"
             )
@@ -167,10 +168,10 @@ class DpAmbssgd(MinibatchRegression):
             float(b),
             2.0 * self.alpha() / b,
             self.c_zeta * self.radius,
-            self.domain * 2.0**-self.doublings,
+            math.ldexp(self.domain, -self.doublings),
             float(self.doublings),
             float(self.doublings + 1 if printed else self.doublings),
-            self.alpha() * float(self.doublings) ** 0.5,
+            self.alpha() * math.sqrt(self.doublings),
             float(s) if printed else s - self.margin(),
             float(printed),
             0.0,
@@ -260,7 +261,8 @@ def recursion(  # type: ignore[no-untyped-def]
             for lane in range(LANES):
                 zeta[lane] = settings[5] * edge
             # Downwards, so that the first query that passes has the last word.
-            edge *= 2.0 ** (queries - doublings)
+            for _ in range(queries - doublings):
+                edge *= 2.0
             for m in range(queries - 1, -1, -1):
                 edge *= 0.5
                 for lane in range(LANES):
