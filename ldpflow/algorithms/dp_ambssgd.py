@@ -18,6 +18,7 @@ Delta = B/N^200, is doublings = ceil(200 log2 N).
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -61,7 +62,7 @@ class DpAmbssgd(MinibatchRegression):
         B, a bound of the first residuals; K_2 log^a(N) (sqrt(kappa) ||w*||_H + sigma) unless given.
     doublings : int
         M, grid points below B; B 2^-M should lie below the smallest sigma of interest.
-    beta : float in (0, 1)
+    beta_stat : float in (0, 1)
         Probability with which a step's counts may be off by more than Gamma.
     part : int
         One in ``part`` records of a step is for DP-STAT.
@@ -75,7 +76,7 @@ class DpAmbssgd(MinibatchRegression):
     c_zeta: Annotated[float, Field(gt=0, le=1e3)] = 2.0
     domain: Annotated[float, Field(gt=0, le=1e12)] | None = None
     doublings: Annotated[int, Field(ge=1, le=10_000)] = 16
-    beta: Annotated[float, Field(gt=0, lt=1)] = 1e-3
+    beta_stat: Annotated[float, Field(gt=0, lt=1)] = 1e-3
     part: Annotated[int, Field(ge=2, le=1000)] = 11
     rule: Literal["corrected", "printed"] = "corrected"
 
@@ -88,7 +89,7 @@ class DpAmbssgd(MinibatchRegression):
         """Gamma = alpha sqrt(2 M log(M/beta)): all M noises are within it with probability 1 - beta."""
         with exact.workdps(30):
             m = mpf(self.doublings)
-            return float(mpf(self.alpha()) * mp.sqrt(2 * m * mp.log(m / mpf(self.beta))))
+            return float(mpf(self.alpha()) * mp.sqrt(2 * m * mp.log(m / mpf(self.beta_stat))))
 
     def resolved(self, problem: Problem, horizon: int | None) -> Self:
         assert isinstance(problem, LeastSquares) and horizon is not None
@@ -120,15 +121,15 @@ class DpAmbssgd(MinibatchRegression):
         feedback *= self.scale(problem) ** 2 * problem.trace() / problem.smallest()
         if float(b) ** 2 < feedback:
             found.append(
-                Feasibility("the privacy noise feeds back through the threshold", "b", b, feedback**0.5)
+                Feasibility("the privacy noise feeds back through the threshold", "b", b, math.sqrt(feedback))
             )
         return found
 
     def cautions(self, problem: Problem, horizon: int | None) -> list[str]:
         assert isinstance(problem, LeastSquares) and self.domain is not None
         found = super().cautions(problem, horizon)
-        finest = self.domain * 2.0**-self.doublings
-        if problem.error_variance() > 0.0 and finest > 0.25 * problem.error_variance() ** 0.5:
+        finest = math.ldexp(self.domain, -self.doublings)
+        if problem.error_variance() > 0.0 and finest > 0.25 * math.sqrt(problem.error_variance()):
             found.append(
                 f"dp_ambssgd: the grid ends at {finest:.3g}, above sigma/4; the threshold cannot follow"
             )
@@ -167,10 +168,10 @@ class DpAmbssgd(MinibatchRegression):
             float(b),
             2.0 * self.alpha() / b,
             self.c_zeta * self.radius,
-            self.domain * 2.0**-self.doublings,
+            math.ldexp(self.domain, -self.doublings),
             float(self.doublings),
             float(self.doublings + 1 if printed else self.doublings),
-            self.alpha() * float(self.doublings) ** 0.5,
+            self.alpha() * math.sqrt(self.doublings),
             float(s) if printed else s - self.margin(),
             float(printed),
             0.0,
@@ -260,7 +261,8 @@ def recursion(  # type: ignore[no-untyped-def]
             for lane in range(LANES):
                 zeta[lane] = settings[5] * edge
             # Downwards, so that the first query that passes has the last word.
-            edge *= 2.0 ** (queries - doublings)
+            for _ in range(queries - doublings):
+                edge *= 2.0
             for m in range(queries - 1, -1, -1):
                 edge *= 0.5
                 for lane in range(LANES):

@@ -38,7 +38,7 @@ class DpSsgd(TailSgd):
         admits small epsilon only: at most 0.024 for n = 10^6 and delta = 10^-6.
     clip : float > 0, optional
         zeta; 4 K_2 R_x log^{2a}(n) (sqrt(||H||) ||w*|| + sqrt(kappa) sigma) unless given (Theorem 3.2).
-    step : str
+    step_rule : str
         What eta is unless given: ``practical`` 1/(2 R_x^2), or ``printed``, the least of that,
         c1 / (log^{4a+2}(n) K_2^2 R_x^2 kappa d alpha^2) and c2 / (log^{2a+2}(n) R_x^2).
     c1, c2 : float
@@ -53,7 +53,7 @@ class DpSsgd(TailSgd):
     epsilon: Annotated[float, Field(gt=0, le=1)] = 0.01
     delta: Annotated[float, Field(ge=1e-300, lt=1)] = 1e-6
     clip: Annotated[float, Field(gt=0, le=1e9)] | None = None
-    step: Literal["practical", "printed"] = "practical"
+    step_rule: Literal["practical", "printed"] = "practical"
     c1: Annotated[float, Field(gt=0)] = 1.0 / 13440.0
     c2: Annotated[float, Field(gt=0)] = 1.0 / 4200.0
     noise_multiplier: Annotated[float, Field(gt=0)] | None = None
@@ -83,7 +83,7 @@ class DpSsgd(TailSgd):
                 changed["clip"] = float(4 * k2 * mp.sqrt(radius) * log ** (2 * a) * size)
             if self.eta is None:
                 eta = [1 / (2 * radius)]
-                if self.step == "printed":
+                if self.step_rule == "printed":
                     d = problem.dimension
                     eta.append(
                         self.c1 / log ** (4 * a + 2) / (k2**2 * radius * kappa * d * mpf(alpha) ** 2)

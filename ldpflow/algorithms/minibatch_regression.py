@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -135,7 +136,7 @@ class MinibatchRegression(Algorithm):
         if self.radius is not None:
             return self.radius
         square = problem.trace() if self.radius_of == "trace" else problem.radius_square()
-        return float(square**0.5)
+        return math.sqrt(square)
 
     def step_constant(self) -> float:
         assert self.eta is not None  # resolved

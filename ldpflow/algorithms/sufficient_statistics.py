@@ -10,6 +10,7 @@ deviation 2 sqrt(2) X Y alpha/N: 1/(2 alpha^2)-zCDP and 1/alpha-GDP together. On
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -157,7 +158,7 @@ class SufficientStatistics(OrdinaryLeastSquares):
             self.x_bound,
             self.y_bound,
             share * self.x_bound,
-            share * self.y_bound * 2.0**0.5,
+            share * self.y_bound * math.sqrt(2.0),
             self.ridge,
         )
 

@@ -25,6 +25,7 @@ from ldpflow.report.style import colours, ramp, styled
 
 __all__ = ["last_risks", "risk", "risk_axis"]
 
+MAX_SERIES = 6
 OUTPUTS = ("tail_exc", "avg_exc", "last_exc")
 """What an algorithm's output is: the first of these that a path has."""
 
@@ -96,6 +97,15 @@ def risk(results: Results, x: str = "n") -> Any:
     others = [name for name in names if name not in (x, "algorithm")]
     own = [name for name in others if any(row[name] is None for row in rows)]
     across = [name for name in others if name not in own]
+    if own and len({(row["algorithm"], *(row[k] for k in own)) for row in rows}) > MAX_SERIES:
+        # Too many for colours: panels of their own, and who does not have the settings in all of them.
+        known = sorted({tuple(row[k] for k in own) for row in rows if all(row[k] is not None for k in own)})
+        rows = [
+            row | dict(zip(own, values, strict=True))
+            for row in rows
+            for values in (known if any(row[k] is None for k in own) else [tuple(row[k] for k in own)])
+        ]
+        across, own = across + own, []
     places = sorted({row[x] for row in rows if row[x] is not None})
     drawn: list[Row] = []
     for row in rows:

@@ -184,9 +184,6 @@ def test_a_file_is_shuffled_and_its_population_is_the_file(houses):
     excess = trajectories_of(record, (300,))["tail_exc"].to_numpy()
     w = record.iterates[0, :, 0] - truth
     assert excess[0] == pytest.approx(0.5 * w @ (x.T @ x / 600) @ w, rel=1e-9)
-    # One pass of single records, to the last record of the file.
-    path = path_of(problem, TailSgd(), None)
-    assert np.isfinite(run_path(path, SEED, range(3), [600]).iterates).all()
 
 
 def test_a_file_with_dependent_columns_is_refused(tmp_path):
@@ -297,6 +294,7 @@ def test_clipping_the_residual_is_clipping_the_gradient():
         np.testing.assert_allclose(literal.clip(x * r, zeta), x * np.clip(r, -cap, cap), rtol=1e-13)
 
 
+@pytest.mark.slow
 def test_two_sample_audit():
     """Releases for gradients zeta e_1 and -zeta e_1 are 1/alpha standard deviations apart, at 4.5 SE."""
     alpha, zeta, R = 2.0, 1.0, 128
