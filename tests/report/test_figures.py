@@ -33,7 +33,9 @@ def values(spec: Any) -> list[dict[str, Any]]:
     return found + [row for part in ("layer", "concat") for row in values(spec.get(part, []))]
 
 
-@pytest.mark.parametrize("name", [name for name in FIGURES if name not in ("paper", "rates", "risk", *CURVES)])
+@pytest.mark.parametrize(
+    "name", [name for name in FIGURES if name not in ("paper", "rates", "risk", *CURVES)]
+)
 def test_every_figure_is_a_chart_with_a_text(results: Results, name: str) -> None:
     spec = FIGURES[name].chart(results).to_dict()
     assert len(spec["description"]) > 60
