@@ -16,7 +16,7 @@ from ldpflow.errors import InputError
 from ldpflow.report.figures import LABEL, Z95, decades, is_number, panel_name, panels
 from ldpflow.report.numbers import short
 from ldpflow.report.results import SYMBOLS, Results, Row, named, telling
-from ldpflow.report.style import colours, ramp, styled
+from ldpflow.report.style import colours, styled
 from ldpflow.report.trajectory_plot import DASHES
 
 __all__ = ["AXES", "STATISTIC", "rates", "shown_rates", "slope"]
@@ -40,8 +40,7 @@ def rates(results: Results, x: str) -> Any:
     ends = [min(values) / 1.2, max(values) * 1.2]
     theory = any("limit" in r for r in rows)
     each = colours(names)
-    # A ramp where the colours of methods would come round again.
-    shades = ramp(len(names)) if len(set(each.values())) < len(names) else [each[n] for n in names]
+    shades = [each[name] for name in names]
 
     def layers(base: Any) -> list[Any]:
         at = alt.X(

@@ -34,12 +34,14 @@ DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3])
 
 
 def colours(methods: Sequence[str]) -> dict[str, str]:
-    """A colour per method; those without one of their own get what is left, in order of name."""
-    left = iter(OTHERS * (1 + len(methods) // len(OTHERS)))
-    found = {}
-    for method in sorted(set(methods)):
-        found[method] = METHODS.get(method) or next(left)
-    return found
+    """A colour per method, no two alike; those without one of their own get others by name.
+
+    More of them than there are other colours: hues in order.
+    """
+    unknown = sorted(set(methods) - METHODS.keys())
+    shades = OTHERS if len(unknown) <= len(OTHERS) else ramp(len(unknown))
+    given = dict(zip(unknown, shades, strict=False))
+    return {method: METHODS.get(method) or given[method] for method in sorted(set(methods))}
 
 
 def ramp(count: int) -> list[str]:

@@ -130,3 +130,10 @@ def test_new_methods_get_colours_of_their_own() -> None:
 def test_spread_keeps_the_ends() -> None:
     assert spread([1, 2, 3], 4) == [1, 2, 3]
     assert spread(list(range(10)), 4) == [0, 3, 6, 9]
+
+
+@pytest.mark.parametrize("count", [1, 5, 6, 9, 14])
+def test_no_two_series_have_the_same_colour(count: int) -> None:
+    names = ["BB", "TR", *(f"dp_{i}" for i in range(count))]
+    found = style.colours(names)
+    assert set(found) == set(names) and len(set(found.values())) == len(names)
