@@ -37,5 +37,5 @@ class Effort:
     memory_n: int
 
 
-FULL = Effort(False, 21, 10**6, 7, 140.0, 5, 10**8)
+FULL = Effort(False, 21, 10**6, 7, 240.0, 5, 10**8)
 QUICK = Effort(True, 7, 3 * 10**5, 1, 20.0, 1, 10**7)
