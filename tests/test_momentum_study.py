@@ -140,6 +140,20 @@ def test_a_run_is_continued_and_grown_with_equal_bits(run, tmp_path):
         run_study(study(seed=12), out, engine="serial")
 
 
+def test_rates_of_several_laws_have_a_panel_each(tmp_path):
+    laws = [{"separation": 1.0}, {"separation": 1.5, "direction": "axis"}]
+    problem = [PROBLEM | law for law in laws]
+    algorithm = {"kind": "dp_gd", "epsilon": 4.0, "epochs": [2.0, 4.0]}
+    several = study(problem=problem, algorithm=algorithm, replicates=3, grid={"n": [10, 20, 30]})
+    run_study(several, tmp_path / "run", engine="serial")
+    results = Results.load(tmp_path / "run")
+    for x, others in (("n", ("epochs = 2", "epochs = 4")), ("epochs", ("n = 10", "n = 20", "n = 30"))):
+        points = shown_rates(results, x)
+        ends = ("separation = 1, direction = diagonal", "separation = 1.5, direction = axis")
+        assert {p["panel"] for p in points} == {f"{other}, {end}" for other in others for end in ends}
+        assert len({(p["panel"], p["x"]) for p in points}) == len(points) == 12
+
+
 def test_replay_and_tables(run):
     path = sorted_rows(run)["path"][0].as_py()
     computed, stored = replay(run, path, 7, 8)
