@@ -25,7 +25,7 @@ from ldpflow.store.schema import FIT_CHECKS
 
 __all__ = ["HELD_ROWS", "stored_cells"]
 
-HELD_ROWS = 2**20
+HELD_ROWS = 2**21
 """Rows held at a time, of as many cells as that are; of one cell and coordinate where it has more."""
 
 VALUES = ("truth", "estimate", "se", "lower", "upper", "covered", "length", *FIT_CHECKS)

@@ -11,11 +11,9 @@
 from __future__ import annotations
 
 import warnings
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,6 +22,7 @@ from pyarrow import fs
 
 from ldpflow.errors import InputError
 from ldpflow.store.files import OBJECT_STORES, RunFiles
+from ldpflow.store.parallel import ahead, in_parallel
 from ldpflow.store.part import (
     CompleteRows,
     Part,
@@ -43,11 +42,6 @@ __all__ = ["Missing", "RunStore"]
 REPLICATES_FOLDER = "replicates"
 PARTITION = "path=p"
 FOOTER_GUESS = 64 * 1024
-READERS = 8
-AHEAD = 4
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 
 class Missing(NamedTuple):
@@ -371,30 +365,3 @@ def with_path(table: pa.Table, path_key: str) -> pa.Table:
     """The table with the partition as its first column."""
     column = pa.repeat(pa.scalar(f"p{path_key}"), table.num_rows)
     return table.add_column(0, "path", column)
-
-
-def in_parallel(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-    """Map over threads, in order; object stores answer slowly, one request at a time."""
-    items = list(items)
-    if len(items) < 2:
-        return [function(item) for item in items]
-    with ThreadPoolExecutor(READERS) as pool:
-        return list(pool.map(function, items))
-
-
-def ahead(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[tuple[Item, Result]]:
-    """Items and results in order, the next few computed in threads while one is used."""
-    waiting: deque[tuple[Item, Future[Result]]] = deque()
-    pool = ThreadPoolExecutor(AHEAD)
-    try:
-        for item in items:
-            waiting.append((item, pool.submit(function, item)))
-            if len(waiting) > AHEAD:
-                item, future = waiting.popleft()
-                yield item, future.result()
-        while waiting:
-            item, future = waiting.popleft()
-            yield item, future.result()
-    finally:
-        # Without waiting: whoever gives up half way may be collected anywhere, inside a lock too.
-        pool.shutdown(wait=False, cancel_futures=True)
