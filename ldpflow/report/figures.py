@@ -42,11 +42,16 @@ __all__ = [
 Z95 = 1.959963984540054
 MAX_PANELS = 12
 WIDTH, HEIGHT, COLUMNS = 240, 190, 3
+SIZES = {1: (520, 280), 2: (380, 250)}
+"""Of the panels, where there are few."""
 LOGARITHMIC = ("n", "epsilon", "c", "B", "M", "batch_size")
 TITLES = {"n": "n (users)", "epsilon": "ε (privacy budget)", "beta": "β (block exponent)",
           "gamma": "γ (step-size exponent)",  # noqa: RUF001
           "c": "c (step-size constant)", "tau": "τ"}
-LABEL = "replace(replace(format(datum.value, '~e'), 'e+0', ''), 'e+', 'e')"
+LABEL = (
+    "datum.value >= 0.01 && datum.value < 1000 ? format(datum.value, '~g') : "
+    "replace(replace(format(datum.value, '~e'), 'e+0', ''), 'e+', 'e')"
+)
 
 
 def panels_of(results: Results, x: str, also: Sequence[str] = ()) -> list[str]:
@@ -162,12 +167,12 @@ def panels(rows: list[Row], columns: Sequence[str], layers: Callable[[Any], list
     names = list(dict.fromkeys((*COMMON, *columns)))
     # What a row does not have is left out: it would be most of the page.
     values = [{k: clean(row[k]) for k in names if row.get(k) is not None} for row in rows]
-    several = len({row["panel"] for row in rows}) > 1
-    size = {"width": WIDTH, "height": HEIGHT} if several else {"width": 520, "height": 280}
+    several = len({row["panel"] for row in rows})
+    size = dict(zip(("width", "height"), SIZES.get(several, (WIDTH, HEIGHT)), strict=True))
     base = alt.Chart()
     chart = alt.layer(*layers(base)).properties(**size)
     data = alt.Data(values=values)
-    if not several:
+    if several == 1:
         return chart.properties(data=data)
     order = list(dict.fromkeys(row["panel"] for row in rows))
     facet = alt.Facet("panel:N", sort=order, header=alt.Header(title=None))
