@@ -31,7 +31,6 @@ from ldpflow.random.lockstep import CHUNK, LANES, PLANE
 if TYPE_CHECKING:  # supplied by the kernel that this recursion becomes part of
     from ldpflow.kernel_parts import (
         DATA_PLANES,
-        PROBLEM_SIZE,
         STATE,
         D,
         draw_data,
@@ -163,23 +162,8 @@ class SufficientStatistics(OrdinaryLeastSquares):
         )
 
 
-def recursion(  # type: ignore[no-untyped-def]
-    data_state,
-    noise_state,
-    data_parameters,
-    noise_parameters,
-    problem_parameters,
-    mechanism_parameters,
-    settings,
-    origin,
-    times,
-    marks,
-    prefix_sums,
-    iterates,
-    running_sums,
-    extras,
-):
-    """The estimates of LANES replicates (see ldp_sgd.recursion); there is one step.
+def recursion(users, noises, problem, mechanism, settings, record):  # type: ignore[no-untyped-def]
+    """The estimates of LANES replicates (see one_pass); there is one step.
 
     Noise in the order of its stream: the lower triangle of E by rows, then e.
     """
@@ -187,21 +171,19 @@ def recursion(  # type: ignore[no-untyped-def]
     size = D  # a name of its own: these loops are not to be written out
     data = np.empty(DATA_PLANES * PLANE)
     plane = np.empty(PLANE)
-    problem = register_array(PROBLEM_SIZE)
-    problem[:] = problem_parameters
     nothing = register_array(STATE)
     nothing[:] = 0.0
     x = np.empty(D * LANES)
     y = np.empty(LANES)
     moments = np.zeros(D * D * LANES)
     cross = np.zeros(D * LANES)
-    record = CHUNK
+    taken = CHUNK
     for _ in range(n):
-        if record == CHUNK:
-            draw_data(data_state, data_parameters, data)
-            record = 0
+        if taken == CHUNK:
+            draw_data(*users, data)
+            taken = 0
         for lane in range(LANES):
-            at = record * LANES + lane
+            at = taken * LANES + lane
             factor = min(1.0, settings[1] / np.sqrt(square_norm(data, at, problem)))
             target = -residual(nothing, data, at, lane, problem)
             y[lane] = min(max(target, -settings[2]), settings[2])
@@ -213,12 +195,12 @@ def recursion(  # type: ignore[no-untyped-def]
                     moments[(j * size + k) * LANES + lane] += x[j * LANES + lane] * x[k * LANES + lane]
             for lane in range(LANES):
                 cross[j * LANES + lane] += x[j * LANES + lane] * y[lane]
-        record += 1
+        taken += 1
     drawn = CHUNK
     for j in range(size):
         for k in range(j + 1):
             if drawn == CHUNK:
-                fill_normal(noise_state, 0.0, plane)
+                fill_normal(noises[0], 0.0, plane)
                 drawn = 0
             spread = settings[3] if j == k else settings[3] * np.sqrt(0.5)
             for lane in range(LANES):
@@ -230,7 +212,7 @@ def recursion(  # type: ignore[no-untyped-def]
             drawn += 1
     for j in range(size):
         if drawn == CHUNK:
-            fill_normal(noise_state, 0.0, plane)
+            fill_normal(noises[0], 0.0, plane)
             drawn = 0
         for lane in range(LANES):
             cross[j * LANES + lane] = (
@@ -267,5 +249,5 @@ def recursion(  # type: ignore[no-untyped-def]
                 value -= moments[(j * size + k) * LANES + lane] * cross[k * LANES + lane]
             cross[j * LANES + lane] = value / moments[(j * size + j) * LANES + lane]
         for j in range(size):
-            iterates[0, j * LANES + lane] = cross[j * LANES + lane]
-            prefix_sums[0, j * LANES + lane] = cross[j * LANES + lane] - origin[j]
+            record.iterates[0, j * LANES + lane] = cross[j * LANES + lane]
+            record.prefix_sums[0, j * LANES + lane] = cross[j * LANES + lane] - record.centre[j]
