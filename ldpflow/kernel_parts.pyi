@@ -46,10 +46,10 @@ def keep_path(record: Any, theta: Any, t: int) -> None:
 def keep_step(record: Any, theta: Any, g: Any, kept: int, lane: int) -> None:
     """theta_{i-1} - centre and the private gradient of one lane, for the sums over the transcript."""
 
-def end_step(record: Any, i: int, t: int, kept: int) -> int:
-    """After step i, in all lanes: what is kept is added up when there is a tile of it, or it ends here."""
+def end_step(sums: Any, tile: Any, kept: int, ends: bool) -> int:
+    """After a step, in all lanes: the tile is added up when it is full, or ends here."""
 
-def restart(record: Any, i: int, kept: int) -> int:
+def restart(sums: Any, i: int, kept: int) -> int:
     """After a power of two the sums over the transcript start again."""
 
 def accumulate(sums: Any, tile: Any) -> None:

@@ -125,7 +125,8 @@ def recursion(users, noises, problem, mechanism, settings, record):  # type: ign
                 if PROJECTED:
                     project(theta, settings, lane)
                 add_iterate(record, theta, step, lane)
-            kept = end_step(record, i, t, kept)
+            ends = i == record.times[t] and record.marks[t] >= 0
+            kept = end_step(record.sums, record.tile, kept, ends)
             if i == record.times[t]:
                 keep_path(record, theta, t)
                 for s in range(EXTRAS):
@@ -133,4 +134,4 @@ def recursion(users, noises, problem, mechanism, settings, record):  # type: ign
                 t += 1
                 if t == record.times.shape[0]:
                     break
-            kept = restart(record, i, kept)
+            kept = restart(record.sums, i, kept)

@@ -149,10 +149,11 @@ def recursion(users, noises, problem, mechanism, settings, record):  # type: ign
             for j in range(D):
                 theta[j * LANES + lane] -= eta_i * mean[j * LANES + lane]
             add_iterate(record, theta, step, lane)
-        kept = end_step(record, i, t, kept)
+        ends = i == record.times[t] and record.marks[t] >= 0
+        kept = end_step(record.sums, record.tile, kept, ends)
         if once:
             drawn += 1
         if i == record.times[t]:
             keep_path(record, theta, t)
             t += 1
-        kept = restart(record, i, kept)
+        kept = restart(record.sums, i, kept)

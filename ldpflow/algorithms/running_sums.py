@@ -274,22 +274,22 @@ def keep_step(record, theta, g, kept, lane):  # type: ignore[no-untyped-def]
             record.tile[(2 * D * t + D + j) * LANES + lane] = g[j * LANES + lane]
 
 
-def end_step(record, i, t, kept):  # type: ignore[no-untyped-def]
-    """Count step i, and add up a tile that is full or ends here; returns what the tile holds."""
+def end_step(sums, tile, kept, ends):  # type: ignore[no-untyped-def]
+    """Count the step, and add up a tile that is full or ``ends`` here; returns what the tile holds."""
     if TILE_SIZE == 0:
         return 0
     kept += 1
-    if kept < TILE and not (i == record.times[t] and record.marks[t] >= 0):
+    if kept < TILE and not ends:
         return kept
     for s in range(2 * D * LANES * kept, 2 * D * LANES * TILE):
-        record.tile[s] = 0.0
-    accumulate(record.sums, record.tile)
+        tile[s] = 0.0
+    accumulate(sums, tile)
     return 0
 
 
-def restart(record, i, kept):  # type: ignore[no-untyped-def]
+def restart(sums, i, kept):  # type: ignore[no-untyped-def]
     """After a power of two the sums over the transcript start again; returns what the tile holds."""
     if TILE_SIZE and i & (i - 1) == 0:
-        clear(record.sums)
+        clear(sums)
         return 0
     return kept
