@@ -240,6 +240,7 @@ def run_path(
     times: Sequence[int],
     marked: Sequence[int] = (),
     sums: Sequence[str] = (),
+    perturbation: int = 0,
 ) -> PathRecord:
     """Run the path of up to LANES replicates and keep its record.
 
@@ -256,35 +257,23 @@ def run_path(
         Those of ``times`` at which the running sums are kept too.
     sums : sequence of str
         Names in :data:`ldpflow.algorithms.running_sums.RUNNING_SUMS`, or PERTURBED.
+    perturbation : int
+        k for the k-th perturbed path: the same users, a stream of its own; 0 for the path itself.
     """
     if isinstance(path.algorithm, ErmAlgorithm):
         return erm_kernels.run_epochs(path, seed, replicates, times)
-    own = [name for name in sums if name != PERTURBED]
-    record = run_one(path, seed, replicates, times, marked, own)
-    if PERTURBED not in sums:
-        return record
-    count = path.algorithm.perturbed_paths()
-    perturbed = [
-        run_one(path, seed, replicates, marked, perturbation=k).prefix_sums
-        for k in range(1, count + 1)
-    ]
-    return replace(
-        record,
-        running_sums=record.running_sums | {PERTURBED: np.stack(perturbed)},
-        marked_times=np.asarray(marked, dtype=np.int64),
-    )
-
-
-def run_one(
-    path: Path,
-    seed: int,
-    replicates: Sequence[int],
-    times: Sequence[int],
-    marked: Sequence[int] = (),
-    sums: Sequence[str] = (),
-    perturbation: int = 0,
-) -> PathRecord:
-    """Run the path itself, or one of its perturbed ones: the same users, a stream of its own."""
+    if PERTURBED in sums:
+        own = [name for name in sums if name != PERTURBED]
+        record = run_path(path, seed, replicates, times, marked, own)
+        beside = [
+            run_path(path, seed, replicates, marked, perturbation=k).prefix_sums
+            for k in range(1, path.algorithm.perturbed_paths() + 1)
+        ]
+        return replace(
+            record,
+            running_sums=record.running_sums | {PERTURBED: np.stack(beside)},
+            marked_times=np.asarray(marked, dtype=np.int64),
+        )
     perturbed = perturbation > 0
     kernel = kernel_of(path, tuple(sums), perturbed)
     mechanism = path.randomiser
