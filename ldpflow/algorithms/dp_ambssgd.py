@@ -19,7 +19,7 @@ Delta = B/N^200, is doublings = ceil(200 log2 N).
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
 from mpmath import mp, mpf
@@ -70,8 +70,6 @@ class DpAmbssgd(MinibatchRegression):
     rule : str
         ``corrected``, or ``printed`` to show what that does.
     """
-
-    carries_privacy: ClassVar[bool] = True
 
     kind: Literal["dp_ambssgd"] = "dp_ambssgd"
     c_zeta: Annotated[float, Field(gt=0, le=1e3)] = 2.0

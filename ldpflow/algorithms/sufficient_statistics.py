@@ -11,15 +11,15 @@ deviation 2 sqrt(2) X Y alpha/N: 1/(2 alpha^2)-zCDP and 1/alpha-GDP together. On
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
 from mpmath import mp, mpf
 from pydantic import Field
 
 from ldpflow import exact
-from ldpflow.algorithms.algorithm import Algorithm
 from ldpflow.algorithms.erm import NOTION, UNIT
+from ldpflow.algorithms.regression import OnePassRegression
 from ldpflow.errors import InputError
 from ldpflow.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.privacy import clipping
@@ -44,19 +44,10 @@ if TYPE_CHECKING:  # supplied by the kernel that this recursion becomes part of
 __all__ = ["OrdinaryLeastSquares", "SufficientStatistics", "recursion"]
 
 
-class OrdinaryLeastSquares(Algorithm):
+class OrdinaryLeastSquares(OnePassRegression):
     """Ordinary least squares of all n records: the non-private yardstick, a path of one step."""
 
-    carries_privacy: ClassVar[bool] = True
-
     kind: Literal["ols"] = "ols"
-
-    def unsuitable(self, problem: Problem, mechanism: Mechanism) -> str | None:
-        if mechanism.kind != "none":
-            return f"{self.kind} sees raw records; its mechanism is none"
-        if not isinstance(problem, LeastSquares):
-            return f"{self.kind} is implemented for least_squares"
-        return None
 
     def resolved(self, problem: Problem, horizon: int | None) -> Self:
         assert horizon is not None
@@ -65,18 +56,6 @@ class OrdinaryLeastSquares(Algorithm):
                 "grid.n", horizon, f"at least d = {problem.dimension}", "Least squares needs them."
             )
         return self
-
-    def depends_on_horizon(self) -> bool:
-        return True
-
-    def has_intervals(self) -> bool:
-        return False
-
-    def averages_tail(self) -> bool:
-        return True
-
-    def problem_parts(self) -> tuple[str, ...]:
-        return ("residual", "feature", "square_norm")
 
     def steps(self, n: int) -> int:
         return 1
@@ -112,8 +91,6 @@ class SufficientStatistics(OrdinaryLeastSquares):
         Y; 4 sqrt(||w*||_H^2 + sigma^2) unless given.
     ridge : float >= 0
     """
-
-    carries_privacy: ClassVar[bool] = True
 
     kind: Literal["sufficient_statistics"] = "sufficient_statistics"  # type: ignore[assignment]
     epsilon: Annotated[float, Field(gt=0, le=1e6)] = 1.0
