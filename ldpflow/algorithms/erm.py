@@ -186,8 +186,8 @@ class ErmAlgorithm(Algorithm):
                 "grid.n",
                 n,
                 f"what fits {MEMORY_BUDGET / mebi:.0f} MiB for {LANES} replicates in lockstep",
-                f"The records take {data / mebi:.0f} MiB and {self.kind}'s windows "
-                f"{rest / mebi:.0f} MiB at d = {problem.dimension}.",
+                f"At d = {problem.dimension}, the records take {data / mebi:.0f} MiB"
+                + (f" and {self.kind}'s windows {rest / mebi:.0f} MiB." if rest else "."),
             )
         largest = problem.largest_n()
         if largest is not None and n > largest:

@@ -31,7 +31,7 @@ def print_prediction(study: Study, engine: str, num_cpus: int | None) -> None:
     )
     typer.echo(
         f"CPU time: {duration(prediction.kernel_seconds)} in recursions, "
-        f"{duration(prediction.interval_seconds)} in intervals"
+        f"{duration(prediction.interval_seconds)} in intervals and trajectories"
     )
     typer.echo(
         f"expected: {duration(prediction.wall_seconds)} with --engine {engine} on "

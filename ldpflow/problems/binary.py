@@ -19,11 +19,15 @@ class BinaryProblem(ErmProblem):
     ----------
     separation : float
         Distance of each class's mean from 0, before rows are scaled; the noise has unit variance.
+    direction : str
+        Where the means lie: ``diagonal``, along (1, ..., 1), or ``axis``, along the first coordinate. A
+        penalty that is a sum over coordinates tells the two apart.
     label_noise : float in [0, 1]
         Probability that a synthetic label is flipped.
     """
 
     separation: Annotated[float, Field(ge=0, le=1e6)] = 1.0
+    direction: Literal["diagonal", "axis"] = "diagonal"
     label_noise: Annotated[float, Field(ge=0, le=1)] = 0.1
 
     @property
@@ -31,4 +35,8 @@ class BinaryProblem(ErmProblem):
         return "binary"
 
     def data_parameters(self) -> tuple[float, ...]:
-        return (self.bound, self.separation / math.sqrt(self.d), self.label_noise)
+        if self.direction == "axis":
+            first, others = self.separation, 0.0
+        else:
+            first = others = self.separation / math.sqrt(self.d)
+        return (self.bound, first, others, self.label_noise)

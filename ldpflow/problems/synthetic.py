@@ -1,8 +1,8 @@
 """Synthetic records of empirical risk minimisation, for kernels: all scaled to one Euclidean norm.
 
-binary: two Gaussians, x = z + y (separation / sqrt(d)) (1, ..., 1), a label flipped with probability
-``label_noise``. real: y = <x, beta> + scale e, e Student with 2 degrees of freedom (no variance), beta
-= (1, -1, 1, ...) signal / bound.
+binary: two Gaussians, x = z + y separation u, u = (1, ..., 1) / sqrt(d) or (1, 0, ..., 0), a label
+flipped with probability ``label_noise``. real: y = <x, beta> + scale e, e Student with 2 degrees of
+freedom (no variance), beta = (1, -1, 1, ...) signal / bound.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ __all__ = ["all_records", "binary_record", "real_record"]
 
 
 def binary_record(x, data, at, parameters):  # type: ignore[no-untyped-def]
-    """Fill x and return y in {-1, 1}; parameters are bound, separation / sqrt(d), label_noise."""
+    """Fill x and return y in {-1, 1}; parameters are bound, separation u_1, separation u_2, label_noise."""
     v = data[D * PLANE + at]
     y = 1.0 if v < 0.5 else -1.0
     square = 0.0
     for j in range(D):
-        x[j] = data[j * PLANE + at] + y * parameters[1]
+        x[j] = data[j * PLANE + at] + y * (parameters[1] if j == 0 else parameters[2])
         square += x[j] * x[j]
     scale = parameters[0] / np.sqrt(square)
     for j in range(D):
         x[j] *= scale
     rest = 2.0 * v if v < 0.5 else 2.0 * v - 1.0
-    return -y if rest < parameters[2] else y
+    return -y if rest < parameters[3] else y
 
 
 def real_record(x, data, at, parameters):  # type: ignore[no-untyped-def]

@@ -13,9 +13,10 @@ from typing import Any
 import altair as alt
 
 from ldpflow.errors import InputError
+from ldpflow.problems import PROBLEMS
 from ldpflow.report.figures import LABEL, Z95, decades, is_number, panel_name, panels
 from ldpflow.report.numbers import short
-from ldpflow.report.results import SYMBOLS, Results, Row, named, telling
+from ldpflow.report.results import SYMBOLS, Results, Row, axes, named, telling
 from ldpflow.report.style import colours, styled
 from ldpflow.report.trajectory_plot import DASHES
 
@@ -88,8 +89,7 @@ def shown_rates(results: Results, x: str) -> list[Row]:
         raise InputError("figure", "rates", "a run of an algorithm with many epochs")
     across = chosen_axis(rows, x)
     found = []
-    # What follows from the others does not tell panels apart: only settings of the study do.
-    factors = [k for k in ("problem", *AXES) if k not in (across, "epochs") and varies(rows, k)]
+    factors = [k for k in panel_settings(results) if k != across and varies(rows, k)]
     keys = telling([k for k in OWN if k in rows[0]], rows)
     series = {r["path"]: name_of(r, keys) for r in rows}
     rows.sort(key=lambda r: ([str(r.get(k)) for k in keys], [r[k] for k in factors], r[across]))
@@ -108,6 +108,15 @@ def shown_rates(results: Results, x: str) -> list[Row]:
             point["limit"] = start["mean"] * r["theory_limit"] / start["theory_limit"]
         found.append(point)
     return found
+
+
+def panel_settings(results: Results) -> list[str]:
+    """What may tell panels apart: the axes, and the settings of the problem."""
+    # Only what the study sets: with balanced lengths the epochs follow from the rest.
+    names = [k for k in AXES if k != "epochs" or k in axes(results.study)]
+    kinds = {r["problem"] for r in results.followed}
+    names += ["problem", *(k for kind in sorted(kinds) for k in PROBLEMS[kind].model_fields)]
+    return [k for k in dict.fromkeys(names) if k not in ("kind", "d", "sha256")]
 
 
 def chosen_axis(rows: Sequence[Row], x: str) -> str:

@@ -17,7 +17,7 @@ from ldpflow.store import CELL_KEYS, RunStore, trajectories
 from ldpflow.store.provenance import read_sessions
 from ldpflow.summary import stored_summary, stored_trajectory_summary
 
-__all__ = ["METHOD_SETTINGS", "SYMBOLS", "Results", "named", "telling"]
+__all__ = ["METHOD_SETTINGS", "SYMBOLS", "Results", "axes", "named", "telling"]
 
 METHOD_SETTINGS = tuple(name for name in CELL_KEYS if name not in ("n", "method", "level"))
 """Settings of interval methods; null where a method has none."""

@@ -240,29 +240,34 @@ def test_noise_does_not_depend_on_the_data():
 
 @pytest.mark.slow
 def test_slopes_at_a_fixed_noise_multiplier():
-    """Spec fact 23: sigma = .3, mean gradient norm over N; bands [-.62, -.42] and [-.72, -.52].
+    """Spec fact 23: sigma = .3, mean gradient norm over N = 1000 to 16000, classes 3 sd apart on an axis.
 
-    With classes apart enough for the way to the optimum to matter, as there. That Algorithm 2 is steeper
-    is not so with these data (docs/momentum.md), and not asserted.
+    Bands [-.62, -.42] and [-.72, -.52], Algorithm 2 steeper by .04; and the norms themselves, which 3
+    replicates measured there: within 8%.
     """
-    problem = NonconvexLogistic(d=10, separation=3.0)
+    problem = NonconvexLogistic(d=10, separation=1.5, direction="axis")
+    sizes = (1000, 2000, 4000, 8000, 16000)
+    known = {
+        DpNsgd: (0.0850, 0.0633, 0.0433, 0.0294, 0.0197),
+        DpNsgdReduced: (0.0756, 0.0504, 0.0335, 0.0208, 0.0138),
+    }
     slopes = []
-    sizes = (1000, 2000, 4000)
     for kind, order, length in (
         (DpNsgd, "reshuffle", lambda n: n / 50),
         (DpNsgdReduced, "fixed", lambda n: 40 * (n / 1000) ** (4 / 3)),
     ):
         means = []
         for n in sizes:
-            algorithm = kind(epochs=float(round(length(n))), order=order)
+            algorithm = kind(epochs=length(n), order=order)
             plan = dataclasses.replace(algorithm.plan(problem, n), sigma=0.3)
-            records = draw_records(problem, 5, n, range(16))
-            times = [plan.steps * (2 * i + 1) // 128 for i in range(64)]
-            record = run_erm(problem, algorithm, plan, records, 5, "k", range(16), times)
+            records = draw_records(problem, 5, n, range(LANES))
+            times = [plan.steps * (2 * i + 1) // 256 for i in range(128)]
+            record = run_erm(problem, algorithm, plan, records, 5, "k", range(LANES), times)
             _, gradients = risk(problem, records, record.iterates)
             means.append(float(np.linalg.norm(gradients, axis=1).mean()))
-        print(kind.__name__, order, dict(zip(sizes, means, strict=True)))
         slopes.append(float(np.polyfit(np.log(sizes), np.log(means), 1)[0]))
-    print(slopes)
+        print(kind.__name__, order, dict(zip(sizes, means, strict=True)), slopes[-1])
+        assert means == pytest.approx(known[kind], rel=0.08)
     assert -0.62 <= slopes[0] <= -0.42
     assert -0.72 <= slopes[1] <= -0.52
+    assert slopes[1] <= slopes[0] - 0.04

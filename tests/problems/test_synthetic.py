@@ -1,0 +1,81 @@
+"""Synthetic records of empirical risk minimisation, against their law written out."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from ldpflow.algorithms.erm_kernels import draw_records
+from ldpflow.errors import InputError
+from ldpflow.problems.nonconvex_logistic import NonconvexLogistic
+from ldpflow.problems.robust_regression import RobustRegression
+from ldpflow.problems.sigmoid_loss import SigmoidLoss
+from ldpflow.random.lockstep import LANES
+from ldpflow.study import Study
+from tests.draws import planes
+
+SEED, N = 3, 300  # more than two chunks
+
+
+def drawn(problem, replicate):
+    """x, y and the standard variates of a replicate's records."""
+    records = draw_records(problem, SEED, N, [0, replicate])
+    x = records.rows.reshape(LANES, N, problem.d)[1]
+    y = records.targets.reshape(LANES, N)[1]
+    return x, y, planes(SEED, "data", problem.data_key(), replicate, problem.variates(), N)
+
+
+@pytest.mark.parametrize(("direction", "u"), [("diagonal", (0.5,) * 4), ("axis", (1.0, 0, 0, 0))])
+def test_two_classes(direction, u):
+    problem = NonconvexLogistic(
+        d=4, bound=2.0, separation=1.5, direction=direction, label_noise=0.2
+    )
+    x, y, variates = drawn(problem, 7)
+    for i in range(N):
+        v = variates[i, 4]
+        label = 1.0 if v < 0.5 else -1.0
+        raw = variates[i, :4] + label * 1.5 * np.array(u)
+        assert x[i] == pytest.approx(2.0 * raw / np.linalg.norm(raw), rel=1e-12)
+        # What the uniform has left after the class decides whether the label is flipped.
+        assert y[i] == (-label if (2.0 * v) % 1.0 < 0.2 else label)
+
+
+def test_labels_and_means_have_their_law():
+    # 32 x 300 records. Six standard errors: 2e-9 a comparison, 5 of them.
+    problem = SigmoidLoss(d=2, separation=1.0, direction="axis", label_noise=0.1)
+    records = draw_records(problem, SEED, N, range(LANES))
+    x, y = records.rows.reshape(-1, 2), records.targets
+    assert np.linalg.norm(x, axis=1) == pytest.approx(1.0, abs=1e-14)
+    # A unit vector's mean: cos of the angle of N((1, 0), I), Rice: sqrt(pi/8) e^(-1/4) (I0 + I1)(1/4).
+    i0, i1 = 1.0156861412236, 0.1259791086
+    cosine = math.sqrt(math.pi / 8) * math.exp(-0.25) * (i0 + i1)
+    error = 6 / math.sqrt(len(y))
+    for value, expected in (
+        (y, 0.0), (y * x[:, 0], 0.8 * cosine), (y * x[:, 1], 0.0), (x[:, 0], 0.0), (x[:, 1], 0.0),
+    ):  # fmt: skip
+        assert abs(value.mean() - expected) <= error * value.std()
+
+
+def test_real_targets():
+    problem = RobustRegression(d=3, bound=2.0, signal=1.5, error_scale=0.7)
+    x, y, variates = drawn(problem, 7)
+    for i in range(N):
+        raw = variates[i, :3]
+        unit = raw / np.linalg.norm(raw)
+        assert x[i] == pytest.approx(2.0 * unit, rel=1e-12)
+        mean = 1.5 * (unit[0] - unit[1] + unit[2])
+        assert y[i] == pytest.approx(mean + 0.7 * variates[i, 3], rel=1e-11, abs=1e-13)
+
+
+def test_an_unknown_direction_is_refused():
+    with pytest.raises(InputError, match="'diagonal', 'axis'") as caught:
+        Study.from_mapping({
+            "name": "s",
+            "problem": {"kind": "sigmoid_loss", "direction": "first"},
+            "algorithm": {"kind": "dp_gd"},
+            "grid": {"n": 30},
+            "trajectory": {},
+        })  # fmt: skip
+    assert caught.value.field == "problem.direction"
