@@ -32,10 +32,8 @@ def randomise(g: Any, noise: Any, at: int, lane: int, parameters: Any) -> None:
 def answer(g: Any, noise: Any, at: int, lane: int, parameters: Any) -> None:
     """The mechanism's A(g) where ``randomise`` is not (of a perturbed path)."""
 
-def recursion(
-    users: Any, noises: Any, problem: Any, mechanism: Any, settings: Any, record: Any
-) -> None:
-    """The algorithm's own part of a kernel (see algorithms/one_pass.py)."""
+def recursion(*arguments: Any) -> None:
+    """The algorithm's own part of a kernel (see algorithms/one_pass.py and erm_steps.py)."""
 
 def add_iterate(record: Any, theta: Any, step: float, lane: int) -> None:
     """After a step, in one lane: S(i) = S(i-1) + theta_i, and the sums that follow it."""

@@ -178,8 +178,7 @@ def kernel_of(path: Path, sums: tuple[str, ...], perturbed: bool = False) -> Cal
         erm_kernels.prepare(path.problem)
     if PERTURBED in sums:
         kernel_of(path, (), perturbed=True)
-    name = "recursion" if isinstance(path.problem, ErmProblem) else "kernel"  # TEMPORARY
-    return compiled(kernel_source(path, sums, perturbed), name)
+    return compiled(kernel_source(path, sums, perturbed), "kernel")
 
 
 def noise_variates(path: Path, perturbed: bool) -> tuple[Variate, ...]:
