@@ -12,6 +12,10 @@ becomes part of it:
 After step i a recursion calls ``add_iterate`` in every lane, and where i is ``record.times[t]``
 ``keep_path``; one whose private gradients may be summed up calls ``keep_step``, ``end_step`` and
 ``restart`` of :mod:`ldpflow.algorithms.running_sums` too. Arrays are flat over (coordinate, lane).
+
+Two things stay in the recursion for the sake of speed: the count t of times reached (a step of the paper's
+quantile takes half as long again where a called function counts it), and taking ``sums`` and ``tile`` out
+of the record for ``end_step`` (a fifth, with sums over the transcript).
 """
 
 from __future__ import annotations
