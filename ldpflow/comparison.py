@@ -6,14 +6,15 @@ the mechanism, the budget and the algorithm: the data streams are addressed by t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 
 from ldpflow.errors import InputError
-from ldpflow.measures import Comparison, cells_of, compare_cells
+from ldpflow.measures import CellRows, Comparison, compare_cells
 from ldpflow.path import Path
 from ldpflow.study import GROUPS
 from ldpflow.summary import path_columns
@@ -48,16 +49,19 @@ class CellComparison:
 
 
 def comparisons(
-    rows: pa.Table, paths: Mapping[str, Path], by: str, baseline: str | None = None
+    cells: Iterable[tuple[pa.Table, Sequence[CellRows]]],
+    paths: Mapping[str, Path],
+    by: str,
+    baseline: str | None = None,
 ) -> list[CellComparison]:
     """Compare the cells that differ in ``by`` only, replicate by replicate.
 
     Parameters
     ----------
-    rows : pyarrow.Table
-        Rows of the store, with the column ``path``.
+    cells : iterable of (keys, cells)
+        As of :func:`ldpflow.measures.stored_cells`; all are held.
     paths : mapping of str to Path
-        By the value of that column.
+        By the column ``path`` of the keys.
     by : str
         ``method``, ``mechanism`` or ``algorithm``, each with all its settings, or one setting
         (``epsilon``, ``gamma``, ``beta``, ...), or ``n`` or ``level``.
@@ -74,9 +78,9 @@ def comparisons(
     left_out = {*columns, *FOLLOWING}
     if by == "mechanism":
         left_out.add("epsilon")
-    keys, cells = cells_of(rows)
-    groups: dict[str, list[tuple[Row, Row, Any]]] = {}
-    for key, cell in zip(keys.to_pylist(), cells, strict=True):
+    pairs = chain.from_iterable(zip(keys.to_pylist(), found, strict=True) for keys, found in cells)
+    groups: dict[str, list[tuple[Row, Row, CellRows]]] = {}
+    for key, cell in pairs:
         path = paths[key["path"]]
         row = {**path_columns(path), **key}
         differs = {name: row.get(name) for name in columns}

@@ -38,7 +38,7 @@ __all__ = ["CAUSES", "CAUTIOUS", "DIAGNOSIS", "DIAGNOSIS_COLUMNS", "Diagnosis", 
 # Of the jackknife. Few and large, because shape_effect counts: leaving out single replicates would
 # overstate its error. Twenty know a standard error to a sixth.
 GROUPS = 20
-CHUNK = 2**21  # values at a time
+CHUNK = 2**17  # values at a time
 SMALL = 0.0025  # effects below a quarter of a percentage point are not worth words
 
 CAUTIOUS = 0.05  # of the replicates: from this share on a warning of the fit is worth words

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 
 from ldpflow import exact
 from ldpflow.diagnosis import DIAGNOSIS_COLUMNS, diagnose, diagnosis_columns
-from ldpflow.measures import SUMMARY, Measure, cells_of, summarise_cells
+from ldpflow.measures import SUMMARY, CellRows, Measure, stored_cells, summarise_cells
 from ldpflow.path import Path
 from ldpflow.store import CELL_KEYS, RunStore, UnreadablePart, trajectories
 from ldpflow.theory import lines
@@ -140,17 +142,19 @@ def with_settings(table: pa.Table, names: list[str], per_row: list[dict[str, Any
 
 
 def summary_of(
-    rows: pa.Table | Iterable[pa.Table], paths: Mapping[str, Path], null: float | None = None
+    cells: Iterable[tuple[pa.Table, Sequence[CellRows]]],
+    paths: Mapping[str, Path],
+    null: float | None = None,
 ) -> pa.Table:
     """Measures and diagnosis of every cell, with the parameters of its path.
 
     Parameters
     ----------
-    rows : pyarrow.Table or iterable of pyarrow.Table
-        Rows of the store, with the column ``path``; of several tables each has whole paths, and is
-        let go of before the next is asked for.
+    cells : iterable of (keys, cells)
+        As of :func:`ldpflow.measures.stored_cells` or :func:`ldpflow.measures.cells_of`: each cell once.
+        Rows are let go of before the next are asked for.
     paths : mapping of str to Path
-        By the value of that column.
+        By the column ``path`` of the keys.
     null : float, optional
         Value of theta whose rejection is power.
 
@@ -162,15 +166,9 @@ def summary_of(
     """
     pieces = [SUMMARY.empty_table()]
     derived: list[dict[str, float | str | None]] = []
-    for table in [rows] if isinstance(rows, pa.Table) else rows:
-        keys, cells = cells_of(table)
-        piece = summarise_cells(keys, cells, null)
+    for piece, more in map(partial(measured_and_derived, paths=paths, null=null), cells):
         pieces.append(piece)
-        derived += [
-            relative_length(paths[row["path"]], row)
-            | diagnosis_columns(diagnose(cell, row["level"]))
-            for row, cell in zip(piece.to_pylist(), cells, strict=True)
-        ]
+        derived += more
     measured = pa.concat_tables(pieces).combine_chunks()
     described = {name: path_columns(path) for name, path in paths.items()}
     names = parameter_names(paths, described)
@@ -187,6 +185,18 @@ def summary_of(
     order: list[str] = [n for n in leading if n in names]
     order += [n for n in names if n not in order and n != "delta"]
     return table.sort_by([(n, "ascending") for n in (*order, *CELL_KEYS, "coordinate")])
+
+
+def measured_and_derived(
+    cells: tuple[pa.Table, Sequence[CellRows]], paths: Mapping[str, Path], null: float | None
+) -> tuple[pa.Table, list[dict[str, float | str | None]]]:
+    """Measures of some cells, and what follows from them: :data:`DERIVED`, a row per cell."""
+    keys, rows = cells
+    measured = summarise_cells(keys, rows, null)
+    return measured, [
+        relative_length(paths[row["path"]], row) | diagnosis_columns(diagnose(cell, row["level"]))
+        for row, cell in zip(measured.to_pylist(), rows, strict=True)
+    ]
 
 
 def relative_length(path: Path, row: Mapping[str, Any]) -> dict[str, float | str | None]:
@@ -208,12 +218,18 @@ def stored_paths(store: RunStore) -> dict[str, Path]:
     return {f"p{part.path_key}": Path.from_settings(part.meta["path_settings"]) for part in parts}
 
 
-def stored_summary(store: RunStore, null: float | None = None) -> pa.Table:
-    """The summary of what a run has stored, computed from its rows, one path at a time."""
+def stored_summary(
+    store: RunStore, null: float | None = None, left_out: list[UnreadablePart] | None = None
+) -> pa.Table:
+    """The summary of what a run has stored, computed from its rows, some cells at a time.
+
+    Parts that cannot be used are appended to ``left_out``. What is held at a time does not grow with
+    the number of cells: see :data:`ldpflow.measures.stored.HELD_ROWS`.
+    """
     # Keys first: a running sweep may add a path meanwhile.
     keys = store.path_keys()
-    rows = (store.read_rows(key, skip_unreadable=True) for key in keys)
-    return summary_of(rows, stored_paths(store), null)
+    rows = (stored_cells(store, key, skip_unreadable=True, left_out=left_out) for key in keys)
+    return summary_of(chain.from_iterable(rows), stored_paths(store), null)
 
 
 def stored_trajectory_summary(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from ldpflow.comparison import comparisons
 from ldpflow.engine import run_study
 from ldpflow.errors import InputError
+from ldpflow.measures import stored_cells
 from ldpflow.store import RunStore
 from ldpflow.study import Study
 from ldpflow.summary import stored_paths
@@ -27,7 +27,7 @@ def run(tmp_path_factory):
     out = tmp_path_factory.mktemp("comparison") / "run"
     run_study(study, out, engine="serial")
     store = RunStore(out)
-    return store.read_rows(), stored_paths(store)
+    return list(stored_cells(store)), stored_paths(store)
 
 
 def test_methods_on_the_same_paths(run):
@@ -35,20 +35,15 @@ def test_methods_on_the_same_paths(run):
     assert len(found) == 2 * 2 * 2 * 2 * 2  # tau, epsilon, gamma, n; two against the first
     assert {(c.differs["method"], c.differs["beta"]) for c in found} == {("BB", 0.85), ("SN", None)}
     assert {c.baseline for c in found} == {"BB beta=0.75"}
-    rows, _ = run
     one = next(c for c in found if c.differs["method"] == "SN")
-    mask = np.ones(rows.num_rows, bool)
-    for name in ("path", "n"):
-        if name in one.shared:
-            mask &= rows[name].to_numpy() == one.shared[name]
     assert one.result.pairs == 64
 
 
 def test_a_difference_is_the_difference_of_the_summaries(run):
     from ldpflow.summary import summary_of
 
-    rows, paths = run
-    summary = summary_of(rows, paths).to_pylist()
+    cells, paths = run
+    summary = summary_of(cells, paths).to_pylist()
 
     def of(c, **own):
         wanted = {**c.shared, **own}
@@ -57,7 +52,7 @@ def test_a_difference_is_the_difference_of_the_summaries(run):
         )
         return row
 
-    for c in comparisons(rows, paths, by="epsilon"):
+    for c in comparisons(cells, paths, by="epsilon"):
         mine, other = of(c, epsilon=1.0), of(c, epsilon=0.5)
         assert c.differs == {"epsilon": 1.0} and c.baseline == "0.5"
         assert c.result.coverage_difference == pytest.approx(mine["coverage"] - other["coverage"])
@@ -97,6 +92,6 @@ def test_private_bits_drawn_directly_have_no_users_to_share(tmp_path):
     )
     run_study(study, tmp_path / "run", engine="serial")
     store = RunStore(tmp_path / "run")
-    assert comparisons(store.read_rows(), stored_paths(store), by="method")
+    assert comparisons(stored_cells(store), stored_paths(store), by="method")
     with pytest.raises(InputError, match="--by"):
-        comparisons(store.read_rows(), stored_paths(store), by="epsilon")
+        comparisons(stored_cells(store), stored_paths(store), by="epsilon")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ldpflow.cli.summary import Run, rows_of_run
+from ldpflow.cli.summary import Run, read_summary
 
 __all__ = ["compare"]
 
@@ -28,10 +28,13 @@ def compare(
     """
     from ldpflow.cli.tables import plain, print_rows, telling, with_error
     from ldpflow.comparison import comparisons
+    from ldpflow.measures import stored_cells
     from ldpflow.store import RunStore
     from ldpflow.summary import stored_paths
 
-    found = comparisons(rows_of_run(run), stored_paths(RunStore(run)), by, baseline)
+    read_summary(run)  # says what is wrong where nothing can be read
+    store = RunStore(run)
+    found = comparisons(stored_cells(store), stored_paths(store), by, baseline)
     rows = [{**c.shared, **c.differs, "vs": c.baseline, **vars(c.result)} for c in found]
     shared = telling([n for n in dict.fromkeys(n for c in found for n in c.shared)], rows)
     differing = telling(list(found[0].differs), rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from ldpflow.cli.summary import Run, read_summary, rows_of_run
+from ldpflow.cli.summary import Run, read_summary
 
 __all__ = ["explain"]
 
@@ -18,18 +18,22 @@ def explain(run: Run) -> None:
     """
     from ldpflow.cli.tables import short, telling
     from ldpflow.diagnosis import cautions, diagnose
-    from ldpflow.measures import GROUP_KEYS, cells_of
+    from ldpflow.measures import GROUP_KEYS, stored_cells
+    from ldpflow.store import RunStore
 
     summary = read_summary(run)
     parameters = summary.column_names[: summary.column_names.index("truth")]
     rows = summary.to_pylist()
     names = telling([n for n in parameters if n != "path"], rows)
-    keys, cells = cells_of(rows_of_run(run))
-    stored = {tuple(key.values()): cell for key, cell in zip(keys.to_pylist(), cells, strict=True)}
+    why = {
+        tuple(key.values()): diagnose(cell, key["level"]).sentence()
+        for keys, cells in stored_cells(RunStore(run))
+        for key, cell in zip(keys.to_pylist(), cells, strict=True)
+    }
     vectors = {row["path"] for row in rows if row["coordinate"] > 0}
     for row in rows:
-        cell = stored[tuple(row[name] for name in GROUP_KEYS)]
         # B says nothing about a method that has none.
         label = ", ".join(f"{n} {short(row[n])}" for n in names if row[n] is not None)
-        said = [diagnose(cell, row["level"]).sentence(), *cautions(row, row["path"] in vectors)]
+        sentence = why[tuple(row[name] for name in GROUP_KEYS)]
+        said = [sentence, *cautions(row, row["path"] in vectors)]
         typer.echo(f"{label or 'The cell'}: {' '.join(said)}")

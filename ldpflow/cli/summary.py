@@ -12,7 +12,7 @@ from ldpflow.errors import InputError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Run", "read_summary", "read_trajectories", "rows_of_run", "summary"]
+__all__ = ["Run", "read_summary", "read_trajectories", "summary"]
 
 Run = Annotated[str, typer.Argument(metavar="RUN", help="Run directory, e.g. runs/quickstart.")]
 
@@ -78,11 +78,3 @@ def read_trajectories(run: str) -> pa.Table:
 
     table = trajectories.read_summary(RunStore(run))
     return pa.table({}) if table is None else table
-
-
-def rows_of_run(run: str) -> pa.Table:
-    """All rows of a run directory, with the column ``path``."""
-    from ldpflow.store import RunStore
-
-    read_summary(run)  # says what is wrong where nothing can be read
-    return RunStore(run).read_rows()

@@ -14,12 +14,13 @@ from ldpflow.engine.growth import gaps
 from ldpflow.engine.replay import stored_study
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError, LdpflowError
+from ldpflow.measures import stored_cells
 from ldpflow.path import Path
 from ldpflow.random.streams import STREAM_VERSION
 from ldpflow.store import Part, RunLock, RunStore, UnreadablePart, compact, trajectories
 from ldpflow.store.part import arrange
 from ldpflow.store.provenance import read_sessions
-from ldpflow.store.reading import overlapping, without_duplicates
+from ldpflow.store.reading import each_once, overlapping
 from ldpflow.study import Study
 from ldpflow.summary import stored_trajectory_summary, summary_of
 
@@ -232,9 +233,9 @@ def double_findings(store: RunStore, parts: list[Part]) -> list[Finding]:
     for key in doubled_paths(parts):
         group = [part for part in parts if part.path_key == key and part.name in shared]
         names = tuple(part.name for part in group)
-        tables = [(part.name, store.rows_of(part)) for part in group]
         try:
-            without_duplicates(tables)
+            for _ in each_once(store.loaded(group), store.rows_of):
+                pass
         except InputError as error:
             findings.append(Finding(f"path p{key}: {error}", names))
         else:
@@ -268,9 +269,8 @@ def summary_findings(store: RunStore, parts: list[Part]) -> Iterator[Finding]:
             yield Finding("summary.parquet: absent; a sweep writes it again")
         return
     try:
-        rows = store.read_rows(skip_unreadable=True)
         paths = {f"p{p.path_key}": Path.from_settings(p.meta["path_settings"]) for p in parts}
-        again = summary_of(rows, paths)
+        again = summary_of(stored_cells(store, skip_unreadable=True), paths)
     except (LdpflowError, KeyError):
         yield Finding("summary.parquet: not compared, because of the parts above")
         return

@@ -26,8 +26,8 @@ from ldpflow.cell import PathPlan
 from ldpflow.engine.batching import Missing
 from ldpflow.engine.events import Listener, Progress
 from ldpflow.errors import InputError
-from ldpflow.measures import CellRows, cells_of
-from ldpflow.store import CELL_KEYS, RunStore, cell_id
+from ldpflow.measures import CellRows, stored_cells
+from ldpflow.store import RunStore, cell_id
 
 __all__ = ["BATCH", "Precision", "Round", "ahead", "rounds", "stopped_coverage"]
 
@@ -214,7 +214,7 @@ def rounds(
     while unfinished:
         standings = []
         for plan in unfinished:
-            cells, have = stored_cells(store, plan, precision.max_replicates)
+            cells, have = cells_of_plan(store, plan, precision.max_replicates)
             point = precision.next_point(cells, have)
             if point is not None:
                 standings.append((precision.forecast(plan, cells, have), point, plan))
@@ -227,21 +227,16 @@ def rounds(
             )
 
 
-def stored_cells(store: RunStore, plan: PathPlan, most: int) -> tuple[list[CellRows], int]:
+def cells_of_plan(store: RunStore, plan: PathPlan, most: int) -> tuple[list[CellRows], int]:
     """The stored rows of a path's cells, and how many replicates all of them have."""
     columns = [cell.columns() for cell in plan.cells]
     missing = store.missing(plan.path.key, columns, most, most)
     have = missing[0].first if missing else most
     if have == 0:
         return [], 0
-    keys, cells = cells_of(store.read_rows(plan.path.key, skip_unreadable=True))
     wanted = {cell_id(c) for c in columns}
-    own = [
-        cell
-        for key, cell in zip(keys.to_pylist(), cells, strict=True)
-        if cell_id({name: key[name] for name in CELL_KEYS}) in wanted
-    ]
-    return own, have
+    found = stored_cells(store, plan.path.key, wanted, skip_unreadable=True)
+    return [cell for _, cells in found for cell in cells], have
 
 
 def ahead(

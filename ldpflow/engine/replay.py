@@ -55,10 +55,8 @@ def replay(
         raise InputError("--last", last, f"at least --replicate {replicate}")
     with store.named_errors():
         parts, _ = store.scan()
-        stored = store.read_rows(key).drop_columns("path")
+        stored = store.read_rows(key, within=(replicate, end)).drop_columns("path")
         study = stored_study(store)
-    inside = pc.and_(pc.greater_equal(stored["replicate"], replicate), pc.less(stored["replicate"], end))
-    stored = stored.filter(inside)
     here = [part for part in parts if part.path_key == key]
     plan, replicates = planned_path(study, key)
     if plan is not None and plan.checkpoints and not plan.cells and study is not None:

@@ -34,7 +34,7 @@ from ldpflow.store import (
 )
 from ldpflow.store.reading import overlapping
 from ldpflow.study import Study
-from ldpflow.summary import stored_paths, stored_trajectory_summary, summary_of
+from ldpflow.summary import stored_summary, stored_trajectory_summary
 
 __all__ = ["run_study", "summarise_run"]
 
@@ -267,11 +267,7 @@ def summarised(store: RunStore) -> tuple[pa.Table, list[UnreadablePart]]:
     shared = overlapping(parts)
     doubled = sorted({part.path_key for part in parts if part.name in shared})
     damaged: list[UnreadablePart] = []
-    # One path at a time: the rows of all may not fit in memory.
-    rows = (
-        store.read_rows(key, skip_unreadable=True, left_out=damaged) for key in store.path_keys()
-    )
-    summary = summary_of(rows, stored_paths(store))
+    summary = stored_summary(store, left_out=damaged)
     if doubled and not damaged:
         # A killed sweep's workers may have written seconds after this one had begun.
         compact(store, doubled)

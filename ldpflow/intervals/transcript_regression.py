@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, isqrt
 from typing import Annotated, Literal
@@ -51,14 +52,24 @@ BurnIn = Annotated[
     ),
 ]
 
-
 VectorFit = LinearFit | QuadraticFit
+Halves = tuple[VectorFit, VectorFit]
 
 SMALL = 5
 """Coordinates up to which the quadratic fit is offered: 1 + d (d + 3)/2 = 21 regressors."""
 
 # The cubic's sums and the three of the quartic, sorted: x^1..x^8, A..A x^4, A^2.
 QUARTIC = [0, 1, 2, 3, 4, 5, 11, 12, 6, 7, 8, 9, 13, 10]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What intervals take beside the fit; ``length`` is the sum of eta_i over the fit."""
+
+    record: PathRecord
+    n: int
+    levels: Sequence[float]
+    length: float
 
 
 class Regression(IntervalMethod):
@@ -131,6 +142,7 @@ class Regression(IntervalMethod):
         length = algorithm.step_constant() * exact.sum_of_powers(
             first + 1, steps, algorithm.step_exponent()
         )
+        asked = Asked(record, n, levels, length)
         if d > 1:
             middle = self.middle(steps)
             fit_vector = fit_linear if self.degree == 1 else fit_quadratic
@@ -138,29 +150,19 @@ class Regression(IntervalMethod):
                 fit_vector(sums_between(record, names, low, high)[0], high - low)
                 for low, high in ((first, steps), (first, middle), (middle, steps))
             )
-            return self.vector(record, n, levels, whole, (early, late), length)
+            return self.vector(asked, whole, (early, late))
         sums, gross = sums_between(record, names, first, steps)
         if self.order() == 4:
             sums, gross = sums[QUARTIC], gross[QUARTIC]
         fit = fit_polynomial(sums[:, 0], gross[:, 0], steps - first, self.order())
-        return self.scalar(record, n, levels, fit, length)
+        return self.scalar(asked, fit)
 
     @abstractmethod
-    def scalar(
-        self, record: PathRecord, n: int, levels: Sequence[float], fit: PolynomialFit, length: float
-    ) -> Intervals:
-        """Intervals from the polynomial; ``length`` is the sum of eta_i over the fit."""
+    def scalar(self, asked: Asked, fit: PolynomialFit) -> Intervals:
+        """Intervals from the polynomial."""
 
     @abstractmethod
-    def vector(
-        self,
-        record: PathRecord,
-        n: int,
-        levels: Sequence[float],
-        fit: VectorFit,
-        halves: tuple[VectorFit, VectorFit],
-        length: float,
-    ) -> Intervals:
+    def vector(self, asked: Asked, fit: VectorFit, halves: Halves) -> Intervals:
         """Intervals from the fit of a vector, with that of the run's early and late half."""
 
     def parameters(self, dimension: int) -> int:
@@ -201,6 +203,23 @@ def small_run_factor(relaxation_times: Array) -> Array:
     return np.where(np.isnan(relaxation_times), np.nan, k / (k - 4.0))
 
 
+def sound_root(fit: PolynomialFit, degree: int) -> tuple[Array, Array]:
+    """The root of the polynomial, NaN where too few digits are left, and the slope there; in u."""
+    u, slope = fit.root(degree)
+    return np.where(fit.sound[degree], u, np.nan), slope
+
+
+def scalar_diagnosis(
+    fit: PolynomialFit, degree: int, variance: Array, slope: Array, length: float
+) -> dict[str, Array]:
+    """K = P'(root) sum eta_i, the condition of the fit, and the t statistic of the next power."""
+    return {
+        "relaxation_times": (slope / fit.sd * length)[None],
+        "condition": fit.condition(degree)[None],
+        "lack_of_fit": fit.lack_of_fit(degree, variance)[None],
+    }
+
+
 class TranscriptRegression(Regression):
     """Regression on the transcript, with the score set of the fit.
 
@@ -215,20 +234,18 @@ class TranscriptRegression(Regression):
     kind: Literal["TR"] = "TR"
     variance: Literal["known", "residual"] = "known"
 
-    def scalar(
-        self, record: PathRecord, n: int, levels: Sequence[float], fit: PolynomialFit, length: float
-    ) -> Intervals:
+    def scalar(self, asked: Asked, fit: PolynomialFit) -> Intervals:
         if self.variance == "known":
-            variance = known_variance(record)[0, 0] * np.ones_like(fit.mean)
+            variance = known_variance(asked.record)[0, 0] * np.ones_like(fit.mean)
         else:
             variance = fit.residual_variance(self.degree)
-        u, slope = fit.root(self.degree)
-        u = np.where(fit.sound[self.degree], u, np.nan)
-        relaxation_times = slope / fit.sd * length
+        u, slope = sound_root(fit, self.degree)
+        diagnosis = scalar_diagnosis(fit, self.degree, variance, slope, asked.length)
+        relaxation_times = diagnosis["relaxation_times"][0]
         factor = small_run_factor(relaxation_times) * fit.sd
-        critical = np.array([exact.normal_quantile(0.5 + level / 2.0) for level in levels])
+        critical = np.array([exact.normal_quantile(0.5 + level / 2.0) for level in asked.levels])
         below, above = fit.arms(u, slope, self.degree, variance, critical)
-        estimate = record.origin[0] + (fit.mean + fit.sd * u)
+        estimate = asked.record.origin[0] + (fit.mean + fit.sd * u)
         leverage = np.zeros_like(u)
         for k, q in enumerate(fit.basis(u, self.degree)):
             leverage = leverage + q * q / fit.pivots[k]
@@ -238,29 +255,17 @@ class TranscriptRegression(Regression):
             se[None],
             (estimate - factor * below)[:, None],
             (estimate + factor * above)[:, None],
-            {
-                "relaxation_times": relaxation_times[None],
-                "condition": fit.condition(self.degree)[None],
-                "lack_of_fit": fit.lack_of_fit(self.degree, variance)[None],
-            },
+            diagnosis,
         )
 
-    def vector(
-        self,
-        record: PathRecord,
-        n: int,
-        levels: Sequence[float],
-        fit: VectorFit,
-        halves: tuple[VectorFit, VectorFit],
-        length: float,
-    ) -> Intervals:
-        variance = fit.residual if self.variance == "residual" else known_variance(record)
-        relaxation_times = length / diagonal(fit.inverse)
-        estimate = record.origin[:, None] + fit.root
+    def vector(self, asked: Asked, fit: VectorFit, halves: Halves) -> Intervals:
+        variance = fit.residual if self.variance == "residual" else known_variance(asked.record)
+        relaxation_times = asked.length / diagonal(fit.inverse)
+        estimate = asked.record.origin[:, None] + fit.root
         se = np.sqrt(fit.variances(variance)) * small_run_factor(relaxation_times)
         se = np.where(relaxation_times > 0.0, se, np.nan)
-        widths = [exact.normal_quantile(0.5 + level / 2.0) * se for level in levels]
-        diagnosis = vector_diagnosis(fit, halves, variance, length)
+        widths = [exact.normal_quantile(0.5 + level / 2.0) * se for level in asked.levels]
+        diagnosis = vector_diagnosis(fit, halves, variance, asked.length)
         return Intervals(estimate, se, *symmetric(estimate, widths), diagnosis)
 
 
@@ -291,59 +296,35 @@ class TranscriptRegressionBatchMeans(Regression):
     def count_times(self, steps: int, algorithm: Algorithm) -> int:
         return super().count_times(steps, algorithm) + self.batch_means().count_times(steps, algorithm)
 
-    def scalar(
-        self, record: PathRecord, n: int, levels: Sequence[float], fit: PolynomialFit, length: float
-    ) -> Intervals:
-        u, slope = fit.root(self.degree)
-        u = np.where(fit.sound[self.degree], u, np.nan)
+    def scalar(self, asked: Asked, fit: PolynomialFit) -> Intervals:
+        u, slope = sound_root(fit, self.degree)
         # The variance enters the test of the fit alone.
         variance = fit.residual_variance(self.degree)
-        diagnosis = {
-            "relaxation_times": (slope / fit.sd * length)[None],
-            "condition": fit.condition(self.degree)[None],
-            "lack_of_fit": fit.lack_of_fit(self.degree, variance)[None],
-        }
-        centre = record.origin[0] + (fit.mean + fit.sd * u)
-        return self.around(record, n, levels, centre[None], diagnosis, length)
+        diagnosis = scalar_diagnosis(fit, self.degree, variance, slope, asked.length)
+        centre = asked.record.origin[0] + (fit.mean + fit.sd * u)
+        return self.around(asked, centre[None], diagnosis)
 
-    def vector(
-        self,
-        record: PathRecord,
-        n: int,
-        levels: Sequence[float],
-        fit: VectorFit,
-        halves: tuple[VectorFit, VectorFit],
-        length: float,
-    ) -> Intervals:
+    def vector(self, asked: Asked, fit: VectorFit, halves: Halves) -> Intervals:
         # The variance enters the test of the fit alone.
-        diagnosis = vector_diagnosis(fit, halves, fit.residual, length)
-        centre = record.origin[:, None] + fit.root
-        return self.around(record, n, levels, centre, diagnosis, length)
+        diagnosis = vector_diagnosis(fit, halves, fit.residual, asked.length)
+        return self.around(asked, asked.record.origin[:, None] + fit.root, diagnosis)
 
-    def around(
-        self,
-        record: PathRecord,
-        n: int,
-        levels: Sequence[float],
-        centre: Array,
-        diagnosis: dict[str, Array],
-        length: float,
-    ) -> Intervals:
+    def around(self, asked: Asked, centre: Array, diagnosis: dict[str, Array]) -> Intervals:
         """Batch means' interval moved to the centre, with sqrt(kappa) and a t quantile."""
-        algorithm = record.path.algorithm
-        steps = algorithm.steps(n)
+        algorithm = asked.record.path.algorithm
+        steps = algorithm.steps(asked.n)
         first = self.first(steps)
         count = steps - first
         c, gamma = algorithm.step_constant(), algorithm.step_exponent()
         squares = c * c * exact.sum_of_powers(first + 1, steps, 2.0 * gamma)
-        kappa = steps / count / (1.0 - length * length / (3.0 * count * squares))
-        se = self.batch_means().intervals(record, n, levels).se
+        kappa = steps / count / (1.0 - asked.length * asked.length / (3.0 * count * squares))
+        se = self.batch_means().intervals(asked.record, asked.n, asked.levels).se
         assert se is not None
         batches = len(self.batch_means().ends(steps, gamma)) - 1
         se = np.where(np.isfinite(centre), float(np.sqrt(kappa)) * se, np.nan)
         widths = [
             exact.student_quantile(0.5 + level / 2.0, float(max(batches - 1, 1))) * se
-            for level in levels
+            for level in asked.levels
         ]
         return Intervals(centre, se, *symmetric(centre, widths), diagnosis)
 

@@ -4,6 +4,7 @@ from ldpflow.measures.cells import GROUP_KEYS, CellRows, cells_of
 from ldpflow.measures.columns import COLUMNS, SUMMARY, Measure
 from ldpflow.measures.comparison import Comparison, compare_cells
 from ldpflow.measures.performance import summarise, summarise_cells
+from ldpflow.measures.stored import stored_cells
 
 __all__ = [
     "COLUMNS",
@@ -14,6 +15,7 @@ __all__ = [
     "Measure",
     "cells_of",
     "compare_cells",
+    "stored_cells",
     "summarise",
     "summarise_cells",
 ]

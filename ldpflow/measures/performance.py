@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,7 @@ from ldpflow.measures.columns import COLUMNS, SUMMARY
 __all__ = ["summarise", "summarise_cells"]
 
 Z95 = 1.959963984540054
+CHUNK = 2**16  # values as Python's numbers at a time, which take four times the memory
 
 
 def summarise(rows: pa.Table, null: float | None = None) -> pa.Table:
@@ -231,7 +233,8 @@ def moments(values: Floats) -> tuple[float, float]:
 
 def total(values: Floats) -> float:
     """Exactly rounded sum; infinite where it leaves the range of a double."""
+    pieces = (values[at : at + CHUNK].tolist() for at in range(0, len(values), CHUNK))
     try:
-        return math.fsum(values.tolist())
+        return math.fsum(chain.from_iterable(pieces))
     except (OverflowError, ValueError):
         return math.inf

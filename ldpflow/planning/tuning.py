@@ -22,8 +22,8 @@ from ldpflow.engine import run_study
 from ldpflow.engine.events import Listener
 from ldpflow.engine.run import executor_for
 from ldpflow.errors import InputError
-from ldpflow.measures import Comparison, cells_of, compare_cells
-from ldpflow.store import RunStore
+from ldpflow.measures import CellRows, Comparison, compare_cells, stored_cells
+from ldpflow.store import CELL_KEYS, RunStore, cell_id
 from ldpflow.study import Entry, Study
 
 __all__ = ["Candidate", "TuneResult", "tune"]
@@ -203,6 +203,11 @@ def rank(row: dict[str, Any], tolerance: float) -> tuple[float, float]:
 
 def paired(run: str, first: dict[str, Any], second: dict[str, Any]) -> Comparison:
     """Two rows of a summary compared replicate by replicate."""
-    keys, cells = cells_of(RunStore(run).read_rows())
-    stored = {(key["path"], key["beta"]): cell for key, cell in zip(keys.to_pylist(), cells, strict=True)}
-    return compare_cells(*(stored[row["path"], row["beta"]] for row in (first, second)))
+    store = RunStore(run)
+
+    def rows_of(row: dict[str, Any]) -> CellRows:
+        wanted = {cell_id({name: row[name] for name in CELL_KEYS})}
+        ((_, (cell,)),) = stored_cells(store, row["path"].removeprefix("p"), wanted)
+        return cell
+
+    return compare_cells(rows_of(first), rows_of(second))

@@ -22,7 +22,14 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from ldpflow.errors import InputError
-from ldpflow.published.tables import PUBLISHED_REPLICATES, Cell, Measure, PublishedNumber, load
+from ldpflow.published.tables import (
+    PUBLISHED_REPLICATES,
+    Cell,
+    Measure,
+    Place,
+    PublishedNumber,
+    load,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,15 +55,9 @@ NEEDED = (
 
 
 @dataclass(frozen=True)
-class Row:
+class Row(Place):
     """A published number beside ours. ``path`` says which path of the run ours comes from."""
 
-    table: int
-    problem: str
-    tau: float
-    coordinate: int
-    method: str
-    n: int
     measure: Measure
     path: str | None
     replicates: int
@@ -71,7 +72,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class MissingCell:
+class MissingCell(Place):
     """A published cell that could not be compared, and why.
 
     ``kind`` is ``absent`` (nothing like it in the run), ``other settings`` (in the run, but not
@@ -79,12 +80,6 @@ class MissingCell:
     standard error); ``reason`` is a sentence for people.
     """
 
-    table: int
-    problem: str
-    tau: float
-    coordinate: int
-    method: str
-    n: int
     kind: Literal["absent", "other settings", "unusable"]
     reason: str
 

@@ -16,6 +16,7 @@ __all__ = [
     "PUBLISHED_REPLICATES",
     "Cell",
     "Measure",
+    "Place",
     "PublishedNumber",
     "load",
 ]
@@ -58,8 +59,8 @@ METHOD: dict[str, dict[str, Any]] = {
 
 
 @dataclass(frozen=True)
-class PublishedNumber:
-    """One printed number and the cell of the design that it stands in.
+class Place:
+    """Where a number stands in print.
 
     Parameters
     ----------
@@ -70,6 +71,27 @@ class PublishedNumber:
     coordinate : int
     method : str
     n : int
+    """
+
+    table: int
+    problem: str
+    tau: float
+    coordinate: int
+    method: str
+    n: int
+
+    @property
+    def cell(self) -> Cell:
+        """As a tuple; coverage and length of one cell agree in it."""
+        return (self.table, self.problem, self.tau, self.coordinate, self.method, self.n)
+
+
+@dataclass(frozen=True)
+class PublishedNumber(Place):
+    """One printed number and the cell of the design that it stands in.
+
+    Parameters
+    ----------
     measure : {"coverage", "length"}
     value : float
         As printed.
@@ -79,21 +101,10 @@ class PublishedNumber:
         Half a unit of the last printed digit.
     """
 
-    table: int
-    problem: str
-    tau: float
-    coordinate: int
-    method: str
-    n: int
     measure: Measure
     value: float
     se: float
     half_unit: float
-
-    @property
-    def cell(self) -> Cell:
-        """Where it stands; coverage and length of one cell agree in it."""
-        return (self.table, self.problem, self.tau, self.coordinate, self.method, self.n)
 
     def settings(self) -> dict[str, Any]:
         """Settings that a row must have to be this cell."""

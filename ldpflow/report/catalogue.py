@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ldpflow.report import figures, paper, zip_plots
+from ldpflow.report import measure_plots, paper, zip_plots
 from ldpflow.report.rate_plot import rates
 from ldpflow.report.results import Results
 from ldpflow.report.risk_plot import risk
@@ -37,21 +37,21 @@ BARS = "Bars are 95% Monte Carlo intervals; points are moved a little aside so t
 
 FIGURES: dict[str, Figure] = {
     "coverage": Figure(
-        figures.coverage,
+        measure_plots.coverage,
         "Coverage",
         "Share of replicates whose interval contains the true value. The dashed line is the nominal "
         "level; in the grey band a method with exactly that coverage would lie 95 times in 100, given "
         "this many replicates. Failed replicates, without an interval, are left out. " + BARS,
     ),
     "length": Figure(
-        figures.length,
+        measure_plots.length,
         "Length",
         "Mean length of the intervals, in the unit of θ, on a logarithmic axis. The dashed line is the "
         "oracle's: the interval with the true asymptotic variance, which nobody can compute from data. "
         + BARS,
     ),
     "relative-length": Figure(
-        figures.relative_length,
+        measure_plots.relative_length,
         "Length relative to the oracle",
         "The same lengths divided by the oracle's. Below 1 with coverage below nominal: too short. "
         "Above 1 at nominal coverage: the price of not knowing the variance. " + BARS,
@@ -66,20 +66,20 @@ FIGURES: dict[str, Figure] = {
         over_x=False,
     ),
     "heat-map": Figure(
-        figures.heat_map,
+        measure_plots.heat_map,
         "Every cell at once",
         "Coverage in percent, coloured by its distance from the nominal level: orange is too low, blue "
         "too high. A dash marks cells where no replicate has an interval.",
     ),
     "bias": Figure(
-        figures.bias,
+        measure_plots.bias,
         "Bias of the estimate",
         "Bias in units of the estimate's empirical standard error. At 0.5 a 90% interval of the right "
         "length covers 86% instead of 90%: intervals centred at a biased estimate miss for that reason "
         "alone. " + BARS,
     ),
     "standard-error": Figure(
-        figures.standard_error,
+        measure_plots.standard_error,
         "Standard errors",
         "The methods' own standard errors against the standard deviation of the estimate over "
         "replicates: 0 is right, -0.1 is 10% too small. Methods without a standard error (SN) are "

@@ -12,7 +12,8 @@ import pyarrow as pa
 from ldpflow.errors import InputError
 from ldpflow.report.page import asset
 from ldpflow.report.results import Results
-from ldpflow.store import trajectories
+from ldpflow.store import REPLICATES, trajectories
+from ldpflow.store.run_store import with_path
 
 __all__ = ["export_duckdb"]
 
@@ -53,9 +54,11 @@ def fill(connection: duckdb.DuckDBPyConnection, results: Results) -> None:
     """Tables, then views."""
     connection.register("summary_rows", typed(results.table))
     connection.execute("CREATE TABLE summary AS FROM summary_rows")
-    replicates = results.store.read_rows(skip_unreadable=True)
-    connection.register("replicate_rows", replicates)
+    connection.register("replicate_rows", with_path(REPLICATES.empty_table(), ""))
     connection.execute("CREATE TABLE replicates AS FROM replicate_rows")
+    for rows in results.store.tables(skip_unreadable=True):
+        connection.register("replicate_rows", rows)
+        connection.execute("INSERT INTO replicates FROM replicate_rows")
     connection.register("trajectory_rows", trajectories.read(results.store, skip_unreadable=True))
     connection.execute("CREATE TABLE trajectories AS FROM trajectory_rows")
     connection.register("followed_rows", typed(results.trajectories))

@@ -1,35 +1,57 @@
-"""Figures of a run's measures: coverage, length, bias, standard errors, the heat map.
+"""How figures are laid out: panels, axes, the place and the look of a series, what a pointer tells.
 
-Every function takes :class:`~ldpflow.report.results.Results` and returns an Altair chart, or raises
-:class:`~ldpflow.errors.InputError` where the run has nothing to show. Bars are Monte Carlo intervals
-of 95%: Wilson's for shares, +-1.96 MCSE for means.
+What a figure shows is said by the files that draw one: .measure_plots, .risk_plot, .zip_plots, ...
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from itertools import groupby
 from typing import Any
 
 import altair as alt
 
 from ldpflow.errors import InputError
 from ldpflow.report.results import METHOD_SETTINGS, SYMBOLS, Results, Row, named
-from ldpflow.report.style import GREY, dodged, ramp, series_scales, styled
+from ldpflow.report.style import ramp, series_scales
 
-__all__ = ["MAX_PANELS", "bias", "coverage", "heat_map", "length", "panels_of", "relative_length",
-           "standard_error"]
+__all__ = [
+    "COLUMNS",
+    "LABEL",
+    "MAX_PANELS",
+    "TITLES",
+    "Z95",
+    "clean",
+    "decades",
+    "horizontal",
+    "is_number",
+    "lines",
+    "log_axis",
+    "ordered",
+    "panel_name",
+    "panels",
+    "panels_of",
+    "said",
+    "scales",
+    "series_of",
+    "spread",
+    "tooltip",
+    "usable_x",
+]
 
 Z95 = 1.959963984540054
 MAX_PANELS = 12
-MAX_PER_METHOD = 4
 WIDTH, HEIGHT, COLUMNS = 240, 190, 3
+SIZES = {1: (520, 280), 2: (380, 250)}
+"""Of the panels, where there are few."""
 LOGARITHMIC = ("n", "epsilon", "c", "B", "M", "batch_size")
 TITLES = {"n": "n (users)", "epsilon": "ε (privacy budget)", "beta": "β (block exponent)",
           "gamma": "γ (step-size exponent)",  # noqa: RUF001
           "c": "c (step-size constant)", "tau": "τ"}
-LABEL = "replace(replace(format(datum.value, '~e'), 'e+0', ''), 'e+', 'e')"
+LABEL = (
+    "datum.value >= 0.01 && datum.value < 1000 ? format(datum.value, '~g') : "
+    "replace(replace(format(datum.value, '~e'), 'e+0', ''), 'e+', 'e')"
+)
 
 
 def panels_of(results: Results, x: str, also: Sequence[str] = ()) -> list[str]:
@@ -63,32 +85,6 @@ def usable_x(results: Results, x: str) -> None:
 def is_number(value: object) -> bool:
     """Whether a value can stand on an axis."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def shown_rows(results: Results, x: str, value: str) -> list[Row]:
-    """Rows with a value, with what the figures need beside it: panel, colour key, place on x."""
-    usable_x(results, x)
-    setting = x in METHOD_SETTINGS
-    rows = [dict(r) for r in results.rows if r.get(x) is not None and r.get(value) is not None]
-    if not rows:
-        raise InputError("figure", f"{value} over {x}", "a measure that some cell of the run has")
-    factors = panels_of(results, x, ("n",) if setting else ())
-    for row in rows:
-        row["panel"] = panel_name(row, factors)
-        if setting:  # the methods without it have no place here, and n takes over the colour
-            row["series"] = named("n", row["n"])
-    order = {name: i for i, name in enumerate(dict.fromkeys(r["panel"] for r in ordered(rows, factors)))}
-    rows = [row for row in rows if order[row["panel"]] < MAX_PANELS]
-    kept: set[str] = set()
-    for _, group in groupby(sorted(series_of(rows), key=lambda p: p[1]), key=lambda p: p[1]):
-        kept.update(spread([name for name, _ in group], 10 if setting else MAX_PER_METHOD))
-    rows = [row for row in ordered(rows, factors) if row["series"] in kept]
-    names = [name for name, _ in series_of(rows)]
-    axis = sorted({float(row[x]) for row in rows})
-    for row in rows:
-        place = dodged(float(row[x]), names.index(row["series"]), len(names), axis, log_axis(x, axis))
-        row["place"] = place
-    return rows
 
 
 def ordered(rows: Sequence[Row], factors: Sequence[str]) -> list[Row]:
@@ -171,12 +167,12 @@ def panels(rows: list[Row], columns: Sequence[str], layers: Callable[[Any], list
     names = list(dict.fromkeys((*COMMON, *columns)))
     # What a row does not have is left out: it would be most of the page.
     values = [{k: clean(row[k]) for k in names if row.get(k) is not None} for row in rows]
-    several = len({row["panel"] for row in rows}) > 1
-    size = {"width": WIDTH, "height": HEIGHT} if several else {"width": 520, "height": 280}
+    several = len({row["panel"] for row in rows})
+    size = dict(zip(("width", "height"), SIZES.get(several, (WIDTH, HEIGHT)), strict=True))
     base = alt.Chart()
     chart = alt.layer(*layers(base)).properties(**size)
     data = alt.Data(values=values)
-    if not several:
+    if several == 1:
         return chart.properties(data=data)
     order = list(dict.fromkeys(row["panel"] for row in rows))
     facet = alt.Facet("panel:N", sort=order, header=alt.Header(title=None))
@@ -209,212 +205,3 @@ def said(rows: Sequence[Row], x: str) -> str:
     series = ", ".join(name for name, _ in series_of(rows)[:8])
     count = len({row["panel"] for row in rows})
     return f"over {TITLES.get(x, x)}; series: {series}; {count} panel{'s' if count > 1 else ''}"
-
-
-def coverage(results: Results, x: str = "n") -> Any:
-    """Coverage over a factor, with the nominal level.
-
-    Parameters
-    ----------
-    results : Results
-    x : str
-        Any numeric setting of the study; over a method's setting (beta, B) lines are the n.
-    """
-    rows = shown_rows(results, x, "coverage")
-    for row in rows:
-        count = max(row["replicates"] - row["failures"], 1)
-        half = Z95 * math.sqrt(row["level"] * (1 - row["level"]) / count)
-        row["band_low"], row["band_high"] = row["level"] - half, min(row["level"] + half, 1.0)
-    low = min(min(r["coverage_low"] for r in rows), min(r["band_low"] for r in rows))
-    scale = alt.Scale(domain=[max(low - 0.02, 0.0), 1.0], nice=False, zero=False)
-    y = alt.Y("coverage:Q", title="coverage", scale=scale, axis=alt.Axis(format=".2f", tickCount=6))
-
-    def layers(base: Any) -> list[Any]:
-        band = base.mark_rect(opacity=0.16, color=GREY).encode(
-            y=alt.Y("min(band_low):Q", scale=scale), y2="max(band_high):Q"
-        )
-        nominal = base.mark_rule(color=GREY, strokeDash=[5, 4], strokeWidth=1.5).encode(
-            y=alt.Y("mean(level):Q", scale=scale)
-        )
-        tips = tooltip(rows, x, "coverage", "coverage_mcse")
-        by = scales(rows, x)
-        return [
-            band, nominal,
-            *lines(base, horizontal(x, rows), y, "coverage_low", "coverage_high", by, tips),
-        ]
-
-    columns = (x, "coverage", "coverage_mcse", "coverage_low", "coverage_high", "band_low", "band_high")
-    text = (
-        f"Coverage {said(rows, x)}. Coverage runs from {min(r['coverage'] for r in rows):.3f} to "
-        f"{max(r['coverage'] for r in rows):.3f}; nominal level {shared_level(rows)}."
-    )
-    return styled(panels(rows, columns, layers), f"Coverage over {SYMBOLS.get(x, x)}", text)
-
-
-def shared_level(rows: Sequence[Row]) -> str:
-    """The nominal level, or levels."""
-    return " and ".join(f"{level:g}" for level in sorted({row["level"] for row in rows}))
-
-
-def with_bars(rows: list[Row], value: str, mcse: str, floor: float | None = None) -> None:
-    """Ends of the 95% Monte Carlo interval of a mean."""
-    for row in rows:
-        half = Z95 * (row.get(mcse) or 0.0)
-        low = row[value] - half
-        row["low"] = max(low, floor * row[value]) if floor is not None else low
-        row["high"] = row[value] + half
-
-
-def length(results: Results, x: str = "n") -> Any:
-    """Mean length over a factor (unit of theta, logarithmic), with the oracle's."""
-    rows = shown_rows(results, x, "length_mean")
-    with_bars(rows, "length_mean", "length_mcse", floor=0.1)
-    y = alt.Y("length_mean:Q", title="mean length (unit of θ)",
-              scale=alt.Scale(type="log", nice=False, padding=8),
-              axis=alt.Axis(format="~g", tickCount=5, labelOverlap=True))
-
-    def layers(base: Any) -> list[Any]:
-        at = horizontal(x, rows)
-        theory = base.mark_line(color=GREY, strokeDash=[5, 4], strokeWidth=1.5).encode(
-            x=alt.X(f"{x}:Q"), y=alt.Y("oracle_length:Q"), detail="level:N"
-        )
-        tips = tooltip(rows, x, "length_mean", "length_mcse", "oracle_length")
-        drawn = lines(base, at, y, "low", "high", scales(rows, x), tips)
-        known = x not in METHOD_SETTINGS and any(row["oracle_length"] for row in rows)
-        return [theory, *drawn] if known else drawn
-
-    columns = (x, "length_mean", "length_mcse", "low", "high", "oracle_length")
-    text = f"Mean interval length {said(rows, x)}, from {least_most(rows, 'length_mean')}."
-    return styled(panels(rows, columns, layers), f"Length over {SYMBOLS.get(x, x)}", text)
-
-
-def least_most(rows: Sequence[Row], name: str) -> str:
-    """The range of a column."""
-    return f"{min(r[name] for r in rows):.3g} to {max(r[name] for r in rows):.3g}"
-
-
-def relative_length(results: Results, x: str = "n") -> Any:
-    """Mean length divided by the oracle's."""
-    rows = shown_rows(results, x, "length_mean")
-    rows = [r for r in rows if r["oracle_length"]]
-    for row in rows:
-        row["relative_length"] = row["length_mean"] / row["oracle_length"]
-        row["relative_length_mcse"] = (row["length_mcse"] or 0.0) / row["oracle_length"]
-    rows = [row for row in rows if row["method"] != "oracle"]
-    if not rows:
-        raise InputError("figure", "length/oracle", "a run with a method besides the oracle")
-    return around(results, rows, x, "relative_length", 1.0, "mean length / oracle length",
-                  "Length relative to the oracle")
-
-
-def bias(results: Results, x: str = "n") -> Any:
-    """Bias in units of the empirical standard error; methods with one estimate are drawn once."""
-    rows = [r for r in shown_rows(results, x, "bias") if r["empirical_se"]]
-    for row in rows:
-        row["standardised_bias"] = row["bias"] / row["empirical_se"]
-        row["standardised_bias_mcse"] = (row["bias_mcse"] or 0.0) / row["empirical_se"]
-    if x not in METHOD_SETTINGS:
-        rows = one_per_estimate(rows, x)
-    if not rows:
-        raise InputError("figure", "bias", "a run whose estimates vary")
-    return around(results, rows, x, "standardised_bias", 0.0, "bias / empirical SE",
-                  "Bias of the estimate")
-
-
-def one_per_estimate(rows: list[Row], x: str) -> list[Row]:
-    """The methods that share their estimate (the average) in every cell, as one series."""
-    profile: dict[str, dict[Any, Any]] = {}
-    for row in rows:
-        cells = profile.setdefault(row["series"], {})
-        cells[row["panel"], row[x]] = (row["bias"], row["empirical_se"])
-    kept: list[str] = []
-    for series, cells in sorted(profile.items(), key=lambda item: -len(item[1])):
-        known = (profile[other] for other in kept)
-        if not any(all(other.get(at) == value for at, value in cells.items()) for other in known):
-            kept.append(series)
-    rows = [row for row in rows if row["series"] in kept]
-    if len(kept) == 1 and len(profile) > 1:
-        axis = sorted({float(row[x]) for row in rows})
-        for row in rows:
-            row["series"] = "average (all methods)"
-            row["place"] = dodged(float(row[x]), 0, 1, axis, log_axis(x, axis))
-    return rows
-
-
-def standard_error(results: Results, x: str = "n") -> Any:
-    """Relative error of the methods' own standard errors: model SE / empirical SE - 1."""
-    rows = shown_rows(results, x, "relative_error_model_se")
-    return around(results, rows, x, "relative_error_model_se", 0.0, "model SE / empirical SE - 1",
-                  "Are the standard errors right?")
-
-
-def around(results: Results, rows: list[Row], x: str, value: str, ideal: float, axis: str,
-           heading: str) -> Any:
-    """A measure over x with its ideal value as a line."""
-    mcse = f"{value}_mcse"
-    with_bars(rows, value, mcse)
-    y = alt.Y(f"{value}:Q", title=axis, scale=alt.Scale(zero=False, padding=6),
-              axis=alt.Axis(tickCount=6))
-
-    def layers(base: Any) -> list[Any]:
-        line = base.mark_rule(color=GREY, strokeDash=[5, 4], strokeWidth=1.5).encode(
-            y=alt.YDatum(ideal)
-        )
-        tips = tooltip(rows, x, value, mcse)
-        return [line, *lines(base, horizontal(x, rows), y, "low", "high", scales(rows, x), tips)]
-
-    text = f"{heading}: {axis} {said(rows, x)}, from {least_most(rows, value)}; ideal value {ideal:g}."
-    return styled(panels(rows, (x, value, mcse, "low", "high"), layers), heading, text)
-
-
-def heat_map(results: Results, x: str = "n") -> Any:
-    """Coverage minus nominal level, a cell per cell of the design, coverage written in percent."""
-    usable_x(results, x)
-    factors = panels_of(results, x)
-    rows = [dict(row) for row in ordered(results.rows, factors) if row.get(x) is not None]
-    order = list(dict.fromkeys(panel_name(row, factors) for row in rows))
-    for row in rows:
-        row["panel"] = panel_name(row, factors)
-        row["place"] = named(x, row[x]).rsplit("= ", 1)[-1]
-        row["deviation"], row["percent"] = None, "\N{EN DASH}"
-        if row["coverage"] is not None:
-            row["deviation"] = row["coverage"] - row["level"]
-            row["percent"] = f"{100 * row['coverage']:.0f}"
-    rows = [row for row in rows if order.index(row["panel"]) < 2 * MAX_PANELS]
-    known = [row for row in rows if row["deviation"] is not None]
-    if not known:
-        raise InputError("figure", "heat-map", "a run with coverages")
-    most = min(max(max(abs(row["deviation"]) for row in known), 0.05), 0.2)
-    columns = list(dict.fromkeys(r["place"] for r in sorted(rows, key=lambda r: r[x])))
-    names = list(dict.fromkeys(row["series"] for row in rows))
-    at = alt.X("place:N", sort=columns, title=TITLES.get(x, x),
-               axis=alt.Axis(labelAngle=-45 if len(columns) > 4 else 0))
-    up = alt.Y("series:N", sort=names, title=None, axis=alt.Axis(labelLimit=130))
-    colour = alt.Color(
-        "deviation:Q", title="coverage - nominal",
-        scale=alt.Scale(domain=[-most, 0, most], range=["#e08a4f", "#f4f4f1", "#6aa6dc"], clamp=True),
-        legend=alt.Legend(format="+.2f", gradientLength=160),
-    )
-    shown = ("place", "series", "panel", "deviation", "percent", "coverage", "coverage_mcse", "replicates")
-    values = [{name: clean(row[name]) for name in shown} for row in rows]
-    tips = [alt.Tooltip("series:N"), alt.Tooltip("panel:N"), alt.Tooltip("place:N", title=x),
-            alt.Tooltip("coverage:Q", format=".3f"), alt.Tooltip("coverage_mcse:Q", format=".3f")]
-    base = alt.Chart()
-    fill = base.mark_rect(stroke="#ffffff", strokeWidth=0.5).encode(x=at, y=up, color=colour, tooltip=tips)
-    text = base.mark_text(fontSize=10, color="#1b1d20").encode(x=at, y=up, text="percent:N")
-    several = len(order) > 1
-    chart = alt.layer(fill, text).properties(
-        width=max(30 * len(columns), 120), height=max(22 * len(names), 60)
-    )
-    data = alt.Data(values=values)
-    if several:
-        facet = alt.Facet("panel:N", sort=order, header=alt.Header(title=None))
-        drawn = chart.facet(facet, data=data, columns=COLUMNS).resolve_axis(x="independent")
-    else:
-        drawn = chart.properties(data=data)
-    worst = min(known, key=lambda row: row["deviation"])
-    said_in_words = (
-        f"Heat map of coverage in percent: {len(names)} series by {len(columns)} values of {x} in "
-        f"{len(order)} panels. Lowest: {worst['coverage']:.3f} for {worst['series']}, {worst['panel']}."
-    )
-    return styled(drawn, "Every cell: coverage in percent", said_in_words, 120)

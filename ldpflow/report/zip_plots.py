@@ -12,13 +12,13 @@ from typing import Any
 
 import altair as alt
 import numpy as np
-import pyarrow.compute as pc
 
 from ldpflow.errors import InputError
+from ldpflow.measures import stored_cells
 from ldpflow.report.figures import COLUMNS, clean, spread
 from ldpflow.report.results import Results, Row, named
 from ldpflow.report.style import GREY, MISSES, styled
-from ldpflow.store import CELL_KEYS
+from ldpflow.store import CELL_KEYS, cell_id
 
 __all__ = ["interesting", "zip_plot"]
 
@@ -64,12 +64,8 @@ def zip_plot(results: Results) -> Any:
     values: list[Row] = []
     names = []
     counts = []
-    stored: dict[str, Any] = {}
     for reason, row in interesting(results):
-        key = row["path"].removeprefix("p")
-        if key not in stored:
-            stored[key] = results.store.read_rows(key, skip_unreadable=True)
-        if drawn := intervals(stored[key], row):
+        if drawn := intervals(results, row):
             settings = [named(name, row[name]) for name in results.varying()]
             name = [f"{row['series']}: {reason}", ", ".join(settings) or "the only cell",
                     f"coverage {row['coverage']:.3f}"]
@@ -107,20 +103,23 @@ def zip_plot(results: Results) -> Any:
     return styled(alt.concat(*panels, columns=COLUMNS), HEADING, text)
 
 
-def intervals(rows: Any, cell: Row) -> list[Row]:
+def intervals(results: Results, row: Row) -> list[Row]:
     """Evenly spaced ranks of the intervals of one cell, at most MAX_INTERVALS."""
-    chosen = pc.equal(rows["status"], "ok")
-    for name in (*CELL_KEYS, "coordinate"):
-        value = cell.get(name)
-        same = pc.is_null(rows[name]) if value is None else pc.equal(rows[name], value)
-        chosen = pc.and_kleene(chosen, pc.fill_null(same, False))
-    rows = rows.filter(chosen)
-    count = rows.num_rows
-    if count == 0:
-        return []
-    lower, upper, truth, estimate = (
-        rows[name].to_numpy() for name in ("lower", "upper", "truth", "estimate")
+    wanted = {cell_id({name: row.get(name) for name in CELL_KEYS})}
+    stored = stored_cells(results.store, row["path"].removeprefix("p"), wanted, skip_unreadable=True)
+    cell = next(
+        (
+            cell.finished()
+            for keys, cells in stored
+            for coordinate, cell in zip(keys["coordinate"].to_pylist(), cells, strict=True)
+            if coordinate == row["coordinate"]
+        ),
+        None,
     )
+    if cell is None or len(cell.ok) == 0:
+        return []
+    count = len(cell.ok)
+    lower, upper, truth, estimate = cell.lower, cell.upper, cell.truth, cell.estimate
     half = np.maximum((upper - lower) / 2, np.finfo(float).tiny)
     order = np.argsort(np.abs(estimate - truth) / half, kind="stable")
     ranks = np.unique(np.linspace(0, count - 1, min(count, MAX_INTERVALS)).round().astype(int))

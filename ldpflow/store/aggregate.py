@@ -70,8 +70,6 @@ class PathState:
     received: dict[str, Ranges] = field(default_factory=dict)
     published: dict[str, Ranges] = field(default_factory=dict)
     statistics: dict[tuple[str, int], NDArray[np.float64]] = field(default_factory=dict)
-    # Stored rows of cells that batches bring again, by cell id: to compare with.
-    stored: dict[str, pa.Table] = field(default_factory=dict)
     keys: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def keep(self, pending: list[Pending]) -> None:
@@ -163,7 +161,7 @@ class Aggregator:
         state = self._state(path_key)
         stored = [cell for cell in rows.cells if self._is_published(state, cell, first, last)]
         if stored:
-            self._compare(path_key, state, rows, stored)
+            self._compare(path_key, rows, stored)
         if len(stored) == len(rows.cells):
             known = [Published(path_key, first, last, cell_set_hash(stored))]
             return known + self.publish_due()
@@ -207,8 +205,8 @@ class Aggregator:
             state.received = dict(state.published)
             if state.published:
                 columns = (*CELL_KEYS, "coordinate", "covered", "length", "status")
-                stored = self.store.read_rows(path_key, columns, skip_unreadable=True)
-                tally(state, stored)
+                for stored in self.store.tables(path_key, columns, skip_unreadable=True):
+                    tally(state, stored)
             self.paths[path_key] = state
         return self.paths[path_key]
 
@@ -217,26 +215,12 @@ class Aggregator:
     ) -> bool:
         return not subtract(first, last, state.published.get(cell_id(cell), []))
 
-    def _compare(
-        self,
-        path_key: str,
-        state: PathState,
-        rows: CompleteRows,
-        cells: Sequence[Mapping[str, Any]],
-    ) -> None:
+    def _compare(self, path_key: str, rows: CompleteRows, cells: Sequence[Mapping[str, Any]]) -> None:
         """Raise unless the rows of these cells are those that are stored."""
-        ids = {cell_id(cell) for cell in cells}
-        if not ids <= state.stored.keys():
-            table = self.store.read_rows(path_key, skip_unreadable=True).drop_columns("path")
-            state.stored = {cell_id(cell): of_cells(table, [cell]) for cell in cells}
-        for cell in cells:
-            stored = state.stored[cell_id(cell)]
-            replicate = pc.field("replicate")
-            stored = stored.filter((replicate >= rows.first) & (replicate < rows.last))
-            if stored.num_rows == 0:
-                continue  # published since by this aggregator, from rows it had compared
-            again = of_cells(rows.table, [cell])
-            without_duplicates([("stored rows", stored), ("rows computed again", again)])
+        within = rows.first, rows.last
+        stored = self.store.read_rows(path_key, skip_unreadable=True, within=within).drop_columns("path")
+        again = of_cells(rows.table, cells)
+        without_duplicates([("stored rows", of_cells(stored, cells)), ("rows computed again", again)])
 
     def _count(self, path_key: str, state: PathState, rows: CompleteRows) -> bool:
         """Count the rows not received before; whether there are any."""

@@ -12,7 +12,6 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from ldpflow.errors import InputError
@@ -72,12 +71,7 @@ class RunLock:
             self._acquire_object()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._descriptor is not None:
             # Emptied, not removed: a second opener may be waiting on this very file.
             os.ftruncate(self._descriptor, 0)

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,7 @@ __all__ = [
     "PartMeta",
     "UnreadablePart",
     "arrange",
+    "complete",
     "parse_footer",
     "parse_rows",
     "serialise",
@@ -136,7 +138,17 @@ def arrange(rows: pa.Table) -> CompleteRows:
         Unless the rows are the full product of a range of replicates, cells and coordinates
         0..d-1, each once.
     """
-    table = conform(rows).sort_by([(name, "ascending") for name in ROW_KEYS]).combine_chunks()
+    return complete(conform(rows).sort_by([(name, "ascending") for name in ROW_KEYS]).combine_chunks())
+
+
+def complete(table: pa.Table) -> CompleteRows:
+    """:func:`arrange` of rows that are sorted by replicate, and alike in every one, already.
+
+    Raises
+    ------
+    ValueError
+        If they are not, or not complete.
+    """
     if table.num_rows == 0:
         raise ValueError("a part needs at least one row")
     for name in ("replicate", "n", "method", "level", "coordinate", "status"):
@@ -144,17 +156,17 @@ def arrange(rows: pa.Table) -> CompleteRows:
             raise ValueError(f"column {name} must not be null")
     replicates = table["replicate"].to_numpy()
     first, last = int(replicates[0]), int(replicates[-1]) + 1
-    per_replicate, left = divmod(table.num_rows, last - first)
+    per_replicate, left = divmod(table.num_rows, max(last - first, 1))
     coordinates = int(np.max(table["coordinate"].to_numpy())) + 1
-    complete = left == 0 and per_replicate % coordinates == 0
-    if complete:
-        shape = (last - first, per_replicate)
-        complete = bool(np.all(replicates.reshape(shape) == np.arange(first, last)[:, None]))
-        codes = {name: key_codes(table[name]).reshape(shape) for name in CELL_KEYS}
-        complete = complete and all(bool(np.all(code == code[0])) for code in codes.values())
+    product = left == 0 and per_replicate % coordinates == 0
+    if product:
+        shape = (-1, per_replicate)
+        product = bool(np.all(replicates.reshape(shape) == np.arange(first, last)[:, None]))
+        codes = (key_codes(table[name]).reshape(shape) for name in CELL_KEYS)
+        product = product and all(bool(np.all(code == code[0])) for code in codes)
         tiles = table["coordinate"].to_numpy().reshape(-1, coordinates)
-        complete = complete and bool(np.all(tiles == np.arange(coordinates)))
-    if not complete:
+        product = product and bool(np.all(tiles == np.arange(coordinates)))
+    if not product:
         raise ValueError(
             f"rows of replicates {first} to {last} (exclusive) are not every cell and coordinate "
             "exactly once"
@@ -235,14 +247,15 @@ def checked_part(
     name: str, path_key: str, meta: dict[str, Any], parsed: pq.FileMetaData
 ) -> Part | UnreadablePart:
     """The part, or what in its name, place, metadata and columns does not fit together."""
+    cells = known_cells(json.dumps(meta["cells"]))
     part = Part(
         name,
         path_key,
         int(meta["first"]),
         int(meta["last"]),
-        tuple(cell_columns(cell) for cell in meta["cells"]),
+        cells,
         int(meta["coordinates"]),
-        meta,
+        meta | {"cells": cells},
     )
     if meta["path"] != path_key:
         return UnreadablePart(name, f"belongs to path {meta['path']}")
@@ -259,10 +272,19 @@ def checked_part(
     return part
 
 
-def parse_rows(data: pa.Buffer, part: Part) -> pa.Table | UnreadablePart:
-    """All rows of a part in the full schema, page checksums verified."""
+@lru_cache(maxsize=64)
+def known_cells(text: str) -> tuple[dict[str, Any], ...]:
+    """The cells of a footer: once in memory for all parts that have the same."""
+    return tuple(cell_columns(cell) for cell in json.loads(text))
+
+
+def parse_rows(
+    data: pa.Buffer, part: Part, columns: Sequence[str] | None = None
+) -> pa.Table | UnreadablePart:
+    """Rows of a part, page checksums verified: in the full schema, or some of its columns."""
     try:
-        table = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True).read()
-        return conform(table)
+        file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
+        names = REPLICATES.names if columns is None else list(columns)
+        return conform(file.read(columns=names), pa.schema(map(REPLICATES.field, names)))
     except PARSE_ERRORS as error:
         return UnreadablePart(part.name, str(error))

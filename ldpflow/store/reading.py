@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from ldpflow.errors import InputError
-from ldpflow.store.part import Part
+from ldpflow.store.part import Part, UnreadablePart
 from ldpflow.store.schema import CELL_KEYS, REPLICATES, ROW_KEYS, cell_columns, cell_id, key_codes
 
-__all__ = ["of_cells", "overlapping", "without_duplicates"]
+__all__ = ["each_once", "of_cells", "overlapping", "without_duplicates"]
+
+COMPARED_ROWS = 2**17  # at a time: sorting takes hundreds of bytes a row
+
+Read = tuple[Part, pa.Table | UnreadablePart]
 
 
 def overlapping(parts: Sequence[Part]) -> set[str]:
@@ -32,6 +37,59 @@ def overlapping(parts: Sequence[Part]) -> set[str]:
             if part.last > furthest.last:
                 furthest = part
     return found
+
+
+def each_once(parts: Iterable[Read], load: Callable[[Part], pa.Table | UnreadablePart]) -> Iterator[Read]:
+    """Parts of one path with the rows that no part before has; one at a time is held.
+
+    Parameters
+    ----------
+    parts : iterable of (part, rows)
+        Whole parts in the full schema, or why they cannot be used: these are passed through.
+    load : callable
+        Reads an earlier part again, to be compared with.
+
+    Raises
+    ------
+    InputError
+        If a part holds other values for a row of a part before; names both.
+    """
+    before: list[tuple[Part, dict[str, int]]] = []
+    for part, table in parts:
+        if isinstance(table, UnreadablePart):
+            yield part, table
+            continue
+        own = {cell_id(cell): at for at, cell in enumerate(part.cells)}
+        left = np.ones((part.last - part.first, len(part.cells), part.coordinates), dtype=bool)
+        for other, theirs in before:
+            first, last = max(part.first, other.first), min(part.last, other.last)
+            shared = [cell for cell in own if cell in theirs] if first < last else []
+            if shared and not isinstance(again := load(other), UnreadablePart):
+                at = [own[cell] for cell in shared], [theirs[cell] for cell in shared]
+                step = max(COMPARED_ROWS // (len(shared) * part.coordinates), 1)
+                for start in range(first, last, step):
+                    span = start, min(start + step, last)
+                    without_duplicates(
+                        [
+                            (other.name, of_replicates(again, other, *span, at[1])),
+                            (part.name, of_replicates(table, part, *span, at[0])),
+                        ]
+                    )
+                left[first - part.first : last - part.first, at[0]] = False
+        before.append((part, own))
+        yield part, table if left.all() else table.filter(pa.array(left.reshape(-1)))
+
+
+def of_replicates(
+    rows: pa.Table, part: Part, first: int, last: int, cells: Sequence[int] | None = None
+) -> pa.Table:
+    """Rows of the replicates first to last (exclusive) of a whole part; of all cells or of these."""
+    width = len(part.cells) * part.coordinates
+    inside = rows.slice((first - part.first) * width, (last - first) * width)
+    if cells is None:
+        return inside
+    at: NDArray[np.int64] = np.arange(inside.num_rows).reshape(last - first, -1, part.coordinates)
+    return inside.take(pa.array(at[:, list(cells)].reshape(-1)))
 
 
 def of_cells(rows: pa.Table, cells: Sequence[Mapping[str, Any]]) -> pa.Table:

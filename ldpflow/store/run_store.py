@@ -11,16 +11,18 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, groupby
+from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
 from ldpflow.errors import InputError
 from ldpflow.store.files import OBJECT_STORES, RunFiles
+from ldpflow.store.parallel import ahead, in_parallel
 from ldpflow.store.part import (
     CompleteRows,
     Part,
@@ -32,7 +34,7 @@ from ldpflow.store.part import (
     serialise,
 )
 from ldpflow.store.ranges import Ranges, subtract, union
-from ldpflow.store.reading import overlapping, without_duplicates
+from ldpflow.store.reading import each_once, overlapping
 from ldpflow.store.schema import REPLICATES, cell_id
 
 __all__ = ["Missing", "RunStore"]
@@ -40,10 +42,6 @@ __all__ = ["Missing", "RunStore"]
 REPLICATES_FOLDER = "replicates"
 PARTITION = "path=p"
 FOOTER_GUESS = 64 * 1024
-READERS = 8
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 
 class Missing(NamedTuple):
@@ -132,8 +130,7 @@ class RunStore(RunFiles):
         """Files that cannot be used; with ``pages`` all rows are read and checksums verified."""
         parts, found = self.scan(path_key)
         if pages:
-            tables = in_parallel(self.rows_of, parts)
-            found += [table for table in tables if isinstance(table, UnreadablePart)]
+            found += [table for _, table in self.loaded(parts) if isinstance(table, UnreadablePart)]
         return found
 
     def holds_run(self) -> bool:
@@ -187,8 +184,23 @@ class RunStore(RunFiles):
         columns: Sequence[str] | None = None,
         skip_unreadable: bool = False,
         left_out: list[UnreadablePart] | None = None,
+        within: tuple[int, int] | None = None,
     ) -> pa.Table:
-        """Rows of one path or of all, each once.
+        """:meth:`tables` as one."""
+        names = list(REPLICATES.names if columns is None else columns)
+        empty = with_path(REPLICATES.empty_table().select(names), "")
+        tables = self.tables(path_key, columns, skip_unreadable, left_out, within)
+        return pa.concat_tables([empty, *tables])
+
+    def tables(
+        self,
+        path_key: str | None = None,
+        columns: Sequence[str] | None = None,
+        skip_unreadable: bool = False,
+        left_out: list[UnreadablePart] | None = None,
+        within: tuple[int, int] | None = None,
+    ) -> Iterator[pa.Table]:
+        """Rows of one path or of all, each once, a part at a time.
 
         Parameters
         ----------
@@ -200,12 +212,14 @@ class RunStore(RunFiles):
             Leave parts that cannot be used out instead of raising.
         left_out : list, optional
             The parts left out are appended.
+        within : (int, int), optional
+            Replicates wanted, the last exclusive; other parts are not read.
 
-        Returns
-        -------
+        Yields
+        ------
         pyarrow.Table
-            A string column ``path`` (``p<key>``, as in the partition), then the columns; sorted by
-            path and first replicate of the part.
+            A string column ``path`` (``p<key>``, as in the partition), then the columns; by path and
+            first replicate of the part.
 
         Raises
         ------
@@ -215,38 +229,46 @@ class RunStore(RunFiles):
         """
         names = list(REPLICATES.names if columns is None else columns)
         parts, unreadable = self.scan(path_key)
-        overlaps = overlapping(parts)
 
-        def load(part: Part) -> pa.Table | UnreadablePart:
-            table = self.rows_of(part)
-            if isinstance(table, UnreadablePart) or part.name in overlaps:
-                return table
-            return with_path(table.select(names), part.path_key)
+        def usable(found: Iterable[UnreadablePart]) -> None:
+            for bad in found:
+                if not skip_unreadable:
+                    raise self.unusable(bad)
+                if left_out is not None:
+                    left_out.append(bad)
 
-        loaded = list(zip(parts, in_parallel(load, parts), strict=True))
-        unreadable += [table for _, table in loaded if isinstance(table, UnreadablePart)]
-        if unreadable and not skip_unreadable:
-            raise InputError(
-                self.full(unreadable[0].name),
-                unreadable[0].reason,
-                "a readable part",
-                "Remove this file and run the sweep again, or ldpflow check with --repair.",
-            )
-        if left_out is not None:
-            left_out += unreadable
-        tables = []
-        doubled: dict[str, list[tuple[str, pa.Table]]] = {}
-        for part, table in loaded:
-            if isinstance(table, UnreadablePart):
-                continue
-            if part.name in overlaps:
-                doubled.setdefault(part.path_key, []).append((part.name, table))
-            else:
-                tables.append(table)
-        for key, group in doubled.items():
-            tables.append(with_path(without_duplicates(group).select(names), key))
-        empty = with_path(REPLICATES.empty_table().select(names), "")
-        return pa.concat_tables([empty, *tables])
+        usable(unreadable)
+        if within is not None:
+            parts = [part for part in parts if part.first < within[1] and within[0] < part.last]
+        shared = overlapping(parts)
+        for key, group in groupby(parts, key=lambda part: part.path_key):
+            here = list(group)
+            alone = [part for part in here if part.name not in shared]
+            doubled = [part for part in here if part.name in shared]
+            for part, table in chain(self.loaded(alone), each_once(self.loaded(doubled), self.rows_of)):
+                if isinstance(table, UnreadablePart):
+                    usable([table])
+                    continue
+                if within is not None and not within[0] <= part.first <= part.last <= within[1]:
+                    replicate = pc.field("replicate")
+                    table = table.filter((replicate >= within[0]) & (replicate < within[1]))
+                yield with_path(table.select(names), key)
+
+    def loaded(
+        self, parts: Iterable[Part], columns: Sequence[str] | None = None
+    ) -> Iterator[tuple[Part, pa.Table | UnreadablePart]]:
+        """Parts and their rows, in order; a few files are read ahead, one part is held."""
+        for part, data in ahead(lambda part: self.read(part.name), parts):
+            yield part, self.rows_of(part, data, columns)
+
+    def unusable(self, part: UnreadablePart) -> InputError:
+        """What to raise where a part has to be read."""
+        return InputError(
+            self.full(part.name),
+            part.reason,
+            "a readable part",
+            "Remove this file and run the sweep again, or ldpflow check with --repair.",
+        )
 
     def finished(self, path_key: str) -> dict[str, Ranges]:
         """Replicates that are stored, by cell id: sorted disjoint half-open ranges.
@@ -326,24 +348,20 @@ class RunStore(RunFiles):
                     return found
                 want = found
 
-    def rows_of(self, part: Part, data: pa.Buffer | None = None) -> pa.Table | UnreadablePart:
-        """Rows of a part, checksums verified; its bytes are read unless given."""
+    def rows_of(
+        self, part: Part, data: pa.Buffer | None = None, columns: Sequence[str] | None = None
+    ) -> pa.Table | UnreadablePart:
+        """Rows of a part, checksums verified; its bytes are read unless given.
+
+        Of some columns only those are read and verified.
+        """
         data = self.read(part.name) if data is None else data
         if data is None:
             return UnreadablePart(part.name, "removed while it was being read")
-        return parse_rows(data, part)
+        return parse_rows(data, part, columns)
 
 
 def with_path(table: pa.Table, path_key: str) -> pa.Table:
     """The table with the partition as its first column."""
     column = pa.repeat(pa.scalar(f"p{path_key}"), table.num_rows)
     return table.add_column(0, "path", column)
-
-
-def in_parallel(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-    """Map over threads, in order; object stores answer slowly, one request at a time."""
-    items = list(items)
-    if len(items) < 2:
-        return [function(item) for item in items]
-    with ThreadPoolExecutor(READERS) as pool:
-        return list(pool.map(function, items))

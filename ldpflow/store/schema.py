@@ -127,25 +127,25 @@ def cell_set_hash(cells: Iterable[Mapping[str, Any]]) -> str:
     return hashlib.sha256("\n".join(ids).encode()).hexdigest()[:12]
 
 
-def conform(table: pa.Table) -> pa.Table:
-    """The table in the full schema: columns in order, absent ones null, no metadata.
+def conform(table: pa.Table, schema: pa.Schema = REPLICATES) -> pa.Table:
+    """The table in the full schema, or some columns of it: in order, absent ones null, no metadata.
 
     Raises
     ------
     ValueError
         If a column is unknown or cannot be cast without loss.
     """
-    if unknown := set(table.column_names) - set(REPLICATES.names):
+    if unknown := set(table.column_names) - set(schema.names):
         raise ValueError(f"columns that are not in the schema: {sorted(unknown)}")
-    if table.schema.equals(REPLICATES, check_metadata=True):
+    if table.schema.equals(schema, check_metadata=True):
         return table
     arrays = [
         table[field.name].cast(field.type)
         if field.name in table.column_names
         else pa.nulls(table.num_rows, field.type)
-        for field in REPLICATES
+        for field in schema
     ]
-    return pa.Table.from_arrays(arrays, schema=REPLICATES)
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def key_codes(column: pa.ChunkedArray) -> NDArray[np.int64]:

@@ -27,9 +27,10 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from ldpflow.errors import InputError
+from ldpflow.store.parallel import in_parallel
 from ldpflow.store.part import METADATA_KEY, PARSE_ERRORS, PartMeta, UnreadablePart
 from ldpflow.store.ranges import Ranges, union
-from ldpflow.store.run_store import RunStore, in_parallel
+from ldpflow.store.run_store import RunStore
 
 __all__ = [
     "MEANINGS",

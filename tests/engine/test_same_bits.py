@@ -142,67 +142,129 @@ def test_independent_n_gives_every_n_its_own_paths(serial, tmp_path):
     assert not estimates & set(rows["estimate"].to_pylist())
 
 
-DIGEST = """
-from tests.engine.test_same_bits import digest
-print(digest())
-"""
+TRANSCRIPT = [
+    {"kind": ["TR", "TR-BM"], "degree": [1, 2, 3], "burn_in": ["n^0.4", "0.1n"]},
+    {"kind": "TR", "degree": 2, "variance": "residual"},
+]
+VECTORS = [{"kind": ["TR", "TR-BM"], "degree": 1, "burn_in": "0.1n"}]
+QUADRATIC = [{"kind": ["TR", "TR-BM"], "degree": [1, 2], "burn_in": "0.1n"}]
+
+FOLLOWED = {**STUDY, "mechanism": {"kind": "none"}, "trajectory": {"points": 3}, "method": []}
+EPOCHS = {
+    **FOLLOWED,
+    "problem": {"kind": "nonconvex_logistic", "d": 3, "penalty": 0.5},
+    "algorithm": {"kind": "dp_gd", "epsilon": 4.0, "epochs": 4.0},
+    "grid": {"n": [30]},
+}
+ONE_PASS = {
+    **FOLLOWED,
+    "problem": {"kind": "least_squares", "d": 3},
+    "algorithm": {"kind": "dp_ambssgd", "epsilon": 50.0, "iterations": 4},
+    "grid": {"n": [4000]},
+}
 
 
 def digest():
-    """Hash of the rows of a batch that goes through every sampler, problem and method."""
-    plans = [
-        *Study.from_mapping(STUDY).plans(),
-        *changed(
-            problem={
-                "tau": 0.3,
-                "law": ["laplace", "exponential", "uniform", "logistic"],
-            },
-            mechanism={"kind": "laplace"},
-        ).plans(),
-        *changed(problem={"law": "student_t", "df": 2.5}).plans(),
-        *Study.from_mapping(
-            {
-                **STUDY,
-                "problem": {
-                    "kind": "quantile_regression",
-                    "covariates": ["truncated_normal", "uniform"],
+    """Hash of the rows of a batch that goes through every sampler, kind of problem and method."""
+    return hashed(
+        [
+            *changed(method=[*STUDY["method"], *TRANSCRIPT]).plans(),
+            *changed(
+                problem={
+                    "tau": 0.3,
+                    "law": ["laplace", "exponential", "uniform", "logistic"],
                 },
-                "mechanism": {"kind": "laplace"},
-            }
-        ).plans(),
-        *changed(
-            algorithm={"kind": "minibatch_sgd", "batch_size": 3}, mechanism={"kind": "laplace"}
-        ).plans(),
-    ]
-    hashed = hashlib.sha256()
+                mechanism={"kind": "laplace"},
+            ).plans(),
+            *changed(problem={"law": "student_t", "df": 2.5}).plans(),
+            *(
+                plan
+                for covariates, more in (("truncated_normal", VECTORS), ("uniform", []))
+                for plan in Study.from_mapping(
+                    {
+                        **STUDY,
+                        "problem": {"kind": "quantile_regression", "covariates": covariates},
+                        "mechanism": {"kind": "laplace"},
+                        "method": [*STUDY["method"], *more],
+                    }
+                ).plans()
+            ),
+            *changed(
+                algorithm={"kind": "minibatch_sgd", "batch_size": 3}, mechanism={"kind": "laplace"}
+            ).plans(),
+            *Study.from_mapping(ONE_PASS).plans(),
+        ]
+    )
+
+
+def epochs_digest():
+    """The same of many epochs over the same records."""
+    return hashed(Study.from_mapping(EPOCHS).plans())
+
+
+def longer_digest():
+    """The same of what takes long to compile: noise trees, reduced noise, vectors under Gaussian noise."""
+    algorithms = {"kind": ["dp_nsgd", "dp_nsgd_reduced"], "epsilon": 4.0, "epochs": 4.0}
+    moments = {"kind": ["sufficient_statistics", "dp_mbssgd", "dp_ssgd"], "epsilon": 0.01}
+    problem = {"kind": "linear_regression", "coefficients": [1.0, -0.5]}
+    return hashed(
+        [
+            *Study.from_mapping({**EPOCHS, "algorithm": algorithms}).plans(),
+            *Study.from_mapping({**ONE_PASS, "algorithm": moments}).plans(),
+            *Study.from_mapping(
+                {
+                    **STUDY,
+                    "problem": problem,
+                    "mechanism": {"kind": "gaussian", "mu": 1.0},
+                    "method": [*STUDY["method"], *QUADRATIC],
+                }
+            ).plans(),
+        ]
+    )
+
+
+def hashed(plans):
+    """Hash of 32 replicates of each path."""
+    result = hashlib.sha256()
     for plan in plans:
-        rows = simulate(Batch(plan.path, 99, 0, 32, plan.cells)).rows
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, rows.schema) as writer:
-            writer.write_table(rows)
-        hashed.update(sink.getvalue())
-    return hashed.hexdigest()
+        made = simulate(Batch(plan.path, 99, 0, 32, plan.cells, (), plan.checkpoints))
+        for rows in filter(None, (made.rows, made.trajectories)):
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, rows.schema) as writer:
+                writer.write_table(rows)
+            result.update(sink.getvalue())
+    return result.hexdigest()
 
 
-def test_bits_do_not_depend_on_the_processors_features(tmp_path):
+BASELINE = ("x86-64", "")
+OTHERS = (BASELINE, ("haswell", "+avx2,+fma"))
+
+
+@pytest.mark.parametrize(
+    ("what", "processors"),
+    [
+        ("digest", OTHERS),
+        ("epochs_digest", (BASELINE,)),
+        pytest.param("longer_digest", OTHERS, marks=pytest.mark.slow),
+    ],
+)
+def test_bits_do_not_depend_on_the_processors_features(what, processors):
     root = FilePath(__file__).parents[2]
     digests = []
-    for name, features in ((None, None), ("x86-64", ""), ("haswell", "+avx2,+fma")):
-        environment = {
-            **os.environ,
-            "PYTHONPATH": str(root),
-            "LDPFLOW_CACHE_DIR": str(tmp_path / "cache"),
-        }
+    for name, features in ((None, None), *processors):
+        environment = {**os.environ, "PYTHONPATH": str(root)}
         if name is not None:
+            # Kernels are kept by processor and features: nothing compiled for this one is taken.
             environment |= {"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": features}
             # NumPy's own dispatch too.
             environment["NPY_DISABLE_CPU_FEATURES"] = "AVX512_SPR AVX512_ICL AVX512_SKX"
+        code = f"from tests.engine import test_same_bits as bits; print(bits.{what}())"
         done = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", DIGEST],
+            [sys.executable, "-W", "ignore", "-c", code],
             env=environment, cwd=root, capture_output=True, text=True, check=True,
         )
         digests.append(done.stdout.strip())
-    assert len(set(digests)) == 1
+    assert len(digests) > 1 and len(set(digests)) == 1
 
 
 def test_a_batch_is_the_same_in_pieces():

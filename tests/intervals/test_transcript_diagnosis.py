@@ -10,6 +10,7 @@ from ldpflow.cli.tables import cautions
 from ldpflow.diagnosis import cautions as sentences
 from ldpflow.intervals.batch_means import BatchMeans
 from ldpflow.intervals.transcript_regression import TranscriptRegression
+from ldpflow.measures import cells_of
 from ldpflow.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.path import Path
 from ldpflow.problems.quantile import Quantile
@@ -22,7 +23,7 @@ def summary(path, n):
     rows = simulate(Batch(path, 7, 0, 64, cells)).rows
     key = "p" + path.key
     rows = rows.append_column("path", [[key] * rows.num_rows])
-    return {row["method"]: row for row in summary_of(rows, {key: path}).to_pylist()}
+    return {row["method"]: row for row in summary_of([cells_of(rows)], {key: path}).to_pylist()}
 
 
 def test_a_short_run_says_so():

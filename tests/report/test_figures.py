@@ -84,8 +84,7 @@ def test_zip_intervals_agree_with_the_coverage(results: Results) -> None:
     chosen = interesting(results)
     assert 4 <= len(chosen) <= 12
     for _, row in chosen:
-        rows = results.store.read_rows(row["path"].removeprefix("p"))
-        drawn = intervals(rows, row)
+        drawn = intervals(results, row)
         assert len(drawn) == row["replicates"] - row["failures"]
         covering = sum(line["kind"] == "covers" for line in drawn)
         assert covering / len(drawn) == pytest.approx(row["coverage"])

@@ -1,0 +1,120 @@
+"""Memory and time of a summary: how do they grow with the rows of a path?
+
+    python -m benchmarks.summary --rows 1e5 --rows 1e6 --rows 1e7
+
+Makes a run of one path with synthetic rows (parts of 200,000 rows, as an aggregator writes them; a
+fifth of the cells with the columns of TR), then computes its summary in a process of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks.scale import resident, study
+from ldpflow.store import REPLICATES, PartMeta, RunStore
+from ldpflow.study import Study
+from ldpflow.summary import stored_summary
+
+PART_ROWS = 200_000
+METHODS = ("oracle", "BM", "BB", "SN", "TR")
+
+
+def rows(first: int, last: int, cells: int) -> pa.Table:
+    """Rows of some replicates, sorted as in a part: normal estimates, intervals that cover mostly."""
+    shape = (last - first, cells)
+    count = (last - first) * cells
+    rng = np.random.default_rng([first, cells])
+    estimate = rng.normal(size=count)
+    half = 1.6 + 0.2 * rng.random(count)
+    cell = np.broadcast_to(np.arange(cells), shape).reshape(-1)
+    kind = cell % len(METHODS)
+    method = np.array(METHODS)[kind]
+    columns = {
+        "replicate": np.repeat(np.arange(first, last), cells),
+        "n": 1000 + cell // len(METHODS),
+        "method": method,
+        "beta": pa.array(np.full(count, 0.75), mask=method != "BB"),
+        "B": pa.array(np.full(count, 500), mask=method != "BB"),
+        "multiplier": pa.array(np.full(count, "uniform"), mask=method != "BB"),
+        "level": np.full(count, 0.9),
+        "coordinate": np.zeros(count, dtype=np.int32),
+        "truth": np.zeros(count),
+        "estimate": estimate,
+        "se": pa.array(half / 1.645, mask=method == "SN"),
+        "lower": estimate - half,
+        "upper": estimate + half,
+        "covered": np.abs(estimate) <= half,
+        "length": 2 * half,
+        "status": np.full(count, "ok"),
+        "degree": pa.array(np.full(count, 2), mask=method != "TR"),
+        "burn_in": pa.array(np.full(count, "n^0.4"), mask=method != "TR"),
+        "variance": pa.array(np.full(count, "known"), mask=method != "TR"),
+        **{
+            name: pa.array(20.0 + 20.0 * rng.random(count), mask=method != "TR")
+            for name in ("relaxation_times", "condition", "lack_of_fit")
+        },
+    }
+    arrays = [
+        pa.array(columns[field.name], field.type) if field.name in columns
+        else pa.nulls(count, field.type)
+        for field in REPLICATES
+    ]
+    return pa.Table.from_arrays(arrays, schema=REPLICATES)
+
+
+def make(store: RunStore, count: int, cells: int) -> None:
+    """A path with so many rows."""
+    path = Study.from_mapping(study(1, 1)).plans()[0].path
+    meta = PartMeta(1, 1, path.settings(), {})
+    size = max(PART_ROWS // cells, 1)
+    replicates = count // cells
+    for first in range(0, replicates, size):
+        store.write_part(path.key, rows(first, min(first + size, replicates), cells), meta)
+
+
+def measure(run: str) -> None:
+    """Compute the summary of a run and print what it took."""
+    before = resident()
+    started = time.perf_counter(), time.process_time()
+    table = stored_summary(RunStore(run))
+    wall, cpu = time.perf_counter() - started[0], time.process_time() - started[1]
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink)
+    digest = hashlib.sha256(sink.getvalue()).hexdigest()[:12]
+    count = sum(row["replicates"] for row in table.select(["replicates"]).to_pylist())
+    print(
+        f"| {count:,} | {table.num_rows:,} | {resident(name='VmHWM'):.0f} | {before:.0f} | {wall:.1f} "
+        f"| {cpu:.1f} | {os.getloadavg()[0]:.1f} | {digest} |",
+        flush=True,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=float, action="append")
+    parser.add_argument("--cells", type=int, default=100)
+    parser.add_argument("--measure", metavar="RUN", help="a run that is there, and nothing else")
+    given = parser.parse_args()
+    if given.measure is not None:
+        measure(given.measure)
+        return
+    print("| rows | cells | peak MB | MB before | seconds | CPU s | load | digest |", flush=True)
+    print("|---|---|---|---|---|---|---|---|", flush=True)
+    for count in given.rows or [1e5, 1e6]:
+        with tempfile.TemporaryDirectory() as run:
+            make(RunStore(run), int(count), given.cells)
+            subprocess.run([sys.executable, "-m", "benchmarks.summary", "--measure", run], check=True)
+
+
+if __name__ == "__main__":
+    main()
