@@ -29,17 +29,32 @@ def gradient(g: Any, theta: Any, data: Any, at: int, lane: int, parameters: Any)
 def randomise(g: Any, noise: Any, at: int, lane: int, parameters: Any) -> None:
     """A(g) of one lane, in place, with the noise at place ``at`` of the planes (a mechanism's)."""
 
-def keep_step(tile: Any, theta: Any, g: Any, centre: Any, kept: int, lane: int) -> None:
-    """theta_{i-1} - centre and the private gradient of one lane, for the sums over the transcript."""
+def answer(g: Any, noise: Any, at: int, lane: int, parameters: Any) -> None:
+    """The mechanism's A(g) where ``randomise`` is not (of a perturbed path)."""
 
-def accumulate(sums: Any, tile: Any) -> None:
-    """All sums over the transcript that are asked for take a full tile."""
+def recursion(*arguments: Any) -> None:
+    """The algorithm's own part of a kernel (see algorithms/one_pass.py and erm_steps.py)."""
+
+def add_iterate(record: Any, theta: Any, step: float, lane: int) -> None:
+    """After a step, in one lane: S(i) = S(i-1) + theta_i, and the sums that follow it."""
+
+def keep_path(record: Any, theta: Any, t: int) -> None:
+    """Record the path at its t-th time."""
+
+def keep_step(record: Any, theta: Any, g: Any, kept: int, lane: int) -> None:
+    """theta_{i-1} - centre and the private gradient of one lane, for the sums over the transcript."""
 
 def end_step(sums: Any, tile: Any, kept: int, ends: bool) -> int:
     """After a step, in all lanes: the tile is added up when it is full, or ends here."""
 
-def restart(sums: Any) -> None:
-    """The sums over the transcript start again."""
+def restart(sums: Any, i: int, kept: int) -> int:
+    """After a power of two the sums over the transcript start again."""
+
+def accumulate(sums: Any, tile: Any) -> None:
+    """All sums over the transcript that are asked for take a full tile."""
+
+def clear(sums: Any) -> None:
+    """All sums over the transcript are 0 again."""
 
 def after_step(sums: Any, total: Any, i: int, lane: int) -> None:
     """Running sums of one lane that need S(i) and i."""

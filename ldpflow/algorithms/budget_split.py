@@ -16,40 +16,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import numpy as np
 from pydantic import Field
 
 from ldpflow.algorithms.algorithm import DecayingSteps, combined
+from ldpflow.algorithms.ldp_sgd import recursion
 from ldpflow.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.mechanisms.gaussian import Gaussian
 from ldpflow.problems import Problem
+from ldpflow.problems.laws import Variate
 from ldpflow.problems.problem import Matrix
-from ldpflow.random.lockstep import CHUNK, LANES, PLANE
+from ldpflow.random.lockstep import LANES, PLANE
 
-if TYPE_CHECKING:  # supplied by the kernel that this recursion becomes part of
-    from ldpflow.kernel_parts import (
-        DATA_PLANES,
-        MECHANISM_SIZE,
-        NOISE_PLANES,
-        PROBLEM_SIZE,
-        STATE,
-        SUMS,
-        TILE_SIZE,
-        D,
-        after_step,
-        draw_data,
-        draw_noise,
-        end_step,
-        fill_exponential,
-        gradient,
-        keep_step,
-        randomise,
-        register_array,
-        restart,
-        step_sizes,
-    )
+if TYPE_CHECKING:  # supplied by the kernel that this becomes part of
+    from ldpflow.kernel_parts import NOISE_PLANES, D, answer
 
-__all__ = ["BudgetSplit", "recursion"]
+__all__ = ["WEIGHT", "BudgetSplit", "randomise", "recursion"]
+
+WEIGHT = Variate("exponential")
+"""w_i of a perturbed path: drawn after the noise of the mechanism, from the same stream."""
 
 
 class BudgetSplit(DecayingSteps):
@@ -95,84 +79,8 @@ class BudgetSplit(DecayingSteps):
         return mechanism.privacy()
 
 
-def recursion(  # type: ignore[no-untyped-def]
-    data_state,
-    noise_state,
-    data_parameters,
-    noise_parameters,
-    problem_parameters,
-    mechanism_parameters,
-    settings,
-    origin,
-    times,
-    marks,
-    prefix_sums,
-    iterates,
-    running_sums,
-    extras,
-):
-    """Run one of the paths of LANES replicates (see ldp_sgd.recursion).
-
-    The last of the settings says whether it is perturbed; then weights are drawn after the noise.
-    """
-    c = settings[0]
-    gamma = settings[1]
-    perturbed = settings[-1] > 0.0
-    data = np.empty(DATA_PLANES * PLANE)
-    noise = np.empty(NOISE_PLANES * PLANE)
-    weights = np.ones(PLANE)
-    eta = np.empty(CHUNK)
-    # Copies that the compiler knows to be its own: they stay in registers.
-    problem = register_array(PROBLEM_SIZE)
-    mechanism = register_array(MECHANISM_SIZE)
-    centre = register_array(D)
-    problem[:] = problem_parameters
-    mechanism[:] = mechanism_parameters
-    centre[:] = origin
-    theta = register_array(STATE)
-    total = register_array(STATE)
-    g = register_array(STATE)
-    sums = register_array(SUMS)
-    tile = register_array(TILE_SIZE)
-    theta[:] = settings[2]
-    total[:] = 0.0
-    sums[:] = 0.0
-    kept = 0
-    i = 0
-    t = 0
-    while t < times.shape[0]:
-        draw_data(data_state, data_parameters, data)
-        draw_noise(noise_state, noise_parameters, noise)
-        if perturbed:
-            fill_exponential(noise_state, 0.0, weights)
-        step_sizes(i + 1, c, gamma, eta)
-        for k in range(CHUNK):
-            i += 1
-            eta_i = eta[k]
-            step = float(i)
-            for lane in range(LANES):
-                at = k * LANES + lane
-                gradient(g, theta, data, at, lane, problem)  # g(X_i, theta_{i-1})
-                randomise(g, noise, at, lane, mechanism)  # A(g(X_i, theta_{i-1}))
-                if TILE_SIZE:
-                    keep_step(tile, theta, g, centre, kept, lane)
-                for j in range(D):
-                    # theta_i = theta_{i-1} - eta_i w_i A(g(X_i, theta_{i-1}))
-                    theta[j * LANES + lane] -= eta_i * (weights[at] * g[j * LANES + lane])
-                    # S(i) = S(i-1) + theta_i, around the origin
-                    total[j * LANES + lane] += theta[j * LANES + lane] - centre[j]
-                after_step(sums, total, step, lane)
-            if TILE_SIZE:
-                ends = i == times[t] and marks[t] >= 0
-                kept = end_step(sums, tile, kept, ends)
-            if i == times[t]:
-                prefix_sums[t, :] = total
-                iterates[t, :] = theta
-                if marks[t] >= 0:
-                    running_sums[marks[t], :] = sums
-                t += 1
-                if t == times.shape[0]:
-                    break
-            if TILE_SIZE and i & (i - 1) == 0:
-                restart(sums)
-                kept = 0
+def randomise(g, noise, at, lane, parameters):  # type: ignore[no-untyped-def]
+    """w_i A(g) of a perturbed path, ``answer`` being the mechanism's A; the weight is the last plane."""
+    answer(g, noise, at, lane, parameters)
+    for j in range(D):
+        g[j * LANES + lane] *= noise[(NOISE_PLANES - 1) * PLANE + at]

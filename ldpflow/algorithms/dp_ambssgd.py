@@ -19,7 +19,7 @@ Delta = B/N^200, is doublings = ceil(200 log2 N).
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
 from mpmath import mp, mpf
@@ -37,12 +37,13 @@ from ldpflow.random.lockstep import CHUNK, LANES, PLANE
 if TYPE_CHECKING:  # supplied by the kernel that this recursion becomes part of
     from ldpflow.kernel_parts import (
         DATA_PLANES,
-        PROBLEM_SIZE,
         STATE,
         D,
+        add_iterate,
         draw_data,
         feature,
         fill_normal,
+        keep_path,
         register_array,
         residual,
         square_norm,
@@ -69,8 +70,6 @@ class DpAmbssgd(MinibatchRegression):
     rule : str
         ``corrected``, or ``printed`` to show what that does.
     """
-
-    carries_privacy: ClassVar[bool] = True
 
     kind: Literal["dp_ambssgd"] = "dp_ambssgd"
     c_zeta: Annotated[float, Field(gt=0, le=1e3)] = 2.0
@@ -178,23 +177,8 @@ class DpAmbssgd(MinibatchRegression):
         )
 
 
-def recursion(  # type: ignore[no-untyped-def]
-    data_state,
-    noise_state,
-    data_parameters,
-    noise_parameters,
-    problem_parameters,
-    mechanism_parameters,
-    settings,
-    origin,
-    times,
-    marks,
-    prefix_sums,
-    iterates,
-    running_sums,
-    extras,
-):
-    """Run LANES replicates in lockstep and record them at ``times`` (see ldp_sgd.recursion).
+def recursion(users, noises, problem, mechanism, settings, record):  # type: ignore[no-untyped-def]
+    """DP-AMBSSGD of LANES replicates (see one_pass).
 
     Noise of a step, in the order of its stream: one normal per query, then one per coordinate. extras
     holds the sum over steps of the share of clipped gradients, and zeta.
@@ -212,44 +196,38 @@ def recursion(  # type: ignore[no-untyped-def]
     plane = np.empty(PLANE)
     noise = np.empty((queries + D) * LANES)
     counts = np.empty((queries + 1) * LANES)
-    problem = register_array(PROBLEM_SIZE)
-    centre = register_array(D)
-    problem[:] = problem_parameters
-    centre[:] = origin
     theta = register_array(STATE)
-    total = register_array(STATE)
     mean = register_array(STATE)
     size = register_array(LANES)
     zeta = register_array(LANES)
     clipped = register_array(LANES)
     shares = register_array(LANES)
     theta[:] = settings[1]
-    total[:] = 0.0
     shares[:] = 0.0
     zeta[:] = fixed
-    record = CHUNK
+    taken = CHUNK
     drawn = CHUNK
     i = 0
     t = 0
-    while t < times.shape[0]:
+    while t < record.times.shape[0]:
         i += 1
         counts[:] = 0.0
         for k in range(s + overlap):
-            if record == CHUNK:
-                draw_data(data_state, data_parameters, data)
-                record = 0
+            if taken == CHUNK:
+                draw_data(*users, data)
+                taken = 0
             for lane in range(LANES):
-                size[lane] = np.abs(residual(theta, data, record * LANES + lane, lane, problem))
+                size[lane] = np.abs(residual(theta, data, taken * LANES + lane, lane, problem))
             edge = settings[6]
             for m in range(queries):
                 for lane in range(LANES):
                     counts[m * LANES + lane] += 1.0 if size[lane] <= edge else 0.0
                 edge *= 2.0
             if k < s:
-                record += 1
+                taken += 1
         for k in range(queries + D):
             if drawn == CHUNK:
-                fill_normal(noise_state, 0.0, plane)
+                fill_normal(noises[0], 0.0, plane)
                 drawn = 0
             for lane in range(LANES):
                 noise[k * LANES + lane] = plane[drawn * LANES + lane]
@@ -271,11 +249,11 @@ def recursion(  # type: ignore[no-untyped-def]
         mean[:] = 0.0
         clipped[:] = 0.0
         for _ in range(b):
-            if record == CHUNK:
-                draw_data(data_state, data_parameters, data)
-                record = 0
+            if taken == CHUNK:
+                draw_data(*users, data)
+                taken = 0
             for lane in range(LANES):
-                at = record * LANES + lane
+                at = taken * LANES + lane
                 r = residual(theta, data, at, lane, problem)
                 # clip(x r) = x clamp(r, -cap, cap); the cap of x = 0 is infinite.
                 cap = zeta[lane] / np.sqrt(square_norm(data, at, problem))
@@ -284,20 +262,19 @@ def recursion(  # type: ignore[no-untyped-def]
                 size[lane] = min(max(r, -cap), cap)
             for j in range(D):
                 for lane in range(LANES):
-                    x = feature(j, data, record * LANES + lane, problem)
+                    x = feature(j, data, taken * LANES + lane, problem)
                     mean[j * LANES + lane] += size[lane] * x
-            record += 1
+            taken += 1
         for lane in range(LANES):
             shares[lane] += clipped[lane] / b
             for j in range(D):
                 step = mean[j * LANES + lane] / b
                 step += settings[4] * zeta[lane] * noise[(queries + j) * LANES + lane]
                 theta[j * LANES + lane] -= eta * step
-                total[j * LANES + lane] += theta[j * LANES + lane] - centre[j]
-        if i == times[t]:
-            prefix_sums[t, :] = total
-            iterates[t, :] = theta
+            add_iterate(record, theta, float(i), lane)
+        if i == record.times[t]:
+            keep_path(record, theta, t)
             for lane in range(LANES):
-                extras[t, lane] = shares[lane]
-                extras[t, LANES + lane] = zeta[lane]
+                record.extras[t, lane] = shares[lane]
+                record.extras[t, LANES + lane] = zeta[lane]
             t += 1

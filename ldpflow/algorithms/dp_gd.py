@@ -21,9 +21,7 @@ from ldpflow.random.lockstep import CHUNK, LANES, PLANE
 if TYPE_CHECKING:  # supplied by the kernel that this recursion becomes part of
     from ldpflow.kernel_parts import (
         BLOCKS,
-        PROBLEM_SIZE,
         STATE,
-        D,
         add_gradient,
         choose,
         draw_subset,
@@ -69,24 +67,8 @@ class DpGd(ErmAlgorithm):
         return (float(plan.n), plan.eta, deviation, float(plan.n))
 
 
-def recursion(  # type: ignore[no-untyped-def]
-    keys,
-    order_state,
-    rows,
-    targets,
-    base,
-    problem_parameters,
-    settings,
-    start,
-    times,
-    chosen_times,
-    chosen_lanes,
-    iterates,
-    estimates,
-    momenta,
-    chosen,
-):
-    """Run LANES replicates in lockstep and record them (see dp_nsgd.recursion).
+def recursion(keys, order_state, records, parameters, settings, w, record):  # type: ignore[no-untyped-def]
+    """Noisy gradient descent of LANES replicates (see erm_steps.kernel).
 
     A step takes all records, or a random subset of them (see dp_sgd). The noisy and the noiseless
     gradient take the places of mhat_t and m_t.
@@ -95,9 +77,8 @@ def recursion(  # type: ignore[no-untyped-def]
     eta = settings[1]
     deviation = settings[2]
     batch = int(settings[3])
-    parameters = register_array(PROBLEM_SIZE)
-    parameters[:] = problem_parameters
-    w = register_array(STATE)
+    rows, targets, base = records
+    times, chosen_times, chosen_lanes, iterates, estimates, momenta, chosen = record
     g = register_array(STATE)
     noisy = register_array(STATE)
     x = register_array(STATE)
@@ -110,11 +91,9 @@ def recursion(  # type: ignore[no-untyped-def]
         order[i] = i // LANES
     planes = np.empty(PLANE)
     used = CHUNK
-    for j in range(D):
-        w[j * LANES : (j + 1) * LANES] = start[j]
     k = 0
     c = 0
-    for t in range(1, times[times.shape[0] - 1] + 1):
+    for t in range(1, times[-1] + 1):
         if sampled:
             used = draw_subset(order, order_state, planes, used, n, batch)
         g[:] = 0.0
@@ -131,4 +110,3 @@ def recursion(  # type: ignore[no-untyped-def]
         c = choose(c, t, chosen_times, chosen_lanes, w, chosen)
         for i in range(STATE):
             w[i] -= eta * noisy[i]
-    iterates[k, :] = w

@@ -33,9 +33,7 @@ if TYPE_CHECKING:  # supplied by the kernel that this recursion becomes part of
     from ldpflow.kernel_parts import (
         BLOCKS,
         NOISE,
-        PROBLEM_SIZE,
         STATE,
-        D,
         add_gradient,
         choose,
         draw_order,
@@ -146,37 +144,16 @@ class DpNsgd(MomentumAlgorithm):
         )
 
 
-def recursion(  # type: ignore[no-untyped-def]
-    keys,
-    order_state,
-    rows,
-    targets,
-    base,
-    problem_parameters,
-    settings,
-    start,
-    times,
-    chosen_times,
-    chosen_lanes,
-    iterates,
-    estimates,
-    momenta,
-    chosen,
-):
-    """Run LANES replicates in lockstep; record w_t, mhat_t and m_t at ``times``.
-
-    ``iterates`` has one row more, for the iterate after the last step. ``chosen`` gets every lane's
-    iterate at its own time: lane chosen_lanes[i] at chosen_times[i], sorted.
-    """
+def recursion(keys, order_state, records, parameters, settings, w, record):  # type: ignore[no-untyped-def]
+    """DP-NSGD of LANES replicates (see erm_steps.kernel)."""
     batches = int(settings[0])
     batch_size = int(settings[1])
     fixed = settings[2] > 0.0
     alpha = settings[3]
     eta = settings[4]
     deviation = settings[5]
-    parameters = register_array(PROBLEM_SIZE)
-    parameters[:] = problem_parameters
-    w = register_array(STATE)
+    rows, targets, base = records
+    times, chosen_times, chosen_lanes, iterates, estimates, momenta, chosen = record
     g = register_array(STATE)
     m = register_array(STATE)
     mhat = register_array(STATE)
@@ -188,8 +165,6 @@ def recursion(  # type: ignore[no-untyped-def]
     prefixes = np.zeros((64 if NOISE == 1 else 0, STATE))
     doubled = np.empty(64)
     halvings(doubled, alpha)
-    for j in range(D):
-        w[j * LANES : (j + 1) * LANES] = start[j]
     m[:] = 0.0
     mhat[:] = 0.0
     share = alpha / batch_size
@@ -197,8 +172,7 @@ def recursion(  # type: ignore[no-untyped-def]
     epoch = -1
     k = 0
     c = 0
-    steps = times[times.shape[0] - 1]
-    for t in range(1, steps + 1):
+    for t in range(1, times[-1] + 1):
         if position == batches:
             position = 0
             epoch += 1
@@ -227,4 +201,3 @@ def recursion(  # type: ignore[no-untyped-def]
         k = keep(k, t, times, w, mhat, m, iterates, estimates, momenta)
         c = choose(c, t, chosen_times, chosen_lanes, w, chosen)
         move(w, mhat, eta)
-    iterates[k, :] = w

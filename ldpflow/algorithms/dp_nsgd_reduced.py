@@ -45,9 +45,7 @@ if TYPE_CHECKING:
 if TYPE_CHECKING:  # supplied by the kernel that this recursion becomes part of
     from ldpflow.kernel_parts import (
         BLOCKS,
-        PROBLEM_SIZE,
         STATE,
-        D,
         add_gradient,
         choose,
         draw_order,
@@ -196,33 +194,16 @@ class DpNsgdReduced(MomentumAlgorithm):
         )
 
 
-def recursion(  # type: ignore[no-untyped-def]
-    keys,
-    order_state,
-    rows,
-    targets,
-    base,
-    problem_parameters,
-    settings,
-    start,
-    times,
-    chosen_times,
-    chosen_lanes,
-    iterates,
-    estimates,
-    momenta,
-    chosen,
-):
-    """Run LANES replicates in lockstep and record them (see dp_nsgd.recursion)."""
+def recursion(keys, order_state, records, parameters, settings, w, record):  # type: ignore[no-untyped-def]
+    """Sensitivity-reduced DP-NSGD of LANES replicates (see erm_steps.kernel)."""
     batches = int(settings[0])
     batch_size = int(settings[1])
     fixed = settings[2] > 0.0
     alpha = settings[3]
     eta = settings[4]
     cross = settings[5]
-    parameters = register_array(PROBLEM_SIZE)
-    parameters[:] = problem_parameters
-    w = register_array(STATE)
+    rows, targets, base = records
+    times, chosen_times, chosen_lanes, iterates, estimates, momenta, chosen = record
     anchor = register_array(STATE)
     before = register_array(STATE)
     at_w = register_array(STATE)
@@ -258,8 +239,6 @@ def recursion(  # type: ignore[no-untyped-def]
         decay[i + 1] = (1.0 - alpha) * decay[i]
     doubled = np.empty(64)
     halvings(doubled, alpha)
-    for j in range(D):
-        w[j * LANES : (j + 1) * LANES] = start[j]
     anchor[:] = w
     m[:] = 0.0
     residual[:] = 0.0
@@ -267,8 +246,7 @@ def recursion(  # type: ignore[no-untyped-def]
     epoch = -1
     k = 0
     c = 0
-    steps = times[times.shape[0] - 1]
-    for t in range(1, steps + 1):
+    for t in range(1, times[-1] + 1):
         if position == batches:
             position = 0
             epoch += 1
@@ -356,4 +334,3 @@ def recursion(  # type: ignore[no-untyped-def]
         k = keep(k, t, times, w, mhat, m, iterates, estimates, momenta)
         c = choose(c, t, chosen_times, chosen_lanes, w, chosen)
         move(w, mhat, eta)
-    iterates[k, :] = w

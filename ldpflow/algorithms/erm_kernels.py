@@ -125,7 +125,8 @@ def kernel_source(
         # Inlined: a loop over lanes must hold no call.
         *(copied(getattr(modules[1], name), decorator="inlined") for name in LOSS),
         *(copied(getattr(erm_steps, name), decorator="inlined") for name in erm_steps.PARTS),
-        entry(modules[0].recursion, STEPS),
+        copied(modules[0].recursion, decorator="written"),
+        entry(erm_steps.kernel, STEPS),
     ]
     imports = (
         f"from {noise} import node_normals as node_noise\n"
@@ -280,7 +281,7 @@ def run_erm(
     """
     from ldpflow.random.streams import lane_keys, lane_states
 
-    kernel: Callable[..., None] = compiled(kernel_source(problem, algorithm, **parts), "recursion")
+    kernel: Callable[..., None] = compiled(kernel_source(problem, algorithm, **parts), "kernel")
     d = problem.dimension
     grid = np.array(sorted({*times, plan.steps}), dtype=np.int64)
     iterates = np.empty((len(grid) + 1, d * LANES))

@@ -1,4 +1,13 @@
-"""Steps that the algorithms of empirical risk minimisation share, for their kernels.
+"""The kernels of empirical risk minimisation: all that their recursions share.
+
+:func:`kernel` is what Python calls; it starts w and calls ``recursion(keys, order_state, records,
+parameters, settings, w, record)``, which stands in the algorithm's file and becomes part of it:
+
+    keys, order_state  for ``node_noise`` and ``draw_order``
+    records            rows and targets, and where every lane's begin
+    parameters         the problem's
+    settings           the algorithm's kernel_settings
+    record             times, and where ``keep`` and ``choose`` put what they are to keep
 
 Vectors are flat over (coordinate, lane); loops run over the lanes innermost.
 """
@@ -13,20 +22,66 @@ from ldpflow.random.lockstep import LANES
 
 if TYPE_CHECKING:  # supplied by the kernel that this becomes part of
     from ldpflow.kernel_parts import (
+        PROBLEM_SIZE,
         STATE,
         D,
         derivative,
         loss,
         node_noise,
+        recursion,
         register_array,
         separable,
         separable_loss,
     )
 
-__all__ = ["PARTS", "add_gradient", "choose", "fetch", "halvings", "keep", "move", "prefix_noise", "risk"]
+__all__ = [
+    "PARTS",
+    "add_gradient",
+    "choose",
+    "fetch",
+    "halvings",
+    "keep",
+    "kernel",
+    "move",
+    "prefix_noise",
+    "risk",
+]
 
 PARTS = ("fetch", "add_gradient", "move", "halvings", "prefix_noise", "keep", "choose")
 """The functions here that recursions may call, in an order in which they can be compiled."""
+
+
+def kernel(  # type: ignore[no-untyped-def]
+    keys,
+    order_state,
+    rows,
+    targets,
+    base,
+    problem_parameters,
+    settings,
+    start,
+    times,
+    chosen_times,
+    chosen_lanes,
+    iterates,
+    estimates,
+    momenta,
+    chosen,
+):
+    """Run LANES replicates in lockstep; record w_t, mhat_t and m_t at ``times``.
+
+    ``iterates`` has one row more, for the iterate after the last step. ``chosen`` gets every lane's
+    iterate at its own time: lane chosen_lanes[i] at chosen_times[i], sorted.
+    """
+    parameters = register_array(PROBLEM_SIZE)
+    parameters[:] = problem_parameters
+    w = register_array(STATE)
+    for j in range(D):
+        w[j * LANES : (j + 1) * LANES] = start[j]
+    records = (rows, targets, base)
+    record = (times, chosen_times, chosen_lanes, iterates, estimates, momenta, chosen)
+    recursion(keys, order_state, records, parameters, settings, w, record)
+    iterates[times.shape[0], :] = w
 
 
 def fetch(x, y, rows, targets, places):  # type: ignore[no-untyped-def]

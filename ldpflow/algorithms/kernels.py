@@ -1,8 +1,8 @@
 """Making a kernel: one algorithm's recursion with one problem's gradient and one mechanism.
 
-Each of them is plain Python in its own file. Their sources are put into one module, the variates
-that problem and mechanism ask for become the calls that draw them, and the whole is compiled with
-the signature written out (see ldpflow.compiled).
+Each of them is plain Python in its own file, and so is what all kernels share (see .one_pass). Their
+sources are put into one module, the variates that problem and mechanism ask for become the calls that
+draw them, and the whole is compiled with the signature written out (see ldpflow.compiled).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpflow.algorithms import erm_kernels, running_sums
+from ldpflow.algorithms import budget_split, erm_kernels, one_pass, running_sums
 from ldpflow.algorithms.erm import ErmAlgorithm
 from ldpflow.algorithms.running_sums import PERTURBED, RUNNING_SUMS, TILE
 from ldpflow.algorithms.sources import copied, drawing, entry, module_of, module_source, roles_of
@@ -23,6 +23,7 @@ from ldpflow.algorithms.unrolling import unrolled, written_out
 from ldpflow.compiled import compiled
 from ldpflow.path import Path, PathRecord
 from ldpflow.problems.erm import ErmProblem
+from ldpflow.problems.laws import Variate
 from ldpflow.problems.tables import draw_data
 from ldpflow.random.lockstep import LANES
 
@@ -30,11 +31,7 @@ __all__ = ["count_of", "kernel_of", "kernel_source", "run_path"]
 
 Function = Callable[..., Any]
 
-SIGNATURE = (
-    "void(uint64[::1], uint64[::1], float64[::1], float64[::1], float64[::1], float64[::1], "
-    "float64[::1], float64[::1], int64[::1], int64[::1], float64[:, ::1], float64[:, ::1], "
-    "float64[:, ::1], float64[:, ::1])"
-)
+IMPORTS = "from ldpflow.algorithms.one_pass import Record\n"
 
 
 def accumulating(names: Sequence[str], dimension: int) -> str:
@@ -43,7 +40,7 @@ def accumulating(names: Sequence[str], dimension: int) -> str:
     after: list[Function] = [running_sums.keep_step]
     tiled: list[Function] = [running_sums.add_plane, running_sums.add_product]
     start = 0
-    restarted = []
+    cleared = []
     for name in names:
         needed = RUNNING_SUMS[name]
         part = getattr(running_sums, needed.function)
@@ -53,14 +50,15 @@ def accumulating(names: Sequence[str], dimension: int) -> str:
         own = f"sums[{start} * D * LANES : {end} * D * LANES]"
         calls[needed.moment].append(f"    {needed.function}({own}, {arguments})")
         if needed.moment == "transcript":
-            restarted.append(f"    {own} = 0.0")
+            cleared.append(f"    {own} = 0.0")
         start = end
     bodies = {moment: "\n".join(lines) or "    pass" for moment, lines in calls.items()}
     tiled_source = inlined(
         *tiled,
         f"def accumulate(sums, tile):\n{bodies['transcript']}\n",
+        "def clear(sums):\n" + ("\n".join(cleared) or "    pass") + "\n",
         running_sums.end_step,
-        "def restart(sums):\n" + ("\n".join(restarted) or "    pass") + "\n",
+        running_sums.restart,
     )
     after_source = inlined(*after, f"def after_step(sums, total, i, lane):\n{bodies['after']}\n")
     # The loops of a tile over the coordinates stay loops: those over the lanes are innermost.
@@ -85,7 +83,7 @@ NOTHING = {
 }
 
 
-def private_gradient(path: Path) -> list[str]:
+def private_gradient(path: Path, perturbed: bool) -> list[str]:
     """Sources that make A(g(X_i, theta_{i-1})), or draw it directly (see Mechanism)."""
     problem, mechanism = module_of(path.problem), module_of(path.randomiser)
     if not path.mechanism.replaces_data():
@@ -93,7 +91,10 @@ def private_gradient(path: Path) -> list[str]:
         if path.mechanism.reads_bit():
             gradient = getattr(problem, "gradient_bit", gradient)
         own = {name: getattr(problem, name) for name in path.algorithm.problem_parts()}
-        return named({"gradient": gradient, "randomise": mechanism.randomise, **own})
+        answer = {"randomise": mechanism.randomise}
+        if perturbed:
+            answer = {"answer": mechanism.randomise, "randomise": budget_split.randomise}
+        return named({"gradient": gradient, **answer, **own})
     law = path.problem.bit_law()
     imports = f"from ldpflow.random.distributions import cdf_{law} as cdf\n"
     third = mechanism.THIRD_DERIVATIVES.get(law)
@@ -118,12 +119,15 @@ def private_gradient(path: Path) -> list[str]:
 def named(parts: dict[str, Callable[..., None]]) -> list[str]:
     """Sources of functions under the names that a recursion calls; the others do nothing."""
     sources = {name: "@jit\n" + nothing for name, nothing in NOTHING.items()}
-    return list((sources | {name: copied(part, name) for name, part in parts.items()}).values())
+    for name, part in parts.items():
+        sources.pop(name, None)  # each after those that it calls
+        sources[name] = copied(part, name)
+    return list(sources.values())
 
 
 @lru_cache(maxsize=1024)
-def kernel_source(path: Path, sums: tuple[str, ...]) -> str:
-    """The module that runs this kind of path and keeps the running sums asked for.
+def kernel_source(path: Path, sums: tuple[str, ...], perturbed: bool = False) -> str:
+    """The module that runs this kind of path, or a perturbed one, and keeps the sums asked for.
 
     Read once per process: a source that is edited meanwhile must not be mixed with the loaded code.
     """
@@ -132,7 +136,7 @@ def kernel_source(path: Path, sums: tuple[str, ...]) -> str:
     d = path.problem.dimension
     sums = tuple(name for name in sums if name != PERTURBED)  # no sum along the path
     data = path.data_variates()
-    noise = path.randomiser.variates(path.problem)
+    noise = noise_variates(path, perturbed)
     modules = [module_of(x) for x in (path.algorithm, path.problem, path.randomiser)]
     transcript = any(RUNNING_SUMS[name].moment == "transcript" for name in sums)
     pairs = d * (d + 1) // 2
@@ -155,22 +159,32 @@ def kernel_source(path: Path, sums: tuple[str, ...]) -> str:
     parts = [
         copied(draw_data) if path.problem.stored_records() else drawing("draw_data", data),
         drawing("draw_noise", noise),
-        *private_gradient(path),
+        *private_gradient(path, perturbed),
         copied(modules[0].project) if path.algorithm.projects() else "",
     ]
     made = (
-        unrolled(module_source(modules, constants, parts), d),
+        unrolled(module_source(modules, constants, parts, IMPORTS), d),
         accumulating(sums, d),
-        unrolled(entry(modules[0].recursion, SIGNATURE), d),
+        unrolled(inlined(one_pass.add_iterate, one_pass.keep_path), d),
+        unrolled(copied(modules[0].recursion, decorator="written"), d),
+        unrolled(entry(one_pass.kernel, one_pass.SIGNATURE), d),
     )
     return "\n\n".join(made)
 
 
-def kernel_of(path: Path, sums: tuple[str, ...]) -> Callable[..., None]:
-    """The compiled recursion; the first call of a process compiles it or loads it from the cache."""
+def kernel_of(path: Path, sums: tuple[str, ...], perturbed: bool = False) -> Callable[..., None]:
+    """The compiled kernel; the first call of a process compiles it or loads it from the cache."""
     if isinstance(path.problem, ErmProblem):
         erm_kernels.prepare(path.problem)
-    return compiled(kernel_source(path, sums), "recursion")
+    if PERTURBED in sums:
+        kernel_of(path, (), perturbed=True)
+    return compiled(kernel_source(path, sums, perturbed), "kernel")
+
+
+def noise_variates(path: Path, perturbed: bool) -> tuple[Variate, ...]:
+    """Standard variates beside those of the record that one step takes."""
+    variates = path.randomiser.variates(path.problem)
+    return (*variates, budget_split.WEIGHT) if perturbed else variates
 
 
 def noise_states(
@@ -226,6 +240,7 @@ def run_path(
     times: Sequence[int],
     marked: Sequence[int] = (),
     sums: Sequence[str] = (),
+    perturbation: int = 0,
 ) -> PathRecord:
     """Run the path of up to LANES replicates and keep its record.
 
@@ -242,38 +257,27 @@ def run_path(
         Those of ``times`` at which the running sums are kept too.
     sums : sequence of str
         Names in :data:`ldpflow.algorithms.running_sums.RUNNING_SUMS`, or PERTURBED.
+    perturbation : int
+        k for the k-th perturbed path: the same users, a stream of its own; 0 for the path itself.
     """
     if isinstance(path.algorithm, ErmAlgorithm):
         return erm_kernels.run_epochs(path, seed, replicates, times)
-    own = [name for name in sums if name != PERTURBED]
-    record = run_one(path, seed, replicates, times, marked, own)
-    if PERTURBED not in sums:
-        return record
-    count = path.algorithm.perturbed_paths()
-    perturbed = [
-        run_one(path, seed, replicates, marked, perturbation=k).prefix_sums
-        for k in range(1, count + 1)
-    ]
-    return replace(
-        record,
-        running_sums=record.running_sums | {PERTURBED: np.stack(perturbed)},
-        marked_times=np.asarray(marked, dtype=np.int64),
-    )
-
-
-def run_one(
-    path: Path,
-    seed: int,
-    replicates: Sequence[int],
-    times: Sequence[int],
-    marked: Sequence[int] = (),
-    sums: Sequence[str] = (),
-    perturbation: int = 0,
-) -> PathRecord:
-    """Run the path itself, or one of its perturbed ones: the same users, a stream of its own."""
-    kernel = kernel_of(path, tuple(sums))
+    if PERTURBED in sums:
+        own = [name for name in sums if name != PERTURBED]
+        record = run_path(path, seed, replicates, times, marked, own)
+        beside = [
+            run_path(path, seed, replicates, marked, perturbation=k).prefix_sums
+            for k in range(1, path.algorithm.perturbed_paths() + 1)
+        ]
+        return replace(
+            record,
+            running_sums=record.running_sums | {PERTURBED: np.stack(beside)},
+            marked_times=np.asarray(marked, dtype=np.int64),
+        )
+    perturbed = perturbation > 0
+    kernel = kernel_of(path, tuple(sums), perturbed)
     mechanism = path.randomiser
-    mechanism_key = f"{path.key}/perturbed={perturbation}" if perturbation else path.key
+    mechanism_key = f"{path.key}/perturbed={perturbation}" if perturbed else path.key
     d = path.problem.dimension
     count = sum(RUNNING_SUMS[name].count(d) for name in sums)
     grid = np.asarray(times, dtype=np.int64)
@@ -289,10 +293,10 @@ def run_one(
         data_states(path, seed, replicates),
         noise_states(path, mechanism_key, seed, replicates),
         data_parameters(path),
-        np.array([v.parameter for v in mechanism.variates(path.problem)]),
+        np.array([v.parameter for v in noise_variates(path, perturbed)]),
         np.array(path.problem.kernel_parameters(), dtype=np.float64),
         np.array(mechanism.kernel_parameters(path.problem), dtype=np.float64),
-        np.array([*path.algorithm.kernel_parameters(path.horizon), float(perturbation > 0)]),
+        np.array(path.algorithm.kernel_parameters(path.horizon)),
         origin,
         grid,
         rows,

@@ -26,17 +26,15 @@ if TYPE_CHECKING:  # supplied by the kernel that this recursion becomes part of
         EXTRAS,
         MECHANISM_SIZE,
         NOISE_PLANES,
-        PROBLEM_SIZE,
         PROJECTED,
         STATE,
-        SUMS,
-        TILE_SIZE,
         D,
-        after_step,
+        add_iterate,
         draw_data,
         draw_noise,
         end_step,
         gradient,
+        keep_path,
         keep_step,
         prepare_chunk,
         prepare_step,
@@ -91,59 +89,25 @@ def project(theta, settings, lane):  # type: ignore[no-untyped-def]
         theta[j * LANES + lane] = settings[2] + shrink * (theta[j * LANES + lane] - settings[2])
 
 
-def recursion(  # type: ignore[no-untyped-def]
-    data_state,
-    noise_state,
-    data_parameters,
-    noise_parameters,
-    problem_parameters,
-    mechanism_parameters,
-    settings,
-    origin,
-    times,
-    marks,
-    prefix_sums,
-    iterates,
-    running_sums,
-    extras,
-):
-    """Run LANES replicates in lockstep and record them at ``times``.
+def recursion(users, noises, problem, mechanism, settings, record):  # type: ignore[no-untyped-def]
+    """LDP-SGD of LANES replicates (see one_pass), the variates of CHUNK steps drawn together.
 
-    prefix_sums[t] = S(times[t]) = sum_{i <= times[t]} (theta_i - origin), iterates[t] = theta_{times[t]};
-    where marks[t] >= 0 the running sums go to running_sums[marks[t]]. What the mechanism counts, at
-    the end of its parameters, goes to extras[t]. Arrays are flat over (coordinate, lane).
+    What the mechanism counts, at the end of its parameters, goes to extras.
     """
-    c = settings[0]
-    gamma = settings[1]
     data = np.empty(DATA_PLANES * PLANE)
     noise = np.empty(NOISE_PLANES * PLANE)
     eta = np.empty(CHUNK)
-    # Copies that the compiler knows to be its own: they stay in registers.
-    problem = register_array(PROBLEM_SIZE)
-    mechanism = register_array(MECHANISM_SIZE)
-    centre = register_array(D)
-    for s in range(PROBLEM_SIZE):
-        problem[s] = problem_parameters[s]
-    for s in range(MECHANISM_SIZE):
-        mechanism[s] = mechanism_parameters[s]
-    for s in range(D):
-        centre[s] = origin[s]
     theta = register_array(STATE)
-    total = register_array(STATE)
     g = register_array(STATE)
-    sums = register_array(SUMS)
-    tile = register_array(TILE_SIZE)
     anchors = register_array(ANCHORS)
     theta[:] = settings[2]
-    total[:] = 0.0
-    sums[:] = 0.0
     kept = 0
     i = 0
     t = 0
-    while t < times.shape[0]:
-        draw_data(data_state, data_parameters, data)
-        draw_noise(noise_state, noise_parameters, noise)
-        step_sizes(i + 1, c, gamma, eta)
+    while t < record.times.shape[0]:
+        draw_data(*users, data)
+        draw_noise(*noises, noise)
+        step_sizes(i + 1, settings[0], settings[1], eta)
         prepare_chunk(anchors, theta, problem, mechanism)
         for k in range(CHUNK):
             i += 1
@@ -154,34 +118,20 @@ def recursion(  # type: ignore[no-untyped-def]
                 at = k * LANES + lane
                 gradient(g, theta, data, at, lane, problem)  # g(X_i, theta_{i-1})
                 randomise(g, noise, at, lane, mechanism)  # A(g(X_i, theta_{i-1}))
-                if TILE_SIZE:
-                    keep_step(tile, theta, g, centre, kept, lane)
+                keep_step(record, theta, g, kept, lane)
                 for j in range(D):
                     # theta_i = theta_{i-1} - eta_i A(g(X_i, theta_{i-1}))
                     theta[j * LANES + lane] -= eta_i * g[j * LANES + lane]
                 if PROJECTED:
                     project(theta, settings, lane)
-                for j in range(D):
-                    # S(i) = S(i-1) + theta_i, around the origin
-                    total[j * LANES + lane] += theta[j * LANES + lane] - centre[j]
-                after_step(sums, total, step, lane)
-            if TILE_SIZE:
-                ends = i == times[t] and marks[t] >= 0
-                kept = end_step(sums, tile, kept, ends)
-            if i == times[t]:
-                # Not as slices: a copy that tests for overlap would make the compiler believe that
-                # other arrays may point into these.
-                for s in range(STATE):
-                    prefix_sums[t, s] = total[s]
-                    iterates[t, s] = theta[s]
+                add_iterate(record, theta, step, lane)
+            ends = i == record.times[t] and record.marks[t] >= 0
+            kept = end_step(record.sums, record.tile, kept, ends)
+            if i == record.times[t]:
+                keep_path(record, theta, t)
                 for s in range(EXTRAS):
-                    extras[t, s] = mechanism[MECHANISM_SIZE - EXTRAS + s]
-                if marks[t] >= 0:
-                    for s in range(SUMS):
-                        running_sums[marks[t], s] = sums[s]
+                    record.extras[t, s] = mechanism[MECHANISM_SIZE - EXTRAS + s]
                 t += 1
-                if t == times.shape[0]:
+                if t == record.times.shape[0]:
                     break
-            if TILE_SIZE and i & (i - 1) == 0:
-                restart(sums)
-                kept = 0
+            kept = restart(record.sums, i, kept)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from mpmath import mp, mpf
 from pydantic import Field
 
 from ldpflow import exact
-from ldpflow.algorithms.algorithm import Algorithm
 from ldpflow.algorithms.erm import NOTION, UNIT
+from ldpflow.algorithms.regression import OnePassRegression
 from ldpflow.errors import InputError
 from ldpflow.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.privacy import clipping
@@ -36,7 +36,7 @@ class Feasibility:
         return f"{self.name} = {self.value:,.4g} is below {self.least:,.4g}: {self.consequence}"
 
 
-class MinibatchRegression(Algorithm):
+class MinibatchRegression(OnePassRegression):
     """T steps of constant length over disjoint batches of one pass, tail averaging.
 
     Parameters
@@ -60,8 +60,6 @@ class MinibatchRegression(Algorithm):
         What happens where a condition of the theory is not met: ``refused`` or ``warned`` of.
     """
 
-    carries_privacy: ClassVar[bool] = True
-
     epsilon: Annotated[float, Field(gt=0, le=1e6)] = 1.0
     delta: Annotated[float, Field(ge=1e-300, lt=1)] = 1e-6
     accounting: clipping.Accounting = "disjoint"
@@ -71,25 +69,6 @@ class MinibatchRegression(Algorithm):
     radius: Annotated[float, Field(gt=0, le=1e6)] | None = None
     radius_of: Literal["trace", "moment"] = "trace"
     infeasible_is: Literal["refused", "warned"] = "refused"
-
-    def unsuitable(self, problem: Problem, mechanism: Mechanism) -> str | None:
-        if mechanism.kind != "none":
-            return f"{self.kind} has its own noise; its mechanism is none"
-        if not isinstance(problem, LeastSquares):
-            return f"{self.kind} is implemented for least_squares"
-        return None
-
-    def depends_on_horizon(self) -> bool:
-        return True
-
-    def has_intervals(self) -> bool:
-        return False
-
-    def averages_tail(self) -> bool:
-        return True
-
-    def problem_parts(self) -> tuple[str, ...]:
-        return ("residual", "feature", "square_norm")
 
     def steps(self, n: int) -> int:
         return self.iterations or 0

@@ -27,18 +27,15 @@ from ldpflow.random.lockstep import CHUNK, LANES, PLANE
 if TYPE_CHECKING:  # supplied by the kernel that this recursion becomes part of
     from ldpflow.kernel_parts import (
         DATA_PLANES,
-        MECHANISM_SIZE,
         NOISE_PLANES,
-        PROBLEM_SIZE,
         STATE,
-        SUMS,
-        TILE_SIZE,
         D,
-        after_step,
+        add_iterate,
         draw_data,
         draw_noise,
         end_step,
         gradient,
+        keep_path,
         keep_step,
         randomise,
         register_array,
@@ -98,103 +95,65 @@ class MinibatchSgd(DecayingSteps):
         return statement
 
 
-def recursion(  # type: ignore[no-untyped-def]
-    data_state,
-    noise_state,
-    data_parameters,
-    noise_parameters,
-    problem_parameters,
-    mechanism_parameters,
-    settings,
-    origin,
-    times,
-    marks,
-    prefix_sums,
-    iterates,
-    running_sums,
-    extras,
-):
-    """Run LANES replicates in lockstep and record them at ``times`` (see ldp_sgd.recursion).
+def recursion(users, noises, problem, mechanism, settings, record):  # type: ignore[no-untyped-def]
+    """Mini-batch SGD of LANES replicates (see one_pass).
 
     Time counts steps; a step consumes s records, and s or 1 draws of noise.
     """
-    c = settings[0]
-    gamma = settings[1]
     s = int(settings[3])
     once = settings[4] > 0.0
     data = np.empty(DATA_PLANES * PLANE)
     noise = np.empty(NOISE_PLANES * PLANE)
     eta = np.empty(CHUNK)
-    # Copies that the compiler knows to be its own: they stay in registers.
-    problem = register_array(PROBLEM_SIZE)
-    mechanism = register_array(MECHANISM_SIZE)
-    centre = register_array(D)
-    problem[:] = problem_parameters
-    mechanism[:] = mechanism_parameters
-    centre[:] = origin
     theta = register_array(STATE)
-    total = register_array(STATE)
     g = register_array(STATE)
     mean = register_array(STATE)
-    sums = register_array(SUMS)
-    tile = register_array(TILE_SIZE)
     theta[:] = settings[2]
-    total[:] = 0.0
-    sums[:] = 0.0
     kept = 0
-    record = CHUNK
+    taken = CHUNK
     drawn = CHUNK
     i = 0
     t = 0
-    while t < times.shape[0]:
+    while t < record.times.shape[0]:
         if i % CHUNK == 0:
-            step_sizes(i + 1, c, gamma, eta)
+            step_sizes(i + 1, settings[0], settings[1], eta)
         eta_i = eta[i % CHUNK]
         i += 1
         step = float(i)
         mean[:] = 0.0
         for _ in range(s):
-            if record == CHUNK:
-                draw_data(data_state, data_parameters, data)
-                record = 0
+            if taken == CHUNK:
+                draw_data(*users, data)
+                taken = 0
             if not once and drawn == CHUNK:
-                draw_noise(noise_state, noise_parameters, noise)
+                draw_noise(*noises, noise)
                 drawn = 0
             for lane in range(LANES):
-                gradient(g, theta, data, record * LANES + lane, lane, problem)
+                gradient(g, theta, data, taken * LANES + lane, lane, problem)
                 if not once:
                     randomise(g, noise, drawn * LANES + lane, lane, mechanism)
                 for j in range(D):
                     mean[j * LANES + lane] += g[j * LANES + lane]
-            record += 1
+            taken += 1
             if not once:
                 drawn += 1
         if once and drawn == CHUNK:
-            draw_noise(noise_state, noise_parameters, noise)
+            draw_noise(*noises, noise)
             drawn = 0
         for lane in range(LANES):
             if once:
                 randomise(mean, noise, drawn * LANES + lane, lane, mechanism)
             for j in range(D):
                 mean[j * LANES + lane] /= s
-            if TILE_SIZE:
-                keep_step(tile, theta, mean, centre, kept, lane)
+            keep_step(record, theta, mean, kept, lane)
             for j in range(D):
-                # theta_i = theta_{i-1} - eta_i mean_i;  S(i) = S(i-1) + theta_i
                 theta[j * LANES + lane] -= eta_i * mean[j * LANES + lane]
-                total[j * LANES + lane] += theta[j * LANES + lane] - centre[j]
-            after_step(sums, total, step, lane)
-        if TILE_SIZE:
-            ends = i == times[t] and marks[t] >= 0
-            kept = end_step(sums, tile, kept, ends)
+            add_iterate(record, theta, step, lane)
+        ends = i == record.times[t] and record.marks[t] >= 0
+        kept = end_step(record.sums, record.tile, kept, ends)
         if once:
             drawn += 1
-        if i == times[t]:
-            prefix_sums[t, :] = total
-            iterates[t, :] = theta
-            if marks[t] >= 0:
-                running_sums[marks[t], :] = sums
+        if i == record.times[t]:
+            keep_path(record, theta, t)
             t += 1
-        if TILE_SIZE and i & (i - 1) == 0:
-            restart(sums)
-            kept = 0
+        kept = restart(record.sums, i, kept)

@@ -25,7 +25,15 @@ from typing import TYPE_CHECKING, Literal
 from ldpflow.random.lockstep import LANES
 
 if TYPE_CHECKING:  # supplied by the kernel that the sums become part of
-    from ldpflow.kernel_parts import PAIRS, PRODUCTS, D, accumulate, register_array
+    from ldpflow.kernel_parts import (
+        PAIRS,
+        PRODUCTS,
+        TILE_SIZE,
+        D,
+        accumulate,
+        clear,
+        register_array,
+    )
 
 __all__ = ["PERTURBED", "RUNNING_SUMS", "TILE", "RunningSums", "pieces", "regressors"]
 
@@ -254,18 +262,22 @@ def add_product(sums, s, first, p, stride, second, q, step):  # type: ignore[no-
         sums[s * LANES + lane] = total
 
 
-def keep_step(tile, theta, g, centre, kept, lane):  # type: ignore[no-untyped-def]
+def keep_step(record, theta, g, kept, lane):  # type: ignore[no-untyped-def]
     """Put x = theta_{i-1} - origin and A_i into the tile, as its step ``kept``."""
-    # The mask changes nothing but what the compiler knows: an index that might be negative would
-    # count from the end, and the loop over the lanes would not be vectorised.
-    t = kept & (TILE - 1)
-    for j in range(D):
-        tile[(2 * D * t + j) * LANES + lane] = theta[j * LANES + lane] - centre[j]
-        tile[(2 * D * t + D + j) * LANES + lane] = g[j * LANES + lane]
+    if TILE_SIZE:
+        # The mask changes nothing but what the compiler knows: an index that might be negative would
+        # count from the end, and the loop over the lanes would not be vectorised.
+        t = kept & (TILE - 1)
+        for j in range(D):
+            x = theta[j * LANES + lane] - record.centre[j]
+            record.tile[(2 * D * t + j) * LANES + lane] = x
+            record.tile[(2 * D * t + D + j) * LANES + lane] = g[j * LANES + lane]
 
 
 def end_step(sums, tile, kept, ends):  # type: ignore[no-untyped-def]
     """Count the step, and add up a tile that is full or ``ends`` here; returns what the tile holds."""
+    if TILE_SIZE == 0:
+        return 0
     kept += 1
     if kept < TILE and not ends:
         return kept
@@ -273,3 +285,11 @@ def end_step(sums, tile, kept, ends):  # type: ignore[no-untyped-def]
         tile[s] = 0.0
     accumulate(sums, tile)
     return 0
+
+
+def restart(sums, i, kept):  # type: ignore[no-untyped-def]
+    """After a power of two the sums over the transcript start again; returns what the tile holds."""
+    if TILE_SIZE and i & (i - 1) == 0:
+        clear(sums)
+        return 0
+    return kept

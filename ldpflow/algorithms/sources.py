@@ -31,6 +31,7 @@ from ldpflow.random.samplers import *
 {imports}
 jit = njit(error_model="numpy")
 inlined = njit(error_model="numpy", forceinline=True)
+written = njit(error_model="numpy", inline="always")
 {constants}
 '''
 

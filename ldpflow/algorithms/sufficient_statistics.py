@@ -11,15 +11,15 @@ deviation 2 sqrt(2) X Y alpha/N: 1/(2 alpha^2)-zCDP and 1/alpha-GDP together. On
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
 from mpmath import mp, mpf
 from pydantic import Field
 
 from ldpflow import exact
-from ldpflow.algorithms.algorithm import Algorithm
 from ldpflow.algorithms.erm import NOTION, UNIT
+from ldpflow.algorithms.regression import OnePassRegression
 from ldpflow.errors import InputError
 from ldpflow.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.privacy import clipping
@@ -31,7 +31,6 @@ from ldpflow.random.lockstep import CHUNK, LANES, PLANE
 if TYPE_CHECKING:  # supplied by the kernel that this recursion becomes part of
     from ldpflow.kernel_parts import (
         DATA_PLANES,
-        PROBLEM_SIZE,
         STATE,
         D,
         draw_data,
@@ -45,19 +44,10 @@ if TYPE_CHECKING:  # supplied by the kernel that this recursion becomes part of
 __all__ = ["OrdinaryLeastSquares", "SufficientStatistics", "recursion"]
 
 
-class OrdinaryLeastSquares(Algorithm):
+class OrdinaryLeastSquares(OnePassRegression):
     """Ordinary least squares of all n records: the non-private yardstick, a path of one step."""
 
-    carries_privacy: ClassVar[bool] = True
-
     kind: Literal["ols"] = "ols"
-
-    def unsuitable(self, problem: Problem, mechanism: Mechanism) -> str | None:
-        if mechanism.kind != "none":
-            return f"{self.kind} sees raw records; its mechanism is none"
-        if not isinstance(problem, LeastSquares):
-            return f"{self.kind} is implemented for least_squares"
-        return None
 
     def resolved(self, problem: Problem, horizon: int | None) -> Self:
         assert horizon is not None
@@ -66,18 +56,6 @@ class OrdinaryLeastSquares(Algorithm):
                 "grid.n", horizon, f"at least d = {problem.dimension}", "Least squares needs them."
             )
         return self
-
-    def depends_on_horizon(self) -> bool:
-        return True
-
-    def has_intervals(self) -> bool:
-        return False
-
-    def averages_tail(self) -> bool:
-        return True
-
-    def problem_parts(self) -> tuple[str, ...]:
-        return ("residual", "feature", "square_norm")
 
     def steps(self, n: int) -> int:
         return 1
@@ -113,8 +91,6 @@ class SufficientStatistics(OrdinaryLeastSquares):
         Y; 4 sqrt(||w*||_H^2 + sigma^2) unless given.
     ridge : float >= 0
     """
-
-    carries_privacy: ClassVar[bool] = True
 
     kind: Literal["sufficient_statistics"] = "sufficient_statistics"  # type: ignore[assignment]
     epsilon: Annotated[float, Field(gt=0, le=1e6)] = 1.0
@@ -163,23 +139,8 @@ class SufficientStatistics(OrdinaryLeastSquares):
         )
 
 
-def recursion(  # type: ignore[no-untyped-def]
-    data_state,
-    noise_state,
-    data_parameters,
-    noise_parameters,
-    problem_parameters,
-    mechanism_parameters,
-    settings,
-    origin,
-    times,
-    marks,
-    prefix_sums,
-    iterates,
-    running_sums,
-    extras,
-):
-    """The estimates of LANES replicates (see ldp_sgd.recursion); there is one step.
+def recursion(users, noises, problem, mechanism, settings, record):  # type: ignore[no-untyped-def]
+    """The estimates of LANES replicates (see one_pass); there is one step.
 
     Noise in the order of its stream: the lower triangle of E by rows, then e.
     """
@@ -187,21 +148,19 @@ def recursion(  # type: ignore[no-untyped-def]
     size = D  # a name of its own: these loops are not to be written out
     data = np.empty(DATA_PLANES * PLANE)
     plane = np.empty(PLANE)
-    problem = register_array(PROBLEM_SIZE)
-    problem[:] = problem_parameters
     nothing = register_array(STATE)
     nothing[:] = 0.0
     x = np.empty(D * LANES)
     y = np.empty(LANES)
     moments = np.zeros(D * D * LANES)
     cross = np.zeros(D * LANES)
-    record = CHUNK
+    taken = CHUNK
     for _ in range(n):
-        if record == CHUNK:
-            draw_data(data_state, data_parameters, data)
-            record = 0
+        if taken == CHUNK:
+            draw_data(*users, data)
+            taken = 0
         for lane in range(LANES):
-            at = record * LANES + lane
+            at = taken * LANES + lane
             factor = min(1.0, settings[1] / np.sqrt(square_norm(data, at, problem)))
             target = -residual(nothing, data, at, lane, problem)
             y[lane] = min(max(target, -settings[2]), settings[2])
@@ -213,12 +172,12 @@ def recursion(  # type: ignore[no-untyped-def]
                     moments[(j * size + k) * LANES + lane] += x[j * LANES + lane] * x[k * LANES + lane]
             for lane in range(LANES):
                 cross[j * LANES + lane] += x[j * LANES + lane] * y[lane]
-        record += 1
+        taken += 1
     drawn = CHUNK
     for j in range(size):
         for k in range(j + 1):
             if drawn == CHUNK:
-                fill_normal(noise_state, 0.0, plane)
+                fill_normal(noises[0], 0.0, plane)
                 drawn = 0
             spread = settings[3] if j == k else settings[3] * np.sqrt(0.5)
             for lane in range(LANES):
@@ -230,7 +189,7 @@ def recursion(  # type: ignore[no-untyped-def]
             drawn += 1
     for j in range(size):
         if drawn == CHUNK:
-            fill_normal(noise_state, 0.0, plane)
+            fill_normal(noises[0], 0.0, plane)
             drawn = 0
         for lane in range(LANES):
             cross[j * LANES + lane] = (
@@ -267,5 +226,5 @@ def recursion(  # type: ignore[no-untyped-def]
                 value -= moments[(j * size + k) * LANES + lane] * cross[k * LANES + lane]
             cross[j * LANES + lane] = value / moments[(j * size + j) * LANES + lane]
         for j in range(size):
-            iterates[0, j * LANES + lane] = cross[j * LANES + lane]
-            prefix_sums[0, j * LANES + lane] = cross[j * LANES + lane] - origin[j]
+            record.iterates[0, j * LANES + lane] = cross[j * LANES + lane]
+            record.prefix_sums[0, j * LANES + lane] = cross[j * LANES + lane] - record.centre[j]

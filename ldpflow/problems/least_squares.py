@@ -91,9 +91,10 @@ class LeastSquares(Problem):
 
     @model_validator(mode="after")
     def check(self) -> Self:
-        if self.file is None:
-            if self.target is not None or self.features is not None:
-                raise ValueError("target and features go with file")
+        from ldpflow.problems.tables import identified
+
+        found = identified(self.file, self.target, self.features, self.sha256)
+        if found is None:
             if self.eigenvalues is not None:
                 if self.kappa != 1.0:
                     raise ValueError("eigenvalues are given instead of kappa")
@@ -101,22 +102,13 @@ class LeastSquares(Problem):
             if self.coefficients is not None and len(self.coefficients) != self.d:
                 raise ValueError(f"coefficients must have {self.d} values, one per coordinate")
             return self
-        if self.target is None:
-            raise ValueError("file needs target, the name of its column y")
         if self.eigenvalues is not None or self.coefficients is not None or self.kappa != 1.0:
             raise ValueError("a file has its own eigenvalues and coefficients")
-        from ldpflow.problems.tables import columns_of, digest_of
-
-        digest = digest_of(self.file)
-        if self.sha256 not in (None, digest):
-            raise InputError(
-                "problem.file", self.file, f"the file with SHA-256 {self.sha256}", "It has changed."
-            )
-        names = columns_of(self.file, self.target, self.features)
-        if len(names) > 64:
-            raise InputError("problem.features", len(names), "at most 64 columns")
+        digest, columns = found
+        if columns > 64:
+            raise InputError("problem.features", columns, "at most 64 columns")
         object.__setattr__(self, "sha256", digest)
-        object.__setattr__(self, "d", len(names))
+        object.__setattr__(self, "d", columns)
         return self
 
     @property

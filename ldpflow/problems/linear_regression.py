@@ -12,16 +12,23 @@ of "Non-asymptotic analysis of SGD under local differential privacy guarantee" (
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from mpmath import mp, mpf
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from ldpflow import exact
 from ldpflow.problems.laws import Variate
-from ldpflow.problems.mallows import Array, isotropic, mean_along, radial_mean, weight
-from ldpflow.problems.problem import Matrix, Problem
+from ldpflow.problems.mallows import (
+    Array,
+    BoundedRegression,
+    isotropic,
+    mean_along,
+    radial_mean,
+    weight,
+)
+from ldpflow.problems.problem import Matrix
 from ldpflow.random.lockstep import LANES, PLANE
 
 if TYPE_CHECKING:  # supplied by the kernel that the gradient becomes part of
@@ -30,7 +37,7 @@ if TYPE_CHECKING:  # supplied by the kernel that the gradient becomes part of
 __all__ = ["LinearRegression", "gradient", "loss_gap"]
 
 
-class LinearRegression(Problem):
+class LinearRegression(BoundedRegression):
     """Linear regression without intercept under Huber's loss.
 
     Parameters
@@ -51,35 +58,15 @@ class LinearRegression(Problem):
     bounding: Literal["mallows", "clip"] = "mallows"
     clip: Annotated[float, Field(ge=1e-3, le=1e6)] | None = None
 
-    @model_validator(mode="after")
-    def check_clip(self) -> Self:
-        if (self.bounding == "clip") != (self.clip is not None):
-            raise ValueError("clip must be given with bounding = 'clip' and not without it")
-        return self
-
-    @property
-    def dimension(self) -> int:
-        return len(self.coefficients)
-
-    def truth(self) -> tuple[float, ...]:
-        return self.coefficients
-
     def variates(self) -> tuple[Variate, ...]:
         return (Variate("normal"),) * (self.dimension + 1)
 
     def gradient_bound(self) -> float:
-        """C0 with ||g||_2 <= C0."""
         return math.sqrt(2.0) * self.huber if self.clip is None else self.clip
 
     def kernel_parameters(self) -> tuple[float, ...]:
         clip = 0.0 if self.clip is None else self.clip
         return (self.huber, clip, *self.coefficients)
-
-    def l1_sensitivity(self) -> float:
-        return 2.0 * self.gradient_bound() * math.sqrt(self.dimension)
-
-    def l2_sensitivity(self) -> float:
-        return 2.0 * self.gradient_bound()
 
     def smoothness(self) -> float | None:
         return None if self.clip is not None else 2.0

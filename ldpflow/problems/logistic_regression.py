@@ -22,8 +22,8 @@ from pydantic import Field, model_validator
 
 from ldpflow import exact
 from ldpflow.problems.laws import Variate
-from ldpflow.problems.mallows import along_and_across, isotropic, weight
-from ldpflow.problems.problem import Matrix, Problem
+from ldpflow.problems.mallows import BoundedRegression, along_and_across, isotropic, weight
+from ldpflow.problems.problem import Matrix
 from ldpflow.random.lockstep import LANES, PLANE
 
 if TYPE_CHECKING:  # supplied by the kernel that the gradient becomes part of
@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # supplied by the kernel that the gradient becomes part of
 __all__ = ["LogisticRegression", "gradient", "loss_gap"]
 
 
-class LogisticRegression(Problem):
+class LogisticRegression(BoundedRegression):
     """Logistic regression.
 
     Parameters
@@ -56,19 +56,10 @@ class LogisticRegression(Problem):
     clip: Annotated[float, Field(ge=1e-3, le=1e6)] | None = None
 
     @model_validator(mode="after")
-    def check_settings(self) -> Self:
-        if (self.bounding == "clip") != (self.clip is not None):
-            raise ValueError("clip must be given with bounding = 'clip' and not without it")
+    def check_covariates(self) -> Self:
         if self.covariates == "one" and self.dimension > 1:
             raise ValueError("covariates = 'one' has one coefficient, the log-odds")
         return self
-
-    @property
-    def dimension(self) -> int:
-        return len(self.coefficients)
-
-    def truth(self) -> tuple[float, ...]:
-        return self.coefficients
 
     def variates(self) -> tuple[Variate, ...]:
         # |Rademacher| is 1.
@@ -76,7 +67,6 @@ class LogisticRegression(Problem):
         return (*((x,) * self.dimension), Variate("uniform"))
 
     def gradient_bound(self) -> float:
-        """C0 with ||g||_2 <= C0."""
         if self.clip is not None:
             return self.clip
         return math.sqrt(2.0) if self.covariates == "normal" else 1.0
@@ -85,12 +75,6 @@ class LogisticRegression(Problem):
         clip = 0.0 if self.clip is None else self.clip
         one = 0.0 if self.covariates == "normal" else 1.0
         return (clip, one, *self.coefficients)
-
-    def l1_sensitivity(self) -> float:
-        return 2.0 * self.gradient_bound() * math.sqrt(self.dimension)
-
-    def l2_sensitivity(self) -> float:
-        return 2.0 * self.gradient_bound()
 
     def smoothness(self) -> float | None:
         if self.clip is not None:

@@ -10,24 +10,62 @@ radius and an angle.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from mpmath import mp, mpf
 from numpy.typing import NDArray
+from pydantic import model_validator
 
 from ldpflow import exact
-from ldpflow.problems.problem import Matrix
+from ldpflow.problems.problem import Matrix, Problem
 
-__all__ = ["Array", "along_and_across", "isotropic", "mean_along", "radial_mean", "weight"]
+__all__ = [
+    "Array",
+    "BoundedRegression",
+    "along_and_across",
+    "isotropic",
+    "mean_along",
+    "radial_mean",
+    "weight",
+]
 
 Array = NDArray[np.float64]
 
 DIGITS = 30
 NODES = 48  # Gauss-Legendre nodes per panel
+
+
+class BoundedRegression(Problem):
+    """A regression whose gradient is bounded in x as its ``bounding`` says."""
+
+    if TYPE_CHECKING:  # settings of its subclasses: in their order cells come
+        coefficients: tuple[float, ...]
+        bounding: Literal["mallows", "clip"]
+        clip: float | None
+
+    @model_validator(mode="after")
+    def check_clip(self) -> Self:
+        if (self.bounding == "clip") != (self.clip is not None):
+            raise ValueError("clip must be given with bounding = 'clip' and not without it")
+        return self
+
+    def truth(self) -> tuple[float, ...]:
+        return self.coefficients
+
+    @abstractmethod
+    def gradient_bound(self) -> float:
+        """C0 with ||g||_2 <= C0."""
+
+    def l1_sensitivity(self) -> float:
+        return 2.0 * self.gradient_bound() * math.sqrt(self.dimension)
+
+    def l2_sensitivity(self) -> float:
+        return 2.0 * self.gradient_bound()
 
 
 @lru_cache(maxsize=4)

@@ -31,9 +31,9 @@ class Problem(Settings):
     """
 
     @property
-    @abstractmethod
     def dimension(self) -> int:
         """Number d of coordinates of theta."""
+        return len(self.truth())
 
     @abstractmethod
     def truth(self) -> tuple[float, ...]:

@@ -77,10 +77,6 @@ class QuantileRegression(Problem):
         standard = Law(self.errors, 0.0, self.error_scale, self.df)
         return Law(self.errors, -standard.quantile(self.tau), self.error_scale, self.df)
 
-    @property
-    def dimension(self) -> int:
-        return len(self.coefficients)
-
     def truth(self) -> tuple[float, ...]:
         return self.coefficients
 

@@ -1,4 +1,4 @@
-"""Records of empirical risk minimisation from a Parquet or CSV file."""
+"""Records from a Parquet or CSV file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ldpflow.kernel_parts import D
 
-__all__ = ["columns_of", "digest_of", "draw_data", "read_columns", "read_records"]
+__all__ = ["columns_of", "digest_of", "draw_data", "identified", "read_columns", "read_records"]
 
 LARGEST = 256
 
@@ -29,6 +29,30 @@ def digest_of(file: str) -> str:
         raise InputError(
             "problem.file", file, "a Parquet or CSV file that can be read", f"{error.strerror}."
         ) from None
+
+
+def identified(
+    file: str | None, target: str | None, features: tuple[str, ...] | None, sha256: str | None
+) -> tuple[str, int] | None:
+    """Digest of the file that a problem names, and how many of its columns make x; None without one.
+
+    Raises
+    ------
+    ValueError
+        For settings that do not go together.
+    InputError
+        If the file is no longer that of ``sha256``, or for its columns (see :func:`columns_of`).
+    """
+    if file is None:
+        if target is not None or features is not None:
+            raise ValueError("target and features go with file")
+        return None
+    if target is None:
+        raise ValueError("file needs target, the name of its column y")
+    digest = digest_of(file)
+    if sha256 not in (None, digest):
+        raise InputError("problem.file", file, f"the file with SHA-256 {sha256}", "It has changed.")
+    return digest, len(columns_of(file, target, features))
 
 
 def table_of(file: str) -> Any:

@@ -1,0 +1,37 @@
+"""What the algorithms share that make one estimate of a least squares problem from one pass."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from ldpflow.algorithms.algorithm import Algorithm
+from ldpflow.mechanisms import Mechanism
+from ldpflow.problems import Problem
+from ldpflow.problems.least_squares import LeastSquares
+
+__all__ = ["OnePassRegression"]
+
+
+class OnePassRegression(Algorithm):
+    """An algorithm for ``least_squares`` that knows n, sees raw records and answers for its privacy."""
+
+    carries_privacy: ClassVar[bool] = True
+
+    def unsuitable(self, problem: Problem, mechanism: Mechanism) -> str | None:
+        if mechanism.kind != "none":
+            return f"{self.kind} sees raw records; its mechanism is none"
+        if not isinstance(problem, LeastSquares):
+            return f"{self.kind} is implemented for least_squares"
+        return None
+
+    def depends_on_horizon(self) -> bool:
+        return True
+
+    def has_intervals(self) -> bool:
+        return False
+
+    def averages_tail(self) -> bool:
+        return True
+
+    def problem_parts(self) -> tuple[str, ...]:
+        return ("residual", "feature", "square_norm")
