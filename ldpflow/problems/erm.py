@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from ldpflow.errors import InputError
 from ldpflow.problems.laws import Variate
 from ldpflow.problems.problem import Matrix, Problem, unknown_matrix
 from ldpflow.settings import canonical_json
@@ -60,22 +59,12 @@ class ErmProblem(Problem):
 
     @model_validator(mode="after")
     def check_file(self) -> Self:
-        if self.file is None:
-            if self.target is not None or self.features is not None:
-                raise ValueError("target and features go with file")
-            return self
-        if self.target is None:
-            raise ValueError("file needs target, the name of its column y")
-        from ldpflow.problems.tables import columns_of, digest_of
+        from ldpflow.problems.tables import identified
 
-        digest = digest_of(self.file)
-        if self.sha256 not in (None, digest):
-            raise InputError(
-                "problem.file", self.file, f"the file with SHA-256 {self.sha256}", "It has changed."
-            )
-        names = columns_of(self.file, self.target, self.features)
-        object.__setattr__(self, "sha256", digest)
-        object.__setattr__(self, "d", len(names))
+        found = identified(self.file, self.target, self.features, self.sha256)
+        if found is not None:
+            for name, value in zip(("sha256", "d"), found, strict=True):
+                object.__setattr__(self, name, value)
         return self
 
     @property
