@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -40,3 +40,9 @@ class BinaryProblem(ErmProblem):
         else:
             first = others = self.separation / math.sqrt(self.d)
         return (self.bound, first, others, self.label_noise)
+
+    def data_settings(self) -> dict[str, Any]:
+        settings = super().data_settings()
+        if self.direction == "diagonal":  # named as before there was a choice: the same records
+            settings["parameters"] = [self.bound, self.data_parameters()[1], self.label_noise]
+        return settings

@@ -58,6 +58,14 @@ def test_labels_and_means_have_their_law():
         assert abs(value.mean() - expected) <= error * value.std()
 
 
+def test_the_diagonal_keeps_its_records():
+    # From before there was a choice: stored runs go on with the same random numbers.
+    key = '{"d":4,"law":"binary","parameters":[1.0,0.5,0.1]}'
+    assert NonconvexLogistic(d=4).data_key() == SigmoidLoss(d=4).data_key() == key
+    assert "direction" not in SigmoidLoss(d=4).key_settings()
+    assert SigmoidLoss(d=4, direction="axis").data_key() != SigmoidLoss(d=4, separation=2).data_key()
+
+
 def test_real_targets():
     problem = RobustRegression(d=3, bound=2.0, signal=1.5, error_scale=0.7)
     x, y, variates = drawn(problem, 7)
