@@ -165,7 +165,7 @@ def kernel_source(path: Path, sums: tuple[str, ...], perturbed: bool = False) ->
     made = (
         unrolled(module_source(modules, constants, parts, IMPORTS), d),
         accumulating(sums, d),
-        unrolled(inlined(one_pass.add_iterate, one_pass.keep_path), d),
+        *(unrolled(copied(f, decorator="written"), d) for f in (one_pass.add_iterate, one_pass.keep_path)),
         unrolled(copied(modules[0].recursion, decorator="written"), d),
         unrolled(entry(one_pass.kernel, one_pass.SIGNATURE), d),
     )
