@@ -35,13 +35,15 @@ def answer(g: Any, noise: Any, at: int, lane: int, parameters: Any) -> None:
 def recursion(*arguments: Any) -> None:
     """The algorithm's own part of a kernel (see algorithms/one_pass.py and erm_steps.py)."""
 
-def add_iterate(record: Any, theta: Any, step: float, lane: int) -> None:
+def add_iterate(
+    total: Any, centre: Any, sums: Any, theta: Any, step: float, lane: int
+) -> None:
     """After a step, in one lane: S(i) = S(i-1) + theta_i, and the sums that follow it."""
 
 def keep_path(record: Any, theta: Any, t: int) -> None:
     """Record the path at its t-th time."""
 
-def keep_step(record: Any, theta: Any, g: Any, kept: int, lane: int) -> None:
+def keep_step(tile: Any, centre: Any, theta: Any, g: Any, kept: int, lane: int) -> None:
     """theta_{i-1} - centre and the private gradient of one lane, for the sums over the transcript."""
 
 def end_step(sums: Any, tile: Any, kept: int, ends: bool) -> int:

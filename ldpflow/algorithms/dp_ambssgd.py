@@ -209,7 +209,8 @@ def recursion(users, noises, problem, mechanism, settings, record):  # type: ign
     drawn = CHUNK
     i = 0
     t = 0
-    while t < record.times.shape[0]:
+    times, centre, total, sums = record.times, record.centre, record.total, record.sums
+    while t < times.shape[0]:
         i += 1
         counts[:] = 0.0
         for k in range(s + overlap):
@@ -271,8 +272,8 @@ def recursion(users, noises, problem, mechanism, settings, record):  # type: ign
                 step = mean[j * LANES + lane] / b
                 step += settings[4] * zeta[lane] * noise[(queries + j) * LANES + lane]
                 theta[j * LANES + lane] -= eta * step
-            add_iterate(record, theta, float(i), lane)
-        if i == record.times[t]:
+            add_iterate(total, centre, sums, theta, float(i), lane)
+        if i == times[t]:
             keep_path(record, theta, t)
             for lane in range(LANES):
                 record.extras[t, lane] = shares[lane]

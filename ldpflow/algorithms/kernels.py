@@ -37,7 +37,7 @@ IMPORTS = "from ldpflow.algorithms.one_pass import Record\n"
 def accumulating(names: Sequence[str], dimension: int) -> str:
     """Source of what keeps the running sums that are asked for."""
     calls: dict[str, list[str]] = {"transcript": [], "after": []}
-    after: list[Function] = [running_sums.keep_step]
+    after: list[Function] = []
     tiled: list[Function] = [running_sums.add_plane, running_sums.add_product]
     start = 0
     cleared = []
@@ -165,8 +165,13 @@ def kernel_source(path: Path, sums: tuple[str, ...], perturbed: bool = False) ->
     made = (
         unrolled(module_source(modules, constants, parts, IMPORTS), d),
         accumulating(sums, d),
-        *(unrolled(copied(f, decorator="written"), d) for f in (one_pass.add_iterate, one_pass.keep_path)),
-        unrolled(copied(modules[0].recursion, decorator="written"), d),
+        # Written into each other, not called: that compiles sooner, and is optimised as one.
+        *(
+            unrolled(copied(part, decorator="written"), d)
+            for part in (
+                running_sums.keep_step, one_pass.add_iterate, one_pass.keep_path, modules[0].recursion
+            )
+        ),
         unrolled(entry(one_pass.kernel, one_pass.SIGNATURE), d),
     )
     return "\n\n".join(made)

@@ -94,6 +94,8 @@ def recursion(users, noises, problem, mechanism, settings, record):  # type: ign
 
     What the mechanism counts, at the end of its parameters, goes to extras.
     """
+    times, marks, centre = record.times, record.marks, record.centre
+    total, sums, tile = record.total, record.sums, record.tile
     data = np.empty(DATA_PLANES * PLANE)
     noise = np.empty(NOISE_PLANES * PLANE)
     eta = np.empty(CHUNK)
@@ -104,7 +106,7 @@ def recursion(users, noises, problem, mechanism, settings, record):  # type: ign
     kept = 0
     i = 0
     t = 0
-    while t < record.times.shape[0]:
+    while t < times.shape[0]:
         draw_data(*users, data)
         draw_noise(*noises, noise)
         step_sizes(i + 1, settings[0], settings[1], eta)
@@ -118,20 +120,20 @@ def recursion(users, noises, problem, mechanism, settings, record):  # type: ign
                 at = k * LANES + lane
                 gradient(g, theta, data, at, lane, problem)  # g(X_i, theta_{i-1})
                 randomise(g, noise, at, lane, mechanism)  # A(g(X_i, theta_{i-1}))
-                keep_step(record, theta, g, kept, lane)
+                keep_step(tile, centre, theta, g, kept, lane)
                 for j in range(D):
                     # theta_i = theta_{i-1} - eta_i A(g(X_i, theta_{i-1}))
                     theta[j * LANES + lane] -= eta_i * g[j * LANES + lane]
                 if PROJECTED:
                     project(theta, settings, lane)
-                add_iterate(record, theta, step, lane)
-            ends = i == record.times[t] and record.marks[t] >= 0
-            kept = end_step(record.sums, record.tile, kept, ends)
-            if i == record.times[t]:
+                add_iterate(total, centre, sums, theta, step, lane)
+            ends = i == times[t] and marks[t] >= 0
+            kept = end_step(sums, tile, kept, ends)
+            if i == times[t]:
                 keep_path(record, theta, t)
                 for s in range(EXTRAS):
                     record.extras[t, s] = mechanism[MECHANISM_SIZE - EXTRAS + s]
                 t += 1
-                if t == record.times.shape[0]:
+                if t == times.shape[0]:
                     break
-            kept = restart(record.sums, i, kept)
+            kept = restart(sums, i, kept)

@@ -102,6 +102,8 @@ def recursion(users, noises, problem, mechanism, settings, record):  # type: ign
     """
     s = int(settings[3])
     once = settings[4] > 0.0
+    times, marks, centre = record.times, record.marks, record.centre
+    total, sums, tile = record.total, record.sums, record.tile
     data = np.empty(DATA_PLANES * PLANE)
     noise = np.empty(NOISE_PLANES * PLANE)
     eta = np.empty(CHUNK)
@@ -114,7 +116,7 @@ def recursion(users, noises, problem, mechanism, settings, record):  # type: ign
     drawn = CHUNK
     i = 0
     t = 0
-    while t < record.times.shape[0]:
+    while t < times.shape[0]:
         if i % CHUNK == 0:
             step_sizes(i + 1, settings[0], settings[1], eta)
         eta_i = eta[i % CHUNK]
@@ -145,15 +147,15 @@ def recursion(users, noises, problem, mechanism, settings, record):  # type: ign
                 randomise(mean, noise, drawn * LANES + lane, lane, mechanism)
             for j in range(D):
                 mean[j * LANES + lane] /= s
-            keep_step(record, theta, mean, kept, lane)
+            keep_step(tile, centre, theta, mean, kept, lane)
             for j in range(D):
                 theta[j * LANES + lane] -= eta_i * mean[j * LANES + lane]
-            add_iterate(record, theta, step, lane)
-        ends = i == record.times[t] and record.marks[t] >= 0
-        kept = end_step(record.sums, record.tile, kept, ends)
+            add_iterate(total, centre, sums, theta, step, lane)
+        ends = i == times[t] and marks[t] >= 0
+        kept = end_step(sums, tile, kept, ends)
         if once:
             drawn += 1
-        if i == record.times[t]:
+        if i == times[t]:
             keep_path(record, theta, t)
             t += 1
-        kept = restart(record.sums, i, kept)
+        kept = restart(sums, i, kept)

@@ -13,9 +13,9 @@ After step i a recursion calls ``add_iterate`` in every lane, and where i is ``r
 ``keep_path``; one whose private gradients may be summed up calls ``keep_step``, ``end_step`` and
 ``restart`` of :mod:`ldpflow.algorithms.running_sums` too. Arrays are flat over (coordinate, lane).
 
-Two things stay in the recursion for the sake of speed: the count t of times reached (a step of the paper's
-quantile takes half as long again where a called function counts it), and taking ``sums`` and ``tile`` out
-of the record for ``end_step`` (a fifth, with sums over the transcript).
+A recursion takes what its loops use out of the record first, and counts the times reached itself: with a
+record for an argument in the loop over the lanes, kernels of many coordinates take up to twice the time,
+and a step of the paper's quantile half as long again where a called function counts.
 """
 
 from __future__ import annotations
@@ -107,11 +107,11 @@ def kernel(  # type: ignore[no-untyped-def]
     recursion(users, noises, problem, mechanism, settings, record)
 
 
-def add_iterate(record, theta, step, lane):  # type: ignore[no-untyped-def]
+def add_iterate(total, centre, sums, theta, step, lane):  # type: ignore[no-untyped-def]
     """S(i) = S(i-1) + theta_i, around the centre, and the sums that follow S; i = ``step``, a float."""
     for j in range(D):
-        record.total[j * LANES + lane] += theta[j * LANES + lane] - record.centre[j]
-    after_step(record.sums, record.total, step, lane)
+        total[j * LANES + lane] += theta[j * LANES + lane] - centre[j]
+    after_step(sums, total, step, lane)
 
 
 def keep_path(record, theta, t):  # type: ignore[no-untyped-def]

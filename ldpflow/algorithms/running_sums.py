@@ -262,16 +262,16 @@ def add_product(sums, s, first, p, stride, second, q, step):  # type: ignore[no-
         sums[s * LANES + lane] = total
 
 
-def keep_step(record, theta, g, kept, lane):  # type: ignore[no-untyped-def]
+def keep_step(tile, centre, theta, g, kept, lane):  # type: ignore[no-untyped-def]
     """Put x = theta_{i-1} - origin and A_i into the tile, as its step ``kept``."""
     if TILE_SIZE:
         # The mask changes nothing but what the compiler knows: an index that might be negative would
         # count from the end, and the loop over the lanes would not be vectorised.
         t = kept & (TILE - 1)
         for j in range(D):
-            x = theta[j * LANES + lane] - record.centre[j]
-            record.tile[(2 * D * t + j) * LANES + lane] = x
-            record.tile[(2 * D * t + D + j) * LANES + lane] = g[j * LANES + lane]
+            x = theta[j * LANES + lane] - centre[j]
+            tile[(2 * D * t + j) * LANES + lane] = x
+            tile[(2 * D * t + D + j) * LANES + lane] = g[j * LANES + lane]
 
 
 def end_step(sums, tile, kept, ends):  # type: ignore[no-untyped-def]
