@@ -65,9 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a look: minutes less, noisier")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all of it as JSON too")
-    parser.add_argument(
-        "--only", nargs="+", choices=GROUPS, metavar="NAME", help=f"of {', '.join(GROUPS)}"
-    )
+    parser.add_argument("--only", nargs="+", choices=GROUPS, metavar="NAME", help=f"of {', '.join(GROUPS)}")
     parser.add_argument("--note", help="put beside the numbers, e.g. what else was running")
     chosen = parser.parse_args(arguments)
     effort = QUICK if chosen.quick else FULL

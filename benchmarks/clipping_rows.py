@@ -8,11 +8,11 @@ from benchmarks.floor import floor_work
 from benchmarks.measurement import Measurement
 from benchmarks.timing import compare
 from ldpflow.algorithms.dp_ambssgd import DpAmbssgd
-from ldpflow.algorithms.kernels import run_path
 from ldpflow.mechanisms.none import NoMechanism
-from ldpflow.path import Path
 from ldpflow.problems.least_squares import LeastSquares
 from ldpflow.random.lockstep import LANES
+from ldpflow.simulators.one_pass import run_path
+from ldpflow.simulators.path import Path
 
 __all__ = ["clipping_row"]
 
@@ -25,8 +25,10 @@ def clipping_row(effort: Effort) -> list[Measurement]:
     algorithm = DpAmbssgd(iterations=STEPS).resolved(problem, N)
     path = Path(problem, NoMechanism(), algorithm, N)
     pairs = compare(
-        lambda: run_path(path, SEED, range(LANES), [STEPS // 2, STEPS]), N * LANES,
-        *floor_work(path, N), effort.repetitions,
+        lambda: run_path(path, SEED, range(LANES), [STEPS // 2, STEPS]),
+        N * LANES,
+        *floor_work(path, N),
+        effort.repetitions,
     )
     whole, drawing = pairs.nanoseconds()
     return [

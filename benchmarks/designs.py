@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from ldpflow.algorithms import ALGORITHMS
-from ldpflow.algorithms.kernels import run_path
-from ldpflow.cell import Cell
 from ldpflow.intervals import INTERVAL_METHODS
 from ldpflow.mechanisms import MECHANISMS
-from ldpflow.path import Path
 from ldpflow.problems import PROBLEMS
 from ldpflow.random.lockstep import LANES
-from ldpflow.simulate import Recording
+from ldpflow.simulators.batch import Recording
+from ldpflow.simulators.cell import Cell
+from ldpflow.simulators.one_pass import run_path
+from ldpflow.simulators.path import Path
 
 __all__ = [
     "EPSILON",

@@ -11,11 +11,11 @@ from benchmarks.designs import SEED, cells, huber, kernel, quantile, regression
 from benchmarks.effort import Effort
 from benchmarks.measurement import Measurement
 from benchmarks.timing import compare
-from ldpflow.algorithms.kernels import kernel_source
-from ldpflow.compiled import compiled
-from ldpflow.path import Path
+from ldpflow.kernels.cache import compiled
 from ldpflow.random.lockstep import CHUNK, LANES, STRIDE
 from ldpflow.random.streams import lane_states
+from ldpflow.simulators.one_pass import kernel_source
+from ldpflow.simulators.path import Path
 
 __all__ = ["floor_rows", "floor_work"]
 
@@ -56,18 +56,18 @@ def floor_rows(effort: Effort) -> list[Measurement]:
         "floor-quantile-rr": ("quantile, randomised response", quantile(), effort.steps),
         "floor-quantile-laplace": ("quantile, Laplace", quantile("laplace"), effort.steps),
         "floor-regression": ("quantile regression d = 4", regression(), effort.steps // 4),
-        "floor-huber-gaussian": ("Huber regression d = 20, Gaussian", huber(20), effort.steps // 20),
+        "floor-huber-gaussian": (
+            "Huber regression d = 20, Gaussian",
+            huber(20),
+            effort.steps // 20,
+        ),
     }
     rows = []
     for name, (what, path, steps) in designs.items():
-        pairs = compare(
-            *kernel(path, cells(steps, "BB", "BM")), *floor_work(path, steps), effort.repetitions
-        )
+        pairs = compare(*kernel(path, cells(steps, "BB", "BM")), *floor_work(path, steps), effort.repetitions)
         kernel_ns, floor_ns = pairs.nanoseconds()
         target = 1.5 if name == "floor-huber-gaussian" else 1.3
         details = {"kernel_ns_per_step": kernel_ns, "floor_ns_per_step": floor_ns}
         what = f"kernel / floor, {what}, data mode"
-        rows.append(
-            Measurement(name, what, "times the floor", pairs.ratios(), target, "lower", details)
-        )
+        rows.append(Measurement(name, what, "times the floor", pairs.ratios(), target, "lower", details))
     return rows

@@ -22,9 +22,7 @@ UNIT = "ns per step and replicate"
 REPETITIONS = 5
 
 
-def nanoseconds(
-    name: str, what: str, work: Callable[[], object], units: float
-) -> list[Measurement]:
+def nanoseconds(name: str, what: str, work: Callable[[], object], units: float) -> list[Measurement]:
     """A row without a target."""
     work()
     values = [1e9 * cpu_seconds(work) / units for _ in range(REPETITIONS)]

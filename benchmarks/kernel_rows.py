@@ -11,8 +11,8 @@ from benchmarks.designs import GAMMA, SEED, TAU, C, cells, kernel, quantile, reg
 from benchmarks.effort import Effort
 from benchmarks.measurement import Measurement, Skipped
 from benchmarks.timing import compare
-from ldpflow.path import Path
 from ldpflow.random.lockstep import LANES
+from ldpflow.simulators.path import Path
 
 __all__ = ["naive_quantile", "private_bit", "quantile_row", "quantile_sn", "regression_row"]
 
@@ -134,9 +134,7 @@ def regression_row(effort: Effort) -> list[Measurement]:
             "quantile regression d = 4, Laplace, BB+BM: against naive Numba, Generator",
             8.0,
             kernel(path, cells(steps, "BB", "BM")),
-            lambda: peers.naive_regression_generator(
-                rng, n, TAU, scale, C, GAMMA, truth, times, sums
-            ),
+            lambda: peers.naive_regression_generator(rng, n, TAU, scale, C, GAMMA, truth, times, sums),
             n,
             effort,
         )

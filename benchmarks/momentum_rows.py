@@ -9,9 +9,9 @@ from benchmarks.effort import Effort
 from benchmarks.measurement import Measurement
 from benchmarks.timing import compare
 from ldpflow.algorithms.dp_nsgd import DpNsgd
-from ldpflow.algorithms.erm_kernels import draw_records, run_erm
 from ldpflow.problems.nonconvex_logistic import NonconvexLogistic
 from ldpflow.random.lockstep import LANES
+from ldpflow.simulators.finite_sum import draw_records, run_erm
 
 __all__ = ["momentum_row"]
 

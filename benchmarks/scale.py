@@ -25,9 +25,9 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.ray_rows import worker_path
-from ldpflow.engine import cluster, run_study
+from ldpflow.engine import ray_executor, run_study
 from ldpflow.random.lockstep import LANES
-from ldpflow.simulate import Batch, BatchResult, simulate
+from ldpflow.simulators.batch import Batch, BatchResult, simulate
 from ldpflow.study import Study
 
 SPIN_SECONDS = 0.005  # kernels up to here spin: sleeping is not so precise
@@ -137,12 +137,10 @@ def measure(batches: int, num_cpus: int, cells: int, seconds: float) -> dict[str
     with (
         tempfile.TemporaryDirectory() as out,
         worker_path(),
-        mock.patch.object(cluster, "run_batch", tiny_task(mapping, seconds)),
+        mock.patch.object(ray_executor, "run_batch", tiny_task(mapping, seconds)),
         mock.patch("ldpflow.engine.batching.TARGET_SECONDS", 1e-9),
     ):
-        result = run_study(
-            Study.from_mapping(mapping), out, engine="ray", num_cpus=num_cpus, on_event=note
-        )
+        result = run_study(Study.from_mapping(mapping), out, engine="ray", num_cpus=num_cpus, on_event=note)
         parts = [file.stat().st_size for file in Path(out).rglob("part-*.parquet")]
     ended = time.monotonic()
     assert not result.failed_batches, result.failed_batches[:3]
@@ -158,9 +156,7 @@ def measure(batches: int, num_cpus: int, cells: int, seconds: float) -> dict[str
                 "driver_mb": after["driver_mb"],
                 "driver_cpu_ms": 1e3 * (after["driver_cpu"] - before["driver_cpu"]) / count,
                 "aggregator_mb": after["aggregator_mb"],
-                "aggregator_cpu_ms": (
-                    1e3 * (after["aggregator_cpu"] - before["aggregator_cpu"]) / count
-                ),
+                "aggregator_cpu_ms": (1e3 * (after["aggregator_cpu"] - before["aggregator_cpu"]) / count),
                 "load": after["load"],
             }
         )

@@ -53,8 +53,13 @@ class Outcome:
 
 
 def simulate(
-    cores: int, seconds: float, batches: int, parts: Parts, aggregators: int = 1,
-    in_flight: int | None = None, seed: int = 1,
+    cores: int,
+    seconds: float,
+    batches: int,
+    parts: Parts,
+    aggregators: int = 1,
+    in_flight: int | None = None,
+    seed: int = 1,
 ) -> Outcome:
     """Run the model.
 
@@ -155,9 +160,7 @@ def simulate(
     )
 
 
-def busy_cores(
-    seconds: float, parts: Parts, aggregators: int, wanted: float = 0.95, rounds: int = 12
-) -> int:
+def busy_cores(seconds: float, parts: Parts, aggregators: int, wanted: float = 0.95, rounds: int = 12) -> int:
     """The most cores of which that share is busy, to two digits; the ends of a run left out."""
     low, high = 1, 1
     while steady(high, seconds, parts, aggregators, rounds) >= wanted and high < 200_000:

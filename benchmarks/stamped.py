@@ -31,39 +31,40 @@ def peak_megabytes() -> float:
 
 def stamped_batch(batch, *, folder):  # type: ignore[no-untyped-def]
     """The task, stamping ``batch`` at its start, ``kernel`` once loaded, ``peak`` at the end."""
-    stamp(folder, "batch", time.time())
-    from ldpflow.algorithms import kernels
-    from ldpflow.engine import cluster
+    from ldpflow.engine import ray_executor
+    from ldpflow.simulators import one_pass
 
-    load = kernels.compiled
+    stamp(folder, "batch", time.time())
+
+    load = one_pass.compiled
 
     def stamped_load(*arguments: str):  # type: ignore[no-untyped-def]
         function = load(*arguments)
         stamp(folder, "kernel", time.time())
         return function
 
-    kernels.compiled = stamped_load
+    one_pass.compiled = stamped_load
     try:
-        result = cluster.run_batch(batch)
+        result = ray_executor.run_batch(batch)
     finally:
-        kernels.compiled = load
+        one_pass.compiled = load
     stamp(folder, "peak", peak_megabytes())
     return result
 
 
 def patched(folder: str):  # type: ignore[no-untyped-def]
     """Let the engine of this process use the stamped task; returns a function that undoes it."""
-    from ldpflow.engine import cluster
+    from ldpflow.engine import ray_executor
 
-    original = cluster.run_batch
+    original = ray_executor.run_batch
 
     def stamped(batch):  # type: ignore[no-untyped-def]
         return stamped_batch(batch, folder=folder)
 
-    cluster.run_batch = stamped
+    ray_executor.run_batch = stamped
 
     def undo() -> None:
-        cluster.run_batch = original
+        ray_executor.run_batch = original
 
     return undo
 

@@ -21,9 +21,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.scale import resident, study
+from ldpflow.results.summary import stored_summary
 from ldpflow.store import REPLICATES, PartMeta, RunStore
 from ldpflow.study import Study
-from ldpflow.summary import stored_summary
 
 PART_ROWS = 200_000
 METHODS = ("oracle", "BM", "BB", "SN", "TR")
@@ -65,8 +65,7 @@ def rows(first: int, last: int, cells: int) -> pa.Table:
         },
     }
     arrays = [
-        pa.array(columns[field.name], field.type) if field.name in columns
-        else pa.nulls(count, field.type)
+        pa.array(columns[field.name], field.type) if field.name in columns else pa.nulls(count, field.type)
         for field in REPLICATES
     ]
     return pa.Table.from_arrays(arrays, schema=REPLICATES)

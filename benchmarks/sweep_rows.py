@@ -8,12 +8,12 @@ from benchmarks.designs import LEVEL, SEED, cells, quantile, regression
 from benchmarks.effort import Effort
 from benchmarks.measurement import Measurement
 from benchmarks.timing import compare, cpu_seconds
-from ldpflow.algorithms.kernels import run_path
-from ldpflow.cell import Cell
 from ldpflow.intervals.block_bootstrap import BlockBootstrap
-from ldpflow.path import Path
 from ldpflow.random.lockstep import LANES
-from ldpflow.simulate import Batch, simulate
+from ldpflow.simulators.batch import Batch, simulate
+from ldpflow.simulators.cell import Cell
+from ldpflow.simulators.one_pass import run_path
+from ldpflow.simulators.path import Path
 
 __all__ = ["bootstrap_row", "sweep_row"]
 
@@ -34,9 +34,7 @@ def sweep_row(effort: Effort) -> list[Measurement]:
     )
     everything = Batch(path, SEED, 0, LANES, grid)
     single = Batch(path, SEED, 0, LANES, tuple(cells(GRID_N[-1], "SN")))
-    pairs = compare(
-        lambda: simulate(everything), 1, lambda: simulate(single), 1, effort.sweep_repetitions
-    )
+    pairs = compare(lambda: simulate(everything), 1, lambda: simulate(single), 1, effort.sweep_repetitions)
     whole, one = pairs.nanoseconds()
     return [
         Measurement(

@@ -35,9 +35,7 @@ def cpu_seconds(work: Work) -> float:
     return time.thread_time() - before
 
 
-def compare(
-    first: Work, first_units: float, second: Work, second_units: float, repetitions: int
-) -> Pairs:
+def compare(first: Work, first_units: float, second: Work, second_units: float, repetitions: int) -> Pairs:
     """Time both in turn: A B, B A, A B, ... after a warm-up of each.
 
     Parameters

@@ -6,9 +6,9 @@ from benchmarks.designs import SEED, huber, quantile, regression
 from benchmarks.effort import Effort
 from benchmarks.measurement import Measurement
 from benchmarks.timing import Pairs, compare
-from ldpflow.algorithms.kernels import run_path
-from ldpflow.path import Path
 from ldpflow.random.lockstep import LANES
+from ldpflow.simulators.one_pass import run_path
+from ldpflow.simulators.path import Path
 
 __all__ = ["transcript_row"]
 
@@ -42,22 +42,42 @@ def transcript_row(effort: Effort) -> list[Measurement]:
         with_ns, without_ns = pairs.nanoseconds()
         rows.append(
             Measurement(
-                name, f"quantile, randomised response: sums of {what}, over the kernel without", "ns added",
-                added, 1.0, "lower", {"with_ns_per_step": with_ns, "without_ns_per_step": without_ns},
+                name,
+                f"quantile, randomised response: sums of {what}, over the kernel without",
+                "ns added",
+                added,
+                1.0,
+                "lower",
+                {"with_ns_per_step": with_ns, "without_ns_per_step": without_ns},
             )
         )
     linear, quadratic = ("transcript_linear",), ("transcript_quadratic",)
     vectors = {
-        "transcript-d4": ("quantile regression d = 4, Laplace: sums of degree 1", regression(), linear, 4),
+        "transcript-d4": (
+            "quantile regression d = 4, Laplace: sums of degree 1",
+            regression(),
+            linear,
+            4,
+        ),
         "transcript-d4-quadratic": ("the same: sums of degree 2", regression(), quadratic, 4),
-        "transcript-d10": ("Huber regression d = 10, Gaussian: sums of degree 1", huber(10), linear, 10),
+        "transcript-d10": (
+            "Huber regression d = 10, Gaussian: sums of degree 1",
+            huber(10),
+            linear,
+            10,
+        ),
     }
     for name, (what, path, sums, d) in vectors.items():
         pairs = with_and_without(path, effort.steps // (2 * d), sums, (), effort)
         with_ns, without_ns = pairs.nanoseconds()
         rows.append(
             Measurement(
-                name, f"{what}, over the kernel without", "times as long", pairs.ratios(), None, "lower",
+                name,
+                f"{what}, over the kernel without",
+                "times as long",
+                pairs.ratios(),
+                None,
+                "lower",
                 {"with_ns_per_step": with_ns, "without_ns_per_step": without_ns},
             )
         )

@@ -35,9 +35,7 @@ def answer(g: Any, noise: Any, at: int, lane: int, parameters: Any) -> None:
 def recursion(*arguments: Any) -> None:
     """The algorithm's own part of a kernel (see algorithms/one_pass.py and erm_steps.py)."""
 
-def add_iterate(
-    total: Any, centre: Any, sums: Any, theta: Any, step: float, lane: int
-) -> None:
+def add_iterate(total: Any, centre: Any, sums: Any, theta: Any, step: float, lane: int) -> None:
     """After a step, in one lane: S(i) = S(i-1) + theta_i, and the sums that follow it."""
 
 def keep_path(record: Any, theta: Any, t: int) -> None:
@@ -76,9 +74,7 @@ def log(x: float) -> float:
 def prepare_chunk(anchors: Any, theta: Any, problem: Any, mechanism: Any) -> None:
     """Before a chunk, for kernels that draw what the algorithm sees; else nothing."""
 
-def prepare_step(
-    g: Any, theta: Any, noise: Any, k: int, anchors: Any, problem: Any, mechanism: Any
-) -> None:
+def prepare_step(g: Any, theta: Any, noise: Any, k: int, anchors: Any, problem: Any, mechanism: Any) -> None:
     """Before a step, in all lanes at once, for the same kernels; else nothing."""
 
 def cdf(x: float) -> float:
@@ -109,7 +105,15 @@ def prefix_noise(
     """The noise of a tree's prefix [1, t], in every lane."""
 
 def keep(
-    k: int, t: int, times: Any, w: Any, mhat: Any, m: Any, iterates: Any, estimates: Any, momenta: Any
+    k: int,
+    t: int,
+    times: Any,
+    w: Any,
+    mhat: Any,
+    m: Any,
+    iterates: Any,
+    estimates: Any,
+    momenta: Any,
 ) -> int:
     """Record step t if it is the next time."""
 

@@ -149,7 +149,10 @@ def test_local_steps_have_intervals(tmp_path):
             "mechanism.kind",
         ),
         ({"method": {"kind": "BM"}, "trajectory": None}, "method.kind"),
-        ({"problem": {"kind": "least_squares", "file": "nowhere.csv", "target": "y"}}, "problem.file"),
+        (
+            {"problem": {"kind": "least_squares", "file": "nowhere.csv", "target": "y"}},
+            "problem.file",
+        ),
         ({"algorithm": {"kind": "ols"}, "grid": {"n": 2}}, "grid.n"),
     ],
 )
@@ -175,8 +178,15 @@ def test_a_file_has_so_many_records(tmp_path):
 
 def test_what_cannot_work_is_warned_of():
     vacuous = Study.from_mapping(
-        {**STUDY, "algorithm": {"kind": "dp_ssgd", "epsilon": 0.02, "step_rule": ["practical", "printed"]},
-         "grid": {"n": 10**6}}
+        {
+            **STUDY,
+            "algorithm": {
+                "kind": "dp_ssgd",
+                "epsilon": 0.02,
+                "step_rule": ["practical", "printed"],
+            },
+            "grid": {"n": 10**6},
+        }
     )
     found = " ".join(vacuous.warnings())
     assert "vacuous at this size" in found

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ldpflow.diagnosis import DIAGNOSIS
-from ldpflow.measures import COLUMNS
-from ldpflow.summary import RELATIVE
+from ldpflow.results import COLUMNS
+from ldpflow.results.diagnosis import DIAGNOSIS
+from ldpflow.results.summary import RELATIVE
 
 PAGE = Path(__file__).parents[1] / "docs" / "reading-results.md"
 

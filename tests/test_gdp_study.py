@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from ldpflow.algorithms.kernels import run_path
 from ldpflow.algorithms.ldp_sgd import LdpSgd
 from ldpflow.engine import run_study
 from ldpflow.mechanisms.gaussian import Gaussian
-from ldpflow.path import Path
 from ldpflow.problems.linear_regression import LinearRegression
+from ldpflow.simulators.one_pass import run_path
+from ldpflow.simulators.path import Path
 from ldpflow.store import RunStore
 from ldpflow.study import Study, load_study
 from tests.oracles import gdp_reference
@@ -50,9 +50,16 @@ def test_reference_table(curves):
             row = rows[(*key, stat, n)]
             off = abs(row["mean"] / value - 1)
             furthest[key[0]] = max(furthest[key[0]], off)
-            assert off < 0.35 or abs(row["mean"] - value) < 4 * row["mcse"], (key, stat, n, row["mean"])
-    print(f"{study}: {6 * len(reference)} numbers; furthest from the reference, by d: "
-          + ", ".join(f"{d}: {off:.0%}" for d, off in furthest.items()))
+            assert off < 0.35 or abs(row["mean"] - value) < 4 * row["mcse"], (
+                key,
+                stat,
+                n,
+                row["mean"],
+            )
+    print(
+        f"{study}: {6 * len(reference)} numbers; furthest from the reference, by d: "
+        + ", ".join(f"{d}: {off:.0%}" for d, off in furthest.items())
+    )
 
 
 def test_below_the_bounds(curves):
@@ -94,12 +101,22 @@ def test_figure_facts(curves):
 @pytest.mark.parametrize(("study", "c"), [("linear_regression", 0.4), ("logistic_regression", 1.0)])
 def test_excess_loss_below_the_fifth_and_sixth_theorem(study, c, tmp_path):
     """A11: mean + 3 MCSE at every checkpoint; observed at most .09 of T5 and .20 of T6."""
-    run_study(Study.from_mapping({
-        "name": "bounds", "seed": 11, "replicates": 512, "problem": {"kind": study},
-        "mechanism": {"kind": "gaussian", "mu": [1.0, 2.0]},
-        "algorithm": {"kind": "ldp_sgd", "gamma": [0.4, 0.6, 0.8], "c": c},
-        "grid": {"n": 2e4}, "trajectory": {"first": 1, "points": 9},
-    }), tmp_path, engine="serial")
+    run_study(
+        Study.from_mapping(
+            {
+                "name": "bounds",
+                "seed": 11,
+                "replicates": 512,
+                "problem": {"kind": study},
+                "mechanism": {"kind": "gaussian", "mu": [1.0, 2.0]},
+                "algorithm": {"kind": "ldp_sgd", "gamma": [0.4, 0.6, 0.8], "c": c},
+                "grid": {"n": 2e4},
+                "trajectory": {"first": 1, "points": 9},
+            }
+        ),
+        tmp_path,
+        engine="serial",
+    )
     rows = pq.read_table(tmp_path / "trajectories.parquet").to_pylist()
     for stat in ("last_exc", "avg_exc"):
         found = [(r["mean"] + 3 * r["mcse"]) / r["theory_bound"] for r in rows if r["stat"] == stat]
@@ -117,9 +134,7 @@ def test_the_average_is_smoother_on_every_path():
         record = run_path(path, 20250711, range(5), times)
         counts = np.array(times, float)[:, None, None]
         averages = record.sums_at(np.array(times)) / counts
-        rough = [
-            np.sqrt((np.diff(x, axis=0) ** 2).sum(axis=(0, 1))) for x in (record.iterates, averages)
-        ]
+        rough = [np.sqrt((np.diff(x, axis=0) ** 2).sum(axis=(0, 1))) for x in (record.iterates, averages)]
         assert (rough[1] < rough[0]).all()
         for values, value in zip(rough, expected, strict=True):
             assert values.mean() == pytest.approx(value, rel=0.5)
@@ -138,12 +153,22 @@ def test_bootstrap_coverage_under_gaussian_noise(tmp_path):
 
     4000 replicates: standard error .006 beside the reference's .009.
     """
-    run_study(Study.from_mapping({
-        "name": "coverage", "seed": 7, "replicates": 4000, "problem": {"kind": "quadratic"},
-        "mechanism": {"kind": "gaussian", "mu": 1.0},
-        "algorithm": {"kind": "ldp_sgd", "gamma": list(COVERAGE), "c": 1.0},
-        "grid": {"n": [1e4, 1e5], "level": 0.9}, "method": [{"kind": "BB", "beta": 0.75}],
-    }), tmp_path, engine="serial")
+    run_study(
+        Study.from_mapping(
+            {
+                "name": "coverage",
+                "seed": 7,
+                "replicates": 4000,
+                "problem": {"kind": "quadratic"},
+                "mechanism": {"kind": "gaussian", "mu": 1.0},
+                "algorithm": {"kind": "ldp_sgd", "gamma": list(COVERAGE), "c": 1.0},
+                "grid": {"n": [1e4, 1e5], "level": 0.9},
+                "method": [{"kind": "BB", "beta": 0.75}],
+            }
+        ),
+        tmp_path,
+        engine="serial",
+    )
     store = RunStore(tmp_path)
     paths = {
         row["gamma"]: row["path"].removeprefix("p")

@@ -9,23 +9,23 @@ import pytest
 from typer.testing import CliRunner
 
 from ldpflow.algorithms.dp_nsgd import DpNsgd
-from ldpflow.algorithms.erm import checkpoint_steps, plan_of
-from ldpflow.algorithms.erm_kernels import draw_records, minimum, risk, run_erm
+from ldpflow.algorithms.finite_sum import checkpoint_steps, plan_of
 from ldpflow.cli import app, main
 from ldpflow.engine import check_run, replay, run_study
 from ldpflow.engine.prediction import predict
 from ldpflow.errors import InputError
 from ldpflow.mechanisms.none import NoMechanism
-from ldpflow.path import Path
 from ldpflow.problems.nonconvex_logistic import NonconvexLogistic
 from ldpflow.random.lockstep import LANES
 from ldpflow.report.rate_plot import rates, shown_rates, slope
 from ldpflow.report.results import Results
-from ldpflow.simulate import Batch, simulate
+from ldpflow.results.summary import path_columns
+from ldpflow.simulators.batch import Batch, simulate
+from ldpflow.simulators.finite_sum import draw_records, minimum, risk, run_erm
+from ldpflow.simulators.path import Path
 from ldpflow.store import RunStore, trajectories
 from ldpflow.study import Study
 from ldpflow.study.files import toml_text
-from ldpflow.summary import path_columns
 
 PROBLEM = {"kind": "nonconvex_logistic", "d": 3, "penalty": 0.5}
 STUDY = {
@@ -70,8 +70,21 @@ def test_every_row_says_what_it_is_private_against(run):
     assert set(open_["epsilon"].to_pylist()) == {None}
     assert set(table["mechanism"].to_pylist()) == {"none"}
     # What the spec asks to be reported with every result.
-    wanted = {"n", "d", "steps", "epochs", "alpha", "eta", "cross", "sigma", "cost", "rho", "order",
-              "lipschitz", "smoothness"}
+    wanted = {
+        "n",
+        "d",
+        "steps",
+        "epochs",
+        "alpha",
+        "eta",
+        "cross",
+        "sigma",
+        "cost",
+        "rho",
+        "order",
+        "lipschitz",
+        "smoothness",
+    }
     assert wanted <= set(table.column_names)
 
 
@@ -97,7 +110,10 @@ def test_rows_are_those_of_the_recursion(run):
     # Over replicates, the mean along the path is that over the checkpoints before the last.
     summary = pq.read_table(run / "trajectories.parquet")
     summary = summary.filter(
-        pc.and_(pc.equal(summary["path"], f"p{path.key}"), pc.equal(summary["stat"], "mean_gradient_norm"))
+        pc.and_(
+            pc.equal(summary["path"], f"p{path.key}"),
+            pc.equal(summary["stat"], "mean_gradient_norm"),
+        )
     ).to_pylist()
     every = sorted_rows(run)
     every = every.filter(pc.and_(pc.equal(every["path"], f"p{path.key}"), pc.less(every["step"], 180)))
@@ -147,7 +163,10 @@ def test_rates_of_several_laws_have_a_panel_each(tmp_path):
     several = study(problem=problem, algorithm=algorithm, replicates=3, grid={"n": [10, 20, 30]})
     run_study(several, tmp_path / "run", engine="serial")
     results = Results.load(tmp_path / "run")
-    for x, others in (("n", ("epochs = 2", "epochs = 4")), ("epochs", ("n = 10", "n = 20", "n = 30"))):
+    for x, others in (
+        ("n", ("epochs = 2", "epochs = 4")),
+        ("epochs", ("n = 10", "n = 20", "n = 30")),
+    ):
         points = shown_rates(results, x)
         ends = ("separation = 1, direction = diagonal", "separation = 1.5, direction = axis")
         assert {p["panel"] for p in points} == {f"{other}, {end}" for other in others for end in ends}

@@ -115,9 +115,7 @@ def largest_gradient_change(tau: float, d: int, bound: float) -> float:
     for slopes in itertools.product([-bound, bound], repeat=d - 1):
         covariates = np.array([1.0, *slopes])
         for response in (-1.0, 1.0):
-            values.append(
-                recursion.quantile_regression_gradient(covariates, response, np.zeros(d), tau)
-            )
+            values.append(recursion.quantile_regression_gradient(covariates, response, np.zeros(d), tau))
     return max(float(np.abs(g - h).sum()) for g in values for h in values)
 
 
@@ -146,9 +144,7 @@ def test_sensitivity_of_the_quantile():
 
 
 def test_path_with_a_constant_gradient_is_a_harmonic_sum():
-    path = recursion.ldp_sgd_path(
-        np.zeros(50), lambda i, x_i, theta: [1.0, -2.0], [3.0, 0.0], 0.7, 0.51
-    )
+    path = recursion.ldp_sgd_path(np.zeros(50), lambda i, x_i, theta: [1.0, -2.0], [3.0, 0.0], 0.7, 0.51)
     assert path.shape == (50, 2)
     harmonic = [float(sum(mpmath.mpf(j) ** -0.51 for j in range(1, i + 1))) for i in range(1, 51)]
     np.testing.assert_allclose(path[:, 0], 3.0 - 0.7 * np.array(harmonic))
@@ -156,9 +152,7 @@ def test_path_with_a_constant_gradient_is_a_harmonic_sum():
 
 
 def test_path_towards_a_point_is_a_product():
-    path = recursion.ldp_sgd_path(
-        [5.0] * 20, lambda i, x_i, theta: theta - x_i, 1.0, 0.5, 0.75
-    )
+    path = recursion.ldp_sgd_path([5.0] * 20, lambda i, x_i, theta: theta - x_i, 1.0, 0.5, 0.75)
     factor = np.cumprod([1.0 - 0.5 * i**-0.75 for i in range(1, 21)])
     np.testing.assert_allclose(path[:, 0], 5.0 + (1.0 - 5.0) * factor)
 
@@ -187,9 +181,7 @@ def test_quantile_gradient_counts_equality(x, expected):
     assert recursion.quantile_gradient(x, 1.0, 0.25) == pytest.approx([expected])
 
 
-@pytest.mark.parametrize(
-    ("response", "factor"), [(5.9, 0.75), (6.0, 0.75), (6.1, -0.25)]
-)
+@pytest.mark.parametrize(("response", "factor"), [(5.9, 0.75), (6.0, 0.75), (6.1, -0.25)])
 def test_quantile_regression_gradient(response, factor):
     covariates, theta = [1.0, 2.0, -3.0], [1.0, 4.0, 1.0]  # x'theta = 6
     g = recursion.quantile_regression_gradient(covariates, response, theta, 0.25)
@@ -270,9 +262,7 @@ def test_noiseless_minibatches_agree(form):
     args = ([0.5, -0.5], 0.8, 0.7, 5)
     plain = recursion.minibatch_sgd_path(x, point_gradient, *args)
     if form == "central":
-        other = recursion.minibatch_central_dp_path(
-            x, point_gradient, *args, 1.0, 1.0, np.zeros((4, 2))
-        )
+        other = recursion.minibatch_central_dp_path(x, point_gradient, *args, 1.0, 1.0, np.zeros((4, 2)))
     else:
         other = recursion.minibatch_ldp_path(x, lambda i, x_i, theta: theta - x_i, *args)
     assert plain.shape == (4, 2)
@@ -288,7 +278,7 @@ def test_block_deviations_from_block_sums():
     assert m == 10
     prefix = np.vstack([np.zeros(3), np.cumsum(path, axis=0)])
     theta_bar = prefix[-1] / 107
-    sums = np.diff(prefix[:: length][: m + 1], axis=0)
+    sums = np.diff(prefix[::length][: m + 1], axis=0)
     deviations = block_bootstrap.block_deviations(path, length, m)
     np.testing.assert_allclose(deviations, sums - length * theta_bar, rtol=1e-9, atol=1e-8)
     total = prefix[m * length] - m * length * theta_bar
@@ -311,9 +301,7 @@ def test_conditional_sd_over_all_rademacher_vectors():
     path, length, m = wandering_path(50, 2), 6, 8
     eps = np.array(list(itertools.product([-1.0, 1.0], repeat=m)))
     replicates = block_bootstrap.bootstrap_replicates(path, length, m, eps)
-    np.testing.assert_allclose(
-        block_bootstrap.conditional_sd(path, length, m), replicates.std(axis=0)
-    )
+    np.testing.assert_allclose(block_bootstrap.conditional_sd(path, length, m), replicates.std(axis=0))
 
 
 def test_conditional_variance_of_independent_iterates():
@@ -440,9 +428,7 @@ def test_self_normalizer_from_three_running_sums(shift):
     i = np.arange(1, n + 1)[:, None]
     S = np.cumsum(path - shift, axis=0)
     average = S[-1] / n
-    streamed = (
-        (S**2).sum(axis=0) - 2 * average * (i * S).sum(axis=0) + average**2 * (i**2).sum()
-    ) / n**2
+    streamed = ((S**2).sum(axis=0) - 2 * average * (i * S).sum(axis=0) + average**2 * (i**2).sum()) / n**2
     np.testing.assert_allclose(self_normalization.variance(path), streamed, rtol=1e-9)
 
 
@@ -521,9 +507,7 @@ def test_sigma_x(covariates):
     mass, _ = integrate.quad(density, -1, 1)
     second, _ = integrate.quad(lambda x: x**2 * density(x) / mass, -1, 1)
     assert second == pytest.approx(0.2911251 if covariates == "truncated_normal" else 1 / 3)
-    np.testing.assert_allclose(
-        sigma_x, np.diag([1.0] + 3 * [bound**2 * second]), atol=1e-9, rtol=1e-7
-    )
+    np.testing.assert_allclose(sigma_x, np.diag([1.0] + 3 * [bound**2 * second]), atol=1e-9, rtol=1e-7)
 
 
 @pytest.mark.parametrize(
@@ -545,9 +529,7 @@ def test_regression_sigma_in_closed_form(error, tau, density):
     sigma = asymptotics.regression_sigma(error, tau, epsilon, d, bound, "uniform")
     np.testing.assert_allclose(sigma, np.diag(s / (second * density) ** 2), rtol=1e-7, atol=1e-9)
     plain = asymptotics.regression_sigma(error, tau, math.inf, d, bound, "uniform")
-    np.testing.assert_allclose(
-        plain, np.diag(tau * (1 - tau) / (second * density**2)), rtol=1e-7, atol=1e-9
-    )
+    np.testing.assert_allclose(plain, np.diag(tau * (1 - tau) / (second * density**2)), rtol=1e-7, atol=1e-9)
 
 
 def test_slope_of_the_mean_gradient_is_g():
@@ -562,18 +544,12 @@ def test_slope_of_the_mean_gradient_is_g():
             f = error.cdf(change[0] + x * change[1] + shift)
             return (f - tau) * x**power * column.pdf(x)
 
-        return np.array(
-            [integrate.quad(entry, -bound, bound, args=(k,), epsabs=1e-13)[0] for k in (0, 1)]
-        )
+        return np.array([integrate.quad(entry, -bound, bound, args=(k,), epsabs=1e-13)[0] for k in (0, 1)])
 
     h = 1e-5
-    slope = np.column_stack(
-        [(mean_gradient(h * e) - mean_gradient(-h * e)) / (2 * h) for e in np.eye(2)]
-    )
+    slope = np.column_stack([(mean_gradient(h * e) - mean_gradient(-h * e)) / (2 * h) for e in np.eye(2)])
     sigma_x = asymptotics.regression_sigma_x("truncated_normal", 2, bound)
-    np.testing.assert_allclose(
-        asymptotics.regression_g(error, tau, sigma_x), slope, rtol=1e-4, atol=1e-6
-    )
+    np.testing.assert_allclose(asymptotics.regression_g(error, tau, sigma_x), slope, rtol=1e-4, atol=1e-6)
 
 
 def test_oracle_interval_takes_the_diagonal():

@@ -22,7 +22,7 @@ class Algorithm(Settings):
     """A recursion theta_i = theta_{i-1} - eta_i (private gradient).
 
     The module that defines an algorithm also holds its kernel function ``recursion``, which becomes
-    part of the kernel that stands in ldpflow.algorithms.one_pass (for ErmAlgorithm, in .erm_steps).
+    part of the kernel that stands in ldpflow.kernels.one_pass (for FiniteSumAlgorithm, in .erm_steps).
 
     Parameters
     ----------

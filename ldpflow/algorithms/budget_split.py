@@ -71,7 +71,10 @@ class BudgetSplit(DecayingSteps):
 
     def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
         return combined(
-            problem.gradient_covariance(), self.randomiser(mechanism).noise_covariance(problem), 1.0, 1.0
+            problem.gradient_covariance(),
+            self.randomiser(mechanism).noise_covariance(problem),
+            1.0,
+            1.0,
         )
 
     def privacy(self, mechanism: Mechanism) -> PrivacyStatement:

@@ -25,7 +25,7 @@ import numpy as np
 from mpmath import mp, mpf
 from pydantic import Field
 
-from ldpflow import exact
+from ldpflow import constants
 from ldpflow.algorithms.minibatch_regression import Feasibility, MinibatchRegression
 from ldpflow.errors import InputError
 from ldpflow.mechanisms import Mechanism, PrivacyStatement
@@ -86,7 +86,7 @@ class DpAmbssgd(MinibatchRegression):
 
     def margin(self) -> float:
         """Gamma = alpha sqrt(2 M log(M/beta)): all M noises are within it with probability 1 - beta."""
-        with exact.workdps(30):
+        with constants.workdps(30):
             m = mpf(self.doublings)
             return float(mpf(self.alpha()) * mp.sqrt(2 * m * mp.log(m / mpf(self.beta_stat))))
 
@@ -95,7 +95,7 @@ class DpAmbssgd(MinibatchRegression):
         domain = self.domain
         if domain is None:
             k2, a = problem.tail()
-            with exact.workdps(30):
+            with constants.workdps(30):
                 size = mp.sqrt(problem.largest() / problem.smallest()) * problem.signal()
                 size += mp.sqrt(problem.error_variance())
                 domain = float(k2 * mp.log(horizon) ** a * size)
@@ -120,7 +120,12 @@ class DpAmbssgd(MinibatchRegression):
         feedback *= self.scale(problem) ** 2 * problem.trace() / problem.smallest()
         if float(b) ** 2 < feedback:
             found.append(
-                Feasibility("the privacy noise feeds back through the threshold", "b", b, math.sqrt(feedback))
+                Feasibility(
+                    "the privacy noise feeds back through the threshold",
+                    "b",
+                    b,
+                    math.sqrt(feedback),
+                )
             )
         return found
 
@@ -141,9 +146,7 @@ class DpAmbssgd(MinibatchRegression):
 
     def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
         printed = self.rule == "printed"
-        epsilon = clipping.run_epsilon(
-            self.alpha(), self.delta, self.accounting, printed, self.doublings
-        )
+        epsilon = clipping.run_epsilon(self.alpha(), self.delta, self.accounting, printed, self.doublings)
         return self.statement(epsilon, exact=not printed)
 
     def rho(self) -> float:

@@ -13,9 +13,15 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from ldpflow.algorithms.erm import DEFAULT_EPOCHS, LARGEST_STEPS, ErmAlgorithm, RunPlan, Schedule
+from ldpflow.algorithms.finite_sum import (
+    DEFAULT_EPOCHS,
+    LARGEST_STEPS,
+    FiniteSumAlgorithm,
+    RunPlan,
+    Schedule,
+)
 from ldpflow.errors import InputError
-from ldpflow.problems.erm import ErmProblem
+from ldpflow.problems.finite_sum import FiniteSumProblem
 from ldpflow.random.lockstep import CHUNK, LANES, PLANE
 
 if TYPE_CHECKING:  # supplied by the kernel that this recursion becomes part of
@@ -34,7 +40,7 @@ if TYPE_CHECKING:  # supplied by the kernel that this recursion becomes part of
 __all__ = ["DpGd", "recursion"]
 
 
-class DpGd(ErmAlgorithm):
+class DpGd(FiniteSumAlgorithm):
     """Noisy gradient descent; an epoch is one step.
 
     Parameters
@@ -46,13 +52,14 @@ class DpGd(ErmAlgorithm):
     """
 
     kind: Literal["dp_gd"] = "dp_gd"
-    def schedule(self, problem: ErmProblem, n: int) -> Schedule:
+
+    def schedule(self, problem: FiniteSumProblem, n: int) -> Schedule:
         epochs = DEFAULT_EPOCHS if self.epochs is None else self.epochs
         if not 1 <= round(epochs) <= LARGEST_STEPS:
             raise InputError("algorithm.epochs", epochs, "1 or more: an epoch is a step")
         return Schedule(1, round(epochs), 1.0 / problem.smoothness() if self.eta is None else self.eta)
 
-    def plan(self, problem: ErmProblem, n: int) -> RunPlan:
+    def plan(self, problem: FiniteSumProblem, n: int) -> RunPlan:
         from ldpflow.privacy.rdp import noise_multiplier
 
         at = self.schedule(problem, n)

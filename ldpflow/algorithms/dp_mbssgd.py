@@ -11,7 +11,7 @@ from typing import Annotated, Literal, Self
 from mpmath import mp, mpf
 from pydantic import Field
 
-from ldpflow import exact
+from ldpflow import constants
 from ldpflow.algorithms.dp_ambssgd import recursion
 from ldpflow.algorithms.minibatch_regression import MinibatchRegression
 from ldpflow.mechanisms import Mechanism, PrivacyStatement
@@ -43,15 +43,13 @@ class DpMbssgd(MinibatchRegression):
         assert isinstance(problem, LeastSquares) and horizon is not None
         clip = self.clip
         if clip is None:
-            with exact.workdps(30):
+            with constants.workdps(30):
                 size = mp.sqrt(mpf(problem.signal()) ** 2 + mpf(problem.error_variance()))
                 clip = float(self.c_zeta * self.scale(problem) * size)
         return self.model_copy(update={"clip": clip}).with_schedule(problem, horizon)
 
     def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
-        return self.statement(
-            clipping.run_epsilon(self.alpha(), self.delta, self.accounting, False, 1)
-        )
+        return self.statement(clipping.run_epsilon(self.alpha(), self.delta, self.accounting, False, 1))
 
     def measured(self) -> tuple[str, ...]:
         return ("clipped", "threshold")

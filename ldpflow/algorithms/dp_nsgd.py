@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Literal, Self
 import numpy as np
 from pydantic import model_validator
 
-from ldpflow.algorithms.erm import MomentumAlgorithm, RunPlan
+from ldpflow.algorithms.finite_sum import MomentumAlgorithm, RunPlan
 from ldpflow.algorithms.schedules import first_theorem_steps
 from ldpflow.errors import InputError
 from ldpflow.mechanisms import Mechanism, PrivacyStatement
-from ldpflow.problems.erm import ErmProblem
+from ldpflow.problems.finite_sum import FiniteSumProblem
 from ldpflow.random.lockstep import LANES
 
 if TYPE_CHECKING:  # supplied by the kernel that this recursion becomes part of
@@ -85,10 +85,10 @@ class DpNsgd(MomentumAlgorithm):
         tree = Tree(4.0 * touched_nodes(steps, batches), left=self.calibration == "exact")
         return tree_cost([tree], steps, batches, alpha, fixed=self.order == "fixed")
 
-    def theorem_steps(self, problem: ErmProblem, batches: int) -> float:
+    def theorem_steps(self, problem: FiniteSumProblem, batches: int) -> float:
         return first_theorem_steps(batches, problem.dimension, self.batch_size * self.epsilon, self.delta)
 
-    def mean_noise(self, problem: ErmProblem, batches: int, epochs: int) -> float:
+    def mean_noise(self, problem: FiniteSumProblem, batches: int, epochs: int) -> float:
         if self.noise == "none":
             raise InputError("algorithm.parameters", self.parameters, "'given' without noise to balance")
         from ldpflow.privacy.rdp import noise_multiplier
@@ -108,7 +108,7 @@ class DpNsgd(MomentumAlgorithm):
             variance = alpha * alpha * v * mean_prefix_discount(steps.bit_length(), alpha)
         return chi_mean(problem.dimension) * unit * sigma * math.sqrt(variance)
 
-    def plan(self, problem: ErmProblem, n: int) -> RunPlan:
+    def plan(self, problem: FiniteSumProblem, n: int) -> RunPlan:
         from ldpflow.privacy.rdp import noise_multiplier, printed_noise_multiplier
 
         at = self.schedule(problem, n)

@@ -32,11 +32,11 @@ import numpy as np
 from mpmath import mp
 from pydantic import Field
 
-from ldpflow.algorithms.erm import MomentumAlgorithm, RunPlan, Schedule
+from ldpflow.algorithms.finite_sum import MomentumAlgorithm, RunPlan, Schedule
 from ldpflow.algorithms.schedules import reduced_theorem_steps
+from ldpflow.constants import workdps
 from ldpflow.errors import InputError
-from ldpflow.exact import workdps
-from ldpflow.problems.erm import ErmProblem
+from ldpflow.problems.finite_sum import FiniteSumProblem
 from ldpflow.random.lockstep import LANES
 
 if TYPE_CHECKING:
@@ -110,10 +110,10 @@ class DpNsgdReduced(MomentumAlgorithm):
 
     least_epochs: ClassVar[int] = 4
 
-    def theorem_steps(self, problem: ErmProblem, batches: int) -> float:
+    def theorem_steps(self, problem: FiniteSumProblem, batches: int) -> float:
         return reduced_theorem_steps(batches, problem.dimension, self.batch_size * self.epsilon)
 
-    def mean_noise(self, problem: ErmProblem, batches: int, epochs: int) -> float:
+    def mean_noise(self, problem: FiniteSumProblem, batches: int, epochs: int) -> float:
         from ldpflow.privacy.rdp import noise_multiplier
         from ldpflow.privacy.tree import cost_bound
         from ldpflow.privacy.tree_noise import (
@@ -140,18 +140,21 @@ class DpNsgdReduced(MomentumAlgorithm):
         unit = alpha * sigma / self.batch_size
         return chi_mean(problem.dimension) * unit * math.sqrt(variance)
 
-    def laid_out(self, problem: ErmProblem, n: int) -> Schedule:
+    def laid_out(self, problem: FiniteSumProblem, n: int) -> Schedule:
         at = super().laid_out(problem, n)
         if at.batches < 2:
             raise InputError("algorithm.batch_size", self.batch_size, f"at most {n // 2:,} for n = {n:,}")
         cross = at.eta * at.batches if self.cross is None else self.cross
         if cross >= 1.0:
             raise InputError(
-                "algorithm.epochs", self.epochs, "more than 1 epoch", f"cross = eta M is {cross:.4g}."
+                "algorithm.epochs",
+                self.epochs,
+                "more than 1 epoch",
+                f"cross = eta M is {cross:.4g}.",
             )
         return replace(at, cross=cross)
 
-    def plan(self, problem: ErmProblem, n: int) -> RunPlan:
+    def plan(self, problem: FiniteSumProblem, n: int) -> RunPlan:
         from ldpflow.privacy.rdp import noise_multiplier, printed_noise_multiplier
         from ldpflow.privacy.tree import tree_cost
 
@@ -169,11 +172,9 @@ class DpNsgdReduced(MomentumAlgorithm):
             cost / (2.0 * sigma * sigma), problem.lipschitz_of_loss(), problem.smoothness_of_loss(),
         )  # fmt: skip
 
-    def memory(self, problem: ErmProblem, n: int) -> int:
+    def memory(self, problem: FiniteSumProblem, n: int) -> int:
         batches = n // self.batch_size
-        vectors = 2 * batches + 2 * sum(
-            (batches >> level) + 2 for level in range(batches.bit_length())
-        )
+        vectors = 2 * batches + 2 * sum((batches >> level) + 2 for level in range(batches.bit_length()))
         return 8 * LANES * problem.dimension * vectors
 
     def kernel_settings(self, plan: RunPlan) -> tuple[float, ...]:
@@ -277,9 +278,7 @@ def recursion(keys, order_state, records, parameters, settings, w, record):  # t
         while level <= top:
             index = (t >> level) - 1
             place = offset[level] + index % ((batches >> level) + 2)
-            node_noise(
-                zeta, keys, 2, level, index, settings[6] if t <= 2 * batches else settings[7]
-            )
+            node_noise(zeta, keys, 2, level, index, settings[6] if t <= 2 * batches else settings[7])
             node = nodes_g[place]
             for i in range(STATE):
                 node[i] = at_anchor[i] + zeta[i]

@@ -15,21 +15,21 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ldpflow.algorithms.dp_gd import recursion
-from ldpflow.algorithms.erm import (
+from ldpflow.algorithms.finite_sum import (
     DEFAULT_EPOCHS,
     LARGEST_STEPS,
-    ErmAlgorithm,
+    FiniteSumAlgorithm,
     RunPlan,
     Schedule,
 )
 from ldpflow.errors import InputError
-from ldpflow.problems.erm import ErmProblem
+from ldpflow.problems.finite_sum import FiniteSumProblem
 from ldpflow.random.lockstep import LANES
 
 __all__ = ["DpSgd", "recursion"]
 
 
-class DpSgd(ErmAlgorithm):
+class DpSgd(FiniteSumAlgorithm):
     """SGD with fresh noise on random batches.
 
     Parameters
@@ -44,7 +44,7 @@ class DpSgd(ErmAlgorithm):
     kind: Literal["dp_sgd"] = "dp_sgd"
     batch_size: Annotated[int, Field(ge=1, le=10**9)] = 100
 
-    def memory(self, problem: ErmProblem, n: int) -> int:
+    def memory(self, problem: FiniteSumProblem, n: int) -> int:
         return 8 * LANES * n
 
     def steps_of(self, n: int) -> int:
@@ -64,7 +64,7 @@ class DpSgd(ErmAlgorithm):
         rate = self.batch_size / n
         return sampled_noise_multiplier(self.epsilon, self.delta, rate, self.steps_of(n))
 
-    def schedule(self, problem: ErmProblem, n: int) -> Schedule:
+    def schedule(self, problem: FiniteSumProblem, n: int) -> Schedule:
         steps, b = self.steps_of(n), self.batch_size
         eta = self.eta
         if eta is None:
@@ -76,7 +76,7 @@ class DpSgd(ErmAlgorithm):
             eta = min(1.0 / smooth, best)
         return Schedule(max(1, n // b), steps, eta)
 
-    def plan(self, problem: ErmProblem, n: int) -> RunPlan:
+    def plan(self, problem: FiniteSumProblem, n: int) -> RunPlan:
         at = self.schedule(problem, n)
         return RunPlan(
             n, at.batches, self.batch_size, at.steps, at.eta, at.alpha, at.cross, self.multiplier(n),

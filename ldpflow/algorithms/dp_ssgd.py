@@ -15,8 +15,8 @@ from typing import Annotated, ClassVar, Literal, Self
 from mpmath import mp, mpf
 from pydantic import Field
 
-from ldpflow import exact
-from ldpflow.algorithms.erm import UNIT
+from ldpflow import constants
+from ldpflow.algorithms.finite_sum import UNIT
 from ldpflow.algorithms.ldp_sgd import recursion
 from ldpflow.algorithms.tail_sgd import TailSgd
 from ldpflow.mechanisms import Mechanism, PrivacyStatement
@@ -73,7 +73,7 @@ class DpSsgd(TailSgd):
         alpha, _ = shuffling.noise_multiplier(self.epsilon, self.delta, horizon)
         changed: dict[str, float] = {"noise_multiplier": alpha}
         k2, a = problem.tail()
-        with exact.workdps(30):
+        with constants.workdps(30):
             log = mp.log(horizon)
             radius = mpf(problem.radius_square())
             kappa = mpf(problem.largest()) / mpf(problem.smallest())
@@ -85,9 +85,7 @@ class DpSsgd(TailSgd):
                 eta = [1 / (2 * radius)]
                 if self.step_rule == "printed":
                     d = problem.dimension
-                    eta.append(
-                        self.c1 / log ** (4 * a + 2) / (k2**2 * radius * kappa * d * mpf(alpha) ** 2)
-                    )
+                    eta.append(self.c1 / log ** (4 * a + 2) / (k2**2 * radius * kappa * d * mpf(alpha) ** 2))
                     eta.append(self.c2 / log ** (2 * a + 2) / radius)
                 changed["eta"] = float(min(eta))
         return self.model_copy(update=changed)
@@ -131,5 +129,3 @@ def spectrum(problem: LeastSquares) -> tuple[float, ...]:
     if not problem.stored_records():
         return problem.lambdas
     return (*(problem.smallest(),) * (problem.dimension - 1), problem.largest())
-
-

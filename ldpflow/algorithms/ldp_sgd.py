@@ -69,9 +69,7 @@ class LdpSgd(DecayingSteps):
         return (self.c, self.gamma, self.theta0, self.radius or 0.0)
 
     def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
-        return combined(
-            problem.gradient_covariance(), mechanism.noise_covariance(problem), 1.0, 1.0
-        )
+        return combined(problem.gradient_covariance(), mechanism.noise_covariance(problem), 1.0, 1.0)
 
     def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
         return mechanism.privacy()

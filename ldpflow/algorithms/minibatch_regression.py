@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal, Self
 from mpmath import mp, mpf
 from pydantic import Field
 
-from ldpflow import exact
-from ldpflow.algorithms.erm import NOTION, UNIT
+from ldpflow import constants
+from ldpflow.algorithms.finite_sum import NOTION, UNIT
 from ldpflow.algorithms.regression import OnePassRegression
 from ldpflow.errors import InputError
 from ldpflow.mechanisms import Mechanism, PrivacyStatement
@@ -147,7 +147,7 @@ class MinibatchRegression(OnePassRegression):
 
     def enough_steps(self, problem: LeastSquares, horizon: int) -> int:
         """The smallest even T that forgets the start, for the step length that goes with it."""
-        with exact.workdps(30):
+        with constants.workdps(30):
             ratio = mpf(1)
             if problem.error_variance() > 0.0:
                 ratio = max(ratio, mpf(problem.signal()) ** 2 / mpf(problem.error_variance()))
@@ -161,7 +161,10 @@ class MinibatchRegression(OnePassRegression):
                 if rest <= 0 or steps >= 2 * mp.ceil(goal / -mp.log(rest)):
                     return steps
         raise InputError(
-            "grid.n", horizon, "more records", f"{self.kind} cannot forget its start in 10,000 steps."
+            "grid.n",
+            horizon,
+            "more records",
+            f"{self.kind} cannot forget its start in 10,000 steps.",
         )
 
     def infeasible(self, problem: LeastSquares, horizon: int) -> list[Feasibility]:

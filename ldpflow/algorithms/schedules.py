@@ -19,7 +19,7 @@ from collections.abc import Callable
 
 from mpmath import mp, mpf
 
-from ldpflow.exact import workdps
+from ldpflow.constants import workdps
 
 __all__ = ["best_epochs", "first_theorem_steps", "reduced_theorem_steps"]
 

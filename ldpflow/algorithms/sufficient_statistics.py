@@ -17,8 +17,8 @@ import numpy as np
 from mpmath import mp, mpf
 from pydantic import Field
 
-from ldpflow import exact
-from ldpflow.algorithms.erm import NOTION, UNIT
+from ldpflow import constants
+from ldpflow.algorithms.finite_sum import NOTION, UNIT
 from ldpflow.algorithms.regression import OnePassRegression
 from ldpflow.errors import InputError
 from ldpflow.mechanisms import Mechanism, PrivacyStatement
@@ -104,7 +104,7 @@ class SufficientStatistics(OrdinaryLeastSquares):
     def resolved(self, problem: Problem, horizon: int | None) -> Self:
         found = super().resolved(problem, horizon)
         assert isinstance(problem, LeastSquares)
-        with exact.workdps(30):
+        with constants.workdps(30):
             x = float(2 * mp.sqrt(problem.trace()))
             y = float(4 * mp.sqrt(mpf(problem.signal()) ** 2 + mpf(problem.error_variance())))
         return found.model_copy(update={"x_bound": self.x_bound or x, "y_bound": self.y_bound or y})
@@ -119,9 +119,7 @@ class SufficientStatistics(OrdinaryLeastSquares):
         epsilon = self.epsilon
         if self.noise_multiplier is not None:
             epsilon = clipping.run_epsilon(self.alpha(), self.delta, self.accounting, False, 1)
-        return PrivacyStatement(
-            NOTION, UNIT, epsilon=epsilon, delta=self.delta, mu=1.0 / self.alpha()
-        )
+        return PrivacyStatement(NOTION, UNIT, epsilon=epsilon, delta=self.delta, mu=1.0 / self.alpha())
 
     def columns(self, problem: Problem, n: int) -> dict[str, Any]:
         return {"noise_multiplier": self.alpha(), "rho": 0.5 / self.alpha() ** 2}
@@ -192,9 +190,7 @@ def recursion(users, noises, problem, mechanism, settings, record):  # type: ign
             fill_normal(noises[0], 0.0, plane)
             drawn = 0
         for lane in range(LANES):
-            cross[j * LANES + lane] = (
-                cross[j * LANES + lane] / n + settings[4] * plane[drawn * LANES + lane]
-            )
+            cross[j * LANES + lane] = cross[j * LANES + lane] / n + settings[4] * plane[drawn * LANES + lane]
         drawn += 1
     for lane in range(LANES):
         # Gaussian elimination with row exchanges: A need not be positive definite.
@@ -216,9 +212,7 @@ def recursion(users, noises, problem, mechanism, settings, record):  # type: ign
             for k in range(j + 1, size):
                 ratio = moments[(k * size + j) * LANES + lane] / moments[(j * size + j) * LANES + lane]
                 for m in range(j + 1, size):
-                    moments[(k * size + m) * LANES + lane] -= (
-                        ratio * moments[(j * size + m) * LANES + lane]
-                    )
+                    moments[(k * size + m) * LANES + lane] -= ratio * moments[(j * size + m) * LANES + lane]
                 cross[k * LANES + lane] -= ratio * cross[j * LANES + lane]
         for j in range(size - 1, -1, -1):
             value = cross[j * LANES + lane]

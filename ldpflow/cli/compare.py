@@ -27,10 +27,10 @@ def compare(
     lengths one by the delta method.
     """
     from ldpflow.cli.tables import plain, print_rows, telling, with_error
-    from ldpflow.comparison import comparisons
-    from ldpflow.measures import stored_cells
+    from ldpflow.results import stored_cells
+    from ldpflow.results.comparison import comparisons
+    from ldpflow.results.summary import stored_paths
     from ldpflow.store import RunStore
-    from ldpflow.summary import stored_paths
 
     read_summary(run)  # says what is wrong where nothing can be read
     store = RunStore(run)

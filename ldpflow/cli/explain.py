@@ -17,8 +17,8 @@ def explain(run: Run) -> None:
     says against itself, and what to do about it. Every number is in the summary too.
     """
     from ldpflow.cli.tables import short, telling
-    from ldpflow.diagnosis import cautions, diagnose
-    from ldpflow.measures import GROUP_KEYS, stored_cells
+    from ldpflow.results import GROUP_KEYS, stored_cells
+    from ldpflow.results.diagnosis import cautions, diagnose
     from ldpflow.store import RunStore
 
     summary = read_summary(run)

@@ -23,8 +23,10 @@ def export(
     from ldpflow.report.results import Results
 
     export_duckdb(Results.load(run), duckdb, replace=force)
-    typer.echo(f"{duckdb}: tables summary, replicates, trajectories, trajectory_summary, sessions; "
-               "views coverage, best, best_beta, lost, running_coverage")
+    typer.echo(
+        f"{duckdb}: tables summary, replicates, trajectories, trajectory_summary, sessions; "
+        "views coverage, best, best_beta, lost, running_coverage"
+    )
 
 
 def watch(

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from ldpflow.engine.jobs import Jobs, State
+    from ldpflow.cluster.jobs import Jobs, State
 
 __all__ = ["follow", "jobs"]
 
-jobs = typer.Typer(
-    help="Studies that were submitted to a cluster: status, logs, stop.", no_args_is_help=True
-)
+jobs = typer.Typer(help="Studies that were submitted to a cluster: status, logs, stop.", no_args_is_help=True)
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="As ldpflow submit printed it.")]
 Address = Annotated[
@@ -28,9 +26,7 @@ Address = Annotated[
 
 @jobs.command()
 def status(
-    job: Annotated[
-        str | None, typer.Argument(metavar="ID", help="All of them unless given.")
-    ] = None,
+    job: Annotated[str | None, typer.Argument(metavar="ID", help="All of them unless given.")] = None,
     address: Address = None,
 ) -> None:
     """How a job is doing, or all of them."""
@@ -52,9 +48,7 @@ def status(
 def logs(
     job: Id,
     address: Address = None,
-    wait: Annotated[
-        bool, typer.Option("--wait/--no-wait", help="Go on until the job ends.")
-    ] = True,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Go on until the job ends.")] = True,
 ) -> None:
     """What a job prints."""
     cluster = at(address)
@@ -77,7 +71,7 @@ def stop(job: Id, address: Address = None) -> None:
 
 def at(address: str | None) -> Jobs:
     """The jobs of a cluster."""
-    from ldpflow.engine.jobs import Jobs, cluster_address
+    from ldpflow.cluster.jobs import Jobs, cluster_address
 
     return Jobs(cluster_address(address))
 

@@ -17,12 +17,8 @@ def plan(
         str, typer.Argument(metavar="STUDY", help="A .toml file or the name of a bundled study.")
     ] = "quickstart",
     n: Annotated[Axis, typer.Option("--n", metavar="X", help="Users. *")] = None,
-    epsilon: Annotated[
-        Axis, typer.Option("--epsilon", metavar="X", help="Privacy budget. *")
-    ] = None,
-    tau: Annotated[
-        Axis, typer.Option("--tau", metavar="X", help="Level of the quantile. *")
-    ] = None,
+    epsilon: Annotated[Axis, typer.Option("--epsilon", metavar="X", help="Privacy budget. *")] = None,
+    tau: Annotated[Axis, typer.Option("--tau", metavar="X", help="Level of the quantile. *")] = None,
     level: Annotated[Axis, typer.Option("--level", metavar="X", help="Nominal coverage. *")] = None,
     length: Annotated[
         float | None, typer.Option(help="Length wanted: which n at epsilon, which epsilon at n.")

@@ -42,7 +42,9 @@ def reporter(quiet: bool, replicates: int | None = None) -> Iterator[Callable[[A
     elif console.is_terminal and not console.is_dumb_terminal:
         # The display asks for itself at every drawing, so times go on and the window may change.
         live = Live(
-            console=console, refresh_per_second=DRAWN_PER_SECOND, transient=True,
+            console=console,
+            refresh_per_second=DRAWN_PER_SECOND,
+            transient=True,
             get_renderable=lambda: display.picture(console.width, console.height),
         )
         with live:
@@ -62,9 +64,7 @@ class Display:
         Monotonic seconds.
     """
 
-    def __init__(
-        self, replicates: int | None = None, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, replicates: int | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self.replicates = replicates
         self.clock = clock
         self.started = clock()
@@ -85,9 +85,7 @@ class Display:
         """Running coverage of the least precise cells, and counts, from the aggregators' sums."""
         import numpy as np
 
-        columns = {
-            name: statistics[name].to_numpy() for name in ("replicates", "failures", "covered")
-        }
+        columns = {name: statistics[name].to_numpy() for name in ("replicates", "failures", "covered")}
         finished = columns["replicates"] - columns["failures"]
         share = np.full(len(finished), np.nan)
         np.divide(columns["covered"], finished, out=share, where=finished > 0)
@@ -115,7 +113,8 @@ class Display:
             return counts
         bar = Padding(  # a bar alone does not end its line
             ProgressBar(
-                total=max(self.event.total_steps, 1), completed=self.event.done_steps,
+                total=max(self.event.total_steps, 1),
+                completed=self.event.done_steps,
                 width=max(min(width - 2, 80), 4),
             ),
             0,

@@ -59,9 +59,7 @@ def print_comparison(computed: pa.Table, stored: pa.Table) -> bool:
             if name in mine and (name not in STATISTICS or mine[name] is not None):
                 same = bits(mine[name]) == bits(other[name])
                 values = {"value": name, "computed": bits(mine[name]), "stored": bits(other[name])}
-                lines.append(
-                    {key: mine[key] for key in varying} | values | {"": "" if same else "DIFFERENT"}
-                )
+                lines.append({key: mine[key] for key in varying} | values | {"": "" if same else "DIFFERENT"})
     print_rows([plain(name) for name in (*varying, "value", "computed", "stored", "")], lines)
     every = [[{k: bits(v) for k, v in row.items()} for row in rows] for rows in (ours, theirs)]
     return every[0] == every[1]

@@ -77,7 +77,10 @@ def plot(
     output: Annotated[
         str | None,
         typer.Option(
-            "-o", "--output", metavar="FILE", help="svg, png, pdf or json.",
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="svg, png, pdf or json.",
             show_default="FIGURE.svg",
         ),
     ] = None,

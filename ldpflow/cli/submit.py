@@ -28,29 +28,21 @@ def submit(
     ] = None,
     cpus: Annotated[
         int | None,
-        typer.Option(
-            min=1, help="Cores to ask the cluster for; it grows by itself without, slower."
-        ),
+        typer.Option(min=1, help="Cores to ask the cluster for; it grows by itself without, slower."),
     ] = None,
     wait: Annotated[
         bool, typer.Option("--wait/--no-wait", help="Show what the job prints until it ends.")
     ] = False,
     n: Annotated[Axis, typer.Option("--n", metavar="X", help="Users; 1e6 is fine. *")] = None,
-    epsilon: Annotated[
-        Axis, typer.Option("--epsilon", metavar="X", help="Privacy budget. *")
-    ] = None,
-    replicates: Annotated[
-        str | None, typer.Option(metavar="X", help="Independent paths per cell.")
-    ] = None,
+    epsilon: Annotated[Axis, typer.Option("--epsilon", metavar="X", help="Privacy budget. *")] = None,
+    replicates: Annotated[str | None, typer.Option(metavar="X", help="Independent paths per cell.")] = None,
     seed: Annotated[str | None, typer.Option(metavar="X", help="Seed of the study.")] = None,
     max_time: Annotated[
         str | None, typer.Option(metavar="T", help="Stop in order after 90s, 45m, 2h or 1h30m.")
     ] = None,
     max_in_flight: Annotated[
         int | None,
-        typer.Option(
-            min=1, help="Batches sent out and not yet stored.", show_default="twice the cores"
-        ),
+        typer.Option(min=1, help="Batches sent out and not yet stored.", show_default="twice the cores"),
     ] = None,
 ) -> None:
     """Run a study as a job of a Ray cluster; submit it again to continue it.
@@ -58,13 +50,11 @@ def submit(
     The study and this package travel with the job. Flags marked * replace the study's values and may
     be repeated.
     """
+    from ldpflow.cluster.jobs import Jobs, cluster_address
     from ldpflow.engine import read_seconds
-    from ldpflow.engine.jobs import Jobs, cluster_address
     from ldpflow.study import load_study
 
-    chosen = load_study(study).replace(
-        {"n": n, "epsilon": epsilon, "replicates": replicates, "seed": seed}
-    )
+    chosen = load_study(study).replace({"n": n, "epsilon": epsilon, "replicates": replicates, "seed": seed})
     for warning in chosen.warnings():
         typer.echo(f"warning: {warning}", err=True)
     options = []

@@ -46,8 +46,8 @@ def summary(
         print_trajectories(told) if form is Format.table else show(told)
         return
     if null is not None:
+        from ldpflow.results.summary import stored_summary
         from ldpflow.store import RunStore
-        from ldpflow.summary import stored_summary
 
         table = stored_summary(RunStore(run), null)
     show(table)
@@ -62,9 +62,7 @@ def read_summary(run: str) -> pa.Table:
     try:
         table = RunStore(run).read_summary()
     except (pa.ArrowException, OSError) as error:
-        raise InputError(
-            "RUN", run, "a run directory with a readable summary", str(error)
-        ) from None
+        raise InputError("RUN", run, "a run directory with a readable summary", str(error)) from None
     if table is None:
         raise InputError("RUN", run, "a run directory with a summary", "Nothing finished there.")
     return table

@@ -33,32 +33,20 @@ def sweep(
         str, typer.Argument(metavar="STUDY", help="A .toml file or the name of a bundled study.")
     ] = "quickstart",
     n: Annotated[Axis, typer.Option("--n", metavar="X", help="Users; 1e6 is fine. *")] = None,
-    epsilon: Annotated[
-        Axis, typer.Option("--epsilon", metavar="X", help="Privacy budget. *")
-    ] = None,
+    epsilon: Annotated[Axis, typer.Option("--epsilon", metavar="X", help="Privacy budget. *")] = None,
     mu: Annotated[
         Axis, typer.Option("--mu", metavar="X", help="Budget of the Gaussian mechanism (GDP). *")
     ] = None,
-    tau: Annotated[
-        Axis, typer.Option("--tau", metavar="X", help="Level of the quantile. *")
-    ] = None,
-    gamma: Annotated[
-        Axis, typer.Option("--gamma", metavar="X", help="Step-size exponent. *")
-    ] = None,
+    tau: Annotated[Axis, typer.Option("--tau", metavar="X", help="Level of the quantile. *")] = None,
+    gamma: Annotated[Axis, typer.Option("--gamma", metavar="X", help="Step-size exponent. *")] = None,
     c: Annotated[Axis, typer.Option("--c", metavar="X", help="Step-size constant. *")] = None,
     method: Annotated[
         Axis, typer.Option("--method", metavar="ID", help="Interval method: BB, BM, SN, oracle. *")
     ] = None,
-    beta: Annotated[
-        Axis, typer.Option("--beta", metavar="X", help="Block exponent of BB. *")
-    ] = None,
-    b: Annotated[
-        Axis, typer.Option("--B", metavar="X", help="Bootstrap replications of BB. *")
-    ] = None,
+    beta: Annotated[Axis, typer.Option("--beta", metavar="X", help="Block exponent of BB. *")] = None,
+    b: Annotated[Axis, typer.Option("--B", metavar="X", help="Bootstrap replications of BB. *")] = None,
     level: Annotated[Axis, typer.Option("--level", metavar="X", help="Nominal coverage. *")] = None,
-    replicates: Annotated[
-        str | None, typer.Option(metavar="X", help="Independent paths per cell.")
-    ] = None,
+    replicates: Annotated[str | None, typer.Option(metavar="X", help="Independent paths per cell.")] = None,
     target_mcse: Annotated[
         float | None,
         typer.Option(help="Add replicates until the MCSE of every coverage is this small."),
@@ -89,15 +77,14 @@ def sweep(
     num_cpus: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Cores for a local Ray; with --address, cores to ask for.",
+            min=1,
+            help="Cores for a local Ray; with --address, cores to ask for.",
             show_default="all",
         ),
     ] = None,
     max_in_flight: Annotated[
         int | None,
-        typer.Option(
-            min=1, help="Batches sent out and not yet stored.", show_default="twice the cores"
-        ),
+        typer.Option(min=1, help="Batches sent out and not yet stored.", show_default="twice the cores"),
     ] = None,
     retries: Annotated[
         int,
@@ -110,9 +97,7 @@ def sweep(
         str | None,
         typer.Option(metavar="SIZE", help="Stop in order above 8G on this machine, Ray included."),
     ] = None,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Move an old run aside and start over.")
-    ] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Move an old run aside and start over.")] = False,
     max_failed: Annotated[
         float | None, typer.Option(help="Exit with 1 if a larger share of the rows failed.")
     ] = None,
@@ -159,9 +144,7 @@ def sweep(
     from ldpflow.cli.progress import reporter
     from ldpflow.engine import limits, read_bytes, read_seconds, run_study
 
-    precision = wanted_precision(
-        replicates, target_mcse, target_length, min_replicates, max_replicates
-    )
+    precision = wanted_precision(replicates, target_mcse, target_length, min_replicates, max_replicates)
     passed = limits(
         None if max_time is None else read_seconds(max_time),
         None if max_memory is None else read_bytes(max_memory),

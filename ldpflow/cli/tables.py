@@ -15,8 +15,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from ldpflow.diagnosis import CAUTIOUS
 from ldpflow.report.numbers import rounded, short, with_error
+from ldpflow.results.diagnosis import CAUTIOUS
 
 __all__ = [
     "plain",

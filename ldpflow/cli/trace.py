@@ -43,8 +43,8 @@ def trace(
 
     from ldpflow.report.saving import save, suffix_of
     from ldpflow.report.trace_plot import trace_plot
+    from ldpflow.results.trace import trace as compute
     from ldpflow.study import load_study
-    from ldpflow.trace import trace as compute
 
     suffix_of(output)
     given = {"tau": tau, "epsilon": epsilon, "beta": beta, "level": level, "seed": seed}

@@ -21,30 +21,20 @@ def tune(
         str, typer.Argument(metavar="STUDY", help="A .toml file or the name of a bundled study.")
     ] = "quickstart",
     n: Annotated[str | None, typer.Option("--n", metavar="X", help="Users.")] = None,
-    epsilon: Annotated[
-        str | None, typer.Option("--epsilon", metavar="X", help="Privacy budget.")
-    ] = None,
-    tau: Annotated[
-        str | None, typer.Option("--tau", metavar="X", help="Level of the quantile.")
-    ] = None,
-    level: Annotated[
-        str | None, typer.Option("--level", metavar="X", help="Nominal coverage.")
-    ] = None,
+    epsilon: Annotated[str | None, typer.Option("--epsilon", metavar="X", help="Privacy budget.")] = None,
+    tau: Annotated[str | None, typer.Option("--tau", metavar="X", help="Level of the quantile.")] = None,
+    level: Annotated[str | None, typer.Option("--level", metavar="X", help="Nominal coverage.")] = None,
     gamma: Annotated[
         Axis, typer.Option("--gamma", metavar="X", show_default=str(GAMMA), help="Candidates. *")
     ] = None,
-    c: Annotated[
-        Axis, typer.Option("--c", metavar="X", show_default=str(C), help="Candidates. *")
-    ] = None,
+    c: Annotated[Axis, typer.Option("--c", metavar="X", show_default=str(C), help="Candidates. *")] = None,
     beta: Annotated[
         Axis, typer.Option("--beta", metavar="X", show_default=str(BETA), help="Candidates. *")
     ] = None,
     tolerance: Annotated[float, typer.Option(help="Coverage within this of nominal.")] = 0.01,
     confirm: Annotated[int, typer.Option(help="Replicates on a fresh seed.")] = 2048,
     seed: Annotated[str | None, typer.Option(metavar="X", help="Seed of the search.")] = None,
-    out: Annotated[str, typer.Option(help="Run directories of search and confirmation.")] = (
-        "runs/tune"
-    ),
+    out: Annotated[str, typer.Option(help="Run directories of search and confirmation.")] = ("runs/tune"),
     engine: Annotated[Engine, typer.Option(help="ray, or serial in this process.")] = Engine.ray,
     address: Annotated[str | None, typer.Option(help="Ray cluster to join.")] = None,
     num_cpus: Annotated[

@@ -11,7 +11,7 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from ldpflow.engine.executor import part_meta, publish_trajectories
-from ldpflow.simulate import Batch, BatchResult
+from ldpflow.simulators.batch import Batch, BatchResult
 from ldpflow.store import Aggregator, Published, cell_set_hash
 
 __all__ = ["Sent", "Shard", "new_aggregator"]
@@ -85,18 +85,14 @@ class Shard:
 
     def keep(self, sent: Sent) -> None:
         """Hold on to a batch that the aggregator has taken."""
-        self.unpublished.setdefault((sent.batch.path.key, sent.cell_set), {})[
-            sent.batch.first
-        ] = sent
+        self.unpublished.setdefault((sent.batch.path.key, sent.cell_set), {})[sent.batch.first] = sent
 
     def forget(self, published: list[Published]) -> None:
         """Let go of rows that are in published parts."""
         for part in published:
             held = self.unpublished.get((part.path_key, part.cell_set), {})
             covered = [
-                first
-                for first, sent in held.items()
-                if part.first <= first and sent.batch.last <= part.last
+                first for first, sent in held.items() if part.first <= first and sent.batch.last <= part.last
             ]
             for first in covered:
                 del held[first]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ldpflow.cell import Cell
-from ldpflow.path import Path
 from ldpflow.random.lockstep import LANES
-from ldpflow.simulate import Batch
+from ldpflow.simulators.batch import Batch
+from ldpflow.simulators.cell import Cell
+from ldpflow.simulators.path import Path
 
 __all__ = ["GRID", "Batches", "Missing", "cut"]
 

@@ -14,15 +14,15 @@ from ldpflow.engine.growth import gaps
 from ldpflow.engine.replay import stored_study
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError, LdpflowError
-from ldpflow.measures import stored_cells
-from ldpflow.path import Path
 from ldpflow.random.streams import STREAM_VERSION
+from ldpflow.results import stored_cells
+from ldpflow.results.summary import stored_trajectory_summary, summary_of
+from ldpflow.simulators.path import Path
 from ldpflow.store import Part, RunLock, RunStore, UnreadablePart, compact, trajectories
 from ldpflow.store.part import arrange
 from ldpflow.store.provenance import read_sessions
 from ldpflow.store.reading import each_once, overlapping
 from ldpflow.study import Study
-from ldpflow.summary import stored_trajectory_summary, summary_of
 
 __all__ = ["Finding", "check_run", "compact_run", "repair_run"]
 
@@ -84,7 +84,9 @@ def repair_run(run: str, **options: Any) -> RunResult:
         study = stored_study(store)
         if study is None:
             raise InputError(
-                "RUN", run, "a run with a study.toml that can be read",
+                "RUN",
+                run,
+                "a run with a study.toml that can be read",
                 "Run the sweep with its study file instead: it repairs what it needs.",
             )
         findings, _ = examined(store)

@@ -14,8 +14,7 @@ __all__ = ["connect", "unreachable"]
 
 # One thread per task: the replicates are the parallelism.
 THREADS = {
-    name: "1"
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+    name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 }
 
 # A machine that is gone without a word is noticed within a minute; Ray's own settings take seven.
@@ -74,7 +73,9 @@ def connect(address: str | None, num_cpus: int | None, verbose: bool) -> None:
         ray.init(**options, **logging)
     except AuthenticationError as error:
         raise InputError(
-            "--address", address, "a cluster that knows this machine's token",
+            "--address",
+            address,
+            "a cluster that knows this machine's token",
             f"{str(error).splitlines()[0]} Set RAY_AUTH_TOKEN_PATH to the file with the cluster's "
             "token; a machine of the cluster has it in ~/.ray/auth_token.",
         ) from error

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
 
-from ldpflow.simulate import Batch, BatchResult
+from ldpflow.simulators.batch import Batch, BatchResult
 from ldpflow.store import PartMeta, RunStore, trajectories
 from ldpflow.store.provenance import versions
 
@@ -55,8 +55,13 @@ def publish_trajectories(store: RunStore, batch: Batch, result: BatchResult) -> 
     """Write the trajectories of a batch: one part, which needs no neighbours."""
     if result.trajectories is not None:
         trajectories.publish(
-            store, batch.path.key, batch.first, batch.last, batch.checkpoints,
-            result.trajectories, part_meta(batch),
+            store,
+            batch.path.key,
+            batch.first,
+            batch.last,
+            batch.checkpoints,
+            result.trajectories,
+            part_meta(batch),
         )
 
 

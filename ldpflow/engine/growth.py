@@ -14,18 +14,18 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from ldpflow.cell import Cell, PathPlan
 from ldpflow.engine.batching import Missing
 from ldpflow.engine.events import Planned
 from ldpflow.errors import InputError
-from ldpflow.path import Path
 from ldpflow.random.streams import STREAM_VERSION
+from ldpflow.results.summary import path_columns
 from ldpflow.settings import canonical_json
+from ldpflow.simulators.cell import Cell, PathPlan
+from ldpflow.simulators.path import Path
 from ldpflow.store import Part, RunStore, UnreadablePart, cell_id, trajectories
 from ldpflow.store.ranges import Ranges, intersect, subtract
 from ldpflow.store.trajectories import TrajectoryPart
 from ldpflow.study import Study
-from ldpflow.summary import path_columns
 
 __all__ = ["gaps", "planned", "usable_parts"]
 
@@ -52,14 +52,12 @@ def usable_parts(store: RunStore, study: Study) -> list[Part | TrajectoryPart]:
             raise refused(store, [(name, [found[name]], [own[name]]) for name in own])
         # The run is this study's: a part of another seed was put into it.
         unusable += [
-            UnreadablePart(part.name, f"it has rows of seed {part.meta['seed']}")
-            for part in foreign
+            UnreadablePart(part.name, f"it has rows of seed {part.meta['seed']}") for part in foreign
         ]
     for part in unusable:
         moved = store.set_aside(part)
         warnings.warn(
-            f"{store.full(part.name)} cannot be used and is computed again: {part.reason} "
-            f"(moved to {moved})",
+            f"{store.full(part.name)} cannot be used and is computed again: {part.reason} (moved to {moved})",
             stacklevel=2,
         )
     parts = [part for part in parts if part not in foreign]
@@ -181,9 +179,7 @@ def witness(
     longest = max(cell.n for cell in missing)
     algorithm = plan.path.algorithm
     usable = [
-        cell
-        for cell, ranges in stored.items()
-        if cell.n <= longest and not subtract(first, last, ranges)
+        cell for cell, ranges in stored.items() if cell.n <= longest and not subtract(first, last, ranges)
     ]
 
     def cost(cell: Cell) -> tuple[int, int, int]:

@@ -22,11 +22,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ldpflow.cell import PathPlan
 from ldpflow.engine.batching import Missing
 from ldpflow.engine.events import Listener, Progress
 from ldpflow.errors import InputError
-from ldpflow.measures import CellRows, stored_cells
+from ldpflow.results import CellRows, stored_cells
+from ldpflow.simulators.cell import PathPlan
 from ldpflow.store import RunStore, cell_id
 
 __all__ = ["BATCH", "Precision", "Round", "ahead", "rounds", "stopped_coverage"]
@@ -86,9 +86,7 @@ class Precision:
                 "Stopping on fewer biases the coverage that is reported.",
             )
         if not self.min_replicates <= self.max_replicates <= 10**9:
-            raise InputError(
-                "--max-replicates", self.max_replicates, f"{self.min_replicates} to 10^9"
-            )
+            raise InputError("--max-replicates", self.max_replicates, f"{self.min_replicates} to 10^9")
 
     def schedule(self, start: int = 0) -> Iterator[int]:
         """The points of the schedule above ``start``."""
@@ -239,9 +237,7 @@ def cells_of_plan(store: RunStore, plan: PathPlan, most: int) -> tuple[list[Cell
     return [cell for _, cells in found for cell in cells], have
 
 
-def ahead(
-    listener: Listener | None, started: float, done_steps: int, steps_left: int
-) -> Listener | None:
+def ahead(listener: Listener | None, started: float, done_steps: int, steps_left: int) -> Listener | None:
     """A listener that is told of the whole way to the target, not of one round.
 
     ``done_steps`` were made before the round, since ``started`` on the monotonic clock, and

@@ -8,14 +8,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ldpflow.algorithms.erm import ErmAlgorithm, plan_of
-from ldpflow.algorithms.erm_kernels import draw_records, risk, run_erm
-from ldpflow.algorithms.kernels import count_of, kernel_of, kernel_source, run_path
-from ldpflow.cell import PathPlan
-from ldpflow.path import Path, PathRecord
-from ldpflow.problems.erm import ErmProblem
+from ldpflow.algorithms.finite_sum import FiniteSumAlgorithm, plan_of
+from ldpflow.intervals.record import PathRecord
+from ldpflow.problems.finite_sum import FiniteSumProblem
 from ldpflow.random.lockstep import CHUNK, LANES
-from ldpflow.simulate import Recording, rows_of
+from ldpflow.simulators.batch import Recording, rows_of
+from ldpflow.simulators.cell import PathPlan
+from ldpflow.simulators.finite_sum import draw_records, risk, run_erm
+from ldpflow.simulators.one_pass import count_of, kernel_of, kernel_source, run_path
+from ldpflow.simulators.path import Path
 
 __all__ = ["Prediction", "predict"]
 
@@ -39,9 +40,7 @@ class Prediction:
     nanoseconds: tuple[float, ...]
 
 
-def predict(
-    plans: Sequence[PathPlan], replicates: int, cores: int, engine: str = "ray"
-) -> Prediction:
+def predict(plans: Sequence[PathPlan], replicates: int, cores: int, engine: str = "ray") -> Prediction:
     """Predict a sweep of ``replicates`` over ``plans`` on ``cores`` cores like this one.
 
     CPU time is measured, so that other work on this machine does not count; the sweep itself will
@@ -92,7 +91,7 @@ def what_runs(plan: PathPlan) -> object:
 def seconds_per_step(path: Path, sums: tuple[str, ...], budget: float, longest: int) -> float:
     """Time of a step of LANES replicates; doubles the run until it fills half of the budget."""
     kernel_of(path, sums)
-    if isinstance(path.algorithm, ErmAlgorithm):
+    if isinstance(path.algorithm, FiniteSumAlgorithm):
         return seconds_of_epochs(path, budget)
     fixed = path.algorithm.depends_on_horizon()  # then a path has no further steps
     steps = min(16 * CHUNK, longest) if fixed else 16 * CHUNK
@@ -108,7 +107,9 @@ def seconds_per_step(path: Path, sums: tuple[str, ...], budget: float, longest: 
 def seconds_of_epochs(path: Path, budget: float) -> float:
     """The same for an algorithm of many epochs: two runs cut short, so that the start does not count."""
     problem, algorithm, n = path.problem, path.algorithm, path.horizon
-    assert isinstance(problem, ErmProblem) and isinstance(algorithm, ErmAlgorithm) and n is not None
+    assert (
+        isinstance(problem, FiniteSumProblem) and isinstance(algorithm, FiniteSumAlgorithm) and n is not None
+    )
     plan = plan_of(problem, algorithm, n)
     records = draw_records(problem, 0, n, range(LANES))
 
@@ -133,7 +134,7 @@ def seconds_of_epochs(path: Path, budget: float) -> float:
 def seconds_of_risk(plan: PathPlan) -> float:
     """Time to evaluate the risk of LANES replicates at the checkpoints of a path of many epochs."""
     problem, n = plan.path.problem, plan.path.horizon
-    if not isinstance(problem, ErmProblem) or n is None:
+    if not isinstance(problem, FiniteSumProblem) or n is None:
         return 0.0
     records = draw_records(problem, 0, n, range(LANES))
     point = np.zeros((1, problem.dimension, LANES))
@@ -170,4 +171,3 @@ def seconds_of_intervals(plan: PathPlan, recording: Recording) -> float:
         started = time.thread_time()
         rows_of(record, plan.cells)
     return time.thread_time() - started
-

@@ -8,10 +8,10 @@ import tomllib
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ldpflow.cell import Cell, PathPlan
 from ldpflow.errors import InputError, LdpflowError
-from ldpflow.path import Path
-from ldpflow.simulate import Batch, BatchResult, simulate
+from ldpflow.simulators.batch import Batch, BatchResult, simulate
+from ldpflow.simulators.cell import Cell, PathPlan
+from ldpflow.simulators.path import Path
 from ldpflow.store import RunStore, trajectories
 from ldpflow.store.schema import ROW_KEYS
 from ldpflow.study import Study

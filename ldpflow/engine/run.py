@@ -21,6 +21,7 @@ from ldpflow.engine.loop import Stop, Tally, drive, never
 from ldpflow.engine.precision import Precision, Round, ahead, rounds
 from ldpflow.engine.serial import SerialExecutor
 from ldpflow.errors import InputError
+from ldpflow.results.summary import stored_summary, stored_trajectory_summary
 from ldpflow.store import (
     CELL_KEYS,
     Aggregator,
@@ -34,7 +35,6 @@ from ldpflow.store import (
 )
 from ldpflow.store.reading import overlapping
 from ldpflow.study import Study
-from ldpflow.summary import stored_summary, stored_trajectory_summary
 
 __all__ = ["run_study", "summarise_run"]
 
@@ -116,9 +116,7 @@ def run_study(
         session = Session(store, study.seed)
         session.start()
         store.publish("study.toml", study.to_toml().encode())
-        start = partial(
-            executor_for, engine, store, address, num_cpus, verbose, retries, max_in_flight
-        )
+        start = partial(executor_for, engine, store, address, num_cpus, verbose, retries, max_in_flight)
         work = partial(fill, store, study, precision, start, started)
         tally = work(on_plan, on_event, should_stop)
         summary, damaged = summarised(store)
@@ -239,7 +237,7 @@ def executor_for(
     """The executor that a user asked for."""
     if engine == "serial":
         return SerialExecutor(Aggregator(store))
-    from ldpflow.engine.cluster import RayExecutor
+    from ldpflow.engine.ray_executor import RayExecutor
 
     root = store.base if store.local else store.root
     return RayExecutor(

@@ -7,7 +7,7 @@ import threading
 
 from ldpflow.engine.executor import Outcome, part_meta, publish_trajectories
 from ldpflow.errors import InputError, StorageError
-from ldpflow.simulate import Batch, BatchResult, simulate
+from ldpflow.simulators.batch import Batch, BatchResult, simulate
 from ldpflow.store import Aggregator
 
 __all__ = ["SerialExecutor"]
@@ -31,9 +31,7 @@ class SerialExecutor:
     def __init__(self, aggregator: Aggregator) -> None:
         self.aggregator = aggregator
         self.waiting: queue.SimpleQueue[Batch | None] = queue.SimpleQueue()
-        self.finished: queue.SimpleQueue[tuple[Batch, BatchResult | Exception]] = (
-            queue.SimpleQueue()
-        )
+        self.finished: queue.SimpleQueue[tuple[Batch, BatchResult | Exception]] = queue.SimpleQueue()
         # A daemon: the interpreter must be able to end before a batch that was dropped does.
         threading.Thread(target=self._run, daemon=True).start()
 
@@ -57,9 +55,7 @@ class SerialExecutor:
                 raise result
             publish_trajectories(self.aggregator.store, batch, result)
             if batch.cells:
-                self.aggregator.add(
-                    batch.path.key, batch.first, batch.last, result.rows, part_meta(batch)
-                )
+                self.aggregator.add(batch.path.key, batch.first, batch.last, result.rows, part_meta(batch))
         except StorageError:
             raise  # no batch can be kept
         except Exception as error:

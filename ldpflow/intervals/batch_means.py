@@ -18,10 +18,10 @@ from mpmath import mp, mpf
 from numpy.typing import NDArray
 from pydantic import Field
 
-from ldpflow import exact
+from ldpflow import constants
 from ldpflow.algorithms import Algorithm
 from ldpflow.intervals.interval import IntervalMethod, Intervals, average, symmetric
-from ldpflow.path import PathRecord
+from ldpflow.intervals.record import PathRecord
 
 __all__ = ["BatchMeans"]
 
@@ -40,7 +40,7 @@ class BatchMeans(IntervalMethod):
 
     def ends(self, steps: int, gamma: float) -> NDArray[np.int64]:
         """e_0, ..., e_M, with floors that round first within 1e-9 of an integer."""
-        m = self.M if self.M is not None else exact.floor_power(steps, 0.25)
+        m = self.M if self.M is not None else constants.floor_power(steps, 0.25)
         return np.array(batch_ends(steps, gamma, m), dtype=np.int64)
 
     def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
@@ -51,7 +51,7 @@ class BatchMeans(IntervalMethod):
         return (self.M,)
 
     def count_times(self, steps: int, algorithm: Algorithm) -> int:
-        return 1 + (self.M if self.M is not None else exact.floor_power(steps, 0.25))
+        return 1 + (self.M if self.M is not None else constants.floor_power(steps, 0.25))
 
     def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
         algorithm = record.path.algorithm
@@ -69,7 +69,7 @@ class BatchMeans(IntervalMethod):
             deviation = (sums[k + 1] - sums[k]) / length - mean
             v += length * (deviation * deviation)
         se = np.sqrt(v / len(lengths) / steps)
-        widths = [exact.normal_quantile(0.5 + level / 2.0) * se for level in levels]
+        widths = [constants.normal_quantile(0.5 + level / 2.0) * se for level in levels]
         return Intervals(estimate, se, *symmetric(estimate, widths))
 
 
@@ -77,7 +77,7 @@ class BatchMeans(IntervalMethod):
 def batch_ends(steps: int, gamma: float, m: int) -> tuple[int, ...]:
     """e_0, ..., e_m in exact arithmetic; gamma is the decimal that was typed."""
     ends = []
-    with exact.workdps(40):
+    with constants.workdps(40):
         power = 1 / (1 - mpf(repr(gamma)))
         for k in range(m + 1):
             x = (mpf(k + 1) / (m + 1)) ** power * steps

@@ -19,11 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from ldpflow import exact
+from ldpflow import constants
 from ldpflow.algorithms import Algorithm
-from ldpflow.compiled import compiled
 from ldpflow.intervals.interval import Array, IntervalMethod, Intervals, average
-from ldpflow.path import PathRecord
+from ldpflow.intervals.record import PathRecord
+from ldpflow.kernels.cache import compiled
 from ldpflow.random.lockstep import CHUNK, LANES, PLANE
 
 __all__ = ["BlockBootstrap", "multiplier_sums"]
@@ -75,7 +75,7 @@ class BlockBootstrap(IntervalMethod):
 
     def blocks(self, steps: int) -> tuple[int, int]:
         """Block length l and number of blocks m."""
-        length = exact.floor_power(steps, self.beta)
+        length = constants.floor_power(steps, self.beta)
         return length, steps // length
 
     def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:

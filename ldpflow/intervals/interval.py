@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpflow.algorithms import Algorithm
-from ldpflow.path import PathRecord
+from ldpflow.intervals.record import PathRecord
 from ldpflow.problems import Problem
 from ldpflow.settings import Settings
 
@@ -79,9 +79,7 @@ class IntervalMethod(Settings):
         return None
 
     @abstractmethod
-    def intervals(
-        self, record: PathRecord, n: int, levels: Sequence[float]
-    ) -> Intervals:
+    def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
         """Intervals after n users, for every level.
 
         Parameters

@@ -11,11 +11,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpflow import exact
+from ldpflow import constants
 from ldpflow.algorithms import Algorithm
+from ldpflow.intervals.asymptotics import asymptotic_variances
 from ldpflow.intervals.interval import IntervalMethod, Intervals, average, symmetric
-from ldpflow.path import PathRecord
-from ldpflow.theory.asymptotics import asymptotic_variances
+from ldpflow.intervals.record import PathRecord
 
 __all__ = ["Oracle"]
 
@@ -33,5 +33,5 @@ class Oracle(IntervalMethod):
         estimate = average(record, steps)
         variances = np.array(asymptotic_variances(record.path))
         se = np.broadcast_to(np.sqrt(variances / steps)[:, None], estimate.shape)
-        widths = [exact.normal_quantile(0.5 + level / 2.0) * se for level in levels]
+        widths = [constants.normal_quantile(0.5 + level / 2.0) * se for level in levels]
         return Intervals(estimate, se, *symmetric(estimate, widths))

@@ -15,11 +15,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpflow import exact
+from ldpflow import constants
 from ldpflow.algorithms import Algorithm
-from ldpflow.algorithms.running_sums import PERTURBED
 from ldpflow.intervals.interval import IntervalMethod, Intervals, average, symmetric
-from ldpflow.path import PathRecord
+from ldpflow.intervals.record import PathRecord
+from ldpflow.kernels.running_sums import PERTURBED
 
 __all__ = ["PerturbedBootstrap"]
 
@@ -51,5 +51,5 @@ class PerturbedBootstrap(IntervalMethod):
         for row in averages:
             squares += (row - mean) * (row - mean)
         se = np.sqrt(squares / (count - 1))
-        widths = [exact.normal_quantile(0.5 + level / 2.0) * se for level in levels]
+        widths = [constants.normal_quantile(0.5 + level / 2.0) * se for level in levels]
         return Intervals(estimate, se, *symmetric(estimate, widths))

@@ -16,10 +16,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpflow import exact
+from ldpflow import constants
 from ldpflow.algorithms import Algorithm
 from ldpflow.intervals.interval import IntervalMethod, Intervals, average, symmetric
-from ldpflow.path import PathRecord
+from ldpflow.intervals.record import PathRecord
 
 __all__ = ["SelfNormalization"]
 
@@ -47,5 +47,5 @@ class SelfNormalization(IntervalMethod):
         squares = float(steps * (steps + 1) * (2 * steps + 1) // 6)
         v = squared - 2.0 * mean * weighted + mean * mean * squares
         scale = np.sqrt(np.maximum(v, 0.0)) / steps / np.sqrt(float(steps))
-        widths = [exact.self_normalization_critical_value(level) * scale for level in levels]
+        widths = [constants.self_normalization_critical_value(level) * scale for level in levels]
         return Intervals(estimate, None, *symmetric(estimate, widths))

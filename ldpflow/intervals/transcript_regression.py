@@ -31,15 +31,15 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from ldpflow import exact
+from ldpflow import constants
 from ldpflow.algorithms import Algorithm
-from ldpflow.algorithms.running_sums import pieces, regressors
 from ldpflow.intervals.batch_means import BatchMeans
 from ldpflow.intervals.interval import Array, IntervalMethod, Intervals, symmetric
+from ldpflow.intervals.record import PathRecord
 from ldpflow.intervals.transcript_regression_fit import PolynomialFit, fit_polynomial
 from ldpflow.intervals.transcript_regression_linear import LinearFit, diagonal, fit_linear
 from ldpflow.intervals.transcript_regression_quadratic import QuadraticFit, fit_quadratic
-from ldpflow.path import PathRecord
+from ldpflow.kernels.running_sums import pieces, regressors
 from ldpflow.problems import Problem
 
 __all__ = ["TranscriptRegression", "TranscriptRegressionBatchMeans"]
@@ -96,7 +96,7 @@ class Regression(IntervalMethod):
     def first(self, steps: int) -> int:
         """i0: the regression uses steps i0 + 1, ..., steps."""
         if self.burn_in.startswith("n^"):
-            return exact.ceil_power(steps, float(self.burn_in[2:]))
+            return constants.ceil_power(steps, float(self.burn_in[2:]))
         return max(1, ceil(Fraction(self.burn_in[:-1]) * steps))
 
     def order(self) -> int:
@@ -139,7 +139,7 @@ class Regression(IntervalMethod):
             nothing = np.full((len(levels), *estimate.shape), np.nan)
             return Intervals(estimate, estimate, nothing, nothing)
         names = self.running_sums(d)
-        length = algorithm.step_constant() * exact.sum_of_powers(
+        length = algorithm.step_constant() * constants.sum_of_powers(
             first + 1, steps, algorithm.step_exponent()
         )
         asked = Asked(record, n, levels, length)
@@ -170,9 +170,7 @@ class Regression(IntervalMethod):
         return 1 + (dimension if self.degree == 1 else regressors(dimension))
 
 
-def sums_between(
-    record: PathRecord, names: Sequence[str], first: int, last: int
-) -> tuple[Array, Array]:
+def sums_between(record: PathRecord, names: Sequence[str], first: int, last: int) -> tuple[Array, Array]:
     """Sums over the steps first + 1, ..., last, and what they were before a subtraction.
 
     The shapes are (count, d, R), of all names together.
@@ -243,7 +241,7 @@ class TranscriptRegression(Regression):
         diagnosis = scalar_diagnosis(fit, self.degree, variance, slope, asked.length)
         relaxation_times = diagnosis["relaxation_times"][0]
         factor = small_run_factor(relaxation_times) * fit.sd
-        critical = np.array([exact.normal_quantile(0.5 + level / 2.0) for level in asked.levels])
+        critical = np.array([constants.normal_quantile(0.5 + level / 2.0) for level in asked.levels])
         below, above = fit.arms(u, slope, self.degree, variance, critical)
         estimate = asked.record.origin[0] + (fit.mean + fit.sd * u)
         leverage = np.zeros_like(u)
@@ -264,7 +262,7 @@ class TranscriptRegression(Regression):
         estimate = asked.record.origin[:, None] + fit.root
         se = np.sqrt(fit.variances(variance)) * small_run_factor(relaxation_times)
         se = np.where(relaxation_times > 0.0, se, np.nan)
-        widths = [exact.normal_quantile(0.5 + level / 2.0) * se for level in asked.levels]
+        widths = [constants.normal_quantile(0.5 + level / 2.0) * se for level in asked.levels]
         diagnosis = vector_diagnosis(fit, halves, variance, asked.length)
         return Intervals(estimate, se, *symmetric(estimate, widths), diagnosis)
 
@@ -286,9 +284,7 @@ class TranscriptRegressionBatchMeans(Regression):
         return BatchMeans(M=self.M)
 
     def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
-        return np.union1d(
-            super().times(steps, algorithm), self.batch_means().times(steps, algorithm)
-        )
+        return np.union1d(super().times(steps, algorithm), self.batch_means().times(steps, algorithm))
 
     def times_settings(self) -> tuple[object, ...]:
         return (self.burn_in, self.M)
@@ -316,14 +312,14 @@ class TranscriptRegressionBatchMeans(Regression):
         first = self.first(steps)
         count = steps - first
         c, gamma = algorithm.step_constant(), algorithm.step_exponent()
-        squares = c * c * exact.sum_of_powers(first + 1, steps, 2.0 * gamma)
+        squares = c * c * constants.sum_of_powers(first + 1, steps, 2.0 * gamma)
         kappa = steps / count / (1.0 - asked.length * asked.length / (3.0 * count * squares))
         se = self.batch_means().intervals(asked.record, asked.n, asked.levels).se
         assert se is not None
         batches = len(self.batch_means().ends(steps, gamma)) - 1
         se = np.where(np.isfinite(centre), float(np.sqrt(kappa)) * se, np.nan)
         widths = [
-            exact.student_quantile(0.5 + level / 2.0, float(max(batches - 1, 1))) * se
+            constants.student_quantile(0.5 + level / 2.0, float(max(batches - 1, 1))) * se
             for level in asked.levels
         ]
         return Intervals(centre, se, *symmetric(centre, widths), diagnosis)

@@ -232,9 +232,7 @@ def fit_polynomial(sums: Array, gross: Array, count: int, order: int) -> Polynom
         sound[k] = sound[k] & (pivots[k] > 0.0)
         if k:
             sound[k] = sound[k] & sound[k - 1]
-    return PolynomialFit(
-        count, mean, sd, lower, pivots, coefficients, sums[3 * order + 1], sound
-    )
+    return PolynomialFit(count, mean, sd, lower, pivots, coefficients, sums[3 * order + 1], sound)
 
 
 def centred(sums: list[Array], shift: Array, sd: Array) -> list[Array]:

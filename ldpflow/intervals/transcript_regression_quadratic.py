@@ -16,7 +16,6 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpflow.algorithms.running_sums import regressors
 from ldpflow.intervals.transcript_regression_linear import (
     apply,
     diagonal,
@@ -24,6 +23,7 @@ from ldpflow.intervals.transcript_regression_linear import (
     product,
     sandwich,
 )
+from ldpflow.kernels.running_sums import regressors
 
 __all__ = ["QuadraticFit", "fit_quadratic"]
 
@@ -137,9 +137,7 @@ def slopes(u: Array, at: int) -> list[Array]:
     zero, one = np.zeros_like(u[0]), np.ones_like(u[0])
     first = [one if k == at else zero for k in range(len(u))]
     second = [
-        (u[h] if k == at else zero) + (u[k] if h == at else zero)
-        for k in range(len(u))
-        for h in range(k + 1)
+        (u[h] if k == at else zero) + (u[k] if h == at else zero) for k in range(len(u)) for h in range(k + 1)
     ]
     return [zero, *first, *second]
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 from mpmath import mp, mpf
 from pydantic import Field, model_validator
 
-from ldpflow import exact
+from ldpflow import constants
 from ldpflow.mechanisms.mechanism import Mechanism, PrivacyStatement
 from ldpflow.problems import Problem
 from ldpflow.problems.laws import Variate
@@ -85,7 +85,7 @@ class Gaussian(Mechanism):
 
     def mean_inverse_square(self) -> float:
         """E mu_k^-2, over users."""
-        with exact.workdps(40):
+        with constants.workdps(40):
             if self.budgets is not None:
                 return float(sum(mpf(mu) ** -2 for mu in self.budgets) / len(self.budgets))
             if self.mu_min is not None:
@@ -94,7 +94,7 @@ class Gaussian(Mechanism):
 
     def shared(self, answers: int) -> Gaussian:
         """The mechanism for each of several answers of one user: mu_k/sqrt(answers) (composition)."""
-        with exact.workdps(40):
+        with constants.workdps(40):
             share = 1 / mp.sqrt(answers)
             changed: dict[str, object] = {}
             if self.budgets is not None:

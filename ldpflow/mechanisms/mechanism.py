@@ -38,7 +38,7 @@ class Mechanism(Settings):
     """A randomiser A with E[A(g) | X] = g.
 
     The module that defines a mechanism also holds its kernel function ``randomise``, compiled
-    together with a recursion and a gradient (see ldpflow.algorithms.kernels).
+    together with a recursion and a gradient (see ldpflow.simulators.one_pass).
     """
 
     def unsuitable(self, problem: Problem) -> str | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from mpmath import mp, mpf
 from pydantic import Field
 
-from ldpflow import exact
+from ldpflow import constants
 from ldpflow.mechanisms.mechanism import Mechanism, PrivacyStatement
 from ldpflow.problems import Problem
 from ldpflow.problems.laws import Variate
@@ -69,7 +69,7 @@ class RandomizedResponse(Mechanism):
 
     def keep_probability(self) -> float:
         """p = e^eps/(1 + e^eps)."""
-        with exact.workdps(40):
+        with constants.workdps(40):
             return float(1 / (1 + mp.exp(-mpf(self.epsilon))))
 
     def variates(self, problem: Problem) -> tuple[Variate, ...]:
@@ -79,7 +79,7 @@ class RandomizedResponse(Mechanism):
         values = problem.gradient_values()
         assert values is not None
         low, high = values
-        with exact.workdps(40):
+        with constants.workdps(40):
             p = 1 / (1 + mp.exp(-mpf(self.epsilon)))
             spread = mpf(high) - mpf(low)
             # low + spread (report - (1 - p))/(2p - 1) for report = 1 and 0.
@@ -90,7 +90,7 @@ class RandomizedResponse(Mechanism):
     def noise_covariance(self, problem: Problem) -> Matrix:
         values = problem.gradient_values()
         assert values is not None
-        with exact.workdps(40):
+        with constants.workdps(40):
             e = mp.exp(mpf(self.epsilon))
             return [[float((mpf(values[1]) - mpf(values[0])) ** 2 * e / (e - 1) ** 2)]]
 

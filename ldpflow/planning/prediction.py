@@ -13,15 +13,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ldpflow import exact
+from ldpflow import constants
 from ldpflow.engine import run_study
 from ldpflow.errors import InputError
-from ldpflow.path import Path
-from ldpflow.problems.erm import ErmProblem
+from ldpflow.intervals.asymptotics import asymptotic_variances
+from ldpflow.problems.finite_sum import FiniteSumProblem
+from ldpflow.results.summary import path_columns
+from ldpflow.simulators.path import Path
 from ldpflow.store import RunStore
 from ldpflow.study import Entry, Study
-from ldpflow.summary import path_columns
-from ldpflow.theory.asymptotics import asymptotic_variances
 
 __all__ = ["Prediction", "check_predictions", "predict"]
 
@@ -82,9 +82,11 @@ def predict(study: Study, length: float | None = None) -> list[Prediction]:
     if length is not None and not 0 < length < math.inf:
         raise InputError("--length", length, "a number > 0")
     for plan in study.plans():
-        if isinstance(plan.path.problem, ErmProblem):
+        if isinstance(plan.path.problem, FiniteSumProblem):
             raise InputError(
-                "STUDY", study.name, "a study whose problems have a true parameter",
+                "STUDY",
+                study.name,
+                "a study whose problems have a true parameter",
                 f"{plan.path.problem.kind} has none: sweep --dry-run says what it takes.",
             )
     return [row for plan in once_per_path(study) for row in predictions(plan, study, length)]
@@ -100,7 +102,7 @@ def predictions(path: Path, study: Study, length: float | None) -> Iterator[Pred
     columns = path_columns(path)
     for coordinate, variance in enumerate(asymptotic_variances(path)):
         for level in study.level:
-            z = exact.normal_quantile(0.5 + level / 2)
+            z = constants.normal_quantile(0.5 + level / 2)
             for n in study.n:
                 se = math.sqrt(variance / path.algorithm.steps(n))
                 row = Prediction(path, columns, n, level, coordinate, se, 2 * z * se)
@@ -163,7 +165,7 @@ def check_predictions(study: Study, engine: str = "serial", **options: Any) -> l
     assert summary is not None
     rows: list[dict[str, Any]] = summary.to_pylist()
     for row in rows:
-        z = exact.normal_quantile(0.5 + row["level"] / 2)
+        z = constants.normal_quantile(0.5 + row["level"] / 2)
         row["predicted_length"] = row["oracle_length"]
         row["predicted_se"] = row["oracle_length"] / (2 * z)
     return rows

@@ -4,7 +4,7 @@ Best is the shortest mean length among the candidates (gamma, c, beta) whose cov
 tolerance of nominal. Successive halving (Jamieson and Talwalkar 2016): every rung doubles the
 replicates and keeps the better half of the candidates; those within the tolerance go by length,
 the others, after them, by how far outside they are. Coverage is judged by ``coverage_together`` (see
-ldpflow.diagnosis), which is smooth in the replicates where the share of hits is a count. All rungs
+ldpflow.results.diagnosis), which is smooth in the replicates where the share of hits is a count. All rungs
 are sweeps in one run directory, each of which continues the one before. The winner is the best of
 many on the replicates that chose it, so what is reported comes from a run on another seed.
 """
@@ -22,7 +22,7 @@ from ldpflow.engine import run_study
 from ldpflow.engine.events import Listener
 from ldpflow.engine.run import executor_for
 from ldpflow.errors import InputError
-from ldpflow.measures import CellRows, Comparison, compare_cells, stored_cells
+from ldpflow.results import CellRows, Comparison, compare_cells, stored_cells
 from ldpflow.store import CELL_KEYS, RunStore, cell_id
 from ldpflow.study import Entry, Study
 
@@ -166,9 +166,7 @@ def check(study: Study, tolerance: float, confirm: int) -> None:
         raise InputError("problem", study.problem[0].kind, "a problem with one coordinate")
 
 
-def of_candidates(
-    study: Study, candidates: Sequence[Candidate], replicates: int, seed: int
-) -> Study:
+def of_candidates(study: Study, candidates: Sequence[Candidate], replicates: int, seed: int) -> Study:
     """The study that runs the candidates, and every beta on every path: blocks cost little."""
     (algorithm,) = study.algorithm
     steps = dict.fromkeys((candidate.gamma, candidate.c) for candidate in candidates)
@@ -179,8 +177,7 @@ def of_candidates(
         seed=seed,
         replicates=replicates,
         algorithm=tuple(
-            replace(algorithm, axes=algorithm.axes | {"gamma": (gamma,), "c": (c,)})
-            for gamma, c in steps
+            replace(algorithm, axes=algorithm.axes | {"gamma": (gamma,), "c": (c,)}) for gamma, c in steps
         ),
         method=(replace(bootstrap, axes=bootstrap.axes | {"beta": betas}),),
     )

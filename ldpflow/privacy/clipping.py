@@ -17,11 +17,17 @@ from typing import Literal
 
 from mpmath import mp, mpf
 
-from ldpflow.exact import workdps
+from ldpflow.constants import workdps
 from ldpflow.privacy import gaussian, rdp
 
-__all__ = ["Accounting", "noise_multiplier", "printed_noise_multiplier", "run_epsilon",
-           "run_rho", "statistic_rho"]
+__all__ = [
+    "Accounting",
+    "noise_multiplier",
+    "printed_noise_multiplier",
+    "run_epsilon",
+    "run_rho",
+    "statistic_rho",
+]
 
 Accounting = Literal["disjoint", "gdp", "paper"]
 DIGITS = 40
@@ -79,9 +85,7 @@ def run_rho(alpha: float, accounting: Accounting, printed: bool, doublings: int)
     return (1.0 if accounting == "paper" else 0.5) / alpha**2
 
 
-def run_epsilon(
-    alpha: float, delta: float, accounting: Accounting, printed: bool, doublings: int
-) -> float:
+def run_epsilon(alpha: float, delta: float, accounting: Accounting, printed: bool, doublings: int) -> float:
     """epsilon of a whole run with noise multiplier alpha (see :func:`run_rho`)."""
     if accounting == "gdp" and not printed:
         return gaussian.epsilon_of(delta, 1.0 / alpha)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ldpflow import exact
+from ldpflow import constants
 from ldpflow.mechanisms import MECHANISMS
 from ldpflow.privacy.gaussian import pure_of_mu
 from ldpflow.problems import Problem
@@ -37,12 +37,10 @@ def at_equal_mu(problem: Problem, mu: float) -> list[dict[str, Any]]:
             continue
         noise = mechanism.noise_covariance(problem)
         score = problem.gradient_covariance()
-        inverse = exact.inverse(problem.curvature())
+        inverse = constants.inverse(problem.curvature())
         d = problem.dimension
         sigma = sum(
-            inverse[0][i] * (score[i][j] + noise[i][j]) * inverse[0][j]
-            for i in range(d)
-            for j in range(d)
+            inverse[0][i] * (score[i][j] + noise[i][j]) * inverse[0][j] for i in range(d) for j in range(d)
         )
         rows.append(
             {

@@ -101,9 +101,7 @@ def mu_of(epsilon: float, delta: float) -> float:
     high = 1.0
     while log_delta(epsilon, high) < target:
         high *= 2
-    return float(
-        optimize.brentq(lambda m: finite(log_delta(epsilon, m)) - target, 1e-8, high, xtol=1e-14)
-    )
+    return float(optimize.brentq(lambda m: finite(log_delta(epsilon, m)) - target, 1e-8, high, xtol=1e-14))
 
 
 def finite(value: float) -> float:

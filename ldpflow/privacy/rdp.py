@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from mpmath import mp, mpf
 
-from ldpflow.exact import workdps
+from ldpflow.constants import workdps
 
 __all__ = ["epsilon_of", "noise_multiplier", "printed_noise_multiplier", "rho_of"]
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from mpmath import mp, mpf
 
+from ldpflow.constants import workdps
 from ldpflow.errors import InputError
-from ldpflow.exact import workdps
 
 __all__ = ["amplified", "largest_local_epsilon", "noise_multiplier"]
 

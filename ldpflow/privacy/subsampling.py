@@ -22,7 +22,7 @@ from functools import lru_cache
 
 from mpmath import mp, mpf
 
-from ldpflow.exact import workdps
+from ldpflow.constants import workdps
 
 __all__ = ["ORDERS", "sampled_epsilon", "sampled_noise_multiplier", "sampled_rdp"]
 

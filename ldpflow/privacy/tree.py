@@ -111,9 +111,7 @@ class Tree:
         return [(self.early_variance, index[:early]), (self.variance, index[early:])]
 
 
-def tree_cost(
-    trees: Iterable[Tree], steps: int, epoch: int, alpha: float, *, fixed: bool
-) -> float:
+def tree_cost(trees: Iterable[Tree], steps: int, epoch: int, alpha: float, *, fixed: bool) -> float:
     """c of the trees together: the transcript is (z, c z / (2 sigma^2))-RDP.
 
     Parameters
@@ -145,9 +143,7 @@ def powers(base: float, count: int) -> NDArray[np.float64]:
     return result
 
 
-def add_fixed_cost(
-    cost: NDArray[np.float64], tree: Tree, steps: int, epoch: int, alpha: float
-) -> None:
+def add_fixed_cost(cost: NDArray[np.float64], tree: Tree, steps: int, epoch: int, alpha: float) -> None:
     """Add sum of w^2 / v over a tree's nodes for each of the positions in an epoch."""
     decay = powers(1.0 - alpha, epoch + 1)
     for level in range(levels_of(steps)):

@@ -7,12 +7,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from ldpflow.problems.erm import ErmProblem
+from ldpflow.problems.finite_sum import FiniteSumProblem
 
 __all__ = ["BinaryProblem"]
 
 
-class BinaryProblem(ErmProblem):
+class BinaryProblem(FiniteSumProblem):
     """Labels -1 and 1, a loss of the margin y <w, x>.
 
     Parameters

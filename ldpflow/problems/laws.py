@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mpmath import mp, mpf
 
-from ldpflow import exact
+from ldpflow import constants
 
 __all__ = ["LAW_NAMES", "Law", "Variate"]
 
@@ -47,13 +47,13 @@ class Law:
     def standard_quantile(self, tau: float) -> float:
         """tau-quantile of Z."""
         if self.name == "normal":
-            return exact.normal_quantile(tau)
+            return constants.normal_quantile(tau)
         if self.name == "student_t":
             assert self.df is not None
-            return exact.student_quantile(tau, self.df)
+            return constants.student_quantile(tau, self.df)
         if self.name == "bimodal":
-            return exact.bimodal_quantile(tau)
-        with exact.workdps(40):
+            return constants.bimodal_quantile(tau)
+        with constants.workdps(40):
             t = mpf(tau)
             if self.name == "laplace":
                 return float(mp.log(2 * t) if t < 0.5 else -mp.log(2 * (1 - t)))
@@ -66,13 +66,13 @@ class Law:
     def standard_density(self, z: float) -> float:
         """Density of Z at z, a point inside the support."""
         if self.name == "normal":
-            return exact.normal_density(z)
+            return constants.normal_density(z)
         if self.name == "student_t":
             assert self.df is not None
-            return exact.student_density(z, self.df)
+            return constants.student_density(z, self.df)
         if self.name == "bimodal":
-            return (exact.normal_density(z - 1.5) + exact.normal_density(z + 1.5)) / 2.0
-        with exact.workdps(40):
+            return (constants.normal_density(z - 1.5) + constants.normal_density(z + 1.5)) / 2.0
+        with constants.workdps(40):
             x = mpf(z)
             if self.name == "laplace":
                 return float(mp.exp(-abs(x)) / 2)

@@ -18,7 +18,7 @@ import numpy as np
 from mpmath import matrix, mp, mpf
 from pydantic import Field, model_validator
 
-from ldpflow import exact
+from ldpflow import constants
 from ldpflow.errors import InputError
 from ldpflow.problems.laws import Variate
 from ldpflow.problems.problem import Matrix, Problem
@@ -74,9 +74,7 @@ class LeastSquares(Problem):
     d: Annotated[int, Field(ge=1, le=64)] = 10
     kappa: Annotated[float, Field(ge=1, le=1e6)] = 1.0
     eigenvalues: (
-        Annotated[
-            tuple[Annotated[float, Field(ge=1e-6, le=1e6)], ...], Field(min_length=1, max_length=64)
-        ]
+        Annotated[tuple[Annotated[float, Field(ge=1e-6, le=1e6)], ...], Field(min_length=1, max_length=64)]
         | None
     ) = None
     norm: Annotated[float, Field(ge=0, le=1e6)] = 1.0
@@ -128,7 +126,7 @@ class LeastSquares(Problem):
         """Eigenvalues of a synthetic H, its diagonal."""
         if self.eigenvalues is not None:
             return self.eigenvalues
-        with exact.workdps(40):
+        with constants.workdps(40):
             steps = max(self.d - 1, 1)
             return tuple(float(mpf(self.kappa) ** (-mpf(j) / steps)) for j in range(self.d))
 
@@ -137,7 +135,7 @@ class LeastSquares(Problem):
             return self.population.truth
         if self.coefficients is not None:
             return self.coefficients
-        with exact.workdps(40):
+        with constants.workdps(40):
             return (float(mpf(self.norm) / mp.sqrt(self.d)),) * self.d
 
     def variates(self) -> tuple[Variate, ...]:
@@ -255,7 +253,7 @@ class Population:
                 "columns none of which follows from the others",
                 f"The eigenvalues of their second moments go from {low:.3g} to {high:.3g}.",
             )
-        with exact.workdps(40):
+        with constants.workdps(40):
             solution = mp.lu_solve(matrix(moments), matrix(cross))
         self.truth = tuple(float(value) for value in solution)
         rest = y.copy()

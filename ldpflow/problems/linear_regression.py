@@ -18,7 +18,7 @@ import numpy as np
 from mpmath import mp, mpf
 from pydantic import Field
 
-from ldpflow import exact
+from ldpflow import constants
 from ldpflow.problems.laws import Variate
 from ldpflow.problems.mallows import (
     Array,
@@ -115,7 +115,7 @@ class LinearRegression(BoundedRegression):
     def curvature(self) -> Matrix:
         """H = h I, h = E[u ||x||^2 P(|e| < c)]/d."""
         d = self.dimension
-        with exact.workdps(30):
+        with constants.workdps(30):
             value = radial_mean(
                 d,
                 lambda r: self.factor(r) * r**2 * (2 * mp.ncdf(self.threshold(r)) - 1),
@@ -126,9 +126,11 @@ class LinearRegression(BoundedRegression):
     def gradient_covariance(self) -> Matrix:
         """S = v I, v = E[u^2 ||x||^2 psi_c(e)^2]/d."""
         d = self.dimension
-        with exact.workdps(30):
+        with constants.workdps(30):
             value = radial_mean(
-                d, lambda r: (self.factor(r) * r) ** 2 * score_square(self.threshold(r)), self.kinks()
+                d,
+                lambda r: (self.factor(r) * r) ** 2 * score_square(self.threshold(r)),
+                self.kinks(),
             )
             return isotropic(d, float(value / d))
 

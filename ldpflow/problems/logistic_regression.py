@@ -20,7 +20,7 @@ import numpy as np
 from mpmath import mp, mpf
 from pydantic import Field, model_validator
 
-from ldpflow import exact
+from ldpflow import constants
 from ldpflow.problems.laws import Variate
 from ldpflow.problems.mallows import BoundedRegression, along_and_across, isotropic, weight
 from ldpflow.problems.problem import Matrix
@@ -48,9 +48,7 @@ class LogisticRegression(BoundedRegression):
     """
 
     kind: Literal["logistic_regression"] = "logistic_regression"
-    coefficients: Annotated[tuple[float, ...], Field(min_length=1, max_length=64)] = (
-        0.4472135954999579,
-    ) * 5
+    coefficients: Annotated[tuple[float, ...], Field(min_length=1, max_length=64)] = (0.4472135954999579,) * 5
     covariates: Literal["normal", "one"] = "normal"
     bounding: Literal["mallows", "clip"] = "mallows"
     clip: Annotated[float, Field(ge=1e-3, le=1e6)] | None = None
@@ -94,7 +92,7 @@ class LogisticRegression(BoundedRegression):
         d = self.dimension
         if self.clip is not None:
             return [[math.nan] * d for _ in range(d)]
-        with exact.workdps(30):
+        with constants.workdps(30):
             norm = mp.sqrt(sum(mpf(b) ** 2 for b in self.coefficients))
             if self.covariates == "one":
                 return [[float(bernoulli(norm))]]
@@ -126,9 +124,7 @@ def bernoulli(z: mpf) -> mpf:
 @lru_cache(maxsize=256)
 def eigenvalues(d: int, norm: mpf, power: int) -> tuple[mpf, mpf]:
     """Of E u^power p* (1 - p*) x x', along theta* and across it; seconds of mpmath."""
-    return along_and_across(
-        d, lambda r, t: weight(r) ** power * bernoulli(norm * r * t), (math.sqrt(2.0),)
-    )
+    return along_and_across(d, lambda r, t: weight(r) ** power * bernoulli(norm * r * t), (math.sqrt(2.0),))
 
 
 def gradient(g, theta, data, at, lane, parameters):  # type: ignore[no-untyped-def]

@@ -21,7 +21,7 @@ from mpmath import mp, mpf
 from numpy.typing import NDArray
 from pydantic import model_validator
 
-from ldpflow import exact
+from ldpflow import constants
 from ldpflow.problems.problem import Matrix, Problem
 
 __all__ = [
@@ -71,7 +71,7 @@ class BoundedRegression(Problem):
 @lru_cache(maxsize=4)
 def legendre(count: int) -> tuple[tuple[Any, Any], ...]:
     """Nodes and weights of Gauss and Legendre on [-1, 1]."""
-    with exact.workdps(DIGITS):
+    with constants.workdps(DIGITS):
         rule = []
         for k in range(1, count + 1):
             x = mp.cos(mp.pi * (k - mpf(1) / 4) / (count + mpf(1) / 2))
@@ -109,9 +109,7 @@ def weight(r: Any) -> Any:
     return min(mpf(1), 2 / r**2)
 
 
-def along_and_across(
-    d: int, f: Callable[[Any, Any], Any], kinks: tuple[float, ...] = ()
-) -> tuple[Any, Any]:
+def along_and_across(d: int, f: Callable[[Any, Any], Any], kinks: tuple[float, ...] = ()) -> tuple[Any, Any]:
     """E f(r, t) r^2 t^2 and E f(r, t) r^2 (1 - t^2)/(d - 1), t the cosine with a fixed direction.
 
     The two eigenvalues of E f x x': along the direction, and across it. f must be even in t.
@@ -135,9 +133,7 @@ def along_and_across(
     )
 
 
-def mean_along(
-    d: int, f: Callable[[Array, Array], Array], kinks: tuple[float, ...] = ()
-) -> float:
+def mean_along(d: int, f: Callable[[Array, Array], Array], kinks: tuple[float, ...] = ()) -> float:
     """E f(r, t) r^2 t^2 in double precision, f vectorised and even in t: for theory's lines."""
     nodes, weights = np.polynomial.legendre.leggauss(NODES)
     last = math.sqrt(d) + 11

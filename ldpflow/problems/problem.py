@@ -27,7 +27,7 @@ class Problem(Settings):
     """An estimand theta* with R(theta*) = 0, a data law and a gradient g, R(theta) = E g(X, theta).
 
     The module that defines a problem also holds its kernel function ``gradient``, plain Python
-    that is compiled together with an algorithm's recursion (see ldpflow.algorithms.kernels).
+    that is compiled together with an algorithm's recursion (see ldpflow.simulators.one_pass).
     """
 
     @property

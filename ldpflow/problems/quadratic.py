@@ -76,10 +76,7 @@ class Quadratic(Problem):
         return max(self.curvatures)
 
     def curvature(self) -> Matrix:
-        return [
-            [h if i == j else 0.0 for j in range(self.dimension)]
-            for i, h in enumerate(self.curvatures)
-        ]
+        return [[h if i == j else 0.0 for j in range(self.dimension)] for i, h in enumerate(self.curvatures)]
 
     def exact_hessian(self) -> Matrix | None:
         return self.curvature()

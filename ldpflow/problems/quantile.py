@@ -36,9 +36,7 @@ class Quantile(Problem):
 
     kind: Literal["quantile"] = "quantile"
     tau: Annotated[float, Field(gt=0, lt=1)] = 0.5
-    law: Literal[
-        "normal", "laplace", "exponential", "uniform", "logistic", "student_t", "bimodal"
-    ] = "normal"
+    law: Literal["normal", "laplace", "exponential", "uniform", "logistic", "student_t", "bimodal"] = "normal"
     location: Annotated[float, Field(ge=-1e100, le=1e100)] = 0.0
     scale: Annotated[float, Field(ge=1e-100, le=1e100)] = 1.0
     df: Annotated[float, Field(ge=0.25, le=1e6)] | None = None

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 from mpmath import mp, mpf
 from pydantic import Field, model_validator
 
-from ldpflow import exact
+from ldpflow import constants
 from ldpflow.problems.laws import Law, Variate
 from ldpflow.problems.problem import Matrix, Problem
 from ldpflow.random.lockstep import LANES, PLANE
@@ -97,7 +97,7 @@ class QuantileRegression(Problem):
 
     def second_moment(self) -> Matrix:
         """Sigma_X = E x x', diagonal: the covariates are centred and independent."""
-        with exact.workdps(40):
+        with constants.workdps(40):
             if self.covariates == "uniform":
                 variance = mpf(self.bound) ** 2 / 3
             else:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from ldpflow.problems.erm import ErmProblem
+from ldpflow.problems.finite_sum import FiniteSumProblem
 
 if TYPE_CHECKING:  # supplied by the kernel that these functions become part of
     from ldpflow.kernel_parts import log
@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # supplied by the kernel that these functions become part of
 __all__ = ["RobustRegression", "derivative", "loss", "separable", "separable_loss"]
 
 
-class RobustRegression(ErmProblem):
+class RobustRegression(FiniteSumProblem):
     """Cauchy regression.
 
     Parameters

@@ -90,7 +90,10 @@ def feature_names(names: list[str], target: str, features: tuple[str, ...] | Non
     for name in chosen:
         if name not in names or name == target:
             raise InputError(
-                "problem.features", name, "columns of the file other than the target", f"It has: {known}."
+                "problem.features",
+                name,
+                "columns of the file other than the target",
+                f"It has: {known}.",
             )
     if not 1 <= len(chosen) <= LARGEST or len(set(chosen)) < len(chosen):
         raise InputError("problem.features", len(chosen), f"1 to {LARGEST} different columns")
@@ -111,9 +114,7 @@ def numbers(table: Any, name: str) -> NDArray[np.float64]:
     column = table[name]
     kind = column.type
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
-        raise InputError(
-            "problem.file", name, "columns of numbers", f"The column '{name}' holds {kind}."
-        )
+        raise InputError("problem.file", name, "columns of numbers", f"The column '{name}' holds {kind}.")
     if pa.types.is_boolean(kind):
         column = column.cast(pa.int8())
     values: NDArray[np.float64] = column.cast(pa.float64()).fill_null(float("nan")).to_numpy()

@@ -183,9 +183,7 @@ def compare(summary: pa.Table, name: str, level_of_test: float = 0.01) -> Compar
             p_value=p,
             p_adjusted=adjusted,
         )
-        for (number, row, ours, se, z), p, adjusted in zip(
-            found, p_values, holm(p_values), strict=True
-        )
+        for (number, row, ours, se, z), p, adjusted in zip(found, p_values, holm(p_values), strict=True)
     ]
     return Comparison(name, level_of_test, rows, list(missing.values()))
 
@@ -193,8 +191,7 @@ def compare(summary: pa.Table, name: str, level_of_test: float = 0.01) -> Compar
 def our_number(number: PublishedNumber, row: Columns) -> tuple[float, float]:
     """Our value and standard error in one row of the summary; NaN for null."""
     value, se = (
-        math.nan if row[column] is None else float(row[column])
-        for column in COMPARED[number.measure]
+        math.nan if row[column] is None else float(row[column]) for column in COMPARED[number.measure]
     )
     finished = row["replicates"] - (row.get("failures") or 0)
     if number.measure == "coverage" and finished > 0:

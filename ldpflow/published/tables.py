@@ -148,9 +148,7 @@ def load(name: str) -> list[PublishedNumber]:
                     value=float(line[measure]),
                     se=float(line[f"{measure}_se"]),
                     half_unit=(
-                        COVERAGE_HALF_UNIT
-                        if measure == "coverage"
-                        else float(line["length_half_unit"])
+                        COVERAGE_HALF_UNIT if measure == "coverage" else float(line["length_half_unit"])
                     ),
                 )
             )

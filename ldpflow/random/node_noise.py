@@ -71,9 +71,7 @@ def node_normals(out, keys, tree, level, index, scale):  # type: ignore[no-untyp
     bits = register_array(WORDS)
     for block in range(out.shape[0] // BLOCK):
         for lane in range(LANES):
-            x0, x1, x2, x3 = philox(
-                keys[lane] & LOW, keys[LANES + lane] & LOW, c0, c1, c2, U64(block)
-            )
+            x0, x1, x2, x3 = philox(keys[lane] & LOW, keys[LANES + lane] & LOW, c0, c1, c2, U64(block))
             bits[lane] = float_of((x0 << U64(32)) | x1)
             bits[LANES + lane] = float_of((x2 << U64(32)) | x3)
         first = out[block * BLOCK : block * BLOCK + WORDS]

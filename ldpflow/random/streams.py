@@ -34,9 +34,7 @@ def address_digest(seed: int, role: str, key: str, replicate: int) -> bytes:
     return hashlib.sha256(address.encode()).digest()
 
 
-def lane_states(
-    seed: int, role: str, key: str, replicates: Iterable[int]
-) -> NDArray[np.uint64]:
+def lane_states(seed: int, role: str, key: str, replicates: Iterable[int]) -> NDArray[np.uint64]:
     """Initial generator states of up to LANES replicates.
 
     Parameters
@@ -73,9 +71,7 @@ def counter_keys(seed: int, role: str, key: str, replicate: int) -> tuple[int, i
     return int(words[0]), int(words[1])
 
 
-def lane_keys(
-    seed: int, role: str, key: str, replicates: Iterable[int]
-) -> NDArray[np.uint64]:
+def lane_keys(seed: int, role: str, key: str, replicates: Iterable[int]) -> NDArray[np.uint64]:
     """Key words of up to LANES counter-addressed streams, shape (2 * LANES,), first words first.
 
     Lanes without a replicate repeat the first one's.

@@ -45,9 +45,14 @@ WIDTH, HEIGHT, COLUMNS = 240, 190, 3
 SIZES = {1: (520, 280), 2: (380, 250)}
 """Of the panels, where there are few."""
 LOGARITHMIC = ("n", "epsilon", "c", "B", "M", "batch_size")
-TITLES = {"n": "n (users)", "epsilon": "ε (privacy budget)", "beta": "β (block exponent)",
-          "gamma": "γ (step-size exponent)",  # noqa: RUF001
-          "c": "c (step-size constant)", "tau": "τ"}
+TITLES = {
+    "n": "n (users)",
+    "epsilon": "ε (privacy budget)",
+    "beta": "β (block exponent)",
+    "gamma": "γ (step-size exponent)",  # noqa: RUF001
+    "c": "c (step-size constant)",
+    "tau": "τ",
+}
 LABEL = (
     "datum.value >= 0.01 && datum.value < 1000 ? format(datum.value, '~g') : "
     "replace(replace(format(datum.value, '~e'), 'e+0', ''), 'e+', 'e')"
@@ -195,7 +200,11 @@ def lines(base: Any, x: alt.X, y: alt.Y, low: str, high: str, by: dict[str, Any]
         base.mark_line(strokeWidth=1.6).encode(x=x, y=y, **plain),
         base.mark_rule(strokeWidth=1.4).encode(x=x, y=alt.Y(f"{low}:Q"), y2=f"{high}:Q", **coloured),
         base.mark_point(filled=True, size=55, opacity=1).encode(
-            x=x, y=y, tooltip=tips, color=by["color"], **{k: v for k, v in by.items() if k == "shape"}
+            x=x,
+            y=y,
+            tooltip=tips,
+            color=by["color"],
+            **{k: v for k, v in by.items() if k == "shape"},
         ),
     ]
 

@@ -97,11 +97,20 @@ def coverage(results: Results, x: str = "n") -> Any:
         tips = tooltip(rows, x, "coverage", "coverage_mcse")
         by = scales(rows, x)
         return [
-            band, nominal,
+            band,
+            nominal,
             *lines(base, horizontal(x, rows), y, "coverage_low", "coverage_high", by, tips),
         ]
 
-    columns = (x, "coverage", "coverage_mcse", "coverage_low", "coverage_high", "band_low", "band_high")
+    columns = (
+        x,
+        "coverage",
+        "coverage_mcse",
+        "coverage_low",
+        "coverage_high",
+        "band_low",
+        "band_high",
+    )
     text = (
         f"Coverage {said(rows, x)}. Coverage runs from {min(r['coverage'] for r in rows):.3f} to "
         f"{max(r['coverage'] for r in rows):.3f}; nominal level {shared_level(rows)}."
@@ -127,9 +136,12 @@ def length(results: Results, x: str = "n") -> Any:
     """Mean length over a factor (unit of theta, logarithmic), with the oracle's."""
     rows = shown_rows(results, x, "length_mean")
     with_bars(rows, "length_mean", "length_mcse", floor=0.1)
-    y = alt.Y("length_mean:Q", title="mean length (unit of θ)",
-              scale=alt.Scale(type="log", nice=False, padding=8),
-              axis=alt.Axis(format="~g", tickCount=5, labelOverlap=True))
+    y = alt.Y(
+        "length_mean:Q",
+        title="mean length (unit of θ)",
+        scale=alt.Scale(type="log", nice=False, padding=8),
+        axis=alt.Axis(format="~g", tickCount=5, labelOverlap=True),
+    )
 
     def layers(base: Any) -> list[Any]:
         at = horizontal(x, rows)
@@ -161,8 +173,15 @@ def relative_length(results: Results, x: str = "n") -> Any:
     rows = [row for row in rows if row["method"] != "oracle"]
     if not rows:
         raise InputError("figure", "length/oracle", "a run with a method besides the oracle")
-    return around(results, rows, x, "relative_length", 1.0, "mean length / oracle length",
-                  "Length relative to the oracle")
+    return around(
+        results,
+        rows,
+        x,
+        "relative_length",
+        1.0,
+        "mean length / oracle length",
+        "Length relative to the oracle",
+    )
 
 
 def bias(results: Results, x: str = "n") -> Any:
@@ -175,8 +194,7 @@ def bias(results: Results, x: str = "n") -> Any:
         rows = one_per_estimate(rows, x)
     if not rows:
         raise InputError("figure", "bias", "a run whose estimates vary")
-    return around(results, rows, x, "standardised_bias", 0.0, "bias / empirical SE",
-                  "Bias of the estimate")
+    return around(results, rows, x, "standardised_bias", 0.0, "bias / empirical SE", "Bias of the estimate")
 
 
 def one_per_estimate(rows: list[Row], x: str) -> list[Row]:
@@ -202,22 +220,27 @@ def one_per_estimate(rows: list[Row], x: str) -> list[Row]:
 def standard_error(results: Results, x: str = "n") -> Any:
     """Relative error of the methods' own standard errors: model SE / empirical SE - 1."""
     rows = shown_rows(results, x, "relative_error_model_se")
-    return around(results, rows, x, "relative_error_model_se", 0.0, "model SE / empirical SE - 1",
-                  "Are the standard errors right?")
+    return around(
+        results,
+        rows,
+        x,
+        "relative_error_model_se",
+        0.0,
+        "model SE / empirical SE - 1",
+        "Are the standard errors right?",
+    )
 
 
-def around(results: Results, rows: list[Row], x: str, value: str, ideal: float, axis: str,
-           heading: str) -> Any:
+def around(
+    results: Results, rows: list[Row], x: str, value: str, ideal: float, axis: str, heading: str
+) -> Any:
     """A measure over x with its ideal value as a line."""
     mcse = f"{value}_mcse"
     with_bars(rows, value, mcse)
-    y = alt.Y(f"{value}:Q", title=axis, scale=alt.Scale(zero=False, padding=6),
-              axis=alt.Axis(tickCount=6))
+    y = alt.Y(f"{value}:Q", title=axis, scale=alt.Scale(zero=False, padding=6), axis=alt.Axis(tickCount=6))
 
     def layers(base: Any) -> list[Any]:
-        line = base.mark_rule(color=GREY, strokeDash=[5, 4], strokeWidth=1.5).encode(
-            y=alt.YDatum(ideal)
-        )
+        line = base.mark_rule(color=GREY, strokeDash=[5, 4], strokeWidth=1.5).encode(y=alt.YDatum(ideal))
         tips = tooltip(rows, x, value, mcse)
         return [line, *lines(base, horizontal(x, rows), y, "low", "high", scales(rows, x), tips)]
 
@@ -245,18 +268,37 @@ def heat_map(results: Results, x: str = "n") -> Any:
     most = min(max(max(abs(row["deviation"]) for row in known), 0.05), 0.2)
     columns = list(dict.fromkeys(r["place"] for r in sorted(rows, key=lambda r: r[x])))
     names = list(dict.fromkeys(row["series"] for row in rows))
-    at = alt.X("place:N", sort=columns, title=TITLES.get(x, x),
-               axis=alt.Axis(labelAngle=-45 if len(columns) > 4 else 0))
+    at = alt.X(
+        "place:N",
+        sort=columns,
+        title=TITLES.get(x, x),
+        axis=alt.Axis(labelAngle=-45 if len(columns) > 4 else 0),
+    )
     up = alt.Y("series:N", sort=names, title=None, axis=alt.Axis(labelLimit=130))
     colour = alt.Color(
-        "deviation:Q", title="coverage - nominal",
+        "deviation:Q",
+        title="coverage - nominal",
         scale=alt.Scale(domain=[-most, 0, most], range=["#e08a4f", "#f4f4f1", "#6aa6dc"], clamp=True),
         legend=alt.Legend(format="+.2f", gradientLength=160),
     )
-    shown = ("place", "series", "panel", "deviation", "percent", "coverage", "coverage_mcse", "replicates")
+    shown = (
+        "place",
+        "series",
+        "panel",
+        "deviation",
+        "percent",
+        "coverage",
+        "coverage_mcse",
+        "replicates",
+    )
     values = [{name: clean(row[name]) for name in shown} for row in rows]
-    tips = [alt.Tooltip("series:N"), alt.Tooltip("panel:N"), alt.Tooltip("place:N", title=x),
-            alt.Tooltip("coverage:Q", format=".3f"), alt.Tooltip("coverage_mcse:Q", format=".3f")]
+    tips = [
+        alt.Tooltip("series:N"),
+        alt.Tooltip("panel:N"),
+        alt.Tooltip("place:N", title=x),
+        alt.Tooltip("coverage:Q", format=".3f"),
+        alt.Tooltip("coverage_mcse:Q", format=".3f"),
+    ]
     base = alt.Chart()
     fill = base.mark_rect(stroke="#ffffff", strokeWidth=0.5).encode(x=at, y=up, color=colour, tooltip=tips)
     text = base.mark_text(fontSize=10, color="#1b1d20").encode(x=at, y=up, text="percent:N")

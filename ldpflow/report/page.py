@@ -87,7 +87,13 @@ def script_json(value: object) -> Markup:
 def drawn(results: Results) -> list[tuple[str, Figure, Any]]:
     """(id, figure, chart) of the figures that the run has data for."""
     wanted = [("coverage", "n"), ("design-beta", "beta"), ("length", "n"), ("relative-length", "n")]
-    wanted += [("zip", "n"), ("heat-map", "n"), ("bias", "n"), ("standard-error", "n"), ("paper", "n")]
+    wanted += [
+        ("zip", "n"),
+        ("heat-map", "n"),
+        ("bias", "n"),
+        ("standard-error", "n"),
+        ("paper", "n"),
+    ]
     wanted += [("rates", "n"), *((name, "n") for name in CURVES)]
     axis = risk_axis(results)
     wanted += [("risk", axis)] if axis else []
@@ -224,14 +230,16 @@ def glance(results: Results) -> list[dict[str, str]]:
         known = [row for row in rows if row["coverage"] is not None]
         agree = sum(r["coverage_low"] <= r["level"] <= r["coverage_high"] for r in known)
         ratios = [r["length_mean"] / r["oracle_length"] for r in known if r["oracle_length"]]
-        found.append({
-            "series": series,
-            "cells": str(len(rows)),
-            "coverage": span([r["coverage"] for r in known], 3),
-            "agree": f"{agree} of {len(known)}",
-            "length": span(ratios, 2),
-            "failures": f"{sum(r['failures'] for r in rows):,}",
-        })
+        found.append(
+            {
+                "series": series,
+                "cells": str(len(rows)),
+                "coverage": span([r["coverage"] for r in known], 3),
+                "agree": f"{agree} of {len(known)}",
+                "length": span(ratios, 2),
+                "failures": f"{sum(r['failures'] for r in rows):,}",
+            }
+        )
     return found
 
 
@@ -252,12 +260,19 @@ def failures(results: Results) -> dict[str, Any]:
     return {
         "total": f"{total:,}",
         "failed": f"{sum(row['failures'] for row in rows):,}",
-        "head": [*(SYMBOLS.get(name, name) for name in names), "method", "failed",
-                 "coverage, failures as misses"],
+        "head": [
+            *(SYMBOLS.get(name, name) for name in names),
+            "method",
+            "failed",
+            "coverage, failures as misses",
+        ],
         "rows": [
-            [*(short(row[name]) for name in names), row["series"],
-             f"{row['failures']:,} of {row['replicates']:,}",
-             rounded(row["coverage_failures_as_misses"], 3)]
+            [
+                *(short(row[name]) for name in names),
+                row["series"],
+                f"{row['failures']:,} of {row['replicates']:,}",
+                rounded(row["coverage_failures_as_misses"], 3),
+            ]
             for row in rows[:50]
         ],
         "left": max(len(rows) - 50, 0),
@@ -267,9 +282,20 @@ def failures(results: Results) -> dict[str, Any]:
 def comparison_table(comparison: Any) -> dict[str, Any]:
     """Verdict and numbers of a comparison with a publication."""
     rows = [
-        [f"{r.table}", f"{r.tau:g}", f"{r.coordinate}", r.method, short(r.n), r.measure,
-         rounded(r.ours, 4), rounded(r.ours_se, 2), rounded(r.printed, 4), rounded(r.printed_se, 2),
-         f"{r.z:.2f}", f"{r.p_adjusted:.3f}"]
+        [
+            f"{r.table}",
+            f"{r.tau:g}",
+            f"{r.coordinate}",
+            r.method,
+            short(r.n),
+            r.measure,
+            rounded(r.ours, 4),
+            rounded(r.ours_se, 2),
+            rounded(r.printed, 4),
+            rounded(r.printed_se, 2),
+            f"{r.z:.2f}",
+            f"{r.p_adjusted:.3f}",
+        ]
         for r in comparison.rows
     ]
     return {
@@ -278,8 +304,20 @@ def comparison_table(comparison: Any) -> dict[str, Any]:
         "level": f"{comparison.level_of_test:.0%}",
         "rows": rows,
         "missing": len(comparison.missing),
-        "head": ["table", "τ", "coordinate", "method", "n", "measure", "ours", "SE", "printed", "SE",
-                 "z", "adj. p"],
+        "head": [
+            "table",
+            "τ",
+            "coordinate",
+            "method",
+            "n",
+            "measure",
+            "ours",
+            "SE",
+            "printed",
+            "SE",
+            "z",
+            "adj. p",
+        ],
     }
 
 
@@ -288,8 +326,17 @@ def cell_table(results: Results) -> dict[str, Any]:
     settings = [n for n in ("problem", *results.varying()) if len(results.values(n)) > 1]
     settings = list(dict.fromkeys(settings))
     own = [n for n in METHOD_SETTINGS if len(results.values(n)) > 1]
-    head = [*(SYMBOLS.get(n, n) for n in (*settings, "method", *own)), "coverage ± MCSE",
-            "length ± MCSE", "length / oracle", "bias ± MCSE", "emp. SE", "SE error", "replicates", "failed"]
+    head = [
+        *(SYMBOLS.get(n, n) for n in (*settings, "method", *own)),
+        "coverage ± MCSE",
+        "length ± MCSE",
+        "length / oracle",
+        "bias ± MCSE",
+        "emp. SE",
+        "SE error",
+        "replicates",
+        "failed",
+    ]
     rows = results.rows[:MAX_TABLE_ROWS]
     return {
         "head": head,

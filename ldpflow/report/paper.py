@@ -41,19 +41,34 @@ def comparison(results: Results) -> Any:
                 panel += f", coordinate {row.coordinate}"
             # A rounding error, uniform within half a unit, adds its variance to the printed one.
             printed_se = math.hypot(row.printed_se, row.half_unit / math.sqrt(3.0))
-            for who, value, se in ((OURS, row.ours, row.ours_se), (PRINTED, row.printed, printed_se)):
-                values.append({
-                    "panel": panel, "cell": place, "who": who, "value": clean(value / scale),
-                    "low": clean((value - Z95 * se) / scale), "high": clean((value + Z95 * se) / scale),
-                    "z": clean(row.z), "measure": row.measure,
-                })
+            for who, value, se in (
+                (OURS, row.ours, row.ours_se),
+                (PRINTED, row.printed, printed_se),
+            ):
+                values.append(
+                    {
+                        "panel": panel,
+                        "cell": place,
+                        "who": who,
+                        "value": clean(value / scale),
+                        "low": clean((value - Z95 * se) / scale),
+                        "high": clean((value + Z95 * se) / scale),
+                        "z": clean(row.z),
+                        "measure": row.measure,
+                    }
+                )
     if not values:
         raise InputError("figure", "paper", "a run that has cells of a published study")
     order = list(dict.fromkeys(v["cell"] for v in values))
-    colour: dict[str, Any] = dict(scale=alt.Scale(domain=[OURS, PRINTED], range=["#0072b2", GREY]),
-               legend=alt.Legend(title=None))
-    shape = alt.Shape("who:N", scale=alt.Scale(domain=[OURS, PRINTED], range=["circle", "diamond"]),
-                      legend=alt.Legend(title=None))
+    colour: dict[str, Any] = dict(
+        scale=alt.Scale(domain=[OURS, PRINTED], range=["#0072b2", GREY]),
+        legend=alt.Legend(title=None),
+    )
+    shape = alt.Shape(
+        "who:N",
+        scale=alt.Scale(domain=[OURS, PRINTED], range=["circle", "diamond"]),
+        legend=alt.Legend(title=None),
+    )
     y = alt.Y("cell:N", sort=order, title=None)
     shift = alt.YOffset("who:N", scale=alt.Scale(domain=[OURS, PRINTED], paddingOuter=0.6))
     panels = []
@@ -65,8 +80,12 @@ def comparison(results: Results) -> Any:
         bars = base.mark_rule(strokeWidth=1.6).encode(
             x=alt.X("low:Q"), x2="high:Q", y=y, yOffset=shift, color=alt.Color("who:N", **colour)
         )
-        tips = [alt.Tooltip("cell:N"), alt.Tooltip("who:N"), alt.Tooltip("value:Q", format=".4g"),
-                alt.Tooltip("z:Q", format=".2f")]
+        tips = [
+            alt.Tooltip("cell:N"),
+            alt.Tooltip("who:N"),
+            alt.Tooltip("value:Q", format=".4g"),
+            alt.Tooltip("z:Q", format=".2f"),
+        ]
         points = base.mark_point(filled=True, size=55, opacity=1).encode(
             x=x, y=y, yOffset=shift, color=alt.Color("who:N", **colour), shape=shape, tooltip=tips
         )

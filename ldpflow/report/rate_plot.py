@@ -24,8 +24,12 @@ __all__ = ["AXES", "STATISTIC", "rates", "shown_rates", "slope"]
 
 STATISTIC = "mean_gradient_norm"
 AXES = ("n", "epsilon", "dimension", "epochs")
-TITLES = {"n": "N (records)", "epsilon": "ε (privacy budget)", "dimension": "d (dimension)",
-          "epochs": "epochs"}
+TITLES = {
+    "n": "N (records)",
+    "epsilon": "ε (privacy budget)",
+    "dimension": "d (dimension)",
+    "epochs": "epochs",
+}
 OWN = ("algorithm", "noise", "order", "batch_size", "parameters", "calibration", "difference_scale")
 """What a series is, and what its panel shows otherwise."""
 MEASURED, THEORY = "measured", "slope of the theorem"
@@ -45,7 +49,8 @@ def rates(results: Results, x: str) -> Any:
 
     def layers(base: Any) -> list[Any]:
         at = alt.X(
-            "x:Q", title=TITLES[across],
+            "x:Q",
+            title=TITLES[across],
             scale=alt.Scale(type="log", domain=[axis[0] / 1.1, axis[-1] * 1.1], nice=False),
             axis=alt.Axis(grid=False, labelExpr=LABEL, values=axis if len(axis) < 8 else decades(axis)),
         )
@@ -56,7 +61,8 @@ def rates(results: Results, x: str) -> Any:
             scale=alt.Scale(domain=names, range=shades),
         )
         dashes = alt.StrokeDash(
-            "kind:N", scale=alt.Scale(domain=[MEASURED, THEORY], range=[DASHES[0], DASHES[2]]),
+            "kind:N",
+            scale=alt.Scale(domain=[MEASURED, THEORY], range=[DASHES[0], DASHES[2]]),
             legend=alt.Legend(title=None, symbolType="stroke", symbolSize=300) if theory else None,
         )
 
@@ -65,9 +71,12 @@ def rates(results: Results, x: str) -> Any:
             return alt.Y(f"{field}:Q", title="mean gradient norm", scale=scale, axis=labels)
 
         def line(field: str, kind: str) -> Any:
-            return base.mark_line(clip=True).encode(
-                x=at, y=up(field), color=look, strokeDash=dashes
-            ).transform_filter(f"isValid(datum.{field})").transform_calculate(kind=f"'{kind}'")
+            return (
+                base.mark_line(clip=True)
+                .encode(x=at, y=up(field), color=look, strokeDash=dashes)
+                .transform_filter(f"isValid(datum.{field})")
+                .transform_calculate(kind=f"'{kind}'")
+            )
 
         tips = [alt.Tooltip("series:N"), alt.Tooltip("panel:N"), alt.Tooltip("x:Q", title=across)]
         tips += [alt.Tooltip(f"{n}:Q", format=".4g") for n in ("mean", "low", "high")]
@@ -98,8 +107,14 @@ def shown_rates(results: Results, x: str) -> list[Row]:
         if r[across] is None:
             continue
         panel = panel_name(r, factors)
-        point: Row = {"panel": panel, "series": series[r["path"]], "across": across,
-                      "x": r[across], "mean": r["mean"], "epochs": r["epochs"]}
+        point: Row = {
+            "panel": panel,
+            "series": series[r["path"]],
+            "across": across,
+            "x": r[across],
+            "mean": r["mean"],
+            "epochs": r["epochs"],
+        }
         if r["mcse"]:
             half = Z95 * r["mcse"]
             point |= {"low": max(r["mean"] - half, 0.1 * r["mean"]), "high": r["mean"] + half}

@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from ldpflow.errors import InputError
 from ldpflow.report.numbers import short
+from ldpflow.results.summary import stored_summary, stored_trajectory_summary
 from ldpflow.store import CELL_KEYS, RunStore, trajectories
 from ldpflow.store.provenance import read_sessions
-from ldpflow.summary import stored_summary, stored_trajectory_summary
 
 __all__ = ["METHOD_SETTINGS", "SYMBOLS", "Results", "axes", "named", "telling"]
 
@@ -24,8 +24,13 @@ METHOD_SETTINGS = tuple(name for name in CELL_KEYS if name not in ("n", "method"
 
 SYMBOLS = {
     "horizon": "n",
-    "epsilon": "ε", "beta": "β", "gamma": "γ",  # noqa: RUF001
-    "tau": "τ", "mu": "μ", "delta": "δ", "dimension": "d",
+    "epsilon": "ε",
+    "beta": "β",
+    "gamma": "γ",  # noqa: RUF001
+    "tau": "τ",
+    "mu": "μ",
+    "delta": "δ",
+    "dimension": "d",
 }
 
 Row = dict[str, Any]
@@ -95,13 +100,9 @@ class Results:
                 followed = stored_trajectory_summary(store)
             text = store.read_study() or ""
         except (pa.ArrowException, OSError, ValueError) as error:
-            raise InputError(
-                "RUN", str(run), "a run directory that can be read", str(error)
-            ) from None
+            raise InputError("RUN", str(run), "a run directory that can be read", str(error)) from None
         if table.num_rows == followed.num_rows == 0:
-            raise InputError(
-                "RUN", str(run), "a run directory with results", "Nothing finished there."
-            )
+            raise InputError("RUN", str(run), "a run directory with results", "Nothing finished there.")
         rows = table.to_pylist()
         label = labels(rows)
         for row in rows:

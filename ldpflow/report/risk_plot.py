@@ -112,9 +112,13 @@ def risk(results: Results, x: str = "n") -> Any:
         series = ", ".join([row["algorithm"], *(named(k, row[k]) for k in own if row[k] is not None)])
         half = Z95 * (row["mcse"] or 0.0)
         point = {
-            "panel": panel_name(row, across), "series": series, "mean": row["mean"],
-            "low": max(row["mean"] - half, 0.1 * row["mean"]), "high": row["mean"] + half,
-            "replicates": row["replicates"], "theory": row["theory_limit"],
+            "panel": panel_name(row, across),
+            "series": series,
+            "mean": row["mean"],
+            "low": max(row["mean"] - half, 0.1 * row["mean"]),
+            "high": row["mean"] + half,
+            "replicates": row["replicates"],
+            "theory": row["theory_limit"],
             "order": tuple(row[k] for k in across),
         }
         drawn += [point | {"at": at} for at in (places if row[x] is None else [row[x]])]
@@ -132,7 +136,8 @@ def chart(rows: list[Row], x: str, places: list[float]) -> Any:
     if marks:
         few["values"] = marks
     at = alt.X(
-        "at:Q", title=TITLES.get(x, SYMBOLS.get(x, x)),
+        "at:Q",
+        title=TITLES.get(x, SYMBOLS.get(x, x)),
         scale=alt.Scale(type="log" if log else "linear", nice=False, padding=12),
         axis=alt.Axis(grid=False, labelOverlap="parity", format="~g" if x != "n" else "~s", **few),
     )
@@ -142,8 +147,11 @@ def chart(rows: list[Row], x: str, places: list[float]) -> Any:
     series = list(dict.fromkeys(row["series"] for row in rows))
     each = colours(series)
     shades = ramp(len(series)) if len({s.split(",")[0] for s in series}) == 1 else [each[s] for s in series]
-    colour = alt.Color("series:N", scale=alt.Scale(domain=series, range=shades),
-                       legend=alt.Legend(title=None, columns=4))
+    colour = alt.Color(
+        "series:N",
+        scale=alt.Scale(domain=series, range=shades),
+        legend=alt.Legend(title=None, columns=4),
+    )
 
     def layers(base: Any) -> list[Any]:
         def up(field: str) -> alt.Y:
@@ -151,9 +159,11 @@ def chart(rows: list[Row], x: str, places: list[float]) -> Any:
 
         tips = [alt.Tooltip(f"{name}:N") for name in ("series", "panel")]
         tips += [alt.Tooltip("at:Q", title=x), alt.Tooltip("mean:Q", format=".4g")]
-        theory = base.mark_line(strokeDash=[1.5, 3], strokeWidth=1.4, clip=True).encode(
-            x=at, y=up("theory"), color=colour
-        ).transform_filter("isValid(datum.theory)")
+        theory = (
+            base.mark_line(strokeDash=[1.5, 3], strokeWidth=1.4, clip=True)
+            .encode(x=at, y=up("theory"), color=colour)
+            .transform_filter("isValid(datum.theory)")
+        )
         line = base.mark_line(strokeWidth=1.6).encode(x=at, y=up("mean"), color=colour)
         bar = base.mark_rule(strokeWidth=1.4).encode(x=at, y=up("low"), y2="high:Q", color=colour)
         point = base.mark_point(filled=True, size=40, opacity=1).encode(

@@ -97,7 +97,10 @@ def server(
         loopback = False
     if not loopback and not allow_remote:
         raise InputError(
-            "--host", host, "127.0.0.1", "Add --allow-remote to let other machines read the results."
+            "--host",
+            host,
+            "127.0.0.1",
+            "Add --allow-remote to let other machines read the results.",
         )
     page = LivePage(run)
 

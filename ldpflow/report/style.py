@@ -115,12 +115,15 @@ def styled(chart: Any, title: str, description: str, margin: int = 70) -> Any:
         font="system-ui, 'DejaVu Sans', sans-serif",
         background="#ffffff",
         view=alt.ViewConfig(stroke="#b4b9c0"),
-        axis=alt.AxisConfig(
-            gridColor="#e4e6e9", labelFontSize=11, titleFontSize=12, titleFontWeight=plain
-        ),
+        axis=alt.AxisConfig(gridColor="#e4e6e9", labelFontSize=11, titleFontSize=12, titleFontWeight=plain),
         header=alt.HeaderConfig(labelFontSize=11, title=None, labelLimit=420),
         legend=alt.LegendConfig(
-            orient="top", labelFontSize=12, titleFontSize=12, titleFontWeight=plain,
-            symbolStrokeWidth=2, symbolSize=70, labelLimit=240,
+            orient="top",
+            labelFontSize=12,
+            titleFontSize=12,
+            titleFontWeight=plain,
+            symbolStrokeWidth=2,
+            symbolSize=70,
+            labelLimit=240,
         ),
     )

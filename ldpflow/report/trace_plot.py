@@ -21,7 +21,7 @@ def trace_plot(rows: pa.Table, split: int, coordinate: int = 0) -> Any:
     Parameters
     ----------
     rows : pyarrow.Table
-        Of :func:`ldpflow.trace.trace`, with one level.
+        Of :func:`ldpflow.results.trace.trace`, with one level.
     split : int
         Where the second panel begins; n is logarithmic before it and linear beyond.
     coordinate : int
@@ -67,16 +67,20 @@ def trace_plot(rows: pa.Table, split: int, coordinate: int = 0) -> Any:
             y_scale = alt.Scale(zero=False)
         name = "estimate and limits (unit of θ)"
         y = alt.Y("limit:Q", title=name, scale=y_scale)
-        limits = alt.Chart(alt.Data(values=here)).mark_line(strokeWidth=1.3, clip=True).encode(
-            x=x, y=y, detail="side:N", **by
+        limits = (
+            alt.Chart(alt.Data(values=here))
+            .mark_line(strokeWidth=1.3, clip=True)
+            .encode(x=x, y=y, detail="side:N", **by)
         )
         line = alt.Chart(alt.Data(values=[estimates[n] for n in grid if low <= n <= high]))
         middle = line.mark_line(strokeWidth=2, color="#555b63", clip=True).encode(
             x=x, y=alt.Y("estimate:Q", scale=y_scale)
         )
-        theta = alt.Chart(alt.Data(values=[{"theta": truth}])).mark_rule(
-            strokeDash=[5, 4], color=GREY
-        ).encode(y=alt.Y("theta:Q", scale=y_scale))
+        theta = (
+            alt.Chart(alt.Data(values=[{"theta": truth}]))
+            .mark_rule(strokeDash=[5, 4], color=GREY)
+            .encode(y=alt.Y("theta:Q", scale=y_scale))
+        )
         title = alt.TitleParams(f"n from {low:,} to {high:,}", fontSize=11, fontWeight="normal")
         panels.append(alt.layer(theta, limits, middle).properties(width=400, height=280, title=title))
     level = table[0]["level"]

@@ -45,8 +45,20 @@ def last_points(results: Results, most: int) -> dict[str, Any]:
     bounded = [r for r in rows if r["theory_bound"] is not None and r["mean"] is not None]
     above = [r for r in bounded if r["mean"] > r["theory_bound"]]
     stats = [stat for stat in MEANINGS if any(r["stat"] == stat for r in ends)]
-    head = [*(SYMBOLS.get(n, n) for n in names), "n", "step", "statistic", "mean ± MCSE", "5%", "median",
-            "95%", "mean / bound", "mean / leading term", "replicates", "diverged"]
+    head = [
+        *(SYMBOLS.get(n, n) for n in names),
+        "n",
+        "step",
+        "statistic",
+        "mean ± MCSE",
+        "5%",
+        "median",
+        "95%",
+        "mean / bound",
+        "mean / leading term",
+        "replicates",
+        "diverged",
+    ]
     return {
         "head": head,
         "rows": [cells(row, names) for row in ends[:most]],

@@ -48,20 +48,28 @@ class Curves:
 CURVES = {
     "distance": Curves(
         {"last_sq": "last iterate", "avg_sq": "average"},
-        "squared distance to θ*", "Distance to the optimum",
+        "squared distance to θ*",
+        "Distance to the optimum",
     ),
     "excess-loss": Curves(
-        {"last_exc": "last iterate", "avg_exc": "average", "tail_exc": "average of the second half"},
-        "excess loss F(θ) - F(θ*)", "Excess loss",
+        {
+            "last_exc": "last iterate",
+            "avg_exc": "average",
+            "tail_exc": "average of the second half",
+        },
+        "excess loss F(θ) - F(θ*)",
+        "Excess loss",
     ),
     "loss": Curves({"loss": "iterate", "output_loss": "output"}, "empirical risk", "Empirical risk"),
     "gradient-norm": Curves(
         {"gradient_norm": "iterate", "output_gradient_norm": "output"},
-        "norm of the gradient", "Gradient norm",
+        "norm of the gradient",
+        "Gradient norm",
     ),
     "gradient-error": Curves(
         {"error_norm": "all of the error", "noise_norm": "its noise"},
-        "norm of the error", "Error of the private gradient",
+        "norm of the error",
+        "Error of the private gradient",
     ),
     "clipped": Curves(
         {"clipped": "since the checkpoint before"}, "share of clipped gradients", "Clipping", False
@@ -97,9 +105,16 @@ def trajectory(results: Results, x: str, name: str) -> Any:
     scale, axis = vertical(curves, rows)
     by = alt.Detail(["series:N", "statistic:N", "replicate:N"])
     dashes = alt.StrokeDash(
-        "kind:N", scale=alt.Scale(domain=[SIMULATED, *THEORY.values()], range=list(DASHES)),
-        legend=alt.Legend(title=None, values=[SIMULATED, *(THEORY[kind] for kind in theory)],
-                          symbolType="stroke", symbolSize=300) if theory else None,
+        "kind:N",
+        scale=alt.Scale(domain=[SIMULATED, *THEORY.values()], range=list(DASHES)),
+        legend=alt.Legend(
+            title=None,
+            values=[SIMULATED, *(THEORY[kind] for kind in theory)],
+            symbolType="stroke",
+            symbolSize=300,
+        )
+        if theory
+        else None,
     )
 
     def layers(base: Any) -> list[Any]:
@@ -109,21 +124,28 @@ def trajectory(results: Results, x: str, name: str) -> Any:
         def line(field: str, kind: str) -> Any:
             channels = {k: v for k, v in look.items() if k != "shape"}
             width = {} if "strokeWidth" in look else {"strokeWidth": 1.2}
-            return base.mark_line(clip=True, aria=False, **width).encode(
-                x=at, y=up(field), detail=by, strokeDash=dashes, **channels
-            ).transform_filter(f"isValid(datum.{field})").transform_calculate(kind=f"'{kind}'")
+            return (
+                base.mark_line(clip=True, aria=False, **width)
+                .encode(x=at, y=up(field), detail=by, strokeDash=dashes, **channels)
+                .transform_filter(f"isValid(datum.{field})")
+                .transform_calculate(kind=f"'{kind}'")
+            )
 
-        band = base.mark_area(opacity=0.2, clip=True, aria=False).encode(
-            x=at, y=up("low"), y2="high:Q", color=look["color"], detail=by
-        ).transform_filter("isValid(datum.low)")
+        band = (
+            base.mark_area(opacity=0.2, clip=True, aria=False)
+            .encode(x=at, y=up("low"), y2="high:Q", color=look["color"], detail=by)
+            .transform_filter("isValid(datum.low)")
+        )
         tips = [alt.Tooltip(f"{n}:N") for n in ("series", "panel", "statistic")]
         tips += [alt.Tooltip("x:Q", title=across, format=",")]
         wanted = [n for n in ("mean", "low", "high", *theory) if any(n in r for r in rows)]
         tips += [alt.Tooltip(f"{n}:Q", format=".4g") for n in wanted]
         colour = {k: v for k, v in look.items() if k != "strokeWidth"}
-        points = base.mark_point(filled=True, opacity=1, clip=True, size=24, aria=False).encode(
-            x=at, y=up("mean"), tooltip=tips, **colour
-        ).transform_filter("isValid(datum.marked)")
+        points = (
+            base.mark_point(filled=True, opacity=1, clip=True, size=24, aria=False)
+            .encode(x=at, y=up("mean"), tooltip=tips, **colour)
+            .transform_filter("isValid(datum.marked)")
+        )
         drawn = [line(kind, THEORY[kind]) for kind in theory]
         return [*([] if single else [band]), *drawn, line("mean", SIMULATED), points]
 
@@ -163,8 +185,14 @@ def shown_curves(results: Results, name: str, x: str) -> list[Row]:
         if r[across] not in thinned[r["path"]]:
             continue
         at, colour = place[r["path"]]
-        point: Row = {"panel": at, "series": colour, "rank": names.index(colour), "across": across,
-                      "statistic": curves.statistics[r["stat"]], "x": r[across]}
+        point: Row = {
+            "panel": at,
+            "series": colour,
+            "rank": names.index(colour),
+            "across": across,
+            "statistic": curves.statistics[r["stat"]],
+            "x": r[across],
+        }
         for kind in ("bound", "limit"):
             if r[f"theory_{kind}"] is not None:
                 point[kind] = digits(r[f"theory_{kind}"])
@@ -268,10 +296,15 @@ def looks(series: Sequence[str], statistics: Sequence[str]) -> dict[str, Any]:
     look: dict[str, Any] = {"color": alt.Color(field, scale=scale(names, shades), legend=key)}
     if len(series) > 1 and len(statistics) > 1:
         grey = {"symbolFillColor": "#777777", "symbolStrokeColor": "#777777"}
-        look["shape"] = alt.Shape("statistic:N", scale=scale(statistics, SHAPES),
-                                  legend=legend(statistics, **grey))
-        look["strokeWidth"] = alt.StrokeWidth("statistic:O", sort=None, scale=scale(statistics, WIDTHS),
-                                              legend=legend(statistics, **grey))
+        look["shape"] = alt.Shape(
+            "statistic:N", scale=scale(statistics, SHAPES), legend=legend(statistics, **grey)
+        )
+        look["strokeWidth"] = alt.StrokeWidth(
+            "statistic:O",
+            sort=None,
+            scale=scale(statistics, WIDTHS),
+            legend=legend(statistics, **grey),
+        )
     return look
 
 
@@ -297,14 +330,21 @@ def horizontal(across: str, rows: Sequence[Row]) -> alt.X:
     log = axis[0] > 0
     marks: dict[str, Any] = {"values": decades([float(axis[0]), float(axis[-1])])} if log else {}
     return alt.X(
-        "x:Q", title="n (users)" if across == "n" else "step",
+        "x:Q",
+        title="n (users)" if across == "n" else "step",
         scale=alt.Scale(type="log" if log else "linear", domain=[axis[0], axis[-1]], nice=False),
         axis=alt.Axis(grid=False, labelExpr=LABEL, labelOverlap="parity", labelFlush=False, **marks),
     )
 
 
-def in_words(curves: Curves, rows: Sequence[Row], across: str, series: Sequence[str],
-             known: Sequence[str], left: int) -> str:
+def in_words(
+    curves: Curves,
+    rows: Sequence[Row],
+    across: str,
+    series: Sequence[str],
+    known: Sequence[str],
+    left: int,
+) -> str:
     """The figure for those who cannot see it, with what can be read off it."""
     shown = list(dict.fromkeys(r["panel"] for r in rows))
     first, last = min(r["x"] for r in rows), max(r["x"] for r in rows)

@@ -14,10 +14,10 @@ import altair as alt
 import numpy as np
 
 from ldpflow.errors import InputError
-from ldpflow.measures import stored_cells
 from ldpflow.report.figures import COLUMNS, clean, spread
 from ldpflow.report.results import Results, Row, named
 from ldpflow.report.style import GREY, MISSES, styled
+from ldpflow.results import stored_cells
 from ldpflow.store import CELL_KEYS, cell_id
 
 __all__ = ["interesting", "zip_plot"]
@@ -67,33 +67,51 @@ def zip_plot(results: Results) -> Any:
     for reason, row in interesting(results):
         if drawn := intervals(results, row):
             settings = [named(name, row[name]) for name in results.varying()]
-            name = [f"{row['series']}: {reason}", ", ".join(settings) or "the only cell",
-                    f"coverage {row['coverage']:.3f}"]
+            name = [
+                f"{row['series']}: {reason}",
+                ", ".join(settings) or "the only cell",
+                f"coverage {row['coverage']:.3f}",
+            ]
             names.append(name)
             counts.append(len(drawn))
             values += [{"cell": len(names) - 1, "level": 100 * row["level"], **v} for v in drawn]
     if not values:
         raise InputError("figure", "zip", "a run with replicates whose rows can be read")
-    colour = alt.Color("kind:N", scale=alt.Scale(domain=list(MISSES), range=list(MISSES.values())),
-                       legend=alt.Legend(title="the interval", symbolType="stroke", symbolSize=200,
-                                         symbolStrokeWidth=3))
-    y = alt.Y("rank:Q", title="rank of |error| / half length (%)", scale=alt.Scale(domain=[0, 100]),
-              axis=alt.Axis(values=[0, 50, 80, 90, 100], grid=False))
+    colour = alt.Color(
+        "kind:N",
+        scale=alt.Scale(domain=list(MISSES), range=list(MISSES.values())),
+        legend=alt.Legend(title="the interval", symbolType="stroke", symbolSize=200, symbolStrokeWidth=3),
+    )
+    y = alt.Y(
+        "rank:Q",
+        title="rank of |error| / half length (%)",
+        scale=alt.Scale(domain=[0, 100]),
+        axis=alt.Axis(values=[0, 50, 80, 90, 100], grid=False),
+    )
     base = alt.Chart()
     panels = []
     for index, lines in enumerate(names):
         here = alt.Data(values=[v for v in values if v["cell"] == index])
         drawn = base.mark_rule(strokeWidth=1.1).encode(
             x=alt.X("lower:Q", title="limits - θ", axis=alt.Axis(tickCount=4, format="~g")),
-            x2="upper:Q", y=y, color=colour,
+            x2="upper:Q",
+            y=y,
+            color=colour,
         )
         truth = base.mark_rule(color=GREY, strokeWidth=1).encode(x=alt.XDatum(0))
         level = base.mark_rule(color=GREY, strokeDash=[4, 3]).encode(y="mean(level):Q")
         panels.append(
             alt.layer(drawn, truth, level, data=here).properties(
-                width=210, height=170,
-                title=alt.TitleParams(lines[0], subtitle=lines[1:], fontSize=11, fontWeight=600,
-                                      subtitleFontSize=11, anchor="start"),
+                width=210,
+                height=170,
+                title=alt.TitleParams(
+                    lines[0],
+                    subtitle=lines[1:],
+                    fontSize=11,
+                    fontWeight=600,
+                    subtitleFontSize=11,
+                    anchor="start",
+                ),
             )
         )
     text = (

@@ -123,9 +123,7 @@ class Aggregator:
         self.clock = clock
         self.paths: dict[str, PathState] = {}
 
-    def add(
-        self, path_key: str, first: int, last: int, table: pa.Table, meta: PartMeta
-    ) -> list[Published]:
+    def add(self, path_key: str, first: int, last: int, table: pa.Table, meta: PartMeta) -> list[Published]:
         """Take a batch.
 
         Parameters
@@ -155,9 +153,7 @@ class Aggregator:
         """
         rows = arrange(table)
         if (rows.first, rows.last) != (first, last):
-            raise ValueError(
-                f"rows are of replicates {rows.first} to {rows.last}, not {first} to {last}"
-            )
+            raise ValueError(f"rows are of replicates {rows.first} to {rows.last}, not {first} to {last}")
         state = self._state(path_key)
         stored = [cell for cell in rows.cells if self._is_published(state, cell, first, last)]
         if stored:
@@ -210,9 +206,7 @@ class Aggregator:
             self.paths[path_key] = state
         return self.paths[path_key]
 
-    def _is_published(
-        self, state: PathState, cell: Mapping[str, Any], first: int, last: int
-    ) -> bool:
+    def _is_published(self, state: PathState, cell: Mapping[str, Any], first: int, last: int) -> bool:
         return not subtract(first, last, state.published.get(cell_id(cell), []))
 
     def _compare(self, path_key: str, rows: CompleteRows, cells: Sequence[Mapping[str, Any]]) -> None:
@@ -268,9 +262,7 @@ def adjacent(pending: list[Pending]) -> list[list[Pending]]:
     runs: list[list[Pending]] = []
     for batch in sorted(pending, key=lambda batch: (batch.cell_set, batch.rows.first)):
         follows = (
-            runs
-            and runs[-1][-1].cell_set == batch.cell_set
-            and runs[-1][-1].rows.last == batch.rows.first
+            runs and runs[-1][-1].cell_set == batch.cell_set and runs[-1][-1].rows.last == batch.rows.first
         )
         if follows:
             runs[-1].append(batch)

@@ -69,9 +69,7 @@ def compact_path(store: RunStore, key: str, parts: list[Part], max_rows: int) ->
                 pass  # raises where repeated rows differ
         return {existing[(a, b, ids(cells))] for a, b, cells in pieces}
     meta = parts[0].meta
-    origin = PartMeta(
-        meta["seed"], meta["stream_version"], meta["path_settings"], meta["versions"]
-    )
+    origin = PartMeta(meta["seed"], meta["stream_version"], meta["path_settings"], meta["versions"])
     names = set()
     for first, last, cells in pieces:
         rows = store.read_rows(key, within=(first, last)).drop_columns("path")

@@ -64,9 +64,7 @@ class RunFiles:
     put at once. Either way a reader sees the old file or the new one, never a part of it.
     """
 
-    def __init__(
-        self, root: str | os.PathLike[str], filesystem: fs.FileSystem | None = None
-    ) -> None:
+    def __init__(self, root: str | os.PathLike[str], filesystem: fs.FileSystem | None = None) -> None:
         self.root = os.fspath(root)
         if filesystem is None:
             self.filesystem, base = open_filesystem(root)
@@ -122,9 +120,7 @@ class RunFiles:
             raise
         except OSError as error:
             if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR):
-                raise InputError(
-                    "--out", self.root, "a place that can be written to", str(error)
-                ) from error
+                raise InputError("--out", self.root, "a place that can be written to", str(error)) from error
             raise StorageError(self.root, str(error)) from error
 
     def _publish_local(self, target: Path, data: pa.Buffer | bytes) -> None:

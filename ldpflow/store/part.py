@@ -168,8 +168,7 @@ def complete(table: pa.Table) -> CompleteRows:
         product = product and bool(np.all(tiles == np.arange(coordinates)))
     if not product:
         raise ValueError(
-            f"rows of replicates {first} to {last} (exclusive) are not every cell and coordinate "
-            "exactly once"
+            f"rows of replicates {first} to {last} (exclusive) are not every cell and coordinate exactly once"
         )
     heads = table.slice(0, per_replicate).select(CELL_KEYS).to_pylist()
     cells = tuple(cell_columns(cell) for cell in heads[::coordinates])

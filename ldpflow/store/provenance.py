@@ -47,9 +47,7 @@ def machine() -> dict[str, Any]:
         "platform": platform.platform(),
         "processor": processor(),
         "cores": os.cpu_count(),
-        "cores_usable": len(os.sched_getaffinity(0))
-        if hasattr(os, "sched_getaffinity")
-        else os.cpu_count(),
+        "cores_usable": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
     }
 
 
@@ -141,7 +139,5 @@ def read_sessions(store: RunStore) -> list[dict[str, Any]]:
     except ValueError:
         sessions = None
     if not isinstance(sessions, list) or not all(isinstance(entry, dict) for entry in sessions):
-        raise InputError(
-            store.full(FILE), "its content", "a JSON list of sessions", "Move the file away."
-        )
+        raise InputError(store.full(FILE), "its content", "a JSON list of sessions", "Move the file away.")
     return sessions

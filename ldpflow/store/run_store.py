@@ -151,14 +151,10 @@ class RunStore(RunFiles):
         if not self.holds_run():
             names = {info.base_name for info in self.filesystem.get_file_info(inside)}
             if names - {"lock", "tmp"}:
-                raise InputError(
-                    "--fresh", self.root, "a run directory", "What lies there is not a run."
-                )
+                raise InputError("--fresh", self.root, "a run directory", "What lies there is not a run.")
             return None
         number = 1
-        while self.filesystem.get_file_info(f"{self.base}.old-{number}").type != (
-            fs.FileType.NotFound
-        ):
+        while self.filesystem.get_file_info(f"{self.base}.old-{number}").type != (fs.FileType.NotFound):
             number += 1
         target = f"{self.base}.old-{number}"
         if self.filesystem.type_name not in OBJECT_STORES:

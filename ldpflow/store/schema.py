@@ -103,9 +103,7 @@ def cell_columns(cell: Mapping[str, Any]) -> dict[str, Any]:
         if value is not None:
             kind = REPLICATES.field(name).type
             # An integral beta must give the id that its stored float gives.
-            convert: type = (
-                float if pa.types.is_floating(kind) else int if pa.types.is_integer(kind) else str
-            )
+            convert: type = float if pa.types.is_floating(kind) else int if pa.types.is_integer(kind) else str
             columns[name] = convert(value)
     return columns
 

@@ -101,7 +101,12 @@ def checkpoint_hash(users: Sequence[int]) -> str:
 
 
 def publish(
-    store: RunStore, key: str, first: int, last: int, users: Sequence[int], rows: pa.Table,
+    store: RunStore,
+    key: str,
+    first: int,
+    last: int,
+    users: Sequence[int],
+    rows: pa.Table,
     meta: PartMeta,
 ) -> str:
     """Write the trajectories of replicates ``first`` to ``last`` (exclusive) of a path; its name."""
@@ -148,9 +153,7 @@ def scan(store: RunStore, key: str | None = None) -> tuple[list[TrajectoryPart],
     return good, [part for part in found if isinstance(part, UnreadablePart)]
 
 
-def loaded(
-    store: RunStore, key: str | None, rows: bool
-) -> list[tuple[TrajectoryPart | UnreadablePart, Any]]:
+def loaded(store: RunStore, key: str | None, rows: bool) -> list[tuple[TrajectoryPart | UnreadablePart, Any]]:
     """Every file as a part, or as what is wrong with it; with ``rows`` its rows, checksums verified."""
 
     def load(name: str) -> tuple[TrajectoryPart | UnreadablePart, Any]:
@@ -175,7 +178,9 @@ def described(name: str, file: pq.ParquetFile) -> TrajectoryPart | UnreadablePar
     meta = json.loads(file.metadata.metadata[METADATA_KEY])
     if int(meta["trajectory_version"]) > VERSION:
         raise InputError(
-            name, f"trajectory_version {meta['trajectory_version']}", f"at most {VERSION}",
+            name,
+            f"trajectory_version {meta['trajectory_version']}",
+            f"at most {VERSION}",
             "Update ldpflow to read it.",
         )
     if match is None or match[4] != checkpoint_hash(meta["checkpoints"]):
@@ -195,9 +200,7 @@ def described(name: str, file: pq.ParquetFile) -> TrajectoryPart | UnreadablePar
 def conformed(rows: pa.Table, part: TrajectoryPart) -> pa.Table:
     """The rows under the column ``path`` and TRAJECTORIES; a statistic that they lack is null."""
     count = rows.num_rows
-    columns = [
-        rows[f.name] if f.name in rows.column_names else pa.nulls(count, f.type) for f in TRAJECTORIES
-    ]
+    columns = [rows[f.name] if f.name in rows.column_names else pa.nulls(count, f.type) for f in TRAJECTORIES]
     replicates = np.unique(rows["replicate"].to_numpy())
     if not np.array_equal(replicates, np.arange(part.first, part.last)):
         raise ValueError("its replicates are not those that its name says")
@@ -241,7 +244,9 @@ def read(
     unusable = [part for part, _ in found if isinstance(part, UnreadablePart)]
     if unusable and not skip_unreadable:
         raise InputError(
-            store.full(unusable[0].name), unusable[0].reason, "a readable part",
+            store.full(unusable[0].name),
+            unusable[0].reason,
+            "a readable part",
             "Remove this file and run the sweep again, or ldpflow check with --repair.",
         )
     if left_out is not None:
@@ -260,8 +265,10 @@ def read(
         values = table[name].to_numpy()
         if not np.array_equal(values[again], values[again - 1], equal_nan=True):
             raise InputError(
-                f"{store.root}/{FOLDER}", f"two values of {name} for one replicate and checkpoint",
-                "each row once, or twice alike", "Remove the part that is not of this study.",
+                f"{store.root}/{FOLDER}",
+                f"two values of {name} for one replicate and checkpoint",
+                "each row once, or twice alike",
+                "Remove the part that is not of this study.",
             )
     return table.filter(pa.array(fresh))
 
@@ -292,7 +299,11 @@ def summarise(rows: pa.Table) -> pa.Table:
             if not known[stat][first:last].any():
                 continue
             x = values[stat][first:last][good]
-            row: dict[str, Any] = {"path": paths[first], "n": int(n[first]), "step": int(step[first])}
+            row: dict[str, Any] = {
+                "path": paths[first],
+                "n": int(n[first]),
+                "step": int(step[first]),
+            }
             row |= {"stat": stat, "replicates": int(last - first), "failures": int((~good).sum())}
             found.append(row | moments(x))
     found += means_along(paths, n, step, rows["replicate"].to_numpy(), ok, values, known)
@@ -314,8 +325,13 @@ def moments(x: np.ndarray) -> dict[str, float]:
 
 
 def means_along(
-    paths: np.ndarray, n: np.ndarray, step: np.ndarray, replicate: np.ndarray, ok: np.ndarray,
-    values: dict[str, np.ndarray], known: dict[str, np.ndarray],
+    paths: np.ndarray,
+    n: np.ndarray,
+    step: np.ndarray,
+    replicate: np.ndarray,
+    ok: np.ndarray,
+    values: dict[str, np.ndarray],
+    known: dict[str, np.ndarray],
 ) -> list[dict[str, Any]]:
     """Rows of :data:`MEANS`, for every path and n with several steps; sorted input."""
     found = []

@@ -87,9 +87,7 @@ def with_axis(entries: tuple[Entry, ...], name: str, raw: object) -> tuple[Entry
     if not applied:
         kinds = ", ".join(dict.fromkeys(entry.kind for entry in entries))
         group = entries[0].group
-        raise InputError(
-            f"--{name}", raw, f"a {group} that has {name}", f"This study has {group} {kinds}."
-        )
+        raise InputError(f"--{name}", raw, f"a {group} that has {name}", f"This study has {group} {kinds}.")
     return tuple(result)
 
 

@@ -11,14 +11,14 @@ from typing import Annotated, Any
 from mpmath import mp, mpf
 from pydantic import BaseModel, Field
 
-from ldpflow import exact
+from ldpflow import constants
 from ldpflow.algorithms import ALGORITHMS, Algorithm
-from ldpflow.cell import Cell, PathPlan
 from ldpflow.errors import InputError
-from ldpflow.path import Path
 from ldpflow.problems import PROBLEMS, Problem
-from ldpflow.problems.erm import ErmProblem
+from ldpflow.problems.finite_sum import FiniteSumProblem
 from ldpflow.settings import canonical_json
+from ldpflow.simulators.cell import Cell, PathPlan
+from ldpflow.simulators.path import Path
 from ldpflow.study.entry import GROUPS, Entry, read_group
 from ldpflow.study.fields import nearest, plain, read_value, read_values
 from ldpflow.study.flags import replacements
@@ -40,8 +40,7 @@ FileName = Annotated[
     str,
     Field(
         pattern=r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,99}\z",
-        description="a file name of up to 100 letters, digits, '.', '_' and '-', "
-        "the first a letter or digit",
+        description="a file name of up to 100 letters, digits, '.', '_' and '-', the first a letter or digit",
     ),
 ]
 
@@ -225,9 +224,7 @@ class Study:
     @cached_property
     def _plans(self) -> list[PathPlan]:
         by_n = {
-            n: tuple(
-                Cell(n, method, level) for method in self.method_settings for level in self.level
-            )
+            n: tuple(Cell(n, method, level) for method in self.method_settings for level in self.level)
             for n in self.n
         }
         problems = combinations(self.problem)
@@ -239,10 +236,7 @@ class Study:
             for mechanism in mechanisms:
                 for algorithm in self.algorithm_settings:
                     check_suitable(problem, mechanism, algorithm)
-                    cells = {
-                        n: tuple(cell for cell in by_n[n] if suits(cell, algorithm))
-                        for n in self.n
-                    }
+                    cells = {n: tuple(cell for cell in by_n[n] if suits(cell, algorithm)) for n in self.n}
                     if algorithm.has_intervals() or self.trajectory is None:
                         check_applies(algorithm, cells[self.n[0]], self.method_settings)
                     if self.independent_n or algorithm.depends_on_horizon():
@@ -258,9 +252,7 @@ class Study:
                         plans.append(PathPlan(path, together, told))
         return plans
 
-    def checkpoints(
-        self, users: tuple[int, ...], problem: Problem, algorithm: Algorithm
-    ) -> tuple[int, ...]:
+    def checkpoints(self, users: tuple[int, ...], problem: Problem, algorithm: Algorithm) -> tuple[int, ...]:
         """Where trajectories are kept: log-spaced numbers of users, and every n.
 
         Or steps, where the algorithm visits its records for many epochs.
@@ -291,9 +283,7 @@ class Study:
     def memory_per_batch(self) -> list[int]:
         """Bytes that the record of a batch of lanes takes, for every path of :meth:`plans`."""
         return [
-            self.times(plan.path)[0] * plan.path.problem.dimension * BYTES_PER_TIME
-            if plan.cells
-            else 0
+            self.times(plan.path)[0] * plan.path.problem.dimension * BYTES_PER_TIME if plan.cells else 0
             for plan in self.plans()
         ]
 
@@ -334,9 +324,7 @@ class Study:
         return f"# Resolved study, hash {self.hash()}\n" + toml_text(self.settings())
 
 
-def read_groups(
-    mapping: Mapping[str, Any], trajectory: Trajectory | None
-) -> dict[str, tuple[Entry, ...]]:
+def read_groups(mapping: Mapping[str, Any], trajectory: Trajectory | None) -> dict[str, tuple[Entry, ...]]:
     """The entries of every group; a method and a mechanism are not needed everywhere."""
     groups: dict[str, tuple[Entry, ...]] = {
         group: read_group(group, mapping.get(group)) for group in ("problem", "algorithm")
@@ -351,7 +339,7 @@ def read_groups(
         groups["method"] = read_group("method", mapping["method"])
     elif trajectory is not None:
         groups["method"] = ()
-    elif any(issubclass(PROBLEMS[entry.kind], ErmProblem) for entry in groups["problem"]):
+    elif any(issubclass(PROBLEMS[entry.kind], FiniteSumProblem) for entry in groups["problem"]):
         kinds = ", ".join(entry.kind for entry in groups["problem"])
         raise InputError("trajectory", None, "a table [trajectory]", f"{kinds} has no other results.")
     else:
@@ -383,7 +371,7 @@ def log_spaced(first: int, last: int, points: int) -> tuple[int, ...]:
     """About ``points`` log-spaced integers from ``first`` to ``last``, rounded, each once."""
     if last <= first:
         return (last,)
-    with exact.workdps(30):
+    with constants.workdps(30):
         ratio = mp.log(mpf(last) / first) / (points - 1)
         found = {int(mp.nint(first * mp.exp(ratio * i))) for i in range(points)}
     return tuple(sorted(found | {last}))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from ldpflow.algorithms import Algorithm
-from ldpflow.cell import Cell
 from ldpflow.errors import InputError
 from ldpflow.intervals import IntervalMethod
 from ldpflow.mechanisms import Mechanism
 from ldpflow.problems import Problem
-from ldpflow.problems.erm import ErmProblem
+from ldpflow.problems.finite_sum import FiniteSumProblem
+from ldpflow.simulators.cell import Cell
 
 __all__ = ["check_applies", "check_epochs", "check_possible", "check_records", "check_suitable"]
 
@@ -33,7 +33,7 @@ def check_suitable(problem: Problem, mechanism: Mechanism, algorithm: Algorithm)
     """Refuse a mechanism or algorithm that does not fit the problem."""
     # The algorithm first: what a mechanism lacks does not matter where no algorithm could use it.
     reason = algorithm.unsuitable(problem, mechanism)
-    if isinstance(problem, ErmProblem) and not algorithm.depends_on_horizon():
+    if isinstance(problem, FiniteSumProblem) and not algorithm.depends_on_horizon():
         reason = "it visits a record once, and the problem is about one data set"
     if reason is not None:
         raise InputError(
@@ -63,14 +63,12 @@ def check_possible(method: IntervalMethod, problem: Problem) -> None:
     """Refuse a method that does not exist for the problem."""
     reason = method.impossible(problem)
     if reason is not None:
-        raise InputError(
-            "method", method.model_dump(), f"a method for {problem.kind}", f"{reason}."
-        )
+        raise InputError("method", method.model_dump(), f"a method for {problem.kind}", f"{reason}.")
 
 
 def check_epochs(problem: Problem, methods: list[Any], independent_n: bool) -> None:
     """Refuse what makes no sense for a problem that is about one data set."""
-    if not isinstance(problem, ErmProblem):
+    if not isinstance(problem, FiniteSumProblem):
         return
     if methods:
         raise InputError(
@@ -81,6 +79,8 @@ def check_epochs(problem: Problem, methods: list[Any], independent_n: bool) -> N
         )
     if independent_n:
         raise InputError(
-            "grid.independent_n", True, f"false for {problem.kind}",
+            "grid.independent_n",
+            True,
+            f"false for {problem.kind}",
             "A data set's first records are those of every larger one.",
         )

@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ldpflow.algorithms.erm import ErmAlgorithm
+from ldpflow.algorithms.finite_sum import FiniteSumAlgorithm
 from ldpflow.algorithms.ldp_sgd import LdpSgd
 from ldpflow.mechanisms.gaussian import Gaussian
-from ldpflow.path import Path
 from ldpflow.problems.least_squares import LeastSquares
 from ldpflow.problems.quadratic import Quadratic
+from ldpflow.simulators.path import Path
 from ldpflow.theory import convex, momentum, private_regression, strongly_convex
 from ldpflow.theory.bounds import Array, Setting
 
@@ -33,7 +33,12 @@ def setting_of(path: Path) -> Setting | None:
         return None
     start = math.fsum((algorithm.theta0 - t) ** 2 for t in problem.truth())
     return Setting(
-        algorithm.c, algorithm.gamma, bound, problem.dimension, path.mechanism.smallest(), start,
+        algorithm.c,
+        algorithm.gamma,
+        bound,
+        problem.dimension,
+        path.mechanism.smallest(),
+        start,
         smoothness=smooth,
     )
 
@@ -46,7 +51,7 @@ def bounds(path: Path, n: ArrayLike) -> dict[str, Array]:
     the quadratic, from its exact distances. Otherwise Theorem 4 needs distances that nothing bounds.
     Many epochs: .momentum; private least squares: .private_regression.
     """
-    if isinstance(path.algorithm, ErmAlgorithm):
+    if isinstance(path.algorithm, FiniteSumAlgorithm):
         return momentum.bounds(path, np.atleast_1d(n).tolist())
     if isinstance(path.problem, LeastSquares):
         return private_regression.bounds(path, n)
@@ -102,7 +107,7 @@ def limits(path: Path, n: ArrayLike) -> dict[str, Array]:
 
     For the squared distance of the last iterate and of the average; s^2 from the mean of mu_k^-2.
     """
-    if isinstance(path.algorithm, ErmAlgorithm):
+    if isinstance(path.algorithm, FiniteSumAlgorithm):
         return momentum.limits(path, np.atleast_1d(n).tolist())
     if isinstance(path.problem, LeastSquares):
         return private_regression.limits(path, n)

@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 
 from ldpflow.algorithms.dp_nsgd import DpNsgd
 from ldpflow.algorithms.dp_nsgd_reduced import DpNsgdReduced
-from ldpflow.algorithms.erm import ErmAlgorithm, RunPlan, plan_of
-from ldpflow.path import Path
+from ldpflow.algorithms.finite_sum import FiniteSumAlgorithm, RunPlan, plan_of
 from ldpflow.privacy.tree_noise import chi_mean, power, prefix_discount, reduced_variance
-from ldpflow.problems.erm import ErmProblem
+from ldpflow.problems.finite_sum import FiniteSumProblem
+from ldpflow.simulators.path import Path
 
 __all__ = [
     "bounds",
@@ -65,16 +65,20 @@ def reshuffling_bias_bound(lipschitz: float, smooth: float, alpha: float) -> flo
     return (6.4 * lipschitz + 3.2 * smooth) * math.sqrt(alpha)
 
 
-def tree_noise_bound(
-    lipschitz: float, sigma: float, alpha: float, d: int, nodes: float, steps: int
-) -> float:
+def tree_noise_bound(lipschitz: float, sigma: float, alpha: float, d: int, nodes: float, steps: int) -> float:
     """Lemma 12: E||noise|| <= 4 alpha G sigma sqrt(d V floor(log2(T + 1))); print has log2 T."""
     levels = (steps + 1).bit_length() - 1
     return 4.0 * alpha * lipschitz * sigma * math.sqrt(d * nodes * levels)
 
 
 def theorem6_bound(
-    n: int, d: int, epsilon: float, delta: float, lipschitz: float, smooth: float, gap: float,
+    n: int,
+    d: int,
+    epsilon: float,
+    delta: float,
+    lipschitz: float,
+    smooth: float,
+    gap: float,
     steps: float,
 ) -> float:
     """Theorem 6, its proof carried out with the constants that it has: 48 G where print has 12.
@@ -92,15 +96,19 @@ def theorem6_bound(
 
 
 def theorem6_printed(
-    n: int, d: int, epsilon: float, delta: float, lipschitz: float, smooth: float, gap: float,
+    n: int,
+    d: int,
+    epsilon: float,
+    delta: float,
+    lipschitz: float,
+    smooth: float,
+    gap: float,
     steps: float,
 ) -> float:
     """Theorem 6 as printed."""
     log2, log = math.log2(steps), math.log(1 / delta)
     factor = (
-        1.5 * gap
-        + 6.0 * smooth * math.sqrt(log2 * log)
-        + 12.0 * lipschitz * math.sqrt(log2 * math.sqrt(log))
+        1.5 * gap + 6.0 * smooth * math.sqrt(log2 * log) + 12.0 * lipschitz * math.sqrt(log2 * math.sqrt(log))
     )
     return (
         factor * math.sqrt(math.sqrt(d) / (epsilon * n))
@@ -111,7 +119,13 @@ def theorem6_printed(
 
 
 def theorem9_printed(
-    n: int, d: int, epsilon: float, delta: float, lipschitz: float, smooth: float, gap: float,
+    n: int,
+    d: int,
+    epsilon: float,
+    delta: float,
+    lipschitz: float,
+    smooth: float,
+    gap: float,
     steps: float,
 ) -> float:
     """Theorem 9 as printed, but K = 16 log2(T) sqrt(log(1/delta)), as its proof has it."""
@@ -125,8 +139,15 @@ def theorem9_printed(
 
 
 def printed_reduced_noise_bound(
-    n: int, d: int, epsilon: float, delta: float, lipschitz: float, smooth: float, eta: float,
-    steps: float, alpha: float,
+    n: int,
+    d: int,
+    epsilon: float,
+    delta: float,
+    lipschitz: float,
+    smooth: float,
+    eta: float,
+    steps: float,
+    alpha: float,
 ) -> float:
     """Lemma 7 as printed: E||noise|| of Algorithm 2 with sigma = 4 sqrt(log(1/delta))/epsilon."""
     parts = (
@@ -138,7 +159,13 @@ def printed_reduced_noise_bound(
 
 
 def reduced_noise_variance_bound(
-    batches: int, steps: int, alpha: float, eta: float, cross: float, sigma: float, lipschitz: float,
+    batches: int,
+    steps: int,
+    alpha: float,
+    eta: float,
+    cross: float,
+    sigma: float,
+    lipschitz: float,
     smooth: float,
 ) -> float:
     """Bound of Algorithm 2's variance per coordinate at difference_scale 4 (ours; B < 1 - cross).
@@ -157,14 +184,12 @@ def reduced_noise_variance_bound(
     )
 
 
-def noise_variance(algorithm: ErmAlgorithm, plan: RunPlan, t: int) -> float:
+def noise_variance(algorithm: FiniteSumAlgorithm, plan: RunPlan, t: int) -> float:
     """Variance per coordinate of mhat_t - m_t, exactly; of the reconstruction, where that is biased."""
     settings = algorithm.kernel_settings(plan)
     if isinstance(algorithm, DpNsgdReduced):
         early, late, small = (s * s for s in settings[-3:])
-        return math.fsum(
-            reduced_variance(t, plan.batches, plan.alpha, plan.cross, early, late, small)
-        )
+        return math.fsum(reduced_variance(t, plan.batches, plan.alpha, plan.cross, early, late, small))
     if isinstance(algorithm, DpNsgd):
         variance = settings[-1] ** 2
         if algorithm.noise == "tree":
@@ -175,7 +200,7 @@ def noise_variance(algorithm: ErmAlgorithm, plan: RunPlan, t: int) -> float:
     return settings[2] ** 2  # fresh noise on every step
 
 
-def rate(algorithm: ErmAlgorithm, problem: ErmProblem, n: int) -> float | None:
+def rate(algorithm: FiniteSumAlgorithm, problem: FiniteSumProblem, n: int) -> float | None:
     """The theorem's rate without constants, logarithms and the term 1/sqrt(N).
 
     d^(1/4)/sqrt(eps N) for Algorithm 1, d^(1/3)/(eps N)^(2/3) for Algorithm 2.
@@ -189,10 +214,12 @@ def rate(algorithm: ErmAlgorithm, problem: ErmProblem, n: int) -> float | None:
 
 
 @lru_cache(maxsize=10_000)
-def parts_of(path: Path) -> tuple[ErmProblem, ErmAlgorithm, RunPlan] | None:
+def parts_of(path: Path) -> tuple[FiniteSumProblem, FiniteSumAlgorithm, RunPlan] | None:
     """Problem, algorithm and plan of a path of many epochs."""
     problem, algorithm = path.problem, path.algorithm
-    if not (isinstance(problem, ErmProblem) and isinstance(algorithm, ErmAlgorithm) and path.horizon):
+    if not (
+        isinstance(problem, FiniteSumProblem) and isinstance(algorithm, FiniteSumAlgorithm) and path.horizon
+    ):
         return None
     return problem, algorithm, plan_of(problem, algorithm, path.horizon)
 

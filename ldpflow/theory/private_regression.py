@@ -19,8 +19,8 @@ from ldpflow.algorithms.dp_ambssgd import DpAmbssgd
 from ldpflow.algorithms.dp_mbssgd import DpMbssgd
 from ldpflow.algorithms.sufficient_statistics import OrdinaryLeastSquares, SufficientStatistics
 from ldpflow.algorithms.tail_sgd import TailSgd
-from ldpflow.path import Path
 from ldpflow.problems.least_squares import LeastSquares
+from ldpflow.simulators.path import Path
 
 __all__ = [
     "bounds",
@@ -41,8 +41,14 @@ LOOPED = 5000  # steps up to which noise may vary
 
 
 def second_moments(
-    lambdas: ArrayLike, start: ArrayLike, b: int, eta: float, variance: float, noise: ArrayLike,
-    steps: int, kurtosis: float = 3.0,
+    lambdas: ArrayLike,
+    start: ArrayLike,
+    b: int,
+    eta: float,
+    variance: float,
+    noise: ArrayLike,
+    steps: int,
+    kurtosis: float = 3.0,
 ) -> Array:
     """c_i(t) = E (w_t - w*)_i^2 for t = 0, ..., steps; shape (steps + 1, d).
 
@@ -103,9 +109,7 @@ def squared_noise(path: Path) -> float:
     return float(path.randomiser.noise_covariance(path.problem)[0][0])
 
 
-def expected_thresholds(
-    algorithm: DpAmbssgd, problem: LeastSquares, horizon: int
-) -> tuple[Array, Array]:
+def expected_thresholds(algorithm: DpAmbssgd, problem: LeastSquares, horizon: int) -> tuple[Array, Array]:
     """E zeta_t^2 for t = 1, ..., T, and the second moments that go with them.
 
     Step by step: residuals are taken as N(0, sigma^2 + sum_i l_i c_i), counts as normal, and successive
@@ -131,9 +135,7 @@ def expected_thresholds(
         reached = np.append(1.0, np.cumprod(1.0 - stops[:-1]))
         squares[t] = (algorithm.c_zeta * algorithm.radius) ** 2 * float((grid**2 * stops) @ reached)
         tau2 = (2.0 * algorithm.alpha() / b) ** 2 * squares[t]
-        c[t + 1] = second_moments(
-            lam, c[t], b, eta, problem.error_variance(), tau2, 1, problem.kurtosis()
-        )[1]
+        c[t + 1] = second_moments(lam, c[t], b, eta, problem.error_variance(), tau2, 1, problem.kurtosis())[1]
     return squares, c
 
 
@@ -157,7 +159,12 @@ def lower_bound(sigma: float, d: int, n: int, epsilon: float) -> float:
 
 
 def lemma_35(
-    lambdas: ArrayLike, radius_square: float, eta: float, n: int, start: float, variance: float,
+    lambdas: ArrayLike,
+    radius_square: float,
+    eta: float,
+    n: int,
+    start: float,
+    variance: float,
     noise: float,
 ) -> float:
     """Lemma 3.5: DP-SSGD after n records without clipping, eta <= 1/(2 R_x^2); an expectation.
@@ -175,8 +182,17 @@ def lemma_35(
 
 
 def lemma_311(
-    lambdas: ArrayLike, radius_square: float, eta: float, b: int, steps: int, start: float,
-    variance: float, alpha: float, log_n: float, a: float = 0.5, k2: float = 1.0,
+    lambdas: ArrayLike,
+    radius_square: float,
+    eta: float,
+    b: int,
+    steps: int,
+    start: float,
+    variance: float,
+    alpha: float,
+    log_n: float,
+    a: float = 0.5,
+    k2: float = 1.0,
     printed: bool = False,
 ) -> float:
     """Lemma 3.11: DP-AMBSSGD without clipping, noise multiplier alpha, ``start`` = ||w*||_H^2.
@@ -206,8 +222,12 @@ def clip_share(d: int, c: float) -> float:
 
     height = c * math.sqrt(d + 2.0)
     value, _ = integrate.quad(
-        lambda u: 2.0 * special.ndtr(-height / u) * stats.chi.pdf(u, d), 0.0, 60.0, points=[d**0.5],
-        epsabs=1e-14, limit=200,
+        lambda u: 2.0 * special.ndtr(-height / u) * stats.chi.pdf(u, d),
+        0.0,
+        60.0,
+        points=[d**0.5],
+        epsabs=1e-14,
+        limit=200,
     )
     return float(value)
 
@@ -241,8 +261,14 @@ def limits(path: Path, steps: ArrayLike) -> dict[str, Array]:
             assert path.horizon is not None
             b = algorithm.batches(path.horizon)[1]
         c = second_moments(
-            problem.lambdas, start, b, algorithm.step_constant(), problem.error_variance(),
-            squared_noise(path), last, problem.kurtosis(),
+            problem.lambdas,
+            start,
+            b,
+            algorithm.step_constant(),
+            problem.error_variance(),
+            squared_noise(path),
+            last,
+            problem.kurtosis(),
         )
     else:
         return {}
@@ -266,8 +292,13 @@ def bounds(path: Path, steps: ArrayLike) -> dict[str, Array]:
     start = math.fsum(w * w for w in problem.truth())
     values: Sequence[float] = [
         lemma_35(
-            problem.lambdas, problem.radius_square(), algorithm.step_constant(), t, start,
-            problem.error_variance(), squared_noise(path),
+            problem.lambdas,
+            problem.radius_square(),
+            algorithm.step_constant(),
+            t,
+            start,
+            problem.error_variance(),
+            squared_noise(path),
         )
         for t in np.asarray(steps).tolist()
     ]

@@ -137,11 +137,7 @@ def fourth_moment_bound_closed(s: Setting, n: ArrayLike, start: float | None = N
     late = c30 * eta**2 * 4**a * k ** (-2 * a) + c40 * eta**3 * 8**a * k ** (-3 * a)
     h = halves(k)
     early = c30 * eta**3 * sum_bound(3 * a, h) + c40 * eta**4 * sum_bound(4 * a, h)
-    return (
-        np.exp(-m * eta * psi(1 - a, k + 1)) * q0
-        + late / m
-        + np.exp(-m * eta * k ** (1 - a) / 2) * early
-    )
+    return np.exp(-m * eta * psi(1 - a, k + 1)) * q0 + late / m + np.exp(-m * eta * k ** (1 - a) / 2) * early
 
 
 def fourth_moment_bound_printed(
@@ -212,7 +208,11 @@ def average_bound(
 
 
 def average_bound_printed(
-    s: Setting, n: ArrayLike, leading: float, third_order: float, start: float | None = None,
+    s: Setting,
+    n: ArrayLike,
+    leading: float,
+    third_order: float,
+    start: float | None = None,
     as_meant: bool = False,
 ) -> Array:
     """Theorem 4 with the printed constants, for reporting only: neither valid nor informative.
@@ -234,9 +234,7 @@ def average_bound_printed(
         total = leading / k + 4 * a**2 * sigma * psi(a - 1, k) / (m**2 * k**2 * eta)
         total = total + sigma / (m**2 * k ** (2 - a) * eta) + sigma / (m * k)
         total = total + s.start * (
-            1 / (m * k**2 * eta**2)
-            + 1 / (m * k ** (2 - 2 * a) * eta**2)
-            + 4 * big_m**2 / (m * k**2)
+            1 / (m * k**2 * eta**2) + 1 / (m * k ** (2 - 2 * a) * eta**2) + 4 * big_m**2 / (m * k**2)
         )
         total = total + sigma * psi(1 - 2 * a, k) / (m * k ** (2 - 2 * a))
         total = total + third_order * c30 * eta**2 * psi(1 - 2 * a, k) / (k * m) ** 2

@@ -4,10 +4,10 @@ from typing import Literal
 
 import numpy as np
 
-from ldpflow.problems.erm import ErmProblem
+from ldpflow.problems.finite_sum import FiniteSumProblem
 
 
-class Tanh(ErmProblem):
+class Tanh(FiniteSumProblem):
     kind: Literal["tanh"] = "tanh"
     d: int = 2
 

@@ -6,21 +6,21 @@ import numpy as np
 import pytest
 
 from ldpflow.algorithms.budget_split import BudgetSplit
-from ldpflow.algorithms.kernels import run_path
 from ldpflow.algorithms.ldp_sgd import LdpSgd
-from ldpflow.algorithms.running_sums import PERTURBED
+from ldpflow.constants import normal_quantile
 from ldpflow.engine import run_study
 from ldpflow.errors import InputError
-from ldpflow.exact import normal_quantile
 from ldpflow.intervals.perturbed_bootstrap import PerturbedBootstrap
+from ldpflow.kernels.running_sums import PERTURBED
 from ldpflow.mechanisms.laplace import Laplace
 from ldpflow.mechanisms.none import NoMechanism
 from ldpflow.mechanisms.randomized_response import RandomizedResponse
-from ldpflow.path import Path
 from ldpflow.problems.laws import Variate
 from ldpflow.problems.quantile import Quantile
 from ldpflow.problems.quantile_regression import QuantileRegression
 from ldpflow.random.lockstep import CHUNK
+from ldpflow.simulators.one_pass import run_path
+from ldpflow.simulators.path import Path
 from ldpflow.store import RunStore
 from ldpflow.study import Study
 from tests import draws

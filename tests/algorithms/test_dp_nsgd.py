@@ -10,7 +10,6 @@ import pytest
 
 from ldpflow.algorithms.dp_gd import DpGd
 from ldpflow.algorithms.dp_nsgd import DpNsgd
-from ldpflow.algorithms.erm_kernels import Records, draw_records, risk, run_erm
 from ldpflow.privacy.tree import Tree, nodes, touched_nodes, tree_cost
 from ldpflow.problems.nonconvex_logistic import NonconvexLogistic
 from ldpflow.problems.robust_regression import RobustRegression
@@ -18,6 +17,7 @@ from ldpflow.problems.sigmoid_loss import SigmoidLoss
 from ldpflow.random.lockstep import LANES
 from ldpflow.random.node_noise import node_normals
 from ldpflow.random.streams import lane_keys
+from ldpflow.simulators.finite_sum import Records, draw_records, risk, run_erm
 from tests.algorithms.tanh_problem import Tanh
 from tests.oracles import momentum
 
@@ -36,9 +36,7 @@ def golden(algorithm, sigma):
     """Eight steps on three records from (.3, -.2): mhat, m and the last iterate of one lane."""
     problem = Tanh()
     plan = dataclasses.replace(algorithm.plan(problem, 3), sigma=sigma, steps=8)
-    record = run_erm(
-        problem, algorithm, plan, GOLDEN, 0, "golden", [0], range(1, 9), START, **PARTS
-    )
+    record = run_erm(problem, algorithm, plan, GOLDEN, 0, "golden", [0], range(1, 9), START, **PARTS)
     return record.estimates[:, :, 0], record.momenta[:, :, 0], record.last[:, 0]
 
 
@@ -119,6 +117,7 @@ def test_node_noise_is_addressed_and_normal():
 
 def problem_gradient(problem):
     """grad f(w, (x, y)) in NumPy, from the formulas."""
+
     def gradient(w, record):
         x, y = record
         u = x @ w
@@ -129,6 +128,7 @@ def problem_gradient(problem):
             s = 1 / (1 + math.exp(y * u))
             return -y * s * (1 - s) * x
         return (u - y) / (1 + (u - y) ** 2 / 2) * x
+
     return gradient
 
 
@@ -153,13 +153,18 @@ PROBLEMS = [
 )
 def test_kernel_is_the_literal_algorithm(problem, noise):
     n, seed, replicate = 7, 3, 2
-    algorithm = DpNsgd(
-        epsilon=20.0, delta=1e-3, epochs=4.5, noise=noise, order="fixed", alpha=0.3, eta=0.05
-    )
+    algorithm = DpNsgd(epsilon=20.0, delta=1e-3, epochs=4.5, noise=noise, order="fixed", alpha=0.3, eta=0.05)
     plan = algorithm.plan(problem, n)
     records = draw_records(problem, seed, n, [0, 1, replicate])
     record = run_erm(
-        problem, algorithm, plan, records, seed, "key", [0, 1, replicate], range(1, 32),
+        problem,
+        algorithm,
+        plan,
+        records,
+        seed,
+        "key",
+        [0, 1, replicate],
+        range(1, 32),
         orders="tests.algorithms.plain_order",
     )
     data = lane_records(records, problem, 2)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from ldpflow.algorithms.dp_nsgd_reduced import DpNsgdReduced, tree_variances
-from ldpflow.algorithms.erm_kernels import draw_records, run_erm
 from ldpflow.problems.nonconvex_logistic import NonconvexLogistic
+from ldpflow.simulators.finite_sum import draw_records, run_erm
 from tests.algorithms.test_dp_nsgd import (
     START,
     golden,
@@ -100,8 +100,15 @@ def test_kernel_is_the_literal_algorithm(n, epochs, order):
     plan = algorithm.plan(problem, n)
     records = draw_records(problem, seed, n, [0, replicate])
     record = run_erm(
-        problem, algorithm, plan, records, seed, "key", [0, replicate],
-        range(1, plan.steps + 1), orders="tests.algorithms.plain_order",
+        problem,
+        algorithm,
+        plan,
+        records,
+        seed,
+        "key",
+        [0, replicate],
+        range(1, plan.steps + 1),
+        orders="tests.algorithms.plain_order",
     )
     data = lane_records(records, problem, 1)
     turn = order == "reshuffle"
@@ -115,9 +122,7 @@ def test_kernel_is_the_literal_algorithm(n, epochs, order):
         return 4 * plan.eta * n * smooth * plan.sigma * math.sqrt(v2)
 
     zeta = zeta_of(seed, "key", replicate, 2, scale, {"G": 2, "D": 3, "r": 4})
-    w, m, mhat, _ = momentum.reduced(
-        problem_gradient(problem), np.zeros(2), visits, n, 0.25, 0.3, 0.03, zeta
-    )
+    w, m, mhat, _ = momentum.reduced(problem_gradient(problem), np.zeros(2), visits, n, 0.25, 0.3, 0.03, zeta)
     assert np.allclose(record.estimates[:, :, 1], mhat, rtol=1e-10, atol=1e-10)
     assert np.allclose(record.momenta[:, :, 1], m, rtol=1e-10, atol=1e-10)
     assert np.allclose(record.last[:, 1], w[-1], rtol=0, atol=1e-10)
@@ -134,15 +139,28 @@ def test_the_order_of_batches_of_two_is_that_of_their_means():
     plan = dataclasses.replace(plan, sigma=0.0)
     records = draw_records(problem, seed, 9, [0])
     record = run_erm(
-        problem, algorithm, plan, records, seed, "key", [0], range(1, 21),
+        problem,
+        algorithm,
+        plan,
+        records,
+        seed,
+        "key",
+        [0],
+        range(1, 21),
         orders="tests.algorithms.plain_order",
     )
     data = lane_records(records, problem, 0)
     one = problem_gradient(problem)
     pairs = [(data[2 * i], data[2 * i + 1]) for i in range(4)]
     _, _, mhat, _ = momentum.reduced(
-        lambda w, pair: (one(w, pair[0]) + one(w, pair[1])) / 2, np.zeros(2),
-        [pairs[t % 4] for t in range(20)], 4, 0.25, 0.3, 0.03, ZERO,
+        lambda w, pair: (one(w, pair[0]) + one(w, pair[1])) / 2,
+        np.zeros(2),
+        [pairs[t % 4] for t in range(20)],
+        4,
+        0.25,
+        0.3,
+        0.03,
+        ZERO,
     )
     assert np.allclose(record.estimates[:, :, 0], mhat, rtol=0, atol=1e-12)
 

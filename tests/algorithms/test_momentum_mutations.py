@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ldpflow.algorithms import erm_kernels
 from ldpflow.privacy.tree import touched_nodes
 from ldpflow.problems.nonconvex_logistic import NonconvexLogistic
+from ldpflow.simulators import finite_sum
 from tests.algorithms.test_dp_nsgd import FIRST, golden
 from tests.algorithms.test_dp_nsgd_reduced import FIXED, ROTATING
 from tests.oracles import momentum
@@ -42,7 +42,7 @@ MUTATIONS = {
 def test_a_mistake_in_a_kernel_shows(name, monkeypatch):
     algorithm, changes = MUTATIONS[name]
     right = golden(algorithm, 1.0)
-    genuine = erm_kernels.kernel_source
+    genuine = finite_sum.kernel_source
 
     def mutated(*args, **parts):
         source = genuine(*args, **parts)
@@ -51,7 +51,7 @@ def test_a_mistake_in_a_kernel_shows(name, monkeypatch):
             source = source.replace(before, after)
         return source
 
-    monkeypatch.setattr(erm_kernels, "kernel_source", mutated)
+    monkeypatch.setattr(finite_sum, "kernel_source", mutated)
     wrong = golden(algorithm, 1.0)
     # The golden vectors' tolerance is 1e-10.
     assert max(np.abs(a - b).max() for a, b in zip(right, wrong, strict=True)) > 1e-6

@@ -12,16 +12,16 @@ import pytest
 from ldpflow.algorithms.dp_ambssgd import DpAmbssgd
 from ldpflow.algorithms.dp_mbssgd import DpMbssgd
 from ldpflow.algorithms.dp_ssgd import DpSsgd
-from ldpflow.algorithms.kernels import run_path
 from ldpflow.algorithms.sufficient_statistics import OrdinaryLeastSquares, SufficientStatistics
 from ldpflow.algorithms.tail_sgd import TailSgd
 from ldpflow.errors import InputError
 from ldpflow.mechanisms.clipped_gaussian import ClippedGaussian
 from ldpflow.mechanisms.none import NoMechanism
-from ldpflow.path import Path
 from ldpflow.problems.laws import Variate
 from ldpflow.problems.least_squares import LAWS, LeastSquares
-from ldpflow.trajectory import trajectories_of
+from ldpflow.simulators.one_pass import run_path
+from ldpflow.simulators.path import Path
+from ldpflow.simulators.trajectories import trajectories_of
 from tests import draws
 from tests.oracles import private_regression as literal
 
@@ -55,7 +55,12 @@ def normals(path, replicate, count):
 def test_dp_ambssgd_is_the_literal_algorithm(problem, rule):
     n, T = 2011, 6  # 335 records a step, one left over
     algorithm = DpAmbssgd(
-        iterations=T, noise_multiplier=0.4, doublings=6, c_zeta=0.7, domain=16.0, rule=rule,
+        iterations=T,
+        noise_multiplier=0.4,
+        doublings=6,
+        c_zeta=0.7,
+        domain=16.0,
+        rule=rule,
         infeasible_is="warned",
     )
     path = path_of(problem, algorithm, n)

@@ -24,9 +24,7 @@ class Outcome:
 
 
 @pytest.fixture
-def ldpflow(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Outcome]:
+def ldpflow(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Outcome]:
     """Run a command line in this process."""
     monkeypatch.setenv("COLUMNS", "100")
     # pytest's own terminal, or a CI's, must not colour what is compared here.

@@ -310,9 +310,7 @@ def test_no_traceback_in_a_process_of_its_own() -> None:
     assert done.stderr.count("\n") == 1
 
 
-ROWS = pa.table(
-    {"replicate": [3, 3], "n": [10, 20], "estimate": [0.1, math.nan], "se": [1.0, None]}
-)
+ROWS = pa.table({"replicate": [3, 3], "n": [10, 20], "estimate": [0.1, math.nan], "se": [1.0, None]})
 
 
 @pytest.mark.parametrize("key", ["p0123456789abcdef", "0123456789abcdef"])

@@ -22,10 +22,19 @@ def statistics(cells: int) -> pa.Table:
     """Cells whose coverage is the less precise the higher their number."""
     rows = [
         {
-            "path": f"p{i % 5:016x}", "n": 1000 + i, "method": "BB", "beta": 0.75, "B": 500,
-            "multiplier": "uniform", "level": 0.9, "coordinate": 0, "replicates": 64,
-            "failures": 64 if i == 3 else 0, "covered": 0 if i == 3 else 64 - i // 20,
-            "length_sum": 1.0, "length_sumsq": 1.0,
+            "path": f"p{i % 5:016x}",
+            "n": 1000 + i,
+            "method": "BB",
+            "beta": 0.75,
+            "B": 500,
+            "multiplier": "uniform",
+            "level": 0.9,
+            "coordinate": 0,
+            "replicates": 64,
+            "failures": 64 if i == 3 else 0,
+            "covered": 0 if i == 3 else 64 - i // 20,
+            "length_sum": 1.0,
+            "length_sumsq": 1.0,
         }
         for i in range(cells)
     ]
@@ -120,8 +129,10 @@ def test_a_terminal(
     main, other = pty.openpty()
     kept = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR")}
     done = subprocess.Popen(
-        [sys.executable, "-c", SWEEP, str(tmp_path / "run"), *flags], stderr=other,
-        stdout=subprocess.DEVNULL, env={**kept, "TERM": "xterm-256color", **environment},
+        [sys.executable, "-c", SWEEP, str(tmp_path / "run"), *flags],
+        stderr=other,
+        stdout=subprocess.DEVNULL,
+        env={**kept, "TERM": "xterm-256color", **environment},
     )
     os.close(other)
     written = b""

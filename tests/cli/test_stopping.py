@@ -63,9 +63,7 @@ def test_interrupted_twice(tmp_path: Path) -> None:
     assert (code, "stopped at once" in text) == (130, True)
 
 
-def test_two_sweeps_at_once_and_the_lock_of_a_dead_one(
-    ldpflow: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_two_sweeps_at_once_and_the_lock_of_a_dead_one(ldpflow: Callable[..., Any], tmp_path: Path) -> None:
     process = sweeping(tmp_path / "run")
     refused = ldpflow("sweep", *LONG, "--engine", "serial", "--out", tmp_path / "run")
     assert refused.code == 2
@@ -92,14 +90,11 @@ def test_limits(ldpflow: Callable[..., Any], tmp_path: Path, flags: list[str]) -
     assert summary["replicates"].to_pylist() == [70], "what is there, and nothing that is not"
 
 
-def test_growing_is_told_and_a_changed_study_refused(
-    ldpflow: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_growing_is_told_and_a_changed_study_refused(ldpflow: Callable[..., Any], tmp_path: Path) -> None:
     run = tmp_path / "run"
     flags = [flag for flag in SHORT if flag != "--quiet"]
     assert ldpflow("sweep", *flags, "--replicates", "70", "--out", run).err == ""
-    grown = ldpflow("sweep", *flags, "--level", ".9", "--level", ".8", "--replicates", "80",
-                    "--out", run)
+    grown = ldpflow("sweep", *flags, "--level", ".9", "--level", ".8", "--replicates", "80", "--out", run)
     assert "70 reused, 90 to compute" in grown.err
     assert "replicates 0 to 69 of 1 cells, replicates 70 to 79 of 2 cells" in grown.err
     for change, name in ((["--seed", "1"], "seed"), (["--gamma", ".7"], "algorithm.gamma")):
@@ -115,9 +110,7 @@ def test_growing_is_told_and_a_changed_study_refused(
     assert ldpflow("sweep", *flags, "--out", tmp_path / "home", "--fresh").code == 2
 
 
-def test_rows_computed_again_must_equal_the_stored_ones(
-    ldpflow: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_rows_computed_again_must_equal_the_stored_ones(ldpflow: Callable[..., Any], tmp_path: Path) -> None:
     """As if another version of a kernel had written the run."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -129,8 +122,7 @@ def test_rows_computed_again_must_equal_the_stored_ones(
     at = table.column_names.index("estimate")
     other = pa.array([value + 1e-15 for value in table["estimate"].to_pylist()])
     pq.write_table(table.set_column(at, table.schema.field(at), other), part)
-    shown = ldpflow("sweep", *SHORT, "--replicates", "8", "--level", ".9", "--level", ".8",
-                    "--out", run)
+    shown = ldpflow("sweep", *SHORT, "--replicates", "8", "--level", ".9", "--level", ".8", "--out", run)
     assert shown.code == 1
     assert "stored rows and rows computed again" in shown.err and "replicate = 0" in shown.err
     assert "ldpflow replay" in shown.err
@@ -154,9 +146,7 @@ def test_check_and_compact(ldpflow: Callable[..., Any], tmp_path: Path) -> None:
         assert ldpflow(command, tmp_path / "absent").code == 2
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("90", 90), ("2h", 7200), ("1h30m", 5400), ("1.5m", 90)]
-)
+@pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("2h", 7200), ("1h30m", 5400), ("1.5m", 90)])
 def test_times(text: str, seconds: float) -> None:
     assert read_seconds(text) == seconds
 

@@ -69,8 +69,20 @@ class Network:
         space, port = self.namespace(name), f"port{number}"
         ip("netns", "add", space)
         ip("-n", space, "link", "set", "lo", "up")
-        ip("link", "add", "eth0", "netns", space, "type", "veth", "peer", "name", port,
-           "netns", self.switch)
+        ip(
+            "link",
+            "add",
+            "eth0",
+            "netns",
+            space,
+            "type",
+            "veth",
+            "peer",
+            "name",
+            port,
+            "netns",
+            self.switch,
+        )
         ip("-n", space, "addr", "add", f"{NET}.{number}/24", "dev", "eth0")
         ip("-n", space, "link", "set", "eth0", "up")
         ip("-n", self.switch, "link", "set", port, "master", "bridge", "up")
@@ -92,8 +104,12 @@ class Network:
         with open(self.folder / f"{machine}.log", "a") as log:
             return subprocess.Popen(
                 ["ip", "netns", "exec", self.namespace(machine), *map(str, command)],
-                env=self.environment(machine) | more, cwd=self.folder, stdin=subprocess.DEVNULL,
-                stdout=log, stderr=log, start_new_session=True,
+                env=self.environment(machine) | more,
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
             )
 
     def node(self, machine: str, num_cpus: int, head: bool = False, **more: str) -> None:
@@ -106,15 +122,35 @@ class Network:
             else ["--address", f"{self.address('head')}:{GCS_PORT}"]
         )
         self.nodes[machine] = self.start(
-            machine, "python", "-m", "ray.scripts.scripts", "start", "--block", *where,
-            "--node-ip-address", self.address(machine), "--num-cpus", num_cpus,
-            "--object-store-memory", 150 * 10**6, "--temp-dir", self.folder / f"t-{machine}",
-            "--disable-usage-stats", **more,
+            machine,
+            "python",
+            "-m",
+            "ray.scripts.scripts",
+            "start",
+            "--block",
+            *where,
+            "--node-ip-address",
+            self.address(machine),
+            "--num-cpus",
+            num_cpus,
+            "--object-store-memory",
+            150 * 10**6,
+            "--temp-dir",
+            self.folder / f"t-{machine}",
+            "--disable-usage-stats",
+            **more,
         )
         if head:
             deadline = time.monotonic() + 90
-            while self.call("head", "python", "-m", "ray.scripts.scripts", "status", "--address",
-                            f"{self.address('head')}:{GCS_PORT}").returncode:
+            while self.call(
+                "head",
+                "python",
+                "-m",
+                "ray.scripts.scripts",
+                "status",
+                "--address",
+                f"{self.address('head')}:{GCS_PORT}",
+            ).returncode:
                 assert time.monotonic() < deadline, self.log("head")
                 time.sleep(1)
 
@@ -122,7 +158,10 @@ class Network:
         """Run something on a machine to its end."""
         return subprocess.run(
             ["ip", "netns", "exec", self.namespace(machine), *map(str, command)],
-            env=self.environment(machine), cwd=self.folder, capture_output=True, text=True,
+            env=self.environment(machine),
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
             timeout=120,
         )
 

@@ -44,7 +44,10 @@ class OwnCluster:
         """An ldpflow command line, as somebody with the token types it."""
         return subprocess.run(
             [sys.executable, "-m", "ldpflow", *map(str, arguments)],
-            env={**self.environment, **environment}, capture_output=True, text=True, timeout=300,
+            env={**self.environment, **environment},
+            capture_output=True,
+            text=True,
+            timeout=300,
         )
 
 
@@ -90,20 +93,51 @@ def own_cluster(
     gcs, dashboard, metrics, agent, client = free_ports(5)
     env = environment(folder) | dict(more or {})
     command = [
-        sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block",
-        "--node-ip-address", "127.0.0.1", "--port", gcs, "--dashboard-port", dashboard,
-        "--metrics-export-port", metrics, "--dashboard-agent-listen-port", agent,
-        "--ray-client-server-port", client, "--min-worker-port", 0, "--max-worker-port", 0,
-        "--num-cpus", num_cpus, "--object-store-memory", 200 * 10**6,
-        "--temp-dir", folder, "--disable-usage-stats",
+        sys.executable,
+        "-m",
+        "ray.scripts.scripts",
+        "start",
+        "--head",
+        "--block",
+        "--node-ip-address",
+        "127.0.0.1",
+        "--port",
+        gcs,
+        "--dashboard-port",
+        dashboard,
+        "--metrics-export-port",
+        metrics,
+        "--dashboard-agent-listen-port",
+        agent,
+        "--ray-client-server-port",
+        client,
+        "--min-worker-port",
+        0,
+        "--max-worker-port",
+        0,
+        "--num-cpus",
+        num_cpus,
+        "--object-store-memory",
+        200 * 10**6,
+        "--temp-dir",
+        folder,
+        "--disable-usage-stats",
     ]
     with open(folder / "start.log", "w") as log:
         head = subprocess.Popen(
-            list(map(str, command)), env=env, cwd=folder, stdout=log, stderr=log,
-            stdin=subprocess.DEVNULL, start_new_session=True,
+            list(map(str, command)),
+            env=env,
+            cwd=folder,
+            stdout=log,
+            stderr=log,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
         )
     cluster = OwnCluster(
-        folder, f"http://127.0.0.1:{dashboard}", f"127.0.0.1:{gcs}", f"http://127.0.0.1:{metrics}",
+        folder,
+        f"http://127.0.0.1:{dashboard}",
+        f"127.0.0.1:{gcs}",
+        f"http://127.0.0.1:{metrics}",
         env,
     )
     try:

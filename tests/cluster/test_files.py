@@ -23,31 +23,96 @@ SCHEMA = json.loads((Path(ray.__file__).parent / "autoscaler" / "ray-schema.json
 
 # ray.io/v1, as KubeRay's reference of the resource lists them.
 RAY_JOB = {
-    "activeDeadlineSeconds", "backoffLimit", "clusterSelector", "deletionStrategy", "entrypoint",
-    "entrypointNumCpus", "entrypointNumGpus", "entrypointResources", "jobId", "managedBy", "metadata",
-    "preRunningDeadlineSeconds", "rayClusterSpec", "runtimeEnvYAML", "shutdownAfterJobFinishes",
-    "submissionMode", "submitterConfig", "submitterPodTemplate", "suspend",
+    "activeDeadlineSeconds",
+    "backoffLimit",
+    "clusterSelector",
+    "deletionStrategy",
+    "entrypoint",
+    "entrypointNumCpus",
+    "entrypointNumGpus",
+    "entrypointResources",
+    "jobId",
+    "managedBy",
+    "metadata",
+    "preRunningDeadlineSeconds",
+    "rayClusterSpec",
+    "runtimeEnvYAML",
+    "shutdownAfterJobFinishes",
+    "submissionMode",
+    "submitterConfig",
+    "submitterPodTemplate",
+    "suspend",
     "ttlSecondsAfterFinished",
 }
 RAY_CLUSTER = {
-    "authOptions", "autoscalerOptions", "enableInTreeAutoscaling", "gcsFaultToleranceOptions",
-    "headGroupSpec", "headServiceAnnotations", "managedBy", "networkPolicy", "rayVersion", "suspend",
-    "upgradeStrategy", "workerGroupSpecs",
+    "authOptions",
+    "autoscalerOptions",
+    "enableInTreeAutoscaling",
+    "gcsFaultToleranceOptions",
+    "headGroupSpec",
+    "headServiceAnnotations",
+    "managedBy",
+    "networkPolicy",
+    "rayVersion",
+    "suspend",
+    "upgradeStrategy",
+    "workerGroupSpecs",
 }
 AUTH = {"mode", "secretName", "enableK8sTokenAuth"}
 AUTOSCALER = {
-    "env", "envFrom", "idleTimeoutSeconds", "image", "imagePullPolicy", "resources",
-    "securityContext", "upscalingMode", "version", "volumeMounts",
+    "env",
+    "envFrom",
+    "idleTimeoutSeconds",
+    "image",
+    "imagePullPolicy",
+    "resources",
+    "securityContext",
+    "upscalingMode",
+    "version",
+    "volumeMounts",
 }
 HEAD = {
-    "enableIngress", "headService", "labels", "rayStartParams", "resources", "serviceType", "template"
+    "enableIngress",
+    "headService",
+    "labels",
+    "rayStartParams",
+    "resources",
+    "serviceType",
+    "template",
 }
 WORKERS = {
-    "groupName", "idleTimeoutSeconds", "labels", "maxReplicas", "minReplicas", "numOfHosts",
-    "rayStartParams", "replicas", "resources", "scaleStrategy", "suspend", "template",
+    "groupName",
+    "idleTimeoutSeconds",
+    "labels",
+    "maxReplicas",
+    "minReplicas",
+    "numOfHosts",
+    "rayStartParams",
+    "replicas",
+    "resources",
+    "scaleStrategy",
+    "suspend",
+    "template",
 }
-POD = {"containers", "nodeSelector", "restartPolicy", "serviceAccountName", "tolerations", "volumes"}
-CONTAINER = {"args", "command", "env", "envFrom", "image", "name", "ports", "resources", "volumeMounts"}
+POD = {
+    "containers",
+    "nodeSelector",
+    "restartPolicy",
+    "serviceAccountName",
+    "tolerations",
+    "volumes",
+}
+CONTAINER = {
+    "args",
+    "command",
+    "env",
+    "envFrom",
+    "image",
+    "name",
+    "ports",
+    "resources",
+    "volumeMounts",
+}
 
 
 def launcher(file):

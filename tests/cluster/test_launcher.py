@@ -59,8 +59,11 @@ def test_machines_that_are_started(tmp_path):
         "MOTO_IAM_LOAD_MANAGED_POLICIES": "true",
     }
     done = subprocess.run(
-        [sys.executable, "-c", LAUNCH, str(ROOT / "cluster.yaml")], env=environment,
-        capture_output=True, text=True, timeout=300,
+        [sys.executable, "-c", LAUNCH, str(ROOT / "cluster.yaml")],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads(done.stdout.splitlines()[-1])

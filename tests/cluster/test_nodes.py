@@ -45,9 +45,7 @@ def network():
 def store(network):
     """moto's server on the head's machine, and how the head and this test reach it."""
     network.machine("head")
-    server = network.start(
-        "head", "python", "-m", "moto.server", "-H", "0.0.0.0", "-p", PORT
-    )
+    server = network.start("head", "python", "-m", "moto.server", "-H", "0.0.0.0", "-p", PORT)
     network.nodes["store"] = server
     yield STORE | {"AWS_ENDPOINT_URL": f"http://{network.address('head')}:{PORT}"}
 
@@ -86,8 +84,15 @@ def test_nodes_come_and_go(tmp_path, network, store):
     script = tmp_path / "study.toml"
     script.write_text(big.to_toml())
     driver = network.start(
-        "head", "python", "-m", "tests.cluster.driver",
-        f"{network.address('head')}:{GCS_PORT}", run, counts, script, **store,
+        "head",
+        "python",
+        "-m",
+        "tests.cluster.driver",
+        f"{network.address('head')}:{GCS_PORT}",
+        run,
+        counts,
+        script,
+        **store,
     )
     started = time.monotonic()
     invocations = counts / "invocations"
@@ -121,8 +126,6 @@ def test_nodes_come_and_go(tmp_path, network, store):
         folders = list((network.folder / f"cache-{name}").glob("kernels-*"))
         assert len(folders) == 1 and list(folders[0].glob("*.ready")), name
     fetched = tmp_path / "run"
-    copied = network.start(
-        "head", "python", "-c", FETCH.format(source=run, target=str(fetched)), **store
-    )
+    copied = network.start("head", "python", "-c", FETCH.format(source=run, target=str(fetched)), **store)
     assert copied.wait(60) == 0, network.log("head")[-2000:]
     whole(fetched, expected)

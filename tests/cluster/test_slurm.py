@@ -41,8 +41,12 @@ def slurm(tmp_path):
 
     def run(*arguments):
         return subprocess.Popen(
-            ["bash", ROOT / "workflows/cluster/slurm.sh", *map(str, arguments)], env=base,
-            cwd=tmp_path, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            ["bash", ROOT / "workflows/cluster/slurm.sh", *map(str, arguments)],
+            env=base,
+            cwd=tmp_path,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
         )
 
     return run

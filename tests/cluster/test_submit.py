@@ -14,8 +14,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 import ray
 
-from ldpflow.engine import jobs, run_study
-from ldpflow.engine.preflight import check
+from ldpflow.cluster import jobs
+from ldpflow.cluster.preflight import check
+from ldpflow.engine import run_study
 from ldpflow.errors import InputError
 from ldpflow.store import RunLock, RunStore
 from ldpflow.study import Study, load_study
@@ -58,7 +59,7 @@ def scraped(cluster):
 ASKING = """
 import sys
 from unittest import mock
-from ldpflow.engine.jobs import Jobs
+from ldpflow.cluster.jobs import Jobs
 from ldpflow.errors import InputError
 
 def refused(call):
@@ -80,7 +81,10 @@ for name, there in (("ray.__version__", "2.1.0"), ("sys.version_info", (3, 99, 1
 def test_other_versions_and_no_such_job(cluster):
     done = subprocess.run(
         [sys.executable, "-c", ASKING.format(address=cluster.address)],
-        env=cluster.environment, capture_output=True, text=True, timeout=120,
+        env=cluster.environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     assert done.returncode == 0, done.stderr
     job, ray_version, python_version = done.stdout.splitlines()
@@ -149,7 +153,12 @@ def test_without_the_token(tmp_path, cluster, token, says):
     if token is not None:
         file.write_text(token)
     done = cluster.run(
-        "submit", "quickstart", "--out", tmp_path / "run", "--address", cluster.address,
+        "submit",
+        "quickstart",
+        "--out",
+        tmp_path / "run",
+        "--address",
+        cluster.address,
         RAY_AUTH_TOKEN_PATH=str(file),
     )
     assert done.returncode == 2

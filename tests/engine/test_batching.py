@@ -6,13 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldpflow.algorithms.ldp_sgd import LdpSgd
-from ldpflow.cell import Cell
 from ldpflow.engine.batching import TAIL_SECONDS, Missing, cut
 from ldpflow.intervals.batch_means import BatchMeans
 from ldpflow.mechanisms.randomized_response import RandomizedResponse
-from ldpflow.path import Path
 from ldpflow.problems.quantile import Quantile
 from ldpflow.random.lockstep import LANES
+from ldpflow.simulators.cell import Cell
+from ldpflow.simulators.path import Path
 
 
 def missing(tau: float, n: int, first: int, last: int) -> Missing:

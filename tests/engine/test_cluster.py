@@ -7,7 +7,7 @@ from unittest import mock
 
 import pytest
 
-from ldpflow.engine import cluster, run_study
+from ldpflow.engine import ray_executor, run_study
 from ldpflow.engine.connection import check_address
 from ldpflow.errors import InputError
 from ldpflow.store import Aggregator
@@ -38,20 +38,20 @@ def test_another_variable_is_no_matter(monkeypatch):
 
 
 def test_batches_in_flight(tmp_path, ray_session):
-    executor = partial(cluster.RayExecutor, partial(Aggregator, str(tmp_path)))
+    executor = partial(ray_executor.RayExecutor, partial(Aggregator, str(tmp_path)))
     assert executor().capacity == 4  # of two cores
     assert executor(max_in_flight=3).capacity == 3
     # Cores to ask a cluster for; of a local Ray it has what it was started with.
     assert executor(address="auto", num_cpus=50).capacity == 100
     assert executor(num_cpus=50).capacity == 4
     seen = []
-    submit = cluster.RayExecutor.submit
+    submit = ray_executor.RayExecutor.submit
 
     def counting(self, batch):
         submit(self, batch)
         seen.append(len(self.in_flight))
 
-    with mock.patch.object(cluster.RayExecutor, "submit", counting):
+    with mock.patch.object(ray_executor.RayExecutor, "submit", counting):
         on_ray(tmp_path / "run", max_in_flight=2)
     assert len(seen) == 6 and max(seen) == 2
 
@@ -63,7 +63,7 @@ def test_several_aggregators(tmp_path, ray_session, killed):
 
     expected = serial(tmp_path / "expected")
     executors, statistics = [], []
-    start = cluster.RayExecutor.__init__
+    start = ray_executor.RayExecutor.__init__
 
     def noting(self, *arguments, **options):
         start(self, *arguments, **options)
@@ -76,8 +76,8 @@ def test_several_aggregators(tmp_path, ray_session, killed):
             ray.kill(executors[0].shards[-1].aggregator)
 
     with (
-        mock.patch.object(cluster, "CORES_PER_AGGREGATOR", 1),
-        mock.patch.object(cluster.RayExecutor, "__init__", noting),
+        mock.patch.object(ray_executor, "CORES_PER_AGGREGATOR", 1),
+        mock.patch.object(ray_executor.RayExecutor, "__init__", noting),
         mock.patch("ldpflow.engine.aggregators.STATISTICS_SECONDS", 0.0),
         mock.patch("ldpflow.engine.batching.TARGET_SECONDS", 1e-9),
     ):

@@ -11,7 +11,7 @@ import pytest
 from ldpflow.engine import Precision, run_study
 from ldpflow.engine.precision import BATCH, stopped_coverage
 from ldpflow.errors import InputError
-from ldpflow.measures import CellRows
+from ldpflow.results import CellRows
 from ldpflow.store import RunStore
 from ldpflow.study import Study
 from tests.studies import changed
@@ -25,8 +25,18 @@ def cell(covered, length=1.0, ok=None) -> CellRows:
     length = np.broadcast_to(length, count).astype(float)
     nothing = np.full(count, np.nan)
     return CellRows(
-        np.arange(count), 0 * ones, 0 * ones, ones, 0 * ones, length, covered, length, ok,
-        nothing, nothing, nothing,
+        np.arange(count),
+        0 * ones,
+        0 * ones,
+        ones,
+        0 * ones,
+        length,
+        covered,
+        length,
+        ok,
+        nothing,
+        nothing,
+        nothing,
     )
 
 
@@ -191,9 +201,7 @@ def test_counts_follow_from_the_rows_alone(tmp_path):
         return "asked" if events % 5 == 0 else None
 
     for _ in range(100):
-        result = run_study(
-            STUDY, tmp_path / "b", engine="serial", precision=PRECISION, should_stop=stop
-        )
+        result = run_study(STUDY, tmp_path / "b", engine="serial", precision=PRECISION, should_stop=stop)
         if result.stopped is None:
             break
     assert stored(tmp_path / "b").equals(stored(tmp_path / "a"))

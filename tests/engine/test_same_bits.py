@@ -11,19 +11,29 @@ from pathlib import Path as FilePath
 import pyarrow as pa
 import pytest
 
-from ldpflow.cell import Cell
 from ldpflow.engine import batching, run_study
 from ldpflow.intervals.batch_means import BatchMeans
 from ldpflow.intervals.block_bootstrap import BlockBootstrap
 from ldpflow.intervals.oracle import Oracle
 from ldpflow.intervals.self_normalization import SelfNormalization
-from ldpflow.simulate import Batch, simulate
+from ldpflow.simulators.batch import Batch, simulate
+from ldpflow.simulators.cell import Cell
 from ldpflow.store import RunStore
 from ldpflow.study import Study
 
 ORDER = [
     (name, "ascending")
-    for name in ("path", "replicate", "n", "method", "beta", "B", "multiplier", "level", "coordinate")
+    for name in (
+        "path",
+        "replicate",
+        "n",
+        "method",
+        "beta",
+        "B",
+        "multiplier",
+        "level",
+        "coordinate",
+    )
 ]
 
 STUDY = {
@@ -261,7 +271,11 @@ def test_bits_do_not_depend_on_the_processors_features(what, processors):
         code = f"from tests.engine import test_same_bits as bits; print(bits.{what}())"
         done = subprocess.run(
             [sys.executable, "-W", "ignore", "-c", code],
-            env=environment, cwd=root, capture_output=True, text=True, check=True,
+            env=environment,
+            cwd=root,
+            capture_output=True,
+            text=True,
+            check=True,
         )
         digests.append(done.stdout.strip())
     assert len(digests) > 1 and len(set(digests)) == 1

@@ -47,9 +47,7 @@ FAULTS: tuple[tuple[str, Callable[..., str], tuple[int, int]], ...] = (
 )
 
 
-def trials(
-    name: str, fault: Callable[..., str], count: int, work: Path, *more: Any
-) -> Row:
+def trials(name: str, fault: Callable[..., str], count: int, work: Path, *more: Any) -> Row:
     """Run a fault some times."""
     started = time.monotonic()
     said: dict[str, int] = {}
@@ -67,13 +65,11 @@ def trials(
 
 def script(name: str, work: Path, count: int, *command: str) -> Row:
     """Run a script that makes its own processes; its last line says how many trials."""
-    folder = work / name.replace(' ', '-')
+    folder = work / name.replace(" ", "-")
     folder.mkdir()
     started = time.monotonic()
     arguments = [part.replace("FOLDER", str(folder)) for part in command]
-    done = subprocess.run(
-        [sys.executable, "-m", *arguments], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, "-m", *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     last = done.stdout.strip().splitlines()[-1]
     assert int(last.split()[0]) >= count, last
@@ -118,9 +114,7 @@ def start_ray() -> None:
     import ray
 
     if not ray.is_initialized():
-        ray.init(
-            "local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR"
-        )
+        ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
 
 
 if __name__ == "__main__":

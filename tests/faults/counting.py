@@ -15,8 +15,8 @@ from pathlib import Path
 
 import ray
 
-from ldpflow.engine.cluster import run_batch
-from ldpflow.simulate import Batch, BatchResult
+from ldpflow.engine.ray_executor import run_batch
+from ldpflow.simulators.batch import Batch, BatchResult
 
 CRASH, RAISE, DAWDLE = "crash", "raise", "dawdle"
 

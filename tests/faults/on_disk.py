@@ -148,9 +148,7 @@ def clock_backwards(work: Path, trial: int) -> str:
 
 def diverging(work: Path, trial: int) -> str:
     """Steps so large that paths leave the finite numbers: kept, not redrawn, counted both ways."""
-    wild = study(
-        replicates=64, algorithm={"kind": "ldp_sgd", "c": [1.0, [1e307, 1e308][trial % 2]]}
-    )
+    wild = study(replicates=64, algorithm={"kind": "ldp_sgd", "c": [1.0, [1e307, 1e308][trial % 2]]})
     expected = serial(work / "run", wild)
     rows = RunStore(work / "run").read_rows()
     counts = {row["values"]: row["counts"] for row in rows["status"].value_counts().to_pylist()}

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from ldpflow.engine import RunResult, cluster, replay, run_study
-from ldpflow.simulate import Batch
+from ldpflow.engine import RunResult, ray_executor, replay, run_study
+from ldpflow.simulators.batch import Batch
 from ldpflow.study import Study
 from tests.faults.counting import CRASH, DAWDLE, RAISE, Counted, task
 from tests.faults.study import serial, study, whole
@@ -25,7 +25,7 @@ def counted(work: Path, plan: dict[str, list[str]], seconds: float = 0.0) -> Ite
     folder = work / "invocations"
     folder.mkdir(parents=True)
     tasks = Counted(str(folder), plan, seconds)
-    with mock.patch.object(cluster, "run_batch", task(tasks)):
+    with mock.patch.object(ray_executor, "run_batch", task(tasks)):
         yield tasks
 
 
@@ -61,7 +61,7 @@ def aggregator_killed(work: Path, trial: int) -> str:
     expected = serial(work / "expected")
     after = trial % 5
     taken = 0
-    wait = cluster.RayExecutor.wait
+    wait = ray_executor.RayExecutor.wait
 
     def killing(self: Any, timeout: float) -> Any:
         nonlocal taken
@@ -71,7 +71,7 @@ def aggregator_killed(work: Path, trial: int) -> str:
             ray.kill(self.shards[0].aggregator)
         return outcomes
 
-    with mock.patch.object(cluster.RayExecutor, "wait", killing):
+    with mock.patch.object(ray_executor.RayExecutor, "wait", killing):
         result = on_ray(work / "run")
     assert not result.failed_batches and taken >= 6
     whole(work / "run", expected)
@@ -81,14 +81,14 @@ def aggregator_killed(work: Path, trial: int) -> str:
 def delivered_twice(work: Path, trial: int) -> str:
     """The rows of every batch go to the aggregator twice."""
     expected = serial(work / "expected")
-    submit = cluster.RayExecutor.submit
+    submit = ray_executor.RayExecutor.submit
 
     def twice(self: Any, batch: Batch) -> None:
         submit(self, batch)
         sent = list(self.in_flight.values())[-1]
         sent.aggregator.add.remote(batch, sent.rows)
 
-    with mock.patch.object(cluster.RayExecutor, "submit", twice):
+    with mock.patch.object(ray_executor.RayExecutor, "submit", twice):
         assert not on_ray(work / "run").failed_batches
     whole(work / "run", expected)
     return "batch delivered twice"
@@ -128,9 +128,7 @@ def stopped(work: Path, trial: int) -> str:
         done += 1
 
     with counted(work, {chosen: [DAWDLE]}):
-        result = on_ray(
-            work / "run", on_event=count, should_stop=lambda: "asked" if done >= 2 else None
-        )
+        result = on_ray(work / "run", on_event=count, should_stop=lambda: "asked" if done >= 2 else None)
     assert result.stopped == "asked" and not result.failed_batches
     assert time.monotonic() - begun < 20
     assert result.finished_replicates < 96

@@ -1,7 +1,7 @@
 """Faults that need a Ray of their own: a driver killed, a node lost and another joined.
 
-    python -m tests.faults.ray_scripts driver FOLDER KILLS SEED
-    python -m tests.faults.ray_scripts nodes FOLDER TRIALS
+python -m tests.faults.ray_scripts driver FOLDER KILLS SEED
+python -m tests.faults.ray_scripts nodes FOLDER TRIALS
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ def driver_killed(work: Path, kills: int, seed: int) -> int:
         for _ in range(3):
             command = [sys.executable, "-m", "tests.faults.ray_scripts", "sweep", str(run)]
             child = subprocess.Popen(
-                command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+                command,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
             )
             before = len(list(run.rglob("*.parquet")))
             limit = time.monotonic() + 120

@@ -7,18 +7,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ldpflow import exact
+from ldpflow import constants
 from ldpflow.algorithms.ldp_sgd import LdpSgd
 from ldpflow.intervals.batch_means import BatchMeans
 from ldpflow.intervals.block_bootstrap import BlockBootstrap
 from ldpflow.intervals.oracle import Oracle
+from ldpflow.intervals.record import PathRecord
 from ldpflow.intervals.self_normalization import SelfNormalization
 from ldpflow.mechanisms.laplace import Laplace
 from ldpflow.mechanisms.randomized_response import RandomizedResponse
-from ldpflow.path import Path, PathRecord
 from ldpflow.problems.laws import Variate
 from ldpflow.problems.quantile import Quantile
 from ldpflow.problems.quantile_regression import QuantileRegression
+from ldpflow.simulators.path import Path
 from tests import draws
 from tests.oracles import (
     asymptotics,
@@ -45,8 +46,15 @@ def synthetic(path, n, replicates=3, spread=1.0):
     sums = np.stack([np.cumsum(i * S, axis=0), np.cumsum(S**2, axis=0)])
     grid = np.arange(1, n + 1)
     record = PathRecord(
-        path, SEED, np.arange(replicates), grid, origin, S, iterates,
-        {"self_normalization": sums}, grid,
+        path,
+        SEED,
+        np.arange(replicates),
+        grid,
+        origin,
+        S,
+        iterates,
+        {"self_normalization": sums},
+        grid,
     )
     return record, iterates
 
@@ -155,13 +163,13 @@ def test_one_step_is_undefined(method):
     [(10**8, 0.75), (10**6, 0.5), (1, 0.3), (10**12, 0.25), (2**40, 0.5), (999_999, 0.75)],
 )
 def test_safe_floor(n, exponent):
-    assert exact.floor_power(n, exponent) == safe_floor.floor_power(n, exponent)
+    assert constants.floor_power(n, exponent) == safe_floor.floor_power(n, exponent)
 
 
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(n=st.integers(1, 10**12), exponent=st.floats(0.01, 0.99).map(lambda x: round(x, 4)))
 def test_safe_floor_everywhere(n, exponent):
-    assert exact.floor_power(n, exponent) == safe_floor.floor_power(n, exponent)
+    assert constants.floor_power(n, exponent) == safe_floor.floor_power(n, exponent)
 
 
 def test_bootstrap_replications_are_a_prefix():
@@ -193,7 +201,7 @@ def test_self_normalization_far_from_zero():
 
 @pytest.mark.parametrize("level", [0.5, 0.8, 0.9, 0.95, 0.99, 0.999])
 def test_critical_values(level):
-    ours = exact.self_normalization_critical_value(level)
+    ours = constants.self_normalization_critical_value(level)
     assert ours == pytest.approx(self_normalization.critical_value(level), rel=1e-12)
 
 
@@ -201,7 +209,13 @@ def test_critical_values(level):
 @pytest.mark.parametrize("tau", [0.5, 0.9])
 @pytest.mark.parametrize(
     ("law", "df"),
-    [("normal", None), ("laplace", None), ("exponential", None), ("uniform", None), ("student_t", 3)],
+    [
+        ("normal", None),
+        ("laplace", None),
+        ("exponential", None),
+        ("uniform", None),
+        ("student_t", 3),
+    ],
 )
 def test_oracle_of_the_quantile(law, df, tau, epsilon):
     path = Path(
@@ -224,9 +238,7 @@ def test_oracle_of_the_regression(errors, covariates, tau):
         tau=tau, errors=errors, df=df, covariates=covariates, bound=0.7, error_scale=2.0
     )
     path = Path(problem, Laplace(epsilon=2.0), LdpSgd())
-    sigma = asymptotics.regression_sigma(
-        asymptotics.law(errors, 0.0, 2.0, df), tau, 2.0, 4, 0.7, covariates
-    )
+    sigma = asymptotics.regression_sigma(asymptotics.law(errors, 0.0, 2.0, df), tau, 2.0, 4, 0.7, covariates)
     compare_oracle(path, sigma)
 
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 
 from ldpflow.algorithms.ldp_sgd import LdpSgd
-from ldpflow.cell import Cell
 from ldpflow.cli.tables import cautions
-from ldpflow.diagnosis import cautions as sentences
 from ldpflow.intervals.batch_means import BatchMeans
 from ldpflow.intervals.transcript_regression import TranscriptRegression
-from ldpflow.measures import cells_of
 from ldpflow.mechanisms.randomized_response import RandomizedResponse
-from ldpflow.path import Path
 from ldpflow.problems.quantile import Quantile
-from ldpflow.simulate import Batch, simulate
-from ldpflow.summary import summary_of
+from ldpflow.results import cells_of
+from ldpflow.results.diagnosis import cautions as sentences
+from ldpflow.results.summary import summary_of
+from ldpflow.simulators.batch import Batch, simulate
+from ldpflow.simulators.cell import Cell
+from ldpflow.simulators.path import Path
 
 
 def summary(path, n):

@@ -8,12 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ldpflow import exact
-from ldpflow.algorithms.kernels import run_path
+from ldpflow import constants
 from ldpflow.algorithms.ldp_sgd import LdpSgd
 from ldpflow.algorithms.minibatch_sgd import MinibatchSgd
-from ldpflow.algorithms.running_sums import RUNNING_SUMS, pieces
-from ldpflow.cell import Cell
 from ldpflow.errors import InputError
 from ldpflow.intervals.batch_means import BatchMeans
 from ldpflow.intervals.block_bootstrap import BlockBootstrap
@@ -22,16 +19,19 @@ from ldpflow.intervals.transcript_regression import (
     TranscriptRegression,
     TranscriptRegressionBatchMeans,
 )
+from ldpflow.kernels.running_sums import RUNNING_SUMS, pieces
 from ldpflow.mechanisms.gaussian import Gaussian
 from ldpflow.mechanisms.laplace import Laplace
 from ldpflow.mechanisms.none import NoMechanism
 from ldpflow.mechanisms.randomized_response import RandomizedResponse
-from ldpflow.path import Path
 from ldpflow.problems.logistic_regression import LogisticRegression
 from ldpflow.problems.quadratic import Quadratic
 from ldpflow.problems.quantile import Quantile
 from ldpflow.problems.quantile_regression import QuantileRegression
-from ldpflow.simulate import Batch, Recording, simulate
+from ldpflow.simulators.batch import Batch, Recording, simulate
+from ldpflow.simulators.cell import Cell
+from ldpflow.simulators.one_pass import run_path
+from ldpflow.simulators.path import Path
 from ldpflow.study import Study
 from tests.oracles import batch_means
 from tests.oracles import transcript_regression as oracle
@@ -75,9 +75,7 @@ def since_power_of_two(terms):
 def transcript_of(record, replicate):
     algorithm = record.path.algorithm
     theta0 = np.full(len(record.origin), algorithm.theta0)
-    return oracle.transcript(
-        theta0, record.iterates[:, :, replicate], algorithm.c, algorithm.gamma
-    )
+    return oracle.transcript(theta0, record.iterates[:, :, replicate], algorithm.c, algorithm.gamma)
 
 
 @pytest.mark.parametrize("name", ["rr", "minibatch", "regression"])
@@ -143,7 +141,7 @@ def test_interval_is_the_literal_formula(name, degree, variance):
             unit = upper - lower
             if np.isnan(result.lower[at, 0, r] + result.upper[at, 0, r]):
                 # Ends that lie beyond any use: the library does not look that far.
-                z = exact.normal_quantile(0.5 + level / 2)
+                z = constants.normal_quantile(0.5 + level / 2)
                 assert max(estimate - lower, upper - estimate) > 70 * z * result.se[0, r]
                 continue
             compared += 1
@@ -177,7 +175,7 @@ def test_vector_form_is_the_literal_formula(variance, degree):
     record = record_of(REGRESSION, 20_000)
     method = TranscriptRegression(degree=degree, burn_in="0.1n", variance=variance)
     result = method.intervals(record, 20_000, [0.9])
-    z = exact.normal_quantile(0.95)
+    z = constants.normal_quantile(0.95)
     S = None
     if variance == "known":
         S = np.array(LdpSgd().step_covariance(REGRESSION.problem, REGRESSION.mechanism))
@@ -229,7 +227,13 @@ def test_a_far_start_loses_no_digits(degree):
 
 @pytest.mark.parametrize(
     ("first", "last", "expected"),
-    [(40, 100, [64, 100]), (64, 128, [128]), (64, 129, [128, 129]), (1, 9, [2, 4, 8, 9]), (5, 6, [6])],
+    [
+        (40, 100, [64, 100]),
+        (64, 128, [128]),
+        (64, 129, [128, 129]),
+        (1, 9, [2, 4, 8, 9]),
+        (5, 6, [6]),
+    ],
 )
 def test_pieces_end_at_powers_of_two(first, last, expected):
     assert pieces(first, last) == expected
@@ -245,7 +249,7 @@ def test_burn_in(n, rule):
 )
 def test_sum_of_powers(first, last, gamma):
     i = np.arange(first, last + 1.0)
-    assert exact.sum_of_powers(first, last, gamma) == pytest.approx((i**-gamma).sum(), rel=1e-13)
+    assert constants.sum_of_powers(first, last, gamma) == pytest.approx((i**-gamma).sum(), rel=1e-13)
 
 
 def test_no_other_row_changes_a_bit():
@@ -265,8 +269,8 @@ def test_no_other_row_changes_a_bit():
     together = simulate(Batch(path, SEED, 0, 40, more)).rows
     keys = [("replicate", "ascending"), ("n", "ascending"), ("method", "ascending")]
     kept = together.filter([m in ("BB", "SN", "BM") for m in together["method"].to_pylist()])
-    assert kept.sort_by(keys).drop_columns(["replicate"]).equals(
-        alone.sort_by(keys).drop_columns(["replicate"])
+    assert (
+        kept.sort_by(keys).drop_columns(["replicate"]).equals(alone.sort_by(keys).drop_columns(["replicate"]))
     )
     # Nor do TR's own: other n, and other sums beside its own, leave its rows alone.
     one = simulate(Batch(path, SEED, 0, 40, (Cell(3000, TranscriptRegression(), 0.9),))).rows
@@ -315,8 +319,12 @@ def test_lost_digits_are_undefined():
 
 def test_a_vector_takes_low_degrees():
     study = {
-        "name": "s", "problem": {"kind": "quantile_regression"}, "mechanism": {"kind": "laplace"},
-        "algorithm": {"kind": "ldp_sgd"}, "grid": {"n": 100}, "method": [{"kind": "TR"}],
+        "name": "s",
+        "problem": {"kind": "quantile_regression"},
+        "mechanism": {"kind": "laplace"},
+        "algorithm": {"kind": "ldp_sgd"},
+        "grid": {"n": 100},
+        "method": [{"kind": "TR"}],
     }
     with pytest.raises(InputError, match="degrees 1 and 2 where theta has 4"):
         Study.from_mapping({**study, "method": [{"kind": "TR", "degree": 3}]})

@@ -14,10 +14,10 @@ from ldpflow.mechanisms import laplace, randomized_response
 from ldpflow.mechanisms.laplace import Laplace
 from ldpflow.mechanisms.none import NoMechanism
 from ldpflow.mechanisms.randomized_response import RandomizedResponse
-from ldpflow.path import Path
 from ldpflow.problems.quantile import Quantile
 from ldpflow.problems.quantile_regression import QuantileRegression
 from ldpflow.random.lockstep import LANES
+from ldpflow.simulators.path import Path
 from tests import draws
 from tests.oracles import mechanisms as literal
 

@@ -136,9 +136,7 @@ def regression_sigma(
     return g_inverse @ s @ g_inverse
 
 
-def oracle_interval(
-    theta_bar: ArrayLike, sigma: ArrayLike, n: int, level: float
-) -> tuple[Array, Array]:
+def oracle_interval(theta_bar: ArrayLike, sigma: ArrayLike, n: int, level: float) -> tuple[Array, Array]:
     """thetabar +- z_{1-a} sqrt(Sigma_jj / n), level = 1 - 2a; sigma a number or (d, d)."""
     theta_bar = np.atleast_1d(np.asarray(theta_bar, dtype=float))
     diagonal = np.diag(np.atleast_2d(np.asarray(sigma, dtype=float)))

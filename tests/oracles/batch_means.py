@@ -62,9 +62,7 @@ def variance(path: Array, M: int, gamma: float | str | Fraction) -> Array:
     return V / M
 
 
-def interval(
-    path: Array, M: int, gamma: float | str | Fraction, level: float
-) -> tuple[Array, Array]:
+def interval(path: Array, M: int, gamma: float | str | Fraction, level: float) -> tuple[Array, Array]:
     """thetabar_n +- z_{1-a} sqrt(V_jj / n), level = 1 - 2a; NaN where undefined."""
     z = stats.norm.ppf(1.0 - (1.0 - level) / 2.0)
     half = z * np.sqrt(variance(path, M, gamma) / len(path))

@@ -83,9 +83,7 @@ def quantile_type7(values: ArrayLike, probability: float) -> float:
     return ordered[low] + (h - low) * (ordered[low + 1] - ordered[low])
 
 
-def interval(
-    path: Array, l: int, m: int, eps: ArrayLike, level: float
-) -> tuple[Array, Array]:
+def interval(path: Array, l: int, m: int, eps: ArrayLike, level: float) -> tuple[Array, Array]:
     """[thetabar + q_a, thetabar + q_{1-a}], level = 1 - 2a, per coordinate; NaN when m < 2."""
     d = path.shape[1]
     if m < 2:

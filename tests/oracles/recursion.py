@@ -159,8 +159,12 @@ def minibatch_central_dp_path(
 
 
 def minibatch_ldp_path(
-    x: Sequence[Any], private_gradient: PrivateGradient, theta0: ArrayLike, c: float,
-    gamma: float, s: int,
+    x: Sequence[Any],
+    private_gradient: PrivateGradient,
+    theta0: ArrayLike,
+    c: float,
+    gamma: float,
+    s: int,
 ) -> Vector:
     """Remark 2.1, LDP: mean over the s users of their own private gradients.
 

@@ -95,9 +95,7 @@ def kappa(n: int, eta: Vector) -> float:
     return n / N / (1 - eta.sum() ** 2 / (3 * N * (eta**2).sum()))
 
 
-def linear(
-    before: Vector, A: Vector, eta: Vector, S: Vector | None
-) -> tuple[Vector, Vector, Vector]:
+def linear(before: Vector, A: Vector, eta: Vector, S: Vector | None) -> tuple[Vector, Vector, Vector]:
     """Vector form: root, standard errors (with K/(K - 4)) and K, all of shape (d,)."""
     N, d = before.shape
     V = np.column_stack([np.ones(N), before - before[0]])
@@ -122,9 +120,7 @@ def powers(x: Vector) -> Vector:
     return np.column_stack([np.ones(len(x)), x, *products])
 
 
-def quadratic(
-    before: Vector, A: Vector, eta: Vector, S: Vector | None
-) -> tuple[Vector, Vector, Vector]:
+def quadratic(before: Vector, A: Vector, eta: Vector, S: Vector | None) -> tuple[Vector, Vector, Vector]:
     """Vector form of degree 2: root, standard errors (with K/(K - 4)) and K, all of shape (d,)."""
     N, d = before.shape
     centre, scale = before.mean(axis=0), before.std(axis=0)
@@ -148,9 +144,7 @@ def derivative(b: Vector, at: Vector) -> Vector:
     return np.array(columns).T
 
 
-def halves_test(
-    before: Vector, A: Vector, middle: int, degree: int, root: Vector, S: Vector
-) -> Vector:
+def halves_test(before: Vector, A: Vector, middle: int, degree: int, root: Vector, S: Vector) -> Vector:
     """t statistics of dP_j/dx_j at ``root``, the steps after the first ``middle`` against those."""
     slopes, variances = [], []
     for x, a in ((before[:middle], A[:middle]), (before[middle:], A[middle:])):

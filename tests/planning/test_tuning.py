@@ -24,7 +24,12 @@ AXES = {"gamma": (0.51,), "c": (1000.0, 2.0, 0.02), "beta": (0.7, 0.98)}
 
 
 def row(together, length, failures=0):
-    return {"coverage_together": together, "length_mean": length, "level": 0.9, "failures": failures}
+    return {
+        "coverage_together": together,
+        "length_mean": length,
+        "level": 0.9,
+        "failures": failures,
+    }
 
 
 def test_within_the_tolerance_by_length_then_by_distance():

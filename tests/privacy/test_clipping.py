@@ -57,7 +57,10 @@ def test_what_the_printed_algorithm_costs():
 
 def test_statements_say_what_is_promised():
     corrected = DpAmbssgd(epsilon=0.5).privacy(NONE)
-    assert (corrected.notion, corrected.unit) == ("(eps, delta)-DP (central)", "record (replacement)")
+    assert (corrected.notion, corrected.unit) == (
+        "(eps, delta)-DP (central)",
+        "record (replacement)",
+    )
     assert (corrected.epsilon, corrected.delta) == (0.5, 1e-6)
     assert corrected.mu == pytest.approx(1 / 10.6073, rel=1e-5)
     # As printed, and with the paper's alpha, the budget is exceeded: the label says by how much.

@@ -53,9 +53,7 @@ def test_the_bridge_is_valid_and_tight():
     for epsilon in (0.3, 1.0, 4.0):
         mu = privacy.mu_of_pure(epsilon)
         t = np.linspace(1e-6, 1 - 1e-6, 20_001)
-        pure = np.maximum.reduce(
-            [0 * t, 1 - np.exp(epsilon) * t, np.exp(-epsilon) * (1 - t)]
-        )
+        pure = np.maximum.reduce([0 * t, 1 - np.exp(epsilon) * t, np.exp(-epsilon) * (1 - t)])
         gaussian = special.ndtr(special.ndtri(1 - t) - mu)
         assert (pure - gaussian).min() > -1e-9
         assert (pure - gaussian).min() < 1e-4

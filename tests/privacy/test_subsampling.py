@@ -46,9 +46,7 @@ def test_the_tree_transcript_is_a_composition_of_gaussians():
     worst = 0.0
     for first in range(1, n + 1):
         weights = momentum.node_weights(range(first, steps + 1, n), steps, alpha)
-        accountant = library.rdp.RdpAccountant(
-            neighboring_relation=library.NeighboringRelation.REPLACE_ONE
-        )
+        accountant = library.rdp.RdpAccountant(neighboring_relation=library.NeighboringRelation.REPLACE_ONE)
         for (y, z), w in weights.items():
             if (y - 1) // (z - y + 1) % 2 == 0:  # released; sensitivity 2 alpha G w, noise 2 alpha G
                 accountant.compose(library.GaussianDpEvent(sigma * math.sqrt(v) / w))

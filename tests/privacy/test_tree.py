@@ -42,8 +42,18 @@ def test_covers_are_small_and_prefixes_use_left_nodes_only():
 
 @pytest.mark.parametrize(
     ("n", "steps", "v"),
-    [(4, 8, 7), (4, 12, 10), (4, 10, 9), (3, 10, 11), (7, 64, 45), (8, 64, 39), (10, 100, 50),
-     (12, 36, 15), (4, 16, 15), (1000, 20000, 235)],
+    [
+        (4, 8, 7),
+        (4, 12, 10),
+        (4, 10, 9),
+        (3, 10, 11),
+        (7, 64, 45),
+        (8, 64, 39),
+        (10, 100, 50),
+        (12, 36, 15),
+        (4, 16, 15),
+        (1000, 20000, 235),
+    ],
 )
 def test_touched_nodes(n, steps, v):
     # With T/N rounded down, (4, 10), (3, 10) and (7, 64) would be too small for what is touched.
@@ -80,8 +90,7 @@ def test_no_record_touches_more_nodes_than_counted():
 @pytest.mark.parametrize("n", [2, 4, 5, 6, 8, 10, 16, 31, 32, 64])
 def test_early_nodes_of_one_record(n):
     most = max(
-        sum(z <= 2 * n for _, z in momentum.node_weights((p, n + p), 2 * n, 0.5))
-        for p in range(1, n + 1)
+        sum(z <= 2 * n for _, z in momentum.node_weights((p, n + p), 2 * n, 0.5)) for p in range(1, n + 1)
     )
     # Print bounds this by 1 + floor(log2 2N); a record comes twice.
     assert most == 2 * (n.bit_length() - 1) + 3
@@ -109,7 +118,12 @@ def test_cost_of_the_first_algorithm(n, steps, c):
 
 @pytest.mark.parametrize(
     ("n", "steps", "c2", "c4"),
-    [(8, 64, 1.218, 0.580), (10, 100, 0.911, 0.450), (13, 260, 0.873, 0.420), (31, 310, 0.807, 0.385)],
+    [
+        (8, 64, 1.218, 0.580),
+        (10, 100, 0.911, 0.450),
+        (13, 260, 0.873, 0.420),
+        (31, 310, 0.807, 0.385),
+    ],
 )
 def test_cost_of_the_second_algorithm(n, steps, c2, c4):
     for scale, c in ((2, c2), (4, c4)):
@@ -131,8 +145,7 @@ def test_cost_is_the_oracles_and_below_its_bound(seed):
         return (0.5 if z <= early else 2.0) if kept else None
 
     exact = max(
-        momentum.cost(range(p, steps + 1, n), steps, alpha, variance)
-        for p in range(1, min(n, steps) + 1)
+        momentum.cost(range(p, steps + 1, n), steps, alpha, variance) for p in range(1, min(n, steps) + 1)
     )
     assert tree_cost([tree], steps, n, alpha, fixed=True) == pytest.approx(exact, rel=1e-12)
     assert cost_bound(tree, steps, n, alpha, fixed=True) >= exact - 1e-12

@@ -9,7 +9,7 @@ import pytest
 
 from ldpflow.problems.linear_regression import LinearRegression
 from ldpflow.problems.logistic_regression import LogisticRegression
-from ldpflow.trajectory import excess_loss
+from ldpflow.simulators.trajectories import excess_loss
 from tests.oracles import gaussian_sgd
 
 
@@ -100,10 +100,12 @@ def test_gradients_are_bounded():
             for side, x in enumerate(pair):
                 x *= scales[at, side]
                 near = theta * min(1.0, 500.0 / max(abs(float(x @ theta)), 1e-300))
-                gradients.append((
-                    gaussian_sgd.huber_gradient(x, residuals[at, side], theta, 1.345),
-                    gaussian_sgd.logistic_gradient(x, bits[at, side], near),
-                ))
+                gradients.append(
+                    (
+                        gaussian_sgd.huber_gradient(x, residuals[at, side], theta, 1.345),
+                        gaussian_sgd.logistic_gradient(x, bits[at, side], near),
+                    )
+                )
             for one, other, bound in zip(*gradients, (c0, math.sqrt(2)), strict=True):
                 longest = max(one @ one, other @ other)
                 assert longest <= (bound * (1 + 1e-12)) ** 2

@@ -7,12 +7,12 @@ import math
 import numpy as np
 import pytest
 
-from ldpflow.algorithms.erm_kernels import draw_records
 from ldpflow.errors import InputError
 from ldpflow.problems.nonconvex_logistic import NonconvexLogistic
 from ldpflow.problems.robust_regression import RobustRegression
 from ldpflow.problems.sigmoid_loss import SigmoidLoss
 from ldpflow.random.lockstep import LANES
+from ldpflow.simulators.finite_sum import draw_records
 from ldpflow.study import Study
 from tests.draws import planes
 
@@ -29,9 +29,7 @@ def drawn(problem, replicate):
 
 @pytest.mark.parametrize(("direction", "u"), [("diagonal", (0.5,) * 4), ("axis", (1.0, 0, 0, 0))])
 def test_two_classes(direction, u):
-    problem = NonconvexLogistic(
-        d=4, bound=2.0, separation=1.5, direction=direction, label_noise=0.2
-    )
+    problem = NonconvexLogistic(d=4, bound=2.0, separation=1.5, direction=direction, label_noise=0.2)
     x, y, variates = drawn(problem, 7)
     for i in range(N):
         v = variates[i, 4]

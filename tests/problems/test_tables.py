@@ -78,11 +78,15 @@ def test_a_run_on_a_file_says_its_privacy(tmp_path):
     assert set(rows["privacy_notion"].to_pylist()) == {"(eps, delta)-DP (central)"}
     assert set(rows["privacy_unit"].to_pylist()) == {"record (replacement)"}
     assert set(rows["epsilon"].to_pylist()) == {2.0} and set(rows["delta"].to_pylist()) == {1e-5}
-    assert set(rows["steps"].to_pylist()) == {150} and set(rows["step"].to_pylist()) == {18, 56, 93, 131, 150}
+    assert set(rows["steps"].to_pylist()) == {150} and set(rows["step"].to_pylist()) == {
+        18,
+        56,
+        93,
+        131,
+        150,
+    }
     assert len(set(rows["sha256"].to_pylist())) == 1 and None not in rows["sha256"].to_pylist()
     with pytest.raises(InputError, match="at most 60, the records of"):
         Study.from_mapping(study | {"grid": {"n": 61}})
     with pytest.raises(InputError, match="MiB"):
-        Study.from_mapping(
-            study | {"problem": {"kind": "robust_regression", "d": 100}, "grid": {"n": 10**6}}
-        )
+        Study.from_mapping(study | {"problem": {"kind": "robust_regression", "d": 100}, "grid": {"n": 10**6}})

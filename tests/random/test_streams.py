@@ -83,7 +83,12 @@ def test_address_is_the_sha256_of_its_parts():
 
 def test_every_part_of_the_address_matters():
     base = (3, "data", "k", 17)
-    other = [(4, "data", "k", 17), (3, "mechanism", "k", 17), (3, "data", "l", 17), (3, "data", "k", 18)]
+    other = [
+        (4, "data", "k", 17),
+        (3, "mechanism", "k", 17),
+        (3, "data", "l", 17),
+        (3, "data", "k", 18),
+    ]
     states = {lane_states(*a[:3], [a[3]]).tobytes() for a in (base, *other)}
     assert len(states) == 5
 

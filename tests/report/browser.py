@@ -11,9 +11,17 @@ from typing import Any
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-    "--disable-dev-shm-usage", "--no-default-browser-check", "--disable-extensions",
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--no-default-browser-check",
+    "--disable-extensions",
 )
 
 
@@ -79,7 +87,5 @@ def screenshot(driver: Any, file: Path) -> None:
     """The whole page."""
     import base64
 
-    shown = driver.execute_cdp_cmd(
-        "Page.captureScreenshot", {"captureBeyondViewport": True, "format": "png"}
-    )
+    shown = driver.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True, "format": "png"})
     file.write_bytes(base64.b64decode(shown["data"]))

@@ -41,7 +41,8 @@ def test_the_report_from_disk(results: Results, tmp_path: Path, width: int) -> N
         def column(number: int) -> list[float]:
             cells = page.execute_script(
                 "return [...document.querySelectorAll('#cell-table tbody tr')]"
-                ".map(r => r.cells[arguments[0]].dataset.v)", number,
+                ".map(r => r.cells[arguments[0]].dataset.v)",
+                number,
             )
             return [float(cell) for cell in cells if cell]
 

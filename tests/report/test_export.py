@@ -9,9 +9,9 @@ import duckdb
 import pytest
 
 from ldpflow.errors import InputError
-from ldpflow.measures import COLUMNS, SUMMARY
 from ldpflow.report.export import export_duckdb
 from ldpflow.report.results import Results
+from ldpflow.results import COLUMNS, SUMMARY
 from ldpflow.store import REPLICATES
 
 ROOT = Path(__file__).parents[2]

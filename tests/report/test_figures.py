@@ -103,8 +103,13 @@ def full_row() -> dict[str, Any]:
     start = list(row).index("replicates")
     items = list(row.items())
     items.insert(start, ("truth", 0.0))
-    return dict(items) | {"coverage_low": 0.85, "coverage_high": 0.91, "relative_error_model_se": None,
-                          "coverage_failures_as_misses": 0.88, "oracle_length": 0.009}
+    return dict(items) | {
+        "coverage_low": 0.85,
+        "coverage_high": 0.91,
+        "relative_error_model_se": None,
+        "coverage_failures_as_misses": 0.88,
+        "oracle_length": 0.009,
+    }
 
 
 def luminance(colour: str) -> float:
@@ -114,7 +119,13 @@ def luminance(colour: str) -> float:
 
 
 def test_colours_can_be_seen_on_both_pages() -> None:
-    used = [*style.METHODS.values(), *style.OTHERS, style.GREY, *style.MISSES.values(), *style.ramp(10)]
+    used = [
+        *style.METHODS.values(),
+        *style.OTHERS,
+        style.GREY,
+        *style.MISSES.values(),
+        *style.ramp(10),
+    ]
     for colour in used:
         for page in style.BACKGROUNDS:
             light, dark = sorted((luminance(colour), luminance(page)), reverse=True)

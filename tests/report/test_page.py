@@ -21,8 +21,17 @@ def test_a_report_is_one_file_that_names_everything(results: Results) -> None:
     text = report_html(results)
     assert len(text.encode()) < 3_000_000
     for said in (
-        "eps-LDP", "unit: record", "ldp_sgd", "randomized_response", "multiplier block bootstrap",
-        "protects nobody", "ldpflow sweep", "connect-src &#39;none&#39;", "numpy", "MCSE", "Seed",
+        "eps-LDP",
+        "unit: record",
+        "ldp_sgd",
+        "randomized_response",
+        "multiplier block bootstrap",
+        "protects nobody",
+        "ldpflow sweep",
+        "connect-src &#39;none&#39;",
+        "numpy",
+        "MCSE",
+        "Seed",
     ):
         assert said in text
     shell = re.sub(r"<script.*?</script>", "", text, flags=re.S)

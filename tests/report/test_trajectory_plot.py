@@ -56,9 +56,19 @@ def invented(followed: Results, stat: str, replicates: int = 20) -> Results:
         for epsilon in (1.0, 4.0):
             for step in (1, 10, 100):
                 row = {name: None for name in followed.trajectories.column_names}
-                row |= {"path": f"p{algorithm}{epsilon}", "algorithm": algorithm, "epsilon": epsilon,
-                        "gamma": momentum, "n": 500, "step": step, "stat": stat, "mean": 1.0 / step,
-                        "mcse": 0.01, "replicates": replicates, "failures": 0}
+                row |= {
+                    "path": f"p{algorithm}{epsilon}",
+                    "algorithm": algorithm,
+                    "epsilon": epsilon,
+                    "gamma": momentum,
+                    "n": 500,
+                    "step": step,
+                    "stat": stat,
+                    "mean": 1.0 / step,
+                    "mcse": 0.01,
+                    "replicates": replicates,
+                    "failures": 0,
+                }
                 rows.append(row)
     table = pa.Table.from_pylist(rows, schema=followed.trajectories.schema)
     return dataclasses.replace(followed, trajectories=table)
@@ -72,13 +82,14 @@ def test_every_statistic_has_one_figure() -> None:
 def test_a_panel_per_dimension_and_exponent_a_colour_per_budget(followed: Results) -> None:
     points = shown_curves(followed, "distance", "n")
     assert list(dict.fromkeys(p["panel"] for p in points)) == [
-        "d = 1, γ = 0.3", "d = 1, γ = 0.6", "d = 2, γ = 0.3", "d = 2, γ = 0.6",  # noqa: RUF001
+        "d = 1, γ = 0.3",  # noqa: RUF001
+        "d = 1, γ = 0.6",  # noqa: RUF001
+        "d = 2, γ = 0.3",  # noqa: RUF001
+        "d = 2, γ = 0.6",  # noqa: RUF001
     ]
     assert {p["series"] for p in points} == {"μ = 1", "μ = 2"}
     assert len(points) == 8 * 2 * 4
-    stored = {
-        round(r["mean"], 9) for r in followed.followed if r["stat"] in ("last_sq", "avg_sq")
-    }
+    stored = {round(r["mean"], 9) for r in followed.followed if r["stat"] in ("last_sq", "avg_sq")}
     assert {p["mean"] for p in points} == {float(f"{m:.4g}") for m in stored}
     assert all(p["low"] < p["mean"] < p["high"] and "limit" in p for p in points)
 
@@ -88,7 +99,10 @@ def test_theory_is_drawn_beside(followed: Results, name: str, kind: str) -> None
     spec = FIGURES[name].chart(followed).to_dict()
     text = json.dumps(spec)
     assert f"'{kind}'" in text and "NaN" not in text
-    assert spec["spec"]["layer"][1]["encoding"]["strokeDash"]["legend"]["values"] == ["simulated", kind]
+    assert spec["spec"]["layer"][1]["encoding"]["strokeDash"]["legend"]["values"] == [
+        "simulated",
+        kind,
+    ]
     if name == "excess-loss":
         assert "None of 64 points lie above the proved bound" in spec["description"]
 
@@ -126,9 +140,15 @@ def test_a_report_without_intervals(followed: Results) -> None:
     text = report_html(followed)
     assert len(text.encode()) < 3_000_000
     shell = re.sub(r"<script.*?</script>", "", text, flags=re.S)
-    for said in ("8 paths followed at 4 checkpoints up to n = 200", "12 replicates per path",
-                 "mu-GDP (local)", "Distance to the optimum", "Excess loss",
-                 "All 64 means that theory bounds", "last_exc"):
+    for said in (
+        "8 paths followed at 4 checkpoints up to n = 200",
+        "12 replicates per path",
+        "mu-GDP (local)",
+        "Distance to the optimum",
+        "Excess loss",
+        "All 64 means that theory bounds",
+        "last_exc",
+    ):
         assert said in shell
     assert shell.count('role="img"') == 2
     for absent in ("At a glance", "All cells", "nominal level", "Interval methods"):
@@ -160,7 +180,7 @@ def test_the_documented_tables_are_the_codes(followed: Results) -> None:
     columns = re.findall(r"^\| (\w+) \| (\w+) \|", first, re.M)[1:]
     assert columns == [(f.name, str(f.type)) for f in TRAJECTORIES]
     summary = followed.trajectories.schema
-    measured = list(summary)[summary.get_field_index("n"):]
+    measured = list(summary)[summary.get_field_index("n") :]
     second = second.split("\n## ")[0]
     columns = re.findall(r"^\| (\w+) \| (\w+) \|", second, re.M)[1:]
     assert columns == [(f.name, str(f.type)) for f in measured]

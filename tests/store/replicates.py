@@ -19,9 +19,7 @@ CELLS = (BB, BM, SN)
 KEY = "0123456789abcdef"
 OTHER_KEY = "1111111111111111"
 
-META = PartMeta(
-    seed=7, stream_version=1, path_settings={"problem": "quantile"}, versions={"ldpflow": "0"}
-)
+META = PartMeta(seed=7, stream_version=1, path_settings={"problem": "quantile"}, versions={"ldpflow": "0"})
 
 
 def complete_rows(

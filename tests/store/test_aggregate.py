@@ -158,9 +158,7 @@ def test_any_order_of_arrival_gives_the_same_rows_and_reports_each_batch(tmp_pat
     assert len(published) == 16
     store = RunStore(aggregator.store.root)
     stored = [
-        (replicate, part.cells)
-        for part in store.scan()[0]
-        for replicate in range(part.first, part.last)
+        (replicate, part.cells) for part in store.scan()[0] for replicate in range(part.first, part.last)
     ]
     assert len(stored) == 16, "no row lies in two parts"
     assert same(store.read_rows(KEY).drop_columns("path"), complete_rows(0, 8))

@@ -44,7 +44,7 @@ def test_a_spoilt_file_is_named(tmp_path, text):
 
 def test_the_store_loads_nothing_heavy():
     code = (
-        "import sys, ldpflow.store, ldpflow.measures\n"
+        "import sys, ldpflow.store, ldpflow.results\n"
         "print([m for m in ('numba', 'ray', 'typer', 'rich', 'scipy.stats') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow.dataset as ds
 import pytest
 
-from ldpflow.measures import summarise
+from ldpflow.results import summarise
 from ldpflow.store import REPLICATES, RunStore
 from tests.store.replicates import BM, KEY, META, OTHER_KEY, complete_rows
 

@@ -151,9 +151,7 @@ def test_rows_stored_twice_with_different_values_are_an_error(store, column):
         column, float("nan")
     )
     at = rows.column_names.index(column)
-    other = store.write_part(
-        KEY, rows.set_column(at, column, pa.array(changed, rows[column].type)), META
-    )
+    other = store.write_part(KEY, rows.set_column(at, column, pa.array(changed, rows[column].type)), META)
     with pytest.raises(InputError) as caught:
         store.read_rows(KEY, ["length"])
     assert one in str(caught.value) and other in str(caught.value)
@@ -217,9 +215,7 @@ def test_what_is_missing_completes_the_run(tmp_path_factory, stored, replicates)
     added = sum((last - first) * len(cells) for first, last, cells in batches)
     assert rows.num_rows == before + added, "nothing is computed that was there"
     wanted = [row for row in rows.drop_columns("path").to_pylist() if row["replicate"] < replicates]
-    assert same(
-        pa.Table.from_pylist(wanted, schema=REPLICATES), complete_rows(0, replicates, CELLS, 1)
-    )
+    assert same(pa.Table.from_pylist(wanted, schema=REPLICATES), complete_rows(0, replicates, CELLS, 1))
 
 
 def test_a_part_of_a_newer_version_is_no_damage(store, monkeypatch):

@@ -46,9 +46,7 @@ def test_key_codes_equate_null_with_null_and_nan_with_nan():
     assert len(set(codes.tolist())) == 3
 
 
-spans = st.lists(
-    st.tuples(st.integers(0, 40), st.integers(0, 12)).map(lambda pair: (pair[0], sum(pair)))
-)
+spans = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 12)).map(lambda pair: (pair[0], sum(pair))))
 
 
 @given(spans, st.integers(0, 45), st.integers(0, 45))

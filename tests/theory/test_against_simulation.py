@@ -10,15 +10,15 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from ldpflow.algorithms.kernels import run_path
 from ldpflow.algorithms.ldp_sgd import LdpSgd
 from ldpflow.mechanisms.gaussian import Gaussian
-from ldpflow.path import Path
 from ldpflow.problems.linear_regression import LinearRegression
 from ldpflow.problems.logistic_regression import LogisticRegression
+from ldpflow.simulators.one_pass import run_path
+from ldpflow.simulators.path import Path
+from ldpflow.simulators.trajectories import trajectories_of
 from ldpflow.theory import strongly_convex
 from ldpflow.theory.bounds import Setting
-from ldpflow.trajectory import trajectories_of
 
 pytestmark = pytest.mark.slow
 
@@ -76,8 +76,7 @@ def test_projected_paths_stay_below_the_third_theorem(mu, alpha, ratio):
         "T3 B": upper(square) / strongly_convex.distance_bound_closed(s, n),
         "Q": upper(square**2) / strongly_convex.fourth_moment_bound(s, n),
     }
-    print(f"mu {mu}, alpha {alpha}: at most "
-          + ", ".join(f"{v.max():.3f} of {k}" for k, v in found.items()))
+    print(f"mu {mu}, alpha {alpha}: at most " + ", ".join(f"{v.max():.3f} of {k}" for k, v in found.items()))
     assert found["T3 A"].max() == pytest.approx(ratio, abs=0.06) and found["T3 A"].max() <= 1
     assert (found["T3 B"] <= 0.6).all() and (found["Q"] <= 0.9).all()
 

@@ -33,24 +33,39 @@ def test_psi():
 @pytest.mark.parametrize(
     ("found", "golden"),
     [
-        (strongly_convex.distance_bound(GOLDEN, N),
-         [5.16, 3.970535898, 1.348896884, 0.1540033612, 0.02660271077]),
-        (strongly_convex.distance_bound_closed(GOLDEN, N),
-         [13.49443231, 6.776645697, 3.317650738, 1.388472925, 0.2384142572]),
-        (strongly_convex.distance_bound_printed(GOLDEN, N),
-         [167, 65.05156641, 41.12237554, 28.3215663, 11.73800185]),
-        (strongly_convex.distance_bound_printed(GOLDEN, N, 4.0),
-         [17, 7.347377441, 3.599679952, 2.110084329, 0.8694824569]),
-        (strongly_convex.fourth_moment_bound(GOLDEN, N, 25.0),
-         [34.8524334, 23.61705046, 2.895227315, 0.03958462056, 0.001182159622]),
-        (convex.excess_bound(GOLDEN, N, 5.0),
-         [6.3086446881, 4.1938190575, 2.2713057626, 1.0725702229, 0.4673948114]),
-        (convex.excess_bound_recursion(GOLDEN, N, 5.0),
-         [3.96, 2.8762422349, 1.6720883806, 0.8526732801, 0.4137630492]),
-        (convex.average_excess_bound(GOLDEN, N),
-         [8.65, 4.2012343438, 1.8420424312, 0.7678433677, 0.313360886]),
-        (GOLDEN.energy(10000)[N],
-         [5.96, 7.3690048306, 8.4589118175, 9.1623342028, 9.6071780185]),
+        (
+            strongly_convex.distance_bound(GOLDEN, N),
+            [5.16, 3.970535898, 1.348896884, 0.1540033612, 0.02660271077],
+        ),
+        (
+            strongly_convex.distance_bound_closed(GOLDEN, N),
+            [13.49443231, 6.776645697, 3.317650738, 1.388472925, 0.2384142572],
+        ),
+        (
+            strongly_convex.distance_bound_printed(GOLDEN, N),
+            [167, 65.05156641, 41.12237554, 28.3215663, 11.73800185],
+        ),
+        (
+            strongly_convex.distance_bound_printed(GOLDEN, N, 4.0),
+            [17, 7.347377441, 3.599679952, 2.110084329, 0.8694824569],
+        ),
+        (
+            strongly_convex.fourth_moment_bound(GOLDEN, N, 25.0),
+            [34.8524334, 23.61705046, 2.895227315, 0.03958462056, 0.001182159622],
+        ),
+        (
+            convex.excess_bound(GOLDEN, N, 5.0),
+            [6.3086446881, 4.1938190575, 2.2713057626, 1.0725702229, 0.4673948114],
+        ),
+        (
+            convex.excess_bound_recursion(GOLDEN, N, 5.0),
+            [3.96, 2.8762422349, 1.6720883806, 0.8526732801, 0.4137630492],
+        ),
+        (
+            convex.average_excess_bound(GOLDEN, N),
+            [8.65, 4.2012343438, 1.8420424312, 0.7678433677, 0.313360886],
+        ),
+        (GOLDEN.energy(10000)[N], [5.96, 7.3690048306, 8.4589118175, 9.1623342028, 9.6071780185]),
     ],
 )
 def test_golden(found, golden):
@@ -64,8 +79,14 @@ def settings(count=60):
         m = rng.uniform(0.05, 1.0)
         eta = rng.uniform(0.05, 1.0) * min(1 / (2 * m), math.sqrt(m / 2), 1 / (m + 1))
         yield Setting(
-            eta, alpha, rng.uniform(0.5, 2), int(rng.integers(1, 20)), rng.uniform(0.5, 3),
-            rng.uniform(0, 10), convexity=m, smoothness=m + 1,
+            eta,
+            alpha,
+            rng.uniform(0.5, 2),
+            int(rng.integers(1, 20)),
+            rng.uniform(0.5, 3),
+            rng.uniform(0, 10),
+            convexity=m,
+            smoothness=m + 1,
         )
 
 
@@ -111,9 +132,7 @@ def test_printed_fifth_theorem_is_violated_by_a_process():
 
 
 def test_exact_moments_of_the_quadratic():
-    moments = gaussian_sgd.quadratic_moments(
-        [0.3, 1.0], [1 / 3, 1 / 3], 4.0, [1.0, -1.0], 0.5, 0.6, 1000
-    )
+    moments = gaussian_sgd.quadratic_moments([0.3, 1.0], [1 / 3, 1 / 3], 4.0, [1.0, -1.0], 0.5, 0.6, 1000)
     golden = {
         1: (3.13916666667, 3.13916666667),
         10: (1.96124494115, 1.97774895559),

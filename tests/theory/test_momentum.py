@@ -10,11 +10,9 @@ import pytest
 
 from ldpflow.algorithms.dp_nsgd import DpNsgd
 from ldpflow.algorithms.dp_nsgd_reduced import DpNsgdReduced, tree_variances
-from ldpflow.algorithms.erm_kernels import draw_records, risk, run_erm
 from ldpflow.algorithms.schedules import best_epochs, first_theorem_steps, reduced_theorem_steps
 from ldpflow.errors import InputError
 from ldpflow.mechanisms.none import NoMechanism
-from ldpflow.path import Path
 from ldpflow.privacy.rdp import epsilon_of, noise_multiplier, printed_noise_multiplier
 from ldpflow.privacy.tree import touched_nodes
 from ldpflow.privacy.tree_noise import (
@@ -29,6 +27,8 @@ from ldpflow.privacy.tree_noise import (
 from ldpflow.problems.nonconvex_logistic import NonconvexLogistic
 from ldpflow.problems.robust_regression import RobustRegression
 from ldpflow.random.lockstep import LANES
+from ldpflow.simulators.finite_sum import draw_records, risk, run_erm
+from ldpflow.simulators.path import Path
 from ldpflow.theory import lines, momentum
 from tests.oracles import momentum as oracle
 
@@ -146,9 +146,11 @@ def test_theorem_settings_known():
 def test_balanced_runs_grow_as_theory_says():
     """q ~ eps N / sqrt(d) for Algorithm 1, its power 4/3 for Algorithm 2 (logarithms aside)."""
     for kind, power in ((DpNsgd, 1.0), (DpNsgdReduced, 4 / 3)):
+
         def epochs(n, epsilon, d, kind=kind):
             algorithm = kind(epsilon=epsilon, order="fixed", parameters="balanced")
             return algorithm.schedule(NonconvexLogistic(d=d), n).steps / n
+
         base = epochs(4000, 2.0, 10)
         for factor, point in ((8, (32_000, 2.0, 10)), (4, (4000, 8.0, 10)), (0.5, (4000, 2.0, 40))):
             slope = math.log(epochs(*point) / base) / math.log(factor)
@@ -179,9 +181,7 @@ def test_published_bounds_say_nothing_at_practical_sizes():
     ours = math.sqrt(100 * momentum.reduced_noise_variance_bound(
         10**4, 10**8, plan.alpha, plan.eta, plan.cross, plan.sigma, 1.0, 1.0
     ))  # fmt: skip
-    printed = momentum.printed_reduced_noise_bound(
-        10**4, 100, 1.0, 1e-6, 1.0, 1.0, plan.eta, 1e8, plan.alpha
-    )
+    printed = momentum.printed_reduced_noise_bound(10**4, 100, 1.0, 1e-6, 1.0, 1.0, plan.eta, 1e8, plan.alpha)
     assert 1.0 < ours / exact < 8.0 and printed > exact
     assert momentum.tree_noise_bound(1.0, 0.3, 1e-3, 10, 235, 20_000) > 0.1259
 

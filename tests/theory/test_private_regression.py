@@ -9,18 +9,18 @@ import pytest
 
 from ldpflow.algorithms.dp_ambssgd import DpAmbssgd
 from ldpflow.algorithms.dp_mbssgd import DpMbssgd
-from ldpflow.algorithms.kernels import run_path
 from ldpflow.algorithms.sufficient_statistics import OrdinaryLeastSquares, SufficientStatistics
 from ldpflow.algorithms.tail_sgd import TailSgd
 from ldpflow.errors import InputError
+from ldpflow.intervals.asymptotics import asymptotic_variances
 from ldpflow.mechanisms.clipped_gaussian import ClippedGaussian
 from ldpflow.mechanisms.none import NoMechanism
-from ldpflow.path import Path
 from ldpflow.problems.least_squares import LeastSquares
+from ldpflow.simulators.one_pass import run_path
+from ldpflow.simulators.path import Path
+from ldpflow.simulators.trajectories import trajectories_of
 from ldpflow.theory import lines
 from ldpflow.theory import private_regression as theory
-from ldpflow.theory.asymptotics import asymptotic_variances
-from ldpflow.trajectory import trajectories_of
 from tests.oracles import private_regression as literal
 
 # lambda, b, T, eta, sigma, tau, then the exact risks of the last iterate and the tail average; ||w*|| = 1.
@@ -151,6 +151,7 @@ def test_closed_forms():
 
 def test_privacy_share_and_its_scaling():
     """4.84 alpha^2 c_zeta^2 q^2 sigma^2 Tr(H) Tr(H^-1) T/N^2 at thresholds gamma = q sigma."""
+
     def share(n=800_000, alpha=5.35, d=10, sigma=0.5, steps=20, lam=None):
         lam = np.ones(d) if lam is None else np.array(lam)
         b = n * 10 // 11 // steps
@@ -158,7 +159,10 @@ def test_privacy_share_and_its_scaling():
         tau2 = (2 * alpha * 2.0 * math.sqrt(lam.sum()) * 2.0 * sigma / b) ** 2
         risks = [
             theory.mean_risks(
-                theory.second_moments(lam, np.zeros(len(lam)), b, eta, sigma**2, t, steps), lam, eta, steps
+                theory.second_moments(lam, np.zeros(len(lam)), b, eta, sigma**2, t, steps),
+                lam,
+                eta,
+                steps,
             )[1]
             for t in (tau2, 0.0)
         ]
@@ -168,7 +172,10 @@ def test_privacy_share_and_its_scaling():
     base, printed = share()
     assert base == pytest.approx(printed, rel=0.02)
     for changed, factor in (
-        ({"n": 1_600_000}, 1 / 4), ({"alpha": 5.35 / 2}, 1 / 4), ({"d": 20}, 4), ({"sigma": 0.05}, 1 / 100),
+        ({"n": 1_600_000}, 1 / 4),
+        ({"alpha": 5.35 / 2}, 1 / 4),
+        ({"d": 20}, 4),
+        ({"sigma": 0.05}, 1 / 100),
         ({"steps": 40}, 2),
     ):
         assert share(**changed)[0] == pytest.approx(factor * base, rel=0.03), changed
@@ -179,6 +186,7 @@ def test_privacy_share_and_its_scaling():
 
 def test_lemma_311_has_the_scaling_that_the_rate_needs():
     """Its privacy term grows like (kappa d)^2 sigma^2/(eps N)^2 with T ~ kappa (3.3.6)."""
+
     def privacy_term(d, kappa, n, eps):
         lam = np.array([1.0] * (d - 1) + [1 / kappa])
         steps = round(4 * kappa * math.log(n))
@@ -238,7 +246,8 @@ def test_long_run_variance_of_constant_steps():
     problem = LeastSquares(eigenvalues=(1.0, 0.7, 0.4), sigma=1.0, norm=0.0)
     path = path_of(problem, TailSgd(eta=0.2), 4000, ClippedGaussian(clip=100.0, mu=200.0))
     sums = np.concatenate(
-        [run_path(path, 1, range(a, a + 32), [1000, 4000]).prefix_sums for a in range(0, 2048, 32)], axis=2
+        [run_path(path, 1, range(a, a + 32), [1000, 4000]).prefix_sums for a in range(0, 2048, 32)],
+        axis=2,
     )
     found = ((sums[1] - sums[0]) ** 2).mean(axis=1) / 3000
     spread = 4.5 * math.sqrt(2 / 2048)
@@ -249,7 +258,16 @@ def test_long_run_variance_of_constant_steps():
 
 REFERENCE = [
     # N, problem, alpha, T, c_zeta, R from, mean excess risk and its standard error, as measured elsewhere
-    (200_000, {"d": 10, "sigma": 0.5}, 10.51, 20, math.sqrt(math.log(2e5)), "moment", 3.84e-4, 0.23e-4),
+    (
+        200_000,
+        {"d": 10, "sigma": 0.5},
+        10.51,
+        20,
+        math.sqrt(math.log(2e5)),
+        "moment",
+        3.84e-4,
+        0.23e-4,
+    ),
     (200_000, {"d": 10, "sigma": 0.5}, 10.51, 20, 1.0, "moment", 5.21e-5, 0.39e-5),
     (400_000, {"d": 10, "sigma": 0.5}, 10.51, 20, 1.0, "moment", 1.71e-5, 0.09e-5),
     (200_000, {"d": 10, "sigma": 0.5}, 5.26, 20, 1.0, "moment", 2.26e-5, 0.13e-5),
@@ -367,7 +385,8 @@ def test_dp_ssgd_is_vacuous_where_it_is_proved():
     zeta = math.sqrt(5) * math.sqrt(1.25) * math.log(1e6)
     theorem = 4 * math.sqrt(2) * math.sqrt(7) * math.log(1e6) * 1.5  # with K_2 = sqrt(2)
     for eta, clip, low, high in (
-        *((eta, zeta, 1.65, 2.25) for eta in (3e-5, 1e-3, 0.05)), (1e-3, theorem, 130, 185)
+        *((eta, zeta, 1.65, 2.25) for eta in (3e-5, 1e-3, 0.05)),
+        (1e-3, theorem, 130, 185),
     ):
         noise = (2 * 8.8 * clip) ** 2
         c = theory.second_moments(lam, np.full(5, 0.2), 1, eta, 0.25, noise, 10**6)

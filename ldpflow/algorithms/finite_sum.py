@@ -1,0 +1,317 @@
+"""What the algorithms of private empirical risk minimisation have in common.
+
+Central model: a curator holds N records and releases all iterates under (epsilon, delta)-DP with
+respect to replacing one record. Sigma is derived from the budget by accounting for the whole
+transcript, all epochs included.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from ldpflow.algorithms.algorithm import Algorithm
+from ldpflow.algorithms.schedules import best_epochs
+from ldpflow.errors import InputError
+from ldpflow.mechanisms import Mechanism, PrivacyStatement
+from ldpflow.problems import Problem
+from ldpflow.problems.finite_sum import FiniteSumProblem
+from ldpflow.problems.problem import Matrix, unknown_matrix
+from ldpflow.random.lockstep import LANES
+
+__all__ = [
+    "MEMORY_BUDGET",
+    "NOTION",
+    "UNIT",
+    "FiniteSumAlgorithm",
+    "MomentumAlgorithm",
+    "RunPlan",
+    "Schedule",
+    "checkpoint_steps",
+    "plan_of",
+]
+
+NOTION = "(eps, delta)-DP (central)"
+UNIT = "record (replacement)"
+LARGEST_STEPS = 2**40
+DEFAULT_EPOCHS = 20.0
+MEMORY_BUDGET = 2**30
+"""Bytes that the records and rings of LANES replicates may take."""
+
+
+def checkpoint_steps(steps: int, points: int) -> tuple[int, ...]:
+    """The middles of ``points`` equal parts of 1..T, and T: means over them estimate those over all."""
+    middles = {max(1, (2 * i + 1) * steps // (2 * points)) for i in range(points)}
+    return tuple(sorted(middles | {steps}))
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Steps of a run: M, T, eta, alpha, and the cross-batch weight (NaN where there is none)."""
+
+    batches: int
+    steps: int
+    eta: float
+    alpha: float = 1.0
+    cross: float = math.nan
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """Everything that a run of one algorithm on N records is determined by.
+
+    Parameters
+    ----------
+    n, batches, batch_size, steps : int
+        N, M = floor(N/b), b, T.
+    eta, alpha, cross : float
+        Step length, weight of the new gradient, and the cross-batch weight (the paper's gamma; NaN
+        where an algorithm has none).
+    sigma, cost, rho : float
+        Noise multiplier; c and rho = c / (2 sigma^2) of the transcript's RDP rho z. sigma is 0 and
+        the others infinite where nothing is protected.
+    lipschitz, smoothness : float
+        G and L of the loss that privacy rests on.
+    """
+
+    n: int
+    batches: int
+    batch_size: int
+    steps: int
+    eta: float
+    alpha: float
+    cross: float
+    sigma: float
+    cost: float
+    rho: float
+    lipschitz: float
+    smoothness: float
+
+    @property
+    def epochs(self) -> float:
+        """T / M."""
+        return self.steps / self.batches
+
+
+class FiniteSumAlgorithm(Algorithm):
+    """An algorithm that visits a fixed data set for many epochs, private by itself.
+
+    Its checkpoints count steps: n is the number N of records throughout.
+
+    Parameters
+    ----------
+    epsilon : float > 0
+    delta : float in (0, 1)
+    epochs : float, optional
+        q = T/M, 20 unless given; T is rounded to whole steps.
+    eta : float, optional
+        Step length; 1 / sqrt(M T) unless given.
+    theta0 : float
+        Start, the same in every coordinate.
+    """
+
+    carries_privacy: ClassVar[bool] = True
+
+    epsilon: Annotated[float, Field(gt=0, le=1e6)] = 1.0
+    delta: Annotated[float, Field(ge=1e-300, lt=1)] = 1e-6
+    epochs: Annotated[float, Field(gt=0, le=1e9)] | None = None
+    eta: Annotated[float, Field(gt=0, le=1e6)] | None = None
+
+    def depends_on_horizon(self) -> bool:
+        return True
+
+    def unsuitable(self, problem: Problem, mechanism: Mechanism) -> str | None:
+        if not isinstance(problem, FiniteSumProblem):
+            return f"{self.kind} visits a fixed data set again and again; {problem.kind} has none"
+        if mechanism.kind != "none":
+            return f"{self.kind} adds its own noise; its budget is algorithm.epsilon and delta"
+        return None
+
+    def steps(self, n: int) -> int:
+        return n
+
+    def step_constant(self) -> float:
+        return math.nan  # its steps have a length, eta, that is for the plan to say
+
+    def kernel_parameters(self, horizon: int | None) -> tuple[float, ...]:
+        raise TypeError("they depend on N: see kernel_settings")
+
+    def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
+        return unknown_matrix(problem.dimension)
+
+    def privacy(self, mechanism: Mechanism | None = None) -> PrivacyStatement:
+        """The guarantee of all iterates w_1, ..., w_T."""
+        return PrivacyStatement(NOTION, UNIT, epsilon=self.epsilon, delta=self.delta)
+
+    @abstractmethod
+    def schedule(self, problem: FiniteSumProblem, n: int) -> Schedule:
+        """Steps and step length for N = n records.
+
+        Raises
+        ------
+        InputError
+            If the settings are impossible for this N.
+        """
+
+    @abstractmethod
+    def plan(self, problem: FiniteSumProblem, n: int) -> RunPlan:
+        """The schedule with its noise; see :func:`plan_of`, which remembers it."""
+
+    @abstractmethod
+    def kernel_settings(self, plan: RunPlan) -> tuple[float, ...]:
+        """What the recursion gets as ``settings``."""
+
+    def noise_kind(self) -> int:
+        """The kernel's compile-time constant NOISE."""
+        return 1
+
+    def memory(self, problem: FiniteSumProblem, n: int) -> int:
+        """Bytes that a batch of lanes takes beyond its data."""
+        return 0
+
+    def check_horizon(self, problem: Problem, n: int) -> None:
+        assert isinstance(problem, FiniteSumProblem)
+        self.schedule(problem, n)
+        copies = 1 if problem.file is not None else LANES
+        data = 8 * n * (problem.dimension + 1) * copies
+        rest = self.memory(problem, n)
+        if data + rest > MEMORY_BUDGET:
+            mebi = 2.0**20
+            raise InputError(
+                "grid.n",
+                n,
+                f"what fits {MEMORY_BUDGET / mebi:.0f} MiB for {LANES} replicates in lockstep",
+                f"At d = {problem.dimension}, the records take {data / mebi:.0f} MiB"
+                + (f" and {self.kind}'s windows {rest / mebi:.0f} MiB." if rest else "."),
+            )
+        largest = problem.largest_n()
+        if largest is not None and n > largest:
+            raise InputError("grid.n", n, f"at most {largest:,}, the records of {problem.file}")
+
+    def checkpoints(self, problem: Problem, n: int, points: int) -> tuple[int, ...]:
+        assert isinstance(problem, FiniteSumProblem)
+        return checkpoint_steps(self.schedule(problem, n).steps, points)
+
+    def columns(self, problem: Problem, n: int) -> dict[str, Any]:
+        assert isinstance(problem, FiniteSumProblem)
+        plan = plan_of(problem, self, n)
+        columns: dict[str, Any] = {
+            "epochs": plan.epochs,
+            "steps": plan.steps,
+            "alpha": plan.alpha,
+            "eta": plan.eta,
+            "cross": plan.cross,
+            "sigma": plan.sigma,
+            "cost": plan.cost,
+            "rho": plan.rho,
+            "lipschitz": plan.lipschitz,
+            "smoothness": plan.smoothness,
+        }
+        return {
+            name: None if isinstance(value, float) and not math.isfinite(value) else value
+            for name, value in columns.items()
+        }
+
+
+@lru_cache(maxsize=10_000)
+def plan_of(problem: FiniteSumProblem, algorithm: FiniteSumAlgorithm, n: int) -> RunPlan:
+    """The algorithm's plan; accounting for a long run takes seconds, and many ask for it."""
+    return algorithm.plan(problem, n)
+
+
+class MomentumAlgorithm(FiniteSumAlgorithm):
+    """Normalised steps along a private momentum, one batch a step.
+
+    Parameters
+    ----------
+    order : str
+        ``reshuffle``: every epoch visits the batches in a random order of its own (as printed);
+        ``fixed``: all epochs in one random order.
+    batch_size : int >= 1
+        b; the partition into M = floor(N/b) batches is fixed. Ours: the paper has b = 1.
+    alpha : float, optional
+        Weight of the new gradient; 1/M unless given, and at least that.
+    calibration : str
+        How sigma follows from (epsilon, delta): ``exact`` from the nodes that are released,
+        ``whole_tree`` from all nodes of the printed trees, ``printed`` by the paper's rule.
+    parameters : str
+        ``given``: epochs, eta and alpha as they stand above. ``theorem``: as the utility theorem sets
+        them. ``balanced``: the number of epochs that balances optimisation and noise for this problem,
+        N, d and budget, with the noise that is really added (see .schedules).
+    """
+
+    order: Literal["fixed", "reshuffle"] = "reshuffle"
+    batch_size: Annotated[int, Field(ge=1, le=10**9)] = 1
+    alpha: Annotated[float, Field(gt=0, le=1)] | None = None
+    calibration: Literal["exact", "whole_tree", "printed"] = "exact"
+    parameters: Literal["given", "theorem", "balanced"] = "given"
+
+    @model_validator(mode="after")
+    def check_parameters(self) -> Self:
+        if self.parameters == "given":
+            return self
+        for name in ("epochs", "eta", "alpha", "cross"):
+            if getattr(self, name, None) is not None:
+                raise ValueError(f"parameters = '{self.parameters}' chooses {name} itself")
+        return self
+
+    @abstractmethod
+    def theorem_steps(self, problem: FiniteSumProblem, batches: int) -> float:
+        """T of the utility theorem, not rounded; a batch of b counts as one record with b epsilon."""
+
+    @abstractmethod
+    def mean_noise(self, problem: FiniteSumProblem, batches: int, epochs: int) -> float:
+        """E||noise|| of the momentum along a run of so many epochs, late in it."""
+
+    least_epochs: ClassVar[int] = 1
+    """The fewest epochs that ``theorem`` and ``balanced`` choose."""
+
+    def chosen_epochs(self, problem: FiniteSumProblem, batches: int) -> float:
+        """q, as ``parameters`` says."""
+        if self.parameters == "given":
+            return DEFAULT_EPOCHS if self.epochs is None else self.epochs
+        if self.parameters == "theorem":
+            # In whole epochs; alpha, eta and cross follow from the rounded T.
+            return max(self.least_epochs, round(self.theorem_steps(problem, batches) / batches))
+        gap = problem.gap()
+        slope = (1.0 if gap is None else gap) + 6.0 * problem.smoothness()
+        most = LARGEST_STEPS / batches
+        return best_epochs(self.least_epochs, most, slope, lambda q: self.mean_noise(problem, batches, q))
+
+    def schedule(self, problem: FiniteSumProblem, n: int) -> Schedule:
+        return schedule_of(problem, self, n)
+
+    def laid_out(self, problem: FiniteSumProblem, n: int) -> Schedule:
+        """What :meth:`schedule` returns, computed; choosing the epochs takes its time."""
+        batches = n // self.batch_size
+        if batches < 1:
+            raise InputError("algorithm.batch_size", self.batch_size, f"at most n = {n:,}")
+        epochs = self.chosen_epochs(problem, batches)
+        steps = max(1, round(epochs * batches))
+        if steps > LARGEST_STEPS:
+            raise InputError(
+                "algorithm.epochs",
+                epochs,
+                f"at most {LARGEST_STEPS:,} steps",
+                f"They make {float(steps):.3g}, with parameters = '{self.parameters}'.",
+            )
+        alpha = 1.0 / batches if self.alpha is None else self.alpha
+        if alpha * batches < 1.0 - 1e-12:
+            raise InputError(
+                "algorithm.alpha",
+                self.alpha,
+                f"at least 1/M = {1.0 / batches:.6g}, M = {batches:,} batches an epoch",
+            )
+        eta = 1.0 / math.sqrt(batches * steps) if self.eta is None else self.eta
+        return Schedule(batches, steps, eta, alpha)
+
+
+@lru_cache(maxsize=10_000)
+def schedule_of(problem: FiniteSumProblem, algorithm: MomentumAlgorithm, n: int) -> Schedule:
+    """The schedule of a momentum algorithm, remembered."""
+    return algorithm.laid_out(problem, n)

@@ -1,0 +1,346 @@
+"""Studies as Ray jobs: submitted over HTTP to the head of a cluster, followed, stopped, resumed.
+
+What travels is the study as a file and the package itself, as it is here; the cluster has to have
+what the package needs. The head runs ``ldpflow sweep --address auto``, after
+:mod:`ldpflow.cluster.preflight` has looked whether it can work there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import secrets
+import shlex
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import ldpflow
+from ldpflow.cluster.preflight import PASSED, REFUSED
+from ldpflow.engine.connection import unreachable
+from ldpflow.errors import InputError, LdpflowError
+from ldpflow.study import Study
+
+__all__ = ["DEFAULT_ADDRESS", "Jobs", "State", "cluster_address"]
+
+DEFAULT_ADDRESS = "http://127.0.0.1:8265"
+SCHEMES = ("s3", "gs", "gcs", "abfs", "file")
+CHECK_SECONDS = 300.0  # until the cluster's side has looked: footers of a large run take a while
+STOP_SECONDS = 60.0
+POLL_SECONDS = 0.5
+NOISY = (
+    "ray.dashboard.modules.dashboard_sdk",
+    "ray.dashboard.modules.job.sdk",
+    "ray._private.runtime_env.packaging",
+)
+TUNNEL = (
+    "Is the cluster up, and the tunnel to its head open (ray dashboard cluster.yaml, or "
+    "ssh -N -L 8265:127.0.0.1:8265 HEAD)?"
+)
+TOKEN = (
+    "Its token is in ~/.ray/auth_token on its machines; here it is read from the same file, or "
+    "from the one that RAY_AUTH_TOKEN_PATH names."
+)
+
+
+@dataclass(frozen=True)
+class State:
+    """A job: ``status`` is Ray's PENDING, RUNNING, SUCCEEDED, FAILED or STOPPED."""
+
+    id: str
+    status: str
+    message: str
+    study: str
+    out: str
+    started: float | None  # seconds since 1970
+    ended: float | None
+
+    @property
+    def over(self) -> bool:
+        """Whether it will not change any more."""
+        return self.status in ("SUCCEEDED", "FAILED", "STOPPED")
+
+
+def cluster_address(address: str | None) -> str:
+    """The address given, or that of RAY_API_SERVER_ADDRESS, or the end of a tunnel here.
+
+    Raises
+    ------
+    InputError
+        Unless it is one that jobs can be submitted to.
+    """
+    chosen = address or os.environ.get("RAY_API_SERVER_ADDRESS") or DEFAULT_ADDRESS
+    parts = urlsplit(chosen)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise InputError(
+            "--address",
+            chosen,
+            "http://HEAD:8265, where the dashboard of the cluster listens",
+            "Drivers' addresses (auto, HOST:6379) are for ldpflow sweep on a machine of the cluster.",
+        )
+    return chosen.rstrip("/")
+
+
+class Jobs:
+    """The jobs of one cluster.
+
+    Parameters
+    ----------
+    address : str
+        See :func:`cluster_address`.
+
+    Raises
+    ------
+    InputError
+        Naming --address, if nobody answers there, the token is missing or wrong, or the cluster
+        has another Ray or another Python than this machine.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        check_reachable(address)
+        # A token that is there is used, whatever the version of Ray does by default; and Ray lets
+        # this variable win over the argument.
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
+        os.environ["RAY_API_SERVER_ADDRESS"] = address
+        try:
+            from ray.job_submission import JobSubmissionClient
+
+            for name in NOISY:
+                logging.getLogger(name).setLevel(logging.WARNING)
+            with self.named_errors():
+                self.client: Any = JobSubmissionClient(address)
+        except (ImportError, AttributeError) as error:
+            raise missing_extra(error) from error
+        with self.named_errors():
+            self.check_versions()
+
+    @contextmanager
+    def named_errors(self, job: str = "") -> Iterator[None]:
+        """Turn what Ray says into a message about the address, or the job that was asked for."""
+        from ray.exceptions import AuthenticationError
+
+        try:
+            yield
+        except AuthenticationError as error:
+            says = str(error).splitlines()[0].partition(". Ensure")[0].rstrip(".")
+            raise InputError(
+                "--address", self.address, "a cluster whose token is known here", f"{says}. {TOKEN}"
+            ) from error
+        except ConnectionError as error:
+            raise InputError(
+                "--address", self.address, "the head of a Ray cluster", f"{error} {TUNNEL}"
+            ) from error
+        except RuntimeError as error:
+            text = str(error)
+            if "ray[default]" in text:
+                raise missing_extra(error) from error
+            if job and "does not exist" in text:
+                raise InputError("ID", job, "a job of this cluster", "See ldpflow jobs status.") from error
+            raise LdpflowError(f"{self.address}: {text}") from error
+
+    def check_versions(self) -> None:
+        """Refuse a cluster with another Ray or another Python."""
+        import ray
+
+        answer = self.client._do_request("GET", "/api/v0/cluster_metadata")
+        if answer.status_code != 200:
+            raise LdpflowError(f"{self.address}: {answer.status_code} {answer.text[:200]}")
+        there = answer.json()["data"]
+        ours = {"Ray": ray.__version__, "Python": "{}.{}".format(*sys.version_info)}
+        python = ".".join(str(there["pythonVersion"]).split(".")[:2])
+        theirs = {"Ray": there["rayVersion"], "Python": python}
+        wrong = [name for name in ours if ours[name] != theirs[name]]
+        if wrong:
+            says = ", ".join(f"{name} {theirs[name]} there and {ours[name]} here" for name in wrong)
+            raise InputError(
+                "--address",
+                self.address,
+                "a cluster with this machine's Ray and Python",
+                f"{says}: install the cluster's versions here, or these there (cluster.yaml).",
+            )
+
+    def submit(
+        self,
+        study: Study,
+        out: str,
+        cpus: int | None = None,
+        options: Sequence[str] = (),
+    ) -> str:
+        """Submit a study, and wait until the cluster's side has been looked at.
+
+        Parameters
+        ----------
+        study : Study
+        out : str
+            An object store's address; a folder that this machine and the head share, or the head
+            itself has (``file://``).
+        cpus : int, optional
+            Cores to ask the cluster for.
+        options : sequence of str
+            Further options of ``ldpflow sweep``.
+
+        Returns
+        -------
+        str
+            The job's id.
+
+        Raises
+        ------
+        InputError
+            If it cannot work there: as the preflight says.
+        """
+        with tempfile.TemporaryDirectory() as folder, probed(out) as (place, probe):
+            Path(folder, "study.toml").write_text(study.to_toml(), encoding="utf-8")
+            here = [place] + (["--probe", probe] if probe is not None else [])
+            sweep = ["sweep", "study.toml", "--address", "auto", "--out", place, *options]
+            if cpus is not None:
+                sweep += ["--num-cpus", str(cpus)]
+            with self.named_errors():
+                job: str = self.client.submit_job(
+                    entrypoint=f"python -m ldpflow.cluster.preflight {shlex.join(here)} && "
+                    f"exec python -m ldpflow {shlex.join(sweep)}",
+                    submission_id=f"ldpflow-{study.name}-{secrets.token_hex(4)}",
+                    runtime_env={
+                        "working_dir": folder,
+                        "py_modules": [str(Path(ldpflow.__file__).parent)],
+                        "excludes": ["__pycache__"],
+                    },
+                    metadata={"ldpflow_study": study.name, "ldpflow_out": place},
+                )
+            self.await_checks(job)
+        return job
+
+    def await_checks(self, job: str) -> None:
+        """Return when the preflight has passed; raise what it says when it has not."""
+        deadline = time.monotonic() + CHECK_SECONDS
+        while time.monotonic() < deadline:
+            over = self.state(job).over
+            lines = self.logs(job).splitlines()
+            for line in lines:
+                if line.startswith(PASSED):
+                    return
+                if line.startswith(REFUSED):
+                    raise InputError(*json.loads(line.removeprefix(REFUSED)))
+            if over:
+                state = self.state(job)
+                raise LdpflowError(f"{job} ended before it began: {state.message}\n" + "\n".join(lines[-20:]))
+            time.sleep(POLL_SECONDS)
+        raise LdpflowError(f"{job} has not begun within {CHECK_SECONDS:g} s; see ldpflow jobs logs {job}")
+
+    def state(self, job: str) -> State:
+        """A job as it is now."""
+        with self.named_errors(job):
+            return described(self.client.get_job_info(job))
+
+    def states(self) -> list[State]:
+        """The jobs that ldpflow submitted, the last one first."""
+        with self.named_errors():
+            jobs = [described(info) for info in self.client.list_jobs() if info.submission_id]
+        return sorted((j for j in jobs if j.study), key=lambda j: -(j.started or 0.0))
+
+    def logs(self, job: str) -> str:
+        """What a job has printed so far."""
+        with self.named_errors(job):
+            text: str = self.client.get_job_logs(job)
+        return text
+
+    def follow(self, job: str) -> Iterator[str]:
+        """What a job prints, as it does; ends with the job."""
+        loop = asyncio.new_event_loop()
+        try:
+            stream = self.client.tail_job_logs(job)
+            while True:
+                with self.named_errors(job):
+                    try:
+                        yield loop.run_until_complete(anext(stream))
+                    except StopAsyncIteration:
+                        return
+        finally:
+            loop.run_until_complete(stream.aclose())
+            loop.close()
+
+    def stop(self, job: str) -> State:
+        """End a job in order, as SIGTERM does; what has finished is kept."""
+        with self.named_errors(job):
+            self.client.stop_job(job)
+        deadline = time.monotonic() + STOP_SECONDS
+        while not (state := self.state(job)).over and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
+        return state
+
+
+def described(info: Any) -> State:
+    """Ray's description of a job, in brief."""
+    metadata = info.metadata or {}
+    return State(
+        id=info.submission_id,
+        status=str(getattr(info.status, "value", info.status)),
+        message=info.message or "",
+        study=metadata.get("ldpflow_study", ""),
+        out=metadata.get("ldpflow_out", ""),
+        started=None if info.start_time is None else info.start_time / 1000.0,
+        ended=None if not info.end_time else info.end_time / 1000.0,
+    )
+
+
+def check_reachable(address: str) -> None:
+    """Refuse an address where nobody listens; Ray's own client would wait for minutes."""
+    parts = urlsplit(address)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    reason = unreachable(parts.hostname or "", port)
+    if reason is not None:
+        raise InputError(
+            "--address", address, "the head of a cluster that can be reached", f"{reason}. {TUNNEL}"
+        )
+
+
+@contextmanager
+def probed(out: str) -> Iterator[tuple[str, str | None]]:
+    """The place as the head should call it, and a file in it that the head must see.
+
+    A folder of this machine is no use unless it is the head's too, as on the head itself or on a
+    shared file system. Nothing but looking from both sides tells.
+    """
+    scheme = urlsplit(out).scheme
+    if "://" in out:
+        if scheme not in SCHEMES:
+            raise InputError("--out", out, "a folder, or an address with " + ", ".join(SCHEMES))
+        yield out, None
+        return
+    folder = Path(out).absolute()
+    probe = folder / "tmp" / f"probe-{secrets.token_hex(8)}"
+    try:
+        probe.parent.mkdir(parents=True, exist_ok=True)
+        probe.touch()
+    except OSError as error:
+        raise InputError(
+            "--out",
+            out,
+            "a place that can be written to from here and from the head",
+            f"{error.strerror}. For a folder of the head alone say file://{folder}",
+        ) from error
+    try:
+        yield str(folder), probe.name
+    finally:
+        probe.unlink(missing_ok=True)
+        for empty in (probe.parent, folder):
+            try:
+                empty.rmdir()
+            except OSError:  # somebody's files are in it
+                break
+
+
+def missing_extra(error: Exception) -> InputError:
+    """What submitting needs is not installed."""
+    return InputError(
+        "submit", "no client of Ray's jobs", "the extra: pip install 'ldpflow[cluster]'", str(error)
+    )

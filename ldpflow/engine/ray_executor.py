@@ -1,0 +1,251 @@
+"""Batches as Ray tasks, rows to aggregator actors: on this machine's cores or on a cluster.
+
+A batch is a task; its rows travel through the object store to an aggregator actor that coalesces and
+publishes them. The driver keeps a reference to a batch's rows until they are published: a batch
+whose worker or node died is computed again by Ray, and if an aggregator died with rows it had not
+yet published, the driver starts another and sends them there. Everything may happen twice;
+published parts are named by their content, so that is harmless.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import ray
+from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
+
+from ldpflow.engine.aggregators import Sent, Shard, new_aggregator
+from ldpflow.engine.connection import connect
+from ldpflow.engine.executor import Outcome
+from ldpflow.engine.metrics import Metrics
+from ldpflow.errors import InputError, LdpflowError, StorageError
+from ldpflow.simulators.batch import Batch, BatchResult, simulate
+from ldpflow.simulators.cell import Cell
+from ldpflow.store import Aggregator, cell_set_hash
+
+__all__ = ["RayExecutor"]
+
+POLL_SECONDS = 0.5
+LOOK_SECONDS = 5.0  # how often the cluster is asked for its cores: nodes come and go
+FLUSH_SECONDS = 4.0  # for the last rows of a sweep that was stopped
+MAX_DEATHS = 20  # of aggregators in one sweep
+CORES_PER_AGGREGATOR = 1000  # one takes the rows of twice as many; see docs/scale.md
+
+
+def run_batch(batch: Batch) -> BatchResult:
+    """The task."""
+    pa.set_cpu_count(1)
+    return simulate(batch)
+
+
+class RayExecutor:
+    """Executor on Ray.
+
+    Parameters
+    ----------
+    make_aggregator : callable
+        Makes an aggregator inside the actor.
+    address : str, optional
+        An existing cluster's address, ``auto`` for the one this machine belongs to; without it a
+        local Ray is started and stopped again.
+    num_cpus : int, optional
+        Cores of the local Ray, all of this machine's unless given; with an address, cores that
+        batches are sent out for although the cluster has fewer, so that its autoscaler starts nodes.
+    retries : int
+        How often Ray runs a task again whose worker or node died.
+    verbose : bool
+        Let Ray's own log lines through.
+    max_in_flight : int, optional
+        Batches sent out and not stored; twice the cores unless given.
+    run : str
+        What the metrics call this run.
+    """
+
+    def __init__(
+        self,
+        make_aggregator: Callable[[], Aggregator],
+        address: str | None = None,
+        num_cpus: int | None = None,
+        retries: int = 3,
+        verbose: bool = False,
+        max_in_flight: int | None = None,
+        run: str = "",
+    ) -> None:
+        self.started_ray = not ray.is_initialized()
+        if self.started_ray:
+            connect(address, num_cpus, verbose)
+        self.wanted = 1 if address is None or num_cpus is None else num_cpus
+        self.max_in_flight = max_in_flight
+        self.looked = -LOOK_SECONDS
+        self.there = 0
+        task: Any = ray.remote(run_batch)
+        self.task = task.options(max_retries=retries, num_cpus=1)
+        self.make_aggregator = make_aggregator
+        self.most_shards = 1 + self.cores // CORES_PER_AGGREGATOR
+        # Started when paths come: a study of one path needs one.
+        self.shards: list[Shard] = []
+        self.shard_of_path: dict[str, Shard] = {}
+        self.deaths = 0  # of aggregators
+        self.in_flight: dict[ray.ObjectRef, Sent] = {}
+        self.cell_sets: dict[int, tuple[tuple[Cell, ...], str]] = {}
+        self.dropped = False
+        self.metrics = Metrics(run)
+
+    @property
+    def cores(self) -> int:
+        """Cores that the cluster has, or is to have."""
+        if time.monotonic() - self.looked >= LOOK_SECONDS:
+            self.looked = time.monotonic()
+            self.there = int(ray.cluster_resources().get("CPU", 0))
+        return max(self.there, self.wanted)
+
+    @property
+    def capacity(self) -> int:
+        """One batch that runs and one that waits per core: a core never waits for the driver."""
+        return self.max_in_flight or 2 * self.cores
+
+    def shard_of(self, batch: Batch) -> Shard:
+        """The aggregator of a path; paths go to them in turn."""
+        shard = self.shard_of_path.get(batch.path.key)
+        if shard is None:
+            if len(self.shards) < self.most_shards:
+                self.shards.append(Shard(new_aggregator(self.make_aggregator)))
+            shard = self.shards[len(self.shard_of_path) % self.most_shards]
+            self.shard_of_path[batch.path.key] = shard
+        return shard
+
+    def cell_set_of(self, batch: Batch) -> str:
+        """The batch's cell set; the batches of a path share their cells, and hashing takes time."""
+        known = self.cell_sets.get(id(batch.cells))
+        if known is None or known[0] is not batch.cells:
+            known = (batch.cells, cell_set_hash(cell.columns() for cell in batch.cells))
+            self.cell_sets[id(batch.cells)] = known
+        return known[1]
+
+    def submit(self, batch: Batch) -> None:
+        shard = self.shard_of(batch)
+        rows = self.task.remote(batch)
+        self.send(Sent(batch, self.cell_set_of(batch), rows, shard, shard.aggregator, told=False))
+
+    def send(self, sent: Sent) -> None:
+        """Rows to the aggregator, as soon as they are there."""
+        self.in_flight[sent.aggregator.add.remote(sent.batch, sent.rows)] = sent
+
+    def send_again(self, sent: Sent) -> None:
+        """Rows that went to an aggregator that has died."""
+        self.send(replace(sent, aggregator=sent.shard.aggregator))
+
+    def wait(self, timeout: float) -> list[Outcome]:
+        self.metrics.flying(len(self.in_flight))
+        waiting = list(self.in_flight)
+        done, _ = ray.wait(waiting, num_returns=1, timeout=timeout)
+        if done:  # and what else has come meanwhile
+            done, _ = ray.wait(waiting, num_returns=len(waiting), timeout=0)
+        outcomes = []
+        for answer in done:
+            outcome = self.taken(self.in_flight.pop(answer), answer)
+            if outcome is not None:
+                self.metrics.took(outcome)
+                outcomes.append(outcome)
+        return outcomes
+
+    def taken(self, sent: Sent, answer: ray.ObjectRef) -> Outcome | None:
+        """What an aggregator says of a batch; None where the batch is under way again."""
+        shard = sent.shard
+        try:
+            told = ray.get(answer)
+        except RayActorError as error:
+            if sent.aggregator is shard.aggregator:
+                # Of several calls on one dead aggregator, this is the first.
+                self.succeed(shard, error)
+            self.send_again(sent)
+            return None
+        except RayError as error:
+            raise_if_of_store(error)
+            return Outcome(sent.batch, error=reason(error))
+        if sent.aggregator is shard.aggregator:
+            shard.keep(replace(sent, told=True))
+        else:  # it died since: what it took may be lost
+            self.send_again(replace(sent, told=True))
+        shard.forget(told["published"])
+        if sent.told:
+            return None
+        if told["statistics"] is not None:
+            shard.statistics = told["statistics"]
+        return Outcome(
+            sent.batch,
+            kernel_seconds=told["kernel_seconds"],
+            seconds=told["seconds"],
+            statistics=None if told["statistics"] is None else self.statistics(),
+        )
+
+    def statistics(self) -> pa.Table:
+        """Running statistics of all aggregators."""
+        return pa.concat_tables(shard.statistics for shard in self.shards if shard.statistics is not None)
+
+    def succeed(self, shard: Shard, error: RayActorError) -> None:
+        """A new aggregator in the place of one that died, and what that one had not published."""
+        self.deaths += 1
+        if self.deaths > MAX_DEATHS:
+            raise LdpflowError(
+                f"the process that stores rows died {self.deaths} times: {reason(error)}"
+            ) from error
+        shard.aggregator = new_aggregator(self.make_aggregator)
+        for sent in shard.give_up():
+            self.send_again(sent)
+
+    def drop(self) -> None:
+        self.dropped = True
+        for sent in self.in_flight.values():
+            ray.cancel(sent.rows, force=True)
+        self.in_flight = {}
+
+    def flush(self) -> list[Outcome]:
+        failed: list[Outcome] = []
+        while True:
+            while self.in_flight:
+                failed += [o for o in self.wait(POLL_SECONDS) if o.error is not None]
+            flushed = [self.flushed(shard) for shard in self.shards]
+            if all(flushed) or self.dropped:
+                return failed
+
+    def flushed(self, shard: Shard) -> bool:
+        """Publish what an aggregator has; False if it has died."""
+        timeout = FLUSH_SECONDS if self.dropped else None
+        try:
+            ray.get(shard.aggregator.flush.remote(), timeout=timeout)
+        except GetTimeoutError:
+            return False
+        except RayActorError as error:
+            if not self.dropped:
+                self.succeed(shard, error)
+            return False
+        except RayError as error:
+            raise_if_of_store(error)
+            raise
+        shard.unpublished = {}
+        return True
+
+    def close(self) -> None:
+        self.metrics.flying(0)
+        if self.started_ray:
+            ray.shutdown()
+
+
+def raise_if_of_store(error: RayError) -> None:
+    """Raise what the store said: no batch can be kept then."""
+    if isinstance(error, RayTaskError) and isinstance(error.cause, StorageError | InputError):
+        if isinstance(error.cause, StorageError) or error.cause.field == "--out":
+            raise error.cause from None
+
+
+def reason(error: RayError) -> str:
+    """One line on why a task failed."""
+    if isinstance(error, RayTaskError):
+        cause = error.cause
+        return f"{type(cause).__name__}: {cause}"
+    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"

@@ -1,0 +1,1 @@
+"""Kernels: recursions compiled with their gradient, randomiser and running sums."""

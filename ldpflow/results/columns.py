@@ -1,0 +1,111 @@
+"""The columns of the summary that are measures: formula, unit and reference of each."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from ldpflow.results.cells import GROUP_KEYS
+from ldpflow.store.schema import REPLICATES
+
+__all__ = ["COLUMNS", "COUNTS", "SUMMARY", "Measure"]
+
+
+class Measure(NamedTuple):
+    """How a column of the summary is computed, its unit, and where the formula comes from."""
+
+    formula: str
+    unit: str
+    reference: str
+
+
+MORRIS = "Morris et al. 2019, Table 6"
+SHARE = "share"
+THETA = "unit of theta"
+TR = "regression on the transcript alone"
+
+
+def rate(name: str, formula: str, reference: str = MORRIS, rows: str = "R") -> dict[str, Measure]:
+    """A share with its MCSE and Wilson's interval."""
+    return {
+        name: Measure(f"p = #({formula}) / {rows}", SHARE, reference),
+        f"{name}_mcse": Measure(f"sqrt(p (1 - p) / {rows})", SHARE, reference),
+        f"{name}_low": Measure("lower end of Wilson's 95% interval for p", SHARE, "Wilson 1927"),
+        f"{name}_high": Measure("upper end of Wilson's 95% interval for p", SHARE, "Wilson 1927"),
+    }
+
+
+COLUMNS: dict[str, Measure] = {
+    "truth": Measure("theta", THETA, "the problem"),
+    "replicates": Measure("rows, failures included", "count", "-"),
+    "failures": Measure("rows whose status is not ok; R = replicates - failures", "count", "-"),
+    **rate("coverage", "lower <= theta <= upper"),
+    **rate("failure_share", "status is not ok", "share of all rows", "replicates"),
+    **rate(
+        "coverage_failures_as_misses",
+        "lower <= theta <= upper",
+        f"{MORRIS}, on all rows",
+        "replicates",
+    ),
+    **rate("lower_miss", "theta < lower: the interval lies too high"),
+    **rate("upper_miss", "theta > upper: the interval lies too low"),
+    **rate("bias_eliminated_coverage", "lower <= mean(estimate) <= upper"),
+    **rate("power", "null < lower or upper < null; only where a null is given"),
+    "length_mean": Measure("mean(upper - lower)", THETA, "mean of R values"),
+    "length_mcse": Measure(
+        "sd(length) / sqrt(R); 0 where lengths differ by rounding alone", THETA, "mean of R values"
+    ),
+    "length_cv": Measure("sd(length) / mean(length)", "1", "coefficient of variation"),
+    "length_q05": Measure("5% quantile of length", THETA, "Hyndman and Fan 1996, type 7"),
+    "length_q25": Measure("25% quantile of length", THETA, "Hyndman and Fan 1996, type 7"),
+    "length_median": Measure("median of length", THETA, "Hyndman and Fan 1996, type 7"),
+    "length_q75": Measure("75% quantile of length", THETA, "Hyndman and Fan 1996, type 7"),
+    "length_q95": Measure("95% quantile of length", THETA, "Hyndman and Fan 1996, type 7"),
+    "bias": Measure("mean(estimate) - theta", THETA, MORRIS),
+    "bias_mcse": Measure("empirical_se / sqrt(R)", THETA, MORRIS),
+    "relative_bias": Measure("bias / theta, where theta is not 0", "1", MORRIS),
+    "relative_bias_mcse": Measure("bias_mcse / |theta|", "1", MORRIS),
+    "empirical_se": Measure("S = sqrt(sum (estimate - mean)^2 / (R - 1))", THETA, MORRIS),
+    "empirical_se_mcse": Measure("S / sqrt(2 (R - 1)): normal estimates", THETA, MORRIS),
+    "skewness": Measure(
+        "g = mean(u^3), u = (estimate - mean) / sqrt(mean((estimate - mean)^2))", "1", "Fisher 1930"
+    ),
+    "skewness_mcse": Measure(
+        "sqrt(sum psi^2) / R, psi = u^3 - g - 3 u - 1.5 g (u^2 - 1)", "1", "influence function"
+    ),
+    "mse": Measure("mean((estimate - theta)^2)", f"({THETA})^2", MORRIS),
+    "mse_mcse": Measure("sqrt(sum ((estimate - theta)^2 - mse)^2 / (R (R - 1)))", f"({THETA})^2", MORRIS),
+    "model_se": Measure("M = sqrt(mean(se^2))", THETA, MORRIS),
+    "model_se_mcse": Measure("sqrt(var(se^2) / (4 R M^2))", THETA, MORRIS),
+    "relative_error_model_se": Measure("M / S - 1", "1", MORRIS),
+    "relative_error_model_se_mcse": Measure(
+        "(M / S) sqrt(sum psi^2 / (R (R - 1))), psi = (se^2 / M^2 - (estimate - mean)^2 / V) / 2, "
+        "V = mean((estimate - mean)^2)",
+        "1",
+        "delta method; Morris et al. 2019, Table 6 is the case of normal estimates independent of se",
+    ),
+    "relaxation_times_median": Measure("median of K, the run's length in relaxation times", "1", TR),
+    "too_short": Measure("share of finished rows with K < 25", SHARE, TR),
+    "poor_fit": Measure(
+        "share of finished rows with abs(lack_of_fit) > 2.576; .01 where the degree suffices",
+        SHARE,
+        TR,
+    ),
+    "condition_median": Measure("median of the condition of the fit", "1", TR),
+}
+"""Formula, unit and reference of every measure, in the order of the summary's columns. Measures
+without a value (R = 0, an MCSE at R = 1, a model SE of a method without standard error, power
+without a null) are null.
+"""
+
+COUNTS = ("replicates", "failures")
+
+SUMMARY = pa.schema(
+    [
+        ("path", pa.string()),
+        *(REPLICATES.field(name) for name in GROUP_KEYS if name != "path"),
+        *((name, pa.int64() if name in COUNTS else pa.float64()) for name in COLUMNS),
+    ]
+)
+"""Schema of what :func:`ldpflow.results.summarise` returns."""

@@ -1,0 +1,320 @@
+"""Why coverage differs from nominal: the effect of each property of a method, alone and together.
+
+For a cell with bias b, empirical standard error S, lengths L_r and level p, z = z_{(1+p)/2}, an
+interval centred on a normal estimate covers with probability C(h, b) = Phi((h - b)/S)
+- Phi((-h - b)/S) if its half length is h. Then
+
+    bias alone          C(z S, b) - p
+    mean length alone   C(mean L/2, 0) - p
+    variability alone   mean_r C(z S L_r/mean L, 0) - p      lengths right on average
+    shape alone         #(|estimate - mean| <= z S)/R - p    the estimate is not normal
+    together            mean_r C(L_r/2, b)
+    left                coverage - together - shape alone    dependence of length on estimate,
+                                                             asymmetric limits, noise
+
+The lengths of self-normalised intervals vary by design: their critical value is made for the mixed
+normal law, with mean_r C(L_r/2, 0) = p in the limit. For a method without a standard error of its
+own, mean length and variability are therefore one effect, mean_r C(L_r/2, 0) - p, called length.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from ldpflow.results import CellRows
+from ldpflow.results.cells import Floats
+
+__all__ = [
+    "CAUSES",
+    "CAUTIOUS",
+    "DIAGNOSIS",
+    "DIAGNOSIS_COLUMNS",
+    "Diagnosis",
+    "cautions",
+    "diagnose",
+    "diagnosis_columns",
+]
+
+# Of the jackknife. Few and large, because shape_effect counts: leaving out single replicates would
+# overstate its error. Twenty know a standard error to a sixth.
+GROUPS = 20
+CHUNK = 2**17  # values at a time
+SMALL = 0.0025  # effects below a quarter of a percentage point are not worth words
+
+CAUTIOUS = 0.05  # of the replicates: from this share on a warning of the fit is worth words
+ILL = 1e6  # condition from which on rounding may be seen
+
+CAUSES = ("bias", "length", "variability", "shape")
+
+DIAGNOSIS: dict[str, tuple[str, str]] = {
+    "standardised_bias": ("bias / empirical_se", "1"),
+    "length_ratio": ("length_mean / (2 z empirical_se)", "1"),
+    "bias_effect": ("Phi(z - b/S) - Phi(-z - b/S) - level", "share"),
+    "length_effect": (
+        "2 Phi(length_mean / (2 S)) - 1 - level; SN: mean(2 Phi(length / (2 S)) - 1) - level",
+        "share",
+    ),
+    "variability_effect": (
+        "mean(2 Phi(z length / length_mean) - 1) - level; null for SN, whose lengths vary by design",
+        "share",
+    ),
+    "shape_effect": ("#(|estimate - mean| <= z S) / R - level", "share"),
+    "coverage_together": (
+        "mean(Phi((length/2 - b)/S) - Phi((-length/2 - b)/S)): bias, length and variability",
+        "share",
+    ),
+    "coverage_left": ("coverage - coverage_together - shape_effect", "share"),
+}
+"""Formula and unit of what a diagnosis says; MCSE by the delete-a-group jackknife."""
+
+DIAGNOSIS_COLUMNS = (*(n for name in DIAGNOSIS for n in (name, f"{name}_mcse")), "main_cause")
+"""The columns that a diagnosis adds to the summary."""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """The effects on coverage in one cell and coordinate; NaN where undefined.
+
+    Parameters
+    ----------
+    level, coverage, coverage_mcse : float
+        Nominal coverage, its estimate and the estimate's MCSE, shares.
+    values, errors : dict of str to float
+        :data:`DIAGNOSIS`, ``length_cv`` and ``skewness``, and their MCSE by the delete-a-group
+        jackknife.
+    """
+
+    level: float
+    coverage: float
+    coverage_mcse: float
+    values: dict[str, float]
+    errors: dict[str, float]
+
+    def effects(self) -> dict[str, float]:
+        """The defined effects by cause; what works most towards the gap first."""
+        sign = math.copysign(1.0, self.coverage - self.level)
+        found = [(c, e) for c in CAUSES if math.isfinite(e := self.values[f"{c}_effect"])]
+        return dict(sorted(found, key=lambda pair: -sign * pair[1]))
+
+    def main_cause(self) -> str | None:
+        """The cause with the largest effect towards the gap between coverage and level.
+
+        ``none`` where both the gap and that effect are within two MCSE of coverage; ``left`` where
+        no effect exceeds two of its own MCSE; None where nothing is defined.
+        """
+        effects = self.effects()
+        if not effects:
+            return None
+        gap = self.coverage - self.level
+        cause, effect = next(iter(effects.items()))
+        towards = math.copysign(1.0, gap) * effect
+        noise = 2 * self.coverage_mcse
+        if abs(gap) <= noise and towards <= noise:
+            return "none"
+        return cause if towards > 2 * self.errors[f"{cause}_effect"] else "left"
+
+    def sentence(self) -> str:
+        """What there is to say, with the numbers, in one sentence."""
+        effects = self.effects()
+        if not effects:
+            return "Nothing can be said: it takes three finished replicates that differ."
+        cause = self.main_cause()
+        assert cause is not None
+        parts = [
+            self.phrase(name, effect)
+            for name, effect in effects.items()
+            if abs(effect) > max(2 * self.errors[f"{name}_effect"], SMALL)
+        ]
+        left, noise = self.values["coverage_left"], self.errors["coverage_left"]
+        return (
+            f"Coverage {self.coverage:.3f} ± {self.coverage_mcse:.3f} at level {self.level:g}: "
+            f"{self.headline(cause)}; {', '.join(parts) or 'no effect above noise'}; together "
+            f"{self.values['coverage_together']:.3f}, and {left:+.3f} ± {noise:.3f} is left."
+        )
+
+    def headline(self, cause: str) -> str:
+        """The main cause in words."""
+        if cause == "none":
+            return "no gap beyond noise"
+        if cause == "left":
+            return "a gap that no single effect explains"
+        if cause == "length":
+            return f"mainly {'short' if self.values['length_effect'] < 0 else 'long'} intervals"
+        name = {"variability": "lengths that vary", "shape": "a non-normal estimate"}
+        return f"mainly {name.get(cause, cause)}"
+
+    def phrase(self, cause: str, effect: float) -> str:
+        """One effect in words, with the coverage that it alone would give."""
+        v = self.values
+        text = {
+            "bias": f"bias is {v['standardised_bias']:+.2f} empirical SE",
+            "length": f"mean length is {v['length_ratio']:.3f} of 2 z empirical SE",
+            "variability": f"lengths vary by {v['length_cv']:.0%}",
+            "shape": f"the estimate has skewness {v['skewness']:+.2f} ± {self.errors['skewness']:.2f}",
+        }[cause]
+        if cause == "length" and not math.isfinite(v["variability_effect"]):
+            text = f"lengths, which vary by design, are {v['length_ratio']:.3f} of 2 z empirical SE"
+        return f"{text} (alone {self.level + effect:.3f})"
+
+
+def diagnose(rows: CellRows, level: float) -> Diagnosis:
+    """Diagnose a cell.
+
+    Parameters
+    ----------
+    rows : CellRows
+        Of one cell and coordinate.
+    level : float in (0, 1)
+    """
+    rows = rows.finished()
+    count = len(rows.ok)
+    coverage = float(np.mean(rows.covered)) if count else math.nan
+    mcse = math.sqrt(coverage * (1 - coverage) / count) if count > 1 else math.nan
+    names = (*DIAGNOSIS, "length_cv", "skewness")
+    values = errors = dict.fromkeys(names, math.nan)
+    if count > 2 and np.ptp(rows.estimate) > 0 and rows.length.max() > 0:
+        groups = min(GROUPS, count)
+        # Row 0 has every replicate, row g leaves out each that is g modulo the number of groups.
+        kept = np.arange(count)[None, :] % groups != np.arange(-1, groups)[:, None]
+        chunk = max(1, CHUNK // count)
+        with np.errstate(all="ignore"):
+            parts = [effects(rows, level, kept[g : g + chunk]) for g in range(0, len(kept), chunk)]
+        found = {name: np.concatenate([part[name] for part in parts]) for name in names}
+        values = {name: float(found[name][0]) for name in names}
+        errors = {name: math.sqrt((groups - 1) * float(np.var(found[name][1:]))) for name in names}
+    return Diagnosis(level, coverage, mcse, values, errors)
+
+
+def effects(rows: CellRows, level: float, kept: NDArray[np.bool_]) -> dict[str, Floats]:
+    """The values of a diagnosis over the replicates ``kept``.
+
+    Parameters
+    ----------
+    rows : CellRows
+        Finished rows.
+    level : float
+    kept : ndarray of bool, shape (G, R)
+
+    Returns
+    -------
+    dict of str to ndarray, shape (G,)
+    """
+    weights = kept.astype(float)
+    weights /= weights.sum(axis=1, keepdims=True)
+    size = kept.sum(axis=1)
+
+    def mean(values: Floats | NDArray[np.bool_]) -> Floats:
+        """Mean over the kept replicates; values of shape (R,) or (G, R)."""
+        result: Floats = np.sum(weights * values, axis=1)
+        return result
+
+    length = rows.lengths()
+    error = rows.estimate - rows.truth
+    bias = mean(error)
+    deviation = error - bias[:, None]
+    variance = mean(deviation**2)
+    s = np.sqrt(variance * size / (size - 1))
+    average = mean(length)
+    z = NormalDist().inv_cdf(0.5 + level / 2)
+    half = length / (2 * s[:, None])
+    shift = bias / s
+
+    def covers(half: Floats | float, shift: Floats | float = 0.0) -> Floats:
+        """C(half S, shift S)."""
+        result: Floats = ndtr(half - shift) - ndtr(-half - shift)
+        return result
+
+    if rows.has_se():
+        length_effect = covers(average / (2 * s)) - level
+        variability_effect = mean(covers(z * length / average[:, None])) - level
+    else:
+        length_effect = mean(covers(half)) - level
+        variability_effect = np.full(len(s), math.nan)
+    shape = mean(np.abs(deviation) <= z * s[:, None]) - level
+    together = mean(covers(half, shift[:, None]))
+    spread = mean((length - average[:, None]) ** 2) * size / (size - 1)
+    return {
+        "standardised_bias": shift,
+        "length_ratio": average / (2 * z * s),
+        "bias_effect": covers(z, shift) - level,
+        "length_effect": length_effect,
+        "variability_effect": variability_effect,
+        "shape_effect": shape,
+        "coverage_together": together,
+        "coverage_left": mean(rows.covered) - together - shape,
+        "length_cv": np.sqrt(spread) / average,
+        "skewness": mean(deviation**3) / variance**1.5,
+    }
+
+
+def diagnosis_columns(found: Diagnosis) -> dict[str, float | str | None]:
+    """What the summary says about a cell (:data:`DIAGNOSIS_COLUMNS`); null where undefined."""
+    columns: dict[str, float | str | None] = {"main_cause": found.main_cause()}
+    for name in DIAGNOSIS:
+        columns[name] = found.values[name] if math.isfinite(found.values[name]) else None
+        error = found.errors[name]
+        columns[f"{name}_mcse"] = error if math.isfinite(error) else None
+    return {name: columns[name] for name in DIAGNOSIS_COLUMNS}
+
+
+def cautions(row: Mapping[str, Any], vector: bool = False) -> list[str]:
+    """What regression on the transcript says against its own intervals, and what to do about it.
+
+    Parameters
+    ----------
+    row : mapping
+        A row of the summary.
+    vector : bool
+        Whether theta has several coordinates.
+
+    Returns
+    -------
+    list of str
+        Sentences; none for other methods, nor where all is well.
+    """
+    if row.get("degree") is None:
+        return []
+    degree = row["degree"]
+    lost, short, poor = (row[k] or 0.0 for k in ("failure_share", "too_short", "poor_fit"))
+    found = []
+    if lost > CAUTIOUS:
+        found.append(
+            f"{lost:.0%} of its intervals are undefined (the fit has no root on an increasing branch, or "
+            "the interval no end), and the coverage is that of the others: take a larger n"
+            + (f", or a degree below {degree}." if degree > 1 else ".")
+        )
+    if short > CAUTIOUS:
+        found.append(
+            f"The run is too short in {short:.0%} of the replicates (median of "
+            f"{row['relaxation_times_median']:.0f} relaxation times; 25 are needed): take a larger n, or "
+            "larger steps (c)."
+        )
+    if poor > CAUTIOUS:
+        if vector:
+            # A longer burn-in alone would silence the test and leave a bias from curvature in place.
+            remedy = "take smaller steps (c), or a larger n"
+            if degree < 2:
+                remedy += ', or degree = 2 with burn_in = "0.1n" (up to five coordinates)'
+            fault = "the slopes seen by the early and the late half of the run differ"
+        else:
+            remedy = (
+                'take degree = 3 with burn_in = "0.01n"'
+                if degree < 3
+                else "take smaller steps (c) or a larger n; TR-BM has a length free of the fit"
+            )
+            fault = f"power {degree + 1} is significant at 1%"
+        found.append(f"Degree {degree} does not fit in {poor:.0%} of the replicates ({fault}): {remedy}.")
+    if (row["condition_median"] or 0.0) > ILL:
+        found.append(
+            f"The powers of theta are nearly collinear (condition {row['condition_median']:.1e}): start "
+            "nearer to the root, or leave out more of the start (burn_in)."
+        )
+    return found

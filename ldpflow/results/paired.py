@@ -1,0 +1,73 @@
+"""Comparisons of two cells on the same replicates, or on the same simulated users.
+
+Rows are paired by replicate. Pairing removes what the two have in common, so that a difference is
+known far better than either coverage.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ldpflow.results.cells import CellRows
+from ldpflow.results.measures import moments, total
+
+__all__ = ["Comparison", "compare_cells"]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A cell against a baseline, over the replicates that both finished.
+
+    Parameters
+    ----------
+    pairs : int
+        Replicates finished in both.
+    only_this, only_baseline : int
+        Discordant pairs: covered by one interval and not by the other (McNemar 1947).
+    coverage_difference, coverage_difference_mcse : float
+        Mean of d = covered - covered in the baseline, a share, and sd(d) / sqrt(pairs).
+    length_ratio, length_ratio_mcse : float
+        Ratio Q = mean length / mean length of the baseline; its MCSE by the delta method is
+        Q sqrt(sum psi^2 / (pairs (pairs - 1))), psi = length / mean - length_0 / mean_0.
+    """
+
+    pairs: int
+    only_this: int
+    only_baseline: int
+    coverage_difference: float
+    coverage_difference_mcse: float
+    length_ratio: float
+    length_ratio_mcse: float
+
+
+def compare_cells(this: CellRows, baseline: CellRows) -> Comparison:
+    """Compare paired rows; NaN where there is no pair, or no MCSE with one pair."""
+    this, baseline = this.finished(), baseline.finished()
+    _, mine, other = np.intersect1d(
+        this.replicate, baseline.replicate, assume_unique=True, return_indices=True
+    )
+    pairs = len(mine)
+    if pairs == 0:
+        return Comparison(0, 0, 0, *[math.nan] * 4)
+    d = this.covered[mine] - baseline.covered[other]
+    difference, variance = moments(d)
+    a, b = this.lengths()[mine], baseline.lengths()[other]
+    mean_a, mean_b = total(a) / pairs, total(b) / pairs
+    ratio = ratio_mcse = math.nan
+    if mean_b > 0:
+        ratio = mean_a / mean_b
+    if pairs > 1 and ratio > 0:
+        psi = a / mean_a - b / mean_b
+        ratio_mcse = ratio * math.sqrt(total(psi * psi) / (pairs * (pairs - 1)))
+    return Comparison(
+        pairs=pairs,
+        only_this=int(np.sum(d > 0)),
+        only_baseline=int(np.sum(d < 0)),
+        coverage_difference=difference,
+        coverage_difference_mcse=math.sqrt(variance / pairs),
+        length_ratio=ratio,
+        length_ratio_mcse=ratio_mcse,
+    )

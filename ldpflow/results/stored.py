@@ -1,0 +1,203 @@
+"""Cells of a stored run, a few at a time: what can be measured without holding a path.
+
+The rows of a part are sorted by replicate, and every replicate has every cell of the part, so that
+the place of a value follows from the footer: nothing is sorted, and keys are read once, to be checked.
+A cell's values must be together (for medians, and for sums that do not depend on the parts); the cells
+of a path need not be. Each group of cells takes one pass over the parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from itertools import chain, groupby
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ldpflow.results.cells import GROUP_KEYS, CellRows, Floats, floats
+from ldpflow.store import CELL_KEYS, REPLICATES, Part, RunStore, UnreadablePart, cell_id
+from ldpflow.store.part import complete
+from ldpflow.store.ranges import Ranges, union
+from ldpflow.store.reading import each_once, overlapping
+from ldpflow.store.schema import FIT_CHECKS
+
+__all__ = ["HELD_ROWS", "stored_cells"]
+
+HELD_ROWS = 2**21
+"""Rows held at a time, of as many cells as that are; of one cell and coordinate where it has more."""
+
+VALUES = ("truth", "estimate", "se", "lower", "upper", "covered", "length", *FIT_CHECKS)
+
+KEYS = pa.schema([("path", pa.string()), *(REPLICATES.field(name) for name in GROUP_KEYS[1:])])
+
+
+def stored_cells(
+    store: RunStore,
+    path_key: str | None = None,
+    wanted: Collection[str] | None = None,
+    skip_unreadable: bool = False,
+    left_out: list[UnreadablePart] | None = None,
+) -> Iterator[tuple[pa.Table, list[CellRows]]]:
+    """Cells of one path or of all, at most :data:`HELD_ROWS` rows at a time.
+
+    Parameters
+    ----------
+    store : RunStore
+    path_key : str, optional
+        All paths unless given.
+    wanted : collection of str, optional
+        Ids of cells; all unless given.
+    skip_unreadable : bool
+        Leave parts that cannot be used out instead of raising.
+    left_out : list, optional
+        The parts left out are appended.
+
+    Yields
+    ------
+    keys : pyarrow.Table
+        Columns :data:`GROUP_KEYS`, a row per cell and coordinate; sorted, among those that have the
+        same replicates.
+    cells : list of CellRows
+        In the same order.
+
+    Raises
+    ------
+    InputError
+        If a part cannot be used, or a row is stored twice with different values (names both parts).
+    """
+    for key in store.path_keys() if path_key is None else [path_key]:
+        yield from PathReader(store, key, skip_unreadable, left_out).pieces(wanted)
+
+
+class PathReader:
+    """The parts of one path, and which of them have turned out to be unusable."""
+
+    def __init__(
+        self,
+        store: RunStore,
+        key: str,
+        skip_unreadable: bool,
+        left_out: list[UnreadablePart] | None,
+    ) -> None:
+        self.store, self.key = store, key
+        self.skip_unreadable, self.left_out = skip_unreadable, left_out
+        self.parts, unreadable = store.scan(key)
+        for bad in unreadable:
+            self.leave_out(bad)
+        self.cells = {part.name: [cell_id(cell) for cell in part.cells] for part in self.parts}
+        self.checked: set[str] = set()
+
+    def leave_out(self, bad: UnreadablePart) -> None:
+        """Note a part that cannot be used, or refuse to go on."""
+        if not self.skip_unreadable:
+            raise self.store.unusable(bad)
+        if self.left_out is not None:
+            self.left_out.append(bad)
+
+    def pieces(self, wanted: Collection[str] | None) -> Iterator[tuple[pa.Table, list[CellRows]]]:
+        """See :func:`stored_cells`."""
+        shared = overlapping(self.parts)
+        doubled = [part for part in self.parts if part.name in shared]
+        for _ in each_once(self.store.loaded(doubled), self.store.rows_of):
+            pass  # raises where repeated rows differ
+        for ranges, keys in self.alike(wanted):
+            size = sum(last - first for first, last in ranges)
+            count = max(HELD_ROWS // size, 1)
+            for at in range(0, keys.num_rows, count):
+                # Not bound to a name: two pieces would be held while the next one is made.
+                yield self.piece(ranges, size, keys.slice(at, count))
+
+    def alike(self, wanted: Collection[str] | None) -> Iterator[tuple[Ranges, pa.Table]]:
+        """Replicates, and the keys of the cells and coordinates that have them."""
+        spans: dict[str, list[tuple[int, int]]] = {}
+        known = {}
+        for part in self.parts:
+            for name, cell in zip(self.cells[part.name], part.cells, strict=True):
+                if wanted is None or name in wanted:
+                    spans.setdefault(name, []).append((part.first, part.last))
+                    known[name] = [
+                        {"path": f"p{self.key}", **cell, "coordinate": at} for at in range(part.coordinates)
+                    ]
+        ranges = {name: union(found) for name, found in spans.items()}
+        for have, names in groupby(sorted(ranges, key=ranges.__getitem__), key=ranges.__getitem__):
+            keys = pa.Table.from_pylist([row for name in names for row in known[name]], schema=KEYS)
+            yield have, keys.sort_by([(name, "ascending") for name in GROUP_KEYS])
+
+    def piece(self, ranges: Ranges, size: int, keys: pa.Table) -> tuple[pa.Table, list[CellRows]]:
+        """The rows of these cells and coordinates, all of which have the same replicates."""
+        units = [
+            (cell_id({name: row[name] for name in CELL_KEYS}), row["coordinate"]) for row in keys.to_pylist()
+        ]
+        names = {cell for cell, _ in units}
+        parts = [part for part in self.parts if names & set(self.cells[part.name])]
+        shape = (len(units), size)
+        present, ok = np.zeros(shape, dtype=bool), np.zeros(shape, dtype=bool)
+        values: dict[str, Floats] = {name: np.empty(shape) for name in VALUES if name not in FIT_CHECKS}
+        starts = dict(zip(ranges, np.cumsum([0, *(b - a for a, b in ranges)]).tolist(), strict=False))
+        for part, table in self.rows(parts):
+            inside = next(span for span in ranges if span[0] <= part.first < span[1])
+            first = starts[inside] + part.first - inside[0]
+            here = slice(first, first + part.last - part.first)
+            own = {cell: at * part.coordinates for at, cell in enumerate(self.cells[part.name])}
+            to = run([at for at, (cell, _) in enumerate(units) if cell in own])
+            columns = run([own[cell] + coordinate for cell, coordinate in units if cell in own])
+            width = len(own) * part.coordinates
+            for name in VALUES:
+                if table[name].null_count == table.num_rows and name in FIT_CHECKS:
+                    continue
+                if name not in values:
+                    values[name] = np.full(shape, np.nan)
+                values[name][to, here] = floats(table[name]).reshape(-1, width)[:, columns].T
+            fine = pc.equal(table["status"], "ok").to_numpy().reshape(-1, width)
+            ok[to, here] = fine[:, columns].T
+            present[to, here] = True
+        held = values | {"ok": ok, "replicate": np.broadcast_to(numbers(ranges), shape)}
+        held |= {n: np.broadcast_to(np.nan, shape) for n in FIT_CHECKS if n not in values}
+        # A part that its footer promised may be unreadable, and its rows absent.
+        some = present.any(axis=1)
+        cells = []
+        for at in np.flatnonzero(some):
+            kept = slice(None) if present[at].all() else present[at]
+            cells.append(CellRows(**{name: found[at][kept] for name, found in held.items()}))
+        return keys.filter(pa.array(some)), cells
+
+    def rows(self, parts: list[Part]) -> Iterator[tuple[Part, pa.Table]]:
+        """The parts that can be used: whole and checked the first time, then values alone."""
+        new = [part for part in parts if part.name not in self.checked]
+        old = [part for part in parts if part.name in self.checked]
+        loaded = chain(self.store.loaded(new), self.store.loaded(old, (*VALUES, "status")))
+        for part, table in loaded:
+            if part.name not in self.checked:
+                table = ordered(table, part)
+            if isinstance(table, UnreadablePart):
+                self.parts.remove(part)
+                self.leave_out(table)
+                continue
+            self.checked.add(part.name)
+            yield part, table
+
+
+def ordered(table: pa.Table | UnreadablePart, part: Part) -> pa.Table | UnreadablePart:
+    """The rows, if they lie where the footer of their part says."""
+    if isinstance(table, UnreadablePart):
+        return table
+    try:
+        found = complete(table)
+    except ValueError as error:
+        return UnreadablePart(part.name, str(error))
+    if (found.first, found.last, found.cells) != (part.first, part.last, part.cells):
+        return UnreadablePart(part.name, "its rows are not those that its footer names")
+    return table
+
+
+def numbers(ranges: Ranges) -> NDArray[np.int64]:
+    """The replicates of ranges, in order."""
+    return np.concatenate([np.arange(first, last) for first, last in ranges])
+
+
+def run(indices: list[int]) -> list[int] | slice:
+    """Indices that follow each other as a slice, which costs no copy."""
+    first, last = indices[0], indices[-1]
+    return slice(first, last + 1) if indices == list(range(first, last + 1)) else indices

@@ -1,0 +1,248 @@
+"""The summary: one row per cell and coordinate, wide, every parameter a column.
+
+It is computed from the stored rows alone, so that it can be made again at any time.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from itertools import chain
+from typing import Any
+
+import pyarrow as pa
+
+from ldpflow import constants
+from ldpflow.intervals.asymptotics import asymptotic_variances
+from ldpflow.results import SUMMARY, CellRows, Measure, stored_cells, summarise_cells
+from ldpflow.results.diagnosis import DIAGNOSIS_COLUMNS, diagnose, diagnosis_columns
+from ldpflow.simulators.path import Path
+from ldpflow.store import CELL_KEYS, RunStore, UnreadablePart, trajectories
+from ldpflow.theory import lines
+
+__all__ = [
+    "RELATIVE",
+    "path_columns",
+    "stored_paths",
+    "stored_summary",
+    "stored_trajectory_summary",
+    "summary_of",
+    "trajectory_summary_of",
+]
+
+RELATIVE = {
+    "oracle_length": Measure("2 z sqrt(Sigma / steps)", "unit of theta", "Dette and Graw, Theorem 3.1"),
+    "length_relative": Measure("length_mean / oracle_length", "1", "-"),
+    "length_relative_mcse": Measure("length_mcse / oracle_length", "1", "-"),
+}
+"""Lengths next to that of the interval with the true asymptotic variance."""
+
+DERIVED = (*RELATIVE, *DIAGNOSIS_COLUMNS)
+
+FIRST = (
+    "path",
+    "problem",
+    "dimension",
+    "mechanism",
+    "epsilon",
+    "mu",
+    "delta",
+    "privacy_notion",
+    "privacy_unit",
+    "algorithm",
+    "gamma",
+    "c",
+    "batch_size",
+)
+
+
+def path_columns(path: Path) -> dict[str, Any]:
+    """The parameters of a path as columns; what a kind does not have is absent."""
+    statement = path.algorithm.privacy(path.mechanism)
+    columns: dict[str, Any] = {
+        "dimension": path.problem.dimension,
+        "privacy_notion": statement.notion,
+        "privacy_unit": statement.unit,
+        "epsilon": statement.epsilon,
+        "mu": statement.mu,
+        "delta": statement.delta,
+    }
+    if path.horizon is not None:
+        columns["horizon"] = path.horizon  # before what follows from it
+    for part, settings in (
+        ("problem", path.problem),
+        ("mechanism", path.mechanism),
+        ("algorithm", path.algorithm),
+    ):
+        values = settings.model_dump()
+        columns[part] = values.pop("kind")
+        for name, value in values.items():
+            # A vector is one value of a column too.
+            columns[name] = json.dumps(value) if isinstance(value, (tuple, list)) else value
+    if statement.mu is not None:
+        columns["mu"] = statement.mu  # what is promised, where users' budgets differ
+    if path.algorithm.carries_privacy:
+        # A baseline without noise has settings for a budget, but none to promise.
+        columns |= {"epsilon": statement.epsilon, "delta": statement.delta}
+    if path.horizon is not None:
+        columns |= path.algorithm.columns(path.problem, path.horizon)
+    return columns
+
+
+def trajectory_summary_of(rows: pa.Table, paths: Mapping[str, Path]) -> pa.Table:
+    """Trajectories over replicates, with the parameters of their path and theory's lines.
+
+    Returns
+    -------
+    pyarrow.Table
+        One row per path, n, step and stat: the path's parameters; replicates, failures, mean, mcse, q05, q50,
+        q95, max; ``theory_bound``, a proved upper bound of the mean, and ``theory_limit``, its leading
+        term, null where there is none (see ldpflow.theory.lines).
+    """
+    measured = trajectories.summarise(rows)
+    described = {name: path_columns(path) for name, path in paths.items()}
+    keys, steps, stats = (measured[name].to_pylist() for name in ("path", "step", "stat"))
+    theory: dict[str, dict[tuple[str, int, str], float]] = {"bound": {}, "limit": {}}
+    for name, path in paths.items():
+        own = sorted({step for key, step in zip(keys, steps, strict=True) if key == name})
+        for column, curves in (("bound", lines.bounds), ("limit", lines.limits)):
+            for stat, line in curves(path, own).items():
+                for k, value in zip(own, line.tolist(), strict=True):
+                    theory[column][(name, k, stat)] = value
+    names = parameter_names(paths, described)
+    table = with_settings(measured.select(["path"]), names, [described[key] for key in keys])
+    for name in measured.column_names[1:]:
+        table = table.append_column(name, measured[name])
+    for column, found in theory.items():
+        values = [found.get(key) for key in zip(keys, steps, stats, strict=True)]
+        table = table.append_column(f"theory_{column}", pa.array(values, pa.float64()))
+    return table
+
+
+def parameter_names(paths: Mapping[str, Path], described: Mapping[str, dict[str, Any]]) -> list[str]:
+    """Columns of parameters: the well-known ones, further settings, then what follows from settings."""
+    names = [name for name in FIRST if name != "path"]
+    derived = {
+        name: None
+        for path in paths.values()
+        if path.horizon is not None
+        for name in path.algorithm.columns(path.problem, path.horizon)
+    }
+    for columns in described.values():
+        names += [name for name in columns if name not in names and name not in derived]
+    return [*names, *derived]
+
+
+def with_settings(table: pa.Table, names: list[str], per_row: list[dict[str, Any]]) -> pa.Table:
+    """The table with the parameters of its rows' paths as columns."""
+    for name in names:
+        values = [row.get(name) for row in per_row]
+        # A column of nulls has no type of its own, and readers would each choose another.
+        empty = all(value is None for value in values)
+        kind = pa.float64() if empty or name in {"epsilon", "mu", "delta"} else None
+        table = table.append_column(name, pa.array(values, type=kind))
+    return table
+
+
+def summary_of(
+    cells: Iterable[tuple[pa.Table, Sequence[CellRows]]],
+    paths: Mapping[str, Path],
+    null: float | None = None,
+) -> pa.Table:
+    """Measures and diagnosis of every cell, with the parameters of its path.
+
+    Parameters
+    ----------
+    cells : iterable of (keys, cells)
+        As of :func:`ldpflow.results.stored_cells` or :func:`ldpflow.results.cells_of`: each cell once.
+        Rows are let go of before the next are asked for.
+    paths : mapping of str to Path
+        By the column ``path`` of the keys.
+    null : float, optional
+        Value of theta whose rejection is power.
+
+    Returns
+    -------
+    pyarrow.Table
+        Parameters of the path, columns of the cell, :data:`ldpflow.results.COLUMNS`, then
+        :data:`RELATIVE` and the diagnosis (:mod:`ldpflow.results.diagnosis`).
+    """
+    pieces = [SUMMARY.empty_table()]
+    derived: list[dict[str, float | str | None]] = []
+    for piece, more in map(partial(measured_and_derived, paths=paths, null=null), cells):
+        pieces.append(piece)
+        derived += more
+    measured = pa.concat_tables(pieces).combine_chunks()
+    described = {name: path_columns(path) for name, path in paths.items()}
+    names = parameter_names(paths, described)
+    per_row = [described[name] for name in measured["path"].to_pylist()]
+    table = with_settings(measured.select(["path"]), names, per_row)
+    for name in measured.column_names:
+        if name != "path":
+            table = table.append_column(name, measured[name])
+    for name in DERIVED:
+        kind = pa.string() if name == "main_cause" else pa.float64()
+        table = table.append_column(name, pa.array([row[name] for row in derived], kind))
+    # By the settings that people read, not by the hash that names a path.
+    leading = ("problem", "tau", "mechanism", "epsilon", "mu", "algorithm")
+    order: list[str] = [n for n in leading if n in names]
+    order += [n for n in names if n not in order and n != "delta"]
+    return table.sort_by([(n, "ascending") for n in (*order, *CELL_KEYS, "coordinate")])
+
+
+def measured_and_derived(
+    cells: tuple[pa.Table, Sequence[CellRows]], paths: Mapping[str, Path], null: float | None
+) -> tuple[pa.Table, list[dict[str, float | str | None]]]:
+    """Measures of some cells, and what follows from them: :data:`DERIVED`, a row per cell."""
+    keys, rows = cells
+    measured = summarise_cells(keys, rows, null)
+    return measured, [
+        relative_length(paths[row["path"]], row) | diagnosis_columns(diagnose(cell, row["level"]))
+        for row, cell in zip(measured.to_pylist(), rows, strict=True)
+    ]
+
+
+def relative_length(path: Path, row: Mapping[str, Any]) -> dict[str, float | str | None]:
+    """The columns of :data:`RELATIVE` for a row of measures."""
+    variance = asymptotic_variances(path)[row["coordinate"]]
+    z = constants.normal_quantile(0.5 + row["level"] / 2)
+    oracle = 2 * z * math.sqrt(variance / path.algorithm.steps(row["n"]))
+    length, error = row["length_mean"], row["length_mcse"]
+    return {
+        "oracle_length": oracle,
+        "length_relative": None if length is None else length / oracle,
+        "length_relative_mcse": None if error is None else error / oracle,
+    }
+
+
+def stored_paths(store: RunStore) -> dict[str, Path]:
+    """The paths of a run by the name of their partition, from what the parts say of themselves."""
+    parts, _ = store.scan()
+    return {f"p{part.path_key}": Path.from_settings(part.meta["path_settings"]) for part in parts}
+
+
+def stored_summary(
+    store: RunStore, null: float | None = None, left_out: list[UnreadablePart] | None = None
+) -> pa.Table:
+    """The summary of what a run has stored, computed from its rows, some cells at a time.
+
+    Parts that cannot be used are appended to ``left_out``. What is held at a time does not grow with
+    the number of cells: see :data:`ldpflow.results.stored.HELD_ROWS`.
+    """
+    # Keys first: a running sweep may add a path meanwhile.
+    keys = store.path_keys()
+    rows = (stored_cells(store, key, skip_unreadable=True, left_out=left_out) for key in keys)
+    return summary_of(chain.from_iterable(rows), stored_paths(store), null)
+
+
+def stored_trajectory_summary(store: RunStore, left_out: list[UnreadablePart] | None = None) -> pa.Table:
+    """The summary of the trajectories that a run has stored; no rows where it has none.
+
+    Parts that cannot be used are appended to ``left_out``.
+    """
+    rows = trajectories.read(store, skip_unreadable=True, left_out=left_out)
+    told = trajectories.trajectory_settings(store)
+    paths = {f"p{key}": Path.from_settings(meta["path_settings"]) for key, meta in told.items()}
+    return trajectory_summary_of(rows, paths)

@@ -1,0 +1,177 @@
+"""Running a one-pass path: its compiled kernel, the states it draws from, the record it leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpflow.algorithms.finite_sum import FiniteSumAlgorithm
+from ldpflow.intervals.record import PathRecord
+from ldpflow.kernels import assembly
+from ldpflow.kernels.assembly import noise_variates
+from ldpflow.kernels.cache import compiled
+from ldpflow.kernels.running_sums import PERTURBED, RUNNING_SUMS
+from ldpflow.kernels.sources import roles_of
+from ldpflow.problems.finite_sum import FiniteSumProblem
+from ldpflow.random.lockstep import LANES
+from ldpflow.simulators import finite_sum
+from ldpflow.simulators.path import Path
+
+__all__ = ["count_of", "kernel_of", "kernel_source", "run_path"]
+
+
+def kernel_source(path: Path, sums: tuple[str, ...], perturbed: bool = False) -> str:
+    """The module that runs this kind of path, or a perturbed one, and keeps the sums asked for."""
+    if isinstance(path.algorithm, FiniteSumAlgorithm) and isinstance(path.problem, FiniteSumProblem):
+        return finite_sum.kernel_source(path.problem, path.algorithm)
+    return assembly.kernel_source(path, sums, perturbed)
+
+
+def kernel_of(path: Path, sums: tuple[str, ...], perturbed: bool = False) -> Callable[..., None]:
+    """The compiled kernel; the first call of a process compiles it or loads it from the cache."""
+    if isinstance(path.problem, FiniteSumProblem):
+        finite_sum.prepare(path.problem)
+    if PERTURBED in sums:
+        kernel_of(path, (), perturbed=True)
+    return compiled(kernel_source(path, sums, perturbed), "kernel")
+
+
+def noise_states(path: Path, key: str, seed: int, replicates: Sequence[int]) -> NDArray[np.uint64]:
+    """States of the streams that the mechanism draws from, one role after the other."""
+    from ldpflow.random.streams import lane_states
+
+    states = []
+    for role in roles_of(path.randomiser.variates(path.problem)):
+        if role is None:
+            states.append(lane_states(seed, "mechanism", key, replicates))
+        elif role == "position":
+            states.append(np.zeros(4 * LANES, dtype=np.uint64))
+        else:
+            states.append(lane_states(seed, role, path.public_key(), replicates))
+    return np.concatenate(states)
+
+
+def data_states(path: Path, seed: int, replicates: Sequence[int]) -> NDArray[np.uint64]:
+    """States of the data streams; for stored records every lane's random order of them (a shuffle)."""
+    from ldpflow.random.orders import draw_order
+    from ldpflow.random.streams import lane_states
+
+    state = lane_states(seed, "data", path.data_key(), replicates)
+    if not path.problem.stored_records():
+        return state
+    count = path.problem.stored_records()
+    order = np.empty(count * LANES, dtype=np.int64)
+    draw_order(order, state, 0, count)
+    # The number of records taken so far, then the order.
+    return np.concatenate([np.zeros(1, np.uint64), order.astype(np.uint64)])
+
+
+def data_parameters(path: Path) -> NDArray[np.float64]:
+    """Parameters of the samplers; for stored records their table, row by row."""
+    if path.problem.stored_records():
+        return path.problem.table().reshape(-1)
+    return np.array([v.parameter for v in path.data_variates()])
+
+
+def count_of(path: Path, name: str) -> int:
+    """How many numbers per coordinate a path keeps under the name of a running sum."""
+    if name == PERTURBED:
+        return path.algorithm.perturbed_paths()
+    return RUNNING_SUMS[name].count(path.problem.dimension)
+
+
+def run_path(
+    path: Path,
+    seed: int,
+    replicates: Sequence[int],
+    times: Sequence[int],
+    marked: Sequence[int] = (),
+    sums: Sequence[str] = (),
+    perturbation: int = 0,
+) -> PathRecord:
+    """Run the path of up to LANES replicates and keep its record.
+
+    Parameters
+    ----------
+    path : Path
+    seed : int
+        The study's seed.
+    replicates : sequence of int
+        At most LANES indices.
+    times : sequence of int
+        Sorted, distinct step indices to record, the last one being the length of the run.
+    marked : sequence of int
+        Those of ``times`` at which the running sums are kept too.
+    sums : sequence of str
+        Names in :data:`ldpflow.kernels.running_sums.RUNNING_SUMS`, or PERTURBED.
+    perturbation : int
+        k for the k-th perturbed path: the same users, a stream of its own; 0 for the path itself.
+    """
+    if isinstance(path.algorithm, FiniteSumAlgorithm):
+        return finite_sum.run_epochs(path, seed, replicates, times)
+    if PERTURBED in sums:
+        own = [name for name in sums if name != PERTURBED]
+        record = run_path(path, seed, replicates, times, marked, own)
+        beside = [
+            run_path(path, seed, replicates, marked, perturbation=k).prefix_sums
+            for k in range(1, path.algorithm.perturbed_paths() + 1)
+        ]
+        return replace(
+            record,
+            running_sums=record.running_sums | {PERTURBED: np.stack(beside)},
+            marked_times=np.asarray(marked, dtype=np.int64),
+        )
+    perturbed = perturbation > 0
+    kernel = kernel_of(path, tuple(sums), perturbed)
+    mechanism = path.randomiser
+    mechanism_key = f"{path.key}/perturbed={perturbation}" if perturbed else path.key
+    d = path.problem.dimension
+    count = sum(RUNNING_SUMS[name].count(d) for name in sums)
+    grid = np.asarray(times, dtype=np.int64)
+    rows = np.full(len(grid), -1, dtype=np.int64)
+    marks = np.asarray(marked if sums else (), dtype=np.int64)
+    rows[np.searchsorted(grid, marks)] = np.arange(len(marks))
+    prefix_sums = np.empty((len(grid), d * LANES))
+    iterates = np.empty((len(grid), d * LANES))
+    extras = np.full((len(grid), len(path.measured()) * LANES), np.nan)
+    kept = np.empty((len(marks), count * d * LANES))
+    origin = np.array(path.problem.truth())
+    kernel(
+        data_states(path, seed, replicates),
+        noise_states(path, mechanism_key, seed, replicates),
+        data_parameters(path),
+        np.array([v.parameter for v in noise_variates(path, perturbed)]),
+        np.array(path.problem.kernel_parameters(), dtype=np.float64),
+        np.array(mechanism.kernel_parameters(path.problem), dtype=np.float64),
+        np.array(path.algorithm.kernel_parameters(path.horizon)),
+        origin,
+        grid,
+        rows,
+        prefix_sums,
+        iterates,
+        kept,
+        extras,
+    )
+    lanes = len(replicates)
+    shaped = kept.reshape(len(marks), count, d, LANES)[..., :lanes].transpose(1, 0, 2, 3)
+    by_name = {}
+    start = 0
+    for name in sums:
+        end = start + RUNNING_SUMS[name].count(d)
+        by_name[name] = shaped[start:end]
+        start = end
+    return PathRecord(
+        path=path,
+        seed=seed,
+        replicates=np.asarray(replicates, dtype=np.int64),
+        times=grid,
+        origin=origin,
+        prefix_sums=prefix_sums.reshape(len(grid), d, LANES)[..., :lanes],
+        iterates=iterates.reshape(len(grid), d, LANES)[..., :lanes],
+        running_sums=by_name,
+        marked_times=marks,
+        extras={name: extras[:, k * LANES : k * LANES + lanes] for k, name in enumerate(path.measured())},
+    )

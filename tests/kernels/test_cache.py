@@ -1,0 +1,131 @@
+"""The compile cache: found by a second process, never stale, private."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ldpflow.errors import LdpflowError
+from ldpflow.kernels import cache
+from ldpflow.study import bundled_studies
+
+ROOT = Path(__file__).parents[2]
+
+COMPILE_ALL = """
+import sys
+from collections import Counter
+from numba.core.dispatcher import Dispatcher
+from ldpflow.simulators.cell import Cell
+from ldpflow.errors import InputError
+from ldpflow.simulators.batch import Batch, simulate
+from ldpflow.study import load_study
+
+def short(study):
+    try:
+        return study.replace({"n": [400], "replicates": 1})
+    except InputError:  # budgets and batches that so few records cannot serve
+        return study.replace({"n": [min(study.n)], "replicates": 1})
+
+for name in sys.argv[1:]:
+    for plan in short(load_study(name)).plans():
+        simulate(Batch(plan.path, 1, 0, 1, plan.cells, checkpoints=plan.checkpoints))
+
+count = Counter()
+for name, module in sys.modules.items():
+    if name.startswith("ldpflow_kernel_"):
+        for value in vars(module).values():
+            # The entry points alone are cached; what they call is part of them.
+            if isinstance(value, Dispatcher) and value.stats.cache_path is not None:
+                count["hits"] += sum(value.stats.cache_hits.values())
+                count["misses"] += sum(value.stats.cache_misses.values())
+print(count["hits"], count["misses"])
+"""
+
+
+def run(code, *arguments, cache, root=ROOT):
+    environment = {**os.environ, "PYTHONPATH": str(root), "LDPFLOW_CACHE_DIR": str(cache)}
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code, *arguments],
+        env=environment,
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.split()
+
+
+PAPER = ["quickstart", "paper-table1", "paper-table2"]
+
+
+@pytest.mark.parametrize(
+    "studies",
+    [PAPER, pytest.param(sorted(bundled_studies()), marks=pytest.mark.slow)],
+    ids=["paper", "all"],
+)
+def test_a_second_process_finds_every_bundled_kernel(tmp_path, studies):
+    hits, misses = map(int, run(COMPILE_ALL, *studies, cache=tmp_path))
+    # At least the two tables' recursions and the multiplier bootstrap.
+    assert hits == 0
+    assert misses >= 3
+    assert list(map(int, run(COMPILE_ALL, *studies, cache=tmp_path))) == [misses, 0]
+
+
+def test_processes_that_start_together_compile_once(tmp_path):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "LDPFLOW_CACHE_DIR": str(tmp_path)}
+    together = [
+        subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-c", COMPILE_ALL, "paper-table1"],
+            env=environment,
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(3)
+    ]
+    counts = [tuple(map(int, process.communicate()[0].split())) for process in together]
+    assert all(process.returncode == 0 for process in together)
+    kernels = sum(counts[0])
+    # Each kernel was compiled by one of them, whichever came first, and loaded by the others.
+    assert sum(misses for _, misses in counts) == kernels
+    assert sum(hits for hits, _ in counts) == 2 * kernels
+
+
+def test_an_edited_source_never_meets_a_stale_kernel(tmp_path):
+    copy = tmp_path / "checkout"
+    shutil.copytree(ROOT / "ldpflow", copy / "ldpflow")
+    shutil.copytree(ROOT / "workflows", copy / "workflows")
+    code = """
+from ldpflow.simulators.one_pass import run_path
+from ldpflow.study import load_study
+path = load_study("quickstart").plans()[0].path
+print(run_path(path, 1, [0], [5000]).prefix_sums[0, 0, 0].hex())
+"""
+    cache = tmp_path / "cache"
+    before = run(code, cache=cache, root=copy)
+    assert run(code, cache=cache, root=copy) == before
+    # A function that kernels call, in another file: Numba's own cache would not notice.
+    source = copy / "ldpflow" / "random" / "samplers.py"
+    text = source.read_text()
+    changed = text.replace("r = with_sign(np.sqrt(-2.0 * log(", "r = with_sign(np.sqrt(-3.0 * log(")
+    assert changed != text
+    source.write_text(changed)
+    assert run(code, cache=cache, root=copy) != before
+    source.write_text(text)
+    assert run(code, cache=cache, root=copy) == before
+
+
+def test_somebody_elses_cache_folder_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("LDPFLOW_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(os, "getuid", lambda: 123456)
+    cache.cache_folder.cache_clear()
+    try:
+        with pytest.raises(LdpflowError, match="belongs to another user"):
+            cache.cache_folder()
+    finally:
+        cache.cache_folder.cache_clear()

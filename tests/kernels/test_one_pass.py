@@ -1,0 +1,323 @@
+"""Every kernel against the literal recursion, on the same random numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from ldpflow.algorithms.ldp_sgd import LdpSgd
+from ldpflow.algorithms.minibatch_sgd import MinibatchSgd
+from ldpflow.mechanisms.gaussian import Gaussian
+from ldpflow.mechanisms.laplace import Laplace
+from ldpflow.mechanisms.none import NoMechanism
+from ldpflow.mechanisms.randomized_response import RandomizedResponse
+from ldpflow.problems.linear_regression import LinearRegression
+from ldpflow.problems.logistic_regression import LogisticRegression
+from ldpflow.problems.quadratic import Quadratic
+from ldpflow.problems.quantile import Quantile
+from ldpflow.problems.quantile_regression import QuantileRegression
+from ldpflow.simulators.one_pass import run_path
+from ldpflow.simulators.path import Path
+from tests import draws
+from tests.oracles import gaussian_sgd, mechanisms, recursion
+
+SEED = 11
+LAWS = ["normal", "laplace", "exponential", "uniform", "logistic", "student_t"]
+
+
+def records(path, replicate, count):
+    """The users' data, in the problem's units."""
+    z = draws.data(path, SEED, replicate, count)
+    problem = path.problem
+    if isinstance(problem, Quantile):
+        return list(problem.location + problem.scale * z[:, 0])
+    if isinstance(problem, Quadratic):
+        return list(problem.bound * z)
+    if isinstance(problem, LinearRegression):
+        return list(zip(z[:, :-1], z[:, :-1] @ np.array(problem.coefficients) + z[:, -1], strict=True))
+    if isinstance(problem, LogisticRegression):
+        x = z[:, :-1] if problem.covariates == "normal" else np.ones((count, 1))
+        p = 1.0 / (1.0 + np.exp(-x @ np.array(problem.coefficients)))
+        return list(zip(x, (z[:, -1] < p).astype(float), strict=True))
+    # The library's shift makes F_e(0) = tau; the spec's formula for y is x' beta + e.
+    law = problem.error_law()
+    x = np.column_stack([np.ones(count), problem.bound * z[:, :-1]])
+    y = x @ np.array(problem.coefficients) + law.location + law.scale * z[:, -1]
+    return list(zip(x, y, strict=True))
+
+
+def raw_gradient(problem):
+    if isinstance(problem, Quantile):
+        return lambda x, theta: recursion.quantile_gradient(x, theta, problem.tau)
+    if isinstance(problem, Quadratic):
+        h, truth = np.array(problem.curvatures), np.array(problem.truth())
+        return lambda x, theta: h * (theta - truth) - x
+    if isinstance(problem, LinearRegression):
+        c, clip = problem.huber, problem.clip
+        return lambda xy, theta: gaussian_sgd.huber_gradient(*xy, theta, c, clip)
+    if isinstance(problem, LogisticRegression):
+        return lambda xy, theta: gaussian_sgd.logistic_gradient(*xy, theta, problem.clip)
+    return lambda xy, theta: recursion.quantile_regression_gradient(*xy, theta, problem.tau)
+
+
+def sensitivity(problem):
+    if isinstance(problem, Quantile):
+        return mechanisms.quantile_sensitivity()
+    if isinstance(problem, LogisticRegression):
+        return 2.0 * problem.clip * np.sqrt(problem.dimension)
+    return mechanisms.quantile_regression_sensitivity(problem.tau, len(problem.coefficients), problem.bound)
+
+
+def private_gradient(path, noise):
+    """A(g(x_i, theta)) with the i-th noise, i = 1, 2, ..."""
+    mechanism, problem = path.mechanism, path.problem
+    g = raw_gradient(problem)
+    if isinstance(mechanism, RandomizedResponse):
+        return recursion.private_quantile_gradient(problem.tau, mechanism.epsilon, noise[:, 0])
+    if isinstance(mechanism, Gaussian):
+        d = problem.dimension
+        mu = np.full(len(noise), mechanism.mu)
+        if mechanism.mu_min is not None:
+            mu = mechanism.mu_min + (mechanism.mu - mechanism.mu_min) * noise[:, d]
+        if mechanism.budgets is not None:
+            mu = np.resize(mechanism.budgets, len(noise))
+        scale = 2.0 * problem.gradient_bound() / mu
+        return lambda i, x, theta: g(x, theta) + scale[i - 1] * noise[i - 1, :d]
+    if isinstance(mechanism, Laplace):
+        delta = sensitivity(problem)
+        return lambda i, x, theta: mechanisms.add_laplace(g(x, theta), delta, mechanism.epsilon, noise[i - 1])
+    return lambda i, x, theta: g(x, theta)
+
+
+def literal_path(path, replicate, n):
+    algorithm = path.algorithm
+    x = records(path, replicate, n)
+    noise = draws.noise(path, SEED, replicate, n)
+    d = path.problem.dimension
+    start = np.full(d, algorithm.theta0)
+    if isinstance(algorithm, LdpSgd):
+        if algorithm.radius is not None:
+            return projected_path(path, x, noise, start)
+        return recursion.ldp_sgd_path(x, private_gradient(path, noise), start, algorithm.c, algorithm.gamma)
+    s = algorithm.batch_size
+    if isinstance(path.mechanism, NoMechanism):
+        return recursion.minibatch_sgd_path(
+            x, raw_gradient(path.problem), start, algorithm.c, algorithm.gamma, s
+        )
+    if isinstance(path.mechanism, Gaussian) and algorithm.noise == "batch":
+        g = raw_gradient(path.problem)
+        scale = 2.0 * path.problem.gradient_bound() / (path.mechanism.mu * s)
+        batches = [x[k * s : (k + 1) * s] for k in range(n // s)]
+        return recursion.ldp_sgd_path(
+            batches,
+            lambda i, batch, theta: sum(g(r, theta) for r in batch) / s + scale * noise[i - 1],
+            start,
+            algorithm.c,
+            algorithm.gamma,
+        )
+    if algorithm.noise == "batch":
+        return recursion.minibatch_central_dp_path(
+            x,
+            raw_gradient(path.problem),
+            start,
+            algorithm.c,
+            algorithm.gamma,
+            s,
+            sensitivity(path.problem),
+            path.mechanism.epsilon,
+            noise[: n // s],
+        )
+    return recursion.minibatch_ldp_path(
+        x, private_gradient(path, noise), start, algorithm.c, algorithm.gamma, s
+    )
+
+
+def projected_path(path, x, noise, start):
+    """The literal recursion with every iterate projected onto the ball around the start."""
+    a, gradient = path.algorithm, private_gradient(path, noise)
+    theta, iterates = start, []
+    for i, record in enumerate(x, 1):
+        theta = theta - recursion.learning_rate(i, a.c, a.gamma) * gradient(i, record, theta)
+        theta = start + (theta - start) * min(1.0, a.radius / np.linalg.norm(theta - start))
+        iterates.append(theta)
+    return np.array(iterates)
+
+
+quantile = Quantile(tau=0.9)
+regression = QuantileRegression()
+PATHS = {
+    "quantile-rr": Path(quantile, RandomizedResponse(), LdpSgd()),
+    "quantile-laplace": Path(quantile, Laplace(epsilon=2.0), LdpSgd(gamma=0.7, c=3.0)),
+    "quantile-none": Path(quantile, NoMechanism(), LdpSgd(theta0=2.0)),
+    **{
+        f"law-{law}": Path(
+            Quantile(tau=0.3, law=law, location=-1.0, scale=2.5, df=3.0 if law == "student_t" else None),
+            RandomizedResponse(epsilon=0.5),
+            LdpSgd(),
+        )
+        for law in LAWS
+    },
+    "regression-laplace": Path(regression, Laplace(), LdpSgd()),
+    "regression-none": Path(regression, NoMechanism(), LdpSgd()),
+    "regression-general": Path(
+        QuantileRegression(
+            tau=0.8,
+            coefficients=(1.0, -2.0, 0.5),
+            covariates="uniform",
+            bound=0.5,
+            errors="student_t",
+            df=4.0,
+            error_scale=2.0,
+        ),
+        Laplace(epsilon=4.0),
+        LdpSgd(c=0.5),
+    ),
+    "regression-wide": Path(
+        QuantileRegression(coefficients=(0.0,) * 9, errors="laplace"), Laplace(), LdpSgd()
+    ),
+    "huber-gaussian": Path(LinearRegression(), Gaussian(mu=2.0), LdpSgd(gamma=0.6, c=0.4)),
+    "huber-uniform": Path(
+        LinearRegression(coefficients=(1.0, -0.5)), Gaussian(mu_min=1.0, mu=2.0), LdpSgd(gamma=0.3)
+    ),
+    "huber-list": Path(
+        LinearRegression(coefficients=(2.0,), huber=0.7),
+        Gaussian(budgets=(1.0, 2.0, 0.5)),
+        LdpSgd(gamma=0.6),
+    ),
+    "huber-clip": Path(LinearRegression(bounding="clip", clip=1.5), Gaussian(mu=3.0), LdpSgd(gamma=0.6)),
+    "huber-projected": Path(LinearRegression(), Gaussian(), LdpSgd(gamma=0.6, c=0.4, radius=1.5, theta0=0.2)),
+    "logistic-wide": Path(
+        LogisticRegression(coefficients=(0.25,) * 16), Gaussian(), LdpSgd(gamma=0.9, c=0.2)
+    ),
+    "logistic-clip": Path(
+        LogisticRegression(coefficients=(1.0, 0.5), bounding="clip", clip=0.8),
+        Laplace(epsilon=3.0),
+        LdpSgd(),
+    ),
+    "logistic-one": Path(
+        LogisticRegression(coefficients=(1.0,), covariates="one"),
+        Gaussian(mu=2.0),
+        LdpSgd(gamma=0.25),
+    ),
+    "quadratic": Path(
+        Quadratic(curvatures=(0.3, 1.0), minimiser=(-1.0, 1.0)),
+        Gaussian(),
+        LdpSgd(gamma=0.6, c=0.5),
+    ),
+    "minibatch-gaussian": Path(
+        LinearRegression(), Gaussian(mu=2.0), MinibatchSgd(batch_size=4, noise="batch")
+    ),
+    "minibatch-none": Path(quantile, NoMechanism(), MinibatchSgd(batch_size=7)),
+    "minibatch-local": Path(quantile, Laplace(), MinibatchSgd(batch_size=7)),
+    "minibatch-local-rr": Path(quantile, RandomizedResponse(), MinibatchSgd(batch_size=3)),
+    "minibatch-central": Path(quantile, Laplace(), MinibatchSgd(batch_size=7, noise="batch")),
+    "minibatch-regression": Path(
+        regression, Laplace(), MinibatchSgd(batch_size=5, noise="batch", theta0=0.3)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_kernel_is_the_literal_recursion(name):
+    path = PATHS[name]
+    n = 1500
+    steps = path.algorithm.steps(n)
+    times = sorted({1, 2, 3, min(127, steps), min(128, steps), min(129, steps), steps // 2, steps})
+    replicates = range(3, 9)
+    record = run_path(path, SEED, replicates, times, times, ["self_normalization"])
+    truth = np.array(path.problem.truth())
+    for r in (0, 5):
+        iterates = literal_path(path, replicates[r], n)
+        assert len(iterates) == steps
+        at = np.array(times) - 1
+        np.testing.assert_allclose(record.iterates[:, :, r], iterates[at], rtol=1e-10, atol=1e-12)
+        S = np.cumsum(iterates - truth, axis=0)
+        np.testing.assert_allclose(record.prefix_sums[:, :, r], S[at], rtol=1e-10, atol=1e-9)
+        i = np.arange(1, steps + 1)[:, None]
+        weighted, squared = record.running_sums["self_normalization"][:, :, :, r]
+        np.testing.assert_allclose(weighted, np.cumsum(i * S, axis=0)[at], rtol=1e-10, atol=1e-7)
+        np.testing.assert_allclose(squared, np.cumsum(S**2, axis=0)[at], rtol=1e-10)
+
+
+LAW_CDF = {
+    "normal": stats.norm,
+    "laplace": stats.laplace,
+    "exponential": stats.expon,
+    "uniform": stats.uniform,
+    "logistic": stats.logistic,
+}
+
+
+@pytest.mark.parametrize("law", LAW_CDF)
+def test_sampling_the_private_bit_is_the_literal_recursion(law):
+    problem = Quantile(tau=0.7, law=law, location=0.2, scale=1.5)
+    path = Path(problem, RandomizedResponse(epsilon=0.8, sampling="private_bit"), LdpSgd())
+    record = run_path(path, SEED, range(3), [1, 2, 200, 1500])
+    p = mechanisms.keep_probability(0.8)
+    u = draws.noise(path, SEED, 1, 1500)[:, 0]
+    distribution = LAW_CDF[law](0.2, 1.5)
+
+    def private_gradient(i, x, theta):
+        one = p * distribution.cdf(theta[0]) + (1 - p) * (1 - distribution.cdf(theta[0]))
+        return -0.7 + mechanisms.debias(int(u[i - 1] < one), p)
+
+    iterates = recursion.ldp_sgd_path([None] * 1500, private_gradient, 0.0, 1.0, 0.51)
+    at = [0, 1, 199, 1499]
+    np.testing.assert_allclose(record.iterates[:, 0, 1], iterates[at, 0], rtol=1e-10)
+
+
+def test_sampling_the_private_bit_leaves_the_law_of_the_average_alone():
+    # Two-sample Kolmogorov-Smirnov at 1e-4 on 4000 averages each, at a tail quantile.
+    averages = []
+    for sampling in ("data", "private_bit"):
+        path = Path(Quantile(tau=0.9), RandomizedResponse(sampling=sampling), LdpSgd())
+        records = [run_path(path, SEED, range(r, r + 32), [300]) for r in range(0, 4000, 32)]
+        averages.append(np.concatenate([r.prefix_sums[0, 0] / 300 for r in records]))
+    assert stats.ks_2samp(*averages).pvalue > 1e-4
+    variances = [a.var(ddof=1) for a in averages]
+    # log ratio of variances: sd about sqrt(4 / 4000) for kurtosis near 3.
+    assert abs(np.log(variances[0] / variances[1])) < 4 * np.sqrt(4 / 4000)
+
+
+def test_users_meet_every_mechanism_and_step_size():
+    n = 500
+    a = Path(quantile, RandomizedResponse(epsilon=0.5), LdpSgd())
+    b = Path(quantile, Laplace(epsilon=3.0), LdpSgd(gamma=0.6))
+    assert a.key != b.key
+    assert (draws.data(a, SEED, 4, n) == draws.data(b, SEED, 4, n)).all()
+    assert not (draws.noise(a, SEED, 4, n) == draws.noise(b, SEED, 4, n)).any()
+    c = Path(quantile, RandomizedResponse(epsilon=0.5), LdpSgd(), horizon=n)
+    assert c.key != a.key
+    assert not (draws.data(a, SEED, 4, n) == draws.data(c, SEED, 4, n)).any()
+
+
+def test_recording_more_times_changes_no_bit():
+    path = PATHS["quantile-rr"]
+    few = run_path(path, SEED, range(32), [700, 1000])
+    many = run_path(path, SEED, range(32), list(range(1, 1301)), [1000], ["self_normalization"])
+    assert (many.prefix_sums[[699, 999]] == few.prefix_sums).all()
+    assert (many.iterates[[699, 999]] == few.iterates).all()
+
+
+def test_a_replicate_is_the_same_in_any_company():
+    path = PATHS["regression-laplace"]
+    together = run_path(path, SEED, range(32), [400])
+    alone = run_path(path, SEED, [13], [400])
+    assert (together.prefix_sums[:, :, 13] == alone.prefix_sums[:, :, 0]).all()
+
+
+def test_path_key_ignores_settings_at_their_default_and_nothing_else():
+    base = Path(Quantile(), RandomizedResponse(), LdpSgd())
+    assert base.key == Path(Quantile(tau=0.5), RandomizedResponse(epsilon=1.0), LdpSgd()).key
+    # Pinned: the address of every stored replicate depends on it.
+    assert base.key == "fdcc28972bebf3f4"
+    changed = [
+        Path(Quantile(tau=0.4), RandomizedResponse(), LdpSgd()),
+        Path(Quantile(), RandomizedResponse(epsilon=2.0), LdpSgd()),
+        Path(Quantile(), RandomizedResponse(), LdpSgd(theta0=0.1)),
+        Path(Quantile(), Laplace(), LdpSgd()),
+        Path(Quantile(), RandomizedResponse(), LdpSgd(), horizon=100),
+    ]
+    assert len({base.key, *(p.key for p in changed)}) == 6
+    assert all(Path.from_settings(p.settings()) == p for p in changed)

@@ -1,0 +1,93 @@
+"""What can be compared with what in a run, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from ldpflow.engine import run_study
+from ldpflow.errors import InputError
+from ldpflow.results import stored_cells
+from ldpflow.results.comparison import comparisons
+from ldpflow.results.summary import stored_paths
+from ldpflow.store import RunStore
+from ldpflow.study import Study
+from tests.studies import changed
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    study = Study.from_mapping(
+        changed(
+            replicates=64,
+            algorithm={"kind": "ldp_sgd", "gamma": [0.6, 0.7]},
+            grid={"n": [200, 400], "level": 0.9},
+            method=[{"kind": "BB", "beta": [0.75, 0.85], "B": 50}, {"kind": "SN"}],
+        )
+    )
+    out = tmp_path_factory.mktemp("comparison") / "run"
+    run_study(study, out, engine="serial")
+    store = RunStore(out)
+    return list(stored_cells(store)), stored_paths(store)
+
+
+def test_methods_on_the_same_paths(run):
+    found = comparisons(*run, by="method")
+    assert len(found) == 2 * 2 * 2 * 2 * 2  # tau, epsilon, gamma, n; two against the first
+    assert {(c.differs["method"], c.differs["beta"]) for c in found} == {("BB", 0.85), ("SN", None)}
+    assert {c.baseline for c in found} == {"BB beta=0.75"}
+    one = next(c for c in found if c.differs["method"] == "SN")
+    assert one.result.pairs == 64
+
+
+def test_a_difference_is_the_difference_of_the_summaries(run):
+    from ldpflow.results.summary import summary_of
+
+    cells, paths = run
+    summary = summary_of(cells, paths).to_pylist()
+
+    def of(c, **own):
+        wanted = {**c.shared, **own}
+        (row,) = (r for r in summary if all(r.get(k) == v for k, v in wanted.items() if k in r))
+        return row
+
+    for c in comparisons(cells, paths, by="epsilon"):
+        mine, other = of(c, epsilon=1.0), of(c, epsilon=0.5)
+        assert c.differs == {"epsilon": 1.0} and c.baseline == "0.5"
+        assert c.result.coverage_difference == pytest.approx(mine["coverage"] - other["coverage"])
+        assert c.result.length_ratio == pytest.approx(mine["length_mean"] / other["length_mean"])
+
+
+@pytest.mark.parametrize(("by", "count"), [("gamma", 24), ("beta", 16), ("n", 24)])
+def test_by_one_setting(run, by, count):
+    assert len(comparisons(*run, by=by)) == count
+
+
+def test_a_baseline_that_is_named(run):
+    found = comparisons(*run, by="method", baseline="SN")
+    assert {c.baseline for c in found} == {"SN"}
+    assert {c.baseline for c in comparisons(*run, by="n", baseline="4e2")} == {"400"}
+
+
+@pytest.mark.parametrize(
+    ("by", "baseline", "field"),
+    [
+        ("tau", None, "--by"),  # other problems have other users
+        ("level", None, "--by"),  # one only
+        ("nonsense", None, "--by"),
+        ("method", "BM", "--baseline"),
+        ("epsilon", "x", "--baseline"),
+    ],
+)
+def test_refused(run, by, baseline, field):
+    with pytest.raises(InputError, match=field):
+        comparisons(*run, by=by, baseline=baseline)
+
+
+def test_private_bits_drawn_directly_have_no_users_to_share(tmp_path):
+    mechanism = {"kind": "randomized_response", "epsilon": [1, 2], "sampling": "private_bit"}
+    study = Study.from_mapping(changed(mechanism=mechanism, replicates=64, grid={"n": 200, "level": 0.9}))
+    run_study(study, tmp_path / "run", engine="serial")
+    store = RunStore(tmp_path / "run")
+    assert comparisons(stored_cells(store), stored_paths(store), by="method")
+    with pytest.raises(InputError, match="--by"):
+        comparisons(stored_cells(store), stored_paths(store), by="epsilon")

@@ -1,0 +1,69 @@
+"""Paired comparisons against hand calculation, McNemar and repeated studies."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from ldpflow.results import cells_of, compare_cells
+from tests.results.test_measures import rows
+
+
+def pair(first: pa.Table, second: pa.Table):
+    (a,), (b,) = (cells_of(table)[1] for table in (first, second))
+    return compare_cells(a, b)
+
+
+def test_by_hand():
+    """Five replicates; the first has failed in one of the two, the last is in one only."""
+    a = rows([0.0, 0.0, 3.0, 0.0], half=[1.0, 1.0, 2.0, 3.0], failed=[0])
+    b = rows([0.0, 3.0, 3.0, 0.0, 0.0], half=[1.0, 2.0, 1.0, 2.0, 1.0])
+    got = pair(a, b)
+    # Pairs 1, 2, 3: covered (1, 0, 1) and (0, 0, 1); lengths (2, 4, 6) and (4, 2, 4).
+    assert (got.pairs, got.only_this, got.only_baseline) == (3, 1, 0)
+    assert got.coverage_difference == pytest.approx(1 / 3)
+    assert got.coverage_difference_mcse == pytest.approx(np.std([1, 0, 0], ddof=1) / math.sqrt(3))
+    assert got.length_ratio == pytest.approx(12 / 10)
+    psi = np.array([2, 4, 6]) / 4 - np.array([4, 2, 4]) / (10 / 3)
+    assert got.length_ratio_mcse == pytest.approx(1.2 * math.sqrt(np.sum(psi**2) / 6))
+
+
+def test_mcse_is_mcnemars():
+    """sd(d)/sqrt(R) is sqrt(n10 + n01 - (n10 - n01)^2/R)/R, up to R/(R - 1)."""
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal(400)
+    got = pair(rows(x, half=1.7), rows(x + 0.3 * rng.standard_normal(400), half=1.6))
+    n10, n01 = got.only_this, got.only_baseline
+    literal = math.sqrt(n10 + n01 - (n10 - n01) ** 2 / 400) / 400
+    assert got.coverage_difference_mcse == pytest.approx(literal * math.sqrt(400 / 399))
+    assert got.coverage_difference == pytest.approx((n10 - n01) / 400)
+
+
+def test_mcse_against_repeated_studies():
+    rng = np.random.default_rng(2)
+    found = []
+    for _ in range(800):
+        x = rng.standard_normal(300)
+        width = np.sqrt(rng.chisquare(9, (2, 300)) / 9)
+        width[1] = 0.5 * (width[0] + width[1])  # lengths go together
+        found.append(pair(rows(x, half=1.6 * width[0]), rows(x, half=1.7 * width[1])))
+    for name in ("coverage_difference", "length_ratio"):
+        spread = np.std([getattr(c, name) for c in found], ddof=1)
+        mcse = np.sqrt(np.mean([getattr(c, f"{name}_mcse") ** 2 for c in found]))
+        assert mcse == pytest.approx(spread, rel=0.1), name
+
+
+def test_a_cell_against_itself_differs_by_nothing():
+    table = rows(np.arange(5.0))
+    got = pair(table, table)
+    assert (got.coverage_difference, got.coverage_difference_mcse) == (0.0, 0.0)
+    assert (got.length_ratio, got.length_ratio_mcse) == (1.0, 0.0)
+
+
+def test_no_pairs():
+    table = rows([1.0, 2.0])
+    got = pair(table.slice(0, 1), table.slice(1, 1))
+    assert got.pairs == 0 and math.isnan(got.coverage_difference)

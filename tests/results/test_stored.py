@@ -1,0 +1,136 @@
+"""Cells read a few at a time are those that the whole table gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ldpflow.errors import InputError
+from ldpflow.results import cells_of, stored, stored_cells
+from ldpflow.store import REPLICATES, RunStore, cell_id
+from tests.store.replicates import BB, BM, CELLS, KEY, META, OTHER_KEY, SN, complete_rows
+
+TR = {"n": 500, "method": "TR", "level": 0.9, "degree": 2, "burn_in": "n^0.4", "variance": "known"}
+
+
+def with_checks(rows):
+    """TR's rows with what the fit says of itself, a null among them."""
+    values = [None if k % 7 == 0 else float(k) for k in range(rows.num_rows)]
+    chosen = pc.equal(rows["method"], "TR")
+    for name in ("relaxation_times", "condition", "lack_of_fit"):
+        column = pc.if_else(chosen, pa.array(values, pa.float64()), None)
+        rows = rows.set_column(rows.column_names.index(name), name, column)
+    return rows
+
+
+def by_key(pieces):
+    return {
+        tuple(key.values()): cell
+        for keys, cells in pieces
+        for key, cell in zip(keys.to_pylist(), cells, strict=True)
+    }
+
+
+def same_cells(store, **options):
+    """Whether the cells are those of the whole table, to the bit; and how many pieces there were."""
+    pieces = list(stored_cells(store, **options))
+    ours = by_key(pieces)
+    keys, cells = cells_of(store.read_rows(skip_unreadable=options.get("skip_unreadable", False)))
+    theirs = by_key([(keys, cells)])
+    assert ours.keys() == theirs.keys()
+    for key, cell in theirs.items():
+        for name, values in vars(cell).items():
+            assert np.array_equal(getattr(ours[key], name), values, equal_nan=name not in ("ok", "replicate"))
+            assert getattr(ours[key], name).dtype == values.dtype
+    return len(pieces)
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 20),
+            st.integers(1, 9),
+            st.lists(st.sampled_from((*CELLS, TR)), min_size=1, max_size=4, unique_by=cell_id),
+            st.sampled_from((KEY, OTHER_KEY)),
+        ),
+        min_size=1,
+        max_size=5,
+    ),
+    st.sampled_from([1, 13, 10**6]),
+)
+def test_whatever_the_parts_and_however_they_overlap(tmp_path_factory, parts, held):
+    store = RunStore(tmp_path_factory.mktemp("run"))
+    for first, count, cells, key in parts:
+        store.write_part(key, complete_rows(first, first + count, cells), META)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stored, "HELD_ROWS", held)
+        same_cells(store)
+
+
+def test_pieces_hold_no_more_rows_than_they_may(tmp_path, monkeypatch):
+    store = RunStore(tmp_path)
+    for first in range(0, 60, 20):
+        store.write_part(KEY, with_checks(complete_rows(first, first + 20, (*CELLS, TR))), META)
+    for held, pieces in ((1, 8), (60, 8), (119, 8), (120, 4), (479, 2), (480, 1)):
+        monkeypatch.setattr(stored, "HELD_ROWS", held)
+        assert same_cells(store) == pieces
+        sizes = [sum(len(cell.ok) for cell in cells) for _, cells in stored_cells(store)]
+        assert max(sizes) <= max(held, 60)
+
+
+def test_cells_that_are_wanted(tmp_path):
+    store = RunStore(tmp_path)
+    store.write_part(KEY, complete_rows(0, 8), META)
+    store.write_part(KEY, complete_rows(8, 12, (BM, SN)), META)
+    store.write_part(OTHER_KEY, complete_rows(0, 2), META)
+    found = by_key(stored_cells(store, KEY, {cell_id(SN), cell_id(BB)}))
+    assert [(key[2], key[-1], len(cell.ok)) for key, cell in found.items()] == [
+        ("BB", 0, 8),
+        ("BB", 1, 8),
+        ("SN", 0, 12),
+        ("SN", 1, 12),
+    ]
+
+
+def test_parts_that_cannot_be_read_are_left_out_or_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(stored, "HELD_ROWS", 1)
+    store = RunStore(tmp_path)
+    names = [store.write_part(KEY, complete_rows(first, first + 4), META) for first in (0, 4, 8)]
+    names.append(store.write_part(KEY, complete_rows(0, 12, (TR,)), META))
+    for name in names[1::2]:  # a part of the replicates of three cells, and all of a fourth
+        path = Path(store.full(name))
+        chunk = pq.read_metadata(path).row_group(0).column(REPLICATES.get_field_index("beta"))
+        data = bytearray(path.read_bytes())
+        data[chunk.dictionary_page_offset + chunk.total_compressed_size - 9] ^= 1
+        path.write_bytes(bytes(data))
+    left_out: list = []
+    same_cells(store, skip_unreadable=True, left_out=left_out)
+    assert [part.name for part in left_out] == names[1::2], "each once"
+    with pytest.raises(InputError, match="a readable part"):
+        list(stored_cells(store))
+
+
+def test_a_part_whose_rows_are_not_in_order_cannot_be_used(tmp_path):
+    store = RunStore(tmp_path)
+    name = store.write_part(KEY, complete_rows(0, 4), META)
+    table = pq.read_table(store.full(name), partitioning=None)
+    for rows in (table.take(list(range(23, -1, -1))), table.sort_by([("method", "descending")])):
+        pq.write_table(rows.replace_schema_metadata(table.schema.metadata), store.full(name))
+        with pytest.raises(InputError, match="its rows|rows of replicates"):
+            list(stored_cells(store))
+
+
+def test_rows_stored_twice_with_different_values_are_an_error(tmp_path):
+    store = RunStore(tmp_path)
+    store.write_part(KEY, complete_rows(0, 8), META)
+    store.write_part(KEY, complete_rows(7, 9, (BM,), shift=1e-9), META)
+    with pytest.raises(InputError, match="replicate = 7"):
+        list(stored_cells(store))

@@ -1,0 +1,79 @@
+"""The summary does not depend on how many rows are in memory at once."""
+
+from __future__ import annotations
+
+import tracemalloc
+import weakref
+
+import pyarrow as pa
+import pytest
+
+from benchmarks import summary as benchmark
+from ldpflow.results import cells_of, stored, stored_cells
+from ldpflow.results.summary import stored_paths, stored_summary, summary_of
+from ldpflow.store import RunStore
+from tests.faults.study import serial, study
+
+
+@pytest.mark.parametrize("held", [1, 100, 10**6])
+def test_a_few_cells_at_a_time_are_all_at_once(tmp_path, monkeypatch, held):
+    serial(tmp_path, study(replicates=32))
+    store = RunStore(tmp_path)
+    whole = summary_of([cells_of(store.read_rows())], stored_paths(store))
+    monkeypatch.setattr(stored, "HELD_ROWS", held)
+    assert len(list(stored_cells(store))) == {1: 8, 100: 4, 10**6: 2}[held]
+    assert stored_summary(store).equals(whole)
+    pieces = [piece for key in store.path_keys()[::-1] for piece in stored_cells(store, key)]
+    assert summary_of(pieces, stored_paths(store)).equals(whole)
+    assert store.read_summary().equals(whole)
+
+
+def test_no_rows(tmp_path):
+    serial(tmp_path, study(replicates=32))
+    store = RunStore(tmp_path)
+    nothing = summary_of([], stored_paths(store))
+    assert nothing.num_rows == 0
+    assert nothing.column_names == store.read_summary().column_names
+
+
+def test_cells_are_let_go_of_before_the_next_are_read(tmp_path):
+    serial(tmp_path, study(replicates=32))
+    store = RunStore(tmp_path)
+    alive = []
+
+    def watched():
+        for _, key in enumerate(store.path_keys()):
+            for keys, cells in stored_cells(store, key):
+                assert [ref for ref in alive if ref() is not None] == []
+                alive.extend(weakref.ref(cell.estimate.base) for cell in cells)
+                yield keys, cells
+                del cells
+
+    summary_of(watched(), stored_paths(store))
+    assert len(alive) == 8
+
+
+def peak(run, count):
+    """The most bytes that the summary of a run with so many rows in one path asks NumPy and Arrow for."""
+    store = RunStore(run)
+    benchmark.make(store, count, 40)
+    pool = pa.proxy_memory_pool(pa.default_memory_pool())
+    before = pa.default_memory_pool()
+    pa.set_memory_pool(pool)
+    tracemalloc.start()
+    try:
+        stored_summary(store)
+        return tracemalloc.get_traced_memory()[1] + pool.max_memory()
+    finally:
+        tracemalloc.stop()
+        pa.set_memory_pool(before)
+
+
+def test_memory_does_not_grow_with_the_rows_of_a_path(tmp_path, monkeypatch):
+    monkeypatch.setattr(stored, "HELD_ROWS", 4000)
+    monkeypatch.setattr(benchmark, "PART_ROWS", 4000)
+    monkeypatch.setattr("ldpflow.results.diagnosis.CHUNK", 2**12)
+    small, large = peak(tmp_path / "small", 8000), peak(tmp_path / "large", 80_000)
+    assert large < 1.6 * small
+    # 72,000 rows more; a path in memory took some 690 bytes for each of them.
+    assert large - small < 72_000 * 20

@@ -1,0 +1,227 @@
+"""Trajectories: from study to file and summary, against the exact moments of the quadratic (A6, A7)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from ldpflow.algorithms.budget_split import BudgetSplit
+from ldpflow.algorithms.ldp_sgd import LdpSgd
+from ldpflow.engine import run_study
+from ldpflow.errors import InputError
+from ldpflow.mechanisms.gaussian import Gaussian
+from ldpflow.problems.quadratic import Quadratic
+from ldpflow.simulators.one_pass import run_path
+from ldpflow.simulators.path import Path
+from ldpflow.simulators.trajectories import trajectories_of
+from ldpflow.store import RunStore, trajectories
+from ldpflow.study import Study
+from ldpflow.theory import lines, strongly_convex
+from tests import draws
+from tests.oracles import gaussian_sgd
+
+QUADRATIC = Path(
+    Quadratic(curvatures=(0.3, 1.0), minimiser=(-1.0, 1.0)),
+    Gaussian(mu=np.sqrt(2.0)),
+    LdpSgd(gamma=0.6, c=0.5),
+)
+STUDY = {
+    "name": "t",
+    "seed": 5,
+    "replicates": 70,
+    "problem": {"kind": "linear_regression", "coefficients": [[1.0, -1.0]]},
+    "mechanism": {"kind": "gaussian", "mu": 2.0},
+    "algorithm": {"kind": "ldp_sgd", "gamma": 0.3, "c": 0.4},
+    "grid": {"n": 400},
+    "trajectory": {"points": 5},
+}
+
+
+def test_simulator_against_exact_moments():
+    """Mean squared distances at 4 checkpoints, R = 2048: every |z| < 4 (fails once in 2000 seeds)."""
+    n = (1, 10, 100, 1000)
+    golden = gaussian_sgd.quadratic_moments([0.3, 1.0], [1 / 3, 1 / 3], 4.0, [1.0, -1.0], 0.5, 0.6, 1000)
+    records = [run_path(QUADRATIC, 7, range(a, a + 32), n) for a in range(0, 2048, 32)]
+    rows = [trajectories_of(record, n) for record in records]
+    found = {
+        name: np.concatenate([r[name].to_numpy().reshape(-1, len(n)) for r in rows])
+        for name in ("last_sq", "avg_sq", "avg_pre_sq")
+    }
+    for name, exact in (
+        ("last_sq", "distance"),
+        ("avg_sq", "average_post"),
+        ("avg_pre_sq", "average_pre"),
+    ):
+        expected = golden[exact][list(n)]
+        error = found[name].std(axis=0, ddof=1) / np.sqrt(2048)
+        with np.errstate(all="ignore"):
+            z = (found[name].mean(axis=0) - expected) / error
+        assert (np.abs(z[np.isfinite(z)]) < 4).all(), (name, z)
+
+
+def test_averaging_identity_on_one_path():
+    """H(avg_pre - theta*) = (1/n)[telescoped distances] + (1/n) sum of noises; to 1e-12 (A7)."""
+    n, d, problem = 300, 2, QUADRATIC.problem
+    record = run_path(QUADRATIC, 7, [0], list(range(1, n + 1)))
+    delta = np.vstack([[1.0, -1.0], record.iterates[:, :, 0] - record.origin])
+    eta = 0.5 * np.arange(1, n + 1) ** -0.6
+    noise = problem.l2_sensitivity() / QUADRATIC.mechanism.mu * draws.noise(QUADRATIC, 7, 0, n)
+    x = problem.bound * draws.data(QUADRATIC, 7, 0, n)
+    h = np.array(problem.curvatures)
+    left = h * delta[:n].mean(axis=0)
+    turns = (delta[1:n] * np.diff(1 / eta)[:, None]).sum(axis=0)
+    right = (delta[0] / eta[0] - delta[n] / eta[-1] + turns) / n
+    # The user sends g + A here: A enters with a minus; grad f at theta* is -x.
+    right += -noise.mean(axis=0) + x.mean(axis=0)
+    np.testing.assert_allclose(left, right, atol=1e-12)
+    assert delta.shape == (n + 1, d)
+
+
+def test_noise_has_the_stated_moments():
+    """Per coordinate 4 C0^2/mu^2, and E||A||^4 = 16 C0^4 d (d+2)/mu^4, each at 4 SE (A8); 64 is out."""
+    path = Path(Quadratic(curvatures=(1.0,) * 3), Gaussian(mu=2.0), LdpSgd())
+    scale = path.problem.l2_sensitivity() / 2.0
+    a = scale * draws.noise(path, 1, 0, 60_000)
+    c0 = path.problem.gradient_bound()
+    for values, expected in (
+        (a.reshape(-1) ** 2, 4 * c0**2 / 4.0),
+        ((a**2).sum(axis=1) ** 2, 16 * c0**4 * 3 * 5 / 16.0),
+    ):
+        error = values.std() / np.sqrt(len(values))
+        assert abs(values.mean() - expected) < 4 * error
+        assert values.mean() < 4 * expected
+
+
+def test_budgets_are_public_and_shared():
+    path = Path(Quadratic(), Gaussian(mu_min=1.0, mu=2.0), LdpSgd())
+    other = Path(Quadratic(), Gaussian(mu_min=1.0, mu=2.0), LdpSgd(gamma=0.7))
+    one, two = draws.noise(path, 1, 3, 500), draws.noise(other, 1, 3, 500)
+    assert (one[:, -1] == two[:, -1]).all()
+    assert not (one[:, 0] == two[:, 0]).any()
+    assert path.mechanism.privacy().mu == 2.0
+    assert Gaussian(budgets=(0.5, 1.5)).privacy().mu == 1.5
+    assert path.mechanism.mean_inverse_square() == pytest.approx(0.5)
+
+
+def test_worst_pair_matches_the_trade_off():
+    """g(x') = -g(x), ||g|| = C0: the best threshold test errs as G_mu says, at 4 SE (A9)."""
+    rng = np.random.default_rng(9)
+    mu, c0, m = 1.0, 1.7, 200_000
+    noise = 2 * c0 / mu * rng.standard_normal((2, m))
+    first, second = noise[0] - c0, noise[1] + c0
+    variation = (second > 0).mean() - (first > 0).mean()
+    assert variation == pytest.approx(0.38292, abs=4 * np.sqrt(0.5 / m))
+    from ldpflow import privacy
+
+    for level in (0.05, 0.3, 0.8):
+        threshold = np.quantile(first, 1 - level)
+        missed = (second <= threshold).mean()
+        assert missed == pytest.approx(privacy.trade_off(mu, level), abs=5 * np.sqrt(0.5 / m))
+
+
+def test_a_study_of_trajectories_grows_and_keeps_its_bits(tmp_path):
+    study = Study.from_mapping(STUDY)
+    assert Study.from_mapping(study.settings()) == study
+    result = run_study(study, tmp_path / "a", engine="serial")
+    assert result.finished_replicates == 70
+    more = Study.from_mapping({**STUDY, "replicates": 100})
+    run_study(more, tmp_path / "a", engine="serial")
+    run_study(more, tmp_path / "b", engine="serial")
+    a, b = (trajectories.read(RunStore(tmp_path / x)) for x in "ab")
+    assert a.equals(b)
+    assert a.num_rows == 100 * 5
+    key = study.plans()[0].path.key
+    assert trajectories.finished(RunStore(tmp_path / "a"), key, (10, 25, 63, 159, 400)) == [(0, 100)]
+    summary = pq.read_table(tmp_path / "a" / "trajectories.parquet")
+    assert summary.num_rows == 5 * 5
+    row = summary.filter(
+        (np.array(summary["n"]) == 400) & (np.array(summary["stat"]) == "avg_exc")
+    ).to_pylist()[0]
+    assert row["mean"] + 3 * row["mcse"] < row["theory_bound"]
+    assert row["privacy_notion"] == "mu-GDP (local)"
+    assert row["replicates"] == 100
+
+
+def test_projected_paths_have_the_third_theorems_line(tmp_path):
+    projected = {
+        **STUDY,
+        "algorithm": {**STUDY["algorithm"], "radius": [1.0, 5.0]},
+        "replicates": 12,
+    }
+    run_study(Study.from_mapping(projected), tmp_path, engine="serial")
+    rows = pq.read_table(tmp_path / "trajectories.parquet").to_pylist()
+    bounded = [row for row in rows if row["stat"] == "last_sq"]
+    # theta* = (1, -1) lies outside the small ball.
+    assert all((row["theory_bound"] is None) == (row["radius"] == 1.0) for row in bounded)
+    assert all(row["theory_bound"] is None for row in rows if row["stat"] == "last_exc")
+    for row in bounded:
+        assert row["radius"] == 1.0 or row["mean"] < row["theory_bound"]
+
+
+def test_the_quadratic_has_the_fourth_theorems_line():
+    """From the exact distances, which the oracle has from another recursion."""
+    n = np.array([1, 10, 100, 1000])
+    found = lines.bounds(QUADRATIC, n)
+    golden = gaussian_sgd.quadratic_moments([0.3, 1.0], [1 / 3, 1 / 3], 4.0, [1.0, -1.0], 0.5, 0.6, 1000)
+    s = lines.setting_of(QUADRATIC)
+    leading = (4 + 1 / 3) * (1 / 0.09 + 1)
+    expected = strongly_convex.average_bound(
+        replace(s, convexity=0.3), n, leading, golden["distance"], np.zeros(1001), 0.0, 0.0
+    )
+    np.testing.assert_allclose(found["avg_pre_sq"], expected, rtol=1e-10)
+    assert (golden["average_pre"][n] <= found["avg_pre_sq"]).all()
+    assert (golden["average_post"][n] <= found["avg_sq"]).all()
+    assert set(found) == {"avg_sq", "avg_pre_sq"}
+    assert lines.bounds(replace(QUADRATIC, algorithm=LdpSgd(radius=3.0)), n) == {}
+
+
+def test_trajectories_and_intervals_from_one_run(tmp_path):
+    # Intervals need gamma above 1/2.
+    slow = {**STUDY, "algorithm": {**STUDY["algorithm"], "gamma": 0.6}, "replicates": 33}
+    both = {**slow, "method": [{"kind": "BM"}]}
+    run_study(Study.from_mapping(both), tmp_path, engine="serial")
+    store = RunStore(tmp_path)
+    assert store.read_rows().num_rows == 33 * 2
+    alone = trajectories.read(store)
+    assert alone.num_rows == 33 * 5
+    run_study(Study.from_mapping(slow), tmp_path / "c", engine="serial")
+    assert trajectories.read(RunStore(tmp_path / "c")).equals(alone)
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"trajectory": {"point": 3}}, "trajectory.point"),
+        ({"trajectory": {"points": 1}}, "trajectory.points"),
+        ({"trajectory": 3}, "trajectory"),
+        ({"trajectory": None, "method": []}, "method"),
+        ({"mechanism": {"kind": "gaussian", "mu": 0}}, "mechanism.mu"),
+        ({"mechanism": {"kind": "gaussian", "mu": 1.0, "mu_min": 2.0}}, "mechanism"),
+        ({"mechanism": {"kind": "gaussian", "mu": 2.0, "budgets": [[1.0, 2.0]]}}, "mechanism"),
+        ({"problem": {"kind": "linear_regression", "bounding": "clip"}}, "problem"),
+    ],
+)
+def test_what_is_refused(changes, field):
+    with pytest.raises(InputError) as refused:
+        Study.from_mapping({k: v for k, v in {**STUDY, **changes}.items() if v is not None})
+    assert refused.value.field == field
+
+
+def test_answers_share_a_budget_in_squares():
+    split = BudgetSplit(perturbations=3)
+    shared = split.randomiser(Gaussian(mu_min=1.0, mu=2.0))
+    assert (shared.mu_min, shared.mu) == (0.5, 1.0)
+    assert split.randomiser(Gaussian(budgets=(1.0, 2.0))).budgets == (0.5, 1.0)
+    assert split.privacy(Gaussian(mu=2.0)).mu == 2.0
+
+
+def test_clipping_is_warned_of_and_large_steps_refused_for_intervals():
+    clip = {"kind": "logistic_regression", "bounding": "clip", "clip": 1.0}
+    study = Study.from_mapping({**STUDY, "problem": clip})
+    assert "biased" in " ".join(study.warnings())
+    with pytest.raises(InputError) as refused:
+        Study.from_mapping({**STUDY, "method": [{"kind": "BM"}]})
+    assert refused.value.field == "algorithm.gamma"

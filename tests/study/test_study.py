@@ -1,0 +1,211 @@
+"""Studies: reading, expanding, writing, flags."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from typing import Any
+
+import pytest
+
+from ldpflow.errors import InputError
+from ldpflow.study import Study, bundled_studies, load_study
+from tests.studies import BASE, changed
+
+
+def test_full_product() -> None:
+    study = Study.from_mapping(BASE)
+    plans = study.plans()
+    assert len(plans) == 4
+    assert len({plan.path.key for plan in plans}) == 4
+    assert all(len(plan.cells) == 2 * 4 * 2 for plan in plans)
+    assert all(len(set(plan.cells)) == len(plan.cells) for plan in plans)
+    assert {cell.n for cell in plans[0].cells} == {1000, 100000}
+
+
+def test_levels_of_a_method_stand_together() -> None:
+    cells = Study.from_mapping(BASE).plans()[0].cells
+    for first, second in zip(cells[::2], cells[1::2], strict=True):
+        assert (first.n, first.method) == (second.n, second.method)
+
+
+def test_independent_n_gives_every_n_its_paths() -> None:
+    plans = Study.from_mapping(changed(grid__independent_n=True)).plans()
+    assert len(plans) == 8
+    for plan in plans:
+        assert {cell.n for cell in plan.cells} == {plan.path.horizon}
+
+
+def test_a_setting_goes_to_the_kinds_that_have_it() -> None:
+    mapping = changed(mechanism={"kind": ["randomized_response", "none"], "epsilon": [0.5, 1]})
+    mapping["method"] = [{"kind": ["BB", "BM"], "beta": [0.7, 0.8]}]
+    study = Study.from_mapping(mapping)
+    kinds = [plan.path.mechanism.kind for plan in study.plans()]
+    assert sorted(kinds) == ["none"] * 2 + ["randomized_response"] * 4
+    assert [cell.method.kind for cell in study.plans()[0].cells[::2]] == ["BB", "BB", "BM"] * 2
+
+
+def test_duplicates_are_merged() -> None:
+    once = Study.from_mapping(BASE)
+    twice = changed(grid__n=[1e3, 1000, 100_000], problem__tau=[0.5, 0.9, 0.5])
+    twice["method"] = [*BASE["method"], {"kind": "BM"}, {"kind": "BB", "beta": 0.75, "B": 200}]
+    assert Study.from_mapping(twice).plans() == once.plans()
+
+
+def test_order_of_n_and_level_does_not_matter() -> None:
+    mapping = changed(grid__n=[1e5, 1e3], grid__level=[0.95, 0.9])
+    assert Study.from_mapping(mapping) == Study.from_mapping(BASE)
+
+
+def test_tables_side_by_side() -> None:
+    laws = [{"kind": "quantile"}, {"kind": "quantile", "law": "student_t", "df": [3, 5]}]
+    assert len(Study.from_mapping(changed(problem=laws)).plans()) == 6
+
+
+def test_vectors() -> None:
+    problem = {"kind": "quantile_regression", "coefficients": [0, 1]}
+    mapping = changed(problem=problem, mechanism={"kind": "laplace"})
+    assert Study.from_mapping(mapping).plans()[0].path.problem.dimension == 2
+    problem["coefficients"] = [[0, 1], [0, 1, 2]]  # type: ignore[assignment]
+    plans = Study.from_mapping(mapping).plans()
+    assert [plan.path.problem.dimension for plan in plans] == [2, 3]
+
+
+def test_minus_zero_is_zero() -> None:
+    keys = [
+        Study.from_mapping(changed(algorithm__theta0=zero)).plans()[0].path.key for zero in (0, 0.0, -0.0)
+    ]
+    assert len(set(keys)) == 1
+
+
+@pytest.mark.parametrize("source", ["base", *bundled_studies()])
+def test_the_resolved_study_reads_back(source: str) -> None:
+    study = Study.from_mapping(BASE) if source == "base" else load_study(source)
+    again = Study.from_mapping(tomllib.loads(study.to_toml()))
+    assert again == study
+    assert again.hash() == study.hash()
+    assert again.plans() == study.plans()
+    assert Study.from_mapping(study.settings()) == study
+
+
+def test_the_resolved_study_has_every_default() -> None:
+    text = load_study("paper-table1").replace({"method": ["BB"], "n": "1e6"}).to_toml()
+    for line in ("theta0 = 0.0", "location = 0.0", 'multiplier = "uniform"', "n = 1_000_000"):
+        assert line in text
+
+
+def test_bundled_studies_are_the_papers() -> None:
+    assert set(bundled_studies()) >= {"quickstart", "paper-table1", "paper-table2"}
+    first = load_study("paper-table1")
+    assert [len(plan.cells) for plan in first.plans()] == [12, 12]
+    assert first.n == (10**6, 10**7, 10**8)
+    assert first.replicates == 500
+    second = load_study("paper-table2")
+    assert [plan.path.problem.dimension for plan in second.plans()] == [4]
+    quick = load_study("quickstart")
+    assert sum(len(plan.cells) for plan in quick.plans()) == 36
+    assert not quick.warnings()
+
+
+def test_gamma_beyond_beta_warns_and_runs() -> None:
+    study = Study.from_mapping(changed(algorithm__gamma=[0.7, 0.8]))
+    assert len(study.warnings()) == 3
+    assert all("gamma < beta" in warning for warning in study.warnings())
+
+
+def test_memory_bounds_the_times_recorded() -> None:
+    study = load_study("quickstart")
+    plan = study.plans()[0]
+    algorithm = plan.path.algorithm
+    times = {
+        time for cell in plan.cells for time in cell.method.times(algorithm.steps(cell.n), algorithm).tolist()
+    }
+    bound = study.memory_per_batch()[0] / (16 * 32)
+    assert len(times) <= bound <= 1.2 * len(times)
+    more = study.replace({"B": [500, 1000]})
+    assert more.memory_per_batch() == study.memory_per_batch()
+
+
+def test_flags_replace() -> None:
+    study = Study.from_mapping(BASE).replace(
+        {
+            "n": ["1e4", "2_000"],
+            "epsilon": ["0.25"],
+            "beta": 0.8,
+            "B": "1e3",
+            "replicates": "1e3",
+            "seed": "11",
+            "tau": None,
+            "level": [],
+        }
+    )
+    assert study.n == (2000, 10_000)
+    assert (study.seed, study.replicates) == (11, 1000)
+    assert [plan.path.mechanism.epsilon for plan in study.plans()] == [0.25, 0.25]  # type: ignore[attr-defined]
+    assert study.method[0].axes["beta"] == (0.8,)
+    assert study.method[0].axes["B"] == (1000,)
+    assert study.level == (0.9, 0.95)
+
+
+def test_method_flag_keeps_settings_and_adds_defaults() -> None:
+    study = Study.from_mapping(BASE).replace({"method": ["oracle", "BB"]})
+    assert [entry.kind for entry in study.method] == ["oracle", "BB"]
+    assert study.method[1].axes["B"] == (200,)
+    added = Study.from_mapping(changed(method={"kind": "SN"})).replace({"beta": "0.9", "method": "BB"})
+    assert added.method[0].axes["beta"] == (0.9,)
+
+
+@pytest.mark.parametrize(
+    ("flags", "field", "said"),
+    [
+        ({"epsilon": "x"}, "--epsilon", "'x'"),
+        ({"epsilon": ["1", "nan"]}, "--epsilon", "nan"),
+        ({"gamma": "1.4"}, "--gamma", "(0, 1)"),
+        ({"n": "1e13"}, "--n", "1e+12"),
+        ({"n": "9" * 5000}, "--n", "integer"),
+        ({"method": "bb"}, "--method", "'BB'"),
+        ({"method": "SN", "beta": 0.7}, "--beta", "SN"),
+        ({"seed": "1.5"}, "--seed", "integer"),
+        ({"epsilno": 1}, "--epsilno", "'epsilon'"),
+    ],
+)
+def test_refused_flags(flags: dict[str, Any], field: str, said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        Study.from_mapping(BASE).replace(flags)
+    assert caught.value.field == field
+    assert said in str(caught.value)
+
+
+def test_epsilon_without_a_private_mechanism() -> None:
+    study = Study.from_mapping(changed(mechanism={"kind": "none"}))
+    with pytest.raises(InputError, match=r"--epsilon.*mechanism none"):
+        study.replace({"epsilon": 1})
+
+
+def test_reading_files(tmp_path: Any) -> None:
+    file = tmp_path / "mine.toml"
+    text = load_study("quickstart").to_toml().replace('name = "quickstart"\n', "")
+    file.write_text(text)
+    assert load_study(str(file)).name == "mine"
+    for bad in ("a = ", "seed = 99999999999999999999", "x = " + "[" * 5000, "d = 2020-01-01"):
+        file.write_text(bad)
+        with pytest.raises(InputError):
+            load_study(str(file))
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(InputError):
+        load_study(str(file))
+    for absent in (str(tmp_path / "no.toml"), str(tmp_path) + "/", "a\0.toml"):
+        with pytest.raises(InputError):
+            load_study(absent)
+    with pytest.raises(InputError, match="'quickstart'"):
+        load_study("quikstart")
+
+
+def test_studies_load_no_heavy_room() -> None:
+    code = (
+        "import sys, ldpflow.study; ldpflow.study.load_study('paper-table2'); "
+        "print(sorted({'numba', 'ray', 'typer', 'rich', 'scipy', 'pyarrow'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,112 @@
+"""Layers of the package: what imports what, and what is loaded when."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "ldpflow"
+
+# From the bottom of the data flow to its top: a package may import from its own line and those above.
+LAYERS = [
+    {"errors", "settings", "constants"},
+    {"random", "kernel_parts"},
+    {"problems"},
+    {"mechanisms"},
+    {"privacy"},
+    {"algorithms"},
+    {"kernels"},
+    {"intervals"},
+    {"store"},
+    {"simulators"},
+    {"theory"},
+    {"study", "published"},
+    {"results"},
+    {"engine"},
+    {"cluster"},
+    {"planning"},
+    {"report"},
+    {"cli", "__main__"},
+]
+LAYER = {package: layer for layer, packages in enumerate(LAYERS) for package in packages}
+
+
+def imports():
+    """(file, imported module) for every absolute import in the package, type checking included."""
+    for file in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Import):
+                for alias in node.names:
+                    yield file, alias.name
+            elif isinstance(node, ast.ImportFrom):
+                assert node.level == 0, f"{file}: relative import"
+                names = [f"ldpflow.{a.name}" for a in node.names] if node.module == "ldpflow" else []
+                for name in names or [node.module]:
+                    yield file, name
+
+
+def package(parts):
+    return parts[0].removesuffix(".py")
+
+
+def test_imports_run_down_the_data_flow_only():
+    upward = []
+    for file, module in imports():
+        if not module.startswith("ldpflow.") or module.split(".")[1].startswith("__"):
+            continue
+        here = package(file.relative_to(PACKAGE).parts)
+        there = module.split(".")[1]
+        if here != "__init__" and LAYER[there] > LAYER[here]:
+            upward.append((str(file.relative_to(ROOT)), module))
+    assert upward == []
+
+
+@pytest.mark.parametrize(
+    ("library", "packages"),
+    [("ray", {"engine", "cluster"}), ("typer", {"cli"}), ("rich", {"cli"}), ("altair", {"report"})],
+)
+def test_a_library_stays_in_its_packages(library, packages):
+    found = {
+        package(file.relative_to(PACKAGE).parts)
+        for file, module in imports()
+        if module.split(".")[0] == library
+    }
+    assert found <= packages
+
+
+def test_no_file_outgrows_its_idea():
+    long = {
+        str(f.relative_to(ROOT)): n
+        for f in PACKAGE.rglob("*.py")
+        if (n := len(f.read_text().splitlines())) > 400
+    }
+    assert long == {}
+
+
+def loaded(code):
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", f"import sys; {code}; print(*sys.modules)"],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return {name.split(".")[0] for name in done.stdout.split()}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["study", "store", "results", "results.summary", "published", "report.results"],
+)
+def test_a_package_that_reads_results_loads_no_compiler(name):
+    assert not loaded(f"import ldpflow.{name}") & {"numba", "llvmlite", "ray", "typer"}
+
+
+def test_the_package_itself_is_light():
+    assert not loaded("import ldpflow") & {"numba", "numpy", "ray", "pyarrow", "scipy", "pydantic"}
