@@ -20,6 +20,7 @@ from ldpflow.cli.explain import explain
 from ldpflow.cli.export import export, watch
 from ldpflow.cli.jobs import jobs
 from ldpflow.cli.plan import plan
+from ldpflow.cli.privacy import privacy
 from ldpflow.cli.replay import replay
 from ldpflow.cli.report import plot, report
 from ldpflow.cli.submit import submit
@@ -50,6 +51,7 @@ app.command()(compare)
 app.command()(verify)
 app.command()(plan)
 app.command()(tune)
+app.command()(privacy)
 app.command("list")(catalogue)
 app.command()(replay)
 app.command()(report)

@@ -1,0 +1,99 @@
+"""``ldpflow privacy``: what a mechanism and a design promise, on one page."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ldpflow.errors import InputError
+
+if TYPE_CHECKING:
+    from ldpflow.mechanisms import Mechanism
+
+__all__ = ["Settings", "chosen_mechanism", "privacy"]
+
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="Another setting of the mechanism; repeatable."),
+]
+MechanismName = Annotated[
+    str, typer.Argument(metavar="MECHANISM", help="Kind of the mechanism; see ldpflow list.")
+]
+Epsilon = Annotated[float | None, typer.Option(help="Budget of one report, of eps-LDP mechanisms.")]
+Mu = Annotated[float | None, typer.Option(help="Budget of one report, of Gaussian mechanisms.")]
+
+
+class PageFormat(StrEnum):
+    """How a page is printed."""
+
+    text = "text"
+    json = "json"
+
+
+def privacy(
+    mechanism: MechanismName,
+    epsilon: Epsilon = None,
+    mu: Mu = None,
+    settings: Settings = None,
+    reports: Annotated[int, typer.Option(help="Reports about one user that can be linked.")] = 1,
+    response_rate: Annotated[
+        float, typer.Option(help="Share of the invited who respond, at random and in secret.")
+    ] = 1.0,
+    shuffled: Annotated[
+        bool, typer.Option("--shuffled", help="Users come in a secret random order.")
+    ] = False,
+    users: Annotated[str | None, typer.Option(metavar="X", help="Users whose reports are shuffled.")] = None,
+    delta: Annotated[float, typer.Option(help="At which (epsilon, delta) pairs are given.")] = 1e-6,
+    form: Annotated[PageFormat, typer.Option("--format", help="text or json.")] = PageFormat.text,
+) -> None:
+    """Say what a mechanism promises per report, per user, and in a design, with sources.
+
+    These are guarantees on paper: they protect people only where a vetted implementation runs.
+    """
+    import json
+
+    from ldpflow.privacy.page import Design, privacy_page
+
+    chosen = chosen_mechanism(mechanism, {"epsilon": epsilon, "mu": mu}, settings)
+    design = Design(reports, response_rate, shuffled, whole(users), delta)
+    shown = {k: v for k, v in chosen.model_dump().items() if k != "kind" and v is not None}
+    page = privacy_page(mechanism, shown, chosen.privacy(), design)
+    if form is PageFormat.json:
+        typer.echo(json.dumps(page.to_dict(), indent=2, allow_nan=False))
+    else:
+        typer.echo(page.text(), nl=False)
+
+
+def whole(text: str | None) -> int | None:
+    """A count of users, which may be written 1e6."""
+    from ldpflow.study.fields import number
+
+    if text is None:
+        return None
+    value = number(text)
+    if isinstance(value, str) or value != int(value) or value < 1:
+        raise InputError("users", text, "a whole number >= 1")
+    return int(value)
+
+
+def chosen_mechanism(kind: str, given: dict[str, float | None], settings: list[str] | None) -> Mechanism:
+    """The mechanism with the settings of the command line."""
+    from ldpflow.study.entry import read_group
+    from ldpflow.study.fields import number
+
+    table: dict[str, object] = {"kind": kind}
+    table |= {name: value for name, value in given.items() if value is not None}
+    for text in settings or []:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise InputError("set", text, "NAME=VALUE, for example clip=2")
+        parts = [number(part) for part in value.split(",")]
+        table[name.strip()] = parts if len(parts) > 1 else parts[0]
+    (entry,) = read_group("mechanism", table)
+    found = entry.combinations()
+    if len(found) != 1:
+        raise InputError("mechanism", table, "one value for every setting")
+    mechanism: Mechanism = found[0]
+    return mechanism

@@ -1,0 +1,52 @@
+"""``ldpflow privacy``: text, JSON, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+
+def test_text(ldpflow):
+    shown = ldpflow("privacy", "randomized_response", "--epsilon", 2, "--reports", 3)
+    assert shown.code == 0
+    assert "Pure DP with epsilon = 2:" in shown.out
+    assert "All 3 reports of one user" in shown.out and "epsilon = 6:" in shown.out
+    assert "Kairouz, Oh and Viswanath 2015" in shown.out
+
+
+def test_json(ldpflow):
+    arguments = ("--mu", 0.5, "--set", "clip=3", "--response-rate", 0.2, "--format", "json")
+    shown = ldpflow("privacy", "clipped_gaussian", *arguments)
+    page = json.loads(shown.out)
+    assert page["settings"] == {"clip": 3.0, "mu": 0.5}
+    one, sampled = page["guarantees"]
+    assert one["epsilon"] is None and one["mu"] == 0.5
+    assert 0 < sampled["epsilon_at_delta"] < one["epsilon_at_delta"]
+
+
+def test_shuffled(ldpflow):
+    arguments = ("--shuffled", "--users", "1e6", "--format", "json")
+    page = json.loads(ldpflow("privacy", "laplace", *arguments).out)
+    shuffled = page["guarantees"][-1]
+    e = math.e
+    rest = 8 * math.sqrt(e * math.log(4e6)) / 1e3 + 8 * e / 1e6
+    assert shuffled["epsilon_at_delta"] == pytest.approx(math.log1p((e - 1) / (e + 1) * rest))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        (("laplacian",), "mechanism.kind"),
+        (("laplace", "--mu", 1), "mechanism.mu"),
+        (("laplace", "--epsilon", -1), "mechanism.epsilon"),
+        (("laplace", "--reports", 0), "reports"),
+        (("laplace", "--shuffled"), "users"),
+        (("laplace", "--shuffled", "--users", "some"), "users"),
+        (("laplace", "--set", "clip"), "set"),
+    ],
+)
+def test_refused(ldpflow, arguments, field):
+    shown = ldpflow("privacy", *arguments)
+    assert shown.code == 2 and field in shown.err and "Traceback" not in shown.err
