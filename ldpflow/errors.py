@@ -10,12 +10,13 @@ class LdpflowError(Exception):
 
 
 class InputError(LdpflowError):
-    """What a user typed cannot be used; the command line ends with exit code 2.
+    """A value that cannot be used; the command line ends with exit code 2.
 
     Parameters
     ----------
     field : str
-        Where the value stands, as the user knows it, e.g. ``algorithm.gamma`` or ``--n``.
+        The setting, column or argument, e.g. ``algorithm.gamma`` or ``out``. The command line shows an
+        argument as its flag; so it does with names of arguments in backquotes in ``allowed`` and ``hint``.
     value : object
         What was given.
     allowed : str

@@ -25,7 +25,7 @@ from ldpflow.simulators.finite_sum import draw_records, minimum, risk, run_erm
 from ldpflow.simulators.path import Path
 from ldpflow.store import RunStore, trajectories
 from ldpflow.study import Study
-from ldpflow.study.files import toml_text
+from ldpflow.study.writing import toml_text
 
 PROBLEM = {"kind": "nonconvex_logistic", "d": 3, "penalty": 0.5}
 STUDY = {
@@ -150,7 +150,7 @@ def test_a_run_is_continued_and_grown_with_equal_bits(run, tmp_path):
     assert slope([(p["x"], p["limit"]) for p in tree]) == pytest.approx(-0.5)
     assert "Log-log slopes" in rates(Results.load(out), "n").to_dict()["description"]
     assert shown_rates(Results.load(out), "epsilon")[0]["across"] == "epsilon"
-    with pytest.raises(InputError, match="--x"):
+    with pytest.raises(InputError, match="^x: "):
         shown_rates(Results.load(out), "beta")
     with pytest.raises(InputError, match="seed"):
         run_study(study(seed=12), out, engine="serial")

@@ -1,6 +1,6 @@
 """The command line: parses, calls, prints; decides nothing.
 
-Only Typer is imported here: commands import the rooms they call when they run, so that
+Only Typer is imported here: commands import what they call when they run, so that
 ``ldpflow --help`` answers at once.
 """
 
@@ -18,6 +18,7 @@ from ldpflow.cli.check import check, compact
 from ldpflow.cli.compare import compare
 from ldpflow.cli.explain import explain
 from ldpflow.cli.export import export, watch
+from ldpflow.cli.flags import FlagCommand
 from ldpflow.cli.jobs import jobs
 from ldpflow.cli.plan import plan
 from ldpflow.cli.privacy import privacy
@@ -42,25 +43,29 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.command()(sweep)
-app.command()(submit)
-app.add_typer(jobs, name="jobs")
-app.command()(summary)
-app.command()(explain)
-app.command()(compare)
-app.command()(verify)
-app.command()(plan)
-app.command()(tune)
-app.command()(privacy)
-app.command("list")(catalogue)
-app.command()(replay)
-app.command()(report)
-app.command()(plot)
-app.command()(trace)
-app.command()(watch)
-app.command()(export)
-app.command()(check)
-app.command()(compact)
+COMMANDS = {
+    "Run": {"sweep": sweep, "replay": replay, "check": check, "compact": compact},
+    "Look": {
+        "summary": summary,
+        "explain": explain,
+        "compare": compare,
+        "verify": verify,
+        "report": report,
+        "plot": plot,
+        "trace": trace,
+        "watch": watch,
+        "export": export,
+    },
+    "Plan": {"plan": plan, "tune": tune, "privacy": privacy},
+    "Clusters": {"submit": submit},
+    "Studies and components": {"list": catalogue},
+}
+"""Commands by the heading under which the help lists them."""
+
+for panel, commands in COMMANDS.items():
+    for name, command in commands.items():
+        app.command(name, cls=FlagCommand, rich_help_panel=panel)(command)
+app.add_typer(jobs, name="jobs", rich_help_panel="Clusters")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ldpflow.cli.flags import FlagCommand
+
 if TYPE_CHECKING:
     from ldpflow.cluster.jobs import Jobs, State
 
@@ -24,7 +26,7 @@ Address = Annotated[
 ]
 
 
-@jobs.command()
+@jobs.command(cls=FlagCommand)
 def status(
     job: Annotated[str | None, typer.Argument(metavar="ID", help="All of them unless given.")] = None,
     address: Address = None,
@@ -44,7 +46,7 @@ def status(
         typer.echo(f"no jobs at {cluster.address}", err=True)
 
 
-@jobs.command()
+@jobs.command(cls=FlagCommand)
 def logs(
     job: Id,
     address: Address = None,
@@ -58,7 +60,7 @@ def logs(
         typer.echo(cluster.logs(job), nl=False)
 
 
-@jobs.command()
+@jobs.command(cls=FlagCommand)
 def stop(job: Id, address: Address = None) -> None:
     """End a job in order; what has finished is kept, and submitting again continues it."""
     cluster = at(address)

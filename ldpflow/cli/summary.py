@@ -62,9 +62,9 @@ def read_summary(run: str) -> pa.Table:
     try:
         table = RunStore(run).read_summary()
     except (pa.ArrowException, OSError) as error:
-        raise InputError("RUN", run, "a run directory with a readable summary", str(error)) from None
+        raise InputError("run", run, "a run directory with a readable summary", str(error)) from None
     if table is None:
-        raise InputError("RUN", run, "a run directory with a summary", "Nothing finished there.")
+        raise InputError("run", run, "a run directory with a summary", "Nothing finished there.")
     return table
 
 

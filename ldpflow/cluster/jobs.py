@@ -81,7 +81,7 @@ def cluster_address(address: str | None) -> str:
     parts = urlsplit(chosen)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise InputError(
-            "--address",
+            "address",
             chosen,
             "http://HEAD:8265, where the dashboard of the cluster listens",
             "Drivers' addresses (auto, HOST:6379) are for ldpflow sweep on a machine of the cluster.",
@@ -100,7 +100,7 @@ class Jobs:
     Raises
     ------
     InputError
-        Naming --address, if nobody answers there, the token is missing or wrong, or the cluster
+        Naming ``address``, if nothing answers there, the token is missing or wrong, or the cluster
         has another Ray or another Python than this machine.
     """
 
@@ -133,18 +133,18 @@ class Jobs:
         except AuthenticationError as error:
             says = str(error).splitlines()[0].partition(". Ensure")[0].rstrip(".")
             raise InputError(
-                "--address", self.address, "a cluster whose token is known here", f"{says}. {TOKEN}"
+                "address", self.address, "a cluster whose token is known here", f"{says}. {TOKEN}"
             ) from error
         except ConnectionError as error:
             raise InputError(
-                "--address", self.address, "the head of a Ray cluster", f"{error} {TUNNEL}"
+                "address", self.address, "the head of a Ray cluster", f"{error} {TUNNEL}"
             ) from error
         except RuntimeError as error:
             text = str(error)
             if "ray[default]" in text:
                 raise missing_extra(error) from error
             if job and "does not exist" in text:
-                raise InputError("ID", job, "a job of this cluster", "See ldpflow jobs status.") from error
+                raise InputError("job", job, "a job of this cluster", "See ldpflow jobs status.") from error
             raise LdpflowError(f"{self.address}: {text}") from error
 
     def check_versions(self) -> None:
@@ -162,7 +162,7 @@ class Jobs:
         if wrong:
             says = ", ".join(f"{name} {theirs[name]} there and {ours[name]} here" for name in wrong)
             raise InputError(
-                "--address",
+                "address",
                 self.address,
                 "a cluster with this machine's Ray and Python",
                 f"{says}: install the cluster's versions here, or these there (cluster.yaml).",
@@ -200,14 +200,13 @@ class Jobs:
         """
         with tempfile.TemporaryDirectory() as folder, probed(out) as (place, probe):
             Path(folder, "study.toml").write_text(study.to_toml(), encoding="utf-8")
-            here = [place] + (["--probe", probe] if probe is not None else [])
-            sweep = ["sweep", "study.toml", "--address", "auto", "--out", place, *options]
-            if cpus is not None:
-                sweep += ["--num-cpus", str(cpus)]
+            here = [place] + ([probe] if probe is not None else [])
+            cores = "" if cpus is None else f" --num-cpus {cpus}"
+            sweep = f"sweep study.toml --address auto --out {shlex.quote(place)}{cores} "
             with self.named_errors():
                 job: str = self.client.submit_job(
                     entrypoint=f"python -m ldpflow.cluster.preflight {shlex.join(here)} && "
-                    f"exec python -m ldpflow {shlex.join(sweep)}",
+                    f"exec python -m ldpflow {sweep}{shlex.join(options)}",
                     submission_id=f"ldpflow-{study.name}-{secrets.token_hex(4)}",
                     runtime_env={
                         "working_dir": folder,
@@ -299,7 +298,7 @@ def check_reachable(address: str) -> None:
     reason = unreachable(parts.hostname or "", port)
     if reason is not None:
         raise InputError(
-            "--address", address, "the head of a cluster that can be reached", f"{reason}. {TUNNEL}"
+            "address", address, "the head of a cluster that can be reached", f"{reason}. {TUNNEL}"
         )
 
 
@@ -313,7 +312,7 @@ def probed(out: str) -> Iterator[tuple[str, str | None]]:
     scheme = urlsplit(out).scheme
     if "://" in out:
         if scheme not in SCHEMES:
-            raise InputError("--out", out, "a folder, or an address with " + ", ".join(SCHEMES))
+            raise InputError("out", out, "a folder, or an address with " + ", ".join(SCHEMES))
         yield out, None
         return
     folder = Path(out).absolute()
@@ -323,7 +322,7 @@ def probed(out: str) -> Iterator[tuple[str, str | None]]:
         probe.touch()
     except OSError as error:
         raise InputError(
-            "--out",
+            "out",
             out,
             "a place that can be written to from here and from the head",
             f"{error.strerror}. For a folder of the head alone say file://{folder}",

@@ -1,6 +1,6 @@
 """Whether a submitted study can work, asked on the head before anything is computed.
 
-    python -m ldpflow.cluster.preflight OUT [--probe NAME]
+    python -m ldpflow.cluster.preflight OUT [PROBE]
 
 in the folder that holds ``study.toml``. Prints one line that :mod:`ldpflow.cluster.jobs` reads:
 that all is well, or what is not.
@@ -29,7 +29,7 @@ def check(out: str, probe: str | None = None, study: str = "study.toml") -> None
     out : str
         The run, as this machine calls it.
     probe : str, optional
-        A file that whoever submitted has put into it.
+        A file that the submitting machine has put into it.
     study : str
         The study's file.
 
@@ -48,7 +48,7 @@ def check(out: str, probe: str | None = None, study: str = "study.toml") -> None
         store = RunStore(out)
         if probe is not None and store.read(f"tmp/{probe}") is None:
             raise InputError(
-                "--out",
+                "out",
                 out,
                 "a place that the head of the cluster has too",
                 f"On {socket.gethostname()} it is another folder. Give an object store "
@@ -62,7 +62,7 @@ def check(out: str, probe: str | None = None, study: str = "study.toml") -> None
             raise
         reason = error.reason if isinstance(error, StorageError) else error.hint
         raise InputError(
-            "--out",
+            "out",
             out,
             "an object store that the machines of the cluster may read and write",
             f"On {socket.gethostname()}: {reason} Give the machines a role that may (cluster.yaml "
@@ -73,23 +73,23 @@ def check(out: str, probe: str | None = None, study: str = "study.toml") -> None
 
 def about_the_study(error: StorageError | InputError) -> bool:
     """Whether a message is about what the run holds rather than where it is."""
-    return isinstance(error, InputError) and (error.field != "--out" or "no other sweep" in error.allowed)
+    return isinstance(error, InputError) and (error.field != "out" or "no other sweep" in error.allowed)
 
 
 def main(arguments: Sequence[str]) -> int:
     """The exit code: 0, or 2 after a line with what is wrong."""
-    out, *rest = arguments
-    probe = rest[1] if rest[:1] == ["--probe"] else None
+    out, probe = [*arguments, None][:2]
+    assert out is not None
     try:
         check(out, probe)
     except InputError as error:
         value = error.value if isinstance(error.value, str | int | float) else str(error.value)
-        told = (error.field, value, error.allowed, error.hint)
-        print(REFUSED + json.dumps(told), flush=True)
+        refusal = (error.field, value, error.allowed, error.hint)
+        print(REFUSED + json.dumps(refusal), flush=True)
         return 2
     except StorageError as error:
-        told = ("--out", out, "a place that can be used now", error.reason)
-        print(REFUSED + json.dumps(told), flush=True)
+        refusal = ("out", out, "a place that can be used now", error.reason)
+        print(REFUSED + json.dumps(refusal), flush=True)
         return 2
     print(f"{PASSED} ({socket.gethostname()})", flush=True)
     return 0

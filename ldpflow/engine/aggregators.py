@@ -56,7 +56,7 @@ def new_aggregator(make: Callable[[], Aggregator]) -> Any:
     """Start an aggregator on the driver's node.
 
     There it lives as long as the driver, whatever happens to other nodes; and a folder given as
-    --out is one of the machine that the sweep was started on. Ray could restart it by itself, but
+    ``out`` is one of the machine that the sweep was started on. Ray could restart it by itself, but
     calls on restarted actors were seen to hang (Ray 2.60), and its rows have to be sent again anyhow.
     """
     actor: Any = ray.remote(AggregatorActor)

@@ -61,7 +61,7 @@ def check_run(run: str) -> tuple[list[Finding], dict[str, int]]:
     store = RunStore(run)
     with store.named_errors():
         if not store.holds_run():
-            raise InputError("RUN", run, "a run directory")
+            raise InputError("run", run, "a run directory")
         return examined(store)
 
 
@@ -107,7 +107,7 @@ def compact_run(run: str) -> tuple[int, int]:
     store = RunStore(run)
     with store.named_errors():
         if not store.holds_run():
-            raise InputError("RUN", run, "a run directory")
+            raise InputError("run", run, "a run directory")
         with RunLock(store):
             return compact(store)
 

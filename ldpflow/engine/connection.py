@@ -44,7 +44,7 @@ def connect(address: str | None, num_cpus: int | None, verbose: bool) -> None:
     Raises
     ------
     InputError
-        Naming --address, if there is no such cluster, its Ray or Python is another version, its
+        Naming ``address``, if there is no such cluster, its Ray or Python is another version, its
         token is another one, or the address is one of Ray Client. A Ray Client's connection is the
         life of all its work, and Ray advises jobs for work that lasts.
     """
@@ -73,7 +73,7 @@ def connect(address: str | None, num_cpus: int | None, verbose: bool) -> None:
         ray.init(**options, **logging)
     except AuthenticationError as error:
         raise InputError(
-            "--address",
+            "address",
             address,
             "a cluster that knows this machine's token",
             f"{str(error).splitlines()[0]} Set RAY_AUTH_TOKEN_PATH to the file with the cluster's "
@@ -83,14 +83,14 @@ def connect(address: str | None, num_cpus: int | None, verbose: bool) -> None:
         if address is None:
             raise LdpflowError(f"Ray could not be started on this machine: {error}") from error
         hint = f"{error}. If it is there, its token or version may be another one. {FROM_OUTSIDE}"
-        raise InputError("--address", address, ADDRESSES, hint) from error
+        raise InputError("address", address, ADDRESSES, hint) from error
     if before is not None and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, before)  # Ray puts its own in the place of the caller's
 
 
 def check_address(address: str) -> None:
     """Refuse addresses that a driver cannot use."""
-    for name, value in (("--address", address), ("RAY_ADDRESS", os.environ.get("RAY_ADDRESS", ""))):
+    for name, value in (("address", address), ("RAY_ADDRESS", os.environ.get("RAY_ADDRESS", ""))):
         if name == "RAY_ADDRESS" and address != "auto":
             continue  # Ray reads it for auto alone
         if value.startswith("ray://"):
@@ -103,7 +103,7 @@ def check_address(address: str) -> None:
     host, _, port = address.rpartition(":")
     if host and port.isdigit() and (reason := unreachable(host.strip("[]"), int(port))) is not None:
         # Ray itself would try for minutes.
-        raise InputError("--address", address, ADDRESSES, f"{reason}. {FROM_OUTSIDE}")
+        raise InputError("address", address, ADDRESSES, f"{reason}. {FROM_OUTSIDE}")
 
 
 def unreachable(host: str, port: int) -> str | None:

@@ -115,8 +115,8 @@ def refused(store: RunStore, changes: Sequence[tuple[str, list[Any], list[Any]]]
         ", ".join(name for name, _, _ in changed),
         "; ".join(shown(after) for _, _, after in changed),
         f"what the rows in {store.root} have: {'; '.join(shown(had) for _, had, _ in changed)}",
-        "Choose another --out, keep the old values beside the new ones, or start over with "
-        "--fresh, which moves the old run aside.\n" + "\n".join(lines),
+        "Choose another `out`, keep the old values beside the new ones, or start over with "
+        "`fresh`, which moves the old run aside.\n" + "\n".join(lines),
     )
 
 

@@ -23,7 +23,7 @@ def read_seconds(text: str) -> float:
     Raises
     ------
     InputError
-        Naming --max-time.
+        Naming ``max_time``.
     """
     pieces = re.findall(r"(\d+(?:\.\d+)?)([smhd])", text) if text.isascii() else []
     if re.fullmatch(r"\d+(\.\d+)?", text, re.ASCII):
@@ -32,7 +32,7 @@ def read_seconds(text: str) -> float:
         pieces = []
     seconds = sum(float(number) * SECONDS[unit] for number, unit in pieces)
     if not 0 < seconds < 1e9:
-        raise InputError("--max-time", text, "a time above 0 such as 90s, 45m, 2h or 1h30m")
+        raise InputError("max_time", text, "a time above 0 such as 90s, 45m, 2h or 1h30m")
     return seconds
 
 
@@ -42,12 +42,12 @@ def read_bytes(text: str) -> int:
     Raises
     ------
     InputError
-        Naming --max-memory.
+        Naming ``max_memory``.
     """
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", text, re.IGNORECASE | re.ASCII)
     size = float(match[1]) * BYTES[match[2].lower()] if match else 0.0
     if not 1 <= size < 2**60:
-        raise InputError("--max-memory", text, "a size such as 500M or 8G")
+        raise InputError("max_memory", text, "a size such as 500M or 8G")
     return int(size)
 
 
@@ -72,12 +72,12 @@ def limits(
         nonlocal last
         now = clock() - start
         if max_seconds is not None and now >= max_seconds:
-            return f"--max-time of {max_seconds:g} s has passed"
+            return f"the time limit of {max_seconds:g} s has passed"
         if max_bytes is not None and now - last >= CHECK_SECONDS:
             last = now
             used = memory_in_use()
             if used > max_bytes:
-                return f"{used / 2**20:,.0f} MiB in use, --max-memory {max_bytes / 2**20:,.0f} MiB"
+                return f"{used / 2**20:,.0f} MiB of memory in use, the limit is {max_bytes / 2**20:,.0f} MiB"
         return None
 
     return passed

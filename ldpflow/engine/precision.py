@@ -71,22 +71,22 @@ class Precision:
 
     def __post_init__(self) -> None:
         for flag, value, most in (
-            ("--target-mcse", self.target_mcse, 0.25),
-            ("--target-length", self.target_length, 1.0),
+            ("target_mcse", self.target_mcse, 0.25),
+            ("target_length", self.target_length, 1.0),
         ):
             if value is not None and not 0 < value <= most:
                 raise InputError(flag, value, f"a number in (0, {most:g}]")
         if self.target_mcse is None and self.target_length is None:
-            raise InputError("--target-mcse", None, "a target, or --target-length")
+            raise InputError("target_mcse", None, "a target, or one in `target_length`")
         if self.min_replicates < LEAST:
             raise InputError(
-                "--min-replicates",
+                "min_replicates",
                 self.min_replicates,
                 f"at least {LEAST}",
                 "Stopping on fewer biases the coverage that is reported.",
             )
         if not self.min_replicates <= self.max_replicates <= 10**9:
-            raise InputError("--max-replicates", self.max_replicates, f"{self.min_replicates} to 10^9")
+            raise InputError("max_replicates", self.max_replicates, f"{self.min_replicates} to 10^9")
 
     def schedule(self, start: int = 0) -> Iterator[int]:
         """The points of the schedule above ``start``."""

@@ -239,7 +239,7 @@ class RayExecutor:
 def raise_if_of_store(error: RayError) -> None:
     """Raise what the store said: no batch can be kept then."""
     if isinstance(error, RayTaskError) and isinstance(error.cause, StorageError | InputError):
-        if isinstance(error.cause, StorageError) or error.cause.field == "--out":
+        if isinstance(error.cause, StorageError) or error.cause.field == "out":
             raise error.cause from None
 
 

@@ -52,7 +52,7 @@ def replay(
     key = path_key.removeprefix("p")
     end = (replicate if last is None else last) + 1
     if end <= replicate:
-        raise InputError("--last", last, f"at least --replicate {replicate}")
+        raise InputError("last", last, f"at least {replicate}, the value of `replicate`")
     with store.named_errors():
         parts, _ = store.scan()
         stored = store.read_rows(key, within=(replicate, end)).drop_columns("path")
@@ -71,11 +71,11 @@ def replay(
         path, seed, cells = plan.path, study.seed, plan.cells
     elif here or plan is not None:
         count = max([replicates, *(part.last for part in here)])
-        raise InputError("--replicate", replicate, f"a stored replicate, 0 to {count - 1}")
+        raise InputError("replicate", replicate, f"a stored replicate, 0 to {count - 1}")
     else:
         keys = sorted({part.path_key for part in parts})
         known = ", ".join(f"p{k}" for k in keys[:5]) or "none"
-        raise InputError("--path", path_key, f"a path of {store.root}", f"It has: {known}.")
+        raise InputError("path", path_key, f"a path of {store.root}", f"It has: {known}.")
     computed = computed_again(Batch(path, seed, replicate, end, cells)).rows
     order = [(name, "ascending") for name in ROW_KEYS]
     return computed.sort_by(order), stored.select(computed.column_names).sort_by(order)

@@ -95,9 +95,9 @@ def run_study(
         If it cannot be read or written just now, as on a full disk.
     """
     if engine not in ENGINES:
-        raise InputError("--engine", engine, f"one of {', '.join(ENGINES)}")
+        raise InputError("engine", engine, f"one of {', '.join(ENGINES)}")
     if engine == "serial" and address is not None:
-        raise InputError("--address", address, "nothing with --engine serial")
+        raise InputError("address", address, "nothing where `engine` is serial")
     started = time.monotonic()
     store = RunStore(out)
     if fresh and (moved := moved_aside(store)) is not None:
@@ -111,7 +111,7 @@ def run_study(
                 stacklevel=2,
             )
         if precision is not None and not study.method:
-            raise InputError("--target-mcse", precision, "a study with interval methods")
+            raise InputError("target_mcse", precision, "a study with interval methods")
         usable_parts(store, study)
         session = Session(store, study.seed)
         session.start()
@@ -200,11 +200,10 @@ def described(store: RunStore, outcome: Outcome) -> str:
     """A failed batch, why it failed, and what to type to see it again."""
     batch = outcome.batch
     last = batch.last - 1
-    command = ["ldpflow", "replay", store.root, "--path", f"p{batch.path.key}"]
-    command += ["--replicate", str(batch.first), "--last", str(last)]
+    command = f"ldpflow replay {shlex.quote(store.root)} --path p{batch.path.key}"
     return (
         f"path p{batch.path.key}, replicates {batch.first} to {last}: {outcome.error}\n"
-        f"  {shlex.join(command)}"
+        f"  {command} --replicate {batch.first} --last {last}"
     )
 
 

@@ -59,7 +59,7 @@ class SerialExecutor:
         except StorageError:
             raise  # no batch can be kept
         except Exception as error:
-            if isinstance(error, InputError) and error.field == "--out":
+            if isinstance(error, InputError) and error.field == "out":
                 raise
             return [Outcome(batch, error=f"{type(error).__name__}: {error}")]
         return [

@@ -80,14 +80,14 @@ def predict(study: Study, length: float | None = None) -> list[Prediction]:
         If the target is not a positive number, or there is nothing that an interval could cover.
     """
     if length is not None and not 0 < length < math.inf:
-        raise InputError("--length", length, "a number > 0")
+        raise InputError("length", length, "a number > 0")
     for plan in study.plans():
         if isinstance(plan.path.problem, FiniteSumProblem):
             raise InputError(
-                "STUDY",
+                "study",
                 study.name,
                 "a study whose problems have a true parameter",
-                f"{plan.path.problem.kind} has none: sweep --dry-run says what it takes.",
+                f"{plan.path.problem.kind} has none.",
             )
     return [row for plan in once_per_path(study) for row in predictions(plan, study, length)]
 

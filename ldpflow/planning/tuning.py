@@ -157,11 +157,11 @@ def check(study: Study, tolerance: float, confirm: int) -> None:
         ("level", len(study.level)),
     ):
         if count != 1:
-            raise InputError(name, f"{count} of them", "one, for which to search", "See --help.")
+            raise InputError(name, f"{count} of them", "one, for which to search", "Give one value of it.")
     if not 0 < tolerance < 1:
-        raise InputError("--tolerance", tolerance, "a share in (0, 1)")
+        raise InputError("tolerance", tolerance, "a share in (0, 1)")
     if confirm < 2:
-        raise InputError("--confirm", confirm, "at least 2 replicates")
+        raise InputError("confirm", confirm, "at least 2 replicates")
     if study.plans()[0].path.problem.dimension != 1:
         raise InputError("problem", study.problem[0].kind, "a problem with one coordinate")
 

@@ -26,7 +26,7 @@ Cell = tuple[int, str, float, int, str, int]
 
 MEASURES: tuple[Measure, ...] = ("coverage", "length")
 
-# Published tables by the name that `verify --against` takes.
+# Published tables by the name that `verify` takes.
 NAMES: dict[str, str] = {"dette-graw": "dette_graw.csv"}
 
 # Coverages are printed to three digits.
@@ -131,7 +131,7 @@ def load(name: str) -> list[PublishedNumber]:
     if name not in NAMES:
         near = difflib.get_close_matches(str(name), NAMES, n=1, cutoff=0.4)
         hint = f"Did you mean {near[0]!r}?" if near else ""
-        raise InputError("--against", name, "one of " + ", ".join(sorted(NAMES)), hint)
+        raise InputError("against", name, "one of " + ", ".join(sorted(NAMES)), hint)
     text = (files("ldpflow.published") / NAMES[name]).read_text(encoding="utf-8")
     numbers = []
     for line in csv.DictReader(text.splitlines()):

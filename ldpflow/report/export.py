@@ -37,7 +37,7 @@ def export_duckdb(results: Results, file: str | os.PathLike[str], replace: bool 
     """
     target = Path(file)
     if target.exists() and not replace:
-        raise InputError("--duckdb", str(file), "a file that does not exist", "Or add --force.")
+        raise InputError("duckdb", str(file), "a file that does not exist", "`force` replaces it.")
     unfinished = target.with_name(target.name + ".unfinished")
     unfinished.unlink(missing_ok=True)
     try:
@@ -47,7 +47,7 @@ def export_duckdb(results: Results, file: str | os.PathLike[str], replace: bool 
     except (duckdb.Error, OSError) as error:
         unfinished.unlink(missing_ok=True)
         reason = str(error).splitlines()[0]
-        raise InputError("--duckdb", str(file), "a file that can be written", reason) from None
+        raise InputError("duckdb", str(file), "a file that can be written", reason) from None
 
 
 def fill(connection: duckdb.DuckDBPyConnection, results: Results) -> None:

@@ -84,7 +84,7 @@ def usable_x(results: Results, x: str) -> None:
         if results.values(name) and all(is_number(v) for v in results.values(name))
     ]
     if x not in axes:
-        raise InputError("--x", x, f"one of {', '.join(axes)}")
+        raise InputError("x", x, f"one of {', '.join(axes)}")
 
 
 def is_number(value: object) -> bool:

@@ -140,7 +140,7 @@ def chosen_axis(rows: Sequence[Row], x: str) -> str:
     if not able:
         raise InputError("figure", "rates", "a run in which one of " + ", ".join(AXES) + " varies")
     if x not in AXES:
-        raise InputError("--x", x, f"one of {', '.join(AXES)}")
+        raise InputError("x", x, f"one of {', '.join(AXES)}")
     return x if x in able else able[0]
 
 

@@ -100,9 +100,9 @@ class Results:
                 followed = stored_trajectory_summary(store)
             text = store.read_study() or ""
         except (pa.ArrowException, OSError, ValueError) as error:
-            raise InputError("RUN", str(run), "a run directory that can be read", str(error)) from None
+            raise InputError("run", str(run), "a run directory that can be read", str(error)) from None
         if table.num_rows == followed.num_rows == 0:
-            raise InputError("RUN", str(run), "a run directory with results", "Nothing finished there.")
+            raise InputError("run", str(run), "a run directory with results", "Nothing finished there.")
         rows = table.to_pylist()
         label = labels(rows)
         for row in rows:

@@ -93,7 +93,7 @@ def risk(results: Results, x: str = "n") -> Any:
     names = varying(rows, results.path_varying)
     axes = axes_of(rows, names)
     if x not in axes:
-        raise InputError("--x", x, f"one of {', '.join(axes)}")
+        raise InputError("x", x, f"one of {', '.join(axes)}")
     others = [name for name in names if name not in (x, "algorithm")]
     own = [name for name in others if any(row[name] is None for row in rows)]
     across = [name for name in others if name not in own]

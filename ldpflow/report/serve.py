@@ -97,10 +97,10 @@ def server(
         loopback = False
     if not loopback and not allow_remote:
         raise InputError(
-            "--host",
+            "host",
             host,
             "127.0.0.1",
-            "Add --allow-remote to let other machines read the results.",
+            "`allow_remote` lets other machines read the results.",
         )
     page = LivePage(run)
 
@@ -144,6 +144,6 @@ def server(
         found = ThreadingHTTPServer((host, port), Handler)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise InputError("--port", port, "a free port", f"{reason}.") from None
+        raise InputError("port", port, "a free port", f"{reason}.") from None
     found.daemon_threads = True
     return found

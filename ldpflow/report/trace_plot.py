@@ -34,7 +34,7 @@ def trace_plot(rows: pa.Table, split: int, coordinate: int = 0) -> Any:
     table = [row for row in rows.to_pylist() if row["coordinate"] == coordinate]
     if not table:
         count = max(rows["coordinate"].to_pylist()) + 1
-        raise InputError("--coordinate", coordinate, f"an integer in [0, {count})")
+        raise InputError("coordinate", coordinate, f"an integer in [0, {count})")
     truth = table[0]["truth"]
     pairs: dict[tuple[str, str], None] = {}
     values = []

@@ -162,7 +162,7 @@ def shown_curves(results: Results, name: str, x: str) -> list[Row]:
     """
     curves = CURVES[name]
     if x not in ("n", "step"):
-        raise InputError("--x", x, "n or step")
+        raise InputError("x", x, "n or step")
     rows = [r for r in results.followed if r["stat"] in curves.statistics and r["mean"] is not None]
     if not rows:
         raise InputError("figure", name, "a run with [trajectory] that has this statistic")

@@ -110,9 +110,9 @@ def comparisons(
             if i != at
         ]
     if not found and baseline is not None and len(seen) > 1:
-        raise InputError("--baseline", baseline, f"one of {', '.join(seen)}")
+        raise InputError("baseline", baseline, f"one of {', '.join(seen)}")
     if not found:
-        raise InputError("--by", by, "a setting in which cells of this run differ, all else equal")
+        raise InputError("by", by, "a setting in which cells of this run differ, all else equal")
     return found
 
 
@@ -134,7 +134,7 @@ def columns_of(by: str) -> tuple[str, ...]:
         return (by, *settings[by])
     single = [*dict.fromkeys(n for names in settings.values() for n in names), "n", "level"]
     if by not in single:
-        raise InputError("--by", by, f"one of {', '.join((*TABLES, *single))}")
+        raise InputError("by", by, f"one of {', '.join((*TABLES, *single))}")
     return (by,)
 
 

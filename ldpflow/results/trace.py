@@ -56,21 +56,19 @@ def trace(
     plans = study.plans()
     if len(plans) != 1 or plans[0].path.horizon is not None:
         raise InputError(
-            "STUDY",
+            "study",
             f"{study.name} with {len(plans)} paths",
             "one path that serves every n",
-            "Choose one value per setting, e.g. --tau 0.5 --epsilon 1.",
+            "Choose one value for every setting.",
         )
     path: Path = plans[0].path
     least = path.algorithm.records_per_step()
     if not least <= first < last:
-        raise InputError("--from", first, f"an integer in [{least}, {last})")
+        raise InputError("from", first, f"an integer in [{least}, {last})")
     grid = log_spaced(first, last, points)
     cells = tuple(Cell(n, m, level) for n in grid for m in study.method_settings for level in study.level)
     times = sum(c.method.count_times(path.algorithm.steps(c.n), path.algorithm) for c in cells)
     if times * path.problem.dimension > MAX_TIMES:
-        raise InputError(
-            "--points", points, f"at most {MAX_TIMES:,} recorded times", f"These need {times:,}."
-        )
+        raise InputError("points", points, f"at most {MAX_TIMES:,} recorded times", f"These need {times:,}.")
     rows = simulate(Batch(path, study.seed, replicate, replicate + 1, cells)).rows
     return rows.sort_by([(name, "ascending") for name in ("n", "method", "level", "coordinate")])

@@ -36,10 +36,10 @@ def open_filesystem(root: str | os.PathLike[str]) -> tuple[fs.FileSystem, str]:
         filesystem, base = fs.FileSystem.from_uri(address)
     except (pa.ArrowException, ValueError, OSError) as error:
         raise InputError(
-            "--out", os.fspath(root), "a directory, or an s3:// or gs:// address", str(error)
+            "out", os.fspath(root), "a directory, or an s3:// or gs:// address", str(error)
         ) from error
     if not base:
-        raise InputError("--out", os.fspath(root), "an address with a bucket", "s3://bucket/run")
+        raise InputError("out", os.fspath(root), "an address with a bucket", "s3://bucket/run")
     return filesystem, base
 
 
@@ -73,7 +73,7 @@ class RunFiles:
         self.base = base.rstrip("/")
         self.local = isinstance(self.filesystem, fs.LocalFileSystem)
         if self.local and os.path.lexists(self.base) and not os.path.isdir(self.base):
-            raise InputError("--out", self.root, "a directory or a name that is still free")
+            raise InputError("out", self.root, "a directory or a name that is still free")
 
     def full(self, name: str) -> str:
         """The path of a file of the run inside :attr:`filesystem`."""
@@ -120,7 +120,7 @@ class RunFiles:
             raise
         except OSError as error:
             if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR):
-                raise InputError("--out", self.root, "a place that can be written to", str(error)) from error
+                raise InputError("out", self.root, "a place that can be written to", str(error)) from error
             raise StorageError(self.root, str(error)) from error
 
     def _publish_local(self, target: Path, data: pa.Buffer | bytes) -> None:

@@ -92,7 +92,7 @@ class RunLock:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         except FileExistsError as error:
-            raise InputError("--out", self.store.root, "a directory", str(error)) from error
+            raise InputError("out", self.store.root, "a directory", str(error)) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -130,7 +130,7 @@ class RunLock:
 
     def _refused(self, holder: dict[str, Any]) -> InputError:
         return InputError(
-            "--out",
+            "out",
             self.store.root,
             "a run that no other sweep is writing to",
             f"Host {holder.get('host', 'unknown')}, process {holder.get('pid', 'unknown')} has "

@@ -151,7 +151,7 @@ class RunStore(RunFiles):
         if not self.holds_run():
             names = {info.base_name for info in self.filesystem.get_file_info(inside)}
             if names - {"lock", "tmp"}:
-                raise InputError("--fresh", self.root, "a run directory", "What lies there is not a run.")
+                raise InputError("fresh", self.root, "a run directory", "What lies there is not a run.")
             return None
         number = 1
         while self.filesystem.get_file_info(f"{self.base}.old-{number}").type != (fs.FileType.NotFound):
@@ -263,7 +263,7 @@ class RunStore(RunFiles):
             self.full(part.name),
             part.reason,
             "a readable part",
-            "Remove this file and run the sweep again, or ldpflow check with --repair.",
+            "Remove this file and run the sweep again, or repair it: ldpflow check --repair.",
         )
 
     def finished(self, path_key: str) -> dict[str, Ranges]:

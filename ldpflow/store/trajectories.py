@@ -247,7 +247,7 @@ def read(
             store.full(unusable[0].name),
             unusable[0].reason,
             "a readable part",
-            "Remove this file and run the sweep again, or ldpflow check with --repair.",
+            "Remove this file and run the sweep again, or repair it: ldpflow check --repair.",
         )
     if left_out is not None:
         left_out += unusable

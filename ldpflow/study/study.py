@@ -6,10 +6,9 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Any
 
 from mpmath import mp, mpf
-from pydantic import BaseModel, Field
 
 from ldpflow import constants
 from ldpflow.algorithms import ALGORITHMS, Algorithm
@@ -19,9 +18,10 @@ from ldpflow.problems.finite_sum import FiniteSumProblem
 from ldpflow.settings import canonical_json
 from ldpflow.simulators.cell import Cell, PathPlan
 from ldpflow.simulators.path import Path
+from ldpflow.study.changes import replacements
 from ldpflow.study.entry import GROUPS, Entry, read_group
 from ldpflow.study.fields import nearest, plain, read_value, read_values
-from ldpflow.study.flags import replacements
+from ldpflow.study.grid import Grid, Heading, Trajectory
 from ldpflow.study.memory import BYTES_PER_TIME, check_budget, recorded_times
 from ldpflow.study.suitable import (
     check_applies,
@@ -30,47 +30,12 @@ from ldpflow.study.suitable import (
     check_records,
     check_suitable,
 )
+from ldpflow.study.writing import toml_text
 
 __all__ = ["MAX_CELLS", "MAX_PATHS", "Study"]
 
 MAX_CELLS = 100_000
 MAX_PATHS = 10_000
-
-FileName = Annotated[
-    str,
-    Field(
-        pattern=r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,99}\z",
-        description="a file name of up to 100 letters, digits, '.', '_' and '-', the first a letter or digit",
-    ),
-]
-
-
-class Heading(BaseModel):
-    """What stands above the tables of a study."""
-
-    name: FileName
-    seed: Annotated[int, Field(ge=0, lt=2**63, description="an integer in [0, 2^63)")] = 0
-    replicates: Annotated[int, Field(ge=1, le=10**9)] = 200
-
-
-class Grid(BaseModel):
-    """The axes that belong to no other table."""
-
-    n: Annotated[int, Field(ge=1, le=10**12)]
-    # At the very ends critical values leave the range of floating point.
-    level: Annotated[float, Field(ge=1e-6, le=1 - 1e-9, description="a number in (0, 1)")] = 0.9
-    independent_n: bool = False
-
-
-class Trajectory(BaseModel):
-    """The checkpoints of error trajectories: log-spaced from ``first`` to the largest n.
-
-    Of an algorithm of many epochs: the middles of ``points`` equal parts of its steps, and the last one.
-    """
-
-    first: Annotated[int, Field(ge=1, le=10**12)] = 10
-    points: Annotated[int, Field(ge=2, le=1000)] = 17
-
 
 TABLES = ("problem", "mechanism", "algorithm", "grid", "method", "trajectory")
 
@@ -160,9 +125,10 @@ class Study:
             trajectory=trajectory,
         )
 
-    def replace(self, flags: Mapping[str, object]) -> Study:
-        """The study with the values that flags (without dashes) replace; see .flags."""
-        return replace(self, **replacements(self, flags))
+    def replace(self, values: Mapping[str, object]) -> Study:
+        """The study with some settings replaced by name; see :mod:`ldpflow.study.changes`."""
+        entries = {group: self.entries(group) for group in GROUPS}
+        return replace(self, **replacements(entries, values))
 
     def entries(self, group: str) -> tuple[Entry, ...]:
         """The entries of a group."""
@@ -319,8 +285,6 @@ class Study:
 
     def to_toml(self) -> str:
         """The resolved study as a study file, every default written out."""
-        from ldpflow.study.files import toml_text
-
         return f"# Resolved study, hash {self.hash()}\n" + toml_text(self.settings())
 
 

@@ -146,12 +146,12 @@ def test_the_plain_variance_would_be_biased():
 @pytest.mark.parametrize(
     ("flag", "settings"),
     [
-        ("--target-mcse", {"target_mcse": 0.0}),
-        ("--target-mcse", {"target_mcse": float("nan")}),
-        ("--target-mcse", {}),
-        ("--target-length", {"target_length": -1.0}),
-        ("--min-replicates", {"target_mcse": 0.01, "min_replicates": 100}),
-        ("--max-replicates", {"target_mcse": 0.01, "max_replicates": 100}),
+        ("target_mcse", {"target_mcse": 0.0}),
+        ("target_mcse", {"target_mcse": float("nan")}),
+        ("target_mcse", {}),
+        ("target_length", {"target_length": -1.0}),
+        ("min_replicates", {"target_mcse": 0.01, "min_replicates": 100}),
+        ("max_replicates", {"target_mcse": 0.01, "max_replicates": 100}),
     ],
 )
 def test_bad_input(flag, settings):

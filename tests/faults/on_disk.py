@@ -121,7 +121,7 @@ def read_only(work: Path, trial: int) -> str:
         remount("ro")
         with pytest.raises(InputError, match="a place that can be written to") as caught:
             run_study(study(), disk / "run", engine="serial")
-        assert caught.value.field == "--out"
+        assert caught.value.field == "out"
         remount("rw")
         assert serial(disk / "run") == expected
         whole(disk / "run", expected)

@@ -58,7 +58,7 @@ def test_no_budget_is_enough_or_there_is_none():
 
 @pytest.mark.parametrize("length", [0.0, -1.0, math.nan, math.inf])
 def test_refused(length):
-    with pytest.raises(InputError, match="--length"):
+    with pytest.raises(InputError, match="length"):
         predict(study(), length)
 
 

@@ -70,8 +70,8 @@ def test_the_default_itself_may_win(tmp_path):
     [
         ("problem", {"problem": {"kind": "quantile", "tau": [0.5, 0.9]}}, {}),
         ("n", {"grid": {"n": [100, 200], "level": 0.9}}, {}),
-        ("--tolerance", {}, {"tolerance": 0.0}),
-        ("--confirm", {}, {"confirm": 0}),
+        ("tolerance", {}, {"tolerance": 0.0}),
+        ("confirm", {}, {"confirm": 0}),
     ],
 )
 def test_refused(tmp_path, field, paths, options):

@@ -67,7 +67,7 @@ def test_load_reads_every_printed_number() -> None:
 
 
 def test_unknown_name_is_refused_with_the_nearest() -> None:
-    with pytest.raises(InputError, match=r"--against: 'dette-grow' .*Did you mean 'dette-graw'"):
+    with pytest.raises(InputError, match=r"against: 'dette-grow' .*Did you mean 'dette-graw'"):
         load("dette-grow")
     with pytest.raises(InputError, match="one of dette-graw"):
         compare(pa.Table.from_pylist(rows_as_printed()), "xyz")

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 def test_the_ten_questions_have_answers(results: Results, tmp_path: Path) -> None:
     file = tmp_path / "study.duckdb"
     export_duckdb(results, file)
-    with pytest.raises(InputError, match="--force"):
+    with pytest.raises(InputError, match="`force`"):
         export_duckdb(results, file)
     export_duckdb(results, file, replace=True)
     with duckdb.connect(str(file), read_only=True) as db:

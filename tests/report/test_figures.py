@@ -63,7 +63,7 @@ def test_other_factors_on_the_axis(results: Results, x: str) -> None:
 
 
 def test_what_cannot_be_drawn_is_refused(results: Results) -> None:
-    with pytest.raises(InputError, match="--x"):
+    with pytest.raises(InputError, match="^x: "):
         FIGURES["coverage"].chart(results, "multiplier")
     with pytest.raises(InputError, match="published"):
         FIGURES["paper"].chart(results)

@@ -94,5 +94,5 @@ def test_the_server_answers_this_machine_only(run: Path) -> None:
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "::", "example.org"])
 def test_other_addresses_need_a_flag(run: Path, host: str) -> None:
-    with pytest.raises(InputError, match="--allow-remote"):
+    with pytest.raises(InputError, match="allow_remote"):
         server(str(run), host)

@@ -71,11 +71,11 @@ def test_a_baseline_that_is_named(run):
 @pytest.mark.parametrize(
     ("by", "baseline", "field"),
     [
-        ("tau", None, "--by"),  # other problems have other users
-        ("level", None, "--by"),  # one only
-        ("nonsense", None, "--by"),
-        ("method", "BM", "--baseline"),
-        ("epsilon", "x", "--baseline"),
+        ("tau", None, "by"),  # other problems have other users
+        ("level", None, "by"),  # one only
+        ("nonsense", None, "by"),
+        ("method", "BM", "baseline"),
+        ("epsilon", "x", "baseline"),
     ],
 )
 def test_refused(run, by, baseline, field):
@@ -89,5 +89,5 @@ def test_private_bits_drawn_directly_have_no_users_to_share(tmp_path):
     run_study(study, tmp_path / "run", engine="serial")
     store = RunStore(tmp_path / "run")
     assert comparisons(stored_cells(store), stored_paths(store), by="method")
-    with pytest.raises(InputError, match="--by"):
+    with pytest.raises(InputError, match="^by: "):
         comparisons(stored_cells(store), stored_paths(store), by="epsilon")

@@ -45,8 +45,8 @@ def test_log_spaced() -> None:
 @pytest.mark.parametrize(
     ("study", "options", "field"),
     [
-        (changed(), {}, "STUDY"),
-        (ONE, {"first": 20, "last": 10}, "--from"),
+        (changed(), {}, "^study: "),
+        (ONE, {"first": 20, "last": 10}, "^from: "),
     ],
 )
 def test_refused(study: dict, options: dict, field: str) -> None:
@@ -56,5 +56,5 @@ def test_refused(study: dict, options: dict, field: str) -> None:
 
 def test_records_that_are_too_large_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ldpflow.results.trace.MAX_TIMES", 100)
-    with pytest.raises(InputError, match="--points"):
+    with pytest.raises(InputError, match="^points: "):
         trace(Study.from_mapping(ONE), last=10_000, points=50)

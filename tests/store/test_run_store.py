@@ -268,7 +268,7 @@ def test_a_read_only_place_is_bad_input(store, monkeypatch):
     monkeypatch.setattr(os, "replace", read_only)
     with pytest.raises(InputError, match="Read-only") as caught:
         store.write_study("x")
-    assert caught.value.field == "--out"
+    assert caught.value.field == "out"
 
 
 def test_unusable_roots_are_bad_input(tmp_path):
@@ -276,7 +276,7 @@ def test_unusable_roots_are_bad_input(tmp_path):
     for root in (tmp_path / "file", "ftp2://somewhere/run", "s3://", "gs://"):
         with pytest.raises(InputError) as caught:
             RunStore(root)
-        assert caught.value.field == "--out"
+        assert caught.value.field == "out"
 
 
 def test_summary_comes_back(store):

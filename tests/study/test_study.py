@@ -159,15 +159,15 @@ def test_method_flag_keeps_settings_and_adds_defaults() -> None:
 @pytest.mark.parametrize(
     ("flags", "field", "said"),
     [
-        ({"epsilon": "x"}, "--epsilon", "'x'"),
-        ({"epsilon": ["1", "nan"]}, "--epsilon", "nan"),
-        ({"gamma": "1.4"}, "--gamma", "(0, 1)"),
-        ({"n": "1e13"}, "--n", "1e+12"),
-        ({"n": "9" * 5000}, "--n", "integer"),
-        ({"method": "bb"}, "--method", "'BB'"),
-        ({"method": "SN", "beta": 0.7}, "--beta", "SN"),
-        ({"seed": "1.5"}, "--seed", "integer"),
-        ({"epsilno": 1}, "--epsilno", "'epsilon'"),
+        ({"epsilon": "x"}, "mechanism.epsilon", "'x'"),
+        ({"epsilon": ["1", "nan"]}, "mechanism.epsilon", "nan"),
+        ({"gamma": "1.4"}, "algorithm.gamma", "(0, 1)"),
+        ({"n": "1e13"}, "grid.n", "1e+12"),
+        ({"n": "9" * 5000}, "grid.n", "integer"),
+        ({"method": "bb"}, "method.kind", "'BB'"),
+        ({"method": "SN", "beta": 0.7}, "method.beta", "SN"),
+        ({"seed": "1.5"}, "seed", "integer"),
+        ({"epsilno": 1}, "epsilno", "'epsilon'"),
     ],
 )
 def test_refused_flags(flags: dict[str, Any], field: str, said: str) -> None:
@@ -179,7 +179,7 @@ def test_refused_flags(flags: dict[str, Any], field: str, said: str) -> None:
 
 def test_epsilon_without_a_private_mechanism() -> None:
     study = Study.from_mapping(changed(mechanism={"kind": "none"}))
-    with pytest.raises(InputError, match=r"--epsilon.*mechanism none"):
+    with pytest.raises(InputError, match=r"mechanism.epsilon.*mechanism none"):
         study.replace({"epsilon": 1})
 
 

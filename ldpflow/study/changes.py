@@ -1,0 +1,110 @@
+"""Replacing settings of a study by name: ``epsilon``, ``n``, ``method`` and so on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ldpflow.errors import InputError
+from ldpflow.study.entry import GROUPS, Entry
+from ldpflow.study.fields import nearest, number, plain, read_value, read_values
+from ldpflow.study.grid import Grid, Heading
+
+__all__ = ["SHORT_NAMES", "replacements"]
+
+SHORT_NAMES = {
+    "tau": ("problem",),
+    "epsilon": ("mechanism", "algorithm"),
+    "mu": ("mechanism",),
+    "gamma": ("algorithm",),
+    "c": ("algorithm",),
+    "beta": ("method",),
+    "B": ("method",),
+}
+"""Settings that need no group before their name, and the groups that may have them."""
+
+Entries = tuple[Entry, ...]
+
+
+def replacements(entries: Mapping[str, Entries], values: Mapping[str, object]) -> dict[str, Any]:
+    """Fields of a study that the values change.
+
+    Parameters
+    ----------
+    entries : mapping of str to tuple of Entry
+        The study's entries by group.
+    values : mapping of str to value or list of values
+        By name: a short name (:data:`SHORT_NAMES`), ``group.setting``, ``method``, an axis of the grid,
+        ``replicates`` or ``seed``. Numbers may be texts. None and empty lists change nothing.
+
+    Raises
+    ------
+    InputError
+        Naming the field.
+    """
+    changed: dict[str, Any] = {}
+    given = {k: v for k, v in values.items() if v is not None and v != [] and v != ()}
+    if "method" in given:
+        changed["method"] = chosen_methods(entries["method"], given.pop("method"))
+    for name, raw in given.items():
+        value = numbers(raw)
+        plain(value, f"{SHORT_NAMES[name][0]}.{name}" if name in SHORT_NAMES else name)
+        group, _, setting = name.partition(".")
+        if name in SHORT_NAMES:
+            current = {g: changed.get(g, entries[g]) for g in SHORT_NAMES[name]}
+            owners = [g for g, own in current.items() if any(e.has(name) for e in own)]
+            for owner in owners or SHORT_NAMES[name][:1]:
+                changed[owner] = with_axis(owner, current[owner], name, value)
+        elif group in GROUPS and setting:
+            changed[group] = with_axis(group, changed.get(group, entries[group]), setting, value)
+        elif name in Grid.model_fields or (group == "grid" and setting in Grid.model_fields):
+            axis = setting or name
+            if axis == "independent_n":
+                changed[axis] = read_value(Grid, axis, value, f"grid.{axis}")
+            else:
+                changed[axis] = tuple(sorted(read_values(Grid, axis, value, f"grid.{axis}")))
+        elif name in ("replicates", "seed", "name"):
+            changed[name] = read_value(Heading, name, value, name)
+        else:
+            known = ["method", *SHORT_NAMES, *Grid.model_fields, "replicates", "seed", "name"]
+            raise InputError(name, raw, "a setting of a study", nearest(name, known))
+    return changed
+
+
+def numbers(raw: object) -> object:
+    """Texts as numbers, in a list or alone."""
+    if isinstance(raw, (list, tuple)):
+        return [numbers(item) for item in raw]
+    return number(raw) if isinstance(raw, str) else raw
+
+
+def with_axis(group: str, entries: Entries, name: str, raw: object) -> Entries:
+    """The entries with a setting replaced in those that have it."""
+    result = []
+    applied = False
+    for entry in entries:
+        if entry.has(name):
+            applied = True
+            kind = GROUPS[entry.group][entry.kind]
+            axes = entry.axes | {name: read_values(kind, name, raw, f"{group}.{name}")}
+            result.append(Entry.of(entry.group, entry.kind, axes))
+        else:
+            result.append(entry)
+    if not applied:
+        kinds = ", ".join(dict.fromkeys(entry.kind for entry in entries)) or "none"
+        has = f"This study has {group} {kinds}."
+        raise InputError(f"{group}.{name}", raw, f"a {group} that has {name}", has)
+    return tuple(result)
+
+
+def chosen_methods(entries: Entries, raw: object) -> Entries:
+    """The study's own entries of the named methods, defaults for names it does not have."""
+    names = list(raw) if isinstance(raw, (list, tuple)) else [raw]
+    known = GROUPS["method"]
+    result: list[Entry] = []
+    for name in dict.fromkeys(map(str, names)):
+        if name not in known:
+            raise InputError("method.kind", name, "one of " + ", ".join(known), nearest(name, known))
+        own = [entry for entry in entries if entry.kind == name]
+        result += own or [Entry.of("method", name, {})]
+    return tuple(result)

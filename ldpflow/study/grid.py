@@ -1,0 +1,44 @@
+"""The parts of a study that have no kind: heading, grid and trajectory."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, Field
+
+__all__ = ["Grid", "Heading", "Trajectory"]
+
+FileName = Annotated[
+    str,
+    Field(
+        pattern=r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,99}\z",
+        description="a file name of up to 100 letters, digits, '.', '_' and '-', the first a letter or digit",
+    ),
+]
+
+
+class Heading(BaseModel):
+    """What stands above the tables of a study."""
+
+    name: FileName
+    seed: Annotated[int, Field(ge=0, lt=2**63, description="an integer in [0, 2^63)")] = 0
+    replicates: Annotated[int, Field(ge=1, le=10**9)] = 200
+
+
+class Grid(BaseModel):
+    """The axes that belong to no other table."""
+
+    n: Annotated[int, Field(ge=1, le=10**12)]
+    # At the very ends critical values leave the range of floating point.
+    level: Annotated[float, Field(ge=1e-6, le=1 - 1e-9, description="a number in (0, 1)")] = 0.9
+    independent_n: bool = False
+
+
+class Trajectory(BaseModel):
+    """The checkpoints of error trajectories: log-spaced from ``first`` to the largest n.
+
+    Of an algorithm of many epochs: the middles of ``points`` equal parts of its steps, and the last one.
+    """
+
+    first: Annotated[int, Field(ge=1, le=10**12)] = 10
+    points: Annotated[int, Field(ge=2, le=1000)] = 17
