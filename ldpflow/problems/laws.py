@@ -1,15 +1,23 @@
-"""Laws of data and errors: a standard variate moved and scaled, with density and quantile."""
+"""Laws of data and errors: a standard variate moved and scaled, with density, quantile and cdf."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from mpmath import mp, mpf
+from mpmath import mpf
 
 from ldpflow import constants
+from ldpflow.problems.standard_laws import STANDARD_LAWS, bisected
 
-__all__ = ["LAW_NAMES", "Law", "Variate"]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ldpflow.problems.column_law import ColumnLaw
+
+__all__ = ["Component", "Law", "Variate"]
 
 
 @dataclass(frozen=True)
@@ -26,61 +34,106 @@ class Variate:
 
 
 @dataclass(frozen=True)
+class Component:
+    """One law of a mixture and its weight; weights need not sum to 1."""
+
+    weight: float
+    law: Law
+
+
+@dataclass(frozen=True)
 class Law:
     """The law of ``location + scale * Z``, Z standard.
 
     Standard laws: normal N(0, 1); laplace, density exp(-|x|)/2; exponential, density exp(-x) on
     x > 0; uniform on (0, 1); logistic; student_t with ``df`` degrees of freedom (1: Cauchy);
-    bimodal, N(-3/2, 1) and N(3/2, 1) in equal parts.
+    bimodal, N(-3/2, 1) and N(3/2, 1) in equal parts. With ``shape`` a > 0: lognormal exp(a N);
+    weibull (-log U)^(1/a); pareto U^(-1/a) >= 1; gamma, density x^(a-1) exp(-x)/Gamma(a).
+    mixture: one of ``components``, drawn with its weight. empirical: the law ``table`` of a column.
+
+    Parameters
+    ----------
+    name : str
+    location, scale : float
+        Unit of the data; scale > 0.
+    df : float, optional
+        Degrees of freedom of ``student_t``.
+    shape : float, optional
+        a, for the laws that have one.
+    components : tuple of Component
+        Of a ``mixture``; each has its own location and scale.
+    table : ColumnLaw, optional
+        Of ``empirical``.
     """
 
     name: str
     location: float = 0.0
     scale: float = 1.0
     df: float | None = None
+    shape: float | None = None
+    components: tuple[Component, ...] = ()
+    table: ColumnLaw | None = None
+
+    @property
+    def parameter(self) -> float:
+        """Degrees of freedom or shape; 0 for a law without."""
+        return next((a for a in (self.df, self.shape) if a is not None), 0.0)
 
     @property
     def variate(self) -> Variate:
         """What to draw, before moving and scaling."""
-        return Variate(self.name, self.df if self.df is not None else 0.0)
+        return Variate(self.name, self.parameter)
 
     def standard_quantile(self, tau: float) -> float:
         """tau-quantile of Z."""
-        if self.name == "normal":
-            return constants.normal_quantile(tau)
-        if self.name == "student_t":
-            assert self.df is not None
-            return constants.student_quantile(tau, self.df)
-        if self.name == "bimodal":
-            return constants.bimodal_quantile(tau)
+        if self.table is not None:
+            import numpy as np
+
+            return float(self.table.quantiles(np.array([tau]))[0])
         with constants.workdps(40):
-            t = mpf(tau)
-            if self.name == "laplace":
-                return float(mp.log(2 * t) if t < 0.5 else -mp.log(2 * (1 - t)))
-            if self.name == "exponential":
-                return float(-mp.log(1 - t))
-            if self.name == "logistic":
-                return float(mp.log(t / (1 - t)))
-            return float(t)
+            if self.components:
+                return float(self.mixture_quantile(tau))
+            return float(STANDARD_LAWS[self.name].quantile(tau, self.parameter))
 
     def standard_density(self, z: float) -> float:
         """Density of Z at z, a point inside the support."""
-        if self.name == "normal":
-            return constants.normal_density(z)
-        if self.name == "student_t":
-            assert self.df is not None
-            return constants.student_density(z, self.df)
         if self.name == "bimodal":
             return (constants.normal_density(z - 1.5) + constants.normal_density(z + 1.5)) / 2.0
+        if self.table is not None:
+            return 1.0 / self.table.sparsity(float(self.standard_cdf(mpf(z))))
         with constants.workdps(40):
-            x = mpf(z)
-            if self.name == "laplace":
-                return float(mp.exp(-abs(x)) / 2)
-            if self.name == "exponential":
-                return float(mp.exp(-x))
-            if self.name == "logistic":
-                return float(mp.exp(-x) / (1 + mp.exp(-x)) ** 2)
-            return 1.0
+            return float(self.exact_density(mpf(z)))
+
+    def standard_cdf(self, z: Any) -> Any:
+        """P(Z <= z) in the working precision of mpmath (of doubles for ``empirical``)."""
+        if self.table is not None:
+            import numpy as np
+
+            return mpf(float(self.table.cdf_values(np.array([float(z)]))[0]))
+        if not self.components:
+            return STANDARD_LAWS[self.name].cdf(z, self.parameter)
+        parts = [w * law.standard_cdf((z - law.location) / law.scale) for w, law in self.parts()]
+        return sum(parts[1:], parts[0])
+
+    def exact_density(self, z: Any) -> Any:
+        """Density of Z at z in the working precision of mpmath; not for ``empirical``."""
+        if not self.components:
+            return STANDARD_LAWS[self.name].density(z, self.parameter)
+        parts = [w * law.exact_density((z - law.location) / law.scale) / law.scale for w, law in self.parts()]
+        return sum(parts[1:], parts[0])
+
+    def parts(self) -> list[tuple[Any, Law]]:
+        """Components with weights that sum to 1, locations and scales as mpmath numbers divide."""
+        total = sum(mpf(part.weight) for part in self.components)
+        return [(mpf(part.weight) / total, part.law) for part in self.components]
+
+    def mixture_quantile(self, tau: float) -> Any:
+        """tau-quantile of a mixture: bisection between its components' quantiles."""
+        ends = [law.location + mpf(law.scale) * mpf(law.standard_quantile(tau)) for _, law in self.parts()]
+        low, high = min(ends), max(ends)
+        # Rounded ends: a little further out the bracket is certain.
+        room = mpf("1e-12") * (abs(low) + abs(high) + (high - low))
+        return bisected(lambda z: self.standard_cdf(z) - mpf(tau), low - room, high + room)
 
     def has_quantile(self, tau: float) -> bool:
         """Whether the tau-quantile is a finite double with a positive density."""
@@ -95,7 +148,36 @@ class Law:
 
     def density_at_quantile(self, tau: float) -> float:
         """Density of the law at its tau-quantile."""
+        if self.table is not None:
+            return 1.0 / (self.scale * self.table.sparsity(tau))
         return self.standard_density(self.standard_quantile(tau)) / self.scale
 
+    def slope_at_quantile(self, tau: float) -> float:
+        """Derivative of the density at the tau-quantile; the mean of both sides at a kink."""
+        if self.table is not None:
+            return self.table.slope(tau) / self.scale**2
+        with constants.workdps(60):
+            z, h = mpf(self.standard_quantile(tau)), mpf("1e-20")
+            step = h * max(abs(z), mpf("1e-3"))
+            change = self.exact_density(z + step) - self.exact_density(z - step)
+            return float(change / (2 * step)) / self.scale**2
 
-LAW_NAMES = ("normal", "laplace", "exponential", "uniform", "logistic", "student_t", "bimodal")
+    def cdf(self, x: float) -> float:
+        """P(X <= x), correctly rounded (but for ``empirical``, whose definition is in doubles)."""
+        if math.isinf(x):
+            return 1.0 if x > 0 else 0.0
+        with constants.workdps(40):
+            return float(self.standard_cdf((mpf(x) - mpf(self.location)) / mpf(self.scale)))
+
+    def cdf_values(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """P(X <= x) for an array, absolute error below 1e-12; the same bits on every processor."""
+        from ldpflow.random.distributions import cdf_values
+
+        if self.components:
+            total = math.fsum(part.weight for part in self.components)
+            z = (x - self.location) / self.scale
+            parts = [part.weight / total * part.law.cdf_values(z) for part in self.components]
+            return sum(parts[1:], parts[0])
+        if self.table is not None:
+            return self.table.cdf_values((x - self.location) / self.scale)
+        return cdf_values(self.name, (x - self.location) / self.scale, self.parameter)
