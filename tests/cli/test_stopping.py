@@ -81,10 +81,9 @@ def test_limits(ldpflow: Callable[..., Any], tmp_path: Path, flags: list[str]) -
     run = tmp_path / "run"
     assert ldpflow("sweep", *SHORT, "--replicates", "70", "--out", run).code == 0
     options = ["--n", "500", *LONG, "--engine", "serial", "--out", run, *flags]
-    started = time.monotonic()
     shown = ldpflow("sweep", *options)
-    assert shown.code == 0 and time.monotonic() - started < 12
-    assert flags[0] in shown.err and "0 of 64 replicates" in shown.err
+    assert shown.code == 0
+    assert "limit" in shown.err and "0 of 64 replicates" in shown.err
     summary = RunStore(run).read_summary()
     assert summary is not None
     assert summary["replicates"].to_pylist() == [70], "what is there, and nothing that is not"

@@ -92,8 +92,8 @@ def test_a_thousand_million_cells_are_refused_at_once(tmp_path: Path) -> None:
     text = TEXT.replace("gamma = 0.6", f"gamma = [{axis}]\nc = [{axis}]")
     text = text.replace("c = 1.0\n", "").replace("tau = [0.5, 0.9]", f"tau = [{axis}]")
     (tmp_path / "study.toml").write_text(text)
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(InputError, match="at most 100,000 cells") as caught:
         load_study(str(tmp_path / "study.toml"))
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
     assert caught.value.field == "study"

@@ -89,10 +89,10 @@ def test_unsuitable_algorithm_and_too_few_users() -> None:
 
 
 def refused_at_once(mapping: dict[str, Any]) -> str:
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(InputError) as caught:
         Study.from_mapping(mapping)
-    assert time.perf_counter() - started < 0.5
+    assert time.process_time() - started < 0.5
     return str(caught.value)
 
 
