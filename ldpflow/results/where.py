@@ -1,0 +1,202 @@
+"""Conditions on the rows of a table, as a person writes them: ``method == 'BB' and n >= 1e5``."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ldpflow.errors import InputError
+from ldpflow.study.fields import nearest
+
+__all__ = ["chosen", "condition", "matching"]
+
+FORM = "comparisons of columns with values, joined by and, or, not: method == 'BB' and n >= 1e5"
+
+COMPARISONS: dict[type[ast.cmpop], Any] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+MIRRORED: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.Gt,
+    ast.LtE: ast.GtE,
+    ast.Gt: ast.Lt,
+    ast.GtE: ast.LtE,
+    ast.Eq: ast.Eq,
+    ast.NotEq: ast.NotEq,
+}
+
+
+def condition(text: str, schema: pa.Schema) -> pc.Expression:
+    """The condition as a filter expression.
+
+    Parameters
+    ----------
+    text : str
+        Comparisons (``==``, ``!=``, ``<``, ``<=``, ``>``, ``>=``, ``in``, ``not in``) of a column with a
+        value, or with ``None`` for a null, joined by ``and``, ``or`` and ``not``.
+    schema : pyarrow.Schema
+        Of the table that is filtered; it names the columns.
+
+    Raises
+    ------
+    InputError
+        Naming ``where``.
+    """
+    try:
+        tree = ast.parse(text.strip(), mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise InputError("where", text, FORM) from None
+    return Reader(text, schema).read(tree.body)
+
+
+def chosen(
+    table: pa.Table,
+    where: str | None = None,
+    sort: str | Sequence[str] | None = None,
+    columns: str | Sequence[str] | None = None,
+) -> pa.Table:
+    """Rows that meet a condition, in an order, with some of the columns.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+    where : str, optional
+        See :func:`condition`.
+    sort : str or sequence of str, optional
+        Names of columns, the most important first; ``-name`` for the largest first.
+    columns : str or sequence of str, optional
+
+    Raises
+    ------
+    InputError
+        Naming ``where``, ``sort`` or ``columns``.
+    """
+    if where is not None:
+        table = table.filter(condition(where, table.schema))
+    if sort:
+        order = []
+        for name in [sort] if isinstance(sort, str) else sort:
+            known(name.removeprefix("-"), table.schema, "sort")
+            order.append((name.removeprefix("-"), "descending" if name.startswith("-") else "ascending"))
+        table = table.sort_by(order)
+    if columns:
+        names = [columns] if isinstance(columns, str) else list(columns)
+        for name in names:
+            known(name, table.schema, "columns")
+        table = table.select(names)
+    return table
+
+
+def matching(settings: dict[str, Any], schema: pa.Schema) -> pc.Expression | None:
+    """The condition that columns equal these values, or are among them where a list is given."""
+    found: pc.Expression | None = None
+    for name, value in settings.items():
+        known(name, schema, name)
+        values = value if isinstance(value, (list, tuple)) else [value]
+        one = isin(name, values, schema)
+        found = one if found is None else found & one
+    return found
+
+
+def known(name: str, schema: pa.Schema, field: str) -> None:
+    """Refuse a name that is no column."""
+    if name not in schema.names:
+        raise InputError(field, name, "a column of the table", nearest(name, schema.names))
+
+
+def isin(name: str, values: Sequence[Any], schema: pa.Schema) -> pc.Expression:
+    """Whether a column has one of the values."""
+    kind = schema.field(name).type
+    try:
+        return pc.field(name).isin(pa.array([converted(v, kind) for v in values], kind))
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        raise InputError("where", values, f"values of {name}, which is {kind}") from None
+
+
+def converted(value: Any, kind: pa.DataType) -> Any:
+    """1e5 is how people write an integer."""
+    if pa.types.is_integer(kind) and isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
+
+
+class Reader:
+    """Turns the syntax tree of a condition into a filter expression."""
+
+    def __init__(self, text: str, schema: pa.Schema) -> None:
+        self.text = text
+        self.schema = schema
+
+    def refuse(self, allowed: str = FORM, hint: str = "") -> InputError:
+        """The error about the condition."""
+        return InputError("where", self.text, allowed, hint)
+
+    def read(self, node: ast.expr) -> pc.Expression:
+        """A condition."""
+        if isinstance(node, ast.BoolOp):
+            parts = [self.read(value) for value in node.values]
+            found = parts[0]
+            for part in parts[1:]:
+                found = found & part if isinstance(node.op, ast.And) else found | part
+            return found
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            return ~self.read(node.operand)
+        if isinstance(node, ast.Compare):
+            terms = [node.left, *node.comparators]
+            pairs = zip(terms, node.ops, terms[1:], strict=False)
+            parts = [self.compared(left, op, right) for left, op, right in pairs]
+            found = parts[0]
+            for part in parts[1:]:
+                found = found & part
+            return found
+        if isinstance(node, ast.Name):  # a column of truth values
+            known(node.id, self.schema, "where")
+            if pa.types.is_boolean(self.schema.field(node.id).type):
+                return pc.field(node.id)
+        raise self.refuse()
+
+    def compared(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> pc.Expression:
+        """One comparison."""
+        if not isinstance(left, ast.Name) and type(op) in MIRRORED:
+            left, right, op = right, left, MIRRORED[type(op)]()
+        if not isinstance(left, ast.Name):
+            raise self.refuse()
+        known(left.id, self.schema, "where")
+        value = self.value(right)
+        if isinstance(op, (ast.In, ast.NotIn)):
+            if not isinstance(value, (list, tuple)):
+                raise self.refuse()
+            inside = isin(left.id, value, self.schema)
+            return ~inside if isinstance(op, ast.NotIn) else inside
+        column = pc.field(left.id)
+        if value is None and isinstance(op, (ast.Eq, ast.NotEq, ast.Is, ast.IsNot)):
+            return column.is_null() if isinstance(op, (ast.Eq, ast.Is)) else column.is_valid()
+        if type(op) not in COMPARISONS or isinstance(value, (list, tuple)) or value is None:
+            raise self.refuse()
+        kind = self.schema.field(left.id).type
+        text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+        if text != isinstance(value, str):
+            raise self.refuse(f"values of {left.id}, which is {kind}")
+        found: pc.Expression = COMPARISONS[type(op)](column, pa.scalar(value))
+        return found
+
+    def value(self, node: ast.expr) -> Any:
+        """A number, a text, a truth value, None, or a list of them."""
+        try:
+            found = ast.literal_eval(node)
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+            raise self.refuse() from None
+        values = found if isinstance(found, (list, tuple)) else [found]
+        for value in values:
+            if not isinstance(value, (int, float, str, bool, type(None))):
+                raise self.refuse()
+        return found
