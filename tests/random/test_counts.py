@@ -1,0 +1,247 @@
+"""Counts: the exact law, the rejection method's inequalities, and addresses."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import mpmath as mp
+import numpy as np
+import pytest
+from scipy import stats
+
+from ldpflow.random import counts
+from ldpflow.random.elementary import U64, jit
+from ldpflow.random.streams import counter_keys
+
+KEY = tuple(U64(word) for word in counter_keys(20261122, "reports", "tests", 0))
+DRAWS = 200_000
+ALPHA = 0.01  # of a whole family of chi-squared tests (Holm)
+
+SMALL = [(1, 0.5), (3, 0.2), (7, 0.9), (20, 0.5), (19, 0.499), (1000, 0.005), (10**9, 3e-9)]
+LARGE = [
+    (20, 0.5),
+    (21, 0.48),
+    (40, 0.75),
+    (100, 0.1),
+    (1000, 0.6),
+    (10**6, 1.1e-5),
+    (10**6, 0.3),
+    (10**9, 2e-7),
+    (10**12, 0.37),
+    (10**12, 1e-10),
+    (10**12, 1 - 1e-9),
+]
+
+
+@jit
+def draw_many(out, key, stage, n, p):
+    for i in range(out.shape[0]):
+        out[i] = counts.binomial(key[0], key[1], i, stage, 0, n, p)
+
+
+@jit
+def multinomial_many(out, key, n, weights):
+    for i in range(out.shape[0]):
+        counts.multinomial(out[i], key[0], key[1], i, 0, n, weights)
+
+
+@jit
+def split_many(out, key, n):
+    for i in range(out.shape[0]):
+        counts.split_evenly(out[i], key[0], key[1], i, 0, n)
+
+
+def drawn(n, p, size=DRAWS, stage=0):
+    out = np.empty(size)
+    draw_many(out, KEY, stage, float(n), p)
+    return out
+
+
+def holm(p_values, alpha=ALPHA):
+    """Indices of the hypotheses that Holm's procedure rejects."""
+    order = np.argsort(p_values)
+    rejected = []
+    for rank, index in enumerate(order):
+        if p_values[index] > alpha / (len(p_values) - rank):
+            break
+        rejected.append(int(index))
+    return rejected
+
+
+def classes(n, p):
+    """Upper ends of about 60 classes of counts, each expected at least 20 times, and their law."""
+    law = stats.binom(n, p)
+    ends = np.unique(law.ppf(np.linspace(0.0, 1.0, 60)[1:-1]))
+    cdf = np.concatenate([[0.0], law.cdf(ends), [1.0]])
+    chances = np.diff(cdf)
+    while len(ends) and chances.min() * DRAWS < 20:
+        worst = int(np.argmin(chances))
+        ends = np.delete(ends, min(worst, len(ends) - 1))
+        chances = np.diff(np.concatenate([[0.0], law.cdf(ends), [1.0]]))
+    return ends, chances
+
+
+def chi_squared(n, p):
+    ends, chances = classes(n, p)
+    found = np.bincount(np.searchsorted(ends, drawn(n, p)), minlength=len(chances))
+    return stats.chisquare(found, chances * DRAWS).pvalue
+
+
+def test_binomial_counts_follow_the_exact_law():
+    cases = SMALL + LARGE
+    assert holm([chi_squared(n, p) for n, p in cases]) == []
+
+
+def test_the_test_of_the_law_sees_a_small_error():
+    """A probability that is off by 1% of a standard deviation of the count would be rejected."""
+    n, p = 1000, 0.6
+    ends, _ = classes(n, p)
+    moved = stats.binom(n, p + 0.02 * math.sqrt(p * (1 - p) / n))
+    found = np.bincount(np.searchsorted(ends, drawn(n, p)), minlength=len(ends) + 1)
+    chances = np.diff(np.concatenate([[0.0], moved.cdf(ends), [1.0]]))
+    assert stats.chisquare(found, chances * DRAWS).pvalue < 1e-6
+
+
+@pytest.mark.parametrize(("n", "p"), SMALL + LARGE)
+def test_counts_are_integers_from_0_to_n_with_the_law_s_moments(n, p):
+    x = drawn(n, p, stage=1)
+    assert (x == np.floor(x)).all()
+    assert x.min() >= 0
+    assert x.max() <= n
+    sd = math.sqrt(n * p * (1 - p))
+    # Five standard errors: one run in 1.7 million of each would be outside.
+    assert abs(np.mean(x - float(n) * p)) < 5 * sd / math.sqrt(DRAWS)
+
+
+@pytest.mark.parametrize(
+    ("n", "p", "expected"), [(0, 0.5, 0), (10**12, 0.0, 0), (10**12, 1.0, 10**12), (5, 1.5, 5)]
+)
+def test_certain_counts(n, p, expected):
+    assert (drawn(n, p, 10) == expected).all()
+
+
+@pytest.mark.parametrize(
+    ("n", "p"),
+    [(20, 0.5), (1000, 0.5), (1000, 0.01), (10**6, 0.3), (10**12, 0.3), (10**12, 2e-11)],
+)
+def test_ratio_of_probabilities(n, p):
+    """log P(k) - log P(mode) against 60 digits, up to nine standard deviations away."""
+    mean = n * p
+    rest = float(n * Fraction(p) - Fraction(mean))
+    sd = math.sqrt(mean * (1 - p))
+    mode = math.floor(mean + p)
+    for z in (-9, -3, -1, -0.1, 0.01, 1, 2.5, 6, 9):
+        k = mode + math.floor(z * sd)
+        if not 0 <= k <= n:
+            continue
+        with mp.workdps(60):
+            chance = mp.mpf(p)
+
+            def exact(k, chance=chance):
+                lost = mp.loggamma(k + 1) + mp.loggamma(n - k + 1)
+                return k * mp.log(chance) + (n - k) * mp.log1p(-chance) - lost
+
+            difference = float(exact(k) - exact(mode))
+        found = counts.log_probability(float(k), float(n), mean, rest)
+        found -= counts.log_probability(float(mode), float(n), mean, rest)
+        assert found == pytest.approx(difference, abs=1e-12 * (1 + abs(difference)))
+
+
+@pytest.mark.parametrize(
+    ("n", "p"),
+    [(20, 0.5), (10**6, 1e-5), (21, 0.48), (60, 0.2), (1000, 0.5), (10**5, 0.1), (10**12, 0.4)],
+)
+def test_the_hat_lies_above_the_law_and_the_squeeze_below_it(n, p):
+    """What makes transformed rejection exact: the accepted share is at most 1, at least the squeeze."""
+    sd = math.sqrt(n * p * (1 - p))
+    b = 1.15 + 2.53 * sd
+    a = -0.0873 + 0.0248 * b + 0.01 * p
+    alpha = (2.83 + 5.1 / b) * sd
+    mean = n * p
+    mode = math.floor(mean + p)
+    most = counts.log_probability(float(mode), float(n), mean, 0.0)
+    # Dense near the ends, where the hat is steep.
+    side = np.concatenate([np.geomspace(1e-6, 0.07, 2000), np.linspace(0.07, 0.5, 4000)])
+    for sign, s in itertools.product((-1, 1), side):
+        k = mode + math.floor((2 * a / s + b) * sign * (0.5 - s) + (mean - mode) + 0.5)
+        if not 0 <= k <= n:
+            assert s < 0.07
+            continue
+        ratio = math.exp(counts.log_probability(float(k), float(n), mean, 0.0) - most)
+        accepted = ratio * (a / (s * s) + b) / alpha
+        assert accepted <= 1.0
+        if s >= 0.07:
+            assert accepted >= 0.92 - 4.2 / b
+
+
+def test_log_of_one_minus():
+    x = np.concatenate([np.geomspace(1e-300, 0.3, 500), np.linspace(0.2, 0.999, 300)])
+    with mp.workdps(40):
+        errors = [abs(mp.mpf(counts.log1m(v)) / mp.log1p(-mp.mpf(float(v))) - 1) for v in x]
+    assert max(errors) < 1e-15
+
+
+def test_factorials():
+    with mp.workdps(50):
+        for k in [*range(40), 1000, 10**6, 10**12]:
+            exact = mp.loggamma(k + 1) - (k * mp.log(k) if k else 0) + k
+            assert counts.factorial_excess(float(k)) == pytest.approx(float(exact), abs=4e-15)
+
+
+def compositions(n, k):
+    return [c for c in itertools.product(range(n + 1), repeat=k) if sum(c) == n]
+
+
+@pytest.mark.parametrize("weights", [(0.2, 0.5, 0.3), (2.0, 0.0, 1.0, 1.0), (0.0, 1.0, 0.0)])
+def test_multinomial_counts_have_their_law_on_every_outcome(weights):
+    n = 4
+    out = np.empty((DRAWS, len(weights)))
+    multinomial_many(out, KEY, float(n), np.array(weights))
+    chances = np.array(weights) / sum(weights)
+    cases = compositions(n, len(weights))
+    exact = stats.multinomial(n, chances).pmf(cases)
+    index = {case: i for i, case in enumerate(cases)}
+    found = np.bincount([index[tuple(row)] for row in out.astype(int)], minlength=len(cases))
+    possible = exact > 0
+    assert found[~possible].sum() == 0
+    if possible.sum() > 1:
+        assert stats.chisquare(found[possible], exact[possible] * DRAWS).pvalue > 1e-3
+
+
+def test_even_split_has_the_multinomial_law():
+    out = np.empty((DRAWS, 3))
+    split_many(out, KEY, 5.0)
+    cases = compositions(5, 3)
+    exact = stats.multinomial(5, [1 / 3] * 3).pmf(cases)
+    index = {case: i for i, case in enumerate(cases)}
+    found = np.bincount([index[tuple(row)] for row in out.astype(int)], minlength=len(cases))
+    assert stats.chisquare(found, exact * DRAWS).pvalue > 1e-3
+
+
+def test_multinomial_counts_of_many_trials_sum_to_them():
+    out = np.empty((50, 200))
+    weights = np.random.default_rng(1).dirichlet(np.full(200, 0.05))
+    multinomial_many(out, KEY, 1e12, weights)
+    assert (out.sum(axis=1) == 1e12).all()
+    assert out.min() >= 0
+    z = (out - 1e12 * weights) / np.sqrt(1e12 * weights * (1 - weights) + 1e-300)
+    assert np.abs(z[:, weights > 1e-9]).max() < 6
+
+
+def test_a_count_depends_on_its_address_alone():
+    many = drawn(10**6, 0.3, 1000)
+    alone = np.array([counts.binomial(KEY[0], KEY[1], i, 0, 0, 1e6, 0.3) for i in (999, 0, 500)], dtype=float)
+    assert (alone == many[[999, 0, 500]]).all()
+    assert (drawn(10**6, 0.3, 1000, stage=1) != many).mean() > 0.99
+
+
+def test_known_counts():
+    """Bits that may never change: they are part of every stored row of a protocol."""
+    assert drawn(10**12, 0.37, 4).tolist() == KNOWN_LARGE
+    assert drawn(10, 0.37, 8).tolist() == KNOWN_SMALL
+
+
+KNOWN_LARGE = [369999514673.0, 370000681967.0, 369999098417.0, 369999884698.0]
+KNOWN_SMALL = [2.0, 6.0, 2.0, 3.0, 4.0, 4.0, 4.0, 0.0]
