@@ -15,11 +15,14 @@ from mpmath import mp, mpf
 __all__ = [
     "bimodal_quantile",
     "ceil_power",
+    "chi_squared_quantile",
+    "f_quantile",
     "floor_power",
     "inverse",
     "normal_density",
     "normal_probability",
     "normal_quantile",
+    "safe_floor",
     "self_normalization_critical_value",
     "student_density",
     "student_quantile",
@@ -83,6 +86,44 @@ def student_quantile(p: float, df: float) -> float:
 
 
 @lru_cache(maxsize=1024)
+def chi_squared_quantile(p: float, df: int) -> float:
+    """Quantile of chi-squared with ``df`` degrees of freedom, by bisection in 40 digits."""
+    with mp.workdps(DIGITS):
+        shape, level = mpf(df) / 2, mpf(p)
+
+        def below(x: mpf) -> mpf:
+            return mp.gammainc(shape, 0, x / 2, regularized=True)
+
+        high = mpf(df)
+        while below(high) < level:
+            high *= 2
+        low = mpf(0)
+        for _ in range(140):
+            middle = (low + high) / 2
+            if below(middle) < level:
+                low = middle
+            else:
+                high = middle
+        return float(high)
+
+
+@lru_cache(maxsize=1024)
+def f_quantile(p: float, df: int, df2: int) -> float:
+    """Quantile of F with ``df`` and ``df2`` degrees of freedom, by bisection in 40 digits."""
+    with mp.workdps(DIGITS):
+        a, b, level = mpf(df) / 2, mpf(df2) / 2, mpf(p)
+        # P(F > x) = I_y(df2/2, df/2) with y = df2/(df2 + df x), the regularised incomplete beta.
+        low, high = mpf(0), mpf(1)
+        for _ in range(140):
+            middle = (low + high) / 2
+            if mp.betainc(b, a, 0, middle, regularized=True) > 1 - level:
+                high = middle
+            else:
+                low = middle
+        return float(df2 * (1 - low) / (df * low))
+
+
+@lru_cache(maxsize=1024)
 def bimodal_quantile(p: float) -> float:
     """p-quantile of N(-3/2, 1) and N(3/2, 1) in equal parts, by bisection in 40 digits."""
     if p == 0.5:
@@ -131,6 +172,16 @@ def self_normalization_tail(q: mpf) -> mpf:
         weight = mpf(1) / 2 if k == points else 1
         total += weight * mp.sqrt(x / mp.sinh(x))
     return total / points
+
+
+def safe_floor(x: mpf) -> int:
+    """floor(x) of x >= 0, rounding first where x is within 1e-9 of a positive integer.
+
+    In the working precision of the caller (:data:`workdps`).
+    """
+    nearest = mp.nint(x)
+    close = nearest > 0 and abs(x - nearest) <= mpf("1e-9") * x
+    return int(nearest if close else mp.floor(x))
 
 
 @lru_cache(maxsize=4096)

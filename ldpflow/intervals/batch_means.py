@@ -14,16 +14,23 @@ from functools import lru_cache
 from typing import Annotated, Literal
 
 import numpy as np
-from mpmath import mp, mpf
+from mpmath import mpf
 from numpy.typing import NDArray
 from pydantic import Field
 
 from ldpflow import constants
 from ldpflow.algorithms import Algorithm
-from ldpflow.intervals.interval import IntervalMethod, Intervals, average, symmetric
+from ldpflow.intervals.interval import (
+    Array,
+    IntervalMethod,
+    Intervals,
+    average,
+    normal_intervals,
+    undefined,
+)
 from ldpflow.intervals.record import PathRecord
 
-__all__ = ["BatchMeans"]
+__all__ = ["BatchMeans", "batch_variance"]
 
 
 class BatchMeans(IntervalMethod):
@@ -60,17 +67,22 @@ class BatchMeans(IntervalMethod):
         ends = self.ends(steps, algorithm.step_exponent())
         lengths = np.diff(ends)
         if len(lengths) < 2 or (lengths < 1).any():
-            nothing = np.full((len(levels), *estimate.shape), np.nan)
-            return Intervals(estimate, np.full_like(estimate, np.nan), nothing, nothing)
-        sums = record.sums_at(ends)
-        mean = (sums[-1] - sums[0]) / (steps - int(ends[0]))
-        v = np.zeros_like(estimate)
-        for k, length in enumerate(lengths.tolist()):
-            deviation = (sums[k + 1] - sums[k]) / length - mean
-            v += length * (deviation * deviation)
-        se = np.sqrt(v / len(lengths) / steps)
-        widths = [constants.normal_quantile(0.5 + level / 2.0) * se for level in levels]
-        return Intervals(estimate, se, *symmetric(estimate, widths))
+            return undefined(estimate, levels)
+        variance = batch_variance(record, ends)
+        return normal_intervals(estimate, np.sqrt(variance / steps), levels)
+
+
+def batch_variance(record: PathRecord, ends: NDArray[np.int64]) -> Array:
+    """V = (1/M) sum_k n_k (X_k - Xbar)^2 over batches that end at e_0, ..., e_M; shape (d, R)."""
+    sums = record.sums_at(ends)
+    mean = (sums[-1] - sums[0]) / (int(ends[-1]) - int(ends[0]))
+    lengths = np.diff(ends)
+    v: Array = np.zeros_like(mean)
+    for k, length in enumerate(lengths.tolist()):
+        deviation = (sums[k + 1] - sums[k]) / length - mean
+        v += length * (deviation * deviation)
+    v /= len(lengths)
+    return v
 
 
 @lru_cache(maxsize=256)
@@ -80,8 +92,5 @@ def batch_ends(steps: int, gamma: float, m: int) -> tuple[int, ...]:
     with constants.workdps(40):
         power = 1 / (1 - mpf(repr(gamma)))
         for k in range(m + 1):
-            x = (mpf(k + 1) / (m + 1)) ** power * steps
-            nearest = mp.nint(x)
-            close = nearest > 0 and abs(x - nearest) <= mpf("1e-9") * x
-            ends.append(int(nearest if close else mp.floor(x)))
+            ends.append(constants.safe_floor((mpf(k + 1) / (m + 1)) ** power * steps))
     return tuple(ends)

@@ -9,12 +9,22 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpflow import constants
 from ldpflow.algorithms import Algorithm
 from ldpflow.intervals.record import PathRecord
 from ldpflow.problems import Problem
 from ldpflow.settings import Settings
 
-__all__ = ["IntervalMethod", "Intervals"]
+__all__ = [
+    "IntervalMethod",
+    "Intervals",
+    "average",
+    "defined",
+    "in_order",
+    "normal_intervals",
+    "symmetric",
+    "undefined",
+]
 
 Array = NDArray[np.float64]
 
@@ -31,7 +41,7 @@ class Intervals:
         The method's own standard error of the estimate; None where it has none.
     lower, upper : ndarray, shape (L, d, R)
         Limits; NaN where undefined.
-    diagnosis : dict of str to ndarray, shape (d, R)
+    diagnosis : dict of str to ndarray, shape (d, R) or (L, d, R)
         What the method knows about its own soundness, by the names of the store's columns
         (``ldpflow.store.schema.FIT_CHECKS``); empty where it knows nothing.
     """
@@ -66,6 +76,10 @@ class IntervalMethod(Settings):
         """Step indices at which the running sums are needed."""
         return (steps,)
 
+    def runs(self, level: float) -> int:
+        """Consecutive replicates that make one row at a level."""
+        return 1
+
     def impossible(self, problem: Problem) -> str | None:
         """Why the method does not exist for the problem with these settings, or None."""
         return None
@@ -85,7 +99,9 @@ class IntervalMethod(Settings):
         Parameters
         ----------
         record : PathRecord
-            Must hold the times and running sums this method asked for.
+            Must hold the times and running sums this method asked for. Where a row is made of
+            several :meth:`runs`, its replicates are those of whole rows, in order, and the result has
+            a row for each ``runs`` of them.
         n : int
             Users; the path has ``algorithm.steps(n)`` steps by then.
         levels : sequence of float in (0, 1)
@@ -102,3 +118,29 @@ def symmetric(estimate: Array, half_widths: Sequence[Array]) -> tuple[Array, Arr
     """Limits estimate -+ half width, one pair per level; shapes (L, d, R)."""
     widths = np.stack([np.broadcast_to(h, estimate.shape) for h in half_widths])
     return estimate - widths, estimate + widths
+
+
+def undefined(estimate: Array, levels: Sequence[float]) -> Intervals:
+    """An estimate without se and limits."""
+    nothing = np.full((len(levels), *estimate.shape), np.nan)
+    return Intervals(estimate, np.full_like(estimate, np.nan), nothing, nothing)
+
+
+def defined(variance: Array) -> Array:
+    """The variance where it is positive and finite, NaN elsewhere: what has no interval has no se."""
+    return np.where((variance > 0.0) & (variance < np.inf), variance, np.nan)
+
+
+def normal_intervals(estimate: Array, se: Array, levels: Sequence[float]) -> Intervals:
+    """estimate -+ z se."""
+    widths = [constants.normal_quantile(0.5 + level / 2.0) * se for level in levels]
+    return Intervals(estimate, se, *symmetric(estimate, widths))
+
+
+def in_order(terms: Array) -> Array:
+    """Sum along the first axis, one after the other: the same bits for any number of replicates.
+
+    numpy.sum adds in an order that depends on the shape.
+    """
+    result: Array = np.add.accumulate(terms, axis=0)[-1]
+    return result

@@ -1,0 +1,133 @@
+"""Lugsail, LUG (Vats and Flegal, 2022): a variance estimate overcorrected on purpose.
+
+    V_L = (V_b - kappa V_(b/r))/(1 - kappa),   interval thetabar -+ z sqrt(V_L/n)
+
+A bias -C/b of V_b becomes (kappa r - 1)/(1 - kappa) C/b: with the usual r = 3 and kappa = 1/2 positive and
+as large. For EBS, V_(b/r) is EBS with floor(b/r). For BM every batch is cut into r pieces and V_(b/r) is
+BM's formula on the pieces, around the same mean. With few batches V_L can be negative: undefined then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from ldpflow.algorithms import Algorithm
+from ldpflow.intervals.batch_means import BatchMeans, batch_variance
+from ldpflow.intervals.equal_batches import (
+    BatchRule,
+    EqualBatches,
+    batch_times,
+    equal_batch_variance,
+)
+from ldpflow.intervals.interval import (
+    Array,
+    IntervalMethod,
+    Intervals,
+    average,
+    defined,
+    normal_intervals,
+    undefined,
+)
+from ldpflow.intervals.record import PathRecord
+
+__all__ = ["Lugsail"]
+
+
+class Lugsail(IntervalMethod):
+    """Interval with the lugsail variance of equal batches or of batch means.
+
+    Parameters
+    ----------
+    base : str
+        ``EBS`` or ``BM``.
+    r : int >= 2
+        Pieces that a batch is cut into.
+    kappa : float in [0, 1)
+        Weight of the shorter batches.
+    rule, block_c
+        As in EBS, for that base.
+    M : int >= 2, optional
+        As in BM, for that base.
+    """
+
+    kind: Literal["LUG"] = "LUG"
+    base: Literal["EBS", "BM"] = "EBS"
+    r: Annotated[int, Field(ge=2, le=1000)] = 3
+    kappa: Annotated[float, Field(ge=0, lt=1)] = 0.5
+    rule: BatchRule | None = None
+    block_c: Annotated[float, Field(ge=1e-6, le=1e6)] | None = None
+    M: Annotated[int, Field(ge=2, le=10**6)] | None = None
+
+    @model_validator(mode="after")
+    def settings_of_the_base(self) -> Lugsail:
+        if self.base == "BM" and (self.rule is not None or self.block_c is not None):
+            raise ValueError("rule and block_c are settings of the base EBS")
+        if self.base == "EBS":
+            if self.M is not None:
+                raise ValueError("M is a setting of the base BM")
+            self.equal_batches()
+        return self
+
+    def equal_batches(self) -> EqualBatches:
+        """The base EBS."""
+        return EqualBatches(rule=self.rule or "half", block_c=self.block_c)
+
+    def batch_means(self) -> BatchMeans:
+        """The base BM."""
+        return BatchMeans(M=self.M)
+
+    def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
+        gamma = algorithm.step_exponent()
+        if self.base == "EBS":
+            size = self.equal_batches().size(steps, gamma)
+            ends = batch_times(steps, size)
+            return np.union1d(ends, batch_times(steps, size // self.r)) if size >= self.r else ends
+        ends = np.unique(self.pieces(self.batch_means().ends(steps, gamma)))
+        return ends[ends > 0]
+
+    def pieces(self, ends: NDArray[np.int64]) -> NDArray[np.int64]:
+        """e_(k-1) + floor(j n_k/r) for j = 1, ..., r, with e_0 first."""
+        parts = np.arange(1, self.r + 1, dtype=np.int64)
+        inner = ends[:-1, None] + parts * np.diff(ends)[:, None] // self.r
+        return np.concatenate([ends[:1], inner.reshape(-1)])
+
+    def times_settings(self) -> tuple[object, ...]:
+        return (self.base, self.r, self.rule, self.block_c, self.M)
+
+    def count_times(self, steps: int, algorithm: Algorithm) -> int:
+        if self.base == "BM":
+            return 1 + self.r * (self.batch_means().count_times(steps, algorithm) - 1)
+        size = self.equal_batches().size(steps, algorithm.step_exponent())
+        return steps // size + 1 + (steps // (size // self.r) if size >= self.r else 0)
+
+    def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
+        algorithm = record.path.algorithm
+        steps = algorithm.steps(n)
+        estimate = average(record, steps)
+        both = self.variances(record, steps, algorithm.step_exponent())
+        if both is None:
+            return undefined(estimate, levels)
+        long, short = both
+        variance = (long - self.kappa * short) / (1.0 - self.kappa)
+        return normal_intervals(estimate, np.sqrt(defined(variance) / steps), levels)
+
+    def variances(self, record: PathRecord, steps: int, gamma: float) -> tuple[Array, Array] | None:
+        """V_b and V_(b/r); None where one of them is not defined."""
+        if self.base == "EBS":
+            size = self.equal_batches().size(steps, gamma)
+            if size < self.r or steps // size < 2:
+                return None
+            return (
+                equal_batch_variance(record, steps, size),
+                equal_batch_variance(record, steps, size // self.r),
+            )
+        ends = self.batch_means().ends(steps, gamma)
+        lengths = np.diff(ends)
+        if len(lengths) < 2 or (lengths < self.r).any():
+            return None
+        return batch_variance(record, ends), batch_variance(record, self.pieces(ends))

@@ -1,0 +1,308 @@
+"""Variances from blocks (NOL, OBM, EBS, LUG, BM with t) against literal sums over whole paths."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from ldpflow.algorithms.ldp_sgd import LdpSgd
+from ldpflow.intervals.batch_means import BatchMeans
+from ldpflow.intervals.equal_batches import EqualBatches, batch_size
+from ldpflow.intervals.increasing_blocks import block_starts
+from ldpflow.intervals.lugsail import Lugsail
+from ldpflow.intervals.nonoverlapping_blocks import (
+    NonoverlappingBlocks,
+    block_variance,
+    effective_blocks,
+)
+from ldpflow.intervals.overlapping_blocks import OverlappingBlocks, lengths_and_squares
+from ldpflow.mechanisms.randomized_response import RandomizedResponse
+from ldpflow.problems.quantile import Quantile
+from ldpflow.simulators.path import Path
+from tests.intervals.whole_paths import SCALAR, VECTOR, noisy, record_of, walk
+from tests.oracles import equal_batches, increasing_blocks
+
+LEVELS = [0.8, 0.9, 0.95]
+CLOSE = {"rtol": 1e-10, "atol": 1e-12}
+
+
+def compare(method, path, n, literal):
+    """Limits and se of every replicate; ``literal`` gives V and the critical value of a level."""
+    iterates = walk(path, n)
+    result = method.intervals(record_of(path, iterates), n, LEVELS)
+    assert result.se is not None
+    times = method.times(n, path.algorithm)
+    assert times[-1] == n and (np.diff(times) > 0).all() and times[0] >= 1
+    assert len(times) <= method.count_times(n, path.algorithm)
+    for r in range(iterates.shape[2]):
+        whole = iterates[:, :, r]
+        for at, level in enumerate(LEVELS):
+            v, critical = literal(whole, level)
+            half = critical * np.sqrt(np.where(v > 0, v, np.nan) / n)
+            mean = whole.mean(axis=0)
+            np.testing.assert_allclose(result.lower[at, :, r], mean - half, **CLOSE)
+            np.testing.assert_allclose(result.upper[at, :, r], mean + half, **CLOSE)
+        np.testing.assert_allclose(result.estimate[:, r], whole.mean(axis=0), rtol=1e-12)
+
+
+def normal(level):
+    return stats.norm.ppf(0.5 + level / 2)
+
+
+def student(level, degrees):
+    return stats.t.ppf(0.5 + level / 2, degrees)
+
+
+@pytest.mark.parametrize("path", [SCALAR, VECTOR], ids=["scalar", "vector"])
+@pytest.mark.parametrize("n", [1499, 1500, 2000])  # a block starts at 1500
+@pytest.mark.parametrize("c", [0.5, 1.0, 3.0])
+def test_increasing_blocks_are_the_literal_formulas(path, n, c):
+    starts = increasing_blocks.block_starts(n, 0.51, c)
+
+    def plain(whole, level):
+        return increasing_blocks.nonoverlapping_variance(whole, starts), normal(level)
+
+    def with_t(whole, level):
+        nu = increasing_blocks.effective_blocks(n, starts)
+        if nu < 2:
+            return np.full(whole.shape[1], np.nan), 1.0
+        v = increasing_blocks.nonoverlapping_variance(whole, starts)
+        return v * nu / (nu - 1), student(level, nu - 1)
+
+    def overlapping(whole, level):
+        return increasing_blocks.overlapping_variance(whole, starts), normal(level)
+
+    compare(NonoverlappingBlocks(block_c=c), path, n, plain)
+    compare(NonoverlappingBlocks(block_c=c, quantile="t"), path, n, with_t)
+    compare(OverlappingBlocks(block_c=c), path, n, overlapping)
+
+
+@pytest.mark.parametrize("n", [1499, 1500, 5000])
+@pytest.mark.parametrize("c", [0.5, 1.0, 3.0])
+@pytest.mark.parametrize(("origin", "tolerance"), [(None, 1e-12), ([0.0], 1e-9)])
+def test_overlapping_blocks_need_no_restart(n, c, origin, tolerance):
+    # The recursion with restarts, differences of three running sums, and the definition.
+    iterates = walk(SCALAR, n)
+    starts = increasing_blocks.block_starts(n, 0.51, c)
+    se = OverlappingBlocks(block_c=c).intervals(record_of(SCALAR, iterates, origin), n, [0.9]).se
+    centre = SCALAR.problem.truth() if origin is None else origin
+    for r in range(iterates.shape[2]):
+        literal = increasing_blocks.overlapping_variance(iterates[:, :, r], starts)
+        recursive = increasing_blocks.overlapping_recursion(iterates[:, :, r], starts, np.array(centre))
+        np.testing.assert_allclose(recursive, literal, rtol=tolerance)
+        np.testing.assert_allclose(se[:, r] ** 2 * n, literal, rtol=tolerance)
+
+
+def test_starts_of_the_papers_studies():
+    starts = block_starts(10**5, 0.51, 1.0)
+    assert starts == (
+        1, 16, 88, 286, 712, 1500, 2814, 4853, 7849, 12067, 17806, 25399, 35213, 47651, 63149, 82181,
+    )  # fmt: skip
+    assert len(block_starts(10**6, 0.51, 1.0)) == 29
+    for n, nu in ((10**4, 4.9168), (10**5, 7.7216), (10**6, 13.4802)):
+        lengths = np.diff([*block_starts(n, 0.51, 1.0), n + 1])
+        assert effective_blocks(lengths) == pytest.approx(nu, abs=5e-5)
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(
+    n=st.integers(1, 10**6),
+    gamma=st.floats(0.501, 0.95).map(lambda x: round(x, 3)),
+    c=st.floats(0.01, 100.0).map(lambda x: round(x, 3)),
+)
+def test_starts_are_exact(n, gamma, c):
+    starts = block_starts(n, gamma, c)
+    assert list(starts) == increasing_blocks.block_starts(n, gamma, c)
+    lengths = np.diff([*starts, n + 1])
+    q, v = lengths_and_squares(lengths)
+    small = lengths[lengths < 5000]
+    assert lengths_and_squares(small) == (
+        sum(sum(l * l for l in range(1, int(L) + 1)) for L in small),
+        sum(sum(range(1, int(L) + 1)) for L in small),
+    )
+    assert isinstance(q, int) and isinstance(v, int)
+
+
+def test_starts_round_powers_that_are_integers():
+    # gamma = 0.75: k^8, exactly; gamma = 0.6: k^5, which floating point may miss.
+    assert block_starts(10**6, 0.75, 1.0) == (1, 256, 6561, 65536, 390625)
+    assert block_starts(3200, 0.6, 1.0) == (1, 32, 243, 1024, 3125)
+
+
+@pytest.mark.parametrize("path", [SCALAR, VECTOR], ids=["scalar", "vector"])
+@pytest.mark.parametrize("rule", ["100", "101", "333", "999", "n^0.75", "3n^0.5", "half", "third"])
+def test_equal_batches_are_the_literal_formula(path, rule):
+    n = 2000  # rests of 0, 81, 2, 2, ...
+    b = batch_size(n, 0.51, rule, None)
+    if rule in ("half", "third"):
+        assert b == equal_batches.batch_size(n, 0.51, rule, 0.1)
+
+    def plain(whole, level):
+        return equal_batches.variance(whole, b), normal(level)
+
+    def with_t(whole, level):
+        return equal_batches.variance(whole, b), student(level, n // b - 1)
+
+    compare(EqualBatches(rule=rule), path, n, plain)
+    compare(EqualBatches(rule=rule, quantile="t"), path, n, with_t)
+
+
+@pytest.mark.parametrize(("n", "b"), [(1001, 100), (1000, 100), (1002, 100), (200, 100), (201, 100)])
+def test_the_rest_of_equal_batches(n, b):
+    compare(
+        EqualBatches(rule=str(b)),
+        SCALAR,
+        n,
+        lambda whole, level: (equal_batches.variance(whole, b), normal(level)),
+    )
+
+
+def test_lengths_of_equal_batches():
+    def lengths(n):
+        return tuple(batch_size(n, 0.51, rule, None) for rule in ("half", "third"))
+
+    assert [lengths(10**k) for k in (4, 5, 6, 7)] == [
+        (128, 64), (1024, 256), (4096, 2048), (32768, 8192),
+    ]  # fmt: skip
+    assert batch_size(10**5, 0.51, "3n^0.75", None) == 3 * 5623
+    assert batch_size(10**8, 0.51, "n^0.75", None) == 10**6
+    # c n^beta an integer that is a power of two: it is taken, not doubled.
+    assert batch_size(4096, 0.5, "half", 1.0) == 512
+    assert batch_size(1, 0.6, "half", 0.1) == 2
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(
+    n=st.integers(1, 10**9),
+    gamma=st.floats(0.501, 0.99).map(lambda x: round(x, 3)),
+    rule=st.sampled_from(["half", "third"]),
+    c=st.floats(0.001, 10.0).map(lambda x: round(x, 4)),
+)
+def test_lengths_of_equal_batches_are_exact(n, gamma, rule, c):
+    assert batch_size(n, gamma, rule, c) == equal_batches.batch_size(n, gamma, rule, c)
+
+
+def test_equal_batches_are_batch_means_with_another_divisor():
+    # Ends 0, b, ..., n: BM divides by a, EBS by a - 1.
+    n, b = 2000, 100
+    record = record_of(SCALAR, walk(SCALAR, n))
+    from ldpflow.intervals.batch_means import batch_variance
+
+    ends = np.arange(0, n + 1, b)
+    ours = EqualBatches(rule=str(b)).intervals(record, n, [0.9]).se ** 2 * n
+    np.testing.assert_allclose(ours, batch_variance(record, ends) * 20 / 19, rtol=1e-13)
+    # NOL's t option on the same blocks is EBS with t.
+    nu = effective_blocks(np.diff(ends))
+    assert nu == 20.0
+    np.testing.assert_allclose(block_variance(record, ends) * nu / (nu - 1), ours, rtol=1e-13)
+
+
+@pytest.mark.parametrize("path", [SCALAR, VECTOR], ids=["scalar", "vector"])
+@pytest.mark.parametrize(("r", "kappa"), [(3, 0.5), (2, 0.25), (7, 0.0)])
+def test_lugsail_is_the_literal_formula(path, r, kappa):
+    n = 2000
+
+    def equal(whole, level):
+        return equal_batches.lugsail_equal(whole, 150, r, kappa), normal(level)
+
+    def increasing(whole, level):
+        return equal_batches.lugsail_increasing(whole, 6, 0.51, r, kappa), normal(level)
+
+    compare(Lugsail(rule="150", r=r, kappa=kappa), path, n, equal)
+    compare(Lugsail(base="BM", r=r, kappa=kappa, M=6), path, n, increasing)
+
+
+def test_lugsail_without_weight_is_its_base():
+    n = 2000
+    record = record_of(SCALAR, walk(SCALAR, n))
+    for lugsail, base in (
+        (Lugsail(rule="150", kappa=0.0), EqualBatches(rule="150")),
+        (Lugsail(base="BM", kappa=0.0), BatchMeans()),
+    ):
+        ours, theirs = (method.intervals(record, n, LEVELS) for method in (lugsail, base))
+        np.testing.assert_array_equal(ours.lower, theirs.lower)
+        np.testing.assert_array_equal(ours.upper, theirs.upper)
+
+
+def test_a_negative_lugsail_variance_is_undefined():
+    # Batches of 10 whose thirds alternate: long batches vary less than short ones.
+    n = 300
+    thirds = np.tile([3.0, -3.0, 0.0, -3.0, 3.0, 0.0], n // 6)
+    iterates = (SCALAR.problem.truth()[0] + thirds + 0.01 * np.arange(n) / n)[:, None, None]
+    record = record_of(SCALAR, iterates)
+    method = Lugsail(rule="6", r=6)
+    assert np.isnan(equal_batches.lugsail_equal(iterates[:, :, 0], 6, 6, 0.5)).all()
+    result = method.intervals(record, n, LEVELS)
+    assert np.isnan(result.lower).all() and np.isnan(result.upper).all() and np.isnan(result.se).all()
+    assert np.isfinite(result.estimate).all()
+    assert np.isfinite(EqualBatches(rule="6").intervals(record, n, LEVELS).lower).all()
+
+
+@pytest.mark.parametrize(
+    ("method", "n"),
+    [
+        (NonoverlappingBlocks(), 10),  # one block
+        (OverlappingBlocks(), 10),
+        (NonoverlappingBlocks(quantile="t", block_c=0.5), 9),  # nu < 2
+        (EqualBatches(rule="51"), 100),  # b > n/2
+        (EqualBatches(rule="101"), 100),
+        (Lugsail(rule="2"), 100),  # b < r
+        (Lugsail(rule="60"), 100),
+        (Lugsail(base="BM", M=9), 20),  # a batch of fewer than r steps
+        (NonoverlappingBlocks(), 1),
+        (OverlappingBlocks(), 1),
+        (EqualBatches(), 1),
+        (Lugsail(), 1),
+        (BatchMeans(), 1),
+    ],
+)
+def test_undefined_is_not_a_miss(method, n):
+    iterates = noisy(SCALAR, n)
+    record = record_of(SCALAR, iterates)
+    times = method.times(n, SCALAR.algorithm)
+    assert len(times) and times.min() >= 1 and times.max() == n
+    result = method.intervals(record, n, LEVELS)
+    assert np.isnan(result.lower).all() and np.isnan(result.upper).all()
+    np.testing.assert_allclose(result.estimate, iterates.mean(axis=0), rtol=1e-12)
+
+
+def test_constant_iterates_have_no_variance():
+    iterates = np.full((200, 1, 2), SCALAR.problem.truth()[0])
+    record = record_of(SCALAR, iterates)
+    for method in (NonoverlappingBlocks(), OverlappingBlocks(), EqualBatches(rule="20")):
+        assert np.isnan(method.intervals(record, 200, [0.9]).lower).all()
+
+
+def test_bits_do_not_depend_on_the_number_of_replicates():
+    n = 1500
+    iterates = walk(SCALAR, n, replicates=32)
+    for method in (NonoverlappingBlocks(), OverlappingBlocks(), EqualBatches(rule="20"), Lugsail()):
+        whole = method.intervals(record_of(SCALAR, iterates), n, [0.9]).lower
+        alone = method.intervals(record_of(SCALAR, iterates[:, :, 7:8]), n, [0.9]).lower
+        np.testing.assert_array_equal(whole[:, :, 7:8], alone)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(
+    n=st.integers(2, 300),
+    gamma=st.floats(0.501, 0.95).map(lambda x: round(x, 3)),
+    c=st.floats(0.05, 5.0).map(lambda x: round(x, 2)),
+)
+def test_block_variances_at_the_edges(n, gamma, c):
+    path = Path(Quantile(), RandomizedResponse(), LdpSgd(gamma=gamma))
+    starts = increasing_blocks.block_starts(n, gamma, c)
+    b = equal_batches.batch_size(n, gamma, "third", c)
+    for method, literal in (
+        (NonoverlappingBlocks(block_c=c), increasing_blocks.nonoverlapping_variance),
+        (OverlappingBlocks(block_c=c), increasing_blocks.overlapping_variance),
+    ):
+        compare(method, path, n, lambda whole, level, f=literal: (f(whole, starts), normal(level)))
+    compare(
+        EqualBatches(rule="third", block_c=c),
+        path,
+        n,
+        lambda whole, level: (equal_batches.variance(whole, b), normal(level)),
+    )

@@ -1,0 +1,110 @@
+"""Blocks that grow along the path: non-overlapping (NOL) and fully online overlapping (OBM) estimates.
+
+Source: Zhu, Chen & Wu (2023), "Online covariance matrix estimation in stochastic gradient descent".
+Iterates are numbered from 1; every sum below goes over the iterates themselves, one by one.
+"""
+
+from decimal import Decimal, localcontext
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from tests.oracles.recursion import average
+from tests.oracles.safe_floor import DIGITS, decimal_of, safe_floor
+
+Array = NDArray[np.float64]
+
+
+def block_starts(n: int, gamma: float | str, c: float | str) -> list[int]:
+    """1 and every distinct a_k = floor(c k^(2/(1 - gamma))) in 2..n, k = 1, 2, ..."""
+    found = {1}
+    k = 1
+    with localcontext() as context:
+        context.prec = DIGITS
+        power = 2 / (1 - decimal_of(gamma))
+        while True:
+            start = safe_floor(decimal_of(c) * Decimal(k) ** power)
+            if start > n:
+                return sorted(found)
+            if start >= 1:
+                found.add(start)
+            k += 1
+
+
+def blocks(n: int, starts: list[int]) -> list[range]:
+    """Steps of every block; the last one ends at n."""
+    ends = [*starts[1:], n + 1]
+    return [range(a, b) for a, b in zip(starts, ends, strict=True)]
+
+
+def nonoverlapping_variance(path: Array, starts: list[int]) -> Array:
+    """V = n^-1 sum_k (sum over block k of (theta_i - thetabar))^2 by coordinate; NaN with one block."""
+    n, d = path.shape
+    if len(starts) < 2:
+        return np.full(d, np.nan)
+    mean = average(path)
+    v = np.zeros(d)
+    for block in blocks(n, starts):
+        total = np.zeros(d)
+        for i in block:
+            total += path[i - 1] - mean
+        v += total * total
+    return v / n
+
+
+def effective_blocks(n: int, starts: list[int]) -> float:
+    """nu0 = n^2 / sum of squared block lengths."""
+    return n**2 / sum(len(block) ** 2 for block in blocks(n, starts))
+
+
+def nonoverlapping(path: Array, starts: list[int], level: float, student: bool) -> tuple[Array, Array]:
+    """(lower, upper); with ``student`` V nu0/(nu0 - 1) and the t quantile with nu0 - 1 degrees."""
+    n, d = path.shape
+    v = nonoverlapping_variance(path, starts)
+    critical = stats.norm.ppf(0.5 + level / 2)
+    if student:
+        nu = effective_blocks(n, starts)
+        if nu < 2:
+            return np.full(d, np.nan), np.full(d, np.nan)
+        v = v * nu / (nu - 1)
+        critical = stats.t.ppf(0.5 + level / 2, nu - 1)
+    half = critical * np.sqrt(v / n)
+    return average(path) - half, average(path) + half
+
+
+def overlapping_variance(path: Array, starts: list[int]) -> Array:
+    """V = sum_i (sum_{j = a(i)}^i (theta_j - thetabar))^2 / sum_i l_i, a(i) the start of i's block.
+
+    l_i = i - a(i) + 1. NaN with fewer than two blocks.
+    """
+    n, d = path.shape
+    if len(starts) < 2:
+        return np.full(d, np.nan)
+    mean = average(path)
+    squares, lengths = np.zeros(d), 0
+    for block in blocks(n, starts):
+        total = np.zeros(d)
+        for place, i in enumerate(block, 1):
+            total = total + (path[i - 1] - mean)
+            squares = squares + total**2
+            lengths += place
+    return squares / lengths
+
+
+def overlapping_recursion(path: Array, starts: list[int], origin: Array) -> Array:
+    """The same as the paper keeps it: Q, P, q, v step by step, restarted at the start of a block."""
+    n, d = path.shape
+    Q, P, W = np.zeros(d), np.zeros(d), np.zeros(d)
+    q = v = length = 0
+    S = np.zeros(d)
+    for i in range(1, n + 1):
+        if i in starts:
+            W, length = np.zeros(d), 0
+        x = path[i - 1] - origin
+        W, length = W + x, length + 1
+        Q, P = Q + W * W, P + length * W
+        q, v = q + length**2, v + length
+        S = S + x
+    m = S / n
+    return (Q - 2 * m * P + m**2 * q) / v
