@@ -13,16 +13,23 @@ from mpmath import matrix
 
 from ldpflow import constants
 
-__all__ = ["asymptotic_variances"]
+__all__ = ["asymptotic_covariance", "asymptotic_variances"]
+
+
+def asymptotic_variances(path: Any) -> tuple[float, ...]:
+    """Diagonal of Sigma per step, length d."""
+    return tuple(row[j] for j, row in enumerate(asymptotic_covariance(path)))
 
 
 @lru_cache(maxsize=256)
-def asymptotic_variances(path: Any) -> tuple[float, ...]:
-    """Diagonal of Sigma per step, length d."""
+def asymptotic_covariance(path: Any) -> tuple[tuple[float, ...], ...]:
+    """Sigma per step, by rows; NaN where the limit law is not known."""
     with constants.workdps(40):
-        if any(math.isnan(value) for row in path.problem.curvature() for value in row):
-            return (math.nan,) * len(path.problem.curvature())  # a limit law that is not known
-        inverse = matrix(path.problem.curvature()) ** -1
+        curvature = path.problem.curvature()
+        d = len(curvature)
+        if any(math.isnan(value) for row in curvature for value in row):
+            return ((math.nan,) * d,) * d
+        inverse = matrix(curvature) ** -1
         covariance = matrix(path.algorithm.step_covariance(path.problem, path.randomiser))
         sigma = inverse * covariance * inverse.T
-        return tuple(float(sigma[j, j]) for j in range(path.problem.dimension))
+        return tuple(tuple(float(sigma[j, k]) for k in range(d)) for j in range(d))

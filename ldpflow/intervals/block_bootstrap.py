@@ -97,10 +97,7 @@ class BlockBootstrap(IntervalMethod):
         if m < 2:
             nothing = np.full((len(levels), *estimate.shape), np.nan)
             return Intervals(estimate, np.full_like(estimate, np.nan), nothing, nothing)
-        ends = record.sums_at(np.arange(m + 1, dtype=np.int64) * length)
-        mean = record.sums_at(np.array([steps]))[0] / steps
-        deviations = np.diff(ends, axis=0) - length * mean
-        replicates, squares = self.replicates(record, n, deviations)
+        replicates, squares = self.replicates(record, n, self.deviations(record, steps), self.B)
         se = np.sqrt(squares) / (m * length)
         replicates /= m * length
         tails = [(1.0 - level) / 2.0 for level in levels]
@@ -111,8 +108,16 @@ class BlockBootstrap(IntervalMethod):
         upper = np.stack([estimate + quantile(replicates, 1.0 - a) for a in tails])
         return Intervals(estimate, se, lower, upper)
 
-    def replicates(self, record: PathRecord, n: int, deviations: Array) -> tuple[Array, Array]:
-        """sum_j eps_j^(k) D_j, shape (d, R, B), and sum_j D_j^2, shape (d, R)."""
+    def deviations(self, record: PathRecord, steps: int) -> Array:
+        """D_j, shape (m, d, R)."""
+        length, m = self.blocks(steps)
+        ends = record.sums_at(np.arange(m + 1, dtype=np.int64) * length)
+        mean = record.sums_at(np.array([steps]))[0] / steps
+        result: Array = np.diff(ends, axis=0) - length * mean
+        return result
+
+    def replicates(self, record: PathRecord, n: int, deviations: Array, count: int) -> tuple[Array, Array]:
+        """sum_j eps_j^(k) D_j for k = 1, ..., count, shape (d, R, count); sum_j D_j^2, shape (d, R)."""
         from ldpflow.random.streams import lane_states
 
         uniform = self.multiplier == "uniform"
@@ -122,12 +127,12 @@ class BlockBootstrap(IntervalMethod):
         padded[:, :, :lanes] = deviations.transpose(1, 0, 2)
         key = f"{record.path.key}/n={n}/beta={self.beta!r}/{self.multiplier}"
         states = lane_states(record.seed, "multipliers", key, record.replicates.tolist())
-        out = np.empty((self.B, d * LANES))
+        out = np.empty((count, d * LANES))
         squares = np.empty(d * LANES)
         factor = float(np.sqrt(3.0)) if uniform else 1.0
         kernel = compiled(bootstrap_source(sampler), "multiplier_sums")
         kernel(states, padded.reshape(-1), factor, out, squares)
-        replicates = out.reshape(self.B, d, LANES)[:, :, :lanes].transpose(1, 2, 0)
+        replicates = out.reshape(count, d, LANES)[:, :, :lanes].transpose(1, 2, 0)
         return np.ascontiguousarray(replicates), squares.reshape(d, LANES)[:, :lanes]
 
 

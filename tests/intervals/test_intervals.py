@@ -175,8 +175,8 @@ def test_safe_floor_everywhere(n, exponent):
 def test_bootstrap_replications_are_a_prefix():
     record, _ = synthetic(VECTOR, 500)
     deviations = np.random.default_rng(1).normal(size=(9, 4, 3))
-    few = BlockBootstrap(B=40).replicates(record, 500, deviations)[0]
-    many = BlockBootstrap(B=80).replicates(record, 500, deviations)[0]
+    few = BlockBootstrap(B=40).replicates(record, 500, deviations, 40)[0]
+    many = BlockBootstrap(B=80).replicates(record, 500, deviations, 80)[0]
     assert (many[:, :, :40] == few).all()
 
 
@@ -186,7 +186,7 @@ def test_bootstrap_has_its_conditional_variance():
         method = BlockBootstrap(B=4000, multiplier=multiplier)
         _, m = method.blocks(2000)
         deviations = np.random.default_rng(2).normal(size=(m, 1, 3))
-        boot, _ = method.replicates(record, 2000, deviations)
+        boot, _ = method.replicates(record, 2000, deviations, 4000)
         expected = np.sqrt((deviations**2).sum(axis=0))
         # sd of an sd over 4000 draws is at most 1.2%; five of them.
         np.testing.assert_allclose(boot.std(axis=-1), expected, rtol=0.06)

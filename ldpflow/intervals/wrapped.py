@@ -1,0 +1,99 @@
+"""Methods that take the standard error of another one, their base."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from ldpflow.algorithms import Algorithm
+from ldpflow.intervals.batch_means import BatchMeans
+from ldpflow.intervals.equal_batches import BatchRule, EqualBatches
+from ldpflow.intervals.interval import IntervalMethod
+from ldpflow.intervals.nonoverlapping_blocks import NonoverlappingBlocks
+from ldpflow.intervals.oracle import Oracle
+from ldpflow.intervals.overlapping_blocks import OverlappingBlocks
+from ldpflow.intervals.transcript_covariance import TranscriptCovariance
+from ldpflow.intervals.transcript_regression import BurnIn, TranscriptRegression
+from ldpflow.problems import Problem
+
+__all__ = ["Wrapped"]
+
+BASES: dict[str, type[IntervalMethod]] = {
+    "oracle": Oracle,
+    "TRC": TranscriptCovariance,
+    "BM": BatchMeans,
+    "EBS": EqualBatches,
+    "NOL": NonoverlappingBlocks,
+    "OBM": OverlappingBlocks,
+    "TR": TranscriptRegression,
+}
+
+
+class Wrapped(IntervalMethod):
+    """Base class of methods that need what another method needs, and take its se.
+
+    A subclass declares ``base``, the other's kind. The settings below are the other's; those that are
+    not given have its defaults.
+    """
+
+    base: str
+    M: Annotated[int, Field(ge=2, le=10**6)] | None = None
+    rule: BatchRule | None = None
+    block_c: Annotated[float, Field(ge=1e-6, le=1e9)] | None = None
+    degree: Annotated[int, Field(ge=1, le=3)] | None = None
+    burn_in: BurnIn | None = None
+    variance: Annotated[str, Field(pattern="^(known|residual)$")] | None = None
+    small_run: bool | None = None
+
+    PASSED_ON: ClassVar[tuple[str, ...]] = (
+        "M",
+        "rule",
+        "block_c",
+        "degree",
+        "burn_in",
+        "variance",
+        "small_run",
+    )
+
+    @model_validator(mode="after")
+    def settings_of_the_base(self) -> Wrapped:
+        known = BASES[self.base].model_fields
+        for name in self.PASSED_ON:
+            if getattr(self, name) is not None and name not in known:
+                raise ValueError(f"{self.base} has no setting {name}")
+        self.base_method()
+        return self
+
+    def base_method(self) -> IntervalMethod:
+        """The method whose standard error is used."""
+        given: dict[str, Any] = {name: getattr(self, name) for name in self.PASSED_ON}
+        return BASES[self.base].model_validate(
+            {"kind": self.base} | {name: value for name, value in given.items() if value is not None}
+        )
+
+    def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
+        return self.base_method().times(steps, algorithm)
+
+    def times_settings(self) -> tuple[object, ...]:
+        return (self.base, *self.base_method().times_settings())
+
+    def count_times(self, steps: int, algorithm: Algorithm) -> int:
+        return self.base_method().count_times(steps, algorithm)
+
+    def running_sums(self, dimension: int) -> tuple[str, ...]:
+        return self.base_method().running_sums(dimension)
+
+    def marked_times(self, steps: int, dimension: int) -> tuple[int, ...]:
+        return self.base_method().marked_times(steps, dimension)
+
+    def impossible(self, problem: Problem) -> str | None:
+        return self.base_method().impossible(problem)
+
+    def applies(self, algorithm: Algorithm) -> bool:
+        return self.base_method().applies(algorithm)
+
+    def unsuitable(self, algorithm: Algorithm) -> str | None:
+        return self.base_method().unsuitable(algorithm)
