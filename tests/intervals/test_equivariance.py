@@ -1,0 +1,116 @@
+"""Intervals move and stretch with the data: users, start and step constant shifted or scaled."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ldpflow.algorithms.ldp_sgd import LdpSgd
+from ldpflow.intervals.batch_means import BatchMeans
+from ldpflow.intervals.block_bootstrap import BlockBootstrap
+from ldpflow.intervals.cheap_bootstrap import CheapBootstrap
+from ldpflow.intervals.confidence_sequence import ConfidenceSequence
+from ldpflow.intervals.equal_batches import EqualBatches
+from ldpflow.intervals.hulc import ConvexHull
+from ldpflow.intervals.lugsail import Lugsail
+from ldpflow.intervals.nonoverlapping_blocks import NonoverlappingBlocks
+from ldpflow.intervals.oracle import Oracle
+from ldpflow.intervals.overlapping_blocks import OverlappingBlocks
+from ldpflow.intervals.parallel_runs import ParallelRuns
+from ldpflow.intervals.self_normalization import SelfNormalization
+from ldpflow.intervals.suffix_average import SuffixAverage
+from ldpflow.intervals.transcript_covariance import TranscriptCovariance
+from ldpflow.intervals.transcript_regression import (
+    TranscriptRegression,
+    TranscriptRegressionBatchMeans,
+)
+from ldpflow.mechanisms.randomized_response import RandomizedResponse
+from ldpflow.problems.quantile import Quantile
+from ldpflow.simulators.one_pass import run_path
+from ldpflow.simulators.path import Path
+
+N = 2000
+LEVELS = [0.9]
+METHODS = [
+    BlockBootstrap(B=20),
+    BatchMeans(),
+    SelfNormalization(),
+    Oracle(),
+    TranscriptRegression(),
+    TranscriptRegression(degree=1, variance="residual"),
+    TranscriptRegressionBatchMeans(),
+    TranscriptCovariance(),
+    TranscriptCovariance(degree=1, variance="residual", small_run=False),
+    NonoverlappingBlocks(),
+    NonoverlappingBlocks(quantile="t"),
+    OverlappingBlocks(),
+    EqualBatches(rule="n^0.75", quantile="t"),
+    Lugsail(rule="90"),
+    Lugsail(base="BM"),
+    SuffixAverage(),
+    SuffixAverage(base="OBM", share=0.3),
+    CheapBootstrap(),
+    ConfidenceSequence(t_opt=500),
+    ConfidenceSequence(t_opt=500, base="TR"),
+    ParallelRuns(),
+    ConvexHull(),
+]
+
+
+class SameStreams(Path):
+    """A path under the key of another: the same multipliers and coins."""
+
+    key = "shared"
+
+
+def path_of(shift, scale):
+    problem = Quantile(tau=0.9, location=shift, scale=scale)
+    return SameStreams(problem, RandomizedResponse(), LdpSgd(c=2.0 * scale, theta0=shift))
+
+
+def recorded():
+    path = path_of(0.0, 1.0)
+    every = range(1, N + 1)
+    plain = run_path(path, 3, range(10), every, every, ["self_normalization", "transcript_cubic"])
+    total = np.cumsum(plain.prefix_sums, axis=0)[None]
+    return replace(plain, running_sums=plain.running_sums | {"prefix_total": total})
+
+
+def moved(record, shift, scale):
+    """The record of the path whose users, start and step constant are shifted and scaled."""
+    powers = {
+        "self_normalization": [1, 2],
+        "prefix_total": [1],
+        "transcript_cubic": [1, 2, 3, 4, 5, 6, 0, 1, 2, 3, 0],
+    }
+    sums = {
+        name: values * np.array([scale**k for k in powers[name]])[:, None, None, None]
+        for name, values in record.running_sums.items()
+    }
+    return replace(
+        record,
+        path=path_of(shift, scale),
+        origin=shift + scale * record.origin,
+        prefix_sums=scale * record.prefix_sums,
+        iterates=shift + scale * record.iterates,
+        running_sums=sums,
+    )
+
+
+@pytest.fixture(scope="module")
+def record():
+    return recorded()
+
+
+@pytest.mark.parametrize(("shift", "scale"), [(3.0, 1.0), (0.0, 0.7), (-20.0, 5.0)])
+@pytest.mark.parametrize("method", METHODS, ids=repr)
+def test_every_interval_moves_with_the_data(record, method, shift, scale):
+    here = method.intervals(record, N, LEVELS)
+    there = method.intervals(moved(record, shift, scale), N, LEVELS)
+    close = {"rtol": 1e-9, "atol": 1e-9 * scale}
+    np.testing.assert_allclose(there.estimate, shift + scale * here.estimate, **close)
+    np.testing.assert_allclose(there.lower, shift + scale * here.lower, **close)
+    np.testing.assert_allclose(there.upper, shift + scale * here.upper, **close)
+    assert np.isfinite(here.lower).mean() > 0.5

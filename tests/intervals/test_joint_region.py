@@ -1,0 +1,126 @@
+"""Ellipsoids around the average of a vector, by the textbook's formulas."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from ldpflow.intervals.asymptotics import asymptotic_covariance
+from ldpflow.intervals.joint_region import JointRegion, cholesky, critical_value
+from ldpflow.simulators.one_pass import run_path
+from tests.intervals.whole_paths import SCALAR, VECTOR, record_of, walk
+from tests.oracles import joint_region, transcript_covariance
+
+LEVELS = [0.8, 0.9]
+N = 2000
+TRUTH = np.array(VECTOR.problem.truth())
+
+
+def compare(result, iterates, matrices, critical):
+    """Every row against its own matrix; the limits of coordinates are the projections."""
+    n, _, replicates = iterates.shape
+    for r in range(replicates):
+        mean = iterates[:, :, r].mean(axis=0)
+        V = matrices[r]
+        for at, level in enumerate(LEVELS):
+            q = critical(level)
+            inside = joint_region.statistic(mean, TRUTH, V, n) <= q
+            assert result.diagnosis["joint_covered"][at, 0, r] == inside
+            volume = joint_region.volume(V, n, q)
+            assert result.diagnosis["joint_volume"][at, 0, r] == pytest.approx(volume, rel=1e-6)
+            half = np.sqrt(q * np.diag(V) / n)
+            np.testing.assert_allclose(result.upper[at, :, r] - mean, half, rtol=1e-6)
+            np.testing.assert_allclose(mean - result.lower[at, :, r], half, rtol=1e-6)
+    for values in result.diagnosis.values():
+        assert np.isnan(values[:, 1:]).all()
+
+
+@pytest.mark.parametrize("quantile", ["chi2", "F"])
+def test_region_of_batch_means(quantile):
+    iterates = walk(VECTOR, N, replicates=8)
+    result = JointRegion(base="BM", quantile=quantile, M=8).intervals(record_of(VECTOR, iterates), N, LEVELS)
+    divisor = 8 if quantile == "chi2" else 7
+    matrices = [joint_region.batch_means_matrix(iterates[:, :, r], 8, 0.51, divisor) for r in range(8)]
+
+    def critical(level):
+        return joint_region.chi2(level, 4) if quantile == "chi2" else joint_region.hotelling(level, 4, 8)
+
+    compare(result, iterates, matrices, critical)
+    covered = result.diagnosis["joint_covered"][:, 0]
+    assert set(np.unique(covered)) <= {0.0, 1.0}
+
+
+def test_region_of_the_oracle():
+    iterates = walk(VECTOR, N, replicates=8)
+    result = JointRegion(base="oracle").intervals(record_of(VECTOR, iterates), N, LEVELS)
+    sigma = np.array(asymptotic_covariance(VECTOR))
+    compare(result, iterates, [sigma] * 8, lambda level: joint_region.chi2(level, 4))
+
+
+def test_region_of_the_transcript():
+    every = range(1, N + 1)
+    record = run_path(VECTOR, 3, range(6), every, every, ["transcript_linear"])
+    result = JointRegion(variance="residual").intervals(record, N, LEVELS)
+    algorithm = VECTOR.algorithm
+    matrices = [
+        transcript_covariance.vector(
+            np.full(4, algorithm.theta0), record.iterates[:, :, r], algorithm.c, algorithm.gamma,
+            "n^0.4", None,
+        )[0]
+        for r in range(6)
+    ]  # fmt: skip
+    compare(result, record.iterates, matrices, lambda level: joint_region.chi2(level, 4))
+
+
+@pytest.mark.parametrize("M", [2, 3, 4])
+@pytest.mark.parametrize("quantile", ["chi2", "F"])
+def test_fewer_batches_than_coordinates_are_undefined(M, quantile):
+    record = record_of(VECTOR, walk(VECTOR, N))
+    result = JointRegion(base="BM", quantile=quantile, M=M).intervals(record, N, LEVELS)
+    assert np.isnan(result.lower).all() and not result.diagnosis
+    # M = 5 is enough for d = 4.
+    enough = JointRegion(base="BM", quantile=quantile, M=5).intervals(record, N, LEVELS)
+    assert np.isfinite(enough.lower).all()
+
+
+def test_a_matrix_that_is_not_positive_definite():
+    matrix = np.array([[[1.0, 4.0], [2.0, 2.0]], [[2.0, 2.0], [3.0, 3.0]]])
+    lower, pivots = cholesky(matrix)
+    assert np.isnan(pivots[1, 0])  # 3 - 4
+    assert pivots[1, 1] == 2.0 and lower[1, 0, 1] == 0.5
+    # One coordinate that copies another: no replicate has a region.
+    iterates = walk(VECTOR, 1000)
+    iterates[:, 1] = iterates[:, 0] - TRUTH[0] + TRUTH[1]
+    result = JointRegion(base="BM", M=9).intervals(record_of(VECTOR, iterates), 1000, LEVELS)
+    defined = np.isfinite(result.lower[0, 0])
+    assert (np.isfinite(result.diagnosis["joint_covered"][0, 0]) == defined).all()
+
+
+def test_critical_values():
+    for level in LEVELS:
+        assert critical_value(level, 4, None) == pytest.approx(joint_region.chi2(level, 4), rel=1e-12)
+        for M in (5, 6, 30):
+            ours = critical_value(level, 4, M)
+            assert ours == pytest.approx(joint_region.hotelling(level, 4, M), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"base": "TRC", "quantile": "F"},
+        {"base": "oracle", "quantile": "F"},
+        {"small_run": True},
+        {"base": "EBS"},
+        {"base": "oracle", "M": 5},
+    ],
+)
+def test_settings_that_do_not_go_together(given):
+    with pytest.raises(ValidationError):
+        JointRegion(**given)
+
+
+def test_a_scalar_has_no_joint_region():
+    assert JointRegion().impossible(SCALAR.problem)
+    assert JointRegion().impossible(VECTOR.problem) is None
+    assert JointRegion(degree=2).impossible(VECTOR.problem)

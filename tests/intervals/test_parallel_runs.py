@@ -1,0 +1,159 @@
+"""Intervals whose rows are made of several replicates: PAR and HULC."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from ldpflow import constants
+from ldpflow.intervals.hulc import ConvexHull, coins, hull_size
+from ldpflow.intervals.parallel_runs import ParallelRuns
+from ldpflow.problems.laws import Variate
+from tests import draws
+from tests.intervals.whole_paths import SCALAR, SEED, VECTOR, record_of, walk
+from tests.oracles import sequences
+
+CLOSE = {"rtol": 1e-10, "atol": 1e-12}
+BOTH = pytest.mark.parametrize("path", [SCALAR, VECTOR], ids=["scalar", "vector"])
+
+
+@BOTH
+@pytest.mark.parametrize("K", [2, 5])
+@pytest.mark.parametrize("n", [203, 10, 5])
+def test_parallel_runs_are_the_literal_formula(path, K, n):
+    iterates = walk(path, n, replicates=3 * K)
+    method = ParallelRuns(K=K)
+    levels = [0.8, 0.9]
+    assert [method.runs(level) for level in levels] == [K, K]
+    result = method.intervals(record_of(path, iterates), n, levels)
+    assert set(method.times(n, path.algorithm)) == {n // K}
+    for row in range(3):
+        for j in range(iterates.shape[1]):
+            x = np.array([iterates[: n // K, j, row * K + k].mean() for k in range(K)])
+            np.testing.assert_allclose(result.estimate[j, row], x.mean(), **CLOSE)
+            for at, level in enumerate(levels):
+                limits = sequences.student(x, level)
+                ours = result.lower[at, j, row], result.upper[at, j, row]
+                np.testing.assert_allclose(ours, limits, **CLOSE)
+
+
+def test_parallel_runs_of_five_numbers():
+    x = np.array([0.1, -0.2, 0.4, 0.05, 0.3])
+    truth = SCALAR.problem.truth()[0]
+    record = record_of(SCALAR, truth + x[None, None, :])
+    result = ParallelRuns().intervals(record, 5, [0.9])
+    assert result.lower.item() - truth == pytest.approx(-0.0925713388, abs=5e-11)
+    assert result.upper.item() - truth == pytest.approx(0.3525713388, abs=5e-11)
+
+
+def test_parallel_runs_that_cannot_be():
+    n, K = 4, 5
+    record = record_of(SCALAR, walk(SCALAR, n, replicates=10))
+    result = ParallelRuns(K=K).intervals(record, n, [0.9])
+    assert result.lower.shape == (1, 1, 2) and np.isnan(result.lower).all()
+    assert ParallelRuns(K=K).times(n, SCALAR.algorithm).min() >= 1
+    # Runs that agree to the last bit say nothing about their spread.
+    same = record_of(SCALAR, np.full((10, 1, 5), 1.5))
+    assert np.isnan(ParallelRuns(K=K).intervals(same, 10, [0.9]).lower).all()
+    alone = ConvexHull().intervals(record_of(SCALAR, walk(SCALAR, 4, 5)), 4, [0.9])
+    assert np.isnan(alone.lower).all() == (coin_of(0.9, 0) > hull_size(0.9)[1])
+
+
+def coin_of(level, row):
+    key = f"{SCALAR.key}/level={level!r}"
+    return draws.planes(SEED, "hull", key, row, [Variate("uniform")], 1)[0, 0]
+
+
+@BOTH
+@pytest.mark.parametrize("level", [0.8, 0.9, 0.95, 0.99])
+def test_convex_hull_is_the_literal_formula(path, level):
+    n = 203
+    B, p = sequences.hull_size(level)
+    assert hull_size(level) == (B, pytest.approx(p, rel=1e-9))
+    iterates = walk(path, n, replicates=12 * B)
+    method = ConvexHull()
+    assert method.runs(level) == B
+    assert {n // B, n // (B - 1)} <= set(method.times(n, path.algorithm).tolist())
+    result = method.intervals(record_of(path, iterates), n, [level])
+    assert result.se is None
+    for row in range(12):
+        key = f"{path.key}/level={level!r}"
+        coin = draws.planes(SEED, "hull", key, row, [Variate("uniform")], 1)[0, 0]
+        used = B - 1 if coin <= p else B
+        for j in range(iterates.shape[1]):
+            x = np.array([iterates[: n // used, j, row * B + k].mean() for k in range(used)])
+            ours = [part[j, row] for part in (result.lower[0], result.estimate, result.upper[0])]
+            np.testing.assert_allclose(ours, sequences.hull(x), **CLOSE)
+
+
+def test_sizes_of_the_hull():
+    sizes = {level: hull_size(level)[0] for level in (0.8, 0.9, 0.95, 0.99, 0.5, 0.75)}
+    # At .5 and .75 the miss probability of B* is alpha itself: B* - 1 is never taken.
+    assert sizes == {0.8: 4, 0.9: 5, 0.95: 6, 0.99: 8, 0.5: 2, 0.75: 3}
+    shares = [hull_size(level)[1] for level in (0.8, 0.9, 0.95, 0.99, 0.5, 0.75)]
+    assert shares == pytest.approx([0.6, 0.6, 0.6, 0.28, 0.0, 0.0], abs=1e-12)
+
+
+def test_coins_are_tossed_once_per_row():
+    rows = np.arange(3, 80)
+    tossed = coins(SEED, SCALAR.key, 0.9, rows)
+    assert tossed[10] == coin_of(0.9, 13)
+    np.testing.assert_array_equal(tossed[30:], coins(SEED, SCALAR.key, 0.9, rows[30:]))
+    # Another n of the same rows: the same coins. Another level or seed: others.
+    n = 400
+    record = record_of(SCALAR, walk(SCALAR, n, replicates=60))
+    wide, narrow = (ConvexHull().intervals(record, m, [0.9]) for m in (400, 200))
+    for row in range(12):
+        used = 4 if coin_of(0.9, row) <= 0.6 else 5
+        for m, result in ((400, wide), (200, narrow)):
+            x = record.iterates[: m // used, 0, row * 5 : row * 5 + used].mean(axis=0)
+            assert result.lower[0, 0, row] == pytest.approx(x.min(), rel=1e-12)
+    assert (coins(SEED, SCALAR.key, 0.8, rows) != tossed).all()
+    assert (coins(SEED + 1, SCALAR.key, 0.9, rows) != tossed).all()
+
+
+def test_hull_misses_as_often_as_it_should():
+    # Normal estimates without bias: the miss probability is alpha. 10^5 rows, four levels, each
+    # two-sided at 1e-4 (normal limits of a binomial share): one false alarm in 2,500.
+    rows = 10**5
+    rng = np.random.default_rng(7)
+    for level in (0.8, 0.9, 0.95, 0.99):
+        B, p = hull_size(level)
+        x = rng.normal(size=(rows, B))
+        few = coins(SEED, SCALAR.key, level, np.arange(rows)) <= p
+        lower = np.where(few, x[:, : B - 1].min(axis=1), x.min(axis=1))
+        upper = np.where(few, x[:, : B - 1].max(axis=1), x.max(axis=1))
+        misses = ((lower > 0) | (upper < 0)).mean()
+        alpha = 1 - level
+        assert abs(misses - alpha) < 3.89 * np.sqrt(alpha * level / rows)
+
+
+def test_lengths_over_the_oracles():
+    # Mean lengths for unbiased normal estimates at level .9, by the exact formulas.
+    z = constants.normal_quantile(0.95)
+    printed = {2: 3.062671, 3: 1.573252, 4: 1.318169, 5: 1.218288, 10: 1.083984, 20: 1.037503}
+    for K, ratio in printed.items():
+        ours = constants.student_quantile(0.95, K - 1.0) * sequences.c4(K) / z
+        assert ours == pytest.approx(ratio, abs=5e-7)
+    cheap = {1: 3.062671, 2: 1.573252, 5: 1.165687, 10: 1.074736, 20: 1.035534}
+    for B, ratio in cheap.items():
+        ours = constants.student_quantile(0.95, float(B)) * sequences.c4(B + 1) / z
+        assert ours == pytest.approx(ratio, abs=5e-7)
+    # The hull of B values has length E(range) sqrt(B)/(2 z) over the oracle's.
+    for B, ratio in ((4, 1.251632), (5, 1.580972)):
+        t = np.linspace(-9, 9, 20001)
+        F = stats.norm.cdf(t)
+        spread = np.trapezoid(1 - F**B - (1 - F) ** B, t)
+        assert spread * np.sqrt(B) / (2 * z) == pytest.approx(ratio, abs=2e-6)
+
+
+def test_simulated_lengths_of_parallel_runs():
+    # Independent normal iterates: PAR's mean length is t c4(K)/z that of the oracle. Five MCSE.
+    rng = np.random.default_rng(11)
+    for K, ratio in ((2, 3.062671), (5, 1.218288)):
+        n, rows = K * 4, 4000
+        x = rng.normal(size=(4, 1, rows * K)) + SCALAR.problem.truth()[0]
+        result = ParallelRuns(K=K).intervals(record_of(SCALAR, x), n, [0.9])
+        length = (result.upper - result.lower)[0, 0] / (2 * constants.normal_quantile(0.95) / np.sqrt(n))
+        assert abs(length.mean() - ratio) < 5 * length.std() / np.sqrt(rows)
