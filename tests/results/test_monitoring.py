@@ -1,0 +1,89 @@
+"""Coverage at every n and at a stopping length, against a loop over replicates and exact yardsticks."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ldpflow import constants
+from ldpflow.intervals.confidence_sequence import width_factor
+from ldpflow.results.monitoring import Looks, coverage_at_every_n, coverage_at_stop
+from tests.oracles import monitoring
+
+GRID = np.array([10, 20, 50, 100])
+
+
+def looks_of(status, covered, length, target, grid=GRID):
+    defined = status == "ok"
+    return Looks(grid, covered & defined, defined, defined & (length < target))
+
+
+def random_rows(seed, replicates, grid=GRID, undefined=0.1):
+    rng = np.random.default_rng(seed)
+    shape = (replicates, len(grid))
+    status = np.where(rng.random(shape) < undefined, "undefined", "ok")
+    return status, rng.random(shape) < 0.8, rng.gamma(4.0, size=shape)
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(
+    seed=st.integers(0, 10**6),
+    replicates=st.integers(1, 30),
+    first_n=st.sampled_from([1, 10, 11, 50, 100]),
+    target=st.sampled_from([0.0, 2.0, 4.0, math.inf]),
+    undefined=st.sampled_from([0.0, 0.3, 1.0]),
+)
+def test_measures_are_a_loop_over_replicates(seed, replicates, first_n, target, undefined):
+    status, covered, length = random_rows(seed, replicates, undefined=undefined)
+    looks = looks_of(status, covered, length, target).since(first_n, 100)
+    rows = [
+        [(int(n), status[r, k], bool(covered[r, k]), length[r, k]) for k, n in enumerate(GRID)]
+        for r in range(replicates)
+    ]
+    every, stop = coverage_at_every_n(looks), coverage_at_stop(looks)
+    over_defined, over_all = monitoring.every_n(rows, first_n)
+    assert every["looks"] == sum(GRID >= first_n)
+    assert every.get("coverage_all_n", math.nan) == pytest.approx(over_defined, nan_ok=True)
+    assert every["coverage_all_n_failures_as_misses"] == pytest.approx(over_all)
+    names = ("stopped_share", "coverage_at_stop", "stop_n_mean", "stop_n_median")
+    ours = [stop.get(name, math.nan) for name in names]
+    assert ours == pytest.approx(monitoring.at_stop(rows, first_n, target), nan_ok=True)
+
+
+def test_more_looks_never_cover_more():
+    status, covered, length = random_rows(1, 500, undefined=0.0)
+    looks = looks_of(status, covered, length, math.inf)
+    at_all = coverage_at_every_n(looks)["coverage_all_n"]
+    alone = [coverage_at_every_n(looks.since(n, n))["coverage_all_n"] for n in GRID]
+    assert alone == [covered[:, k].mean() for k in range(4)]
+    assert at_all <= min(alone)
+    falling = [coverage_at_every_n(looks.since(10, n))["coverage_all_n"] for n in GRID]
+    assert falling == sorted(falling, reverse=True)
+    # Whatever the length: everybody stops at the first look.
+    stop = coverage_at_stop(looks)
+    assert stop["stopped_share"] == 1.0 and stop["stop_n_mean"] == stop["stop_n_median"] == 10.0
+    assert stop["coverage_at_stop"] == alone[0]
+    assert coverage_at_every_n(looks.since(101, 10**9)) == coverage_at_stop(looks.since(101, 10**9)) == {}
+
+
+def test_brownian_motion_covers_at_every_n_as_often_as_it_should():
+    # Independent normal iterates with known variance on eleven n's, ten per decade: 0.6367 for the
+    # normal interval and 0.9752 for the sequence with t_opt = 1e4, each (sd .0005 and .0002) of 1e6
+    # draws. Four MCSE each; false alarms below 1 in 7,000.
+    grid = np.array([int(10 ** (4 + k / 10) + 0.5) for k in range(11)])
+    replicates = 20_000
+    rng = np.random.default_rng(5)
+    steps = np.diff(np.concatenate([[0], grid]))
+    S = np.cumsum(rng.normal(size=(replicates, 11)) * np.sqrt(steps), axis=1)
+    for half, expected, error in (
+        ([constants.normal_quantile(0.95)] * 11, 0.6367, 0.0005),
+        ([width_factor(int(n), 10**4, 0.9) for n in grid], 0.9752, 0.0002),
+    ):
+        covered = np.abs(S) / np.sqrt(grid) <= np.array(half)
+        found = coverage_at_every_n(Looks(grid, covered, np.ones_like(covered), covered))
+        spread = math.hypot(found["coverage_all_n_mcse"], error)
+        assert abs(found["coverage_all_n"] - expected) < 4 * spread
