@@ -1,0 +1,77 @@
+"""Files for contributors and users around the package: they say what they are meant to say."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+import ldpflow
+
+ROOT = Path(__file__).parents[1]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+
+
+def checked(schema: str, *files: Path) -> None:
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, *map(str, files)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_workflows_have_the_form_of_github_actions():
+    assert [file.name for file in WORKFLOWS] == ["release.yml", "tests.yml"]
+    checked("vendor.github-workflows", *WORKFLOWS)
+
+
+def test_a_wrong_workflow_is_noticed(tmp_path):
+    wrong = tmp_path / "wrong.yml"
+    wrong.write_text("name: wrong\non: push\njobs:\n  a:\n    runs_on: ubuntu-latest\n")
+    with pytest.raises(AssertionError):
+        checked("vendor.github-workflows", wrong)
+
+
+def test_issue_forms_and_citation():
+    forms = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
+    checked("vendor.github-issue-forms", *(f for f in forms if f.name != "config.yml"))
+    checked("vendor.github-issue-config", ROOT / ".github" / "ISSUE_TEMPLATE" / "config.yml")
+    checked("vendor.citation-file-format", ROOT / "CITATION.cff")
+
+
+def test_actions_are_pinned_by_hash():
+    used = [line for file in WORKFLOWS for line in file.read_text().splitlines() if "uses:" in line]
+    assert len(used) > 10
+    assert [line for line in used if not re.search(r"uses: [\w/-]+@[0-9a-f]{40} # v\d", line)] == []
+
+
+def test_workflows_ask_for_no_more_rights_than_they_need():
+    for file in WORKFLOWS:
+        workflow = yaml.safe_load(file.read_text())
+        assert workflow["permissions"] == {"contents": "read"}
+        for name, job in workflow["jobs"].items():
+            assert job.get("permissions", {}) in ({}, {"id-token": "write"}), (file.name, name)
+
+
+def test_the_matrix_runs_the_pythons_that_are_supported():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text())
+    assert workflow["jobs"]["tests"]["strategy"]["matrix"]["python"] == ["3.11", "3.12", "3.13", "3.14"]
+    assert project["requires-python"] == ">=3.11"
+    listed = [c.rpartition(" ")[2] for c in project["classifiers"] if "Python :: 3." in c]
+    assert listed == ["3.11", "3.12", "3.13", "3.14"]
+
+
+def test_pre_commit_runs_what_ci_runs():
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
+    ci = (ROOT / ".ci" / "run").read_text()
+    for hook in hooks:
+        words = hook["entry"].split()
+        assert re.search(rf"{words[0]}( --?\S+| \S+/mypy\S*)* ?{words[1] if words[1] != 'check' else ''}", ci)
+
+
+def test_the_package_says_that_it_is_typed():
+    assert (Path(ldpflow.__file__).parent / "py.typed").is_file()
