@@ -20,7 +20,7 @@ LAYERS = [
     {"problems"},
     {"mechanisms"},
     {"privacy"},
-    {"algorithms"},
+    {"algorithms", "protocols"},
     {"kernels"},
     {"intervals"},
     {"store"},

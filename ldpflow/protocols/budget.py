@@ -1,0 +1,60 @@
+"""Constants of an eps-LDP report, correct to the last bit."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from mpmath import mp, mpf
+
+from ldpflow import constants
+
+__all__ = ["Budget", "budget"]
+
+
+class Budget(NamedTuple):
+    """What epsilon enters formulas and kernels through.
+
+    Parameters
+    ----------
+    epsilon : float
+    odds : float
+        e^eps: odds of the true answer in randomised response.
+    excess : float
+        e^eps - 1.
+    keep, flip : float
+        p = e^eps/(1 + e^eps) and 1 - p.
+    gap : float
+        2p - 1 = tanh(eps/2).
+    inflation : float
+        c = 1/(2p - 1): length of a debiased bit.
+    noise : float
+        v = c^2 - 1 = 4 e^eps/(e^eps - 1)^2: four times the noise variance of a debiased bit.
+    """
+
+    epsilon: float
+    odds: float
+    excess: float
+    keep: float
+    flip: float
+    gap: float
+    inflation: float
+    noise: float
+
+
+@lru_cache(maxsize=4096)
+def budget(epsilon: float) -> Budget:
+    """The constants of a budget epsilon > 0."""
+    with constants.workdps(constants.DIGITS):
+        eps = mpf(epsilon)
+        half = mp.tanh(eps / 2)
+        return Budget(
+            epsilon=float(epsilon),
+            odds=float(mp.exp(eps)),
+            excess=float(mp.expm1(eps)),
+            keep=float(1 / (1 + mp.exp(-eps))),
+            flip=float(1 / (1 + mp.exp(eps))),
+            gap=float(half),
+            inflation=float(1 / half),
+            noise=float(1 / mp.sinh(eps / 2) ** 2),
+        )

@@ -1,0 +1,188 @@
+"""Base classes of protocols: how reports are collected, and what the server makes of their counts."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from ldpflow.mechanisms.mechanism import PrivacyStatement
+from ldpflow.protocols.budget import Budget, budget
+from ldpflow.settings import Settings
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["BIN_COUNTS", "MOST_BINS", "OneShot", "Protocol"]
+
+BIN_COUNTS = (4, 8, 16, 32, 64, 128, 256, 512)
+"""Numbers of bins that the rule chooses from."""
+
+MOST_BINS = 1024
+
+
+class Protocol(Settings):
+    """A protocol for quantiles of a law on a public range, every user answering once under eps-LDP.
+
+    Parameters
+    ----------
+    epsilon : float in [1e-6, 30]
+        Budget of one user.
+    range : (float, float)
+        Public range [L, U]; a value outside is moved to its nearer end. No default.
+    answer_below, answer_above : float in (0, 1]
+        Probability that a user answers whose value is at most the quantile, or above it. Where they
+        differ, the responders' quantile is estimated, not the population's.
+    liars : float in [0, 1)
+        Share of those who answer that report without regard to their value.
+    liars_push : str
+        ``down`` or ``up``: where their reports move the estimated quantile, as far as one report can.
+    """
+
+    epsilon: Annotated[float, Field(ge=1e-6, le=30)] = 1.0
+    range: tuple[float, float] | None = None
+    answer_below: Annotated[float, Field(gt=0, le=1)] = 1.0
+    answer_above: Annotated[float, Field(gt=0, le=1)] = 1.0
+    liars: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    liars_push: Literal["down", "up"] = "down"
+
+    @model_validator(mode="after")
+    def check_range(self) -> Self:
+        if self.range is None:
+            raise ValueError("range = [L, U] must be given: the public range of the values")
+        low, high = self.range
+        if not (math.isfinite(low) and math.isfinite(high) and low < high):
+            raise ValueError("range = [L, U] must be two finite numbers with L < U")
+        return self
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """L and U."""
+        assert self.range is not None
+        return self.range
+
+    def budget(self) -> Budget:
+        """Constants of epsilon."""
+        return budget(self.epsilon)
+
+    def privacy(self) -> PrivacyStatement:
+        """Guarantee of the one report of a user."""
+        return PrivacyStatement("eps-LDP", epsilon=self.epsilon)
+
+    @abstractmethod
+    def interaction_rounds(self) -> int:
+        """Rounds: questions of a round may depend on the answers of those before it."""
+
+    @abstractmethod
+    def bits(self, n: int) -> float:
+        """Bits of one report, n users."""
+
+    def responders(self, cdf: NDArray[np.float64], tau: float) -> NDArray[np.float64]:
+        """Distribution function of those who answer, from the population's."""
+        import numpy as np
+
+        if self.answer_below == self.answer_above:
+            return cdf
+        below = self.answer_below * np.minimum(cdf, tau)
+        above = self.answer_above * np.maximum(cdf - tau, 0.0)
+        return (below + above) / (self.answer_below * tau + self.answer_above * (1.0 - tau))
+
+    def answer_probability(self, tau: float) -> float:
+        """Probability that a user answers."""
+        if self.answer_below == self.answer_above:
+            return self.answer_below
+        return self.answer_below * tau + self.answer_above * (1.0 - tau)
+
+
+class OneShot(Protocol):
+    """A histogram or its like: the questions depend on no answer, F^ is linear in the counts.
+
+    Parameters
+    ----------
+    k : int, optional
+        Bins; by rule from n, epsilon, the range and ``scale`` where not given.
+    scale : float > 0, optional
+        Public guess of the law's scale, for the rule alone; (U - L)/16 where not given.
+    """
+
+    k: Annotated[int, Field(ge=4, le=MOST_BINS)] | None = None
+    scale: Annotated[float, Field(gt=0)] | None = None
+
+    bin_base: ClassVar[int] = 1
+    """The number of bins must be a power of it."""
+
+    @model_validator(mode="after")
+    def check_bins(self) -> Self:
+        if self.k is not None and not power_of(self.bin_base, self.k):
+            raise ValueError(f"k must be a power of {self.bin_base} for {self.kind}")
+        return self
+
+    def interaction_rounds(self) -> int:
+        return 1
+
+    def bins(self, n: int) -> int:
+        """Bins for n users: k, or the number that the rule chooses.
+
+        The rule minimises w^4/(64 s^2) + 2 pi s^2 V_k/n over the powers of two (four) from 4 to 512:
+        the squared worst bias inside a bin of width w plus the variance of an estimated median, both
+        for a law of scale s. It looks at no data and at no truth.
+        """
+        if self.k is not None:
+            return self.k
+        low, high = self.ends
+        s = (high - low) / 16.0 if self.scale is None else self.scale
+
+        def loss(k: int) -> float:
+            width = (high - low) / k
+            bias = width * width * width * width / (64.0 * s * s)
+            return bias + 2.0 * math.pi * s * s * self.middle_variance(k) / n
+
+        return min((k for k in BIN_COUNTS if power_of(self.bin_base, k)), key=loss)
+
+    def edges(self, k: int) -> NDArray[np.float64]:
+        """t_m = L + (U - L) m/k, m = 0..k."""
+        import numpy as np
+
+        low, high = self.ends
+        return low + (high - low) * np.arange(k + 1) / k
+
+    @abstractmethod
+    def middle_variance(self, k: int) -> float:
+        """Variance of F^ at the middle edge per user, values uniform over the bins."""
+
+    @abstractmethod
+    def channel(self, k: int) -> NDArray[np.float64]:
+        """Probability of every report (columns) given every bin (rows); public coins are reported."""
+
+    @abstractmethod
+    def kernels(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        """Compiled ``draw`` and ``spread`` (see ldpflow.protocols.counts)."""
+
+    @abstractmethod
+    def design(self, cdf: NDArray[np.float64], target: int) -> Any:
+        """What ``draw`` and ``spread`` read.
+
+        Parameters
+        ----------
+        cdf : ndarray, shape (k + 1,)
+            Distribution function of those who answer at the edges, 0 and 1 at the ends.
+        target : int
+            Inner edge (1..k-1) at which liars move F^ most.
+        """
+
+    def raises_cdf(self) -> bool:
+        """Whether liars report so that F^ becomes larger, and with it the quantile smaller."""
+        return self.liars_push == "down"
+
+
+def power_of(base: int, value: int) -> bool:
+    """Whether value is a power of base (of 1: always)."""
+    if base == 1:
+        return True
+    while value > 1 and value % base == 0:
+        value //= base
+    return value == 1

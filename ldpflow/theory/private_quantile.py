@@ -1,0 +1,89 @@
+"""What any eps-LDP protocol can reach for a quantile, and what liars and drop-out do to it.
+
+S(tau, eps) = tau (1 - tau) + e^eps/(e^eps - 1)^2 is the variance of one debiased randomised bit, and
+S/f^2 the least asymptotic variance of a regular estimator of the tau-quantile when every user's value
+enters under pure eps-LDP, interactively or not; f is the density at the quantile. The proof is in
+docs/which_protocol.md: every eps-LDP report about a bit is a garbling of randomised response, so a
+transcript carries at most the information of n randomised bits 1{X <= theta*}.
+"""
+
+from __future__ import annotations
+
+from mpmath import mp, mpf
+
+from ldpflow import constants
+
+__all__ = [
+    "bit_variance",
+    "efficiency_bound",
+    "level_with_dropout",
+    "level_with_liars",
+    "repeated_bit_variance",
+    "share_without_privacy",
+]
+
+
+def bit_variance(probability: float, epsilon: float) -> float:
+    """S(F, eps): variance of a debiased randomised bit that is 1 with this probability."""
+    with constants.workdps(constants.DIGITS):
+        chance = mpf(probability)
+        return float(chance * (1 - chance) + 1 / (4 * mp.sinh(mpf(epsilon) / 2) ** 2))
+
+
+def efficiency_bound(tau: float, epsilon: float, density: float) -> float:
+    """S(tau, eps)/f^2: times 1/n, the least asymptotic variance of an estimated tau-quantile.
+
+    Parameters
+    ----------
+    tau : float in (0, 1)
+    epsilon : float > 0
+        Budget of every user, pure local differential privacy.
+    density : float > 0
+        f, density at the quantile, continuous there.
+    """
+    return bit_variance(tau, epsilon) / density**2
+
+
+def share_without_privacy(tau: float, epsilon: float) -> float:
+    """tau (1 - tau)/S: the variance without privacy over the least one with it."""
+    return tau * (1.0 - tau) / bit_variance(tau, epsilon)
+
+
+def repeated_bit_variance(tau: float, epsilon: float, answers: int) -> float:
+    """Variance per user when each answers several times with the budget split evenly.
+
+    F (1 - F) + v(eps/a)/(4 a) for a answers about the same bit: about a times S.
+    """
+    noise = bit_variance(tau, epsilon / answers) - tau * (1.0 - tau)
+    return tau * (1.0 - tau) + noise / answers
+
+
+def level_with_dropout(tau: float, answer_below: float, answer_above: float) -> float:
+    """Population level of the quantile that is estimated where drop-out depends on the value.
+
+    A user answers with probability r_1 (``answer_below``) when the value is at most the tau-quantile
+    and r_0 (``answer_above``) when it is larger. The responders' tau-quantile has the population level
+    tau - tau (1 - tau) (1 - r_0/r_1) where r_0 < r_1 and tau + tau (1 - tau) (1 - r_1/r_0) otherwise;
+    no number of users repairs the difference.
+    """
+    if answer_above < answer_below:
+        return tau - tau * (1.0 - tau) * (1.0 - answer_above / answer_below)
+    return tau + tau * (1.0 - tau) * (1.0 - answer_below / answer_above)
+
+
+def level_with_liars(tau: float, epsilon: float, liars: float, push: str) -> float:
+    """F at the root that randomised response finds when a share of the users always sends one bit.
+
+    Parameters
+    ----------
+    tau, epsilon : float
+    liars : float in [0, 1)
+        Share of those who answer.
+    push : str
+        ``down``: they send 1, so that every quantile looks smaller; ``up``: they send 0.
+    """
+    with constants.workdps(constants.DIGITS):
+        level, share = mpf(tau), mpf(liars)
+        p = 1 / (1 + mp.exp(-mpf(epsilon)))
+        report = (p if push == "down" else p - 1) / (2 * p - 1)
+        return float(level - share / (1 - share) * (report - level))

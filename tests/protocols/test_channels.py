@@ -1,0 +1,151 @@
+"""Randomisers as matrices, and the variances that follow from them by enumeration."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from ldpflow.protocols import PROTOCOLS
+from tests.oracles import protocols as oracle
+
+ONE_SHOT = [name for name in PROTOCOLS if name != "rounds"]
+EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0)
+RANGE = (0.0, 8.0)
+
+
+def bins_for(name):
+    return 16 if name == "tree" else 8
+
+
+def influence(name, k, eps, cdf):
+    """Every report's contribution to n (F^ - F) at the inner edges, shape (reports, edges).
+
+    The estimator is linear in the reports once the number of users at each question is what it is on
+    average; questions come with their probability, as in the channel's columns.
+    """
+    pi = np.diff(cdf)
+    inner = cdf[1:-1]
+    c = 1 / np.tanh(eps / 2)
+    if name == "thresholds":
+        one, zero = oracle.debiased(1.0, eps), oracle.debiased(0.0, eps)
+        rows = [
+            np.where(np.arange(k - 1) == m, (k - 1) * (value - inner[m]), 0.0)
+            for value, m in itertools.product((one, zero), range(k - 1))
+        ]
+        return np.array(rows)
+    if name == "grr":
+        q = 1 / (np.exp(eps) + k - 1)
+        return oracle.prefix((np.eye(k) - q) / (np.exp(eps) * q - q)) - inner
+    if name == "oue":
+        q = 1 / (1 + np.exp(eps))
+        found = (unary_reports(k) - q) / (0.5 - q)
+        return oracle.prefix(found - (found.sum(axis=1, keepdims=True) - 1) / k) - inner
+    if name == "tree":
+        rows = []
+        levels = round(np.log(k) / np.log(4))
+        a = oracle.tree_matrix(k)
+        q = 1 / (1 + np.exp(eps))
+        at = 0
+        for level in range(1, levels + 1):
+            found = np.zeros((2 ** (4**level), len(a)))
+            nodes = slice(at, at + 4**level)
+            found[:, nodes] = levels * ((unary_reports(4**level) - q) / (0.5 - q) - (a @ pi)[nodes])
+            rows.append(oracle.consistent(found, k) - oracle.consistent(np.zeros((1, len(a))), k))
+            at += 4**level
+        return np.vstack(rows)
+    if name == "hrr":
+        h = oracle.hadamard(k)[1:]
+        rows = [
+            (k - 1) * (sign * c - h[r] @ pi) * oracle.prefix(h[r]) / k
+            for sign, r in itertools.product((1, -1), range(k - 1))
+        ]
+        return np.array(rows)
+    assert name == "haar"
+    return haar_influence(k, c, pi)
+
+
+def unary_reports(k):
+    return ((np.arange(2**k)[:, None] >> np.arange(k)) & 1).astype(float)
+
+
+def haar_influence(k, c, pi):
+    levels = int(np.log2(k))
+    rows = []
+    for level in range(levels):
+        nodes, size = 2**level, k >> level
+        h = oracle.hadamard(nodes)
+        side = np.where(np.arange(k) % size < size // 2, 1.0, -1.0)
+        d = np.array([(side * pi)[node * size : (node + 1) * size].sum() for node in range(nodes)])
+        # F^ moves with d of a node like the tent over its bins, whose height is 1/2 in the middle.
+        edge = np.arange(1, k)
+        tent = np.zeros((nodes, k - 1))
+        within = edge % size
+        tent[np.minimum(edge // size, nodes - 1), edge - 1] = np.minimum(within, size - within) / size
+        for sign, r in itertools.product((1, -1), range(nodes)):
+            rows.append(levels * (sign * c - h[r] @ d) * (h[r] @ tent))
+    return np.array(rows)
+
+
+@pytest.mark.parametrize("name", ONE_SHOT)
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_rows_sum_to_one_and_the_largest_ratio_is_the_budget(name, epsilon):
+    channel = PROTOCOLS[name](epsilon=epsilon, range=RANGE).channel(bins_for(name))
+    assert channel.sum(axis=1) == pytest.approx(1.0, abs=1e-12)
+    assert channel.min() > 0
+    ratio = (channel.max(axis=0) / channel.min(axis=0)).max()
+    assert ratio == pytest.approx(np.exp(epsilon), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ONE_SHOT)
+@pytest.mark.parametrize("epsilon", (0.5, 1.0, 4.0))
+def test_variance_is_that_of_the_channel(name, epsilon):
+    """n Var F^(t_m), and unbiasedness, from all pairs of a bin and a report."""
+    k = bins_for(name)
+    pi = np.random.default_rng(3).dirichlet(np.full(k, 1.5))
+    cdf = np.concatenate([[0.0], np.cumsum(pi)])
+    cdf[-1] = 1.0
+    protocol = PROTOCOLS[name](epsilon=epsilon, range=RANGE)
+    reports = pi @ protocol.channel(k)
+    z = influence(name, k, epsilon, cdf)
+    assert reports @ z == pytest.approx(0.0, abs=1e-10)
+    variance = reports @ z**2
+    _, spread = protocol.kernels()
+    design = protocol.design(cdf, 1)
+    found = np.empty(k - 1)
+    for m in range(1, k):
+        out = np.empty(k - 1)
+        spread(out, cdf, float(cdf[m]), design, protocol.budget())
+        found[m - 1] = out[m - 1]
+    assert found == pytest.approx(variance, rel=1e-10)
+
+
+@pytest.mark.parametrize("name", ONE_SHOT)
+@pytest.mark.parametrize("k", (16, 64, 256))
+@pytest.mark.parametrize("epsilon", (0.5, 4.0))
+def test_the_rule_s_variance_is_that_at_the_middle_of_a_uniform_law(name, k, epsilon):
+    protocol = PROTOCOLS[name](epsilon=epsilon, range=RANGE)
+    flat = np.arange(k + 1) / k
+    _, spread = protocol.kernels()
+    out = np.empty(k - 1)
+    spread(out, flat, 0.5, protocol.design(flat, 1), protocol.budget())
+    assert protocol.middle_variance(k) == pytest.approx(out[k // 2 - 1], rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("n", "expected"),
+    [
+        (10**5, {"haar": 64, "tree": 64, "oue": 32, "hrr": 32, "grr": 32, "thresholds": 32}),
+        (10**4, {"haar": 64, "tree": 64, "oue": 32, "hrr": 32, "grr": 16, "thresholds": 32}),
+    ],
+)
+def test_bins_of_the_rule(n, expected):
+    found = {name: PROTOCOLS[name](epsilon=1.0, range=(-6.3, 9.7)).bins(n) for name in ONE_SHOT}
+    assert found == expected
+
+
+def test_a_scale_guess_changes_the_rule_and_k_overrules_it():
+    rule = PROTOCOLS["haar"](range=(0.0, 1.0))
+    assert rule.model_copy(update={"scale": 0.005}).bins(10**6) > rule.bins(10**6)
+    assert PROTOCOLS["haar"](range=(0.0, 1.0), k=8).bins(10**6) == 8

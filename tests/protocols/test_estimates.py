@@ -1,0 +1,99 @@
+"""From F^ at edges to quantiles and intervals: against loops, and properties of the result."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ldpflow.problems.laws import Law
+from ldpflow.protocols import PROTOCOLS
+from ldpflow.protocols.counts.estimate import isotonic_fit
+from tests.oracles import protocols as oracle
+from tests.protocols.running import Z90, edge_cdf, inverted, keys, one_shot
+
+ONE_SHOT = [name for name in PROTOCOLS if name != "rounds"]
+TAUS = (0.1, 0.5, 0.9)
+LEVELS_Z = (Z90, 2.5758293035489004)
+
+
+def some_values(name, n=5000, replicates=60):
+    protocol = PROTOCOLS[name](epsilon=1.0, range=(-6.3, 9.7), k=16)
+    edges = protocol.edges(16)
+    cdf = edge_cdf(Law("normal"), edges)
+    values, received, _ = one_shot(protocol, cdf, n, keys(f"estimates {name}", replicates))
+    return protocol, edges, values, received
+
+
+def fitted(values):
+    out = np.empty(len(values) + 2)
+    isotonic_fit(out, values, np.empty(len(values)), np.empty(len(values)))
+    return out
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 60])
+def test_isotonic_regression(size):
+    rng = np.random.default_rng(size)
+    for _ in range(200):
+        values = np.round(rng.normal(0.5, 0.5, size), rng.integers(1, 4))  # ties included
+        assert fitted(values) == pytest.approx(oracle.isotonic(values), abs=1e-14)
+
+
+@pytest.mark.parametrize("name", ONE_SHOT)
+def test_estimates_and_limits_are_those_of_the_loops(name):
+    protocol, edges, values, received = some_values(name)
+    estimates, limits = inverted(protocol, values, received, edges, TAUS, LEVELS_Z)
+    _, spread = protocol.kernels()
+    design = protocol.design(np.arange(17) / 16, 1)
+    for r, row in enumerate(values):
+        heights = oracle.isotonic(row)
+        for q, tau in enumerate(TAUS):
+            assert estimates[q, r] == pytest.approx(oracle.crossing(heights, edges, tau), abs=1e-9)
+            variance = np.empty(15)
+            spread(variance, heights, tau, design, protocol.budget())
+            for level, z in enumerate(LEVELS_Z):
+                expected = oracle.inversion(row, variance, received[r], edges, tau, z)
+                assert limits[level, q, r, :4] == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", ONE_SHOT)
+def test_quantiles_from_one_fit_increase_with_their_level(name):
+    protocol, edges, values, received = some_values(name, n=500, replicates=300)
+    taus = np.linspace(0.01, 0.99, 50)
+    estimates, _ = inverted(protocol, values, received, edges, taus)
+    assert (np.diff(estimates, axis=0) >= 0).all()
+    assert estimates.min() >= edges[0]
+    assert estimates.max() <= edges[-1]
+
+
+@pytest.mark.parametrize("name", ONE_SHOT)
+def test_the_outer_interval_contains_the_line_s_and_ends_at_edges(name):
+    protocol, edges, values, received = some_values(name)
+    _, limits = inverted(protocol, values, received, edges, TAUS, LEVELS_Z)
+    line_low, line_high, low, high, ends = np.moveaxis(limits, -1, 0)
+    assert (low <= line_low).all()
+    assert (high >= line_high).all()
+    assert np.isin(low, edges).all()
+    assert np.isin(high, edges).all()
+    assert (ends == (low == edges[0]).astype(int) + (high == edges[-1])).all()
+    # A higher level gives the wider interval.
+    assert (line_low[1] <= line_low[0]).all()
+    assert (line_high[1] >= line_high[0]).all()
+
+
+def test_hull_of_a_curve_that_crosses_the_level_several_times():
+    """First edge that is not rejected from below, last from above."""
+    protocol = PROTOCOLS["grr"](epsilon=1.0, range=(0.0, 8.0), k=8)
+    row = np.array([[0.1, 0.5, 0.2, 0.9, 0.4, 0.95, 0.99]])
+    _, limits = inverted(protocol, row, np.array([1e9]), protocol.edges(8))
+    # F^ passes 1/2 at 2, between 3 and 4, 4 and 5, and last between 5 and 6.
+    assert limits[0, 0, 0, 0] == pytest.approx(2.0, abs=1e-3)
+    assert 5.0 < limits[0, 0, 0, 1] < 6.0
+    assert limits[0, 0, 0, 2:4].tolist() == [1.0, 6.0]
+    assert limits[0, 0, 0, 4] == 0
+
+
+def test_no_report_gives_no_estimate():
+    protocol, edges, values, _ = some_values("grr", replicates=2)
+    estimates, limits = inverted(protocol, values, np.zeros(2), edges)
+    assert np.isnan(estimates).all()
+    assert np.isnan(limits).all()

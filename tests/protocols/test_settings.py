@@ -1,0 +1,56 @@
+"""Settings of protocols: what they refuse, and what they say about themselves."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from ldpflow.protocols import PROTOCOLS
+
+
+@pytest.mark.parametrize("kind", PROTOCOLS)
+def test_a_public_range_must_be_given(kind):
+    with pytest.raises(ValidationError, match="range"):
+        PROTOCOLS[kind]()
+
+
+@pytest.mark.parametrize("bad", [(1.0, 1.0), (2.0, 1.0), (0.0, float("inf")), (float("nan"), 1.0)])
+def test_a_range_is_two_finite_numbers_in_order(bad):
+    with pytest.raises(ValidationError):
+        PROTOCOLS["grr"](range=bad)
+
+
+@pytest.mark.parametrize(("kind", "k"), [("haar", 12), ("hrr", 6), ("tree", 32), ("grr", 3), ("oue", 2000)])
+def test_a_number_of_bins_must_suit_the_protocol(kind, k):
+    with pytest.raises(ValidationError, match="k"):
+        PROTOCOLS[kind](range=(0.0, 1.0), k=k)
+
+
+@pytest.mark.parametrize(
+    ("kind", "bits"), [("thresholds", 1), ("hrr", 1), ("haar", 1), ("rounds", 1), ("grr", 4), ("oue", 16)]
+)
+def test_bits_of_a_report(kind, bits):
+    settings = {} if kind == "rounds" else {"k": 16}
+    assert PROTOCOLS[kind](range=(0.0, 1.0), **settings).bits(1000) == bits
+
+
+def test_bits_of_a_tree_are_the_mean_over_its_levels():
+    assert PROTOCOLS["tree"](range=(0.0, 1.0), k=64).bits(1000) == (4 + 16 + 64) / 3
+
+
+@pytest.mark.parametrize("kind", PROTOCOLS)
+def test_the_guarantee_is_the_budget_of_one_report(kind):
+    statement = PROTOCOLS[kind](range=(0.0, 1.0), epsilon=0.7).privacy()
+    assert statement.notion == "eps-LDP"
+    assert statement.epsilon == 0.7
+
+
+def test_users_of_rounds():
+    """Four pilot rounds of 10% to 15% each, the last the rest; every user is asked once."""
+    protocol = PROTOCOLS["rounds"](range=(0.0, 1.0), epsilon=1.0)
+    assert protocol.shares(10**6, 0.5) == pytest.approx([0.1, 0.1, 0.1, 0.1, 0.6])
+    assert protocol.shares(10**3, 0.9) == pytest.approx([0.15, 0.15, 0.15, 0.15, 0.4])
+    asked = protocol.asked(10**5, 0.5)
+    assert asked == [1250, 3333, 3333, 3333, 30000]
+    three = PROTOCOLS["rounds"](range=(0.0, 1.0), rounds=3)
+    assert three.shares(10**6, 0.5) == pytest.approx([0.2, 0.2, 0.6])

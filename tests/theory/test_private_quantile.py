@@ -1,0 +1,150 @@
+"""The bound of private quantiles by linear programmes, and what moves the estimated level."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import optimize, stats
+
+from ldpflow.problems.laws import Law
+from ldpflow.protocols import PROTOCOLS
+from ldpflow.theory import private_quantile as theory
+from tests.protocols.running import edge_cdf, inverted, keys, one_shot, searched
+
+TAUS = (0.5, 0.75, 0.9, 0.99)
+EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
+
+
+def best_information(weights, score, epsilon):
+    """Largest Fisher information about a score among all eps-LDP channels of a discrete value.
+
+    A linear programme over the extreme channels, whose columns take two values in ratio e^eps.
+    """
+    columns = np.array(list(itertools.product([1.0, np.exp(epsilon)], repeat=len(weights))))
+    value = (columns @ (weights * score)) ** 2 / (columns @ weights)
+    solved = optimize.linprog(-value, A_eq=columns.T, b_eq=np.ones(len(weights)), method="highs")
+    return -solved.fun
+
+
+def discrete_law(tau, rng, points=9, below=5):
+    weights = np.concatenate(
+        [
+            rng.dirichlet(np.full(below, 3.0)) * tau,
+            rng.dirichlet(np.full(points - below, 3.0)) * (1 - tau),
+        ]
+    )
+    return weights, np.arange(points) < below
+
+
+def test_known_values():
+    assert theory.bit_variance(0.5, 1.0) == pytest.approx(1.1706736, abs=5e-8)
+    assert theory.bit_variance(0.9, 1.0) == pytest.approx(1.0106736, abs=5e-8)
+    assert theory.efficiency_bound(0.5, 1.0, 2.0) == pytest.approx(1.1706736 / 4, abs=5e-8)
+    found = [theory.share_without_privacy(0.5, eps) for eps in (0.5, 1, 2, 4)]
+    assert found == pytest.approx([0.06, 0.21, 0.58, 0.93], abs=0.005)
+
+
+@pytest.mark.parametrize("tau", TAUS)
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_no_channel_says_more_than_randomised_response_of_the_bit(tau, epsilon):
+    """Values on nine points, score b - tau: the programme's optimum is RR's information."""
+    weights, below = discrete_law(tau, np.random.default_rng(1))
+    best = best_information(weights, below - tau, epsilon)
+    assert best * theory.bit_variance(tau, epsilon) / (tau * (1 - tau)) ** 2 == pytest.approx(1, abs=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tau", TAUS)
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_no_other_direction_is_harder(tau, epsilon):
+    """Forty other submodels: the variance that each of them forces is at most S."""
+    rng = np.random.default_rng([3, int(100 * tau), int(10 * epsilon)])
+    weights, below = discrete_law(tau, rng)
+    for _ in range(40):
+        score = (below - tau) + rng.normal(size=9) * rng.choice([0.05, 0.3, 1.0])
+        score -= weights @ score
+        forced = (weights @ (score * below)) ** 2 / best_information(weights, score, epsilon)
+        assert forced <= theory.bit_variance(tau, epsilon) * (1 + 1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tau", (0.5, 0.9, 0.99))
+@pytest.mark.parametrize("epsilon", (0.5, 2.0))
+def test_no_asymmetric_channel_of_the_bit_is_better(tau, epsilon):
+    """All channels of a bit with two outputs on a grid of 1/2000 within the budget."""
+    grid = np.arange(1, 2000) / 2000
+    one, zero = np.meshgrid(grid, grid)  # P(1 | b = 1), P(1 | b = 0)
+    e = np.exp(epsilon)
+    private = (
+        (one <= e * zero) & (zero <= e * one) & (1 - one <= e * (1 - zero)) & (1 - zero <= e * (1 - one))
+    )
+    share = tau * one + (1 - tau) * zero
+    information = (one - zero) ** 2 / (share * (1 - share))
+    best = information[private].max() * theory.bit_variance(tau, epsilon)
+    assert 0.99 < best <= 1 + 1e-12
+
+
+def test_answering_twice_costs_about_twice():
+    found = [theory.repeated_bit_variance(0.5, 1.0, answers) for answers in (1, 2, 4)]
+    assert found == pytest.approx([1.17, 2.21, 4.23], abs=0.005)
+
+
+@pytest.mark.parametrize("push", ["down", "up"])
+@pytest.mark.parametrize("tau", [0.5, 0.9])
+def test_liars_move_the_root_of_the_randomised_bit(push, tau):
+    """At the moved level the mean report, lies included, is what the server takes tau for."""
+    epsilon, share = 1.0, 0.03
+    level = theory.level_with_liars(tau, epsilon, share, push)
+    p = np.exp(epsilon) / (1 + np.exp(epsilon))
+    mean = (1 - share) * ((1 - p) + (2 * p - 1) * level) + share * (push == "down")
+    assert (mean - (1 - p)) / (2 * p - 1) == pytest.approx(tau, abs=1e-14)
+
+
+def test_one_per_cent_of_liars_at_the_median():
+    assert 0.5 - theory.level_with_liars(0.5, 1.0, 0.01, "down") == pytest.approx(0.0109, abs=5e-5)
+
+
+@pytest.mark.parametrize("push", ["down", "up"])
+def test_rounds_find_the_level_that_liars_leave(push):
+    """The mean estimate is within four standard errors of the exact root."""
+    protocol = PROTOCOLS["rounds"](epsilon=1.0, range=(-6.3, 9.7), liars=0.05, liars_push=push)
+    estimates, _, _ = searched(protocol, Law("normal"), 10**7, keys(f"liars {push}", 400), 0.5)
+    root = stats.norm.ppf(theory.level_with_liars(0.5, 1.0, 0.05, push))
+    # The median: the run has rare wild replicates. Its standard error is 1.25 times the mean's.
+    error = 1.25 * estimates.std() / np.sqrt(len(estimates))
+    assert abs(np.median(estimates) - root) < 4 * error + 2e-3
+
+
+@pytest.mark.parametrize("kind", [kind for kind in PROTOCOLS if kind != "rounds"])
+@pytest.mark.parametrize("push", ["down", "up"])
+def test_liars_move_a_histogram_in_the_direction_that_they_push(kind, push):
+    protocol = PROTOCOLS[kind](epsilon=1.0, range=(-8.0, 8.0), k=64, liars=0.02, liars_push=push)
+    cdf = edge_cdf(Law("normal"), protocol.edges(64))
+    values, _, _ = one_shot(protocol, cdf, 10**8, keys(f"push {kind}", 200), target=32)
+    influence = {
+        "thresholds": 1 / np.tanh(0.5) / 2 + 0.0,
+        "grr": (np.e - 1 + 64) / (np.e - 1) / 2,
+        "oue": 2 / np.tanh(0.5) * 32 * 32 / 64,
+    }
+    shift = values.mean(axis=0)[31] - 0.98 * 0.5
+    moved = shift - 0.02 * 0.5
+    assert moved > 0 if push == "down" else moved < 0
+    if kind in influence:
+        # Half the range of one report's influence, times the share of those who lie.
+        assert abs(moved) == pytest.approx(0.02 * influence[kind], rel=0.02)
+
+
+@pytest.mark.parametrize(("below", "above"), [(1.0, 0.5), (0.4, 0.8), (0.7, 0.7)])
+@pytest.mark.parametrize("tau", [0.5, 0.8])
+def test_dropout_that_depends_on_the_value_moves_the_level(below, above, tau):
+    level = theory.level_with_dropout(tau, below, above)
+    protocol = PROTOCOLS["haar"](epsilon=4.0, range=(0.0, 1.0), k=64, answer_below=below, answer_above=above)
+    law = Law("uniform")
+    edges = protocol.edges(64)
+    values, received, _ = one_shot(protocol, edge_cdf(law, edges), 10**9, keys("dropout", 200), tau=tau)
+    estimates, _ = inverted(protocol, values, received, edges, (tau,))
+    assert abs(estimates.mean() - level) < 4 * estimates.std() / np.sqrt(200) + 1e-6
+    share = below * tau + above * (1 - tau)
+    assert received.mean() / 1e9 == pytest.approx(share, abs=1e-5)
