@@ -1,0 +1,188 @@
+"""Whether a path arrives: what a run's start and steps leave in its average at finite n.
+
+The average's asymptotic law says nothing about how far a run came. The Gaussian closure (see
+ldpflow.theory.closure) predicts the bias and the standard deviation of the average of theta_1 ..
+theta_n for any law with a distribution function; from these follow a verdict and a coverage. All are
+in units of the oracle's standard error, so a change of the data's unit changes none of them.
+
+The closure is ours and has no proof. Against simulation of 432 cells (four laws, scales 1e-2 to 1e3,
+tau .5 to .99, eps .5 to 2, n = 1e5, 150 replicates) the predicted coverage is within .06 in 90% of
+them. Where noise throws iterates far into a tail the standard deviation is too small by up to 20 times:
+the coverage is small then, predicted and simulated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpflow import constants
+from ldpflow.problems.laws import Law
+
+__all__ = ["VERDICTS", "Approach", "Arrival", "approaches", "feasible_n", "verdict"]
+
+Floats = NDArray[np.float64]
+
+VERDICTS = ("arrived", "doubtful", "not_arrived", "steps_too_large")
+
+
+@dataclass(frozen=True)
+class Approach:
+    """One path of a quantile problem, as far as its arrival depends on it.
+
+    Parameters
+    ----------
+    law : Law
+        Of a record.
+    tau : float in (0, 1)
+    noise : float
+        Variance that the mechanism adds to the gradient -tau + 1{X <= theta} of one step.
+    c, gamma, theta0 : float
+        Steps c i^-gamma and the start, in the unit of the data.
+    steps : int
+        Steps of the run, each of ``records`` records.
+    records : int
+        Records whose gradients a step averages.
+    """
+
+    law: Law
+    tau: float
+    noise: float
+    c: float
+    gamma: float
+    theta0: float
+    steps: int
+    records: int = 1
+
+    def variance(self) -> float:
+        """S, the variance of a private gradient at theta*."""
+        return (self.tau * (1.0 - self.tau) + self.noise) / self.records
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """What the closure predicts for one path and number of steps.
+
+    Parameters
+    ----------
+    relaxation_times : float
+        K = G sum eta_i.
+    standard_error : float
+        The oracle's sqrt(S/steps)/G, unit of the data.
+    bias : float
+        Bias of the average in standard errors; the sum of the next two.
+    bias_start, bias_steps : float
+        What is left from the start, and what a run that begins at theta* has.
+    sd_ratio : float
+        Standard deviation of the average in standard errors.
+    last_mean : float
+        Mean of the last iterate, unit of the data.
+    """
+
+    relaxation_times: float
+    standard_error: float
+    bias: float
+    bias_start: float
+    bias_steps: float
+    sd_ratio: float
+    last_mean: float
+
+    def coverage(self, level: float) -> float:
+        """Predicted coverage of the interval theta_bar +- z SE."""
+        normal = NormalDist()
+        z = normal.inv_cdf(0.5 + level / 2)
+        if not (math.isfinite(self.bias) and self.sd_ratio > 0):
+            return 0.0
+        return normal.cdf((z - self.bias) / self.sd_ratio) - normal.cdf((-z - self.bias) / self.sd_ratio)
+
+    @property
+    def verdict(self) -> str:
+        """One of :data:`VERDICTS`."""
+        return verdict(self.relaxation_times, self.bias, self.bias_start, self.bias_steps, self.sd_ratio)
+
+
+def verdict(k: float, bias: float, start: float, steps: float, sd_ratio: float) -> str:
+    """Whether a length may be printed.
+
+    Parameters
+    ----------
+    k : float
+        Relaxation times of the run.
+    bias, start, steps : float
+        Bias of the average in standard errors, its part from the start, its part from the steps.
+    sd_ratio : float
+        Standard deviation of the average in standard errors.
+
+    Returns
+    -------
+    str
+        ``arrived``: |b| <= .1, K >= 25, .9 <= w <= 1.1. ``doubtful``: |b| <= .5, K >= 15, w <= 1.25.
+        ``not_arrived``: too few relaxation times, or mostly the start's bias. ``steps_too_large``:
+        all others.
+    """
+    if abs(bias) <= 0.1 and k >= 25 and 0.9 <= sd_ratio <= 1.1:
+        return "arrived"
+    if abs(bias) <= 0.5 and k >= 15 and sd_ratio <= 1.25:
+        return "doubtful"
+    if k < 15 or (abs(start) > 0.5 and abs(start) >= abs(steps)):
+        return "not_arrived"
+    return "steps_too_large"
+
+
+def feasible_n(law: Law, tau: float, noise: float, k: float = 25.0, bias: float = 0.1) -> float:
+    """Users from which on some step sizes give K >= k and a bias from the steps of at most ``bias`` SE.
+
+    (k |f'| / (4 bias G^2))^2 S, free of c, gamma and units: below it no interval around the average
+    is honest, whatever its steps. 0 at a mode.
+    """
+    ratio = abs(law.slope_at_quantile(tau)) / law.density_at_quantile(tau) ** 2
+    return (k * ratio / (4.0 * bias)) ** 2 * (tau * (1.0 - tau) + noise)
+
+
+def approaches(cases: Sequence[Approach]) -> list[Arrival]:
+    """Predict the arrival of many paths at once; those that differ in ``steps`` alone are run once."""
+    from ldpflow.theory.closure import equal_probability, follow
+
+    nodes = equal_probability()
+    known: dict[tuple[Law, float], tuple[float, float, Floats]] = {}
+    runs: dict[Approach, list[int]] = {}
+    for place, case in enumerate(cases):
+        runs.setdefault(replace(case, steps=0), []).append(place)
+    found: list[Arrival | None] = [None] * len(cases)
+    for run, places in runs.items():
+        at = (run.law, run.tau)
+        if at not in known:
+            known[at] = standardised(run.law, run.tau)
+        truth, density, table = known[at]
+        times = np.array(sorted({cases[place].steps for place in places}))
+        out = np.empty((len(times), 4))
+        settings = (run.noise, run.c * density, run.gamma, (run.theta0 - truth) * density)
+        follow(table, nodes, run.tau, *settings, float(run.records), times, out)
+        rows = dict(zip(times.tolist(), out.tolist(), strict=True))
+        for place in places:
+            steps = cases[place].steps
+            bias, from_truth, sd, last = rows[steps]
+            error = math.sqrt(run.variance() / steps)
+            found[place] = Arrival(
+                relaxation_times=density * run.c * constants.sum_of_powers(1, steps, run.gamma),
+                standard_error=error / density,
+                bias=bias / error,
+                bias_start=(bias - from_truth) / error,
+                bias_steps=from_truth / error,
+                sd_ratio=sd / error,
+                last_mean=truth + last / density,
+            )
+    return [arrival for arrival in found if arrival is not None]
+
+
+def standardised(law: Law, tau: float) -> tuple[float, float, Floats]:
+    """tau-quantile, density there, and the table of F in relaxation units."""
+    from ldpflow.theory.closure import tabulated
+
+    truth, density = law.quantile(tau), law.density_at_quantile(tau)
+    return truth, density, tabulated(lambda y: law.cdf_values(truth + y / density))

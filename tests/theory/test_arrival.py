@@ -1,0 +1,180 @@
+"""The predictor of arrival against its literal form, its invariances and facts found by simulation."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from ldpflow.problems.column_law import column_law
+from ldpflow.problems.laws import Component, Law
+from ldpflow.theory.arrival import Approach, approaches, feasible_n, verdict
+from tests.oracles.closure import closure
+from tests.oracles.column_law import example_column
+
+LAWS = {
+    "normal": Law("normal"),
+    "exponential": Law("exponential"),
+    "student_t": Law("student_t", df=3.0),
+    "lognormal": Law("lognormal", shape=1.0),
+}
+
+
+def noise(epsilon):
+    """Variance that randomised response adds to a gradient of spread 1."""
+    return math.exp(epsilon) / (math.exp(epsilon) - 1) ** 2
+
+
+def case(law, tau, epsilon, c=1.0, gamma=0.51, theta0=0.0, n=100_000, scale=1.0):
+    law = LAWS[law] if isinstance(law, str) else law
+    return Approach(replace(law, scale=law.scale * scale), tau, noise(epsilon), c, gamma, theta0, n)
+
+
+TRIAL = case("exponential", 0.9, 1.0, n=200_000, scale=31.4)
+
+CASES = {
+    "normal": case("normal", 0.9, 1.0),
+    "normal median": case("normal", 0.5, 1.0),
+    "trial": TRIAL,
+    "start too high": case("normal", 0.99, 0.5, scale=0.1, theta0=3.0),
+    "lognormal": case("lognormal", 0.9, 2.0, c=3.0, gamma=0.7, theta0=2.0, n=30_000),
+    "long": case("student_t", 0.9, 1.0, n=10**8),
+    "column": case(Law("empirical", table=column_law(example_column())), 0.9, 1.0, c=1500.0, theta0=3000.0),
+    "mixture": case(
+        Law("mixture", components=(Component(2, Law("normal")), Component(1, Law("normal", 4.0, 0.5)))),
+        0.5,
+        1.0,
+    ),
+    "few steps": case("normal", 0.9, 1.0, n=250),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_closure_is_the_literal_one(name):
+    run = CASES[name]
+    (found,) = approaches([run])
+    law, truth = run.law, run.law.quantile(run.tau)
+    settings = (law.cdf_values, run.tau, run.noise, run.c, run.gamma)
+    bias, sd = closure(*settings, run.theta0, truth, run.steps)
+    from_truth, _ = closure(*settings, truth, truth, run.steps)
+    error = math.sqrt(run.variance() / run.steps) / law.density_at_quantile(run.tau)
+    assert found.standard_error == pytest.approx(error, rel=1e-12)
+    # Smooth stretches are integrated by fewer nodes, which moves the bias by less than this.
+    assert found.bias == pytest.approx(bias / error, abs=2e-3, rel=1e-3)
+    assert found.sd_ratio == pytest.approx(sd / error, rel=2e-3)
+    assert found.bias_steps == pytest.approx(from_truth / error, abs=2e-3, rel=1e-3)
+    assert found.bias_start + found.bias_steps == pytest.approx(found.bias, rel=1e-12)
+
+
+def test_the_trials_case():
+    (found,) = approaches([TRIAL])
+    assert found.relaxation_times == pytest.approx(2.568, abs=5e-4)
+    assert found.standard_error == pytest.approx(0.7059, abs=5e-5)
+    assert found.bias == pytest.approx(-10.60, abs=0.05)
+    assert found.bias_start / found.bias == pytest.approx(1.0, abs=0.02)
+    assert found.sd_ratio == pytest.approx(0.77, abs=0.03)
+    assert found.coverage(0.9) < 1e-6
+    assert found.verdict == "not_arrived"
+
+
+def test_normal_law_with_default_steps():
+    high, median, small = approaches(
+        [case("normal", 0.9, 1.0), case("normal", 0.5, 1.0), case("normal", 0.9, 1.0, scale=0.01)]
+    )
+    assert high.bias == pytest.approx(0.628, abs=0.03)
+    assert high.sd_ratio == pytest.approx(1.018, abs=0.02)
+    assert high.coverage(0.9) == pytest.approx(0.828, abs=0.01)
+    assert median.bias == pytest.approx(0.0, abs=0.01) and median.verdict == "arrived"
+    assert small.verdict == "steps_too_large"
+
+
+@pytest.mark.parametrize("unit", [4.0, 1 / 8, 2.0**30, 10.0, 31.4, 1e-6])
+def test_free_of_the_unit(unit):
+    laws = ["normal", "lognormal", Law("empirical", table=column_law(example_column()))]
+    settings = [(law, 0.9, 1.0, 0.5, 0.6, 0.2, 50_000) for law in laws]
+    plain = approaches([case(*s) for s in settings])
+    scaled = approaches(
+        [case(law, tau, e, c * unit, g, t * unit, n, unit) for law, tau, e, c, g, t, n in settings]
+    )
+    for one, other in zip(plain, scaled, strict=True):
+        for name in ("relaxation_times", "bias", "sd_ratio"):
+            assert getattr(other, name) == pytest.approx(getattr(one, name), rel=1e-9, abs=1e-9)
+        assert other.standard_error == pytest.approx(unit * one.standard_error, rel=1e-9)
+
+
+def test_many_at_once_are_each_alone():
+    cases = [*CASES.values(), replace(TRIAL, steps=1000), TRIAL, replace(TRIAL, steps=400)]
+    together = approaches(cases)
+    assert together == [approaches([run])[0] for run in cases]
+
+
+def test_steps_of_several_records():
+    """A step of 10 records has a tenth of the variance."""
+    run = replace(case("normal", 0.9, 1.0, n=1000), records=10)
+    (found,) = approaches([run])
+    s = 0.09 + noise(1.0)
+    error = math.sqrt(s / 10 / 1000) / run.law.density_at_quantile(0.9)
+    assert found.standard_error == pytest.approx(error, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("law", "tau", "epsilon", "n"),
+    [
+        ("normal", 0.9, 1.0, 2.105e5),
+        ("normal", 0.99, 1.0, 2.77e7),
+        ("exponential", 0.9, 1.0, 3.95e5),
+        ("exponential", 0.5, 1.0, 1.8e4),
+        ("exponential", 0.99, 1.0, 3.6e7),
+        ("lognormal", 0.9, 1.0, 6.7e5),
+        ("student_t", 0.9, 1.0, 5.0e5),
+    ],
+)
+def test_feasible_n(law, tau, epsilon, n):
+    digits = 0.01 if n in (2.105e5, 2.77e7, 3.95e5) else 0.03
+    assert feasible_n(LAWS[law], tau, noise(epsilon)) == pytest.approx(n, rel=digits)
+    moved = replace(LAWS[law], location=5.0, scale=31.4)
+    assert feasible_n(moved, tau, noise(epsilon)) == pytest.approx(n, rel=digits)
+
+
+def test_feasible_n_of_a_symmetric_median_is_zero():
+    assert feasible_n(LAWS["normal"], 0.5, noise(1.0)) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("k", "bias", "start", "steps", "w", "expected"),
+    [
+        (25.0, 0.1, 0.0, 0.1, 1.1, "arrived"),
+        (24.9, 0.1, 0.0, 0.1, 1.0, "doubtful"),
+        (60.0, 0.11, 0.0, 0.11, 1.0, "doubtful"),
+        (60.0, 0.0, 0.0, 0.0, 1.11, "doubtful"),
+        (60.0, 0.0, 0.0, 0.0, 0.89, "doubtful"),
+        (15.0, -0.5, -0.2, -0.3, 1.25, "doubtful"),
+        (14.9, 0.0, 0.0, 0.0, 1.0, "not_arrived"),
+        (60.0, 0.6, 0.55, 0.05, 1.0, "not_arrived"),
+        (60.0, 0.6, 0.2, 0.4, 1.0, "steps_too_large"),
+        (60.0, 0.0, 0.0, 0.0, 1.26, "steps_too_large"),
+        (60.0, math.nan, 0.0, 0.0, 1.0, "steps_too_large"),
+    ],
+)
+def test_verdict(k, bias, start, steps, w, expected):
+    assert verdict(k, bias, start, steps, w) == expected
+
+
+def grid():
+    return [
+        case(law, tau, epsilon, gamma=gamma, scale=scale)
+        for law in LAWS
+        for scale in (1e-2, 0.1, 1.0, 10.0, 100.0, 1e3)
+        for tau in (0.5, 0.9, 0.99)
+        for epsilon in (0.5, 1.0, 2.0)
+        for gamma in (0.51, 0.7)
+    ]
+
+
+def test_verdicts_of_the_grid():
+    """432 cells whose verdicts were counted with the literal form."""
+    count = Counter(found.verdict for found in approaches(grid()))
+    assert count["arrived"] == 24 and count["doubtful"] == 32
+    assert count["not_arrived"] + count["steps_too_large"] == 376
