@@ -72,7 +72,7 @@ class IntervalMethod(Settings):
         """Names of the running sums needed with d = ``dimension`` coordinates."""
         return ()
 
-    def marked_times(self, steps: int, dimension: int) -> tuple[int, ...]:
+    def marked_times(self, steps: int, algorithm: Algorithm, dimension: int) -> tuple[int, ...]:
         """Step indices at which the running sums are needed."""
         return (steps,)
 

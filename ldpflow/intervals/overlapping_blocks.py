@@ -23,6 +23,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpflow.algorithms import Algorithm
 from ldpflow.intervals.increasing_blocks import IncreasingBlocks
 from ldpflow.intervals.interval import (
     Array,
@@ -46,8 +47,8 @@ class OverlappingBlocks(IncreasingBlocks):
     def running_sums(self, dimension: int) -> tuple[str, ...]:
         return ("prefix_total", "self_normalization")
 
-    def marked_settings(self) -> tuple[object, ...]:
-        return (self.block_c,)
+    def marked_times(self, steps: int, algorithm: Algorithm, dimension: int) -> tuple[int, ...]:
+        return tuple(self.times(steps, algorithm).tolist())
 
     def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
         algorithm = record.path.algorithm

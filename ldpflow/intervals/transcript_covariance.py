@@ -86,8 +86,8 @@ class TranscriptCovariance(IntervalMethod):
             return f"TRC has degree = 1 alone where theta has {problem.dimension} coordinates"
         return None
 
-    def marked_times(self, steps: int, dimension: int) -> tuple[int, ...]:
-        return self.regression(dimension).marked_times(steps, dimension)
+    def marked_times(self, steps: int, algorithm: Algorithm, dimension: int) -> tuple[int, ...]:
+        return self.regression(dimension).marked_times(steps, algorithm, dimension)
 
     def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
         return np.array([steps], dtype=np.int64)

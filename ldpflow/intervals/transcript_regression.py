@@ -1,4 +1,5 @@
-"""Regression on the private transcript, TR and TR-BM (ours; in no paper, and without a proof).
+"""Regression on the private transcript, TR and TR-BM (without a proof; docs/transcript_regression.md names
+the prior work: regressing on a transcript is old, its use for an unbiased root of private reports is ours).
 
 The transcript shows x_i = theta_{i-1} and A_i = (theta_{i-1} - theta_i)/eta_i, the private gradient,
 with E[A_i | past] = R(theta_{i-1}). So R is fitted by a polynomial P and theta* is estimated by its
@@ -108,7 +109,7 @@ class Regression(IntervalMethod):
         first = self.first(steps)
         return (first + steps + 2 * isqrt(first * steps)) // 4
 
-    def marked_times(self, steps: int, dimension: int) -> tuple[int, ...]:
+    def marked_times(self, steps: int, algorithm: Algorithm, dimension: int) -> tuple[int, ...]:
         first = self.first(steps)
         middle = () if dimension == 1 else (self.middle(steps),)
         return (first, *middle, *pieces(first, steps))

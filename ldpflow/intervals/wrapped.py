@@ -86,8 +86,8 @@ class Wrapped(IntervalMethod):
     def running_sums(self, dimension: int) -> tuple[str, ...]:
         return self.base_method().running_sums(dimension)
 
-    def marked_times(self, steps: int, dimension: int) -> tuple[int, ...]:
-        return self.base_method().marked_times(steps, dimension)
+    def marked_times(self, steps: int, algorithm: Algorithm, dimension: int) -> tuple[int, ...]:
+        return self.base_method().marked_times(steps, algorithm, dimension)
 
     def impossible(self, problem: Problem) -> str | None:
         return self.base_method().impossible(problem)

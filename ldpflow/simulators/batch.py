@@ -83,7 +83,7 @@ class Recording:
             times.update(method.times(steps, path.algorithm).tolist())
             needed = method.running_sums(path.problem.dimension)
             if needed:
-                marked.update(method.marked_times(steps, path.problem.dimension))
+                marked.update(method.marked_times(steps, path.algorithm, path.problem.dimension))
                 sums.update(needed)
         return cls(sorted(times | marked), sorted(marked), sorted(sums))
 

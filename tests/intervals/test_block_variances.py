@@ -96,6 +96,13 @@ def test_overlapping_blocks_need_no_restart(n, c, origin, tolerance):
         np.testing.assert_allclose(se[:, r] ** 2 * n, literal, rtol=tolerance)
 
 
+def test_overlapping_blocks_ask_for_their_sums_where_they_end():
+    method = OverlappingBlocks(block_c=0.5)
+    marked = method.marked_times(2000, SCALAR.algorithm, 1)
+    assert set(marked) == {*(a - 1 for a in block_starts(2000, 0.51, 0.5)), 2000} - {0}
+    assert method.running_sums(1) == ("prefix_total", "self_normalization")
+
+
 def test_starts_of_the_papers_studies():
     starts = block_starts(10**5, 0.51, 1.0)
     assert starts == (

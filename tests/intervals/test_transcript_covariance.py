@@ -56,7 +56,7 @@ def test_scalar_is_the_literal_formula(name, degree, variance):
     for burn_in in ("n^0.4", "0.01n"):
         for factor in (True, False):
             method = TranscriptCovariance(degree=degree, burn_in=burn_in, variance=variance, small_run=factor)
-            assert set(method.marked_times(N, 1)) <= set(range(1, N + 1))
+            assert set(method.marked_times(N, path.algorithm, 1)) <= set(range(1, N + 1))
             result = method.intervals(record, N, LEVELS)
             for r in range(5):
                 v, K = oracle.scalar(*arguments(record, r), degree, burn_in, S, factor)

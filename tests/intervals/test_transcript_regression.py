@@ -124,7 +124,7 @@ def test_interval_is_the_literal_formula(name, degree, variance):
     burn_in = "0.01n" if degree == 3 else "n^0.4"
     method = TranscriptRegression(degree=degree, burn_in=burn_in, variance=variance)
     first = oracle.burn_in(steps, burn_in)
-    assert {first, steps} <= set(method.marked_times(steps, 1))
+    assert {first, steps} <= set(method.marked_times(steps, path.algorithm, 1))
     result = method.intervals(record, N, [0.8, 0.9])
     compared = 0
     for r in range(6):
