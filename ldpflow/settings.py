@@ -1,20 +1,53 @@
-"""What problems, mechanisms, algorithms and interval methods have in common: named settings."""
+"""Named settings: what problems, mechanisms, algorithms and interval methods have in common."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+import types
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict
 
-__all__ = ["Settings", "canonical_json"]
+from ldpflow.columns import Column
+
+__all__ = ["Setting", "Settings", "canonical_json", "value_type"]
+
+STORED = {int: "int64", float: "double", str: "string", bool: "bool"}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a setting is, beside its type and bounds: metadata of an annotated field.
+
+    ::
+
+        beta: Annotated[float, Field(gt=0, lt=1), Setting("1", "block exponent", symbol="β")] = 0.75
+
+    Parameters
+    ----------
+    unit : str
+        ``-`` where there is none, ``1`` for a pure number.
+    meaning : str
+        One line, as documentation prints it.
+    symbol, title, logarithmic
+        As of :class:`ldpflow.columns.Column`.
+    """
+
+    unit: str
+    meaning: str
+    symbol: str = ""
+    title: str = ""
+    logarithmic: bool = False
 
 
 class Settings(BaseModel):
     """One point of one axis group of a study: a kind and its settings, validated and immutable.
 
-    A subclass declares ``kind`` as a Literal with its default, and its settings as fields. Every
-    scalar field may be a list in a study file; a field that is itself a vector is a tuple.
+    A subclass declares ``kind`` as a Literal with its default, and its settings as fields that are
+    annotated with a :class:`Setting`. Every scalar field may be a list in a study file; a field that is
+    itself a vector is a tuple.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -28,6 +61,49 @@ class Settings(BaseModel):
         changing the meaning, and the key, of stored results.
         """
         return {"kind": self.kind, **self.model_dump(exclude_defaults=True, exclude={"kind"})}
+
+    @classmethod
+    def setting_columns(cls) -> tuple[Column, ...]:
+        """The columns that hold the settings, in the order of the fields."""
+        found = []
+        for name, field in cls.model_fields.items():
+            if name != "kind":
+                told = next((m for m in field.metadata if isinstance(m, Setting)), Setting("-", ""))
+                kind = STORED[value_type(field.annotation)]
+                found.append(Column(name, kind, **vars(told), identifies=True))
+        return tuple(found)
+
+    def setting_values(self) -> dict[str, Any]:
+        """The settings as columns hold them: a vector as JSON text, None where a setting is absent."""
+        values = self.model_dump(exclude={"kind"})
+        return {k: json.dumps(v) if isinstance(v, (tuple, list)) else v for k, v in values.items()}
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any]) -> Self:
+        """The settings that :meth:`setting_values` has; names that are no settings are not looked at."""
+        given = {name: values.get(name) for name in cls.model_fields if name != "kind"}
+        vectors = {name for name in given if is_vector(cls.model_fields[name].annotation)}
+        settings = {k: json.loads(v) if k in vectors else v for k, v in given.items() if v is not None}
+        return cls(**settings)
+
+
+def value_type(annotation: Any) -> type:
+    """The type of one value as a column holds it; ``str`` for a vector."""
+    while True:
+        origin, arguments = get_origin(annotation), get_args(annotation)
+        if origin is Annotated:
+            annotation = arguments[0]
+        elif origin in (Union, types.UnionType):
+            (annotation,) = (a for a in arguments if a is not type(None))
+        elif origin is Literal:
+            return type(arguments[0])
+        else:
+            return annotation if annotation in STORED else str
+
+
+def is_vector(annotation: Any) -> bool:
+    """Whether a field is a tuple, or absent."""
+    return get_origin(annotation) is tuple or any(map(is_vector, get_args(annotation)))
 
 
 def canonical_json(value: object) -> str:

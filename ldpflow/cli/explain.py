@@ -17,9 +17,10 @@ def explain(run: Run) -> None:
     says against itself, and what to do about it. Every number is in the summary too.
     """
     from ldpflow.cli.tables import short, telling
-    from ldpflow.results import GROUP_KEYS, stored_cells
+    from ldpflow.results import group_keys, stored_cells
     from ldpflow.results.diagnosis import cautions, diagnose
     from ldpflow.store import RunStore
+    from ldpflow.store.schema import columns_of
 
     summary = read_summary(run)
     parameters = summary.column_names[: summary.column_names.index("truth")]
@@ -30,10 +31,11 @@ def explain(run: Run) -> None:
         for keys, cells in stored_cells(RunStore(run))
         for key, cell in zip(keys.to_pylist(), cells, strict=True)
     }
+    columns = columns_of(summary.schema).values()
     vectors = {row["path"] for row in rows if row["coordinate"] > 0}
     for row in rows:
         # B says nothing about a method that has none.
         label = ", ".join(f"{n} {short(row[n])}" for n in names if row[n] is not None)
-        sentence = why[tuple(row[name] for name in GROUP_KEYS)]
-        said = [sentence, *cautions(row, row["path"] in vectors)]
+        sentence = why[tuple(row[name] for name in group_keys(summary.schema))]
+        said = [sentence, *cautions(row, columns, row["path"] in vectors)]
         typer.echo(f"{label or 'The cell'}: {' '.join(said)}")

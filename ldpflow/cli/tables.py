@@ -15,8 +15,9 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from ldpflow.columns import CAUTIOUS, Summary
 from ldpflow.report.numbers import rounded, short, with_error
-from ldpflow.results.diagnosis import CAUTIOUS
+from ldpflow.results.columns import summaries_of
 
 __all__ = [
     "plain",
@@ -32,7 +33,7 @@ __all__ = [
 ]
 
 Row = dict[str, Any]
-Column = tuple[str, Callable[[Row], str]]
+Shown = tuple[str, Callable[[Row], str]]
 
 
 def coverage(row: Row) -> str:
@@ -45,13 +46,13 @@ def coverage(row: Row) -> str:
 
 
 COUNTS = ("replicates", "failures")
-MEASURES: tuple[Column, ...] = (
+MEASURES: tuple[Shown, ...] = (
     ("coverage", coverage),
     ("length", lambda row: with_error(row["length_mean"], row["length_mcse"])),
     ("bias", lambda row: rounded(row["bias"], 2)),
     ("emp. SE", lambda row: rounded(row["empirical_se"], 3)),
 )
-POWER: Column = ("power", lambda row: with_error(row["power"], row["power_mcse"]))
+POWER: Shown = ("power", lambda row: with_error(row["power"], row["power_mcse"]))
 
 
 def print_summary(table: pa.Table) -> None:
@@ -77,20 +78,34 @@ def print_summary(table: pa.Table) -> None:
         highlight=False,
     )
 
-    def columns(measures: Sequence[Column]) -> list[Column]:
+    def columns(measures: Sequence[Shown]) -> list[Shown]:
         return [*map(plain, settings), *measures, *map(plain, counts)]
 
     power = () if all(row.get("power") is None for row in rows) else (POWER,)
+    declared = summaries_of(table.schema)
+    checks = [figure(summary.name) for summary in declared if summary.shown and known(summary.name, rows)]
     # On a narrow terminal a readable table is worth more than a complete one.
-    for measures in ((*MEASURES, *power), (*MEASURES[:2], *power)):
+    for measures in ((*MEASURES, *power, *checks), (*MEASURES, *power), (*MEASURES[:2], *power)):
         shown = rich_table(columns(measures), rows)
         if fits(console, shown):
             break
     show(console, shown)
-    if len(measures) < len(MEASURES):
-        print("(too narrow for bias and empirical SE: see --format csv)")
-    for line in cautions(rows):
+    if len(measures) < len(MEASURES) + len(checks):
+        left = ["bias", "empirical SE"] if len(measures) < len(MEASURES) else []
+        left += [name for name, _ in checks]
+        print(f"(too narrow for {' and '.join(left)}: see --format csv)")
+    for line in cautions(rows, declared):
         print(line)
+
+
+def known(name: str, rows: Sequence[Row]) -> bool:
+    """Whether a column has a value."""
+    return any(row.get(name) is not None for row in rows)
+
+
+def figure(name: str) -> Shown:
+    """A column of numbers."""
+    return name, lambda row: rounded(row[name], 3)
 
 
 TOLD = (
@@ -123,7 +138,7 @@ def print_trajectories(table: pa.Table) -> None:
     stats = [stat for stat in TOLD if any(stat in row for row in paths)]
     console = Console()
     while True:
-        columns: list[Column] = [plain(name) for name in settings]
+        columns: list[Shown] = [plain(name) for name in settings]
         columns += [(stat, lambda row, stat=stat: row.get(stat, "-")) for stat in stats]  # type: ignore[misc]
         shown = rich_table(columns, paths)
         if fits(console, shown) or len(stats) < 2:
@@ -132,21 +147,17 @@ def print_trajectories(table: pa.Table) -> None:
     show(console, shown)
 
 
-def cautions(rows: Sequence[Row]) -> list[str]:
-    """What regression on the transcript says against itself, one line per method and reason."""
-    reasons = (
-        ("too_short", "the run is too short (K < 25 relaxation times)"),
-        ("poor_fit", "the degree does not suffice (significant at 1%)"),
-    )
+def cautions(rows: Sequence[Row], declared: Sequence[Summary]) -> list[str]:
+    """What methods say against themselves, one line per method and reason."""
     lines = []
     for method in sorted({row["method"] for row in rows}):
-        for name, reason in reasons:
-            shares = [row.get(name) for row in rows if row["method"] == method]
-            known = [share for share in shares if share is not None and share > CAUTIOUS]
-            if known:
+        for summary in declared:
+            shares = [row.get(summary.name) for row in rows if row["method"] == method]
+            high = [share for share in shares if share is not None and share > CAUTIOUS]
+            if summary.caution and high:
                 lines.append(
-                    f"{method}: {reason} in up to {max(known):.0%} of the replicates of {len(known)} of "
-                    f"{len(shares)} rows: see ldpflow explain"
+                    f"{method}: {summary.caution} in up to {max(high):.0%} of the replicates of {len(high)} "
+                    f"of {len(shares)} rows: see ldpflow explain"
                 )
     return lines
 
@@ -176,17 +187,17 @@ def count_apart(names: Sequence[str], rows: Sequence[Row]) -> int:
     return len({tuple(repr(row[name]) for name in names) for row in rows})
 
 
-def plain(name: str) -> Column:
+def plain(name: str) -> Shown:
     """A column of settings."""
     return name, lambda row: short(row[name])
 
 
-def print_rows(columns: Sequence[Column], rows: Sequence[Row]) -> None:
+def print_rows(columns: Sequence[Shown], rows: Sequence[Row]) -> None:
     """Any rows as a table."""
     show(Console(), rich_table(columns, rows))
 
 
-def rich_table(columns: Sequence[Column], rows: Sequence[Row]) -> Table:
+def rich_table(columns: Sequence[Shown], rows: Sequence[Row]) -> Table:
     """Right-aligned columns without frames."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     for title, _ in columns:

@@ -13,7 +13,7 @@ from ldpflow.simulators.batch import Batch, BatchResult, simulate
 from ldpflow.simulators.cell import Cell, PathPlan
 from ldpflow.simulators.path import Path
 from ldpflow.store import RunStore, trajectories
-from ldpflow.store.schema import ROW_KEYS
+from ldpflow.store.schema import row_keys
 from ldpflow.study import Study
 
 __all__ = ["replay", "stored_study"]
@@ -65,7 +65,7 @@ def replay(
         path = Path.from_settings(here[0].meta["path_settings"])
         seed = int(here[0].meta["seed"])
         heads = stored.filter(pc.equal(stored["coordinate"], 0)).drop_columns("replicate")
-        distinct = heads.group_by([n for n in ROW_KEYS if n != "replicate"]).aggregate([])
+        distinct = heads.group_by(list(row_keys(stored.schema)[1:])).aggregate([])
         cells = tuple(Cell.from_columns(row) for row in distinct.to_pylist())
     elif study is not None and plan is not None and end <= replicates:
         path, seed, cells = plan.path, study.seed, plan.cells
@@ -77,7 +77,7 @@ def replay(
         known = ", ".join(f"p{k}" for k in keys[:5]) or "none"
         raise InputError("path", path_key, f"a path of {store.root}", f"It has: {known}.")
     computed = computed_again(Batch(path, seed, replicate, end, cells)).rows
-    order = [(name, "ascending") for name in ROW_KEYS]
+    order = [(name, "ascending") for name in row_keys(computed.schema)]
     return computed.sort_by(order), stored.select(computed.column_names).sort_by(order)
 
 

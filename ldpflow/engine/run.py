@@ -23,7 +23,6 @@ from ldpflow.engine.serial import SerialExecutor
 from ldpflow.errors import InputError
 from ldpflow.results.summary import stored_summary, stored_trajectory_summary
 from ldpflow.store import (
-    CELL_KEYS,
     Aggregator,
     RunLock,
     RunStore,
@@ -34,6 +33,7 @@ from ldpflow.store import (
     trajectories,
 )
 from ldpflow.store.reading import overlapping
+from ldpflow.store.schema import cell_keys
 from ldpflow.study import Study
 
 __all__ = ["run_study", "summarise_run"]
@@ -209,7 +209,7 @@ def described(store: RunStore, outcome: Outcome) -> str:
 
 def finished_replicates(study: Study, summary: pa.Table, followed: pa.Table) -> int:
     """The least number of replicates that a cell, or a trajectory, of the study has."""
-    keys = [*CELL_KEYS, "path", "replicates"]
+    keys = [*cell_keys(summary.schema), "path", "replicates"]
     counts: dict[tuple[str, str], int] = {}
     for row in summary.select(keys).to_pylist():
         path, replicates = row.pop("path"), row.pop("replicates")

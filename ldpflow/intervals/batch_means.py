@@ -29,8 +29,18 @@ from ldpflow.intervals.interval import (
     undefined,
 )
 from ldpflow.intervals.record import PathRecord
+from ldpflow.settings import Setting
 
 __all__ = ["BatchMeans", "batch_variance"]
+
+Batches = Annotated[
+    Annotated[int, Field(ge=2, le=10**6)] | None,
+    Setting(
+        "count",
+        "batches of BM where given; null is the default, floor(n^(1/4))",
+        logarithmic=True,
+    ),
+]
 
 
 class BatchMeans(IntervalMethod):
@@ -43,7 +53,7 @@ class BatchMeans(IntervalMethod):
     """
 
     kind: Literal["BM"] = "BM"
-    M: Annotated[int, Field(ge=2, le=10**6)] | None = None
+    M: Batches = None
 
     def ends(self, steps: int, gamma: float) -> NDArray[np.int64]:
         """e_0, ..., e_M, with floors that round first within 1e-9 of an integer."""

@@ -25,6 +25,7 @@ from ldpflow.intervals.interval import Array, IntervalMethod, Intervals, average
 from ldpflow.intervals.record import PathRecord
 from ldpflow.kernels.cache import compiled
 from ldpflow.random.lockstep import CHUNK, LANES, PLANE
+from ldpflow.settings import Setting
 
 __all__ = ["BlockBootstrap", "multiplier_sums"]
 
@@ -60,9 +61,19 @@ class BlockBootstrap(IntervalMethod):
     """
 
     kind: Literal["BB"] = "BB"
-    beta: Annotated[float, Field(gt=0, lt=1)] = 0.75
-    B: Annotated[int, Field(ge=2, le=10**5)] = 500
-    multiplier: Literal["uniform", "rademacher"] = "uniform"
+    beta: Annotated[
+        float,
+        Field(gt=0, lt=1),
+        Setting("1", "block exponent of BB; null elsewhere", symbol="β", title="block exponent"),
+    ] = 0.75
+    B: Annotated[
+        int,
+        Field(ge=2, le=10**5),
+        Setting("count", "bootstrap replications of BB; null elsewhere", logarithmic=True),
+    ] = 500
+    multiplier: Annotated[
+        Literal["uniform", "rademacher"], Setting("-", "law of BB's multipliers; null elsewhere")
+    ] = "uniform"
 
     def unsuitable(self, algorithm: Algorithm) -> str | None:
         gamma = algorithm.step_exponent()

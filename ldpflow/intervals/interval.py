@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldpflow import constants
 from ldpflow.algorithms import Algorithm
+from ldpflow.columns import Column, cautions
 from ldpflow.intervals.record import PathRecord
 from ldpflow.problems import Problem
 from ldpflow.settings import Settings
@@ -42,8 +44,8 @@ class Intervals:
     lower, upper : ndarray, shape (L, d, R)
         Limits; NaN where undefined.
     diagnosis : dict of str to ndarray, shape (d, R) or (L, d, R)
-        What the method knows about its own soundness, by the names of the store's columns
-        (``ldpflow.store.schema.FIT_CHECKS``); empty where it knows nothing.
+        What the method knows about its own soundness, by the names of the columns that it declares
+        (:attr:`IntervalMethod.diagnostics`); empty where it knows nothing.
     """
 
     estimate: Array
@@ -54,7 +56,33 @@ class Intervals:
 
 
 class IntervalMethod(Settings):
-    """An interval method and its settings."""
+    """An interval method and its settings.
+
+    Attributes
+    ----------
+    diagnostics : tuple of Column
+        What the method says about its own soundness, per row, and how that is summarised.
+    """
+
+    diagnostics: ClassVar[tuple[Column, ...]] = ()
+
+    @classmethod
+    def columns(cls) -> tuple[Column, ...]:
+        """The columns that rows of the method have beside those of every method."""
+        return (*cls.setting_columns(), *cls.diagnostics)
+
+    @classmethod
+    def cautions(cls, row: Mapping[str, Any], vector: bool = False) -> list[str]:
+        """Sentences about what the diagnostics warn of in a row of the summary.
+
+        Parameters
+        ----------
+        row : mapping
+            A row of the summary.
+        vector : bool
+            Whether theta has several coordinates.
+        """
+        return cautions(cls.diagnostics, row)
 
     @abstractmethod
     def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:

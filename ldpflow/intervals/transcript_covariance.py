@@ -14,7 +14,7 @@ average's bias. Vectors have a fit of degree 1; a scalar one of degree 2 or 1.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,8 +38,8 @@ from ldpflow.intervals.transcript_regression import (
     known_variance,
     small_run_factor,
     sums_between,
-    vector_diagnosis,
 )
+from ldpflow.intervals.transcript_regression_checks import CHECKS, vector_checks
 from ldpflow.intervals.transcript_regression_fit import fit_polynomial
 from ldpflow.intervals.transcript_regression_linear import (
     LinearFit,
@@ -69,6 +69,8 @@ class TranscriptCovariance(IntervalMethod):
     small_run : bool
         Whether half widths are multiplied by f.
     """
+
+    diagnostics: ClassVar = CHECKS
 
     kind: Literal["TRC"] = "TRC"
     degree: Annotated[int, Field(ge=1, le=2)] | None = None
@@ -167,7 +169,7 @@ class TranscriptCovariance(IntervalMethod):
         fit = fit_over(first, steps)
         covariance = fit.residual if self.variance == "residual" else known_variance(record)
         halves = (fit_over(first, middle), fit_over(middle, steps))
-        diagnosis = vector_diagnosis(fit, halves, covariance, length_of(record, first, steps))
+        diagnosis = vector_checks(fit, halves, covariance, length_of(record, first, steps))
         half = product(fit.inverse, covariance)
         return product(half, fit.inverse.transpose(1, 0, 2)), diagnosis
 

@@ -22,11 +22,11 @@ The argument is the limit theory of least squares with adaptive regressors (Lai 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, isqrt
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,14 +34,23 @@ from pydantic import Field
 
 from ldpflow import constants
 from ldpflow.algorithms import Algorithm
-from ldpflow.intervals.batch_means import BatchMeans
+from ldpflow.intervals.batch_means import Batches, BatchMeans
 from ldpflow.intervals.interval import Array, IntervalMethod, Intervals, symmetric
 from ldpflow.intervals.record import PathRecord
+from ldpflow.intervals.transcript_regression_checks import (
+    CHECKS,
+    Halves,
+    VectorFit,
+    cautions,
+    scalar_checks,
+    vector_checks,
+)
 from ldpflow.intervals.transcript_regression_fit import PolynomialFit, fit_polynomial
-from ldpflow.intervals.transcript_regression_linear import LinearFit, diagonal, fit_linear
-from ldpflow.intervals.transcript_regression_quadratic import QuadraticFit, fit_quadratic
+from ldpflow.intervals.transcript_regression_linear import diagonal, fit_linear
+from ldpflow.intervals.transcript_regression_quadratic import fit_quadratic
 from ldpflow.kernels.running_sums import pieces, regressors
 from ldpflow.problems import Problem
+from ldpflow.settings import Setting
 
 __all__ = ["TranscriptRegression", "TranscriptRegressionBatchMeans"]
 
@@ -51,10 +60,8 @@ BurnIn = Annotated[
         pattern=r"^(n\^0?\.[0-9]{1,6}|0?\.[0-9]{1,6}n)$",
         description="steps left out at the start, such as n^0.4 or 0.01n",
     ),
+    Setting("-", "steps that TR leaves out: `n^0.4`, `0.01n`"),
 ]
-
-VectorFit = LinearFit | QuadraticFit
-Halves = tuple[VectorFit, VectorFit]
 
 SMALL = 5
 """Coordinates up to which the quadratic fit is offered: 1 + d (d + 3)/2 = 21 regressors."""
@@ -84,8 +91,14 @@ class Regression(IntervalMethod):
         Steps i0 left out at the start: ``n^0.4`` or ``0.01n`` or alike, rounded up; n counts steps.
     """
 
-    degree: Annotated[int, Field(ge=1, le=3)] = 2
+    diagnostics: ClassVar = CHECKS
+
+    degree: Annotated[int, Field(ge=1, le=3), Setting("-", "degree of TR's polynomial")] = 2
     burn_in: BurnIn = "n^0.4"
+
+    @classmethod
+    def cautions(cls, row: Mapping[str, Any], vector: bool = False) -> list[str]:
+        return cautions(row, vector)
 
     def impossible(self, problem: Problem) -> str | None:
         highest = 3 if problem.dimension == 1 else 2 if problem.dimension <= SMALL else 1
@@ -208,17 +221,6 @@ def sound_root(fit: PolynomialFit, degree: int) -> tuple[Array, Array]:
     return np.where(fit.sound[degree], u, np.nan), slope
 
 
-def scalar_diagnosis(
-    fit: PolynomialFit, degree: int, variance: Array, slope: Array, length: float
-) -> dict[str, Array]:
-    """K = P'(root) sum eta_i, the condition of the fit, and the t statistic of the next power."""
-    return {
-        "relaxation_times": (slope / fit.sd * length)[None],
-        "condition": fit.condition(degree)[None],
-        "lack_of_fit": fit.lack_of_fit(degree, variance)[None],
-    }
-
-
 class TranscriptRegression(Regression):
     """Regression on the transcript, with the score set of the fit.
 
@@ -231,7 +233,9 @@ class TranscriptRegression(Regression):
     """
 
     kind: Literal["TR"] = "TR"
-    variance: Literal["known", "residual"] = "known"
+    variance: Annotated[Literal["known", "residual"], Setting("-", "S of TR: `known` or `residual`")] = (
+        "known"
+    )
 
     def scalar(self, asked: Asked, fit: PolynomialFit) -> Intervals:
         if self.variance == "known":
@@ -239,7 +243,7 @@ class TranscriptRegression(Regression):
         else:
             variance = fit.residual_variance(self.degree)
         u, slope = sound_root(fit, self.degree)
-        diagnosis = scalar_diagnosis(fit, self.degree, variance, slope, asked.length)
+        diagnosis = scalar_checks(fit, self.degree, variance, slope, asked.length)
         relaxation_times = diagnosis["relaxation_times"][0]
         factor = small_run_factor(relaxation_times) * fit.sd
         critical = np.array([constants.normal_quantile(0.5 + level / 2.0) for level in asked.levels])
@@ -264,7 +268,7 @@ class TranscriptRegression(Regression):
         se = np.sqrt(fit.variances(variance)) * small_run_factor(relaxation_times)
         se = np.where(relaxation_times > 0.0, se, np.nan)
         widths = [constants.normal_quantile(0.5 + level / 2.0) * se for level in asked.levels]
-        diagnosis = vector_diagnosis(fit, halves, variance, asked.length)
+        diagnosis = vector_checks(fit, halves, variance, asked.length)
         return Intervals(estimate, se, *symmetric(estimate, widths), diagnosis)
 
 
@@ -278,7 +282,7 @@ class TranscriptRegressionBatchMeans(Regression):
     """
 
     kind: Literal["TR-BM"] = "TR-BM"
-    M: Annotated[int, Field(ge=2, le=10**6)] | None = None
+    M: Batches = None
 
     def batch_means(self) -> BatchMeans:
         """The method whose length is used."""
@@ -297,13 +301,13 @@ class TranscriptRegressionBatchMeans(Regression):
         u, slope = sound_root(fit, self.degree)
         # The variance enters the test of the fit alone.
         variance = fit.residual_variance(self.degree)
-        diagnosis = scalar_diagnosis(fit, self.degree, variance, slope, asked.length)
+        diagnosis = scalar_checks(fit, self.degree, variance, slope, asked.length)
         centre = asked.record.origin[0] + (fit.mean + fit.sd * u)
         return self.around(asked, centre[None], diagnosis)
 
     def vector(self, asked: Asked, fit: VectorFit, halves: Halves) -> Intervals:
         # The variance enters the test of the fit alone.
-        diagnosis = vector_diagnosis(fit, halves, fit.residual, asked.length)
+        diagnosis = vector_checks(fit, halves, fit.residual, asked.length)
         return self.around(asked, asked.record.origin[:, None] + fit.root, diagnosis)
 
     def around(self, asked: Asked, centre: Array, diagnosis: dict[str, Array]) -> Intervals:
@@ -324,19 +328,3 @@ class TranscriptRegressionBatchMeans(Regression):
             for level in asked.levels
         ]
         return Intervals(centre, se, *symmetric(centre, widths), diagnosis)
-
-
-def vector_diagnosis(
-    fit: VectorFit, halves: tuple[VectorFit, VectorFit], variance: Array, length: float
-) -> dict[str, Array]:
-    """K by coordinate, length/(J^-1)_jj; the condition of the fit; and its test, dP_j/dx_j at the root
-    in the late half of the run against the early: a t statistic, N(0, 1) where the degree suffices.
-    """
-    relaxation_times = length / diagonal(fit.inverse)
-    (early, early_variance), (late, late_variance) = (half.own_slopes(fit.root) for half in halves)
-    error = np.sqrt(diagonal(variance) * (early_variance + late_variance))
-    return {
-        "relaxation_times": relaxation_times,
-        "condition": np.broadcast_to(fit.condition, relaxation_times.shape),
-        "lack_of_fit": (late - early) / error,
-    }

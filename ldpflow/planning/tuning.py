@@ -203,7 +203,7 @@ def paired(run: str, first: dict[str, Any], second: dict[str, Any]) -> Compariso
     store = RunStore(run)
 
     def rows_of(row: dict[str, Any]) -> CellRows:
-        wanted = {cell_id({name: row[name] for name in CELL_KEYS})}
+        wanted = {cell_id({name: row.get(name) for name in CELL_KEYS})}
         ((_, (cell,)),) = stored_cells(store, row["path"].removeprefix("p"), wanted)
         return cell
 

@@ -18,7 +18,8 @@ from ldpflow.report.figures import COLUMNS, clean, spread
 from ldpflow.report.results import Results, Row, named
 from ldpflow.report.style import GREY, MISSES, styled
 from ldpflow.results import stored_cells
-from ldpflow.store import CELL_KEYS, cell_id
+from ldpflow.store import cell_id
+from ldpflow.store.schema import cell_keys
 
 __all__ = ["interesting", "zip_plot"]
 
@@ -123,7 +124,7 @@ def zip_plot(results: Results) -> Any:
 
 def intervals(results: Results, row: Row) -> list[Row]:
     """Evenly spaced ranks of the intervals of one cell, at most MAX_INTERVALS."""
-    wanted = {cell_id({name: row.get(name) for name in CELL_KEYS})}
+    wanted = {cell_id({name: row.get(name) for name in cell_keys(results.table.schema)})}
     stored = stored_cells(results.store, row["path"].removeprefix("p"), wanted, skip_unreadable=True)
     cell = next(
         (

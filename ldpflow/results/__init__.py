@@ -1,6 +1,6 @@
 """Performance measures with Monte Carlo standard errors, and comparisons on the same replicates."""
 
-from ldpflow.results.cells import GROUP_KEYS, CellRows, cells_of
+from ldpflow.results.cells import CellRows, cells_of, group_keys
 from ldpflow.results.columns import COLUMNS, SUMMARY, Measure
 from ldpflow.results.measures import summarise, summarise_cells
 from ldpflow.results.paired import Comparison, compare_cells
@@ -8,13 +8,13 @@ from ldpflow.results.stored import stored_cells
 
 __all__ = [
     "COLUMNS",
-    "GROUP_KEYS",
     "SUMMARY",
     "CellRows",
     "Comparison",
     "Measure",
     "cells_of",
     "compare_cells",
+    "group_keys",
     "stored_cells",
     "summarise",
     "summarise_cells",

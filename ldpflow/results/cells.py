@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -10,19 +11,33 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ldpflow.store.schema import CELL_KEYS, FIT_CHECKS, key_codes
+from ldpflow.columns import Column
+from ldpflow.store.schema import cell_keys, columns_of, key_codes
 
-__all__ = ["GROUP_KEYS", "CellRows", "Floats", "cells_of"]
-
-GROUP_KEYS: tuple[str, ...] = ("path", *CELL_KEYS, "coordinate")
-"""What one row of the summary is about."""
+__all__ = ["VALUES", "CellRows", "Floats", "cells_of", "diagnostics_of", "group_keys"]
 
 Floats = NDArray[np.float64]
+
+VALUES = ("truth", "estimate", "se", "lower", "upper", "covered", "length")
+"""Numbers that the rows of every method have."""
+
+
+def group_keys(schema: pa.Schema) -> tuple[str, ...]:
+    """What one row of the summary is about."""
+    return ("path", *cell_keys(schema), "coordinate")
+
+
+def diagnostics_of(schema: pa.Schema) -> list[Column]:
+    """The columns of stored rows that are diagnostics of interval methods."""
+    return [column for column in columns_of(schema).values() if column.summaries]
 
 
 @dataclass(frozen=True)
 class CellRows:
     """The rows of one cell and coordinate, sorted by replicate; arrays of shape (replicates,).
+
+    ``diagnostics`` holds what the method says about its own soundness, by declaration, NaN where it has
+    no value; that of other methods may be absent.
 
     Raises
     ------
@@ -39,9 +54,7 @@ class CellRows:
     covered: Floats
     length: Floats
     ok: NDArray[np.bool_]
-    relaxation_times: Floats
-    condition: Floats
-    lack_of_fit: Floats
+    diagnostics: Mapping[Column, Floats] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if np.any(self.truth != self.truth[:1]):
@@ -49,7 +62,9 @@ class CellRows:
 
     def where(self, kept: NDArray[np.bool_]) -> CellRows:
         """Some of the rows."""
-        return CellRows(**{name: values[kept] for name, values in vars(self).items()})
+        rows = {name: values[kept] for name, values in vars(self).items() if name != "diagnostics"}
+        checks = {column: values[kept] for column, values in self.diagnostics.items()}
+        return CellRows(**rows, diagnostics=checks)
 
     def finished(self) -> CellRows:
         """The rows with status ok."""
@@ -81,31 +96,30 @@ def cells_of(rows: pa.Table) -> tuple[pa.Table, list[CellRows]]:
     Returns
     -------
     keys : pyarrow.Table
-        Columns :data:`GROUP_KEYS`, a row per cell and coordinate, sorted.
+        Columns :func:`group_keys`, a row per cell and coordinate, sorted.
     cells : list of CellRows
         In the same order.
     """
-    rows = rows.sort_by([(name, "ascending") for name in (*GROUP_KEYS, "replicate")])
+    groups = group_keys(rows.schema)
+    rows = rows.sort_by([(name, "ascending") for name in (*groups, "replicate")])
     starts = np.zeros(rows.num_rows, dtype=bool)
     starts[:1] = True
-    for name in GROUP_KEYS:
+    for name in groups:
         code = key_codes(rows[name])
         starts[1:] |= code[1:] != code[:-1]
     bounds = [*np.flatnonzero(starts).tolist(), rows.num_rows]
-    columns: dict[str, NDArray[Any]] = {
-        name: floats(rows[name])
-        for name in ("truth", "estimate", "se", "lower", "upper", "covered", "length")
-    }
-    for name in FIT_CHECKS:
-        absent = np.full(rows.num_rows, np.nan)
-        columns[name] = floats(rows[name]) if name in rows.column_names else absent
+    columns: dict[str, NDArray[Any]] = {name: floats(rows[name]) for name in VALUES}
+    checks = {column: floats(rows[column.name]) for column in diagnostics_of(rows.schema)}
     columns["replicate"] = rows["replicate"].to_numpy()
     columns["ok"] = np.asarray(rows["status"].to_numpy() == "ok", dtype=bool)
     cells = [
-        CellRows(**{name: values[first:last] for name, values in columns.items()})
+        CellRows(
+            **{name: values[first:last] for name, values in columns.items()},
+            diagnostics={column: values[first:last] for column, values in checks.items()},
+        )
         for first, last in pairwise(bounds)
     ]
-    return rows.select(GROUP_KEYS).take(pa.array(bounds[:-1], pa.int64())), cells
+    return rows.select(groups).take(pa.array(bounds[:-1], pa.int64())), cells
 
 
 def floats(column: pa.ChunkedArray) -> Floats:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import pyarrow as pa
 
-from ldpflow.results.cells import GROUP_KEYS
-from ldpflow.store.schema import REPLICATES
+from ldpflow.columns import Column, Summary
+from ldpflow.intervals import INTERVAL_METHODS
+from ldpflow.results.cells import group_keys
+from ldpflow.store.schema import BUNDLED, arrow_field, columns_of, replicates_schema
 
-__all__ = ["COLUMNS", "COUNTS", "SUMMARY", "Measure"]
+__all__ = ["COLUMNS", "SUMMARY", "Measure", "summaries_of", "summary_columns", "summary_schema"]
 
 
 class Measure(NamedTuple):
@@ -20,10 +23,18 @@ class Measure(NamedTuple):
     reference: str
 
 
+BUNDLED_SUMMARIES = {
+    summary.name: summary
+    for kind in INTERVAL_METHODS.values()
+    for column in kind.diagnostics
+    for summary in column.summaries
+    if column.name in BUNDLED
+}
+"""What follows from the diagnostics that every run has columns for, in the order of the summary."""
+
 MORRIS = "Morris et al. 2019, Table 6"
 SHARE = "share"
 THETA = "unit of theta"
-TR = "regression on the transcript alone"
 
 
 def rate(name: str, formula: str, reference: str = MORRIS, rows: str = "R") -> dict[str, Measure]:
@@ -85,14 +96,10 @@ COLUMNS: dict[str, Measure] = {
         "1",
         "delta method; Morris et al. 2019, Table 6 is the case of normal estimates independent of se",
     ),
-    "relaxation_times_median": Measure("median of K, the run's length in relaxation times", "1", TR),
-    "too_short": Measure("share of finished rows with K < 25", SHARE, TR),
-    "poor_fit": Measure(
-        "share of finished rows with abs(lack_of_fit) > 2.576; .01 where the degree suffices",
-        SHARE,
-        TR,
-    ),
-    "condition_median": Measure("median of the condition of the fit", "1", TR),
+    **{
+        name: Measure(summary.meaning, SHARE if summary.is_share else summary.unit, summary.reference)
+        for name, summary in BUNDLED_SUMMARIES.items()
+    },
 }
 """Formula, unit and reference of every measure, in the order of the summary's columns. Measures
 without a value (R = 0, an MCSE at R = 1, a model SE of a method without standard error, power
@@ -101,11 +108,42 @@ without a null) are null.
 
 COUNTS = ("replicates", "failures")
 
-SUMMARY = pa.schema(
-    [
-        ("path", pa.string()),
-        *(REPLICATES.field(name) for name in GROUP_KEYS if name != "path"),
-        *((name, pa.int64() if name in COUNTS else pa.float64()) for name in COLUMNS),
+
+def summary_columns(further: Iterable[Column]) -> list[Column]:
+    """The columns of the summary that follow from further columns of the rows; each has its summary."""
+    return [
+        Column(
+            summary.name,
+            "double",
+            SHARE if summary.is_share else summary.unit,
+            summary.meaning,
+            summaries=(summary,),
+        )
+        for column in further
+        for summary in column.summaries
     ]
-)
-"""Schema of what :func:`ldpflow.results.summarise` returns."""
+
+
+def summaries_of(schema: pa.Schema) -> list[Summary]:
+    """The declared summaries of diagnostics that a summary has columns of."""
+    told = [summary for column in columns_of(schema).values() for summary in column.summaries]
+    bundled = [summary for name, summary in BUNDLED_SUMMARIES.items() if name in schema.names]
+    return [*bundled, *(summary for summary in told if summary.name in schema.names)]
+
+
+def summary_schema(further: Iterable[Column] = ()) -> pa.Schema:
+    """Schema of what :func:`ldpflow.results.summarise` returns of rows with further columns."""
+    further = tuple(further)
+    rows = replicates_schema(further)
+    return pa.schema(
+        [
+            ("path", pa.string()),
+            *(rows.field(name) for name in group_keys(rows) if name != "path"),
+            *((name, pa.int64() if name in COUNTS else pa.float64()) for name in COLUMNS),
+            *map(arrow_field, summary_columns(further)),
+        ]
+    )
+
+
+SUMMARY = summary_schema()
+"""Schema of the summary of bundled methods."""

@@ -20,7 +20,7 @@ own, mean length and variability are therefore one effect, mean_r C(L_r/2, 0) - 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
@@ -29,12 +29,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from ldpflow.columns import Column
+from ldpflow.columns import cautions as declared_cautions
+from ldpflow.intervals import INTERVAL_METHODS
 from ldpflow.results import CellRows
 from ldpflow.results.cells import Floats
 
 __all__ = [
     "CAUSES",
-    "CAUTIOUS",
     "DIAGNOSIS",
     "DIAGNOSIS_COLUMNS",
     "Diagnosis",
@@ -48,9 +50,6 @@ __all__ = [
 GROUPS = 20
 CHUNK = 2**17  # values at a time
 SMALL = 0.0025  # effects below a quarter of a percentage point are not worth words
-
-CAUTIOUS = 0.05  # of the replicates: from this share on a warning of the fit is worth words
-ILL = 1e6  # condition from which on rounding may be seen
 
 CAUSES = ("bias", "length", "variability", "shape")
 
@@ -265,56 +264,22 @@ def diagnosis_columns(found: Diagnosis) -> dict[str, float | str | None]:
     return {name: columns[name] for name in DIAGNOSIS_COLUMNS}
 
 
-def cautions(row: Mapping[str, Any], vector: bool = False) -> list[str]:
-    """What regression on the transcript says against its own intervals, and what to do about it.
+def cautions(row: Mapping[str, Any], columns: Iterable[Column], vector: bool = False) -> list[str]:
+    """What a method says against its own intervals, and what to do about it.
 
     Parameters
     ----------
     row : mapping
         A row of the summary.
+    columns : iterable of Column
+        The declared columns of the summary, for a method that is not installed.
     vector : bool
         Whether theta has several coordinates.
 
     Returns
     -------
     list of str
-        Sentences; none for other methods, nor where all is well.
+        Sentences; none for methods without diagnostics, nor where all is well.
     """
-    if row.get("degree") is None:
-        return []
-    degree = row["degree"]
-    lost, short, poor = (row[k] or 0.0 for k in ("failure_share", "too_short", "poor_fit"))
-    found = []
-    if lost > CAUTIOUS:
-        found.append(
-            f"{lost:.0%} of its intervals are undefined (the fit has no root on an increasing branch, or "
-            "the interval no end), and the coverage is that of the others: take a larger n"
-            + (f", or a degree below {degree}." if degree > 1 else ".")
-        )
-    if short > CAUTIOUS:
-        found.append(
-            f"The run is too short in {short:.0%} of the replicates (median of "
-            f"{row['relaxation_times_median']:.0f} relaxation times; 25 are needed): take a larger n, or "
-            "larger steps (c)."
-        )
-    if poor > CAUTIOUS:
-        if vector:
-            # A longer burn-in alone would silence the test and leave a bias from curvature in place.
-            remedy = "take smaller steps (c), or a larger n"
-            if degree < 2:
-                remedy += ', or degree = 2 with burn_in = "0.1n" (up to five coordinates)'
-            fault = "the slopes seen by the early and the late half of the run differ"
-        else:
-            remedy = (
-                'take degree = 3 with burn_in = "0.01n"'
-                if degree < 3
-                else "take smaller steps (c) or a larger n; TR-BM has a length free of the fit"
-            )
-            fault = f"power {degree + 1} is significant at 1%"
-        found.append(f"Degree {degree} does not fit in {poor:.0%} of the replicates ({fault}): {remedy}.")
-    if (row["condition_median"] or 0.0) > ILL:
-        found.append(
-            f"The powers of theta are nearly collinear (condition {row['condition_median']:.1e}): start "
-            "nearer to the root, or leave out more of the start (burn_in)."
-        )
-    return found
+    method = INTERVAL_METHODS.get(row["method"])
+    return declared_cautions(columns, row) if method is None else method.cautions(row, vector)

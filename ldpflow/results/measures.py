@@ -14,8 +14,10 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 
-from ldpflow.results.cells import GROUP_KEYS, CellRows, Floats, cells_of
-from ldpflow.results.columns import COLUMNS, SUMMARY
+from ldpflow.columns import Summary
+from ldpflow.results.cells import CellRows, Floats, cells_of
+from ldpflow.results.columns import summary_schema
+from ldpflow.store.schema import BUNDLED, further_columns
 
 __all__ = ["summarise", "summarise_cells"]
 
@@ -36,7 +38,7 @@ def summarise(rows: pa.Table, null: float | None = None) -> pa.Table:
     Returns
     -------
     pyarrow.Table
-        Schema :data:`SUMMARY`: key columns, then :data:`COLUMNS`; sorted by the keys. Measures are
+        Schema :func:`summary_schema`: key columns, then measures; sorted by the keys. Measures are
         over rows with status ok unless their formula says otherwise.
 
     Raises
@@ -55,11 +57,15 @@ def summarise(rows: pa.Table, null: float | None = None) -> pa.Table:
 def summarise_cells(keys: pa.Table, cells: Sequence[CellRows], null: float | None = None) -> pa.Table:
     """:func:`summarise` of rows that are cut into cells already (see :func:`cells_of`)."""
     found = [measures(cell, null) for cell in cells]
-    arrays = [keys[field.name].cast(field.type) for field in SUMMARY if field.name in GROUP_KEYS]
-    for name in COLUMNS:
-        values = [usable(result.get(name)) for result in found]
-        arrays.append(pa.array(values, SUMMARY.field(name).type))
-    return pa.Table.from_arrays(arrays, schema=SUMMARY)
+    checks = [column for cell in cells for column in cell.diagnostics if column.name not in BUNDLED]
+    schema = summary_schema(dict.fromkeys([*further_columns(keys.schema), *checks]))
+    arrays = [
+        keys[field.name].cast(field.type)
+        if field.name in keys.column_names
+        else pa.array([usable(result.get(field.name)) for result in found], field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def usable(value: float | None) -> float | None:
@@ -89,7 +95,7 @@ def measures(rows: CellRows, null: float | None = None) -> dict[str, float]:
             excluded = (null < finished.lower) | (finished.upper < null)
             result.update(rate("power", int(np.sum(excluded)), count))
         result.update(estimate_measures(finished.estimate, truth))
-        result.update(fit_checks(finished))
+        result.update(diagnostic_summaries(finished))
         if finished.has_se():
             result.update(model_se_measures(finished.estimate, finished.se))
     return result
@@ -116,20 +122,23 @@ def interval_measures(rows: CellRows, hits: int) -> dict[str, float]:
     return result
 
 
-def fit_checks(rows: CellRows) -> dict[str, float]:
-    """What regression on the transcript says of its own soundness; nothing for other methods."""
-    times, t, condition = (
-        values[~np.isnan(values)] for values in (rows.relaxation_times, rows.lack_of_fit, rows.condition)
-    )
-    result = {}
-    if len(times):
-        result["relaxation_times_median"] = float(np.median(times))
-        result["too_short"] = int(np.sum(times < 25.0)) / len(times)
-    if len(t):
-        result["poor_fit"] = int(np.sum(np.abs(t) > 2.576)) / len(t)
-    if len(condition):
-        result["condition_median"] = float(np.median(condition))
+def diagnostic_summaries(rows: CellRows) -> dict[str, float]:
+    """What the method says of its own soundness, summarised as it declares; nothing without values."""
+    result: dict[str, float] = {}
+    for column, values in rows.diagnostics.items():
+        known = values[~np.isnan(values)]
+        if len(known):
+            result |= {summary.name: summarised(summary, known) for summary in column.summaries}
     return result
+
+
+def summarised(summary: Summary, values: Floats) -> float:
+    """A share or a median of at least one value."""
+    if summary.below is not None:
+        return int(np.sum(values < summary.below)) / len(values)
+    if summary.beyond is not None:
+        return int(np.sum(np.abs(values) > summary.beyond)) / len(values)
+    return float(np.median(values))
 
 
 def estimate_measures(estimate: Floats, truth: float) -> dict[str, float]:

@@ -16,21 +16,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ldpflow.results.cells import GROUP_KEYS, CellRows, Floats, floats
-from ldpflow.store import CELL_KEYS, REPLICATES, Part, RunStore, UnreadablePart, cell_id
+from ldpflow.columns import Column
+from ldpflow.results.cells import VALUES, CellRows, Floats, diagnostics_of, floats, group_keys
+from ldpflow.store import Part, RunStore, UnreadablePart, cell_id
 from ldpflow.store.part import complete
 from ldpflow.store.ranges import Ranges, union
 from ldpflow.store.reading import each_once, overlapping
-from ldpflow.store.schema import FIT_CHECKS
+from ldpflow.store.schema import cell_keys, union_schema
 
 __all__ = ["HELD_ROWS", "stored_cells"]
 
 HELD_ROWS = 2**21
 """Rows held at a time, of as many cells as that are; of one cell and coordinate where it has more."""
-
-VALUES = ("truth", "estimate", "se", "lower", "upper", "covered", "length", *FIT_CHECKS)
-
-KEYS = pa.schema([("path", pa.string()), *(REPLICATES.field(name) for name in GROUP_KEYS[1:])])
 
 
 def stored_cells(
@@ -57,7 +54,7 @@ def stored_cells(
     Yields
     ------
     keys : pyarrow.Table
-        Columns :data:`GROUP_KEYS`, a row per cell and coordinate; sorted, among those that have the
+        Columns :func:`group_keys`, a row per cell and coordinate; sorted, among those that have the
         same replicates.
     cells : list of CellRows
         In the same order.
@@ -88,6 +85,11 @@ class PathReader:
             self.leave_out(bad)
         self.cells = {part.name: [cell_id(cell) for cell in part.cells] for part in self.parts}
         self.checked: set[str] = set()
+        schema = union_schema(part.schema for part in self.parts)
+        self.checks = diagnostics_of(schema)
+        self.cell_keys = cell_keys(schema)
+        names = group_keys(schema)[1:]
+        self.keys = pa.schema([("path", pa.string()), *(schema.field(name) for name in names)])
 
     def leave_out(self, bad: UnreadablePart) -> None:
         """Note a part that cannot be used, or refuse to go on."""
@@ -122,19 +124,21 @@ class PathReader:
                     ]
         ranges = {name: union(found) for name, found in spans.items()}
         for have, names in groupby(sorted(ranges, key=ranges.__getitem__), key=ranges.__getitem__):
-            keys = pa.Table.from_pylist([row for name in names for row in known[name]], schema=KEYS)
-            yield have, keys.sort_by([(name, "ascending") for name in GROUP_KEYS])
+            keys = pa.Table.from_pylist([row for name in names for row in known[name]], schema=self.keys)
+            yield have, keys.sort_by([(name, "ascending") for name in self.keys.names])
 
     def piece(self, ranges: Ranges, size: int, keys: pa.Table) -> tuple[pa.Table, list[CellRows]]:
         """The rows of these cells and coordinates, all of which have the same replicates."""
         units = [
-            (cell_id({name: row[name] for name in CELL_KEYS}), row["coordinate"]) for row in keys.to_pylist()
+            (cell_id({name: row[name] for name in self.cell_keys}), row["coordinate"])
+            for row in keys.to_pylist()
         ]
         names = {cell for cell, _ in units}
         parts = [part for part in self.parts if names & set(self.cells[part.name])]
         shape = (len(units), size)
         present, ok = np.zeros(shape, dtype=bool), np.zeros(shape, dtype=bool)
-        values: dict[str, Floats] = {name: np.empty(shape) for name in VALUES if name not in FIT_CHECKS}
+        values: dict[str, Floats] = {name: np.empty(shape) for name in VALUES}
+        checks: dict[Column, Floats] = {}
         starts = dict(zip(ranges, np.cumsum([0, *(b - a for a, b in ranges)]).tolist(), strict=False))
         for part, table in self.rows(parts):
             inside = next(span for span in ranges if span[0] <= part.first < span[1])
@@ -145,29 +149,30 @@ class PathReader:
             columns = run([own[cell] + coordinate for cell, coordinate in units if cell in own])
             width = len(own) * part.coordinates
             for name in VALUES:
-                if table[name].null_count == table.num_rows and name in FIT_CHECKS:
-                    continue
-                if name not in values:
-                    values[name] = np.full(shape, np.nan)
                 values[name][to, here] = floats(table[name]).reshape(-1, width)[:, columns].T
+            for check in self.checks:
+                if check.name in table.column_names and table[check.name].null_count < table.num_rows:
+                    found = checks.setdefault(check, np.full(shape, np.nan))
+                    found[to, here] = floats(table[check.name]).reshape(-1, width)[:, columns].T
             fine = pc.equal(table["status"], "ok").to_numpy().reshape(-1, width)
             ok[to, here] = fine[:, columns].T
             present[to, here] = True
         held = values | {"ok": ok, "replicate": np.broadcast_to(numbers(ranges), shape)}
-        held |= {n: np.broadcast_to(np.nan, shape) for n in FIT_CHECKS if n not in values}
         # A part that its footer promised may be unreadable, and its rows absent.
         some = present.any(axis=1)
         cells = []
         for at in np.flatnonzero(some):
             kept = slice(None) if present[at].all() else present[at]
-            cells.append(CellRows(**{name: found[at][kept] for name, found in held.items()}))
+            said = {check: found[at][kept] for check, found in checks.items()}
+            cells.append(CellRows(**{n: found[at][kept] for n, found in held.items()}, diagnostics=said))
         return keys.filter(pa.array(some)), cells
 
     def rows(self, parts: list[Part]) -> Iterator[tuple[Part, pa.Table]]:
         """The parts that can be used: whole and checked the first time, then values alone."""
+        names = (*VALUES, *(check.name for check in self.checks), "status")
         new = [part for part in parts if part.name not in self.checked]
         old = [part for part in parts if part.name in self.checked]
-        loaded = chain(self.store.loaded(new), self.store.loaded(old, (*VALUES, "status")))
+        loaded = chain(self.store.loaded(new), self.store.loaded(old, names))
         for part, table in loaded:
             if part.name not in self.checked:
                 table = ordered(table, part)

@@ -17,9 +17,10 @@ import pyarrow as pa
 from ldpflow import constants
 from ldpflow.intervals.asymptotics import asymptotic_variances
 from ldpflow.results import SUMMARY, CellRows, Measure, stored_cells, summarise_cells
+from ldpflow.results.cells import group_keys
 from ldpflow.results.diagnosis import DIAGNOSIS_COLUMNS, diagnose, diagnosis_columns
 from ldpflow.simulators.path import Path
-from ldpflow.store import CELL_KEYS, RunStore, UnreadablePart, trajectories
+from ldpflow.store import RunStore, UnreadablePart, trajectories
 from ldpflow.theory import lines
 
 __all__ = [
@@ -174,7 +175,7 @@ def summary_of(
     for piece, more in map(partial(measured_and_derived, paths=paths, null=null), cells):
         pieces.append(piece)
         derived += more
-    measured = pa.concat_tables(pieces).combine_chunks()
+    measured = together(pieces)
     described = {name: path_columns(path) for name, path in paths.items()}
     names = parameter_names(paths, described)
     per_row = [described[name] for name in measured["path"].to_pylist()]
@@ -189,7 +190,14 @@ def summary_of(
     leading = ("problem", "tau", "mechanism", "epsilon", "mu", "algorithm")
     order: list[str] = [n for n in leading if n in names]
     order += [n for n in names if n not in order and n != "delta"]
-    return table.sort_by([(n, "ascending") for n in (*order, *CELL_KEYS, "coordinate")])
+    return table.sort_by([(n, "ascending") for n in (*order, *group_keys(measured.schema)[1:])])
+
+
+def together(pieces: list[pa.Table]) -> pa.Table:
+    """Measures of several groups of cells; a further column that a group lacks is null."""
+    table = pa.concat_tables(pieces, promote_options="default").combine_chunks()
+    keys = group_keys(table.schema)
+    return table.select([*keys, *(name for name in table.column_names if name not in keys)])
 
 
 def measured_and_derived(

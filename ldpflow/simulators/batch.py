@@ -18,7 +18,7 @@ from ldpflow.simulators.cell import Cell
 from ldpflow.simulators.one_pass import kernel_of, run_path
 from ldpflow.simulators.path import Path
 from ldpflow.simulators.trajectories import trajectories_of
-from ldpflow.store.schema import FIT_CHECKS, REPLICATES
+from ldpflow.store.schema import replicates_schema
 
 __all__ = ["Batch", "BatchResult", "Recording", "simulate"]
 
@@ -106,7 +106,7 @@ def simulate(batch: Batch) -> BatchResult:
     recording = Recording.of(batch.path, cells, batch.checkpoints)
     # Compiling is not what a step costs.
     kernel_of(batch.path, tuple(recording.sums))
-    tables = [REPLICATES.empty_table()]
+    tables = [rows_schema(cells).empty_table()]
     followed = []
     kernel_seconds = 0.0
     for first in range(batch.first, batch.last, LANES):
@@ -131,13 +131,20 @@ def simulate(batch: Batch) -> BatchResult:
     )
 
 
+def rows_schema(cells: Sequence[Cell]) -> pa.Schema:
+    """Schema of the rows of these cells: further columns are those that their methods declare."""
+    methods = dict.fromkeys(type(cell.method) for cell in cells)
+    return replicates_schema(column for method in methods for column in method.columns())
+
+
 def rows_of(record: PathRecord, cells: Sequence[Cell]) -> pa.Table:
     """The rows of one record: by replicate, then in the cells' order, then by coordinate."""
     d = len(record.origin)
     count = len(record.replicates)
     shape = (len(cells), d, count)
     columns = {name: np.empty(shape) for name in ("estimate", "se", "lower", "upper")}
-    columns |= {name: np.full(shape, np.nan) for name in FIT_CHECKS}
+    checks = {column.name for cell in cells for column in cell.method.diagnostics}
+    columns |= {name: np.full(shape, np.nan) for name in checks}
     diverged = np.empty(shape, dtype=bool)
     at = 0
     for (n, method), group in methods_of(cells):
@@ -150,6 +157,8 @@ def rows_of(record: PathRecord, cells: Sequence[Cell]) -> pa.Table:
         columns["lower"][here] = result.lower
         columns["upper"][here] = result.upper
         for name, values in result.diagnosis.items():
+            if name not in {column.name for column in method.diagnostics}:
+                raise ValueError(f"{type(method).__name__} returns {name!r}, which is not in its diagnostics")
             columns[name][here] = values
         finite = np.isfinite(record.sums_at(np.array([steps]))[0])
         # One coordinate that overflows spoils the replicate's others at the next step.
@@ -181,7 +190,8 @@ def table_of(
     coordinate = flat(np.broadcast_to(np.arange(diverged.shape[1])[None, :, None], diverged.shape))
     replicate = flat(np.broadcast_to(record.replicates[None, None, :], diverged.shape))
     names = pa.array(["ok", "undefined", "diverged"])
-    optional = {name: flat(columns[name]) for name in ("se", *FIT_CHECKS)}
+    given = ("estimate", "lower", "upper")
+    optional = {name: flat(values) for name, values in columns.items() if name not in given}
     data = {
         "replicate": pa.array(replicate),
         "coordinate": pa.array(coordinate),
@@ -195,10 +205,11 @@ def table_of(
         "status": names.take(pa.array(flat(status))),
     }
     arrays = []
-    for field in REPLICATES:
+    schema = rows_schema(cells)
+    for field in schema:
         if field.name in data:
             arrays.append(data[field.name].cast(field.type))
         else:
             values = pa.array([cell.get(field.name) for cell in per_cell], type=field.type)
             arrays.append(values.take(pa.array(index)))
-    return pa.Table.from_arrays(arrays, schema=REPLICATES)
+    return pa.Table.from_arrays(arrays, schema=schema)

@@ -31,18 +31,13 @@ class Cell:
     @classmethod
     def from_columns(cls, columns: dict[str, Any]) -> Cell:
         """The cell that has these key columns; absent and null settings are left out."""
-        kind = INTERVAL_METHODS[columns["method"]]
-        settings = {
-            name: columns[name]
-            for name in kind.model_fields
-            if name != "kind" and columns.get(name) is not None
-        }
-        return cls(columns["n"], kind(**settings), columns["level"])
+        method = INTERVAL_METHODS[columns["method"]].from_values(columns)
+        return cls(columns["n"], method, columns["level"])
 
     def columns(self) -> dict[str, Any]:
         """The key columns of the cell's rows; settings a method does not have are absent."""
-        settings = self.method.model_dump()
-        return {"n": self.n, "method": settings.pop("kind"), **settings, "level": self.level}
+        settings = self.method.setting_values()
+        return {"n": self.n, "method": self.method.kind, **settings, "level": self.level}
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -16,26 +16,30 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ldpflow.columns import Column
 from ldpflow.store.part import CompleteRows, PartMeta, arrange
 from ldpflow.store.ranges import Ranges, subtract, union
 from ldpflow.store.reading import of_cells, without_duplicates
 from ldpflow.store.run_store import RunStore
-from ldpflow.store.schema import CELL_KEYS, REPLICATES, cell_id, cell_set_hash
+from ldpflow.store.schema import cell_id, cell_keys, cell_set_hash, further_columns, replicates_schema
 
-__all__ = ["STATISTICS", "Aggregator", "Published"]
+__all__ = ["Aggregator", "Published", "statistics_schema"]
 
 COUNTS = ("replicates", "failures", "covered")
 SUMS = ("length_sum", "length_sumsq")
 
-STATISTICS = pa.schema(
-    [
-        ("path", pa.string()),
-        *(REPLICATES.field(name) for name in (*CELL_KEYS, "coordinate")),
-        *((name, pa.int64()) for name in COUNTS),
-        *((name, pa.float64()) for name in SUMS),
-    ]
-)
-"""Of :meth:`Aggregator.statistics`. ``covered`` and the sums are over rows with status ok."""
+
+def statistics_schema(further: Iterable[Column] = ()) -> pa.Schema:
+    """Schema of :meth:`Aggregator.statistics`; ``covered`` and the sums are over rows with status ok."""
+    rows = replicates_schema(further)
+    return pa.schema(
+        [
+            ("path", pa.string()),
+            *(rows.field(name) for name in (*cell_keys(rows), "coordinate")),
+            *((name, pa.int64()) for name in COUNTS),
+            *((name, pa.float64()) for name in SUMS),
+        ]
+    )
 
 
 class Published(NamedTuple):
@@ -71,6 +75,7 @@ class PathState:
     published: dict[str, Ranges] = field(default_factory=dict)
     statistics: dict[tuple[str, int], NDArray[np.float64]] = field(default_factory=dict)
     keys: dict[str, dict[str, Any]] = field(default_factory=dict)
+    further: tuple[Column, ...] = ()
 
     def keep(self, pending: list[Pending]) -> None:
         """What is pending from now on."""
@@ -132,7 +137,7 @@ class Aggregator:
         first, last : int
             Replicates of the batch, ``last`` exclusive.
         table : pyarrow.Table
-            Complete rows in the schema REPLICATES.
+            Complete rows in the schema of a part.
         meta : PartMeta
             One meta per path.
 
@@ -182,7 +187,7 @@ class Aggregator:
         Returns
         -------
         pyarrow.Table
-            Schema :data:`STATISTICS`; ``replicates`` counts failures in.
+            Schema :func:`statistics_schema`; ``replicates`` counts failures in.
         """
         found = []
         for path_key, state in self.paths.items():
@@ -192,7 +197,8 @@ class Aggregator:
                 row.update(zip(COUNTS, map(int, sums), strict=False))
                 row.update(zip(SUMS, sums[len(COUNTS) :].tolist(), strict=True))
                 found.append(row)
-        return pa.Table.from_pylist(found, schema=STATISTICS)
+        further = [column for state in self.paths.values() for column in state.further]
+        return pa.Table.from_pylist(found, schema=statistics_schema(further))
 
     def _state(self, path_key: str) -> PathState:
         if path_key not in self.paths:
@@ -200,8 +206,7 @@ class Aggregator:
             state.published = self.store.finished(path_key)
             state.received = dict(state.published)
             if state.published:
-                columns = (*CELL_KEYS, "coordinate", "covered", "length", "status")
-                for stored in self.store.tables(path_key, columns, skip_unreadable=True):
+                for stored in self.store.tables(path_key, skip_unreadable=True):
                     tally(state, stored)
             self.paths[path_key] = state
         return self.paths[path_key]
@@ -275,7 +280,9 @@ def tally(state: PathState, rows: pa.Table) -> None:
     """Add rows to the running statistics."""
     ok = pc.equal(rows["status"], "ok")
     length = pc.if_else(ok, rows["length"], 0.0)
-    keys = [*CELL_KEYS, "coordinate"]
+    cell_names = cell_keys(rows.schema)
+    state.further = tuple({c: None for c in (*state.further, *further_columns(rows.schema))})
+    keys = [*cell_names, "coordinate"]
     columns = {
         **{name: rows[name] for name in keys},
         "failures": pc.cast(pc.invert(ok), pa.int64()),
@@ -289,7 +296,7 @@ def tally(state: PathState, rows: pa.Table) -> None:
         .aggregate([([], "count_all"), *((name, "sum") for name in (*COUNTS[1:], *SUMS))])
     )
     for row in grouped.to_pylist():
-        key = {name: row[name] for name in CELL_KEYS if row[name] is not None}
+        key = {name: row[name] for name in cell_names if row[name] is not None}
         cell = cell_id(key)
         state.keys[cell] = key
         sums = np.array([row["count_all"], *(row[f"{name}_sum"] for name in (*COUNTS[1:], *SUMS))])

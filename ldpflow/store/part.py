@@ -21,15 +21,17 @@ import pyarrow.parquet as pq
 from ldpflow.errors import InputError
 from ldpflow.settings import canonical_json
 from ldpflow.store.schema import (
-    CELL_KEYS,
-    REPLICATES,
-    ROW_KEYS,
     SCHEMA_VERSION,
     cell_columns,
     cell_id,
+    cell_keys,
     cell_set_hash,
+    columns_of,
     conform,
+    further_columns,
     key_codes,
+    replicates_schema,
+    row_keys,
 )
 
 __all__ = [
@@ -79,7 +81,7 @@ class Part:
     """A stored part as its footer describes it.
 
     ``name`` is relative to the run directory, ``last`` exclusive; ``cells`` are key columns
-    without nulls; ``coordinates`` is d; ``meta`` is the whole metadata.
+    without nulls; ``coordinates`` is d; ``meta`` is the whole metadata, ``schema`` that of the rows.
     """
 
     name: str
@@ -89,6 +91,7 @@ class Part:
     cells: tuple[dict[str, Any], ...]
     coordinates: int
     meta: dict[str, Any]
+    schema: pa.Schema
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,7 @@ class UnreadablePart:
 
 @dataclass(frozen=True)
 class CompleteRows:
-    """Rows in the full schema, sorted by :data:`ROW_KEYS`, and what they are complete for."""
+    """Rows in the full schema, sorted by their keys, and what they are complete for."""
 
     table: pa.Table
     first: int
@@ -138,7 +141,9 @@ def arrange(rows: pa.Table) -> CompleteRows:
         Unless the rows are the full product of a range of replicates, cells and coordinates
         0..d-1, each once.
     """
-    return complete(conform(rows).sort_by([(name, "ascending") for name in ROW_KEYS]).combine_chunks())
+    rows = conform(rows, replicates_schema(further_columns(rows.schema)))
+    keys = [(name, "ascending") for name in row_keys(rows.schema)]
+    return complete(rows.sort_by(keys).combine_chunks())
 
 
 def complete(table: pa.Table) -> CompleteRows:
@@ -156,13 +161,14 @@ def complete(table: pa.Table) -> CompleteRows:
             raise ValueError(f"column {name} must not be null")
     replicates = table["replicate"].to_numpy()
     first, last = int(replicates[0]), int(replicates[-1]) + 1
+    keys = cell_keys(table.schema)
     per_replicate, left = divmod(table.num_rows, max(last - first, 1))
     coordinates = int(np.max(table["coordinate"].to_numpy())) + 1
     product = left == 0 and per_replicate % coordinates == 0
     if product:
         shape = (-1, per_replicate)
         product = bool(np.all(replicates.reshape(shape) == np.arange(first, last)[:, None]))
-        codes = (key_codes(table[name]).reshape(shape) for name in CELL_KEYS)
+        codes = (key_codes(table[name]).reshape(shape) for name in keys)
         product = product and all(bool(np.all(code == code[0])) for code in codes)
         tiles = table["coordinate"].to_numpy().reshape(-1, coordinates)
         product = product and bool(np.all(tiles == np.arange(coordinates)))
@@ -170,7 +176,7 @@ def complete(table: pa.Table) -> CompleteRows:
         raise ValueError(
             f"rows of replicates {first} to {last} (exclusive) are not every cell and coordinate exactly once"
         )
-    heads = table.slice(0, per_replicate).select(CELL_KEYS).to_pylist()
+    heads = table.slice(0, per_replicate).select(keys).to_pylist()
     cells = tuple(cell_columns(cell) for cell in heads[::coordinates])
     if len({cell_id(cell) for cell in cells}) != len(cells):
         raise ValueError("a cell comes twice")
@@ -247,6 +253,8 @@ def checked_part(
 ) -> Part | UnreadablePart:
     """The part, or what in its name, place, metadata and columns does not fit together."""
     cells = known_cells(json.dumps(meta["cells"]))
+    schema = parsed.schema.to_arrow_schema()
+    known = columns_of(schema)
     part = Part(
         name,
         path_key,
@@ -255,6 +263,7 @@ def checked_part(
         cells,
         int(meta["coordinates"]),
         meta | {"cells": cells},
+        replicates_schema(further_columns(schema)),
     )
     if meta["path"] != path_key:
         return UnreadablePart(name, f"belongs to path {meta['path']}")
@@ -264,9 +273,8 @@ def checked_part(
         return UnreadablePart(name, "its name does not follow from its content")
     if parsed.num_rows != (part.last - part.first) * len(part.cells) * part.coordinates:
         return UnreadablePart(name, f"{parsed.num_rows} rows do not make it complete")
-    for field in parsed.schema.to_arrow_schema():
-        at = REPLICATES.get_field_index(field.name)
-        if at < 0 or field.type != REPLICATES.field(at).type:
+    for field in schema:
+        if field.name not in known or field.type != part.schema.field(field.name).type:
             return UnreadablePart(name, f"column {field.name} ({field.type}) is not in the schema")
     return part
 
@@ -283,7 +291,9 @@ def parse_rows(
     """Rows of a part, page checksums verified: in the full schema, or some of its columns."""
     try:
         file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
-        names = REPLICATES.names if columns is None else list(columns)
-        return conform(file.read(columns=names), pa.schema(map(REPLICATES.field, names)))
+        schema = part.schema
+        if columns is not None:
+            schema = pa.schema([schema.field(name) for name in columns if name in schema.names])
+        return conform(file.read(columns=schema.names), schema)
     except PARSE_ERRORS as error:
         return UnreadablePart(part.name, str(error))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ldpflow.errors import InputError
 from ldpflow.store.part import Part, UnreadablePart
-from ldpflow.store.schema import CELL_KEYS, REPLICATES, ROW_KEYS, cell_columns, cell_id, key_codes
+from ldpflow.store.schema import cell_columns, cell_id, cell_keys, conform, key_codes, row_keys, union_schema
 
 __all__ = ["each_once", "of_cells", "overlapping", "without_duplicates"]
 
@@ -97,7 +97,7 @@ def of_cells(rows: pa.Table, cells: Sequence[Mapping[str, Any]]) -> pa.Table:
     chosen = pa.array(np.zeros(rows.num_rows, dtype=bool))
     for cell in map(cell_columns, cells):
         here = pa.array(np.ones(rows.num_rows, dtype=bool))
-        for name in CELL_KEYS:
+        for name in cell_keys(rows.schema):
             column = rows[name].combine_chunks()
             same = column.is_null() if name not in cell else pc.equal(column, cell[name])
             here = pc.and_(here, pc.fill_null(same, False))
@@ -106,7 +106,7 @@ def of_cells(rows: pa.Table, cells: Sequence[Mapping[str, Any]]) -> pa.Table:
 
 
 def without_duplicates(tables: Sequence[tuple[str, pa.Table]]) -> pa.Table:
-    """Rows of several parts of one path, each once, sorted by :data:`ROW_KEYS`.
+    """Rows of several parts of one path, each once, sorted by what identifies them.
 
     Parameters
     ----------
@@ -119,17 +119,19 @@ def without_duplicates(tables: Sequence[tuple[str, pa.Table]]) -> pa.Table:
         If two parts hold different values for a row; names both.
     """
     source = np.repeat(np.arange(len(tables)), [table.num_rows for _, table in tables])
-    together = pa.concat_tables([table for _, table in tables])
+    schema = union_schema(table.schema for _, table in tables)
+    keys = row_keys(schema)
+    together = pa.concat_tables([conform(table, schema) for _, table in tables])
     together = together.append_column("part", pa.array(source)).sort_by(
-        [(name, "ascending") for name in (*ROW_KEYS, "part")]
+        [(name, "ascending") for name in (*keys, "part")]
     )
     repeated = np.zeros(together.num_rows, dtype=bool)
     repeated[1:] = True
     differs = np.zeros(together.num_rows, dtype=bool)
-    for name in REPLICATES.names:
+    for name in schema.names:
         codes = key_codes(together[name])
         changed = codes[1:] != codes[:-1]
-        if name in ROW_KEYS:
+        if name in keys:
             repeated[1:] &= ~changed
         else:
             differs[1:] |= changed
@@ -137,7 +139,7 @@ def without_duplicates(tables: Sequence[tuple[str, pa.Table]]) -> pa.Table:
     if len(conflict):
         at = int(conflict[0])
         one, other = together.slice(at - 1, 2).to_pylist()
-        key = ", ".join(f"{name} = {one[name]}" for name in ROW_KEYS if one[name] is not None)
+        key = ", ".join(f"{name} = {one[name]}" for name in keys if one[name] is not None)
         raise InputError(
             "replicates",
             f"{tables[one['part']][0]} and {tables[other['part']][0]}",

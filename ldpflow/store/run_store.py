@@ -35,7 +35,7 @@ from ldpflow.store.part import (
 )
 from ldpflow.store.ranges import Ranges, subtract, union
 from ldpflow.store.reading import each_once, overlapping
-from ldpflow.store.schema import REPLICATES, cell_id
+from ldpflow.store.schema import REPLICATES, cell_id, conform, union_schema
 
 __all__ = ["Missing", "RunStore"]
 
@@ -183,10 +183,9 @@ class RunStore(RunFiles):
         within: tuple[int, int] | None = None,
     ) -> pa.Table:
         """:meth:`tables` as one."""
+        tables = list(self.tables(path_key, columns, skip_unreadable, left_out, within))
         names = list(REPLICATES.names if columns is None else columns)
-        empty = with_path(REPLICATES.empty_table().select(names), "")
-        tables = self.tables(path_key, columns, skip_unreadable, left_out, within)
-        return pa.concat_tables([empty, *tables])
+        return pa.concat_tables(tables or [with_path(REPLICATES.empty_table().select(names), "")])
 
     def tables(
         self,
@@ -203,7 +202,7 @@ class RunStore(RunFiles):
         path_key : str, optional
             All paths unless given.
         columns : sequence of str, optional
-            Columns of REPLICATES to return; all unless given.
+            Columns to return; all unless given.
         skip_unreadable : bool
             Leave parts that cannot be used out instead of raising.
         left_out : list, optional
@@ -223,8 +222,9 @@ class RunStore(RunFiles):
             If a part cannot be used, or a row is stored twice with different values (names both
             parts).
         """
-        names = list(REPLICATES.names if columns is None else columns)
         parts, unreadable = self.scan(path_key)
+        schema = union_schema(part.schema for part in parts)
+        names = list(schema.names if columns is None else columns)
 
         def usable(found: Iterable[UnreadablePart]) -> None:
             for bad in found:
@@ -248,7 +248,7 @@ class RunStore(RunFiles):
                 if within is not None and not within[0] <= part.first <= part.last <= within[1]:
                     replicate = pc.field("replicate")
                     table = table.filter((replicate >= within[0]) & (replicate < within[1]))
-                yield with_path(table.select(names), key)
+                yield with_path(conform(table, schema).select(names), key)
 
     def loaded(
         self, parts: Iterable[Part], columns: Sequence[str] | None = None

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from ldpflow.cli.progress import Display, clock_time, lines, magnitude
 from ldpflow.engine.events import Progress
-from ldpflow.store.aggregate import STATISTICS
+from ldpflow.store.aggregate import statistics_schema
 
 
 def statistics(cells: int) -> pa.Table:
@@ -38,7 +38,7 @@ def statistics(cells: int) -> pa.Table:
         }
         for i in range(cells)
     ]
-    return pa.Table.from_pylist(rows, schema=STATISTICS)
+    return pa.Table.from_pylist(rows, schema=statistics_schema())
 
 
 def drawn(display: Display, width: int, height: int) -> list[str]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ldpflow.engine import run_study
 from ldpflow.store import Aggregator, RunStore
-from ldpflow.store.schema import ROW_KEYS
+from ldpflow.store.schema import REPLICATES, row_keys
 from ldpflow.study import Study
 
 MAPPING: dict[str, Any] = {
@@ -24,7 +24,7 @@ MAPPING: dict[str, Any] = {
     "method": [{"kind": "BB", "B": 20}, {"kind": "BM"}],
 }
 
-ORDER = [("path", "ascending"), *((name, "ascending") for name in ROW_KEYS)]
+ORDER = [("path", "ascending"), *((name, "ascending") for name in row_keys(REPLICATES))]
 
 # Many small parts, so that there are many moments between two writes.
 SmallParts = partial(Aggregator, max_rows=1)

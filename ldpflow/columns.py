@@ -1,0 +1,173 @@
+"""Columns that components declare: name, type, unit, meaning and how a column is summarised.
+
+A component declares its settings and its diagnostics once, in its class. The Parquet schema, the summary,
+the live table, the report and docs/tables.md read the declaration. A declaration travels with its column,
+as metadata of the Arrow field, so that a run can be read without the code of the component.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+__all__ = ["CAUTIOUS", "TYPES", "Column", "Summary", "by_name", "cautions"]
+
+TYPES = ("int32", "int64", "double", "string", "bool")
+"""What a column may hold, by Arrow's names."""
+
+CAUTIOUS = 0.05
+"""Share of the replicates from which on a warning is worth words."""
+
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
+
+
+@dataclass(frozen=True)
+class Summary:
+    """How a diagnostic is summarised over the finished rows of a cell: a column of the summary.
+
+    The median, or with one of ``below`` and ``beyond`` the share of rows whose value lies below the one
+    or whose absolute value lies beyond the other. Rows without a value are left out.
+
+    Parameters
+    ----------
+    name : str
+        Of the column.
+    meaning : str
+        One line, as documentation prints it.
+    below, beyond : float, optional
+        Threshold of a share.
+    caution : str
+        What a share above 5% warns of, in words; no warning unless given.
+    shown : bool
+        Whether the terminal's table has the column; every file has it.
+    unit : str
+        Of a median.
+    reference : str
+        Where the formula comes from.
+    """
+
+    name: str
+    meaning: str
+    below: float | None = None
+    beyond: float | None = None
+    caution: str = ""
+    shown: bool = True
+    unit: str = "1"
+    reference: str = "-"
+
+    @property
+    def is_share(self) -> bool:
+        """Whether the summary is a share of rows, and not a median."""
+        return self.below is not None or self.beyond is not None
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of stored rows or of the summary.
+
+    Parameters
+    ----------
+    name : str
+        A letter, then letters, digits and underscores.
+    type : str
+        One of TYPES.
+    unit : str
+        ``-`` where there is none, ``1`` for a pure number.
+    meaning : str
+        One line, as documentation prints it.
+    symbol : str
+        What tables and figures write for the name, as in ``β``; the name itself unless given.
+    title : str
+        What an axis adds in brackets, as in ``block exponent``.
+    logarithmic : bool
+        Whether an axis of it is logarithmic.
+    identifies : bool
+        Whether the value, like that of a setting, is part of what names a cell.
+    summaries : tuple of Summary
+        Columns of the summary that follow from it.
+
+    Raises
+    ------
+    ValueError
+        If name or type are none.
+    """
+
+    name: str
+    type: str
+    unit: str = "-"
+    meaning: str = ""
+    symbol: str = ""
+    title: str = ""
+    logarithmic: bool = False
+    identifies: bool = False
+    summaries: tuple[Summary, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.type not in TYPES:
+            raise ValueError(f"column {self.name!r}: the type {self.type!r} is none of {', '.join(TYPES)}")
+        for name in (self.name, *(summary.name for summary in self.summaries)):
+            if not NAME.fullmatch(name):
+                raise ValueError(f"column {name!r}: a name is a letter, then letters, digits and underscores")
+
+    @property
+    def label(self) -> str:
+        """Symbol or name."""
+        return self.symbol or self.name
+
+    @property
+    def axis(self) -> str:
+        """Title of an axis."""
+        return f"{self.label} ({self.title})" if self.title else self.label
+
+    def to_json(self) -> str:
+        """The declaration as JSON text, what is at its default left out."""
+        return json.dumps(changed(self) | {"summaries": [changed(s) for s in self.summaries]})
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Column:
+        """The declaration that :meth:`to_json` wrote.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If the text is not one.
+        """
+        told: dict[str, Any] = json.loads(text)
+        summaries = tuple(Summary(**summary) for summary in told.pop("summaries", ()))
+        return cls(**told, summaries=summaries)
+
+
+def changed(declaration: Column | Summary) -> dict[str, Any]:
+    """The fields of a declaration that are not at their default."""
+    values = asdict(declaration)
+    return {f.name: values[f.name] for f in fields(declaration) if values[f.name] != f.default}
+
+
+def by_name(columns: Iterable[Column]) -> Mapping[str, Column]:
+    """Columns by name; of several with one name the first.
+
+    Raises
+    ------
+    ValueError
+        If two columns of one name have different types, or one identifies a cell and one does not.
+    """
+    found: dict[str, Column] = {}
+    for column in columns:
+        known = found.setdefault(column.name, column)
+        if (known.type, known.identifies) != (column.type, column.identifies):
+            kinds = [f"{c.type} {'setting' if c.identifies else 'value'}" for c in (known, column)]
+            raise ValueError(f"column {column.name!r} is declared as {kinds[0]} and as {kinds[1]}")
+    return found
+
+
+def cautions(columns: Iterable[Column], row: Mapping[str, Any]) -> list[str]:
+    """Sentences about those declared shares of a row of the summary that warn of something."""
+    return [
+        f"{summary.caution[0].upper()}{summary.caution[1:]} in {row[summary.name]:.0%} of the replicates."
+        for column in columns
+        for summary in column.summaries
+        if summary.caution and (row.get(summary.name) or 0.0) > CAUTIOUS
+    ]
