@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks import (
+    agreement_rows,
     clipping_rows,
     floor,
     information,
@@ -46,6 +47,7 @@ GROUPS: dict[str, Callable[[Effort], list[Measurement]]] = {
     "jax": information.jax_row,
     "r": information.r_row,
     "sgdinference": information.sgdinference_row,
+    "random-scaling": agreement_rows.random_scaling_row,
 }
 
 

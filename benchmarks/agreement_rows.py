@@ -1,0 +1,83 @@
+"""The same numbers from the same users: self-normalisation here and random scaling in R."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.designs import GAMMA, SEED, TAU, C
+from benchmarks.effort import Effort
+from benchmarks.measurement import Measurement, Skipped
+from ldpflow import constants
+from ldpflow.algorithms import ALGORITHMS
+from ldpflow.intervals import INTERVAL_METHODS
+from ldpflow.mechanisms import MECHANISMS
+from ldpflow.problems import PROBLEMS
+from ldpflow.random.lockstep import CHUNK, LANES, PLANE
+from ldpflow.random.samplers import SAMPLERS
+from ldpflow.random.streams import lane_states
+from ldpflow.simulators.one_pass import run_path
+from ldpflow.simulators.path import Path as Design
+
+__all__ = ["random_scaling_row", "users_of"]
+
+
+def users_of(path: Design, replicate: int, count: int) -> NDArray[np.float64]:
+    """y and the covariates of the first users of a replicate, shape (count, d)."""
+    problem = path.problem
+    state = lane_states(SEED, "data", path.data_key(), [replicate])
+    planes = []
+    for _ in range(-(-count // CHUNK)):
+        drawn = []
+        for variate in problem.variates():
+            plane = np.empty(PLANE)
+            SAMPLERS[variate.name](state, variate.parameter, plane)
+            drawn.append(plane.reshape(CHUNK, LANES)[:, 0])
+        planes.append(np.stack(drawn, axis=1))
+    standard = np.concatenate(planes)[:count]
+    beta, law = problem.truth(), problem.error_law()  # type: ignore[attr-defined]
+    covariates = problem.bound * standard[:, :-1]  # type: ignore[attr-defined]
+    y = law.location + law.scale * standard[:, -1] + beta[0]
+    for j in range(covariates.shape[1]):
+        y = y + covariates[:, j] * beta[1 + j]
+    return np.column_stack([y, covariates])
+
+
+def random_scaling_row(effort: Effort) -> list[Measurement]:
+    """Largest relative difference of estimate and V, our kernel against SGDinference's sgdi_qr."""
+    program = shutil.which("Rscript")
+    if program is None:
+        raise Skipped("Rscript is not on the PATH")
+    n = effort.steps // 10
+    path = Design(
+        PROBLEMS["quantile_regression"](tau=TAU),
+        MECHANISMS["none"](),
+        ALGORITHMS["ldp_sgd"](gamma=GAMMA, c=C),
+    )
+    record = run_path(path, SEED, [0], [n], [n], ["self_normalization"])
+    ours = INTERVAL_METHODS["SN"]().intervals(record, n, [0.9])
+    half = 0.5 * (ours.upper - ours.lower)[0, :, 0] / constants.self_normalization_critical_value(0.9)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "users.csv"
+        users = users_of(path, 0, n)
+        names = ["y", *(f"x{j}" for j in range(1, users.shape[1]))]
+        np.savetxt(file, users, fmt="%.17g", delimiter=",", header=",".join(names), comments="")
+        script = Path(__file__).parent / "agreement.R"
+        words = [program, "--vanilla", str(script), str(file), repr(TAU), repr(GAMMA), repr(C)]
+        ended = subprocess.run(words, capture_output=True, text=True)
+    if ended.returncode != 0:
+        raise Skipped(f"R: {ended.stderr.strip().splitlines()[-1]}")
+    theirs = json.loads(ended.stdout)
+    differences = [
+        *np.abs(ours.estimate[:, 0] / np.array(theirs["beta"]) - 1.0),
+        *np.abs(half**2 * n / np.array(theirs["variance"]) - 1.0),
+    ]
+    what = f"SN against SGDinference {theirs['version']}, one path of {n:,} users: estimate and V, d = 4"
+    largest = float(max(differences))
+    return [Measurement("random-scaling", what, "relative difference", [largest], 1e-8, "lower")]
