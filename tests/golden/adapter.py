@@ -1,0 +1,130 @@
+"""The names inside ldpflow that the golden tests use: a change of layout edits this file alone."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from ldpflow.engine import check_run, run_study
+from ldpflow.engine import replay as compute_again
+from ldpflow.results.summary import stored_summary, stored_trajectory_summary
+from ldpflow.simulators.batch import Batch, simulate
+from ldpflow.store import PartMeta, RunStore, cell_id, trajectories
+from ldpflow.store.schema import REPLICATES
+from ldpflow.store.trajectories import TRAJECTORIES
+from ldpflow.study import Study
+
+__all__ = [
+    "Planned",
+    "Rows",
+    "bundled_studies",
+    "columns",
+    "continued",
+    "findings",
+    "plans_of",
+    "read_run",
+    "replayed",
+    "summarised",
+    "tiny_run",
+    "write_part",
+    "write_trajectory_part",
+]
+
+WORKFLOWS = Path(__file__).parents[2] / "workflows"
+
+
+class Rows(NamedTuple):
+    """Interval rows and trajectory rows; None where there are none of a kind."""
+
+    rows: pa.Table | None
+    trajectories: pa.Table | None
+
+
+class Planned(NamedTuple):
+    """A path of a study: its key, the ids of its cells, and the checkpoints of its trajectory."""
+
+    key: str
+    cells: list[str]
+    checkpoints: list[int]
+
+
+def columns() -> dict[str, list[str]]:
+    """Names of the columns of interval rows and of trajectory rows."""
+    return {"rows": list(REPLICATES.names), "trajectories": list(TRAJECTORIES.names)}
+
+
+def bundled_studies() -> dict[str, Path]:
+    """Files of the bundled studies, by name."""
+    return {file.stem: file for file in sorted(WORKFLOWS.glob("*.toml"))}
+
+
+def plans_of(file: Path) -> list[Planned]:
+    """What the study in a file wants, in the order of its paths."""
+    study = Study.from_mapping(tomllib.loads(file.read_text()))
+    return [
+        Planned(plan.path.key, [cell_id(cell.columns()) for cell in plan.cells], list(plan.checkpoints))
+        for plan in study.plans()
+    ]
+
+
+def tiny_run(mapping: Mapping[str, Any]) -> Iterator[tuple[str, Rows]]:
+    """Every path of a study with its replicates in one batch: path key and rows."""
+    study = Study.from_mapping(mapping)
+    for plan in study.plans():
+        batch = Batch(plan.path, study.seed, 0, study.replicates, plan.cells, (), plan.checkpoints)
+        made = simulate(batch)
+        yield plan.path.key, Rows(made.rows if plan.cells else None, made.trajectories)
+
+
+def write_part(run: Path, key: str, rows: list[dict[str, Any]], settings: dict[str, Any]) -> Path:
+    """Write interval rows as a part with fixed metadata; the file."""
+    store = RunStore(run)
+    table = pa.Table.from_pylist(rows, schema=REPLICATES)
+    return Path(store.full(store.write_part(key, table, fixed_meta(settings))))
+
+
+def write_trajectory_part(
+    run: Path, key: str, checkpoints: list[int], rows: list[dict[str, Any]], settings: dict[str, Any]
+) -> Path:
+    """Write trajectory rows as a part with fixed metadata; the file."""
+    store = RunStore(run)
+    table = pa.Table.from_pylist(rows, schema=TRAJECTORIES)
+    count = len({row["replicate"] for row in rows})
+    name = trajectories.publish(store, key, 0, count, checkpoints, table, fixed_meta(settings))
+    return Path(store.full(name))
+
+
+def fixed_meta(settings: dict[str, Any]) -> PartMeta:
+    return PartMeta(seed=7, stream_version=1, path_settings=settings, versions={"ldpflow": "0", "numpy": "0"})
+
+
+def read_run(run: Path) -> Rows:
+    """All stored rows of a run."""
+    store = RunStore(run)
+    return Rows(store.read_rows(), trajectories.read(store))
+
+
+def summarised(run: Path) -> Rows:
+    """The two summaries of a run, computed from its rows."""
+    store = RunStore(run)
+    return Rows(stored_summary(store), stored_trajectory_summary(store))
+
+
+def findings(run: Path) -> list[str]:
+    """What a check of the run finds."""
+    return [finding.what for finding in check_run(str(run))[0]]
+
+
+def continued(run: Path, mapping: Mapping[str, Any]) -> None:
+    """Compute what a run lacks of a study, in this process."""
+    result = run_study(Study.from_mapping(mapping), run, engine="serial")
+    assert not result.failed_batches
+
+
+def replayed(run: Path, key: str, replicate: int) -> tuple[pa.Table, pa.Table]:
+    """One replicate of a path computed again, and as stored."""
+    return compute_again(run, key, replicate)

@@ -1,0 +1,407 @@
+"""Tiny studies whose rows are golden: every kind of kernel and every interval method.
+
+The fast cases have each kind of kernel once; the others, marked slow, every combination of problem,
+dimension, mechanism, algorithm and running sums that a bundled study uses, and what bundled studies
+leave out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+__all__ = ["CASES", "Case", "write_records"]
+
+REPLICATES = 8
+
+
+class Case(NamedTuple):
+    """A tiny study; ``slow`` if its kernels are long to compile or like those of a fast case."""
+
+    study: dict[str, Any]
+    slow: bool = False
+
+
+RECORDS = {"least_squares": "real.csv", "robust_regression": "real.csv", "nonconvex_logistic": "binary.csv"}
+"""Files that studies read, by kind of problem; the name as it is typed is part of a path's key."""
+
+
+def write_records(folder: Path) -> None:
+    """Files of 97 records of three features, from integer arithmetic alone: y real, or 0 or 1."""
+    real, binary = ["a,b,c,y"], ["a,b,c,y"]
+    for i in range(97):
+        a, b, c = ((37 * i + 11 * k * k + 5 * i * k) % 101 - 50 for k in (1, 2, 3))
+        x = f"{a / 64},{b / 64},{c / 64}"
+        real.append(f"{x},{(a - 2 * b + (c * i) % 13) / 64}")
+        binary.append(f"{x},{1 if a - b + c % 7 > 0 else 0}")
+    for name, lines in (("real.csv", real), ("binary.csv", binary)):
+        (folder / name).write_text("\n".join(lines) + "\n")
+
+
+def study(problem: Any, mechanism: Any, algorithm: Any, **more: Any) -> dict[str, Any]:
+    """A study of 8 replicates; chunks of random numbers are 128 steps long, so 300 are three of them."""
+    made = {
+        "name": "golden",
+        "seed": 20261122,
+        "replicates": REPLICATES,
+        "problem": problem,
+        "mechanism": mechanism,
+        "algorithm": algorithm,
+        "grid": {"n": more.pop("n", [300, 1001]), "level": more.pop("level", [0.8, 0.95])},
+        "method": more.pop("method", []),
+    }
+    if mechanism is None:
+        del made["mechanism"]
+    if points := more.pop("points", 0 if made["method"] else 4):
+        made["trajectory"] = {"points": points}
+    made["grid"] |= more
+    return made
+
+
+# Interval methods, by the running sums that they need of a kernel: none, SN's, those of TR.
+PLAIN = [
+    {"kind": "BB", "beta": [0.6, 0.75], "B": [20, 50], "multiplier": ["uniform", "rademacher"]},
+    {"kind": "BM"},
+    {"kind": "BM", "M": 9},
+    {"kind": "oracle"},
+]
+SN = [{"kind": "SN"}]
+ONE_EACH = [{"kind": "BB", "B": 50}, {"kind": ["BM", "oracle"]}]
+
+
+def transcript(*degrees: int) -> list[dict[str, Any]]:
+    """TR with both variances and TR-BM, of some degrees and burn-ins."""
+    return [
+        {"kind": ["TR", "TR-BM"], "degree": list(degrees), "burn_in": ["n^0.4", "0.1n"]},
+        {"kind": "TR", "degree": list(degrees), "burn_in": "0.01n", "variance": "residual"},
+        {"kind": "TR-BM", "degree": degrees[0], "M": 7},
+    ]
+
+
+BOUNDED = [*ONE_EACH, *SN]
+
+MEDIAN = {"kind": "quantile", "tau": [0.5, 0.9]}
+RESPONSE = {"kind": "randomized_response", "epsilon": 1.0}
+LAPLACE = {"kind": "laplace", "epsilon": 1.0}
+GAUSSIAN = {"kind": "gaussian", "mu": 1.0}
+NONE = {"kind": "none"}
+SGD = {"kind": "ldp_sgd"}
+LAWS = ("normal", "laplace", "exponential", "uniform", "logistic", "student_t", "bimodal")
+
+
+def law(name: str, **settings: Any) -> dict[str, Any]:
+    return {"kind": "quantile", "law": name, **({"df": 3.0} if name == "student_t" else {}), **settings}
+
+
+def scalars() -> Iterator[tuple[str, Case]]:
+    """Quantiles: laws, mechanisms, running sums, mini-batches, perturbed paths."""
+    yield "quantile-response", Case(study(MEDIAN, RESPONSE, SGD, method=PLAIN, points=4))
+    yield "quantile-response-sn", Case(study(MEDIAN, RESPONSE, SGD, method=[*PLAIN, *SN]), True)
+    yield "quantile-response-tr", Case(study(MEDIAN, RESPONSE, SGD, method=transcript(1, 2)), True)
+    yield (
+        "quantile-response-tr-sn",
+        Case(study(MEDIAN, RESPONSE, SGD, method=[*BOUNDED, *transcript(2, 1)]), True),
+    )
+    every = [*PLAIN, *SN, *transcript(1, 2, 3)]
+    yield "quantile-response-all", Case(study(MEDIAN, RESPONSE, SGD, method=every, n=[300, 1001, 4000]))
+    steps = {"kind": "ldp_sgd", "gamma": [0.6, 0.75], "c": [0.5, 4.0], "theta0": [-3.0, 1.0]}
+    yield "quantile-response-steps", Case(study(MEDIAN, RESPONSE, steps, method=BOUNDED), True)
+    yield "quantile-response-horizons", Case(study(MEDIAN, RESPONSE, SGD, method=PLAIN, independent_n=True))
+    # Too few steps for a fit: undefined intervals.
+    yield (
+        "quantile-response-few",
+        Case(study(MEDIAN, RESPONSE, SGD, method=[*BOUNDED, *transcript(1, 2, 3)], n=[5, 12, 40])),
+    )
+    radius = {"kind": "ldp_sgd", "radius": 0.5, "theta0": 0.25}
+    yield "quantile-response-projected", Case(study(MEDIAN, RESPONSE, radius, method=BOUNDED), True)
+    for name in LAWS[1:]:
+        yield (
+            f"quantile-{name}-response-all",
+            Case(study(law(name, tau=[0.3, 0.9]), RESPONSE, SGD, method=every), True),
+        )
+    yield (
+        "quantile-cauchy-response",
+        Case(
+            study({"kind": "quantile", "law": "student_t", "df": [1.0, 2.5]}, RESPONSE, SGD, method=PLAIN),
+            True,
+        ),
+    )
+    for name in LAWS:
+        problem = law(name, tau=0.3, location=-1.0, scale=2.5)
+        yield f"quantile-{name}-laplace", Case(study(problem, LAPLACE, SGD, method=BOUNDED, points=3), True)
+    yield (
+        "quantile-laplace-tr-sn",
+        Case(study(MEDIAN, LAPLACE, SGD, method=[*BOUNDED, *transcript(1, 2)], points=3)),
+    )
+    yield "quantile-gaussian", Case(study(MEDIAN, GAUSSIAN, SGD, method=BOUNDED), True)
+    yield "quantile-none", Case(study(MEDIAN, NONE, SGD, method=BOUNDED), True)
+    bit = {**RESPONSE, "sampling": "private_bit"}
+    for name in LAWS[:5]:
+        problem = law(name, tau=0.3, location=0.2, scale=1.5)
+        yield (
+            f"quantile-{name}-bit",
+            Case(study(problem, bit, SGD, method=PLAIN), name not in ("normal", "laplace")),
+        )
+    yield "quantile-bit-all", Case(study(MEDIAN, bit, SGD, method=every), True)
+    batches = {"kind": "minibatch_sgd", "batch_size": 7}
+    yield "minibatch-bit", Case(study(MEDIAN, bit, batches, method=PLAIN), True)
+    yield "minibatch-response", Case(study(MEDIAN, RESPONSE, batches, method=BOUNDED), True)
+    yield "minibatch-laplace", Case(study(MEDIAN, LAPLACE, batches, method=BOUNDED))
+    central = {**batches, "noise": "batch"}
+    yield "minibatch-laplace-batch", Case(study(MEDIAN, LAPLACE, central, method=BOUNDED), True)
+    yield "minibatch-none", Case(study(MEDIAN, NONE, batches, method=[*PLAIN, *SN]), True)
+    split = {"kind": "budget_split", "perturbations": 5}
+    perturbed = [*PLAIN, {"kind": "PB"}]
+    yield "perturbed-response", Case(study(MEDIAN, RESPONSE, split, method=perturbed))
+    yield (
+        "perturbed-response-sn",
+        Case(study(MEDIAN, RESPONSE, split, method=[*perturbed, *SN, *transcript(2)]), True),
+    )
+    yield "perturbed-laplace", Case(study(MEDIAN, LAPLACE, split, method=perturbed), True)
+    yield "perturbed-none", Case(study(MEDIAN, NONE, split, method=perturbed), True)
+
+
+def coefficients(d: int) -> list[float]:
+    """1, -1/2, 1/3, ... : every coordinate another truth."""
+    return [(-1) ** j / (j + 1) for j in range(d)]
+
+
+def linear(d: int, **settings: Any) -> dict[str, Any]:
+    return {"kind": "linear_regression", "coefficients": coefficients(d), **settings}
+
+
+def logistic(d: int, **settings: Any) -> dict[str, Any]:
+    return {"kind": "logistic_regression", "coefficients": coefficients(d), **settings}
+
+
+def vectors() -> Iterator[tuple[str, Case]]:
+    """Quantile regression, Huber and logistic regression, quadratics."""
+    median = {"kind": "quantile_regression"}
+    slow = {"kind": "ldp_sgd", "gamma": 0.6, "c": 0.4}
+    followed = {"method": [], "points": 5, "level": 0.9}
+    yield "regression-laplace", Case(study(median, LAPLACE, SGD, method=PLAIN, points=3), True)
+    yield "regression-laplace-sn", Case(study(median, LAPLACE, SGD, method=BOUNDED), True)
+    yield "regression-laplace-tr1", Case(study(median, LAPLACE, SGD, method=transcript(1)), True)
+    yield (
+        "regression-laplace-all",
+        Case(study({**median, "tau": [0.5, 0.9]}, LAPLACE, SGD, method=[*BOUNDED, *transcript(1, 2)]), True),
+    )
+    yield (
+        "regression-uniform-laplace",
+        Case(study({**median, "covariates": "uniform"}, LAPLACE, SGD, method=BOUNDED), True),
+    )
+    general = {
+        **median,
+        "tau": 0.8,
+        "coefficients": [1.0, -2.0],
+        "covariates": "uniform",
+        "bound": 0.5,
+        "errors": "student_t",
+        "df": 4.0,
+        "error_scale": 2.0,
+    }
+    yield "regression-d2-laplace", Case(study(general, LAPLACE, SGD, method=BOUNDED))
+    yield (
+        "regression-d2-laplace-all",
+        Case(study(general, LAPLACE, SGD, method=[*BOUNDED, *transcript(1, 2)]), True),
+    )
+    wide = {**median, "coefficients": coefficients(9), "errors": "laplace"}
+    yield "regression-d9-laplace", Case(study(wide, LAPLACE, SGD, method=BOUNDED), True)
+    yield "regression-gaussian", Case(study(median, GAUSSIAN, SGD, method=BOUNDED), True)
+    yield "regression-none", Case(study(median, NONE, SGD, method=BOUNDED), True)
+    batches = {"kind": "minibatch_sgd", "batch_size": 5, "theta0": 0.3}
+    for noise in ("record", "batch"):
+        yield (
+            f"minibatch-regression-{noise}",
+            Case(study(median, LAPLACE, {**batches, "noise": noise}, method=BOUNDED), True),
+        )
+    split = {"kind": "budget_split", "perturbations": 4}
+    yield (
+        "perturbed-regression",
+        Case(study(median, LAPLACE, split, method=[*ONE_EACH, {"kind": "PB"}]), True),
+    )
+    for d in (2, 5, 10, 20):
+        for name, problem in (("linear", linear(d)), ("logistic", logistic(d))):
+            fast = (name, d) == ("linear", 2)
+            yield f"{name}-d{d}", Case(study(problem, GAUSSIAN, slow, **followed), not fast)
+            if d in (5, 10):
+                every = [*BOUNDED, *transcript(1, 2)] if d == 5 else [*BOUNDED, *transcript(1)]
+                yield f"{name}-d{d}-sn", Case(study(problem, GAUSSIAN, slow, method=BOUNDED), True)
+                yield f"{name}-d{d}-all", Case(study(problem, GAUSSIAN, slow, method=every), True)
+    # A vector of one coordinate has the polynomials of a scalar.
+    every = [*BOUNDED, *transcript(1, 2, 3)]
+    yield "linear-d1-all", Case(study(linear(1), GAUSSIAN, slow, method=every), True)
+    yield (
+        "linear-d2-laplace-tr1-sn",
+        Case(study(linear(2), LAPLACE, slow, method=[*BOUNDED, *transcript(1)], points=3)),
+    )
+    yield "linear-d2-tr2", Case(study(linear(2), GAUSSIAN, slow, method=transcript(2)), True)
+    budgets = {
+        "law": {"kind": "gaussian", "mu_min": 1.0, "mu": 2.0},
+        "list": {"kind": "gaussian", "budgets": [[1.0, 2.0, 0.5]]},
+    }
+    for name, mechanism in budgets.items():
+        yield (
+            f"linear-d2-budget-{name}",
+            Case(study(linear(2), mechanism, slow, method=BOUNDED, points=3), name == "list"),
+        )
+    yield "linear-d5-budget-law", Case(study(linear(5), budgets["law"], slow, **followed), True)
+    yield (
+        "linear-clip",
+        Case(study(linear(3, bounding="clip", clip=1.5), GAUSSIAN, slow, method=BOUNDED, points=3), True),
+    )
+    yield "linear-laplace", Case(study(linear(2, huber=0.7), LAPLACE, slow, method=BOUNDED), True)
+    yield "linear-none", Case(study(linear(2), NONE, slow, method=BOUNDED), True)
+    radius = {**slow, "radius": 0.5, "theta0": 0.2}
+    yield "linear-projected", Case(study(linear(3), GAUSSIAN, radius, method=BOUNDED, points=3), True)
+    split = {"kind": "budget_split", "perturbations": 3, "gamma": 0.6}
+    yield (
+        "perturbed-linear",
+        Case(study(linear(2), GAUSSIAN, split, method=[*ONE_EACH, {"kind": "PB"}]), True),
+    )
+    central = {"kind": "minibatch_sgd", "batch_size": 4, "noise": "batch"}
+    yield "minibatch-linear", Case(study(linear(3), GAUSSIAN, central, method=BOUNDED), True)
+    yield (
+        "logistic-clip",
+        Case(study(logistic(2, bounding="clip", clip=0.8), LAPLACE, slow, method=BOUNDED, points=3)),
+    )
+    yield (
+        "logistic-one",
+        Case(study(logistic(1, covariates="one"), GAUSSIAN, slow, method=BOUNDED, points=3), True),
+    )
+    quadratic = {"kind": "quadratic", "curvatures": [[0.3, 1.0]], "minimiser": [[-1.0, 1.0]]}
+    yield (
+        "quadratic",
+        Case(study(quadratic, GAUSSIAN, slow, method=[*BOUNDED, *transcript(1)], points=3), True),
+    )
+
+
+def least_squares(d: int, **settings: Any) -> dict[str, Any]:
+    return {"kind": "least_squares", "d": d, "sigma": 0.5, **settings}
+
+
+def regressions() -> Iterator[tuple[str, Case]]:
+    """Least squares in one pass: constant and decaying steps, clipping, second moments."""
+    clipped = {"kind": "clipped_gaussian", "clip": [1.0, 4.0], "mu": 1.0}
+    tail = {"kind": "tail_sgd", "eta": [0.01, 0.1]}
+    decaying = {"kind": "ldp_sgd", "gamma": 0.6, "c": 0.5}
+    for mechanism_name, mechanism in (("none", NONE), ("clipped", clipped)):
+        for name, algorithm in (("tail", tail), ("sgd", decaying)):
+            yield (
+                f"least-squares-{name}-{mechanism_name}",
+                Case(
+                    study(least_squares(3), mechanism, algorithm, method=BOUNDED, points=4),
+                    (name, mechanism_name) != ("tail", "clipped"),
+                ),
+            )
+    # Steps so long that replicates diverge, some before n = 300 and all before 1001.
+    wild = {"kind": "ldp_sgd", "gamma": 0.51, "c": 40.0}
+    yield (
+        "least-squares-diverged",
+        Case(study(least_squares(3), NONE, wild, method=BOUNDED, points=4, n=[20, 300, 1001])),
+    )
+    for design, errors in (("uniform", "laplace"), ("rademacher", "uniform"), ("laplace", "rademacher")):
+        problem = least_squares(2, design=design, errors=errors, kappa=4.0)
+        yield f"least-squares-{design}", Case(study(problem, NONE, decaying, method=BOUNDED, points=3), True)
+    for d in (3, 5, 10, 20):
+        problem, size = least_squares(d, kappa=2.0), {"n": 4000, "points": 2}
+        adaptive = {"kind": "dp_ambssgd", "epsilon": 100.0, "iterations": 4, "infeasible_is": "warned"}
+        yield f"adaptive-d{d}", Case(study(problem, None, adaptive, **size), d != 3)
+        moments = {"kind": "sufficient_statistics", "epsilon": 5.0}
+        yield f"moments-d{d}", Case(study(problem, None, moments, **size), d != 3)
+        yield f"ols-d{d}", Case(study(problem, None, {"kind": "ols"}, **size), True)
+        yield f"tail-d{d}", Case(study(problem, NONE, {"kind": "tail_sgd"}, **size), True)
+    size = {"n": [4000, 4003], "points": 3}
+    fixed = {"kind": "dp_mbssgd", "epsilon": 50.0, "iterations": 4, "infeasible_is": "warned"}
+    yield "fixed-clipping", Case(study(least_squares(3), None, fixed, **size), True)
+    yield "fixed-clipping-d10", Case(study(least_squares(10), None, fixed, **size), True)
+    rules = {
+        "kind": "dp_ambssgd",
+        "rule": ["corrected", "printed"],
+        "accounting": "paper",
+        "epsilon": 100.0,
+        "iterations": 4,
+        "domain": [16.0, 64.0],
+        "infeasible_is": "warned",
+    }
+    yield "adaptive-rules", Case(study(least_squares(3), None, rules, **size), True)
+    one = {"kind": "dp_ssgd", "epsilon": 0.01, "step_rule": ["practical", "printed"]}
+    yield "one-by-one", Case(study(least_squares(3), None, one, n=4000, points=3), True)
+    file = {"kind": "least_squares", "file": RECORDS["least_squares"], "target": "y"}
+    size = {"n": [60, 97], "points": 2}
+    yield "file-tail", Case(study(file, NONE, {"kind": "tail_sgd", "eta": 0.1}, **size), True)
+    yield "file-ols", Case(study(file, None, {"kind": "ols"}, **size), True)
+    yield "file-moments", Case(study(file, None, {**moments, "epsilon": 50.0}, **size), True)
+
+
+def nonconvex(d: int, **settings: Any) -> dict[str, Any]:
+    return {"kind": "nonconvex_logistic", "d": d, "penalty": 0.5, **settings}
+
+
+def epochs(problem: Any, algorithm: Any, **more: Any) -> dict[str, Any]:
+    """A study of a finite sum: trajectories alone."""
+    return study(problem, None, algorithm, **{"n": 30, "points": 5, "level": 0.9, **more})
+
+
+def finite_sums() -> Iterator[tuple[str, Case]]:
+    """Many epochs over the same records: every algorithm, noise and order, every problem."""
+    base = {"epsilon": 4.0, "epochs": 4.0}
+    tree = {"kind": "dp_nsgd", **base}
+    reduced = {"kind": "dp_nsgd_reduced", **base}
+    every = {
+        "tree-fixed": {**tree, "order": "fixed"},
+        "tree-reshuffled": {**tree, "order": "reshuffle"},
+        "independent-fixed": {**tree, "noise": "independent", "order": "fixed"},
+        "independent-reshuffled": {**tree, "noise": "independent", "order": "reshuffle"},
+        "plain-fixed": {**tree, "noise": "none", "order": "fixed"},
+        "plain-reshuffled": {**tree, "noise": "none", "order": "reshuffle"},
+        "reduced-fixed": {**reduced, "order": "fixed"},
+        "reduced-reshuffled": {**reduced, "order": "reshuffle"},
+        "full": {"kind": "dp_gd", **base},
+        "subsets": {"kind": "dp_sgd", **base, "batch_size": 6},
+    }
+    fast = ("tree-reshuffled", "full")
+    for name, algorithm in every.items():
+        yield f"epochs-{name}", Case(epochs(nonconvex(3), algorithm), name not in fast)
+    for d in (5, 10, 20, 40):
+        both = {"kind": ["dp_nsgd", "dp_nsgd_reduced"], "order": "fixed", **base}
+        yield f"epochs-d{d}", Case(epochs(nonconvex(d), both), True)
+    both = {"kind": ["dp_nsgd", "dp_nsgd_reduced"], "epsilon": 8.0}
+    chosen = {**both, "parameters": ["theorem", "balanced"], "order": ["fixed", "reshuffle"]}
+    yield "epochs-chosen", Case(epochs(nonconvex(3, direction="axis"), chosen, n=[24, 50]), True)
+    calibrated = {**both, "epochs": 5.0, "batch_size": 4, "calibration": ["exact", "whole_tree", "printed"]}
+    yield "epochs-calibrated", Case(epochs(nonconvex(3), calibrated), True)
+    ten = {
+        "independent": {**tree, "noise": "independent"},
+        "plain": {**tree, "noise": "none"},
+        "full": every["full"],
+        "subsets": every["subsets"],
+    }
+    for name, algorithm in ten.items():
+        yield f"epochs-d10-{name}", Case(epochs(nonconvex(10), algorithm), True)
+    others = {
+        "convex": nonconvex(3, penalty=0.0),
+        "sigmoid": {"kind": "sigmoid_loss", "d": 4},
+        "robust": {"kind": "robust_regression", "d": 4},
+    }
+    for name, problem in others.items():
+        yield f"epochs-{name}", Case(epochs(problem, every["tree-fixed"]), True)
+    files = {
+        "binary": {"kind": "nonconvex_logistic", "file": RECORDS["nonconvex_logistic"], "target": "y"},
+        "real": {
+            "kind": "robust_regression",
+            "file": RECORDS["robust_regression"],
+            "target": "y",
+            "features": [["a", "c"]],
+        },
+    }
+    for name, problem in files.items():
+        yield f"epochs-file-{name}", Case(epochs(problem, every["tree-reshuffled"], n=[40, 97]), True)
+
+
+GROUPS = {
+    "scalars": scalars, "vectors": vectors, "regressions": regressions, "finite_sums": finite_sums,
+}  # fmt: skip
+
+CASES: dict[str, dict[str, Case]] = {group: dict(cases()) for group, cases in GROUPS.items()}
