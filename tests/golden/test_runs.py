@@ -1,0 +1,117 @@
+"""Runs stored by version 0.1.0: they open, check, replay, continue, and summarise to the same bits."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import subprocess
+import sys
+import tomllib
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from tests.golden import adapter
+from tests.golden.canonical import as_text, canonical_rows, table_hash
+from tests.golden.make_runs import HERE, RUN_NAMES, RUNS, sums_of_bits
+
+STORED = json.loads((HERE / "runs.json").read_text())
+SUMMARIES = {"rows": "summary.parquet", "trajectories": "trajectories.parquet"}
+MORE = 44
+
+
+@pytest.fixture(params=RUN_NAMES)
+def run(request, tmp_path):
+    """A copy of a stored run."""
+    return shutil.copytree(RUNS / request.param, tmp_path / request.param)
+
+
+def study_of(run, **changes):
+    return {**tomllib.loads((run / "study.toml").read_text()), **changes}
+
+
+def assert_unchanged(run, up_to=None):
+    """The rows of a run, or those of its first replicates, are the golden ones."""
+    for kind, table in adapter.read_run(run)._asdict().items():
+        golden = STORED[run.name][kind]
+        if up_to is not None:
+            table = table.filter(pc.less(table["replicate"], up_to))
+        assert table.num_rows == golden["count"]
+        assert table_hash(table, golden["columns"]) == golden["sha256"]
+
+
+def test_a_stored_run_opens(run):
+    assert_unchanged(run)
+
+
+def test_a_stored_run_passes_its_check(run):
+    assert adapter.findings(run) == []
+
+
+def depends_on_library(name):
+    """Whether a column takes functions that are not the same bits on every machine."""
+    return name.startswith("theory_") or "_effect" in name or name == "main_cause"
+
+
+def close(ours, stored):
+    if isinstance(ours, float) and isinstance(stored, float):
+        return math.isclose(ours, stored, rel_tol=1e-9, abs_tol=1e-12)
+    return ours == stored
+
+
+def test_the_summary_of_a_stored_run_has_the_same_bits(run):
+    same_library = sums_of_bits() == STORED["sums_of_bits"]
+    looked_at = 0
+    for kind, table in adapter.summarised(run)._asdict().items():
+        file = run / SUMMARIES[kind]
+        if not file.exists():
+            assert table.num_rows == 0
+            continue
+        stored = pq.read_table(file)
+        assert table.num_rows == stored.num_rows
+        for name in stored.column_names:
+            ours, theirs = table[name].to_pylist(), stored[name].to_pylist()
+            if same_library or not depends_on_library(name):
+                assert [*map(as_text, ours)] == [*map(as_text, theirs)], name
+            else:
+                assert all(map(close, ours, theirs)), name
+        looked_at += stored.num_rows
+    assert looked_at > 0
+
+
+def test_the_command_line_prints_the_stored_summary(run):
+    command = [sys.executable, "-m", "ldpflow", "summary", str(run), "--format", "json"]
+    done = subprocess.run(command, cwd=HERE.parents[1], capture_output=True, text=True, check=True)
+    printed = json.loads(done.stdout)
+    kind = "rows" if STORED[run.name]["rows"]["count"] else "trajectories"
+    stored = pq.read_table(run / SUMMARIES[kind]).to_pylist()
+    assert [{name: row[name] for name in stored[0]} for row in printed] == stored
+
+
+def test_a_replicate_of_a_stored_run_is_computed_again_to_the_same_bits(run):
+    keys = sorted(folder.name for folder in run.glob("*/path=p*"))
+    for key in set(keys):
+        computed, stored = adapter.replayed(run, key.removeprefix("path=p"), 17)
+        assert stored.num_rows > 0
+        names = stored.column_names
+        assert canonical_rows(computed, names) == canonical_rows(stored, names)
+
+
+def test_a_stored_run_is_continued(run, tmp_path):
+    study = study_of(run, replicates=MORE)
+    adapter.continued(run, study)
+    assert_unchanged(run, up_to=36)
+    assert adapter.findings(run) == []
+    fresh = tmp_path / "fresh"
+    adapter.continued(fresh, study)
+    for made, expected in (
+        *zip(adapter.read_run(run), adapter.read_run(fresh), strict=True),
+        *zip(adapter.summarised(run), adapter.summarised(fresh), strict=True),
+    ):
+        names = expected.column_names
+        assert canonical_rows(made, names) == canonical_rows(expected, names)
+    counts = [t.num_rows for t in adapter.read_run(run)]
+    golden = STORED[run.name]
+    assert counts == [golden[k]["count"] * MORE // 36 for k in ("rows", "trajectories")]
