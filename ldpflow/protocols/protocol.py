@@ -77,6 +77,10 @@ class Protocol(Settings):
     def interaction_rounds(self) -> int:
         """Rounds: questions of a round may depend on the answers of those before it."""
 
+    def least_users(self) -> int:
+        """Fewest users of a run."""
+        return 1
+
     @abstractmethod
     def bits(self, n: int) -> float:
         """Bits of one report, n users."""

@@ -41,6 +41,10 @@ class Rounds(Protocol):
     def bits(self, n: int) -> float:
         return 1.0
 
+    def least_users(self) -> int:
+        """Users below which a threshold of the first round might ask none: 8 of a share .4/(T - 1)."""
+        return 20 * (self.rounds - 1)
+
     def shares(self, n: int, tau: float) -> list[float]:
         """Share of the users of every round: the first T - 1 alike, the last the rest.
 

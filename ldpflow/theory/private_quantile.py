@@ -9,12 +9,15 @@ transcript carries at most the information of n randomised bits 1{X <= theta*}.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mpmath import mp, mpf
 
 from ldpflow import constants
 
 __all__ = [
     "bit_variance",
+    "cells_covariance",
     "efficiency_bound",
     "level_with_dropout",
     "level_with_liars",
@@ -42,6 +45,31 @@ def efficiency_bound(tau: float, epsilon: float, density: float) -> float:
         f, density at the quantile, continuous there.
     """
     return bit_variance(tau, epsilon) / density**2
+
+
+def cells_covariance(taus: Sequence[float], epsilon: float) -> list[list[float]]:
+    """Covariance of the steps of LDP-SGD for Q quantiles from one report over the cells between them.
+
+    S_qr = A_q (1 - A_r) ((e^eps + Q)/(e^eps - 1))^2 for q <= r, A_q = (q + tau_q (e^eps - 1))/(e^eps + Q):
+    generalised randomised response over Q + 1 cells at the quantiles themselves. For Q = 1 it is S.
+
+    Parameters
+    ----------
+    taus : sequence of float
+        Levels in increasing order.
+    epsilon : float
+        Budget of the one report.
+    """
+    count = len(taus)
+    with constants.workdps(constants.DIGITS):
+        excess = mp.expm1(mpf(epsilon))
+        total = excess + 1 + count
+        below = [(q + 1 + mpf(tau) * excess) / total for q, tau in enumerate(taus)]
+        scale = (total / excess) ** 2
+        return [
+            [float(scale * below[min(q, r)] * (1 - below[max(q, r)])) for r in range(count)]
+            for q in range(count)
+        ]
 
 
 def share_without_privacy(tau: float, epsilon: float) -> float:

@@ -54,3 +54,15 @@ def test_users_of_rounds():
     assert asked == [1250, 3333, 3333, 3333, 30000]
     three = PROTOCOLS["rounds"](range=(0.0, 1.0), rounds=3)
     assert three.shares(10**6, 0.5) == pytest.approx([0.2, 0.2, 0.6])
+
+
+@pytest.mark.parametrize("rounds", range(3, 13))
+@pytest.mark.parametrize("tau", [0.01, 0.5, 0.99])
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 16.0])
+def test_every_threshold_asks_some_user(rounds, tau, epsilon):
+    protocol = PROTOCOLS["rounds"](range=(0.0, 1.0), epsilon=epsilon, rounds=rounds)
+    for n in (protocol.least_users(), 1000, 10**12):
+        asked = protocol.asked(n, tau)
+        assert min(asked) >= 1
+        counts = [8, *[3] * (rounds - 2), 2]
+        assert n - rounds * 9 <= sum(a * c for a, c in zip(asked, counts, strict=True)) <= n

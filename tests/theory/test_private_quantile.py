@@ -148,3 +148,44 @@ def test_dropout_that_depends_on_the_value_moves_the_level(below, above, tau):
     assert abs(estimates.mean() - level) < 4 * estimates.std() / np.sqrt(200) + 1e-6
     share = below * tau + above * (1 - tau)
     assert received.mean() / 1e9 == pytest.approx(share, abs=1e-5)
+
+
+def test_cells_of_one_quantile_are_randomised_response():
+    for tau, epsilon in ((0.5, 1.0), (0.9, 0.3)):
+        ((variance,),) = theory.cells_covariance((tau,), epsilon)
+        assert variance == pytest.approx(theory.bit_variance(tau, epsilon), rel=1e-14)
+
+
+def test_cells_of_quartiles():
+    """Variances in units of S of every quartile: less than the 3 that splitting the users costs."""
+    covariance = np.array(theory.cells_covariance((0.25, 0.5, 0.75), 1.0))
+    alone = [theory.bit_variance(tau, 1.0) for tau in (0.25, 0.5, 0.75)]
+    assert np.diag(covariance) / alone == pytest.approx([1.874, 2.365, 1.874], abs=5e-4)
+    assert np.linalg.eigvalsh(covariance).min() > 0
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [(2, (1.70, 1.47, 1.19, 1.03)), (3, (2.59, 2.04, 1.41, 1.06)), (4, (3.68, 2.71, 1.65, 1.09))],
+)
+def test_cells_against_splitting(count, expected):
+    """Mean variance over S at equally spaced levels, eps = .5, 1, 2, 4; splitting costs ``count``."""
+    taus = [(q + 1) / (count + 1) for q in range(count)]
+    for epsilon, value in zip((0.5, 1.0, 2.0, 4.0), expected, strict=True):
+        covariance = theory.cells_covariance(taus, epsilon)
+        ratios = [covariance[q][q] / theory.bit_variance(taus[q], epsilon) for q in range(count)]
+        assert np.mean(ratios) == pytest.approx(value, abs=0.006)
+
+
+def test_cells_covariance_is_that_of_the_reports():
+    """By enumeration of values in the cells and of reports."""
+    taus, epsilon = np.array([0.2, 0.5, 0.9]), 0.8
+    k = len(taus) + 1
+    e = np.exp(epsilon)
+    low, high = 1 / (e + k - 1), e / (e + k - 1)
+    cells = np.diff([0.0, *taus, 1.0])
+    reports = cells @ (np.full((k, k), low) + np.eye(k) * (high - low))
+    below = np.arange(k)[:, None] <= np.arange(k - 1)
+    steps = (below - np.arange(1, k) * low) / (high - low) - taus
+    assert reports @ steps == pytest.approx(0.0, abs=1e-14)
+    assert theory.cells_covariance(taus, epsilon) == pytest.approx((steps.T * reports) @ steps, rel=1e-12)

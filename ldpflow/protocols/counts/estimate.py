@@ -122,6 +122,7 @@ def estimate_all(estimates, limits, spread, values, received, edges, taus, z, de
         isotonic_fit(fitted, values[r], means, sizes)
         for q in range(taus.shape[0]):
             estimates[q, r] = crossing(fitted, edges, taus[q])
-            spread(variance, fitted, taus[q], design, budget)
+            if z.shape[0] > 0:
+                spread(variance, fitted, taus[q], design, budget)
             for level in range(z.shape[0]):
                 invert(limits[level, q, r], values[r], variance, edges, taus[q], z[level], received[r])

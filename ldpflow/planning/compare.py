@@ -1,0 +1,397 @@
+"""Which protocol for a quantile: accuracy, users, budget, bits and rounds of each, side by side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ldpflow import constants
+from ldpflow.errors import InputError
+from ldpflow.planning.forecast import (
+    CellsForecast,
+    Forecast,
+    OneShotForecast,
+    RoundsForecast,
+    SgdForecast,
+    Simulated,
+    Steps,
+    Target,
+)
+from ldpflow.problems.laws import Law
+from ldpflow.protocols import PROTOCOLS, OneShot
+from ldpflow.theory.private_quantile import bit_variance
+
+__all__ = ["EPSILONS", "ProtocolPlan", "compare_protocols", "forecasts"]
+
+EPSILONS: tuple[float, ...] = tuple(round(0.05 + 0.001 * i, 3) for i in range(11951))
+"""Budgets among which the smallest that is enough is looked for: .05, .051, .. 12."""
+
+MOST_USERS = 10**12
+PER_DECADE = 20
+CORRECTIONS = 4  # rounds of simulation that correct a formula's n or epsilon
+AGREES = 0.05  # a prediction this close to a simulation with other seeds needs no caution
+
+
+@dataclass(frozen=True)
+class ProtocolPlan:
+    """One protocol at one (tau, epsilon, n, level).
+
+    Parameters
+    ----------
+    protocol : str
+    tau, epsilon, level : float
+    n : int
+        Users asked.
+    bins : int or None
+        k of a histogram.
+    rounds : int
+    bits : float
+        Sent by a user.
+    needs : str
+        What has to be known beforehand.
+    half_width_formula : float
+        z sqrt(V/(response n))/f from the asymptotic variance, unit of the data; for ``rounds`` of the
+        efficiency bound.
+    half_width : float
+        z times the simulated RMSE; the formula's for LDP-SGD.
+    interval_half_width : float or None
+        Median of half the simulated lengths of the protocol's interval.
+    n_needed : int or None
+        Fewest users for the half width wanted; None without one, or if 10^12 are not enough.
+    n_formula : int or None
+        The same from the formula alone.
+    epsilon_needed : float or None
+        Smallest budget in steps of .001 up to 12 with which n users reach it; None if none does.
+    efficiency : float or None
+        S/(n MSE f^2), simulated; 1 is the best possible.
+    efficiency_formula : float
+        S/V.
+    coverage, coverage_mcse : float or None
+        Of the interval, simulated.
+    range_end, undefined : float or None
+        Shares of intervals that end at the range, and that are undefined.
+    cautions : tuple of str
+    """
+
+    protocol: str
+    tau: float
+    epsilon: float
+    level: float
+    n: int
+    bins: int | None
+    rounds: int
+    bits: float
+    needs: str
+    half_width_formula: float
+    half_width: float
+    interval_half_width: float | None = None
+    n_needed: int | None = None
+    n_formula: int | None = None
+    epsilon_needed: float | None = None
+    efficiency: float | None = None
+    efficiency_formula: float = math.nan
+    coverage: float | None = None
+    coverage_mcse: float | None = None
+    range_end: float | None = None
+    undefined: float | None = None
+    cautions: tuple[str, ...] = ()
+
+
+def compare_protocols(
+    law: Law,
+    taus: Sequence[float],
+    epsilon: float,
+    n: int,
+    ends: tuple[float, float],
+    *,
+    level: float = 0.9,
+    half_width: float | None = None,
+    scale: float | None = None,
+    rounds_max: int | None = None,
+    bits_max: float | None = None,
+    response: float = 1.0,
+    liars: float = 0.0,
+    steps: Steps | None = None,
+    replicates: int = 2000,
+    seed: int = 1,
+) -> list[ProtocolPlan]:
+    """Compare the protocols for one quantile of a law, or for several from the same users.
+
+    For several quantiles ``sgd`` and ``rounds`` split the users evenly, ``cells`` asks every user about
+    all of them, and a histogram answers for all.
+
+    Parameters
+    ----------
+    law : Law
+    taus : sequence of float
+        Levels of the quantiles, each once.
+    epsilon, level : float
+    n : int
+        Users asked.
+    ends : (float, float)
+        Public range of the values.
+    half_width : float, optional
+        Wanted, unit of the data.
+    scale : float, optional
+        Public guess of the law's scale, for the number of bins.
+    rounds_max, bits_max : optional
+        Protocols beyond them are kept and carry a caution.
+    response : float in (0, 1]
+        Probability that a user answers.
+    liars : float in [0, 1)
+        Share of those who answer that send the worst report.
+    steps : Steps, optional
+        Start and step of LDP-SGD and of ``cells``; from 0 with c = 1 and gamma = .51 where not given.
+    replicates, seed : int
+        Of the simulations.
+
+    Returns
+    -------
+    list of ProtocolPlan
+        By quantile, and for each by users needed, or by half width at n where none is wanted.
+
+    Raises
+    ------
+    InputError
+        If a value is not one that can be planned for.
+    """
+    check(taus, epsilon, n, level, half_width, response, liars)
+    levels = tuple(sorted(taus))
+    z = constants.normal_quantile(0.5 + level / 2)
+    found: list[ProtocolPlan] = []
+    for tau in levels:
+        target = Target(law, tau, level, z, response, liars, levels)
+        rows = []
+        for forecast in forecasts(target, ends, scale, steps or Steps()):
+            row = at_n(forecast, n, epsilon, replicates, seed)
+            if half_width is not None:
+                row = with_needs(row, forecast, half_width, replicates, seed)
+            rows.append(limited(row, rounds_max, bits_max))
+        found += sorted(rows, key=rank)
+    return found
+
+
+def check(
+    taus: Sequence[float],
+    epsilon: float,
+    n: int,
+    level: float,
+    half_width: float | None,
+    response: float,
+    liars: float,
+) -> None:
+    """Refuse what cannot be planned for."""
+    if not taus or len(set(taus)) < len(taus):
+        raise InputError("tau", list(taus), "one level or more, each once")
+    for name, value in (*(("tau", tau) for tau in taus), ("level", level)):
+        if not 0 < value < 1:
+            raise InputError(name, value, "a number in (0, 1)")
+    if not 1e-6 <= epsilon <= 30:
+        raise InputError("epsilon", epsilon, "a number in [1e-06, 30]")
+    if not 1 <= n <= MOST_USERS:
+        raise InputError("n", n, f"an integer in [1, {MOST_USERS:g}]")
+    if half_width is not None and not 0 < half_width < math.inf:
+        raise InputError("half_width", half_width, "a number > 0")
+    if not 0 < response <= 1:
+        raise InputError("response", response, "a number in (0, 1]")
+    if not 0 <= liars < 1:
+        raise InputError("liars", liars, "a number in [0, 1)")
+
+
+def forecasts(target: Target, ends: tuple[float, float], scale: float | None, steps: Steps) -> list[Forecast]:
+    """Every protocol for a target."""
+    found: list[Forecast] = [SgdForecast(target, steps), RoundsForecast(target, ends)]
+    if target.quantiles > 1:
+        found.append(CellsForecast(target, steps))
+    for kind in PROTOCOLS.values():
+        if issubclass(kind, OneShot):
+            found.append(OneShotForecast(target, kind.model_validate({"range": ends, "scale": scale})))
+    return found
+
+
+def at_n(forecast: Forecast, n: int, epsilon: float, replicates: int, seed: int) -> ProtocolPlan:
+    """Accuracy of a protocol at n users, by formula and by simulation."""
+    t = forecast.target
+    error = forecast.standard_error(n, epsilon)
+    row = ProtocolPlan(
+        protocol=forecast.name,
+        tau=t.tau,
+        epsilon=epsilon,
+        level=t.level,
+        n=n,
+        bins=forecast.bins(n, epsilon),
+        rounds=forecast.rounds(n),
+        bits=forecast.bits(n, epsilon),
+        needs=forecast.needs,
+        half_width_formula=t.z * error,
+        half_width=t.z * error,
+        efficiency_formula=bit_variance(t.tau, epsilon) / t.density**2 / forecast.variance(n, epsilon),
+        cautions=tuple(forecast.cautions(n, epsilon)),
+    )
+    found = forecast.simulate(n, epsilon, replicates, seed)
+    if found is not None:
+        row = with_simulation(row, forecast, found)
+    if t.liars > 0:
+        shift = forecast.liars_shift(n, epsilon, seed)
+        if shift > error:
+            row = cautioned(row, f"liars shift {shift / error:.1f} SE")
+    return row
+
+
+def with_simulation(row: ProtocolPlan, forecast: Forecast, found: Simulated) -> ProtocolPlan:
+    """The row with what a simulation of it showed."""
+    t = forecast.target
+    rmse = found.rmse(t.truth)
+    coverage = found.coverage(t.truth)
+    count = len(found.estimate)
+    bound = bit_variance(t.tau, row.epsilon) / (t.response * row.n) / t.density**2
+    undefined = float(1.0 - (found.lower == found.lower).mean())
+    row = replace(
+        row,
+        half_width=t.z * rmse,
+        interval_half_width=found.half_width(),
+        efficiency=bound / rmse**2,
+        coverage=coverage,
+        coverage_mcse=math.sqrt(coverage * (1.0 - coverage) / count),
+        range_end=float(found.range_end.mean()),
+        undefined=undefined,
+    )
+    if found.range_end.mean() > 0.01:
+        row = cautioned(row, f"range_end {found.range_end.mean():.0%}")
+    if undefined > 0.01:
+        row = cautioned(row, f"undefined {undefined:.0%}")
+    return row
+
+
+def cautioned(row: ProtocolPlan, caution: str) -> ProtocolPlan:
+    """The row with one more caution."""
+    return replace(row, cautions=(*row.cautions, caution))
+
+
+def limited(row: ProtocolPlan, rounds_max: int | None, bits_max: float | None) -> ProtocolPlan:
+    """The row with cautions where it asks for more than is allowed."""
+    if rounds_max is not None and row.rounds > rounds_max:
+        row = cautioned(row, f"rounds > {rounds_max}")
+    if bits_max is not None and row.bits > bits_max:
+        row = cautioned(row, f"bits > {bits_max:g}")
+    return row
+
+
+def rank(row: ProtocolPlan) -> tuple[float, float]:
+    """Fewest users first, what cannot reach the half width last; by half width where none is wanted."""
+    return (math.inf if row.n_needed is None else row.n_needed, row.half_width)
+
+
+def with_needs(
+    row: ProtocolPlan, forecast: Forecast, half_width: float, replicates: int, seed: int
+) -> ProtocolPlan:
+    """The row with the users and the budget that a half width takes."""
+    formula = fewest_users(forecast, row.epsilon, half_width)
+    needed, ratio = formula, 1.0
+    for _ in range(CORRECTIONS):
+        if needed is None:
+            break
+        found = forecast.simulate(needed, row.epsilon, replicates, seed + 1)
+        if found is None:
+            break
+        measured = half_width_ratio(forecast, found, needed, row.epsilon)
+        if abs(measured / ratio - 1.0) < 0.01:
+            break
+        ratio = measured
+        needed = fewest_users(forecast, row.epsilon, half_width / ratio)
+    row = replace(
+        row,
+        n_needed=needed,
+        n_formula=formula,
+        epsilon_needed=least_budget(forecast, row.n, half_width, replicates, seed),
+    )
+    return confirmed(row, forecast, half_width, replicates, seed)
+
+
+def half_width_ratio(forecast: Forecast, found: Simulated, n: int, epsilon: float) -> float:
+    """Simulated RMSE over the formula's standard error."""
+    return found.rmse(forecast.target.truth) / forecast.standard_error(n, epsilon)
+
+
+def confirmed(
+    row: ProtocolPlan, forecast: Forecast, half_width: float, replicates: int, seed: int
+) -> ProtocolPlan:
+    """A caution where other replicates at the n found do not give the half width wanted."""
+    if row.n_needed is None:
+        return cautioned(row, f"{half_width:g} not reached with {MOST_USERS:g} users")
+    found = forecast.simulate(row.n_needed, row.epsilon, replicates, seed + 2)
+    if found is None:
+        return row
+    reached = forecast.target.z * found.rmse(forecast.target.truth)
+    if abs(reached / half_width - 1.0) > AGREES:
+        return cautioned(row, f"half width {reached:.3g} at n needed")
+    return row
+
+
+def fewest_users(forecast: Forecast, epsilon: float, half_width: float) -> int | None:
+    """Smallest n whose formula's half width is at most that wanted.
+
+    The number of bins is chosen again at every n, so the curve has steps: the first of 20 points per
+    decade that is enough is found, then the place between it and the point before.
+    """
+
+    def enough(n: int) -> bool:
+        return forecast.target.z * forecast.standard_error(n, epsilon) <= half_width
+
+    low = 1
+    for i in range(PER_DECADE * 12 + 1):
+        high = math.ceil(10.0 ** (i / PER_DECADE))
+        if enough(high):
+            break
+        low = high
+    else:
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return 1 if enough(1) else high
+
+
+def least_budget(forecast: Forecast, n: int, half_width: float, replicates: int, seed: int) -> float | None:
+    """Smallest of EPSILONS with which n users reach the half width, the formula corrected by simulation."""
+    ratio = 1.0
+    chosen: float | None = None
+    for _ in range(CORRECTIONS):
+        chosen = first_budget(forecast, n, half_width / ratio)
+        if chosen is None:
+            # Judged at the largest budget: the correction may be what forbids it, wrongly.
+            found = forecast.simulate(n, EPSILONS[-1], replicates, seed + 3)
+            if found is None:
+                return None
+            measured = half_width_ratio(forecast, found, n, EPSILONS[-1])
+        else:
+            found = forecast.simulate(n, chosen, replicates, seed + 3)
+            if found is None:
+                return chosen
+            measured = half_width_ratio(forecast, found, n, chosen)
+        if abs(measured / ratio - 1.0) < 0.01:
+            break
+        ratio = measured
+    return chosen
+
+
+def first_budget(forecast: Forecast, n: int, half_width: float) -> float | None:
+    """Smallest of EPSILONS whose formula's half width is at most that wanted."""
+
+    def enough(epsilon: float) -> bool:
+        return forecast.target.z * forecast.standard_error(n, epsilon) <= half_width
+
+    # The number of bins is chosen again at every epsilon: the curve has steps, so no plain bisection.
+    low, high = -1, len(EPSILONS) - 1
+    for i in (*range(0, high, 200), high):
+        if enough(EPSILONS[i]):
+            high = i
+            break
+        low = i
+    else:
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(EPSILONS[middle]) else (middle, high)
+    return EPSILONS[high]
