@@ -88,6 +88,9 @@ class Column:
         Whether the value, like that of a setting, is part of what names a cell.
     summaries : tuple of Summary
         Columns of the summary that follow from it.
+    running : bool
+        Of a trajectory: whether a path keeps the sum over its steps, and a row shows the mean per step
+        since the checkpoint before.
 
     Raises
     ------
@@ -104,6 +107,7 @@ class Column:
     logarithmic: bool = False
     identifies: bool = False
     summaries: tuple[Summary, ...] = ()
+    running: bool = False
 
     def __post_init__(self) -> None:
         if self.type not in TYPES:

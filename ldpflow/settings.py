@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
 import types
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin
 
@@ -30,13 +32,14 @@ class Setting:
     unit : str
         ``-`` where there is none, ``1`` for a pure number.
     meaning : str
-        One line, as documentation prints it.
+        One line, as documentation prints it; the first sentence of the entry in the docstring of the
+        class unless given.
     symbol, title, logarithmic
         As of :class:`ldpflow.columns.Column`.
     """
 
-    unit: str
-    meaning: str
+    unit: str = "-"
+    meaning: str = ""
     symbol: str = ""
     title: str = ""
     logarithmic: bool = False
@@ -46,8 +49,8 @@ class Settings(BaseModel):
     """One point of one axis group of a study: a kind and its settings, validated and immutable.
 
     A subclass declares ``kind`` as a Literal with its default, and its settings as fields that are
-    annotated with a :class:`Setting`. Every scalar field may be a list in a study file; a field that is
-    itself a vector is a tuple.
+    documented in its docstring and may be annotated with a :class:`Setting`. Every scalar field may be a
+    list in a study file; a field that is itself a vector is a tuple.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -68,9 +71,9 @@ class Settings(BaseModel):
         found = []
         for name, field in cls.model_fields.items():
             if name != "kind":
-                told = next((m for m in field.metadata if isinstance(m, Setting)), Setting("-", ""))
-                kind = STORED[value_type(field.annotation)]
-                found.append(Column(name, kind, **vars(told), identifies=True))
+                told = next(iter(settings_in([*field.metadata, field.annotation])), Setting())
+                words = vars(told) | {"meaning": told.meaning or documented(cls, name)}
+                found.append(Column(name, STORED[value_type(field.annotation)], **words, identifies=True))
         return tuple(found)
 
     def setting_values(self) -> dict[str, Any]:
@@ -85,6 +88,33 @@ class Settings(BaseModel):
         vectors = {name for name in given if is_vector(cls.model_fields[name].annotation)}
         settings = {k: json.loads(v) if k in vectors else v for k, v in given.items() if v is not None}
         return cls(**settings)
+
+
+def settings_in(annotations: Iterable[Any]) -> Iterator[Setting]:
+    """The Setting metadata of annotations, those of the members of a union included."""
+    for annotation in annotations:
+        if isinstance(annotation, Setting):
+            yield annotation
+        elif get_origin(annotation) in (Annotated, Union, types.UnionType):
+            yield from settings_in(get_args(annotation))
+
+
+def documented(cls: type, name: str) -> str:
+    """First sentence of a parameter's entry in the docstring of a class or of the nearest base.
+
+    ``kappa : float >= 1`` with ``Condition number: it is ...`` in the next line; several names may share
+    an entry.
+    """
+    for base in cls.__mro__:
+        entry = re.search(
+            rf"^(?:\w+, )*{name}(?:, \w+)*(?: :.*)?\n((?:    .*\n?)+)",
+            inspect.cleandoc(base.__doc__ or "").partition("Parameters\n---")[2],
+            re.MULTILINE,
+        )
+        if entry is not None:
+            text = " ".join(entry[1].split())
+            return re.split(r"\.(?: (?=[A-Z(])|$)", text)[0].replace("``", "`")
+    return ""
 
 
 def value_type(annotation: Any) -> type:

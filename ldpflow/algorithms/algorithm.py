@@ -7,15 +7,22 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field
 
+from ldpflow.columns import Column
 from ldpflow.mechanisms import Mechanism, PrivacyStatement
+from ldpflow.mechanisms.mechanism import DELTA, EPSILON
 from ldpflow.problems import Problem
 from ldpflow.problems.problem import Matrix
-from ldpflow.settings import Settings
+from ldpflow.settings import Setting, Settings
 
 __all__ = ["Algorithm", "DecayingSteps"]
 
-Exponent = Annotated[float, Field(gt=0, lt=1)]
-StepConstant = Annotated[float, Field(gt=0)]
+Exponent = Annotated[float, Field(gt=0, lt=1), Setting("1", symbol="γ", title="step-size exponent")]  # noqa: RUF001
+StepConstant = Annotated[float, Field(gt=0), Setting(title="step-size constant", logarithmic=True)]
+StepLength = Annotated[float, Field(gt=0, le=1e6)]
+BatchSize = Annotated[int, Field(ge=1, le=10**9), Setting("records", logarithmic=True)]
+Epsilon = Annotated[float, Field(gt=0, le=1e6), EPSILON]
+Delta = Annotated[float, Field(ge=1e-300, lt=1), DELTA]
+NoiseMultiplier = Annotated[float, Field(gt=0, le=1e12)]
 
 
 class Algorithm(Settings):
@@ -32,6 +39,12 @@ class Algorithm(Settings):
 
     carries_privacy: ClassVar[bool] = False
     """Whether the algorithm itself is private, its budget among its settings; the mechanism is none."""
+
+    measures: ClassVar[tuple[Column, ...]] = ()
+    """Numbers that the kernel records beside the iterates (PathRecord.extras): columns of trajectories."""
+
+    derived: ClassVar[tuple[Column, ...]] = ()
+    """What :meth:`columns` reports beside the settings."""
 
     theta0: float = 0.0
 
@@ -74,8 +87,8 @@ class Algorithm(Settings):
         return False
 
     def measured(self) -> tuple[str, ...]:
-        """Names of the numbers that the kernel records beside the iterates (see PathRecord.extras)."""
-        return ()
+        """Names of :attr:`measures`."""
+        return tuple(column.name for column in self.measures)
 
     def counts_in_mechanism(self) -> bool:
         """Whether the kernel records what the mechanism counts instead."""
@@ -122,7 +135,7 @@ class Algorithm(Settings):
         return None
 
     def columns(self, problem: Problem, n: int) -> dict[str, Any]:
-        """What is reported with every result beside the settings, for a path of n users."""
+        """Values of :attr:`derived`, reported with every result, for a path of n users."""
         return {}
 
     @abstractmethod

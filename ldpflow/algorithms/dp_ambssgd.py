@@ -19,7 +19,7 @@ Delta = B/N^200, is doublings = ceil(200 log2 N).
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from mpmath import mp, mpf
@@ -27,8 +27,10 @@ from pydantic import Field
 
 from ldpflow import constants
 from ldpflow.algorithms.minibatch_regression import Feasibility, MinibatchRegression
+from ldpflow.columns import Column
 from ldpflow.errors import InputError
 from ldpflow.mechanisms import Mechanism, PrivacyStatement
+from ldpflow.mechanisms.mechanism import CLIPPED, THRESHOLD
 from ldpflow.privacy import clipping
 from ldpflow.problems import Problem
 from ldpflow.problems.least_squares import LeastSquares
@@ -70,6 +72,12 @@ class DpAmbssgd(MinibatchRegression):
     rule : str
         ``corrected``, or ``printed`` to show what that does.
     """
+
+    measures: ClassVar[tuple[Column, ...]] = (CLIPPED, THRESHOLD)
+    derived: ClassVar[tuple[Column, ...]] = (
+        *MinibatchRegression.derived,
+        Column("margin", "double", "records", "Gamma, by which a step's noisy counts may be off"),
+    )
 
     kind: Literal["dp_ambssgd"] = "dp_ambssgd"
     c_zeta: Annotated[float, Field(gt=0, le=1e3)] = 2.0
@@ -155,9 +163,6 @@ class DpAmbssgd(MinibatchRegression):
 
     def columns(self, problem: Problem, n: int) -> dict[str, Any]:
         return super().columns(problem, n) | {"margin": self.margin()}
-
-    def measured(self) -> tuple[str, ...]:
-        return ("clipped", "threshold")
 
     def kernel_parameters(self, horizon: int | None) -> tuple[float, ...]:
         assert horizon is not None and self.domain is not None and self.radius is not None

@@ -6,7 +6,7 @@ spent on a threshold. A batch is 1/(2 alpha^2)-zCDP and 1/alpha-GDP; batches are
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from mpmath import mp, mpf
 from pydantic import Field
@@ -15,6 +15,7 @@ from ldpflow import constants
 from ldpflow.algorithms.dp_ambssgd import recursion
 from ldpflow.algorithms.minibatch_regression import MinibatchRegression
 from ldpflow.mechanisms import Mechanism, PrivacyStatement
+from ldpflow.mechanisms.mechanism import CLIPPED, THRESHOLD
 from ldpflow.privacy import clipping
 from ldpflow.problems import Problem
 from ldpflow.problems.least_squares import LeastSquares
@@ -30,7 +31,10 @@ class DpMbssgd(MinibatchRegression):
     clip : float > 0, optional
         zeta; c_zeta R sqrt(||w*||_H^2 + sigma^2), the scale of the first gradients, unless given.
     c_zeta : float > 0
+        Factor of that default.
     """
+
+    measures: ClassVar = (CLIPPED, THRESHOLD)
 
     kind: Literal["dp_mbssgd"] = "dp_mbssgd"
     clip: Annotated[float, Field(gt=0, le=1e9)] | None = None
@@ -50,9 +54,6 @@ class DpMbssgd(MinibatchRegression):
 
     def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
         return self.statement(clipping.run_epsilon(self.alpha(), self.delta, self.accounting, False, 1))
-
-    def measured(self) -> tuple[str, ...]:
-        return ("clipped", "threshold")
 
     def kernel_parameters(self, horizon: int | None) -> tuple[float, ...]:
         assert horizon is not None and self.clip is not None

@@ -10,10 +10,9 @@ clipped.
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field
-
+from ldpflow.algorithms.algorithm import BatchSize
 from ldpflow.algorithms.dp_gd import recursion
 from ldpflow.algorithms.finite_sum import (
     DEFAULT_EPOCHS,
@@ -42,7 +41,7 @@ class DpSgd(FiniteSumAlgorithm):
     """
 
     kind: Literal["dp_sgd"] = "dp_sgd"
-    batch_size: Annotated[int, Field(ge=1, le=10**9)] = 100
+    batch_size: BatchSize = 100
 
     def memory(self, problem: FiniteSumProblem, n: int) -> int:
         return 8 * LANES * n

@@ -16,11 +16,13 @@ from mpmath import mp, mpf
 from pydantic import Field
 
 from ldpflow import constants
+from ldpflow.algorithms.algorithm import Delta
 from ldpflow.algorithms.finite_sum import UNIT
 from ldpflow.algorithms.ldp_sgd import recursion
 from ldpflow.algorithms.tail_sgd import TailSgd
 from ldpflow.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.mechanisms.clipped_gaussian import ClippedGaussian
+from ldpflow.mechanisms.mechanism import EPSILON
 from ldpflow.privacy import shuffling
 from ldpflow.problems import Problem
 from ldpflow.problems.least_squares import LeastSquares
@@ -50,8 +52,8 @@ class DpSsgd(TailSgd):
     carries_privacy: ClassVar[bool] = True
 
     kind: Literal["dp_ssgd"] = "dp_ssgd"  # type: ignore[assignment]
-    epsilon: Annotated[float, Field(gt=0, le=1)] = 0.01
-    delta: Annotated[float, Field(ge=1e-300, lt=1)] = 1e-6
+    epsilon: Annotated[float, Field(gt=0, le=1), EPSILON] = 0.01
+    delta: Delta = 1e-6
     clip: Annotated[float, Field(gt=0, le=1e9)] | None = None
     step_rule: Literal["practical", "printed"] = "practical"
     c1: Annotated[float, Field(gt=0)] = 1.0 / 13440.0

@@ -15,8 +15,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from ldpflow.algorithms.algorithm import Algorithm
+from ldpflow.algorithms.algorithm import Algorithm, BatchSize, Delta, Epsilon, StepLength
 from ldpflow.algorithms.schedules import best_epochs
+from ldpflow.columns import Column
 from ldpflow.errors import InputError
 from ldpflow.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.problems import Problem
@@ -105,8 +106,8 @@ class FiniteSumAlgorithm(Algorithm):
 
     Parameters
     ----------
-    epsilon : float > 0
-    delta : float in (0, 1)
+    epsilon, delta : float
+        Budget of the whole transcript: central, replacement of one record.
     epochs : float, optional
         q = T/M, 20 unless given; T is rounded to whole steps.
     eta : float, optional
@@ -117,10 +118,28 @@ class FiniteSumAlgorithm(Algorithm):
 
     carries_privacy: ClassVar[bool] = True
 
-    epsilon: Annotated[float, Field(gt=0, le=1e6)] = 1.0
-    delta: Annotated[float, Field(ge=1e-300, lt=1)] = 1e-6
+    derived: ClassVar[tuple[Column, ...]] = (
+        Column("epochs", "double", "epochs", "q = T/M"),
+        Column("steps", "int64", "steps", "T"),
+        Column("alpha", "double", "share", "weight of the new gradient in the momentum"),
+        Column("eta", "double", "unit of w", "step length"),
+        Column("cross", "double", "share", "the paper's gamma; null where an algorithm has none"),
+        Column("sigma", "double", "-", "noise multiplier; 0 without noise"),
+        Column(
+            "cost",
+            "double",
+            "-",
+            "c of the transcript's RDP c z / (2 sigma^2); null for `dp_sgd` and without noise",
+        ),
+        Column("rho", "double", "nats", "c / (2 sigma^2)"),
+        Column("lipschitz", "double", "unit of the gradient", "G that privacy rests on"),
+        Column("smoothness", "double", "1/unit of w", "L that privacy rests on"),
+    )
+
+    epsilon: Epsilon = 1.0
+    delta: Delta = 1e-6
     epochs: Annotated[float, Field(gt=0, le=1e9)] | None = None
-    eta: Annotated[float, Field(gt=0, le=1e6)] | None = None
+    eta: StepLength | None = None
 
     def depends_on_horizon(self) -> bool:
         return True
@@ -200,18 +219,7 @@ class FiniteSumAlgorithm(Algorithm):
     def columns(self, problem: Problem, n: int) -> dict[str, Any]:
         assert isinstance(problem, FiniteSumProblem)
         plan = plan_of(problem, self, n)
-        columns: dict[str, Any] = {
-            "epochs": plan.epochs,
-            "steps": plan.steps,
-            "alpha": plan.alpha,
-            "eta": plan.eta,
-            "cross": plan.cross,
-            "sigma": plan.sigma,
-            "cost": plan.cost,
-            "rho": plan.rho,
-            "lipschitz": plan.lipschitz,
-            "smoothness": plan.smoothness,
-        }
+        columns = {column.name: getattr(plan, column.name) for column in self.derived}
         return {
             name: None if isinstance(value, float) and not math.isfinite(value) else value
             for name, value in columns.items()
@@ -246,7 +254,7 @@ class MomentumAlgorithm(FiniteSumAlgorithm):
     """
 
     order: Literal["fixed", "reshuffle"] = "reshuffle"
-    batch_size: Annotated[int, Field(ge=1, le=10**9)] = 1
+    batch_size: BatchSize = 1
     alpha: Annotated[float, Field(gt=0, le=1)] | None = None
     calibration: Literal["exact", "whole_tree", "printed"] = "exact"
     parameters: Literal["given", "theorem", "balanced"] = "given"

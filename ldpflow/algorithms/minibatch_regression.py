@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from mpmath import mp, mpf
 from pydantic import Field
 
 from ldpflow import constants
+from ldpflow.algorithms.algorithm import Delta, Epsilon, NoiseMultiplier, StepLength
 from ldpflow.algorithms.finite_sum import NOTION, UNIT
-from ldpflow.algorithms.regression import OnePassRegression
+from ldpflow.algorithms.regression import BUDGET, OnePassRegression
+from ldpflow.columns import Column
 from ldpflow.errors import InputError
 from ldpflow.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.privacy import clipping
@@ -54,18 +56,26 @@ class MinibatchRegression(OnePassRegression):
     eta : float > 0, optional
         Step length; b/(R_x^2 + (b - 1)||H||) unless given.
     radius : float > 0, optional
-        R, the scale of ||x||; unless given from ``radius_of``: ``trace`` sqrt(Tr H), the tighter choice,
-        or ``moment``, the paper's R_x.
+        R, the scale of ||x||; unless given from ``radius_of``.
+    radius_of : str
+        What R is unless given: ``trace`` sqrt(Tr H), the tighter choice, or ``moment``, the paper's R_x.
     infeasible_is : str
         What happens where a condition of the theory is not met: ``refused`` or ``warned`` of.
     """
 
-    epsilon: Annotated[float, Field(gt=0, le=1e6)] = 1.0
-    delta: Annotated[float, Field(ge=1e-300, lt=1)] = 1e-6
+    derived: ClassVar[tuple[Column, ...]] = (
+        Column("steps", "int64", "steps", "T"),
+        Column("threshold_records", "int64", "records", "records of a step that set the threshold"),
+        Column("gradient_records", "int64", "records", "records of a step that make the gradient"),
+        *BUDGET,
+    )
+
+    epsilon: Epsilon = 1.0
+    delta: Delta = 1e-6
     accounting: clipping.Accounting = "disjoint"
-    noise_multiplier: Annotated[float, Field(gt=0, le=1e12)] | None = None
+    noise_multiplier: NoiseMultiplier | None = None
     iterations: Annotated[int, Field(ge=2, le=100_000, multiple_of=2)] | None = None
-    eta: Annotated[float, Field(gt=0, le=1e6)] | None = None
+    eta: StepLength | None = None
     radius: Annotated[float, Field(gt=0, le=1e6)] | None = None
     radius_of: Literal["trace", "moment"] = "trace"
     infeasible_is: Literal["refused", "warned"] = "refused"

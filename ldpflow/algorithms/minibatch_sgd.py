@@ -12,12 +12,11 @@ mini-batch SGD.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from pydantic import Field
 
-from ldpflow.algorithms.algorithm import DecayingSteps, combined
+from ldpflow.algorithms.algorithm import BatchSize, DecayingSteps, combined
 from ldpflow.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.mechanisms.gaussian import Gaussian
 from ldpflow.problems import Problem
@@ -59,7 +58,7 @@ class MinibatchSgd(DecayingSteps):
     """
 
     kind: Literal["minibatch_sgd"] = "minibatch_sgd"
-    batch_size: Annotated[int, Field(ge=1, le=10**9)] = 10
+    batch_size: BatchSize = 10
     noise: Literal["record", "batch"] = "record"
 
     def unsuitable(self, problem: Problem, mechanism: Mechanism) -> str | None:

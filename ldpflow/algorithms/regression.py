@@ -5,11 +5,18 @@ from __future__ import annotations
 from typing import ClassVar
 
 from ldpflow.algorithms.algorithm import Algorithm
+from ldpflow.columns import Column
 from ldpflow.mechanisms import Mechanism
 from ldpflow.problems import Problem
 from ldpflow.problems.least_squares import LeastSquares
 
-__all__ = ["OnePassRegression"]
+__all__ = ["BUDGET", "OnePassRegression"]
+
+BUDGET = (
+    Column("noise_multiplier", "double", "-", "alpha, the noise multiplier"),
+    Column("rho", "double", "nats", "zCDP of the whole run"),
+)
+"""What an algorithm with a noise multiplier reports of its privacy."""
 
 
 class OnePassRegression(Algorithm):

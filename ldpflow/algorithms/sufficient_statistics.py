@@ -11,15 +11,16 @@ deviation 2 sqrt(2) X Y alpha/N: 1/(2 alpha^2)-zCDP and 1/alpha-GDP together. On
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from mpmath import mp, mpf
 from pydantic import Field
 
 from ldpflow import constants
+from ldpflow.algorithms.algorithm import Delta, Epsilon, NoiseMultiplier
 from ldpflow.algorithms.finite_sum import NOTION, UNIT
-from ldpflow.algorithms.regression import OnePassRegression
+from ldpflow.algorithms.regression import BUDGET, OnePassRegression
 from ldpflow.errors import InputError
 from ldpflow.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.privacy import clipping
@@ -90,13 +91,16 @@ class SufficientStatistics(OrdinaryLeastSquares):
     y_bound : float > 0, optional
         Y; 4 sqrt(||w*||_H^2 + sigma^2) unless given.
     ridge : float >= 0
+        Added to the diagonal of A.
     """
 
     kind: Literal["sufficient_statistics"] = "sufficient_statistics"  # type: ignore[assignment]
-    epsilon: Annotated[float, Field(gt=0, le=1e6)] = 1.0
-    delta: Annotated[float, Field(ge=1e-300, lt=1)] = 1e-6
+    derived: ClassVar = BUDGET
+
+    epsilon: Epsilon = 1.0
+    delta: Delta = 1e-6
     accounting: Literal["disjoint", "gdp"] = "disjoint"
-    noise_multiplier: Annotated[float, Field(gt=0, le=1e12)] | None = None
+    noise_multiplier: NoiseMultiplier | None = None
     x_bound: Annotated[float, Field(gt=0, le=1e9)] | None = None
     y_bound: Annotated[float, Field(gt=0, le=1e9)] | None = None
     ridge: Annotated[float, Field(ge=0, le=1e9)] = 0.0

@@ -9,11 +9,9 @@ Interval methods take the average of all iterates as their centre.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
-from pydantic import Field
-
-from ldpflow.algorithms.algorithm import Algorithm, combined
+from ldpflow.algorithms.algorithm import Algorithm, StepLength, combined
 from ldpflow.algorithms.ldp_sgd import recursion
 from ldpflow.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.problems import Problem
@@ -21,8 +19,6 @@ from ldpflow.problems.least_squares import LeastSquares
 from ldpflow.problems.problem import Matrix
 
 __all__ = ["TailSgd", "recursion"]
-
-StepLength = Annotated[float, Field(gt=0, le=1e6)]
 
 
 class TailSgd(Algorithm):

@@ -34,7 +34,8 @@ from ldpflow.settings import Setting
 __all__ = ["BatchMeans", "batch_variance"]
 
 Batches = Annotated[
-    Annotated[int, Field(ge=2, le=10**6)] | None,
+    int,
+    Field(ge=2, le=10**6),
     Setting(
         "count",
         "batches of BM where given; null is the default, floor(n^(1/4))",
@@ -53,7 +54,7 @@ class BatchMeans(IntervalMethod):
     """
 
     kind: Literal["BM"] = "BM"
-    M: Batches = None
+    M: Batches | None = None
 
     def ends(self, steps: int, gamma: float) -> NDArray[np.int64]:
         """e_0, ..., e_M, with floors that round first within 1e-9 of an integer."""

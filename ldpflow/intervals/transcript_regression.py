@@ -282,7 +282,7 @@ class TranscriptRegressionBatchMeans(Regression):
     """
 
     kind: Literal["TR-BM"] = "TR-BM"
-    M: Batches = None
+    M: Batches | None = None
 
     def batch_means(self) -> BatchMeans:
         """The method whose length is used."""

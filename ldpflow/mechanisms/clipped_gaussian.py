@@ -10,13 +10,13 @@ point: right for studying estimators, no protection.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
 from ldpflow.mechanisms.gaussian import Budget
-from ldpflow.mechanisms.mechanism import Mechanism, PrivacyStatement
+from ldpflow.mechanisms.mechanism import CLIPPED, Mechanism, PrivacyStatement
 from ldpflow.problems import Problem
 from ldpflow.problems.laws import Variate
 from ldpflow.problems.problem import Matrix
@@ -39,12 +39,11 @@ class ClippedGaussian(Mechanism):
         Budget of every user; the noise multiplier is 1/mu.
     """
 
+    measures: ClassVar = (CLIPPED,)
+
     kind: Literal["clipped_gaussian"] = "clipped_gaussian"
     clip: Annotated[float, Field(ge=1e-9, le=1e9)] = 1.0
     mu: Budget = 1.0
-
-    def measured(self) -> tuple[str, ...]:
-        return ("clipped",)
 
     def variates(self, problem: Problem) -> tuple[Variate, ...]:
         return (Variate("normal"),) * problem.dimension

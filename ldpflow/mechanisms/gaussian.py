@@ -17,7 +17,7 @@ from mpmath import mp, mpf
 from pydantic import Field, model_validator
 
 from ldpflow import constants
-from ldpflow.mechanisms.mechanism import Mechanism, PrivacyStatement
+from ldpflow.mechanisms.mechanism import MU, Mechanism, PrivacyStatement
 from ldpflow.problems import Problem
 from ldpflow.problems.laws import Variate
 from ldpflow.problems.problem import Matrix
@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # supplied by the kernel that the randomiser becomes part of
 __all__ = ["Gaussian", "randomise"]
 
 # One extremely small budget would throw any iterate away.
-Budget = Annotated[float, Field(ge=1e-3, le=1e6)]
+Budget = Annotated[float, Field(ge=1e-3, le=1e6), MU]
 
 
 class Gaussian(Mechanism):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from ldpflow.mechanisms.mechanism import Mechanism, PrivacyStatement
+from ldpflow.mechanisms.mechanism import EPSILON, Mechanism, PrivacyStatement
 from ldpflow.problems import Problem
 from ldpflow.problems.laws import Variate
 from ldpflow.problems.problem import Matrix
@@ -33,7 +33,7 @@ class Laplace(Mechanism):
     """
 
     kind: Literal["laplace"] = "laplace"
-    epsilon: Annotated[float, Field(ge=1e-6, le=1e6)] = 1.0
+    epsilon: Annotated[float, Field(ge=1e-6, le=1e6), EPSILON] = 1.0
 
     def unsuitable(self, problem: Problem) -> str | None:
         if math.isinf(problem.l1_sensitivity()):

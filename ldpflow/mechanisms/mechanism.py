@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
+from ldpflow.columns import Column
 from ldpflow.problems import Problem
 from ldpflow.problems.laws import Variate
 from ldpflow.problems.problem import Matrix
-from ldpflow.settings import Settings
+from ldpflow.settings import Setting, Settings
 
-__all__ = ["Mechanism", "PrivacyStatement"]
+__all__ = ["CLIPPED", "DELTA", "EPSILON", "MU", "THRESHOLD", "Mechanism", "PrivacyStatement"]
+
+EPSILON = Setting("nats", symbol="ε", title="privacy budget", logarithmic=True)
+CLIPPED = Column(
+    "clipped", "double", "share", "share of clipped gradients since the checkpoint before", running=True
+)
+THRESHOLD = Column("threshold", "double", "unit of the gradient", "clipping threshold in use")
+MU = Setting(symbol="μ")
+DELTA = Setting(symbol="δ")
 
 
 @dataclass(frozen=True)
@@ -41,6 +51,9 @@ class Mechanism(Settings):
     together with a recursion and a gradient (see ldpflow.simulators.one_pass).
     """
 
+    measures: ClassVar[tuple[Column, ...]] = ()
+    """What ``randomise`` counts, one number per lane each at the end of its parameters."""
+
     def unsuitable(self, problem: Problem) -> str | None:
         """Why this mechanism cannot be applied to the problem's gradient, or None."""
         return None
@@ -54,8 +67,8 @@ class Mechanism(Settings):
         return False
 
     def measured(self) -> tuple[str, ...]:
-        """Names of what ``randomise`` counts, one number per lane each at the end of its parameters."""
-        return ()
+        """Names of :attr:`measures`."""
+        return tuple(column.name for column in self.measures)
 
     def reads_bit(self) -> bool:
         """Whether all that ``randomise`` reads of a gradient is whether it is positive.

@@ -14,7 +14,7 @@ from mpmath import mp, mpf
 from pydantic import Field
 
 from ldpflow import constants
-from ldpflow.mechanisms.mechanism import Mechanism, PrivacyStatement
+from ldpflow.mechanisms.mechanism import EPSILON, Mechanism, PrivacyStatement
 from ldpflow.problems import Problem
 from ldpflow.problems.laws import Variate
 from ldpflow.problems.problem import Matrix
@@ -51,7 +51,7 @@ class RandomizedResponse(Mechanism):
     """
 
     kind: Literal["randomized_response"] = "randomized_response"
-    epsilon: Annotated[float, Field(ge=1e-6, le=30)] = 1.0
+    epsilon: Annotated[float, Field(ge=1e-6, le=30), EPSILON] = 1.0
     sampling: Literal["data", "private_bit"] = "data"
 
     def unsuitable(self, problem: Problem) -> str | None:

@@ -45,6 +45,7 @@ class FiniteSumProblem(Problem):
     target : str, optional
         The file's column y; the other columns, or those named in ``features``, are x.
     features : tuple of str, optional
+        Columns of the file that make x; all but the target unless given.
     sha256 : str, optional
         Digest of the file, filled in when it is first read and checked afterwards: results name the
         data they come from.

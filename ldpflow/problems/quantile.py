@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 
 from ldpflow.problems.laws import Law, Variate
 from ldpflow.problems.problem import Matrix, Problem
+from ldpflow.settings import Setting
 
 if TYPE_CHECKING:  # supplied by the kernel that the gradient becomes part of
     from ldpflow.kernel_parts import cdf
@@ -27,7 +28,7 @@ class Quantile(Problem):
     tau : float in (0, 1)
         Level of the quantile.
     law : str
-        Law of Z, see :class:`ldpflow.problems.laws.Law`.
+        Law of Z (:class:`ldpflow.problems.laws.Law`).
     location, scale : float
         Unit of the data; scale > 0.
     df : float, optional
@@ -35,7 +36,7 @@ class Quantile(Problem):
     """
 
     kind: Literal["quantile"] = "quantile"
-    tau: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    tau: Annotated[float, Field(gt=0, lt=1), Setting("share", symbol="τ")] = 0.5
     law: Literal["normal", "laplace", "exponential", "uniform", "logistic", "student_t", "bimodal"] = "normal"
     location: Annotated[float, Field(ge=-1e100, le=1e100)] = 0.0
     scale: Annotated[float, Field(ge=1e-100, le=1e100)] = 1.0

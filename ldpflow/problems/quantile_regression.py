@@ -21,6 +21,7 @@ from ldpflow import constants
 from ldpflow.problems.laws import Law, Variate
 from ldpflow.problems.problem import Matrix, Problem
 from ldpflow.random.lockstep import LANES, PLANE
+from ldpflow.settings import Setting
 
 if TYPE_CHECKING:  # supplied by the kernel that the gradient becomes part of
     from ldpflow.kernel_parts import D
@@ -51,7 +52,7 @@ class QuantileRegression(Problem):
     """
 
     kind: Literal["quantile_regression"] = "quantile_regression"
-    tau: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    tau: Annotated[float, Field(gt=0, lt=1), Setting("share", symbol="τ")] = 0.5
     coefficients: Annotated[tuple[float, ...], Field(min_length=2, max_length=64)] = (
         0.0,
         0.0,

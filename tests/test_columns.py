@@ -1,0 +1,116 @@
+"""What components declare: settings and diagnostics, and what is reported beside them."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+import pytest
+from pydantic import Field
+
+from ldpflow.algorithms.dp_ambssgd import DpAmbssgd
+from ldpflow.algorithms.dp_mbssgd import DpMbssgd
+from ldpflow.algorithms.dp_nsgd import DpNsgd
+from ldpflow.algorithms.dp_sgd import DpSgd
+from ldpflow.algorithms.sufficient_statistics import SufficientStatistics
+from ldpflow.columns import Column, Summary, by_name, cautions
+from ldpflow.problems.least_squares import LeastSquares
+from ldpflow.problems.robust_regression import RobustRegression
+from ldpflow.settings import Setting, Settings
+from ldpflow.study.entry import GROUPS
+
+COMPONENTS = [cls for registry in GROUPS.values() for cls in registry.values()]
+
+
+@pytest.mark.parametrize("component", COMPONENTS, ids=lambda cls: cls.__name__)
+def test_every_setting_says_what_it_is(component):
+    columns = component.setting_columns()
+    assert [column.name for column in columns] == [name for name in component.model_fields if name != "kind"]
+    assert all(column.meaning and column.unit and column.identifies for column in columns)
+
+
+@pytest.mark.parametrize(
+    ("problem", "algorithm", "n"),
+    [
+        (LeastSquares(), DpAmbssgd(), 10**6),
+        (LeastSquares(), DpMbssgd(), 10**6),
+        (LeastSquares(), SufficientStatistics(), 1000),
+        (RobustRegression(), DpNsgd(), 100),
+        (RobustRegression(), DpSgd(batch_size=10), 100),
+    ],
+)
+def test_what_follows_from_settings_is_declared(problem, algorithm, n):
+    kinds = {int: "int64", float: "double"}
+    values = algorithm.resolved(problem, n).columns(problem, n)
+    found = {name: kinds[type(value)] for name, value in values.items() if value is not None}
+    declared = {column.name: column.type for column in algorithm.derived}
+    assert set(values) == set(declared)
+    assert found.items() <= declared.items()
+
+
+class Example(Settings):
+    """A component.
+
+    Parameters
+    ----------
+    size, length : float
+        Sizes of something. More of it.
+    points : tuple of float, optional
+        Where: ``here`` or there.
+    """
+
+    note: ClassVar[str] = "no setting"
+    kind: Literal["example"] = "example"
+    size: Annotated[float, Field(gt=0)] = 1.0
+    length: Annotated[float, Field(gt=0), Setting("m", symbol="λ")] | None = None
+    points: tuple[float, ...] | None = None
+    exact: Annotated[bool, Setting(meaning="whether it is exact")] = False
+    count: int = 3
+    law: Literal["a", "b"] = "a"
+
+
+def test_a_setting_is_declared_once():
+    size, length, points, exact, count, law = Example.setting_columns()
+    assert (size.type, size.meaning, size.unit, size.label) == ("double", "Sizes of something", "-", "size")
+    assert (length.type, length.meaning, length.unit, length.label) == (
+        "double",
+        "Sizes of something",
+        "m",
+        "λ",
+    )
+    assert (points.type, points.meaning) == ("string", "Where: `here` or there")
+    assert (exact.type, exact.meaning) == ("bool", "whether it is exact")
+    assert (count.type, count.meaning, law.type) == ("int64", "", "string")
+
+
+def test_settings_survive_their_columns():
+    example = Example(points=(0.1, 1e-300), exact=True, length=2.0)
+    values = example.setting_values()
+    assert values["points"] == "[0.1, 1e-300]" and values["length"] == 2.0
+    assert Example.from_values(values | {"another": 1, "size": None}) == example
+
+
+def test_a_declaration_survives_its_text():
+    share = Summary("far", "share of rows beyond 2", beyond=2.0, caution="it is far")
+    column = Column("distance", "double", "m", "how far", "δ", summaries=(share, Summary("middle", "median")))
+    assert Column.from_json(column.to_json()) == column
+    assert cautions([column], {"far": 0.25}) == ["It is far in 25% of the replicates."]
+    assert cautions([column], {"far": 0.05}) == cautions([column], {}) == []
+
+
+@pytest.mark.parametrize("name", ["", "1st", "a b", "a-b", "ü", "a\x1b[31m", "x" * 65])
+def test_a_name_is_a_name(name):
+    with pytest.raises(ValueError, match="letters, digits and underscores"):
+        Column(name, "double")
+    with pytest.raises(ValueError, match="letters, digits and underscores"):
+        Column("fine", "double", summaries=(Summary(name, "?"),))
+
+
+def test_one_name_has_one_type():
+    with pytest.raises(ValueError, match="none of int32, int64, double, string, bool"):
+        Column("a", "float")
+    first = Column("a", "double", meaning="first")
+    assert by_name([first, Column("a", "double", meaning="second")])["a"] == first
+    with pytest.raises(ValueError, match="'a' is declared as double value and as int64 value"):
+        by_name([first, Column("a", "int64")])
+    with pytest.raises(ValueError, match="as double value and as double setting"):
+        by_name([first, Column("a", "double", identifies=True)])
