@@ -8,28 +8,22 @@ from dataclasses import dataclass, replace
 
 from ldpflow import constants
 from ldpflow.errors import InputError
+from ldpflow.planning.counts_forecast import OneShotForecast, RoundsForecast
 from ldpflow.planning.forecast import (
     CellsForecast,
     Forecast,
-    OneShotForecast,
-    RoundsForecast,
     SgdForecast,
     Simulated,
     Steps,
     Target,
 )
+from ldpflow.planning.needed import MOST_USERS, least_budget, users_by_simulation
 from ldpflow.problems.laws import Law
 from ldpflow.protocols import PROTOCOLS, OneShot
 from ldpflow.theory.private_quantile import bit_variance
 
-__all__ = ["EPSILONS", "ProtocolPlan", "compare_protocols", "forecasts"]
+__all__ = ["ProtocolPlan", "compare_protocols", "forecasts"]
 
-EPSILONS: tuple[float, ...] = tuple(round(0.05 + 0.001 * i, 3) for i in range(11951))
-"""Budgets among which the smallest that is enough is looked for: .05, .051, .. 12."""
-
-MOST_USERS = 10**12
-PER_DECADE = 20
-CORRECTIONS = 4  # rounds of simulation that correct a formula's n or epsilon
 AGREES = 0.05  # a prediction this close to a simulation with other seeds needs no caution
 
 
@@ -287,31 +281,14 @@ def with_needs(
     row: ProtocolPlan, forecast: Forecast, half_width: float, replicates: int, seed: int
 ) -> ProtocolPlan:
     """The row with the users and the budget that a half width takes."""
-    formula = fewest_users(forecast, row.epsilon, half_width)
-    needed, ratio = formula, 1.0
-    for _ in range(CORRECTIONS):
-        if needed is None:
-            break
-        found = forecast.simulate(needed, row.epsilon, replicates, seed + 1)
-        if found is None:
-            break
-        measured = half_width_ratio(forecast, found, needed, row.epsilon)
-        if abs(measured / ratio - 1.0) < 0.01:
-            break
-        ratio = measured
-        needed = fewest_users(forecast, row.epsilon, half_width / ratio)
+    formula, needed = users_by_simulation(forecast, row.epsilon, half_width, replicates, seed + 1)
     row = replace(
         row,
         n_needed=needed,
         n_formula=formula,
-        epsilon_needed=least_budget(forecast, row.n, half_width, replicates, seed),
+        epsilon_needed=least_budget(forecast, row.n, half_width, replicates, seed + 3),
     )
     return confirmed(row, forecast, half_width, replicates, seed)
-
-
-def half_width_ratio(forecast: Forecast, found: Simulated, n: int, epsilon: float) -> float:
-    """Simulated RMSE over the formula's standard error."""
-    return found.rmse(forecast.target.truth) / forecast.standard_error(n, epsilon)
 
 
 def confirmed(
@@ -327,71 +304,3 @@ def confirmed(
     if abs(reached / half_width - 1.0) > AGREES:
         return cautioned(row, f"half width {reached:.3g} at n needed")
     return row
-
-
-def fewest_users(forecast: Forecast, epsilon: float, half_width: float) -> int | None:
-    """Smallest n whose formula's half width is at most that wanted.
-
-    The number of bins is chosen again at every n, so the curve has steps: the first of 20 points per
-    decade that is enough is found, then the place between it and the point before.
-    """
-
-    def enough(n: int) -> bool:
-        return forecast.target.z * forecast.standard_error(n, epsilon) <= half_width
-
-    low = 1
-    for i in range(PER_DECADE * 12 + 1):
-        high = math.ceil(10.0 ** (i / PER_DECADE))
-        if enough(high):
-            break
-        low = high
-    else:
-        return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return 1 if enough(1) else high
-
-
-def least_budget(forecast: Forecast, n: int, half_width: float, replicates: int, seed: int) -> float | None:
-    """Smallest of EPSILONS with which n users reach the half width, the formula corrected by simulation."""
-    ratio = 1.0
-    chosen: float | None = None
-    for _ in range(CORRECTIONS):
-        chosen = first_budget(forecast, n, half_width / ratio)
-        if chosen is None:
-            # Judged at the largest budget: the correction may be what forbids it, wrongly.
-            found = forecast.simulate(n, EPSILONS[-1], replicates, seed + 3)
-            if found is None:
-                return None
-            measured = half_width_ratio(forecast, found, n, EPSILONS[-1])
-        else:
-            found = forecast.simulate(n, chosen, replicates, seed + 3)
-            if found is None:
-                return chosen
-            measured = half_width_ratio(forecast, found, n, chosen)
-        if abs(measured / ratio - 1.0) < 0.01:
-            break
-        ratio = measured
-    return chosen
-
-
-def first_budget(forecast: Forecast, n: int, half_width: float) -> float | None:
-    """Smallest of EPSILONS whose formula's half width is at most that wanted."""
-
-    def enough(epsilon: float) -> bool:
-        return forecast.target.z * forecast.standard_error(n, epsilon) <= half_width
-
-    # The number of bins is chosen again at every epsilon: the curve has steps, so no plain bisection.
-    low, high = -1, len(EPSILONS) - 1
-    for i in (*range(0, high, 200), high):
-        if enough(EPSILONS[i]):
-            high = i
-            break
-        low = i
-    else:
-        return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(EPSILONS[middle]) else (middle, high)
-    return EPSILONS[high]

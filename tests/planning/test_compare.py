@@ -7,8 +7,10 @@ from dataclasses import replace
 import pytest
 
 from ldpflow.errors import InputError
-from ldpflow.planning.compare import EPSILONS, at_n, compare_protocols, first_budget, forecasts
-from ldpflow.planning.forecast import OneShotForecast, SgdForecast, Steps, Target
+from ldpflow.planning.compare import at_n, compare_protocols, forecasts
+from ldpflow.planning.counts_forecast import OneShotForecast
+from ldpflow.planning.forecast import SgdForecast, Steps, Target
+from ldpflow.planning.needed import EPSILONS, first_budget
 from ldpflow.problems.laws import Law
 from ldpflow.protocols import PROTOCOLS
 from tests.protocols.running import Z90
