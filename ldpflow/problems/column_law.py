@@ -15,6 +15,7 @@ order: it has the same bits on every machine.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -24,7 +25,17 @@ from numpy.typing import NDArray
 
 from ldpflow import constants
 
-__all__ = ["CELLS", "SMALLEST", "ColumnLaw", "column_law", "knots"]
+__all__ = [
+    "CELLS",
+    "SMALLEST",
+    "ColumnLaw",
+    "bandwidth",
+    "column_law",
+    "jittered",
+    "knots",
+    "lattice_spacing",
+    "share_of_one_value",
+]
 
 Floats = NDArray[np.float64]
 
@@ -47,11 +58,41 @@ class ColumnLaw:
         s_j > 0, the derivative of the quantile function at the knots, unit of the column.
     median : float
         Q(1/2), the median of the column.
+    spacing : float
+        Distance of the lattice that the values lie on; 0 where they do not (:func:`lattice_spacing`).
+    dropped : int
+        Records of the file without a value, which were left out.
     """
 
     size: int
     sparsities: tuple[float, ...]
     median: float
+    spacing: float = 0.0
+    dropped: int = 0
+
+    def text(self) -> str:
+        """The law as a line of text: N, records left out, then spacing, median and s_j in hexadecimal."""
+        numbers = (self.spacing, self.median, *self.sparsities)
+        return " ".join([str(self.size), str(self.dropped), *(value.hex() for value in numbers)])
+
+    @classmethod
+    def of_text(cls, text: str) -> ColumnLaw:
+        """The law that :meth:`text` wrote.
+
+        Raises
+        ------
+        ValueError
+            If the text is no such line.
+        """
+        size, dropped, *numbers = text.split()
+        spacing, median, *sparsities = map(float.fromhex, numbers)
+        law = cls(int(size), tuple(sparsities), median, spacing, int(dropped))
+        finite = all(map(math.isfinite, (spacing, median, *sparsities)))
+        if not finite or min(law.size - SMALLEST, law.dropped, *sparsities) < 0 or 0.0 in sparsities:
+            raise ValueError("no law of a column")
+        if len(sparsities) != len(law.p):
+            raise ValueError(f"a law of {size} values has {len(law.p)} sparsities, not {len(sparsities)}")
+        return law
 
     @cached_property
     def p(self) -> Floats:
@@ -82,10 +123,32 @@ class ColumnLaw:
         return np.clip(found, 0, len(self.p) - 2)
 
     def quantiles(self, u: Floats) -> Floats:
-        """Q(u) for u in [0, 1]."""
-        j = self.cell(u)
-        d = u - self.p[j]
-        return self.q[j] + d * (self.s[j] + d * self.r[j])
+        """Q(u) for u in [0, 1]; above 1/2 from the upper knot of the cell, as kernels draw."""
+        j = self.cell(np.minimum(u, 1.0 - u))
+        d = np.minimum(u, 1.0 - u) - self.p[j]
+        k = len(self.p) - 2 - j
+        lower = self.q[j] + d * (self.s[j] + d * self.r[j])
+        upper = self.q[k + 1] - d * (self.s[k + 1] - d * self.r[k])
+        result: Floats = np.where(u > 0.5, upper, lower)
+        return result
+
+    def sampling_table(self) -> Floats:
+        """The table from which kernels draw (ldpflow.random.quantile_tables), flat."""
+        from ldpflow.random.quantile_tables import HALF, WIDTHS, cell_edges
+
+        t = cell_edges()
+        table = np.zeros((2 * HALF, WIDTHS["empirical"]))
+        # From u = t upwards in the lower half, from u = 1 - t downwards in the upper.
+        j = self.cell(t)
+        d = t - self.p[j]
+        below = (self.q[j] + d * (self.s[j] + d * self.r[j]), self.s[j] + 2.0 * d * self.r[j], self.r[j])
+        j = len(self.p) - 2 - j
+        d = t - (1.0 - self.p[j + 1])
+        q, s, r = self.q[j + 1], self.s[j + 1], self.r[j]
+        above = (q - d * (s - d * r), -(s - 2.0 * d * r), r)
+        table[:HALF, :3] = np.column_stack(below)
+        table[HALF:, :3] = np.column_stack(above)
+        return table.reshape(-1)
 
     def cdf_values(self, x: Floats) -> Floats:
         """F(x); 0 and 1 outside the range."""
@@ -116,7 +179,7 @@ def knots(size: int) -> Floats:
     return np.concatenate([half, 1.0 - half[:-1][::-1]])
 
 
-def bandwidths(t: Floats, size: int) -> Floats:
+def bandwidth(t: Floats, size: int) -> Floats:
     """h = t min(1, (N t)^(-1/5)) / 2, the root correctly rounded."""
     with constants.workdps(40):
         roots = [float(mp.root(mpf(value), 5)) for value in (size * t).tolist()]
@@ -124,28 +187,39 @@ def bandwidths(t: Floats, size: int) -> Floats:
     return result
 
 
-def column_law(values: Floats) -> ColumnLaw:
+def column_law(values: Floats, counts: NDArray[np.int64] | None = None, dropped: int = 0) -> ColumnLaw:
     """The law of a column.
 
     Parameters
     ----------
-    values : ndarray of float, shape (N,)
-        At least SMALLEST of them, finite and not all equal.
+    values : ndarray of float
+        Finite and not all equal.
+    counts : ndarray of int, optional
+        How often each of ``values``, which are sorted then, occurs; once each unless given. There are
+        at least SMALLEST values in all.
+    dropped : int
+        Records without a value, which were left out.
     """
-    x = np.sort(np.asarray(values, dtype=np.float64) + 0.0)
-    size = len(x)
+    if counts is None:
+        x = np.sort(np.asarray(values, dtype=np.float64) + 0.0)
+        before: NDArray[np.int64] = np.arange(len(x) + 1)
+        prefix = np.concatenate([[0.0], np.cumsum(x)])
+    else:
+        x, counts = values[counts > 0], counts[counts > 0]
+        before = np.concatenate([[0], np.cumsum(counts)])
+        prefix = np.concatenate([[0.0], np.cumsum(counts * x)])
+    size = int(before[-1])
     p = knots(size)
-    prefix = np.concatenate([[0.0], np.cumsum(x)])
 
     def integral(u: Floats) -> Floats:
         """Integral of the sample quantile function over (0, u)."""
         t = u * size
-        i = np.minimum(np.floor(t).astype(np.int64), size - 1)
-        result: Floats = (prefix[i] + (t - i) * x[i]) / size
+        i = np.minimum(np.searchsorted(before, t, side="right") - 1, len(x) - 1)
+        result: Floats = (prefix[i] + (t - before[i]) * x[i]) / size
         return result
 
     inner = p[1:-1]
-    h = bandwidths(np.minimum(inner, 1.0 - inner), size)
+    h = bandwidth(np.minimum(inner, 1.0 - inner), size)
     right = np.minimum(inner + 2.0 * h, 1.0)
     left = np.maximum(inner - 2.0 * h, 0.0)
     middle = integral(inner)
@@ -155,4 +229,45 @@ def column_law(values: Floats) -> ColumnLaw:
     s[1:-1] = (above - below) / (2.0 * h)
     s[0], s[-1] = s[1], s[-2]
     s = np.maximum(s, 1e-9 * (x[-1] - x[0]))
-    return ColumnLaw(size, tuple(s.tolist()), float((x[(size - 1) // 2] + x[size // 2]) / 2))
+    halves = np.searchsorted(before, [(size - 1) // 2, size // 2], side="right") - 1
+    median = float((x[halves[0]] + x[halves[1]]) / 2)
+    spacing = 0.0 if counts is not None else lattice_spacing(x)
+    return ColumnLaw(size, tuple(s.tolist()), median, spacing, dropped)
+
+
+def jittered(values: Floats, width: float) -> Floats:
+    """The column with uniform noise on (-width/2, width/2) added to every value.
+
+    The noise of the i-th smallest value is the fractional part of i times the golden ratio, so that
+    neighbours, ties among them, are spread evenly: the law of the result is that of a value plus noise.
+    """
+    x = np.sort(np.asarray(values, dtype=np.float64) + 0.0)
+    turns = np.arange(len(x), dtype=np.uint64) * np.uint64(11400714819323198485)
+    u = (turns >> np.uint64(12)).astype(np.float64) * 2.0**-52
+    result: Floats = x + width * (u - 0.5)
+    return result
+
+
+def lattice_spacing(values: Floats) -> float:
+    """Distance D of the lattice that sorted values lie on; 0 where there is none.
+
+    D is the smallest gap between different values if it divides all other gaps (to 1e-9) and at least
+    half of the values are tied.
+    """
+    different, counts = np.unique(values, return_counts=True)
+    if len(different) < 2 or counts[counts > 1].sum() < 0.5 * len(values):
+        return 0.0
+    gaps = np.diff(different)
+    total = different[-1] - different[0]
+    spacing = total / np.round(total / gaps.min())
+    times = gaps / spacing
+    rounding = 4.0 * np.finfo(float).eps * np.abs(different).max() / spacing
+    return float(spacing) if (np.abs(times - np.round(times)) <= 1e-9 * times + rounding).all() else 0.0
+
+
+def share_of_one_value(values: Floats, tau: float) -> tuple[float, float]:
+    """Share of the records with the value at level tau, and the share 2h that the law smooths over."""
+    x = np.sort(values)
+    value = x[min(int(tau * len(x)), len(x) - 1)]
+    t = np.array([min(tau, 1.0 - tau)])
+    return float(np.mean(x == value)), float(2.0 * bandwidth(t, len(x))[0])

@@ -21,7 +21,7 @@ SHAPES: dict[str, tuple[float, float]] = {
     "lognormal": (1e-3, 50.0),
     "weibull": (0.06, 1e3),
     "pareto": (0.06, 1e3),
-    "gamma": (0.06, 1e3),
+    "gamma": (0.125, 1e3),
 }
 """Laws with a ``shape``, and the range in which every draw is a finite double greater than 0."""
 

@@ -37,14 +37,18 @@ __all__ = [
     "fill_exponential",
     "fill_laplace",
     "fill_logistic",
+    "fill_lognormal",
     "fill_normal",
+    "fill_pareto",
     "fill_position",
     "fill_rademacher",
     "fill_student_t",
     "fill_symmetric_uniform",
     "fill_truncated_normal",
     "fill_uniform",
+    "fill_weibull",
     "step_sizes",
+    "unit",
 ]
 
 HALF = PLANE // 2
@@ -228,6 +232,30 @@ def fill_bimodal(state, parameter, out):  # type: ignore[no-untyped-def]
 
 
 @jit
+def fill_lognormal(state, parameter, out):  # type: ignore[no-untyped-def]
+    """exp(parameter N), N standard normal."""
+    fill_normal(state, parameter, out)
+    for i in range(PLANE):
+        out[i] = exp(parameter * out[i])
+
+
+@jit
+def fill_weibull(state, parameter, out):  # type: ignore[no-untyped-def]
+    """(-log U)^(1/parameter)."""
+    fill_bits(state, out)
+    for i in range(PLANE):
+        out[i] = exp(log(-log(unit(bits_of(out[i])))) / parameter)
+
+
+@jit
+def fill_pareto(state, parameter, out):  # type: ignore[no-untyped-def]
+    """U^(-1/parameter) >= 1."""
+    fill_bits(state, out)
+    for i in range(PLANE):
+        out[i] = exp(-log(unit(bits_of(out[i]))) / parameter)
+
+
+@jit
 def fill_position(state, parameter, out):  # type: ignore[no-untyped-def]
     """0, 1, 2, ...: the number of the draw, counted in the state (which starts at 0); no randomness."""
     for k in range(CHUNK):
@@ -257,4 +285,7 @@ SAMPLERS = {
     "position": fill_position,
     "truncated_normal": fill_truncated_normal,
     "bimodal": fill_bimodal,
+    "lognormal": fill_lognormal,
+    "weibull": fill_weibull,
+    "pareto": fill_pareto,
 }

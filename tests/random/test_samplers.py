@@ -28,6 +28,9 @@ LAWS = {
     "normal": (0.0, stats.norm()),
     "truncated_normal": (0.0, stats.truncnorm(-1, 1)),
     "student_t": (3.0, stats.t(3)),
+    "lognormal": (0.6, stats.lognorm(0.6)),
+    "weibull": (0.7, stats.weibull_min(0.7)),
+    "pareto": (3.0, stats.pareto(3)),
 }
 
 
@@ -123,6 +126,18 @@ def test_law(name):
     # Both tails beyond 1e-4, as counts.
     for tail in (law.cdf(x) < 1e-4, law.sf(x) < 1e-4):
         assert stats.binomtest(int(tail.sum()), len(x), 1e-4).pvalue > ALPHA
+
+
+def test_lognormal_transform():
+    assert draw("lognormal", 2.5) == pytest.approx(np.exp(2.5 * draw("normal")), rel=1e-14)
+
+
+@pytest.mark.parametrize("shape", [0.06, 0.7, 30.0])
+def test_weibull_and_pareto_transform(shape):
+    u, _ = raw()
+    assert np.log(draw("weibull", shape)) == pytest.approx(np.log(-np.log(u)) / shape, rel=1e-13)
+    assert np.log(draw("pareto", shape)) == pytest.approx(-np.log(u) / shape, rel=1e-13)
+    assert np.isfinite(draw("weibull", shape)).all() and np.isfinite(draw("pareto", shape)).all()
 
 
 def test_rademacher_law():

@@ -1,0 +1,109 @@
+"""Draws from tables: every cell against the quantile function, and the law of many draws."""
+
+from __future__ import annotations
+
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+from scipy import stats
+
+from ldpflow.problems.column_law import column_law
+from ldpflow.problems.gamma_table import gamma_table
+from ldpflow.random.lockstep import LANES, PLANE
+from ldpflow.random.quantile_tables import HALF, TABLE_SAMPLERS, cell_edges
+from ldpflow.random.samplers import fill_bits
+from ldpflow.random.streams import lane_states
+from tests.oracles import column_law as literal
+from tests.random.test_samplers import ALPHA, PLANES, raw, state
+
+SHAPES = (0.125, 20.0)
+
+
+@pytest.fixture(scope="module")
+def gamma_tables():
+    return {shape: gamma_table(shape) for shape in SHAPES}
+
+
+def draw(name, table, planes=1, key="k"):
+    s = state(key)
+    result = np.empty(planes * PLANE)
+    for k in range(planes):
+        TABLE_SAMPLERS[name](s, table, result[k * PLANE : (k + 1) * PLANE])
+    return result
+
+
+def test_draws_of_a_column_are_its_quantiles():
+    values = literal.example_column()
+    law, p_s_q = column_law(values), literal.table(values)
+    u, _ = raw()
+    x = draw("empirical", law.sampling_table())
+    assert (np.abs(x - law.quantiles(u)) <= np.spacing(x)).all()
+    assert x[:200] == pytest.approx([literal.quantile(p_s_q, v) for v in u[:200]], rel=1e-12)
+
+
+def test_every_cell_of_a_column():
+    """Uniforms chosen by hand: both ends and the middle of every cell, in both halves."""
+    law = column_law(np.random.default_rng(1).lognormal(3, 1, 2500))
+    table = law.sampling_table().reshape(-1, 4)
+    edges = cell_edges()
+    width = 2.0 ** (np.arange(HALF) // 16 - 53) / 16
+    for place in (0.0, 0.5, 1.0 - 2.0**-40):
+        d = place * width
+        for half, u in ((table[:HALF], edges + d), (table[HALF:], 1.0 - (edges + d))):
+            # 1 - t has no rounding error for the t of a draw; here the smallest ones do.
+            exact = edges + d > 2.0**-45
+            q, s, r, _ = half.T
+            expected = law.quantiles(u)[exact]
+            assert (q + d * (s + d * r))[exact] == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_draws_of_a_gamma_law(gamma_tables, shape):
+    u, _ = raw()
+    x = draw("gamma", gamma_tables[shape])
+    with mp.workdps(30):
+        for k in range(0, 4000, 50):
+            p = mp.gammainc(mp.mpf(shape), 0, mp.mpf(float(x[k])), regularized=True)
+            assert abs(p - mp.mpf(float(u[k]))) < 2e-15
+
+
+def test_smallest_and_largest_draws_of_a_gamma_law(gamma_tables):
+    """Relative precision in the lower tail, where a probability says little."""
+    table = gamma_tables[0.125].reshape(-1, 8)
+    for cell in (0, 1, 17, 300, HALF - 1):
+        t = cell_edges()[cell] + 2.0 ** (cell // 16 - 53) / 32  # the middle: p = 0
+        with mp.workdps(40):
+            for half, end in ((0, "b"), (HALF, "a")):
+                x = mp.mpf(float(table[half + cell, 0]))
+                excess = mp.gammainc(mp.mpf(0.125), regularized=True, **{end: x}) - mp.mpf(t)
+                density = x ** (mp.mpf(0.125) - 1) * mp.exp(-x) / mp.gamma(mp.mpf(0.125))
+                assert abs(excess / (density * x)) < 1e-14
+
+
+def test_law_of_many_draws(gamma_tables):
+    """Kolmogorov and Smirnov, and both tails as counts; fails with probability 6e-4 if all is well."""
+    column = column_law(literal.example_column())
+    cases = [
+        ("empirical", column.sampling_table(), column.cdf_values),
+        ("gamma", gamma_tables[0.125], stats.gamma(0.125).cdf),
+    ]
+    for name, table, cdf in cases:
+        u = cdf(draw(name, table, PLANES, key=f"many-{name}"))
+        assert stats.kstest(u, "uniform").pvalue > ALPHA
+        for tail in (u < 1e-4, u > 1 - 1e-4):
+            assert stats.binomtest(int(tail.sum()), len(u), 1e-4).pvalue > ALPHA
+
+
+def test_a_draw_takes_one_uniform():
+    s, other = (lane_states(1, "data", "k", range(LANES)) for _ in range(2))
+    out = np.empty(PLANE)
+    TABLE_SAMPLERS["empirical"](s, column_law(literal.example_column()).sampling_table(), out)
+    fill_bits(other, out)
+    assert (s == other).all()
+
+
+def test_octaves_reach_the_smallest_uniform():
+    assert cell_edges()[0] == 2.0**-53 and cell_edges()[-1] < 0.5
+    assert math.log2(cell_edges()[-16]) == -2
