@@ -57,6 +57,12 @@ class Settings(BaseModel):
 
     kind: str
 
+    def __eq__(self, other: object) -> bool:
+        """Whether kind and settings are equal; what was computed from them and kept does not count."""
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in type(self).model_fields)
+
     def key_settings(self) -> dict[str, Any]:
         """Kind and the settings that differ from their defaults.
 

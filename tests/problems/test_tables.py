@@ -30,7 +30,12 @@ def test_rows_are_scaled_to_the_bound(tmp_path, suffix):
     assert problem.dimension == 2
     assert x == pytest.approx(np.array([[1.2, 1.6], [0, 0], [-(2**0.5), 2**0.5], [2, 0]]))
     assert y.tolist() == [-1, 1, 1, -1]
-    assert NonconvexLogistic.model_validate(problem.key_settings()) == problem
+    again = NonconvexLogistic.model_validate(problem.key_settings())
+    assert again == problem and hash(again) == hash(problem)
+    # What a problem keeps of its file is no setting: equal before it is read, and after.
+    assert again.records[1].tolist() == y.tolist()
+    assert again == problem and hash(again) == hash(problem)
+    assert problem != NonconvexLogistic(**problem.key_settings() | {"bound": 3.0})
 
 
 @pytest.mark.parametrize(
