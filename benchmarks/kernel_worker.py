@@ -1,0 +1,91 @@
+"""One side of benchmarks.kernel_baseline: a process that prepares and runs kernels and says what they cost.
+
+    PYTHONPATH=CHECKOUT python -P benchmarks/kernel_worker.py
+
+It imports the ldpflow of PYTHONPATH and nothing else of a checkout, so that one version of this file
+serves two versions of ldpflow. Requests and answers are lines of JSON: ``{"prepare": study}`` compiles
+a kernel or loads it from the cache, ``{"run": true}`` runs a full set of lanes, ``{"where": true}`` says
+which package is measured.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+__all__ = ["Work", "piece_of_work"]
+
+Work = tuple[Callable[[], object], Callable[[], object], int]
+"""What prepares a kernel, what runs it, and its steps times replicates."""
+
+
+def piece_of_work(mapping: Mapping[str, Any]) -> Work:
+    """The only names of ldpflow that are used: a change of layout edits this function.
+
+    A checkout from before the kernels had a package of their own can be measured too.
+    """
+    from ldpflow.random.lockstep import LANES
+    from ldpflow.study import Study
+
+    if importlib.util.find_spec("ldpflow.kernels") is None:
+        from ldpflow.algorithms.kernels import kernel_of, run_path
+        from ldpflow.simulate import Recording
+    else:
+        from ldpflow.simulators.batch import Recording
+        from ldpflow.simulators.one_pass import kernel_of, run_path
+
+    study = Study.from_mapping(mapping)
+    (plan,) = study.plans()
+    wanted = Recording.of(plan.path, plan.cells, plan.checkpoints)
+
+    def prepare() -> object:
+        return kernel_of(plan.path, tuple(wanted.sums))
+
+    def run() -> object:
+        return run_path(plan.path, study.seed, range(LANES), wanted.times, wanted.marked, wanted.sums)
+
+    return prepare, run, wanted.times[-1] * LANES
+
+
+def prepared(mapping: Mapping[str, Any]) -> tuple[Callable[[], object], dict[str, Any]]:
+    """What runs the kernel, and the CPU seconds that making it ready took.
+
+    ``kernel`` is that of the kernel alone, with compiler and package imported before; ``process`` is
+    everything since this process started.
+    """
+    import llvmlite.binding
+    import numba
+
+    del llvmlite, numba
+    prepare, run, steps = piece_of_work(mapping)
+    before = time.process_time()
+    prepare()
+    after = time.process_time()
+    return run, {"kernel": after - before, "process": after, "steps": steps}
+
+
+def main() -> None:
+    """Answer requests until there are no more."""
+    run: Callable[[], object] | None = None
+    for line in sys.stdin:
+        request = json.loads(line)
+        if "prepare" in request:
+            run, answer = prepared(request["prepare"])
+        elif "run" in request:
+            assert run is not None, "prepare comes first"
+            before = time.thread_time()
+            run()
+            answer = {"cpu": time.thread_time() - before}
+        else:
+            import ldpflow
+
+            answer = {"file": ldpflow.__file__, "version": ldpflow.__version__}
+        print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main()
