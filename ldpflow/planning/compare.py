@@ -200,7 +200,7 @@ def forecasts(target: Target, ends: tuple[float, float], scale: float | None, st
         found.append(CellsForecast(target, steps))
     for kind in PROTOCOLS.values():
         if issubclass(kind, OneShot):
-            found.append(OneShotForecast(target, kind.model_validate({"range": ends, "scale": scale})))
+            found.append(OneShotForecast(target, kind.model_validate({"range": ends, "scale_guess": scale})))
     return found
 
 

@@ -108,13 +108,13 @@ class OneShot(Protocol):
     Parameters
     ----------
     k : int, optional
-        Bins; by rule from n, epsilon, the range and ``scale`` where not given.
-    scale : float > 0, optional
+        Bins; by rule from n, epsilon, the range and ``scale_guess`` where not given.
+    scale_guess : float > 0, optional
         Public guess of the law's scale, for the rule alone; (U - L)/16 where not given.
     """
 
     k: Annotated[int, Field(ge=4, le=MOST_BINS)] | None = None
-    scale: Annotated[float, Field(gt=0)] | None = None
+    scale_guess: Annotated[float, Field(gt=0)] | None = None
 
     bin_base: ClassVar[int] = 1
     """The number of bins must be a power of it."""
@@ -138,7 +138,7 @@ class OneShot(Protocol):
         if self.k is not None:
             return self.k
         low, high = self.ends
-        s = (high - low) / 16.0 if self.scale is None else self.scale
+        s = (high - low) / 16.0 if self.scale_guess is None else self.scale_guess
 
         def loss(k: int) -> float:
             width = (high - low) / k

@@ -147,5 +147,5 @@ def test_bins_of_the_rule(n, expected):
 
 def test_a_scale_guess_changes_the_rule_and_k_overrules_it():
     rule = PROTOCOLS["haar"](range=(0.0, 1.0))
-    assert rule.model_copy(update={"scale": 0.005}).bins(10**6) > rule.bins(10**6)
+    assert rule.model_copy(update={"scale_guess": 0.005}).bins(10**6) > rule.bins(10**6)
     assert PROTOCOLS["haar"](range=(0.0, 1.0), k=8).bins(10**6) == 8
