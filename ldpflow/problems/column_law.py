@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from mpmath import mp, mpf
@@ -90,7 +90,7 @@ class ColumnLaw:
         finite = all(map(math.isfinite, (spacing, median, *sparsities)))
         if not finite or min(law.size - SMALLEST, law.dropped, *sparsities) < 0 or 0.0 in sparsities:
             raise ValueError("no law of a column")
-        if len(sparsities) != len(law.p):
+        if law.size > 10**12 or len(sparsities) != len(law.p):
             raise ValueError(f"a law of {size} values has {len(law.p)} sparsities, not {len(sparsities)}")
         return law
 
@@ -171,12 +171,24 @@ class ColumnLaw:
         return float(-2.0 * bend / self.sparsity(tau) ** 3)
 
 
+@lru_cache(maxsize=64)
 def knots(size: int) -> Floats:
     """p_j of the law of a column of ``size`` values, from 0 to 1."""
     octaves = max(2, (size // 8).bit_length() - 1)  # floor(log2(size / 8))
     low = [2.0**e * (1.0 + k / CELLS) for e in range(-octaves, -1) for k in range(CELLS)]
     half = np.array([0.0, *low, 0.5])
-    return np.concatenate([half, 1.0 - half[:-1][::-1]])
+    p = np.concatenate([half, 1.0 - half[:-1][::-1]])
+    p.flags.writeable = False
+    return p
+
+
+@lru_cache(maxsize=64)
+def knot_bandwidths(size: int) -> Floats:
+    """h at the inner knots."""
+    inner = knots(size)[1:-1]
+    h = bandwidth(np.minimum(inner, 1.0 - inner), size)
+    h.flags.writeable = False
+    return h
 
 
 def bandwidth(t: Floats, size: int) -> Floats:
@@ -218,8 +230,7 @@ def column_law(values: Floats, counts: NDArray[np.int64] | None = None, dropped:
         result: Floats = (prefix[i] + (t - before[i]) * x[i]) / size
         return result
 
-    inner = p[1:-1]
-    h = bandwidth(np.minimum(inner, 1.0 - inner), size)
+    inner, h = p[1:-1], knot_bandwidths(size)
     right = np.minimum(inner + 2.0 * h, 1.0)
     left = np.maximum(inner - 2.0 * h, 0.0)
     middle = integral(inner)

@@ -1,0 +1,181 @@
+"""What to do about a path that does not arrive, and which interval method a path allows.
+
+The coverages of methods come from a simulation study of ours: normal, exponential and lognormal laws, tau
+.5, .9 and .99, eps .5, 1 and 2, n = 1e4 and 1e5, c over a factor of 128: 384 paths of 400 replicates, 90%
+intervals (docs/planning.md has the whole table).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from ldpflow.planning.pilot import Design, design
+from ldpflow.theory.arrival import Approach, Arrival, approaches, feasible_n
+
+__all__ = ["Advice", "Expected", "advise", "expected", "recommended"]
+
+
+class Expected(NamedTuple):
+    """Median coverage of a 90% interval, and its median length over the oracle's."""
+
+    coverage: float
+    length: float
+
+
+class Row(NamedTuple):
+    """Paths with K and |b| up to these, and what TR of degree 2 and of degree 3 have there."""
+
+    k: float
+    bias: float
+    tr: Expected
+    tr3: Expected
+
+
+TABLE = (
+    Row(25.0, 0.5, Expected(0.90, 1.3), Expected(0.91, 2.1)),
+    Row(45.0, 0.25, Expected(0.91, 1.18), Expected(0.93, 1.9)),
+    Row(45.0, 1.5, Expected(0.90, 1.2), Expected(0.92, 1.8)),
+    Row(math.inf, 0.25, Expected(0.91, 1.14), Expected(0.92, 1.3)),
+    Row(math.inf, 1.0, Expected(0.91, 1.12), Expected(0.92, 1.35)),
+    Row(math.inf, 1.5, Expected(0.88, 1.12), Expected(0.91, 1.28)),
+)
+
+
+def recommended(arrival: Arrival) -> str | None:
+    """The method that a path allows: ``TR``, ``TR3`` (degree 3, burn_in "0.01n"), or None.
+
+    Averages (BB, BM, SN) are too short for want of relaxation times long before they are biased, and
+    below :func:`ldpflow.theory.arrival.feasible_n` no steps make them honest; transcript regression
+    does not inherit the average's bias.
+    """
+    k, bias = arrival.relaxation_times, abs(arrival.bias)
+    if k >= 25 and bias <= 1.0:
+        return "TR"
+    return "TR3" if k >= 45 and bias <= 1.5 else None
+
+
+def expected(arrival: Arrival, method: str) -> Expected | None:
+    """What the recommended method's 90% interval had in the study, for paths like this one."""
+    k, bias = arrival.relaxation_times, abs(arrival.bias)
+    if k < 15:
+        return None
+    for row in TABLE:
+        if k < row.k and bias <= row.bias:
+            return row.tr if method == "TR" else row.tr3
+    return None
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Steps and a start that would do, and what they give.
+
+    Parameters
+    ----------
+    case : Approach
+        The path that was asked for.
+    arrival : Arrival
+        Its own.
+    design : Design
+        The rule's steps and start at the same number of users.
+    c_range : (float, float)
+        Constants between half and twice the rule's with which a method can be recommended.
+    with_it : Arrival
+        Of the rule's design.
+    feasible : float
+        Users from which on an average can be honest, whatever its steps.
+    """
+
+    case: Approach
+    arrival: Arrival
+    design: Design
+    c_range: tuple[float, float]
+    with_it: Arrival
+    feasible: float
+
+    @property
+    def method(self) -> str | None:
+        """The method to use with the advised design."""
+        return recommended(self.with_it)
+
+    def sentences(self, level: float) -> list[str]:
+        """The refusal and the advice in words, unit of the data."""
+        return [self.refusal(level), *self.remedy(level)]
+
+    def refusal(self, level: float) -> str:
+        """Why no length is printed for the path as it is."""
+        found, case = self.arrival, self.case
+        length = f"{2 * normal_z(level) * found.standard_error:.3g}"
+        covers = f"The oracle's length {length} would cover {found.coverage(level):.2f}."
+        k = found.relaxation_times
+        times = f"{k:.1f}" if k < 100 else f"{k:,.0f}"
+        if found.verdict == "not_arrived":
+            needs = " of the 25 it needs" if found.relaxation_times < 25 else ""
+            return (
+                f"not arrived: with c = {case.c:g} the run has {times} relaxation times{needs}, and "
+                f"{abs(found.bias_start):.1f} SE of bias are left from the start (theta0 = {case.theta0:g}, "
+                f"quantile {case.law.quantile(case.tau):.3g}). {covers}"
+            )
+        wide = f", and its standard deviation is {found.sd_ratio:.1f} SE" if found.sd_ratio > 1.25 else ""
+        return (
+            f"steps too large: with c = {case.c:g} the run has {times} relaxation times; the size of its "
+            f"steps leaves {abs(found.bias_steps):.1f} SE of bias in the average{wide}. {covers}"
+        )
+
+    def remedy(self, level: float) -> list[str]:
+        """What would do."""
+        low, high = self.c_range
+        averages = f"Averages (BB, BM, SN) need n >= {upwards(self.feasible)} for an honest {level:.0%}."
+        if self.method is None:
+            return [
+                f"No steps do at n = {self.case.steps * self.case.records:,}: with the rule's c = "
+                f"{self.design.c:.3g} and theta0 = {self.design.theta0:.3g}, {abs(self.with_it.bias):.2f} SE "
+                f"of bias are left. {averages} More users, or more budget."
+            ]
+        with_it = self.with_it
+        length = 2 * normal_z(level) * with_it.standard_error
+        method = f"{self.method}"
+        found = expected(with_it, method)
+        if found is not None:
+            share = f" {found.coverage:.2f}" if level == 0.9 else ""
+            method = f"{method}{share} at length {found.length * length:.2g}"
+        return [
+            f"what would do, in the unit of the data: c = {self.design.c:.2g} "
+            f"({with_it.relaxation_times:.0f} relaxation times; anything in {low:.2g} .. {high:.2g}), "
+            f"theta0 = {self.design.theta0:.2g}.",
+            f"with it: b = {with_it.bias:.2f}, oracle coverage {with_it.coverage(level):.2f} at length "
+            f"{length:.3g}; {method}. {averages}",
+        ]
+
+
+def advise(case: Approach, arrival: Arrival) -> Advice:
+    """Steps and start for a path that is refused, from the same law at the same number of users."""
+    rule = design(case.law, case.tau, case.steps, case.gamma)
+    factors = (1.0, 0.5, 2.0**-0.5, 2.0**0.5, 2.0)
+    found = approaches([replace(case, c=rule.c * f, theta0=rule.theta0) for f in factors])
+    allowed = [f for f, a in zip(factors, found, strict=True) if recommended(a) is not None]
+    low, high = (min(allowed), max(allowed)) if allowed else (1.0, 1.0)
+    return Advice(
+        case,
+        arrival,
+        rule,
+        (rule.c * low, rule.c * high),
+        found[0],
+        feasible_n(case.law, case.tau, case.noise),
+    )
+
+
+def normal_z(level: float) -> float:
+    """z_{(1 + level)/2}."""
+    from ldpflow import constants
+
+    return constants.normal_quantile(0.5 + level / 2)
+
+
+def upwards(n: float) -> str:
+    """A number of users with two digits, not less than n."""
+    if n <= 0:
+        return "1"
+    unit = 10.0 ** (math.floor(math.log10(n)) - 1)
+    return f"{math.ceil(n / unit * (1 - 1e-12)) * unit:.1e}".replace("e+0", "e").replace("e+", "e")

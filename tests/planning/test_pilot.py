@@ -1,0 +1,117 @@
+"""Steps and start from a pilot or from bounds; what a resampled pilot says about its own law."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ldpflow import constants
+from ldpflow.errors import InputError
+from ldpflow.planning.pilot import (
+    Bounds,
+    design,
+    design_within,
+    percentile_range,
+    resampled_laws,
+    worst_arrival,
+)
+from ldpflow.problems.column_law import column_law
+from ldpflow.problems.laws import Law
+from ldpflow.theory.arrival import VERDICTS, Approach, approaches
+from tests.oracles.column_law import example_column, table
+
+LAWS = {"normal": Law("normal"), "exponential": Law("exponential"), "lognormal": Law("lognormal", shape=1.0)}
+NOISE = math.e / (math.e - 1) ** 2
+
+
+@pytest.mark.parametrize(("law", "iqr_share"), [("normal", 0.44), ("exponential", 0.95), ("lognormal", 1.5)])
+def test_the_rules_step_size(law, iqr_share):
+    found = design(LAWS[law], 0.9, 100_000)
+    iqr = LAWS[law].quantile(0.75) - LAWS[law].quantile(0.25)
+    assert found.c / iqr == pytest.approx(iqr_share, rel=0.03)
+    assert found.theta0 == pytest.approx(LAWS[law].quantile(0.82), rel=1e-12)
+    total = sum(i**-0.51 for i in range(1, 100_001))
+    assert found.c * LAWS[law].density_at_quantile(0.9) * total == pytest.approx(60.0, rel=1e-9)
+
+
+def test_a_unit_scales_the_design():
+    one = design(Law("lognormal", shape=1.0), 0.9, 10**5)
+    other = design(Law("lognormal", 0.0, 40.0, shape=1.0), 0.9, 10**5)
+    assert (other.c, other.theta0) == pytest.approx((40 * one.c, 40 * one.theta0), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("tau", "start"), [(0.5, 50.0), (0.25, 50.0), (0.76, 25.0), (0.99, 25.0), (0.1, 75.0)]
+)
+def test_bounds(tau, start):
+    found = design_within(Bounds(0.0, 100.0), tau, 10**5)
+    assert found.theta0 == start
+    density = math.exp(-(constants.normal_quantile(tau) ** 2) / 2) / math.sqrt(2 * math.pi) / 12.5
+    total = sum(i**-0.51 for i in range(1, 10**5 + 1))
+    assert found.c * density * total == pytest.approx(30.0, rel=1e-9)
+
+
+@pytest.mark.parametrize("bounds", [(1.0, 1.0), (2.0, 1.0), (0.0, math.inf), (math.nan, 1.0)])
+def test_bounds_refused(bounds):
+    with pytest.raises(InputError, match="two finite numbers"):
+        Bounds(*bounds)
+
+
+def test_a_resampled_pilot_is_a_column_of_drawn_values():
+    """Every law is that of N values, each a value of the column; the literal table of the same counts."""
+    values = example_column(400)
+    laws = resampled_laws(values, seed=5, count=3)
+    assert laws == resampled_laws(values, seed=5, count=4)[:3]
+    assert laws != resampled_laws(values, seed=6, count=3)
+    assert {law.size for law in laws} == {400}
+    # The same draws by hand.
+    from ldpflow.random.counts import multinomial
+    from ldpflow.random.streams import counter_keys
+
+    counts = np.empty(400)
+    first, second = (np.uint64(word) for word in counter_keys(5, "pilot", "", 1))
+    multinomial(counts, first, second, 0, 0, 400.0, np.ones(400))
+    drawn = np.repeat(np.sort(values), counts.astype(int))
+    assert laws[1].s == pytest.approx(np.array(table(drawn)[1]), rel=1e-9)
+
+
+def test_large_columns_are_resampled_by_blocks():
+    """The spread of 1/f among resampled pilots is that of resampling values one by one (to a third)."""
+    rng = np.random.default_rng(3)
+    values = rng.exponential(10.0, 40_001)
+    by_blocks = [law.sparsity(0.9) for law in resampled_laws(values, 1, 60)]
+    one_by_one = [column_law(rng.choice(values, len(values))).sparsity(0.9) for _ in range(60)]
+    assert np.mean(by_blocks) == pytest.approx(np.mean(one_by_one), rel=0.01)
+    assert np.std(by_blocks) == pytest.approx(np.std(one_by_one), rel=1 / 3)
+
+
+def test_range_of_one_over_f_covers():
+    """Of 60 pilots of 500 values about nine tenths have the true 1/f in their range (binomial, 1e-4)."""
+    rng = np.random.default_rng(20240520)
+    true = 1 / Law("exponential").density_at_quantile(0.5)
+    hits = 0
+    for pilot in range(60):
+        laws = resampled_laws(rng.exponential(1.0, 500), pilot, 60)
+        low, high = percentile_range([law.sparsity(0.5) for law in laws])
+        hits += low <= true <= high
+    # 44 of 60 or fewer have probability 1e-4 at .9.
+    assert hits >= 45
+
+
+def test_worst_arrival():
+    values = example_column(1000)
+    law = Law("empirical", table=column_law(values))
+    rule = design(law, 0.5, 10**6)
+    case = Approach(law, 0.5, NOISE, rule.c, rule.gamma, rule.theta0, 10**6)
+    laws = resampled_laws(values, 1, 40)
+    worst = worst_arrival(case, laws, 0.9)
+    found = approaches([replace(case, law=replace(law, table=t)) for t in laws])
+    worse = [
+        (min(VERDICTS.index(a.verdict), 2), -a.coverage(0.9))
+        > (min(VERDICTS.index(worst.verdict), 2), -worst.coverage(0.9))
+        for a in found
+    ]
+    assert sum(worse) == 2  # one in twenty of 40

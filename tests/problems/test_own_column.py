@@ -1,0 +1,98 @@
+"""What forbids a quantile of a column: too few values beyond it, or a value that too many records have."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ldpflow.errors import InputError
+from ldpflow.problems.column_law import jittered, lattice_spacing, share_of_one_value
+from ldpflow.problems.own_column import check_level, column_of, law_of_column
+from tests.oracles.column_law import example_column
+
+
+def written(tmp_path, values):
+    file = tmp_path / "data.csv"
+    file.write_text("a\n" + "".join(f"{v!r}\n" for v in np.asarray(values).tolist()))
+    return str(file)
+
+
+def test_too_few_values(tmp_path):
+    column, _ = column_of(written(tmp_path, example_column(200)), "a", False)
+    check_level(column, None, 0.9)
+    with pytest.raises(
+        InputError, match="The column has 200 values: the 0.99 quantile needs 2,000."
+    ) as caught:
+        check_level(column, None, 0.99)
+    assert caught.value.field == "problem.tau"
+    column, _ = column_of(written(tmp_path, example_column()), "a", False)
+    with pytest.raises(InputError, match="1,000 values: the 0.99 quantile needs 2,000."):
+        check_level(column, None, 0.99)
+    with pytest.raises(InputError, match="1,000 values: the 0.005 quantile needs 4,000."):
+        check_level(column, None, 0.005)
+    with pytest.raises(InputError, match="at least 100 values. It has 50."):
+        column_of(written(tmp_path, example_column(50)), "a", False)
+
+
+def test_a_value_of_many_records(tmp_path):
+    rng = np.random.default_rng(1)
+    inflated = np.where(np.arange(2000) < 240, 0.0, rng.lognormal(3, 1, 2000))
+    column, _ = column_of(written(tmp_path, inflated), "a", False)
+    check_level(column, None, 0.9)
+    with pytest.raises(InputError, match="The 0.1 quantile sits on a value that 12% of the records have."):
+        check_level(column, None, 0.1)
+
+
+def test_lattice_and_jitter(tmp_path):
+    rng = np.random.default_rng(1)
+    values = np.round(2 * rng.normal(size=2000)) / 2
+    column, _ = column_of(written(tmp_path, values), "a", False)
+    assert law_of_column(column, None).spacing == 0.5
+    with pytest.raises(InputError, match="jitter = 0.5 adds noise of that width"):
+        check_level(column, None, 0.5)
+    check_level(column, 0.5, 0.5)
+    law = law_of_column(column, 0.5)
+    assert law.spacing == 0.0
+    # The law of a rounded normal plus uniform noise is the normal with steps averaged over a cell.
+    assert law.median == pytest.approx(0.0, abs=0.06)
+    assert 1 / law.sparsity(0.5) == pytest.approx(0.3949, rel=0.12)
+
+
+def test_jitter_spreads_ties_evenly():
+    values = np.repeat([1.0, 2.0, 5.0], [400, 100, 300])
+    spread = jittered(values, 1.0)
+    for value, count in ((1.0, 400), (2.0, 100), (5.0, 300)):
+        near = np.sort(spread[np.abs(spread - value) <= 0.5])
+        assert len(near) == count
+        assert np.abs(near - (value - 0.5 + (np.arange(count) + 0.5) / count)).max() < 4 / count
+
+
+@pytest.mark.parametrize(
+    ("values", "spacing"),
+    [
+        (np.round(np.random.default_rng(1).normal(size=500), 1), 0.1),
+        (np.round(np.random.default_rng(1).normal(1e6, 10, 500), 1), 0.1),
+        (10 * np.random.default_rng(1).integers(0, 30, 400) + 3.0, 10.0),
+        (np.random.default_rng(1).normal(size=500), 0.0),
+        (np.repeat([1.0, 2.0, 4.5], 50), 0.0),  # 2.5 is no multiple of 1
+        (np.arange(100.0), 0.0),  # not tied
+    ],
+)
+def test_lattice_spacing(values, spacing):
+    assert lattice_spacing(np.sort(values)) == pytest.approx(spacing, rel=1e-9)
+
+
+def test_share_of_one_value():
+    values = np.repeat([0.0, 1.0, 2.0], [700, 200, 100])
+    share, smoothed = share_of_one_value(values, 0.8)
+    assert share == 0.2
+    assert smoothed == pytest.approx(0.2 * (1000 * 0.2) ** -0.2)
+
+
+def test_a_changed_file_is_read_again(tmp_path):
+    file = written(tmp_path, example_column(200))
+    first, stamp = column_of(file, "a", False)
+    assert column_of(file, "a", False)[0] is first
+    written(tmp_path, example_column(300))
+    second, other = column_of(file, "a", False)
+    assert len(second.values) == 300 and other != stamp
