@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 
 import numpy as np
@@ -11,22 +10,25 @@ from benchmarks.designs import SEED, cells, huber, kernel, quantile, regression
 from benchmarks.effort import Effort
 from benchmarks.measurement import Measurement
 from benchmarks.timing import compare
+from ldpflow.kernels.assembly import kernel_case
 from ldpflow.kernels.cache import compiled
 from ldpflow.random.lockstep import CHUNK, LANES, STRIDE
 from ldpflow.random.streams import lane_states
-from ldpflow.simulators.one_pass import kernel_source
 from ldpflow.simulators.path import Path
 
 __all__ = ["floor_rows", "floor_work"]
 
 
-def floor(data_state, noise_state, data_parameters, noise_parameters, chunks, out):
+SIGNATURE = "void(uint64[::1], uint64[::1], float64[::1], float64[::1], int64, float64[::1])"
+
+
+def floor(kernel, data_state, noise_state, data_parameters, noise_parameters, chunks, out):
     """Draw the variates of ``chunks`` chunks of steps; the last chunk goes to ``out``."""
-    data = np.empty(DATA_PLANES * PLANE)  # noqa: F821 (in the kernel's module)
-    noise = np.empty(NOISE_PLANES * PLANE)  # noqa: F821
+    data = np.empty(kernel.DATA_PLANES * STRIDE)
+    noise = np.empty(kernel.NOISE_PLANES * STRIDE)
     for _ in range(chunks):
-        draw_data(data_state, data_parameters, data)  # noqa: F821
-        draw_noise(noise_state, noise_parameters, noise)  # noqa: F821
+        kernel.draw_data(data_state, data_parameters, data)
+        kernel.draw_noise(noise_state, noise_parameters, noise)
     out[: len(data)] = data
     out[len(data) :] = noise
 
@@ -35,9 +37,7 @@ def floor_work(path: Path, steps: int) -> tuple[Callable[[], object], int]:
     """The floor of a path as a piece of work, and its steps times replicates."""
     data = path.problem.variates()
     noise = path.mechanism.variates(path.problem)
-    # The module of the kernel itself: its sampling functions, one function more.
-    source = kernel_source(path, ()) + '\n\n@njit(error_model="numpy", cache=True)\n'
-    function = compiled(source + inspect.getsource(floor), "floor")
+    function = compiled(floor, kernel_case(path, ()), SIGNATURE)  # the parts of the kernel itself
     chunks = -(-steps // CHUNK)
     arguments = (
         lane_states(SEED, "data", path.data_key(), range(LANES)),

@@ -12,7 +12,9 @@ from benchmarks.effort import Effort
 from benchmarks.measurement import Measurement
 from benchmarks.timing import compare
 from ldpflow.kernels.cache import compiled
+from ldpflow.kernels.specialise import Case
 from ldpflow.random.lockstep import LANES, PLANE
+from ldpflow.random.samplers import SAMPLERS
 from ldpflow.random.streams import lane_states
 
 __all__ = ["sampler_rows"]
@@ -20,24 +22,19 @@ __all__ = ["sampler_rows"]
 COUNT = 16 * PLANE  # doubles: within a core's own cache, long enough to hide a call
 LANES_OF_BENCHMARK = range(LANES)
 
-SOURCE = """
-from numba import njit
-
-from ldpflow.random.lockstep import PLANE
-from ldpflow.random.samplers import fill_{name}
+SIGNATURE = "void(uint64[::1], float64[::1], int64)"
 
 
-@njit("void(uint64[::1], float64[::1], int64)", error_model="numpy", cache=True)
-def fill(state, out, times):
+def fill(kernel, state, out, times):
+    """Fill an array ``times`` times."""
     for _ in range(times):
         for start in range(0, out.shape[0], PLANE):
-            fill_{name}(state, 0.0, out[start : start + PLANE])
-"""
+            kernel.sampler(state, 0.0, out[start : start + PLANE])
 
 
 def ours(name: str, times: int) -> Callable[[], object]:
     """Fill an array ``times`` times with a sampler."""
-    function = compiled(SOURCE.format(name=name), "fill")
+    function = compiled(fill, Case((("sampler", SAMPLERS[name]),)), SIGNATURE)
     state = lane_states(SEED, "data", name, LANES_OF_BENCHMARK)
     out = np.empty(COUNT)
     return lambda: function(state, out, times)

@@ -14,7 +14,10 @@ from pydantic import BaseModel, ConfigDict
 
 from ldpflow.columns import Column
 
-__all__ = ["Setting", "Settings", "canonical_json", "value_type"]
+__all__ = ["Parameters", "Setting", "Settings", "canonical_json", "value_type"]
+
+Parameters = Mapping[str, float | tuple[float, ...]]
+"""Named numbers that a component's kernel functions read: ``problem.tau``, ``problem.coefficients[j]``."""
 
 STORED = {int: "int64", float: "double", str: "string", bool: "bool"}
 

@@ -16,7 +16,7 @@ PACKAGE = ROOT / "ldpflow"
 # From the bottom of the data flow to its top: a package may import from its own line and those above.
 LAYERS = [
     {"errors", "columns", "settings", "constants"},
-    {"random", "kernel_parts"},
+    {"random"},
     {"problems"},
     {"mechanisms"},
     {"privacy"},

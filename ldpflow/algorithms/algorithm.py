@@ -12,7 +12,7 @@ from ldpflow.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.mechanisms.mechanism import DELTA, EPSILON
 from ldpflow.problems import Problem
 from ldpflow.problems.problem import Matrix
-from ldpflow.settings import Setting, Settings
+from ldpflow.settings import Parameters, Setting, Settings
 
 __all__ = ["Algorithm", "DecayingSteps"]
 
@@ -28,8 +28,8 @@ NoiseMultiplier = Annotated[float, Field(gt=0, le=1e12)]
 class Algorithm(Settings):
     """A recursion theta_i = theta_{i-1} - eta_i (private gradient).
 
-    The module that defines an algorithm also holds its kernel function ``recursion``, which becomes
-    part of the kernel that stands in ldpflow.kernels.one_pass (for FiniteSumAlgorithm, in .erm_steps).
+    The module that defines an algorithm also holds its kernel function ``recursion`` (see
+    ldpflow.kernels.one_pass, for FiniteSumAlgorithm ldpflow.kernels.finite_sum).
 
     Parameters
     ----------
@@ -74,10 +74,6 @@ class Algorithm(Settings):
         """Warnings about resolved settings that cannot do what their theory says at this n."""
         return []
 
-    def problem_parts(self) -> tuple[str, ...]:
-        """Kernel functions of the problem's module that the recursion calls beside its gradient."""
-        return ()
-
     def has_intervals(self) -> bool:
         """Whether a path has the many steps that interval methods live on."""
         return True
@@ -99,7 +95,7 @@ class Algorithm(Settings):
         return None
 
     def projects(self) -> bool:
-        """Whether iterates are projected, by the module's kernel function ``project``."""
+        """Whether iterates are projected (``kernel.PROJECTED``)."""
         return False
 
     def perturbed_paths(self) -> int:
@@ -139,8 +135,8 @@ class Algorithm(Settings):
         return {}
 
     @abstractmethod
-    def kernel_parameters(self, horizon: int | None) -> tuple[float, ...]:
-        """What the recursion gets as ``settings``."""
+    def kernel_parameters(self, horizon: int | None) -> Parameters:
+        """What the recursion reads by name from its argument ``settings``."""
 
     @abstractmethod
     def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:

@@ -14,7 +14,7 @@ needs its own share, so it is B + 1 here.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -25,10 +25,8 @@ from ldpflow.mechanisms.gaussian import Gaussian
 from ldpflow.problems import Problem
 from ldpflow.problems.laws import Variate
 from ldpflow.problems.problem import Matrix
-from ldpflow.random.lockstep import LANES, PLANE
-
-if TYPE_CHECKING:  # supplied by the kernel that this becomes part of
-    from ldpflow.kernel_parts import NOISE_PLANES, D, answer
+from ldpflow.random.lockstep import LANES, STRIDE
+from ldpflow.settings import Parameters
 
 __all__ = ["WEIGHT", "BudgetSplit", "randomise", "recursion"]
 
@@ -66,8 +64,8 @@ class BudgetSplit(DecayingSteps):
         epsilon: float = mechanism.model_dump()["epsilon"]
         return mechanism.model_copy(update={"epsilon": epsilon / (self.perturbations + 1)})
 
-    def kernel_parameters(self, horizon: int | None) -> tuple[float, ...]:
-        return (self.c, self.gamma, self.theta0)
+    def kernel_parameters(self, horizon: int | None) -> Parameters:
+        return {"c": self.c, "gamma": self.gamma, "theta0": self.theta0, "radius": 0.0}
 
     def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
         return combined(
@@ -82,8 +80,8 @@ class BudgetSplit(DecayingSteps):
         return mechanism.privacy()
 
 
-def randomise(g, noise, at, lane, parameters):  # type: ignore[no-untyped-def]
+def randomise(kernel, g, noise, at, lane, mechanism, counts):  # type: ignore[no-untyped-def]
     """w_i A(g) of a perturbed path, ``answer`` being the mechanism's A; the weight is the last plane."""
-    answer(g, noise, at, lane, parameters)
-    for j in range(D):
-        g[j * LANES + lane] *= noise[(NOISE_PLANES - 1) * PLANE + at]
+    kernel.answer(g, noise, at, lane, mechanism, counts)
+    for j in range(kernel.D):
+        g[j * LANES + lane] *= noise[(kernel.NOISE_PLANES - 1) * STRIDE + at]

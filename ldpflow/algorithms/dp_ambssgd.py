@@ -19,7 +19,7 @@ Delta = B/N^200, is doublings = ceil(200 log2 N).
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from mpmath import mp, mpf
@@ -34,22 +34,8 @@ from ldpflow.mechanisms.mechanism import CLIPPED, THRESHOLD
 from ldpflow.privacy import clipping
 from ldpflow.problems import Problem
 from ldpflow.problems.least_squares import LeastSquares
-from ldpflow.random.lockstep import CHUNK, LANES, PLANE
-
-if TYPE_CHECKING:  # supplied by the kernel that this recursion becomes part of
-    from ldpflow.kernel_parts import (
-        DATA_PLANES,
-        STATE,
-        D,
-        add_iterate,
-        draw_data,
-        feature,
-        fill_normal,
-        keep_path,
-        register_array,
-        residual,
-        square_norm,
-    )
+from ldpflow.random import fill_normal, register_array
+from ldpflow.random.lockstep import CHUNK, LANES, PLANE, STRIDE
 
 __all__ = ["DpAmbssgd", "recursion"]
 
@@ -164,53 +150,49 @@ class DpAmbssgd(MinibatchRegression):
     def columns(self, problem: Problem, n: int) -> dict[str, Any]:
         return super().columns(problem, n) | {"margin": self.margin()}
 
-    def kernel_parameters(self, horizon: int | None) -> tuple[float, ...]:
+    def kernel_parameters(self, horizon: int | None) -> dict[str, float]:
         assert horizon is not None and self.domain is not None and self.radius is not None
         s, b = self.batches(horizon)
         printed = self.rule == "printed"
-        return (
-            self.step_constant(),
-            self.theta0,
-            float(s),
-            float(b),
-            2.0 * self.alpha() / b,
-            self.c_zeta * self.radius,
-            math.ldexp(self.domain, -self.doublings),
-            float(self.doublings),
-            float(self.doublings + 1 if printed else self.doublings),
-            self.alpha() * math.sqrt(self.doublings),
-            float(s) if printed else s - self.margin(),
-            float(printed),
-            0.0,
-        )
+        return {
+            "eta": self.step_constant(),
+            "theta0": self.theta0,
+            "s": float(s),
+            "b": float(b),
+            "noise": 2.0 * self.alpha() / b,
+            "scale": self.c_zeta * self.radius,
+            "finest": math.ldexp(self.domain, -self.doublings),
+            "doublings": float(self.doublings),
+            "queries": float(self.doublings + 1 if printed else self.doublings),
+            "spread": self.alpha() * math.sqrt(self.doublings),
+            "level": float(s) if printed else s - self.margin(),
+            "overlap": float(printed),
+            "fixed": 0.0,
+        }
 
 
-def recursion(users, noises, problem, mechanism, settings, record):  # type: ignore[no-untyped-def]
+def recursion(kernel, users, noises, problem, mechanism, settings, record):  # type: ignore[no-untyped-def]
     """DP-AMBSSGD of LANES replicates (see one_pass).
 
     Noise of a step, in the order of its stream: one normal per query, then one per coordinate. extras
     holds the sum over steps of the share of clipped gradients, and zeta.
     """
-    eta = settings[0]
-    s = int(settings[2])
-    b = int(settings[3])
-    doublings = int(settings[7])
-    queries = int(settings[8])
-    spread = settings[9]
-    level = settings[10]
-    overlap = int(settings[11])
-    fixed = settings[12]  # zeta where it is not adaptive
-    data = np.empty(DATA_PLANES * PLANE)
+    eta, start, noise_scale, scale = settings.eta, settings.theta0, settings.noise, settings.scale
+    s, b, overlap = int(settings.s), int(settings.b), int(settings.overlap)
+    finest, doublings, queries = settings.finest, int(settings.doublings), int(settings.queries)
+    spread, level = settings.spread, settings.level
+    fixed = settings.fixed  # zeta where it is not adaptive
+    data = np.empty(kernel.DATA_PLANES * STRIDE)
     plane = np.empty(PLANE)
-    noise = np.empty((queries + D) * LANES)
+    noise = np.empty((queries + kernel.D) * LANES)
     counts = np.empty((queries + 1) * LANES)
-    theta = register_array(STATE)
-    mean = register_array(STATE)
+    theta = register_array(kernel.STATE)
+    mean = register_array(kernel.STATE)
     size = register_array(LANES)
     zeta = register_array(LANES)
     clipped = register_array(LANES)
     shares = register_array(LANES)
-    theta[:] = settings[1]
+    theta[:] = start
     shares[:] = 0.0
     zeta[:] = fixed
     taken = CHUNK
@@ -223,18 +205,18 @@ def recursion(users, noises, problem, mechanism, settings, record):  # type: ign
         counts[:] = 0.0
         for k in range(s + overlap):
             if taken == CHUNK:
-                draw_data(*users, data)
+                kernel.draw_data(*users, data)
                 taken = 0
             for lane in range(LANES):
-                size[lane] = np.abs(residual(theta, data, taken * LANES + lane, lane, problem))
-            edge = settings[6]
+                size[lane] = np.abs(kernel.residual(theta, data, taken * LANES + lane, lane, problem))
+            edge = finest
             for m in range(queries):
                 for lane in range(LANES):
                     counts[m * LANES + lane] += 1.0 if size[lane] <= edge else 0.0
                 edge *= 2.0
             if k < s:
                 taken += 1
-        for k in range(queries + D):
+        for k in range(queries + kernel.D):
             if drawn == CHUNK:
                 fill_normal(noises[0], 0.0, plane)
                 drawn = 0
@@ -242,11 +224,11 @@ def recursion(users, noises, problem, mechanism, settings, record):  # type: ign
                 noise[k * LANES + lane] = plane[drawn * LANES + lane]
             drawn += 1
         if fixed == 0.0:
-            edge = settings[6]
+            edge = finest
             for _ in range(doublings):
                 edge *= 2.0
             for lane in range(LANES):
-                zeta[lane] = settings[5] * edge
+                zeta[lane] = scale * edge
             # Downwards, so that the first query that passes has the last word.
             for _ in range(queries - doublings):
                 edge *= 2.0
@@ -254,35 +236,35 @@ def recursion(users, noises, problem, mechanism, settings, record):  # type: ign
                 edge *= 0.5
                 for lane in range(LANES):
                     passed = counts[m * LANES + lane] + spread * noise[m * LANES + lane] >= level
-                    zeta[lane] = settings[5] * edge if passed else zeta[lane]
+                    zeta[lane] = scale * edge if passed else zeta[lane]
         mean[:] = 0.0
         clipped[:] = 0.0
         for _ in range(b):
             if taken == CHUNK:
-                draw_data(*users, data)
+                kernel.draw_data(*users, data)
                 taken = 0
             for lane in range(LANES):
                 at = taken * LANES + lane
-                r = residual(theta, data, at, lane, problem)
+                r = kernel.residual(theta, data, at, lane, problem)
                 # clip(x r) = x clamp(r, -cap, cap); the cap of x = 0 is infinite.
-                cap = zeta[lane] / np.sqrt(square_norm(data, at, problem))
+                cap = zeta[lane] / np.sqrt(kernel.square_norm(data, at, problem))
                 clipped[lane] += 1.0 if np.abs(r) > cap else 0.0
                 r = r if np.abs(r) < np.inf else 0.0
                 size[lane] = min(max(r, -cap), cap)
-            for j in range(D):
+            for j in range(kernel.D):
                 for lane in range(LANES):
-                    x = feature(j, data, taken * LANES + lane, problem)
+                    x = kernel.feature(j, data, taken * LANES + lane, problem)
                     mean[j * LANES + lane] += size[lane] * x
             taken += 1
         for lane in range(LANES):
             shares[lane] += clipped[lane] / b
-            for j in range(D):
+            for j in range(kernel.D):
                 step = mean[j * LANES + lane] / b
-                step += settings[4] * zeta[lane] * noise[(queries + j) * LANES + lane]
+                step += noise_scale * zeta[lane] * noise[(queries + j) * LANES + lane]
                 theta[j * LANES + lane] -= eta * step
-            add_iterate(total, centre, sums, theta, float(i), lane)
+            kernel.add_iterate(total, centre, sums, theta, float(i), lane)
         if i == times[t]:
-            keep_path(record, theta, t)
+            kernel.keep_path(record, theta, t)
             for lane in range(LANES):
                 record.extras[t, lane] = shares[lane]
                 record.extras[t, LANES + lane] = zeta[lane]

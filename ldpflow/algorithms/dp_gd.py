@@ -9,7 +9,7 @@ Replacing a record moves grad F by at most 2 G / N in every step, so the T steps
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -22,20 +22,8 @@ from ldpflow.algorithms.finite_sum import (
 )
 from ldpflow.errors import InputError
 from ldpflow.problems.finite_sum import FiniteSumProblem
+from ldpflow.random import register_array
 from ldpflow.random.lockstep import CHUNK, LANES, PLANE
-
-if TYPE_CHECKING:  # supplied by the kernel that this recursion becomes part of
-    from ldpflow.kernel_parts import (
-        BLOCKS,
-        STATE,
-        add_gradient,
-        choose,
-        draw_subset,
-        fetch,
-        keep,
-        node_noise,
-        register_array,
-    )
 
 __all__ = ["DpGd", "recursion"]
 
@@ -69,28 +57,26 @@ class DpGd(FiniteSumAlgorithm):
             1.0 / (2.0 * sigma * sigma), problem.lipschitz_of_loss(), problem.smoothness_of_loss(),
         )  # fmt: skip
 
-    def kernel_settings(self, plan: RunPlan) -> tuple[float, ...]:
+    def kernel_settings(self, plan: RunPlan) -> dict[str, float]:
         deviation = 2.0 * plan.lipschitz / plan.n * plan.sigma * math.sqrt(plan.steps)
-        return (float(plan.n), plan.eta, deviation, float(plan.n))
+        return {"n": float(plan.n), "eta": plan.eta, "deviation": deviation, "batch": float(plan.n)}
 
 
-def recursion(keys, order_state, records, parameters, settings, w, record):  # type: ignore[no-untyped-def]
-    """Noisy gradient descent of LANES replicates (see erm_steps.kernel).
+def recursion(kernel, keys, order_state, records, problem, settings, w, record):  # type: ignore[no-untyped-def]
+    """Noisy gradient descent of LANES replicates (see kernels.finite_sum).
 
     A step takes all records, or a random subset of them (see dp_sgd). The noisy and the noiseless
     gradient take the places of mhat_t and m_t.
     """
-    n = int(settings[0])
-    eta = settings[1]
-    deviation = settings[2]
-    batch = int(settings[3])
+    n, batch = int(settings.n), int(settings.batch)
+    eta, deviation = settings.eta, settings.deviation
     rows, targets, base = records
     times, chosen_times, chosen_lanes, iterates, estimates, momenta, chosen = record
-    g = register_array(STATE)
-    noisy = register_array(STATE)
-    x = register_array(STATE)
+    g = register_array(kernel.STATE)
+    noisy = register_array(kernel.STATE)
+    x = register_array(kernel.STATE)
     y = register_array(LANES)
-    zeta = np.zeros(BLOCKS)
+    zeta = np.zeros(kernel.BLOCKS)
     places = np.empty(LANES, np.int64)
     sampled = batch < n
     order = np.empty(n * LANES if sampled else 0, np.int64)
@@ -102,18 +88,18 @@ def recursion(keys, order_state, records, parameters, settings, w, record):  # t
     c = 0
     for t in range(1, times[-1] + 1):
         if sampled:
-            used = draw_subset(order, order_state, planes, used, n, batch)
+            used = kernel.draw_subset(order, order_state, planes, used, n, batch)
         g[:] = 0.0
         for i in range(batch):
             for lane in range(LANES):
                 places[lane] = base[lane] + (order[i * LANES + lane] if sampled else i)
-            fetch(x, y, rows, targets, places)
-            add_gradient(g, w, x, y, parameters)
-        node_noise(zeta, keys, 1, 0, t - 1, deviation)
-        for i in range(STATE):
+            kernel.fetch(x, y, rows, targets, places)
+            kernel.add_gradient(g, w, x, y, problem)
+        kernel.node_noise(zeta, keys, 1, 0, t - 1, deviation)
+        for i in range(kernel.STATE):
             g[i] /= batch
             noisy[i] = g[i] + zeta[i]
-        k = keep(k, t, times, w, noisy, g, iterates, estimates, momenta)
-        c = choose(c, t, chosen_times, chosen_lanes, w, chosen)
-        for i in range(STATE):
+        k = kernel.keep(k, t, times, w, noisy, g, iterates, estimates, momenta)
+        c = kernel.choose(c, t, chosen_times, chosen_lanes, w, chosen)
+        for i in range(kernel.STATE):
             w[i] -= eta * noisy[i]

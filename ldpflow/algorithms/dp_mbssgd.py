@@ -55,8 +55,15 @@ class DpMbssgd(MinibatchRegression):
     def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
         return self.statement(clipping.run_epsilon(self.alpha(), self.delta, self.accounting, False, 1))
 
-    def kernel_parameters(self, horizon: int | None) -> tuple[float, ...]:
+    def kernel_parameters(self, horizon: int | None) -> dict[str, float]:
         assert horizon is not None and self.clip is not None
         _, b = self.batches(horizon)
-        noise = 2.0 * self.alpha() / b
-        return (self.step_constant(), self.theta0, 0.0, float(b), noise, *(0.0,) * 7, self.clip)
+        given = {
+            "eta": self.step_constant(),
+            "theta0": self.theta0,
+            "b": float(b),
+            "noise": 2.0 * self.alpha() / b,
+            "fixed": self.clip,
+        }
+        threshold = ("s", "scale", "finest", "doublings", "queries", "spread", "level", "overlap")
+        return given | dict.fromkeys(threshold, 0.0)

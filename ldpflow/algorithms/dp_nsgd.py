@@ -17,7 +17,7 @@ one new vector a step, and only floor(log2 T) + 1 vectors are alive.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 from pydantic import model_validator
@@ -27,24 +27,8 @@ from ldpflow.algorithms.schedules import first_theorem_steps
 from ldpflow.errors import InputError
 from ldpflow.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.problems.finite_sum import FiniteSumProblem
+from ldpflow.random import register_array
 from ldpflow.random.lockstep import LANES
-
-if TYPE_CHECKING:  # supplied by the kernel that this recursion becomes part of
-    from ldpflow.kernel_parts import (
-        BLOCKS,
-        NOISE,
-        STATE,
-        add_gradient,
-        choose,
-        draw_order,
-        fetch,
-        halvings,
-        keep,
-        move,
-        node_noise,
-        prefix_noise,
-        register_array,
-    )
 
 __all__ = ["DpNsgd", "recursion"]
 
@@ -125,7 +109,7 @@ class DpNsgd(MomentumAlgorithm):
             problem.lipschitz_of_loss(), problem.smoothness_of_loss(),
         )  # fmt: skip
 
-    def kernel_settings(self, plan: RunPlan) -> tuple[float, ...]:
+    def kernel_settings(self, plan: RunPlan) -> dict[str, float]:
         from ldpflow.privacy.tree import touched_nodes
 
         sensitivity = 2.0 * plan.lipschitz / plan.batch_size
@@ -134,37 +118,33 @@ class DpNsgd(MomentumAlgorithm):
             deviation = plan.alpha * sensitivity * plan.sigma * math.sqrt(v)
         else:
             deviation = sensitivity * plan.sigma * math.sqrt(plan.steps / plan.batches)
-        return (
-            float(plan.batches),
-            float(plan.batch_size),
-            1.0 if self.order == "fixed" else 0.0,
-            plan.alpha,
-            plan.eta,
-            deviation,
-        )
+        return {
+            "batches": float(plan.batches),
+            "batch_size": float(plan.batch_size),
+            "fixed": 1.0 if self.order == "fixed" else 0.0,
+            "alpha": plan.alpha,
+            "eta": plan.eta,
+            "deviation": deviation,
+        }
 
 
-def recursion(keys, order_state, records, parameters, settings, w, record):  # type: ignore[no-untyped-def]
-    """DP-NSGD of LANES replicates (see erm_steps.kernel)."""
-    batches = int(settings[0])
-    batch_size = int(settings[1])
-    fixed = settings[2] > 0.0
-    alpha = settings[3]
-    eta = settings[4]
-    deviation = settings[5]
+def recursion(kernel, keys, order_state, records, problem, settings, w, record):  # type: ignore[no-untyped-def]
+    """DP-NSGD of LANES replicates (see kernels.finite_sum)."""
+    batches, batch_size, fixed = int(settings.batches), int(settings.batch_size), settings.fixed > 0.0
+    alpha, eta, deviation = settings.alpha, settings.eta, settings.deviation
     rows, targets, base = records
     times, chosen_times, chosen_lanes, iterates, estimates, momenta, chosen = record
-    g = register_array(STATE)
-    m = register_array(STATE)
-    mhat = register_array(STATE)
-    x = register_array(STATE)
+    g = register_array(kernel.STATE)
+    m = register_array(kernel.STATE)
+    mhat = register_array(kernel.STATE)
+    x = register_array(kernel.STATE)
     y = register_array(LANES)
-    zeta = np.zeros(BLOCKS)
+    zeta = np.zeros(kernel.BLOCKS)
     places = np.empty(LANES, np.int64)
     order = np.empty(batches * LANES, np.int64)
-    prefixes = np.zeros((64 if NOISE == 1 else 0, STATE))
+    prefixes = np.zeros((64 if kernel.NOISE == 1 else 0, kernel.STATE))
     doubled = np.empty(64)
-    halvings(doubled, alpha)
+    kernel.halvings(doubled, alpha)
     m[:] = 0.0
     mhat[:] = 0.0
     share = alpha / batch_size
@@ -177,27 +157,27 @@ def recursion(keys, order_state, records, parameters, settings, w, record):  # t
             position = 0
             epoch += 1
             if epoch == 0 or not fixed:
-                draw_order(order, order_state, epoch, batches)
+                kernel.draw_order(order, order_state, epoch, batches)
         g[:] = 0.0
         for r in range(batch_size):
             for lane in range(LANES):
                 places[lane] = base[lane] + order[position * LANES + lane] * batch_size + r
-            fetch(x, y, rows, targets, places)
-            add_gradient(g, w, x, y, parameters)
+            kernel.fetch(x, y, rows, targets, places)
+            kernel.add_gradient(g, w, x, y, problem)
         position += 1
-        for i in range(STATE):
+        for i in range(kernel.STATE):
             m[i] = (1.0 - alpha) * m[i] + share * g[i]
-        if NOISE == 1:
-            prefix_noise(zeta, prefixes, doubled, keys, 0, t, deviation)
-            for i in range(STATE):
+        if kernel.NOISE == 1:
+            kernel.prefix_noise(zeta, prefixes, doubled, keys, 0, t, deviation)
+            for i in range(kernel.STATE):
                 mhat[i] = m[i] + zeta[i]
-        elif NOISE == 2:
-            node_noise(zeta, keys, 1, 0, t - 1, deviation)
-            for i in range(STATE):
+        elif kernel.NOISE == 2:
+            kernel.node_noise(zeta, keys, 1, 0, t - 1, deviation)
+            for i in range(kernel.STATE):
                 mhat[i] = (1.0 - alpha) * mhat[i] + share * g[i] + alpha * zeta[i]
         else:
-            for i in range(STATE):
+            for i in range(kernel.STATE):
                 mhat[i] = m[i]
-        k = keep(k, t, times, w, mhat, m, iterates, estimates, momenta)
-        c = choose(c, t, chosen_times, chosen_lanes, w, chosen)
-        move(w, mhat, eta)
+        k = kernel.keep(k, t, times, w, mhat, m, iterates, estimates, momenta)
+        c = kernel.choose(c, t, chosen_times, chosen_lanes, w, chosen)
+        kernel.move(w, mhat, eta)

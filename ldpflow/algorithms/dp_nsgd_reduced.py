@@ -37,26 +37,11 @@ from ldpflow.algorithms.schedules import reduced_theorem_steps
 from ldpflow.constants import workdps
 from ldpflow.errors import InputError
 from ldpflow.problems.finite_sum import FiniteSumProblem
+from ldpflow.random import register_array
 from ldpflow.random.lockstep import LANES
 
 if TYPE_CHECKING:
     from ldpflow.privacy.tree import Tree
-
-if TYPE_CHECKING:  # supplied by the kernel that this recursion becomes part of
-    from ldpflow.kernel_parts import (
-        BLOCKS,
-        STATE,
-        add_gradient,
-        choose,
-        draw_order,
-        fetch,
-        halvings,
-        keep,
-        move,
-        node_noise,
-        prefix_noise,
-        register_array,
-    )
 
 __all__ = ["DpNsgdReduced", "recursion", "tree_variances"]
 
@@ -177,47 +162,44 @@ class DpNsgdReduced(MomentumAlgorithm):
         vectors = 2 * batches + 2 * sum((batches >> level) + 2 for level in range(batches.bit_length()))
         return 8 * LANES * problem.dimension * vectors
 
-    def kernel_settings(self, plan: RunPlan) -> tuple[float, ...]:
+    def kernel_settings(self, plan: RunPlan) -> dict[str, float]:
         v1, v2 = tree_variances(plan.batches, plan.steps)
         large = 4.0 * plan.lipschitz / plan.batch_size * plan.sigma
         moved = plan.eta * plan.batches * plan.smoothness / plan.batch_size
         small = self.difference_scale * moved * plan.sigma * math.sqrt(v2)
-        return (
-            float(plan.batches),
-            float(plan.batch_size),
-            1.0 if self.order == "fixed" else 0.0,
-            plan.alpha,
-            plan.eta,
-            plan.cross,
-            large * math.sqrt(v1),
-            large * math.sqrt(v2),
-            small,
-        )
+        return {
+            "batches": float(plan.batches),
+            "batch_size": float(plan.batch_size),
+            "fixed": 1.0 if self.order == "fixed" else 0.0,
+            "alpha": plan.alpha,
+            "eta": plan.eta,
+            "cross": plan.cross,
+            "early": large * math.sqrt(v1),
+            "late": large * math.sqrt(v2),
+            "small": small,
+        }
 
 
-def recursion(keys, order_state, records, parameters, settings, w, record):  # type: ignore[no-untyped-def]
-    """Sensitivity-reduced DP-NSGD of LANES replicates (see erm_steps.kernel)."""
-    batches = int(settings[0])
-    batch_size = int(settings[1])
-    fixed = settings[2] > 0.0
-    alpha = settings[3]
-    eta = settings[4]
-    cross = settings[5]
+def recursion(kernel, keys, order_state, records, problem, settings, w, record):  # type: ignore[no-untyped-def]
+    """Sensitivity-reduced DP-NSGD of LANES replicates (see kernels.finite_sum)."""
+    batches, batch_size, fixed = int(settings.batches), int(settings.batch_size), settings.fixed > 0.0
+    alpha, eta, cross = settings.alpha, settings.eta, settings.cross
+    early, late, small = settings.early, settings.late, settings.small
     rows, targets, base = records
     times, chosen_times, chosen_lanes, iterates, estimates, momenta, chosen = record
-    anchor = register_array(STATE)
-    before = register_array(STATE)
-    at_w = register_array(STATE)
-    at_anchor = register_array(STATE)
-    at_before = register_array(STATE)
-    m = register_array(STATE)
-    mhat = register_array(STATE)
-    residual = register_array(STATE)
-    window = register_array(STATE)
-    differences = register_array(STATE)
-    x = register_array(STATE)
+    anchor = register_array(kernel.STATE)
+    before = register_array(kernel.STATE)
+    at_w = register_array(kernel.STATE)
+    at_anchor = register_array(kernel.STATE)
+    at_before = register_array(kernel.STATE)
+    m = register_array(kernel.STATE)
+    mhat = register_array(kernel.STATE)
+    residual = register_array(kernel.STATE)
+    window = register_array(kernel.STATE)
+    differences = register_array(kernel.STATE)
+    x = register_array(kernel.STATE)
     y = register_array(LANES)
-    zeta = np.zeros(BLOCKS)
+    zeta = np.zeros(kernel.BLOCKS)
     places = np.empty(LANES, np.int64)
     order = np.empty(batches * LANES, np.int64)
     top = 0
@@ -227,19 +209,19 @@ def recursion(keys, order_state, records, parameters, settings, w, record):  # t
     offset = np.zeros(top + 2, np.int64)
     for level in range(top + 1):
         offset[level + 1] = offset[level] + (batches >> level) + 2
-    nodes_g = np.zeros((offset[top + 1], STATE))
-    nodes_d = np.zeros((offset[top + 1], STATE))
-    left_g = np.zeros((top + 1, STATE))
-    left_d = np.zeros((top + 1, STATE))
-    ring_u = np.zeros((batches, STATE))
-    ring_p = np.zeros((batches, STATE))
-    prefixes = np.zeros((64, STATE))
+    nodes_g = np.zeros((offset[top + 1], kernel.STATE))
+    nodes_d = np.zeros((offset[top + 1], kernel.STATE))
+    left_g = np.zeros((top + 1, kernel.STATE))
+    left_d = np.zeros((top + 1, kernel.STATE))
+    ring_u = np.zeros((batches, kernel.STATE))
+    ring_p = np.zeros((batches, kernel.STATE))
+    prefixes = np.zeros((64, kernel.STATE))
     decay = np.empty(batches + 1)
     decay[0] = 1.0
     for i in range(batches):
         decay[i + 1] = (1.0 - alpha) * decay[i]
     doubled = np.empty(64)
-    halvings(doubled, alpha)
+    kernel.halvings(doubled, alpha)
     anchor[:] = w
     m[:] = 0.0
     residual[:] = 0.0
@@ -254,20 +236,20 @@ def recursion(keys, order_state, records, parameters, settings, w, record):  # t
             before[:] = anchor
             anchor[:] = w
             if epoch == 0 or not fixed:
-                draw_order(order, order_state, epoch, batches)
+                kernel.draw_order(order, order_state, epoch, batches)
         at_w[:] = 0.0
         at_anchor[:] = 0.0
         at_before[:] = 0.0
         for r in range(batch_size):
             for lane in range(LANES):
                 places[lane] = base[lane] + order[position * LANES + lane] * batch_size + r
-            fetch(x, y, rows, targets, places)
-            add_gradient(at_w, w, x, y, parameters)
-            add_gradient(at_anchor, anchor, x, y, parameters)
+            kernel.fetch(x, y, rows, targets, places)
+            kernel.add_gradient(at_w, w, x, y, problem)
+            kernel.add_gradient(at_anchor, anchor, x, y, problem)
             if epoch > 0:
-                add_gradient(at_before, before, x, y, parameters)
+                kernel.add_gradient(at_before, before, x, y, problem)
         position += 1
-        for i in range(STATE):
+        for i in range(kernel.STATE):
             at_w[i] /= batch_size
             at_anchor[i] /= batch_size
             m[i] = (1.0 - alpha) * m[i] + alpha * at_w[i]
@@ -278,14 +260,14 @@ def recursion(keys, order_state, records, parameters, settings, w, record):  # t
         while level <= top:
             index = (t >> level) - 1
             place = offset[level] + index % ((batches >> level) + 2)
-            node_noise(zeta, keys, 2, level, index, settings[6] if t <= 2 * batches else settings[7])
+            kernel.node_noise(zeta, keys, 2, level, index, early if t <= 2 * batches else late)
             node = nodes_g[place]
-            for i in range(STATE):
+            for i in range(kernel.STATE):
                 node[i] = at_anchor[i] + zeta[i]
             if (index << level) >= batches:
-                node_noise(zeta, keys, 3, level, index, settings[8])
+                kernel.node_noise(zeta, keys, 3, level, index, small)
                 node = nodes_d[place]
-                for i in range(STATE):
+                for i in range(kernel.STATE):
                     node[i] = at_before[i] + zeta[i]
             if index & 1 == 0:
                 left_g[level, :] = at_anchor
@@ -293,7 +275,7 @@ def recursion(keys, order_state, records, parameters, settings, w, record):  # t
                 break
             open_g = left_g[level]
             open_d = left_d[level]
-            for i in range(STATE):
+            for i in range(kernel.STATE):
                 at_anchor[i] += doubled[level] * open_g[i]
                 at_before[i] += doubled[level] * open_d[i]
             level += 1
@@ -308,28 +290,28 @@ def recursion(keys, order_state, records, parameters, settings, w, record):  # t
             a += 1 << level
             factor = decay[t - a + 1]
             node = nodes_g[place]
-            for i in range(STATE):
+            for i in range(kernel.STATE):
                 window[i] += factor * node[i]
             if t >= 2 * batches:
                 node = nodes_d[place]
-                for i in range(STATE):
+                for i in range(kernel.STATE):
                     differences[i] += factor * node[i]
         u = ring_u[t % batches]
         p = ring_p[t % batches]
         if t < batches:
-            for i in range(STATE):
+            for i in range(kernel.STATE):
                 p[i] = window[i]
         else:
             if t < 2 * batches:
                 u[:] = window
             else:
-                for i in range(STATE):
+                for i in range(kernel.STATE):
                     u[i] = (1.0 - cross) * (differences[i] + u[i]) + cross * window[i]
-            for i in range(STATE):
+            for i in range(kernel.STATE):
                 p[i] = u[i] + decay[batches] * p[i]
-        prefix_noise(zeta, prefixes, doubled, keys, 4, t, settings[8])  # of r over [1, t]
-        for i in range(STATE):
+        kernel.prefix_noise(zeta, prefixes, doubled, keys, 4, t, small)  # of r over [1, t]
+        for i in range(kernel.STATE):
             mhat[i] = alpha * (p[i] + residual[i] + zeta[i])
-        k = keep(k, t, times, w, mhat, m, iterates, estimates, momenta)
-        c = choose(c, t, chosen_times, chosen_lanes, w, chosen)
-        move(w, mhat, eta)
+        k = kernel.keep(k, t, times, w, mhat, m, iterates, estimates, momenta)
+        c = kernel.choose(c, t, chosen_times, chosen_lanes, w, chosen)
+        kernel.move(w, mhat, eta)

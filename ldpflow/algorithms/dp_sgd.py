@@ -82,6 +82,7 @@ class DpSgd(FiniteSumAlgorithm):
             math.nan, math.nan, problem.lipschitz_of_loss(), problem.smoothness_of_loss(),
         )  # fmt: skip
 
-    def kernel_settings(self, plan: RunPlan) -> tuple[float, ...]:
+    def kernel_settings(self, plan: RunPlan) -> dict[str, float]:
         deviation = 2.0 * plan.lipschitz * plan.sigma / plan.batch_size
-        return (float(plan.n), plan.eta, deviation, float(plan.batch_size))
+        batch = float(plan.batch_size)
+        return {"n": float(plan.n), "eta": plan.eta, "deviation": deviation, "batch": batch}

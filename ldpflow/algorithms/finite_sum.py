@@ -24,6 +24,7 @@ from ldpflow.problems import Problem
 from ldpflow.problems.finite_sum import FiniteSumProblem
 from ldpflow.problems.problem import Matrix, unknown_matrix
 from ldpflow.random.lockstep import LANES
+from ldpflow.settings import Parameters
 
 __all__ = [
     "MEMORY_BUDGET",
@@ -157,7 +158,7 @@ class FiniteSumAlgorithm(Algorithm):
     def step_constant(self) -> float:
         return math.nan  # its steps have a length, eta, that is for the plan to say
 
-    def kernel_parameters(self, horizon: int | None) -> tuple[float, ...]:
+    def kernel_parameters(self, horizon: int | None) -> Parameters:
         raise TypeError("they depend on N: see kernel_settings")
 
     def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
@@ -182,8 +183,8 @@ class FiniteSumAlgorithm(Algorithm):
         """The schedule with its noise; see :func:`plan_of`, which remembers it."""
 
     @abstractmethod
-    def kernel_settings(self, plan: RunPlan) -> tuple[float, ...]:
-        """What the recursion gets as ``settings``."""
+    def kernel_settings(self, plan: RunPlan) -> dict[str, float]:
+        """What the recursion reads by name from its argument ``settings``."""
 
     def noise_kind(self) -> int:
         """The kernel's compile-time constant NOISE."""

@@ -8,7 +8,7 @@ used once, so the transcript has the mechanism's own guarantee per record.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
@@ -17,32 +17,9 @@ from ldpflow.algorithms.algorithm import DecayingSteps, combined
 from ldpflow.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.problems import Problem
 from ldpflow.problems.problem import Matrix
-from ldpflow.random.lockstep import CHUNK, LANES, PLANE
-
-if TYPE_CHECKING:  # supplied by the kernel that this recursion becomes part of
-    from ldpflow.kernel_parts import (
-        ANCHORS,
-        DATA_PLANES,
-        EXTRAS,
-        MECHANISM_SIZE,
-        NOISE_PLANES,
-        PROJECTED,
-        STATE,
-        D,
-        add_iterate,
-        draw_data,
-        draw_noise,
-        end_step,
-        gradient,
-        keep_path,
-        keep_step,
-        prepare_chunk,
-        prepare_step,
-        randomise,
-        register_array,
-        restart,
-        step_sizes,
-    )
+from ldpflow.random import register_array, step_sizes
+from ldpflow.random.lockstep import CHUNK, LANES, STRIDE
+from ldpflow.settings import Parameters
 
 __all__ = ["LdpSgd", "project", "recursion"]
 
@@ -65,8 +42,8 @@ class LdpSgd(DecayingSteps):
     def counts_in_mechanism(self) -> bool:
         return True
 
-    def kernel_parameters(self, horizon: int | None) -> tuple[float, ...]:
-        return (self.c, self.gamma, self.theta0, self.radius or 0.0)
+    def kernel_parameters(self, horizon: int | None) -> Parameters:
+        return {"c": self.c, "gamma": self.gamma, "theta0": self.theta0, "radius": self.radius or 0.0}
 
     def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
         return combined(problem.gradient_covariance(), mechanism.noise_covariance(problem), 1.0, 1.0)
@@ -75,63 +52,67 @@ class LdpSgd(DecayingSteps):
         return mechanism.privacy()
 
 
-def project(theta, settings, lane):  # type: ignore[no-untyped-def]
+def project(kernel, theta, start, radius, lane):  # type: ignore[no-untyped-def]
     """theta <- start + (theta - start) min(1, radius/||theta - start||)."""
     square = 0.0
-    for j in range(D):
-        distance = theta[j * LANES + lane] - settings[2]
+    for j in range(kernel.D):
+        distance = theta[j * LANES + lane] - start
         square += distance * distance
     # Infinite, not undefined, at the start itself.
-    shrink = min(1.0, settings[3] / np.sqrt(square))
-    for j in range(D):
-        theta[j * LANES + lane] = settings[2] + shrink * (theta[j * LANES + lane] - settings[2])
+    shrink = min(1.0, radius / np.sqrt(square))
+    for j in range(kernel.D):
+        theta[j * LANES + lane] = start + shrink * (theta[j * LANES + lane] - start)
 
 
-def recursion(users, noises, problem, mechanism, settings, record):  # type: ignore[no-untyped-def]
+def recursion(kernel, users, noises, problem, mechanism, settings, record):  # type: ignore[no-untyped-def]
     """LDP-SGD of LANES replicates (see one_pass), the variates of CHUNK steps drawn together.
 
-    What the mechanism counts, at the end of its parameters, goes to extras.
+    What the mechanism counts goes to extras.
     """
+    c, gamma, start, radius = settings.c, settings.gamma, settings.theta0, settings.radius
     times, marks, centre = record.times, record.marks, record.centre
-    total, sums, tile = record.total, record.sums, record.tile
-    data = np.empty(DATA_PLANES * PLANE)
-    noise = np.empty(NOISE_PLANES * PLANE)
+    total, sums, tile, counts = record.total, record.sums, record.tile, record.counts
+    data = np.empty(kernel.DATA_PLANES * STRIDE)
+    noise = np.empty(kernel.NOISE_PLANES * STRIDE)
     eta = np.empty(CHUNK)
-    theta = register_array(STATE)
-    g = register_array(STATE)
-    anchors = register_array(ANCHORS)
-    theta[:] = settings[2]
+    theta = register_array(kernel.STATE)
+    g = register_array(kernel.STATE)
+    anchors = register_array(kernel.ANCHORS)
+    theta[:] = start
     kept = 0
     i = 0
     t = 0
     while t < times.shape[0]:
-        draw_data(*users, data)
-        draw_noise(*noises, noise)
-        step_sizes(i + 1, settings[0], settings[1], eta)
-        prepare_chunk(anchors, theta, problem, mechanism)
+        kernel.draw_data(*users, data)
+        kernel.draw_noise(*noises, noise)
+        step_sizes(i + 1, c, gamma, eta)
+        if kernel.ANCHORED:
+            kernel.anchor_private_bit(anchors, theta, problem, mechanism)
         for k in range(CHUNK):
             i += 1
             eta_i = eta[k]
             step = float(i)
-            prepare_step(g, theta, noise, k, anchors, problem, mechanism)
+            if kernel.ANCHORED:
+                kernel.draw_private_bit(g, theta, noise, k, anchors, problem, mechanism)
             for lane in range(LANES):
                 at = k * LANES + lane
-                gradient(g, theta, data, at, lane, problem)  # g(X_i, theta_{i-1})
-                randomise(g, noise, at, lane, mechanism)  # A(g(X_i, theta_{i-1}))
-                keep_step(tile, centre, theta, g, kept, lane)
-                for j in range(D):
+                if not kernel.ANCHORED:
+                    kernel.gradient(g, theta, data, at, lane, problem)  # g(X_i, theta_{i-1})
+                    kernel.randomise(g, noise, at, lane, mechanism, counts)  # A(g(X_i, theta_{i-1}))
+                kernel.keep_step(tile, centre, theta, g, kept, lane)
+                for j in range(kernel.D):
                     # theta_i = theta_{i-1} - eta_i A(g(X_i, theta_{i-1}))
                     theta[j * LANES + lane] -= eta_i * g[j * LANES + lane]
-                if PROJECTED:
-                    project(theta, settings, lane)
-                add_iterate(total, centre, sums, theta, step, lane)
+                if kernel.PROJECTED:
+                    project(kernel, theta, start, radius, lane)
+                kernel.add_iterate(total, centre, sums, theta, step, lane)
             ends = i == times[t] and marks[t] >= 0
-            kept = end_step(sums, tile, kept, ends)
+            kept = kernel.end_step(sums, tile, kept, ends)
             if i == times[t]:
-                keep_path(record, theta, t)
-                for s in range(EXTRAS):
-                    record.extras[t, s] = mechanism[MECHANISM_SIZE - EXTRAS + s]
+                kernel.keep_path(record, theta, t)
+                for s in range(kernel.EXTRAS):
+                    record.extras[t, s] = counts[s]
                 t += 1
                 if t == times.shape[0]:
                     break
-            kept = restart(sums, i, kept)
+            kept = kernel.restart(sums, i, kept)

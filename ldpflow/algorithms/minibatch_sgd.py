@@ -12,7 +12,7 @@ mini-batch SGD.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -21,26 +21,9 @@ from ldpflow.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.mechanisms.gaussian import Gaussian
 from ldpflow.problems import Problem
 from ldpflow.problems.problem import Matrix
-from ldpflow.random.lockstep import CHUNK, LANES, PLANE
-
-if TYPE_CHECKING:  # supplied by the kernel that this recursion becomes part of
-    from ldpflow.kernel_parts import (
-        DATA_PLANES,
-        NOISE_PLANES,
-        STATE,
-        D,
-        add_iterate,
-        draw_data,
-        draw_noise,
-        end_step,
-        gradient,
-        keep_path,
-        keep_step,
-        randomise,
-        register_array,
-        restart,
-        step_sizes,
-    )
+from ldpflow.random import register_array, step_sizes
+from ldpflow.random.lockstep import CHUNK, LANES, STRIDE
+from ldpflow.settings import Parameters
 
 __all__ = ["MinibatchSgd", "recursion"]
 
@@ -71,9 +54,14 @@ class MinibatchSgd(DecayingSteps):
     def records_per_step(self) -> int:
         return self.batch_size
 
-    def kernel_parameters(self, horizon: int | None) -> tuple[float, ...]:
-        once = 1.0 if self.noise == "batch" else 0.0
-        return (self.c, self.gamma, self.theta0, float(self.batch_size), once)
+    def kernel_parameters(self, horizon: int | None) -> Parameters:
+        return {
+            "c": self.c,
+            "gamma": self.gamma,
+            "theta0": self.theta0,
+            "batch_size": float(self.batch_size),
+            "once": 1.0 if self.noise == "batch" else 0.0,
+        }
 
     def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
         s = self.batch_size
@@ -94,22 +82,21 @@ class MinibatchSgd(DecayingSteps):
         return statement
 
 
-def recursion(users, noises, problem, mechanism, settings, record):  # type: ignore[no-untyped-def]
+def recursion(kernel, users, noises, problem, mechanism, settings, record):  # type: ignore[no-untyped-def]
     """Mini-batch SGD of LANES replicates (see one_pass).
 
     Time counts steps; a step consumes s records, and s or 1 draws of noise.
     """
-    s = int(settings[3])
-    once = settings[4] > 0.0
+    c, gamma, s, once = settings.c, settings.gamma, int(settings.batch_size), settings.once > 0.0
     times, marks, centre = record.times, record.marks, record.centre
-    total, sums, tile = record.total, record.sums, record.tile
-    data = np.empty(DATA_PLANES * PLANE)
-    noise = np.empty(NOISE_PLANES * PLANE)
+    total, sums, tile, counts = record.total, record.sums, record.tile, record.counts
+    data = np.empty(kernel.DATA_PLANES * STRIDE)
+    noise = np.empty(kernel.NOISE_PLANES * STRIDE)
     eta = np.empty(CHUNK)
-    theta = register_array(STATE)
-    g = register_array(STATE)
-    mean = register_array(STATE)
-    theta[:] = settings[2]
+    theta = register_array(kernel.STATE)
+    g = register_array(kernel.STATE)
+    mean = register_array(kernel.STATE)
+    theta[:] = settings.theta0
     kept = 0
     taken = CHUNK
     drawn = CHUNK
@@ -117,44 +104,44 @@ def recursion(users, noises, problem, mechanism, settings, record):  # type: ign
     t = 0
     while t < times.shape[0]:
         if i % CHUNK == 0:
-            step_sizes(i + 1, settings[0], settings[1], eta)
+            step_sizes(i + 1, c, gamma, eta)
         eta_i = eta[i % CHUNK]
         i += 1
         step = float(i)
         mean[:] = 0.0
         for _ in range(s):
             if taken == CHUNK:
-                draw_data(*users, data)
+                kernel.draw_data(*users, data)
                 taken = 0
             if not once and drawn == CHUNK:
-                draw_noise(*noises, noise)
+                kernel.draw_noise(*noises, noise)
                 drawn = 0
             for lane in range(LANES):
-                gradient(g, theta, data, taken * LANES + lane, lane, problem)
+                kernel.gradient(g, theta, data, taken * LANES + lane, lane, problem)
                 if not once:
-                    randomise(g, noise, drawn * LANES + lane, lane, mechanism)
-                for j in range(D):
+                    kernel.randomise(g, noise, drawn * LANES + lane, lane, mechanism, counts)
+                for j in range(kernel.D):
                     mean[j * LANES + lane] += g[j * LANES + lane]
             taken += 1
             if not once:
                 drawn += 1
         if once and drawn == CHUNK:
-            draw_noise(*noises, noise)
+            kernel.draw_noise(*noises, noise)
             drawn = 0
         for lane in range(LANES):
             if once:
-                randomise(mean, noise, drawn * LANES + lane, lane, mechanism)
-            for j in range(D):
+                kernel.randomise(mean, noise, drawn * LANES + lane, lane, mechanism, counts)
+            for j in range(kernel.D):
                 mean[j * LANES + lane] /= s
-            keep_step(tile, centre, theta, mean, kept, lane)
-            for j in range(D):
+            kernel.keep_step(tile, centre, theta, mean, kept, lane)
+            for j in range(kernel.D):
                 theta[j * LANES + lane] -= eta_i * mean[j * LANES + lane]
-            add_iterate(total, centre, sums, theta, step, lane)
+            kernel.add_iterate(total, centre, sums, theta, step, lane)
         ends = i == times[t] and marks[t] >= 0
-        kept = end_step(sums, tile, kept, ends)
+        kept = kernel.end_step(sums, tile, kept, ends)
         if once:
             drawn += 1
         if i == times[t]:
-            keep_path(record, theta, t)
+            kernel.keep_path(record, theta, t)
             t += 1
-        kept = restart(sums, i, kept)
+        kept = kernel.restart(sums, i, kept)

@@ -39,6 +39,3 @@ class OnePassRegression(Algorithm):
 
     def averages_tail(self) -> bool:
         return True
-
-    def problem_parts(self) -> tuple[str, ...]:
-        return ("residual", "feature", "square_norm")

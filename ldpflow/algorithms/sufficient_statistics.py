@@ -11,7 +11,7 @@ deviation 2 sqrt(2) X Y alpha/N: 1/(2 alpha^2)-zCDP and 1/alpha-GDP together. On
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from mpmath import mp, mpf
@@ -27,20 +27,8 @@ from ldpflow.privacy import clipping
 from ldpflow.problems import Problem
 from ldpflow.problems.least_squares import LeastSquares
 from ldpflow.problems.problem import Matrix
-from ldpflow.random.lockstep import CHUNK, LANES, PLANE
-
-if TYPE_CHECKING:  # supplied by the kernel that this recursion becomes part of
-    from ldpflow.kernel_parts import (
-        DATA_PLANES,
-        STATE,
-        D,
-        draw_data,
-        feature,
-        fill_normal,
-        register_array,
-        residual,
-        square_norm,
-    )
+from ldpflow.random import fill_normal, register_array
+from ldpflow.random.lockstep import CHUNK, LANES, PLANE, STRIDE
 
 __all__ = ["OrdinaryLeastSquares", "SufficientStatistics", "recursion"]
 
@@ -73,10 +61,17 @@ class OrdinaryLeastSquares(OnePassRegression):
     def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
         return mechanism.privacy()
 
-    def kernel_parameters(self, horizon: int | None) -> tuple[float, ...]:
+    def kernel_parameters(self, horizon: int | None) -> dict[str, float]:
         """N, X, Y, standard deviations of E and e, ridge."""
         assert horizon is not None
-        return (float(horizon), np.inf, np.inf, 0.0, 0.0, 0.0)
+        return {
+            "n": float(horizon),
+            "x_bound": np.inf,
+            "y_bound": np.inf,
+            "moment_noise": 0.0,
+            "cross_noise": 0.0,
+            "ridge": 0.0,
+        }
 
 
 class SufficientStatistics(OrdinaryLeastSquares):
@@ -128,46 +123,47 @@ class SufficientStatistics(OrdinaryLeastSquares):
     def columns(self, problem: Problem, n: int) -> dict[str, Any]:
         return {"noise_multiplier": self.alpha(), "rho": 0.5 / self.alpha() ** 2}
 
-    def kernel_parameters(self, horizon: int | None) -> tuple[float, ...]:
+    def kernel_parameters(self, horizon: int | None) -> dict[str, float]:
         assert horizon is not None and self.x_bound is not None and self.y_bound is not None
         share = 2.0 * self.x_bound * self.alpha() / horizon
-        return (
-            float(horizon),
-            self.x_bound,
-            self.y_bound,
-            share * self.x_bound,
-            share * self.y_bound * math.sqrt(2.0),
-            self.ridge,
-        )
+        return {
+            "n": float(horizon),
+            "x_bound": self.x_bound,
+            "y_bound": self.y_bound,
+            "moment_noise": share * self.x_bound,
+            "cross_noise": share * self.y_bound * math.sqrt(2.0),
+            "ridge": self.ridge,
+        }
 
 
-def recursion(users, noises, problem, mechanism, settings, record):  # type: ignore[no-untyped-def]
+def recursion(kernel, users, noises, problem, mechanism, settings, record):  # type: ignore[no-untyped-def]
     """The estimates of LANES replicates (see one_pass); there is one step.
 
     Noise in the order of its stream: the lower triangle of E by rows, then e.
     """
-    n = int(settings[0])
-    size = D  # a name of its own: these loops are not to be written out
-    data = np.empty(DATA_PLANES * PLANE)
+    n, x_bound, y_bound = int(settings.n), settings.x_bound, settings.y_bound
+    moment_noise, cross_noise, ridge = settings.moment_noise, settings.cross_noise, settings.ridge
+    size = kernel.D  # a name of its own: these loops are not to be written out
+    data = np.empty(kernel.DATA_PLANES * STRIDE)
     plane = np.empty(PLANE)
-    nothing = register_array(STATE)
+    nothing = register_array(kernel.STATE)
     nothing[:] = 0.0
-    x = np.empty(D * LANES)
+    x = np.empty(kernel.D * LANES)
     y = np.empty(LANES)
-    moments = np.zeros(D * D * LANES)
-    cross = np.zeros(D * LANES)
+    moments = np.zeros(kernel.D * kernel.D * LANES)
+    cross = np.zeros(kernel.D * LANES)
     taken = CHUNK
     for _ in range(n):
         if taken == CHUNK:
-            draw_data(*users, data)
+            kernel.draw_data(*users, data)
             taken = 0
         for lane in range(LANES):
             at = taken * LANES + lane
-            factor = min(1.0, settings[1] / np.sqrt(square_norm(data, at, problem)))
-            target = -residual(nothing, data, at, lane, problem)
-            y[lane] = min(max(target, -settings[2]), settings[2])
-            for j in range(D):
-                x[j * LANES + lane] = factor * feature(j, data, at, problem)
+            factor = min(1.0, x_bound / np.sqrt(kernel.square_norm(data, at, problem)))
+            target = -kernel.residual(nothing, data, at, lane, problem)
+            y[lane] = min(max(target, -y_bound), y_bound)
+            for j in range(kernel.D):
+                x[j * LANES + lane] = factor * kernel.feature(j, data, at, problem)
         for j in range(size):
             for k in range(j + 1):
                 for lane in range(LANES):
@@ -181,11 +177,11 @@ def recursion(users, noises, problem, mechanism, settings, record):  # type: ign
             if drawn == CHUNK:
                 fill_normal(noises[0], 0.0, plane)
                 drawn = 0
-            spread = settings[3] if j == k else settings[3] * np.sqrt(0.5)
+            spread = moment_noise if j == k else moment_noise * np.sqrt(0.5)
             for lane in range(LANES):
                 at = (j * size + k) * LANES + lane
                 value = moments[at] / n + spread * plane[drawn * LANES + lane]
-                value += settings[5] if j == k else 0.0
+                value += ridge if j == k else 0.0
                 moments[at] = value
                 moments[(k * size + j) * LANES + lane] = value
             drawn += 1
@@ -194,7 +190,7 @@ def recursion(users, noises, problem, mechanism, settings, record):  # type: ign
             fill_normal(noises[0], 0.0, plane)
             drawn = 0
         for lane in range(LANES):
-            cross[j * LANES + lane] = cross[j * LANES + lane] / n + settings[4] * plane[drawn * LANES + lane]
+            cross[j * LANES + lane] = cross[j * LANES + lane] / n + cross_noise * plane[drawn * LANES + lane]
         drawn += 1
     for lane in range(LANES):
         # Gaussian elimination with row exchanges: A need not be positive definite.

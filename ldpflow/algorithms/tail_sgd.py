@@ -17,6 +17,7 @@ from ldpflow.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.problems import Problem
 from ldpflow.problems.least_squares import LeastSquares
 from ldpflow.problems.problem import Matrix
+from ldpflow.settings import Parameters
 
 __all__ = ["TailSgd", "recursion"]
 
@@ -56,8 +57,8 @@ class TailSgd(Algorithm):
         assert self.eta is not None  # resolved
         return self.eta
 
-    def kernel_parameters(self, horizon: int | None) -> tuple[float, ...]:
-        return (self.step_constant(), 0.0, self.theta0, 0.0)
+    def kernel_parameters(self, horizon: int | None) -> Parameters:
+        return {"c": self.step_constant(), "gamma": 0.0, "theta0": self.theta0, "radius": 0.0}
 
     def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
         """At theta*, and for a simulated least_squares in the stationary state around it."""

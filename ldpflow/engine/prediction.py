@@ -15,7 +15,7 @@ from ldpflow.random.lockstep import CHUNK, LANES
 from ldpflow.simulators.batch import Recording, rows_of
 from ldpflow.simulators.cell import PathPlan
 from ldpflow.simulators.finite_sum import draw_records, risk, run_erm
-from ldpflow.simulators.one_pass import count_of, kernel_of, kernel_source, run_path
+from ldpflow.simulators.one_pass import count_of, kernel_digest, kernel_of, run_path
 from ldpflow.simulators.path import Path
 
 __all__ = ["Prediction", "predict"]
@@ -82,7 +82,7 @@ def predict(plans: Sequence[PathPlan], replicates: int, cores: int, engine: str 
 def what_runs(plan: PathPlan) -> object:
     """What the time of a path's step depends on: its kernel, and n where it settles what a step is."""
     sums = tuple(Recording.of(plan.path, plan.cells, plan.checkpoints).sums)
-    source = kernel_source(plan.path, sums)
+    source = kernel_digest(plan.path, sums)
     if not plan.path.algorithm.depends_on_horizon():
         return source
     return source, plan.path.horizon, getattr(plan.path.algorithm, "batch_size", None)

@@ -10,8 +10,7 @@ standard error.
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Annotated, Literal
 
@@ -24,27 +23,14 @@ from ldpflow.algorithms import Algorithm
 from ldpflow.intervals.interval import Array, IntervalMethod, Intervals, average
 from ldpflow.intervals.record import PathRecord
 from ldpflow.kernels.cache import compiled
+from ldpflow.kernels.specialise import Case
+from ldpflow.random import register_array
 from ldpflow.random.lockstep import CHUNK, LANES, PLANE
 from ldpflow.settings import Setting
 
 __all__ = ["BlockBootstrap", "multiplier_sums"]
 
-HEADER = '''"""Generated from ldpflow.intervals.block_bootstrap. Do not edit: the source is there."""
-
-import numpy as np
-from numba import njit
-
-from ldpflow.random.lockstep import CHUNK, LANES, PLANE
-from ldpflow.random.registers import register_array
-from ldpflow.random.samplers import fill_{sampler} as fill_multipliers
-
-
-@njit(
-    "void(uint64[::1], float64[::1], float64, float64[:, ::1], float64[::1])",
-    error_model="numpy",
-    cache=True,
-)
-'''
+SIGNATURE = "void(uint64[::1], float64[::1], float64, float64[:, ::1], float64[::1])"
 
 
 class BlockBootstrap(IntervalMethod):
@@ -141,16 +127,18 @@ class BlockBootstrap(IntervalMethod):
         out = np.empty((count, d * LANES))
         squares = np.empty(d * LANES)
         factor = float(np.sqrt(3.0)) if uniform else 1.0
-        kernel = compiled(bootstrap_source(sampler), "multiplier_sums")
+        kernel = bootstrap_kernel(sampler)
         kernel(states, padded.reshape(-1), factor, out, squares)
         replicates = out.reshape(count, d, LANES)[:, :, :lanes].transpose(1, 2, 0)
         return np.ascontiguousarray(replicates), squares.reshape(d, LANES)[:, :lanes]
 
 
 @cache
-def bootstrap_source(sampler: str) -> str:
-    """The module that draws multipliers with this sampler and sums the blocks."""
-    return HEADER.format(sampler=sampler) + inspect.getsource(multiplier_sums)
+def bootstrap_kernel(sampler: str) -> Callable[..., None]:
+    """The compiled kernel that draws multipliers with this sampler and sums the blocks."""
+    from ldpflow.random.samplers import SAMPLERS
+
+    return compiled(multiplier_sums, Case((("fill_multipliers", SAMPLERS[sampler]),)), SIGNATURE)
 
 
 def position(count: int, p: float) -> tuple[int, float]:
@@ -171,7 +159,7 @@ def quantile(ordered: Array, p: float) -> Array:
     return result
 
 
-def multiplier_sums(state, deviations, factor, out, squares):  # type: ignore[no-untyped-def]
+def multiplier_sums(kernel, state, deviations, factor, out, squares):  # type: ignore[no-untyped-def]
     """out[k] = sum_j eps_j^(k) D_j for k = 1..B, squares = sum_j D_j^2, in every lane.
 
     Multipliers are drawn for k = 1, j = 1..m, then k = 2, and so on: B = 500 is a prefix of
@@ -180,7 +168,7 @@ def multiplier_sums(state, deviations, factor, out, squares):  # type: ignore[no
     d = out.shape[1] // LANES
     m = deviations.shape[0] // (d * LANES)
     multipliers = np.empty(PLANE)
-    total = register_array(LANES)  # noqa: F821 (in the header)
+    total = register_array(LANES)
     squares[:] = 0.0
     for coordinate in range(d):
         into = squares[coordinate * LANES : (coordinate + 1) * LANES]
@@ -194,7 +182,7 @@ def multiplier_sums(state, deviations, factor, out, squares):  # type: ignore[no
         j = 0
         while j < m:
             if row == CHUNK:
-                fill_multipliers(state, 0.0, multipliers)  # noqa: F821
+                kernel.fill_multipliers(state, 0.0, multipliers)
                 row = 0
             # As many blocks as the plane has multipliers for. Four at a time, in order: a shorter
             # loop over lanes is unrolled before it can be vectorised. Slices: an index from 0 on

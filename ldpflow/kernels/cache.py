@@ -1,41 +1,31 @@
-"""Compiled modules, generated from the package's own sources and cached per node.
+"""The cache of compiled kernels: one file per kernel on the node's own disk.
 
-A kernel is a recursion, a gradient, a randomiser and running sums compiled as one module. Numba's
-disk cache misses whenever a kernel is built by closing over functions, and serves stale code when a
-function it calls changes in another file. So each kernel's source is written out as a module file of
-its own, under a folder that is named by a hash of all the sources and of what compiles them; a
-lock lets one process compile while the others wait; what is compiled is loaded without it.
+Numba's disk cache knows a function by its file: it misses whenever a kernel is built by specialising
+functions, and serves stale code when a function that it calls changes in another file. So compiled code is
+kept under a key of our own: the digest of everything that went into the kernel (.specialise), what compiled
+it, and the processor. One process compiles a kernel while the others wait for it; what is compiled is
+loaded without a lock.
 """
 
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import os
+import pickle
 import sys
 import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
 from ldpflow.errors import LdpflowError
+from ldpflow.kernels.specialise import Case, Specialised, specialised
 
-__all__ = ["cache_folder", "compiled", "load"]
+__all__ = ["KernelCache", "cache_folder", "compiled", "counts"]
 
-# The packages whose functions end up in compiled code.
-PACKAGES = ("random", "problems", "mechanisms", "algorithms", "kernels", "intervals", "simulators")
-
-
-def sources_digest() -> str:
-    """Hash of every source that kernels are made of."""
-    digest = hashlib.sha256()
-    here = Path(__file__).parents[1]
-    files = [f for package in PACKAGES for f in sorted((here / package).rglob("*.py"))]
-    for file in files:
-        digest.update(str(file.relative_to(here)).encode())
-        digest.update(file.read_bytes())
-    return digest.hexdigest()
+counts = {"hits": 0, "misses": 0}
+"""Kernels of this process that were loaded, and that were compiled."""
 
 
 @cache
@@ -45,76 +35,139 @@ def cache_folder() -> Path:
     Raises
     ------
     LdpflowError
-        If the folder exists but belongs to somebody else, who could then choose what runs.
+        If the folder exists but belongs to another user, who could then choose what runs.
     """
-    import llvmlite.binding
-    import numba
-
     base = os.environ.get("LDPFLOW_CACHE_DIR")
     root = Path(base) if base else Path(tempfile.gettempdir()) / f"ldpflow-{os.getuid()}"
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
     if root.stat().st_uid != os.getuid():
         raise LdpflowError(f"{root} belongs to another user; set LDPFLOW_CACHE_DIR to a folder of your own")
-    cpu = os.environ.get("NUMBA_CPU_NAME") or llvmlite.binding.get_host_cpu_name()
-    features = os.environ.get("NUMBA_CPU_FEATURES")
-    if features is None:
-        features = llvmlite.binding.get_host_cpu_features().flatten()
-    version = f"{sys.version_info[:3]}/{numba.__version__}/{cpu}/{features}"
-    name = hashlib.sha256(f"{sources_digest()}/{version}".encode()).hexdigest()[:20]
-    folder = root / f"kernels-{name}"
+    folder = root / "kernels"
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder
 
 
 class Lock:
-    """Exclusive lock on the cache folder, released by the kernel if the process dies."""
+    """Exclusive lock on a file, released by the operating system if the process dies."""
+
+    def __init__(self, file: Path) -> None:
+        self.path = file
 
     def __enter__(self) -> None:
         import fcntl
 
-        self.file = open(cache_folder() / "lock", "a")
+        self.file = open(self.path, "a")
         fcntl.flock(self.file, fcntl.LOCK_EX)
 
     def __exit__(self, *exception: object) -> None:
         self.file.close()
 
 
-def load(source: str) -> ModuleType:
-    """Import a generated module; the same source is the same file, and one module per process."""
-    name = "ldpflow_kernel_" + hashlib.sha256(source.encode()).hexdigest()[:20]
-    if name in sys.modules:
-        return sys.modules[name]
-    file = cache_folder() / f"{name}.py"
-    ready = file.with_suffix(".ready")
-    if ready.exists():
-        # Compiled by somebody: many processes may load it at once.
-        return imported(name, file)
-    with Lock():
-        if not file.exists():
-            # Numba compares the file's time stamp with its index: write it once only.
-            temporary = file.with_suffix(f".{os.getpid()}")
-            temporary.write_text(source)
-            os.replace(temporary, file)
-        module = imported(name, file)
-        ready.touch()
-    return module
+class KernelCache:
+    """What a Numba dispatcher asks for compiled code, and gives it to.
+
+    Parameters
+    ----------
+    name : str
+        Name of the kernel's entry, for the file name.
+    digest : str
+        Of everything that the kernel is made of.
+
+    Notes
+    -----
+    ``CompileResult._reduce`` and ``_rebuild`` are private to Numba; tests/kernels/test_cache.py pins them.
+    """
+
+    def __init__(self, name: str, digest: str) -> None:
+        self.name = name
+        self.digest = digest
+        self.found: bytes | None = None
+
+    cache_path = property(lambda self: str(cache_folder()))
+
+    def file(self, context: Any) -> Path:
+        """The kernel's file for this version of Numba and this processor."""
+        import llvmlite
+        import numba
+
+        compilers = (sys.version, numba.__version__, llvmlite.__version__)
+        key = repr((self.digest, compilers, context.codegen().magic_tuple()))
+        return cache_folder() / f"{self.name}-{hashlib.sha256(key.encode()).hexdigest()[:40]}.bin"
+
+    def find(self, context: Any) -> bool:
+        """Whether there is a compiled kernel, not damaged; it is kept for :meth:`load_overload`."""
+        try:
+            content = self.file(context).read_bytes()
+        except FileNotFoundError:
+            return False
+        if hashlib.sha256(content[32:]).digest() == content[:32]:
+            self.found = content[32:]
+        return self.found is not None
+
+    def load_overload(self, signature: Any, context: Any) -> Any:
+        """The compiled kernel that was found, or None."""
+        from numba.core.compiler import CompileResult
+
+        context.refresh()
+        return None if self.found is None else CompileResult._rebuild(context, *pickle.loads(self.found))
+
+    def save_overload(self, signature: Any, result: Any) -> None:
+        """Keep a compiled kernel; whole or not at all."""
+        from numba.core.serialize import dumps
+
+        content = dumps(result._reduce())
+        file = self.file(result.target_context)
+        temporary = file.with_suffix(f".{os.getpid()}")
+        temporary.write_bytes(hashlib.sha256(content).digest() + content)
+        os.replace(temporary, file)
 
 
-def imported(name: str, file: Path) -> ModuleType:
-    """Import a file; its kernels declare their signatures, so that this compiles or loads them."""
-    spec = importlib.util.spec_from_file_location(name, file)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module
+def compiled(function: Callable[..., Any], case: Case, signature: str) -> Callable[..., None]:
+    """The kernel whose entry is ``function``: loaded from the cache, or compiled.
+
+    Parameters
+    ----------
+    function : callable
+        The function that Python calls.
+    case : Case
+    signature : str
+        Its types, in Numba's words.
+    """
+    kernel: Callable[..., None] = loaded(specialised(function, case, "called"), signature)
+    return kernel
 
 
-def compiled(source: str, function: str) -> Callable[..., None]:
-    """One function of a generated module."""
-    result: Callable[..., None] = getattr(load(source), function)
-    return result
+KERNELS: dict[tuple[str, str], Any] = {}
+
+
+def loaded(entry: Specialised, signature: str) -> Any:
+    """The compiled entry; the same code is loaded once per process."""
+    known = KERNELS.get((entry.digest, signature))
+    if known is not None:
+        return known
+    from numba import njit
+    from numba.core import sigutils
+    from numba.core.registry import cpu_target
+
+    store = KernelCache(
+        entry.function.__name__, hashlib.sha256(f"{entry.digest}{signature}".encode()).hexdigest()
+    )
+    types, _ = sigutils.normalize_signature(signature)
+
+    def attempt(plain: Any) -> Any:
+        kernel: Any = njit(error_model="numpy", nogil=True)(plain)
+        kernel._cache = store
+        kernel.compile(types)
+        kernel.disable_compile()
+        return kernel
+
+    context = cpu_target.target_context
+    if store.find(context):
+        kernel = attempt(entry.outline())
+    else:
+        with Lock(store.file(context).with_suffix(".lock")):
+            kernel = attempt(entry.outline() if store.find(context) else entry.plain())
+    counts["hits"] += sum(kernel.stats.cache_hits.values())
+    counts["misses"] += sum(kernel.stats.cache_misses.values())
+    KERNELS[entry.digest, signature] = kernel
+    return kernel

@@ -1,57 +1,161 @@
 """The kernels of empirical risk minimisation: all that their recursions share.
 
-:func:`kernel` is what Python calls; it starts w and calls ``recursion(keys, order_state, records,
-parameters, settings, w, record)``, which stands in the algorithm's file and becomes part of it:
+:func:`run` is what Python calls; it starts w and calls ``kernel.recursion(keys, order_state, records,
+problem, settings, w, record)``, which stands in the algorithm's file:
 
-    keys, order_state  for ``node_noise`` and ``draw_order``
+    keys, order_state  for ``kernel.node_noise`` and ``kernel.draw_order``
     records            rows and targets, and where every lane's begin
-    parameters         the problem's
+    problem            its parameters
     settings           the algorithm's kernel_settings
-    record             times, and where ``keep`` and ``choose`` put what they are to keep
+    record             times, and where ``kernel.keep`` and ``kernel.choose`` put what they are to keep
 
-Vectors are flat over (coordinate, lane); loops run over the lanes innermost.
+Vectors are flat over (coordinate, lane); loops run over the lanes innermost. There may be hundreds of
+coordinates: loops over them are not written out.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
+from ldpflow.algorithms.finite_sum import FiniteSumAlgorithm
+from ldpflow.kernels.assembly import part_of
+from ldpflow.kernels.cache import compiled
+from ldpflow.kernels.drawing import drawing
+from ldpflow.kernels.parameters import layout_of, size_of
+from ldpflow.kernels.specialise import Case, Part, specialised
+from ldpflow.problems import synthetic
+from ldpflow.problems.finite_sum import FiniteSumProblem
+from ldpflow.random import register_array
 from ldpflow.random.lockstep import LANES
 
-if TYPE_CHECKING:  # supplied by the kernel that this becomes part of
-    from ldpflow.kernel_parts import (
-        PROBLEM_SIZE,
-        STATE,
-        D,
-        derivative,
-        loss,
-        node_noise,
-        recursion,
-        register_array,
-        separable,
-        separable_loss,
-    )
-
 __all__ = [
-    "PARTS",
     "add_gradient",
     "choose",
     "fetch",
+    "finite_sum_kernel",
     "halvings",
     "keep",
-    "kernel",
+    "kernel_digest",
     "move",
     "prefix_noise",
+    "records_kernel",
     "risk",
+    "risk_kernel",
+    "run",
 ]
 
-PARTS = ("fetch", "add_gradient", "move", "halvings", "prefix_noise", "keep", "choose")
-"""The functions here that recursions may call, in an order in which they can be compiled."""
+STEPS = (
+    "void(uint64[::1], uint64[::1], float64[::1], float64[::1], int64[::1], float64[::1], "
+    "float64[::1], float64[::1], int64[::1], int64[::1], int64[::1], float64[:, ::1], "
+    "float64[:, ::1], float64[:, ::1], float64[::1])"
+)
+RISK = (
+    "void(float64[::1], float64[::1], int64[::1], int64, float64[::1], float64[:, ::1], "
+    "float64[:, ::1], float64[:, ::1])"
+)
+DATA = "void(uint64[::1], float64[::1], float64[::1], int64, float64[::1], float64[::1])"
+
+LOSS = ("loss", "derivative", "separable_loss", "separable")
 
 
-def kernel(  # type: ignore[no-untyped-def]
+@lru_cache(maxsize=256)
+def problem_case(problem: FiniteSumProblem) -> Case:
+    """What the kernels of a problem are specialised for."""
+    layout = layout_of(problem.kernel_parameters())
+    values: dict[str, Any] = {
+        "D": problem.dimension,
+        "STATE": problem.dimension * LANES,
+        "BLOCKS": -(-problem.dimension // 4) * 4 * LANES,
+        "PROBLEM_SIZE": size_of(layout),
+        "fetch": fetch,
+        **{name: part_of(problem, name) for name in LOSS},
+    }
+    # Inlined: a loop over lanes must hold no call.
+    return Case(tuple(values.items()), (("problem", layout),), frozenset(), "inlined")
+
+
+def steps_case(
+    problem: FiniteSumProblem,
+    algorithm: FiniteSumAlgorithm,
+    settings: tuple[str, ...],
+    others: tuple[tuple[str, Any], ...],
+) -> Case:
+    """What the kernel of an algorithm is specialised for; ``others`` replace parts of it."""
+    from ldpflow.random.node_noise import node_normals
+    from ldpflow.random.orders import draw_order, draw_subset
+
+    values: dict[str, Any] = {
+        "NOISE": algorithm.noise_kind(),
+        "add_gradient": add_gradient,
+        "move": move,
+        "halvings": halvings,
+        "prefix_noise": prefix_noise,
+        "keep": keep,
+        "choose": choose,
+        "node_noise": node_normals,
+        "draw_order": draw_order,
+        "draw_subset": draw_subset,
+        "recursion": part_of(algorithm, "recursion"),
+        **dict(others),
+    }
+    values["recursion"] = Part(values["recursion"], inlining="written")
+    case = problem_case(problem).with_values(values)
+    return case.with_layout("settings", layout_of(dict.fromkeys(settings, 0.0)))
+
+
+@lru_cache(maxsize=256)
+def finite_sum_kernel(
+    problem: FiniteSumProblem, algorithm: FiniteSumAlgorithm, settings: tuple[str, ...], **others: Any
+) -> Callable[..., None]:
+    """The compiled kernel of an algorithm on a problem.
+
+    Parameters
+    ----------
+    problem, algorithm
+    settings : tuple of str
+        Names of the algorithm's settings, in their order.
+    **others
+        Other functions for parts of the kernel: ``node_noise``, ``draw_order``, ``recursion``, ...
+    """
+    return compiled(run, steps_case(problem, algorithm, settings, tuple(sorted(others.items()))), STEPS)
+
+
+@lru_cache(maxsize=256)
+def kernel_digest(problem: FiniteSumProblem, algorithm: FiniteSumAlgorithm, settings: tuple[str, ...]) -> str:
+    """What tells kernels apart: equal digests, equal compiled code."""
+    return specialised(run, steps_case(problem, algorithm, settings, ()), "called").digest
+
+
+@lru_cache(maxsize=256)
+def risk_kernel(problem: FiniteSumProblem) -> Callable[..., None]:
+    """The compiled kernel that evaluates F and its gradient."""
+    return compiled(risk, problem_case(problem), RISK)
+
+
+def records_case(problem: FiniteSumProblem) -> Case:
+    """What the kernel that draws synthetic records is specialised for."""
+    variates = problem.variates()
+    values: dict[str, Any] = {
+        "D": problem.dimension,
+        "DATA_PLANES": len(variates),
+        "draw_data": drawing(variates),
+        "record": getattr(synthetic, f"{problem.labels}_record"),
+    }
+    return Case(tuple(values.items()), (("law", layout_of(problem.data_parameters())),))
+
+
+@lru_cache(maxsize=256)
+def records_kernel(problem: FiniteSumProblem) -> Callable[..., None]:
+    """The compiled kernel that draws synthetic records."""
+    return compiled(synthetic.all_records, records_case(problem), DATA)
+
+
+def run(  # type: ignore[no-untyped-def]
+    kernel,
     keys,
     order_state,
     rows,
@@ -73,52 +177,52 @@ def kernel(  # type: ignore[no-untyped-def]
     ``iterates`` has one row more, for the iterate after the last step. ``chosen`` gets every lane's
     iterate at its own time: lane chosen_lanes[i] at chosen_times[i], sorted.
     """
-    parameters = register_array(PROBLEM_SIZE)
-    parameters[:] = problem_parameters
-    w = register_array(STATE)
-    for j in range(D):
+    problem = register_array(kernel.PROBLEM_SIZE)
+    problem[:] = problem_parameters
+    w = register_array(kernel.STATE)
+    for j in range(kernel.D):
         w[j * LANES : (j + 1) * LANES] = start[j]
     records = (rows, targets, base)
     record = (times, chosen_times, chosen_lanes, iterates, estimates, momenta, chosen)
-    recursion(keys, order_state, records, parameters, settings, w, record)
+    kernel.recursion(keys, order_state, records, problem, settings, w, record)
     iterates[times.shape[0], :] = w
 
 
-def fetch(x, y, rows, targets, places):  # type: ignore[no-untyped-def]
+def fetch(kernel, x, y, rows, targets, places):  # type: ignore[no-untyped-def]
     """The record at ``places`` of every lane; a record's coordinates lie together."""
     for lane in range(LANES):
         place = places[lane]
         y[lane] = targets[place]
-        row = rows[place * D : (place + 1) * D]
-        for j in range(D):
+        row = rows[place * kernel.D : (place + 1) * kernel.D]
+        for j in range(kernel.D):
             x[j * LANES + lane] = row[j]
 
 
-def add_gradient(g, w, x, y, parameters):  # type: ignore[no-untyped-def]
+def add_gradient(kernel, g, w, x, y, problem):  # type: ignore[no-untyped-def]
     """g += grad f(w, (x, y)) = l'(<w, x>, y) x + h'(w)."""
     u = register_array(LANES)
     u[:] = 0.0
-    for j in range(D):
+    for j in range(kernel.D):
         for lane in range(LANES):
             u[lane] += w[j * LANES + lane] * x[j * LANES + lane]
     for lane in range(LANES):
-        u[lane] = derivative(u[lane], y[lane], parameters)
-    for j in range(D):
+        u[lane] = kernel.derivative(u[lane], y[lane], problem)
+    for j in range(kernel.D):
         for lane in range(LANES):
-            slope = separable(w[j * LANES + lane], y[lane], parameters)
+            slope = kernel.separable(w[j * LANES + lane], y[lane], problem)
             g[j * LANES + lane] += u[lane] * x[j * LANES + lane] + slope
 
 
-def move(w, direction, eta):  # type: ignore[no-untyped-def]
+def move(kernel, w, direction, eta):  # type: ignore[no-untyped-def]
     """w -= eta direction / ||direction||; w stays where the direction is 0."""
     size = register_array(LANES)
     size[:] = 0.0
-    for j in range(D):
+    for j in range(kernel.D):
         for lane in range(LANES):
             size[lane] += direction[j * LANES + lane] * direction[j * LANES + lane]
     for lane in range(LANES):
         size[lane] = eta / np.sqrt(size[lane]) if size[lane] > 0.0 else 0.0
-    for j in range(D):
+    for j in range(kernel.D):
         for lane in range(LANES):
             w[j * LANES + lane] -= size[lane] * direction[j * LANES + lane]
 
@@ -130,7 +234,7 @@ def halvings(doubled, alpha):  # type: ignore[no-untyped-def]
         doubled[level + 1] = doubled[level] * doubled[level]
 
 
-def prefix_noise(zeta, prefixes, doubled, keys, tree, t, deviation):  # type: ignore[no-untyped-def]
+def prefix_noise(kernel, zeta, prefixes, doubled, keys, tree, t, deviation):  # type: ignore[no-untyped-def]
     """The noise n_t of the prefix [1, t] of a tree, from the one new node that ends at t.
 
     ``prefixes`` has n of the binary prefixes of t by their lowest set bit; row 63 stays 0: the empty one.
@@ -144,14 +248,14 @@ def prefix_noise(zeta, prefixes, doubled, keys, tree, t, deviation):  # type: ig
         before = level
         while (rest >> (before - level)) & 1 == 0:
             before += 1
-    node_noise(zeta, keys, tree, level, rest, deviation)
+    kernel.node_noise(zeta, keys, tree, level, rest, deviation)
     factor = doubled[level]
     previous = prefixes[before]
-    for i in range(STATE):
+    for i in range(kernel.STATE):
         zeta[i] += factor * previous[i]
     if level > 0:
         # Prefixes of odd length are nobody's prefix.
-        prefixes[level, :] = zeta[:STATE]
+        prefixes[level, :] = zeta[: kernel.STATE]
 
 
 def keep(k, t, times, w, mhat, m, iterates, estimates, momenta):  # type: ignore[no-untyped-def]
@@ -164,22 +268,22 @@ def keep(k, t, times, w, mhat, m, iterates, estimates, momenta):  # type: ignore
     return k
 
 
-def choose(c, t, chosen_times, chosen_lanes, w, chosen):  # type: ignore[no-untyped-def]
+def choose(kernel, c, t, chosen_times, chosen_lanes, w, chosen):  # type: ignore[no-untyped-def]
     """Copy w_t of the lanes whose random output it is; the number of lanes that have theirs."""
     while c < LANES and chosen_times[c] == t:
         lane = chosen_lanes[c]
-        for j in range(D):
+        for j in range(kernel.D):
             chosen[j * LANES + lane] = w[j * LANES + lane]
         c += 1
     return c
 
 
-def risk(rows, targets, base, count, parameters, points, losses, gradients):  # type: ignore[no-untyped-def]
+def risk(kernel, rows, targets, base, count, problem, points, losses, gradients):  # type: ignore[no-untyped-def]
     """F and its gradient at ``points`` of shape (K, d * LANES), all records of all lanes."""
-    x = register_array(STATE)
+    x = register_array(kernel.STATE)
     y = register_array(LANES)
-    w = register_array(STATE)
-    g = register_array(STATE)
+    w = register_array(kernel.STATE)
+    g = register_array(kernel.STATE)
     u = register_array(LANES)
     total = register_array(LANES)
     places = np.empty(LANES, np.int64)
@@ -190,23 +294,23 @@ def risk(rows, targets, base, count, parameters, points, losses, gradients):  # 
         for i in range(count):
             for lane in range(LANES):
                 places[lane] = base[lane] + i
-            fetch(x, y, rows, targets, places)
+            kernel.fetch(x, y, rows, targets, places)
             u[:] = 0.0
-            for j in range(D):
+            for j in range(kernel.D):
                 for lane in range(LANES):
                     u[lane] += w[j * LANES + lane] * x[j * LANES + lane]
             for lane in range(LANES):
-                total[lane] += loss(u[lane], y[lane], parameters)
-                u[lane] = derivative(u[lane], y[lane], parameters)
-            for j in range(D):
+                total[lane] += kernel.loss(u[lane], y[lane], problem)
+                u[lane] = kernel.derivative(u[lane], y[lane], problem)
+            for j in range(kernel.D):
                 for lane in range(LANES):
                     g[j * LANES + lane] += u[lane] * x[j * LANES + lane]
         for lane in range(LANES):
             total[lane] /= count
-        for j in range(D):
+        for j in range(kernel.D):
             for lane in range(LANES):
                 v = w[j * LANES + lane]
-                total[lane] += separable_loss(v, 0.0, parameters)
-                g[j * LANES + lane] = g[j * LANES + lane] / count + separable(v, 0.0, parameters)
+                total[lane] += kernel.separable_loss(v, 0.0, problem)
+                g[j * LANES + lane] = g[j * LANES + lane] / count + kernel.separable(v, 0.0, problem)
         losses[k, :] = total
         gradients[k, :] = g

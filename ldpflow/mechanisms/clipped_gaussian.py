@@ -10,7 +10,7 @@ point: right for studying estimators, no protection.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -20,10 +20,8 @@ from ldpflow.mechanisms.mechanism import CLIPPED, Mechanism, PrivacyStatement
 from ldpflow.problems import Problem
 from ldpflow.problems.laws import Variate
 from ldpflow.problems.problem import Matrix
-from ldpflow.random.lockstep import LANES, PLANE
-
-if TYPE_CHECKING:  # supplied by the kernel that the randomiser becomes part of
-    from ldpflow.kernel_parts import D
+from ldpflow.random.lockstep import LANES, STRIDE
+from ldpflow.settings import Parameters
 
 __all__ = ["ClippedGaussian", "randomise"]
 
@@ -48,8 +46,8 @@ class ClippedGaussian(Mechanism):
     def variates(self, problem: Problem) -> tuple[Variate, ...]:
         return (Variate("normal"),) * problem.dimension
 
-    def kernel_parameters(self, problem: Problem) -> tuple[float, ...]:
-        return (self.clip, 2.0 * self.clip / self.mu, *(0.0,) * LANES)
+    def kernel_parameters(self, problem: Problem) -> Parameters:
+        return {"clip": self.clip, "deviation": 2.0 * self.clip / self.mu}
 
     def noise_covariance(self, problem: Problem) -> Matrix:
         variance = (2.0 * self.clip / self.mu) ** 2
@@ -60,16 +58,16 @@ class ClippedGaussian(Mechanism):
         return PrivacyStatement("mu-GDP (local)", "record (replacement)", mu=self.mu)
 
 
-def randomise(g, noise, at, lane, parameters):  # type: ignore[no-untyped-def]
-    """A(g) in place; parameters hold zeta, 2 zeta/mu, and a lane's count of clipped gradients."""
+def randomise(kernel, g, noise, at, lane, mechanism, counts):  # type: ignore[no-untyped-def]
+    """A(g) in place; counts[lane] is the number of clipped gradients."""
     square = 0.0
-    for j in range(D):
+    for j in range(kernel.D):
         square += g[j * LANES + lane] * g[j * LANES + lane]
     # Infinite, not undefined, at 0; a norm that is not finite leaves nothing.
-    factor = min(1.0, parameters[0] / np.sqrt(square))
+    factor = min(1.0, mechanism.clip / np.sqrt(square))
     factor = factor if square < np.inf else 0.0
-    parameters[2 + lane] += 1.0 if factor < 1.0 else 0.0
-    for j in range(D):
+    counts[lane] += 1.0 if factor < 1.0 else 0.0
+    for j in range(kernel.D):
         v = g[j * LANES + lane]
         v = factor * v if factor > 0.0 else 0.0
-        g[j * LANES + lane] = v + parameters[1] * noise[j * PLANE + at]
+        g[j * LANES + lane] = v + mechanism.deviation * noise[j * STRIDE + at]

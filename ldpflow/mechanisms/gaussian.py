@@ -11,7 +11,7 @@ no protection.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import Annotated, Literal, Self
 
 from mpmath import mp, mpf
 from pydantic import Field, model_validator
@@ -21,10 +21,8 @@ from ldpflow.mechanisms.mechanism import MU, Mechanism, PrivacyStatement
 from ldpflow.problems import Problem
 from ldpflow.problems.laws import Variate
 from ldpflow.problems.problem import Matrix
-from ldpflow.random.lockstep import LANES, PLANE
-
-if TYPE_CHECKING:  # supplied by the kernel that the randomiser becomes part of
-    from ldpflow.kernel_parts import MECHANISM_SIZE, NOISE_PLANES, D
+from ldpflow.random.lockstep import LANES, STRIDE
+from ldpflow.settings import Parameters
 
 __all__ = ["Gaussian", "randomise"]
 
@@ -75,13 +73,15 @@ class Gaussian(Mechanism):
             return (*noise, Variate("position", role="position"))
         return noise
 
-    def kernel_parameters(self, problem: Problem) -> tuple[float, ...]:
+    def kernel_parameters(self, problem: Problem) -> Parameters:
+        """Delta/mu of the one budget or of every one in the list, or Delta and the law of budgets."""
         sensitivity = problem.l2_sensitivity()
         if self.budgets is not None:
-            return (0.0, 0.0, 0.0, *(sensitivity / mu for mu in self.budgets))
+            return {"scales": tuple(sensitivity / mu for mu in self.budgets)}
         if self.mu_min is not None:
-            return (sensitivity, self.mu_min, self.mu - self.mu_min)
-        return (sensitivity / self.mu,)
+            law = {"sensitivity": sensitivity, "least": self.mu_min, "width": self.mu - self.mu_min}
+            return {"scales": (), **law}
+        return {"scales": (sensitivity / self.mu,)}
 
     def mean_inverse_square(self) -> float:
         """E mu_k^-2, over users."""
@@ -124,16 +124,17 @@ class Gaussian(Mechanism):
         return PrivacyStatement("mu-GDP (local)", mu=self.largest())
 
 
-def randomise(g, noise, at, lane, parameters):  # type: ignore[no-untyped-def]
+def randomise(kernel, g, noise, at, lane, mechanism, counts):  # type: ignore[no-untyped-def]
     """A(g) = g + (Delta/mu_k) (N_1, ..., N_d).
 
-    The last plane holds nothing (one budget), a uniform (a law) or the user's number (a list).
+    The plane after the normals holds a uniform (a law of budgets) or the user's number (a list).
     """
-    if NOISE_PLANES == D:
-        scale = parameters[0]
-    elif MECHANISM_SIZE == 3:
-        scale = parameters[0] / (parameters[1] + parameters[2] * noise[D * PLANE + at])
+    if len(mechanism.scales) == 1:
+        scale = mechanism.scales[0]
+    elif len(mechanism.scales) == 0:
+        budget = mechanism.least + mechanism.width * noise[kernel.D * STRIDE + at]
+        scale = mechanism.sensitivity / budget
     else:
-        scale = parameters[3 + int(noise[D * PLANE + at]) % (MECHANISM_SIZE - 3)]
-    for j in range(D):
-        g[j * LANES + lane] += scale * noise[j * PLANE + at]
+        scale = mechanism.scales[int(noise[kernel.D * STRIDE + at]) % len(mechanism.scales)]
+    for j in range(kernel.D):
+        g[j * LANES + lane] += scale * noise[j * STRIDE + at]

@@ -7,7 +7,7 @@ from a seeded generator in floating point: right for studying variances, no prot
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -15,10 +15,8 @@ from ldpflow.mechanisms.mechanism import EPSILON, Mechanism, PrivacyStatement
 from ldpflow.problems import Problem
 from ldpflow.problems.laws import Variate
 from ldpflow.problems.problem import Matrix
-from ldpflow.random.lockstep import LANES, PLANE
-
-if TYPE_CHECKING:  # supplied by the kernel that the randomiser becomes part of
-    from ldpflow.kernel_parts import D
+from ldpflow.random.lockstep import LANES, STRIDE
+from ldpflow.settings import Parameters
 
 __all__ = ["Laplace", "randomise"]
 
@@ -47,8 +45,8 @@ class Laplace(Mechanism):
     def variates(self, problem: Problem) -> tuple[Variate, ...]:
         return (Variate("laplace"),) * problem.dimension
 
-    def kernel_parameters(self, problem: Problem) -> tuple[float, ...]:
-        return (self.scale(problem),)
+    def kernel_parameters(self, problem: Problem) -> Parameters:
+        return {"scale": self.scale(problem)}
 
     def noise_covariance(self, problem: Problem) -> Matrix:
         variance = 2.0 * self.scale(problem) ** 2
@@ -59,7 +57,7 @@ class Laplace(Mechanism):
         return PrivacyStatement("eps-LDP", epsilon=self.epsilon)
 
 
-def randomise(g, noise, at, lane, parameters):  # type: ignore[no-untyped-def]
+def randomise(kernel, g, noise, at, lane, mechanism, counts):  # type: ignore[no-untyped-def]
     """A(g) = g + (Delta/eps) (L_1, ..., L_d), L_j standard Laplace."""
-    for j in range(D):
-        g[j * LANES + lane] += parameters[0] * noise[j * PLANE + at]
+    for j in range(kernel.D):
+        g[j * LANES + lane] += mechanism.scale * noise[j * STRIDE + at]

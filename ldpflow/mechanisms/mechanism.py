@@ -10,7 +10,7 @@ from ldpflow.columns import Column
 from ldpflow.problems import Problem
 from ldpflow.problems.laws import Variate
 from ldpflow.problems.problem import Matrix
-from ldpflow.settings import Setting, Settings
+from ldpflow.settings import Parameters, Setting, Settings
 
 __all__ = ["CLIPPED", "DELTA", "EPSILON", "MU", "THRESHOLD", "Mechanism", "PrivacyStatement"]
 
@@ -47,12 +47,12 @@ class PrivacyStatement:
 class Mechanism(Settings):
     """A randomiser A with E[A(g) | X] = g.
 
-    The module that defines a mechanism also holds its kernel function ``randomise``, compiled
-    together with a recursion and a gradient (see ldpflow.simulators.one_pass).
+    The module that defines a mechanism also holds its kernel function ``randomise(g, noise, at, lane,
+    mechanism, counts)``, which changes g in place (see ldpflow.kernels.one_pass).
     """
 
     measures: ClassVar[tuple[Column, ...]] = ()
-    """What ``randomise`` counts, one number per lane each at the end of its parameters."""
+    """What ``randomise`` counts: the k-th in ``counts[k * LANES + lane]``."""
 
     def unsuitable(self, problem: Problem) -> str | None:
         """Why this mechanism cannot be applied to the problem's gradient, or None."""
@@ -83,8 +83,8 @@ class Mechanism(Settings):
         """Standard variates that one application takes, in the order of their planes."""
 
     @abstractmethod
-    def kernel_parameters(self, problem: Problem) -> tuple[float, ...]:
-        """What ``randomise`` gets as ``parameters``."""
+    def kernel_parameters(self, problem: Problem) -> Parameters:
+        """What ``randomise`` reads by name from its argument ``mechanism``."""
 
     @abstractmethod
     def noise_covariance(self, problem: Problem) -> Matrix:

@@ -8,6 +8,7 @@ from ldpflow.mechanisms.mechanism import Mechanism, PrivacyStatement
 from ldpflow.problems import Problem
 from ldpflow.problems.laws import Variate
 from ldpflow.problems.problem import Matrix
+from ldpflow.settings import Parameters
 
 __all__ = ["NoMechanism", "randomise"]
 
@@ -20,8 +21,8 @@ class NoMechanism(Mechanism):
     def variates(self, problem: Problem) -> tuple[Variate, ...]:
         return ()
 
-    def kernel_parameters(self, problem: Problem) -> tuple[float, ...]:
-        return ()
+    def kernel_parameters(self, problem: Problem) -> Parameters:
+        return {}
 
     def noise_covariance(self, problem: Problem) -> Matrix:
         return [[0.0] * problem.dimension for _ in range(problem.dimension)]
@@ -30,5 +31,5 @@ class NoMechanism(Mechanism):
         return PrivacyStatement("none")
 
 
-def randomise(g, noise, at, lane, parameters):  # type: ignore[no-untyped-def]
+def randomise(g, noise, at, lane, mechanism, counts):  # type: ignore[no-untyped-def]
     """A(g) = g."""

@@ -8,7 +8,7 @@ with the square).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from mpmath import mp, mpf
 from pydantic import Field
@@ -19,9 +19,7 @@ from ldpflow.problems import Problem
 from ldpflow.problems.laws import Variate
 from ldpflow.problems.problem import Matrix
 from ldpflow.random.lockstep import LANES
-
-if TYPE_CHECKING:  # supplied by the kernel that these functions become part of
-    from ldpflow.kernel_parts import THIRD_DERIVATIVE, cdf, density, slope
+from ldpflow.settings import Parameters
 
 __all__ = [
     "THIRD_DERIVATIVES",
@@ -75,7 +73,7 @@ class RandomizedResponse(Mechanism):
     def variates(self, problem: Problem) -> tuple[Variate, ...]:
         return (Variate("uniform"),)
 
-    def kernel_parameters(self, problem: Problem) -> tuple[float, ...]:
+    def kernel_parameters(self, problem: Problem) -> Parameters:
         values = problem.gradient_values()
         assert values is not None
         low, high = values
@@ -85,7 +83,7 @@ class RandomizedResponse(Mechanism):
             # low + spread (report - (1 - p))/(2p - 1) for report = 1 and 0.
             one = low + spread * p / (2 * p - 1)
             zero = low - spread * (1 - p) / (2 * p - 1)
-            return (float(p), float(one), float(zero))
+            return {"keep": float(p), "one": float(one), "zero": float(zero)}
 
     def noise_covariance(self, problem: Problem) -> Matrix:
         values = problem.gradient_values()
@@ -98,55 +96,57 @@ class RandomizedResponse(Mechanism):
         return PrivacyStatement("eps-LDP", epsilon=self.epsilon)
 
 
-def randomise(g, noise, at, lane, parameters):  # type: ignore[no-untyped-def]
+def randomise(g, noise, at, lane, mechanism, counts):  # type: ignore[no-untyped-def]
     """A(g) = low + (high - low)(report - (1 - p))/(2p - 1), report = b where U < p else 1 - b.
 
-    b = 1{g > 0}; parameters hold p and the two values that A(g) takes for report = 1 and 0.
+    b = 1{g > 0}; ``keep`` is p, ``one`` and ``zero`` are the values of A(g) for report = 1 and 0.
     """
-    report = (g[lane] > 0.0) == (noise[at] < parameters[0])
-    g[lane] = parameters[1] if report else parameters[2]
+    report = (g[lane] > 0.0) == (noise[at] < mechanism.keep)
+    g[lane] = mechanism.one if report else mechanism.zero
 
 
-def randomise_probability(g, noise, at, lane, parameters):  # type: ignore[no-untyped-def]
+def randomise_probability(g, noise, at, lane, mechanism, counts):  # type: ignore[no-untyped-def]
     """A(g) where g holds P(b = 1 | theta): a report of 1 where U < (1 - p) + (2p - 1) P(b = 1)."""
-    p = parameters[0]
+    p = mechanism.keep
     report = noise[at] < (1.0 - p) + (2.0 * p - 1.0) * g[lane]
-    g[lane] = parameters[1] if report else parameters[2]
+    g[lane] = mechanism.one if report else mechanism.zero
 
 
-def anchor_private_bit(anchors, theta, problem, mechanism):  # type: ignore[no-untyped-def]
+def anchor_private_bit(kernel, anchors, theta, problem, mechanism):  # type: ignore[no-untyped-def]
     """At the start of a chunk: the report's probability around theta, to second order.
 
     q(theta) = (1 - p) + (2p - 1) F((theta - location)/scale); anchors hold theta, q, q' and q"/2.
     """
-    spread = 2.0 * mechanism[0] - 1.0
+    unit = problem.inverse_scale
+    spread = 2.0 * mechanism.keep - 1.0
     for lane in range(LANES):
-        x = (theta[lane] - problem[1]) * problem[3]
+        x = (theta[lane] - problem.location) * unit
         anchors[lane] = theta[lane]
-        anchors[LANES + lane] = (1.0 - mechanism[0]) + spread * cdf(x)
-        anchors[2 * LANES + lane] = spread * density(x) * problem[3]
-        anchors[3 * LANES + lane] = 0.5 * spread * slope(x) * problem[3] * problem[3]
+        anchors[LANES + lane] = (1.0 - mechanism.keep) + spread * kernel.cdf(x)
+        anchors[2 * LANES + lane] = spread * kernel.density(x) * unit
+        anchors[3 * LANES + lane] = 0.5 * spread * kernel.slope(x) * unit * unit
 
 
-def draw_private_bit(g, theta, noise, k, anchors, problem, mechanism):  # type: ignore[no-untyped-def]
+def draw_private_bit(kernel, g, theta, noise, k, anchors, problem, mechanism):  # type: ignore[no-untyped-def]
     """A(g) in every lane: a report of 1 where U < q(theta_{i-1}).
 
     U is compared with q's expansion around the anchor, whose error is at most |h|^3/6 times the
     largest third derivative. Where U lies within that error of it (or theta is not finite) the
     lanes are compared with q itself: the reports are those of the exact probability, always.
     """
-    p = mechanism[0]
+    p = mechanism.keep
+    unit = problem.inverse_scale
     spread = 2.0 * p - 1.0
-    rest = spread * THIRD_DERIVATIVE * problem[3] * problem[3] * problem[3] / 6.0
+    rest = spread * kernel.THIRD_DERIVATIVE * unit * unit * unit / 6.0
     doubtful = 0
     for lane in range(LANES):
         h = theta[lane] - anchors[lane]
         q = anchors[LANES + lane] + h * (anchors[2 * LANES + lane] + h * anchors[3 * LANES + lane])
         gap = noise[k * LANES + lane] - q
-        g[lane] = mechanism[1] if gap < 0.0 else mechanism[2]
+        g[lane] = mechanism.one if gap < 0.0 else mechanism.zero
         clear = abs(gap) > 1e-12 + rest * abs(h * h * h)
         doubtful += 0 if clear else 1
     if doubtful > 0:
         for lane in range(LANES):
-            q = (1.0 - p) + spread * cdf((theta[lane] - problem[1]) * problem[3])
-            g[lane] = mechanism[1] if noise[k * LANES + lane] < q else mechanism[2]
+            q = (1.0 - p) + spread * kernel.cdf((theta[lane] - problem.location) * unit)
+            g[lane] = mechanism.one if noise[k * LANES + lane] < q else mechanism.zero

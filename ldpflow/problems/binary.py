@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from ldpflow.problems.finite_sum import FiniteSumProblem
+from ldpflow.settings import Parameters
 
 __all__ = ["BinaryProblem"]
 
@@ -34,15 +35,15 @@ class BinaryProblem(FiniteSumProblem):
     def labels(self) -> Literal["binary", "real"]:
         return "binary"
 
-    def data_parameters(self) -> tuple[float, ...]:
+    def data_parameters(self) -> Parameters:
         if self.direction == "axis":
             first, others = self.separation, 0.0
         else:
             first = others = self.separation / math.sqrt(self.d)
-        return (self.bound, first, others, self.label_noise)
+        return {"bound": self.bound, "first": first, "others": others, "label_noise": self.label_noise}
 
     def data_settings(self) -> dict[str, Any]:
         settings = super().data_settings()
         if self.direction == "diagonal":  # named as before there was a choice: the same records
-            settings["parameters"] = [self.bound, self.data_parameters()[1], self.label_noise]
+            settings["parameters"] = [self.bound, self.data_parameters()["first"], self.label_noise]
         return settings

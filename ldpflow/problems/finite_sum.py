@@ -18,7 +18,7 @@ from pydantic import Field, model_validator
 
 from ldpflow.problems.laws import Variate
 from ldpflow.problems.problem import Matrix, Problem, unknown_matrix
-from ldpflow.settings import canonical_json
+from ldpflow.settings import Parameters, canonical_json
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,7 +31,7 @@ class FiniteSumProblem(Problem):
     """A smooth loss of a linear score, and the records it is averaged over.
 
     The module that defines a problem also holds its kernel functions, plain Python: ``loss(u, y,
-    parameters)`` and its ``derivative`` in u, ``separable_loss(w, y, parameters)`` and its derivative
+    problem)`` and its ``derivative`` in u, ``separable_loss(w, y, problem)`` and its derivative
     ``separable`` (h and h', of one coordinate).
 
     Parameters
@@ -123,12 +123,12 @@ class FiniteSumProblem(Problem):
         return (*(Variate("normal") for _ in range(self.d)), last)
 
     @abstractmethod
-    def data_parameters(self) -> tuple[float, ...]:
-        """What the synthetic law's kernel function gets (see ldpflow.problems.synthetic)."""
+    def data_parameters(self) -> Parameters:
+        """What the synthetic law's kernel function gets as ``law`` (see ldpflow.problems.synthetic)."""
 
-    def kernel_parameters(self) -> tuple[float, ...]:
-        """What the loss functions get as ``parameters``."""
-        return (0.0,)
+    def kernel_parameters(self) -> Parameters:
+        """What the loss functions get as ``problem``."""
+        return {}
 
     @cached_property
     def records(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -148,4 +148,4 @@ class FiniteSumProblem(Problem):
 
     def data_settings(self) -> dict[str, Any]:
         """The settings that the synthetic data follow from."""
-        return {"law": self.labels, "d": self.d, "parameters": list(self.data_parameters())}
+        return {"law": self.labels, "d": self.d, "parameters": list(self.data_parameters().values())}

@@ -22,14 +22,12 @@ from ldpflow import constants
 from ldpflow.errors import InputError
 from ldpflow.problems.laws import Variate
 from ldpflow.problems.problem import Matrix, Problem
-from ldpflow.random.lockstep import LANES, PLANE
-from ldpflow.settings import canonical_json
+from ldpflow.random.lockstep import LANES, STRIDE
+from ldpflow.settings import Parameters, canonical_json
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    # Supplied by the kernel that these functions become part of.
-    from ldpflow.kernel_parts import D
 
 __all__ = ["LeastSquares", "feature", "gradient", "residual", "square_norm"]
 
@@ -141,13 +139,16 @@ class LeastSquares(Problem):
     def variates(self) -> tuple[Variate, ...]:
         return (*(Variate(LAWS[self.design][0]),) * self.d, Variate(LAWS[self.errors][0]))
 
-    def kernel_parameters(self) -> tuple[float, ...]:
+    def kernel_parameters(self) -> Parameters:
         """Scale of the errors, scales of x's coordinates, w*."""
         if self.file is not None:  # its table holds x and y - <x, w*>
-            return (1.0, *(1.0,) * self.d, *self.truth())
+            return {"error_scale": 1.0, "scales": (1.0,) * self.d, "coefficients": self.truth()}
         unit = LAWS[self.design][1]
-        scales = (unit * math.sqrt(value) for value in self.lambdas)
-        return (self.sigma * LAWS[self.errors][1], *scales, *self.truth())
+        return {
+            "error_scale": self.sigma * LAWS[self.errors][1],
+            "scales": tuple(unit * math.sqrt(value) for value in self.lambdas),
+            "coefficients": self.truth(),
+        }
 
     def l1_sensitivity(self) -> float:
         return math.inf
@@ -279,34 +280,34 @@ def rounded(value: float, towards: Any) -> float:
     return result
 
 
-def residual(theta, data, at, lane, parameters):  # type: ignore[no-untyped-def]
+def residual(kernel, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
     """<x, theta> - y of one lane's record; the last plane holds the error."""
-    r = -parameters[0] * data[D * PLANE + at]
-    for j in range(D):
-        x = parameters[1 + j] * data[j * PLANE + at]
-        r += x * (theta[j * LANES + lane] - parameters[1 + D + j])
+    r = -problem.error_scale * data[kernel.D * STRIDE + at]
+    for j in range(kernel.D):
+        x = problem.scales[j] * data[j * STRIDE + at]
+        r += x * (theta[j * LANES + lane] - problem.coefficients[j])
     return r
 
 
-def feature(j, data, at, parameters):  # type: ignore[no-untyped-def]
+def feature(j, data, at, problem):  # type: ignore[no-untyped-def]
     """x_j."""
-    return parameters[1 + j] * data[j * PLANE + at]
+    return problem.scales[j] * data[j * STRIDE + at]
 
 
-def square_norm(data, at, parameters):  # type: ignore[no-untyped-def]
+def square_norm(kernel, data, at, problem):  # type: ignore[no-untyped-def]
     """||x||^2."""
     square = 0.0
-    for j in range(D):
-        x = parameters[1 + j] * data[j * PLANE + at]
+    for j in range(kernel.D):
+        x = problem.scales[j] * data[j * STRIDE + at]
         square += x * x
     return square
 
 
-def gradient(g, theta, data, at, lane, parameters):  # type: ignore[no-untyped-def]
+def gradient(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
     """x (<x, theta> - y)."""
-    r = -parameters[0] * data[D * PLANE + at]
-    for j in range(D):
-        x = parameters[1 + j] * data[j * PLANE + at]
-        r += x * (theta[j * LANES + lane] - parameters[1 + D + j])
-    for j in range(D):
-        g[j * LANES + lane] = r * (parameters[1 + j] * data[j * PLANE + at])
+    r = -problem.error_scale * data[kernel.D * STRIDE + at]
+    for j in range(kernel.D):
+        x = problem.scales[j] * data[j * STRIDE + at]
+        r += x * (theta[j * LANES + lane] - problem.coefficients[j])
+    for j in range(kernel.D):
+        g[j * LANES + lane] = r * (problem.scales[j] * data[j * STRIDE + at])

@@ -12,7 +12,7 @@ of "Non-asymptotic analysis of SGD under local differential privacy guarantee" (
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from mpmath import mp, mpf
@@ -29,10 +29,9 @@ from ldpflow.problems.mallows import (
     weight,
 )
 from ldpflow.problems.problem import Matrix
-from ldpflow.random.lockstep import LANES, PLANE
-
-if TYPE_CHECKING:  # supplied by the kernel that the gradient becomes part of
-    from ldpflow.kernel_parts import D, cdf_normal, exp
+from ldpflow.random import cdf_normal, exp
+from ldpflow.random.lockstep import LANES, STRIDE
+from ldpflow.settings import Parameters
 
 __all__ = ["LinearRegression", "gradient", "loss_gap"]
 
@@ -64,9 +63,9 @@ class LinearRegression(BoundedRegression):
     def gradient_bound(self) -> float:
         return math.sqrt(2.0) * self.huber if self.clip is None else self.clip
 
-    def kernel_parameters(self) -> tuple[float, ...]:
+    def kernel_parameters(self) -> Parameters:
         clip = 0.0 if self.clip is None else self.clip
-        return (self.huber, clip, *self.coefficients)
+        return {"huber": self.huber, "clip": clip, "coefficients": self.coefficients}
 
     def smoothness(self) -> float | None:
         return None if self.clip is not None else 2.0
@@ -141,32 +140,32 @@ def score_square(c: mpf) -> mpf:
     return p - 2 * c * mp.npdf(c) + c**2 * (1 - p)
 
 
-def gradient(g, theta, data, at, lane, parameters):  # type: ignore[no-untyped-def]
+def gradient(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
     """g((x, y), theta) = -psi_c(r) times the weight, times x; the last plane holds e."""
-    residual = data[D * PLANE + at]
+    residual = data[kernel.D * STRIDE + at]
     square = 0.0
-    for j in range(D):
-        x = data[j * PLANE + at]
-        residual += x * (parameters[2 + j] - theta[j * LANES + lane])
+    for j in range(kernel.D):
+        x = data[j * STRIDE + at]
+        residual += x * (problem.coefficients[j] - theta[j * LANES + lane])
         square += x * x
-    score = max(-parameters[0], min(parameters[0], residual))
-    clip = parameters[1]
+    score = max(-problem.huber, min(problem.huber, residual))
+    clip = problem.clip
     if clip > 0.0:
         # C0/(|psi| ||x||) is infinite, not undefined, where psi is 0.
         factor = min(1.0, clip / (np.abs(score) * np.sqrt(square)))
     else:
         factor = min(1.0, 2.0 / square)
     score = -score * factor
-    for j in range(D):
-        g[j * LANES + lane] = score * data[j * PLANE + at]
+    for j in range(kernel.D):
+        g[j * LANES + lane] = score * data[j * STRIDE + at]
 
 
-def loss_gap(z, truth, square, parameters):  # type: ignore[no-untyped-def]
+def loss_gap(z, truth, square, problem):  # type: ignore[no-untyped-def]
     """E[u rho_c(y - z)] - E[u rho_c(y - z*)] over y given x, z = x' theta, square = ||x||^2.
 
     With v = z* - z, a = -c - v, b = c - v and e standard normal: E rho_c(e + v) in closed form.
     """
-    c = parameters[0]
+    c = problem.huber
     v = truth - z
     a = -c - v
     b = c - v
@@ -180,4 +179,4 @@ def loss_gap(z, truth, square, parameters):  # type: ignore[no-untyped-def]
     tail = cdf_normal(-c)
     dc = 0.3989422804014327 * exp(-0.5 * c * c)
     there = 0.5 * (1.0 - 2.0 * tail - 2.0 * c * dc) + 2.0 * c * dc - c * c * tail
-    return (1.0 if parameters[1] > 0.0 else min(1.0, 2.0 / square)) * (here - there)
+    return (1.0 if problem.clip > 0.0 else min(1.0, 2.0 / square)) * (here - there)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from mpmath import mp, mpf
@@ -24,10 +24,9 @@ from ldpflow import constants
 from ldpflow.problems.laws import Variate
 from ldpflow.problems.mallows import BoundedRegression, along_and_across, isotropic, weight
 from ldpflow.problems.problem import Matrix
-from ldpflow.random.lockstep import LANES, PLANE
-
-if TYPE_CHECKING:  # supplied by the kernel that the gradient becomes part of
-    from ldpflow.kernel_parts import D, exp, log
+from ldpflow.random import exp, log
+from ldpflow.random.lockstep import LANES, STRIDE
+from ldpflow.settings import Parameters
 
 __all__ = ["LogisticRegression", "gradient", "loss_gap"]
 
@@ -69,10 +68,10 @@ class LogisticRegression(BoundedRegression):
             return self.clip
         return math.sqrt(2.0) if self.covariates == "normal" else 1.0
 
-    def kernel_parameters(self) -> tuple[float, ...]:
+    def kernel_parameters(self) -> Parameters:
         clip = 0.0 if self.clip is None else self.clip
         one = 0.0 if self.covariates == "normal" else 1.0
-        return (clip, one, *self.coefficients)
+        return {"clip": clip, "one": one, "coefficients": self.coefficients}
 
     def smoothness(self) -> float | None:
         if self.clip is not None:
@@ -127,32 +126,32 @@ def eigenvalues(d: int, norm: mpf, power: int) -> tuple[mpf, mpf]:
     return along_and_across(d, lambda r, t: weight(r) ** power * bernoulli(norm * r * t), (math.sqrt(2.0),))
 
 
-def gradient(g, theta, data, at, lane, parameters):  # type: ignore[no-untyped-def]
+def gradient(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
     """g((x, y), theta) = (p - y) times the weight, times x; y = 1{U < p*}, U in the last plane."""
-    one = parameters[1] > 0.0
+    one = problem.one > 0.0
     z = 0.0
     truth = 0.0
     square = 0.0
-    for j in range(D):
-        x = 1.0 if one else data[j * PLANE + at]
+    for j in range(kernel.D):
+        x = 1.0 if one else data[j * STRIDE + at]
         z += x * theta[j * LANES + lane]
-        truth += x * parameters[2 + j]
+        truth += x * problem.coefficients[j]
         square += x * x
-    y = 1.0 if data[D * PLANE + at] < 1.0 / (1.0 + exp(-truth)) else 0.0
+    y = 1.0 if data[kernel.D * STRIDE + at] < 1.0 / (1.0 + exp(-truth)) else 0.0
     score = 1.0 / (1.0 + exp(-z)) - y
-    clip = parameters[0]
+    clip = problem.clip
     if clip > 0.0:
         score *= min(1.0, clip / (np.abs(score) * np.sqrt(square)))
     else:
         score *= min(1.0, 2.0 / square)
-    for j in range(D):
-        g[j * LANES + lane] = score * (1.0 if one else data[j * PLANE + at])
+    for j in range(kernel.D):
+        g[j * LANES + lane] = score * (1.0 if one else data[j * STRIDE + at])
 
 
-def loss_gap(z, truth, square, parameters):  # type: ignore[no-untyped-def]
+def loss_gap(z, truth, square, problem):  # type: ignore[no-untyped-def]
     """E[u (log(1 + e^z) - y z)] minus the same at z*, over y given x, z = x' theta, square = ||x||^2."""
     p = 1.0 / (1.0 + exp(-truth))
     # log(1 + e^z) = max(z, 0) + log(1 + e^-|z|)
     here = max(z, 0.0) + log(1.0 + exp(-np.abs(z))) - p * z
     there = max(truth, 0.0) + log(1.0 + exp(-np.abs(truth))) - p * truth
-    return (1.0 if parameters[0] > 0.0 else min(1.0, 2.0 / square)) * (here - there)
+    return (1.0 if problem.clip > 0.0 else min(1.0, 2.0 / square)) * (here - there)

@@ -8,15 +8,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
 
 from ldpflow.problems.binary import BinaryProblem
-
-if TYPE_CHECKING:  # supplied by the kernel that these functions become part of
-    from ldpflow.kernel_parts import exp, log
+from ldpflow.random import exp, log
+from ldpflow.settings import Parameters
 
 __all__ = ["NonconvexLogistic", "derivative", "loss", "separable", "separable_loss"]
 
@@ -52,28 +51,28 @@ class NonconvexLogistic(BinaryProblem):
     def convex(self) -> bool:
         return self.penalty == 0.0
 
-    def kernel_parameters(self) -> tuple[float, ...]:
-        return (self.penalty,)
+    def kernel_parameters(self) -> Parameters:
+        return {"penalty": self.penalty}
 
 
-def loss(u, y, parameters):  # type: ignore[no-untyped-def]
+def loss(u, y, problem):  # type: ignore[no-untyped-def]
     """log(1 + exp(-y u)), without overflow."""
     margin = y * u
     return max(-margin, 0.0) + log(1.0 + exp(-np.abs(margin)))
 
 
-def derivative(u, y, parameters):  # type: ignore[no-untyped-def]
+def derivative(u, y, problem):  # type: ignore[no-untyped-def]
     """-y / (1 + exp(y u))."""
     return -y / (1.0 + exp(y * u))
 
 
-def separable_loss(w, y, parameters):  # type: ignore[no-untyped-def]
+def separable_loss(w, y, problem):  # type: ignore[no-untyped-def]
     """penalty w^2 / (1 + w^2)."""
     square = w * w
-    return parameters[0] * square / (1.0 + square)
+    return problem.penalty * square / (1.0 + square)
 
 
-def separable(w, y, parameters):  # type: ignore[no-untyped-def]
+def separable(w, y, problem):  # type: ignore[no-untyped-def]
     """penalty 2 w / (1 + w^2)^2."""
     rest = 1.0 + w * w
-    return parameters[0] * 2.0 * w / (rest * rest)
+    return problem.penalty * 2.0 * w / (rest * rest)

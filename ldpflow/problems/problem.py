@@ -7,7 +7,7 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 from ldpflow.problems.laws import Variate
-from ldpflow.settings import Settings, canonical_json
+from ldpflow.settings import Parameters, Settings, canonical_json
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,8 +26,8 @@ def unknown_matrix(dimension: int) -> Matrix:
 class Problem(Settings):
     """An estimand theta* with R(theta*) = 0, a data law and a gradient g, R(theta) = E g(X, theta).
 
-    The module that defines a problem also holds its kernel function ``gradient``, plain Python
-    that is compiled together with an algorithm's recursion (see ldpflow.simulators.one_pass).
+    The module that defines a problem also holds its kernel function ``gradient(g, theta, data, at, lane,
+    problem)``, plain Python that is compiled with an algorithm's recursion (see ldpflow.kernels.one_pass).
     """
 
     @property
@@ -44,8 +44,8 @@ class Problem(Settings):
         """Standard variates that one record takes, in the order of their planes."""
 
     @abstractmethod
-    def kernel_parameters(self) -> tuple[float, ...]:
-        """What ``gradient`` gets as ``parameters``."""
+    def kernel_parameters(self) -> Parameters:
+        """What ``gradient`` reads by name from its argument ``problem``."""
 
     @abstractmethod
     def l1_sensitivity(self) -> float:

@@ -8,17 +8,15 @@ unbounded, its sensitivity is not: H (theta - theta*) holds no data and cancels.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from ldpflow.problems.laws import Variate
 from ldpflow.problems.mallows import isotropic
 from ldpflow.problems.problem import Matrix, Problem
-from ldpflow.random.lockstep import LANES, PLANE
-
-if TYPE_CHECKING:  # supplied by the kernel that the gradient becomes part of
-    from ldpflow.kernel_parts import D
+from ldpflow.random.lockstep import LANES, STRIDE
+from ldpflow.settings import Parameters
 
 __all__ = ["Quadratic", "gradient"]
 
@@ -59,8 +57,8 @@ class Quadratic(Problem):
     def variates(self) -> tuple[Variate, ...]:
         return (Variate("symmetric_uniform"),) * self.dimension
 
-    def kernel_parameters(self) -> tuple[float, ...]:
-        return (self.bound, *self.curvatures, *self.truth())
+    def kernel_parameters(self) -> Parameters:
+        return {"bound": self.bound, "curvatures": self.curvatures, "minimiser": self.truth()}
 
     def gradient_bound(self) -> float:
         """C0 with ||x||_2 <= C0: half the sensitivity; the gradient itself is unbounded."""
@@ -85,8 +83,8 @@ class Quadratic(Problem):
         return isotropic(self.dimension, self.bound**2 / 3.0)
 
 
-def gradient(g, theta, data, at, lane, parameters):  # type: ignore[no-untyped-def]
+def gradient(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
     """g(x, theta) = H (theta - theta*) - x."""
-    for j in range(D):
-        distance = theta[j * LANES + lane] - parameters[1 + D + j]
-        g[j * LANES + lane] = parameters[1 + j] * distance - parameters[0] * data[j * PLANE + at]
+    for j in range(kernel.D):
+        distance = theta[j * LANES + lane] - problem.minimiser[j]
+        g[j * LANES + lane] = problem.curvatures[j] * distance - problem.bound * data[j * STRIDE + at]

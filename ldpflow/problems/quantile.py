@@ -6,16 +6,13 @@ density of X, S_SGD = tau (1 - tau).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from ldpflow.problems.laws import Law, Variate
 from ldpflow.problems.problem import Matrix, Problem
-from ldpflow.settings import Setting
-
-if TYPE_CHECKING:  # supplied by the kernel that the gradient becomes part of
-    from ldpflow.kernel_parts import cdf
+from ldpflow.settings import Parameters, Setting
 
 __all__ = ["Quantile", "bit_probability", "gradient"]
 
@@ -64,8 +61,13 @@ class Quantile(Problem):
     def variates(self) -> tuple[Variate, ...]:
         return (self.data_law().variate,)
 
-    def kernel_parameters(self) -> tuple[float, ...]:
-        return (self.tau, self.location, self.scale, 1.0 / self.scale)
+    def kernel_parameters(self) -> Parameters:
+        return {
+            "tau": self.tau,
+            "location": self.location,
+            "scale": self.scale,
+            "inverse_scale": 1.0 / self.scale,
+        }
 
     def bit_law(self) -> str | None:
         return None if self.law in ("student_t", "bimodal") else self.law
@@ -86,18 +88,18 @@ class Quantile(Problem):
         return [[self.tau * (1.0 - self.tau)]]
 
 
-def gradient(g, theta, data, at, lane, parameters):  # type: ignore[no-untyped-def]
+def gradient(g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
     """g(X, theta) = -tau + 1{X <= theta} (Dette and Graw, Section 4.1)."""
-    x = parameters[1] + parameters[2] * data[at]
-    g[lane] = 1.0 - parameters[0] if x <= theta[lane] else -parameters[0]
+    x = problem.location + problem.scale * data[at]
+    g[lane] = 1.0 - problem.tau if x <= theta[lane] else -problem.tau
 
 
-def gradient_bit(g, theta, data, at, lane, parameters):  # type: ignore[no-untyped-def]
+def gradient_bit(g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
     """1{X <= theta}, the bit b that says which of its two values the gradient takes."""
-    x = parameters[1] + parameters[2] * data[at]
+    x = problem.location + problem.scale * data[at]
     g[lane] = 1.0 if x <= theta[lane] else 0.0
 
 
-def bit_probability(g, theta, data, at, lane, parameters):  # type: ignore[no-untyped-def]
+def bit_probability(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
     """P(X <= theta) = F((theta - location)/scale), in the place of the gradient."""
-    g[lane] = cdf((theta[lane] - parameters[1]) * parameters[3])
+    g[lane] = kernel.cdf((theta[lane] - problem.location) * problem.inverse_scale)

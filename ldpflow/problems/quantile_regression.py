@@ -12,7 +12,7 @@ the supremum of ||x||_1 is 1 + (d - 1) bound, the same at the paper's bound = 1,
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import Annotated, Literal, Self
 
 from mpmath import mp, mpf
 from pydantic import Field, model_validator
@@ -20,11 +20,8 @@ from pydantic import Field, model_validator
 from ldpflow import constants
 from ldpflow.problems.laws import Law, Variate
 from ldpflow.problems.problem import Matrix, Problem
-from ldpflow.random.lockstep import LANES, PLANE
-from ldpflow.settings import Setting
-
-if TYPE_CHECKING:  # supplied by the kernel that the gradient becomes part of
-    from ldpflow.kernel_parts import D
+from ldpflow.random.lockstep import LANES, STRIDE
+from ldpflow.settings import Parameters, Setting
 
 __all__ = ["QuantileRegression", "gradient"]
 
@@ -85,9 +82,15 @@ class QuantileRegression(Problem):
         name = "truncated_normal" if self.covariates == "truncated_normal" else "symmetric_uniform"
         return (*(Variate(name) for _ in self.coefficients[1:]), self.error_law().variate)
 
-    def kernel_parameters(self) -> tuple[float, ...]:
+    def kernel_parameters(self) -> Parameters:
         law = self.error_law()
-        return (self.tau, self.bound, law.location, law.scale, *self.coefficients)
+        return {
+            "tau": self.tau,
+            "bound": self.bound,
+            "error_location": law.location,
+            "error_scale": law.scale,
+            "coefficients": self.coefficients,
+        }
 
     def l1_sensitivity(self) -> float:
         return 2.0 * max(self.tau, 1.0 - self.tau) * (1.0 + (self.dimension - 1) * self.bound)
@@ -124,19 +127,19 @@ def scaled(matrix: Matrix, factor: float) -> Matrix:
     return [[factor * value for value in row] for row in matrix]
 
 
-def gradient(g, theta, data, at, lane, parameters):  # type: ignore[no-untyped-def]
+def gradient(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
     """g((x, y), theta) = (-tau + 1{y - x' theta <= 0}) x.
 
     The residual is e + x' (beta_tau - theta); the last plane holds e, those before it the covariates.
     """
-    tau = parameters[0]
-    bound = parameters[1]
-    e = parameters[2] + parameters[3] * data[(D - 1) * PLANE + at]
-    residual = e + (parameters[4] - theta[lane])
-    for j in range(1, D):
-        x = bound * data[(j - 1) * PLANE + at]
-        residual += x * (parameters[4 + j] - theta[j * LANES + lane])
+    tau = problem.tau
+    bound = problem.bound
+    e = problem.error_location + problem.error_scale * data[(kernel.D - 1) * STRIDE + at]
+    residual = e + (problem.coefficients[0] - theta[lane])
+    for j in range(1, kernel.D):
+        x = bound * data[(j - 1) * STRIDE + at]
+        residual += x * (problem.coefficients[j] - theta[j * LANES + lane])
     sign = 1.0 - tau if residual <= 0.0 else -tau
     g[lane] = sign
-    for j in range(1, D):
-        g[j * LANES + lane] = sign * (bound * data[(j - 1) * PLANE + at])
+    for j in range(1, kernel.D):
+        g[j * LANES + lane] = sign * (bound * data[(j - 1) * STRIDE + at])

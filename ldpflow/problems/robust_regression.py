@@ -8,14 +8,13 @@ The synthetic errors have no variance.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from ldpflow.problems.finite_sum import FiniteSumProblem
-
-if TYPE_CHECKING:  # supplied by the kernel that these functions become part of
-    from ldpflow.kernel_parts import log
+from ldpflow.random import log
+from ldpflow.settings import Parameters
 
 __all__ = ["RobustRegression", "derivative", "loss", "separable", "separable_loss"]
 
@@ -45,27 +44,27 @@ class RobustRegression(FiniteSumProblem):
     def smoothness_of_loss(self) -> float:
         return self.bound**2
 
-    def data_parameters(self) -> tuple[float, ...]:
-        return (self.bound, self.signal / self.bound, self.error_scale)
+    def data_parameters(self) -> Parameters:
+        return {"bound": self.bound, "signal": self.signal / self.bound, "error_scale": self.error_scale}
 
 
-def loss(u, y, parameters):  # type: ignore[no-untyped-def]
+def loss(u, y, problem):  # type: ignore[no-untyped-def]
     """log(1 + r^2 / 2)."""
     r = u - y
     return log(1.0 + 0.5 * r * r)
 
 
-def derivative(u, y, parameters):  # type: ignore[no-untyped-def]
+def derivative(u, y, problem):  # type: ignore[no-untyped-def]
     """r / (1 + r^2 / 2)."""
     r = u - y
     return r / (1.0 + 0.5 * r * r)
 
 
-def separable_loss(w, y, parameters):  # type: ignore[no-untyped-def]
+def separable_loss(w, y, problem):  # type: ignore[no-untyped-def]
     """No regulariser."""
     return 0.0
 
 
-def separable(w, y, parameters):  # type: ignore[no-untyped-def]
+def separable(w, y, problem):  # type: ignore[no-untyped-def]
     """No regulariser."""
     return 0.0

@@ -8,12 +8,10 @@ The minimiser may lie at infinity.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from ldpflow.problems.binary import BinaryProblem
-
-if TYPE_CHECKING:  # supplied by the kernel that these functions become part of
-    from ldpflow.kernel_parts import exp
+from ldpflow.random import exp
 
 __all__ = ["SigmoidLoss", "derivative", "loss", "separable", "separable_loss"]
 
@@ -34,22 +32,22 @@ class SigmoidLoss(BinaryProblem):
         return 0.5
 
 
-def loss(u, y, parameters):  # type: ignore[no-untyped-def]
+def loss(u, y, problem):  # type: ignore[no-untyped-def]
     """1 / (1 + exp(y u))."""
     return 1.0 / (1.0 + exp(y * u))
 
 
-def derivative(u, y, parameters):  # type: ignore[no-untyped-def]
+def derivative(u, y, problem):  # type: ignore[no-untyped-def]
     """-y s (1 - s) with s the loss."""
     s = 1.0 / (1.0 + exp(y * u))
     return -y * s * (1.0 - s)
 
 
-def separable_loss(w, y, parameters):  # type: ignore[no-untyped-def]
+def separable_loss(w, y, problem):  # type: ignore[no-untyped-def]
     """No regulariser."""
     return 0.0
 
 
-def separable(w, y, parameters):  # type: ignore[no-untyped-def]
+def separable(w, y, problem):  # type: ignore[no-untyped-def]
     """No regulariser."""
     return 0.0

@@ -7,56 +7,51 @@ freedom (no variance), beta = (1, -1, 1, ...) signal / bound.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from ldpflow.random.lockstep import CHUNK, LANES, PLANE
-
-if TYPE_CHECKING:  # supplied by the kernel that this becomes part of
-    from ldpflow.kernel_parts import DATA_PLANES, D, draw_data, record
+from ldpflow.random.lockstep import CHUNK, LANES, STRIDE
 
 __all__ = ["all_records", "binary_record", "real_record"]
 
 
-def binary_record(x, data, at, parameters):  # type: ignore[no-untyped-def]
-    """Fill x and return y in {-1, 1}; parameters are bound, separation u_1, separation u_2, label_noise."""
-    v = data[D * PLANE + at]
+def binary_record(kernel, x, data, at, law):  # type: ignore[no-untyped-def]
+    """Fill x and return y in {-1, 1}."""
+    v = data[kernel.D * STRIDE + at]
     y = 1.0 if v < 0.5 else -1.0
     square = 0.0
-    for j in range(D):
-        x[j] = data[j * PLANE + at] + y * (parameters[1] if j == 0 else parameters[2])
+    for j in range(kernel.D):
+        x[j] = data[j * STRIDE + at] + y * (law.first if j == 0 else law.others)
         square += x[j] * x[j]
-    scale = parameters[0] / np.sqrt(square)
-    for j in range(D):
+    scale = law.bound / np.sqrt(square)
+    for j in range(kernel.D):
         x[j] *= scale
     rest = 2.0 * v if v < 0.5 else 2.0 * v - 1.0
-    return -y if rest < parameters[3] else y
+    return -y if rest < law.label_noise else y
 
 
-def real_record(x, data, at, parameters):  # type: ignore[no-untyped-def]
-    """Fill x and return y; parameters are bound, signal / bound, scale of the errors."""
+def real_record(kernel, x, data, at, law):  # type: ignore[no-untyped-def]
+    """Fill x and return y."""
     square = 0.0
-    for j in range(D):
-        x[j] = data[j * PLANE + at]
+    for j in range(kernel.D):
+        x[j] = data[j * STRIDE + at]
         square += x[j] * x[j]
-    scale = parameters[0] / np.sqrt(square)
+    scale = law.bound / np.sqrt(square)
     y = 0.0
     sign = 1.0
-    for j in range(D):
+    for j in range(kernel.D):
         x[j] *= scale
         y += sign * x[j]
         sign = -sign
-    return parameters[1] * y + parameters[2] * data[D * PLANE + at]
+    return law.signal * y + law.error_scale * data[kernel.D * STRIDE + at]
 
 
-def all_records(state, variates, parameters, n, rows, targets):  # type: ignore[no-untyped-def]
+def all_records(kernel, state, variates, law, n, rows, targets):  # type: ignore[no-untyped-def]
     """n records of every lane; a lane's lie together, rows[(lane * n + i) * d + j]."""
-    data = np.empty(DATA_PLANES * PLANE)
+    data = np.empty(kernel.DATA_PLANES * STRIDE)
     for i in range(n):
         if i % CHUNK == 0:
-            draw_data(state, variates, data)
+            kernel.draw_data(state, variates, data)
         for lane in range(LANES):
             place = lane * n + i
-            x = rows[place * D : (place + 1) * D]
-            targets[place] = record(x, data, (i % CHUNK) * LANES + lane, parameters)
+            x = rows[place * kernel.D : (place + 1) * kernel.D]
+            targets[place] = kernel.record(x, data, (i % CHUNK) * LANES + lane, law)

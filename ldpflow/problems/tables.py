@@ -6,14 +6,14 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from ldpflow.errors import InputError
-from ldpflow.random.lockstep import CHUNK, LANES, PLANE
+from ldpflow.random.lockstep import CHUNK, LANES, STRIDE
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
-    from ldpflow.kernel_parts import D
 
 __all__ = ["columns_of", "digest_of", "draw_data", "identified", "read_columns", "read_records"]
 
@@ -108,7 +108,6 @@ def numbers(table: Any, name: str) -> NDArray[np.float64]:
     InputError
         For a missing or infinite value (with its row) or a column that holds no numbers.
     """
-    import numpy as np
     import pyarrow as pa
 
     column = table[name]
@@ -162,7 +161,6 @@ def read_records(
     InputError
         Naming the column and the record that cannot be used.
     """
-    import numpy as np
 
     columns, y = read_columns(file, target, features)
     y = y.copy()
@@ -192,7 +190,7 @@ def read_records(
     return x, y
 
 
-def draw_data(state, parameters, planes):  # type: ignore[no-untyped-def]
+def draw_data(kernel, state, parameters, planes):  # type: ignore[no-untyped-def]
     """Fill the planes of one chunk with stored records, in every lane's own order (a kernel's function).
 
     state: records taken so far, then the orders, flat over (place, lane); parameters: the table, row by
@@ -204,6 +202,6 @@ def draw_data(state, parameters, planes):  # type: ignore[no-untyped-def]
         place = min(first + k, count - 1)
         for lane in range(LANES):
             row = np.int64(state[1 + place * LANES + lane])
-            for j in range(D + 1):
-                planes[j * PLANE + k * LANES + lane] = parameters[row * (D + 1) + j]
+            for j in range(kernel.D + 1):
+                planes[j * STRIDE + k * LANES + lane] = parameters[row * (kernel.D + 1) + j]
     state[0] = np.uint64(first + CHUNK)

@@ -1,1 +1,42 @@
-"""Random numbers: who gets which (streams) and how they are drawn in bulk (samplers)."""
+"""Random numbers and elementary functions with the same bits on every processor.
+
+The functions here are those that kernel functions may call. Their modules load the compiler, which a
+component that is merely read from a study does not need: so each is loaded when it is first used, by a
+kernel that is made or by a call from Python.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+__all__ = ["Deferred", "cdf_normal", "exp", "fill_normal", "log", "register_array", "step_sizes"]
+
+
+class Deferred:
+    """A function of a module that is not loaded yet.
+
+    Parameters
+    ----------
+    module, name : str
+        Where it stands.
+    """
+
+    def __init__(self, module: str, name: str) -> None:
+        self.module = module
+        self.name = name
+
+    def load(self) -> Any:
+        """The function itself."""
+        return getattr(import_module(self.module), self.name)
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.load()(*arguments)
+
+
+cdf_normal = Deferred("ldpflow.random.distributions", "cdf_normal")
+exp = Deferred("ldpflow.random.elementary", "exp")
+log = Deferred("ldpflow.random.elementary", "log")
+fill_normal = Deferred("ldpflow.random.samplers", "fill_normal")
+step_sizes = Deferred("ldpflow.random.samplers", "step_sizes")
+register_array = Deferred("ldpflow.random.registers", "register_array")

@@ -1,11 +1,10 @@
-"""Making and running the kernels of empirical risk minimisation (see .kernels for the method)."""
+"""Running empirical risk minimisation: its records, its risk, its paths."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +12,7 @@ from numpy.typing import NDArray
 from ldpflow.algorithms.finite_sum import FiniteSumAlgorithm, RunPlan, plan_of
 from ldpflow.intervals.record import PathRecord
 from ldpflow.kernels import finite_sum
-from ldpflow.kernels.cache import compiled
-from ldpflow.kernels.sources import copied, drawing, entry, module_of, module_source
-from ldpflow.problems import synthetic
+from ldpflow.kernels.parameters import flat
 from ldpflow.problems.finite_sum import FiniteSumProblem
 from ldpflow.random.lockstep import LANES
 from ldpflow.simulators.path import Path
@@ -32,17 +29,7 @@ __all__ = [
     "run_erm",
 ]
 
-STEPS = (
-    "void(uint64[::1], uint64[::1], float64[::1], float64[::1], int64[::1], float64[::1], "
-    "float64[::1], float64[::1], int64[::1], int64[::1], int64[::1], float64[:, ::1], "
-    "float64[:, ::1], float64[:, ::1], float64[::1])"
-)
-RISK = (
-    "void(float64[::1], float64[::1], int64[::1], int64, float64[::1], float64[:, ::1], "
-    "float64[:, ::1], float64[:, ::1])"
-)
 MOST_ITERATIONS = 5000
-DATA = "void(uint64[::1], float64[::1], float64[::1], int64, float64[::1], float64[::1])"
 
 
 @dataclass(frozen=True)
@@ -94,65 +81,19 @@ class EpochsRecord(PathRecord):
     run: ErmRecord = field(kw_only=True)
 
 
-def constants(problem: FiniteSumProblem, kind: int) -> dict[str, int]:
-    """What the compiler knows of the case."""
-    return {
-        "D": problem.dimension,
-        "STATE": problem.dimension * LANES,
-        "BLOCKS": -(-problem.dimension // 4) * 4 * LANES,
-        "PROBLEM_SIZE": len(problem.kernel_parameters()),
-        "NOISE": kind,
-        "DATA_PLANES": len(problem.variates()),
-    }
-
-
-LOSS = ("loss", "derivative", "separable_loss", "separable")
-
-
-@lru_cache(maxsize=256)
-def kernel_source(
-    problem: FiniteSumProblem,
-    algorithm: FiniteSumAlgorithm,
-    noise: str = "ldpflow.random.node_noise",
-    orders: str = "ldpflow.random.orders",
-) -> str:
-    """The module that runs an algorithm on a kind of problem.
-
-    ``noise`` and ``orders`` name the modules that supply ``node_normals`` and ``draw_order``.
-    """
-    # Two algorithms may share a recursion, and so its compiled kernel.
-    modules = [sys.modules[module_of(algorithm).recursion.__module__], module_of(problem)]
-    parts = [
-        # Inlined: a loop over lanes must hold no call.
-        *(copied(getattr(modules[1], name), decorator="inlined") for name in LOSS),
-        *(copied(getattr(finite_sum, name), decorator="inlined") for name in finite_sum.PARTS),
-        copied(modules[0].recursion, decorator="written"),
-        entry(finite_sum.kernel, STEPS),
-    ]
-    imports = (
-        f"from {noise} import node_normals as node_noise\nfrom {orders} import draw_order, draw_subset\n"
-    )
-    return module_source(modules, constants(problem, algorithm.noise_kind()), parts, imports)
-
-
-@lru_cache(maxsize=256)
-def risk_source(problem: FiniteSumProblem) -> str:
-    """The module that evaluates F and its gradient, and draws synthetic records."""
-    module = module_of(problem)
-    parts = [
-        *(copied(getattr(module, name), decorator="inlined") for name in LOSS),
-        copied(finite_sum.fetch, decorator="inlined"),
-        entry(finite_sum.risk, RISK),
-        drawing("draw_data", problem.variates()),
-        copied(getattr(synthetic, f"{problem.labels}_record"), "record"),
-        entry(synthetic.all_records, DATA),
-    ]
-    return module_source([module], constants(problem, 0), parts)
-
-
 def prepare(problem: FiniteSumProblem) -> None:
     """Compile what draws the records and evaluates the risk, or load it from the cache."""
-    compiled(risk_source(problem), "risk")
+    finite_sum.risk_kernel(problem)
+    if problem.file is None:
+        finite_sum.records_kernel(problem)
+
+
+def settings_of(path: Path) -> tuple[str, ...]:
+    """Names of the algorithm's settings, in the order in which the kernel has them."""
+    problem, algorithm, n = path.problem, path.algorithm, path.horizon
+    assert isinstance(problem, FiniteSumProblem) and isinstance(algorithm, FiniteSumAlgorithm)
+    assert n is not None
+    return tuple(algorithm.kernel_settings(plan_of(problem, algorithm, n)))
 
 
 def draw_records(problem: FiniteSumProblem, seed: int, n: int, replicates: Sequence[int]) -> Records:
@@ -167,10 +108,10 @@ def draw_records(problem: FiniteSumProblem, seed: int, n: int, replicates: Seque
         return Records(n, x[:n].reshape(-1), y[:n].copy(), np.zeros(LANES, np.int64))
     rows = np.empty(LANES * n * problem.dimension)
     targets = np.empty(LANES * n)
-    compiled(risk_source(problem), "all_records")(
+    finite_sum.records_kernel(problem)(
         lane_states(seed, "data", problem.data_key(), replicates),
         np.array([v.parameter for v in problem.variates()]),
-        np.array(problem.data_parameters()),
+        flat(problem.data_parameters()),
         n,
         rows,
         targets,
@@ -186,12 +127,12 @@ def risk(
     lanes = np.concatenate([points, np.repeat(points[..., :1], LANES - used, axis=-1)], axis=-1)
     losses = np.empty((count, LANES))
     gradients = np.empty((count, d * LANES))
-    compiled(risk_source(problem), "risk")(
+    finite_sum.risk_kernel(problem)(
         records.rows,
         records.targets,
         records.base,
         records.n,
-        np.array(problem.kernel_parameters()),
+        flat(problem.kernel_parameters()),
         np.ascontiguousarray(lanes).reshape(count, d * LANES),
         losses,
         gradients,
@@ -260,7 +201,7 @@ def run_erm(
     replicates: Sequence[int],
     times: Sequence[int],
     start: Sequence[float] | None = None,
-    **parts: str,
+    **parts: Any,
 ) -> ErmRecord:
     """Run one algorithm on up to LANES replicates.
 
@@ -277,11 +218,12 @@ def run_erm(
     start : sequence of float, optional
         w_1, where not all its coordinates are the algorithm's ``theta0``.
     **parts
-        Other modules for noise and orders, see :func:`kernel_source`.
+        Other functions for parts of the kernel, see :func:`ldpflow.kernels.finite_sum.finite_sum_kernel`.
     """
     from ldpflow.random.streams import lane_keys, lane_states
 
-    kernel: Callable[..., None] = compiled(kernel_source(problem, algorithm, **parts), "kernel")
+    settings = algorithm.kernel_settings(plan)
+    kernel = finite_sum.finite_sum_kernel(problem, algorithm, tuple(settings), **parts)
     d = problem.dimension
     grid = np.array(sorted({*times, plan.steps}), dtype=np.int64)
     iterates = np.empty((len(grid) + 1, d * LANES))
@@ -299,8 +241,8 @@ def run_erm(
         records.rows,
         records.targets,
         records.base,
-        np.array(problem.kernel_parameters()),
-        np.array(algorithm.kernel_settings(plan)),
+        flat(problem.kernel_parameters()),
+        flat(settings),
         np.full(d, algorithm.theta0) if start is None else np.array(start, dtype=np.float64),
         grid,
         tau[lanes],

@@ -8,35 +8,39 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpflow import kernels
 from ldpflow.algorithms.finite_sum import FiniteSumAlgorithm
 from ldpflow.intervals.record import PathRecord
 from ldpflow.kernels import assembly
 from ldpflow.kernels.assembly import noise_variates
-from ldpflow.kernels.cache import compiled
+from ldpflow.kernels.drawing import roles_of
+from ldpflow.kernels.parameters import flat
 from ldpflow.kernels.running_sums import PERTURBED, RUNNING_SUMS
-from ldpflow.kernels.sources import roles_of
 from ldpflow.problems.finite_sum import FiniteSumProblem
 from ldpflow.random.lockstep import LANES
 from ldpflow.simulators import finite_sum
 from ldpflow.simulators.path import Path
 
-__all__ = ["count_of", "kernel_of", "kernel_source", "run_path"]
+__all__ = ["count_of", "kernel_digest", "kernel_of", "run_path"]
 
 
-def kernel_source(path: Path, sums: tuple[str, ...], perturbed: bool = False) -> str:
-    """The module that runs this kind of path, or a perturbed one, and keeps the sums asked for."""
-    if isinstance(path.algorithm, FiniteSumAlgorithm) and isinstance(path.problem, FiniteSumProblem):
-        return finite_sum.kernel_source(path.problem, path.algorithm)
-    return assembly.kernel_source(path, sums, perturbed)
+def kernel_digest(path: Path, sums: tuple[str, ...]) -> str:
+    """What tells kernels apart: paths with the same digest run the same compiled code."""
+    problem, algorithm = path.problem, path.algorithm
+    if isinstance(algorithm, FiniteSumAlgorithm) and isinstance(problem, FiniteSumProblem):
+        return kernels.finite_sum.kernel_digest(problem, algorithm, finite_sum.settings_of(path))
+    return assembly.kernel_digest(path, sums)
 
 
 def kernel_of(path: Path, sums: tuple[str, ...], perturbed: bool = False) -> Callable[..., None]:
     """The compiled kernel; the first call of a process compiles it or loads it from the cache."""
-    if isinstance(path.problem, FiniteSumProblem):
-        finite_sum.prepare(path.problem)
+    problem, algorithm = path.problem, path.algorithm
+    if isinstance(algorithm, FiniteSumAlgorithm) and isinstance(problem, FiniteSumProblem):
+        finite_sum.prepare(problem)
+        return kernels.finite_sum.finite_sum_kernel(problem, algorithm, finite_sum.settings_of(path))
     if PERTURBED in sums:
         kernel_of(path, (), perturbed=True)
-    return compiled(kernel_source(path, sums, perturbed), "kernel")
+    return assembly.one_pass_kernel(path, sums, perturbed)
 
 
 def noise_states(path: Path, key: str, seed: int, replicates: Sequence[int]) -> NDArray[np.uint64]:
@@ -144,9 +148,9 @@ def run_path(
         noise_states(path, mechanism_key, seed, replicates),
         data_parameters(path),
         np.array([v.parameter for v in noise_variates(path, perturbed)]),
-        np.array(path.problem.kernel_parameters(), dtype=np.float64),
-        np.array(mechanism.kernel_parameters(path.problem), dtype=np.float64),
-        np.array(path.algorithm.kernel_parameters(path.horizon)),
+        flat(path.problem.kernel_parameters()),
+        flat(mechanism.kernel_parameters(path.problem)),
+        flat(path.algorithm.kernel_parameters(path.horizon)),
         origin,
         grid,
         rows,

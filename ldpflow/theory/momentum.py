@@ -188,16 +188,16 @@ def noise_variance(algorithm: FiniteSumAlgorithm, plan: RunPlan, t: int) -> floa
     """Variance per coordinate of mhat_t - m_t, exactly; of the reconstruction, where that is biased."""
     settings = algorithm.kernel_settings(plan)
     if isinstance(algorithm, DpNsgdReduced):
-        early, late, small = (s * s for s in settings[-3:])
+        early, late, small = (settings[name] ** 2 for name in ("early", "late", "small"))
         return math.fsum(reduced_variance(t, plan.batches, plan.alpha, plan.cross, early, late, small))
     if isinstance(algorithm, DpNsgd):
-        variance = settings[-1] ** 2
+        variance = settings["deviation"] ** 2
         if algorithm.noise == "tree":
             return variance * prefix_discount(t, plan.alpha)
         square = (1.0 - plan.alpha) ** 2
         weights = 1.0 if square == 0.0 else (1.0 - power(square, t)) / (1.0 - square)
         return variance * plan.alpha**2 * weights
-    return settings[2] ** 2  # fresh noise on every step
+    return settings["deviation"] ** 2  # fresh noise on every step
 
 
 def rate(algorithm: FiniteSumAlgorithm, problem: FiniteSumProblem, n: int) -> float | None:

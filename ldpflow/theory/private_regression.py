@@ -119,8 +119,8 @@ def expected_thresholds(algorithm: DpAmbssgd, problem: LeastSquares, horizon: in
 
     assert algorithm.domain is not None and algorithm.radius is not None
     s, b = algorithm.batches(horizon)
-    queries = int(algorithm.kernel_parameters(horizon)[8])
-    level = algorithm.kernel_parameters(horizon)[10]
+    settings = algorithm.kernel_parameters(horizon)
+    queries, level = int(settings["queries"]), settings["level"]
     grid = algorithm.domain * 2.0 ** (np.arange(queries + 1) - algorithm.doublings)
     grid[-1] = algorithm.domain  # where no query stops
     squares = np.empty(algorithm.steps(horizon))
@@ -146,7 +146,8 @@ def ols_risk(sigma: float, d: int, n: int) -> float:
 
 def statistics_risk(algorithm: SufficientStatistics, problem: LeastSquares, n: int) -> float:
     """Least squares' risk plus, to first order, that of the noise in its moments."""
-    _, _, _, spread, other, _ = algorithm.kernel_parameters(n)
+    settings = algorithm.kernel_parameters(n)
+    spread, other = settings["moment_noise"], settings["cross_noise"]
     w = np.array(problem.truth())
     noise = other**2 + 0.5 * spread**2 * (w @ w + w**2)
     private = 0.5 * float((noise / np.array(problem.lambdas)).sum())

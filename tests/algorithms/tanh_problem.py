@@ -25,19 +25,19 @@ class Tanh(FiniteSumProblem):
         return (1.0, 1.0, 1.0)
 
 
-def loss(u, y, parameters):
+def loss(u, y, problem):
     return u
 
 
-def derivative(u, y, parameters):
+def derivative(u, y, problem):
     return 1.0
 
 
-def separable_loss(w, y, parameters):
+def separable_loss(w, y, problem):
     return 0.0
 
 
-def separable(w, y, parameters):
+def separable(w, y, problem):
     rest = np.exp(-2.0 * np.abs(w))
     size = (1.0 - rest) / (1.0 + rest)
     return y * (size if w > 0.0 else -size)

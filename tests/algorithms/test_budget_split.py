@@ -12,10 +12,12 @@ from ldpflow.engine import run_study
 from ldpflow.errors import InputError
 from ldpflow.intervals.perturbed_bootstrap import PerturbedBootstrap
 from ldpflow.kernels.running_sums import PERTURBED
+from ldpflow.mechanisms.gaussian import Gaussian
 from ldpflow.mechanisms.laplace import Laplace
 from ldpflow.mechanisms.none import NoMechanism
 from ldpflow.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.problems.laws import Variate
+from ldpflow.problems.linear_regression import LinearRegression
 from ldpflow.problems.quantile import Quantile
 from ldpflow.problems.quantile_regression import QuantileRegression
 from ldpflow.random.lockstep import CHUNK
@@ -24,7 +26,7 @@ from ldpflow.simulators.path import Path
 from ldpflow.store import RunStore
 from ldpflow.study import Study
 from tests import draws
-from tests.algorithms.test_kernels import SEED, private_gradient, records
+from tests.kernels.test_one_pass import SEED, private_gradient, records
 from tests.oracles import recursion
 from tests.studies import changed
 
@@ -33,6 +35,7 @@ ALGORITHM = BudgetSplit(perturbations=B, gamma=0.6, c=0.5)
 PATHS = {
     "quantile-rr": Path(Quantile(tau=0.7), RandomizedResponse(epsilon=10.0), ALGORITHM),
     "quantile-none": Path(Quantile(tau=0.7), NoMechanism(), ALGORITHM),
+    "regression-gaussian": Path(LinearRegression(), Gaussian(mu=20.0), ALGORITHM),
     "regression-laplace": Path(QuantileRegression(), Laplace(epsilon=50.0), ALGORITHM),
 }
 
@@ -40,7 +43,9 @@ PATHS = {
 def literal(path, k, replicate, n):
     """theta_i = theta_{i-1} - eta_i w_i A(g(X_i, theta_{i-1})) with A of eps/(B + 1)."""
     mechanism = path.mechanism
-    if mechanism.kind != "none":
+    if mechanism.kind == "gaussian":
+        mechanism = Gaussian(mu=mechanism.mu / np.sqrt(B + 1))
+    elif mechanism.kind != "none":
         mechanism = type(mechanism)(epsilon=mechanism.epsilon / (B + 1))
     variates = mechanism.variates(path.problem)
     key = path.key

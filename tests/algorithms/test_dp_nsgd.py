@@ -18,6 +18,7 @@ from ldpflow.random.lockstep import LANES
 from ldpflow.random.node_noise import node_normals
 from ldpflow.random.streams import lane_keys
 from ldpflow.simulators.finite_sum import Records, draw_records, risk, run_erm
+from tests.algorithms import plain_order, pseudo_noise
 from tests.algorithms.tanh_problem import Tanh
 from tests.oracles import momentum
 
@@ -25,18 +26,19 @@ A = np.array([1.0, 0.5, 2.0])
 C = np.array([[1.0, 0.0], [0.0, 1.0], [-0.5, 0.5]])
 GOLDEN = Records(3, C.reshape(-1).copy(), A.copy(), np.zeros(LANES, np.int64))
 START = (0.3, -0.2)
-PARTS = {"noise": "tests.algorithms.pseudo_noise", "orders": "tests.algorithms.plain_order"}
+PLAIN = {"draw_order": plain_order.draw_order, "draw_subset": plain_order.draw_subset}
+PARTS = {"node_noise": pseudo_noise.node_normals, **PLAIN}
 
 
 def tanh_gradient(w, s):
     return A[s] * np.tanh(w) + C[s]
 
 
-def golden(algorithm, sigma):
+def golden(algorithm, sigma, **parts):
     """Eight steps on three records from (.3, -.2): mhat, m and the last iterate of one lane."""
     problem = Tanh()
     plan = dataclasses.replace(algorithm.plan(problem, 3), sigma=sigma, steps=8)
-    record = run_erm(problem, algorithm, plan, GOLDEN, 0, "golden", [0], range(1, 9), START, **PARTS)
+    record = run_erm(problem, algorithm, plan, GOLDEN, 0, "golden", [0], range(1, 9), START, **PARTS | parts)
     return record.estimates[:, :, 0], record.momenta[:, :, 0], record.last[:, 0]
 
 
@@ -165,7 +167,7 @@ def test_kernel_is_the_literal_algorithm(problem, noise):
         "key",
         [0, 1, replicate],
         range(1, 32),
-        orders="tests.algorithms.plain_order",
+        **PLAIN,
     )
     data = lane_records(records, problem, 2)
     d, g = problem.dimension, problem.lipschitz_of_loss()

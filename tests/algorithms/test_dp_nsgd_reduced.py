@@ -12,6 +12,7 @@ from ldpflow.algorithms.dp_nsgd_reduced import DpNsgdReduced, tree_variances
 from ldpflow.problems.nonconvex_logistic import NonconvexLogistic
 from ldpflow.simulators.finite_sum import draw_records, run_erm
 from tests.algorithms.test_dp_nsgd import (
+    PLAIN,
     START,
     golden,
     lane_records,
@@ -108,7 +109,7 @@ def test_kernel_is_the_literal_algorithm(n, epochs, order):
         "key",
         [0, replicate],
         range(1, plan.steps + 1),
-        orders="tests.algorithms.plain_order",
+        **PLAIN,
     )
     data = lane_records(records, problem, 1)
     turn = order == "reshuffle"
@@ -147,7 +148,7 @@ def test_the_order_of_batches_of_two_is_that_of_their_means():
         "key",
         [0],
         range(1, 21),
-        orders="tests.algorithms.plain_order",
+        **PLAIN,
     )
     data = lane_records(records, problem, 0)
     one = problem_gradient(problem)
@@ -275,7 +276,8 @@ def test_noise_covers_what_is_released(order, calibration):
     problem, n = NonconvexLogistic(d=2), 6
     algorithm = DpNsgdReduced(epsilon=2.0, epochs=5, order=order, calibration=calibration)
     plan = algorithm.plan(problem, n)
-    *_, early, late, small = algorithm.kernel_settings(plan)
+    settings = algorithm.kernel_settings(plan)
+    early, late, small = settings["early"], settings["late"], settings["small"]
     top = n.bit_length() if calibration == "exact" else 99
 
     def variance(tree, y, z):

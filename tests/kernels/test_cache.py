@@ -18,8 +18,6 @@ ROOT = Path(__file__).parents[2]
 
 COMPILE_ALL = """
 import sys
-from collections import Counter
-from numba.core.dispatcher import Dispatcher
 from ldpflow.simulators.cell import Cell
 from ldpflow.errors import InputError
 from ldpflow.simulators.batch import Batch, simulate
@@ -35,15 +33,8 @@ for name in sys.argv[1:]:
     for plan in short(load_study(name)).plans():
         simulate(Batch(plan.path, 1, 0, 1, plan.cells, checkpoints=plan.checkpoints))
 
-count = Counter()
-for name, module in sys.modules.items():
-    if name.startswith("ldpflow_kernel_"):
-        for value in vars(module).values():
-            # The entry points alone are cached; what they call is part of them.
-            if isinstance(value, Dispatcher) and value.stats.cache_path is not None:
-                count["hits"] += sum(value.stats.cache_hits.values())
-                count["misses"] += sum(value.stats.cache_misses.values())
-print(count["hits"], count["misses"])
+from ldpflow.kernels.cache import counts
+print(counts["hits"], counts["misses"])
 """
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from ldpflow.mechanisms.none import NoMechanism
 from ldpflow.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.problems.quantile import Quantile
 from ldpflow.problems.quantile_regression import QuantileRegression
-from ldpflow.random.lockstep import LANES
+from ldpflow.random.lockstep import LANES, STRIDE
 from ldpflow.simulators.path import Path
 from tests import draws
 from tests.oracles import mechanisms as literal
@@ -39,15 +40,16 @@ def test_randomised_response_has_its_law(epsilon, bit):
     # The kernel function is plain Python: run on the mechanism's own draws, one lane at a time.
     problem, mechanism = Quantile(tau=0.3), RandomizedResponse(epsilon=epsilon)
     path = Path(problem, mechanism, LdpSgd())
+    parameters = SimpleNamespace(**mechanism.kernel_parameters(problem))
     u = draws.noise(path, 1, bit, 20_000)[:, 0]
     low, high = problem.gradient_values()
     reported = []
     for x in u:
         g = np.array([high if bit else low])
-        randomized_response.randomise(g, [x], 0, 0, mechanism.kernel_parameters(problem))
+        randomized_response.randomise(g, [x], 0, 0, parameters, [])
         reported.append(g[0])
     values = np.array(reported)
-    _, one, zero = mechanism.kernel_parameters(problem)
+    one, zero = parameters.one, parameters.zero
     assert set(values) == {one, zero}
     kept = int((values == (one if bit else zero)).sum())
     assert stats.binomtest(kept, len(u), mechanism.keep_probability()).pvalue > ALPHA
@@ -70,13 +72,10 @@ def test_laplace_noise_is_scaled_to_the_whole_gradients_sensitivity(problem):
     assert mechanism.noise_covariance(problem)[d - 1][d - 1] == pytest.approx(2 * scale**2)
     # What the kernel adds, lane by lane.
     g = np.zeros(d * LANES)
-    plane = np.zeros(d * 128 * LANES)
-    plane[:: 128 * LANES] = 1.0
-    laplace.D = d
-    try:
-        laplace.randomise(g, plane, 0, 0, mechanism.kernel_parameters(problem))
-    finally:
-        del laplace.D
+    planes = np.zeros(d * STRIDE)
+    planes[::STRIDE] = 1.0
+    parameters = SimpleNamespace(**mechanism.kernel_parameters(problem))
+    laplace.randomise(SimpleNamespace(D=d), g, planes, 0, 0, parameters, [])
     assert (g.reshape(d, LANES)[:, 0] == scale).all()
 
 

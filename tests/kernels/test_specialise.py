@@ -1,0 +1,334 @@
+"""Specialised functions: what a kernel function may use, that it runs uncompiled, and its cache."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path as FilePath
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from ldpflow.algorithms import ldp_sgd
+from ldpflow.algorithms.ldp_sgd import LdpSgd
+from ldpflow.errors import LdpflowError
+from ldpflow.kernels import cache, one_pass, specialise
+from ldpflow.kernels.assembly import kernel_case
+from ldpflow.kernels.parameters import flat, layout_of, size_of
+from ldpflow.kernels.specialise import Case, Part, specialised
+from ldpflow.mechanisms.laplace import Laplace
+from ldpflow.problems.quantile_regression import QuantileRegression
+from ldpflow.random.lockstep import LANES
+from ldpflow.simulators.one_pass import data_parameters, data_states, noise_states, run_path
+from ldpflow.simulators.path import Path
+
+ROOT = FilePath(__file__).parents[2]
+FACTOR = 3
+
+
+def helper(kernel, values, j):
+    return values[j] * FACTOR + kernel.D
+
+
+def example(kernel, values, out, problem):
+    """Every way of using the case."""
+    for j in range(kernel.D):
+        if j == 0:
+            out[j] = problem.scale
+        else:
+            out[j] = helper(kernel, values, j) + problem.shifts[j]
+    if kernel.EXTRA and len(problem.shifts) > 1:
+        kernel.tail[0](values, out)
+
+
+def tail(values, out):
+    out[0] += values[0]
+
+
+def case_of(**values):
+    parameters = {"scale": 0.5, "shifts": (1.0, 2.0, 4.0)}
+    return Case(tuple(values.items()), (("problem", layout_of(parameters)),), frozenset({"D"}))
+
+
+def test_parameters_lie_in_the_order_of_their_names():
+    parameters = {"a": 1.0, "b": (2.0, 3.0), "c": 4.0}
+    assert layout_of(parameters) == (("a", 0, None), ("b", 1, 2), ("c", 3, None))
+    assert size_of(layout_of(parameters)) == 4
+    assert flat(parameters).tolist() == [1.0, 2.0, 3.0, 4.0]
+
+
+def test_constants_loops_parameters_and_branches_are_written_out():
+    made = specialised(example, case_of(D=3, EXTRA=False))
+    assert ast.unparse(made.tree).splitlines()[1:] == [
+        "    out[0] = problem[0]",
+        "    out[1] = helper(values, 1) + problem[2]",
+        "    out[2] = helper(values, 2) + problem[3]",
+    ]
+    # The lines are those of this file.
+    first = example.__code__.co_firstlineno
+    assert [statement.lineno - first for statement in made.tree.body] == [4, 6, 6]
+
+
+@pytest.mark.parametrize("extra", [False, True])
+def test_compiled_and_uncompiled_agree(extra):
+    values, parameters = np.array([10.0, 20.0, 30.0]), {"scale": 0.5, "shifts": (1.0, 2.0, 4.0)}
+    case = case_of(D=3, EXTRA=extra, tail=(tail,))
+    kernel = cache.compiled(example, case, "void(float64[::1], float64[::1], float64[::1])")
+    compiled = np.zeros(3)
+    kernel(values, compiled, flat(parameters))
+    plain = np.zeros(3)
+    namespace = SimpleNamespace(D=3, EXTRA=extra, tail=(tail,))
+    example(namespace, values, plain, SimpleNamespace(**parameters))
+    assert compiled.tolist() == plain.tolist() == [0.5 + 10.0 * extra, 65.0, 97.0]
+
+
+def test_digests_follow_what_is_compiled():
+    digest = specialised(example, case_of(D=3, EXTRA=False)).digest
+    assert specialised(example, case_of(D=3, EXTRA=False)).digest == digest
+    assert specialised(example, case_of(D=2, EXTRA=False)).digest != digest
+    inlined = Part(example, inlining="inlined")
+    assert specialised(inlined.function, case_of(D=3, EXTRA=False), inlined.inlining).digest != digest
+
+
+def test_what_is_missing_is_named():
+    with pytest.raises(NameError, match=r"example .*nothing supplies kernel.EXTRA"):
+        specialised(example, case_of(D=3))
+
+    def wrong(problem):
+        return problem.size
+
+    with pytest.raises(NameError, match=r"no parameter problem.size \(there are: scale, shifts\)"):
+        specialised(wrong, case_of())
+
+
+def test_a_source_that_changed_after_its_import_is_refused(tmp_path, monkeypatch):
+    file = tmp_path / "changed_later.py"
+    file.write_text("def f(x):\n    return x\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    import changed_later
+
+    file.write_text("def f(x):\n    return 2 * x\n")
+    os.utime(file, (1, 1))
+    with pytest.raises(LdpflowError, match="changed after it was imported"):
+        specialise.specialised(changed_later.f, Case())
+
+
+def uncompiled(case):
+    """The case as a namespace of plain Python functions."""
+    namespace = SimpleNamespace()
+
+    def plain(value):
+        if isinstance(value, tuple):
+            return tuple(plain(item) for item in value)
+        if isinstance(value, Part):
+            own = namespace if value.case is None else uncompiled(value.case)
+            return bound(value.function, own)
+        return bound(value, namespace)
+
+    def bound(function, own):
+        code = getattr(function, "__code__", None)
+        takes = code is not None and code.co_varnames[:1] == ("kernel",)
+        return partial(function, own) if takes else function
+
+    for name, value in case.values:
+        setattr(namespace, name, plain(value))
+    return namespace
+
+
+def test_a_recursion_runs_uncompiled_with_the_same_bits():
+    path = Path(QuantileRegression(coefficients=(0.5, -1.0)), Laplace(), LdpSgd())
+    names = ("self_normalization", "transcript_linear")
+    times, replicates = [1, 4, 9], range(LANES)
+    record = run_path(path, 5, replicates, times, [4, 9], names)
+    case = kernel_case(path, names)
+    kernel = uncompiled(case)
+    kept = one_pass.Record(
+        times=np.array(times),
+        marks=np.array([-1, 0, 1]),
+        centre=np.array(path.problem.truth()),
+        total=np.zeros(kernel.STATE),
+        sums=np.zeros(kernel.SUMS),
+        tile=np.zeros(kernel.TILE_SIZE),
+        counts=np.zeros(0),
+        prefix_sums=np.empty((3, kernel.STATE)),
+        iterates=np.empty((3, kernel.STATE)),
+        running_sums=np.empty((2, kernel.SUMS)),
+        extras=np.empty((3, 0)),
+    )
+    ldp_sgd.recursion(
+        kernel,
+        (data_states(path, 5, replicates), data_parameters(path)),
+        (noise_states(path, path.key, 5, replicates), np.zeros(kernel.NOISE_PLANES)),
+        SimpleNamespace(**path.problem.kernel_parameters()),
+        SimpleNamespace(**path.mechanism.kernel_parameters(path.problem)),
+        SimpleNamespace(**path.algorithm.kernel_parameters(None)),
+        kept,
+    )
+    assert kept.iterates.tobytes() == record.iterates.tobytes()
+    assert kept.prefix_sums.tobytes() == record.prefix_sums.tobytes()
+    sums = np.concatenate([record.running_sums[name] for name in names]).transpose(1, 0, 2, 3)
+    assert kept.running_sums.tobytes() == np.ascontiguousarray(sums).tobytes()
+
+
+PROBLEM = '''
+"""A problem outside of the package, with a helper and a constant of its own module."""
+from typing import Literal
+
+import tools
+from tools import scaled
+
+from ldpflow.problems import PROBLEMS
+from ldpflow.problems.laws import Variate
+from ldpflow.problems.problem import Problem
+
+HALF = 0.5
+
+
+class Mean(Problem):
+    kind: Literal["mean"] = "mean"
+    scale: float = 2.0
+
+    def truth(self):
+        return (0.0,)
+
+    def variates(self):
+        return (Variate("uniform"),)
+
+    def kernel_parameters(self):
+        return {"scale": self.scale}
+
+    def l1_sensitivity(self):
+        return self.scale
+
+    l2_sensitivity = l1_sensitivity
+
+    def curvature(self):
+        return [[1.0]]
+
+    def gradient_covariance(self):
+        return [[self.scale**2 / 12]]
+
+
+def centred(kernel, x):
+    return tools.shifted(x, HALF) * kernel.D
+
+
+def gradient(kernel, g, theta, data, at, lane, problem):
+    """theta - X."""
+    g[lane] = theta[lane] - scaled(problem.scale, centred(kernel, data[at]))
+
+
+PROBLEMS["mean"] = Mean
+'''
+TOOLS = """
+def scaled(scale, x):
+    return scale * x
+
+
+def shifted(x, half):
+    return x - half
+"""
+SWEEP = """
+import sys
+import mean_problem
+from ldpflow.engine import run_study
+from ldpflow.kernels.cache import counts
+from ldpflow.store import RunStore
+from ldpflow.study import Study
+study = Study.from_mapping({
+    "name": "mean", "seed": 1, "replicates": 8, "problem": {"kind": "mean"}, "mechanism": {"kind": "laplace"},
+    "algorithm": {"kind": "ldp_sgd"}, "grid": {"n": [200], "level": [0.9]}, "method": [{"kind": "BM"}],
+})
+assert not run_study(study, sys.argv[1], engine="serial").failed_batches
+rows = RunStore(sys.argv[1]).read_rows().sort_by("replicate")
+print(rows["estimate"][0].as_py().hex(), counts["hits"], counts["misses"])
+"""
+
+
+def run(code, *arguments, path, cache, **environment):
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code, *map(str, arguments)],
+        env={
+            **os.environ,
+            "PYTHONPATH": f"{path}{os.pathsep}{ROOT}",
+            "LDPFLOW_CACHE_DIR": str(cache),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            **environment,
+        },
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+def test_a_problem_of_another_package_calls_its_own_functions_and_is_never_stale(tmp_path):
+    (tmp_path / "mean_problem.py").write_text(PROBLEM)
+    (tmp_path / "tools.py").write_text(TOOLS)
+    folder = tmp_path / "cache"
+
+    def swept(name):
+        return run(SWEEP, tmp_path / name, path=tmp_path, cache=folder)
+
+    first, *loads = swept("first")
+    assert loads == ["0", "1"]
+    assert swept("again") == [first, "1", "0"]
+    # A comment is no change of a kernel, wherever the lines move.
+    (tmp_path / "tools.py").write_text("# tools\n" + TOOLS)
+    assert swept("comment") == [first, "1", "0"]
+    (tmp_path / "tools.py").write_text(TOOLS.replace("scale * x", "scale * x + 0.25"))
+    helper_changed, *loads = swept("helper")
+    assert helper_changed != first and loads == ["0", "1"]
+    (tmp_path / "tools.py").write_text(TOOLS)
+    (tmp_path / "mean_problem.py").write_text(PROBLEM.replace("HALF = 0.5", "HALF = 0.25"))
+    constant_changed, *loads = swept("constant")
+    assert constant_changed not in (first, helper_changed) and loads == ["0", "1"]
+
+
+ONE = """
+from ldpflow.algorithms.ldp_sgd import LdpSgd
+from ldpflow.kernels.cache import counts
+from ldpflow.mechanisms.laplace import Laplace
+from ldpflow.problems.quantile import Quantile
+from ldpflow.simulators.one_pass import run_path
+from ldpflow.simulators.path import Path
+record = run_path(Path(Quantile(), Laplace(), LdpSgd()), 1, range(3), [1000])
+print(record.prefix_sums[0, 0, 2].hex(), counts["hits"], counts["misses"])
+"""
+PROCESSORS = {
+    "own": {},
+    "haswell": {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": "+avx2,+fma"},
+    "x86-64": {"NUMBA_CPU_NAME": "x86-64", "NUMBA_CPU_FEATURES": ""},
+}
+
+
+def test_each_processor_has_code_of_its_own_with_the_same_bits(tmp_path):
+    cold = {name: run(ONE, path=ROOT, cache=tmp_path, **p) for name, p in PROCESSORS.items()}
+    assert len({bits for bits, *_ in cold.values()}) == 1
+    assert all(loads == ["0", "1"] for _, *loads in cold.values())
+    warm = run(ONE, path=ROOT, cache=tmp_path, **PROCESSORS["haswell"])
+    assert warm == [cold["own"][0], "1", "0"]
+
+
+def test_processes_that_race_leave_one_valid_entry(tmp_path):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "LDPFLOW_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-W", "ignore", "-c", ONE]
+    racing = [
+        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+        for _ in range(3)
+    ]
+    found = [process.communicate()[0].split() for process in racing]
+    assert len({bits for bits, *_ in found}) == 1
+    assert sorted(loads for _, *loads in found) == [["0", "1"], ["1", "0"], ["1", "0"]]
+    (entry,) = (tmp_path / "kernels").glob("*.bin")
+    # A damaged entry is compiled anew, not loaded.
+    content = bytearray(entry.read_bytes())
+    content[len(content) // 2] ^= 1
+    entry.write_bytes(content)
+    assert run(ONE, path=ROOT, cache=tmp_path) == [found[0][0], "0", "1"]
+    assert run(ONE, path=ROOT, cache=tmp_path) == [found[0][0], "1", "0"]
+    assert [file.suffix for file in sorted((tmp_path / "kernels").iterdir())] == [".bin", ".lock"]
