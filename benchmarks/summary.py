@@ -78,7 +78,7 @@ def make(store: RunStore, count: int, cells: int) -> None:
     size = max(PART_ROWS // cells, 1)
     replicates = count // cells
     for first in range(0, replicates, size):
-        store.write_part(path.key, rows(first, min(first + size, replicates), cells), meta)
+        store.replicates.write(path.key, rows(first, min(first + size, replicates), cells), meta)
 
 
 def measure(run: str) -> None:

@@ -14,7 +14,8 @@ from ldpflow.engine import run_study
 from ldpflow.errors import InputError
 from ldpflow.mechanisms import MECHANISMS
 from ldpflow.problems import PROBLEMS
-from ldpflow.store import CELL_KEYS, RunStore, trajectories
+from ldpflow.results.trajectories import SUMMARY, read_trajectories
+from ldpflow.store import CELL_KEYS, RunStore
 from ldpflow.store.schema import REPLICATES
 from ldpflow.study import Study
 
@@ -75,8 +76,8 @@ def test_risks_are_those_of_theory(run):
 def test_an_extended_study_keeps_its_rows(run, tmp_path):
     more = Study.from_mapping({**STUDY, "replicates": 64, "grid": {"n": 8000}})
     run_study(more, tmp_path, engine="serial")
-    long = trajectories.read(RunStore(tmp_path))
-    short = trajectories.read(RunStore(run))
+    long = read_trajectories(RunStore(tmp_path))
+    short = read_trajectories(RunStore(run))
     both = {row["path"] for row in long.to_pylist()}
 
     def told(table):
@@ -106,7 +107,7 @@ def test_the_end_of_every_path_is_a_figure(run):
 
 def test_no_setting_is_called_like_a_column_of_results():
     """A table with two columns of one name cannot be read back."""
-    taken = {*trajectories.SUMMARY.names, *REPLICATES.names, *CELL_KEYS} - {"path"}
+    taken = {*SUMMARY.names, *REPLICATES.names, *CELL_KEYS} - {"path"}
     for registry in (PROBLEMS, MECHANISMS, ALGORITHMS):
         for kind in registry.values():
             assert not taken & set(kind.model_fields), kind

@@ -20,10 +20,11 @@ from ldpflow.random.lockstep import LANES
 from ldpflow.report.rate_plot import rates, shown_rates, slope
 from ldpflow.report.results import Results
 from ldpflow.results.summary import path_columns
+from ldpflow.results.trajectories import read_trajectories
 from ldpflow.simulators.batch import Batch, simulate
 from ldpflow.simulators.finite_sum import draw_records, minimum, risk, run_erm
 from ldpflow.simulators.path import Path
-from ldpflow.store import RunStore, trajectories
+from ldpflow.store import RunStore
 from ldpflow.study import Study
 from ldpflow.study.writing import toml_text
 
@@ -55,7 +56,7 @@ def run(tmp_path_factory):
 
 
 def sorted_rows(out):
-    return trajectories.read(RunStore(out))
+    return read_trajectories(RunStore(out))
 
 
 def test_every_row_says_what_it_is_private_against(run):

@@ -34,7 +34,7 @@ def compare(
 
     read_summary(run)  # says what is wrong where nothing can be read
     store = RunStore(run)
-    found = comparisons(stored_cells(store), stored_paths(store), by, baseline)
+    found = comparisons(stored_cells(store), stored_paths(store.replicates), by, baseline)
     rows = [{**c.shared, **c.differs, "vs": c.baseline, **vars(c.result)} for c in found]
     shared = telling([n for n in dict.fromkeys(n for c in found for n in c.shared)], rows)
     differing = telling(list(found[0].differs), rows)

@@ -45,7 +45,7 @@ def replay(
 def print_comparison(computed: pa.Table, stored: pa.Table) -> bool:
     """Both tables side by side, a line per value; whether all bits are equal."""
     from ldpflow.cli.tables import plain, print_rows
-    from ldpflow.store.trajectories import STATISTICS
+    from ldpflow.store.schema import STATISTICS
 
     ours, theirs = computed.to_pylist(), stored.to_pylist()
     varying = [

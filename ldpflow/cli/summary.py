@@ -72,7 +72,7 @@ def read_trajectories(run: str) -> pa.Table:
     """The trajectories of a run directory over its replicates; no rows where it has none."""
     import pyarrow as pa
 
-    from ldpflow.store import RunStore, trajectories
+    from ldpflow.store import RunStore
 
-    table = trajectories.read_summary(RunStore(run))
+    table = RunStore(run).read_trajectory_summary()
     return pa.table({}) if table is None else table

@@ -18,10 +18,11 @@ from ldpflow.random.streams import STREAM_VERSION
 from ldpflow.results import stored_cells
 from ldpflow.results.summary import stored_trajectory_summary, summary_of
 from ldpflow.simulators.path import Path
-from ldpflow.store import Part, RunLock, RunStore, UnreadablePart, compact, trajectories
+from ldpflow.store import Dataset, Part, RunLock, RunStore, UnreadablePart, compact
+from ldpflow.store.dataset import REMOVED
+from ldpflow.store.overlaps import each_once, overlapping
 from ldpflow.store.part import arrange
 from ldpflow.store.provenance import read_sessions
-from ldpflow.store.reading import each_once, overlapping
 from ldpflow.study import Study
 
 __all__ = ["Finding", "check_run", "compact_run", "repair_run"]
@@ -92,7 +93,7 @@ def repair_run(run: str, **options: Any) -> RunResult:
         findings, _ = examined(store)
         for name in sorted({name for finding in findings for name in finding.bad}):
             store.set_aside(UnreadablePart(name, ""))
-        compact(store, doubled_paths(store.scan()[0]))
+        compact(store, doubled_paths(store.replicates.scan()[0]))
     return run_study(study, run, **options)
 
 
@@ -116,49 +117,34 @@ def examined(store: RunStore) -> tuple[list[Finding], dict[str, int]]:
     """All findings, and what was looked at."""
     study = stored_study(store)
     findings = list(study_findings(store, study))
-    parts, unusable = store.scan()
-    bad = {part.name: part.reason for part in unusable}
+    good: dict[str, list[Part]] = {}
+    bad: dict[str, str] = {}
     rows = 0
-    for part in parts:
-        reason = part_reason(store, part, study)
-        if reason is not None:
-            bad[part.name] = reason
-        else:
-            rows += (part.last - part.first) * len(part.cells) * part.coordinates
-    followed, points = trajectory_reasons(store, study)
-    rows += points
-    bad |= {name: reason for name, reason in followed.items() if reason is not None}
+    for dataset in store.datasets():
+        parts, unusable = dataset.scan()
+        reasons = {part.name: part_reason(dataset, part, study) for part in parts}
+        bad |= {part.name: part.reason for part in unusable}
+        bad |= {name: reason for name, reason in reasons.items() if reason is not None}
+        good[dataset.kind.folder] = [part for part in parts if part.name not in bad]
+        rows += sum(part.num_rows for part in good[dataset.kind.folder])
     findings += [Finding(f"{name}: {reason}", (name,)) for name, reason in sorted(bad.items())]
-    good = [part for part in parts if part.name not in bad]
-    findings += double_findings(store, good)
+    replicates, followed = good.values()
+    findings += double_findings(store, replicates)
     broken = {name for finding in findings for name in finding.bad}
-    whole = [part for part in good if part.name not in broken]
+    whole = [part for part in replicates if part.name not in broken]
     if study is not None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of broken parts, which are findings already
             findings += gap_findings(store, study)
     findings += summary_findings(store, whole)
-    findings += trajectory_findings(store, any(reason is None for reason in followed.values()))
-    return findings, {"parts": len(parts) + len(unusable) + len(followed), "rows": rows}
-
-
-def trajectory_reasons(store: RunStore, study: Study | None) -> tuple[dict[str, str | None], int]:
-    """Why each part of trajectories is not good, None for those that are; and how many rows there are."""
-    found: dict[str, str | None] = {}
-    points = 0
-    for part, table in trajectories.loaded(store, None, rows=True):
-        if isinstance(part, UnreadablePart):
-            found[part.name] = part.reason
-            continue
-        found[part.name] = origin_reason(part.path_key, part.meta, study)
-        points += table.num_rows
-    return found, points
+    findings += trajectory_findings(store, bool(followed))
+    return findings, {"parts": len(replicates) + len(followed) + len(bad), "rows": rows}
 
 
 def trajectory_findings(store: RunStore, some: bool) -> Iterator[Finding]:
     """trajectories.parquet against one computed again from the rows."""
     try:
-        stored = trajectories.read_summary(store)
+        stored = store.read_trajectory_summary()
         again = stored_trajectory_summary(store)
     except (pa.ArrowException, LdpflowError, KeyError) as error:
         yield Finding(f"trajectories.parquet: not compared: {error}")
@@ -182,21 +168,18 @@ def study_findings(store: RunStore, study: Study | None) -> Iterator[Finding]:
         yield Finding(f"provenance.json: {error}")
 
 
-def part_reason(store: RunStore, part: Part, study: Study | None) -> str | None:
+def part_reason(dataset: Dataset, part: Part, study: Study | None) -> str | None:
     """Why a part whose footer is whole is not good, if it is not."""
-    data = store.read(part.name)
-    if data is None:
-        return None  # compacted away meanwhile
-    table = store.rows_of(part, data)
+    table = dataset.load(part)
     if isinstance(table, UnreadablePart):
-        return table.reason
+        return None if table.reason == REMOVED else table.reason  # compacted away meanwhile
     try:
-        rows = arrange(table)
+        rows = arrange(dataset.kind, table, part.cells)
     except ValueError as error:
         return str(error)
     if (rows.first, rows.last, rows.name) != (part.first, part.last, part.name.split("/")[-1]):
         return "its rows are not those that its footer names"
-    if not rows.table.equals(table) and not same_order(rows.table, table):
+    if not all(rows.table[name].equals(table[name]) for name in dataset.kind.row_keys(table.schema)):
         return "its rows are not in order"
     return origin_reason(part.path_key, part.meta, study)
 
@@ -216,12 +199,6 @@ def origin_reason(key: str, meta: dict[str, Any], study: Study | None) -> str | 
     return None
 
 
-def same_order(one: pa.Table, other: pa.Table) -> bool:
-    """Whether key columns are equal row by row (NaN values make whole tables unequal)."""
-    names = ("replicate", "n", "method", "coordinate")
-    return all(one[name].equals(other[name]) for name in names)
-
-
 def doubled_paths(parts: list[Part]) -> list[str]:
     """Paths with rows that lie in two parts."""
     shared = overlapping(parts)
@@ -236,7 +213,7 @@ def double_findings(store: RunStore, parts: list[Part]) -> list[Finding]:
         group = [part for part in parts if part.path_key == key and part.name in shared]
         names = tuple(part.name for part in group)
         try:
-            for _ in each_once(store.loaded(group), store.rows_of):
+            for _ in each_once(store.replicates.loaded(group), store.replicates.load):
                 pass
         except InputError as error:
             findings.append(Finding(f"path p{key}: {error}", names))

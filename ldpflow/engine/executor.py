@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any, Protocol
 
 from ldpflow.simulators.batch import Batch, BatchResult
-from ldpflow.store import PartMeta, RunStore, trajectories
+from ldpflow.store import PartMeta, RunStore
 from ldpflow.store.provenance import versions
 
 __all__ = ["Executor", "Outcome", "part_meta", "publish_trajectories"]
@@ -54,15 +54,8 @@ class Executor(Protocol):
 def publish_trajectories(store: RunStore, batch: Batch, result: BatchResult) -> None:
     """Write the trajectories of a batch: one part, which needs no neighbours."""
     if result.trajectories is not None:
-        trajectories.publish(
-            store,
-            batch.path.key,
-            batch.first,
-            batch.last,
-            batch.checkpoints,
-            result.trajectories,
-            part_meta(batch),
-        )
+        cells = [{"checkpoints": batch.checkpoints}]
+        store.trajectories.write(batch.path.key, result.trajectories, part_meta(batch), cells)
 
 
 def part_meta(batch: Batch) -> PartMeta:

@@ -18,21 +18,21 @@ from ldpflow.engine.batching import Missing
 from ldpflow.engine.events import Planned
 from ldpflow.errors import InputError
 from ldpflow.random.streams import STREAM_VERSION
-from ldpflow.results.summary import path_columns
+from ldpflow.results.summary import names_of_summary, path_columns
 from ldpflow.settings import canonical_json
 from ldpflow.simulators.cell import Cell, PathPlan
 from ldpflow.simulators.path import Path
-from ldpflow.store import Part, RunStore, UnreadablePart, cell_id, trajectories
+from ldpflow.simulators.trajectories import measures_of
+from ldpflow.store import Part, RunStore, UnreadablePart, cell_id
 from ldpflow.store.ranges import Ranges, intersect, subtract
-from ldpflow.store.trajectories import TrajectoryPart
 from ldpflow.study import Study
 
-__all__ = ["gaps", "planned", "usable_parts"]
+__all__ = ["declare_columns", "gaps", "planned", "usable_parts"]
 
 BUDGET = ("epsilon", "mu", "delta")  # a run may take on, and let go of, any budget
 
 
-def usable_parts(store: RunStore, study: Study) -> list[Part | TrajectoryPart]:
+def usable_parts(store: RunStore, study: Study) -> list[Part]:
     """The parts that the study can go on from; what is broken or foreign is set aside.
 
     Raises
@@ -40,16 +40,18 @@ def usable_parts(store: RunStore, study: Study) -> list[Part | TrajectoryPart]:
     InputError
         With a diff, if the run is one of another seed or of other paths.
     """
-    rows, unusable = store.scan()
-    followed, broken = trajectories.scan(store)
-    parts: list[Part | TrajectoryPart] = [*rows, *followed]
-    unusable += broken
+    parts: list[Part] = []
+    unusable: list[UnreadablePart] = []
+    for dataset in store.datasets():
+        found, broken = dataset.scan()
+        parts += found
+        unusable += broken
     own = {"seed": study.seed, "stream_version": STREAM_VERSION}
     foreign = [part for part in parts if any(part.meta[name] != own[name] for name in own)]
     if foreign:
         if stored_seed(store) != study.seed or len(foreign) == len(parts):
-            found = {name: foreign[0].meta[name] for name in own}
-            raise refused(store, [(name, [found[name]], [own[name]]) for name in own])
+            had = {name: foreign[0].meta[name] for name in own}
+            raise refused(store, [(name, [had[name]], [own[name]]) for name in own])
         # The run is this study's: a part of another seed was put into it.
         unusable += [
             UnreadablePart(part.name, f"it has rows of seed {part.meta['seed']}") for part in foreign
@@ -73,7 +75,7 @@ def stored_seed(store: RunStore) -> Any:
         return None
 
 
-def check_paths(store: RunStore, parts: Iterable[Part | TrajectoryPart], study: Study) -> None:
+def check_paths(store: RunStore, parts: Iterable[Part], study: Study) -> None:
     """Refuse a study that puts settings of paths in the place of those that have rows."""
     by_key = {part.path_key: part.meta["path_settings"] for part in parts}
     had = [designed(Path.from_settings(settings)) for settings in by_key.values()]
@@ -126,12 +128,38 @@ def shown(values: list[Any]) -> str:
     return texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]" if texts else "absent"
 
 
+def declare_columns(store: RunStore, study: Study) -> None:
+    """Give the run the columns that the components of the study declare beside those of every run.
+
+    Raises
+    ------
+    InputError
+        If two components declare a column differently, or one takes a name that has another meaning.
+    """
+    plans = study.plans()
+    methods = dict.fromkeys(type(cell.method) for plan in plans for cell in plan.cells)
+    try:
+        store.replicates.declare(column for method in methods for column in method.columns())
+        store.trajectories.declare(column for plan in plans for column in measures_of(plan.path))
+    except ValueError as error:
+        raise InputError(
+            "method", ", ".join(m.__name__ for m in methods), "columns that agree", str(error)
+        ) from None
+    taken = names_of_summary(plan.path for plan in plans)
+    for column in store.replicates.further:
+        for name in {column.name, *(summary.name for summary in column.summaries)} & taken:
+            raise InputError(
+                f"column {name}", column.meaning, "a name that no other column of the summary has"
+            )
+
+
 def gaps(store: RunStore, plan: PathPlan, replicates: int) -> list[Missing]:
     """What a path lacks, trajectories included: each replicate once where it lacks both."""
     found = cell_gaps(store, plan, replicates)
     if not plan.checkpoints:
         return found
-    untold = subtract(0, replicates, trajectories.finished(store, plan.path.key, plan.checkpoints))
+    stored = store.trajectories.finished(plan.path.key)
+    untold = subtract(0, replicates, stored.get(cell_id({"checkpoints": plan.checkpoints}), []))
     together = [m for m in found if intersect(untold, m.first, m.last) == [(m.first, m.last)]]
     alone = untold
     for m in together:
@@ -144,7 +172,7 @@ def gaps(store: RunStore, plan: PathPlan, replicates: int) -> list[Missing]:
 
 def cell_gaps(store: RunStore, plan: PathPlan, replicates: int) -> list[Missing]:
     """What a path lacks: each replicate once, with all the cells that it lacks."""
-    finished = store.finished(plan.path.key)
+    finished = store.replicates.finished(plan.path.key)
     stored = {cell: finished.get(cell_id(cell.columns()), []) for cell in plan.cells}
     ends = {min(end, replicates) for ranges in stored.values() for span in ranges for end in span}
     found: list[Missing] = []

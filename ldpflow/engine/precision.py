@@ -28,6 +28,7 @@ from ldpflow.errors import InputError
 from ldpflow.results import CellRows, stored_cells
 from ldpflow.simulators.cell import PathPlan
 from ldpflow.store import RunStore, cell_id
+from ldpflow.store.ranges import subtract
 
 __all__ = ["BATCH", "Precision", "Round", "ahead", "rounds", "stopped_coverage"]
 
@@ -228,11 +229,12 @@ def rounds(
 def cells_of_plan(store: RunStore, plan: PathPlan, most: int) -> tuple[list[CellRows], int]:
     """The stored rows of a path's cells, and how many replicates all of them have."""
     columns = [cell.columns() for cell in plan.cells]
-    missing = store.missing(plan.path.key, columns, most, most)
-    have = missing[0].first if missing else most
+    wanted = {cell_id(c) for c in columns}
+    finished = store.replicates.finished(plan.path.key)
+    gaps = [gap for cell in wanted for gap in subtract(0, most, finished.get(cell, []))]
+    have = min((first for first, _ in gaps), default=most)
     if have == 0:
         return [], 0
-    wanted = {cell_id(c) for c in columns}
     found = stored_cells(store, plan.path.key, wanted, skip_unreadable=True)
     return [cell for _, cells in found for cell in cells], have
 

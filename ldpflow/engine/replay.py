@@ -9,11 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ldpflow.errors import InputError, LdpflowError
+from ldpflow.results.trajectories import read_trajectories
 from ldpflow.simulators.batch import Batch, BatchResult, simulate
 from ldpflow.simulators.cell import Cell, PathPlan
 from ldpflow.simulators.path import Path
-from ldpflow.store import RunStore, trajectories
-from ldpflow.store.schema import row_keys
+from ldpflow.store import RunStore
+from ldpflow.store.kinds import REPLICATE_ROWS
 from ldpflow.study import Study
 
 __all__ = ["replay", "stored_study"]
@@ -54,8 +55,8 @@ def replay(
     if end <= replicate:
         raise InputError("last", last, f"at least {replicate}, the value of `replicate`")
     with store.named_errors():
-        parts, _ = store.scan()
-        stored = store.read_rows(key, within=(replicate, end)).drop_columns("path")
+        parts, _ = store.replicates.scan()
+        stored = store.replicates.read(key, within=(replicate, end)).drop_columns("path")
         study = stored_study(store)
     here = [part for part in parts if part.path_key == key]
     plan, replicates = planned_path(study, key)
@@ -65,7 +66,7 @@ def replay(
         path = Path.from_settings(here[0].meta["path_settings"])
         seed = int(here[0].meta["seed"])
         heads = stored.filter(pc.equal(stored["coordinate"], 0)).drop_columns("replicate")
-        distinct = heads.group_by(list(row_keys(stored.schema)[1:])).aggregate([])
+        distinct = heads.group_by(list(REPLICATE_ROWS.row_keys(stored.schema)[1:])).aggregate([])
         cells = tuple(Cell.from_columns(row) for row in distinct.to_pylist())
     elif study is not None and plan is not None and end <= replicates:
         path, seed, cells = plan.path, study.seed, plan.cells
@@ -77,7 +78,7 @@ def replay(
         known = ", ".join(f"p{k}" for k in keys[:5]) or "none"
         raise InputError("path", path_key, f"a path of {store.root}", f"It has: {known}.")
     computed = computed_again(Batch(path, seed, replicate, end, cells)).rows
-    order = [(name, "ascending") for name in row_keys(computed.schema)]
+    order = [(name, "ascending") for name in REPLICATE_ROWS.row_keys(computed.schema)]
     return computed.sort_by(order), stored.select(computed.column_names).sort_by(order)
 
 
@@ -88,7 +89,7 @@ def replayed_trajectory(
     batch = Batch(plan.path, seed, first, end, (), (), plan.checkpoints)
     computed = computed_again(batch).trajectories
     assert computed is not None
-    rows = trajectories.read(store)
+    rows = read_trajectories(store)
     inside = pc.and_(pc.greater_equal(rows["replicate"], first), pc.less(rows["replicate"], end))
     here = pc.and_(pc.equal(rows["path"], f"p{plan.path.key}"), inside)
     wanted = pc.is_in(rows["step"], value_set=computed["step"].unique())

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from ldpflow.engine.batching import cut
 from ldpflow.engine.events import Listener, Planned, RunResult
 from ldpflow.engine.executor import Executor, Outcome
-from ldpflow.engine.growth import gaps, planned, usable_parts
+from ldpflow.engine.growth import declare_columns, gaps, planned, usable_parts
 from ldpflow.engine.loop import Stop, Tally, drive, never
 from ldpflow.engine.precision import Precision, Round, ahead, rounds
 from ldpflow.engine.serial import SerialExecutor
@@ -30,9 +30,8 @@ from ldpflow.store import (
     UnreadablePart,
     cell_id,
     compact,
-    trajectories,
 )
-from ldpflow.store.reading import overlapping
+from ldpflow.store.overlaps import overlapping
 from ldpflow.store.schema import cell_keys
 from ldpflow.study import Study
 
@@ -113,6 +112,7 @@ def run_study(
         if precision is not None and not study.method:
             raise InputError("target_mcse", precision, "a study with interval methods")
         usable_parts(store, study)
+        declare_columns(store, study)
         session = Session(store, study.seed)
         session.start()
         store.publish("study.toml", study.to_toml().encode())
@@ -238,9 +238,8 @@ def executor_for(
         return SerialExecutor(Aggregator(store))
     from ldpflow.engine.ray_executor import RayExecutor
 
-    root = store.base if store.local else store.root
     return RayExecutor(
-        partial(Aggregator, root), address, num_cpus, retries, verbose, max_in_flight, store.root
+        partial(Aggregator, store), address, num_cpus, retries, verbose, max_in_flight, store.root
     )
 
 
@@ -254,13 +253,13 @@ def summarised_trajectories(store: RunStore) -> tuple[pa.Table, list[UnreadableP
     damaged: list[UnreadablePart] = []
     table = stored_trajectory_summary(store, damaged)
     if table.num_rows:
-        trajectories.write_summary(store, table)
+        store.write_trajectory_summary(table)
     return table, damaged
 
 
 def summarised(store: RunStore) -> tuple[pa.Table, list[UnreadablePart]]:
     """Write the summary; it, and the parts whose rows turned out to be unreadable."""
-    parts, _ = store.scan()
+    parts, _ = store.replicates.scan()
     shared = overlapping(parts)
     doubled = sorted({part.path_key for part in parts if part.name in shared})
     damaged: list[UnreadablePart] = []

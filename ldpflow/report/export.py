@@ -12,8 +12,7 @@ import pyarrow as pa
 from ldpflow.errors import InputError
 from ldpflow.report.page import asset
 from ldpflow.report.results import Results
-from ldpflow.store import REPLICATES, trajectories
-from ldpflow.store.run_store import with_path
+from ldpflow.results.trajectories import read_trajectories
 
 __all__ = ["export_duckdb"]
 
@@ -54,12 +53,12 @@ def fill(connection: duckdb.DuckDBPyConnection, results: Results) -> None:
     """Tables, then views."""
     connection.register("summary_rows", typed(results.table))
     connection.execute("CREATE TABLE summary AS FROM summary_rows")
-    connection.register("replicate_rows", with_path(REPLICATES.empty_table(), ""))
+    connection.register("replicate_rows", results.store.replicates.read(within=(0, 0), skip_unreadable=True))
     connection.execute("CREATE TABLE replicates AS FROM replicate_rows")
-    for rows in results.store.tables(skip_unreadable=True):
+    for rows in results.store.replicates.pieces(skip_unreadable=True):
         connection.register("replicate_rows", rows)
         connection.execute("INSERT INTO replicates FROM replicate_rows")
-    connection.register("trajectory_rows", trajectories.read(results.store, skip_unreadable=True))
+    connection.register("trajectory_rows", read_trajectories(results.store, skip_unreadable=True))
     connection.execute("CREATE TABLE trajectories AS FROM trajectory_rows")
     connection.register("followed_rows", typed(results.trajectories))
     connection.execute("CREATE TABLE trajectory_summary AS FROM followed_rows")

@@ -14,7 +14,8 @@ import pyarrow as pa
 from ldpflow.errors import InputError
 from ldpflow.report.numbers import short
 from ldpflow.results.summary import stored_summary, stored_trajectory_summary
-from ldpflow.store import CELL_KEYS, RunStore, trajectories
+from ldpflow.results.trajectories import meanings
+from ldpflow.store import CELL_KEYS, RunStore
 from ldpflow.store.provenance import read_sessions
 
 __all__ = ["METHOD_SETTINGS", "SYMBOLS", "Results", "axes", "named", "telling"]
@@ -95,7 +96,7 @@ class Results:
             # A summary of an earlier version has no oracle's length.
             if table is None or "oracle_length" not in table.column_names:
                 table = stored_summary(store)
-            followed = None if from_parts else trajectories.read_summary(store)
+            followed = None if from_parts else store.read_trajectory_summary()
             if followed is None or "dimension" not in followed.column_names:
                 followed = stored_trajectory_summary(store)
             text = store.read_study() or ""
@@ -139,6 +140,12 @@ class Results:
         """The rows of the trajectories' summary."""
         rows: list[Row] = self.trajectories.to_pylist()
         return rows
+
+    @cached_property
+    def meanings(self) -> dict[str, str]:
+        """What the statistics of the trajectories are, by name, in the order of their columns."""
+        stored = self.store.trajectories
+        return meanings(stored.schema(stored.scan()[0]))
 
     @cached_property
     def path_varying(self) -> list[str]:

@@ -17,7 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ldpflow.errors import InputError
 from ldpflow.report.page import report_html
 from ldpflow.report.results import Results
-from ldpflow.store import RunStore, trajectories
+from ldpflow.store import RunStore
 
 __all__ = ["LivePage", "server"]
 
@@ -57,9 +57,7 @@ class LivePage:
     def look(self) -> str:
         """What changes when a part, the study or a session does."""
         store = RunStore(self.run)
-        parts, unreadable = store.scan()
-        names = [part.name for part in parts] + [part.name for part in unreadable]
-        names += trajectories.names(store)
+        names = [part.name for dataset in store.datasets() for group in dataset.scan() for part in group]
         others = map(store.read, ("study.toml", "provenance.json"))
         return "\n".join([*names, *(data.to_pybytes().decode() for data in others if data)])
 

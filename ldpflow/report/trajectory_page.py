@@ -6,7 +6,6 @@ from typing import Any
 
 from ldpflow.report.numbers import rounded, short, with_error
 from ldpflow.report.results import SYMBOLS, Results, Row
-from ldpflow.store.trajectories import MEANINGS
 
 __all__ = ["last_points", "trajectory_lead"]
 
@@ -40,11 +39,12 @@ def last_points(results: Results, most: int) -> dict[str, Any]:
         last[row["path"]] = max(last[row["path"]], row["step"])
     ends = [row for row in rows if row["step"] == last[row["path"]]]
     names = results.path_varying
-    place = {stat: i for i, stat in enumerate(MEANINGS)}
+    meanings = results.meanings
+    place = {stat: i for i, stat in enumerate(meanings)}
     ends.sort(key=lambda r: ([(r[k] is not None, r[k]) for k in names], place[r["stat"]]))
     bounded = [r for r in rows if r["theory_bound"] is not None and r["mean"] is not None]
     above = [r for r in bounded if r["mean"] > r["theory_bound"]]
-    stats = [stat for stat in MEANINGS if any(r["stat"] == stat for r in ends)]
+    stats = [stat for stat in meanings if any(r["stat"] == stat for r in ends)]
     head = [
         *(SYMBOLS.get(n, n) for n in names),
         "n",
@@ -66,7 +66,7 @@ def last_points(results: Results, most: int) -> dict[str, Any]:
         "bounded": f"{len(bounded):,}" if bounded else "",
         "above": f"{len(above):,}" if above else "",
         "diverged": f"{sum(r['failures'] for r in ends if r['stat'] == stats[0]):,}",
-        "meaning": [(stat, MEANINGS[stat]) for stat in stats],
+        "meaning": [(stat, meanings[stat]) for stat in stats],
     }
 
 

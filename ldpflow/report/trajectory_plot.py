@@ -18,7 +18,7 @@ from ldpflow.report.figures import LABEL, MAX_PANELS, Z95, decades, panel_name, 
 from ldpflow.report.numbers import short
 from ldpflow.report.results import Results, Row, named
 from ldpflow.report.style import colours, ramp, styled
-from ldpflow.store import trajectories
+from ldpflow.results.trajectories import read_trajectories
 
 __all__ = ["CURVES", "Curves", "shown_curves", "trajectory"]
 
@@ -237,7 +237,7 @@ def digits(value: float) -> float:
 
 def single_values(results: Results, rows: Sequence[Row]) -> dict[Any, list[tuple[int, float]]]:
     """(replicate, value) by path, n, step and statistic."""
-    table = trajectories.read(results.store, skip_unreadable=True)
+    table = read_trajectories(results.store, skip_unreadable=True)
     stats = sorted({r["stat"] for r in rows})
     found: dict[Any, list[tuple[int, float]]] = {}
     for row in table.select(["path", "n", "step", "replicate", *stats]).to_pylist():

@@ -10,7 +10,7 @@ import pyarrow as pa
 from ldpflow.columns import Column, Summary
 from ldpflow.intervals import INTERVAL_METHODS
 from ldpflow.results.cells import group_keys
-from ldpflow.store.schema import BUNDLED, arrow_field, columns_of, replicates_schema
+from ldpflow.store.schema import BUNDLED, arrow_field, columns_of, schema_of
 
 __all__ = ["COLUMNS", "SUMMARY", "Measure", "summaries_of", "summary_columns", "summary_schema"]
 
@@ -134,7 +134,7 @@ def summaries_of(schema: pa.Schema) -> list[Summary]:
 def summary_schema(further: Iterable[Column] = ()) -> pa.Schema:
     """Schema of what :func:`ldpflow.results.summarise` returns of rows with further columns."""
     further = tuple(further)
-    rows = replicates_schema(further)
+    rows = schema_of(further)
     return pa.schema(
         [
             ("path", pa.string()),

@@ -19,10 +19,12 @@ from numpy.typing import NDArray
 from ldpflow.columns import Column
 from ldpflow.results.cells import VALUES, CellRows, Floats, diagnostics_of, floats, group_keys
 from ldpflow.store import Part, RunStore, UnreadablePart, cell_id
+from ldpflow.store.dataset import Dataset
+from ldpflow.store.kinds import REPLICATE_ROWS
+from ldpflow.store.overlaps import each_once, overlapping
 from ldpflow.store.part import complete
 from ldpflow.store.ranges import Ranges, union
-from ldpflow.store.reading import each_once, overlapping
-from ldpflow.store.schema import cell_keys, union_schema
+from ldpflow.store.schema import cell_keys
 
 __all__ = ["HELD_ROWS", "stored_cells"]
 
@@ -64,8 +66,8 @@ def stored_cells(
     InputError
         If a part cannot be used, or a row is stored twice with different values (names both parts).
     """
-    for key in store.path_keys() if path_key is None else [path_key]:
-        yield from PathReader(store, key, skip_unreadable, left_out).pieces(wanted)
+    for key in store.replicates.path_keys() if path_key is None else [path_key]:
+        yield from PathReader(store.replicates, key, skip_unreadable, left_out).pieces(wanted)
 
 
 class PathReader:
@@ -73,19 +75,19 @@ class PathReader:
 
     def __init__(
         self,
-        store: RunStore,
+        dataset: Dataset,
         key: str,
         skip_unreadable: bool,
         left_out: list[UnreadablePart] | None,
     ) -> None:
-        self.store, self.key = store, key
+        self.dataset, self.key = dataset, key
         self.skip_unreadable, self.left_out = skip_unreadable, left_out
-        self.parts, unreadable = store.scan(key)
+        self.parts, unreadable = dataset.scan(key)
         for bad in unreadable:
             self.leave_out(bad)
         self.cells = {part.name: [cell_id(cell) for cell in part.cells] for part in self.parts}
         self.checked: set[str] = set()
-        schema = union_schema(part.schema for part in self.parts)
+        schema = dataset.schema(self.parts)
         self.checks = diagnostics_of(schema)
         self.cell_keys = cell_keys(schema)
         names = group_keys(schema)[1:]
@@ -94,7 +96,7 @@ class PathReader:
     def leave_out(self, bad: UnreadablePart) -> None:
         """Note a part that cannot be used, or refuse to go on."""
         if not self.skip_unreadable:
-            raise self.store.unusable(bad)
+            raise self.dataset.unusable(bad)
         if self.left_out is not None:
             self.left_out.append(bad)
 
@@ -102,7 +104,7 @@ class PathReader:
         """See :func:`stored_cells`."""
         shared = overlapping(self.parts)
         doubled = [part for part in self.parts if part.name in shared]
-        for _ in each_once(self.store.loaded(doubled), self.store.rows_of):
+        for _ in each_once(self.dataset.loaded(doubled), self.dataset.load):
             pass  # raises where repeated rows differ
         for ranges, keys in self.alike(wanted):
             size = sum(last - first for first, last in ranges)
@@ -120,7 +122,7 @@ class PathReader:
                 if wanted is None or name in wanted:
                     spans.setdefault(name, []).append((part.first, part.last))
                     known[name] = [
-                        {"path": f"p{self.key}", **cell, "coordinate": at} for at in range(part.coordinates)
+                        {"path": f"p{self.key}", **cell, "coordinate": at} for at in range(part.rows_per_cell)
                     ]
         ranges = {name: union(found) for name, found in spans.items()}
         for have, names in groupby(sorted(ranges, key=ranges.__getitem__), key=ranges.__getitem__):
@@ -144,10 +146,10 @@ class PathReader:
             inside = next(span for span in ranges if span[0] <= part.first < span[1])
             first = starts[inside] + part.first - inside[0]
             here = slice(first, first + part.last - part.first)
-            own = {cell: at * part.coordinates for at, cell in enumerate(self.cells[part.name])}
+            own = {cell: at * part.rows_per_cell for at, cell in enumerate(self.cells[part.name])}
             to = run([at for at, (cell, _) in enumerate(units) if cell in own])
             columns = run([own[cell] + coordinate for cell, coordinate in units if cell in own])
-            width = len(own) * part.coordinates
+            width = len(own) * part.rows_per_cell
             for name in VALUES:
                 values[name][to, here] = floats(table[name]).reshape(-1, width)[:, columns].T
             for check in self.checks:
@@ -172,7 +174,7 @@ class PathReader:
         names = (*VALUES, *(check.name for check in self.checks), "status")
         new = [part for part in parts if part.name not in self.checked]
         old = [part for part in parts if part.name in self.checked]
-        loaded = chain(self.store.loaded(new), self.store.loaded(old, names))
+        loaded = chain(self.dataset.loaded(new), self.dataset.loaded(old, names))
         for part, table in loaded:
             if part.name not in self.checked:
                 table = ordered(table, part)
@@ -189,7 +191,7 @@ def ordered(table: pa.Table | UnreadablePart, part: Part) -> pa.Table | Unreadab
     if isinstance(table, UnreadablePart):
         return table
     try:
-        found = complete(table)
+        found = complete(REPLICATE_ROWS, table)
     except ValueError as error:
         return UnreadablePart(part.name, str(error))
     if (found.first, found.last, found.cells) != (part.first, part.last, part.cells):

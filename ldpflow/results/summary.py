@@ -16,15 +16,18 @@ import pyarrow as pa
 
 from ldpflow import constants
 from ldpflow.intervals.asymptotics import asymptotic_variances
-from ldpflow.results import SUMMARY, CellRows, Measure, stored_cells, summarise_cells
+from ldpflow.results import SUMMARY, CellRows, Measure, stored_cells, summarise_cells, trajectories
 from ldpflow.results.cells import group_keys
+from ldpflow.results.columns import BUNDLED_SUMMARIES, COLUMNS
 from ldpflow.results.diagnosis import DIAGNOSIS_COLUMNS, diagnose, diagnosis_columns
 from ldpflow.simulators.path import Path
-from ldpflow.store import RunStore, UnreadablePart, trajectories
+from ldpflow.store import RunStore, UnreadablePart
+from ldpflow.store.dataset import Dataset
 from ldpflow.theory import lines
 
 __all__ = [
     "RELATIVE",
+    "names_of_summary",
     "path_columns",
     "stored_paths",
     "stored_summary",
@@ -120,6 +123,12 @@ def trajectory_summary_of(rows: pa.Table, paths: Mapping[str, Path]) -> pa.Table
         values = [found.get(key) for key in zip(keys, steps, stats, strict=True)]
         table = table.append_column(f"theory_{column}", pa.array(values, pa.float64()))
     return table
+
+
+def names_of_summary(paths: Iterable[Path]) -> set[str]:
+    """Names of the summary's columns of these paths that are no setting or diagnostic of a method."""
+    settings = {name for path in paths for name in path_columns(path)}
+    return {*FIRST, *settings, *COLUMNS, *DERIVED} - {*BUNDLED_SUMMARIES}
 
 
 def parameter_names(paths: Mapping[str, Path], described: Mapping[str, dict[str, Any]]) -> list[str]:
@@ -225,9 +234,9 @@ def relative_length(path: Path, row: Mapping[str, Any]) -> dict[str, float | str
     }
 
 
-def stored_paths(store: RunStore) -> dict[str, Path]:
-    """The paths of a run by the name of their partition, from what the parts say of themselves."""
-    parts, _ = store.scan()
+def stored_paths(dataset: Dataset) -> dict[str, Path]:
+    """The paths that have rows, by the name of their partition, from what the parts say of themselves."""
+    parts, _ = dataset.scan()
     return {f"p{part.path_key}": Path.from_settings(part.meta["path_settings"]) for part in parts}
 
 
@@ -240,9 +249,9 @@ def stored_summary(
     the number of cells: see :data:`ldpflow.results.stored.HELD_ROWS`.
     """
     # Keys first: a running sweep may add a path meanwhile.
-    keys = store.path_keys()
+    keys = store.replicates.path_keys()
     rows = (stored_cells(store, key, skip_unreadable=True, left_out=left_out) for key in keys)
-    return summary_of(chain.from_iterable(rows), stored_paths(store), null)
+    return summary_of(chain.from_iterable(rows), stored_paths(store.replicates), null)
 
 
 def stored_trajectory_summary(store: RunStore, left_out: list[UnreadablePart] | None = None) -> pa.Table:
@@ -250,7 +259,5 @@ def stored_trajectory_summary(store: RunStore, left_out: list[UnreadablePart] | 
 
     Parts that cannot be used are appended to ``left_out``.
     """
-    rows = trajectories.read(store, skip_unreadable=True, left_out=left_out)
-    told = trajectories.trajectory_settings(store)
-    paths = {f"p{key}": Path.from_settings(meta["path_settings"]) for key, meta in told.items()}
-    return trajectory_summary_of(rows, paths)
+    rows = trajectories.read_trajectories(store, skip_unreadable=True, left_out=left_out)
+    return trajectory_summary_of(rows, stored_paths(store.trajectories))

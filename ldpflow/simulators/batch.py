@@ -18,7 +18,7 @@ from ldpflow.simulators.cell import Cell
 from ldpflow.simulators.one_pass import kernel_of, run_path
 from ldpflow.simulators.path import Path
 from ldpflow.simulators.trajectories import trajectories_of
-from ldpflow.store.schema import replicates_schema
+from ldpflow.store.schema import schema_of
 
 __all__ = ["Batch", "BatchResult", "Recording", "simulate"]
 
@@ -134,7 +134,7 @@ def simulate(batch: Batch) -> BatchResult:
 def rows_schema(cells: Sequence[Cell]) -> pa.Schema:
     """Schema of the rows of these cells: further columns are those that their methods declare."""
     methods = dict.fromkeys(type(cell.method) for cell in cells)
-    return replicates_schema(column for method in methods for column in method.columns())
+    return schema_of(column for method in methods for column in method.columns())
 
 
 def rows_of(record: PathRecord, cells: Sequence[Cell]) -> pa.Table:

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ldpflow.columns import Column
 from ldpflow.intervals.record import PathRecord
 from ldpflow.kernels.excess_loss import loss_gap_kernel
 from ldpflow.kernels.parameters import flat
@@ -22,7 +23,7 @@ from ldpflow.problems.finite_sum import FiniteSumProblem
 from ldpflow.random.lockstep import LANES, PLANE
 from ldpflow.simulators.finite_sum import EpochsRecord, minimum, risk
 from ldpflow.simulators.path import Path
-from ldpflow.store.trajectories import STATISTICS, TRAJECTORIES
+from ldpflow.store.schema import MEASURED, schema_of
 
 __all__ = ["EVALUATION", "excess_loss", "trajectories_of"]
 
@@ -108,7 +109,10 @@ def trajectories_of(record: PathRecord, checkpoints: tuple[int, ...]) -> pa.Tabl
         "step": pa.array(np.tile(steps, count)),
         "status": pa.array(["ok" if f else "diverged" for f in finite.T.reshape(-1)]),
     }
-    for name in STATISTICS:
+    schema = schema_of(measures_of(path), MEASURED)
+    for name in schema.names:
+        if name in data:
+            continue
         values = columns.get(name)
         if values is None:
             data[name] = pa.nulls(len(steps) * count, pa.float64())
@@ -116,7 +120,12 @@ def trajectories_of(record: PathRecord, checkpoints: tuple[int, ...]) -> pa.Tabl
             known = np.broadcast_to(~np.isnan(values).all(axis=1, keepdims=True), values.shape)
             column = np.where(finite, values, np.nan).T.reshape(-1)
             data[name] = pa.array(column, mask=~known.T.reshape(-1))
-    return pa.Table.from_arrays([data[f.name] for f in TRAJECTORIES], schema=TRAJECTORIES)
+    return pa.Table.from_arrays([data[name] for name in schema.names], schema=schema)
+
+
+def measures_of(path: Path) -> tuple[Column, ...]:
+    """What the kernel of a path records beside the iterates."""
+    return (path.randomiser if path.algorithm.counts_in_mechanism() else path.algorithm).measures
 
 
 def statistics_of_distance(
@@ -178,9 +187,7 @@ def tail_excess(record: PathRecord, steps: NDArray[np.int64]) -> Array | None:
 def own_number(record: PathRecord, name: str, steps: NDArray[np.int64]) -> Array:
     """An algorithm's number at the checkpoints; of a running sum the mean per step since the last one."""
     values: Array = record.extras[name][np.searchsorted(record.times, steps)]
-    path: Path = record.path
-    source = path.randomiser if path.algorithm.counts_in_mechanism() else path.algorithm
-    if not next(column for column in source.measures if column.name == name).running:
+    if not next(column for column in measures_of(record.path) if column.name == name).running:
         return values
     before = np.concatenate([np.zeros((1, values.shape[1])), values[:-1]])
     lengths = np.diff(steps, prepend=0)

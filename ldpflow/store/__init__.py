@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from ldpflow.store.aggregate import Aggregator, Published
 from ldpflow.store.compact import compact
+from ldpflow.store.dataset import Dataset
 from ldpflow.store.lock import RunLock
 from ldpflow.store.part import Part, PartMeta, UnreadablePart
 from ldpflow.store.provenance import Session
-from ldpflow.store.run_store import Missing, RunStore
+from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import (
     CELL_KEYS,
     REPLICATES,
-    SCHEMA_VERSION,
+    TRAJECTORIES,
     cell_id,
     cell_set_hash,
 )
@@ -19,9 +20,9 @@ from ldpflow.store.schema import (
 __all__ = [
     "CELL_KEYS",
     "REPLICATES",
-    "SCHEMA_VERSION",
+    "TRAJECTORIES",
     "Aggregator",
-    "Missing",
+    "Dataset",
     "Part",
     "PartMeta",
     "Published",

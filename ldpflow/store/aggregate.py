@@ -17,11 +17,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ldpflow.columns import Column
+from ldpflow.store.kinds import REPLICATE_ROWS
+from ldpflow.store.overlaps import of_cells, without_duplicates
 from ldpflow.store.part import CompleteRows, PartMeta, arrange
 from ldpflow.store.ranges import Ranges, subtract, union
-from ldpflow.store.reading import of_cells, without_duplicates
 from ldpflow.store.run_store import RunStore
-from ldpflow.store.schema import cell_id, cell_keys, cell_set_hash, further_columns, replicates_schema
+from ldpflow.store.schema import cell_id, cell_keys, cell_set_hash, further_columns, schema_of
 
 __all__ = ["Aggregator", "Published", "statistics_schema"]
 
@@ -31,7 +32,7 @@ SUMS = ("length_sum", "length_sumsq")
 
 def statistics_schema(further: Iterable[Column] = ()) -> pa.Schema:
     """Schema of :meth:`Aggregator.statistics`; ``covered`` and the sums are over rows with status ok."""
-    rows = replicates_schema(further)
+    rows = schema_of(further)
     return pa.schema(
         [
             ("path", pa.string()),
@@ -156,7 +157,7 @@ class Aggregator:
         StorageError
             If a part cannot be written; its batches are kept and tried again with the next call.
         """
-        rows = arrange(table)
+        rows = arrange(REPLICATE_ROWS, table)
         if (rows.first, rows.last) != (first, last):
             raise ValueError(f"rows are of replicates {rows.first} to {rows.last}, not {first} to {last}")
         state = self._state(path_key)
@@ -203,10 +204,10 @@ class Aggregator:
     def _state(self, path_key: str) -> PathState:
         if path_key not in self.paths:
             state = PathState()
-            state.published = self.store.finished(path_key)
+            state.published = self.store.replicates.finished(path_key)
             state.received = dict(state.published)
             if state.published:
-                for stored in self.store.tables(path_key, skip_unreadable=True):
+                for stored in self.store.replicates.pieces(path_key, skip_unreadable=True):
                     tally(state, stored)
             self.paths[path_key] = state
         return self.paths[path_key]
@@ -217,13 +218,16 @@ class Aggregator:
     def _compare(self, path_key: str, rows: CompleteRows, cells: Sequence[Mapping[str, Any]]) -> None:
         """Raise unless the rows of these cells are those that are stored."""
         within = rows.first, rows.last
-        stored = self.store.read_rows(path_key, skip_unreadable=True, within=within).drop_columns("path")
+        stored = self.store.replicates.read(path_key, skip_unreadable=True, within=within)
+        stored = stored.drop_columns("path")
         again = of_cells(rows.table, cells)
-        without_duplicates([("stored rows", of_cells(stored, cells)), ("rows computed again", again)])
+        without_duplicates(
+            REPLICATE_ROWS, [("stored rows", of_cells(stored, cells)), ("rows computed again", again)]
+        )
 
     def _count(self, path_key: str, state: PathState, rows: CompleteRows) -> bool:
         """Count the rows not received before; whether there are any."""
-        fresh = np.zeros((rows.last - rows.first, len(rows.cells), rows.coordinates), dtype=bool)
+        fresh = np.zeros((rows.last - rows.first, len(rows.cells), rows.rows_per_cell), dtype=bool)
         for at, cell in enumerate(map(cell_id, rows.cells)):
             before = state.received.get(cell, [])
             for a, b in subtract(rows.first, rows.last, before):
@@ -247,7 +251,7 @@ class Aggregator:
                 if not (everything or self._due(size, nbytes, age)):
                     continue
                 rows = CompleteRows.joined([batch.rows for batch in run])
-                self.store.publish_part(path_key, rows, run[0].meta)
+                self.store.replicates.publish(path_key, rows, run[0].meta)
                 # Only now: a write that fails must leave the batches pending.
                 gone = set(map(id, run))
                 state.keep([batch for batch in state.pending if id(batch) not in gone])

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any
 
-from ldpflow.store.part import Part, PartMeta, arrange
+from ldpflow.store.dataset import Dataset, meta_of
+from ldpflow.store.overlaps import of_cells
+from ldpflow.store.part import Part, arrange
 from ldpflow.store.ranges import intersect, union
-from ldpflow.store.reading import of_cells
 from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import cell_id
 
@@ -20,7 +21,7 @@ MAX_ROWS = 1_000_000
 def compact(
     store: RunStore, path_keys: Iterable[str] | None = None, max_rows: int = MAX_ROWS
 ) -> tuple[int, int]:
-    """Merge the parts of paths.
+    """Merge the parts of the replicates of paths.
 
     Parameters
     ----------
@@ -47,10 +48,11 @@ def compact(
     twice and never none. The next sweep or compaction ends that.
     """
     counts = [0, 0]
-    for key in store.path_keys() if path_keys is None else path_keys:
-        parts, _ = store.scan(key)
+    rows = store.replicates
+    for key in rows.path_keys() if path_keys is None else path_keys:
+        parts, _ = rows.scan(key)
         names = {part.name for part in parts}
-        kept = compact_path(store, key, parts, max_rows) if parts else set()
+        kept = compact_path(rows, key, parts, max_rows) if parts else set()
         for name in names - kept:
             store.filesystem.delete_file(store.full(name))
         counts[0] += len(names)
@@ -58,22 +60,21 @@ def compact(
     return counts[0], counts[1]
 
 
-def compact_path(store: RunStore, key: str, parts: list[Part], max_rows: int) -> set[str]:
+def compact_path(dataset: Dataset, key: str, parts: list[Part], max_rows: int) -> set[str]:
     """Publish the rows of a path in large parts; their names."""
     pieces = tiles(parts, max_rows)
     existing = {(part.first, part.last, ids(part.cells)): part.name for part in parts}
     if all((a, b, ids(cells)) in existing for a, b, cells in pieces):
         # All there already: what else there is repeats them, or nothing else is there.
         if len(pieces) < len(parts):
-            for _ in store.tables(key):
+            for _ in dataset.pieces(key):
                 pass  # raises where repeated rows differ
         return {existing[(a, b, ids(cells))] for a, b, cells in pieces}
-    meta = parts[0].meta
-    origin = PartMeta(meta["seed"], meta["stream_version"], meta["path_settings"], meta["versions"])
     names = set()
     for first, last, cells in pieces:
-        rows = store.read_rows(key, within=(first, last)).drop_columns("path")
-        names.add(store.publish_part(key, arrange(of_cells(rows, cells)), origin))
+        rows = dataset.read(key, within=(first, last)).drop_columns("path")
+        whole = arrange(dataset.kind, of_cells(rows, cells))
+        names.add(dataset.publish(key, whole, meta_of(parts[0])))
     return names
 
 
@@ -102,7 +103,7 @@ def tiles(parts: list[Part], max_rows: int) -> list[tuple[int, int, list[dict[st
             found.append((first, last, cells))
     result = []
     for first, last, cells in found:
-        size = max(max_rows // (len(cells) * parts[0].coordinates) // 64, 1) * 64
+        size = max(max_rows // (len(cells) * parts[0].rows_per_cell) // 64, 1) * 64
         while first < last:
             end = min((first // size + 1) * size, last)
             result.append((first, end, cells))

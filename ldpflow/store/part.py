@@ -1,8 +1,8 @@
 """A part: the rows of a range of replicates of one path for a set of cells, as a Parquet file.
 
-A part is complete: every replicate of its range has every cell and coordinate of its set. So its
-footer alone says what is finished, and its name ``part-<first>-<last>-<cell set hash>.parquet``
-(``last`` exclusive) follows from its content.
+A part is complete: every replicate of its range has every cell of its set. So its footer alone says what
+is finished, and its name ``part-<first>-<last>-<cell set hash>.parquet`` (``last`` exclusive) follows
+from its content.
 """
 
 from __future__ import annotations
@@ -19,19 +19,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ldpflow.errors import InputError
-from ldpflow.settings import canonical_json
+from ldpflow.store.kinds import Kind
 from ldpflow.store.schema import (
-    SCHEMA_VERSION,
     cell_columns,
     cell_id,
-    cell_keys,
-    cell_set_hash,
     columns_of,
     conform,
     further_columns,
-    key_codes,
-    replicates_schema,
-    row_keys,
+    schema_of,
 )
 
 __all__ = [
@@ -41,6 +36,7 @@ __all__ = [
     "UnreadablePart",
     "arrange",
     "complete",
+    "encode",
     "parse_footer",
     "parse_rows",
     "serialise",
@@ -80,18 +76,25 @@ class PartMeta:
 class Part:
     """A stored part as its footer describes it.
 
-    ``name`` is relative to the run directory, ``last`` exclusive; ``cells`` are key columns
-    without nulls; ``coordinates`` is d; ``meta`` is the whole metadata, ``schema`` that of the rows.
+    ``name`` is relative to the run directory, ``last`` exclusive; ``cells`` name what every replicate
+    has, without nulls, each of ``rows_per_cell`` rows; ``meta`` is the whole metadata, ``schema`` that of
+    the rows.
     """
 
+    kind: Kind
     name: str
     path_key: str
     first: int
     last: int
     cells: tuple[dict[str, Any], ...]
-    coordinates: int
+    rows_per_cell: int
     meta: dict[str, Any]
     schema: pa.Schema
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows."""
+        return (self.last - self.first) * len(self.cells) * self.rows_per_cell
 
 
 @dataclass(frozen=True)
@@ -106,24 +109,29 @@ class UnreadablePart:
 class CompleteRows:
     """Rows in the full schema, sorted by their keys, and what they are complete for."""
 
+    kind: Kind
     table: pa.Table
     first: int
     last: int
     cells: tuple[dict[str, Any], ...]
-    coordinates: int
+    rows_per_cell: int
 
     @property
     def name(self) -> str:
         """File name of a part with these rows."""
-        return f"part-{self.first}-{self.last}-{cell_set_hash(self.cells)}.parquet"
+        return f"part-{self.first}-{self.last}-{self.kind.hash_of(self.cells)}.parquet"
 
     def without(self, cells: Sequence[Mapping[str, Any]]) -> CompleteRows:
         """The rows of the other cells."""
         left = {cell_id(cell) for cell in cells}
         kept = tuple(cell for cell in self.cells if cell_id(cell) not in left)
-        mask = [cell in kept for cell in self.cells for _ in range(self.coordinates)]
+        mask = [cell in kept for cell in self.cells for _ in range(self.rows_per_cell)]
         mask *= self.last - self.first
         return replace(self, table=self.table.filter(pa.array(mask)).combine_chunks(), cells=kept)
+
+    def with_table(self, table: pa.Table) -> CompleteRows:
+        """The same rows under other columns."""
+        return replace(self, table=table)
 
     @classmethod
     def joined(cls, pieces: Sequence[CompleteRows]) -> CompleteRows:
@@ -132,21 +140,28 @@ class CompleteRows:
         return replace(pieces[0], table=table, last=pieces[-1].last)
 
 
-def arrange(rows: pa.Table) -> CompleteRows:
+def arrange(kind: Kind, rows: pa.Table, cells: Sequence[Mapping[str, Any]] | None = None) -> CompleteRows:
     """Sort the rows and check that they are complete.
+
+    Parameters
+    ----------
+    kind : Kind
+    rows : pyarrow.Table
+        In any order; further columns carry their declaration.
+    cells : sequence of mappings, optional
+        What every replicate has, of a kind whose rows do not tell.
 
     Raises
     ------
     ValueError
-        Unless the rows are the full product of a range of replicates, cells and coordinates
-        0..d-1, each once.
+        Unless the rows are every replicate of a range with the same cells, each row once.
     """
-    rows = conform(rows, replicates_schema(further_columns(rows.schema)))
-    keys = [(name, "ascending") for name in row_keys(rows.schema)]
-    return complete(rows.sort_by(keys).combine_chunks())
+    rows = conform(rows, schema_of(further_columns(rows.schema, kind.frozen), kind.frozen))
+    keys = [(name, "ascending") for name in kind.row_keys(rows.schema)]
+    return complete(kind, rows.sort_by(keys).combine_chunks(), cells)
 
 
-def complete(table: pa.Table) -> CompleteRows:
+def complete(kind: Kind, table: pa.Table, cells: Sequence[Mapping[str, Any]] | None = None) -> CompleteRows:
     """:func:`arrange` of rows that are sorted by replicate, and alike in every one, already.
 
     Raises
@@ -156,58 +171,55 @@ def complete(table: pa.Table) -> CompleteRows:
     """
     if table.num_rows == 0:
         raise ValueError("a part needs at least one row")
-    for name in ("replicate", "n", "method", "level", "coordinate", "status"):
+    for name in kind.required:
         if table[name].null_count:
             raise ValueError(f"column {name} must not be null")
     replicates = table["replicate"].to_numpy()
     first, last = int(replicates[0]), int(replicates[-1]) + 1
-    keys = cell_keys(table.schema)
     per_replicate, left = divmod(table.num_rows, max(last - first, 1))
-    coordinates = int(np.max(table["coordinate"].to_numpy())) + 1
-    product = left == 0 and per_replicate % coordinates == 0
-    if product:
-        shape = (-1, per_replicate)
-        product = bool(np.all(replicates.reshape(shape) == np.arange(first, last)[:, None]))
-        codes = (key_codes(table[name]).reshape(shape) for name in keys)
-        product = product and all(bool(np.all(code == code[0])) for code in codes)
-        tiles = table["coordinate"].to_numpy().reshape(-1, coordinates)
-        product = product and bool(np.all(tiles == np.arange(coordinates)))
-    if not product:
+    found = None
+    if left == 0 and np.all(replicates.reshape(-1, per_replicate) == np.arange(first, last)[:, None]):
+        found = kind.cells_of(table, per_replicate, cells)
+    if found is None:
         raise ValueError(
             f"rows of replicates {first} to {last} (exclusive) are not every cell and coordinate exactly once"
         )
-    heads = table.slice(0, per_replicate).select(keys).to_pylist()
-    cells = tuple(cell_columns(cell) for cell in heads[::coordinates])
-    if len({cell_id(cell) for cell in cells}) != len(cells):
+    known = tuple(map(cell_columns, found))
+    if len({cell_id(cell) for cell in known}) != len(known):
         raise ValueError("a cell comes twice")
-    return CompleteRows(table, first, last, cells, coordinates)
+    return CompleteRows(kind, table, first, last, known, per_replicate // len(known))
 
 
 def serialise(rows: CompleteRows, path_key: str, meta: PartMeta) -> pa.Buffer:
     """The bytes of a part; equal rows and metadata give equal bytes."""
     footer = {
-        "schema_version": SCHEMA_VERSION,
+        rows.kind.version_name: rows.kind.version,
         "stream_version": meta.stream_version,
         "seed": meta.seed,
         "path": path_key,
         "path_settings": dict(meta.path_settings),
         "versions": dict(meta.versions),
-        "first": rows.first,
-        "last": rows.last,
-        "cells": list(rows.cells),
-        "coordinates": rows.coordinates,
+        **rows.kind.told(rows.first, rows.last, rows.cells, rows.rows_per_cell),
     }
-    table = rows.table.replace_schema_metadata({METADATA_KEY: canonical_json(footer).encode()})
+    table = rows.table.replace_schema_metadata({METADATA_KEY: rows.kind.text(footer)})
+    return encode(table, rows.kind.compression_level)
+
+
+def encode(table: pa.Table, compression_level: int | None = None) -> pa.Buffer:
+    """A table as the bytes of a Parquet file with page checksums."""
     sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd", compression_level=3, write_page_checksum=True)
+    pq.write_table(
+        table, sink, compression="zstd", compression_level=compression_level, write_page_checksum=True
+    )
     return sink.getvalue()
 
 
-def parse_footer(tail: bytes, size: int, name: str, path_key: str) -> Part | UnreadablePart | int:
+def parse_footer(kind: Kind, tail: bytes, size: int, name: str, path_key: str) -> Part | UnreadablePart | int:
     """Read the footer of a part.
 
     Parameters
     ----------
+    kind : Kind
     tail : bytes
         The last bytes of the file.
     size : int
@@ -238,43 +250,38 @@ def parse_footer(tail: bytes, size: int, name: str, path_key: str) -> Part | Unr
         # The footer alone, framed as a file, so that parsing does no I/O of its own.
         parsed = pq.read_metadata(pa.BufferReader(MAGIC + tail[-needed:]))
         meta = json.loads(parsed.metadata[METADATA_KEY])
-        version = int(meta["schema_version"])
-        if version <= SCHEMA_VERSION:
-            return checked_part(name, path_key, meta, parsed)
+        version = int(meta[kind.version_name])
+        if version <= kind.version:
+            return checked_part(kind, name, path_key, meta, parsed)
     except PARSE_ERRORS as error:
         return UnreadablePart(name, f"not a part of ldpflow: {error or type(error).__name__}")
     raise InputError(
-        name, f"schema_version {version}", f"at most {SCHEMA_VERSION}", "Update ldpflow to read it."
+        name, f"{kind.version_name} {version}", f"at most {kind.version}", "Update ldpflow to read it."
     )
 
 
 def checked_part(
-    name: str, path_key: str, meta: dict[str, Any], parsed: pq.FileMetaData
+    kind: Kind, name: str, path_key: str, meta: dict[str, Any], parsed: pq.FileMetaData
 ) -> Part | UnreadablePart:
     """The part, or what in its name, place, metadata and columns does not fit together."""
-    cells = known_cells(json.dumps(meta["cells"]))
-    schema = parsed.schema.to_arrow_schema()
-    known = columns_of(schema)
-    part = Part(
-        name,
-        path_key,
-        int(meta["first"]),
-        int(meta["last"]),
-        cells,
-        int(meta["coordinates"]),
-        meta | {"cells": cells},
-        replicates_schema(further_columns(schema)),
-    )
     if meta["path"] != path_key:
         return UnreadablePart(name, f"belongs to path {meta['path']}")
     match = NAME.fullmatch(name.rsplit("/", 1)[-1])
-    content = (str(part.first), str(part.last), cell_set_hash(part.cells))
-    if match is None or match.groups() != content:
+    named, rows_per_cell = kind.named(meta)
+    cells = known_cells(json.dumps(named))
+    if match is None or match[3] != kind.hash_of(cells):
         return UnreadablePart(name, "its name does not follow from its content")
-    if parsed.num_rows != (part.last - part.first) * len(part.cells) * part.coordinates:
+    first, last = int(match[1]), int(match[2])
+    if (meta.get("first", first), meta.get("last", last)) != (first, last):
+        return UnreadablePart(name, "its name does not follow from its content")
+    found = parsed.schema.to_arrow_schema()
+    known = columns_of(found, kind.frozen)
+    schema = schema_of(further_columns(found, kind.frozen), kind.frozen)
+    part = Part(kind, name, path_key, first, last, cells, rows_per_cell, meta, schema)
+    if parsed.num_rows != part.num_rows:
         return UnreadablePart(name, f"{parsed.num_rows} rows do not make it complete")
-    for field in schema:
-        if field.name not in known or field.type != part.schema.field(field.name).type:
+    for field in found:
+        if field.name not in known or field.type != schema.field(field.name).type:
             return UnreadablePart(name, f"column {field.name} ({field.type}) is not in the schema")
     return part
 
@@ -288,12 +295,14 @@ def known_cells(text: str) -> tuple[dict[str, Any], ...]:
 def parse_rows(
     data: pa.Buffer, part: Part, columns: Sequence[str] | None = None
 ) -> pa.Table | UnreadablePart:
-    """Rows of a part, page checksums verified: in the full schema, or some of its columns."""
+    """Rows of a part, page checksums verified: in the schema of the part, or some of its columns."""
     try:
         file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
         schema = part.schema
         if columns is not None:
             schema = pa.schema([schema.field(name) for name in columns if name in schema.names])
-        return conform(file.read(columns=schema.names), schema)
+        table = conform(file.read(columns=schema.names), schema)
+        reason = part.kind.misplaced(table, part.first, part.last) if columns is None else None
+        return table if reason is None else UnreadablePart(part.name, reason)
     except PARSE_ERRORS as error:
-        return UnreadablePart(part.name, str(error))
+        return UnreadablePart(part.name, f"its rows cannot be read: {error or type(error).__name__}")

@@ -17,14 +17,20 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ldpflow.algorithms import ALGORITHMS
 from ldpflow.columns import Column, by_name
 from ldpflow.intervals import INTERVAL_METHODS
+from ldpflow.mechanisms import MECHANISMS
 from ldpflow.settings import canonical_json
 
 __all__ = [
+    "BUNDLED",
     "CELL_KEYS",
+    "MEASURED",
     "REPLICATES",
-    "SCHEMA_VERSION",
+    "STATISTICS",
+    "TRAJECTORIES",
+    "Frozen",
     "arrow_field",
     "cell_columns",
     "cell_id",
@@ -34,12 +40,9 @@ __all__ = [
     "conform",
     "further_columns",
     "key_codes",
-    "replicates_schema",
-    "row_keys",
-    "union_schema",
+    "schema_of",
+    "short_hash",
 ]
-
-SCHEMA_VERSION = 2
 
 THETA = "unit of theta"
 
@@ -66,7 +69,45 @@ FROZEN = (
     # Since version 2: regression on the transcript and its diagnostics.
     "degree", "burn_in", "variance", "relaxation_times", "condition", "lack_of_fit",
 )  # fmt: skip
-"""Columns that every part has, in order; what is declared beside them is appended."""
+"""Columns that every part of replicates has, in order; what is declared beside them is appended."""
+
+SQUARE, LOSS, GRADIENT = f"({THETA})^2", "loss", "unit of the gradient"
+
+TRAJECTORY_CORE = (
+    Column("replicate", "int64", "index", "address of the path within its key"),
+    Column("n", "int64", "users", "users (records) seen; over many epochs N throughout"),
+    Column("step", "int64", "steps", "steps made by then"),
+    Column("last_sq", "double", SQUARE, "squared distance to theta* of the last iterate theta_n"),
+    Column("avg_sq", "double", SQUARE, "squared distance to theta* of the average of theta_1, ..., theta_n"),
+    Column(
+        "avg_pre_sq",
+        "double",
+        SQUARE,
+        "squared distance to theta* of the average of theta_0, ..., theta_{n-1}",
+    ),
+    Column("last_exc", "double", LOSS, "excess loss F(theta_n) - F(theta*)"),
+    Column("avg_exc", "double", LOSS, "excess loss of the average of theta_1, ..., theta_n"),
+    Column("tail_exc", "double", LOSS, "excess loss of the average of the second half of the iterates"),
+    Column("loss", "double", LOSS, "empirical risk F(theta_t) over the data set"),
+    Column("gradient_norm", "double", GRADIENT, "norm of the gradient of the empirical risk at theta_t"),
+    Column("error_norm", "double", GRADIENT, "norm of the private gradient estimate's error"),
+    Column("noise_norm", "double", GRADIENT, "norm of the noise in the private gradient estimate"),
+    Column("output_loss", "double", LOSS, "empirical risk at the output, an iterate chosen at random"),
+    Column(
+        "output_gradient_norm",
+        "double",
+        GRADIENT,
+        "norm of the gradient of the empirical risk at the output",
+    ),
+    Column("status", "string", "-", "ok, or diverged: values NaN"),
+)
+"""What the rows of every trajectory have; null where a path has no such number."""
+
+TRAJECTORY_FROZEN = (
+    "replicate", "n", "step", "last_sq", "avg_sq", "avg_pre_sq", "last_exc", "avg_exc", "tail_exc", "loss",
+    "gradient_norm", "error_norm", "noise_norm", "output_loss", "output_gradient_norm", "clipped",
+    "threshold", "status",
+)  # fmt: skip
 
 ARROW = {
     "int32": pa.int32(),
@@ -79,58 +120,65 @@ ARROW = {
 DECLARATION = b"ldpflow"
 """Name of a field's metadata that holds the declaration of a further column."""
 
+Frozen = Mapping[str, Column]
+"""The columns that every part of a kind has, by name and in order."""
 
-def declared(methods: Iterable[str] | None = None) -> Mapping[str, Column]:
-    """The core and the columns of interval methods (of all unless given) by name, the frozen ones first.
+
+def in_order(names: Iterable[str], columns: Iterable[Column]) -> Frozen:
+    """The columns with these names, in this order."""
+    found = by_name(columns)
+    return {name: found[name] for name in names}
+
+
+BUNDLED = in_order(
+    FROZEN, [*CORE, *(column for kind in INTERVAL_METHODS.values() for column in kind.columns())]
+)
+"""The columns of every part of replicates."""
+
+MEASURED = in_order(
+    TRAJECTORY_FROZEN,
+    [
+        *TRAJECTORY_CORE,
+        *(column for kind in ALGORITHMS.values() for column in kind.measures),
+        *(column for kind in MECHANISMS.values() for column in kind.measures),
+    ],
+)
+"""The columns of every part of trajectories."""
+
+
+def arrow_field(column: Column, frozen: Frozen = BUNDLED) -> pa.Field:
+    """The Arrow field of a column; that of a further one carries the declaration."""
+    told = None if column.name in frozen else {DECLARATION: column.to_json()}
+    return pa.field(column.name, ARROW[column.type], metadata=told)
+
+
+def schema_of(further: Iterable[Column] = (), frozen: Frozen = BUNDLED) -> pa.Schema:
+    """Schema of parts with further columns.
 
     Raises
     ------
     ValueError
-        If two methods declare a column differently.
+        If one of them is declared differently by another component, or has the name of a frozen column
+        and not its type.
     """
-    kinds = INTERVAL_METHODS if methods is None else dict.fromkeys(methods)
-    found = by_name([*CORE, *(column for kind in kinds for column in INTERVAL_METHODS[kind].columns())])
-    frozen = {name: found[name] for name in FROZEN if name in found}
-    return {**frozen, **{name: column for name, column in found.items() if name not in frozen}}
+    return pa.schema([arrow_field(c, frozen) for c in by_name([*frozen.values(), *further]).values()])
 
 
-BUNDLED = {name: column for name, column in declared().items() if name in FROZEN}
-"""The frozen columns by name."""
-
-
-def arrow_field(column: Column) -> pa.Field:
-    """The Arrow field of a column; that of a further one carries the declaration."""
-    told = None if column.name in BUNDLED else {DECLARATION: column.to_json()}
-    return pa.field(column.name, ARROW[column.type], metadata=told)
-
-
-REPLICATES = pa.schema([arrow_field(column) for column in BUNDLED.values()])
-"""Schema of the parts of a run of bundled methods. ``path`` is the Hive partition, not a column. Null
+REPLICATES = schema_of()
+"""Schema of the replicates of a run of bundled methods. ``path`` is the Hive partition, not a column. Null
 where absent: settings that a method does not have, se, covered and the diagnostics."""
+
+TRAJECTORIES = schema_of(frozen=MEASURED)
+"""Schema of the trajectories of a run of bundled components. One pass: the step follows from n."""
+
+STATISTICS = tuple(name for name in TRAJECTORY_FROZEN if name not in ("replicate", "n", "step", "status"))
+"""What a trajectory may hold at a checkpoint."""
 
 CELL_KEYS: tuple[str, ...] = tuple(name for name, column in BUNDLED.items() if column.identifies)
 """The frozen columns that name a cell inside a path (each cell has one row per coordinate)."""
 
 
-def replicates_schema(further: Iterable[Column] = ()) -> pa.Schema:
-    """Schema of a part whose methods declare further columns.
-
-    Raises
-    ------
-    ValueError
-        If one of them is declared differently by another method, or has the name of a frozen column
-        and not its type.
-    """
-    columns = by_name([*BUNDLED.values(), *further]).values()
-    return REPLICATES if len(columns) == len(BUNDLED) else pa.schema([arrow_field(c) for c in columns])
-
-
-def union_schema(schemas: Iterable[pa.Schema]) -> pa.Schema:
-    """Schema of the rows of several parts together."""
-    return replicates_schema(column for schema in schemas for column in further_columns(schema))
-
-
-def columns_of(schema: pa.Schema) -> dict[str, Column]:
+def columns_of(schema: pa.Schema, frozen: Frozen = BUNDLED) -> dict[str, Column]:
     """The declarations of the columns of stored rows, or of a summary, by name; others are left out.
 
     Raises
@@ -141,8 +189,8 @@ def columns_of(schema: pa.Schema) -> dict[str, Column]:
     found = {}
     for field in schema:
         told = (field.metadata or {}).get(DECLARATION)
-        if field.name in BUNDLED:
-            found[field.name] = BUNDLED[field.name]
+        if field.name in frozen:
+            found[field.name] = frozen[field.name]
         elif told is not None:
             column = Column.from_json(told)
             if (column.name, ARROW[column.type]) != (field.name, field.type):
@@ -151,19 +199,14 @@ def columns_of(schema: pa.Schema) -> dict[str, Column]:
     return found
 
 
-def further_columns(schema: pa.Schema) -> tuple[Column, ...]:
+def further_columns(schema: pa.Schema, frozen: Frozen = BUNDLED) -> tuple[Column, ...]:
     """The declared columns that are not among the frozen ones."""
-    return tuple(column for name, column in columns_of(schema).items() if name not in BUNDLED)
+    return tuple(column for name, column in columns_of(schema, frozen).items() if name not in frozen)
 
 
 def cell_keys(schema: pa.Schema) -> tuple[str, ...]:
     """The columns that name a cell: the frozen ones, then further settings."""
     return (*CELL_KEYS, *(column.name for column in further_columns(schema) if column.identifies))
-
-
-def row_keys(schema: pa.Schema) -> tuple[str, ...]:
-    """What identifies a row inside a path, in the order in which the rows of a part are sorted."""
-    return ("replicate", *cell_keys(schema), "coordinate")
 
 
 PYTHON: dict[str, type] = {"double": float, "int64": int, "int32": int, "string": str, "bool": bool}
@@ -182,15 +225,18 @@ def cell_columns(cell: Mapping[str, Any]) -> dict[str, Any]:
     columns = {}
     for name in (*CELL_KEYS, *(name for name in cell if name not in CELL_KEYS)):
         value = cell.get(name)
-        if value is not None:
+        if name in CELL_KEYS and value is not None:
             # An integral beta must give the id that its stored float gives.
-            columns[name] = PYTHON[BUNDLED[name].type](value) if name in BUNDLED else value
+            columns[name] = PYTHON[BUNDLED[name].type](value)
+        elif value is not None:
+            columns[name] = tuple(value) if isinstance(value, list) else value
     return columns
 
 
 def cell_id(cell: Mapping[str, Any]) -> str:
     """Canonical JSON of the key columns, nulls left out."""
-    return id_of(tuple((name, value, type(value)) for name, value in cell.items()))
+    items = ((k, tuple(v) if isinstance(v, list) else v, type(v)) for k, v in cell.items())
+    return id_of(tuple(items))
 
 
 @lru_cache(maxsize=2**16)
@@ -201,8 +247,12 @@ def id_of(items: tuple[tuple[str, Any, type], ...]) -> str:
 
 def cell_set_hash(cells: Iterable[Mapping[str, Any]]) -> str:
     """First 12 hex digits of SHA-256 over the sorted cell ids; the order of cells is irrelevant."""
-    ids = sorted({cell_id(cell) for cell in cells})
-    return hashlib.sha256("\n".join(ids).encode()).hexdigest()[:12]
+    return short_hash("\n".join(sorted({cell_id(cell) for cell in cells})))
+
+
+def short_hash(text: str) -> str:
+    """First 12 hex digits of SHA-256."""
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def conform(table: pa.Table, schema: pa.Schema = REPLICATES) -> pa.Table:

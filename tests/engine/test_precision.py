@@ -23,7 +23,6 @@ def cell(covered, length=1.0, ok=None) -> CellRows:
     ones = np.ones(count)
     ok = np.ones(count, bool) if ok is None else ok
     length = np.broadcast_to(length, count).astype(float)
-    nothing = np.full(count, np.nan)
     return CellRows(
         np.arange(count),
         0 * ones,
@@ -34,9 +33,6 @@ def cell(covered, length=1.0, ok=None) -> CellRows:
         covered,
         length,
         ok,
-        nothing,
-        nothing,
-        nothing,
     )
 
 
@@ -172,7 +168,7 @@ PRECISION = Precision(0.017, min_replicates=200)
 
 
 def stored(run) -> pa.Table:
-    rows = RunStore(run).read_rows()
+    rows = RunStore(run).replicates.read()
     return rows.sort_by([(name, "ascending") for name in ("path", "replicate", "method")])
 
 

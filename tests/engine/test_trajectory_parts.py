@@ -12,8 +12,9 @@ import pytest
 from ldpflow.engine import batching, check_run, repair_run, run_study
 from ldpflow.errors import InputError
 from ldpflow.report.results import Results
-from ldpflow.store import RunStore, trajectories
-from ldpflow.store.trajectories import TRAJECTORIES
+from ldpflow.results.trajectories import read_trajectories
+from ldpflow.store import RunStore
+from ldpflow.store.schema import TRAJECTORIES
 from ldpflow.study import Study
 
 STUDY = {
@@ -36,9 +37,14 @@ def several_parts(monkeypatch):
     monkeypatch.setattr(batching, "TARGET_SECONDS", 1e-9)
 
 
+def part_names(run):
+    """Names of the parts of trajectories of a run."""
+    return [part.name for part in RunStore(run).trajectories.scan()[0]]
+
+
 def sweep(out, study=STUDY, **options):
     run_study(Study.from_mapping(study), out, **{"engine": "serial", **options})
-    return trajectories.read(RunStore(out))
+    return read_trajectories(RunStore(out))
 
 
 @pytest.fixture(scope="module")
@@ -49,15 +55,15 @@ def whole(tmp_path_factory):
         patch.setattr(batching, "TARGET_SECONDS", 1e-9)
         sweep(folder / "run")
         sweep(folder / "other", {**STUDY, "seed": 9})
-    assert len(trajectories.names(RunStore(folder / "run"))) == 8
+    assert len(part_names(folder / "run")) == 8
     return folder
 
 
 def same(run, whole):
     """Equal rows, equal summaries, and nothing that check finds."""
     stores = RunStore(run), RunStore(whole / "run")
-    rows = [trajectories.read(store) for store in stores]
-    summaries = [trajectories.read_summary(store) for store in stores]
+    rows = [read_trajectories(store) for store in stores]
+    summaries = [store.read_trajectory_summary() for store in stores]
     return rows[0].equals(rows[1]) and summaries[0].equals(summaries[1]) and check_run(str(run))[0] == []
 
 
@@ -70,7 +76,7 @@ def test_a_stopped_sweep_goes_on_where_it_was(whole, tmp_path):
     seen = []
     stop = {"on_event": seen.append, "should_stop": lambda: "enough" if len(seen) > 2 else None}
     sweep(tmp_path, **stop)
-    before = {name: RunStore(tmp_path).read(name) for name in trajectories.names(RunStore(tmp_path))}
+    before = {name: RunStore(tmp_path).read(name) for name in part_names(tmp_path)}
     assert 0 < len(before) < 8
     sweep(tmp_path)
     assert same(tmp_path, whole)
@@ -157,7 +163,7 @@ def test_readers_name_a_damaged_part_and_reports_leave_it_out(whole, tmp_path):
     damage_flipped(next((tmp_path / "run").glob("trajectories/*/part-32-*")), whole)
     store = RunStore(tmp_path / "run")
     with pytest.raises(InputError, match="part-32-64"):
-        trajectories.read(store)
+        read_trajectories(store)
     rows = Results.load(tmp_path / "run", from_parts=True).followed
     assert {row["replicates"] for row in rows} == {68, 100}
 
@@ -165,7 +171,7 @@ def test_readers_name_a_damaged_part_and_reports_leave_it_out(whole, tmp_path):
 def test_two_values_of_a_row_are_refused(whole, tmp_path):
     shutil.copytree(whole / "run", tmp_path / "run")
     store = RunStore(tmp_path / "run")
-    part = trajectories.scan(store)[0][0]
+    part = store.trajectories.scan()[0][0]
     file = Path(store.full(part.name))
     table = pq.read_table(file)
     changed = table.set_column(
@@ -178,9 +184,9 @@ def test_two_values_of_a_row_are_refused(whole, tmp_path):
     from ldpflow.store.part import PartMeta
 
     meta = PartMeta(8, part.meta["stream_version"], part.meta["path_settings"], {})
-    trajectories.publish(store, part.path_key, part.first, part.last, users, changed, meta)
+    store.trajectories.write(part.path_key, changed, meta, [{"checkpoints": users}])
     with pytest.raises(InputError, match="two values of last_sq"):
-        trajectories.read(store)
+        read_trajectories(store)
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ def undisturbed(work: Path, proxy: Proxy, trial: int) -> str:
         assert serial(run) == expected
         whole(run, expected)
         store = RunStore(run)
-        part = store.scan()[0][trial].name
+        part = store.replicates.scan()[0][trial].name
         store.publish(part, b"no part")
         assert check_run(run)[0]
         assert serial(run) == expected

@@ -99,7 +99,7 @@ def full_disk(work: Path, trial: int) -> str:
         with pytest.raises(StorageError, match="No space left"):
             run_study(study(), disk / "run", engine="serial")
         if (disk / "run").is_dir():
-            assert RunStore(disk / "run").unreadable(pages=True) == []
+            assert RunStore(disk / "run").replicates.unreadable() == []
             assert not list((disk / "run").glob("tmp/*"))
         ballast.unlink()
         assert serial(disk / "run") == expected
@@ -150,7 +150,7 @@ def diverging(work: Path, trial: int) -> str:
     """Steps so large that paths leave the finite numbers: kept, not redrawn, counted both ways."""
     wild = study(replicates=64, algorithm={"kind": "ldp_sgd", "c": [1.0, [1e307, 1e308][trial % 2]]})
     expected = serial(work / "run", wild)
-    rows = RunStore(work / "run").read_rows()
+    rows = RunStore(work / "run").replicates.read()
     counts = {row["values"]: row["counts"] for row in rows["status"].value_counts().to_pylist()}
     assert counts.get("diverged", 0) >= 64, counts
     summary = RunStore(work / "run").read_summary()

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from ldpflow.engine import run_study
-from ldpflow.store import Aggregator, RunStore
-from ldpflow.store.schema import REPLICATES, row_keys
+from ldpflow.store import REPLICATES, Aggregator, RunStore
+from ldpflow.store.kinds import REPLICATE_ROWS
 from ldpflow.study import Study
 
 MAPPING: dict[str, Any] = {
@@ -24,7 +24,7 @@ MAPPING: dict[str, Any] = {
     "method": [{"kind": "BB", "B": 20}, {"kind": "BM"}],
 }
 
-ORDER = [("path", "ascending"), *((name, "ascending") for name in row_keys(REPLICATES))]
+ORDER = [("path", "ascending"), *((name, "ascending") for name in REPLICATE_ROWS.row_keys(REPLICATES))]
 
 # Many small parts, so that there are many moments between two writes.
 SmallParts = partial(Aggregator, max_rows=1)
@@ -37,7 +37,7 @@ def study(**changes: Any) -> Study:
 
 def row_bytes(run: str | Path) -> bytes:
     """All rows of a run, sorted, as bytes."""
-    rows = RunStore(run).read_rows().sort_by(ORDER).combine_chunks()
+    rows = RunStore(run).replicates.read().sort_by(ORDER).combine_chunks()
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as writer:
         writer.write_table(rows, max_chunksize=rows.num_rows or 1)

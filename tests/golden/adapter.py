@@ -12,10 +12,10 @@ import pyarrow as pa
 from ldpflow.engine import check_run, run_study
 from ldpflow.engine import replay as compute_again
 from ldpflow.results.summary import stored_summary, stored_trajectory_summary
+from ldpflow.results.trajectories import read_trajectories
 from ldpflow.simulators.batch import Batch, simulate
-from ldpflow.store import PartMeta, RunStore, cell_id, trajectories
-from ldpflow.store.schema import REPLICATES
-from ldpflow.store.trajectories import TRAJECTORIES
+from ldpflow.store import PartMeta, RunStore, cell_id
+from ldpflow.store.schema import REPLICATES, TRAJECTORIES
 from ldpflow.study import Study
 
 __all__ = [
@@ -84,7 +84,7 @@ def write_part(run: Path, key: str, rows: list[dict[str, Any]], settings: dict[s
     """Write interval rows as a part with fixed metadata; the file."""
     store = RunStore(run)
     table = pa.Table.from_pylist(rows, schema=REPLICATES)
-    return Path(store.full(store.write_part(key, table, fixed_meta(settings))))
+    return Path(store.full(store.replicates.write(key, table, fixed_meta(settings))))
 
 
 def write_trajectory_part(
@@ -93,8 +93,8 @@ def write_trajectory_part(
     """Write trajectory rows as a part with fixed metadata; the file."""
     store = RunStore(run)
     table = pa.Table.from_pylist(rows, schema=TRAJECTORIES)
-    count = len({row["replicate"] for row in rows})
-    name = trajectories.publish(store, key, 0, count, checkpoints, table, fixed_meta(settings))
+    cells = [{"checkpoints": checkpoints}]
+    name = store.trajectories.write(key, table, fixed_meta(settings), cells)
     return Path(store.full(name))
 
 
@@ -105,7 +105,7 @@ def fixed_meta(settings: dict[str, Any]) -> PartMeta:
 def read_run(run: Path) -> Rows:
     """All stored rows of a run."""
     store = RunStore(run)
-    return Rows(store.read_rows(), trajectories.read(store))
+    return Rows(store.replicates.read(), read_trajectories(store))
 
 
 def summarised(run: Path) -> Rows:

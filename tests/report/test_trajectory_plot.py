@@ -21,7 +21,7 @@ from ldpflow.report.page import report_html
 from ldpflow.report.results import Results
 from ldpflow.report.serve import LivePage
 from ldpflow.report.trajectory_plot import CURVES, shown_curves
-from ldpflow.store.trajectories import STATISTICS, TRAJECTORIES
+from ldpflow.store.schema import STATISTICS, TRAJECTORIES
 from ldpflow.study import Study
 
 STUDY = {

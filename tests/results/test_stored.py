@@ -48,7 +48,7 @@ def same_cells(store, **options):
     """Whether the cells are those of the whole table, to the bit; and how many pieces there were."""
     pieces = list(stored_cells(store, **options))
     ours = by_key(pieces)
-    keys, cells = cells_of(store.read_rows(skip_unreadable=options.get("skip_unreadable", False)))
+    keys, cells = cells_of(store.replicates.read(skip_unreadable=options.get("skip_unreadable", False)))
     theirs = by_key([(keys, cells)])
     assert ours.keys() == theirs.keys()
     for key, cell in theirs.items():
@@ -76,7 +76,7 @@ def same_cells(store, **options):
 def test_whatever_the_parts_and_however_they_overlap(tmp_path_factory, parts, held):
     store = RunStore(tmp_path_factory.mktemp("run"))
     for first, count, cells, key in parts:
-        store.write_part(key, complete_rows(first, first + count, cells), META)
+        store.replicates.write(key, complete_rows(first, first + count, cells), META)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stored, "HELD_ROWS", held)
         same_cells(store)
@@ -85,7 +85,7 @@ def test_whatever_the_parts_and_however_they_overlap(tmp_path_factory, parts, he
 def test_pieces_hold_no_more_rows_than_they_may(tmp_path, monkeypatch):
     store = RunStore(tmp_path)
     for first in range(0, 60, 20):
-        store.write_part(KEY, with_checks(complete_rows(first, first + 20, (*CELLS, TR))), META)
+        store.replicates.write(KEY, with_checks(complete_rows(first, first + 20, (*CELLS, TR))), META)
     for held, pieces in ((1, 8), (60, 8), (119, 8), (120, 4), (479, 2), (480, 1)):
         monkeypatch.setattr(stored, "HELD_ROWS", held)
         assert same_cells(store) == pieces
@@ -95,9 +95,9 @@ def test_pieces_hold_no_more_rows_than_they_may(tmp_path, monkeypatch):
 
 def test_cells_that_are_wanted(tmp_path):
     store = RunStore(tmp_path)
-    store.write_part(KEY, complete_rows(0, 8), META)
-    store.write_part(KEY, complete_rows(8, 12, (BM, SN)), META)
-    store.write_part(OTHER_KEY, complete_rows(0, 2), META)
+    store.replicates.write(KEY, complete_rows(0, 8), META)
+    store.replicates.write(KEY, complete_rows(8, 12, (BM, SN)), META)
+    store.replicates.write(OTHER_KEY, complete_rows(0, 2), META)
     found = by_key(stored_cells(store, KEY, {cell_id(SN), cell_id(BB)}))
     assert [(key[2], key[-1], len(cell.ok)) for key, cell in found.items()] == [
         ("BB", 0, 8),
@@ -110,8 +110,8 @@ def test_cells_that_are_wanted(tmp_path):
 def test_parts_that_cannot_be_read_are_left_out_or_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(stored, "HELD_ROWS", 1)
     store = RunStore(tmp_path)
-    names = [store.write_part(KEY, complete_rows(first, first + 4), META) for first in (0, 4, 8)]
-    names.append(store.write_part(KEY, complete_rows(0, 12, (TR,)), META))
+    names = [store.replicates.write(KEY, complete_rows(first, first + 4), META) for first in (0, 4, 8)]
+    names.append(store.replicates.write(KEY, complete_rows(0, 12, (TR,)), META))
     for name in names[1::2]:  # a part of the replicates of three cells, and all of a fourth
         path = Path(store.full(name))
         chunk = pq.read_metadata(path).row_group(0).column(REPLICATES.get_field_index("beta"))
@@ -127,7 +127,7 @@ def test_parts_that_cannot_be_read_are_left_out_or_refused(tmp_path, monkeypatch
 
 def test_a_part_whose_rows_are_not_in_order_cannot_be_used(tmp_path):
     store = RunStore(tmp_path)
-    name = store.write_part(KEY, complete_rows(0, 4), META)
+    name = store.replicates.write(KEY, complete_rows(0, 4), META)
     table = pq.read_table(store.full(name), partitioning=None)
     for rows in (table.take(list(range(23, -1, -1))), table.sort_by([("method", "descending")])):
         pq.write_table(rows.replace_schema_metadata(table.schema.metadata), store.full(name))
@@ -137,7 +137,7 @@ def test_a_part_whose_rows_are_not_in_order_cannot_be_used(tmp_path):
 
 def test_rows_stored_twice_with_different_values_are_an_error(tmp_path):
     store = RunStore(tmp_path)
-    store.write_part(KEY, complete_rows(0, 8), META)
-    store.write_part(KEY, complete_rows(7, 9, (BM,), shift=1e-9), META)
+    store.replicates.write(KEY, complete_rows(0, 8), META)
+    store.replicates.write(KEY, complete_rows(7, 9, (BM,), shift=1e-9), META)
     with pytest.raises(InputError, match="replicate = 7"):
         list(stored_cells(store))

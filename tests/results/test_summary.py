@@ -19,19 +19,19 @@ from tests.faults.study import serial, study
 def test_a_few_cells_at_a_time_are_all_at_once(tmp_path, monkeypatch, held):
     serial(tmp_path, study(replicates=32))
     store = RunStore(tmp_path)
-    whole = summary_of([cells_of(store.read_rows())], stored_paths(store))
+    whole = summary_of([cells_of(store.replicates.read())], stored_paths(store.replicates))
     monkeypatch.setattr(stored, "HELD_ROWS", held)
     assert len(list(stored_cells(store))) == {1: 8, 100: 4, 10**6: 2}[held]
     assert stored_summary(store).equals(whole)
-    pieces = [piece for key in store.path_keys()[::-1] for piece in stored_cells(store, key)]
-    assert summary_of(pieces, stored_paths(store)).equals(whole)
+    pieces = [piece for key in store.replicates.path_keys()[::-1] for piece in stored_cells(store, key)]
+    assert summary_of(pieces, stored_paths(store.replicates)).equals(whole)
     assert store.read_summary().equals(whole)
 
 
 def test_no_rows(tmp_path):
     serial(tmp_path, study(replicates=32))
     store = RunStore(tmp_path)
-    nothing = summary_of([], stored_paths(store))
+    nothing = summary_of([], stored_paths(store.replicates))
     assert nothing.num_rows == 0
     assert nothing.column_names == store.read_summary().column_names
 
@@ -42,14 +42,14 @@ def test_cells_are_let_go_of_before_the_next_are_read(tmp_path):
     alive = []
 
     def watched():
-        for _, key in enumerate(store.path_keys()):
+        for _, key in enumerate(store.replicates.path_keys()):
             for keys, cells in stored_cells(store, key):
                 assert [ref for ref in alive if ref() is not None] == []
                 alive.extend(weakref.ref(cell.estimate.base) for cell in cells)
                 yield keys, cells
                 del cells
 
-    summary_of(watched(), stored_paths(store))
+    summary_of(watched(), stored_paths(store.replicates))
     assert len(alive) == 8
 
 

@@ -14,10 +14,11 @@ from ldpflow.engine import run_study
 from ldpflow.errors import InputError
 from ldpflow.mechanisms.gaussian import Gaussian
 from ldpflow.problems.quadratic import Quadratic
+from ldpflow.results.trajectories import read_trajectories
 from ldpflow.simulators.one_pass import run_path
 from ldpflow.simulators.path import Path
 from ldpflow.simulators.trajectories import trajectories_of
-from ldpflow.store import RunStore, trajectories
+from ldpflow.store import RunStore, cell_id
 from ldpflow.study import Study
 from ldpflow.theory import lines, strongly_convex
 from tests import draws
@@ -130,11 +131,12 @@ def test_a_study_of_trajectories_grows_and_keeps_its_bits(tmp_path):
     more = Study.from_mapping({**STUDY, "replicates": 100})
     run_study(more, tmp_path / "a", engine="serial")
     run_study(more, tmp_path / "b", engine="serial")
-    a, b = (trajectories.read(RunStore(tmp_path / x)) for x in "ab")
+    a, b = (read_trajectories(RunStore(tmp_path / x)) for x in "ab")
     assert a.equals(b)
     assert a.num_rows == 100 * 5
     key = study.plans()[0].path.key
-    assert trajectories.finished(RunStore(tmp_path / "a"), key, (10, 25, 63, 159, 400)) == [(0, 100)]
+    wanted = cell_id({"checkpoints": (10, 25, 63, 159, 400)})
+    assert RunStore(tmp_path / "a").trajectories.finished(key) == {wanted: [(0, 100)]}
     summary = pq.read_table(tmp_path / "a" / "trajectories.parquet")
     assert summary.num_rows == 5 * 5
     row = summary.filter(
@@ -184,11 +186,11 @@ def test_trajectories_and_intervals_from_one_run(tmp_path):
     both = {**slow, "method": [{"kind": "BM"}]}
     run_study(Study.from_mapping(both), tmp_path, engine="serial")
     store = RunStore(tmp_path)
-    assert store.read_rows().num_rows == 33 * 2
-    alone = trajectories.read(store)
+    assert store.replicates.read().num_rows == 33 * 2
+    alone = read_trajectories(store)
     assert alone.num_rows == 33 * 5
     run_study(Study.from_mapping(slow), tmp_path / "c", engine="serial")
-    assert trajectories.read(RunStore(tmp_path / "c")).equals(alone)
+    assert read_trajectories(RunStore(tmp_path / "c")).equals(alone)
 
 
 @pytest.mark.parametrize(

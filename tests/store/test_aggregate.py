@@ -39,7 +39,7 @@ def add(aggregator: Aggregator, first: int, last: int, cells: Sequence = CELLS, 
 
 
 def parts(aggregator: Aggregator) -> list[tuple[int, int]]:
-    return [(part.first, part.last) for part in aggregator.store.scan()[0]]
+    return [(part.first, part.last) for part in aggregator.store.replicates.scan()[0]]
 
 
 def test_adjacent_batches_become_one_part_at_the_row_threshold(aggregator):
@@ -48,7 +48,7 @@ def test_adjacent_batches_become_one_part_at_the_row_threshold(aggregator):
     assert parts(aggregator) == []
     assert add(aggregator, 4, 8) == [Published(KEY, 0, 12, ALL)]
     assert parts(aggregator) == [(0, 12)]
-    assert same(aggregator.store.read_rows(KEY).drop_columns("path"), complete_rows(0, 12))
+    assert same(aggregator.store.replicates.read(KEY).drop_columns("path"), complete_rows(0, 12))
 
 
 def test_a_large_batch_does_not_wait(aggregator):
@@ -111,7 +111,7 @@ def test_a_failed_write_keeps_the_batches(aggregator, monkeypatch):
     def full_disk(*_: object) -> str:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(aggregator.store, "publish_part", full_disk)
+    monkeypatch.setattr(aggregator.store.replicates, "publish", full_disk)
     with pytest.raises(OSError):
         add(aggregator, 0, 12)
     monkeypatch.undo()
@@ -158,8 +158,10 @@ def test_any_order_of_arrival_gives_the_same_rows_and_reports_each_batch(tmp_pat
     assert len(published) == 16
     store = RunStore(aggregator.store.root)
     stored = [
-        (replicate, part.cells) for part in store.scan()[0] for replicate in range(part.first, part.last)
+        (replicate, part.cells)
+        for part in store.replicates.scan()[0]
+        for replicate in range(part.first, part.last)
     ]
     assert len(stored) == 16, "no row lies in two parts"
-    assert same(store.read_rows(KEY).drop_columns("path"), complete_rows(0, 8))
+    assert same(store.replicates.read(KEY).drop_columns("path"), complete_rows(0, 8))
     assert aggregator.statistics()["replicates"].to_pylist() == [8] * 6

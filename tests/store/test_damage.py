@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ldpflow.errors import InputError
-from ldpflow.store import REPLICATES, Missing, RunStore
+from ldpflow.store import REPLICATES, RunStore, cell_id
 from tests.store.replicates import BM, KEY, META, OTHER_KEY, complete_rows, same
 
 
@@ -54,33 +54,33 @@ DAMAGES = [value for name, value in sorted(globals().items()) if name.startswith
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
 def test_a_damaged_part_is_reported_counts_as_missing_and_can_be_set_aside(store, damage):
-    store.write_part(KEY, complete_rows(0, 64, (BM,)), META)
-    name = store.write_part(KEY, complete_rows(64, 70, (BM,)), META)
-    other = store.write_part(OTHER_KEY, complete_rows(64, 70, (BM,)), META)
+    store.replicates.write(KEY, complete_rows(0, 64, (BM,)), META)
+    name = store.replicates.write(KEY, complete_rows(64, 70, (BM,)), META)
+    other = store.replicates.write(OTHER_KEY, complete_rows(64, 70, (BM,)), META)
     damage(Path(store.full(name)), Path(store.full(other)))
-    (bad,) = store.unreadable()
+    (bad,) = store.replicates.unreadable()
     assert bad.name.startswith(f"replicates/path=p{KEY}/") and bad.reason
     with pytest.warns(UserWarning, match="counts as missing"):
-        assert store.missing(KEY, (BM,), 70) == [Missing(64, 70, (BM,))]
+        assert store.replicates.finished(KEY) == {cell_id(BM): [(0, 64)]}
     with pytest.raises(InputError, match="part-6"):
-        store.read_rows()
-    assert store.read_rows(KEY, skip_unreadable=True).num_rows == 128
+        store.replicates.read()
+    assert store.replicates.read(KEY, skip_unreadable=True).num_rows == 128
     moved = store.set_aside(bad)
     assert Path(store.full(moved)).is_file()
-    assert store.unreadable() == []
-    store.write_part(KEY, complete_rows(64, 70, (BM,)), META)
-    assert same(store.read_rows(KEY).drop_columns("path"), complete_rows(0, 70, (BM,)))
+    assert store.replicates.unreadable() == []
+    store.replicates.write(KEY, complete_rows(64, 70, (BM,)), META)
+    assert same(store.replicates.read(KEY).drop_columns("path"), complete_rows(0, 70, (BM,)))
 
 
 def test_a_flipped_bit_in_a_page_is_found_by_its_checksum(store):
-    name = store.write_part(KEY, complete_rows(0, 64), META)
+    name = store.replicates.write(KEY, complete_rows(0, 64), META)
     path = Path(store.full(name))
     chunk = pq.read_metadata(path).row_group(0).column(REPLICATES.get_field_index("estimate"))
     data = bytearray(path.read_bytes())
     data[chunk.dictionary_page_offset + chunk.total_compressed_size - 9] ^= 1
     path.write_bytes(bytes(data))
-    assert store.unreadable() == [], "the footer is intact"
-    (bad,) = store.unreadable(pages=True)
+    assert store.replicates.scan()[1] == [], "the footer is intact"
+    (bad,) = store.replicates.unreadable()
     assert bad.name == name
     with pytest.raises(InputError, match="Remove this file"):
-        store.read_rows(KEY)
+        store.replicates.read(KEY)

@@ -21,11 +21,11 @@ ROWS = 6 * 3 * 2 + 4 * 2
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     store = RunStore(tmp_path)
-    store.write_part(KEY, complete_rows(0, 5), META)
-    store.write_part(KEY, complete_rows(5, 6), META)
+    store.replicates.write(KEY, complete_rows(0, 5), META)
+    store.replicates.write(KEY, complete_rows(5, 6), META)
     # A key of digits alone must not be taken for a number.
-    store.write_part(OTHER_KEY, complete_rows(0, 4, (BM,)), META)
-    store.write_summary(summarise(store.read_rows()))
+    store.replicates.write(OTHER_KEY, complete_rows(0, 4, (BM,)), META)
+    store.write_summary(summarise(store.replicates.read()))
     return tmp_path
 
 

@@ -20,14 +20,12 @@ from pyarrow import fs
 from ldpflow.errors import InputError
 from ldpflow.store import (
     REPLICATES,
-    SCHEMA_VERSION,
-    Missing,
     RunStore,
     UnreadablePart,
     cell_id,
     cell_set_hash,
-    part,
 )
+from ldpflow.store.ranges import subtract
 from tests.store.replicates import BB, BM, CELLS, KEY, META, OTHER_KEY, SN, complete_rows, same
 
 
@@ -41,12 +39,12 @@ def files(store: RunStore) -> set[str]:
 
 
 def test_part_name_and_metadata(store):
-    name = store.write_part(KEY, complete_rows(64, 70), META)
+    name = store.replicates.write(KEY, complete_rows(64, 70), META)
     assert name == f"replicates/path=p{KEY}/part-64-70-{cell_set_hash(CELLS)}.parquet"
     schema = pq.read_schema(store.full(name))
     assert schema.remove_metadata().equals(REPLICATES)
     meta = json.loads(schema.metadata[b"ldpflow"])
-    assert meta["schema_version"] == SCHEMA_VERSION and meta["stream_version"] == 1 and meta["seed"] == 7
+    assert meta["schema_version"] == 2 and meta["stream_version"] == 1 and meta["seed"] == 7
     assert meta["path"] == KEY and meta["path_settings"] == {"problem": "quantile"}
     assert meta["versions"] == {"ldpflow": "0"}
     assert (meta["first"], meta["last"], meta["coordinates"]) == (64, 70, 2)
@@ -54,19 +52,19 @@ def test_part_name_and_metadata(store):
 
 def test_bytes_follow_from_content(store, tmp_path):
     rows = complete_rows(0, 9)
-    name = store.write_part(KEY, rows, META)
+    name = store.replicates.write(KEY, rows, META)
     before = Path(store.full(name)).read_bytes()
     other = RunStore(tmp_path / "other")
     shuffled = rows.take(np.random.default_rng(1).permutation(rows.num_rows))
     pieces = pa.concat_tables([shuffled.slice(0, 10), shuffled.slice(10)])
-    assert other.write_part(KEY, pieces, META) == name
+    assert other.replicates.write(KEY, pieces, META) == name
     assert Path(other.full(name)).read_bytes() == before
-    store.write_part(KEY, rows, META)
+    store.replicates.write(KEY, rows, META)
     assert files(store) == {name}, "twice is once, and no temporary file is left"
 
 
 def test_order_of_rows(store):
-    name = store.write_part(KEY, complete_rows(0, 3), META)
+    name = store.replicates.write(KEY, complete_rows(0, 3), META)
     rows = pq.read_table(store.full(name), partitioning=None).to_pylist()
     order = [(row["replicate"], row["n"], row["method"], row["coordinate"]) for row in rows]
     assert order == sorted(order)
@@ -94,36 +92,36 @@ def test_order_of_rows(store):
 )
 def test_incomplete_rows_are_refused(store, spoil):
     with pytest.raises(ValueError):
-        store.write_part(KEY, spoil(complete_rows(0, 4)), META)
+        store.replicates.write(KEY, spoil(complete_rows(0, 4)), META)
     assert not Path(store.base).exists()
 
 
 def test_rows_come_back(store):
-    store.write_part(KEY, complete_rows(0, 8), META)
-    store.write_part(KEY, complete_rows(8, 12), META)
-    store.write_part(OTHER_KEY, complete_rows(0, 2, (BM,)), META)
-    rows = store.read_rows(KEY)
+    store.replicates.write(KEY, complete_rows(0, 8), META)
+    store.replicates.write(KEY, complete_rows(8, 12), META)
+    store.replicates.write(OTHER_KEY, complete_rows(0, 2, (BM,)), META)
+    rows = store.replicates.read(KEY)
     assert rows.column_names == ["path", *REPLICATES.names]
     assert rows["path"].unique().to_pylist() == [f"p{KEY}"]
     assert same(rows.drop_columns("path"), complete_rows(0, 12))
-    assert store.read_rows().num_rows == rows.num_rows + 4
-    assert store.read_rows(columns=["length"]).column_names == ["path", "length"]
-    assert store.path_keys() == [KEY, OTHER_KEY]
+    assert store.replicates.read().num_rows == rows.num_rows + 4
+    assert store.replicates.read(columns=["length"]).column_names == ["path", "length"]
+    assert store.replicates.path_keys() == [KEY, OTHER_KEY]
 
 
 def test_an_empty_or_absent_run_has_no_rows(store):
-    assert store.read_rows().num_rows == 0
-    assert store.read_rows().column_names == ["path", *REPLICATES.names]
-    assert store.finished(KEY) == {} and store.path_keys() == []
+    assert store.replicates.read().num_rows == 0
+    assert store.replicates.read().column_names == ["path", *REPLICATES.names]
+    assert store.replicates.finished(KEY) == {} and store.replicates.path_keys() == []
     assert store.read_summary() is None and store.read_study() is None
 
 
 def test_rows_stored_twice_count_once(store):
     """Ranges and cell sets that overlap in every way, a NaN row among them."""
-    store.write_part(KEY, complete_rows(0, 8, (BB, SN)), META)
-    store.write_part(KEY, complete_rows(4, 10, (SN, BM)), META)
-    store.write_part(KEY, complete_rows(5, 6), META)
-    store.write_part(KEY, complete_rows(20, 22), META)
+    store.replicates.write(KEY, complete_rows(0, 8, (BB, SN)), META)
+    store.replicates.write(KEY, complete_rows(4, 10, (SN, BM)), META)
+    store.replicates.write(KEY, complete_rows(5, 6), META)
+    store.replicates.write(KEY, complete_rows(20, 22), META)
     expected = pa.concat_tables(
         [
             complete_rows(0, 8, (BB,)),
@@ -132,61 +130,49 @@ def test_rows_stored_twice_count_once(store):
             complete_rows(20, 22),
         ]
     )
-    assert same(store.read_rows(KEY).drop_columns("path"), expected)
-    assert same(store.read_rows(KEY, ["se"]).drop_columns("path"), expected.select(["se"]))
+    assert same(store.replicates.read(KEY).drop_columns("path"), expected)
+    assert same(store.replicates.read(KEY, ["se"]).drop_columns("path"), expected.select(["se"]))
 
 
 def test_a_part_inside_a_longer_one_does_not_hide_a_third(store):
     for first, last in ((0, 10), (2, 4), (6, 8)):
-        store.write_part(KEY, complete_rows(first, last), META)
-    assert same(store.read_rows(KEY).drop_columns("path"), complete_rows(0, 10))
+        store.replicates.write(KEY, complete_rows(first, last), META)
+    assert same(store.replicates.read(KEY).drop_columns("path"), complete_rows(0, 10))
 
 
 @pytest.mark.parametrize("column", ["estimate", "lower", "status"])
 def test_rows_stored_twice_with_different_values_are_an_error(store, column):
-    one = store.write_part(KEY, complete_rows(0, 8), META)
+    one = store.replicates.write(KEY, complete_rows(0, 8), META)
     rows = complete_rows(7, 9, (BM,))
     changed = rows[column].to_pylist()
     changed[1] = {"estimate": changed[1] if column == "status" else 1e-9, "status": "diverged"}.get(
         column, float("nan")
     )
     at = rows.column_names.index(column)
-    other = store.write_part(KEY, rows.set_column(at, column, pa.array(changed, rows[column].type)), META)
+    rows = rows.set_column(at, column, pa.array(changed, rows[column].type))
+    other = store.replicates.write(KEY, rows, META)
     with pytest.raises(InputError) as caught:
-        store.read_rows(KEY, ["length"])
+        store.replicates.read(KEY, ["length"])
     assert one in str(caught.value) and other in str(caught.value)
     assert "replicate = 7" in str(caught.value) and "coordinate = 1" in str(caught.value)
 
 
 def test_other_paths_and_cells_are_no_duplicates(store):
-    store.write_part(KEY, complete_rows(0, 2, (BM,)), META)
-    store.write_part(KEY, complete_rows(0, 2, (BB,), shift=1.0), META)
-    store.write_part(OTHER_KEY, complete_rows(0, 2, (BM,), shift=1.0), META)
-    assert store.read_rows().num_rows == 12
+    store.replicates.write(KEY, complete_rows(0, 2, (BM,)), META)
+    store.replicates.write(KEY, complete_rows(0, 2, (BB,), shift=1.0), META)
+    store.replicates.write(OTHER_KEY, complete_rows(0, 2, (BM,), shift=1.0), META)
+    assert store.replicates.read().num_rows == 12
 
 
-def test_finished_and_missing(store):
-    store.write_part(KEY, complete_rows(0, 64), META)
-    store.write_part(KEY, complete_rows(64, 100, (BM,)), META)
-    store.write_part(KEY, complete_rows(192, 200, (BM,)), META)
-    assert store.finished(KEY) == {
+def test_finished(store):
+    store.replicates.write(KEY, complete_rows(0, 64), META)
+    store.replicates.write(KEY, complete_rows(64, 100, (BM,)), META)
+    store.replicates.write(KEY, complete_rows(192, 200, (BM,)), META)
+    assert store.replicates.finished(KEY) == {
         cell_id(BB): [(0, 64)],
         cell_id(BM): [(0, 100), (192, 200)],
         cell_id(SN): [(0, 64)],
     }
-    new = {**BM, "level": 0.5}
-    assert store.missing(KEY, (BM, SN, new), 200) == [
-        Missing(0, 64, (new,)),
-        Missing(64, 128, (SN, new)),
-        Missing(100, 128, (BM,)),
-        Missing(128, 192, (BM, SN, new)),
-        Missing(192, 200, (SN, new)),
-    ]
-    assert store.missing(KEY, CELLS, 64) == []
-    assert store.missing(OTHER_KEY, (BM,), 3, block=2) == [
-        Missing(0, 2, (BM,)),
-        Missing(2, 3, (BM,)),
-    ]
 
 
 @settings(max_examples=25, deadline=None)
@@ -204,37 +190,38 @@ def test_finished_and_missing(store):
 def test_what_is_missing_completes_the_run(tmp_path_factory, stored, replicates):
     store = RunStore(tmp_path_factory.mktemp("run"))
     for first, count, cells in stored:
-        store.write_part(KEY, complete_rows(first, first + count, cells, 1), META)
-    before = store.read_rows(KEY).num_rows
-    batches = store.missing(KEY, CELLS, replicates, block=8)
-    for first, last, cells in batches:
-        assert first // 8 == (last - 1) // 8 and last <= replicates
-        store.write_part(KEY, complete_rows(first, last, cells, 1), META)
-    assert store.missing(KEY, CELLS, replicates, block=8) == []
-    rows = store.read_rows(KEY)
-    added = sum((last - first) * len(cells) for first, last, cells in batches)
+        store.replicates.write(KEY, complete_rows(first, first + count, cells, 1), META)
+    before = store.replicates.read(KEY).num_rows
+    added = 0
+    for cell in CELLS:
+        finished = store.replicates.finished(KEY).get(cell_id(cell), [])
+        for first, last in subtract(0, replicates, finished):
+            store.replicates.write(KEY, complete_rows(first, last, (cell,), 1), META)
+            added += last - first
+    assert all(subtract(0, replicates, found) == [] for found in store.replicates.finished(KEY).values())
+    rows = store.replicates.read(KEY)
     assert rows.num_rows == before + added, "nothing is computed that was there"
     wanted = [row for row in rows.drop_columns("path").to_pylist() if row["replicate"] < replicates]
     assert same(pa.Table.from_pylist(wanted, schema=REPLICATES), complete_rows(0, replicates, CELLS, 1))
 
 
 def test_a_part_of_a_newer_version_is_no_damage(store, monkeypatch):
-    monkeypatch.setattr(part, "SCHEMA_VERSION", SCHEMA_VERSION + 1)
-    store.write_part(KEY, complete_rows(0, 2), META)
+    monkeypatch.setattr(store.replicates.kind, "version", 3)
+    store.replicates.write(KEY, complete_rows(0, 2), META)
     monkeypatch.undo()
-    with pytest.raises(InputError, match=f"schema_version {SCHEMA_VERSION + 1}"):
-        store.unreadable()
+    with pytest.raises(InputError, match="schema_version 3"):
+        store.replicates.unreadable()
 
 
 def test_an_old_part_without_a_later_column_stays_readable(store, monkeypatch):
     """As if M had been added to the schema after the part was written."""
     rows = complete_rows(0, 2, (BM,))
-    old = store.write_part(KEY, rows, META)
+    old = store.replicates.write(KEY, rows, META)
     table = pq.read_table(store.full(old), partitioning=None)
     pq.write_table(table.drop_columns("M"), store.full(old))
-    assert store.unreadable() == []
-    assert store.finished(KEY) == {cell_id(BM): [(0, 2)]}
-    assert same(store.read_rows(KEY).drop_columns("path"), rows)
+    assert store.replicates.unreadable() == []
+    assert store.replicates.finished(KEY) == {cell_id(BM): [(0, 2)]}
+    assert same(store.replicates.read(KEY).drop_columns("path"), rows)
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_other(store, monkeypatch):
@@ -255,7 +242,7 @@ def test_temporary_files_lie_beside_the_parts(store, monkeypatch):
     seen = []
     replace = os.replace
     monkeypatch.setattr(os, "replace", lambda a, b: (seen.append((a, b)), replace(a, b)))
-    name = store.write_part(KEY, complete_rows(0, 2), META)
+    name = store.replicates.write(KEY, complete_rows(0, 2), META)
     ((temporary, target),) = seen
     assert Path(temporary).parent == Path(store.base, "tmp")
     assert str(target) == store.full(name)
@@ -287,8 +274,8 @@ def test_summary_comes_back(store):
 
 
 def test_a_store_crosses_process_borders(store):
-    store.write_part(KEY, complete_rows(0, 2), META)
-    assert pickle.loads(pickle.dumps(store)).read_rows().num_rows == 12
+    store.replicates.write(KEY, complete_rows(0, 2), META)
+    assert pickle.loads(pickle.dumps(store)).replicates.read().num_rows == 12
 
 
 @pytest.mark.parametrize("root", ["mock-bucket/run", "mock-bucket/run/"])
@@ -297,13 +284,13 @@ def test_another_file_system(root):
     memory, _ = fs.FileSystem.from_uri("mock://anything")
     store = RunStore(root, memory)
     assert not store.local
-    assert store.read_rows().num_rows == 0
-    name = store.write_part(KEY, complete_rows(0, 4), META)
+    assert store.replicates.read().num_rows == 0
+    name = store.replicates.write(KEY, complete_rows(0, 4), META)
     assert memory.get_file_info(f"mock-bucket/run/{name}").is_file
-    assert same(store.read_rows(KEY).drop_columns("path"), complete_rows(0, 4))
-    assert store.missing(KEY, CELLS, 5) == [Missing(4, 5, CELLS)]
+    assert same(store.replicates.read(KEY).drop_columns("path"), complete_rows(0, 4))
+    assert store.replicates.finished(KEY) == {cell_id(cell): [(0, 4)] for cell in CELLS}
     store.set_aside(UnreadablePart(name, "test"))
-    assert store.path_keys() == []
+    assert store.replicates.path_keys() == []
 
 
 def test_a_failed_put_publishes_nothing():

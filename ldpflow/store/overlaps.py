@@ -11,8 +11,17 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ldpflow.errors import InputError
+from ldpflow.store.kinds import Kind
 from ldpflow.store.part import Part, UnreadablePart
-from ldpflow.store.schema import cell_columns, cell_id, cell_keys, conform, key_codes, row_keys, union_schema
+from ldpflow.store.schema import (
+    cell_columns,
+    cell_id,
+    cell_keys,
+    conform,
+    further_columns,
+    key_codes,
+    schema_of,
+)
 
 __all__ = ["each_once", "of_cells", "overlapping", "without_duplicates"]
 
@@ -60,20 +69,21 @@ def each_once(parts: Iterable[Read], load: Callable[[Part], pa.Table | Unreadabl
             yield part, table
             continue
         own = {cell_id(cell): at for at, cell in enumerate(part.cells)}
-        left = np.ones((part.last - part.first, len(part.cells), part.coordinates), dtype=bool)
+        left = np.ones((part.last - part.first, len(part.cells), part.rows_per_cell), dtype=bool)
         for other, theirs in before:
             first, last = max(part.first, other.first), min(part.last, other.last)
             shared = [cell for cell in own if cell in theirs] if first < last else []
             if shared and not isinstance(again := load(other), UnreadablePart):
                 at = [own[cell] for cell in shared], [theirs[cell] for cell in shared]
-                step = max(COMPARED_ROWS // (len(shared) * part.coordinates), 1)
+                step = max(COMPARED_ROWS // (len(shared) * part.rows_per_cell), 1)
                 for start in range(first, last, step):
                     span = start, min(start + step, last)
                     without_duplicates(
+                        part.kind,
                         [
                             (other.name, of_replicates(again, other, *span, at[1])),
                             (part.name, of_replicates(table, part, *span, at[0])),
-                        ]
+                        ],
                     )
                 left[first - part.first : last - part.first, at[0]] = False
         before.append((part, own))
@@ -84,11 +94,11 @@ def of_replicates(
     rows: pa.Table, part: Part, first: int, last: int, cells: Sequence[int] | None = None
 ) -> pa.Table:
     """Rows of the replicates first to last (exclusive) of a whole part; of all cells or of these."""
-    width = len(part.cells) * part.coordinates
+    width = len(part.cells) * part.rows_per_cell
     inside = rows.slice((first - part.first) * width, (last - first) * width)
     if cells is None:
         return inside
-    at: NDArray[np.int64] = np.arange(inside.num_rows).reshape(last - first, -1, part.coordinates)
+    at: NDArray[np.int64] = np.arange(inside.num_rows).reshape(last - first, -1, part.rows_per_cell)
     return inside.take(pa.array(at[:, list(cells)].reshape(-1)))
 
 
@@ -105,13 +115,14 @@ def of_cells(rows: pa.Table, cells: Sequence[Mapping[str, Any]]) -> pa.Table:
     return rows.filter(chosen)
 
 
-def without_duplicates(tables: Sequence[tuple[str, pa.Table]]) -> pa.Table:
+def without_duplicates(kind: Kind, tables: Sequence[tuple[str, pa.Table]]) -> pa.Table:
     """Rows of several parts of one path, each once, sorted by what identifies them.
 
     Parameters
     ----------
+    kind : Kind
     tables : sequence of (name, table)
-        Parts in the full schema.
+        Whole rows.
 
     Raises
     ------
@@ -119,8 +130,9 @@ def without_duplicates(tables: Sequence[tuple[str, pa.Table]]) -> pa.Table:
         If two parts hold different values for a row; names both.
     """
     source = np.repeat(np.arange(len(tables)), [table.num_rows for _, table in tables])
-    schema = union_schema(table.schema for _, table in tables)
-    keys = row_keys(schema)
+    further = (column for _, table in tables for column in further_columns(table.schema, kind.frozen))
+    schema = schema_of(further, kind.frozen)
+    keys = kind.row_keys(schema)
     together = pa.concat_tables([conform(table, schema) for _, table in tables])
     together = together.append_column("part", pa.array(source)).sort_by(
         [(name, "ascending") for name in (*keys, "part")]
@@ -141,7 +153,7 @@ def without_duplicates(tables: Sequence[tuple[str, pa.Table]]) -> pa.Table:
         one, other = together.slice(at - 1, 2).to_pylist()
         key = ", ".join(f"{name} = {one[name]}" for name in keys if one[name] is not None)
         raise InputError(
-            "replicates",
+            kind.folder,
             f"{tables[one['part']][0]} and {tables[other['part']][0]}",
             "parts that agree on the rows they share",
             f"They differ at {key}.",

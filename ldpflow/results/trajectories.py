@@ -1,0 +1,172 @@
+"""Trajectories of a run over its replicates: means with their standard errors, and quantiles."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ldpflow.columns import Column
+from ldpflow.errors import InputError
+from ldpflow.store import RunStore, UnreadablePart
+from ldpflow.store.schema import MEASURED, columns_of, key_codes
+
+__all__ = ["MEANS", "SUMMARY", "meanings", "read_trajectories", "statistics_of", "summarise"]
+
+MEANS = {"mean_gradient_norm": "gradient_norm", "mean_noise_norm": "noise_norm"}
+"""Means along the path, by what they are the mean of: over a replicate's checkpoints but the last, which
+lie in the middles of equal parts of its steps. In summaries only, at the last step of many epochs."""
+
+KEYS = ("path", "n", "step", "replicate")
+
+
+def statistics_of(schema: pa.Schema) -> dict[str, Column]:
+    """The declared columns of trajectories that are statistics, by name."""
+    columns = columns_of(schema, MEASURED)
+    return {name: column for name, column in columns.items() if name not in (*KEYS, "status")}
+
+
+def meanings(schema: pa.Schema) -> dict[str, str]:
+    """Everything that the summary of trajectories may hold, and what it is."""
+    found = {name: column.meaning for name, column in statistics_of(schema).items()}
+    return found | {
+        name: f"mean of {stat} along a path, over its checkpoints but the last"
+        for name, stat in MEANS.items()
+    }
+
+
+def read_trajectories(
+    store: RunStore, skip_unreadable: bool = False, left_out: list[UnreadablePart] | None = None
+) -> pa.Table:
+    """All rows, each once: a column ``path`` (``p<key>``), then those of the parts; sorted by path and n.
+
+    Parameters
+    ----------
+    store : RunStore
+    skip_unreadable : bool
+        Leave parts that cannot be used out instead of raising.
+    left_out : list, optional
+        The parts left out are appended.
+
+    Raises
+    ------
+    InputError
+        If a part cannot be used, or a row is stored twice with different values: under two lists of
+        checkpoints, too.
+    """
+    table = store.trajectories.read(skip_unreadable=skip_unreadable, left_out=left_out)
+    table = table.sort_by([(name, "ascending") for name in KEYS]).combine_chunks()
+    fresh = np.zeros(table.num_rows, dtype=bool)
+    fresh[:1] = True
+    for name in KEYS:
+        codes = key_codes(table[name])
+        fresh[1:] |= codes[1:] != codes[:-1]
+    again = np.flatnonzero(~fresh)
+    for name in statistics_of(table.schema):
+        codes = key_codes(table[name])
+        if not np.array_equal(codes[again], codes[again - 1]):
+            raise InputError(
+                f"{store.root}/trajectories",
+                f"two values of {name} for one replicate and checkpoint",
+                "each row once, or twice alike",
+                "Remove the part that is not of this study.",
+            )
+    return table.filter(pa.array(fresh))
+
+
+def summarise(rows: pa.Table) -> pa.Table:
+    """Mean, its MCSE, and quantiles over the replicates that did not diverge.
+
+    Returns
+    -------
+    pyarrow.Table
+        One row per path, n, step and stat (those that the path has, and MEANS): replicates, failures,
+        mean, mcse, q05, q50, q95 (Hyndman and Fan type 7), max. Null where nothing is left;
+        sums are exactly rounded.
+    """
+    found = []
+    paths = np.asarray(rows["path"].to_pylist(), dtype=object)
+    n = rows["n"].to_numpy()
+    step = rows["step"].to_numpy()
+    ok = np.asarray(rows["status"].to_pylist(), dtype=object) == "ok"
+    statistics = list(statistics_of(rows.schema))
+    values = {name: rows[name].cast(pa.float64()).to_numpy() for name in statistics}
+    known = {name: rows[name].is_valid().to_numpy() for name in statistics}
+    change = np.ones(len(n), dtype=bool)
+    change[1:] = (n[1:] != n[:-1]) | (step[1:] != step[:-1]) | (paths[1:] != paths[:-1])
+    edges = [*np.flatnonzero(change), len(n)]
+    for first, last in pairwise(edges):
+        good = ok[first:last]
+        for stat in statistics:
+            if not known[stat][first:last].any():
+                continue
+            x = values[stat][first:last][good]
+            row: dict[str, Any] = {
+                "path": paths[first],
+                "n": int(n[first]),
+                "step": int(step[first]),
+            }
+            row |= {"stat": stat, "replicates": int(last - first), "failures": int((~good).sum())}
+            found.append(row | moments(x))
+    found += means_along(paths, n, step, rows["replicate"].to_numpy(), ok, values, known)
+    found.sort(key=lambda row: (row["path"], row["n"], row["step"]))
+    return pa.Table.from_pylist(found, schema=SUMMARY)
+
+
+def moments(x: np.ndarray) -> dict[str, float]:
+    """Mean, MCSE and quantiles of values over replicates; nothing where there are none."""
+    if not len(x) or not np.isfinite(x).all():
+        return {}
+    mean = math.fsum(x.tolist()) / len(x)
+    row = {"mean": mean}
+    if len(x) > 1:
+        variance = math.fsum(((x - mean) ** 2).tolist()) / (len(x) - 1)
+        row["mcse"] = math.sqrt(variance / len(x))
+    low, middle, high = np.quantile(x, [0.05, 0.5, 0.95]).tolist()
+    return row | {"q05": low, "q50": middle, "q95": high, "max": float(x.max())}
+
+
+def means_along(
+    paths: np.ndarray,
+    n: np.ndarray,
+    step: np.ndarray,
+    replicate: np.ndarray,
+    ok: np.ndarray,
+    values: dict[str, np.ndarray],
+    known: dict[str, np.ndarray],
+) -> list[dict[str, Any]]:
+    """Rows of :data:`MEANS`, for every path and n with several steps; sorted input."""
+    found = []
+    change = np.ones(len(n), dtype=bool)
+    change[1:] = (n[1:] != n[:-1]) | (paths[1:] != paths[:-1])
+    for first, last in pairwise([*np.flatnonzero(change), len(n)]):
+        end = step[last - 1]
+        inside = np.arange(first, last)[step[first:last] < end]
+        for name, stat in MEANS.items():
+            if not len(inside) or not known[stat][inside].all():
+                continue
+            who, at = np.unique(replicate[inside], return_inverse=True)
+            counts = np.bincount(at)
+            means = np.bincount(at, weights=values[stat][inside]) / counts
+            good = np.bincount(at, weights=ok[inside]) == counts
+            row: dict[str, Any] = {"path": paths[first], "n": int(n[first]), "step": int(end)}
+            row |= {"stat": name, "replicates": len(who), "failures": int((~good).sum())}
+            found.append(row | moments(means[good]))
+    return found
+
+
+SUMMARY = pa.schema(
+    [
+        ("path", pa.string()),
+        ("n", pa.int64()),
+        ("step", pa.int64()),
+        ("stat", pa.string()),
+        ("replicates", pa.int64()),
+        ("failures", pa.int64()),
+        *((name, pa.float64()) for name in ("mean", "mcse", "q05", "q50", "q95", "max")),
+    ]
+)
+"""Schema of what :func:`summarise` returns."""

@@ -1,0 +1,317 @@
+"""The parts of a run that hold one kind of rows: written, found, read, each row once.
+
+::
+
+    RUN/<kind>/path=p<key>/part-<first>-<last>-<cell set hash>.parquet
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, groupby
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import fs
+
+from ldpflow.columns import Column
+from ldpflow.errors import InputError
+from ldpflow.store.files import RunFiles
+from ldpflow.store.kinds import Kind
+from ldpflow.store.overlaps import each_once, overlapping
+from ldpflow.store.parallel import ahead, in_parallel
+from ldpflow.store.part import (
+    CompleteRows,
+    Part,
+    PartMeta,
+    UnreadablePart,
+    arrange,
+    parse_footer,
+    parse_rows,
+    serialise,
+)
+from ldpflow.store.ranges import Ranges, union
+from ldpflow.store.schema import cell_id, conform, further_columns, schema_of
+
+__all__ = ["REMOVED", "Dataset", "meta_of", "with_path"]
+
+PARTITION = "path=p"
+REMOVED = "removed while it was being read"
+FOOTER_GUESS = 64 * 1024
+
+
+class Dataset:
+    """The parts of one kind of rows of a run.
+
+    Names of parts follow from their content, so that writing a part twice, by whichever process, is
+    harmless.
+
+    Parameters
+    ----------
+    files : RunFiles
+        The run.
+    kind : Kind
+
+    Attributes
+    ----------
+    further : tuple of Column
+        Columns beside those of every run that new parts have, see :meth:`declare`.
+    """
+
+    def __init__(self, files: RunFiles, kind: Kind) -> None:
+        self.files = files
+        self.kind = kind
+        self.further: tuple[Column, ...] = ()
+
+    def schema(self, parts: Iterable[Part] = ()) -> pa.Schema:
+        """Schema of the rows of several parts together, or of the next part."""
+        found = (c for part in parts for c in further_columns(part.schema, self.kind.frozen))
+        return schema_of(chain(self.further, found), self.kind.frozen)
+
+    # Writing
+
+    def declare(self, columns: Iterable[Column]) -> None:
+        """Give all parts of the run these columns beside its own: those to come, and those stored.
+
+        Plain readers take a run's columns from one of its parts, so that all must have the same. Parts
+        that lack some are written anew under their name, with nulls; the run's lock must be held.
+
+        Raises
+        ------
+        ValueError
+            If a column is declared differently by two components, or by the run.
+        """
+        parts, _ = self.scan()
+        wanted = self.schema(parts)
+        wanted = schema_of([*further_columns(wanted, self.kind.frozen), *columns], self.kind.frozen)
+        self.further = further_columns(wanted, self.kind.frozen)
+        for part in parts:
+            if not self.further or part.schema.names == wanted.names:
+                continue
+            rows = self.load(part)
+            if isinstance(rows, pa.Table):
+                whole = CompleteRows(self.kind, rows, part.first, part.last, part.cells, part.rows_per_cell)
+                self.publish(part.path_key, whole, meta_of(part))
+
+    def write(
+        self,
+        path_key: str,
+        rows: pa.Table,
+        meta: PartMeta,
+        cells: Sequence[Mapping[str, Any]] | None = None,
+    ) -> str:
+        """Publish rows of one path as a part.
+
+        Parameters
+        ----------
+        path_key : str
+            16 hex digits.
+        rows : pyarrow.Table
+            Complete rows in any order; absent nullable columns are null.
+        meta : PartMeta
+        cells : sequence of mappings, optional
+            What every replicate has, of a kind whose rows do not tell.
+
+        Returns
+        -------
+        str
+            Name relative to the run directory: ``<kind>/path=p<key>/part-<first>-<last>-<cell set
+            hash>.parquet``, where ``last`` is exclusive.
+
+        Raises
+        ------
+        ValueError
+            Unless every replicate of the range has every row exactly once.
+        """
+        return self.publish(path_key, arrange(self.kind, rows, cells), meta)
+
+    def publish(self, path_key: str, rows: CompleteRows, meta: PartMeta) -> str:
+        """:meth:`write` of rows that are arranged already."""
+        own = further_columns(rows.table.schema, self.kind.frozen)
+        schema = schema_of([*self.further, *own], self.kind.frozen)
+        name = f"{self.kind.folder}/{PARTITION}{path_key}/{rows.name}"
+        table = conform(rows.table, schema)
+        self.files.publish(name, serialise(rows.with_table(table), path_key, meta))
+        return name
+
+    # Finding
+
+    def path_keys(self) -> list[str]:
+        """Keys of the paths that have parts, sorted."""
+        return sorted({key for key, _ in self._names(None)})
+
+    def scan(self, path_key: str | None = None) -> tuple[list[Part], list[UnreadablePart]]:
+        """Footers of all parts, by path and first replicate, and the files that cannot be used."""
+        parts: list[Part] = []
+        unreadable: list[UnreadablePart] = []
+        for found in in_parallel(self._footer, self._names(path_key)):
+            if isinstance(found, Part):
+                parts.append(found)
+            else:
+                unreadable.append(found)
+        return sorted(parts, key=lambda part: (part.path_key, part.first, part.name)), unreadable
+
+    def unreadable(self, path_key: str | None = None) -> list[UnreadablePart]:
+        """Files that cannot be used; all rows are read and checksums verified."""
+        parts, found = self.scan(path_key)
+        return found + [table for _, table in self.loaded(parts) if isinstance(table, UnreadablePart)]
+
+    def finished(self, path_key: str) -> dict[str, Ranges]:
+        """Replicates that are stored, by cell id: sorted disjoint half-open ranges.
+
+        Footers alone are read. Parts that cannot be used count as absent and are warned of (see
+        :meth:`unreadable`).
+        """
+        parts, unreadable = self.scan(path_key)
+        for bad in unreadable:
+            warnings.warn(f"{self.files.full(bad.name)} counts as missing: {bad.reason}", stacklevel=2)
+        ranges: dict[str, list[tuple[int, int]]] = {}
+        for part in parts:
+            for cell in part.cells:
+                ranges.setdefault(cell_id(cell), []).append((part.first, part.last))
+        return {cell: union(found) for cell, found in ranges.items()}
+
+    # Reading
+
+    def read(
+        self,
+        path_key: str | None = None,
+        columns: Sequence[str] | None = None,
+        skip_unreadable: bool = False,
+        left_out: list[UnreadablePart] | None = None,
+        within: tuple[int, int] | None = None,
+    ) -> pa.Table:
+        """:meth:`pieces` as one table."""
+        tables = list(self.pieces(path_key, columns, skip_unreadable, left_out, within))
+        if not tables:
+            empty = self.schema(self.scan(path_key)[0]).empty_table()
+            tables = [with_path(empty if columns is None else empty.select(columns), "")]
+        return pa.concat_tables(tables)
+
+    def pieces(
+        self,
+        path_key: str | None = None,
+        columns: Sequence[str] | None = None,
+        skip_unreadable: bool = False,
+        left_out: list[UnreadablePart] | None = None,
+        within: tuple[int, int] | None = None,
+    ) -> Iterator[pa.Table]:
+        """Rows of one path or of all, each once, a part at a time.
+
+        Parameters
+        ----------
+        path_key : str, optional
+            All paths unless given.
+        columns : sequence of str, optional
+            Columns to return; all unless given.
+        skip_unreadable : bool
+            Leave parts that cannot be used out instead of raising.
+        left_out : list, optional
+            The parts left out are appended.
+        within : (int, int), optional
+            Replicates wanted, the last exclusive; other parts are not read.
+
+        Yields
+        ------
+        pyarrow.Table
+            A string column ``path`` (``p<key>``, as in the partition), then the columns; by path and
+            first replicate of the part.
+
+        Raises
+        ------
+        InputError
+            If a part cannot be used, or a row is stored twice with different values (names both
+            parts).
+        """
+        parts, unreadable = self.scan(path_key)
+        schema = self.schema(parts)
+        names = list(schema.names if columns is None else columns)
+
+        def usable(found: Iterable[UnreadablePart]) -> None:
+            for bad in found:
+                if not skip_unreadable:
+                    raise self.unusable(bad)
+                if left_out is not None:
+                    left_out.append(bad)
+
+        usable(unreadable)
+        if within is not None:
+            parts = [part for part in parts if part.first < within[1] and within[0] < part.last]
+        shared = overlapping(parts)
+        for key, group in groupby(parts, key=lambda part: part.path_key):
+            here = list(group)
+            alone = [part for part in here if part.name not in shared]
+            doubled = [part for part in here if part.name in shared]
+            for part, table in chain(self.loaded(alone), each_once(self.loaded(doubled), self.load)):
+                if isinstance(table, UnreadablePart):
+                    usable([table])
+                    continue
+                if within is not None and not within[0] <= part.first <= part.last <= within[1]:
+                    replicate = pc.field("replicate")
+                    table = table.filter((replicate >= within[0]) & (replicate < within[1]))
+                yield with_path(conform(table, schema).select(names), key)
+
+    def loaded(
+        self, parts: Iterable[Part], columns: Sequence[str] | None = None
+    ) -> Iterator[tuple[Part, pa.Table | UnreadablePart]]:
+        """Parts and their rows, in order; a few files are read ahead, one part is held."""
+        for part, data in ahead(lambda part: self.files.read(part.name), parts):
+            yield part, parsed(part, data, columns)
+
+    def load(self, part: Part) -> pa.Table | UnreadablePart:
+        """Rows of a part, checksums verified."""
+        return parsed(part, self.files.read(part.name), None)
+
+    def unusable(self, part: UnreadablePart) -> InputError:
+        """What to raise where a part has to be read."""
+        return InputError(
+            self.files.full(part.name),
+            part.reason,
+            "a readable part",
+            "Remove this file and run the sweep again, or ldpflow check with --repair.",
+        )
+
+    def _names(self, path_key: str | None) -> list[tuple[str, str]]:
+        """(path key, name) of every file in the folder of the kind, or in one of its partitions."""
+        folder = self.kind.folder if path_key is None else f"{self.kind.folder}/{PARTITION}{path_key}"
+        selector = fs.FileSelector(self.files.full(folder), allow_not_found=True, recursive=True)
+        found = []
+        for info in self.files.filesystem.get_file_info(selector):
+            name = info.path.removeprefix(self.files.base + "/")
+            if info.type == fs.FileType.File:
+                found.append((name.split("/")[1].removeprefix(PARTITION), name))
+        return sorted(found)
+
+    def _footer(self, file: tuple[str, str]) -> Part | UnreadablePart:
+        path_key, name = file
+        with self.files.filesystem.open_input_file(self.files.full(name)) as source:
+            size = source.size()
+            want = min(size, FOOTER_GUESS)
+            while True:
+                # Reading at an offset: errors of the network surface here, not in the parser.
+                tail = source.read_at(want, size - want)
+                found = parse_footer(self.kind, tail, size, name, path_key)
+                if not isinstance(found, int):
+                    return found
+                want = found
+
+
+def parsed(part: Part, data: pa.Buffer | None, columns: Sequence[str] | None) -> pa.Table | UnreadablePart:
+    """Rows of a part from its bytes; of some columns only those are verified."""
+    if data is None:
+        return UnreadablePart(part.name, REMOVED)
+    return parse_rows(data, part, columns)
+
+
+def meta_of(part: Part) -> PartMeta:
+    """What a part says about its origin."""
+    meta = part.meta
+    return PartMeta(meta["seed"], meta["stream_version"], meta["path_settings"], meta["versions"])
+
+
+def with_path(table: pa.Table, path_key: str) -> pa.Table:
+    """The table with the partition as its first column."""
+    column = pa.repeat(pa.scalar(f"p{path_key}"), table.num_rows)
+    return table.add_column(0, "path", column)
