@@ -28,8 +28,8 @@ NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 class Summary:
     """How a diagnostic is summarised over the finished rows of a cell: a column of the summary.
 
-    The median, or with one of ``below`` and ``beyond`` the share of rows whose value lies below the one
-    or whose absolute value lies beyond the other. Rows without a value are left out.
+    The median; with ``mean`` the mean; with one of ``below`` and ``beyond`` the share of rows whose value
+    lies below the one or whose absolute value lies beyond the other. Rows without a value are left out.
 
     Parameters
     ----------
@@ -39,6 +39,10 @@ class Summary:
         One line, as documentation prints it.
     below, beyond : float, optional
         Threshold of a share.
+    mean : bool
+        Whether it is the mean.
+    error : bool
+        Whether it is the Monte Carlo standard error of the mean or share, and not that itself.
     caution : str
         What a share above 5% warns of, in words; no warning unless given.
     shown : bool
@@ -53,10 +57,16 @@ class Summary:
     meaning: str
     below: float | None = None
     beyond: float | None = None
+    mean: bool = False
+    error: bool = False
     caution: str = ""
     shown: bool = True
     unit: str = "1"
     reference: str = "-"
+
+    def __post_init__(self) -> None:
+        if self.error and not (self.mean or self.is_share):
+            raise ValueError(f"summary {self.name!r}: a median has no Monte Carlo standard error here")
 
     @property
     def is_share(self) -> bool:

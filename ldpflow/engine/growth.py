@@ -17,6 +17,7 @@ from typing import Any
 from ldpflow.engine.batching import Missing
 from ldpflow.engine.events import Planned
 from ldpflow.errors import InputError
+from ldpflow.intervals.interval import columns_of
 from ldpflow.random.streams import STREAM_VERSION
 from ldpflow.results.summary import names_of_summary, path_columns
 from ldpflow.settings import canonical_json
@@ -137,13 +138,16 @@ def declare_columns(store: RunStore, study: Study) -> None:
         If two components declare a column differently, or one takes a name that has another meaning.
     """
     plans = study.plans()
-    methods = dict.fromkeys(type(cell.method) for plan in plans for cell in plan.cells)
+    methods = dict.fromkeys(cell.method for plan in plans for cell in plan.cells)
     try:
-        store.replicates.declare(column for method in methods for column in method.columns())
+        store.replicates.declare(columns_of(methods))
         store.trajectories.declare(column for plan in plans for column in measures_of(plan.path))
     except ValueError as error:
         raise InputError(
-            "method", ", ".join(m.__name__ for m in methods), "columns that agree", str(error)
+            "method",
+            ", ".join(dict.fromkeys(method.kind for method in methods)),
+            "columns that agree",
+            str(error),
         ) from None
     taken = names_of_summary(plan.path for plan in plans)
     for column in store.replicates.further:

@@ -25,13 +25,16 @@ from ldpflow.intervals.interval import (
     IntervalMethod,
     Intervals,
     average,
+    defined,
     normal_intervals,
+    symmetric,
     undefined,
 )
 from ldpflow.intervals.record import PathRecord
+from ldpflow.intervals.shared_settings import Quantile
 from ldpflow.settings import Setting
 
-__all__ = ["BatchMeans", "batch_variance"]
+__all__ = ["BatchMeans", "Batches", "batch_variance"]
 
 Batches = Annotated[
     int,
@@ -51,10 +54,14 @@ class BatchMeans(IntervalMethod):
     ----------
     M : int >= 2, optional
         Number of batches; floor(n^(1/4)) unless given.
+    quantile : str, optional
+        ``normal``, as where it is not given, or ``t``: Student's with M - 1 degrees of freedom, on
+        V M/(M - 1).
     """
 
     kind: Literal["BM"] = "BM"
     M: Batches | None = None
+    quantile: Quantile | None = None
 
     def ends(self, steps: int, gamma: float) -> NDArray[np.int64]:
         """e_0, ..., e_M, with floors that round first within 1e-9 of an integer."""
@@ -80,7 +87,12 @@ class BatchMeans(IntervalMethod):
         if len(lengths) < 2 or (lengths < 1).any():
             return undefined(estimate, levels)
         variance = batch_variance(record, ends)
-        return normal_intervals(estimate, np.sqrt(variance / steps), levels)
+        if self.quantile != "t":
+            return normal_intervals(estimate, np.sqrt(variance / steps), levels)
+        degrees = float(len(lengths) - 1)
+        se = np.sqrt(defined(variance * (len(lengths) / degrees)) / steps)
+        widths = [constants.student_quantile(0.5 + level / 2.0, degrees) * se for level in levels]
+        return Intervals(estimate, se, *symmetric(estimate, widths))
 
 
 def batch_variance(record: PathRecord, ends: NDArray[np.int64]) -> Array:

@@ -22,11 +22,11 @@ from ldpflow import constants
 from ldpflow.algorithms import Algorithm
 from ldpflow.intervals.interval import Array, IntervalMethod, Intervals, average
 from ldpflow.intervals.record import PathRecord
+from ldpflow.intervals.shared_settings import BETA, MULTIPLIER, REPLICATIONS
 from ldpflow.kernels.cache import compiled
 from ldpflow.kernels.specialise import Case
 from ldpflow.random import register_array
 from ldpflow.random.lockstep import CHUNK, LANES, PLANE
-from ldpflow.settings import Setting
 
 __all__ = ["BlockBootstrap", "multiplier_sums"]
 
@@ -50,16 +50,14 @@ class BlockBootstrap(IntervalMethod):
     beta: Annotated[
         float,
         Field(gt=0, lt=1),
-        Setting("1", "block exponent of BB; null elsewhere", symbol="β", title="block exponent"),
+        BETA,
     ] = 0.75
     B: Annotated[
         int,
         Field(ge=2, le=10**5),
-        Setting("count", "bootstrap replications of BB; null elsewhere", logarithmic=True),
+        REPLICATIONS,
     ] = 500
-    multiplier: Annotated[
-        Literal["uniform", "rademacher"], Setting("-", "law of BB's multipliers; null elsewhere")
-    ] = "uniform"
+    multiplier: Annotated[Literal["uniform", "rademacher"], MULTIPLIER] = "uniform"
 
     def unsuitable(self, algorithm: Algorithm) -> str | None:
         gamma = algorithm.step_exponent()

@@ -28,6 +28,7 @@ from ldpflow.intervals.interval import (
     undefined,
 )
 from ldpflow.intervals.record import PathRecord
+from ldpflow.intervals.shared_settings import BETA, MULTIPLIER, REPLICATIONS
 
 __all__ = ["CheapBootstrap"]
 
@@ -46,9 +47,9 @@ class CheapBootstrap(IntervalMethod):
     """
 
     kind: Literal["CHB"] = "CHB"
-    beta: Annotated[float, Field(gt=0, lt=1)] = 0.75
-    B: Annotated[int, Field(ge=1, le=100)] = 5
-    multiplier: Literal["uniform", "rademacher"] = "uniform"
+    beta: Annotated[float, Field(gt=0, lt=1), BETA] = 0.75
+    B: Annotated[int, Field(ge=1, le=100), REPLICATIONS] = 5
+    multiplier: Annotated[Literal["uniform", "rademacher"], MULTIPLIER] = "uniform"
 
     def bootstrap(self) -> BlockBootstrap:
         """BB with the same blocks and multipliers."""

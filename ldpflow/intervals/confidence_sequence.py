@@ -21,7 +21,9 @@ from pydantic import Field
 from ldpflow import constants
 from ldpflow.intervals.interval import Intervals, symmetric
 from ldpflow.intervals.record import PathRecord
+from ldpflow.intervals.shared_settings import BASE
 from ldpflow.intervals.wrapped import Wrapped
+from ldpflow.settings import Setting
 
 __all__ = ["ConfidenceSequence", "mixture_variance", "width_factor"]
 
@@ -38,8 +40,12 @@ class ConfidenceSequence(Wrapped):
     """
 
     kind: Literal["ACS"] = "ACS"
-    t_opt: Annotated[int, Field(ge=1, le=10**12)]
-    base: Literal["TRC", "oracle", "BM", "EBS", "NOL", "OBM", "TR"] = "TRC"
+    t_opt: Annotated[
+        int,
+        Field(ge=1, le=10**12),
+        Setting("users", "n at which a confidence sequence is tightest", logarithmic=True),
+    ]
+    base: Annotated[Literal["TRC", "oracle", "BM", "EBS", "NOL", "OBM", "TR"], BASE] = "TRC"
 
     def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
         base = self.base_method().intervals(record, n, levels)

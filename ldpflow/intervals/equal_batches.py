@@ -36,16 +36,11 @@ from ldpflow.intervals.interval import (
     undefined,
 )
 from ldpflow.intervals.record import PathRecord
+from ldpflow.intervals.shared_settings import BLOCK_C, BatchRule, Quantile
 
-__all__ = ["BatchRule", "EqualBatches", "batch_size", "batch_times", "equal_batch_variance"]
+__all__ = ["BatchFactor", "EqualBatches", "batch_size", "batch_times", "equal_batch_variance"]
 
-BatchRule = Annotated[
-    str,
-    Field(
-        pattern=r"^(half|third|[1-9][0-9]{0,3}n\^0?\.[0-9]{1,6}|n\^0?\.[0-9]{1,6}|[1-9][0-9]{0,11})$",
-        description="half, third, a power of n such as n^0.75 or 3n^0.75, or a number of steps",
-    ),
-]
+BatchFactor = Annotated[float, Field(ge=1e-6, le=1e6), BLOCK_C]
 
 DEFAULT_C = 0.1
 
@@ -55,7 +50,7 @@ class EqualBatches(IntervalMethod):
 
     Parameters
     ----------
-    rule : str
+    block_rule : str
         Batch length b: ``half`` and ``third`` as above, ``3n^0.75`` for 3 floor(n^0.75), or a number.
     block_c : float > 0, optional
         c of the rules half and third; 0.1 unless given.
@@ -64,25 +59,25 @@ class EqualBatches(IntervalMethod):
     """
 
     kind: Literal["EBS"] = "EBS"
-    rule: BatchRule = "half"
-    block_c: Annotated[float, Field(ge=1e-6, le=1e6)] | None = None
-    quantile: Literal["normal", "t"] = "normal"
+    block_rule: BatchRule = "half"
+    block_c: BatchFactor | None = None
+    quantile: Quantile = "normal"
 
     @model_validator(mode="after")
     def factor_of_a_rule(self) -> EqualBatches:
-        if self.block_c is not None and self.rule not in ("half", "third"):
-            raise ValueError(f"block_c is a factor of the rules half and third, not of {self.rule}")
+        if self.block_c is not None and self.block_rule not in ("half", "third"):
+            raise ValueError(f"block_c is a factor of the rules half and third, not of {self.block_rule}")
         return self
 
     def size(self, steps: int, gamma: float) -> int:
         """b."""
-        return batch_size(steps, gamma, self.rule, self.block_c)
+        return batch_size(steps, gamma, self.block_rule, self.block_c)
 
     def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
         return batch_times(steps, self.size(steps, algorithm.step_exponent()))
 
     def times_settings(self) -> tuple[object, ...]:
-        return (self.rule, self.block_c)
+        return (self.block_rule, self.block_c)
 
     def count_times(self, steps: int, algorithm: Algorithm) -> int:
         return steps // self.size(steps, algorithm.step_exponent()) + 1

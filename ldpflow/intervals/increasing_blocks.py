@@ -20,6 +20,7 @@ from pydantic import Field
 from ldpflow import constants
 from ldpflow.algorithms import Algorithm
 from ldpflow.intervals.interval import IntervalMethod
+from ldpflow.intervals.shared_settings import BLOCK_C
 
 __all__ = ["IncreasingBlocks", "block_starts"]
 
@@ -33,7 +34,7 @@ class IncreasingBlocks(IntervalMethod):
         c of the starts floor(c k^(2/(1 - gamma))): larger means fewer and longer blocks.
     """
 
-    block_c: Annotated[float, Field(ge=1e-3, le=1e9)] = 1.0
+    block_c: Annotated[float, Field(ge=1e-3, le=1e9), BLOCK_C] = 1.0
 
     def ends(self, steps: int, gamma: float) -> NDArray[np.int64]:
         """0, then the last step of every block; ``steps`` is the last one's."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -21,6 +21,7 @@ __all__ = [
     "IntervalMethod",
     "Intervals",
     "average",
+    "columns_of",
     "defined",
     "in_order",
     "normal_intervals",
@@ -134,6 +135,19 @@ class IntervalMethod(Settings):
             Users; the path has ``algorithm.steps(n)`` steps by then.
         levels : sequence of float in (0, 1)
         """
+
+
+def columns_of(methods: Iterable[IntervalMethod]) -> tuple[Column, ...]:
+    """The columns of the rows of some methods: diagnostics, and the settings that one of them has.
+
+    A setting that is absent in all of them is left out, so that the rows of a method that gained a
+    setting stay as they were.
+    """
+    once = dict.fromkeys(methods)
+    kinds = dict.fromkeys(type(method) for method in once)
+    given = {name for method in once for name, value in method.setting_values().items() if value is not None}
+    columns = dict.fromkeys(column for kind in kinds for column in kind.columns())
+    return tuple(column for column in columns if column.name in given or not column.identifies)
 
 
 def average(record: PathRecord, steps: int) -> Array:

@@ -8,15 +8,16 @@ sum_k n_k (X_k - Xbar)(X_k - Xbar)' over M, with q the quantile of chi-squared w
 means' over M - 1 with Hotelling's q = d (M - 1)/(M - d) F_(d, M - d).
 
 The limits of a coordinate are the ellipsoid's projection, thetabar_j -+ sqrt(q V_jj/n): d intervals that
-hold together at least as often as the region. Whether the region holds theta*, and its volume, are columns
-of the first coordinate's row.
+hold together at least as often as the region. Whether the region holds theta*, its volume, and its size
+(the d-th root of its volume over that of the region with the true Sigma) are columns of the first
+coordinate's row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from mpmath import mp, mpf
@@ -24,16 +25,43 @@ from numpy.typing import NDArray
 from pydantic import model_validator
 
 from ldpflow import constants
+from ldpflow.columns import Column, Summary
 from ldpflow.intervals.asymptotics import asymptotic_covariance
 from ldpflow.intervals.batch_means import BatchMeans
 from ldpflow.intervals.interval import Array, Intervals, average, symmetric, undefined
 from ldpflow.intervals.record import PathRecord
+from ldpflow.intervals.shared_settings import BASE, QUANTILE
 from ldpflow.intervals.transcript_covariance import TranscriptCovariance
 from ldpflow.intervals.transcript_regression_linear import diagonal
 from ldpflow.intervals.wrapped import Wrapped
 from ldpflow.problems import Problem
 
 __all__ = ["JointRegion", "cholesky", "critical_value"]
+
+
+JOINT = (
+    Column(
+        "joint_covered",
+        "double",
+        "-",
+        "1 if the joint region holds theta*, else 0; first coordinate only",
+        summaries=(
+            Summary("joint_coverage", "share of joint regions that hold theta*", beyond=0.5),
+            Summary("joint_coverage_mcse", "sqrt(p (1 - p)/R) of it", beyond=0.5, error=True, shown=False),
+        ),
+    ),
+    Column("joint_volume", "double", "unit of theta^d", "volume of the joint region; first coordinate only"),
+    Column(
+        "joint_size",
+        "double",
+        "1",
+        "(volume over that of the region with the true Sigma)^(1/d): a ratio of lengths",
+        summaries=(
+            Summary("joint_size_mean", "mean of the joint region's size", mean=True),
+            Summary("joint_size_mcse", "sd(joint_size)/sqrt(R)", mean=True, error=True, shown=False),
+        ),
+    ),
+)
 
 
 class JointRegion(Wrapped):
@@ -47,9 +75,11 @@ class JointRegion(Wrapped):
         ``chi2``, or ``F`` for batch means.
     """
 
+    diagnostics: ClassVar = JOINT
+
     kind: Literal["joint"] = "joint"
-    base: Literal["TRC", "BM", "oracle"] = "TRC"
-    quantile: Literal["chi2", "F"] = "chi2"
+    base: Annotated[Literal["TRC", "BM", "oracle"], BASE] = "TRC"
+    quantile: Annotated[Literal["chi2", "F"], QUANTILE] = "chi2"
 
     @model_validator(mode="after")
     def region_of_the_base(self) -> JointRegion:
@@ -85,11 +115,14 @@ class JointRegion(Wrapped):
         critical = [critical_value(level, d, batches) for level in levels]
         limits = symmetric(estimate, [float(np.sqrt(q)) * se for q in critical])
         shape = (len(levels), *estimate.shape)
-        covered, volume = np.full(shape, np.nan), np.full(shape, np.nan)
+        covered, volume, size = (np.full(shape, np.nan) for _ in range(3))
+        oracle = true_determinant(record.path)
         for at, q in enumerate(critical):
             covered[at, 0] = np.where(sound, statistic <= q, np.nan)
             volume[at, 0] = np.where(sound, unit_volume(d, steps, q) * np.sqrt(determinant), np.nan)
-        diagnosis = {"joint_covered": covered, "joint_volume": volume}
+            ratio = float(np.sqrt(q / critical_value(levels[at], d, None)))
+            size[at, 0] = np.where(sound, ratio * root(np.sqrt(determinant / oracle), d), np.nan)
+        diagnosis = {"joint_covered": covered, "joint_volume": volume, "joint_size": size}
         return Intervals(estimate, se, *limits, diagnosis)
 
     def batches(self, steps: int, gamma: float) -> int | None:
@@ -155,6 +188,26 @@ def forward(lower: Array, vector: Array) -> Array:
         for i in range(j):
             y[j] = y[j] - lower[j, i] * y[i]
     return y
+
+
+def root(x: Array, order: int) -> Array:
+    """x^(1/order) of positive x, by Newton's method from above: the same bits on every processor."""
+    _, exponent = np.frexp(x)
+    y: Array = np.ldexp(np.ones_like(x), -(-exponent // order))
+    # Far from the root a step takes off one part in ``order``; from above it is never left.
+    for _ in range(8 + 2 * order):
+        power = np.ones_like(y)
+        for _ in range(order - 1):
+            power = power * y
+        y = ((order - 1) * y + x / power) / order
+    return y
+
+
+@lru_cache(maxsize=256)
+def true_determinant(path: Any) -> float:
+    """det Sigma, NaN where the limit law is not known."""
+    with constants.workdps(40):
+        return float(mp.det(mp.matrix(asymptotic_covariance(path))))
 
 
 @lru_cache(maxsize=1024)

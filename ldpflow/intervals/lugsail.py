@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from ldpflow.algorithms import Algorithm
-from ldpflow.intervals.batch_means import BatchMeans, batch_variance
+from ldpflow.intervals.batch_means import Batches, BatchMeans, batch_variance
 from ldpflow.intervals.equal_batches import (
-    BatchRule,
+    BatchFactor,
     EqualBatches,
     batch_times,
     equal_batch_variance,
@@ -34,6 +34,8 @@ from ldpflow.intervals.interval import (
     undefined,
 )
 from ldpflow.intervals.record import PathRecord
+from ldpflow.intervals.shared_settings import BASE, BatchRule
+from ldpflow.settings import Setting
 
 __all__ = ["Lugsail"]
 
@@ -45,28 +47,30 @@ class Lugsail(IntervalMethod):
     ----------
     base : str
         ``EBS`` or ``BM``.
-    r : int >= 2
-        Pieces that a batch is cut into.
-    kappa : float in [0, 1)
-        Weight of the shorter batches.
-    rule, block_c
+    pieces : int >= 2
+        r, pieces that a batch is cut into.
+    weight : float in [0, 1)
+        kappa, of the shorter batches.
+    block_rule, block_c
         As in EBS, for that base.
     M : int >= 2, optional
         As in BM, for that base.
     """
 
     kind: Literal["LUG"] = "LUG"
-    base: Literal["EBS", "BM"] = "EBS"
-    r: Annotated[int, Field(ge=2, le=1000)] = 3
-    kappa: Annotated[float, Field(ge=0, lt=1)] = 0.5
-    rule: BatchRule | None = None
-    block_c: Annotated[float, Field(ge=1e-6, le=1e6)] | None = None
-    M: Annotated[int, Field(ge=2, le=10**6)] | None = None
+    base: Annotated[Literal["EBS", "BM"], BASE] = "EBS"
+    pieces: Annotated[int, Field(ge=2, le=1000), Setting("count", "r: pieces of a batch in LUG")] = 3
+    weight: Annotated[
+        float, Field(ge=0, lt=1), Setting("1", "kappa: weight of the shorter batches in LUG")
+    ] = 0.5
+    block_rule: BatchRule | None = None
+    block_c: BatchFactor | None = None
+    M: Batches | None = None
 
     @model_validator(mode="after")
     def settings_of_the_base(self) -> Lugsail:
-        if self.base == "BM" and (self.rule is not None or self.block_c is not None):
-            raise ValueError("rule and block_c are settings of the base EBS")
+        if self.base == "BM" and (self.block_rule is not None or self.block_c is not None):
+            raise ValueError("block_rule and block_c are settings of the base EBS")
         if self.base == "EBS":
             if self.M is not None:
                 raise ValueError("M is a setting of the base BM")
@@ -75,7 +79,7 @@ class Lugsail(IntervalMethod):
 
     def equal_batches(self) -> EqualBatches:
         """The base EBS."""
-        return EqualBatches(rule=self.rule or "half", block_c=self.block_c)
+        return EqualBatches(block_rule=self.block_rule or "half", block_c=self.block_c)
 
     def batch_means(self) -> BatchMeans:
         """The base BM."""
@@ -86,24 +90,24 @@ class Lugsail(IntervalMethod):
         if self.base == "EBS":
             size = self.equal_batches().size(steps, gamma)
             ends = batch_times(steps, size)
-            return np.union1d(ends, batch_times(steps, size // self.r)) if size >= self.r else ends
-        ends = np.unique(self.pieces(self.batch_means().ends(steps, gamma)))
+            return np.union1d(ends, batch_times(steps, size // self.pieces)) if size >= self.pieces else ends
+        ends = np.unique(self.cut(self.batch_means().ends(steps, gamma)))
         return ends[ends > 0]
 
-    def pieces(self, ends: NDArray[np.int64]) -> NDArray[np.int64]:
+    def cut(self, ends: NDArray[np.int64]) -> NDArray[np.int64]:
         """e_(k-1) + floor(j n_k/r) for j = 1, ..., r, with e_0 first."""
-        parts = np.arange(1, self.r + 1, dtype=np.int64)
-        inner = ends[:-1, None] + parts * np.diff(ends)[:, None] // self.r
+        parts = np.arange(1, self.pieces + 1, dtype=np.int64)
+        inner = ends[:-1, None] + parts * np.diff(ends)[:, None] // self.pieces
         return np.concatenate([ends[:1], inner.reshape(-1)])
 
     def times_settings(self) -> tuple[object, ...]:
-        return (self.base, self.r, self.rule, self.block_c, self.M)
+        return (self.base, self.pieces, self.block_rule, self.block_c, self.M)
 
     def count_times(self, steps: int, algorithm: Algorithm) -> int:
         if self.base == "BM":
-            return 1 + self.r * (self.batch_means().count_times(steps, algorithm) - 1)
+            return 1 + self.pieces * (self.batch_means().count_times(steps, algorithm) - 1)
         size = self.equal_batches().size(steps, algorithm.step_exponent())
-        return steps // size + 1 + (steps // (size // self.r) if size >= self.r else 0)
+        return steps // size + 1 + (steps // (size // self.pieces) if size >= self.pieces else 0)
 
     def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
         algorithm = record.path.algorithm
@@ -113,21 +117,21 @@ class Lugsail(IntervalMethod):
         if both is None:
             return undefined(estimate, levels)
         long, short = both
-        variance = (long - self.kappa * short) / (1.0 - self.kappa)
+        variance = (long - self.weight * short) / (1.0 - self.weight)
         return normal_intervals(estimate, np.sqrt(defined(variance) / steps), levels)
 
     def variances(self, record: PathRecord, steps: int, gamma: float) -> tuple[Array, Array] | None:
         """V_b and V_(b/r); None where one of them is not defined."""
         if self.base == "EBS":
             size = self.equal_batches().size(steps, gamma)
-            if size < self.r or steps // size < 2:
+            if size < self.pieces or steps // size < 2:
                 return None
             return (
                 equal_batch_variance(record, steps, size),
-                equal_batch_variance(record, steps, size // self.r),
+                equal_batch_variance(record, steps, size // self.pieces),
             )
         ends = self.batch_means().ends(steps, gamma)
         lengths = np.diff(ends)
-        if len(lengths) < 2 or (lengths < self.r).any():
+        if len(lengths) < 2 or (lengths < self.pieces).any():
             return None
-        return batch_variance(record, ends), batch_variance(record, self.pieces(ends))
+        return batch_variance(record, ends), batch_variance(record, self.cut(ends))

@@ -32,6 +32,7 @@ from ldpflow.intervals.interval import (
     undefined,
 )
 from ldpflow.intervals.record import PathRecord
+from ldpflow.intervals.shared_settings import Quantile
 
 __all__ = ["NonoverlappingBlocks", "block_variance", "effective_blocks"]
 
@@ -46,7 +47,7 @@ class NonoverlappingBlocks(IncreasingBlocks):
     """
 
     kind: Literal["NOL"] = "NOL"
-    quantile: Literal["normal", "t"] = "normal"
+    quantile: Quantile = "normal"
 
     def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
         algorithm = record.path.algorithm

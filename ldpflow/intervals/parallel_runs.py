@@ -29,6 +29,7 @@ from ldpflow.intervals.interval import (
     undefined,
 )
 from ldpflow.intervals.record import PathRecord
+from ldpflow.settings import Setting
 
 __all__ = ["ParallelRuns", "averages_of_runs"]
 
@@ -43,7 +44,9 @@ class ParallelRuns(IntervalMethod):
     """
 
     kind: Literal["PAR"] = "PAR"
-    K: Annotated[int, Field(ge=2, le=1000)] = 5
+    K: Annotated[
+        int, Field(ge=2, le=1000), Setting("count", "parallel runs that the users are split over")
+    ] = 5
 
     def runs(self, level: float) -> int:
         return self.K

@@ -19,7 +19,9 @@ from pydantic import Field
 from ldpflow.algorithms import Algorithm
 from ldpflow.intervals.interval import Intervals, normal_intervals
 from ldpflow.intervals.record import PathRecord
+from ldpflow.intervals.shared_settings import BASE
 from ldpflow.intervals.wrapped import Wrapped
+from ldpflow.settings import Setting
 
 __all__ = ["SuffixAverage"]
 
@@ -36,8 +38,10 @@ class SuffixAverage(Wrapped):
     """
 
     kind: Literal["SUF"] = "SUF"
-    share: Annotated[float, Field(gt=0, le=1)] = 0.5
-    base: Literal["TRC", "oracle", "BM", "EBS", "NOL", "OBM"] = "TRC"
+    share: Annotated[
+        float, Field(gt=0, le=1), Setting("1", "k: share of the iterates in a suffix average")
+    ] = 0.5
+    base: Annotated[Literal["TRC", "oracle", "BM", "EBS", "NOL", "OBM"], BASE] = "TRC"
 
     def left_out(self, steps: int) -> int:
         """s, exact: the share is the decimal that was typed."""

@@ -32,6 +32,7 @@ from ldpflow.intervals.interval import (
     undefined,
 )
 from ldpflow.intervals.record import PathRecord
+from ldpflow.intervals.shared_settings import DEGREE, SMALL_RUN, VARIANCE
 from ldpflow.intervals.transcript_regression import (
     BurnIn,
     TranscriptRegression,
@@ -73,10 +74,10 @@ class TranscriptCovariance(IntervalMethod):
     diagnostics: ClassVar = CHECKS
 
     kind: Literal["TRC"] = "TRC"
-    degree: Annotated[int, Field(ge=1, le=2)] | None = None
+    degree: Annotated[int, Field(ge=1, le=2), DEGREE] | None = None
     burn_in: BurnIn = "n^0.4"
-    variance: Literal["known", "residual"] = "known"
-    small_run: bool = True
+    variance: Annotated[Literal["known", "residual"], VARIANCE] = "known"
+    small_run: Annotated[bool, SMALL_RUN] = True
 
     def regression(self, dimension: int) -> TranscriptRegression:
         """TR with the same fit: it says what is needed."""

@@ -37,6 +37,7 @@ from ldpflow.algorithms import Algorithm
 from ldpflow.intervals.batch_means import Batches, BatchMeans
 from ldpflow.intervals.interval import Array, IntervalMethod, Intervals, symmetric
 from ldpflow.intervals.record import PathRecord
+from ldpflow.intervals.shared_settings import BURN_IN, DEGREE, VARIANCE
 from ldpflow.intervals.transcript_regression_checks import (
     CHECKS,
     Halves,
@@ -50,7 +51,6 @@ from ldpflow.intervals.transcript_regression_linear import diagonal, fit_linear
 from ldpflow.intervals.transcript_regression_quadratic import fit_quadratic
 from ldpflow.kernels.running_sums import pieces, regressors
 from ldpflow.problems import Problem
-from ldpflow.settings import Setting
 
 __all__ = ["TranscriptRegression", "TranscriptRegressionBatchMeans"]
 
@@ -60,7 +60,7 @@ BurnIn = Annotated[
         pattern=r"^(n\^0?\.[0-9]{1,6}|0?\.[0-9]{1,6}n)$",
         description="steps left out at the start, such as n^0.4 or 0.01n",
     ),
-    Setting("-", "steps that TR leaves out: `n^0.4`, `0.01n`"),
+    BURN_IN,
 ]
 
 SMALL = 5
@@ -93,7 +93,7 @@ class Regression(IntervalMethod):
 
     diagnostics: ClassVar = CHECKS
 
-    degree: Annotated[int, Field(ge=1, le=3), Setting("-", "degree of TR's polynomial")] = 2
+    degree: Annotated[int, Field(ge=1, le=3), DEGREE] = 2
     burn_in: BurnIn = "n^0.4"
 
     @classmethod
@@ -233,9 +233,7 @@ class TranscriptRegression(Regression):
     """
 
     kind: Literal["TR"] = "TR"
-    variance: Annotated[Literal["known", "residual"], Setting("-", "S of TR: `known` or `residual`")] = (
-        "known"
-    )
+    variance: Annotated[Literal["known", "residual"], VARIANCE] = "known"
 
     def scalar(self, asked: Asked, fit: PolynomialFit) -> Intervals:
         if self.variance == "known":

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from ldpflow.algorithms import Algorithm
-from ldpflow.intervals.batch_means import BatchMeans
-from ldpflow.intervals.equal_batches import BatchRule, EqualBatches
+from ldpflow.intervals.batch_means import Batches, BatchMeans
+from ldpflow.intervals.equal_batches import EqualBatches
 from ldpflow.intervals.interval import IntervalMethod
 from ldpflow.intervals.nonoverlapping_blocks import NonoverlappingBlocks
 from ldpflow.intervals.oracle import Oracle
 from ldpflow.intervals.overlapping_blocks import OverlappingBlocks
+from ldpflow.intervals.shared_settings import (
+    BASE,
+    BLOCK_C,
+    DEGREE,
+    SMALL_RUN,
+    VARIANCE,
+    BatchRule,
+)
 from ldpflow.intervals.transcript_covariance import TranscriptCovariance
 from ldpflow.intervals.transcript_regression import BurnIn, TranscriptRegression
+from ldpflow.intervals.transcript_regression_checks import CHECKS
 from ldpflow.problems import Problem
 
 __all__ = ["Wrapped"]
@@ -39,18 +48,20 @@ class Wrapped(IntervalMethod):
     not given have its defaults.
     """
 
-    base: str
-    M: Annotated[int, Field(ge=2, le=10**6)] | None = None
-    rule: BatchRule | None = None
-    block_c: Annotated[float, Field(ge=1e-6, le=1e9)] | None = None
-    degree: Annotated[int, Field(ge=1, le=3)] | None = None
+    diagnostics: ClassVar = CHECKS
+
+    base: Annotated[str, BASE]
+    M: Batches | None = None
+    block_rule: BatchRule | None = None
+    block_c: Annotated[float, Field(ge=1e-6, le=1e9), BLOCK_C] | None = None
+    degree: Annotated[int, Field(ge=1, le=3), DEGREE] | None = None
     burn_in: BurnIn | None = None
-    variance: Annotated[str, Field(pattern="^(known|residual)$")] | None = None
-    small_run: bool | None = None
+    variance: Annotated[Literal["known", "residual"], VARIANCE] | None = None
+    small_run: Annotated[bool, SMALL_RUN] | None = None
 
     PASSED_ON: ClassVar[tuple[str, ...]] = (
         "M",
-        "rule",
+        "block_rule",
         "block_c",
         "degree",
         "burn_in",

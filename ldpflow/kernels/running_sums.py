@@ -137,6 +137,12 @@ def accumulate_self_normalization(kernel, sums, total, i, lane):  # type: ignore
         sums[(kernel.D + j) * LANES + lane] += s * s
 
 
+def accumulate_prefix_total(kernel, sums, total, i, lane):  # type: ignore[no-untyped-def]
+    """sum_i S(i): overlapping blocks need no restart with it (ldpflow.intervals.overlapping_blocks)."""
+    for j in range(kernel.D):
+        sums[j * LANES + lane] += total[j * LANES + lane]
+
+
 def accumulate_transcript_cubic(kernel, sums, tile):  # type: ignore[no-untyped-def]
     """What least squares of A on 1, x, x^2, x^3 needs, by coordinate.
 
@@ -330,6 +336,7 @@ RUNNING_SUMS = {
     sums.name: sums
     for sums in (
         RunningSums("self_normalization", lambda d: 2, "after", accumulate_self_normalization),
+        RunningSums("prefix_total", lambda d: 1, "after", accumulate_prefix_total),
         RunningSums("transcript_cubic", lambda d: 11, "transcript", accumulate_transcript_cubic),
         RunningSums("transcript_quartic", lambda d: 3, "transcript", accumulate_transcript_quartic),
         RunningSums("transcript_linear", lambda d: 2 + 3 * d, "transcript", accumulate_transcript_linear),

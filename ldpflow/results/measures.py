@@ -133,12 +133,17 @@ def diagnostic_summaries(rows: CellRows) -> dict[str, float]:
 
 
 def summarised(summary: Summary, values: Floats) -> float:
-    """A share or a median of at least one value."""
+    """A share, mean or median of at least one value, or the standard error of a share or mean."""
+    if summary.mean:
+        mean, variance = moments(values)
+        return math.sqrt(variance / len(values)) if summary.error else mean
+    if not summary.is_share:
+        return float(np.median(values))
     if summary.below is not None:
-        return int(np.sum(values < summary.below)) / len(values)
-    if summary.beyond is not None:
-        return int(np.sum(np.abs(values) > summary.beyond)) / len(values)
-    return float(np.median(values))
+        share = rate("share", int(np.sum(values < summary.below)), len(values))
+    else:
+        share = rate("share", int(np.sum(np.abs(values) > summary.beyond)), len(values))
+    return share["share_mcse" if summary.error else "share"]
 
 
 def estimate_measures(estimate: Floats, truth: float) -> dict[str, float]:

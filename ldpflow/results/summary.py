@@ -191,7 +191,7 @@ def summary_of(
     table = with_settings(measured.select(["path"]), names, per_row)
     for name in measured.column_names:
         if name != "path":
-            table = table.append_column(name, measured[name])
+            table = table.append_column(measured.schema.field(name), measured[name])
     for name in DERIVED:
         kind = pa.string() if name == "main_cause" else pa.float64()
         table = table.append_column(name, pa.array([row[name] for row in derived], kind))

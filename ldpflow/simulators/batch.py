@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ldpflow.intervals import IntervalMethod
+from ldpflow.intervals.interval import columns_of
 from ldpflow.intervals.record import PathRecord
 from ldpflow.random.lockstep import LANES
 from ldpflow.simulators.cell import Cell
@@ -133,8 +134,7 @@ def simulate(batch: Batch) -> BatchResult:
 
 def rows_schema(cells: Sequence[Cell]) -> pa.Schema:
     """Schema of the rows of these cells: further columns are those that their methods declare."""
-    methods = dict.fromkeys(type(cell.method) for cell in cells)
-    return schema_of(column for method in methods for column in method.columns())
+    return schema_of(columns_of(cell.method for cell in cells))
 
 
 def rows_of(record: PathRecord, cells: Sequence[Cell]) -> pa.Table:

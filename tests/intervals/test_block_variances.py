@@ -21,9 +21,10 @@ from ldpflow.intervals.nonoverlapping_blocks import (
 from ldpflow.intervals.overlapping_blocks import OverlappingBlocks, lengths_and_squares
 from ldpflow.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.problems.quantile import Quantile
+from ldpflow.simulators.one_pass import run_path
 from ldpflow.simulators.path import Path
-from tests.intervals.whole_paths import SCALAR, VECTOR, noisy, record_of, walk
-from tests.oracles import equal_batches, increasing_blocks
+from tests.intervals.whole_paths import SCALAR, SEED, VECTOR, noisy, record_of, walk
+from tests.oracles import batch_means, equal_batches, increasing_blocks
 
 LEVELS = [0.8, 0.9, 0.95]
 CLOSE = {"rtol": 1e-10, "atol": 1e-12}
@@ -103,6 +104,26 @@ def test_overlapping_blocks_ask_for_their_sums_where_they_end():
     assert method.running_sums(1) == ("prefix_total", "self_normalization")
 
 
+@pytest.mark.parametrize("path", [SCALAR, VECTOR], ids=["scalar", "vector"])
+def test_overlapping_blocks_from_the_kernels_own_sums(path):
+    n = 1600
+    every = range(1, n + 1)
+    method = OverlappingBlocks(block_c=0.5)
+    whole = run_path(path, SEED, range(4), every, every, method.running_sums(path.problem.dimension))
+    total = np.cumsum(whole.prefix_sums, axis=0)
+    np.testing.assert_allclose(whole.running_sums["prefix_total"][0], total, rtol=1e-12, atol=1e-12)
+    # What the method asks for is enough, and gives the same bits.
+    times = method.times(n, path.algorithm).tolist()
+    marked = method.marked_times(n, path.algorithm, path.problem.dimension)
+    few = run_path(path, SEED, range(4), times, marked, method.running_sums(path.problem.dimension))
+    found = method.intervals(few, n, LEVELS)
+    np.testing.assert_array_equal(found.lower, method.intervals(whole, n, LEVELS).lower)
+    starts = increasing_blocks.block_starts(n, 0.51, 0.5)
+    for r in range(4):
+        literal = increasing_blocks.overlapping_variance(whole.iterates[:, :, r], starts)
+        np.testing.assert_allclose(found.se[:, r] ** 2 * n, literal, rtol=1e-10)
+
+
 def test_starts_of_the_papers_studies():
     starts = block_starts(10**5, 0.51, 1.0)
     assert starts == (
@@ -153,14 +174,14 @@ def test_equal_batches_are_the_literal_formula(path, rule):
     def with_t(whole, level):
         return equal_batches.variance(whole, b), student(level, n // b - 1)
 
-    compare(EqualBatches(rule=rule), path, n, plain)
-    compare(EqualBatches(rule=rule, quantile="t"), path, n, with_t)
+    compare(EqualBatches(block_rule=rule), path, n, plain)
+    compare(EqualBatches(block_rule=rule, quantile="t"), path, n, with_t)
 
 
 @pytest.mark.parametrize(("n", "b"), [(1001, 100), (1000, 100), (1002, 100), (200, 100), (201, 100)])
 def test_the_rest_of_equal_batches(n, b):
     compare(
-        EqualBatches(rule=str(b)),
+        EqualBatches(block_rule=str(b)),
         SCALAR,
         n,
         lambda whole, level: (equal_batches.variance(whole, b), normal(level)),
@@ -199,7 +220,7 @@ def test_equal_batches_are_batch_means_with_another_divisor():
     from ldpflow.intervals.batch_means import batch_variance
 
     ends = np.arange(0, n + 1, b)
-    ours = EqualBatches(rule=str(b)).intervals(record, n, [0.9]).se ** 2 * n
+    ours = EqualBatches(block_rule=str(b)).intervals(record, n, [0.9]).se ** 2 * n
     np.testing.assert_allclose(ours, batch_variance(record, ends) * 20 / 19, rtol=1e-13)
     # NOL's t option on the same blocks is EBS with t.
     nu = effective_blocks(np.diff(ends))
@@ -218,16 +239,16 @@ def test_lugsail_is_the_literal_formula(path, r, kappa):
     def increasing(whole, level):
         return equal_batches.lugsail_increasing(whole, 6, 0.51, r, kappa), normal(level)
 
-    compare(Lugsail(rule="150", r=r, kappa=kappa), path, n, equal)
-    compare(Lugsail(base="BM", r=r, kappa=kappa, M=6), path, n, increasing)
+    compare(Lugsail(block_rule="150", pieces=r, weight=kappa), path, n, equal)
+    compare(Lugsail(base="BM", pieces=r, weight=kappa, M=6), path, n, increasing)
 
 
 def test_lugsail_without_weight_is_its_base():
     n = 2000
     record = record_of(SCALAR, walk(SCALAR, n))
     for lugsail, base in (
-        (Lugsail(rule="150", kappa=0.0), EqualBatches(rule="150")),
-        (Lugsail(base="BM", kappa=0.0), BatchMeans()),
+        (Lugsail(block_rule="150", weight=0.0), EqualBatches(block_rule="150")),
+        (Lugsail(base="BM", weight=0.0), BatchMeans()),
     ):
         ours, theirs = (method.intervals(record, n, LEVELS) for method in (lugsail, base))
         np.testing.assert_array_equal(ours.lower, theirs.lower)
@@ -240,12 +261,12 @@ def test_a_negative_lugsail_variance_is_undefined():
     thirds = np.tile([3.0, -3.0, 0.0, -3.0, 3.0, 0.0], n // 6)
     iterates = (SCALAR.problem.truth()[0] + thirds + 0.01 * np.arange(n) / n)[:, None, None]
     record = record_of(SCALAR, iterates)
-    method = Lugsail(rule="6", r=6)
+    method = Lugsail(block_rule="6", pieces=6)
     assert np.isnan(equal_batches.lugsail_equal(iterates[:, :, 0], 6, 6, 0.5)).all()
     result = method.intervals(record, n, LEVELS)
     assert np.isnan(result.lower).all() and np.isnan(result.upper).all() and np.isnan(result.se).all()
     assert np.isfinite(result.estimate).all()
-    assert np.isfinite(EqualBatches(rule="6").intervals(record, n, LEVELS).lower).all()
+    assert np.isfinite(EqualBatches(block_rule="6").intervals(record, n, LEVELS).lower).all()
 
 
 @pytest.mark.parametrize(
@@ -254,10 +275,10 @@ def test_a_negative_lugsail_variance_is_undefined():
         (NonoverlappingBlocks(), 10),  # one block
         (OverlappingBlocks(), 10),
         (NonoverlappingBlocks(quantile="t", block_c=0.5), 9),  # nu < 2
-        (EqualBatches(rule="51"), 100),  # b > n/2
-        (EqualBatches(rule="101"), 100),
-        (Lugsail(rule="2"), 100),  # b < r
-        (Lugsail(rule="60"), 100),
+        (EqualBatches(block_rule="51"), 100),  # b > n/2
+        (EqualBatches(block_rule="101"), 100),
+        (Lugsail(block_rule="2"), 100),  # b < r
+        (Lugsail(block_rule="60"), 100),
         (Lugsail(base="BM", M=9), 20),  # a batch of fewer than r steps
         (NonoverlappingBlocks(), 1),
         (OverlappingBlocks(), 1),
@@ -279,14 +300,14 @@ def test_undefined_is_not_a_miss(method, n):
 def test_constant_iterates_have_no_variance():
     iterates = np.full((200, 1, 2), SCALAR.problem.truth()[0])
     record = record_of(SCALAR, iterates)
-    for method in (NonoverlappingBlocks(), OverlappingBlocks(), EqualBatches(rule="20")):
+    for method in (NonoverlappingBlocks(), OverlappingBlocks(), EqualBatches(block_rule="20")):
         assert np.isnan(method.intervals(record, 200, [0.9]).lower).all()
 
 
 def test_bits_do_not_depend_on_the_number_of_replicates():
     n = 1500
     iterates = walk(SCALAR, n, replicates=32)
-    for method in (NonoverlappingBlocks(), OverlappingBlocks(), EqualBatches(rule="20"), Lugsail()):
+    for method in (NonoverlappingBlocks(), OverlappingBlocks(), EqualBatches(block_rule="20"), Lugsail()):
         whole = method.intervals(record_of(SCALAR, iterates), n, [0.9]).lower
         alone = method.intervals(record_of(SCALAR, iterates[:, :, 7:8]), n, [0.9]).lower
         np.testing.assert_array_equal(whole[:, :, 7:8], alone)
@@ -308,8 +329,17 @@ def test_block_variances_at_the_edges(n, gamma, c):
     ):
         compare(method, path, n, lambda whole, level, f=literal: (f(whole, starts), normal(level)))
     compare(
-        EqualBatches(rule="third", block_c=c),
+        EqualBatches(block_rule="third", block_c=c),
         path,
         n,
         lambda whole, level: (equal_batches.variance(whole, b), normal(level)),
+    )
+
+
+def test_batch_means_with_student_quantiles():
+    compare(
+        BatchMeans(M=5, quantile="t"),
+        VECTOR,
+        1000,
+        lambda whole, level: (batch_means.variance(whole, 5, 0.51) * 5 / 4, student(level, 4)),
     )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import mpmath
 import numpy as np
 import pytest
 from pydantic import ValidationError
 
 from ldpflow.intervals.asymptotics import asymptotic_covariance
-from ldpflow.intervals.joint_region import JointRegion, cholesky, critical_value
+from ldpflow.intervals.joint_region import JointRegion, cholesky, critical_value, root
 from ldpflow.simulators.one_pass import run_path
 from tests.intervals.whole_paths import SCALAR, VECTOR, record_of, walk
 from tests.oracles import joint_region, transcript_covariance
@@ -19,7 +20,7 @@ TRUTH = np.array(VECTOR.problem.truth())
 
 def compare(result, iterates, matrices, critical):
     """Every row against its own matrix; the limits of coordinates are the projections."""
-    n, _, replicates = iterates.shape
+    n, d, replicates = iterates.shape
     for r in range(replicates):
         mean = iterates[:, :, r].mean(axis=0)
         V = matrices[r]
@@ -28,6 +29,10 @@ def compare(result, iterates, matrices, critical):
             inside = joint_region.statistic(mean, TRUTH, V, n) <= q
             assert result.diagnosis["joint_covered"][at, 0, r] == inside
             volume = joint_region.volume(V, n, q)
+            sigma = np.array(asymptotic_covariance(VECTOR))
+            best = joint_region.volume(sigma, n, joint_region.chi2(level, d))
+            size = result.diagnosis["joint_size"][at, 0, r]
+            assert size == pytest.approx((volume / best) ** (1 / d), rel=1e-6)
             assert result.diagnosis["joint_volume"][at, 0, r] == pytest.approx(volume, rel=1e-6)
             half = np.sqrt(q * np.diag(V) / n)
             np.testing.assert_allclose(result.upper[at, :, r] - mean, half, rtol=1e-6)
@@ -95,6 +100,13 @@ def test_a_matrix_that_is_not_positive_definite():
     result = JointRegion(base="BM", M=9).intervals(record_of(VECTOR, iterates), 1000, LEVELS)
     defined = np.isfinite(result.lower[0, 0])
     assert (np.isfinite(result.diagnosis["joint_covered"][0, 0]) == defined).all()
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 4, 7, 20, 64])
+def test_roots(order):
+    x = np.concatenate([10.0 ** np.linspace(-300, 300, 601), 1 + np.linspace(-0.5, 3, 50)])
+    expected = [float(mpmath.root(mpmath.mpf(v), order)) for v in x.tolist()]
+    np.testing.assert_allclose(root(x, order), expected, rtol=1e-15)
 
 
 def test_critical_values():

@@ -215,13 +215,13 @@ def test_widths_are_the_formula_everywhere(n, t_opt, level):
         (SuffixAverage, {"base": "oracle", "M": 5}),
         (SuffixAverage, {"base": "TR"}),
         (SuffixAverage, {"base": "BM", "degree": 2}),
-        (ConfidenceSequence, {"t_opt": 5, "base": "EBS", "rule": "third", "burn_in": "n^0.4"}),
-        (ConfidenceSequence, {"t_opt": 5, "base": "EBS", "rule": "64", "block_c": 2.0}),
+        (ConfidenceSequence, {"t_opt": 5, "base": "EBS", "block_rule": "third", "burn_in": "n^0.4"}),
+        (ConfidenceSequence, {"t_opt": 5, "base": "EBS", "block_rule": "64", "block_c": 2.0}),
         (ConfidenceSequence, {"t_opt": 5, "base": "TRC", "degree": 3}),
         (ConfidenceSequence, {"base": "SN", "t_opt": 5}),
-        (EqualBatches, {"rule": "64", "block_c": 2.0}),
-        (EqualBatches, {"rule": "n^1.5"}),
-        (EqualBatches, {"rule": "0"}),
+        (EqualBatches, {"block_rule": "64", "block_c": 2.0}),
+        (EqualBatches, {"block_rule": "n^1.5"}),
+        (EqualBatches, {"block_rule": "0"}),
     ],
 )
 def test_settings_that_do_not_go_together(kind, given):
