@@ -58,7 +58,7 @@ def coverage_at_every_n(looks: Looks) -> dict[str, float]:
     """
     if not len(looks.n):
         return {}
-    whole = looks.defined.all(axis=1)
+    whole: Flags = np.asarray(looks.defined.all(axis=1))
     everywhere = int((looks.covered & looks.defined).all(axis=1).sum())
     result = {"looks": float(len(looks.n))}
     result |= rate("coverage_all_n_failures_as_misses", everywhere, len(whole))
@@ -75,7 +75,7 @@ def coverage_at_stop(looks: Looks) -> dict[str, float]:
     if not len(looks.n):
         return {}
     below = looks.short & looks.defined
-    stopped = below.any(axis=1)
+    stopped: Flags = np.asarray(below.any(axis=1))
     count = int(stopped.sum())
     result = rate("stopped_share", count, len(stopped))
     if count == 0:

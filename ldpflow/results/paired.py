@@ -14,7 +14,7 @@ import numpy as np
 from ldpflow.results.cells import CellRows
 from ldpflow.results.measures import moments, total
 
-__all__ = ["Comparison", "compare_cells"]
+__all__ = ["Comparison", "compare_cells", "compare_unpaired"]
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,9 @@ class Comparison:
     length_ratio, length_ratio_mcse : float
         Ratio Q = mean length / mean length of the baseline; its MCSE by the delta method is
         Q sqrt(sum psi^2 / (pairs (pairs - 1))), psi = length / mean - length_0 / mean_0.
+    paired : bool
+        Whether rows are paired. Where they are on replicates of their own, ``pairs`` is the smaller
+        number of finished rows, nothing is discordant, and variances add.
     """
 
     pairs: int
@@ -41,6 +44,12 @@ class Comparison:
     coverage_difference_mcse: float
     length_ratio: float
     length_ratio_mcse: float
+    paired: bool = True
+
+
+def nothing(paired: bool) -> Comparison:
+    """No rows to compare."""
+    return Comparison(0, 0, 0, math.nan, math.nan, math.nan, math.nan, paired)
 
 
 def compare_cells(this: CellRows, baseline: CellRows) -> Comparison:
@@ -51,7 +60,7 @@ def compare_cells(this: CellRows, baseline: CellRows) -> Comparison:
     )
     pairs = len(mine)
     if pairs == 0:
-        return Comparison(0, 0, 0, *[math.nan] * 4)
+        return nothing(paired=True)
     d = this.covered[mine] - baseline.covered[other]
     difference, variance = moments(d)
     a, b = this.lengths()[mine], baseline.lengths()[other]
@@ -70,4 +79,26 @@ def compare_cells(this: CellRows, baseline: CellRows) -> Comparison:
         coverage_difference_mcse=math.sqrt(variance / pairs),
         length_ratio=ratio,
         length_ratio_mcse=ratio_mcse,
+    )
+
+
+def compare_unpaired(this: CellRows, baseline: CellRows) -> Comparison:
+    """Compare cells whose rows are on replicates of their own: standard errors add in squares."""
+    this, baseline = this.finished(), baseline.finished()
+    counts = [len(this.ok), len(baseline.ok)]
+    if not all(counts):
+        return nothing(paired=False)
+    (p, p_variance), (q, q_variance) = (moments(cell.covered) for cell in (this, baseline))
+    (a, a_variance), (b, b_variance) = (moments(cell.lengths()) for cell in (this, baseline))
+    ratio = a / b if b > 0 else math.nan
+    relative = a_variance / counts[0] / a**2 + b_variance / counts[1] / b**2 if ratio > 0 else math.nan
+    return Comparison(
+        pairs=min(counts),
+        only_this=0,
+        only_baseline=0,
+        coverage_difference=p - q,
+        coverage_difference_mcse=math.sqrt(p_variance / counts[0] + q_variance / counts[1]),
+        length_ratio=ratio,
+        length_ratio_mcse=ratio * math.sqrt(relative),
+        paired=False,
     )

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from ldpflow.results import cells_of, compare_cells
+from ldpflow.results.paired import compare_unpaired
 from tests.results.test_measures import rows
 
 
@@ -67,3 +68,24 @@ def test_no_pairs():
     table = rows([1.0, 2.0])
     got = pair(table.slice(0, 1), table.slice(1, 1))
     assert got.pairs == 0 and math.isnan(got.coverage_difference)
+
+
+def test_rows_on_replicates_of_their_own_are_not_paired():
+    rng = np.random.default_rng(3)
+    found = []
+    for _ in range(800):
+        first = rng.standard_normal(150), 1.6 * np.sqrt(rng.chisquare(9, 150) / 9)
+        second = rng.standard_normal(80) + 0.3, 1.2 * np.sqrt(rng.chisquare(9, 80) / 9)
+        cells = [cells_of(rows(x, half=width))[1][0] for x, width in (first, second)]
+        found.append(compare_unpaired(*cells))
+    assert {(c.pairs, c.paired) for c in found} == {(80, False)}
+    for name in ("coverage_difference", "length_ratio"):
+        spread = np.std([getattr(c, name) for c in found], ddof=1)
+        mcse = np.sqrt(np.mean([getattr(c, f"{name}_mcse") ** 2 for c in found]))
+        assert mcse == pytest.approx(spread, rel=0.1), name
+
+
+def test_cells_without_finished_rows_are_not_compared():
+    cells = [cells_of(rows([0.0, 0.0], failed=failed))[1][0] for failed in ([], [0, 1])]
+    got = compare_unpaired(*cells)
+    assert got.pairs == 0 and math.isnan(got.coverage_difference) and not got.paired

@@ -1,0 +1,91 @@
+"""The arena's rule: which methods hold their level, and which is recommended."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from ldpflow.results.arena import TOLERANCE, label_of, settings_of, standings
+from ldpflow.results.measures import wilson
+
+
+def row(method, coverage, length, n=1000, replicates=4000, failures=0, **more):
+    hits = round(coverage * replicates)
+    finished = replicates - failures
+    return {
+        "path": "p1",
+        "n": n,
+        "level": 0.9,
+        "coordinate": 0,
+        "method": method,
+        "replicates": replicates,
+        "failures": failures,
+        "coverage": hits / finished if finished else None,
+        "coverage_mcse": 0.005,
+        "coverage_failures_as_misses": hits / replicates,
+        "length_mean": length,
+        "length_relative": length,
+        "bias_effect": -0.05,
+        **more,
+    }
+
+
+def test_the_shortest_that_holds_its_level_is_recommended():
+    rows = [row("BB", 0.85, 0.8), row("TR", 0.91, 1.2), row("SN", 0.89, 1.1), row("oracle", 0.9, 1.0)]
+    (setting,) = settings_of(rows)
+    assert [entry.label for entry in setting.entries] == ["oracle", "SN", "TR", "BB"]
+    assert setting.best.label == "SN" and setting.nearest.label == "TR"
+    assert [entry.holds for entry in setting.entries] == [True, True, True, False]
+    # The oracle, and what takes its variance, are never recommended.
+    rows = [row("oracle", 0.9, 1.0), row("SUF", 0.9, 1.4, base="oracle", share=0.5), row("BB", 0.5, 0.5)]
+    (setting,) = settings_of(rows)
+    assert setting.best is None and setting.reference.label == "BB"
+
+
+def test_failures_are_misses():
+    # Nine of ten finished rows cover, but half of them failed.
+    rows = [row("TR", 0.45, 1.0, failures=2000), row("BM", 0.89, 1.3)]
+    (setting,) = settings_of(rows)
+    assert setting.best.label == "BM"
+    # A method that is never defined has no length and covers nothing.
+    nothing = row("EBS", 0.0, None, failures=4000)
+    (setting,) = settings_of([nothing, row("BM", 0.89, 1.3)])
+    assert setting.entries[-1].length == math.inf and not setting.entries[-1].holds
+
+
+def test_the_edge_of_holding_is_wilsons():
+    replicates = 1000
+    edge = next(h for h in range(replicates) if wilson(h, replicates)[1] >= 0.9 - TOLERANCE)
+    below, at = (row("BM", h / replicates, 1.0, replicates=replicates) for h in (edge - 1, edge))
+    assert [settings_of([r])[0].entries[0].holds for r in (below, at)] == [False, True]
+
+
+def test_labels_name_what_is_not_usual():
+    assert label_of(row("BM", 0.9, 1)) == "BM"
+    assert label_of(row("BM", 0.9, 1, quantile="t", M=7)) == "BM, M = 7, t"
+    assert label_of(row("EBS", 0.9, 1, block_rule="3n^0.75", quantile="t")) == "EBS, 3n^0.75, t"
+    assert label_of(row("EBS", 0.9, 1, block_rule="half", quantile="normal")) == "EBS"
+    assert label_of(row("TRC", 0.9, 1, degree=1, small_run=False)) == "TRC, degree = 1, no small_run"
+    assert label_of(row("ACS", 0.9, 1, base="BM", t_opt=10**4)) == "ACS, of BM, t_opt = 10000"
+    assert label_of(row("from-a-plug-in", 0.9, 1)) == "from-a-plug-in"
+
+
+def test_standings_count_settings():
+    rows = [
+        row("BM", 0.9, 1.1, n=100),
+        row("BM", 0.7, 1.0, n=1000),
+        row("SN", 0.9, 1.5, n=100),
+        row("SN", 0.9, 1.3, n=1000),
+    ]
+    first, second = standings(settings_of(rows))
+    assert (first.label, first.settings, first.held, first.best) == ("SN", 2, 2, 1)
+    assert first.lowest == pytest.approx(0.9) and first.length == pytest.approx(1.4)
+    assert (second.label, second.held, second.best, second.length) == ("BM", 1, 1, 1.1)
+
+
+def test_share_of_the_gap_that_is_bias():
+    (setting,) = settings_of([row("BM", 0.8, 1.0)])
+    assert setting.entries[0].bias_share == pytest.approx(0.5)
+    (setting,) = settings_of([row("BM", 0.895, 1.0)])
+    assert setting.entries[0].bias_share is None
