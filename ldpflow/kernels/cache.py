@@ -122,7 +122,7 @@ class KernelCache:
         os.replace(temporary, file)
 
 
-def compiled(function: Callable[..., Any], case: Case, signature: str) -> Callable[..., None]:
+def compiled(function: Callable[..., Any], case: Case, signature: Any) -> Callable[..., None]:
     """The kernel whose entry is ``function``: loaded from the cache, or compiled.
 
     Parameters
@@ -130,17 +130,17 @@ def compiled(function: Callable[..., Any], case: Case, signature: str) -> Callab
     function : callable
         The function that Python calls.
     case : Case
-    signature : str
-        Its types, in Numba's words.
+    signature : str or numba.core.typing.Signature
+        Its types, in Numba's words or as Numba's types.
     """
     kernel: Callable[..., None] = loaded(specialised(function, case, "called"), signature)
     return kernel
 
 
-KERNELS: dict[tuple[str, str], Any] = {}
+KERNELS: dict[tuple[str, Any], Any] = {}
 
 
-def loaded(entry: Specialised, signature: str) -> Any:
+def loaded(entry: Specialised, signature: Any) -> Any:
     """The compiled entry; the same code is loaded once per process."""
     known = KERNELS.get((entry.digest, signature))
     if known is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import lru_cache
 from typing import Any
 
@@ -11,9 +10,7 @@ from numpy.typing import NDArray
 
 from ldpflow.planning.forecast import Forecast, Simulated, Target
 from ldpflow.protocols import OneShot, Protocol, Rounds
-from ldpflow.protocols.budget import budget
-from ldpflow.protocols.counts.estimate import crossing
-from ldpflow.protocols.runs import Limits, edge_cdf, run_one_shot, run_rounds
+from ldpflow.protocols.runs import Limits, edge_cdf, line_quantile, run_one_shot, run_rounds, variance_at
 from ldpflow.random.streams import counter_keys
 from ldpflow.theory.private_quantile import bit_variance
 
@@ -82,7 +79,6 @@ class OneShotForecast(Forecast):
         self.template = template
         self.name = template.kind
         self.at_truth = lru_cache(maxsize=4096)(self.variance_of_cdf)
-        self.designs: dict[int, tuple[Floats, Floats, Any]] = {}
 
     def protocol(self, epsilon: float, **settings: Any) -> OneShot:
         """The protocol with this budget."""
@@ -99,28 +95,10 @@ class OneShotForecast(Forecast):
     def bins(self, n: int, epsilon: float) -> int | None:
         return self.protocol(epsilon).bins(n)
 
-    def at(self, k: int) -> tuple[Floats, Floats, Any]:
-        """Edges, F at them, and the design of k bins."""
-        if k not in self.designs:
-            edges = self.template.edges(k)
-            cdf = edge_cdf(self.target.law, edges)
-            self.designs[k] = edges, cdf, self.template.design(cdf, k // 2)
-        return self.designs[k]
-
     def variance_of_cdf(self, k: int, epsilon: float) -> float:
-        """Variance of F^ at theta* per user, between the edges next to it."""
-        _, cdf, design = self.at(k)
-        _, spread = self.template.kernels()
-        low, high = self.template.ends
-        place = (self.target.truth - low) / (high - low) * k
-        j = min(max(math.floor(place), 0), k - 1)
-        found = []
-        for m in (max(j, 1), min(j + 1, k - 1)):
-            out = np.empty(k - 1)
-            spread(out, cdf, float(cdf[m]), design, budget(epsilon))
-            found.append(float(out[m - 1]))
-        share = min(max(place - j, 0.0), 1.0)
-        return (1.0 - share) * found[0] + share * found[1]
+        """Variance of F^ at theta* per answer."""
+        t = self.target
+        return variance_at(self.protocol(epsilon), t.law, t.tau, k)
 
     def variance(self, n: int, epsilon: float) -> float:
         k = self.protocol(epsilon).bins(n)
@@ -128,8 +106,9 @@ class OneShotForecast(Forecast):
 
     def bin_bias(self, k: int) -> float:
         """Bias from drawing F as a line inside the bin, unit of the data."""
-        edges, cdf, _ = self.at(k)
-        return float(crossing(cdf, edges, self.target.tau)) - self.target.truth
+        edges = self.template.edges(k)
+        cdf = edge_cdf(self.target.law, edges)
+        return line_quantile(cdf, edges, self.target.tau) - self.target.truth
 
     def simulate(self, n: int, epsilon: float, replicates: int, seed: int) -> Simulated | None:
         protocol = self.protocol(epsilon)

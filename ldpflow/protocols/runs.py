@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpflow.protocols.calling import call
 from ldpflow.protocols.counts.collect import collect
-from ldpflow.protocols.counts.estimate import estimate_all
+from ldpflow.protocols.counts.estimate import estimate_all, first_crossing, variance_at_edge
 from ldpflow.protocols.counts.population_cdf import cdf_at
 from ldpflow.protocols.counts.rounds import fieller_all, search_all
 from ldpflow.protocols.population import population_of
@@ -21,7 +22,17 @@ from ldpflow.protocols.rounds import Rounds
 if TYPE_CHECKING:
     from ldpflow.problems.laws import Law
 
-__all__ = ["Histograms", "Limits", "Searches", "edge_cdf", "run_one_shot", "run_rounds"]
+__all__ = [
+    "Histograms",
+    "Limits",
+    "Searches",
+    "cdf_values",
+    "edge_cdf",
+    "line_quantile",
+    "run_one_shot",
+    "run_rounds",
+    "variance_at",
+]
 
 Floats = NDArray[np.float64]
 
@@ -82,10 +93,10 @@ class Histograms:
         found = np.empty((len(z), len(taus), replicates, 5))
         k = len(self.edges) - 1
         _, spread = self.protocol.kernels()
-        estimate_all(
+        call(
+            estimate_all,
             estimate,
             found,
-            spread,
             self.values,
             self.received,
             self.edges,
@@ -94,6 +105,7 @@ class Histograms:
             # Of the design the variances read what does not depend on the law.
             self.protocol.design(np.arange(k + 1) / k, 1),
             self.protocol.budget(),
+            spread=spread,
         )
         first = 0 if limits == "line" else 2
         return Limits(estimate, found[..., first], found[..., first + 1], found[..., 4] > 0.0)
@@ -125,14 +137,22 @@ class Searches:
         """Fieller's intervals, cut to the range."""
         low, high = self.protocol.ends
         found = np.empty((len(z), len(self.estimate), 2))
-        fieller_all(found, self.fits, self.logit, low, high, np.array(z, dtype=np.float64))
+        levels = np.array(z, dtype=np.float64)
+        call(fieller_all, found, self.fits, self.logit, low, high, levels)
         lower, upper = found[:, None, :, 0], found[:, None, :, 1]
         return Limits(self.estimate[None], lower, upper, (lower <= low) | (upper >= high))
 
 
+def cdf_values(law: Law, points: Floats) -> Floats:
+    """F at the points."""
+    values = np.empty(len(points))
+    call(cdf_at, values, population_of(law), points)
+    return values
+
+
 def edge_cdf(law: Law, edges: Floats) -> Floats:
     """F at the edges, 0 and 1 at the ends: values outside the range are moved to them."""
-    values: Floats = cdf_at(population_of(law), edges)
+    values = cdf_values(law, edges)
     values[0], values[-1] = 0.0, 1.0
     return values
 
@@ -161,19 +181,44 @@ def run_one_shot(protocol: OneShot, law: Law, tau: float, n: int, keys: NDArray[
     draw, _ = protocol.kernels()
     values = np.empty((len(keys), k - 1))
     received, empty = np.empty(len(keys)), np.empty(len(keys))
-    collect(
+    call(
+        collect,
         values,
         received,
         empty,
-        draw,
         keys,
         float(n),
         protocol.answer_probability(tau),
         protocol.liars,
         protocol.design(protocol.responders(cdf, tau), target),
         protocol.budget(),
+        draw=draw,
     )
     return Histograms(protocol, edges, values, received, empty)
+
+
+def line_quantile(cdf: Floats, edges: Floats, tau: float) -> float:
+    """First crossing of tau by the line through F at the edges."""
+    found = np.empty(1)
+    call(first_crossing, found, cdf, edges, tau)
+    return float(found[0])
+
+
+def variance_at(protocol: OneShot, law: Law, tau: float, k: int) -> float:
+    """Variance of F^ at the tau-quantile per answer, between the variances at the edges next to it."""
+    cdf = edge_cdf(law, protocol.edges(k))
+    design = protocol.design(cdf, 1)
+    _, spread = protocol.kernels()
+    low, high = protocol.ends
+    place = (law.quantile(tau) - low) / (high - low) * k
+    j = min(max(math.floor(place), 0), k - 1)
+    found = []
+    for m in (max(j, 1), min(j + 1, k - 1)):
+        out = np.empty(k - 1)
+        call(variance_at_edge, out, cdf, float(cdf[m]), design, protocol.budget(), spread=spread)
+        found.append(float(out[m - 1]))
+    share = min(max(place - j, 0.0), 1.0)
+    return (1.0 - share) * found[0] + share * found[1]
 
 
 def run_rounds(protocol: Rounds, law: Law, tau: float, n: int, keys: NDArray[np.uint64]) -> Searches:
@@ -181,7 +226,8 @@ def run_rounds(protocol: Rounds, law: Law, tau: float, n: int, keys: NDArray[np.
     design = protocol.design(n, tau)
     estimate, fits = np.empty(len(keys)), np.empty((len(keys), 7))
     received = np.empty(len(keys))
-    search_all(estimate, fits, received, keys, population_of(law), design, protocol.budget())
+    population = population_of(law)
+    call(search_all, estimate, fits, received, keys, population, design, protocol.budget())
     # Where nothing was learnt within the window there is no estimate either.
     estimate[~np.isfinite(estimate)] = math.nan
     return Searches(protocol, estimate, fits, received, design.logit)

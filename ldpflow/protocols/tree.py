@@ -87,7 +87,8 @@ def prefix_weights(k: int) -> NDArray[np.float64]:
     """Weights of all nodes' estimates in F^ at the inner edges, shape (k - 1, nodes)."""
     import numpy as np
 
-    from ldpflow.protocols.counts.tree import consistent_leaves
+    from ldpflow.protocols.calling import call
+    from ldpflow.protocols.counts.tree import consistent
 
     h = levels_of(k)
     nodes = sum(FAN_OUT**level for level in range(1, h + 1))
@@ -95,7 +96,7 @@ def prefix_weights(k: int) -> NDArray[np.float64]:
     for node in range(nodes):
         found = np.zeros(nodes)
         found[node] = 1.0
-        consistent_leaves(found, 0.0, h)
+        call(consistent, found, 0.0, h)
         weights[:, node] = np.cumsum(found[-k:])[:-1]
     weights.setflags(write=False)
     return weights

@@ -5,14 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from ldpflow.problems.laws import Law
+from ldpflow.protocols.calling import call
 from ldpflow.protocols.counts.collect import collect
+from ldpflow.protocols.counts.estimate import variance_at_edge
 from ldpflow.protocols.runs import Histograms, edge_cdf, run_rounds
 from ldpflow.random.streams import counter_keys
 
 Z90 = 1.6448536269514722
 
 
-__all__ = ["Z90", "edge_cdf", "inverted", "keys", "one_shot", "searched"]
+__all__ = ["Z90", "edge_cdf", "inverted", "keys", "one_shot", "searched", "spread_of"]
 
 
 def keys(label, replicates, first=0, seed=20261122):
@@ -30,7 +32,8 @@ def one_shot(protocol, cdf, n, keys, tau=0.5, target=None):
     draw, _ = protocol.kernels()
     design = protocol.design(protocol.responders(cdf, tau), k // 2 if target is None else target)
     answer = protocol.answer_probability(tau)
-    collect(values, received, empty, draw, keys, float(n), answer, protocol.liars, design, protocol.budget())
+    arguments = (keys, float(n), answer, protocol.liars, design, protocol.budget())
+    call(collect, values, received, empty, *arguments, draw=draw)
     return values, received, empty
 
 
@@ -49,3 +52,11 @@ def searched(protocol, law: Law, n, keys, tau, z=(Z90,)):
     run = run_rounds(protocol, law, tau, n, keys)
     limits = run.intervals(z)
     return run.estimate, np.stack([limits.lower[:, 0], limits.upper[:, 0]], axis=-1), run.received
+
+
+def spread_of(protocol, cdf, tau):
+    """Variance of F^ per answer at the inner edges, were F tau there."""
+    _, spread = protocol.kernels()
+    out = np.empty(len(cdf) - 2)
+    call(variance_at_edge, out, cdf, float(tau), protocol.design(cdf, 1), protocol.budget(), spread=spread)
+    return out

@@ -9,6 +9,7 @@ import pytest
 
 from ldpflow.protocols import PROTOCOLS
 from tests.oracles import protocols as oracle
+from tests.protocols.running import spread_of
 
 ONE_SHOT = [name for name in PROTOCOLS if name != "rounds"]
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0)
@@ -111,13 +112,7 @@ def test_variance_is_that_of_the_channel(name, epsilon):
     z = influence(name, k, epsilon, cdf)
     assert reports @ z == pytest.approx(0.0, abs=1e-10)
     variance = reports @ z**2
-    _, spread = protocol.kernels()
-    design = protocol.design(cdf, 1)
-    found = np.empty(k - 1)
-    for m in range(1, k):
-        out = np.empty(k - 1)
-        spread(out, cdf, float(cdf[m]), design, protocol.budget())
-        found[m - 1] = out[m - 1]
+    found = [spread_of(protocol, cdf, cdf[m])[m - 1] for m in range(1, k)]
     assert found == pytest.approx(variance, rel=1e-10)
 
 
@@ -127,10 +122,8 @@ def test_variance_is_that_of_the_channel(name, epsilon):
 def test_the_rule_s_variance_is_that_at_the_middle_of_a_uniform_law(name, k, epsilon):
     protocol = PROTOCOLS[name](epsilon=epsilon, range=RANGE)
     flat = np.arange(k + 1) / k
-    _, spread = protocol.kernels()
-    out = np.empty(k - 1)
-    spread(out, flat, 0.5, protocol.design(flat, 1), protocol.budget())
-    assert protocol.middle_variance(k) == pytest.approx(out[k // 2 - 1], rel=1e-12)
+    expected = spread_of(protocol, flat, 0.5)[k // 2 - 1]
+    assert protocol.middle_variance(k) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from scipy import stats
 
 from ldpflow.protocols import PROTOCOLS
 from tests.oracles import protocols as oracle
-from tests.protocols.running import keys, one_shot
+from tests.protocols.running import keys, one_shot, spread_of
 from tests.random.test_counts import holm
 
 ONE_SHOT = [name for name in PROTOCOLS if name != "rounds"]
@@ -96,12 +96,7 @@ def test_unbiased_with_the_stated_variance_at_any_n(name, n):
     cdf = law_of_bins(k)
     protocol = PROTOCOLS[name](epsilon=1.0, range=(0.0, 1.0))
     values, _, _ = one_shot(protocol, cdf, n, keys("moments", 4000))
-    _, spread = protocol.kernels()
-    variance = np.empty(k - 1)
-    for m in range(1, k):
-        out = np.empty(k - 1)
-        spread(out, cdf, float(cdf[m]), protocol.design(cdf, 1), protocol.budget())
-        variance[m - 1] = out[m - 1] / n
+    variance = np.array([spread_of(protocol, cdf, cdf[m])[m - 1] for m in range(1, k)]) / n
     z = (values.mean(axis=0) - cdf[1:-1]) / np.sqrt(variance / len(values))
     assert holm(2 * stats.norm.sf(np.abs(z))) == []
     ratio = values.var(axis=0) / variance

@@ -7,9 +7,10 @@ import pytest
 
 from ldpflow.problems.laws import Law
 from ldpflow.protocols import PROTOCOLS
-from ldpflow.protocols.counts.estimate import isotonic_fit
+from ldpflow.protocols.calling import call
+from ldpflow.protocols.counts.estimate import fit_all
 from tests.oracles import protocols as oracle
-from tests.protocols.running import Z90, edge_cdf, inverted, keys, one_shot
+from tests.protocols.running import Z90, edge_cdf, inverted, keys, one_shot, spread_of
 
 ONE_SHOT = [name for name in PROTOCOLS if name != "rounds"]
 TAUS = (0.1, 0.5, 0.9)
@@ -25,9 +26,9 @@ def some_values(name, n=5000, replicates=60):
 
 
 def fitted(values):
-    out = np.empty(len(values) + 2)
-    isotonic_fit(out, values, np.empty(len(values)), np.empty(len(values)))
-    return out
+    out = np.empty((1, len(values) + 2))
+    call(fit_all, out, values[None])
+    return out[0]
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 60])
@@ -42,14 +43,11 @@ def test_isotonic_regression(size):
 def test_estimates_and_limits_are_those_of_the_loops(name):
     protocol, edges, values, received = some_values(name)
     estimates, limits = inverted(protocol, values, received, edges, TAUS, LEVELS_Z)
-    _, spread = protocol.kernels()
-    design = protocol.design(np.arange(17) / 16, 1)
     for r, row in enumerate(values):
         heights = oracle.isotonic(row)
         for q, tau in enumerate(TAUS):
             assert estimates[q, r] == pytest.approx(oracle.crossing(heights, edges, tau), abs=1e-9)
-            variance = np.empty(15)
-            spread(variance, heights, tau, design, protocol.budget())
+            variance = spread_of(protocol, heights, tau)
             for level, z in enumerate(LEVELS_Z):
                 expected = oracle.inversion(row, variance, received[r], edges, tau, z)
                 assert limits[level, q, r, :4] == pytest.approx(expected, abs=1e-9)

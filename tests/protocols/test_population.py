@@ -7,8 +7,8 @@ import pytest
 
 from ldpflow.problems.column_law import column_law
 from ldpflow.problems.laws import Component, Law
-from ldpflow.protocols.counts.population_cdf import cdf, cdf_at
-from ldpflow.protocols.population import CODES, population_of
+from ldpflow.protocols.population import CODES
+from ldpflow.protocols.runs import cdf_values
 
 RNG = np.random.default_rng(20261122)
 POINTS = np.concatenate([RNG.normal(0, 3, 40), RNG.uniform(0, 30, 40), [0.0, 1.0, -50.0, 50.0, 1e-12]])
@@ -33,22 +33,19 @@ LAWS = [law(name, location=0.25, scale=2.0) for name in CODES] + [MIXTURE]
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.name)
 def test_the_arrays_give_the_law_s_distribution_function(law):
-    population = population_of(law)
     x = 0.25 + 2.0 * POINTS
     exact = [law.cdf(float(v)) for v in x]
-    assert cdf_at(population, x) == pytest.approx(exact, abs=1e-12)
+    assert cdf_values(law, x) == pytest.approx(exact, abs=1e-12)
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.name)
 def test_increasing_within_0_and_1(law):
-    values = cdf_at(population_of(law), np.linspace(-80.0, 400.0, 4001))
+    values = cdf_values(law, np.linspace(-80.0, 400.0, 4001))
     assert values.min() >= 0.0
     assert values.max() <= 1.0
     assert (np.diff(values) >= -2e-13).all()
 
 
 def test_column_law_at_its_ends():
-    population = population_of(law("empirical"))
-    assert cdf(population, float(COLUMN.q[0])) == 0.0
-    assert cdf(population, float(COLUMN.q[-1])) == 1.0
-    assert cdf(population, COLUMN.median) == pytest.approx(0.5, abs=1e-15)
+    ends = np.array([COLUMN.q[0], COLUMN.q[-1], COLUMN.median])
+    assert cdf_values(law("empirical"), ends) == pytest.approx([0.0, 1.0, 0.5], abs=1e-15)

@@ -5,16 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from ldpflow.random.counts import binomial
-from ldpflow.random.elementary import jit
 
 __all__ = ["collect"]
 
 ANSWERS, LIES = 0, 1  # stages of the address
 
 
-@jit
-def collect(values, received, empty, draw, keys, users, answer, liars, design, budget):  # type: ignore[no-untyped-def]
-    """F^ of every replicate.
+def collect(kernel, values, received, empty, keys, users, answer, liars, design, budget):  # type: ignore[no-untyped-def]
+    """F^ of every replicate; ``kernel.draw`` draws the protocol's counts.
 
     Parameters
     ----------
@@ -22,8 +20,6 @@ def collect(values, received, empty, draw, keys, users, answer, liars, design, b
         Result.
     received, empty : array, shape (replicates,)
         Result: reports, and questions that no user was asked.
-    draw : function
-        The protocol's counts.
     keys : array of uint64, shape (replicates, 2)
         Key words of the counter streams.
     users : float
@@ -39,7 +35,7 @@ def collect(values, received, empty, draw, keys, users, answer, liars, design, b
         lying = binomial(key0, key1, 0, LIES, 0, answering, liars)
         received[r] = answering
         if answering > 0.0:
-            empty[r] = draw(values[r], key0, key1, answering - lying, lying, design, budget)
+            empty[r] = kernel.draw(values[r], key0, key1, answering - lying, lying, design, budget)
         else:
             empty[r] = 0
             values[r] = np.nan

@@ -6,7 +6,15 @@ import numpy as np
 
 from ldpflow.random.elementary import jit
 
-__all__ = ["crossing", "estimate_all", "invert", "isotonic_fit"]
+__all__ = [
+    "crossing",
+    "estimate_all",
+    "first_crossing",
+    "fit_all",
+    "invert",
+    "isotonic_fit",
+    "variance_at_edge",
+]
 
 
 @jit
@@ -89,9 +97,26 @@ def invert(limits, values, spread, edges, tau, z, users):  # type: ignore[no-unt
     limits[4] = ends
 
 
-@jit
-def estimate_all(estimates, limits, spread, values, received, edges, taus, z, design, budget):  # type: ignore[no-untyped-def]
-    """Estimates and intervals of all replicates.
+def variance_at_edge(kernel, out, cdf, tau, design, budget):  # type: ignore[no-untyped-def]
+    """Variance of F^ per answer at all inner edges, were F tau there (``kernel.spread``)."""
+    kernel.spread(out, cdf, tau, design, budget)
+
+
+def first_crossing(kernel, out, heights, edges, tau):  # type: ignore[no-untyped-def]
+    """out[0] = :func:`crossing`."""
+    out[0] = crossing(heights, edges, tau)
+
+
+def fit_all(kernel, out, values):  # type: ignore[no-untyped-def]
+    """:func:`isotonic_fit` of every row."""
+    means = np.empty(values.shape[1])
+    sizes = np.empty(values.shape[1])
+    for r in range(values.shape[0]):
+        isotonic_fit(out[r], values[r], means, sizes)
+
+
+def estimate_all(kernel, estimates, limits, values, received, edges, taus, z, design, budget):  # type: ignore[no-untyped-def]
+    """Estimates and intervals of all replicates; ``kernel.spread`` is the protocol's variance of F^.
 
     Parameters
     ----------
@@ -99,8 +124,6 @@ def estimate_all(estimates, limits, spread, values, received, edges, taus, z, de
         Result: first crossing of tau by the isotonic estimate.
     limits : array, shape (levels, quantiles, replicates, 5)
         Result, see :func:`invert`.
-    spread : function
-        Variance of F^ per user at the edges (see the protocols' kernels).
     values : array, shape (replicates, edges)
         F^ at the inner edges.
     received : array, shape (replicates,)
@@ -123,6 +146,6 @@ def estimate_all(estimates, limits, spread, values, received, edges, taus, z, de
         for q in range(taus.shape[0]):
             estimates[q, r] = crossing(fitted, edges, taus[q])
             if z.shape[0] > 0:
-                spread(variance, fitted, taus[q], design, budget)
+                kernel.spread(variance, fitted, taus[q], design, budget)
             for level in range(z.shape[0]):
                 invert(limits[level, q, r], values[r], variance, edges, taus[q], z[level], received[r])

@@ -88,10 +88,7 @@ def cdf(population, x):  # type: ignore[no-untyped-def]
     return min(max(total, 0.0), 1.0)
 
 
-@jit
-def cdf_at(population, points):  # type: ignore[no-untyped-def]
+def cdf_at(kernel, out, population, points):  # type: ignore[no-untyped-def]
     """F at every point of an array."""
-    values = np.empty(points.shape[0])
     for i in range(points.shape[0]):
-        values[i] = cdf(population, points[i])
-    return values
+        out[i] = cdf(population, points[i])

@@ -120,8 +120,7 @@ def search(key0, key1, x, asked, ones, population, design, budget):  # type: ign
     return used, mean, sd, sigma
 
 
-@jit
-def search_all(estimates, fits, received, keys, population, design, budget):  # type: ignore[no-untyped-def]
+def search_all(kernel, estimates, fits, received, keys, population, design, budget):  # type: ignore[no-untyped-def]
     """Run of all replicates.
 
     Parameters
@@ -157,8 +156,7 @@ def search_all(estimates, fits, received, keys, population, design, budget):  # 
             fits[r, 2 + i] = fit[i]
 
 
-@jit
-def fieller_all(limits, fits, logit, low, high, z):  # type: ignore[no-untyped-def]
+def fieller_all(kernel, limits, fits, logit, low, high, z):  # type: ignore[no-untyped-def]
     """Fieller's limits, cut to the range; shape (levels, replicates, 2), NaN where there are none."""
     for level in range(z.shape[0]):
         for r in range(fits.shape[0]):

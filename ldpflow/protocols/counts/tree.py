@@ -11,7 +11,7 @@ from ldpflow.protocols.counts.oue import frequencies
 from ldpflow.random.counts import split_evenly
 from ldpflow.random.elementary import jit
 
-__all__ = ["FAN_OUT", "TreeDesign", "consistent_leaves", "draw_tree", "spread_tree"]
+__all__ = ["FAN_OUT", "TreeDesign", "consistent", "consistent_leaves", "draw_tree", "spread_tree"]
 
 FAN_OUT = 4
 LEVELS, LYING = 5, 6  # the stages after those of unary encoding
@@ -82,6 +82,11 @@ def consistent_leaves(found, total, levels):  # type: ignore[no-untyped-def]
             for j in range(FAN_OUT):
                 found[down + FAN_OUT * i + j] += rest / FAN_OUT
         start, count = down, count * FAN_OUT
+
+
+def consistent(kernel, found, total, levels):  # type: ignore[no-untyped-def]
+    """:func:`consistent_leaves`."""
+    consistent_leaves(found, total, levels)
 
 
 @jit
