@@ -7,7 +7,8 @@
 All times are CPU seconds of one thread, so that waiting for a core does not count. Each side runs in
 processes of its own, with a cache of compiled kernels of its own (see kernel_worker.py). The two sides
 take turns, A B, B A, A B, ..., and a ratio is taken pair by pair: this checkout over the other one, below
-1 where this one is faster. ``compile`` is a kernel from an empty cache, ``load`` the same from a full one.
+1 where this one is faster. ``compile`` is making a kernel ready from an empty cache, ``load`` from a full
+one: what its first run compiles or loads is in it.
 """
 
 from __future__ import annotations
@@ -140,7 +141,7 @@ def measured(name: str, checkouts: Sequence[Path], pairs: int, compiles: int) ->
                 for kind in ("compile", "load"):
                     with worker(checkouts[side], cache) as one:
                         answer = one.ask(prepare=design.study)
-                    seconds[kind][side].append(answer["kernel"])
+                    seconds[kind][side].append(answer["ready"])
         workers: list[Worker] = []
         try:
             for side in range(count):
