@@ -22,13 +22,12 @@ from ldpflow.problems import PROBLEMS
 from ldpflow.random.lockstep import CHUNK, LANES, PLANE
 from ldpflow.random.samplers import SAMPLERS
 from ldpflow.random.streams import lane_states
-from ldpflow.simulators.one_pass import run_path
-from ldpflow.simulators.path import Path as Design
+from ldpflow.simulators.one_pass import OnePass, run_path
 
 __all__ = ["random_scaling_row", "users_of"]
 
 
-def users_of(path: Design, replicate: int, count: int) -> NDArray[np.float64]:
+def users_of(path: OnePass, replicate: int, count: int) -> NDArray[np.float64]:
     """y and the covariates of the first users of a replicate, shape (count, d)."""
     problem = path.problem
     state = lane_states(SEED, "data", path.data_key(), [replicate])
@@ -55,7 +54,7 @@ def random_scaling_row(effort: Effort) -> list[Measurement]:
     if program is None:
         raise Skipped("Rscript is not on the PATH")
     n = effort.steps // 10
-    path = Design(
+    path = OnePass(
         PROBLEMS["quantile_regression"](tau=TAU),
         MECHANISMS["none"](),
         ALGORITHMS["ldp_sgd"](gamma=GAMMA, c=C),

@@ -11,8 +11,7 @@ from ldpflow.algorithms.dp_ambssgd import DpAmbssgd
 from ldpflow.mechanisms.none import NoMechanism
 from ldpflow.problems.least_squares import LeastSquares
 from ldpflow.random.lockstep import LANES
-from ldpflow.simulators.one_pass import run_path
-from ldpflow.simulators.path import Path
+from ldpflow.simulators.one_pass import OnePass, run_path
 
 __all__ = ["clipping_row"]
 
@@ -23,7 +22,7 @@ def clipping_row(effort: Effort) -> list[Measurement]:
     """A pass at d = 10, N = 10^5, T = 20: thresholds, clipped gradients and noise included."""
     problem = LeastSquares(d=D, sigma=0.5)
     algorithm = DpAmbssgd(iterations=STEPS).resolved(problem, N)
-    path = Path(problem, NoMechanism(), algorithm, N)
+    path = OnePass(problem, NoMechanism(), algorithm, N)
     pairs = compare(
         lambda: run_path(path, SEED, range(LANES), [STEPS // 2, STEPS]),
         N * LANES,

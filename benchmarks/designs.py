@@ -12,10 +12,8 @@ from ldpflow.intervals import INTERVAL_METHODS
 from ldpflow.mechanisms import MECHANISMS
 from ldpflow.problems import PROBLEMS
 from ldpflow.random.lockstep import LANES
-from ldpflow.simulators.batch import Recording
 from ldpflow.simulators.cell import Cell
-from ldpflow.simulators.one_pass import run_path
-from ldpflow.simulators.path import Path
+from ldpflow.simulators.one_pass import OnePass, run_path
 
 __all__ = [
     "EPSILON",
@@ -39,27 +37,27 @@ C = 1.0
 LEVEL = 0.9
 
 
-def quantile(mechanism: str = "randomized_response", **settings: Any) -> Path:
+def quantile(mechanism: str = "randomized_response", **settings: Any) -> OnePass:
     """The median of N(0, 1)."""
-    return Path(
+    return OnePass(
         PROBLEMS["quantile"](tau=TAU),
         MECHANISMS[mechanism](epsilon=EPSILON, **settings),
         ALGORITHMS["ldp_sgd"](gamma=GAMMA, c=C),
     )
 
 
-def regression() -> Path:
+def regression() -> OnePass:
     """Median regression with d = 4 under Laplace noise."""
-    return Path(
+    return OnePass(
         PROBLEMS["quantile_regression"](tau=TAU),
         MECHANISMS["laplace"](epsilon=EPSILON),
         ALGORITHMS["ldp_sgd"](gamma=GAMMA, c=C),
     )
 
 
-def huber(d: int) -> Path:
+def huber(d: int) -> OnePass:
     """Huber regression with Mallows weights under Gaussian noise."""
-    return Path(
+    return OnePass(
         PROBLEMS["linear_regression"](coefficients=(1.0,) * d),
         MECHANISMS["gaussian"](mu=1.0),
         ALGORITHMS["ldp_sgd"](gamma=0.6, c=0.1),
@@ -71,14 +69,14 @@ def cells(n: int, *methods: str) -> list[Cell]:
     return [Cell(n, INTERVAL_METHODS[kind](), LEVEL) for kind in methods]
 
 
-def times_of(path: Path, wanted: list[Cell]) -> np.ndarray:
+def times_of(path: OnePass, wanted: list[Cell]) -> np.ndarray:
     """The times at which these cells need S."""
-    return np.array(Recording.of(path, wanted).times, dtype=np.int64)
+    return np.array(path.needs(wanted).times, dtype=np.int64)
 
 
-def kernel(path: Path, wanted: list[Cell]) -> tuple[Callable[[], object], int]:
+def kernel(path: OnePass, wanted: list[Cell]) -> tuple[Callable[[], object], int]:
     """A full set of lanes of the path as a piece of work, and its steps times replicates."""
-    recording = Recording.of(path, wanted)
+    recording = path.needs(wanted)
     steps = recording.times[-1]
 
     def work() -> object:

@@ -14,7 +14,7 @@ from ldpflow.kernels.assembly import kernel_case
 from ldpflow.kernels.cache import compiled
 from ldpflow.random.lockstep import CHUNK, LANES, STRIDE
 from ldpflow.random.streams import lane_states
-from ldpflow.simulators.path import Path
+from ldpflow.simulators.one_pass import OnePass
 
 __all__ = ["floor_rows", "floor_work"]
 
@@ -33,7 +33,7 @@ def floor(kernel, data_state, noise_state, data_parameters, noise_parameters, ch
     out[len(data) :] = noise
 
 
-def floor_work(path: Path, steps: int) -> tuple[Callable[[], object], int]:
+def floor_work(path: OnePass, steps: int) -> tuple[Callable[[], object], int]:
     """The floor of a path as a piece of work, and its steps times replicates."""
     data = path.problem.variates()
     noise = path.mechanism.variates(path.problem)

@@ -12,12 +12,12 @@ from benchmarks.effort import Effort
 from benchmarks.measurement import Measurement, Skipped
 from benchmarks.timing import compare
 from ldpflow.random.lockstep import LANES
-from ldpflow.simulators.path import Path
+from ldpflow.simulators.one_pass import OnePass
 
 __all__ = ["naive_quantile", "private_bit", "quantile_row", "quantile_sn", "regression_row"]
 
 
-def naive_quantile(path: Path, n: int, generator: str, sn: bool = False) -> Callable[[], object]:
+def naive_quantile(path: OnePass, n: int, generator: str, sn: bool = False) -> Callable[[], object]:
     """One naive replicate of the quantile path as a piece of work."""
     times = times_of(path, cells(n, "BB", "BM"))
     sums = np.empty(len(times))

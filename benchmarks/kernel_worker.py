@@ -26,11 +26,20 @@ Work = tuple[Callable[[], object], Callable[[], object], int]
 def piece_of_work(mapping: Mapping[str, Any]) -> Work:
     """The only names of ldpflow that are used: a change of layout edits this function.
 
-    A checkout from before the kernels had a package of their own can be measured too.
+    Checkouts from before there were simulators, or a package of kernels, can be measured too.
     """
     from ldpflow.random.lockstep import LANES
     from ldpflow.study import Study
 
+    study = Study.from_mapping(mapping)
+    (plan,) = study.plans()
+    if hasattr(plan, "simulator"):
+        simulator, request = plan.simulator, plan.request()
+        return (
+            lambda: simulator.prepare(request),
+            lambda: simulator.run(study.seed, range(LANES), request),
+            simulator.cost(request, LANES).steps,
+        )
     if importlib.util.find_spec("ldpflow.kernels") is None:
         from ldpflow.algorithms.kernels import kernel_of, run_path
         from ldpflow.simulate import Recording
@@ -38,8 +47,6 @@ def piece_of_work(mapping: Mapping[str, Any]) -> Work:
         from ldpflow.simulators.batch import Recording
         from ldpflow.simulators.one_pass import kernel_of, run_path
 
-    study = Study.from_mapping(mapping)
-    (plan,) = study.plans()
     wanted = Recording.of(plan.path, plan.cells, plan.checkpoints)
 
     def prepare() -> object:

@@ -37,7 +37,7 @@ SPIN_SECONDS = 0.005  # kernels up to here spin: sleeping is not so precise
 def template(settings: str, last: int) -> BatchResult:
     """Rows of one batch of the study, computed once per worker."""
     plan = Study.from_mapping(json.loads(settings)).plans()[0]
-    return simulate(Batch(plan.path, 0, 0, last, plan.cells))
+    return simulate(Batch(plan.simulator, 0, 0, last, plan.cells))
 
 
 def tiny_task(mapping: dict[str, Any], seconds: float) -> Any:

@@ -73,7 +73,7 @@ def rows(first: int, last: int, cells: int) -> pa.Table:
 
 def make(store: RunStore, count: int, cells: int) -> None:
     """A path with so many rows."""
-    path = Study.from_mapping(study(1, 1)).plans()[0].path
+    path = Study.from_mapping(study(1, 1)).plans()[0].simulator
     meta = PartMeta(1, 1, path.settings(), {})
     size = max(PART_ROWS // cells, 1)
     replicates = count // cells

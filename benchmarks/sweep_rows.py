@@ -12,8 +12,7 @@ from ldpflow.intervals.block_bootstrap import BlockBootstrap
 from ldpflow.random.lockstep import LANES
 from ldpflow.simulators.batch import Batch, simulate
 from ldpflow.simulators.cell import Cell
-from ldpflow.simulators.one_pass import run_path
-from ldpflow.simulators.path import Path
+from ldpflow.simulators.one_pass import OnePass, run_path
 
 __all__ = ["bootstrap_row", "sweep_row"]
 
@@ -55,7 +54,7 @@ def sweep_row(effort: Effort) -> list[Measurement]:
     ]
 
 
-def bootstrap_microseconds(path: Path, repetitions: int) -> list[float]:
+def bootstrap_microseconds(path: OnePass, repetitions: int) -> list[float]:
     """Per replicate and coordinate: draws, sums, sorting, quantiles, all of one BB interval."""
     # l = floor(n^beta) = 100 and m = 100.
     n = 10**4

@@ -7,14 +7,13 @@ from benchmarks.effort import Effort
 from benchmarks.measurement import Measurement
 from benchmarks.timing import Pairs, compare
 from ldpflow.random.lockstep import LANES
-from ldpflow.simulators.one_pass import run_path
-from ldpflow.simulators.path import Path
+from ldpflow.simulators.one_pass import OnePass, run_path
 
 __all__ = ["transcript_row"]
 
 
 def with_and_without(
-    path: Path, steps: int, sums: tuple[str, ...], beside: tuple[str, ...], effort: Effort
+    path: OnePass, steps: int, sums: tuple[str, ...], beside: tuple[str, ...], effort: Effort
 ) -> Pairs:
     """The kernel that keeps ``sums`` besides others, and the one that keeps those others alone."""
     first = max(1, steps // 100)

@@ -14,8 +14,7 @@ from ldpflow.algorithms.ldp_sgd import LdpSgd
 from ldpflow.engine import run_study
 from ldpflow.mechanisms.gaussian import Gaussian
 from ldpflow.problems.linear_regression import LinearRegression
-from ldpflow.simulators.one_pass import run_path
-from ldpflow.simulators.path import Path
+from ldpflow.simulators.one_pass import OnePass, run_path
 from ldpflow.store import RunStore
 from ldpflow.study import Study, load_study
 from tests.oracles import gdp_reference
@@ -130,7 +129,7 @@ def test_the_average_is_smoother_on_every_path():
     times = list(range(10_000, 20_001, 100))
     observed = {0.3: (3.3, 0.045), 0.6: (0.20, 0.02), 0.9: (0.013, 0.006)}
     for alpha, expected in observed.items():
-        path = Path(LinearRegression(), Gaussian(mu_min=1.0, mu=2.0), LdpSgd(gamma=alpha, c=0.1))
+        path = OnePass(LinearRegression(), Gaussian(mu_min=1.0, mu=2.0), LdpSgd(gamma=alpha, c=0.1))
         record = run_path(path, 20250711, range(5), times)
         counts = np.array(times, float)[:, None, None]
         averages = record.sums_at(np.array(times)) / counts

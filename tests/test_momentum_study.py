@@ -14,16 +14,14 @@ from ldpflow.cli import app, main
 from ldpflow.engine import check_run, replay, run_study
 from ldpflow.engine.prediction import predict
 from ldpflow.errors import InputError
-from ldpflow.mechanisms.none import NoMechanism
 from ldpflow.problems.nonconvex_logistic import NonconvexLogistic
 from ldpflow.random.lockstep import LANES
 from ldpflow.report.rate_plot import rates, shown_rates, slope
 from ldpflow.report.results import Results
-from ldpflow.results.summary import path_columns
 from ldpflow.results.trajectories import read_trajectories
 from ldpflow.simulators.batch import Batch, simulate
-from ldpflow.simulators.finite_sum import draw_records, minimum, risk, run_erm
-from ldpflow.simulators.path import Path
+from ldpflow.simulators.families import simulator_from_settings
+from ldpflow.simulators.finite_sum import FiniteSum, draw_records, minimum, risk, run_erm
 from ldpflow.store import RunStore
 from ldpflow.study import Study
 from ldpflow.study.writing import toml_text
@@ -92,8 +90,8 @@ def test_every_row_says_what_it_is_private_against(run):
 def test_rows_are_those_of_the_recursion(run):
     problem = NonconvexLogistic(d=3, penalty=0.5)
     algorithm = DpNsgd(epsilon=4.0, epochs=6.0)
-    path = Path(problem, NoMechanism(), algorithm, 30)
-    assert "mechanism" not in path.settings() and Path.from_settings(path.settings()) == path
+    path = FiniteSum(problem, algorithm, 30)
+    assert "mechanism" not in path.settings() and simulator_from_settings(path.settings()) == path
     plan = plan_of(problem, algorithm, 30)
     times = checkpoint_steps(180, 4)
     assert times == (22, 67, 112, 157, 180)
@@ -255,7 +253,7 @@ def test_the_excess_risk_where_the_risk_is_convex():
     losses, _ = risk(problem, records, rng.normal(scale=2.0, size=(50, 3, LANES)))
     assert np.isfinite(least).all() and (losses >= least - 1e-12).all()
     # In a study it is the excess risk of every iterate.
-    path = Path(problem, NoMechanism(), DpNsgd(epochs=2.0), 60)
+    path = FiniteSum(problem, DpNsgd(epochs=2.0), 60)
     batch = Batch(path, 0, 5, 6, (), (), (1, 60, 120))
     rows = simulate(batch).trajectories
     excess = rows["loss"].to_numpy() - least[5]
@@ -264,7 +262,7 @@ def test_the_excess_risk_where_the_risk_is_convex():
 
 
 def test_columns_of_a_path_hold_no_infinity():
-    columns = path_columns(Path(NonconvexLogistic(), NoMechanism(), DpNsgd(noise="none", epsilon=3.0), 50))
+    columns = FiniteSum(NonconvexLogistic(), DpNsgd(noise="none", epsilon=3.0), 50).columns()
     assert columns["epsilon"] is None and columns["cost"] is None and columns["sigma"] == 0.0
     assert pa.array([columns["cross"]]).null_count == 1
     # The baseline without noise is one path, whatever budget stands beside it.

@@ -37,6 +37,9 @@ class Algorithm(Settings):
         Start, the same in every coordinate.
     """
 
+    family: ClassVar[str] = "one_pass"
+    """The family of simulators that runs the algorithm (see ldpflow.simulators.families)."""
+
     carries_privacy: ClassVar[bool] = False
     """Whether the algorithm itself is private, its budget among its settings; the mechanism is none."""
 
@@ -117,14 +120,6 @@ class Algorithm(Settings):
     def steps_within(self, n: int, horizon: int) -> int:
         """Steps that the first n of ``horizon`` users make, where they depend on the horizon."""
         return self.steps(n)
-
-    def check_horizon(self, problem: Problem, n: int) -> None:
-        """Refuse an n that does not go with the settings (where they depend on it).
-
-        Raises
-        ------
-        InputError
-        """
 
     def checkpoints(self, problem: Problem, n: int, points: int) -> tuple[int, ...] | None:
         """Where a trajectory of n users is kept, or None for log-spaced numbers of users."""

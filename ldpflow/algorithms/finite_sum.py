@@ -117,6 +117,7 @@ class FiniteSumAlgorithm(Algorithm):
         Start, the same in every coordinate.
     """
 
+    family: ClassVar[str] = "finite_sum"
     carries_privacy: ClassVar[bool] = True
 
     derived: ClassVar[tuple[Column, ...]] = (
@@ -144,13 +145,6 @@ class FiniteSumAlgorithm(Algorithm):
 
     def depends_on_horizon(self) -> bool:
         return True
-
-    def unsuitable(self, problem: Problem, mechanism: Mechanism) -> str | None:
-        if not isinstance(problem, FiniteSumProblem):
-            return f"{self.kind} visits a fixed data set again and again; {problem.kind} has none"
-        if mechanism.kind != "none":
-            return f"{self.kind} adds its own noise; its budget is algorithm.epsilon and delta"
-        return None
 
     def steps(self, n: int) -> int:
         return n
@@ -194,12 +188,21 @@ class FiniteSumAlgorithm(Algorithm):
         """Bytes that a batch of lanes takes beyond its data."""
         return 0
 
-    def check_horizon(self, problem: Problem, n: int) -> None:
-        assert isinstance(problem, FiniteSumProblem)
-        self.schedule(problem, n)
+    def memory_of_data(self, problem: FiniteSumProblem, n: int) -> int:
+        """Bytes that a batch of lanes takes with its data."""
         copies = 1 if problem.file is not None else LANES
-        data = 8 * n * (problem.dimension + 1) * copies
+        return 8 * n * (problem.dimension + 1) * copies + self.memory(problem, n)
+
+    def check(self, problem: FiniteSumProblem, n: int) -> None:
+        """Refuse an n that does not go with the settings, or does not fit into memory.
+
+        Raises
+        ------
+        InputError
+        """
+        self.schedule(problem, n)
         rest = self.memory(problem, n)
+        data = self.memory_of_data(problem, n) - rest
         if data + rest > MEMORY_BUDGET:
             mebi = 2.0**20
             raise InputError(
@@ -212,10 +215,6 @@ class FiniteSumAlgorithm(Algorithm):
         largest = problem.largest_n()
         if largest is not None and n > largest:
             raise InputError("grid.n", n, f"at most {largest:,}, the records of {problem.file}")
-
-    def checkpoints(self, problem: Problem, n: int, points: int) -> tuple[int, ...]:
-        assert isinstance(problem, FiniteSumProblem)
-        return checkpoint_steps(self.schedule(problem, n).steps, points)
 
     def columns(self, problem: Problem, n: int) -> dict[str, Any]:
         assert isinstance(problem, FiniteSumProblem)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TextIO
 
 import typer
@@ -43,7 +43,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-COMMANDS = {
+COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
     "Run": {"sweep": sweep, "replay": replay, "check": check, "compact": compact},
     "Look": {
         "summary": summary,

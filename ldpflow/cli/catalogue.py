@@ -10,6 +10,7 @@ TITLES = {
     "problem": "Problems",
     "mechanism": "Mechanisms",
     "algorithm": "Algorithms",
+    "protocol": "Protocols",
     "method": "Interval methods",
 }
 
@@ -19,6 +20,8 @@ def catalogue() -> None:
     from ldpflow.study import GROUPS, allowed, bundled_studies
 
     for group, registry in GROUPS.items():
+        if not registry:
+            continue
         typer.secho(f"{TITLES[group]}  [{group}]", bold=True)
         for kind, cls in registry.items():
             typer.echo(f"  {kind}: {first_line(cls.__doc__)}")

@@ -46,7 +46,7 @@ def plan(
     chosen = load_study(study).replace(flags)
     precision = None if target_mcse is None else Precision(target_mcse)
     rows = [
-        {**p.columns, **{k: v for k, v in vars(p).items() if k not in ("path", "columns")}}
+        {**p.columns, **{k: v for k, v in vars(p).items() if k not in ("simulator", "columns")}}
         for p in predict(chosen, length)
     ]
     names = [name for name in rows[0] if name in (*rows[0], "n", "level", "coordinate")]

@@ -31,11 +31,11 @@ class AggregatorActor:
         publish_trajectories(self.aggregator.store, batch, result)
         if batch.cells:
             published = self.aggregator.add(
-                batch.path.key, batch.first, batch.last, result.rows, part_meta(batch)
+                batch.simulator.key, batch.first, batch.last, result.rows, part_meta(batch)
             )
         else:
             # Trajectories alone, and they are on disk.
-            published = [Published(batch.path.key, batch.first, batch.last, cell_set_hash([]))]
+            published = [Published(batch.simulator.key, batch.first, batch.last, cell_set_hash([]))]
         statistics = None
         if time.monotonic() - self.told > STATISTICS_SECONDS:
             statistics = self.aggregator.statistics()
@@ -85,7 +85,7 @@ class Shard:
 
     def keep(self, sent: Sent) -> None:
         """Hold on to a batch that the aggregator has taken."""
-        self.unpublished.setdefault((sent.batch.path.key, sent.cell_set), {})[sent.batch.first] = sent
+        self.unpublished.setdefault((sent.batch.simulator.key, sent.cell_set), {})[sent.batch.first] = sent
 
     def forget(self, published: list[Published]) -> None:
         """Let go of rows that are in published parts."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 from ldpflow.random.lockstep import LANES
 from ldpflow.simulators.batch import Batch
 from ldpflow.simulators.cell import Cell
-from ldpflow.simulators.path import Path
+from ldpflow.simulators.simulator import Cost, Simulator
 
 __all__ = ["GRID", "Batches", "Missing", "cut"]
 
@@ -16,40 +18,32 @@ GRID = 64  # replicate ranges are multiples of this
 TARGET_SECONDS = 5.0
 TAIL = 2  # batches per core at the end that are cut once more,
 TAIL_SECONDS = 0.5  # to about this length
-# A first guess, replaced by what the run measures: ns per step, replicate and coordinate.
-NANOSECONDS_PER_COORDINATE = 3.0
 
 
 @dataclass(frozen=True)
 class Missing:
-    """Replicates ``first`` to ``last`` (exclusive) of a path that lack ``cells``.
+    """Replicates ``first`` to ``last`` (exclusive) of a simulator that lack ``cells``.
 
-    Where the path runs again over replicates that have other cells already, ``witnesses`` holds one
+    Where it runs again over replicates that have other cells already, ``witnesses`` holds one
     of those, to be computed again and compared with what is stored.
     """
 
-    path: Path
+    simulator: Simulator[Any, Any]
     first: int
     last: int
     cells: tuple[Cell, ...]
     witnesses: tuple[Cell, ...] = ()
     checkpoints: tuple[int, ...] = ()
 
-    def steps(self) -> int:
-        """Steps of one replicate."""
-        users = max([*(cell.n for cell in self.cells), *self.checkpoints])
-        return self.path.steps(users)
-
-    def seconds(self) -> float:
-        """Rough CPU time of one replicate."""
-        records = max([*(cell.n for cell in self.cells), *self.checkpoints])
-        records *= 1 + self.path.algorithm.perturbed_paths()
-        return records * self.path.problem.dimension * NANOSECONDS_PER_COORDINATE * 1e-9
+    @cached_property
+    def cost(self) -> Cost:
+        """What one replicate takes."""
+        return self.simulator.cost(self.simulator.needs(self.cells, self.checkpoints), 1)
 
 
 @dataclass(frozen=True)
 class Run:
-    """Batches of one path that are equally long: they start every ``size`` replicates."""
+    """Batches of one simulator that are equally long: they start every ``size`` replicates."""
 
     missing: Missing
     first: int
@@ -64,7 +58,7 @@ class Run:
         m = self.missing
         for start in range(self.first, self.last, self.size):
             end = min(start + self.size, self.last)
-            yield Batch(m.path, seed, start, end, m.cells, m.witnesses, m.checkpoints)
+            yield Batch(m.simulator, seed, start, end, m.cells, m.witnesses, m.checkpoints)
 
 
 @dataclass(frozen=True)
@@ -87,7 +81,7 @@ class Batches:
     @property
     def steps(self) -> int:
         """Steps of all, over all replicates."""
-        return sum(run.missing.steps() * (run.last - run.first) for run in self.runs)
+        return sum(run.missing.cost.steps * (run.last - run.first) for run in self.runs)
 
 
 def cut(missing: Sequence[Sequence[Missing]], seed: int, cores: int) -> Batches:
@@ -102,12 +96,12 @@ def cut(missing: Sequence[Sequence[Missing]], seed: int, cores: int) -> Batches:
 
 def runs(missing: Sequence[Missing], cores: int) -> list[Run]:
     """Runs of batches of one group, long batches first."""
-    total = sum(m.seconds() * (m.last - m.first) for m in missing)
+    total = sum(m.cost.seconds * (m.last - m.first) for m in missing)
     # With 16 batches per core the last one to finish costs a few per cent at most.
     target = min(TARGET_SECONDS, total / (16.0 * cores))
     found = []
-    for m in sorted(missing, key=lambda m: -m.seconds()):
-        wanted = target / max(m.seconds(), 1e-12)
+    for m in sorted(missing, key=lambda m: -m.cost.seconds):
+        wanted = target / max(m.cost.seconds, 1e-12)
         size = LANES if wanted < GRID else int(wanted) // GRID * GRID
         # Boundaries lie on multiples of the size, so that a resumed range is cut alike.
         inner = min(-(-m.first // size) * size, m.last)
@@ -120,7 +114,7 @@ def runs(missing: Sequence[Missing], cores: int) -> list[Run]:
 
 def length_of_batch(run: Run) -> float:
     """For sorting, long ones first: the first batch is the longest."""
-    return -run.missing.seconds() * (min(run.first + run.size, run.last) - run.first)
+    return -run.missing.cost.seconds * (min(run.first + run.size, run.last) - run.first)
 
 
 def ended(found: Sequence[Run], cores: int) -> list[Run]:
@@ -131,7 +125,7 @@ def ended(found: Sequence[Run], cores: int) -> list[Run]:
     for run in reversed(found):
         count = min(len(run), left)
         left -= count
-        wanted = TAIL_SECONDS / max(run.missing.seconds(), 1e-12)
+        wanted = TAIL_SECONDS / max(run.missing.cost.seconds, 1e-12)
         size = min(run.size, max(1, int(wanted) // LANES) * LANES)
         middle = min(run.first + (len(run) - count) * run.size, run.last)
         if count:

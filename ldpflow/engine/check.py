@@ -17,7 +17,7 @@ from ldpflow.errors import InputError, LdpflowError
 from ldpflow.random.streams import STREAM_VERSION
 from ldpflow.results import stored_cells
 from ldpflow.results.summary import stored_trajectory_summary, summary_of
-from ldpflow.simulators.path import Path
+from ldpflow.simulators.families import simulator_from_settings
 from ldpflow.store import Dataset, Part, RunLock, RunStore, UnreadablePart, compact
 from ldpflow.store.dataset import REMOVED
 from ldpflow.store.overlaps import each_once, overlapping
@@ -187,11 +187,11 @@ def part_reason(dataset: Dataset, part: Part, study: Study | None) -> str | None
 def origin_reason(key: str, meta: dict[str, Any], study: Study | None) -> str | None:
     """Why what a part says of its origin is not right, if it is not."""
     try:
-        path = Path.from_settings(meta["path_settings"])
+        simulator = simulator_from_settings(meta["path_settings"])
     except (KeyError, ValueError, TypeError):
         return "its path settings cannot be read"
-    if path.key != key:
-        return f"the settings in it are those of path p{path.key}"
+    if simulator.key != key:
+        return f"the settings in it are those of path p{simulator.key}"
     if study is not None and meta["seed"] != study.seed:
         return f"it has rows of seed {meta['seed']}, and the study has {study.seed}"
     if meta["stream_version"] != STREAM_VERSION:
@@ -233,7 +233,7 @@ def gap_findings(store: RunStore, study: Study) -> Iterator[Finding]:
                 for gap in missing[:3]
             )
             more = "" if len(missing) <= 3 else f" and {len(missing) - 3} more ranges"
-            yield Finding(f"path p{plan.path.key}: replicates missing: {ranges}{more}")
+            yield Finding(f"path p{plan.simulator.key}: replicates missing: {ranges}{more}")
 
 
 def summary_findings(store: RunStore, parts: list[Part]) -> Iterator[Finding]:
@@ -248,7 +248,7 @@ def summary_findings(store: RunStore, parts: list[Part]) -> Iterator[Finding]:
             yield Finding("summary.parquet: absent; a sweep writes it again")
         return
     try:
-        paths = {f"p{p.path_key}": Path.from_settings(p.meta["path_settings"]) for p in parts}
+        paths = {f"p{p.path_key}": simulator_from_settings(p.meta["path_settings"]) for p in parts}
         again = summary_of(stored_cells(store, skip_unreadable=True), paths)
     except (LdpflowError, KeyError):
         yield Finding("summary.parquet: not compared, because of the parts above")

@@ -55,14 +55,14 @@ def publish_trajectories(store: RunStore, batch: Batch, result: BatchResult) -> 
     """Write the trajectories of a batch: one part, which needs no neighbours."""
     if result.trajectories is not None:
         cells = [{"checkpoints": batch.checkpoints}]
-        store.trajectories.write(batch.path.key, result.trajectories, part_meta(batch), cells)
+        store.trajectories.write(batch.simulator.key, result.trajectories, part_meta(batch), cells)
 
 
 def part_meta(batch: Batch) -> PartMeta:
     """What the parts of a batch say about their origin."""
     from ldpflow.random.streams import STREAM_VERSION
 
-    return PartMeta(batch.seed, STREAM_VERSION, batch.path.settings(), package_versions())
+    return PartMeta(batch.seed, STREAM_VERSION, batch.simulator.settings(), package_versions())
 
 
 @cache

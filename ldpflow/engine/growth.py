@@ -19,11 +19,11 @@ from ldpflow.engine.events import Planned
 from ldpflow.errors import InputError
 from ldpflow.intervals.interval import columns_of
 from ldpflow.random.streams import STREAM_VERSION
-from ldpflow.results.summary import names_of_summary, path_columns
+from ldpflow.results.summary import names_of_summary
 from ldpflow.settings import canonical_json
-from ldpflow.simulators.cell import Cell, PathPlan
-from ldpflow.simulators.path import Path
-from ldpflow.simulators.trajectories import measures_of
+from ldpflow.simulators.cell import Cell
+from ldpflow.simulators.families import simulator_from_settings
+from ldpflow.simulators.simulator import Plan, Simulator
 from ldpflow.store import Part, RunStore, UnreadablePart, cell_id
 from ldpflow.store.ranges import Ranges, intersect, subtract
 from ldpflow.study import Study
@@ -79,8 +79,8 @@ def stored_seed(store: RunStore) -> Any:
 def check_paths(store: RunStore, parts: Iterable[Part], study: Study) -> None:
     """Refuse a study that puts settings of paths in the place of those that have rows."""
     by_key = {part.path_key: part.meta["path_settings"] for part in parts}
-    had = [designed(Path.from_settings(settings)) for settings in by_key.values()]
-    wanted = [designed(plan.path) for plan in study.plans()]
+    had = [designed(simulator_from_settings(settings)) for settings in by_key.values()]
+    wanted = [designed(plan.simulator) for plan in study.plans()]
     texts = [{canonical_json(design) for design in designs} for designs in (had, wanted)]
     if texts[0] <= texts[1] or texts[1] <= texts[0]:
         return
@@ -91,13 +91,13 @@ def check_paths(store: RunStore, parts: Iterable[Part], study: Study) -> None:
     raise refused(store, changes)
 
 
-def designed(path: Path) -> dict[str, Any]:
-    """What a path is, its budget and its n left out: settings by their names in a study file."""
-    settings: dict[str, Any] = {"grid.independent_n": path.horizon is not None}
-    for group in ("problem", "mechanism", "algorithm"):
-        for name, value in getattr(path, group).model_dump(mode="json").items():
+def designed(simulator: Simulator[Any, Any]) -> dict[str, Any]:
+    """What a simulator is, its budget and its n left out: settings by their names in a study file."""
+    settings: dict[str, Any] = {"grid.independent_n": simulator.horizon is not None}
+    for table, part in simulator.parts().items():
+        for name, value in part.model_dump(mode="json").items():
             if value is not None and name not in BUDGET:
-                settings[f"{group}.{name}"] = value
+                settings[f"{table}.{name}"] = value
     return settings
 
 
@@ -141,7 +141,7 @@ def declare_columns(store: RunStore, study: Study) -> None:
     methods = dict.fromkeys(cell.method for plan in plans for cell in plan.cells)
     try:
         store.replicates.declare(columns_of(methods))
-        store.trajectories.declare(column for plan in plans for column in measures_of(plan.path))
+        store.trajectories.declare(column for plan in plans for column in plan.simulator.measures())
     except ValueError as error:
         raise InputError(
             "method",
@@ -149,7 +149,7 @@ def declare_columns(store: RunStore, study: Study) -> None:
             "columns that agree",
             str(error),
         ) from None
-    taken = names_of_summary(plan.path for plan in plans)
+    taken = names_of_summary(plan.simulator for plan in plans)
     for column in store.replicates.further:
         for name in {column.name, *(summary.name for summary in column.summaries)} & taken:
             raise InputError(
@@ -157,12 +157,12 @@ def declare_columns(store: RunStore, study: Study) -> None:
             )
 
 
-def gaps(store: RunStore, plan: PathPlan, replicates: int) -> list[Missing]:
+def gaps(store: RunStore, plan: Plan, replicates: int) -> list[Missing]:
     """What a path lacks, trajectories included: each replicate once where it lacks both."""
     found = cell_gaps(store, plan, replicates)
     if not plan.checkpoints:
         return found
-    stored = store.trajectories.finished(plan.path.key)
+    stored = store.trajectories.finished(plan.simulator.key)
     untold = subtract(0, replicates, stored.get(cell_id({"checkpoints": plan.checkpoints}), []))
     together = [m for m in found if intersect(untold, m.first, m.last) == [(m.first, m.last)]]
     alone = untold
@@ -170,13 +170,13 @@ def gaps(store: RunStore, plan: PathPlan, replicates: int) -> list[Missing]:
         alone = [part for a, b in alone for part in subtract(a, b, [(m.first, m.last)])]
     return [
         *(replace(m, checkpoints=plan.checkpoints) if m in together else m for m in found),
-        *(Missing(plan.path, a, b, (), (), plan.checkpoints) for a, b in alone),
+        *(Missing(plan.simulator, a, b, (), (), plan.checkpoints) for a, b in alone),
     ]
 
 
-def cell_gaps(store: RunStore, plan: PathPlan, replicates: int) -> list[Missing]:
+def cell_gaps(store: RunStore, plan: Plan, replicates: int) -> list[Missing]:
     """What a path lacks: each replicate once, with all the cells that it lacks."""
-    finished = store.replicates.finished(plan.path.key)
+    finished = store.replicates.finished(plan.simulator.key)
     stored = {cell: finished.get(cell_id(cell.columns()), []) for cell in plan.cells}
     ends = {min(end, replicates) for ranges in stored.values() for span in ranges for end in span}
     found: list[Missing] = []
@@ -191,14 +191,14 @@ def cell_gaps(store: RunStore, plan: PathPlan, replicates: int) -> list[Missing]
             and before.last == first
             and (before.cells, before.witnesses) == (cells, witnesses)
         ):
-            found[-1] = Missing(plan.path, before.first, last, cells, witnesses)
+            found[-1] = Missing(plan.simulator, before.first, last, cells, witnesses)
         else:
-            found.append(Missing(plan.path, first, last, cells, witnesses))
+            found.append(Missing(plan.simulator, first, last, cells, witnesses))
     return found
 
 
 def witness(
-    plan: PathPlan,
+    plan: Plan,
     missing: Sequence[Cell],
     stored: Mapping[Cell, Ranges],
     first: int,
@@ -209,14 +209,13 @@ def witness(
     The largest n that does not make the path longer, since its estimate depends on all steps before.
     """
     longest = max(cell.n for cell in missing)
-    algorithm = plan.path.algorithm
     usable = [
         cell for cell, ranges in stored.items() if cell.n <= longest and not subtract(first, last, ranges)
     ]
 
-    def cost(cell: Cell) -> tuple[int, int, int]:
-        times = cell.method.count_times(algorithm.steps(cell.n), algorithm)
-        return (-cell.n, len(cell.method.running_sums(plan.path.problem.dimension)), times)
+    def cost(cell: Cell) -> tuple[float, ...]:
+        request = plan.simulator.needs((cell,))
+        return -cell.n, plan.simulator.cost(request, 1).seconds, plan.simulator.memory(request)
 
     return (min(usable, key=cost),) if usable else ()
 
@@ -225,8 +224,8 @@ def planned(study: Study, missing: Sequence[Missing]) -> list[Planned]:
     """What of a study is there and what is to be computed, path by path."""
     by_key: dict[str, list[Missing]] = {}
     for gap in missing:
-        by_key.setdefault(gap.path.key, []).append(gap)
-    columns = [path_columns(plan.path) for plan in study.plans()]
+        by_key.setdefault(gap.simulator.key, []).append(gap)
+    columns = [plan.simulator.columns() for plan in study.plans()]
     varying: list[str] = []  # each only if it tells paths apart that the ones before do not
     for name in dict.fromkeys(name for c in columns for name in c):
         apart = {tuple(str(c.get(k)) for k in (*varying, name)) for c in columns}
@@ -234,8 +233,8 @@ def planned(study: Study, missing: Sequence[Missing]) -> list[Planned]:
             varying.append(name)
     result = []
     for plan, values in zip(study.plans(), columns, strict=True):
-        gaps_here = by_key.get(plan.path.key, [])
-        d = plan.path.problem.dimension
+        gaps_here = by_key.get(plan.simulator.key, [])
+        d = plan.simulator.dimension
         computed = sum(
             (gap.last - gap.first) * (d * len(gap.cells) + len(gap.checkpoints)) for gap in gaps_here
         )
@@ -243,7 +242,7 @@ def planned(study: Study, missing: Sequence[Missing]) -> list[Planned]:
         settings = [f"{name}={values[name]}" for name in varying if values.get(name) is not None]
         result.append(
             Planned(
-                path=f"p{plan.path.key}",
+                path=f"p{plan.simulator.key}",
                 settings=" ".join(settings),
                 reused=total - computed,
                 computed=computed,

@@ -46,7 +46,7 @@ class Tally:
         self.steps += outcome.batch.steps
         self.kernel_seconds += outcome.kernel_seconds
         self.batch_seconds += outcome.seconds
-        self.took(outcome.batch.path.key, outcome.kernel_seconds, outcome.batch.steps)
+        self.took(outcome.batch.simulator.key, outcome.kernel_seconds, outcome.batch.steps)
 
     def took(self, key: str, seconds: float, steps: int) -> None:
         """Count the work on a path."""

@@ -26,7 +26,7 @@ from ldpflow.engine.batching import Missing
 from ldpflow.engine.events import Listener, Progress
 from ldpflow.errors import InputError
 from ldpflow.results import CellRows, stored_cells
-from ldpflow.simulators.cell import PathPlan
+from ldpflow.simulators.simulator import Plan
 from ldpflow.store import RunStore, cell_id
 from ldpflow.store.ranges import subtract
 
@@ -118,7 +118,7 @@ class Precision:
             found = max(found, error / self.target_length)
         return found
 
-    def forecast(self, plan: PathPlan, cells: Sequence[CellRows], have: int) -> Forecast:
+    def forecast(self, plan: Plan, cells: Sequence[CellRows], have: int) -> Forecast:
         """How far a path is from its targets, and the steps it will probably take."""
         if have == 0:
             far = math.inf
@@ -130,8 +130,8 @@ class Precision:
             far = max(self.distance(cell) for cell in cells)
             wanted = max(len(cell.ok) * self.distance(cell) ** 2 for cell in cells)
         left = min(max(wanted, have + 1), self.max_replicates) - have
-        steps = max(plan.path.algorithm.steps(cell.n) for cell in plan.cells)
-        return Forecast(far, math.ceil(left) * steps)
+        cost = plan.simulator.cost(plan.simulator.needs(plan.cells), math.ceil(left))
+        return Forecast(far, cost.steps)
 
     def earliest(self, cell: CellRows) -> int:
         """The first later point of the schedule at which this cell could possibly be there.
@@ -195,16 +195,16 @@ class Round:
 
 def rounds(
     store: RunStore,
-    plans: Sequence[PathPlan],
+    plans: Sequence[Plan],
     precision: Precision,
-    gaps: Callable[[RunStore, PathPlan, int], list[Missing]],
+    gaps: Callable[[RunStore, Plan, int], list[Missing]],
 ) -> Iterator[Round]:
     """Rounds until every path is precise enough; each must be stored before the next is asked for.
 
     Parameters
     ----------
     store : RunStore
-    plans : sequence of PathPlan
+    plans : sequence of Plan
     precision : Precision
     gaps : callable
         What a path lacks up to a number of replicates.
@@ -226,16 +226,16 @@ def rounds(
             )
 
 
-def cells_of_plan(store: RunStore, plan: PathPlan, most: int) -> tuple[list[CellRows], int]:
+def cells_of_plan(store: RunStore, plan: Plan, most: int) -> tuple[list[CellRows], int]:
     """The stored rows of a path's cells, and how many replicates all of them have."""
     columns = [cell.columns() for cell in plan.cells]
     wanted = {cell_id(c) for c in columns}
-    finished = store.replicates.finished(plan.path.key)
+    finished = store.replicates.finished(plan.simulator.key)
     gaps = [gap for cell in wanted for gap in subtract(0, most, finished.get(cell, []))]
     have = min((first for first, _ in gaps), default=most)
     if have == 0:
         return [], 0
-    found = stored_cells(store, plan.path.key, wanted, skip_unreadable=True)
+    found = stored_cells(store, plan.simulator.key, wanted, skip_unreadable=True)
     return [cell for _, cells in found for cell in cells], have
 
 

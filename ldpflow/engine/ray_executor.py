@@ -110,12 +110,12 @@ class RayExecutor:
 
     def shard_of(self, batch: Batch) -> Shard:
         """The aggregator of a path; paths go to them in turn."""
-        shard = self.shard_of_path.get(batch.path.key)
+        shard = self.shard_of_path.get(batch.simulator.key)
         if shard is None:
             if len(self.shards) < self.most_shards:
                 self.shards.append(Shard(new_aggregator(self.make_aggregator)))
             shard = self.shards[len(self.shard_of_path) % self.most_shards]
-            self.shard_of_path[batch.path.key] = shard
+            self.shard_of_path[batch.simulator.key] = shard
         return shard
 
     def cell_set_of(self, batch: Batch) -> str:

@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 from ldpflow.errors import InputError, LdpflowError
 from ldpflow.results.trajectories import read_trajectories
 from ldpflow.simulators.batch import Batch, BatchResult, simulate
-from ldpflow.simulators.cell import Cell, PathPlan
-from ldpflow.simulators.path import Path
+from ldpflow.simulators.cell import Cell
+from ldpflow.simulators.families import simulator_from_settings
+from ldpflow.simulators.simulator import Plan
 from ldpflow.store import RunStore
 from ldpflow.store.kinds import REPLICATE_ROWS
 from ldpflow.study import Study
@@ -63,13 +64,13 @@ def replay(
     if plan is not None and plan.checkpoints and not plan.cells and study is not None:
         return replayed_trajectory(store, plan, study.seed, replicate, end)
     if stored.num_rows:
-        path = Path.from_settings(here[0].meta["path_settings"])
+        simulator = simulator_from_settings(here[0].meta["path_settings"])
         seed = int(here[0].meta["seed"])
         heads = stored.filter(pc.equal(stored["coordinate"], 0)).drop_columns("replicate")
         distinct = heads.group_by(list(REPLICATE_ROWS.row_keys(stored.schema)[1:])).aggregate([])
         cells = tuple(Cell.from_columns(row) for row in distinct.to_pylist())
     elif study is not None and plan is not None and end <= replicates:
-        path, seed, cells = plan.path, study.seed, plan.cells
+        simulator, seed, cells = plan.simulator, study.seed, plan.cells
     elif here or plan is not None:
         count = max([replicates, *(part.last for part in here)])
         raise InputError("replicate", replicate, f"a stored replicate, 0 to {count - 1}")
@@ -77,21 +78,21 @@ def replay(
         keys = sorted({part.path_key for part in parts})
         known = ", ".join(f"p{k}" for k in keys[:5]) or "none"
         raise InputError("path", path_key, f"a path of {store.root}", f"It has: {known}.")
-    computed = computed_again(Batch(path, seed, replicate, end, cells)).rows
+    computed = computed_again(Batch(simulator, seed, replicate, end, cells)).rows
     order = [(name, "ascending") for name in REPLICATE_ROWS.row_keys(computed.schema)]
     return computed.sort_by(order), stored.select(computed.column_names).sort_by(order)
 
 
 def replayed_trajectory(
-    store: RunStore, plan: PathPlan, seed: int, first: int, end: int
+    store: RunStore, plan: Plan, seed: int, first: int, end: int
 ) -> tuple[pa.Table, pa.Table]:
     """Trajectories of a path without intervals: computed again, and as stored."""
-    batch = Batch(plan.path, seed, first, end, (), (), plan.checkpoints)
+    batch = Batch(plan.simulator, seed, first, end, (), (), plan.checkpoints)
     computed = computed_again(batch).trajectories
     assert computed is not None
     rows = read_trajectories(store)
     inside = pc.and_(pc.greater_equal(rows["replicate"], first), pc.less(rows["replicate"], end))
-    here = pc.and_(pc.equal(rows["path"], f"p{plan.path.key}"), inside)
+    here = pc.and_(pc.equal(rows["path"], f"p{plan.simulator.key}"), inside)
     wanted = pc.is_in(rows["step"], value_set=computed["step"].unique())
     stored = rows.filter(pc.and_(here, wanted)).drop_columns("path")
     order = [(name, "ascending") for name in ("replicate", "n", "step")]
@@ -108,7 +109,7 @@ def computed_again(batch: Batch) -> BatchResult:
             at = at.tb_next
         where = "" if at is None else f" at {at.tb_frame.f_code.co_filename}:{at.tb_lineno}"
         raise LdpflowError(
-            f"replicates {batch.first} to {batch.last - 1} of p{batch.path.key} fail: "
+            f"replicates {batch.first} to {batch.last - 1} of p{batch.simulator.key} fail: "
             f"{type(error).__name__}: {error}{where}"
         ) from error
 
@@ -122,9 +123,9 @@ def stored_study(store: RunStore) -> Study | None:
         return None
 
 
-def planned_path(study: Study | None, key: str) -> tuple[PathPlan | None, int]:
+def planned_path(study: Study | None, key: str) -> tuple[Plan | None, int]:
     """What the study wants from a path, and of how many replicates."""
     for plan in [] if study is None else study.plans():
-        if plan.path.key == key:
+        if plan.simulator.key == key:
             return plan, study.replicates if study is not None else 0
     return None, 0

@@ -200,9 +200,9 @@ def described(store: RunStore, outcome: Outcome) -> str:
     """A failed batch, why it failed, and what to type to see it again."""
     batch = outcome.batch
     last = batch.last - 1
-    command = f"ldpflow replay {shlex.quote(store.root)} --path p{batch.path.key}"
+    command = f"ldpflow replay {shlex.quote(store.root)} --path p{batch.simulator.key}"
     return (
-        f"path p{batch.path.key}, replicates {batch.first} to {last}: {outcome.error}\n"
+        f"path p{batch.simulator.key}, replicates {batch.first} to {last}: {outcome.error}\n"
         f"  {command} --replicate {batch.first} --last {last}"
     )
 
@@ -215,7 +215,7 @@ def finished_replicates(study: Study, summary: pa.Table, followed: pa.Table) -> 
         path, replicates = row.pop("path"), row.pop("replicates")
         counts[path, cell_id(row)] = replicates
     least = [
-        counts.get((f"p{plan.path.key}", cell_id(cell.columns())), 0)
+        counts.get((f"p{plan.simulator.key}", cell_id(cell.columns())), 0)
         for plan in study.plans()
         for cell in plan.cells
     ]

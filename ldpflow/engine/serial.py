@@ -55,7 +55,9 @@ class SerialExecutor:
                 raise result
             publish_trajectories(self.aggregator.store, batch, result)
             if batch.cells:
-                self.aggregator.add(batch.path.key, batch.first, batch.last, result.rows, part_meta(batch))
+                self.aggregator.add(
+                    batch.simulator.key, batch.first, batch.last, result.rows, part_meta(batch)
+                )
         except StorageError:
             raise  # no batch can be kept
         except Exception as error:

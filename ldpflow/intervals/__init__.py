@@ -5,7 +5,7 @@ from ldpflow.intervals.block_bootstrap import BlockBootstrap
 from ldpflow.intervals.cheap_bootstrap import CheapBootstrap
 from ldpflow.intervals.confidence_sequence import ConfidenceSequence
 from ldpflow.intervals.equal_batches import EqualBatches
-from ldpflow.intervals.interval import IntervalMethod, Intervals
+from ldpflow.intervals.interval import IntervalMethod, Intervals, PathIntervalMethod
 from ldpflow.intervals.joint_region import JointRegion
 from ldpflow.intervals.lugsail import Lugsail
 from ldpflow.intervals.nonoverlapping_blocks import NonoverlappingBlocks
@@ -20,7 +20,7 @@ from ldpflow.intervals.transcript_regression import (
     TranscriptRegressionBatchMeans,
 )
 
-__all__ = ["INTERVAL_METHODS", "IntervalMethod", "Intervals"]
+__all__ = ["INTERVAL_METHODS", "IntervalMethod", "Intervals", "PathIntervalMethod"]
 
 INTERVAL_METHODS: dict[str, type[IntervalMethod]] = {
     "BB": BlockBootstrap,

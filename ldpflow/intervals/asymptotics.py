@@ -7,22 +7,22 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any
 
 from mpmath import matrix
 
 from ldpflow import constants
+from ldpflow.intervals.record import PathSource
 
 __all__ = ["asymptotic_covariance", "asymptotic_variances"]
 
 
-def asymptotic_variances(path: Any) -> tuple[float, ...]:
+def asymptotic_variances(path: PathSource) -> tuple[float, ...]:
     """Diagonal of Sigma per step, length d."""
     return tuple(row[j] for j, row in enumerate(asymptotic_covariance(path)))
 
 
 @lru_cache(maxsize=256)
-def asymptotic_covariance(path: Any) -> tuple[tuple[float, ...], ...]:
+def asymptotic_covariance(path: PathSource) -> tuple[tuple[float, ...], ...]:
     """Sigma per step, by rows; NaN where the limit law is not known."""
     with constants.workdps(40):
         curvature = path.problem.curvature()

@@ -22,8 +22,8 @@ from ldpflow import constants
 from ldpflow.algorithms import Algorithm
 from ldpflow.intervals.interval import (
     Array,
-    IntervalMethod,
     Intervals,
+    PathIntervalMethod,
     average,
     defined,
     normal_intervals,
@@ -47,7 +47,7 @@ Batches = Annotated[
 ]
 
 
-class BatchMeans(IntervalMethod):
+class BatchMeans(PathIntervalMethod):
     """Batch-means interval.
 
     Parameters
@@ -79,8 +79,8 @@ class BatchMeans(IntervalMethod):
         return 1 + (self.M if self.M is not None else constants.floor_power(steps, 0.25))
 
     def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
-        algorithm = record.path.algorithm
-        steps = algorithm.steps(n)
+        algorithm = record.algorithm
+        steps = record.steps(n)
         estimate = average(record, steps)
         ends = self.ends(steps, algorithm.step_exponent())
         lengths = np.diff(ends)

@@ -20,8 +20,8 @@ from pydantic import Field
 
 from ldpflow import constants
 from ldpflow.algorithms import Algorithm
-from ldpflow.intervals.interval import Array, IntervalMethod, Intervals, average
-from ldpflow.intervals.record import PathRecord
+from ldpflow.intervals.interval import Array, Intervals, PathIntervalMethod, average
+from ldpflow.intervals.record import PathRecord, PathSource
 from ldpflow.intervals.shared_settings import BETA, MULTIPLIER, REPLICATIONS
 from ldpflow.kernels.cache import compiled
 from ldpflow.kernels.specialise import Case
@@ -33,7 +33,7 @@ __all__ = ["BlockBootstrap", "multiplier_sums"]
 SIGNATURE = "void(uint64[::1], float64[::1], float64, float64[:, ::1], float64[::1])"
 
 
-class BlockBootstrap(IntervalMethod):
+class BlockBootstrap(PathIntervalMethod):
     """Multiplier block bootstrap of the average.
 
     Parameters
@@ -59,8 +59,8 @@ class BlockBootstrap(IntervalMethod):
     ] = 500
     multiplier: Annotated[Literal["uniform", "rademacher"], MULTIPLIER] = "uniform"
 
-    def unsuitable(self, algorithm: Algorithm) -> str | None:
-        gamma = algorithm.step_exponent()
+    def unsuitable(self, source: PathSource) -> str | None:
+        gamma = source.algorithm.step_exponent()
         if gamma >= self.beta:
             return (
                 f"BB with beta = {self.beta} and gamma = {gamma}: the bootstrap is proved "
@@ -86,7 +86,7 @@ class BlockBootstrap(IntervalMethod):
         return m + (steps % length > 0)
 
     def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
-        steps = record.path.algorithm.steps(n)
+        steps = record.steps(n)
         length, m = self.blocks(steps)
         estimate = average(record, steps)
         if m < 2:
@@ -120,7 +120,7 @@ class BlockBootstrap(IntervalMethod):
         m, d, lanes = deviations.shape
         padded = np.zeros((d, m, LANES))
         padded[:, :, :lanes] = deviations.transpose(1, 0, 2)
-        key = f"{record.path.key}/n={n}/beta={self.beta!r}/{self.multiplier}"
+        key = f"{record.source.key}/n={n}/beta={self.beta!r}/{self.multiplier}"
         states = lane_states(record.seed, "multipliers", key, record.replicates.tolist())
         out = np.empty((count, d * LANES))
         squares = np.empty(d * LANES)

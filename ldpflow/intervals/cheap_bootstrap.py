@@ -20,20 +20,20 @@ from ldpflow import constants
 from ldpflow.algorithms import Algorithm
 from ldpflow.intervals.block_bootstrap import BlockBootstrap
 from ldpflow.intervals.interval import (
-    IntervalMethod,
     Intervals,
+    PathIntervalMethod,
     average,
     defined,
     symmetric,
     undefined,
 )
-from ldpflow.intervals.record import PathRecord
+from ldpflow.intervals.record import PathRecord, PathSource
 from ldpflow.intervals.shared_settings import BETA, MULTIPLIER, REPLICATIONS
 
 __all__ = ["CheapBootstrap"]
 
 
-class CheapBootstrap(IntervalMethod):
+class CheapBootstrap(PathIntervalMethod):
     """Interval from a few bootstrap replications.
 
     Parameters
@@ -64,13 +64,13 @@ class CheapBootstrap(IntervalMethod):
     def count_times(self, steps: int, algorithm: Algorithm) -> int:
         return self.bootstrap().count_times(steps, algorithm)
 
-    def unsuitable(self, algorithm: Algorithm) -> str | None:
-        reason = self.bootstrap().unsuitable(algorithm)
+    def unsuitable(self, source: PathSource) -> str | None:
+        reason = self.bootstrap().unsuitable(source)
         return None if reason is None else reason.replace("BB", "CHB", 1)
 
     def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
         bootstrap = self.bootstrap()
-        steps = record.path.algorithm.steps(n)
+        steps = record.steps(n)
         estimate = average(record, steps)
         length, count = bootstrap.blocks(steps)
         if count < 2:

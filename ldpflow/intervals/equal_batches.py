@@ -26,8 +26,8 @@ from ldpflow import constants
 from ldpflow.algorithms import Algorithm
 from ldpflow.intervals.interval import (
     Array,
-    IntervalMethod,
     Intervals,
+    PathIntervalMethod,
     average,
     defined,
     in_order,
@@ -45,7 +45,7 @@ BatchFactor = Annotated[float, Field(ge=1e-6, le=1e6), BLOCK_C]
 DEFAULT_C = 0.1
 
 
-class EqualBatches(IntervalMethod):
+class EqualBatches(PathIntervalMethod):
     """Interval with the variance of equal batches.
 
     Parameters
@@ -83,8 +83,8 @@ class EqualBatches(IntervalMethod):
         return steps // self.size(steps, algorithm.step_exponent()) + 1
 
     def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
-        algorithm = record.path.algorithm
-        steps = algorithm.steps(n)
+        algorithm = record.algorithm
+        steps = record.steps(n)
         estimate = average(record, steps)
         size = self.size(steps, algorithm.step_exponent())
         count = steps // size

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from ldpflow import constants
 from ldpflow.algorithms import Algorithm
-from ldpflow.intervals.interval import Array, IntervalMethod, Intervals
+from ldpflow.intervals.interval import Array, Intervals, PathIntervalMethod
 from ldpflow.intervals.parallel_runs import averages_of_runs
 from ldpflow.intervals.record import PathRecord
 from ldpflow.random.lockstep import LANES, PLANE
@@ -33,7 +33,7 @@ MOST_RUNS = 32
 """B* of the highest level that a study may have."""
 
 
-class ConvexHull(IntervalMethod):
+class ConvexHull(PathIntervalMethod):
     """Smallest and largest of B* or B* - 1 averages of independent runs."""
 
     kind: Literal["HULC"] = "HULC"
@@ -53,11 +53,11 @@ class ConvexHull(IntervalMethod):
     def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
         """Intervals at one level: each level has runs and coins of its own."""
         (level,) = levels
-        steps = record.path.algorithm.steps(n)
+        steps = record.steps(n)
         most = self.runs(level)
         few, many = (self.limits(record, steps, most, used) for used in (most - 1, most))
         rows = record.replicates[::most] // most
-        tossed = coins(record.seed, record.path.key, level, rows)
+        tossed = coins(record.seed, record.source.key, level, rows)
         lower, upper, median = np.where(tossed <= hull_size(level)[1], few, many)
         return Intervals(median, None, lower[None], upper[None])
 

@@ -19,13 +19,13 @@ from pydantic import Field
 
 from ldpflow import constants
 from ldpflow.algorithms import Algorithm
-from ldpflow.intervals.interval import IntervalMethod
+from ldpflow.intervals.interval import PathIntervalMethod
 from ldpflow.intervals.shared_settings import BLOCK_C
 
 __all__ = ["IncreasingBlocks", "block_starts"]
 
 
-class IncreasingBlocks(IntervalMethod):
+class IncreasingBlocks(PathIntervalMethod):
     """Base of the estimates from blocks that grow along the path.
 
     Parameters

@@ -1,4 +1,4 @@
-"""What every interval method offers: it says what it needs, then is a pure function of a record."""
+"""Base classes of interval methods: they say what they need, then are pure functions of a record."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 from ldpflow import constants
 from ldpflow.algorithms import Algorithm
 from ldpflow.columns import Column, cautions
-from ldpflow.intervals.record import PathRecord
+from ldpflow.intervals.record import PathRecord, Record
 from ldpflow.problems import Problem
 from ldpflow.settings import Settings
 
 __all__ = [
     "IntervalMethod",
     "Intervals",
+    "PathIntervalMethod",
     "average",
     "columns_of",
     "defined",
@@ -57,14 +58,17 @@ class Intervals:
 
 
 class IntervalMethod(Settings):
-    """An interval method and its settings.
+    """An interval method and its settings: a pure function of a record.
 
     Attributes
     ----------
+    record : type of Record
+        The class of record that the method takes.
     diagnostics : tuple of Column
         What the method says about its own soundness, per row, and how that is summarised.
     """
 
+    record: ClassVar[type[Record]]
     diagnostics: ClassVar[tuple[Column, ...]] = ()
 
     @classmethod
@@ -84,6 +88,49 @@ class IntervalMethod(Settings):
             Whether theta has several coordinates.
         """
         return cautions(cls.diagnostics, row)
+
+    def applies(self, source: Any) -> bool:
+        """Whether a simulator makes what this method needs; a study leaves out other cells."""
+        made: type[Record] | None = source.interval_record()
+        return made is not None and issubclass(made, self.record)
+
+    def impossible(self, problem: Problem) -> str | None:
+        """Why the method does not exist for the problem with these settings, or None."""
+        return None
+
+    def unsuitable(self, source: Any) -> str | None:
+        """A warning about settings of a simulator that break the method's theory, or None."""
+        return None
+
+    def runs(self, level: float) -> int:
+        """Consecutive replicates that make one row at a level."""
+        return 1
+
+    def finite(self, record: Any, n: int) -> NDArray[np.bool_]:
+        """Which replicates have not diverged as far as the method looks, shape (R,)."""
+        finite: NDArray[np.bool_] = record.finite(n)
+        return finite
+
+    @abstractmethod
+    def intervals(self, record: Any, n: int, levels: Sequence[float]) -> Intervals:
+        """Intervals after n users, for every level.
+
+        Parameters
+        ----------
+        record : Record
+            Of the class :attr:`record`; must hold what this method asked for. Where a row is made of
+            several :meth:`runs`, its replicates are those of whole rows, in order, and the result has
+            a row for each ``runs`` of them.
+        n : int
+            Users.
+        levels : sequence of float in (0, 1)
+        """
+
+
+class PathIntervalMethod(IntervalMethod):
+    """An interval method on path records: it says at which times it needs them."""
+
+    record: ClassVar[type[Record]] = PathRecord
 
     @abstractmethod
     def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
@@ -105,36 +152,8 @@ class IntervalMethod(Settings):
         """Step indices at which the running sums are needed."""
         return (steps,)
 
-    def runs(self, level: float) -> int:
-        """Consecutive replicates that make one row at a level."""
-        return 1
-
-    def impossible(self, problem: Problem) -> str | None:
-        """Why the method does not exist for the problem with these settings, or None."""
-        return None
-
-    def applies(self, algorithm: Algorithm) -> bool:
-        """Whether the algorithm makes what this method needs; a study leaves out other cells."""
-        return True
-
-    def unsuitable(self, algorithm: Algorithm) -> str | None:
-        """A warning about settings that break the method's theory, or None."""
-        return None
-
-    @abstractmethod
-    def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
-        """Intervals after n users, for every level.
-
-        Parameters
-        ----------
-        record : PathRecord
-            Must hold the times and running sums this method asked for. Where a row is made of
-            several :meth:`runs`, its replicates are those of whole rows, in order, and the result has
-            a row for each ``runs`` of them.
-        n : int
-            Users; the path has ``algorithm.steps(n)`` steps by then.
-        levels : sequence of float in (0, 1)
-        """
+    def finite(self, record: PathRecord, n: int) -> NDArray[np.bool_]:
+        return record.finite_at(int(self.times(record.steps(n), record.algorithm)[-1]))
 
 
 def columns_of(methods: Iterable[IntervalMethod]) -> tuple[Column, ...]:

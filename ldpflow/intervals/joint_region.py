@@ -95,7 +95,7 @@ class JointRegion(Wrapped):
         return super().impossible(problem)
 
     def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
-        steps = record.path.algorithm.steps(n)
+        steps = record.steps(n)
         estimate = average(record, steps)
         d = len(record.origin)
         covariance = self.covariance(record, steps)
@@ -111,12 +111,12 @@ class JointRegion(Wrapped):
         statistic = statistic * steps
         sound = np.isfinite(statistic) & np.isfinite(determinant)
         se = np.where(sound, np.sqrt(diagonal(covariance) / steps), np.nan)
-        batches = self.batches(steps, record.path.algorithm.step_exponent())
+        batches = self.batches(steps, record.algorithm.step_exponent())
         critical = [critical_value(level, d, batches) for level in levels]
         limits = symmetric(estimate, [float(np.sqrt(q)) * se for q in critical])
         shape = (len(levels), *estimate.shape)
         covered, volume, size = (np.full(shape, np.nan) for _ in range(3))
-        oracle = true_determinant(record.path)
+        oracle = true_determinant(record.source)
         for at, q in enumerate(critical):
             covered[at, 0] = np.where(sound, statistic <= q, np.nan)
             volume[at, 0] = np.where(sound, unit_volume(d, steps, q) * np.sqrt(determinant), np.nan)
@@ -139,12 +139,12 @@ class JointRegion(Wrapped):
         if isinstance(base, TranscriptCovariance):
             return None if base.too_short(steps, d) else base.matrix(record, steps)[0]
         if isinstance(base, BatchMeans):
-            ends = base.ends(steps, record.path.algorithm.step_exponent())
+            ends = base.ends(steps, record.algorithm.step_exponent())
             lengths = np.diff(ends)
             if len(lengths) <= d or (lengths < 1).any():
                 return None
             return batch_matrix(record, ends, len(lengths) - (self.quantile == "F"))
-        sigma = np.array(asymptotic_covariance(record.path))
+        sigma = np.array(asymptotic_covariance(record.source))
         return np.broadcast_to(sigma[:, :, None], (d, d, replicates))
 
 

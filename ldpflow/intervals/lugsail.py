@@ -26,8 +26,8 @@ from ldpflow.intervals.equal_batches import (
 )
 from ldpflow.intervals.interval import (
     Array,
-    IntervalMethod,
     Intervals,
+    PathIntervalMethod,
     average,
     defined,
     normal_intervals,
@@ -40,7 +40,7 @@ from ldpflow.settings import Setting
 __all__ = ["Lugsail"]
 
 
-class Lugsail(IntervalMethod):
+class Lugsail(PathIntervalMethod):
     """Interval with the lugsail variance of equal batches or of batch means.
 
     Parameters
@@ -110,8 +110,8 @@ class Lugsail(IntervalMethod):
         return steps // size + 1 + (steps // (size // self.pieces) if size >= self.pieces else 0)
 
     def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
-        algorithm = record.path.algorithm
-        steps = algorithm.steps(n)
+        algorithm = record.algorithm
+        steps = record.steps(n)
         estimate = average(record, steps)
         both = self.variances(record, steps, algorithm.step_exponent())
         if both is None:

@@ -50,8 +50,8 @@ class NonoverlappingBlocks(IncreasingBlocks):
     quantile: Quantile = "normal"
 
     def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
-        algorithm = record.path.algorithm
-        steps = algorithm.steps(n)
+        algorithm = record.algorithm
+        steps = record.steps(n)
         estimate = average(record, steps)
         ends = self.ends(steps, algorithm.step_exponent())
         if len(ends) < 3:

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from ldpflow import constants
 from ldpflow.algorithms import Algorithm
 from ldpflow.intervals.asymptotics import asymptotic_variances
-from ldpflow.intervals.interval import IntervalMethod, Intervals, average, symmetric
+from ldpflow.intervals.interval import Intervals, PathIntervalMethod, average, symmetric
 from ldpflow.intervals.record import PathRecord
 
 __all__ = ["Oracle"]
 
 
-class Oracle(IntervalMethod):
+class Oracle(PathIntervalMethod):
     """Interval around the average with the true asymptotic variance."""
 
     kind: Literal["oracle"] = "oracle"
@@ -29,9 +29,9 @@ class Oracle(IntervalMethod):
         return np.array([steps], dtype=np.int64)
 
     def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
-        steps = record.path.algorithm.steps(n)
+        steps = record.steps(n)
         estimate = average(record, steps)
-        variances = np.array(asymptotic_variances(record.path))
+        variances = np.array(asymptotic_variances(record.source))
         se = np.broadcast_to(np.sqrt(variances / steps)[:, None], estimate.shape)
         widths = [constants.normal_quantile(0.5 + level / 2.0) * se for level in levels]
         return Intervals(estimate, se, *symmetric(estimate, widths))

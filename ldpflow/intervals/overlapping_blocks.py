@@ -51,8 +51,8 @@ class OverlappingBlocks(IncreasingBlocks):
         return tuple(self.times(steps, algorithm).tolist())
 
     def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
-        algorithm = record.path.algorithm
-        steps = algorithm.steps(n)
+        algorithm = record.algorithm
+        steps = record.steps(n)
         estimate = average(record, steps)
         ends = self.ends(steps, algorithm.step_exponent())
         if len(ends) < 3:

@@ -21,8 +21,8 @@ from ldpflow import constants
 from ldpflow.algorithms import Algorithm
 from ldpflow.intervals.interval import (
     Array,
-    IntervalMethod,
     Intervals,
+    PathIntervalMethod,
     defined,
     in_order,
     symmetric,
@@ -34,7 +34,7 @@ from ldpflow.settings import Setting
 __all__ = ["ParallelRuns", "averages_of_runs"]
 
 
-class ParallelRuns(IntervalMethod):
+class ParallelRuns(PathIntervalMethod):
     """Student's t interval over K runs.
 
     Parameters
@@ -58,7 +58,7 @@ class ParallelRuns(IntervalMethod):
         return (self.K,)
 
     def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
-        steps = record.path.algorithm.steps(n) // self.K
+        steps = record.steps(n) // self.K
         if steps < 1:
             shape = (len(record.origin), len(record.replicates) // self.K)
             return undefined(np.full(shape, np.nan), levels)

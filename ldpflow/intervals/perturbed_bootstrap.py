@@ -17,20 +17,20 @@ from numpy.typing import NDArray
 
 from ldpflow import constants
 from ldpflow.algorithms import Algorithm
-from ldpflow.intervals.interval import IntervalMethod, Intervals, average, symmetric
-from ldpflow.intervals.record import PathRecord
+from ldpflow.intervals.interval import Intervals, PathIntervalMethod, average, symmetric
+from ldpflow.intervals.record import PathRecord, PathSource
 from ldpflow.kernels.running_sums import PERTURBED
 
 __all__ = ["PerturbedBootstrap"]
 
 
-class PerturbedBootstrap(IntervalMethod):
+class PerturbedBootstrap(PathIntervalMethod):
     """Normal interval with the spread of perturbed paths as standard error."""
 
     kind: Literal["PB"] = "PB"
 
-    def applies(self, algorithm: Algorithm) -> bool:
-        return algorithm.perturbed_paths() > 0
+    def applies(self, source: PathSource) -> bool:
+        return super().applies(source) and source.algorithm.perturbed_paths() > 0
 
     def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
         return np.array([steps], dtype=np.int64)
@@ -39,7 +39,7 @@ class PerturbedBootstrap(IntervalMethod):
         return (PERTURBED,)
 
     def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
-        steps = record.path.algorithm.steps(n)
+        steps = record.steps(n)
         estimate = average(record, steps)
         averages = record.running(PERTURBED, steps) / steps
         count = len(averages)

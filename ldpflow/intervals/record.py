@@ -1,24 +1,84 @@
-"""The record of a path: what interval methods are functions of."""
+"""Records: what is kept of replicates, and all that interval methods are functions of."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["PathRecord"]
+from ldpflow.algorithms import Algorithm
+from ldpflow.mechanisms import Mechanism
+from ldpflow.problems import Problem
+
+__all__ = ["PathRecord", "PathSource", "Record"]
+
+Array = NDArray[np.float64]
+
+
+class Record(ABC):
+    """What is kept of R replicates of a simulator.
+
+    Attributes
+    ----------
+    seed : int
+        The study's seed.
+    replicates : ndarray of int64, shape (R,)
+    """
+
+    seed: int
+    replicates: NDArray[np.int64]
+
+    @property
+    @abstractmethod
+    def truth(self) -> Array:
+        """theta*, shape (d,); NaN where it is not known."""
+
+    @abstractmethod
+    def finite(self, n: int) -> NDArray[np.bool_]:
+        """Which replicates have not diverged after n users, shape (R,)."""
+
+
+class PathSource(Protocol):
+    """What interval methods may ask of the simulator that made a path."""
+
+    def __hash__(self) -> int: ...
+
+    @property
+    def key(self) -> str:
+        """Key of the streams."""
+
+    @property
+    def problem(self) -> Problem:
+        """Data law and gradient."""
+
+    @property
+    def randomiser(self) -> Mechanism:
+        """The mechanism as the algorithm uses it."""
+
+    @property
+    def algorithm(self) -> Algorithm:
+        """Step sizes."""
+
+    def steps(self, n: int) -> int:
+        """Steps that the first n users make."""
+
+    def interval_record(self) -> type[Record] | None:
+        """Class of its records, or None where intervals cannot be built from them."""
 
 
 @dataclass(frozen=True)
-class PathRecord:
-    """What is kept of the paths of R replicates: everything interval methods may ask for.
+class PathRecord(Record):
+    """What is kept of the paths of R replicates.
 
     Parameters
     ----------
-    path : Path
+    source : PathSource
+        The simulator that made the paths.
     seed : int
+        The study's seed.
     replicates : ndarray of int64, shape (R,)
     times : ndarray of int64, shape (T,)
         Sorted step indices.
@@ -35,18 +95,40 @@ class PathRecord:
         The algorithm's own numbers at the times, by their name in a trajectory.
     """
 
-    path: Any
+    source: PathSource
     seed: int
     replicates: NDArray[np.int64]
     times: NDArray[np.int64]
-    origin: NDArray[np.float64]
-    prefix_sums: NDArray[np.float64]
-    iterates: NDArray[np.float64]
-    running_sums: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    origin: Array
+    prefix_sums: Array
+    iterates: Array
+    running_sums: dict[str, Array] = field(default_factory=dict)
     marked_times: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
-    extras: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    extras: dict[str, Array] = field(default_factory=dict)
 
-    def sums_at(self, times: NDArray[np.int64]) -> NDArray[np.float64]:
+    @property
+    def truth(self) -> Array:
+        return self.origin
+
+    @property
+    def algorithm(self) -> Algorithm:
+        """The algorithm that made the path."""
+        return self.source.algorithm
+
+    def steps(self, n: int) -> int:
+        """Steps that the first n users make."""
+        return self.source.steps(n)
+
+    def finite(self, n: int) -> NDArray[np.bool_]:
+        return self.finite_at(self.steps(n))
+
+    def finite_at(self, time: int) -> NDArray[np.bool_]:
+        """Which replicates have not diverged by a recorded time, shape (R,)."""
+        # One coordinate that overflows spoils the replicate's others at the next step.
+        finite: NDArray[np.bool_] = np.isfinite(self.sums_at(np.array([time]))[0]).all(axis=0)
+        return finite
+
+    def sums_at(self, times: NDArray[np.int64]) -> Array:
         """S at the given times, shape (len(times), d, R); S(0) = 0.
 
         Raises
@@ -64,7 +146,7 @@ class PathRecord:
         result[times == 0] = 0.0
         return result
 
-    def running(self, name: str, time: int) -> NDArray[np.float64]:
+    def running(self, name: str, time: int) -> Array:
         """The running sums ``name`` at one marked time, shape (count, d, R)."""
         (where,) = np.nonzero(self.marked_times == time)
         if len(where) != 1:

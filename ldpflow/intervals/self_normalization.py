@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 
 from ldpflow import constants
 from ldpflow.algorithms import Algorithm
-from ldpflow.intervals.interval import IntervalMethod, Intervals, average, symmetric
+from ldpflow.intervals.interval import Intervals, PathIntervalMethod, average, symmetric
 from ldpflow.intervals.record import PathRecord
 
 __all__ = ["SelfNormalization"]
 
 
-class SelfNormalization(IntervalMethod):
+class SelfNormalization(PathIntervalMethod):
     """Self-normalised interval; it has no standard error of its own."""
 
     kind: Literal["SN"] = "SN"
@@ -36,7 +36,7 @@ class SelfNormalization(IntervalMethod):
         return ("self_normalization",)
 
     def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
-        steps = record.path.algorithm.steps(n)
+        steps = record.steps(n)
         estimate = average(record, steps)
         if steps < 2:
             nothing = np.full((len(levels), *estimate.shape), np.nan)

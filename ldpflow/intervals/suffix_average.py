@@ -58,7 +58,7 @@ class SuffixAverage(Wrapped):
         return 1 + super().count_times(steps, algorithm)
 
     def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
-        steps = record.path.algorithm.steps(n)
+        steps = record.steps(n)
         s = self.left_out(steps)
         before, total = record.sums_at(np.array([s, steps]))
         estimate = record.origin[:, None] + (total - before) / (steps - s)

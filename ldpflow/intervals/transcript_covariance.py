@@ -24,8 +24,8 @@ from ldpflow import constants
 from ldpflow.algorithms import Algorithm
 from ldpflow.intervals.interval import (
     Array,
-    IntervalMethod,
     Intervals,
+    PathIntervalMethod,
     average,
     defined,
     normal_intervals,
@@ -56,7 +56,7 @@ __all__ = ["TranscriptCovariance"]
 LINEAR = [0, 1, 2, 3, 6, 7, 8, 10]
 
 
-class TranscriptCovariance(IntervalMethod):
+class TranscriptCovariance(PathIntervalMethod):
     """Interval around the average with the covariance from the transcript's slope.
 
     Parameters
@@ -105,8 +105,7 @@ class TranscriptCovariance(IntervalMethod):
         return self.regression(dimension).running_sums(dimension)
 
     def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
-        algorithm = record.path.algorithm
-        steps = algorithm.steps(n)
+        steps = record.steps(n)
         estimate = average(record, steps)
         d = len(record.origin)
         if self.too_short(steps, d):
@@ -177,7 +176,7 @@ class TranscriptCovariance(IntervalMethod):
 
 def length_of(record: PathRecord, first: int, steps: int) -> float:
     """sum eta_i over the steps first + 1, ..., steps."""
-    algorithm = record.path.algorithm
+    algorithm = record.algorithm
     length: float = algorithm.step_constant() * constants.sum_of_powers(
         first + 1, steps, algorithm.step_exponent()
     )

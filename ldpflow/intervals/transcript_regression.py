@@ -35,7 +35,7 @@ from pydantic import Field
 from ldpflow import constants
 from ldpflow.algorithms import Algorithm
 from ldpflow.intervals.batch_means import Batches, BatchMeans
-from ldpflow.intervals.interval import Array, IntervalMethod, Intervals, symmetric
+from ldpflow.intervals.interval import Array, Intervals, PathIntervalMethod, symmetric
 from ldpflow.intervals.record import PathRecord
 from ldpflow.intervals.shared_settings import BURN_IN, DEGREE, VARIANCE
 from ldpflow.intervals.transcript_regression_checks import (
@@ -80,7 +80,7 @@ class Asked:
     length: float
 
 
-class Regression(IntervalMethod):
+class Regression(PathIntervalMethod):
     """What TR and TR-BM share: the sums they need and the fit they make.
 
     Parameters
@@ -143,8 +143,8 @@ class Regression(IntervalMethod):
         return cubic if self.order() == 3 else (*cubic, "transcript_quartic")
 
     def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
-        algorithm = record.path.algorithm
-        steps = algorithm.steps(n)
+        algorithm = record.algorithm
+        steps = record.steps(n)
         first = self.first(steps)
         d = len(record.origin)
         needed = self.order() + 2 if d == 1 else self.parameters(d) + 2
@@ -204,8 +204,8 @@ def sums_between(record: PathRecord, names: Sequence[str], first: int, last: int
 
 def known_variance(record: PathRecord) -> Array:
     """S from problem and mechanism at theta*, for one replicate: shape (d, d, 1)."""
-    path = record.path
-    covariance = np.array(path.algorithm.step_covariance(path.problem, path.randomiser))
+    source = record.source
+    covariance = np.array(source.algorithm.step_covariance(source.problem, source.randomiser))
     return covariance[:, :, None]
 
 
@@ -310,8 +310,8 @@ class TranscriptRegressionBatchMeans(Regression):
 
     def around(self, asked: Asked, centre: Array, diagnosis: dict[str, Array]) -> Intervals:
         """Batch means' interval moved to the centre, with sqrt(kappa) and a t quantile."""
-        algorithm = asked.record.path.algorithm
-        steps = algorithm.steps(asked.n)
+        algorithm = asked.record.algorithm
+        steps = asked.record.steps(asked.n)
         first = self.first(steps)
         count = steps - first
         c, gamma = algorithm.step_constant(), algorithm.step_exponent()

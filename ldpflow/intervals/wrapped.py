@@ -11,10 +11,11 @@ from pydantic import Field, model_validator
 from ldpflow.algorithms import Algorithm
 from ldpflow.intervals.batch_means import Batches, BatchMeans
 from ldpflow.intervals.equal_batches import EqualBatches
-from ldpflow.intervals.interval import IntervalMethod
+from ldpflow.intervals.interval import PathIntervalMethod
 from ldpflow.intervals.nonoverlapping_blocks import NonoverlappingBlocks
 from ldpflow.intervals.oracle import Oracle
 from ldpflow.intervals.overlapping_blocks import OverlappingBlocks
+from ldpflow.intervals.record import PathSource
 from ldpflow.intervals.shared_settings import (
     BASE,
     BLOCK_C,
@@ -30,7 +31,7 @@ from ldpflow.problems import Problem
 
 __all__ = ["Wrapped"]
 
-BASES: dict[str, type[IntervalMethod]] = {
+BASES: dict[str, type[PathIntervalMethod]] = {
     "oracle": Oracle,
     "TRC": TranscriptCovariance,
     "BM": BatchMeans,
@@ -41,7 +42,7 @@ BASES: dict[str, type[IntervalMethod]] = {
 }
 
 
-class Wrapped(IntervalMethod):
+class Wrapped(PathIntervalMethod):
     """Base class of methods that need what another method needs, and take its se.
 
     A subclass declares ``base``, the other's kind. The settings below are the other's; those that are
@@ -78,7 +79,7 @@ class Wrapped(IntervalMethod):
         self.base_method()
         return self
 
-    def base_method(self) -> IntervalMethod:
+    def base_method(self) -> PathIntervalMethod:
         """The method whose standard error is used."""
         given: dict[str, Any] = {name: getattr(self, name) for name in self.PASSED_ON}
         return BASES[self.base].model_validate(
@@ -103,8 +104,8 @@ class Wrapped(IntervalMethod):
     def impossible(self, problem: Problem) -> str | None:
         return self.base_method().impossible(problem)
 
-    def applies(self, algorithm: Algorithm) -> bool:
-        return self.base_method().applies(algorithm)
+    def applies(self, source: PathSource) -> bool:
+        return self.base_method().applies(source)
 
-    def unsuitable(self, algorithm: Algorithm) -> str | None:
-        return self.base_method().unsuitable(algorithm)
+    def unsuitable(self, source: PathSource) -> str | None:
+        return self.base_method().unsuitable(source)

@@ -16,10 +16,7 @@ from typing import Any
 from ldpflow import constants
 from ldpflow.engine import run_study
 from ldpflow.errors import InputError
-from ldpflow.intervals.asymptotics import asymptotic_variances
-from ldpflow.problems.finite_sum import FiniteSumProblem
-from ldpflow.results.summary import path_columns
-from ldpflow.simulators.path import Path
+from ldpflow.simulators.simulator import LimitLaw, Simulator
 from ldpflow.store import RunStore
 from ldpflow.study import Entry, Study
 
@@ -35,9 +32,9 @@ class Prediction:
 
     Parameters
     ----------
-    path : Path
+    simulator : Simulator
     columns : dict
-        The path's parameters, as in a summary.
+        Its parameters, as in a summary.
     n : int
         Users.
     level : float
@@ -53,7 +50,7 @@ class Prediction:
         none does, None without a target or for a mechanism without a budget.
     """
 
-    path: Path
+    simulator: Simulator[Any, Any]
     columns: dict[str, Any]
     n: int
     level: float
@@ -65,7 +62,7 @@ class Prediction:
 
 
 def predict(study: Study, length: float | None = None) -> list[Prediction]:
-    """Predict the length of every path, n, level and coordinate of a study.
+    """Predict the length of every simulator, n, level and coordinate of a study.
 
     Parameters
     ----------
@@ -81,50 +78,48 @@ def predict(study: Study, length: float | None = None) -> list[Prediction]:
     """
     if length is not None and not 0 < length < math.inf:
         raise InputError("length", length, "a number > 0")
+    rows: list[Prediction] = []
     for plan in study.plans():
-        if isinstance(plan.path.problem, FiniteSumProblem):
-            raise InputError(
-                "study",
-                study.name,
-                "a study whose problems have a true parameter",
-                f"{plan.path.problem.kind} has none.",
-            )
-    return [row for plan in once_per_path(study) for row in predictions(plan, study, length)]
+        law = plan.simulator.limit_law()
+        if law is None:
+            kind = plan.simulator.parts()["problem"].kind
+            allowed = "a study whose estimates have a limit law around a true parameter"
+            raise InputError("study", study.name, allowed, f"There is none for {kind}.")
+        rows += predictions(plan.simulator, law, study, length)
+    return rows
 
 
-def once_per_path(study: Study) -> list[Path]:
-    """The paths, those that differ in their horizon alone together."""
-    return list(dict.fromkeys(replace(plan.path, horizon=None) for plan in study.plans()))
-
-
-def predictions(path: Path, study: Study, length: float | None) -> Iterator[Prediction]:
-    """The rows of one path."""
-    columns = path_columns(path)
-    for coordinate, variance in enumerate(asymptotic_variances(path)):
+def predictions(
+    simulator: Simulator[Any, Any], law: LimitLaw, study: Study, length: float | None
+) -> Iterator[Prediction]:
+    """The rows of one simulator."""
+    columns = {name: value for name, value in simulator.columns().items() if name != "horizon"}
+    users = study.n if simulator.horizon is None else (simulator.horizon,)
+    for coordinate, variance in enumerate(law.variances):
         for level in study.level:
             z = constants.normal_quantile(0.5 + level / 2)
-            for n in study.n:
-                se = math.sqrt(variance / path.algorithm.steps(n))
-                row = Prediction(path, columns, n, level, coordinate, se, 2 * z * se)
+            for n in users:
+                se = math.sqrt(variance / law.steps(n))
+                row = Prediction(simulator, columns, n, level, coordinate, se, 2 * z * se)
                 if length is not None:
                     steps = math.ceil((2 * z / length) ** 2 * variance)
                     row = replace(
                         row,
-                        n_needed=max(steps, 1) * path.algorithm.records_per_step(),
-                        epsilon_needed=epsilon_for(path, n, coordinate, length / (2 * z)),
+                        n_needed=max(steps, 1) * law.users_per_step,
+                        epsilon_needed=epsilon_for(simulator, n, coordinate, length / (2 * z)),
                     )
                 yield row
 
 
-def epsilon_for(path: Path, n: int, coordinate: int, se: float) -> float | None:
+def epsilon_for(simulator: Simulator[Any, Any], n: int, coordinate: int, se: float) -> float | None:
     """The smallest budget with which the predicted standard error is at most ``se``."""
-    if "epsilon" not in type(path.mechanism).model_fields:
+    if simulator.with_epsilon(EPSILONS[1]) is None:
         return None
 
     def enough(epsilon: float) -> bool:
-        mechanism = path.mechanism.model_copy(update={"epsilon": epsilon})
-        variance = asymptotic_variances(replace(path, mechanism=mechanism))[coordinate]
-        return math.sqrt(variance / path.algorithm.steps(n)) <= se
+        other = simulator.with_epsilon(epsilon)
+        law = None if other is None else other.limit_law()
+        return law is not None and math.sqrt(law.variances[coordinate] / law.steps(n)) <= se
 
     low, high = EPSILONS
     if not enough(high):

@@ -162,7 +162,7 @@ def check(study: Study, tolerance: float, confirm: int) -> None:
         raise InputError("tolerance", tolerance, "a share in (0, 1)")
     if confirm < 2:
         raise InputError("confirm", confirm, "at least 2 replicates")
-    if study.plans()[0].path.problem.dimension != 1:
+    if study.plans()[0].simulator.dimension != 1:
         raise InputError("problem", study.problem[0].kind, "a problem with one coordinate")
 
 

@@ -15,14 +15,13 @@ import pyarrow as pa
 
 from ldpflow.errors import InputError
 from ldpflow.results import CellRows, Comparison, compare_cells
-from ldpflow.results.summary import path_columns
-from ldpflow.simulators.path import Path
+from ldpflow.simulators.simulator import Simulator
 from ldpflow.study import GROUPS
 
 __all__ = ["CellComparison", "comparisons"]
 
 Row = dict[str, Any]
-TABLES = ("method", "mechanism", "algorithm")
+TABLES = ("method", "mechanism", "algorithm", "protocol")
 # These follow from the others; a budget only where the mechanism is what differs.
 FOLLOWING = {"path", "privacy_notion", "privacy_unit", "mu", "delta"}
 
@@ -50,7 +49,7 @@ class CellComparison:
 
 def comparisons(
     cells: Iterable[tuple[pa.Table, Sequence[CellRows]]],
-    paths: Mapping[str, Path],
+    paths: Mapping[str, Simulator[Any, Any]],
     by: str,
     baseline: str | None = None,
 ) -> list[CellComparison]:
@@ -60,7 +59,7 @@ def comparisons(
     ----------
     cells : iterable of (keys, cells)
         As of :func:`ldpflow.results.stored_cells`; all are held.
-    paths : mapping of str to Path
+    paths : mapping of str to Simulator
         By the column ``path`` of the keys.
     by : str
         ``method``, ``mechanism`` or ``algorithm``, each with all its settings, or one setting
@@ -82,14 +81,11 @@ def comparisons(
     groups: dict[str, list[tuple[Row, Row, CellRows]]] = {}
     for key, cell in pairs:
         path = paths[key["path"]]
-        row = {**path_columns(path), **key}
+        row = {**path.columns(), **key}
         differs = {name: row.get(name) for name in columns}
         shared = {name: value for name, value in row.items() if name not in left_out}
-        # Pairs need the same users: the data key has n where paths of different n differ, and a
-        # mechanism that draws private bits directly draws no users at all.
-        users = path.key if path.mechanism.replaces_data() else path.data_key()
         settings = sorted((k, v) for k, v in shared.items() if v is not None)
-        identity = repr((users, settings))
+        identity = repr((path.users_key(), settings))
         groups.setdefault(identity, []).append((shared, differs, cell))
     found = []
     seen: dict[str, None] = {}

@@ -56,12 +56,12 @@ def coverage_at_every_n(looks: Looks) -> dict[str, float]:
 
     Nothing without a look; ``looks`` is how many there are.
     """
-    if not len(looks.n):
+    if looks.n.size == 0:
         return {}
     whole: Flags = np.asarray(looks.defined.all(axis=1))
     everywhere = int((looks.covered & looks.defined).all(axis=1).sum())
     result = {"looks": float(len(looks.n))}
-    result |= rate("coverage_all_n_failures_as_misses", everywhere, len(whole))
+    result |= rate("coverage_all_n_failures_as_misses", everywhere, looks.defined.shape[0])
     if (count := int(whole.sum())) > 0:
         result |= rate("coverage_all_n", everywhere, count)
     return result
@@ -72,12 +72,12 @@ def coverage_at_stop(looks: Looks) -> dict[str, float]:
 
     ``stopped_share`` is over all replicates; the rest over those that have stopped.
     """
-    if not len(looks.n):
+    if looks.n.size == 0:
         return {}
     below = looks.short & looks.defined
     stopped: Flags = np.asarray(below.any(axis=1))
     count = int(stopped.sum())
-    result = rate("stopped_share", count, len(stopped))
+    result = rate("stopped_share", count, looks.defined.shape[0])
     if count == 0:
         return result
     first = below.argmax(axis=1)[stopped]

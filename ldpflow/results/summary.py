@@ -5,7 +5,6 @@ It is computed from the stored rows alone, so that it can be made again at any t
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -15,12 +14,12 @@ from typing import Any
 import pyarrow as pa
 
 from ldpflow import constants
-from ldpflow.intervals.asymptotics import asymptotic_variances
 from ldpflow.results import SUMMARY, CellRows, Measure, stored_cells, summarise_cells, trajectories
 from ldpflow.results.cells import group_keys
 from ldpflow.results.columns import BUNDLED_SUMMARIES, COLUMNS
 from ldpflow.results.diagnosis import DIAGNOSIS_COLUMNS, diagnose, diagnosis_columns
-from ldpflow.simulators.path import Path
+from ldpflow.simulators.families import simulator_from_settings
+from ldpflow.simulators.simulator import LimitLaw, Simulator
 from ldpflow.store import RunStore, UnreadablePart
 from ldpflow.store.dataset import Dataset
 from ldpflow.theory import lines
@@ -28,7 +27,6 @@ from ldpflow.theory import lines
 __all__ = [
     "RELATIVE",
     "names_of_summary",
-    "path_columns",
     "stored_paths",
     "stored_summary",
     "stored_trajectory_summary",
@@ -42,6 +40,8 @@ RELATIVE = {
     "length_relative_mcse": Measure("length_mcse / oracle_length", "1", "-"),
 }
 """Lengths next to that of the interval with the true asymptotic variance."""
+
+Simulators = Mapping[str, Simulator[Any, Any]]
 
 DERIVED = (*RELATIVE, *DIAGNOSIS_COLUMNS)
 
@@ -62,40 +62,7 @@ FIRST = (
 )
 
 
-def path_columns(path: Path) -> dict[str, Any]:
-    """The parameters of a path as columns; what a kind does not have is absent."""
-    statement = path.algorithm.privacy(path.mechanism)
-    columns: dict[str, Any] = {
-        "dimension": path.problem.dimension,
-        "privacy_notion": statement.notion,
-        "privacy_unit": statement.unit,
-        "epsilon": statement.epsilon,
-        "mu": statement.mu,
-        "delta": statement.delta,
-    }
-    if path.horizon is not None:
-        columns["horizon"] = path.horizon  # before what follows from it
-    for part, settings in (
-        ("problem", path.problem),
-        ("mechanism", path.mechanism),
-        ("algorithm", path.algorithm),
-    ):
-        values = settings.model_dump()
-        columns[part] = values.pop("kind")
-        for name, value in values.items():
-            # A vector is one value of a column too.
-            columns[name] = json.dumps(value) if isinstance(value, (tuple, list)) else value
-    if statement.mu is not None:
-        columns["mu"] = statement.mu  # what is promised, where users' budgets differ
-    if path.algorithm.carries_privacy:
-        # A baseline without noise has settings for a budget, but none to promise.
-        columns |= {"epsilon": statement.epsilon, "delta": statement.delta}
-    if path.horizon is not None:
-        columns |= path.algorithm.columns(path.problem, path.horizon)
-    return columns
-
-
-def trajectory_summary_of(rows: pa.Table, paths: Mapping[str, Path]) -> pa.Table:
+def trajectory_summary_of(rows: pa.Table, paths: Simulators) -> pa.Table:
     """Trajectories over replicates, with the parameters of their path and theory's lines.
 
     Returns
@@ -106,7 +73,7 @@ def trajectory_summary_of(rows: pa.Table, paths: Mapping[str, Path]) -> pa.Table
         term, null where there is none (see ldpflow.theory.lines).
     """
     measured = trajectories.summarise(rows)
-    described = {name: path_columns(path) for name, path in paths.items()}
+    described = {name: path.columns() for name, path in paths.items()}
     keys, steps, stats = (measured[name].to_pylist() for name in ("path", "step", "stat"))
     theory: dict[str, dict[tuple[str, int, str], float]] = {"bound": {}, "limit": {}}
     for name, path in paths.items():
@@ -125,21 +92,16 @@ def trajectory_summary_of(rows: pa.Table, paths: Mapping[str, Path]) -> pa.Table
     return table
 
 
-def names_of_summary(paths: Iterable[Path]) -> set[str]:
+def names_of_summary(paths: Iterable[Simulator[Any, Any]]) -> set[str]:
     """Names of the summary's columns of these paths that are no setting or diagnostic of a method."""
-    settings = {name for path in paths for name in path_columns(path)}
+    settings = {name for path in paths for name in path.columns()}
     return {*FIRST, *settings, *COLUMNS, *DERIVED} - {*BUNDLED_SUMMARIES}
 
 
-def parameter_names(paths: Mapping[str, Path], described: Mapping[str, dict[str, Any]]) -> list[str]:
+def parameter_names(paths: Simulators, described: Mapping[str, dict[str, Any]]) -> list[str]:
     """Columns of parameters: the well-known ones, further settings, then what follows from settings."""
     names = [name for name in FIRST if name != "path"]
-    derived = {
-        name: None
-        for path in paths.values()
-        if path.horizon is not None
-        for name in path.algorithm.columns(path.problem, path.horizon)
-    }
+    derived = {name: None for path in paths.values() for name in path.derived()}
     for columns in described.values():
         names += [name for name in columns if name not in names and name not in derived]
     return [*names, *derived]
@@ -158,7 +120,7 @@ def with_settings(table: pa.Table, names: list[str], per_row: list[dict[str, Any
 
 def summary_of(
     cells: Iterable[tuple[pa.Table, Sequence[CellRows]]],
-    paths: Mapping[str, Path],
+    paths: Simulators,
     null: float | None = None,
 ) -> pa.Table:
     """Measures and diagnosis of every cell, with the parameters of its path.
@@ -168,7 +130,7 @@ def summary_of(
     cells : iterable of (keys, cells)
         As of :func:`ldpflow.results.stored_cells` or :func:`ldpflow.results.cells_of`: each cell once.
         Rows are let go of before the next are asked for.
-    paths : mapping of str to Path
+    paths : mapping of str to Simulator
         By the column ``path`` of the keys.
     null : float, optional
         Value of theta whose rejection is power.
@@ -185,7 +147,7 @@ def summary_of(
         pieces.append(piece)
         derived += more
     measured = together(pieces)
-    described = {name: path_columns(path) for name, path in paths.items()}
+    described = {name: path.columns() for name, path in paths.items()}
     names = parameter_names(paths, described)
     per_row = [described[name] for name in measured["path"].to_pylist()]
     table = with_settings(measured.select(["path"]), names, per_row)
@@ -210,22 +172,23 @@ def together(pieces: list[pa.Table]) -> pa.Table:
 
 
 def measured_and_derived(
-    cells: tuple[pa.Table, Sequence[CellRows]], paths: Mapping[str, Path], null: float | None
+    cells: tuple[pa.Table, Sequence[CellRows]], paths: Simulators, null: float | None
 ) -> tuple[pa.Table, list[dict[str, float | str | None]]]:
     """Measures of some cells, and what follows from them: :data:`DERIVED`, a row per cell."""
     keys, rows = cells
     measured = summarise_cells(keys, rows, null)
     return measured, [
-        relative_length(paths[row["path"]], row) | diagnosis_columns(diagnose(cell, row["level"]))
+        relative_length(paths[row["path"]].limit_law(), row) | diagnosis_columns(diagnose(cell, row["level"]))
         for row, cell in zip(measured.to_pylist(), rows, strict=True)
     ]
 
 
-def relative_length(path: Path, row: Mapping[str, Any]) -> dict[str, float | str | None]:
+def relative_length(law: LimitLaw | None, row: Mapping[str, Any]) -> dict[str, float | str | None]:
     """The columns of :data:`RELATIVE` for a row of measures."""
-    variance = asymptotic_variances(path)[row["coordinate"]]
+    if law is None:
+        return dict.fromkeys(RELATIVE)
     z = constants.normal_quantile(0.5 + row["level"] / 2)
-    oracle = 2 * z * math.sqrt(variance / path.algorithm.steps(row["n"]))
+    oracle = 2 * z * math.sqrt(law.variances[row["coordinate"]] / law.steps(row["n"]))
     length, error = row["length_mean"], row["length_mcse"]
     return {
         "oracle_length": oracle,
@@ -234,10 +197,10 @@ def relative_length(path: Path, row: Mapping[str, Any]) -> dict[str, float | str
     }
 
 
-def stored_paths(dataset: Dataset) -> dict[str, Path]:
+def stored_paths(dataset: Dataset) -> dict[str, Simulator[Any, Any]]:
     """The paths that have rows, by the name of their partition, from what the parts say of themselves."""
     parts, _ = dataset.scan()
-    return {f"p{part.path_key}": Path.from_settings(part.meta["path_settings"]) for part in parts}
+    return {f"p{part.path_key}": simulator_from_settings(part.meta["path_settings"]) for part in parts}
 
 
 def stored_summary(

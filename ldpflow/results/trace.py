@@ -13,12 +13,11 @@ import pyarrow as pa
 from ldpflow.errors import InputError
 from ldpflow.simulators.batch import Batch, simulate
 from ldpflow.simulators.cell import Cell
-from ldpflow.simulators.path import Path
 from ldpflow.study import Study
 
 __all__ = ["log_spaced", "trace"]
 
-MAX_TIMES = 2_000_000
+MOST_BYTES = 2**30
 
 
 def log_spaced(first: int, last: int, count: int) -> list[int]:
@@ -54,21 +53,22 @@ def trace(
         If the study has several paths or an algorithm that depends on the horizon.
     """
     plans = study.plans()
-    if len(plans) != 1 or plans[0].path.horizon is not None:
+    if len(plans) != 1 or plans[0].simulator.horizon is not None:
         raise InputError(
             "study",
             f"{study.name} with {len(plans)} paths",
             "one path that serves every n",
             "Choose one value for every setting.",
         )
-    path: Path = plans[0].path
-    least = path.algorithm.records_per_step()
+    simulator = plans[0].simulator
+    least = simulator.least_users()
     if not least <= first < last:
         raise InputError("from", first, f"an integer in [{least}, {last})")
     grid = log_spaced(first, last, points)
     cells = tuple(Cell(n, m, level) for n in grid for m in study.method_settings for level in study.level)
-    times = sum(c.method.count_times(path.algorithm.steps(c.n), path.algorithm) for c in cells)
-    if times * path.problem.dimension > MAX_TIMES:
-        raise InputError("points", points, f"at most {MAX_TIMES:,} recorded times", f"These need {times:,}.")
-    rows = simulate(Batch(path, study.seed, replicate, replicate + 1, cells)).rows
+    size = simulator.memory(simulator.needs(cells))
+    if size > MOST_BYTES:
+        allowed = f"a record of at most {MOST_BYTES / 2**20:,.0f} MiB"
+        raise InputError("points", points, allowed, f"These points need {size / 2**20:,.0f} MiB.")
+    rows = simulate(Batch(simulator, study.seed, replicate, replicate + 1, cells)).rows
     return rows.sort_by([(name, "ascending") for name in ("n", "method", "level", "coordinate")])

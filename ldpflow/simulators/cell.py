@@ -1,19 +1,20 @@
-"""A cell inside a path: n, interval method and level; one row of the result table per coordinate."""
+"""A cell of a simulator: n, interval method and level; one row of results per replicate and coordinate."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from ldpflow.intervals import INTERVAL_METHODS, IntervalMethod
-from ldpflow.simulators.path import Path
 
-__all__ = ["Cell", "PathPlan"]
+__all__ = ["Cell", "methods_of"]
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell of a path.
+    """One cell of a simulator.
 
     Parameters
     ----------
@@ -40,10 +41,6 @@ class Cell:
         return {"n": self.n, "method": self.method.kind, **settings, "level": self.level}
 
 
-@dataclass(frozen=True)
-class PathPlan:
-    """A path, and the cells and the checkpoints of the trajectory that a study wants from it."""
-
-    path: Path
-    cells: tuple[Cell, ...]
-    checkpoints: tuple[int, ...] = ()
+def methods_of(cells: Sequence[Cell]) -> list[tuple[tuple[int, Any], list[Cell]]]:
+    """Cells that differ in level only, together; in the order in which they come."""
+    return [(key, list(group)) for key, group in groupby(cells, key=lambda cell: (cell.n, cell.method))]

@@ -1,45 +1,38 @@
-"""Running empirical risk minimisation: its records, its risk, its paths."""
+"""Simulators of empirical risk minimisation: a fixed data set, visited for many epochs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpflow.algorithms.finite_sum import FiniteSumAlgorithm, RunPlan, plan_of
-from ldpflow.intervals.record import PathRecord
+from ldpflow.algorithms.finite_sum import FiniteSumAlgorithm, RunPlan, checkpoint_steps, plan_of
+from ldpflow.errors import InputError
+from ldpflow.intervals import IntervalMethod
+from ldpflow.intervals.record import Record
 from ldpflow.kernels import finite_sum
 from ldpflow.kernels.parameters import flat
+from ldpflow.mechanisms import PrivacyStatement
+from ldpflow.mechanisms.none import NoMechanism
 from ldpflow.problems.finite_sum import FiniteSumProblem
 from ldpflow.random.lockstep import LANES
-from ldpflow.simulators.path import Path
+from ldpflow.settings import Settings
+from ldpflow.simulators.cell import Cell
+from ldpflow.simulators.empirical_risk import Records, draw_records, minimum, prepare, risk
+from ldpflow.simulators.one_pass import NANOSECONDS_PER_COORDINATE
+from ldpflow.simulators.simulator import Cost, Request, Simulator
+from ldpflow.simulators.trajectories import squared, trajectory_table
 
-__all__ = [
-    "EpochsRecord",
-    "ErmRecord",
-    "Records",
-    "draw_records",
-    "minimum",
-    "prepare",
-    "risk",
-    "run_epochs",
-    "run_erm",
-]
+if TYPE_CHECKING:
+    import pyarrow as pa
 
-MOST_ITERATIONS = 5000
+__all__ = ["ErmRecord", "FiniteSum", "Records", "RiskRecord", "draw_records", "minimum", "risk", "run_erm"]
 
-
-@dataclass(frozen=True)
-class Records:
-    """The records of LANES replicates: flat x (record, coordinate) and y, and where a lane's begin."""
-
-    n: int
-    rows: NDArray[np.float64]
-    targets: NDArray[np.float64]
-    base: NDArray[np.int64]
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -71,124 +64,204 @@ class ErmRecord:
 
 
 @dataclass(frozen=True)
-class EpochsRecord(PathRecord):
-    """The record of an algorithm of many epochs, and the data set that its risk is an average over.
+class RiskRecord(Record):
+    """What is kept of an algorithm of many epochs, and the data sets that its risk is an average over."""
 
-    No prefix sums are kept: they are NaN, like theta*.
+    seed: int
+    replicates: NDArray[np.int64]
+    data: Records
+    run: ErmRecord
+
+    @property
+    def truth(self) -> Array:
+        return np.full(self.run.last.shape[0], np.nan)
+
+    def finite(self, n: int) -> NDArray[np.bool_]:
+        return np.asarray(np.isfinite(self.run.last).all(axis=0))
+
+
+@dataclass(frozen=True)
+class FiniteSum(Simulator[Request, RiskRecord]):
+    """An algorithm of many epochs on a fixed data set of n records, private by itself.
+
+    There is no true parameter, and no interval: results are the risk and its gradient along the path.
+    Checkpoints count steps.
+
+    Parameters
+    ----------
+    problem : FiniteSumProblem
+    algorithm : FiniteSumAlgorithm
+    n : int
+        Records.
     """
 
-    records: Records = field(kw_only=True)
-    run: ErmRecord = field(kw_only=True)
+    family: ClassVar[str] = "finite_sum"
+    tables: ClassVar[tuple[str, ...]] = ("problem", "mechanism", "algorithm")
 
+    problem: FiniteSumProblem
+    algorithm: FiniteSumAlgorithm
+    n: int
 
-def prepare(problem: FiniteSumProblem) -> None:
-    """Compile what draws the records and evaluates the risk, or load it from the cache."""
-    finite_sum.risk_kernel(problem)
-    if problem.file is None:
-        finite_sum.records_kernel(problem)
+    @property
+    def horizon(self) -> int:  # type: ignore[override]
+        return self.n
 
+    @property
+    def plan(self) -> RunPlan:
+        """Steps, step length and noise of a run."""
+        return plan_of(self.problem, self.algorithm, self.n)
 
-def settings_of(path: Path) -> tuple[str, ...]:
-    """Names of the algorithm's settings, in the order in which the kernel has them."""
-    problem, algorithm, n = path.problem, path.algorithm, path.horizon
-    assert isinstance(problem, FiniteSumProblem) and isinstance(algorithm, FiniteSumAlgorithm)
-    assert n is not None
-    return tuple(algorithm.kernel_settings(plan_of(problem, algorithm, n)))
+    def parts(self) -> dict[str, Settings]:
+        return {"problem": self.problem, "mechanism": NoMechanism(), "algorithm": self.algorithm}
 
+    def settings(self) -> dict[str, Any]:
+        problem, algorithm = self.problem.key_settings(), self.algorithm.key_settings()
+        return {"problem": problem, "algorithm": algorithm, "n": self.n}
 
-def draw_records(problem: FiniteSumProblem, seed: int, n: int, replicates: Sequence[int]) -> Records:
-    """The first n records of the file, or n synthetic ones for every replicate.
+    @classmethod
+    def from_settings(cls, parts: Mapping[str, Any], horizon: int | None) -> Self:
+        assert horizon is not None
+        return cls(parts["problem"], parts["algorithm"], horizon)
 
-    A replicate's first n records are the same for every larger n.
-    """
-    from ldpflow.random.streams import lane_states
+    def truth(self) -> Array:
+        return np.full(self.problem.dimension, np.nan)
 
-    if problem.file is not None:
-        x, y = problem.records
-        return Records(n, x[:n].reshape(-1), y[:n].copy(), np.zeros(LANES, np.int64))
-    rows = np.empty(LANES * n * problem.dimension)
-    targets = np.empty(LANES * n)
-    finite_sum.records_kernel(problem)(
-        lane_states(seed, "data", problem.data_key(), replicates),
-        np.array([v.parameter for v in problem.variates()]),
-        flat(problem.data_parameters()),
-        n,
-        rows,
-        targets,
-    )
-    return Records(n, rows, targets, np.arange(LANES, dtype=np.int64) * n)
+    def privacy(self) -> PrivacyStatement:
+        return self.algorithm.privacy()
 
+    def derived(self) -> dict[str, Any]:
+        return self.algorithm.columns(self.problem, self.n)
 
-def risk(
-    problem: FiniteSumProblem, records: Records, points: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """F and its gradient at points of shape (K, d, R): shapes (K, R), (K, d, R); R <= LANES."""
-    count, d, used = points.shape
-    lanes = np.concatenate([points, np.repeat(points[..., :1], LANES - used, axis=-1)], axis=-1)
-    losses = np.empty((count, LANES))
-    gradients = np.empty((count, d * LANES))
-    finite_sum.risk_kernel(problem)(
-        records.rows,
-        records.targets,
-        records.base,
-        records.n,
-        flat(problem.kernel_parameters()),
-        np.ascontiguousarray(lanes).reshape(count, d * LANES),
-        losses,
-        gradients,
-    )
-    return losses[:, :used], gradients.reshape(count, d, LANES)[..., :used]
+    def users_key(self) -> str:
+        return f"{self.problem.data_key()}/n={self.n}"
 
+    @classmethod
+    def of_study(
+        cls, parts: Mapping[str, Any], users: tuple[int, ...], independent_n: bool
+    ) -> Iterator[tuple[Self, tuple[int, ...]]]:
+        problem, mechanism, algorithm = (parts[table] for table in cls.tables)
+        reason = None
+        if not isinstance(problem, FiniteSumProblem):
+            reason = f"{algorithm.kind} visits a fixed data set again and again; {problem.kind} has none"
+        elif mechanism.kind != "none":
+            reason = f"{algorithm.kind} adds its own noise; its budget is algorithm.epsilon and delta"
+        if reason is not None:
+            allowed = f"an algorithm for {problem.kind} under {mechanism.kind}"
+            raise InputError("algorithm.kind", algorithm.kind, allowed, f"{reason}.")
+        if independent_n:
+            raise InputError(
+                "grid.independent_n",
+                True,
+                f"false for {problem.kind}",
+                "A data set's first records are those of every larger one.",
+            )
+        for n in users:
+            algorithm.check(problem, n)
+            yield cls(problem, algorithm, n), (n,)
 
-def minimum(problem: FiniteSumProblem, records: Records, lanes: int) -> NDArray[np.float64]:
-    """min F of a convex problem, shape (lanes,); NaN where it is not reached (data without errors).
+    def checkpoints(self, users: tuple[int, ...], first: int, points: int) -> tuple[int, ...]:
+        return checkpoint_steps(self.algorithm.schedule(self.problem, self.n).steps, points)
 
-    Accelerated gradient descent (Nesterov, 1983) from 0, restarted where it turns uphill (O'Donoghue
-    and Candes, 2015), until the gradient's norm is below 1e-9: F is then exact to rounding.
-    """
-    point = np.zeros((1, problem.dimension, lanes))
-    ahead = point.copy()
-    age = np.zeros(lanes)
-    best = np.full(lanes, np.nan)
-    for _ in range(MOST_ITERATIONS):
-        losses, gradients = risk(problem, records, ahead)
-        square = np.zeros(lanes)
-        for j in range(problem.dimension):
-            square += gradients[0, j] * gradients[0, j]
-        # A lane that has arrived keeps what it had then: rows must not depend on the others.
-        best = np.where(np.isnan(best) & (square < 1e-18), losses[0], best)
-        if not np.isnan(best).any():
-            break
-        after = ahead - gradients / problem.smoothness()
-        uphill = np.zeros(lanes)
-        for j in range(problem.dimension):
-            uphill += gradients[0, j] * (after[0, j] - point[0, j])
-        age = np.where(uphill > 0.0, 0.0, age + 1.0)
-        ahead = after + age / (age + 3.0) * (after - point)
-        point = after
-    return best
+    @classmethod
+    def makes_intervals(cls) -> bool:
+        return False
 
+    def check_methods(self, methods: Sequence[IntervalMethod], followed: bool) -> None:
+        if methods:
+            raise InputError(
+                "method.kind",
+                ", ".join(dict.fromkeys(method.kind for method in methods)),
+                f"no interval method for {self.problem.kind}",
+                "It has no true parameter to cover; a study of it has [trajectory] alone.",
+            )
 
-def run_epochs(path: Path, seed: int, replicates: Sequence[int], times: Sequence[int]) -> EpochsRecord:
-    """Draw the records and run the path of up to LANES replicates (see .kernels.run_path)."""
-    problem, algorithm, n = path.problem, path.algorithm, path.horizon
-    assert (
-        isinstance(problem, FiniteSumProblem) and isinstance(algorithm, FiniteSumAlgorithm) and n is not None
-    )
-    records = draw_records(problem, seed, n, replicates)
-    plan = plan_of(problem, algorithm, n)
-    run = run_erm(problem, algorithm, plan, records, seed, path.key, replicates, times)
-    return EpochsRecord(
-        path=path,
-        seed=seed,
-        replicates=np.asarray(replicates, dtype=np.int64),
-        times=run.times,
-        origin=np.array(problem.truth()),
-        prefix_sums=np.broadcast_to(np.nan, run.iterates.shape),
-        iterates=run.iterates,
-        records=records,
-        run=run,
-    )
+    def needs(self, cells: Sequence[Cell] = (), checkpoints: Sequence[int] = ()) -> Request:
+        return Request(tuple(cells), tuple(checkpoints))
+
+    def cost(self, request: Request, replicates: int) -> Cost:
+        steps = max(request.checkpoints) * replicates
+        return Cost(steps, steps * self.problem.dimension * NANOSECONDS_PER_COORDINATE * 1e-9)
+
+    def memory(self, request: Request) -> int:
+        kept = 3 * 8 * LANES * self.problem.dimension * len(request.checkpoints)
+        return kept + self.algorithm.memory_of_data(self.problem, self.n)
+
+    def setting_names(self) -> tuple[str, ...]:
+        """Names of the algorithm's settings, in the order in which the kernel has them."""
+        return tuple(self.algorithm.kernel_settings(self.plan))
+
+    def prepare(self, request: Request) -> None:
+        prepare(self.problem)
+        finite_sum.finite_sum_kernel(self.problem, self.algorithm, self.setting_names())
+
+    def run(self, seed: int, replicates: Sequence[int], request: Request) -> RiskRecord:
+        data = draw_records(self.problem, seed, self.n, replicates)
+        run = run_erm(
+            self.problem, self.algorithm, self.plan, data, seed, self.key, replicates, request.checkpoints
+        )
+        return RiskRecord(seed, np.asarray(replicates, dtype=np.int64), data, run)
+
+    def trajectories(self, record: RiskRecord, checkpoints: tuple[int, ...]) -> pa.Table:
+        """The empirical risk and its gradient along a path and at its output; NaN where there is none.
+
+        The output w_tau, one a replicate, stands at the last step. The excess risk needs the minimum,
+        which is computed where the risk is convex.
+        """
+        run, steps = record.run, np.array(checkpoints, dtype=np.int64)
+        at = np.searchsorted(run.times, steps)
+        points = np.concatenate([run.iterates[at], run.chosen[None]])
+        losses, gradients = risk(self.problem, record.data, points)
+        norms = np.sqrt(squared(gradients))
+        noise = np.sqrt(squared(run.estimates[at] - run.momenta[at]))
+        output = np.full((2, *noise.shape), np.nan)
+        output[:, -1] = losses[-1], norms[-1]
+        columns: dict[str, Array | None] = {
+            "loss": losses[:-1],
+            "gradient_norm": norms[:-1],
+            "error_norm": np.sqrt(squared(run.estimates[at] - gradients[:-1])),
+            "noise_norm": noise,
+            "output_loss": output[0],
+            "output_gradient_norm": output[1],
+        }
+        if self.problem.convex():
+            columns["last_exc"] = losses[:-1] - minimum(self.problem, record.data, points.shape[-1])
+        finite = np.isfinite(squared(run.iterates[at]))
+        return trajectory_table(record.replicates, np.full_like(steps, self.n), steps, columns, finite)
+
+    def alike(self, request: Request) -> object:
+        digest = finite_sum.kernel_digest(self.problem, self.algorithm, self.setting_names())
+        return digest, self.n, getattr(self.algorithm, "batch_size", None)
+
+    def seconds_per_step(self, request: Request, budget: float) -> float:
+        """From two runs that are cut short, so that the start does not count."""
+        self.prepare(request)
+        data = draw_records(self.problem, 0, self.n, range(LANES))
+
+        def seconds(steps: int) -> float:
+            short = replace(self.plan, steps=steps)
+            started = time.thread_time()
+            run_erm(self.problem, self.algorithm, short, data, 0, self.key, range(LANES), [steps])
+            return time.thread_time() - started
+
+        steps = min(self.plan.batches, max(1, self.plan.steps // 2))
+        before = seconds(steps)
+        if self.plan.steps < 2:
+            return before
+        while True:
+            longer = min(2 * steps, self.plan.steps)
+            after = seconds(longer)
+            if after - before > budget / 3.0 or longer == self.plan.steps:
+                return max(after - before, 1e-9) / (longer - steps)
+            steps, before = longer, after
+
+    def seconds_per_record(self, request: Request) -> float:
+        """From the risk at one point: there is one for every checkpoint, and the output."""
+        data = draw_records(self.problem, 0, self.n, range(LANES))
+        point = np.zeros((1, self.problem.dimension, LANES))
+        risk(self.problem, data, point)
+        started = time.thread_time()
+        risk(self.problem, data, point)
+        return (len(request.checkpoints) + 1) * (time.thread_time() - started)
 
 
 def run_erm(

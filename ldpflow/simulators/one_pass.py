@@ -1,181 +1,323 @@
-"""Running a one-pass path: its compiled kernel, the states it draws from, the record it leaves."""
+"""Simulators of one-pass algorithms: every user is met once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpflow import kernels
-from ldpflow.algorithms.finite_sum import FiniteSumAlgorithm
-from ldpflow.intervals.record import PathRecord
-from ldpflow.kernels import assembly
-from ldpflow.kernels.assembly import noise_variates
-from ldpflow.kernels.drawing import roles_of
-from ldpflow.kernels.parameters import flat
-from ldpflow.kernels.running_sums import PERTURBED, RUNNING_SUMS
+from ldpflow.algorithms import Algorithm
+from ldpflow.columns import Column
+from ldpflow.errors import InputError
+from ldpflow.intervals import IntervalMethod
+from ldpflow.intervals.asymptotics import asymptotic_variances
+from ldpflow.intervals.record import PathRecord, Record
+from ldpflow.mechanisms import Mechanism, PrivacyStatement
+from ldpflow.problems import Problem
 from ldpflow.problems.finite_sum import FiniteSumProblem
-from ldpflow.random.lockstep import LANES
-from ldpflow.simulators import finite_sum
-from ldpflow.simulators.path import Path
+from ldpflow.problems.laws import Variate
+from ldpflow.random.lockstep import CHUNK, LANES
+from ldpflow.settings import Settings, canonical_json
+from ldpflow.simulators.cell import Cell, methods_of
+from ldpflow.simulators.memory import BYTES_PER_TIME, check_budget, recorded_times
+from ldpflow.simulators.run_path import count_of, kernel_digest, kernel_of, run_path
+from ldpflow.simulators.simulator import Cost, LimitLaw, Request, Simulator
+from ldpflow.simulators.trajectories import log_spaced, one_pass_trajectories
 
-__all__ = ["count_of", "kernel_digest", "kernel_of", "run_path"]
+if TYPE_CHECKING:
+    import pyarrow as pa
 
+__all__ = ["NANOSECONDS_PER_COORDINATE", "OnePass", "PathRequest", "kernel_of", "run_path"]
 
-def kernel_digest(path: Path, sums: tuple[str, ...]) -> str:
-    """What tells kernels apart: paths with the same digest run the same compiled code."""
-    problem, algorithm = path.problem, path.algorithm
-    if isinstance(algorithm, FiniteSumAlgorithm) and isinstance(problem, FiniteSumProblem):
-        return kernels.finite_sum.kernel_digest(problem, algorithm, finite_sum.settings_of(path))
-    return assembly.kernel_digest(path, sums)
+NANOSECONDS_PER_COORDINATE = 3.0
+"""First guess of the time of a step, replicate and coordinate, replaced by what a run measures."""
 
-
-def kernel_of(path: Path, sums: tuple[str, ...], perturbed: bool = False) -> Callable[..., None]:
-    """The compiled kernel; the first call of a process compiles it or loads it from the cache."""
-    problem, algorithm = path.problem, path.algorithm
-    if isinstance(algorithm, FiniteSumAlgorithm) and isinstance(problem, FiniteSumProblem):
-        finite_sum.prepare(problem)
-        return kernels.finite_sum.finite_sum_kernel(problem, algorithm, finite_sum.settings_of(path))
-    if PERTURBED in sums:
-        kernel_of(path, (), perturbed=True)
-    return assembly.one_pass_kernel(path, sums, perturbed)
+SHARE_OF_SUM = 0.25
+"""First guess of how much longer a step takes for each running sum."""
 
 
-def noise_states(path: Path, key: str, seed: int, replicates: Sequence[int]) -> NDArray[np.uint64]:
-    """States of the streams that the mechanism draws from, one role after the other."""
-    from ldpflow.random.streams import lane_states
+@dataclass(frozen=True)
+class PathRequest(Request):
+    """What a path is run for; the times are found when they are first asked for."""
 
-    states = []
-    for role in roles_of(path.randomiser.variates(path.problem)):
-        if role is None:
-            states.append(lane_states(seed, "mechanism", key, replicates))
-        elif role == "position":
-            states.append(np.zeros(4 * LANES, dtype=np.uint64))
-        else:
-            states.append(lane_states(seed, role, path.public_key(), replicates))
-    return np.concatenate(states)
+    path: OnePass = field(kw_only=True)
 
+    @cached_property
+    def sums(self) -> list[str]:
+        """Names of the running sums."""
+        d = self.path.dimension
+        return sorted({name for (_, method), _ in methods_of(self.cells) for name in method.running_sums(d)})
 
-def data_states(path: Path, seed: int, replicates: Sequence[int]) -> NDArray[np.uint64]:
-    """States of the data streams; for stored records every lane's random order of them (a shuffle)."""
-    from ldpflow.random.orders import draw_order
-    from ldpflow.random.streams import lane_states
+    @cached_property
+    def marked(self) -> list[int]:
+        """Times at which the running sums are kept."""
+        return sorted(self.recorded[1])
 
-    state = lane_states(seed, "data", path.data_key(), replicates)
-    if not path.problem.stored_records():
-        return state
-    count = path.problem.stored_records()
-    order = np.empty(count * LANES, dtype=np.int64)
-    draw_order(order, state, 0, count)
-    # The number of records taken so far, then the order.
-    return np.concatenate([np.zeros(1, np.uint64), order.astype(np.uint64)])
+    @cached_property
+    def times(self) -> list[int]:
+        """Times at which prefix sums and iterates are kept, those marked among them."""
+        return sorted(self.recorded[0] | self.recorded[1])
 
-
-def data_parameters(path: Path) -> NDArray[np.float64]:
-    """Parameters of the samplers; for stored records their table, row by row."""
-    if path.problem.stored_records():
-        return path.problem.table().reshape(-1)
-    return np.array([v.parameter for v in path.data_variates()])
-
-
-def count_of(path: Path, name: str) -> int:
-    """How many numbers per coordinate a path keeps under the name of a running sum."""
-    if name == PERTURBED:
-        return path.algorithm.perturbed_paths()
-    return RUNNING_SUMS[name].count(path.problem.dimension)
+    @cached_property
+    def recorded(self) -> tuple[set[int], set[int]]:
+        """Times, and marked times: the union over cells and checkpoints."""
+        path = self.path
+        d = path.dimension
+        times = {path.steps(n) for n in self.checkpoints}
+        if path.algorithm.averages_tail():
+            times |= {t // 2 for t in times if t > 1}
+        marked: set[int] = set()
+        for (n, method), _ in methods_of(self.cells):
+            steps = path.steps(n)
+            times.update(method.times(steps, path.algorithm).tolist())
+            if method.running_sums(d):
+                marked.update(method.marked_times(steps, path.algorithm, d))
+        return times, marked
 
 
-def run_path(
-    path: Path,
-    seed: int,
-    replicates: Sequence[int],
-    times: Sequence[int],
-    marked: Sequence[int] = (),
-    sums: Sequence[str] = (),
-    perturbation: int = 0,
-) -> PathRecord:
-    """Run the path of up to LANES replicates and keep its record.
+@dataclass(frozen=True)
+class OnePass(Simulator[PathRequest, PathRecord]):
+    """Problem, mechanism and one-pass algorithm: what determines the iterates of a replicate.
 
     Parameters
     ----------
-    path : Path
-    seed : int
-        The study's seed.
-    replicates : sequence of int
-        At most LANES indices.
-    times : sequence of int
-        Sorted, distinct step indices to record, the last one being the length of the run.
-    marked : sequence of int
-        Those of ``times`` at which the running sums are kept too.
-    sums : sequence of str
-        Names in :data:`ldpflow.kernels.running_sums.RUNNING_SUMS`, or PERTURBED.
-    perturbation : int
-        k for the k-th perturbed path: the same users, a stream of its own; 0 for the path itself.
+    problem, mechanism, algorithm : Problem, Mechanism, Algorithm
+    horizon : int, optional
+        n, where paths of different n are meant to differ (``independent_n``, or an algorithm whose
+        settings depend on the horizon); None where one path serves every n.
     """
-    if isinstance(path.algorithm, FiniteSumAlgorithm):
-        return finite_sum.run_epochs(path, seed, replicates, times)
-    if PERTURBED in sums:
-        own = [name for name in sums if name != PERTURBED]
-        record = run_path(path, seed, replicates, times, marked, own)
-        beside = [
-            run_path(path, seed, replicates, marked, perturbation=k).prefix_sums
-            for k in range(1, path.algorithm.perturbed_paths() + 1)
-        ]
-        return replace(
-            record,
-            running_sums=record.running_sums | {PERTURBED: np.stack(beside)},
-            marked_times=np.asarray(marked, dtype=np.int64),
+
+    family: ClassVar[str] = "one_pass"
+    tables: ClassVar[tuple[str, ...]] = ("problem", "mechanism", "algorithm")
+
+    problem: Problem
+    mechanism: Mechanism
+    algorithm: Algorithm
+    horizon: int | None = None
+
+    def parts(self) -> dict[str, Settings]:
+        return {"problem": self.problem, "mechanism": self.mechanism, "algorithm": self.algorithm}
+
+    def settings(self) -> dict[str, Any]:
+        settings: dict[str, Any] = {table: part.key_settings() for table, part in self.parts().items()}
+        if self.algorithm.carries_privacy:
+            del settings["mechanism"]  # there is none
+        if self.horizon is not None:
+            settings["n"] = self.horizon
+        return settings
+
+    @classmethod
+    def from_settings(cls, parts: Mapping[str, Any], horizon: int | None) -> Self:
+        return cls(parts["problem"], parts["mechanism"], parts["algorithm"], horizon)
+
+    def truth(self) -> NDArray[np.float64]:
+        return np.array(self.problem.truth())
+
+    @property
+    def dimension(self) -> int:
+        return self.problem.dimension
+
+    def privacy(self) -> PrivacyStatement:
+        return self.algorithm.privacy(self.mechanism)
+
+    def derived(self) -> dict[str, Any]:
+        return {} if self.horizon is None else self.algorithm.columns(self.problem, self.horizon)
+
+    def users_key(self) -> str:
+        # A mechanism that draws private bits directly draws no users at all.
+        return self.key if self.mechanism.replaces_data() else self.data_key()
+
+    def least_users(self) -> int:
+        return self.algorithm.records_per_step()
+
+    def warnings(self) -> list[str]:
+        return self.algorithm.cautions(self.problem, self.horizon)
+
+    def limit_law(self) -> LimitLaw | None:
+        if not self.algorithm.has_intervals():
+            return None
+        return LimitLaw(asymptotic_variances(self), self.algorithm.records_per_step())
+
+    def with_epsilon(self, epsilon: float) -> Self | None:
+        if "epsilon" not in type(self.mechanism).model_fields:
+            return None
+        return replace(self, mechanism=self.mechanism.model_copy(update={"epsilon": epsilon}))
+
+    @cached_property
+    def randomiser(self) -> Mechanism:
+        """The mechanism as the algorithm uses it: shared between its paths, or brought by itself."""
+        return self.algorithm.randomiser(self.mechanism)
+
+    def measuring(self) -> Mechanism | Algorithm:
+        """The part whose ``measures`` the kernel records beside the iterates."""
+        return self.randomiser if self.algorithm.counts_in_mechanism() else self.algorithm
+
+    def measures(self) -> tuple[Column, ...]:
+        return self.measuring().measures
+
+    def measured(self) -> tuple[str, ...]:
+        """Names of what the kernel records beside the iterates."""
+        return self.measuring().measured()
+
+    def steps(self, n: int) -> int:
+        """Steps that the first n users make on this path."""
+        if self.horizon is None or n == self.horizon:
+            return self.algorithm.steps(n)
+        return self.algorithm.steps_within(n, self.horizon)
+
+    def data_variates(self) -> tuple[Variate, ...]:
+        """Standard variates that one record takes; none where no record is drawn."""
+        return () if self.mechanism.replaces_data() else self.problem.variates()
+
+    def public_key(self) -> str:
+        """Key of the public randomness of the mechanism: every step size meets the same budgets."""
+        key = canonical_json(self.mechanism.key_settings())
+        return key if self.horizon is None else f"{key}/n={self.horizon}"
+
+    def data_key(self) -> str:
+        """Key of the data streams: the problem's, so that paths are compared on the same users."""
+        key = self.problem.data_key()
+        return key if self.horizon is None else f"{key}/n={self.horizon}"
+
+    @classmethod
+    def of_study(
+        cls, parts: Mapping[str, Any], users: tuple[int, ...], independent_n: bool
+    ) -> Iterator[tuple[Self, tuple[int, ...]]]:
+        problem, mechanism, algorithm = (parts[table] for table in cls.tables)
+        check_suitable(problem, mechanism, algorithm)
+        stored = problem.stored_records()
+        if 0 < stored < users[-1]:
+            raise InputError("grid.n", users[-1], f"at most {stored:,}, the records of the file")
+        least = algorithm.records_per_step()
+        if users[0] < least:
+            hint = f"One step of {algorithm.kind} takes that many users."
+            raise InputError("grid.n", users[0], f"at least {least:,}", hint)
+        if independent_n or algorithm.depends_on_horizon():
+            for n in users:
+                yield cls(problem, mechanism, algorithm.resolved(problem, n), n), (n,)
+        else:
+            yield cls(problem, mechanism, algorithm.resolved(problem, None)), users
+
+    def checkpoints(self, users: tuple[int, ...], first: int, points: int) -> tuple[int, ...]:
+        """Log-spaced numbers of users and every n, unless the algorithm has its own."""
+        own = self.algorithm.checkpoints(self.problem, users[-1], points)
+        if own is not None:
+            return own
+        spaced = log_spaced(max(first, self.least_users()), max(users), points)
+        return tuple(sorted({*spaced, *users}))
+
+    def interval_record(self) -> type[Record] | None:
+        return PathRecord if self.algorithm.has_intervals() else None
+
+    def check_methods(self, methods: Sequence[IntervalMethod], followed: bool) -> None:
+        gamma = self.algorithm.step_exponent()
+        # Constant steps have a limit law of their own, and it is theirs to warn of.
+        if methods and 0.0 < gamma <= 0.5:
+            raise InputError(
+                "algorithm.gamma",
+                gamma,
+                "a number in (1/2, 1) where a study has interval methods",
+                "A study with [trajectory] alone may use all of (0, 1).",
+            )
+        asked = self.algorithm.has_intervals() or not followed
+        if methods and asked and not any(method.applies(self) for method in methods):
+            raise InputError(
+                "method.kind",
+                ", ".join(dict.fromkeys(method.kind for method in methods)),
+                f"a method for {self.algorithm.kind}",
+                "It takes the perturbed paths of budget_split."
+                if self.algorithm.has_intervals()
+                else "It makes too few steps for intervals; a study with [trajectory] alone may have it.",
+            )
+
+    def check_cost(self, cells: tuple[Cell, ...]) -> None:
+        check_budget(*recorded_times(self, cells), self.dimension)
+
+    def needs(self, cells: Sequence[Cell] = (), checkpoints: Sequence[int] = ()) -> PathRequest:
+        return PathRequest(tuple(cells), tuple(checkpoints), path=self)
+
+    def cost(self, request: PathRequest, replicates: int) -> Cost:
+        users = max([*(cell.n for cell in request.cells), *request.checkpoints])
+        gradients = users * (1 + self.algorithm.perturbed_paths()) * self.dimension * replicates
+        slower = 1.0 + SHARE_OF_SUM * len(request.sums)
+        seconds = gradients * slower * NANOSECONDS_PER_COORDINATE * 1e-9
+        return Cost(self.steps(users) * replicates, seconds)
+
+    def memory(self, request: PathRequest) -> int:
+        times = recorded_times(self, request.cells)[0] if request.cells else 0
+        return (times + len(request.checkpoints)) * self.dimension * BYTES_PER_TIME
+
+    def prepare(self, request: PathRequest) -> None:
+        kernel_of(self, tuple(request.sums))
+
+    def run(self, seed: int, replicates: Sequence[int], request: PathRequest) -> PathRecord:
+        return run_path(self, seed, replicates, request.times, request.marked, request.sums)
+
+    def trajectories(self, record: PathRecord, checkpoints: tuple[int, ...]) -> pa.Table:
+        return one_pass_trajectories(self, record, checkpoints)
+
+    def alike(self, request: PathRequest) -> object:
+        digest = kernel_digest(self, tuple(request.sums))
+        if not self.algorithm.depends_on_horizon():
+            return digest
+        return digest, self.horizon, getattr(self.algorithm, "batch_size", None)
+
+    def seconds_per_step(self, request: PathRequest, budget: float) -> float:
+        """From a run that doubles until it fills half of the budget."""
+        self.prepare(request)
+        longest = request.times[-1]
+        fixed = self.algorithm.depends_on_horizon()  # then a path has no further steps
+        steps = min(16 * CHUNK, longest) if fixed else 16 * CHUNK
+        while True:
+            started = time.thread_time()
+            run_path(self, 0, range(LANES), [steps], [steps], request.sums)
+            seconds = time.thread_time() - started
+            if seconds > budget / 3.0 or (fixed and steps == longest):
+                return seconds / steps
+            steps = min(2 * steps, longest) if fixed else 2 * steps
+
+    def seconds_per_record(self, request: PathRequest) -> float:
+        """From a made-up record, a random walk: the cost of sorting and summing depends on no more."""
+        from ldpflow.simulators.rows import rows_of
+
+        if not request.cells:
+            return 0.0
+        d = self.dimension
+        shape = (len(request.times), d, LANES)
+        record = PathRecord(
+            seed=0,
+            replicates=np.arange(LANES),
+            source=self,
+            times=np.array(request.times),
+            origin=self.truth(),
+            prefix_sums=np.cumsum(np.random.default_rng(0).standard_normal(shape), axis=0),
+            iterates=np.zeros(shape),
+            running_sums={
+                name: np.ones((count_of(self, name), len(request.marked), d, LANES)) for name in request.sums
+            },
+            marked_times=np.array(request.marked),
         )
-    perturbed = perturbation > 0
-    kernel = kernel_of(path, tuple(sums), perturbed)
-    mechanism = path.randomiser
-    mechanism_key = f"{path.key}/perturbed={perturbation}" if perturbed else path.key
-    d = path.problem.dimension
-    count = sum(RUNNING_SUMS[name].count(d) for name in sums)
-    grid = np.asarray(times, dtype=np.int64)
-    rows = np.full(len(grid), -1, dtype=np.int64)
-    marks = np.asarray(marked if sums else (), dtype=np.int64)
-    rows[np.searchsorted(grid, marks)] = np.arange(len(marks))
-    prefix_sums = np.empty((len(grid), d * LANES))
-    iterates = np.empty((len(grid), d * LANES))
-    extras = np.full((len(grid), len(path.measured()) * LANES), np.nan)
-    kept = np.empty((len(marks), count * d * LANES))
-    origin = np.array(path.problem.truth())
-    kernel(
-        data_states(path, seed, replicates),
-        noise_states(path, mechanism_key, seed, replicates),
-        data_parameters(path),
-        np.array([v.parameter for v in noise_variates(path, perturbed)]),
-        flat(path.problem.kernel_parameters()),
-        flat(mechanism.kernel_parameters(path.problem)),
-        flat(path.algorithm.kernel_parameters(path.horizon)),
-        origin,
-        grid,
-        rows,
-        prefix_sums,
-        iterates,
-        kept,
-        extras,
-    )
-    lanes = len(replicates)
-    shaped = kept.reshape(len(marks), count, d, LANES)[..., :lanes].transpose(1, 0, 2, 3)
-    by_name = {}
-    start = 0
-    for name in sums:
-        end = start + RUNNING_SUMS[name].count(d)
-        by_name[name] = shaped[start:end]
-        start = end
-    return PathRecord(
-        path=path,
-        seed=seed,
-        replicates=np.asarray(replicates, dtype=np.int64),
-        times=grid,
-        origin=origin,
-        prefix_sums=prefix_sums.reshape(len(grid), d, LANES)[..., :lanes],
-        iterates=iterates.reshape(len(grid), d, LANES)[..., :lanes],
-        running_sums=by_name,
-        marked_times=marks,
-        extras={name: extras[:, k * LANES : k * LANES + lanes] for k, name in enumerate(path.measured())},
-    )
+        with np.errstate(all="ignore"):
+            rows_of(record, request.cells)
+            started = time.thread_time()
+            rows_of(record, request.cells)
+        return time.thread_time() - started
+
+
+def check_suitable(problem: Problem, mechanism: Mechanism, algorithm: Algorithm) -> None:
+    """Refuse a mechanism or an algorithm that does not fit the problem."""
+    # The algorithm first: what a mechanism lacks does not matter where no algorithm could use it.
+    reason = algorithm.unsuitable(problem, mechanism)
+    if isinstance(problem, FiniteSumProblem) and not algorithm.depends_on_horizon():
+        reason = "it visits a record once, and the problem is about one data set"
+    if reason is not None:
+        allowed = f"an algorithm for {problem.kind} under {mechanism.kind}"
+        raise InputError("algorithm.kind", algorithm.kind, allowed, f"{reason}.")
+    reason = mechanism.unsuitable(problem)
+    if reason is not None:
+        raise InputError("mechanism.kind", mechanism.kind, f"a mechanism for {problem.kind}", f"{reason}.")

@@ -1,31 +1,41 @@
 """Error trajectories: how far theta is from theta* along a path, at a list of checkpoints.
 
-Every statistic is a function of the path record at a time. One pass: squared distances of the last
-iterate and of the averages, and their excess loss F(theta) - F(theta*). The expectation over y given x
-is exact, that over x a mean over a fixed evaluation set of covariates, the same for every path, seed and
-replicate. Many epochs: the empirical risk and its gradient over the replicate's own data set.
+Every statistic is a function of the path record at a time: squared distances of the last iterate and of
+the averages, and their excess loss F(theta) - F(theta*). The expectation over y given x is exact, that
+over x a mean over a fixed evaluation set of covariates, the same for every path, seed and replicate.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
+from mpmath import mp, mpf
 from numpy.typing import NDArray
 
+from ldpflow import constants
 from ldpflow.columns import Column
 from ldpflow.intervals.record import PathRecord
 from ldpflow.kernels.excess_loss import loss_gap_kernel
 from ldpflow.kernels.parameters import flat
 from ldpflow.problems import Problem
-from ldpflow.problems.finite_sum import FiniteSumProblem
 from ldpflow.random.lockstep import LANES, PLANE
-from ldpflow.simulators.finite_sum import EpochsRecord, minimum, risk
-from ldpflow.simulators.path import Path
-from ldpflow.store.schema import MEASURED, schema_of
 
-__all__ = ["EVALUATION", "excess_loss", "trajectories_of"]
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ldpflow.simulators.one_pass import OnePass
+
+__all__ = [
+    "EVALUATION",
+    "excess_loss",
+    "log_spaced",
+    "one_pass_trajectories",
+    "squared",
+    "trajectory_table",
+]
 
 EVALUATION = 20_000
 """Covariates of the evaluation set."""
@@ -89,27 +99,61 @@ def excess_loss(problem: Problem, theta: Array) -> Array | None:
     return out[:, :count]
 
 
-def trajectories_of(record: PathRecord, checkpoints: tuple[int, ...]) -> pa.Table:
-    """One row per replicate and checkpoint, in the schema TRAJECTORIES, by replicate and then n."""
-    path: Path = record.path
+def one_pass_trajectories(path: OnePass, record: PathRecord, checkpoints: tuple[int, ...]) -> pa.Table:
+    """Distances to theta* and excess losses of a path, and the algorithm's own numbers."""
     steps = np.array([path.steps(at) for at in checkpoints], dtype=np.int64)
     last = record.iterates[np.searchsorted(record.times, steps)]
-    if isinstance(record, EpochsRecord):
-        columns = statistics_of_risk(record, steps)
-        finite = np.isfinite(squared(last))
-        users = np.full(len(steps), path.horizon, dtype=np.int64)
-    else:
-        columns, finite = statistics_of_distance(record, steps, last)
-        users = np.array(checkpoints, dtype=np.int64)
-    columns |= {name: own_number(record, name, steps) for name in record.extras}
-    count = len(record.replicates)
+    counts = steps[:, None, None].astype(float)
+    centre = record.origin[None, :, None]
+    average = centre + record.sums_at(steps) / counts
+    earlier = average - (last - path.algorithm.theta0) / counts
+    finite = np.isfinite(squared(last - centre)) & np.isfinite(squared(average - centre))
+    columns: dict[str, Array | None] = {
+        "last_sq": squared(last - centre),
+        "avg_sq": squared(average - centre),
+        "avg_pre_sq": squared(earlier - centre),
+        "last_exc": excess_loss(path.problem, last),
+        "avg_exc": excess_loss(path.problem, average),
+        "tail_exc": tail_excess(path, record, steps) if path.algorithm.averages_tail() else None,
+    }
+    columns |= {name: own_number(path, record, name, steps) for name in record.extras}
+    users = np.array(checkpoints, dtype=np.int64)
+    return trajectory_table(record.replicates, users, steps, columns, finite, path.measures())
+
+
+def trajectory_table(
+    replicates: NDArray[np.int64],
+    users: NDArray[np.int64],
+    steps: NDArray[np.int64],
+    columns: Mapping[str, Array | None],
+    finite: NDArray[np.bool_],
+    measures: Sequence[Column] = (),
+) -> pa.Table:
+    """One row per replicate and checkpoint, in the schema TRAJECTORIES, by replicate and then n.
+
+    Parameters
+    ----------
+    replicates : ndarray, shape (R,)
+    users, steps : ndarray, shape (points,)
+    columns : mapping of str to ndarray, shape (points, R)
+        Statistics by name; a row of NaN is null.
+    finite : ndarray, shape (points, R)
+        Where a replicate has not diverged.
+    measures : sequence of Column
+        Statistics that the simulator declares beside those of every one.
+    """
+    import pyarrow as pa
+
+    from ldpflow.store.schema import MEASURED, schema_of
+
+    count = len(replicates)
     data = {
-        "replicate": pa.array(np.repeat(record.replicates, len(steps))),
+        "replicate": pa.array(np.repeat(replicates, len(steps))),
         "n": pa.array(np.tile(users, count)),
         "step": pa.array(np.tile(steps, count)),
         "status": pa.array(["ok" if f else "diverged" for f in finite.T.reshape(-1)]),
     }
-    schema = schema_of(measures_of(path), MEASURED)
+    schema = schema_of(measures, MEASURED)
     for name in schema.names:
         if name in data:
             continue
@@ -123,71 +167,18 @@ def trajectories_of(record: PathRecord, checkpoints: tuple[int, ...]) -> pa.Tabl
     return pa.Table.from_arrays([data[name] for name in schema.names], schema=schema)
 
 
-def measures_of(path: Path) -> tuple[Column, ...]:
-    """What the kernel of a path records beside the iterates."""
-    return (path.randomiser if path.algorithm.counts_in_mechanism() else path.algorithm).measures
-
-
-def statistics_of_distance(
-    record: PathRecord, steps: NDArray[np.int64], last: Array
-) -> tuple[dict[str, Array | None], NDArray[np.bool_]]:
-    """Distances to theta* and excess losses, and where they are finite."""
-    path = record.path
-    counts = steps[:, None, None].astype(float)
-    centre = record.origin[None, :, None]
-    average = centre + record.sums_at(steps) / counts
-    earlier = average - (last - path.algorithm.theta0) / counts
-    finite = np.isfinite(squared(last - centre)) & np.isfinite(squared(average - centre))
-    return {
-        "last_sq": squared(last - centre),
-        "avg_sq": squared(average - centre),
-        "avg_pre_sq": squared(earlier - centre),
-        "last_exc": excess_loss(path.problem, last),
-        "avg_exc": excess_loss(path.problem, average),
-        "tail_exc": tail_excess(record, steps) if path.algorithm.averages_tail() else None,
-    }, finite
-
-
-def statistics_of_risk(record: EpochsRecord, steps: NDArray[np.int64]) -> dict[str, Array | None]:
-    """The empirical risk and its gradient along a path and at its output; NaN where there is none.
-
-    The output w_tau, one a replicate, stands at the last step. The excess risk needs the minimum, which
-    is computed where the risk is convex.
-    """
-    problem, run = record.path.problem, record.run
-    assert isinstance(problem, FiniteSumProblem)
-    at = np.searchsorted(record.times, steps)
-    points = np.concatenate([run.iterates[at], run.chosen[None]])
-    losses, gradients = risk(problem, record.records, points)
-    norms = np.sqrt(squared(gradients))
-    noise = np.sqrt(squared(run.estimates[at] - run.momenta[at]))
-    output = np.full((2, *noise.shape), np.nan)
-    output[:, -1] = losses[-1], norms[-1]
-    columns: dict[str, Array | None] = {
-        "loss": losses[:-1],
-        "gradient_norm": norms[:-1],
-        "error_norm": np.sqrt(squared(run.estimates[at] - gradients[:-1])),
-        "noise_norm": noise,
-        "output_loss": output[0],
-        "output_gradient_norm": output[1],
-    }
-    if problem.convex():
-        columns["last_exc"] = losses[:-1] - minimum(problem, record.records, points.shape[-1])
-    return columns
-
-
-def tail_excess(record: PathRecord, steps: NDArray[np.int64]) -> Array | None:
+def tail_excess(path: OnePass, record: PathRecord, steps: NDArray[np.int64]) -> Array | None:
     """Excess loss of the average of theta_i over t/2 < i <= t (floor(t/2), as for odd t)."""
     halves = steps // 2
     sums = record.sums_at(steps) - record.sums_at(halves)
     average = record.origin[None, :, None] + sums / (steps - halves)[:, None, None]
-    return excess_loss(record.path.problem, average)
+    return excess_loss(path.problem, average)
 
 
-def own_number(record: PathRecord, name: str, steps: NDArray[np.int64]) -> Array:
+def own_number(path: OnePass, record: PathRecord, name: str, steps: NDArray[np.int64]) -> Array:
     """An algorithm's number at the checkpoints; of a running sum the mean per step since the last one."""
     values: Array = record.extras[name][np.searchsorted(record.times, steps)]
-    if not next(column for column in measures_of(record.path) if column.name == name).running:
+    if not next(column for column in path.measures() if column.name == name).running:
         return values
     before = np.concatenate([np.zeros((1, values.shape[1])), values[:-1]])
     lengths = np.diff(steps, prepend=0)
@@ -200,3 +191,13 @@ def squared(distance: Array) -> Array:
     for j in range(distance.shape[1]):
         total += distance[:, j] ** 2
     return total
+
+
+def log_spaced(first: int, last: int, points: int) -> tuple[int, ...]:
+    """About ``points`` log-spaced integers from ``first`` to ``last``, rounded, each once."""
+    if last <= first:
+        return (last,)
+    with constants.workdps(30):
+        ratio = mp.log(mpf(last) / first) / (points - 1)
+        found = {int(mp.nint(first * mp.exp(ratio * i))) for i in range(points)}
+    return tuple(sorted(found | {last}))

@@ -14,7 +14,7 @@ __all__ = ["SHORT_NAMES", "replacements"]
 
 SHORT_NAMES = {
     "tau": ("problem",),
-    "epsilon": ("mechanism", "algorithm"),
+    "epsilon": ("mechanism", "algorithm", "protocol"),
     "mu": ("mechanism",),
     "gamma": ("algorithm",),
     "c": ("algorithm",),

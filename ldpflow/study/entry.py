@@ -10,22 +10,15 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ldpflow.algorithms import ALGORITHMS
 from ldpflow.errors import InputError
 from ldpflow.intervals import INTERVAL_METHODS
-from ldpflow.mechanisms import MECHANISMS
-from ldpflow.problems import PROBLEMS
 from ldpflow.settings import Settings
+from ldpflow.simulators.families import PARTS
 from ldpflow.study.fields import nearest, read_values
 
 __all__ = ["GROUPS", "Entry", "read_group"]
 
-GROUPS: dict[str, Mapping[str, type[Settings]]] = {
-    "problem": PROBLEMS,
-    "mechanism": MECHANISMS,
-    "algorithm": ALGORITHMS,
-    "method": INTERVAL_METHODS,
-}
+GROUPS: dict[str, Mapping[str, type[Settings]]] = {**PARTS, "method": INTERVAL_METHODS}
 
 
 @dataclass(frozen=True)

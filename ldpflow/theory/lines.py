@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ldpflow.algorithms.finite_sum import FiniteSumAlgorithm
 from ldpflow.algorithms.ldp_sgd import LdpSgd
 from ldpflow.mechanisms.gaussian import Gaussian
 from ldpflow.problems.least_squares import LeastSquares
 from ldpflow.problems.quadratic import Quadratic
-from ldpflow.simulators.path import Path
+from ldpflow.simulators.one_pass import OnePass
+from ldpflow.simulators.simulator import Simulator
 from ldpflow.theory import convex, momentum, private_regression, strongly_convex
 from ldpflow.theory.bounds import Array, Setting
 
 __all__ = ["bounds", "limits", "setting_of"]
 
 
-def setting_of(path: Path) -> Setting | None:
+def setting_of(path: OnePass) -> Setting | None:
     """The bounds' constants for LDP-SGD under Gaussian noise; None for any other path.
 
     The smallest budget counts. m is 0: bounded gradients and strong convexity exclude each other.
@@ -43,16 +45,33 @@ def setting_of(path: Path) -> Setting | None:
     )
 
 
-def bounds(path: Path, n: ArrayLike) -> dict[str, Array]:
+def bounds(simulator: Simulator[Any, Any], n: ArrayLike) -> dict[str, Array]:
+    """Proved upper bounds of the means of a trajectory, by statistic; none where there is no theory.
+
+    Parameters
+    ----------
+    simulator : Simulator
+    n : array_like
+        Checkpoints: steps.
+    """
+    theory = LINES.get(simulator.family)
+    return {} if theory is None else theory.bounds(simulator, n)
+
+
+def limits(simulator: Simulator[Any, Any], n: ArrayLike) -> dict[str, Array]:
+    """Leading terms of the means of a trajectory, by statistic, as :func:`bounds`."""
+    theory = LINES.get(simulator.family)
+    return {} if theory is None else theory.limits(simulator, n)
+
+
+def one_pass_bounds(path: OnePass, n: ArrayLike) -> dict[str, Array]:
     """Bounds by statistic, in their corrected forms.
 
     Theorem 6; Theorem 5 of unprojected iterates; Theorem 3 of iterates that are projected onto a ball
     around the start that holds theta*, with the curvature that the problem has within it; Theorem 4 for
     the quadratic, from its exact distances. Otherwise Theorem 4 needs distances that nothing bounds.
-    Many epochs: .momentum; private least squares: .private_regression.
+    Private least squares: .private_regression.
     """
-    if isinstance(path.algorithm, FiniteSumAlgorithm):
-        return momentum.bounds(path, np.atleast_1d(n).tolist())
     if isinstance(path.problem, LeastSquares):
         return private_regression.bounds(path, n)
     s = setting_of(path)
@@ -72,7 +91,7 @@ def bounds(path: Path, n: ArrayLike) -> dict[str, Array]:
     return found
 
 
-def quadratic_bound(path: Path, problem: Quadratic, s: Setting, n: ArrayLike) -> dict[str, Array]:
+def quadratic_bound(path: OnePass, problem: Quadratic, s: Setting, n: ArrayLike) -> dict[str, Array]:
     """Theorem 4 with the exact E||theta_k - theta*||^2: p' = (1 - eta_k h)^2 p + eta_k^2 (S + s^2), summed.
 
     Budgets that are alike in law for all users, unprojected iterates, and at most a million steps.
@@ -102,13 +121,11 @@ def quadratic_bound(path: Path, problem: Quadratic, s: Setting, n: ArrayLike) ->
     }
 
 
-def limits(path: Path, n: ArrayLike) -> dict[str, Array]:
+def one_pass_limits(path: OnePass, n: ArrayLike) -> dict[str, Array]:
     """Leading terms: (eta/2) n^-alpha tr(H^-1 (S + s^2 I)) and tr(H^-1 (S + s^2 I) H^-1)/n.
 
     For the squared distance of the last iterate and of the average; s^2 from the mean of mu_k^-2.
     """
-    if isinstance(path.algorithm, FiniteSumAlgorithm):
-        return momentum.limits(path, np.atleast_1d(n).tolist())
     if isinstance(path.problem, LeastSquares):
         return private_regression.limits(path, n)
     h = np.array(path.problem.curvature())
@@ -120,3 +137,17 @@ def limits(path: Path, n: ArrayLike) -> dict[str, Array]:
     average = strongly_convex.leading_term(h, covariance, 0.0) / k
     last = path.algorithm.c / 2 * k**-path.algorithm.gamma * float(np.trace(inverse @ covariance))
     return {"last_sq": last, "avg_sq": average, "avg_pre_sq": average}
+
+
+class Lines(NamedTuple):
+    """Functions of a simulator and its checkpoints."""
+
+    bounds: Callable[[Any, ArrayLike], dict[str, Array]]
+    limits: Callable[[Any, ArrayLike], dict[str, Array]]
+
+
+LINES = {
+    "one_pass": Lines(one_pass_bounds, one_pass_limits),
+    "finite_sum": Lines(momentum.bounds, momentum.limits),
+}
+"""Theory by family of simulators."""

@@ -16,17 +16,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ldpflow.algorithms.dp_nsgd import DpNsgd
 from ldpflow.algorithms.dp_nsgd_reduced import DpNsgdReduced
-from ldpflow.algorithms.finite_sum import FiniteSumAlgorithm, RunPlan, plan_of
+from ldpflow.algorithms.finite_sum import FiniteSumAlgorithm, RunPlan
 from ldpflow.privacy.tree_noise import chi_mean, power, prefix_discount, reduced_variance
 from ldpflow.problems.finite_sum import FiniteSumProblem
-from ldpflow.simulators.path import Path
+from ldpflow.simulators.finite_sum import FiniteSum
 
 __all__ = [
     "bounds",
@@ -213,25 +212,11 @@ def rate(algorithm: FiniteSumAlgorithm, problem: FiniteSumProblem, n: int) -> fl
     return None
 
 
-@lru_cache(maxsize=10_000)
-def parts_of(path: Path) -> tuple[FiniteSumProblem, FiniteSumAlgorithm, RunPlan] | None:
-    """Problem, algorithm and plan of a path of many epochs."""
-    problem, algorithm = path.problem, path.algorithm
-    if not (
-        isinstance(problem, FiniteSumProblem) and isinstance(algorithm, FiniteSumAlgorithm) and path.horizon
-    ):
-        return None
-    return problem, algorithm, plan_of(problem, algorithm, path.horizon)
-
-
-def expected_noise(path: Path, steps: Sequence[int]) -> Array | None:
+def expected_noise(simulator: FiniteSum, steps: Sequence[int]) -> Array:
     """E||noise|| at steps: exact in a fixed order, and wherever the momentum is not reconstructed."""
-    parts = parts_of(path)
-    if parts is None:
-        return None
-    problem, algorithm, plan = parts
-    mean = chi_mean(problem.dimension)
-    return np.array([mean * math.sqrt(noise_variance(algorithm, plan, t)) for t in steps])
+    mean = chi_mean(simulator.problem.dimension)
+    plan = simulator.plan
+    return np.array([mean * math.sqrt(noise_variance(simulator.algorithm, plan, t)) for t in steps])
 
 
 def over_steps(values: Array) -> Array:
@@ -242,13 +227,11 @@ def over_steps(values: Array) -> Array:
     return result
 
 
-def bounds(path: Path, steps: Sequence[int]) -> dict[str, Array]:
+def bounds(simulator: FiniteSum, checkpoints: ArrayLike) -> dict[str, Array]:
     """Proved upper bounds by statistic, at steps: those of the noise, and of the mean gradient norm."""
-    parts = parts_of(path)
-    noise = expected_noise(path, steps)
-    if parts is None or noise is None:
-        return {}
-    problem, algorithm, plan = parts
+    problem, algorithm, plan = simulator.problem, simulator.algorithm, simulator.plan
+    steps = np.atleast_1d(checkpoints).tolist()
+    noise = expected_noise(simulator, steps)
     reshuffled = getattr(algorithm, "order", "fixed") == "reshuffle"
     # E||noise|| <= sqrt(E||noise||^2), whatever the law.
     noise = noise * (math.sqrt(problem.dimension) / chi_mean(problem.dimension))
@@ -267,13 +250,11 @@ def bounds(path: Path, steps: Sequence[int]) -> dict[str, Array]:
     return found
 
 
-def limits(path: Path, steps: Sequence[int]) -> dict[str, Array]:
+def limits(simulator: FiniteSum, checkpoints: ArrayLike) -> dict[str, Array]:
     """What theory says without bounding: the noise's mean norm, and the rate without its constant."""
-    parts = parts_of(path)
-    noise = expected_noise(path, steps)
-    if parts is None or noise is None:
-        return {}
-    problem, algorithm, plan = parts
+    problem, algorithm, plan = simulator.problem, simulator.algorithm, simulator.plan
+    steps = np.atleast_1d(checkpoints).tolist()
+    noise = expected_noise(simulator, steps)
     found = {}
     if not (isinstance(algorithm, DpNsgdReduced) and algorithm.order == "reshuffle"):
         found = {"noise_norm": noise, "mean_noise_norm": over_steps(noise)}

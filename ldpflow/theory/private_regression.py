@@ -20,7 +20,7 @@ from ldpflow.algorithms.dp_mbssgd import DpMbssgd
 from ldpflow.algorithms.sufficient_statistics import OrdinaryLeastSquares, SufficientStatistics
 from ldpflow.algorithms.tail_sgd import TailSgd
 from ldpflow.problems.least_squares import LeastSquares
-from ldpflow.simulators.path import Path
+from ldpflow.simulators.one_pass import OnePass
 
 __all__ = [
     "bounds",
@@ -100,7 +100,7 @@ def mean_risks(c: Array, lambdas: ArrayLike, eta: float, steps: int) -> tuple[fl
     return 0.5 * float(lam @ c[steps]), tail
 
 
-def squared_noise(path: Path) -> float:
+def squared_noise(path: OnePass) -> float:
     """tau^2 of an algorithm with a fixed clipping norm; 0 without noise."""
     algorithm = path.algorithm
     if isinstance(algorithm, DpMbssgd):
@@ -233,7 +233,7 @@ def clip_share(d: int, c: float) -> float:
     return float(value)
 
 
-def limits(path: Path, steps: ArrayLike) -> dict[str, Array]:
+def limits(path: OnePass, steps: ArrayLike) -> dict[str, Array]:
     """Mean risks that theory expects after some steps, without clipping, for simulated records.
 
     Exact at every T for fixed clipping and none, and for ordinary least squares with normal x; a
@@ -281,7 +281,7 @@ def limits(path: Path, steps: ArrayLike) -> dict[str, Array]:
     }
 
 
-def bounds(path: Path, steps: ArrayLike) -> dict[str, Array]:
+def bounds(path: OnePass, steps: ArrayLike) -> dict[str, Array]:
     """Lemma 3.5 for single-record steps without privacy: it is proved where nothing is clipped."""
     problem, algorithm = path.problem, path.algorithm
     if not (isinstance(problem, LeastSquares) and isinstance(algorithm, TailSgd)):

@@ -21,8 +21,7 @@ from ldpflow.problems.linear_regression import LinearRegression
 from ldpflow.problems.quantile import Quantile
 from ldpflow.problems.quantile_regression import QuantileRegression
 from ldpflow.random.lockstep import CHUNK
-from ldpflow.simulators.one_pass import run_path
-from ldpflow.simulators.path import Path
+from ldpflow.simulators.one_pass import OnePass, run_path
 from ldpflow.store import RunStore
 from ldpflow.study import Study
 from tests import draws
@@ -33,10 +32,10 @@ from tests.studies import changed
 B = 4
 ALGORITHM = BudgetSplit(perturbations=B, gamma=0.6, c=0.5)
 PATHS = {
-    "quantile-rr": Path(Quantile(tau=0.7), RandomizedResponse(epsilon=10.0), ALGORITHM),
-    "quantile-none": Path(Quantile(tau=0.7), NoMechanism(), ALGORITHM),
-    "regression-gaussian": Path(LinearRegression(), Gaussian(mu=20.0), ALGORITHM),
-    "regression-laplace": Path(QuantileRegression(), Laplace(epsilon=50.0), ALGORITHM),
+    "quantile-rr": OnePass(Quantile(tau=0.7), RandomizedResponse(epsilon=10.0), ALGORITHM),
+    "quantile-none": OnePass(Quantile(tau=0.7), NoMechanism(), ALGORITHM),
+    "regression-gaussian": OnePass(LinearRegression(), Gaussian(mu=20.0), ALGORITHM),
+    "regression-laplace": OnePass(QuantileRegression(), Laplace(epsilon=50.0), ALGORITHM),
 }
 
 
@@ -53,7 +52,7 @@ def literal(path, k, replicate, n):
         key, variates = f"{path.key}/perturbed={k}", (*variates, Variate("exponential"))
     drawn = draws.planes(SEED, "mechanism", key, replicate, variates, n)
     noise, w = (drawn[:, :-1], drawn[:, -1]) if k else (drawn, np.ones(n))
-    a = private_gradient(Path(path.problem, mechanism, LdpSgd()), noise)
+    a = private_gradient(OnePass(path.problem, mechanism, LdpSgd()), noise)
     return recursion.ldp_sgd_path(
         records(path, replicate, n),
         lambda i, x, theta: w[i - 1] * np.atleast_1d(a(i, x, theta)),

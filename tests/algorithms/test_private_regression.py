@@ -20,9 +20,7 @@ from ldpflow.mechanisms.clipped_gaussian import ClippedGaussian
 from ldpflow.mechanisms.none import NoMechanism
 from ldpflow.problems.laws import Variate
 from ldpflow.problems.least_squares import LAWS, LeastSquares
-from ldpflow.simulators.one_pass import run_path
-from ldpflow.simulators.path import Path
-from ldpflow.simulators.trajectories import trajectories_of
+from ldpflow.simulators.one_pass import OnePass, run_path
 from tests import draws
 from tests.oracles import private_regression as literal
 
@@ -35,7 +33,7 @@ def path_of(problem, algorithm, n, mechanism=None):
     """A path as a study makes it."""
     horizon = n if algorithm.depends_on_horizon() else None
     mechanism = mechanism or NoMechanism()
-    return Path(problem, mechanism, algorithm.resolved(problem, horizon), horizon)
+    return OnePass(problem, mechanism, algorithm.resolved(problem, horizon), horizon)
 
 
 def records(path, replicate, n):
@@ -77,7 +75,7 @@ def test_dp_ambssgd_is_the_literal_algorithm(problem, rule):
         np.testing.assert_allclose(record.extras["threshold"][:, lane], zeta, rtol=1e-14)
         np.testing.assert_allclose(record.extras["clipped"][:, lane], np.cumsum(share), rtol=1e-12)
         assert 0 < share.mean() < 1
-    table = trajectories_of(record, a.checkpoints(problem, n, 9)).to_pylist()
+    table = path.trajectories(record, a.checkpoints(problem, n, 9)).to_pylist()
     assert [row["step"] for row in table[:T]] == list(range(1, T + 1))
     assert table[T - 1]["n"] == n
     last = literal.tail_average(w) - np.array(problem.truth())
@@ -109,7 +107,7 @@ def test_single_records_with_and_without_the_shuffler(local):
     w, clipped = literal.dp_ssgd(X, y, alpha, path.algorithm.eta, 1.5, noise)
     np.testing.assert_allclose(record.iterates[:, :, 0], w, rtol=1e-9, atol=1e-11)
     np.testing.assert_array_equal(record.extras["clipped"][:, 0], clipped)
-    row = trajectories_of(record, (n,)).to_pylist()[0]
+    row = path.trajectories(record, (n,)).to_pylist()[0]
     assert row["clipped"] == pytest.approx(clipped[-1] / n)
     distance = literal.tail_average(w) - np.array(PLAIN.truth())
     assert row["tail_exc"] == pytest.approx(0.5 * distance @ distance, rel=1e-9)
@@ -187,7 +185,7 @@ def test_a_file_is_shuffled_and_its_population_is_the_file(houses):
     path = path_of(problem, OrdinaryLeastSquares(), 300)
     record = run_path(path, SEED, range(5), [1])
     assert len(np.unique(record.iterates[0, 0])) == 5
-    excess = trajectories_of(record, (300,))["tail_exc"].to_numpy()
+    excess = path.trajectories(record, (300,))["tail_exc"].to_numpy()
     w = record.iterates[0, :, 0] - truth
     assert excess[0] == pytest.approx(0.5 * w @ (x.T @ x / 600) @ w, rel=1e-9)
 

@@ -23,16 +23,16 @@ def test_sweep_summary_replay(ldpflow: Callable[..., Any], tmp_path: Path) -> No
     (plan,) = study.plans()
     rows = list(csv.DictReader(io.StringIO(ldpflow("summary", run, "--format", "csv").out)))
     assert len(rows) == len(plan.cells) == 4
-    assert {row["path"] for row in rows} == {f"p{plan.path.key}"}
+    assert {row["path"] for row in rows} == {f"p{plan.simulator.key}"}
     again = ldpflow("sweep", *flags, "--out", run, "--quiet")
     assert (again.code, again.out) == (0, "")
     assert RunStore(run).replicates.read().num_rows == 40
-    replayed = ldpflow("replay", run, "--path", f"p{plan.path.key}", "--replicate", 7)
+    replayed = ldpflow("replay", run, "--path", f"p{plan.simulator.key}", "--replicate", 7)
     assert replayed.code == 0, replayed.out
     assert "equal, bit for bit" in replayed.out
     for wrong in (
         ["--path", "p" + "0" * 16, "--replicate", 7],
-        ["--path", plan.path.key, "--replicate", 10],
+        ["--path", plan.simulator.key, "--replicate", 10],
     ):
         assert ldpflow("replay", run, *wrong).code == 2
     other = ldpflow("sweep", *flags, "--seed", "1", "--out", run)

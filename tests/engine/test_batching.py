@@ -12,11 +12,11 @@ from ldpflow.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.problems.quantile import Quantile
 from ldpflow.random.lockstep import LANES
 from ldpflow.simulators.cell import Cell
-from ldpflow.simulators.path import Path
+from ldpflow.simulators.one_pass import OnePass
 
 
 def missing(tau: float, n: int, first: int, last: int) -> Missing:
-    path = Path(Quantile(tau=tau), RandomizedResponse(), LdpSgd())
+    path = OnePass(Quantile(tau=tau), RandomizedResponse(), LdpSgd())
     return Missing(path, first, last, (Cell(n, BatchMeans(), 0.9),))
 
 
@@ -32,7 +32,7 @@ def test_every_replicate_once(ranges, cores):
     ]
     batches = list(cut([wanted], 1, cores))
     for m in wanted:
-        mine = sorted((b.first, b.last) for b in batches if b.path == m.path)
+        mine = sorted((b.first, b.last) for b in batches if b.simulator == m.simulator)
         assert [first for first, _ in mine] == [m.first, *(last for _, last in mine[:-1])]
         assert mine[-1][1] == m.last
     assert all(b.first % LANES == 0 for b in batches)
@@ -42,7 +42,7 @@ def test_small_batches_come_last():
     cores = 4
     m = missing(0.5, 10**7, 0, 6400)
     sizes = [b.last - b.first for b in cut([[m]], 1, cores)]
-    assert sizes[0] * m.seconds() > 1.0
+    assert sizes[0] * m.cost.seconds > 1.0
     # 2 batches per core, in pieces of one row of lanes: half a second is less than one takes.
-    assert LANES * m.seconds() > TAIL_SECONDS
+    assert LANES * m.cost.seconds > TAIL_SECONDS
     assert sizes == sorted(sizes, reverse=True) and sizes[-4 * cores :] == [LANES] * 4 * cores

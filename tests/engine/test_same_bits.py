@@ -237,7 +237,7 @@ def hashed(plans):
     """Hash of 32 replicates of each path."""
     result = hashlib.sha256()
     for plan in plans:
-        made = simulate(Batch(plan.path, 99, 0, 32, plan.cells, (), plan.checkpoints))
+        made = simulate(Batch(plan.simulator, 99, 0, 32, plan.cells, (), plan.checkpoints))
         for rows in filter(None, (made.rows, made.trajectories)):
             sink = pa.BufferOutputStream()
             with pa.ipc.new_stream(sink, rows.schema) as writer:
@@ -283,9 +283,9 @@ def test_bits_do_not_depend_on_the_processors_features(what, processors):
 
 def test_a_batch_is_the_same_in_pieces():
     plan = Study.from_mapping(STUDY).plans()[0]
-    whole = simulate(Batch(plan.path, 99, 0, 64, plan.cells)).rows
+    whole = simulate(Batch(plan.simulator, 99, 0, 64, plan.cells)).rows
     pieces = [
-        simulate(Batch(plan.path, 99, first, last, plan.cells)).rows
+        simulate(Batch(plan.simulator, 99, first, last, plan.cells)).rows
         for first, last in ((0, 5), (5, 37), (37, 64))
     ]
     assert pa.concat_tables(pieces).equals(whole)
@@ -299,7 +299,7 @@ def test_rows_come_by_replicate_cell_and_coordinate():
         Cell(1000, SelfNormalization(), 0.9),
         Cell(1000, Oracle(), 0.95),
     )
-    rows = simulate(Batch(plan.path, 1, 3, 6, cells)).rows
+    rows = simulate(Batch(plan.simulator, 1, 3, 6, cells)).rows
     assert rows["replicate"].to_pylist() == [3] * 4 + [4] * 4 + [5] * 4
     assert rows["method"].to_pylist() == ["BB", "BM", "SN", "oracle"] * 3
     assert rows["n"].to_pylist() == [500, 500, 1000, 1000] * 3

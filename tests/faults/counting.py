@@ -72,7 +72,7 @@ class Counted:
 
 def place(batch: Batch) -> str:
     """What names a batch."""
-    return f"{batch.path.key}-{batch.first}"
+    return f"{batch.simulator.key}-{batch.first}"
 
 
 def task(counted: Counted) -> Callable[[Batch], BatchResult]:

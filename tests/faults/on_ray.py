@@ -30,7 +30,7 @@ def counted(work: Path, plan: dict[str, list[str]], seconds: float = 0.0) -> Ite
 
 def places(what: Study) -> list[str]:
     """The batches of a study, as counting names them."""
-    return [f"{plan.path.key}-{first}" for plan in what.plans() for first in FIRSTS]
+    return [f"{plan.simulator.key}-{first}" for plan in what.plans() for first in FIRSTS]
 
 
 def on_ray(run: Path, **options: Any) -> RunResult:

@@ -66,7 +66,7 @@ def plans_of(file: Path) -> list[Planned]:
     """What the study in a file wants, in the order of its paths."""
     study = Study.from_mapping(tomllib.loads(file.read_text()))
     return [
-        Planned(plan.path.key, [cell_id(cell.columns()) for cell in plan.cells], list(plan.checkpoints))
+        Planned(plan.simulator.key, [cell_id(cell.columns()) for cell in plan.cells], list(plan.checkpoints))
         for plan in study.plans()
     ]
 
@@ -75,9 +75,9 @@ def tiny_run(mapping: Mapping[str, Any]) -> Iterator[tuple[str, Rows]]:
     """Every path of a study with its replicates in one batch: path key and rows."""
     study = Study.from_mapping(mapping)
     for plan in study.plans():
-        batch = Batch(plan.path, study.seed, 0, study.replicates, plan.cells, (), plan.checkpoints)
+        batch = Batch(plan.simulator, study.seed, 0, study.replicates, plan.cells, (), plan.checkpoints)
         made = simulate(batch)
-        yield plan.path.key, Rows(made.rows if plan.cells else None, made.trajectories)
+        yield plan.simulator.key, Rows(made.rows if plan.cells else None, made.trajectories)
 
 
 def write_part(run: Path, key: str, rows: list[dict[str, Any]], settings: dict[str, Any]) -> Path:

@@ -21,8 +21,7 @@ from ldpflow.intervals.nonoverlapping_blocks import (
 from ldpflow.intervals.overlapping_blocks import OverlappingBlocks, lengths_and_squares
 from ldpflow.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.problems.quantile import Quantile
-from ldpflow.simulators.one_pass import run_path
-from ldpflow.simulators.path import Path
+from ldpflow.simulators.one_pass import OnePass, run_path
 from tests.intervals.whole_paths import SCALAR, SEED, VECTOR, noisy, record_of, walk
 from tests.oracles import batch_means, equal_batches, increasing_blocks
 
@@ -320,7 +319,7 @@ def test_bits_do_not_depend_on_the_number_of_replicates():
     c=st.floats(0.05, 5.0).map(lambda x: round(x, 2)),
 )
 def test_block_variances_at_the_edges(n, gamma, c):
-    path = Path(Quantile(), RandomizedResponse(), LdpSgd(gamma=gamma))
+    path = OnePass(Quantile(), RandomizedResponse(), LdpSgd(gamma=gamma))
     starts = increasing_blocks.block_starts(n, gamma, c)
     b = equal_batches.batch_size(n, gamma, "third", c)
     for method, literal in (

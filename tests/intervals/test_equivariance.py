@@ -28,8 +28,7 @@ from ldpflow.intervals.transcript_regression import (
 )
 from ldpflow.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.problems.quantile import Quantile
-from ldpflow.simulators.one_pass import run_path
-from ldpflow.simulators.path import Path
+from ldpflow.simulators.one_pass import OnePass, run_path
 
 N = 2000
 LEVELS = [0.9]
@@ -59,7 +58,7 @@ METHODS = [
 ]
 
 
-class SameStreams(Path):
+class SameStreams(OnePass):
     """A path under the key of another: the same multipliers and coins."""
 
     key = "shared"
@@ -91,7 +90,7 @@ def moved(record, shift, scale):
     }
     return replace(
         record,
-        path=path_of(shift, scale),
+        source=path_of(shift, scale),
         origin=shift + scale * record.origin,
         prefix_sums=scale * record.prefix_sums,
         iterates=shift + scale * record.iterates,

@@ -19,7 +19,7 @@ from ldpflow.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.problems.laws import Variate
 from ldpflow.problems.quantile import Quantile
 from ldpflow.problems.quantile_regression import QuantileRegression
-from ldpflow.simulators.path import Path
+from ldpflow.simulators.one_pass import OnePass
 from tests import draws
 from tests.oracles import (
     asymptotics,
@@ -31,8 +31,8 @@ from tests.oracles import (
 
 SEED = 5
 LEVELS = [0.8, 0.9, 0.95]
-SCALAR = Path(Quantile(tau=0.9), RandomizedResponse(), LdpSgd())
-VECTOR = Path(QuantileRegression(), Laplace(), LdpSgd(gamma=0.6))
+SCALAR = OnePass(Quantile(tau=0.9), RandomizedResponse(), LdpSgd())
+VECTOR = OnePass(QuantileRegression(), Laplace(), LdpSgd(gamma=0.6))
 
 
 def synthetic(path, n, replicates=3, spread=1.0):
@@ -137,7 +137,7 @@ def test_block_bootstrap_at_the_edges(n, beta, multiplier):
     M=st.none() | st.integers(2, 12),
 )
 def test_batch_means_at_the_edges(n, gamma, M):
-    path = Path(Quantile(), RandomizedResponse(), LdpSgd(gamma=gamma))
+    path = OnePass(Quantile(), RandomizedResponse(), LdpSgd(gamma=gamma))
     method = BatchMeans(M=M)
     if M is None and batch_means.batch_count(n) < 1:
         return
@@ -195,7 +195,7 @@ def test_bootstrap_has_its_conditional_variance():
 
 def test_self_normalization_far_from_zero():
     # A truth of 1e6 would cancel seven digits of the squares without the origin.
-    path = Path(Quantile(location=1e6), RandomizedResponse(), LdpSgd())
+    path = OnePass(Quantile(location=1e6), RandomizedResponse(), LdpSgd())
     check(SelfNormalization(), path, 300)
 
 
@@ -218,7 +218,7 @@ def test_critical_values(level):
     ],
 )
 def test_oracle_of_the_quantile(law, df, tau, epsilon):
-    path = Path(
+    path = OnePass(
         Quantile(law=law, df=df, tau=tau, location=2.0, scale=3.0),
         RandomizedResponse(epsilon=epsilon),
         LdpSgd(),
@@ -237,7 +237,7 @@ def test_oracle_of_the_regression(errors, covariates, tau):
     problem = QuantileRegression(
         tau=tau, errors=errors, df=df, covariates=covariates, bound=0.7, error_scale=2.0
     )
-    path = Path(problem, Laplace(epsilon=2.0), LdpSgd())
+    path = OnePass(problem, Laplace(epsilon=2.0), LdpSgd())
     sigma = asymptotics.regression_sigma(asymptotics.law(errors, 0.0, 2.0, df), tau, 2.0, 4, 0.7, covariates)
     compare_oracle(path, sigma)
 

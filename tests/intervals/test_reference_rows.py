@@ -36,8 +36,7 @@ from ldpflow.intervals.transcript_covariance import TranscriptCovariance
 from ldpflow.intervals.transcript_regression import TranscriptRegression
 from ldpflow.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.problems.quantile import Quantile
-from ldpflow.simulators.one_pass import run_path
-from ldpflow.simulators.path import Path
+from ldpflow.simulators.one_pass import OnePass, run_path
 from tests.oracles import equal_batches
 
 SEED = 2026
@@ -119,7 +118,7 @@ def limits(result):
 
 def measured(tau, n):
     """(coverage, MCSE, mean length over the oracle's, MCSE, share undefined) by name."""
-    path = Path(Quantile(tau=tau), RandomizedResponse(), LdpSgd())
+    path = OnePass(Quantile(tau=tau), RandomizedResponse(), LdpSgd())
     algorithm, chosen = path.algorithm, methods(n)
     times, marked, sums = set(), set(), set()
     for method in chosen.values():

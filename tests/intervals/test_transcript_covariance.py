@@ -14,8 +14,7 @@ from ldpflow.mechanisms.laplace import Laplace
 from ldpflow.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.problems.quantile import Quantile
 from ldpflow.problems.quantile_regression import QuantileRegression
-from ldpflow.simulators.one_pass import run_path
-from ldpflow.simulators.path import Path
+from ldpflow.simulators.one_pass import OnePass, run_path
 from tests.oracles import transcript_covariance as oracle
 from tests.oracles import transcript_regression
 
@@ -23,11 +22,11 @@ SEED = 3
 N = 3000
 LEVELS = [0.8, 0.9]
 SCALARS = {
-    "rr": Path(Quantile(tau=0.9), RandomizedResponse(), LdpSgd()),
-    "median": Path(Quantile(), RandomizedResponse(epsilon=4.0), LdpSgd(gamma=0.6, c=3.0)),
-    "far": Path(Quantile(location=1e5), RandomizedResponse(), LdpSgd(theta0=1e5)),
+    "rr": OnePass(Quantile(tau=0.9), RandomizedResponse(), LdpSgd()),
+    "median": OnePass(Quantile(), RandomizedResponse(epsilon=4.0), LdpSgd(gamma=0.6, c=3.0)),
+    "far": OnePass(Quantile(location=1e5), RandomizedResponse(), LdpSgd(theta0=1e5)),
 }
-REGRESSION = Path(QuantileRegression(), Laplace(epsilon=4.0), LdpSgd())
+REGRESSION = OnePass(QuantileRegression(), Laplace(epsilon=4.0), LdpSgd())
 
 
 def record_of(path, n=N):
@@ -37,7 +36,7 @@ def record_of(path, n=N):
 
 
 def arguments(record, replicate):
-    algorithm = record.path.algorithm
+    algorithm = record.algorithm
     theta0 = np.full(len(record.origin), algorithm.theta0)
     return theta0, record.iterates[:, :, replicate], algorithm.c, algorithm.gamma
 
@@ -152,7 +151,7 @@ def test_a_falling_slope_is_undefined():
     for r in range(5):
         v, _ = oracle.scalar(*arguments(record, r), 1, "n^0.4", known(SCALARS["rr"])[0, 0], True)
         assert np.isnan(result.lower[0, 0, r]) == np.isnan(v)
-    path = Path(Quantile(tau=0.9), RandomizedResponse(), LdpSgd(c=0.01))
+    path = OnePass(Quantile(tau=0.9), RandomizedResponse(), LdpSgd(c=0.01))
     slow = record_of(path, 40)
     found = TranscriptCovariance(degree=1).intervals(slow, 40, [0.9]).lower
     assert np.isnan(found).any()

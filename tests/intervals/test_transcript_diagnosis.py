@@ -16,7 +16,7 @@ from ldpflow.results.diagnosis import cautions as sentences
 from ldpflow.results.summary import summary_of
 from ldpflow.simulators.batch import Batch, simulate
 from ldpflow.simulators.cell import Cell
-from ldpflow.simulators.path import Path
+from ldpflow.simulators.one_pass import OnePass
 
 DECLARED = list(BUNDLED_SUMMARIES.values())
 
@@ -30,7 +30,7 @@ def summary(path, n):
 
 
 def test_a_short_run_says_so():
-    path = Path(Quantile(tau=0.99), RandomizedResponse(), LdpSgd())
+    path = OnePass(Quantile(tau=0.99), RandomizedResponse(), LdpSgd())
     found = summary(path, 3000)
     assert found["BM"]["too_short"] is None and found["BM"]["relaxation_times_median"] is None
     assert found["TR"]["too_short"] > 0.9
@@ -44,7 +44,7 @@ def test_a_short_run_says_so():
 
 
 def test_a_sound_run_says_nothing():
-    path = Path(Quantile(), RandomizedResponse(), LdpSgd())
+    path = OnePass(Quantile(), RandomizedResponse(), LdpSgd())
     found = summary(path, 10**5)
     assert found["TR"]["too_short"] == 0.0
     # K = p(0) sum eta_i: sum_{316 < i <= 1e5} i^-.51 = 541.
@@ -57,7 +57,7 @@ def test_a_sound_run_says_nothing():
 
 def test_large_steps_fit_poorly_and_the_remedy_helps():
     """c = 4, tau = .9: power 3 is significant in about half of the runs, 0 to 12 of 64 with prob. < 1e-6."""
-    path = Path(Quantile(tau=0.9), RandomizedResponse(), LdpSgd(c=4.0))
+    path = OnePass(Quantile(tau=0.9), RandomizedResponse(), LdpSgd(c=4.0))
     found = summary(path, 3 * 10**4)["TR"]
     assert found["poor_fit"] > 0.2
     (said,) = [sentence for sentence in sentences(found, []) if "does not fit" in sentence]

@@ -28,10 +28,9 @@ from ldpflow.problems.logistic_regression import LogisticRegression
 from ldpflow.problems.quadratic import Quadratic
 from ldpflow.problems.quantile import Quantile
 from ldpflow.problems.quantile_regression import QuantileRegression
-from ldpflow.simulators.batch import Batch, Recording, simulate
+from ldpflow.simulators.batch import Batch, simulate
 from ldpflow.simulators.cell import Cell
-from ldpflow.simulators.one_pass import run_path
-from ldpflow.simulators.path import Path
+from ldpflow.simulators.one_pass import OnePass, run_path
 from ldpflow.study import Study
 from tests.oracles import batch_means
 from tests.oracles import transcript_regression as oracle
@@ -39,16 +38,16 @@ from tests.oracles import transcript_regression as oracle
 SEED = 3
 N = 4000
 SCALARS = {
-    "rr": Path(Quantile(tau=0.9), RandomizedResponse(), LdpSgd()),
-    "laplace": Path(Quantile(tau=0.3, law="logistic"), Laplace(epsilon=2.0), LdpSgd(gamma=0.6)),
-    "none": Path(Quantile(law="student_t", df=1.0), NoMechanism(), LdpSgd(c=2.0)),
-    "minibatch": Path(Quantile(law="bimodal", tau=0.7), Laplace(), MinibatchSgd(batch_size=3)),
-    "gaussian": Path(
+    "rr": OnePass(Quantile(tau=0.9), RandomizedResponse(), LdpSgd()),
+    "laplace": OnePass(Quantile(tau=0.3, law="logistic"), Laplace(epsilon=2.0), LdpSgd(gamma=0.6)),
+    "none": OnePass(Quantile(law="student_t", df=1.0), NoMechanism(), LdpSgd(c=2.0)),
+    "minibatch": OnePass(Quantile(law="bimodal", tau=0.7), Laplace(), MinibatchSgd(batch_size=3)),
+    "gaussian": OnePass(
         LogisticRegression(coefficients=(0.5,), covariates="one"), Gaussian(mu=2.0), LdpSgd(c=4.0)
     ),
-    "far": Path(Quantile(location=1e5), RandomizedResponse(), LdpSgd(theta0=1e5)),
+    "far": OnePass(Quantile(location=1e5), RandomizedResponse(), LdpSgd(theta0=1e5)),
 }
-REGRESSION = Path(QuantileRegression(), Laplace(epsilon=4.0), LdpSgd())
+REGRESSION = OnePass(QuantileRegression(), Laplace(epsilon=4.0), LdpSgd())
 
 
 def record_of(path, n=N, replicates=6):
@@ -73,7 +72,7 @@ def since_power_of_two(terms):
 
 
 def transcript_of(record, replicate):
-    algorithm = record.path.algorithm
+    algorithm = record.algorithm
     theta0 = np.full(len(record.origin), algorithm.theta0)
     return oracle.transcript(theta0, record.iterates[:, :, replicate], algorithm.c, algorithm.gamma)
 
@@ -198,7 +197,7 @@ def test_the_halves_of_a_run_are_alike_where_the_fit_is_right():
     128 replicates of 3 coordinates: the share with |t| > 2.576 is above .06 with probability 1e-6 if it is
     .015, and their standard deviation is above 1.2 with probability 1e-6 if it is 1.
     """
-    path = Path(Quadratic(), Laplace(epsilon=4.0), LdpSgd())
+    path = OnePass(Quadratic(), Laplace(epsilon=4.0), LdpSgd())
     cell = Cell(10**5, TranscriptRegression(degree=1, burn_in="0.01n", variance="residual"), 0.9)
     rows = simulate(Batch(path, SEED, 0, 128, (cell,))).rows
     t = rows["lack_of_fit"].to_numpy()
@@ -209,7 +208,7 @@ def test_the_halves_of_a_run_are_alike_where_the_fit_is_right():
 @pytest.mark.parametrize("degree", [2, 3])
 def test_a_far_start_loses_no_digits(degree):
     """x^6 of the first steps is 1e13 times what it is after i0; least squares knows nothing of them."""
-    path = Path(Quantile(), RandomizedResponse(), LdpSgd(theta0=40.0))
+    path = OnePass(Quantile(), RandomizedResponse(), LdpSgd(theta0=40.0))
     n, burn_in = 40_000, "0.1n"
     record = record_of(path, n)
     method = TranscriptRegression(degree=degree, burn_in=burn_in)
@@ -284,7 +283,7 @@ def test_no_other_row_changes_a_bit():
 
 
 def test_recording_marks_the_burn_in():
-    recording = Recording.of(SCALARS["rr"], [Cell(10**4, TranscriptRegression(), 0.9)])
+    recording = SCALARS["rr"].needs([Cell(10**4, TranscriptRegression(), 0.9)])
     powers = [64, 128, 256, 512, 1024, 2048, 4096, 8192]
     assert recording.marked == recording.times == [40, *powers, 10**4]
     assert recording.sums == ["transcript_cubic"]
@@ -311,7 +310,7 @@ def test_a_decreasing_fit_is_undefined_and_no_miss():
 
 def test_lost_digits_are_undefined():
     # A start 1e7 away: the sums at i0 leave nothing of those after it.
-    path = Path(Quantile(location=1e7, scale=1e-3), NoMechanism(), LdpSgd(c=1e7))
+    path = OnePass(Quantile(location=1e7, scale=1e-3), NoMechanism(), LdpSgd(c=1e7))
     result = TranscriptRegression().intervals(record_of(path, 300), 300, [0.9])
     length = result.upper - result.lower
     assert (np.isnan(length) | (length > 0)).all()
@@ -342,7 +341,7 @@ def test_coverage_where_the_average_is_biased():
     512 replicates: the share of 512 covered is below .9 - 3.72 sqrt(.09/512) = .850 with probability
     1e-4 if TR covers .9; above .835 with that probability if BM covers .775.
     """
-    path = Path(Quantile(tau=0.9), RandomizedResponse(), LdpSgd())
+    path = OnePass(Quantile(tau=0.9), RandomizedResponse(), LdpSgd())
     cells = (Cell(10**5, TranscriptRegression(), 0.9), Cell(10**5, BatchMeans(), 0.9))
     rows = simulate(Batch(path, 20261121, 0, 512, cells)).rows.to_pydict()
     covered = {

@@ -10,11 +10,11 @@ from ldpflow.mechanisms.laplace import Laplace
 from ldpflow.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.problems.quantile import Quantile
 from ldpflow.problems.quantile_regression import QuantileRegression
-from ldpflow.simulators.path import Path
+from ldpflow.simulators.one_pass import OnePass
 
 SEED = 5
-SCALAR = Path(Quantile(tau=0.9), RandomizedResponse(), LdpSgd())
-VECTOR = Path(QuantileRegression(), Laplace(epsilon=4.0), LdpSgd())
+SCALAR = OnePass(Quantile(tau=0.9), RandomizedResponse(), LdpSgd())
+VECTOR = OnePass(QuantileRegression(), Laplace(epsilon=4.0), LdpSgd())
 
 
 def record_of(path, iterates, origin=None):

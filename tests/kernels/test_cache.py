@@ -31,7 +31,7 @@ def short(study):
 
 for name in sys.argv[1:]:
     for plan in short(load_study(name)).plans():
-        simulate(Batch(plan.path, 1, 0, 1, plan.cells, checkpoints=plan.checkpoints))
+        simulate(Batch(plan.simulator, 1, 0, 1, plan.cells, checkpoints=plan.checkpoints))
 
 from ldpflow.kernels.cache import counts
 print(counts["hits"], counts["misses"])
@@ -94,7 +94,7 @@ def test_an_edited_source_never_meets_a_stale_kernel(tmp_path):
     code = """
 from ldpflow.simulators.one_pass import run_path
 from ldpflow.study import load_study
-path = load_study("quickstart").plans()[0].path
+path = load_study("quickstart").plans()[0].simulator
 print(run_path(path, 1, [0], [5000]).prefix_sums[0, 0, 0].hex())
 """
     cache = tmp_path / "cache"

@@ -17,8 +17,8 @@ from ldpflow.problems.logistic_regression import LogisticRegression
 from ldpflow.problems.quadratic import Quadratic
 from ldpflow.problems.quantile import Quantile
 from ldpflow.problems.quantile_regression import QuantileRegression
-from ldpflow.simulators.one_pass import run_path
-from ldpflow.simulators.path import Path
+from ldpflow.simulators.families import simulator_from_settings
+from ldpflow.simulators.one_pass import OnePass, run_path
 from tests import draws
 from tests.oracles import gaussian_sgd, mechanisms, recursion
 
@@ -147,20 +147,20 @@ def projected_path(path, x, noise, start):
 quantile = Quantile(tau=0.9)
 regression = QuantileRegression()
 PATHS = {
-    "quantile-rr": Path(quantile, RandomizedResponse(), LdpSgd()),
-    "quantile-laplace": Path(quantile, Laplace(epsilon=2.0), LdpSgd(gamma=0.7, c=3.0)),
-    "quantile-none": Path(quantile, NoMechanism(), LdpSgd(theta0=2.0)),
+    "quantile-rr": OnePass(quantile, RandomizedResponse(), LdpSgd()),
+    "quantile-laplace": OnePass(quantile, Laplace(epsilon=2.0), LdpSgd(gamma=0.7, c=3.0)),
+    "quantile-none": OnePass(quantile, NoMechanism(), LdpSgd(theta0=2.0)),
     **{
-        f"law-{law}": Path(
+        f"law-{law}": OnePass(
             Quantile(tau=0.3, law=law, location=-1.0, scale=2.5, df=3.0 if law == "student_t" else None),
             RandomizedResponse(epsilon=0.5),
             LdpSgd(),
         )
         for law in LAWS
     },
-    "regression-laplace": Path(regression, Laplace(), LdpSgd()),
-    "regression-none": Path(regression, NoMechanism(), LdpSgd()),
-    "regression-general": Path(
+    "regression-laplace": OnePass(regression, Laplace(), LdpSgd()),
+    "regression-none": OnePass(regression, NoMechanism(), LdpSgd()),
+    "regression-general": OnePass(
         QuantileRegression(
             tau=0.8,
             coefficients=(1.0, -2.0, 0.5),
@@ -173,46 +173,48 @@ PATHS = {
         Laplace(epsilon=4.0),
         LdpSgd(c=0.5),
     ),
-    "regression-wide": Path(
+    "regression-wide": OnePass(
         QuantileRegression(coefficients=(0.0,) * 9, errors="laplace"), Laplace(), LdpSgd()
     ),
-    "huber-gaussian": Path(LinearRegression(), Gaussian(mu=2.0), LdpSgd(gamma=0.6, c=0.4)),
-    "huber-uniform": Path(
+    "huber-gaussian": OnePass(LinearRegression(), Gaussian(mu=2.0), LdpSgd(gamma=0.6, c=0.4)),
+    "huber-uniform": OnePass(
         LinearRegression(coefficients=(1.0, -0.5)), Gaussian(mu_min=1.0, mu=2.0), LdpSgd(gamma=0.3)
     ),
-    "huber-list": Path(
+    "huber-list": OnePass(
         LinearRegression(coefficients=(2.0,), huber=0.7),
         Gaussian(budgets=(1.0, 2.0, 0.5)),
         LdpSgd(gamma=0.6),
     ),
-    "huber-clip": Path(LinearRegression(bounding="clip", clip=1.5), Gaussian(mu=3.0), LdpSgd(gamma=0.6)),
-    "huber-projected": Path(LinearRegression(), Gaussian(), LdpSgd(gamma=0.6, c=0.4, radius=1.5, theta0=0.2)),
-    "logistic-wide": Path(
+    "huber-clip": OnePass(LinearRegression(bounding="clip", clip=1.5), Gaussian(mu=3.0), LdpSgd(gamma=0.6)),
+    "huber-projected": OnePass(
+        LinearRegression(), Gaussian(), LdpSgd(gamma=0.6, c=0.4, radius=1.5, theta0=0.2)
+    ),
+    "logistic-wide": OnePass(
         LogisticRegression(coefficients=(0.25,) * 16), Gaussian(), LdpSgd(gamma=0.9, c=0.2)
     ),
-    "logistic-clip": Path(
+    "logistic-clip": OnePass(
         LogisticRegression(coefficients=(1.0, 0.5), bounding="clip", clip=0.8),
         Laplace(epsilon=3.0),
         LdpSgd(),
     ),
-    "logistic-one": Path(
+    "logistic-one": OnePass(
         LogisticRegression(coefficients=(1.0,), covariates="one"),
         Gaussian(mu=2.0),
         LdpSgd(gamma=0.25),
     ),
-    "quadratic": Path(
+    "quadratic": OnePass(
         Quadratic(curvatures=(0.3, 1.0), minimiser=(-1.0, 1.0)),
         Gaussian(),
         LdpSgd(gamma=0.6, c=0.5),
     ),
-    "minibatch-gaussian": Path(
+    "minibatch-gaussian": OnePass(
         LinearRegression(), Gaussian(mu=2.0), MinibatchSgd(batch_size=4, noise="batch")
     ),
-    "minibatch-none": Path(quantile, NoMechanism(), MinibatchSgd(batch_size=7)),
-    "minibatch-local": Path(quantile, Laplace(), MinibatchSgd(batch_size=7)),
-    "minibatch-local-rr": Path(quantile, RandomizedResponse(), MinibatchSgd(batch_size=3)),
-    "minibatch-central": Path(quantile, Laplace(), MinibatchSgd(batch_size=7, noise="batch")),
-    "minibatch-regression": Path(
+    "minibatch-none": OnePass(quantile, NoMechanism(), MinibatchSgd(batch_size=7)),
+    "minibatch-local": OnePass(quantile, Laplace(), MinibatchSgd(batch_size=7)),
+    "minibatch-local-rr": OnePass(quantile, RandomizedResponse(), MinibatchSgd(batch_size=3)),
+    "minibatch-central": OnePass(quantile, Laplace(), MinibatchSgd(batch_size=7, noise="batch")),
+    "minibatch-regression": OnePass(
         regression, Laplace(), MinibatchSgd(batch_size=5, noise="batch", theta0=0.3)
     ),
 }
@@ -252,7 +254,7 @@ LAW_CDF = {
 @pytest.mark.parametrize("law", LAW_CDF)
 def test_sampling_the_private_bit_is_the_literal_recursion(law):
     problem = Quantile(tau=0.7, law=law, location=0.2, scale=1.5)
-    path = Path(problem, RandomizedResponse(epsilon=0.8, sampling="private_bit"), LdpSgd())
+    path = OnePass(problem, RandomizedResponse(epsilon=0.8, sampling="private_bit"), LdpSgd())
     record = run_path(path, SEED, range(3), [1, 2, 200, 1500])
     p = mechanisms.keep_probability(0.8)
     u = draws.noise(path, SEED, 1, 1500)[:, 0]
@@ -271,7 +273,7 @@ def test_sampling_the_private_bit_leaves_the_law_of_the_average_alone():
     # Two-sample Kolmogorov-Smirnov at 1e-4 on 4000 averages each, at a tail quantile.
     averages = []
     for sampling in ("data", "private_bit"):
-        path = Path(Quantile(tau=0.9), RandomizedResponse(sampling=sampling), LdpSgd())
+        path = OnePass(Quantile(tau=0.9), RandomizedResponse(sampling=sampling), LdpSgd())
         records = [run_path(path, SEED, range(r, r + 32), [300]) for r in range(0, 4000, 32)]
         averages.append(np.concatenate([r.prefix_sums[0, 0] / 300 for r in records]))
     assert stats.ks_2samp(*averages).pvalue > 1e-4
@@ -282,12 +284,12 @@ def test_sampling_the_private_bit_leaves_the_law_of_the_average_alone():
 
 def test_users_meet_every_mechanism_and_step_size():
     n = 500
-    a = Path(quantile, RandomizedResponse(epsilon=0.5), LdpSgd())
-    b = Path(quantile, Laplace(epsilon=3.0), LdpSgd(gamma=0.6))
+    a = OnePass(quantile, RandomizedResponse(epsilon=0.5), LdpSgd())
+    b = OnePass(quantile, Laplace(epsilon=3.0), LdpSgd(gamma=0.6))
     assert a.key != b.key
     assert (draws.data(a, SEED, 4, n) == draws.data(b, SEED, 4, n)).all()
     assert not (draws.noise(a, SEED, 4, n) == draws.noise(b, SEED, 4, n)).any()
-    c = Path(quantile, RandomizedResponse(epsilon=0.5), LdpSgd(), horizon=n)
+    c = OnePass(quantile, RandomizedResponse(epsilon=0.5), LdpSgd(), horizon=n)
     assert c.key != a.key
     assert not (draws.data(a, SEED, 4, n) == draws.data(c, SEED, 4, n)).any()
 
@@ -308,16 +310,16 @@ def test_a_replicate_is_the_same_in_any_company():
 
 
 def test_path_key_ignores_settings_at_their_default_and_nothing_else():
-    base = Path(Quantile(), RandomizedResponse(), LdpSgd())
-    assert base.key == Path(Quantile(tau=0.5), RandomizedResponse(epsilon=1.0), LdpSgd()).key
+    base = OnePass(Quantile(), RandomizedResponse(), LdpSgd())
+    assert base.key == OnePass(Quantile(tau=0.5), RandomizedResponse(epsilon=1.0), LdpSgd()).key
     # Pinned: the address of every stored replicate depends on it.
     assert base.key == "fdcc28972bebf3f4"
     changed = [
-        Path(Quantile(tau=0.4), RandomizedResponse(), LdpSgd()),
-        Path(Quantile(), RandomizedResponse(epsilon=2.0), LdpSgd()),
-        Path(Quantile(), RandomizedResponse(), LdpSgd(theta0=0.1)),
-        Path(Quantile(), Laplace(), LdpSgd()),
-        Path(Quantile(), RandomizedResponse(), LdpSgd(), horizon=100),
+        OnePass(Quantile(tau=0.4), RandomizedResponse(), LdpSgd()),
+        OnePass(Quantile(), RandomizedResponse(epsilon=2.0), LdpSgd()),
+        OnePass(Quantile(), RandomizedResponse(), LdpSgd(theta0=0.1)),
+        OnePass(Quantile(), Laplace(), LdpSgd()),
+        OnePass(Quantile(), RandomizedResponse(), LdpSgd(), horizon=100),
     ]
     assert len({base.key, *(p.key for p in changed)}) == 6
-    assert all(Path.from_settings(p.settings()) == p for p in changed)
+    assert all(simulator_from_settings(p.settings()) == p for p in changed)

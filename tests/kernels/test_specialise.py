@@ -23,8 +23,7 @@ from ldpflow.kernels.specialise import Case, Part, specialised
 from ldpflow.mechanisms.laplace import Laplace
 from ldpflow.problems.quantile_regression import QuantileRegression
 from ldpflow.random.lockstep import LANES
-from ldpflow.simulators.one_pass import data_parameters, data_states, noise_states, run_path
-from ldpflow.simulators.path import Path
+from ldpflow.simulators.one_pass import OnePass, data_parameters, data_states, noise_states, run_path
 
 ROOT = FilePath(__file__).parents[2]
 FACTOR = 3
@@ -140,7 +139,7 @@ def uncompiled(case):
 
 
 def test_a_recursion_runs_uncompiled_with_the_same_bits():
-    path = Path(QuantileRegression(coefficients=(0.5, -1.0)), Laplace(), LdpSgd())
+    path = OnePass(QuantileRegression(coefficients=(0.5, -1.0)), Laplace(), LdpSgd())
     names = ("self_normalization", "transcript_linear")
     times, replicates = [1, 4, 9], range(LANES)
     record = run_path(path, 5, replicates, times, [4, 9], names)
@@ -244,7 +243,7 @@ study = Study.from_mapping({
     "algorithm": {"kind": "ldp_sgd"}, "grid": {"n": [200], "level": [0.9]}, "method": [{"kind": "BM"}],
 })
 assert not run_study(study, sys.argv[1], engine="serial").failed_batches
-rows = RunStore(sys.argv[1]).read_rows().sort_by("replicate")
+rows = RunStore(sys.argv[1]).replicates.read().sort_by("replicate")
 print(rows["estimate"][0].as_py().hex(), counts["hits"], counts["misses"])
 """
 
@@ -295,8 +294,8 @@ from ldpflow.kernels.cache import counts
 from ldpflow.mechanisms.laplace import Laplace
 from ldpflow.problems.quantile import Quantile
 from ldpflow.simulators.one_pass import run_path
-from ldpflow.simulators.path import Path
-record = run_path(Path(Quantile(), Laplace(), LdpSgd()), 1, range(3), [1000])
+from ldpflow.simulators.one_pass import OnePass
+record = run_path(OnePass(Quantile(), Laplace(), LdpSgd()), 1, range(3), [1000])
 print(record.prefix_sums[0, 0, 2].hex(), counts["hits"], counts["misses"])
 """
 PROCESSORS = {

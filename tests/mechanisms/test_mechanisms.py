@@ -18,7 +18,7 @@ from ldpflow.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.problems.quantile import Quantile
 from ldpflow.problems.quantile_regression import QuantileRegression
 from ldpflow.random.lockstep import LANES, STRIDE
-from ldpflow.simulators.path import Path
+from ldpflow.simulators.one_pass import OnePass
 from tests import draws
 from tests.oracles import mechanisms as literal
 
@@ -39,7 +39,7 @@ def test_randomised_response_keeps_its_promise(epsilon):
 def test_randomised_response_has_its_law(epsilon, bit):
     # The kernel function is plain Python: run on the mechanism's own draws, one lane at a time.
     problem, mechanism = Quantile(tau=0.3), RandomizedResponse(epsilon=epsilon)
-    path = Path(problem, mechanism, LdpSgd())
+    path = OnePass(problem, mechanism, LdpSgd())
     parameters = SimpleNamespace(**mechanism.kernel_parameters(problem))
     u = draws.noise(path, 1, bit, 20_000)[:, 0]
     low, high = problem.gradient_values()
@@ -63,7 +63,7 @@ def test_randomised_response_has_its_law(epsilon, bit):
 @pytest.mark.parametrize("problem", [Quantile(tau=0.9), QuantileRegression(tau=0.2)], ids=repr)
 def test_laplace_noise_is_scaled_to_the_whole_gradients_sensitivity(problem):
     mechanism = Laplace(epsilon=0.8)
-    path = Path(problem, mechanism, LdpSgd())
+    path = OnePass(problem, mechanism, LdpSgd())
     d = problem.dimension
     noise = draws.noise(path, 2, 0, 20_000)
     scale = problem.l1_sensitivity() / 0.8

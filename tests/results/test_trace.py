@@ -28,7 +28,7 @@ def test_rows_are_those_of_single_runs() -> None:
     rows = trace(study, 10, 2000, 20, replicate=3)
     grid = log_spaced(10, 2000, 20)
     assert sorted(set(rows["n"].to_pylist())) == grid
-    path = study.plans()[0].path
+    path = study.plans()[0].simulator
     for n in (grid[4], grid[-1]):
         cells = tuple(Cell(n, method, 0.9) for method in study.method_settings)
         alone = simulate(Batch(path, study.seed, 3, 4, cells)).rows.sort_by("method")
@@ -55,6 +55,6 @@ def test_refused(study: dict, options: dict, field: str) -> None:
 
 
 def test_records_that_are_too_large_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ldpflow.results.trace.MAX_TIMES", 100)
+    monkeypatch.setattr("ldpflow.results.trace.MOST_BYTES", 2**16)
     with pytest.raises(InputError, match="^points: "):
         trace(Study.from_mapping(ONE), last=10_000, points=50)

@@ -19,10 +19,9 @@ from ldpflow.mechanisms.laplace import Laplace
 from ldpflow.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.problems.quantile import Quantile
 from ldpflow.problems.quantile_regression import QuantileRegression
-from ldpflow.simulators.batch import Batch, Recording, simulate
+from ldpflow.simulators.batch import Batch, simulate
 from ldpflow.simulators.cell import Cell
-from ldpflow.simulators.one_pass import run_path
-from ldpflow.simulators.path import Path
+from ldpflow.simulators.one_pass import OnePass, run_path
 
 ROOT = FilePath(__file__).parents[2]
 METHODS = (BlockBootstrap(B=20), BatchMeans(), SelfNormalization(), Oracle())
@@ -34,7 +33,7 @@ def cells(*ns, methods=METHODS, level=0.9):
 
 def test_a_diverged_replicate_keeps_its_finite_rows():
     # One step of 1e308 is finite; the fourth overflows. The threshold differs by replicate.
-    path = Path(Quantile(), Laplace(epsilon=1e-6), LdpSgd(c=3e301))
+    path = OnePass(Quantile(), Laplace(epsilon=1e-6), LdpSgd(c=3e301))
     rows = simulate(Batch(path, 1, 0, 32, cells(2, 4000, methods=(Oracle(),)))).rows
     early = rows.filter(np.array(rows["n"]) == 2)
     late = rows.filter(np.array(rows["n"]) == 4000)
@@ -47,7 +46,7 @@ def test_a_diverged_replicate_keeps_its_finite_rows():
 
 def test_divergence_of_one_coordinate_marks_the_replicate_and_no_other():
     # Only replicates that overflow are marked; the rest of their batch is what it is alone.
-    path = Path(QuantileRegression(), Laplace(epsilon=1e-6), LdpSgd(c=8e300))
+    path = OnePass(QuantileRegression(), Laplace(epsilon=1e-6), LdpSgd(c=8e300))
     rows = simulate(Batch(path, 1, 0, 32, cells(3, methods=(Oracle(),)))).rows
     statuses = np.array(rows["status"].to_pylist()).reshape(32, 4)
     assert (statuses == statuses[:, :1]).all()
@@ -58,7 +57,7 @@ def test_divergence_of_one_coordinate_marks_the_replicate_and_no_other():
 
 
 def test_too_few_blocks_or_batches_are_undefined_and_no_miss():
-    path = Path(Quantile(), RandomizedResponse(), LdpSgd())
+    path = OnePass(Quantile(), RandomizedResponse(), LdpSgd())
     wanted = cells(10, methods=(BlockBootstrap(beta=0.9), BatchMeans()))
     rows = simulate(Batch(path, 1, 0, 5, wanted)).rows
     assert rows["status"].to_pylist() == ["undefined"] * 10
@@ -68,7 +67,7 @@ def test_too_few_blocks_or_batches_are_undefined_and_no_miss():
 
 
 def test_covered_is_what_it_says():
-    path = Path(Quantile(tau=0.9), RandomizedResponse(), LdpSgd())
+    path = OnePass(Quantile(tau=0.9), RandomizedResponse(), LdpSgd())
     rows = simulate(Batch(path, 1, 0, 96, cells(2000))).rows.to_pandas()
     assert (rows["covered"] == (rows["lower"] <= rows["truth"]) & (rows["truth"] <= rows["upper"])).all()
     assert (rows["length"] == rows["upper"] - rows["lower"]).all()
@@ -77,8 +76,8 @@ def test_covered_is_what_it_says():
 
 
 def test_a_recording_is_the_union_of_what_the_cells_need():
-    path = Path(Quantile(), RandomizedResponse(), LdpSgd())
-    recording = Recording.of(path, cells(100, 400))
+    path = OnePass(Quantile(), RandomizedResponse(), LdpSgd())
+    recording = path.needs(cells(100, 400))
     wanted = set()
     for n in (100, 400):
         for method in METHODS:
@@ -95,7 +94,7 @@ from ldpflow.study import load_study
 from ldpflow.simulators.batch import Batch, simulate
 study = load_study("paper-table2").replace({"replicates": 2})
 (plan,) = study.plans()
-rows = simulate(Batch(plan.path, study.seed, 0, 2, plan.cells)).rows
+rows = simulate(Batch(plan.simulator, study.seed, 0, 2, plan.cells)).rows
 print(max(rows["n"].to_pylist()), set(rows["status"].to_pylist()))
 # Not ru_maxrss: that of a child begins with what its parent had before the program was loaded.
 with open("/proc/self/status") as file:

@@ -15,16 +15,14 @@ from ldpflow.errors import InputError
 from ldpflow.mechanisms.gaussian import Gaussian
 from ldpflow.problems.quadratic import Quadratic
 from ldpflow.results.trajectories import read_trajectories
-from ldpflow.simulators.one_pass import run_path
-from ldpflow.simulators.path import Path
-from ldpflow.simulators.trajectories import trajectories_of
+from ldpflow.simulators.one_pass import OnePass, run_path
 from ldpflow.store import RunStore, cell_id
 from ldpflow.study import Study
 from ldpflow.theory import lines, strongly_convex
 from tests import draws
 from tests.oracles import gaussian_sgd
 
-QUADRATIC = Path(
+QUADRATIC = OnePass(
     Quadratic(curvatures=(0.3, 1.0), minimiser=(-1.0, 1.0)),
     Gaussian(mu=np.sqrt(2.0)),
     LdpSgd(gamma=0.6, c=0.5),
@@ -46,7 +44,7 @@ def test_simulator_against_exact_moments():
     n = (1, 10, 100, 1000)
     golden = gaussian_sgd.quadratic_moments([0.3, 1.0], [1 / 3, 1 / 3], 4.0, [1.0, -1.0], 0.5, 0.6, 1000)
     records = [run_path(QUADRATIC, 7, range(a, a + 32), n) for a in range(0, 2048, 32)]
-    rows = [trajectories_of(record, n) for record in records]
+    rows = [QUADRATIC.trajectories(record, n) for record in records]
     found = {
         name: np.concatenate([r[name].to_numpy().reshape(-1, len(n)) for r in rows])
         for name in ("last_sq", "avg_sq", "avg_pre_sq")
@@ -83,7 +81,7 @@ def test_averaging_identity_on_one_path():
 
 def test_noise_has_the_stated_moments():
     """Per coordinate 4 C0^2/mu^2, and E||A||^4 = 16 C0^4 d (d+2)/mu^4, each at 4 SE (A8); 64 is out."""
-    path = Path(Quadratic(curvatures=(1.0,) * 3), Gaussian(mu=2.0), LdpSgd())
+    path = OnePass(Quadratic(curvatures=(1.0,) * 3), Gaussian(mu=2.0), LdpSgd())
     scale = path.problem.l2_sensitivity() / 2.0
     a = scale * draws.noise(path, 1, 0, 60_000)
     c0 = path.problem.gradient_bound()
@@ -97,8 +95,8 @@ def test_noise_has_the_stated_moments():
 
 
 def test_budgets_are_public_and_shared():
-    path = Path(Quadratic(), Gaussian(mu_min=1.0, mu=2.0), LdpSgd())
-    other = Path(Quadratic(), Gaussian(mu_min=1.0, mu=2.0), LdpSgd(gamma=0.7))
+    path = OnePass(Quadratic(), Gaussian(mu_min=1.0, mu=2.0), LdpSgd())
+    other = OnePass(Quadratic(), Gaussian(mu_min=1.0, mu=2.0), LdpSgd(gamma=0.7))
     one, two = draws.noise(path, 1, 3, 500), draws.noise(other, 1, 3, 500)
     assert (one[:, -1] == two[:, -1]).all()
     assert not (one[:, 0] == two[:, 0]).any()
@@ -134,7 +132,7 @@ def test_a_study_of_trajectories_grows_and_keeps_its_bits(tmp_path):
     a, b = (read_trajectories(RunStore(tmp_path / x)) for x in "ab")
     assert a.equals(b)
     assert a.num_rows == 100 * 5
-    key = study.plans()[0].path.key
+    key = study.plans()[0].simulator.key
     wanted = cell_id({"checkpoints": (10, 25, 63, 159, 400)})
     assert RunStore(tmp_path / "a").trajectories.finished(key) == {wanted: [(0, 100)]}
     summary = pq.read_table(tmp_path / "a" / "trajectories.parquet")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ldpflow.errors import InputError
+from ldpflow.simulators.simulator import Plan
 from ldpflow.study import Study, bundled_studies, load_study
 from tests.studies import BASE, changed
 
@@ -18,7 +19,7 @@ def test_full_product() -> None:
     study = Study.from_mapping(BASE)
     plans = study.plans()
     assert len(plans) == 4
-    assert len({plan.path.key for plan in plans}) == 4
+    assert len({plan.simulator.key for plan in plans}) == 4
     assert all(len(plan.cells) == 2 * 4 * 2 for plan in plans)
     assert all(len(set(plan.cells)) == len(plan.cells) for plan in plans)
     assert {cell.n for cell in plans[0].cells} == {1000, 100000}
@@ -34,14 +35,14 @@ def test_independent_n_gives_every_n_its_paths() -> None:
     plans = Study.from_mapping(changed(grid__independent_n=True)).plans()
     assert len(plans) == 8
     for plan in plans:
-        assert {cell.n for cell in plan.cells} == {plan.path.horizon}
+        assert {cell.n for cell in plan.cells} == {plan.simulator.horizon}
 
 
 def test_a_setting_goes_to_the_kinds_that_have_it() -> None:
     mapping = changed(mechanism={"kind": ["randomized_response", "none"], "epsilon": [0.5, 1]})
     mapping["method"] = [{"kind": ["BB", "BM"], "beta": [0.7, 0.8]}]
     study = Study.from_mapping(mapping)
-    kinds = [plan.path.mechanism.kind for plan in study.plans()]
+    kinds = [plan.simulator.mechanism.kind for plan in study.plans()]
     assert sorted(kinds) == ["none"] * 2 + ["randomized_response"] * 4
     assert [cell.method.kind for cell in study.plans()[0].cells[::2]] == ["BB", "BB", "BM"] * 2
 
@@ -66,15 +67,16 @@ def test_tables_side_by_side() -> None:
 def test_vectors() -> None:
     problem = {"kind": "quantile_regression", "coefficients": [0, 1]}
     mapping = changed(problem=problem, mechanism={"kind": "laplace"})
-    assert Study.from_mapping(mapping).plans()[0].path.problem.dimension == 2
+    assert Study.from_mapping(mapping).plans()[0].simulator.problem.dimension == 2
     problem["coefficients"] = [[0, 1], [0, 1, 2]]  # type: ignore[assignment]
     plans = Study.from_mapping(mapping).plans()
-    assert [plan.path.problem.dimension for plan in plans] == [2, 3]
+    assert [plan.simulator.problem.dimension for plan in plans] == [2, 3]
 
 
 def test_minus_zero_is_zero() -> None:
     keys = [
-        Study.from_mapping(changed(algorithm__theta0=zero)).plans()[0].path.key for zero in (0, 0.0, -0.0)
+        Study.from_mapping(changed(algorithm__theta0=zero)).plans()[0].simulator.key
+        for zero in (0, 0.0, -0.0)
     ]
     assert len(set(keys)) == 1
 
@@ -102,7 +104,7 @@ def test_bundled_studies_are_the_papers() -> None:
     assert first.n == (10**6, 10**7, 10**8)
     assert first.replicates == 500
     second = load_study("paper-table2")
-    assert [plan.path.problem.dimension for plan in second.plans()] == [4]
+    assert [plan.simulator.problem.dimension for plan in second.plans()] == [4]
     quick = load_study("quickstart")
     assert sum(len(plan.cells) for plan in quick.plans()) == 36
     assert not quick.warnings()
@@ -114,17 +116,21 @@ def test_gamma_beyond_beta_warns_and_runs() -> None:
     assert all("gamma < beta" in warning for warning in study.warnings())
 
 
+def memory(plan: Plan) -> int:
+    return plan.simulator.memory(plan.simulator.needs(plan.cells))
+
+
 def test_memory_bounds_the_times_recorded() -> None:
     study = load_study("quickstart")
     plan = study.plans()[0]
-    algorithm = plan.path.algorithm
+    algorithm = plan.simulator.algorithm
     times = {
         time for cell in plan.cells for time in cell.method.times(algorithm.steps(cell.n), algorithm).tolist()
     }
-    bound = study.memory_per_batch()[0] / (16 * 32)
+    bound = memory(plan) / (16 * 32)
     assert len(times) <= bound <= 1.2 * len(times)
     more = study.replace({"B": [500, 1000]})
-    assert more.memory_per_batch() == study.memory_per_batch()
+    assert [memory(plan) for plan in more.plans()] == [memory(plan) for plan in study.plans()]
 
 
 def test_flags_replace() -> None:
@@ -142,7 +148,7 @@ def test_flags_replace() -> None:
     )
     assert study.n == (2000, 10_000)
     assert (study.seed, study.replicates) == (11, 1000)
-    assert [plan.path.mechanism.epsilon for plan in study.plans()] == [0.25, 0.25]  # type: ignore[attr-defined]
+    assert [plan.simulator.mechanism.epsilon for plan in study.plans()] == [0.25, 0.25]  # type: ignore[attr-defined]
     assert study.method[0].axes["beta"] == (0.8,)
     assert study.method[0].axes["B"] == (1000,)
     assert study.level == (0.9, 0.95)

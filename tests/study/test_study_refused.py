@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldpflow.errors import InputError
-from ldpflow.study import BUDGET, Study
+from ldpflow.simulators.memory import BUDGET
+from ldpflow.study import Study
 from tests.studies import BASE, changed
 
 REFUSED: list[tuple[dict[str, Any], str, str]] = [
@@ -115,7 +116,8 @@ def test_records_beyond_the_budget_are_refused_with_the_numbers() -> None:
     for part in ("beta = 0.05", "blocks", "1,000,000,000,000 steps", "128 MiB", "beta >= 0.55"):
         assert part in said
     mapping["method"][0]["beta"] = [0.55, 0.9]
-    assert max(Study.from_mapping(mapping).memory_per_batch()) <= BUDGET
+    plans = Study.from_mapping(mapping).plans()
+    assert max(plan.simulator.memory(plan.simulator.needs(plan.cells)) for plan in plans) <= BUDGET
 
 
 def test_what_would_fit_does_fit() -> None:
@@ -180,7 +182,7 @@ def test_no_mapping_raises_anything_else(mutations: list[tuple[tuple[str, str], 
         assert str(error)
     else:
         assert Study.from_mapping(tomllib.loads(study.to_toml())) == study
-        assert len({plan.path.key for plan in study.plans()}) == len(study.plans())
+        assert len({plan.simulator.key for plan in study.plans()}) == len(study.plans())
 
 
 @settings(max_examples=300, deadline=2000, derandomize=True)

@@ -14,9 +14,7 @@ from ldpflow.algorithms.ldp_sgd import LdpSgd
 from ldpflow.mechanisms.gaussian import Gaussian
 from ldpflow.problems.linear_regression import LinearRegression
 from ldpflow.problems.logistic_regression import LogisticRegression
-from ldpflow.simulators.one_pass import run_path
-from ldpflow.simulators.path import Path
-from ldpflow.simulators.trajectories import trajectories_of
+from ldpflow.simulators.one_pass import OnePass, run_path
 from ldpflow.theory import strongly_convex
 from ldpflow.theory.bounds import Setting
 
@@ -43,7 +41,7 @@ def distances(record, n):
     centre = record.origin[None, :, None]
     last = record.iterates - centre
     average = centre + record.sums_at(steps) / steps[:, None, None] - centre
-    shift = (record.iterates - record.path.algorithm.theta0) / steps[:, None, None]
+    shift = (record.iterates - record.algorithm.theta0) / steps[:, None, None]
     return {
         "last_sq": (last**2).sum(axis=1),
         "avg_sq": (average**2).sum(axis=1),
@@ -52,9 +50,9 @@ def distances(record, n):
 
 
 def test_distances_are_those_of_the_trajectories():
-    path = Path(HUBER, Gaussian(mu=2.0), LdpSgd(gamma=0.6, c=0.4))
+    path = OnePass(HUBER, Gaussian(mu=2.0), LdpSgd(gamma=0.6, c=0.4))
     record = run_path(path, SEED, range(4), (10, 200))
-    table = trajectories_of(record, (10, 200))
+    table = path.trajectories(record, (10, 200))
     for stat, values in distances(record, (10, 200)).items():
         np.testing.assert_allclose(values.T.reshape(-1), table[stat].to_numpy(), rtol=1e-12)
 
@@ -68,7 +66,7 @@ def upper(values):
 def test_projected_paths_stay_below_the_third_theorem(mu, alpha, ratio):
     """A10, R = 2048: one-point m = 0.0652 over the ball; observed at most ``ratio`` of T3 A, .79 of Q."""
     n = np.unique(np.geomspace(1, 20_000, 17).astype(int))
-    path = Path(HUBER, Gaussian(mu=mu), LdpSgd(gamma=alpha, c=0.4, radius=5.0))
+    path = OnePass(HUBER, Gaussian(mu=mu), LdpSgd(gamma=alpha, c=0.4, radius=5.0))
     square = followed(path, n, 2048, ["last_sq"])["last_sq"]
     s = Setting(0.4, alpha, HUBER.gradient_bound(), 5, mu, 5.0, 0.0652, 2.0)
     found = {
@@ -86,7 +84,7 @@ def test_average_stays_below_the_fourth_theorem():
     last = 20_000
     every = np.arange(1, last + 1)
     checked = np.unique(np.geomspace(1, last, 40).astype(int))
-    path = Path(HUBER, Gaussian(mu=2.0), LdpSgd(gamma=0.6, c=0.4))
+    path = OnePass(HUBER, Gaussian(mu=2.0), LdpSgd(gamma=0.6, c=0.4))
     second, fourth = np.zeros((2, last)), np.zeros((2, last))
     averages = []
     count = 512
@@ -116,7 +114,7 @@ def test_average_stays_below_the_fourth_theorem():
 def test_slopes_of_huber_regression():
     """A13, R = 320, fitted over [2e4, 2e5]: observed last -.63, average -1.12."""
     n = np.geomspace(20_000, 200_000, 10).astype(int)
-    path = Path(HUBER, Gaussian(mu=2.0), LdpSgd(gamma=0.6, c=0.4))
+    path = OnePass(HUBER, Gaussian(mu=2.0), LdpSgd(gamma=0.6, c=0.4))
     found = followed(path, n, 320, ["last_sq", "avg_sq"])
     last, average = (
         np.polyfit(np.log(n), np.log(found[stat].mean(axis=0)), 1)[0] for stat in ("last_sq", "avg_sq")
@@ -130,7 +128,7 @@ def test_slopes_of_huber_regression():
 def at_the_end(mechanism, alpha):
     """Mean squared distance at n = 2e5 of last and average, and theory's leading terms (R = 512)."""
     n = 200_000
-    path = Path(HUBER, mechanism, LdpSgd(gamma=alpha, c=0.4))
+    path = OnePass(HUBER, mechanism, LdpSgd(gamma=alpha, c=0.4))
     found = followed(path, (n,), 512, ["last_sq", "avg_sq"])
     h = np.array(HUBER.curvature())
     covariance = np.array(path.algorithm.step_covariance(HUBER, mechanism))
@@ -166,7 +164,7 @@ def test_the_price_of_half_the_budget():
 
 def test_average_of_logistic_intercept_is_slower_than_print_says():
     """A17: at alpha = .25 n MSE grows (99, 152, 360, 972 at 1e3 ... 1e6); print says 1/n."""
-    path = Path(
+    path = OnePass(
         LogisticRegression(coefficients=(1.0,), covariates="one"),
         Gaussian(mu=2.0),
         LdpSgd(gamma=0.25, c=1.0),

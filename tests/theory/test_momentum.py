@@ -12,7 +12,6 @@ from ldpflow.algorithms.dp_nsgd import DpNsgd
 from ldpflow.algorithms.dp_nsgd_reduced import DpNsgdReduced, tree_variances
 from ldpflow.algorithms.schedules import best_epochs, first_theorem_steps, reduced_theorem_steps
 from ldpflow.errors import InputError
-from ldpflow.mechanisms.none import NoMechanism
 from ldpflow.privacy.rdp import epsilon_of, noise_multiplier, printed_noise_multiplier
 from ldpflow.privacy.tree import touched_nodes
 from ldpflow.privacy.tree_noise import (
@@ -27,8 +26,7 @@ from ldpflow.privacy.tree_noise import (
 from ldpflow.problems.nonconvex_logistic import NonconvexLogistic
 from ldpflow.problems.robust_regression import RobustRegression
 from ldpflow.random.lockstep import LANES
-from ldpflow.simulators.finite_sum import draw_records, risk, run_erm
-from ldpflow.simulators.path import Path
+from ldpflow.simulators.finite_sum import FiniteSum, draw_records, risk, run_erm
 from ldpflow.theory import lines, momentum
 from tests.oracles import momentum as oracle
 
@@ -212,7 +210,7 @@ def test_bias_of_the_momentum_and_the_bounds_on_paths():
         )
     # Without the start-up term, which print leaves out, it fails at the first steps for small eta.
     assert momentum.momentum_bias_bound(1.0, 0.0, 0.001, 1e-9, 1000, 1) > 0.999
-    path = Path(problem, NoMechanism(), algorithm, n)
+    path = FiniteSum(problem, algorithm, n)
     bounds = lines.bounds(path, list(times))
     noise = np.linalg.norm(record.estimates - record.momenta, axis=1)
     # sqrt(d Var) is above the mean norm by 1/chi: at six standard errors of 160 correlated means.

@@ -16,9 +16,7 @@ from ldpflow.intervals.asymptotics import asymptotic_variances
 from ldpflow.mechanisms.clipped_gaussian import ClippedGaussian
 from ldpflow.mechanisms.none import NoMechanism
 from ldpflow.problems.least_squares import LeastSquares
-from ldpflow.simulators.one_pass import run_path
-from ldpflow.simulators.path import Path
-from ldpflow.simulators.trajectories import trajectories_of
+from ldpflow.simulators.one_pass import OnePass, run_path
 from ldpflow.theory import lines
 from ldpflow.theory import private_regression as theory
 from tests.oracles import private_regression as literal
@@ -35,7 +33,7 @@ KAPPA_10 = (1.0, 0.8, 0.6, 0.5, 0.5, 0.4, 0.4, 0.3, 0.2, 0.1)
 def path_of(problem, algorithm, n, mechanism=None):
     horizon = n if algorithm.depends_on_horizon() else None
     mechanism = mechanism or NoMechanism()
-    return Path(problem, mechanism, algorithm.resolved(problem, horizon), horizon)
+    return OnePass(problem, mechanism, algorithm.resolved(problem, horizon), horizon)
 
 
 def simulated(path, users, replicates, seed=1):
@@ -43,7 +41,7 @@ def simulated(path, users, replicates, seed=1):
     steps = path.steps(users)
     times = sorted({max(1, steps // 2), steps})
     found = [
-        trajectories_of(run_path(path, seed, range(a, min(a + 32, replicates)), times), (users,))
+        path.trajectories(run_path(path, seed, range(a, min(a + 32, replicates)), times), (users,))
         for a in range(0, replicates, 32)
     ]
     return {

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from ldpflow.algorithms import Algorithm
 from ldpflow.errors import InputError
 from ldpflow.intervals import IntervalMethod
 from ldpflow.intervals.batch_means import BatchMeans
 from ldpflow.intervals.block_bootstrap import BlockBootstrap
 from ldpflow.random.lockstep import LANES
+from ldpflow.simulators.cell import Cell, methods_of
+
+if TYPE_CHECKING:
+    from ldpflow.simulators.one_pass import OnePass
 
 __all__ = ["BUDGET", "BYTES_PER_TIME", "check_budget", "recorded_times"]
 
@@ -21,10 +25,8 @@ BYTES_PER_TIME = 16 * LANES
 """Per recorded time and coordinate: a prefix sum and an iterate in every lane."""
 
 
-def recorded_times(
-    steps: Iterable[int], methods: Iterable[IntervalMethod], algorithm: Algorithm
-) -> tuple[int, tuple[int, int, IntervalMethod]]:
-    """Upper bound of the number of times that a path records, and its largest part.
+def recorded_times(path: OnePass, cells: Sequence[Cell]) -> tuple[int, tuple[int, int, IntervalMethod]]:
+    """Upper bound of the number of times that a path records for its intervals, and its largest part.
 
     Returns
     -------
@@ -34,12 +36,12 @@ def recorded_times(
         Times, steps and method of the largest part.
     """
     counts: dict[object, tuple[int, int, IntervalMethod]] = {}
-    methods = list(methods)
-    for until in steps:
-        for method in methods:
-            count = method.count_times(until, algorithm)
-            # BB with another B has the same times; so has the same M at the same steps.
-            counts[(until, method.kind, method.times_settings())] = (count, until, method)
+    for (n, method), _ in methods_of(cells):
+        steps = path.steps(n)
+        # BB with another B has the same times; so has the same M at the same steps.
+        key = (steps, method.kind, method.times_settings())
+        if key not in counts:
+            counts[key] = (method.count_times(steps, path.algorithm), steps, method)
     largest = max(counts.values(), key=lambda part: part[0])
     return sum(count for count, _, _ in counts.values()), largest
 

@@ -1,0 +1,96 @@
+"""Rows of results from records: the columns of the store, computed from intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ldpflow.intervals.interval import columns_of
+from ldpflow.intervals.record import Record
+from ldpflow.simulators.cell import Cell, methods_of
+from ldpflow.store.schema import schema_of
+
+__all__ = ["rows_of", "rows_schema"]
+
+
+def rows_schema(cells: Sequence[Cell]) -> pa.Schema:
+    """Schema of the rows of these cells: further columns are those that their methods declare."""
+    return schema_of(columns_of(cell.method for cell in cells))
+
+
+def rows_of(record: Record, cells: Sequence[Cell]) -> pa.Table:
+    """The rows of one record: by replicate, then in the cells' order, then by coordinate."""
+    d = len(record.truth)
+    count = len(record.replicates)
+    shape = (len(cells), d, count)
+    columns = {name: np.empty(shape) for name in ("estimate", "se", "lower", "upper")}
+    checks = {column.name for cell in cells for column in cell.method.diagnostics}
+    columns |= {name: np.full(shape, np.nan) for name in checks}
+    diverged = np.empty(shape, dtype=bool)
+    at = 0
+    for (n, method), group in methods_of(cells):
+        result = method.intervals(record, n, [cell.level for cell in group])
+        here = slice(at, at + len(group))
+        at += len(group)
+        columns["estimate"][here] = result.estimate
+        columns["se"][here] = np.nan if result.se is None else result.se
+        columns["lower"][here] = result.lower
+        columns["upper"][here] = result.upper
+        for name, values in result.diagnosis.items():
+            if name not in {column.name for column in method.diagnostics}:
+                raise ValueError(f"{type(method).__name__} returns {name!r}, which is not in its diagnostics")
+            columns[name][here] = values
+        diverged[here] = ~method.finite(record, n)
+    return table_of(record, cells, columns, diverged)
+
+
+def table_of(
+    record: Record,
+    cells: Sequence[Cell],
+    columns: dict[str, NDArray[np.float64]],
+    diverged: NDArray[np.bool_],
+) -> pa.Table:
+    """Assemble the store's columns from arrays of shape (cells, d, replicates)."""
+    truth = np.broadcast_to(record.truth[None, :, None], diverged.shape)
+    lower, upper = columns["lower"], columns["upper"]
+    undefined = ~(np.isfinite(lower) & np.isfinite(upper))
+    failed = diverged | undefined
+    lower[failed] = np.nan
+    upper[failed] = np.nan
+    covered = (lower <= truth) & (truth <= upper)
+    status = np.where(diverged, 2, np.where(undefined, 1, 0)).astype(np.int8)
+
+    def flat(values: NDArray[np.generic]) -> NDArray[np.generic]:
+        return np.ascontiguousarray(values.transpose(2, 0, 1)).reshape(-1)
+
+    per_cell = [cell.columns() for cell in cells]
+    index = flat(np.broadcast_to(np.arange(len(cells))[:, None, None], diverged.shape))
+    coordinate = flat(np.broadcast_to(np.arange(diverged.shape[1])[None, :, None], diverged.shape))
+    replicate = flat(np.broadcast_to(record.replicates[None, None, :], diverged.shape))
+    names = pa.array(["ok", "undefined", "diverged"])
+    given = ("estimate", "lower", "upper")
+    optional = {name: flat(values) for name, values in columns.items() if name not in given}
+    data = {
+        "replicate": pa.array(replicate),
+        "coordinate": pa.array(coordinate),
+        "truth": pa.array(flat(truth)),
+        "estimate": pa.array(flat(columns["estimate"])),
+        **{name: pa.array(v, mask=~np.isfinite(v)) for name, v in optional.items()},
+        "lower": pa.array(flat(lower)),
+        "upper": pa.array(flat(upper)),
+        "covered": pa.array(flat(covered), mask=flat(failed)),
+        "length": pa.array(flat(upper - lower)),
+        "status": names.take(pa.array(flat(status))),
+    }
+    arrays = []
+    schema = rows_schema(cells)
+    for field in schema:
+        if field.name in data:
+            arrays.append(data[field.name].cast(field.type))
+        else:
+            values = pa.array([cell.get(field.name) for cell in per_cell], type=field.type)
+            arrays.append(values.take(pa.array(index)))
+    return pa.Table.from_arrays(arrays, schema=schema)

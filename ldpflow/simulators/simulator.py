@@ -1,0 +1,274 @@
+"""Base class of simulators: what engine, study, results and theory ask, whatever is simulated."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
+
+from ldpflow.columns import Column
+from ldpflow.intervals import IntervalMethod
+from ldpflow.intervals.record import Array, Record
+from ldpflow.mechanisms import PrivacyStatement
+from ldpflow.settings import Settings, canonical_json
+from ldpflow.simulators.cell import Cell
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Cost", "LimitLaw", "Plan", "Request", "Simulator"]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What replicates are run for; a family adds what follows from it (times, running sums, counts).
+
+    Parameters
+    ----------
+    cells : tuple of Cell
+        Intervals; all of one size of group (see IntervalMethod.group).
+    checkpoints : tuple of int
+        Where the statistics of a trajectory are kept: users, or steps of an algorithm of many epochs.
+    """
+
+    cells: tuple[Cell, ...] = ()
+    checkpoints: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a request takes.
+
+    Parameters
+    ----------
+    steps : int
+        Over all replicates; what progress counts.
+    seconds : float
+        Rough CPU time of all replicates, before anything was measured.
+    """
+
+    steps: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class LimitLaw:
+    """sqrt(steps) (estimate - theta*) -> N(0, Sigma), steps = floor(n / users_per_step).
+
+    Parameters
+    ----------
+    variances : tuple of float, length d
+        Diagonal of Sigma; NaN where it is not known.
+    users_per_step : int
+    """
+
+    variances: tuple[float, ...]
+    users_per_step: int = 1
+
+    def steps(self, n: int) -> int:
+        """Steps that n users make."""
+        return n // self.users_per_step
+
+
+RequestT = TypeVar("RequestT", bound=Request)
+RecordT = TypeVar("RecordT", bound=Record)
+
+
+class Simulator(ABC, Generic[RequestT, RecordT]):
+    """A problem with what acts on it: runs replicates and returns their record.
+
+    A family of simulators is a subclass that is registered in :data:`ldpflow.simulators.families.FAMILIES`
+    under its ``family``; a kind of algorithm or protocol names the family that runs it.
+    """
+
+    family: ClassVar[str]
+    tables: ClassVar[tuple[str, ...]]
+    """Tables of a study file whose product the family simulates, the problem first."""
+
+    horizon: int | None
+    """n, where replicates at different n differ; None where one simulator serves every n."""
+
+    # What it is.
+
+    @abstractmethod
+    def parts(self) -> dict[str, Settings]:
+        """Problem, algorithm and so on, by their table in a study file."""
+
+    @abstractmethod
+    def settings(self) -> dict[str, Any]:
+        """What the key is made of; stored with every part."""
+
+    @classmethod
+    @abstractmethod
+    def from_settings(cls, parts: Mapping[str, Settings], horizon: int | None) -> Self:
+        """The simulator that has these parts (see .families.simulator_from_settings)."""
+
+    @cached_property
+    def key(self) -> str:
+        """First 16 hex digits of SHA-256 over the canonical JSON of the settings."""
+        return hashlib.sha256(canonical_json(self.settings()).encode()).hexdigest()[:16]
+
+    @abstractmethod
+    def truth(self) -> Array:
+        """theta*, shape (d,); NaN where it is not known."""
+
+    @property
+    def dimension(self) -> int:
+        """Number d of coordinates of theta."""
+        return len(self.truth())
+
+    @abstractmethod
+    def privacy(self) -> PrivacyStatement:
+        """Guarantee of everything that a replicate releases."""
+
+    def derived(self) -> dict[str, Any]:
+        """What follows from the settings and is reported beside them, by column."""
+        return {}
+
+    def measures(self) -> tuple[Column, ...]:
+        """Statistics that it records along a path beside those of every simulator."""
+        return ()
+
+    def columns(self) -> dict[str, Any]:
+        """Parameters of its rows in a summary; what a kind does not have is absent."""
+        statement = self.privacy()
+        columns: dict[str, Any] = {
+            "dimension": self.dimension,
+            "privacy_notion": statement.notion,
+            "privacy_unit": statement.unit,
+            "epsilon": statement.epsilon,
+            "mu": statement.mu,
+            "delta": statement.delta,
+        }
+        promised = {name: columns[name] for name in ("epsilon", "mu", "delta")}
+        if self.horizon is not None:
+            columns["horizon"] = self.horizon  # before what follows from it
+        for table, part in self.parts().items():
+            values = part.model_dump()
+            columns[table] = values.pop("kind")
+            for name, value in values.items():
+                # A vector is one value of a column too.
+                columns[name] = json.dumps(value) if isinstance(value, (tuple, list)) else value
+        # Where users' budgets differ the largest; none for a baseline that has settings for a budget.
+        return columns | promised | self.derived()
+
+    @abstractmethod
+    def users_key(self) -> str:
+        """Key of the users that its replicates meet: simulators with equal keys can be compared pairwise."""
+
+    def least_users(self) -> int:
+        """The fewest users that make an estimate."""
+        return 1
+
+    def warnings(self) -> list[str]:
+        """What runs, but cannot do what its theory says."""
+        return []
+
+    def limit_law(self) -> LimitLaw | None:
+        """Asymptotic law of the estimate, or None where there is none to compare lengths with."""
+        return None
+
+    def with_epsilon(self, epsilon: float) -> Self | None:
+        """The simulator with another budget, or None where its budget is not one number."""
+        return None
+
+    # Where it stands in a study.
+
+    @classmethod
+    @abstractmethod
+    def of_study(
+        cls, parts: Mapping[str, Any], users: tuple[int, ...], independent_n: bool
+    ) -> Iterator[tuple[Self, tuple[int, ...]]]:
+        """Simulators of one combination of parts, each with the numbers of users that it serves.
+
+        Raises
+        ------
+        InputError
+            If the parts do not go together, or a number of users is impossible.
+        """
+
+    @abstractmethod
+    def checkpoints(self, users: tuple[int, ...], first: int, points: int) -> tuple[int, ...]:
+        """Where a trajectory of ``users`` is kept: about ``points`` of them, the first one at ``first``."""
+
+    @classmethod
+    def makes_intervals(cls) -> bool:
+        """Whether interval methods can have anything to do in the family."""
+        return True
+
+    def interval_record(self) -> type[Record] | None:
+        """Class of the record that interval methods get, or None where they have nothing to do."""
+        return None
+
+    def check_methods(self, methods: Sequence[IntervalMethod], followed: bool) -> None:
+        """Refuse the interval methods of a study, ``followed`` if it keeps trajectories too.
+
+        Raises
+        ------
+        InputError
+        """
+
+    def check_cost(self, cells: tuple[Cell, ...]) -> None:
+        """Refuse cells whose record does not fit into memory.
+
+        Raises
+        ------
+        InputError
+        """
+
+    # Running.
+
+    @abstractmethod
+    def needs(self, cells: Sequence[Cell] = (), checkpoints: Sequence[int] = ()) -> RequestT:
+        """What is to be run for cells and checkpoints; cheap until it runs."""
+
+    @abstractmethod
+    def cost(self, request: RequestT, replicates: int) -> Cost:
+        """What a request takes."""
+
+    @abstractmethod
+    def memory(self, request: RequestT) -> int:
+        """Upper bound of the bytes of the record of LANES replicates."""
+
+    def prepare(self, request: RequestT) -> None:
+        """Compile what a request runs, or load it from the cache: compiling is not what a step costs."""
+
+    @abstractmethod
+    def run(self, seed: int, replicates: Sequence[int], request: RequestT) -> RecordT:
+        """Run replicates: at most LANES, times the size of the cells' groups."""
+
+    @abstractmethod
+    def trajectories(self, record: RecordT, checkpoints: tuple[int, ...]) -> pa.Table:
+        """One row per replicate and checkpoint, in the schema of the store's trajectories."""
+
+    # Measuring what it takes.
+
+    @abstractmethod
+    def alike(self, request: RequestT) -> object:
+        """What the time of a step depends on: requests with equal values take the same."""
+
+    @abstractmethod
+    def seconds_per_step(self, request: RequestT, budget: float) -> float:
+        """Measured CPU time of a step of LANES replicates, in about ``budget`` seconds."""
+
+    @abstractmethod
+    def seconds_per_record(self, request: RequestT) -> float:
+        """Measured CPU time to turn a record of LANES replicates into rows."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A simulator, and the cells and the checkpoints of the trajectory that a study wants from it."""
+
+    simulator: Simulator[Any, Any]
+    cells: tuple[Cell, ...]
+    checkpoints: tuple[int, ...] = ()
+
+    def request(self) -> Request:
+        """What the simulator needs for all of it."""
+        request: Request = self.simulator.needs(self.cells, self.checkpoints)
+        return request
