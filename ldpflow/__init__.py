@@ -1,7 +1,57 @@
-"""ldpflow: Monte Carlo studies of confidence intervals from locally private SGD.
+"""Monte Carlo studies of confidence intervals from locally private stochastic gradient descent.
 
-The randomness in a simulation is seeded floating-point noise: it studies statistics and
-protects nobody.
+The randomness in a simulation is seeded floating-point noise: it studies statistics and protects
+nobody's data.
 """
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
 __version__ = "0.1.0"
+
+EXPORTS = {
+    "ldpflow.errors": ("InputError", "LdpflowError", "StorageError", "SweepFailed"),
+    "ldpflow.run": ("Run", "open_run"),
+    "ldpflow.sweeps": ("simulate", "sweep"),
+    "ldpflow.study": ("Study", "bundled_studies"),
+    "ldpflow.study.plugins": ("load_plugin", "register"),
+    "ldpflow.intervals.interval": ("Intervals", "PathIntervalMethod"),
+    "ldpflow.algorithms.algorithm": ("DecayingSteps",),
+}
+"""What ``import ldpflow`` offers, by the module that has it; loaded when it is first asked for."""
+
+REGISTRIES = {
+    "ldpflow.problems": ("Problem", "PROBLEMS"),
+    "ldpflow.mechanisms": ("Mechanism", "MECHANISMS"),
+    "ldpflow.algorithms": ("Algorithm", "ALGORITHMS"),
+    "ldpflow.intervals": ("IntervalMethod", "INTERVAL_METHODS"),
+}
+"""Base class and registry of every kind of component; classes are offered under their own names."""
+
+MODULE_OF = {name: module for module, names in EXPORTS.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name in MODULE_OF:
+        return getattr(import_module(MODULE_OF[name]), name)
+    if name[:1].isupper():
+        found = components()
+        if name in found:
+            return found[name]
+    raise AttributeError(f"module 'ldpflow' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *MODULE_OF, *components()})
+
+
+def components() -> dict[str, Any]:
+    """Component classes and their base classes by name."""
+    found = {}
+    for module, (base, registry) in REGISTRIES.items():
+        loaded = import_module(module)
+        found[base] = getattr(loaded, base)
+        found |= {kind.__name__: kind for kind in getattr(loaded, registry).values()}
+    return found

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["InputError", "LdpflowError", "StorageError"]
+from typing import Any
+
+__all__ = ["InputError", "LdpflowError", "StorageError", "SweepFailed"]
 
 
 class LdpflowError(Exception):
@@ -64,3 +66,26 @@ class StorageError(LdpflowError, OSError):
 
     def __reduce__(self) -> tuple[type, tuple[str, str]]:
         return (type(self), (self.root, self.reason))
+
+
+class SweepFailed(LdpflowError):
+    """Batches of a sweep raised; what had finished is kept in the run.
+
+    Parameters
+    ----------
+    result : RunResult
+        How the sweep ended; ``result.failed_batches`` has every cause and the command that computes
+        the batch again.
+    """
+
+    def __init__(self, result: Any) -> None:
+        self.result = result
+        failed = result.failed_batches
+        more = f"\n... and {len(failed) - 3} more" if len(failed) > 3 else ""
+        super().__init__(
+            f"{result.out}: {len(failed)} {'batch' if len(failed) == 1 else 'batches'} failed; "
+            "what had finished is kept.\n" + "\n".join(map(str, failed[:3])) + more
+        )
+
+    def __reduce__(self) -> tuple[type, tuple[Any]]:
+        return (type(self), (self.result,))

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict
 
 from ldpflow.columns import Column
 
-__all__ = ["Parameters", "Setting", "Settings", "canonical_json", "value_type"]
+__all__ = ["Axes", "Parameters", "Setting", "Settings", "canonical_json", "value_type"]
 
 Parameters = Mapping[str, float | tuple[float, ...]]
 """Named numbers that a component's kernel functions read: ``problem.tau``, ``problem.coefficients[j]``."""
@@ -48,6 +48,28 @@ class Setting:
     logarithmic: bool = False
 
 
+@dataclass(frozen=True)
+class Axes:
+    """A kind of component and its settings, some of them lists: one axis of a design for every list.
+
+    Made by calling a component's class with a list: ``Quantile(tau=[0.5, 0.9])``.
+
+    Parameters
+    ----------
+    component : type
+        The class, a subclass of :class:`Settings`.
+    values : dict
+        Settings by name: a list is an axis, a tuple is one value that is a vector.
+    """
+
+    component: type
+    values: dict[str, Any]
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={value!r}" for name, value in self.values.items())
+        return f"{self.component.__name__}({values})"
+
+
 class Settings(BaseModel):
     """One point of one axis group of a study: a kind and its settings, validated and immutable.
 
@@ -59,6 +81,12 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     kind: str
+
+    def __new__(cls, *args: Any, **settings: Any) -> Any:
+        """The settings; or, where a value is a list, the axes of a design (see :class:`Axes`)."""
+        if any(isinstance(value, list) for value in settings.values()):
+            return Axes(cls, settings)
+        return super().__new__(cls)
 
     def __eq__(self, other: object) -> bool:
         """Whether kind and settings are equal; what was computed from them and kept does not count."""

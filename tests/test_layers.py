@@ -33,7 +33,7 @@ LAYERS = [
     {"cluster"},
     {"planning"},
     {"report"},
-    {"cli", "__main__"},
+    {"run", "sweeps", "testing", "cli", "__main__"},
 ]
 LAYER = {package: layer for layer, packages in enumerate(LAYERS) for package in packages}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from typing import TextIO
+from typing import Annotated, TextIO
 
 import typer
 
@@ -18,8 +18,9 @@ from ldpflow.cli.check import check, compact
 from ldpflow.cli.compare import compare
 from ldpflow.cli.explain import explain
 from ldpflow.cli.export import export, watch
-from ldpflow.cli.flags import FlagCommand
+from ldpflow.cli.flags import FlagCommand, with_plugins
 from ldpflow.cli.jobs import jobs
+from ldpflow.cli.new import check_plugin, new
 from ldpflow.cli.plan import plan
 from ldpflow.cli.privacy import privacy
 from ldpflow.cli.replay import replay
@@ -36,13 +37,34 @@ __all__ = ["app", "main"]
 
 app = typer.Typer(
     name="ldpflow",
-    help="Monte Carlo studies of confidence intervals from locally private SGD.\n\n"
-    "The randomness in a simulation is seeded floating-point noise: it studies statistics and "
-    "protects nobody. Do not use it to randomise anybody's data.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def print_version(given: bool) -> None:
+    """Print the version and end."""
+    if given:
+        from ldpflow import __version__
+
+        typer.echo(f"ldpflow {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Monte Carlo studies of confidence intervals from locally private SGD.
+
+    The randomness in a simulation is seeded floating-point noise: it studies statistics and protects
+    nobody. Do not use it to randomise anybody's data.
+    """
+
+
 COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
     "Run": {"sweep": sweep, "replay": replay, "check": check, "compact": compact},
     "Look": {
@@ -58,13 +80,17 @@ COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
     },
     "Plan": {"plan": plan, "tune": tune, "privacy": privacy},
     "Clusters": {"submit": submit},
-    "Studies and components": {"list": catalogue},
+    "Studies and own code": {"list": catalogue, "new": new, "check-plugin": check_plugin},
 }
 """Commands by the heading under which the help lists them."""
 
+COMPUTING = {"sweep", "replay", "check", "plan", "tune", "trace", "submit", "list"}
+"""Commands that take plug-ins."""
+
 for panel, commands in COMMANDS.items():
     for name, command in commands.items():
-        app.command(name, cls=FlagCommand, rich_help_panel=panel)(command)
+        taking = with_plugins(command) if name in COMPUTING else command
+        app.command(name, cls=FlagCommand, rich_help_panel=panel)(taking)
 app.add_typer(jobs, name="jobs", rich_help_panel="Clusters")
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ldpflow.cli.summary import Run, read_summary
+from ldpflow.cli.summary import Run, Sort, Where, names_in
 
 __all__ = ["compare"]
 
@@ -20,6 +20,8 @@ def compare(
     baseline: Annotated[
         str | None, typer.Option(help="Value to compare with.", show_default="the first")
     ] = None,
+    where: Where = None,
+    sort: Sort = None,
 ) -> None:
     """Compare methods on the same paths, or mechanisms, budgets and step sizes on the same users.
 
@@ -27,21 +29,15 @@ def compare(
     lengths one by the delta method.
     """
     from ldpflow.cli.tables import plain, print_rows, telling, with_error
-    from ldpflow.results import stored_cells
-    from ldpflow.results.comparison import comparisons
-    from ldpflow.results.summary import stored_paths
-    from ldpflow.store import RunStore
+    from ldpflow.results.where import chosen
+    from ldpflow.run import open_run
 
-    read_summary(run)  # says what is wrong where nothing can be read
-    store = RunStore(run)
-    found = comparisons(stored_cells(store), stored_paths(store.replicates), by, baseline)
-    rows = [{**c.shared, **c.differs, "vs": c.baseline, **vars(c.result)} for c in found]
-    shared = telling([n for n in dict.fromkeys(n for c in found for n in c.shared)], rows)
-    differing = telling(list(found[0].differs), rows)
+    table = chosen(open_run(run).compare(by, baseline), where, names_in(sort))
+    rows = table.to_pylist()
+    measures = table.column_names[table.column_names.index("vs") :]
     print_rows(
         [
-            *map(plain, shared),
-            *map(plain, differing),
+            *map(plain, telling([n for n in table.column_names if n not in measures], rows)),
             plain("vs"),
             (
                 "coverage difference",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import typer
 
-from ldpflow.cli.summary import Run, read_summary
+from ldpflow.cli.summary import Run, Sort, Where, names_in
 
 __all__ = ["explain"]
 
 
-def explain(run: Run) -> None:
+def explain(run: Run, where: Where = None, sort: Sort = None) -> None:
     """Say for every cell why coverage differs from nominal, one sentence each.
 
     Effects of bias, mean length, variability of length and non-normality, each with the coverage
@@ -17,25 +17,12 @@ def explain(run: Run) -> None:
     says against itself, and what to do about it. Every number is in the summary too.
     """
     from ldpflow.cli.tables import short, telling
-    from ldpflow.results import group_keys, stored_cells
-    from ldpflow.results.diagnosis import cautions, diagnose
-    from ldpflow.store import RunStore
-    from ldpflow.store.schema import columns_of
+    from ldpflow.run import open_run
 
-    summary = read_summary(run)
-    parameters = summary.column_names[: summary.column_names.index("truth")]
-    rows = summary.to_pylist()
-    names = telling([n for n in parameters if n != "path"], rows)
-    why = {
-        tuple(key.values()): diagnose(cell, key["level"]).sentence()
-        for keys, cells in stored_cells(RunStore(run))
-        for key, cell in zip(keys.to_pylist(), cells, strict=True)
-    }
-    columns = columns_of(summary.schema).values()
-    vectors = {row["path"] for row in rows if row["coordinate"] > 0}
+    table = open_run(run).explain(where, names_in(sort))
+    rows = table.to_pylist()
+    names = telling([n for n in table.column_names if n not in ("path", "explanation")], rows)
     for row in rows:
         # B says nothing about a method that has none.
         label = ", ".join(f"{n} {short(row[n])}" for n in names if row[n] is not None)
-        sentence = why[tuple(row[name] for name in group_keys(summary.schema))]
-        said = [sentence, *cautions(row, columns, row["path"] in vectors)]
-        typer.echo(f"{label or 'The cell'}: {' '.join(said)}")
+        typer.echo(f"{label or 'The cell'}: {row['explanation']}")

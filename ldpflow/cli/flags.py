@@ -6,15 +6,18 @@ the field is one of the command's arguments, or the last part of its name is a f
 
 from __future__ import annotations
 
+import inspect
 import re
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Annotated, Any, get_type_hints
 
 import typer
 from typer.core import TyperCommand
 
 from ldpflow.errors import InputError
 
-__all__ = ["FlagCommand"]
+__all__ = ["FlagCommand", "settings_given", "with_plugins"]
 
 
 class FlagCommand(TyperCommand):
@@ -26,6 +29,57 @@ class FlagCommand(TyperCommand):
             return super().invoke(ctx)
         except InputError as error:
             raise with_flags(error, ctx) from error
+
+
+Plugins = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--plugin",
+        metavar="FILE",
+        help="Components of your own: a .py file, or a module. *",
+        show_default=False,
+    ),
+]
+
+
+def with_plugins(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with an option ``--plugin``: what it names is imported before the command runs."""
+
+    @wraps(command)
+    def run(*arguments: Any, plugin: list[str] | None = None, **options: Any) -> None:
+        if plugin:
+            from ldpflow.study.plugins import load_plugin
+
+            for source in plugin:
+                load_plugin(source)
+        command(*arguments, **options)
+
+    hints = get_type_hints(command, include_extras=True)
+    parameters = [
+        parameter.replace(annotation=hints[name])
+        for name, parameter in inspect.signature(command).parameters.items()
+    ]
+    option = inspect.Parameter("plugin", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Plugins)
+    run.__signature__ = inspect.Signature([*parameters, option])  # type: ignore[attr-defined]
+    run.__annotations__ = {**hints, "plugin": Plugins}
+    return run
+
+
+def settings_given(texts: Sequence[str] | None) -> dict[str, object]:
+    """What ``--set name=value,value`` says, by name.
+
+    Raises
+    ------
+    InputError
+        If a text has no equals sign.
+    """
+    found: dict[str, object] = {}
+    for text in texts or ():
+        name, equals, values = text.partition("=")
+        if not equals or not name or not values:
+            raise InputError("set", text, "NAME=VALUE or NAME=VALUE,VALUE, as in mechanism.epsilon=0.5,2")
+        found[name.strip()] = [value.strip() for value in values.split(",")]
+    return found
 
 
 def with_flags(error: InputError, context: typer.Context) -> InputError:

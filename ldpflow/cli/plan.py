@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ldpflow.cli.studies import StudyName
 from ldpflow.cli.sweep import Axis, Engine
 from ldpflow.errors import InputError
 
@@ -13,9 +14,7 @@ __all__ = ["plan"]
 
 
 def plan(
-    study: Annotated[
-        str, typer.Argument(metavar="STUDY", help="A .toml file or the name of a bundled study.")
-    ] = "quickstart",
+    study: StudyName = "quickstart",
     n: Annotated[Axis, typer.Option("--n", metavar="X", help="Users. *")] = None,
     epsilon: Annotated[Axis, typer.Option("--epsilon", metavar="X", help="Privacy budget. *")] = None,
     tau: Annotated[Axis, typer.Option("--tau", metavar="X", help="Level of the quantile. *")] = None,

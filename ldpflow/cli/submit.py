@@ -6,15 +6,15 @@ from typing import Annotated
 
 import typer
 
+from ldpflow.cli.studies import StudyName
+
 __all__ = ["submit"]
 
 Axis = list[str] | None
 
 
 def submit(
-    study: Annotated[
-        str, typer.Argument(metavar="STUDY", help="A .toml file or the name of a bundled study.")
-    ],
+    study: StudyName,
     out: Annotated[
         str,
         typer.Option(help="Run directory: s3://bucket/run, gs://bucket/run, a shared folder."),

@@ -12,9 +12,26 @@ from ldpflow.errors import InputError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Run", "read_summary", "read_trajectories", "summary"]
+__all__ = ["Columns", "Run", "Sort", "Where", "names_in", "read_summary", "read_trajectories", "summary"]
 
 Run = Annotated[str, typer.Argument(metavar="RUN", help="Run directory, e.g. runs/quickstart.")]
+
+
+Where = Annotated[
+    str | None,
+    typer.Option(metavar="CONDITION", help="Rows that meet it: \"method == 'BB' and n >= 1e5\"."),
+]
+Sort = Annotated[
+    list[str] | None, typer.Option(metavar="COLUMN", help="Order; -COLUMN for the largest first. *")
+]
+Columns = Annotated[
+    list[str] | None, typer.Option(metavar="COLUMN", help="Columns wanted, also several with commas. *")
+]
+
+
+def names_in(texts: list[str] | None) -> list[str] | None:
+    """Names of columns, one or several with commas in a text."""
+    return None if texts is None else [name.strip() for text in texts for name in text.split(",")]
 
 
 class Format(StrEnum):
@@ -33,12 +50,16 @@ def summary(
     null: Annotated[
         float | None, typer.Option(help="Value of theta to reject: adds power, from the rows.")
     ] = None,
+    where: Where = None,
+    sort: Sort = None,
+    columns: Columns = None,
 ) -> None:
     """Show coverage, length, bias and standard error of every cell of a run.
 
     Of a run without intervals: its trajectories, the table at their last step.
     """
-    from ldpflow.cli.tables import print_csv, print_json, print_summary, print_trajectories
+    from ldpflow.cli.tables import print_csv, print_json, print_summary, print_table, print_trajectories
+    from ldpflow.results.where import chosen
 
     show = {Format.table: print_summary, Format.csv: print_csv, Format.json: print_json}[form]
     table = read_summary(run)
@@ -50,7 +71,13 @@ def summary(
         from ldpflow.store import RunStore
 
         table = stored_summary(RunStore(run), null)
-    show(table)
+    table = chosen(table, where, names_in(sort))
+    if columns is None:
+        show(table)
+    elif form is Format.table:
+        print_table(chosen(table, columns=names_in(columns)))
+    else:
+        show(chosen(table, columns=names_in(columns)))
 
 
 def read_summary(run: str) -> pa.Table:

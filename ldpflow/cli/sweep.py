@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ldpflow.cli.flags import settings_given
+from ldpflow.cli.studies import StudyName
 from ldpflow.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,9 +31,7 @@ Axis = list[str] | None
 
 
 def sweep(
-    study: Annotated[
-        str, typer.Argument(metavar="STUDY", help="A .toml file or the name of a bundled study.")
-    ] = "quickstart",
+    study: StudyName = "quickstart",
     n: Annotated[Axis, typer.Option("--n", metavar="X", help="Users; 1e6 is fine. *")] = None,
     epsilon: Annotated[Axis, typer.Option("--epsilon", metavar="X", help="Privacy budget. *")] = None,
     mu: Annotated[
@@ -41,11 +41,14 @@ def sweep(
     gamma: Annotated[Axis, typer.Option("--gamma", metavar="X", help="Step-size exponent. *")] = None,
     c: Annotated[Axis, typer.Option("--c", metavar="X", help="Step-size constant. *")] = None,
     method: Annotated[
-        Axis, typer.Option("--method", metavar="ID", help="Interval method: BB, BM, SN, oracle. *")
+        Axis, typer.Option("--method", metavar="ID", help="Interval method, as ldpflow list shows them. *")
     ] = None,
     beta: Annotated[Axis, typer.Option("--beta", metavar="X", help="Block exponent of BB. *")] = None,
     b: Annotated[Axis, typer.Option("--B", metavar="X", help="Bootstrap replications of BB. *")] = None,
     level: Annotated[Axis, typer.Option("--level", metavar="X", help="Nominal coverage. *")] = None,
+    settings: Annotated[
+        Axis, typer.Option("--set", metavar="NAME=X", help="Any setting: mechanism.epsilon=0.5,2. *")
+    ] = None,
     replicates: Annotated[str | None, typer.Option(metavar="X", help="Independent paths per cell.")] = None,
     target_mcse: Annotated[
         float | None,
@@ -130,7 +133,7 @@ def sweep(
         "replicates": replicates,
         "seed": seed,
     }
-    chosen = load_study(study).replace(flags)
+    chosen = load_study(study).replace(settings_given(settings)).replace(flags)
     for warning in chosen.warnings():
         typer.echo(f"warning: {warning}", err=True)
 
@@ -140,9 +143,9 @@ def sweep(
         print_prediction(chosen, engine.value, num_cpus)
         return
 
-    from ldpflow.cli.interrupts import Interrupts
     from ldpflow.cli.progress import reporter
     from ldpflow.engine import limits, read_bytes, read_seconds, run_study
+    from ldpflow.engine.interrupts import Interrupts
 
     precision = wanted_precision(replicates, target_mcse, target_length, min_replicates, max_replicates)
     passed = limits(

@@ -25,6 +25,7 @@ __all__ = [
     "print_json",
     "print_rows",
     "print_summary",
+    "print_table",
     "print_trajectories",
     "rounded",
     "short",
@@ -227,6 +228,11 @@ def show(console: Console, table: Table) -> None:
     if not bounded(console):
         console = Console(width=max(width_of(table), 80))
     console.print(table)
+
+
+def print_table(table: pa.Table) -> None:
+    """A table as it is, every column."""
+    print_rows([plain(name) for name in table.column_names], table.to_pylist())
 
 
 def print_csv(table: pa.Table) -> None:

@@ -7,15 +7,14 @@ from typing import Annotated
 import typer
 
 from ldpflow.cli.report import need
+from ldpflow.cli.studies import StudyName
 from ldpflow.errors import InputError
 
 __all__ = ["trace"]
 
 
 def trace(
-    study: Annotated[
-        str, typer.Argument(metavar="STUDY", help="A .toml file or the name of a bundled study.")
-    ] = "paper-table1",
+    study: StudyName = "paper-table1",
     tau: Annotated[str | None, typer.Option(metavar="X", help="Level of the quantile.")] = "0.5",
     epsilon: Annotated[str | None, typer.Option(metavar="X", help="Privacy budget.")] = None,
     beta: Annotated[str | None, typer.Option(metavar="X", help="Block exponent of BB.")] = None,

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ldpflow.cli.studies import StudyName
 from ldpflow.cli.sweep import Axis, Engine
 from ldpflow.errors import InputError
 
@@ -17,9 +18,7 @@ BETA = (0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9)
 
 
 def tune(
-    study: Annotated[
-        str, typer.Argument(metavar="STUDY", help="A .toml file or the name of a bundled study.")
-    ] = "quickstart",
+    study: StudyName = "quickstart",
     n: Annotated[str | None, typer.Option("--n", metavar="X", help="Users.")] = None,
     epsilon: Annotated[str | None, typer.Option("--epsilon", metavar="X", help="Privacy budget.")] = None,
     tau: Annotated[str | None, typer.Option("--tau", metavar="X", help="Level of the quantile.")] = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,13 +18,14 @@ from ldpflow.errors import InputError, LdpflowError
 from ldpflow.random.streams import STREAM_VERSION
 from ldpflow.results import stored_cells
 from ldpflow.results.summary import stored_trajectory_summary, summary_of
-from ldpflow.simulators.families import simulator_from_settings
+from ldpflow.simulators.stored import described_simulator
 from ldpflow.store import Dataset, Part, RunLock, RunStore, UnreadablePart, compact
 from ldpflow.store.dataset import REMOVED
 from ldpflow.store.overlaps import each_once, overlapping
 from ldpflow.store.part import arrange
 from ldpflow.store.provenance import read_sessions
 from ldpflow.study import Study
+from ldpflow.study.plugins import loaded_names
 
 __all__ = ["Finding", "check_run", "compact_run", "repair_run"]
 
@@ -141,6 +143,17 @@ def examined(store: RunStore) -> tuple[list[Finding], dict[str, int]]:
     return findings, {"parts": len(replicates) + len(followed) + len(bad), "rows": rows}
 
 
+def plugins_not_loaded(store: RunStore) -> list[str]:
+    """Plug-ins that study.toml names and this process has not loaded."""
+    try:
+        table = tomllib.loads(store.read_study() or "").get("plugins", {})
+        names = table.get("names", [])
+    except (ValueError, AttributeError):
+        return []
+    wanted = [names] if isinstance(names, str) else names
+    return [str(name) for name in wanted if str(name) not in loaded_names()]
+
+
 def trajectory_findings(store: RunStore, some: bool) -> Iterator[Finding]:
     """trajectories.parquet against one computed again from the rows."""
     try:
@@ -158,7 +171,13 @@ def trajectory_findings(store: RunStore, some: bool) -> Iterator[Finding]:
 def study_findings(store: RunStore, study: Study | None) -> Iterator[Finding]:
     """study.toml and provenance.json."""
     text = store.read_study()
-    if study is None:
+    if study is None and (names := plugins_not_loaded(store)):
+        warnings.warn(
+            f"{store.root}: its study needs the plug-in {', '.join(names)}, which is not loaded; "
+            "parts, rows and sums are checked, but not which replicates are missing",
+            stacklevel=2,
+        )
+    elif study is None:
         yield Finding("study.toml: absent or not a study; a sweep writes it again")
     elif text is not None and text.partition("\n")[0] != f"# Resolved study, hash {study.hash()}":
         yield Finding("study.toml: its hash is not that of its content")
@@ -187,7 +206,7 @@ def part_reason(dataset: Dataset, part: Part, study: Study | None) -> str | None
 def origin_reason(key: str, meta: dict[str, Any], study: Study | None) -> str | None:
     """Why what a part says of its origin is not right, if it is not."""
     try:
-        simulator = simulator_from_settings(meta["path_settings"])
+        simulator = described_simulator(meta)
     except (KeyError, ValueError, TypeError):
         return "its path settings cannot be read"
     if simulator.key != key:
@@ -248,7 +267,7 @@ def summary_findings(store: RunStore, parts: list[Part]) -> Iterator[Finding]:
             yield Finding("summary.parquet: absent; a sweep writes it again")
         return
     try:
-        paths = {f"p{p.path_key}": simulator_from_settings(p.meta["path_settings"]) for p in parts}
+        paths = {f"p{p.path_key}": described_simulator(p.meta) for p in parts}
         again = summary_of(stored_cells(store, skip_unreadable=True), paths)
     except (LdpflowError, KeyError):
         yield Finding("summary.parquet: not compared, because of the parts above")

@@ -7,8 +7,10 @@ from functools import cache
 from typing import Any, Protocol
 
 from ldpflow.simulators.batch import Batch, BatchResult
+from ldpflow.simulators.stored import description
 from ldpflow.store import PartMeta, RunStore
 from ldpflow.store.provenance import versions
+from ldpflow.study.plugins import plugins_of
 
 __all__ = ["Executor", "Outcome", "part_meta", "publish_trajectories"]
 
@@ -62,7 +64,17 @@ def part_meta(batch: Batch) -> PartMeta:
     """What the parts of a batch say about their origin."""
     from ldpflow.random.streams import STREAM_VERSION
 
-    return PartMeta(batch.seed, STREAM_VERSION, batch.simulator.settings(), package_versions())
+    simulator = batch.simulator
+    methods = [cell.method for cell in batch.cells]
+    plugins = plugins_of([*simulator.parts().values(), *methods])
+    found = package_versions() | {plugin.version_name: plugin.sha256 for plugin in plugins}
+    return PartMeta(
+        batch.seed,
+        STREAM_VERSION,
+        simulator.settings(),
+        found,
+        description(simulator) if plugins else None,
+    )
 
 
 @cache

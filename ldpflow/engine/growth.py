@@ -22,11 +22,12 @@ from ldpflow.random.streams import STREAM_VERSION
 from ldpflow.results.summary import names_of_summary
 from ldpflow.settings import canonical_json
 from ldpflow.simulators.cell import Cell
-from ldpflow.simulators.families import simulator_from_settings
 from ldpflow.simulators.simulator import Plan, Simulator
+from ldpflow.simulators.stored import runnable_simulator
 from ldpflow.store import Part, RunStore, UnreadablePart, cell_id
 from ldpflow.store.ranges import Ranges, intersect, subtract
 from ldpflow.study import Study
+from ldpflow.study.plugins import plugins_of
 
 __all__ = ["declare_columns", "gaps", "planned", "usable_parts"]
 
@@ -64,6 +65,7 @@ def usable_parts(store: RunStore, study: Study) -> list[Part]:
             stacklevel=2,
         )
     parts = [part for part in parts if part not in foreign]
+    check_plugins(store, parts, study)
     check_paths(store, parts, study)
     return parts
 
@@ -76,10 +78,30 @@ def stored_seed(store: RunStore) -> Any:
         return None
 
 
+def check_plugins(store: RunStore, parts: Iterable[Part], study: Study) -> None:
+    """Refuse to continue rows of a plug-in whose source has changed since.
+
+    Raises
+    ------
+    InputError
+        Naming the plug-in, with both digests.
+    """
+    for plugin in plugins_of(study.components()):
+        for part in parts:
+            before = part.meta["versions"].get(plugin.version_name)
+            if before not in (None, plugin.sha256):
+                raise InputError(
+                    f"plugins.{plugin.name}", f"SHA-256 {plugin.sha256}",
+                    f"the source that the rows in {store.root} were made with, SHA-256 {before}",
+                    f"The run keeps a copy of it in {store.full(plugin.folder(before))}. "
+                    "Choose another `out` for the changed source, or start over with `fresh`.",
+                )  # fmt: skip
+
+
 def check_paths(store: RunStore, parts: Iterable[Part], study: Study) -> None:
     """Refuse a study that puts settings of paths in the place of those that have rows."""
     by_key = {part.path_key: part.meta["path_settings"] for part in parts}
-    had = [designed(simulator_from_settings(settings)) for settings in by_key.values()]
+    had = [designed(runnable_simulator(settings)) for settings in by_key.values()]
     wanted = [designed(plan.simulator) for plan in study.plans()]
     texts = [{canonical_json(design) for design in designs} for designs in (had, wanted)]
     if texts[0] <= texts[1] or texts[1] <= texts[0]:

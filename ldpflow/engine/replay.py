@@ -12,8 +12,8 @@ from ldpflow.errors import InputError, LdpflowError
 from ldpflow.results.trajectories import read_trajectories
 from ldpflow.simulators.batch import Batch, BatchResult, simulate
 from ldpflow.simulators.cell import Cell
-from ldpflow.simulators.families import simulator_from_settings
 from ldpflow.simulators.simulator import Plan
+from ldpflow.simulators.stored import runnable_simulator
 from ldpflow.store import RunStore
 from ldpflow.store.kinds import REPLICATE_ROWS
 from ldpflow.study import Study
@@ -64,7 +64,7 @@ def replay(
     if plan is not None and plan.checkpoints and not plan.cells and study is not None:
         return replayed_trajectory(store, plan, study.seed, replicate, end)
     if stored.num_rows:
-        simulator = simulator_from_settings(here[0].meta["path_settings"])
+        simulator = runnable_simulator(here[0].meta["path_settings"])
         seed = int(here[0].meta["seed"])
         heads = stored.filter(pc.equal(stored["coordinate"], 0)).drop_columns("replicate")
         distinct = heads.group_by(list(REPLICATE_ROWS.row_keys(stored.schema)[1:])).aggregate([])

@@ -34,6 +34,7 @@ from ldpflow.store import (
 from ldpflow.store.overlaps import overlapping
 from ldpflow.store.schema import cell_keys
 from ldpflow.study import Study
+from ldpflow.study.plugins import plugins_of
 
 __all__ = ["run_study", "summarise_run"]
 
@@ -116,6 +117,9 @@ def run_study(
         session = Session(store, study.seed)
         session.start()
         store.publish("study.toml", study.to_toml().encode())
+        for plugin in plugins_of(study.components()):
+            for path, text in plugin.files:
+                store.publish(f"{plugin.folder()}/{path}", text.encode())
         start = partial(executor_for, engine, store, address, num_cpus, verbose, retries, max_in_flight)
         work = partial(fill, store, study, precision, start, started)
         tally = work(on_plan, on_event, should_stop)

@@ -16,7 +16,6 @@ import pyarrow as pa
 from ldpflow.errors import InputError
 from ldpflow.results import CellRows, Comparison, compare_cells
 from ldpflow.simulators.simulator import Simulator
-from ldpflow.study import GROUPS
 
 __all__ = ["CellComparison", "comparisons"]
 
@@ -73,11 +72,11 @@ def comparisons(
         If ``by`` is unknown, belongs to the problem (other problems have other users), or no two
         cells differ in it alone; or if no cell has the baseline.
     """
-    columns = columns_of(by)
+    pairs = list(chain.from_iterable(zip(keys.to_pylist(), found, strict=True) for keys, found in cells))
+    columns = columns_of(by, settings_of(paths.values(), {name: None for key, _ in pairs for name in key}))
     left_out = {*columns, *FOLLOWING}
     if by == "mechanism":
         left_out.add("epsilon")
-    pairs = chain.from_iterable(zip(keys.to_pylist(), found, strict=True) for keys, found in cells)
     groups: dict[str, list[tuple[Row, Row, CellRows]]] = {}
     for key, cell in pairs:
         path = paths[key["path"]]
@@ -120,12 +119,23 @@ def in_order(row: Row) -> list[tuple[str, bool, float, str]]:
     ]
 
 
-def columns_of(by: str) -> tuple[str, ...]:
+def settings_of(simulators: Iterable[Any], keys: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Columns that are settings of interval methods, mechanisms and algorithms of a run."""
+    found: dict[str, dict[str, None]] = {table: {} for table in TABLES}
+    for simulator in simulators:
+        for table, names in simulator.setting_names().items():
+            if table in found:
+                found[table].update(dict.fromkeys(names))
+    found["method"] = {name: None for name in keys if name not in CELL}
+    return {table: tuple(names) for table, names in found.items()}
+
+
+CELL = ("path", "n", "method", "level", "coordinate")
+"""Columns of a cell's key that are no settings of its interval method."""
+
+
+def columns_of(by: str, settings: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
     """The columns that ``by`` lets differ."""
-    settings = {
-        group: tuple(dict.fromkeys(n for kind in GROUPS[group].values() for n in kind.model_fields))[1:]
-        for group in TABLES
-    }
     if by in TABLES:
         return (by, *settings[by])
     single = [*dict.fromkeys(n for names in settings.values() for n in names), "n", "level"]

@@ -18,8 +18,8 @@ from ldpflow.results import SUMMARY, CellRows, Measure, stored_cells, summarise_
 from ldpflow.results.cells import group_keys
 from ldpflow.results.columns import BUNDLED_SUMMARIES, COLUMNS
 from ldpflow.results.diagnosis import DIAGNOSIS_COLUMNS, diagnose, diagnosis_columns
-from ldpflow.simulators.families import simulator_from_settings
 from ldpflow.simulators.simulator import LimitLaw, Simulator
+from ldpflow.simulators.stored import described_simulator
 from ldpflow.store import RunStore, UnreadablePart
 from ldpflow.store.dataset import Dataset
 from ldpflow.theory import lines
@@ -200,7 +200,7 @@ def relative_length(law: LimitLaw | None, row: Mapping[str, Any]) -> dict[str, f
 def stored_paths(dataset: Dataset) -> dict[str, Simulator[Any, Any]]:
     """The paths that have rows, by the name of their partition, from what the parts say of themselves."""
     parts, _ = dataset.scan()
-    return {f"p{part.path_key}": simulator_from_settings(part.meta["path_settings"]) for part in parts}
+    return {f"p{part.path_key}": described_simulator(part.meta) for part in parts}
 
 
 def stored_summary(

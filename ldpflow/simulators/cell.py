@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+from ldpflow.errors import InputError
 from ldpflow.intervals import INTERVAL_METHODS, IntervalMethod
 
 __all__ = ["Cell", "methods_of"]
@@ -32,7 +33,11 @@ class Cell:
     @classmethod
     def from_columns(cls, columns: dict[str, Any]) -> Cell:
         """The cell that has these key columns; absent and null settings are left out."""
-        method = INTERVAL_METHODS[columns["method"]].from_values(columns)
+        kind = INTERVAL_METHODS.get(columns["method"])
+        if kind is None:
+            needed = f"It defines method {columns['method']}."
+            raise InputError("plugins", None, "the plug-in of the run", needed)
+        method = kind.from_values(columns)
         return cls(columns["n"], method, columns["level"])
 
     def columns(self) -> dict[str, Any]:

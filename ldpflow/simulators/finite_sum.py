@@ -186,13 +186,13 @@ class FiniteSum(Simulator[Request, RiskRecord]):
         kept = 3 * 8 * LANES * self.problem.dimension * len(request.checkpoints)
         return kept + self.algorithm.memory_of_data(self.problem, self.n)
 
-    def setting_names(self) -> tuple[str, ...]:
+    def setting_order(self) -> tuple[str, ...]:
         """Names of the algorithm's settings, in the order in which the kernel has them."""
         return tuple(self.algorithm.kernel_settings(self.plan))
 
     def prepare(self, request: Request) -> None:
         prepare(self.problem)
-        finite_sum.finite_sum_kernel(self.problem, self.algorithm, self.setting_names())
+        finite_sum.finite_sum_kernel(self.problem, self.algorithm, self.setting_order())
 
     def run(self, seed: int, replicates: Sequence[int], request: Request) -> RiskRecord:
         data = draw_records(self.problem, seed, self.n, replicates)
@@ -229,7 +229,7 @@ class FiniteSum(Simulator[Request, RiskRecord]):
         return trajectory_table(record.replicates, np.full_like(steps, self.n), steps, columns, finite)
 
     def alike(self, request: Request) -> object:
-        digest = finite_sum.kernel_digest(self.problem, self.algorithm, self.setting_names())
+        digest = finite_sum.kernel_digest(self.problem, self.algorithm, self.setting_order())
         return digest, self.n, getattr(self.algorithm, "batch_size", None)
 
     def seconds_per_step(self, request: Request, budget: float) -> float:

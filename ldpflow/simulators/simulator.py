@@ -133,6 +133,13 @@ class Simulator(ABC, Generic[RequestT, RecordT]):
         """Statistics that it records along a path beside those of every simulator."""
         return ()
 
+    def setting_names(self) -> dict[str, tuple[str, ...]]:
+        """Names of the settings of its parts, by their table in a study file."""
+        return {
+            table: tuple(name for name in type(part).model_fields if name != "kind")
+            for table, part in self.parts().items()
+        }
+
     def columns(self) -> dict[str, Any]:
         """Parameters of its rows in a summary; what a kind does not have is absent."""
         statement = self.privacy()

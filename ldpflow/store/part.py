@@ -63,13 +63,16 @@ class PartMeta:
     path_settings : mapping
         What the path key is made of.
     versions : mapping of str to str
-        Package versions.
+        Package versions, and the digests of plug-ins.
+    described : mapping, optional
+        What the path is, for readers without the code of a plug-in.
     """
 
     seed: int
     stream_version: int
     path_settings: Mapping[str, Any]
     versions: Mapping[str, str]
+    described: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -199,6 +202,7 @@ def serialise(rows: CompleteRows, path_key: str, meta: PartMeta) -> pa.Buffer:
         "path": path_key,
         "path_settings": dict(meta.path_settings),
         "versions": dict(meta.versions),
+        **({} if meta.described is None else {"described": dict(meta.described)}),
         **rows.kind.told(rows.first, rows.last, rows.cells, rows.rows_per_cell),
     }
     table = rows.table.replace_schema_metadata({METADATA_KEY: rows.kind.text(footer)})

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -15,9 +15,11 @@ from ldpflow.simulators.cell import Cell
 from ldpflow.simulators.families import ACTING, PARTS, family_of
 from ldpflow.simulators.simulator import Plan, Simulator
 from ldpflow.study.changes import replacements
-from ldpflow.study.entry import GROUPS, Entry, read_group
-from ldpflow.study.fields import nearest, plain, read_value, read_values
-from ldpflow.study.grid import Grid, Heading, Trajectory
+from ldpflow.study.components import plain_values, tables_of
+from ldpflow.study.entry import GROUPS, Entry
+from ldpflow.study.grid import Trajectory
+from ldpflow.study.plugins import plugins_of
+from ldpflow.study.reading import parsed, read_study
 from ldpflow.study.writing import toml_text
 
 __all__ = ["MAX_CELLS", "MAX_PATHS", "Study"]
@@ -25,28 +27,42 @@ __all__ = ["MAX_CELLS", "MAX_PATHS", "Study"]
 MAX_CELLS = 100_000
 MAX_PATHS = 10_000
 
-TABLES = (*PARTS, "grid", "method", "trajectory")
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Study:
-    """A validated study.
+    """A named factorial design plus a seed.
+
+    The design is the product of problems, what acts on them (algorithms under mechanisms, and protocols),
+    interval methods, n and level. A list is an axis, a scalar one value:
+
+    >>> Study(
+    ...     problem=Quantile(tau=[0.5, 0.9]), mechanism=RandomizedResponse(epsilon=[0.5, 1.0]),
+    ...     algorithm=LdpSgd(gamma=0.51), methods=[BlockBootstrap(beta=0.75), SelfNormalization()],
+    ...     n=[1e5, 1e6], replicates=500, seed=1, name="mine",
+    ... )  # doctest: +SKIP
 
     Parameters
     ----------
-    name : str
-    seed : int
+    problem, mechanism, algorithm, protocol : component or list of components, optional
+        What is simulated, as in ``Quantile(tau=[0.5, 0.9])``.
+    methods : component or list of components
+        Interval methods.
+    n : int or list of int
+        Users.
+    level : float or list of float
+        Nominal coverage.
     replicates : int
-    problem, mechanism, algorithm, protocol, method : tuple of Entry
-        The design is the product of problems, what acts on them (algorithms under mechanisms, and
-        protocols), methods, n and level; inside a group the entries' combinations are listed one after
-        the other.
-    n : tuple of int
-        Sorted.
-    level : tuple of float
-        Sorted.
+        Independent paths per cell.
+    seed : int
+        Seed of the study, in [0, 2^63).
+    name : str
+        A file name: results go to ``runs/<name>`` unless another place is given.
     independent_n : bool
         Whether every n has paths of its own.
+    trajectory : dict, optional
+        ``{"first": 10, "points": 17}``: checkpoints at which errors along the path are kept.
+    plugins : list of str
+        Files and modules that define components of the study.
 
     Raises
     ------
@@ -66,51 +82,103 @@ class Study:
     independent_n: bool = False
     trajectory: Trajectory | None = None
     protocol: tuple[Entry, ...] = ()
+    plugins: tuple[str, ...] = ()
 
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        problem: object,
+        mechanism: object = None,
+        algorithm: object = None,
+        methods: object = (),
+        n: object = (),
+        *,
+        protocol: object = None,
+        level: object = 0.9,
+        replicates: float = 200,
+        seed: int = 0,
+        name: str = "study",
+        independent_n: bool = False,
+        trajectory: Mapping[str, Any] | None = None,
+        plugins: Sequence[str] = (),
+    ) -> None:
+        given = {"problem": problem, "mechanism": mechanism, "algorithm": algorithm, "protocol": protocol}
+        mapping: dict[str, Any] = {
+            "name": name,
+            "seed": seed,
+            "replicates": replicates,
+            **{table: tables_of(table, value) for table, value in given.items() if value is not None},
+            "grid": {"n": plain_values(n), "level": plain_values(level), "independent_n": independent_n},
+            "method": tables_of("method", methods),
+            "plugins": {"files": list(plugins)},
+        }
+        if trajectory is not None:
+            mapping["trajectory"] = dict(trajectory)
+        self.fill(read_study(mapping))
+
+    def fill(self, values: Mapping[str, Any]) -> None:
+        """Set the fields, once, and check the design."""
+        for field in fields(self):
+            object.__setattr__(self, field.name, values.get(field.name, field.default))
         self.check_size()
         self.plans()
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> Study:
         """The study that a mapping says, in the form of a study file."""
-        plain(mapping, "")
-        known = (*Heading.model_fields, *TABLES)
-        for key, value in mapping.items():
-            if key not in known:
-                raise InputError(str(key), value, "a known key or table", nearest(key, known))
-        heading = {
-            name: read_value(Heading, name, mapping.get(name, field.get_default()), name)
-            for name, field in Heading.model_fields.items()
-        }
-        trajectory = read_trajectory(mapping.get("trajectory"))
-        groups = read_groups(mapping, trajectory)
-        grid = mapping.get("grid")
-        if not isinstance(grid, Mapping) or "n" not in grid:
-            raise InputError("grid", grid, "a table [grid] with n, the numbers of users")
-        for key, value in grid.items():
-            if key not in Grid.model_fields:
-                raise InputError(
-                    f"grid.{key}",
-                    value,
-                    "n, level or independent_n",
-                    nearest(key, Grid.model_fields),
-                )
-        level = grid.get("level", Grid.model_fields["level"].default)
-        independent = grid.get("independent_n", Grid.model_fields["independent_n"].default)
-        fields: dict[str, Any] = heading | groups
-        return cls(
-            **fields,
-            n=tuple(sorted(read_values(Grid, "n", grid["n"], "grid.n"))),
-            level=tuple(sorted(read_values(Grid, "level", level, "grid.level"))),
-            independent_n=read_value(Grid, "independent_n", independent, "grid.independent_n"),
-            trajectory=trajectory,
-        )
+        return cls.of_fields(read_study(mapping))
 
-    def replace(self, values: Mapping[str, object]) -> Study:
-        """The study with some settings replaced by name; see :mod:`ldpflow.study.changes`."""
+    @classmethod
+    def of_fields(cls, values: Mapping[str, Any]) -> Study:
+        """The study with these fields, which have been read already."""
+        study = cls.__new__(cls)
+        study.fill(values)
+        return study
+
+    @classmethod
+    def from_toml(cls, text: str) -> Study:
+        """The study that a text in TOML says.
+
+        Raises
+        ------
+        InputError
+            If it is not TOML, or no study.
+        """
+        return cls.from_mapping(parsed(text, "study"))
+
+    @classmethod
+    def load(cls, source: str) -> Study:
+        """The study of this name: a bundled one, a path of a ``.toml`` file, or the text of one.
+
+        Raises
+        ------
+        InputError
+            If there is none, or it cannot be used.
+        """
+        from ldpflow.study.files import load_study
+
+        return cls.from_toml(source) if "\n" in source else load_study(source)
+
+    def replace(self, values: Mapping[str, object] | None = None, **settings: object) -> Study:
+        """The study with some settings replaced, by name.
+
+        Parameters
+        ----------
+        values : mapping, optional
+            ``{"mechanism.epsilon": [0.5, 2.0]}``, for names with a dot.
+        **settings
+            ``n=[1e6]``, ``replicates=1000``, ``epsilon=2.0``; see :mod:`ldpflow.study.changes`.
+        """
         entries = {group: self.entries(group) for group in GROUPS}
-        return replace(self, **replacements(entries, values))
+        changed = replacements(entries, {**(values or {}), **settings})
+        return self.of_fields({field.name: getattr(self, field.name) for field in fields(self)} | changed)
+
+    def simulators(self) -> list[Simulator[Any, Any]]:
+        """The simulators of the design: problems with what acts on them."""
+        return [plan.simulator for plan in self.plans()]
+
+    def components(self) -> list[Settings]:
+        """Every component of the design with its settings, once."""
+        return [settings for group in GROUPS for settings in combinations(self.entries(group))]
 
     def entries(self, group: str) -> tuple[Entry, ...]:
         """The entries of a group."""
@@ -205,7 +273,15 @@ class Study:
             },
             "method": [entry.mapping() for entry in self.method],
             **({"trajectory": self.trajectory.model_dump()} if self.trajectory else {}),
+            **self.plugin_settings(),
         }
+
+    def plugin_settings(self) -> dict[str, Any]:
+        """The table [plugins]: names and digests of what the study's components come from."""
+        found = plugins_of(self.components())
+        if not found:
+            return {}
+        return {"plugins": {"names": [p.name for p in found], "sha256": [p.sha256 for p in found]}}
 
     def hash(self) -> str:
         """First 16 hex digits of SHA-256 over the canonical JSON of the settings."""
@@ -214,47 +290,6 @@ class Study:
     def to_toml(self) -> str:
         """The resolved study as a study file, every default written out."""
         return f"# Resolved study, hash {self.hash()}\n" + toml_text(self.settings())
-
-
-def read_groups(mapping: Mapping[str, Any], trajectory: Trajectory | None) -> dict[str, tuple[Entry, ...]]:
-    """The entries of every group; a method and a mechanism are not needed everywhere."""
-    given = [table for table in ACTING if table in mapping] or ACTING[:1]
-    groups: dict[str, tuple[Entry, ...]] = dict.fromkeys(PARTS, ())
-    groups |= {table: read_group(table, mapping.get(table)) for table in ("problem", *given)}
-    acting: list[Any] = [PARTS[table][entry.kind] for table in given for entry in groups[table]]
-    families = {family_of(kind) for kind in acting}
-    randomised = [kind for kind in acting if "mechanism" in family_of(kind).tables]
-    if "mechanism" in mapping and not randomised:
-        raise InputError("mechanism", mapping["mechanism"], f"no table [mechanism] beside [{given[0]}]")
-    if "mechanism" in mapping or not all(kind.carries_privacy for kind in randomised):
-        groups["mechanism"] = read_group("mechanism", mapping.get("mechanism"))
-    elif randomised:
-        groups["mechanism"] = (Entry.of("mechanism", "none", {}),)
-    if mapping.get("method"):
-        groups["method"] = read_group("method", mapping["method"])
-    elif trajectory is not None:
-        groups["method"] = ()
-    elif not all(family.makes_intervals() for family in families):
-        kinds = ", ".join(entry.kind for entry in groups["problem"])
-        raise InputError("trajectory", None, "a table [trajectory]", f"{kinds} has no other results.")
-    else:
-        groups["method"] = read_group("method", mapping.get("method"))
-    return groups
-
-
-def read_trajectory(table: object) -> Trajectory | None:
-    """The table [trajectory]; None where the study has none."""
-    if table is None:
-        return None
-    if not isinstance(table, Mapping):
-        raise InputError("trajectory", table, "a table [trajectory] with first and points")
-    for key, value in table.items():
-        if key not in Trajectory.model_fields:
-            known = nearest(key, Trajectory.model_fields)
-            raise InputError(f"trajectory.{key}", value, "first or points", known)
-    return Trajectory(
-        **{key: read_value(Trajectory, key, value, f"trajectory.{key}") for key, value in table.items()}
-    )
 
 
 def combinations(entries: tuple[Entry, ...]) -> list[Any]:

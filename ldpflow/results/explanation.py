@@ -1,0 +1,65 @@
+"""Why coverage is what it is, cell by cell, in sentences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from ldpflow.results import stored_cells
+from ldpflow.results.diagnosis import cautions, diagnose
+from ldpflow.store import RunStore
+from ldpflow.store.schema import columns_of
+
+__all__ = ["Explanation", "explain"]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The explanation of one cell and coordinate.
+
+    Parameters
+    ----------
+    row : dict
+        The cell's row of the summary.
+    sentences : list of str
+        What makes coverage differ from nominal, then the cautions of the method's own fit.
+    """
+
+    row: dict[str, Any]
+    sentences: list[str]
+
+
+def explain(store: RunStore, summary: pa.Table) -> list[Explanation]:
+    """Explain every row of a summary.
+
+    Effects of bias, mean length, variability of length and non-normality, each with the coverage
+    that it alone would give, then together, and what is left (see :mod:`ldpflow.results.diagnosis`).
+    """
+    rows = summary.to_pylist()
+    columns = columns_of(summary.schema).values()
+    why: dict[tuple[Any, ...], str] = {}
+    names: tuple[str, ...] = ()
+    for keys, cells in stored_cells(store):
+        names = tuple(keys.column_names)
+        wanted = {tuple(row.get(name) for name in names) for row in rows}
+        for key, cell in zip(keys.to_pylist(), cells, strict=True):
+            if tuple(key.values()) in wanted:
+                why[place(key)] = diagnose(cell, key["level"]).sentence()
+    vectors = {row["path"] for row in rows if row["coordinate"] > 0}
+    return [
+        Explanation(
+            row,
+            [
+                why[place({name: row.get(name) for name in names})],
+                *cautions(row, columns, row["path"] in vectors),
+            ],
+        )
+        for row in rows
+    ]
+
+
+def place(key: dict[str, Any]) -> tuple[Any, ...]:
+    """What identifies a cell, whatever further columns there are: nulls are left out."""
+    return tuple(sorted((name, value) for name, value in key.items() if value is not None))

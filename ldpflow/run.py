@@ -1,0 +1,355 @@
+"""A run: what a sweep has stored, and everything that can be read from it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ldpflow.errors import InputError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ldpflow.engine import RunResult
+    from ldpflow.engine.check import Finding
+    from ldpflow.published.compare import Comparison
+    from ldpflow.report.results import Results
+    from ldpflow.store import RunStore
+    from ldpflow.study import Study
+
+__all__ = ["Checked", "Replay", "Run", "open_run"]
+
+Names = str | Sequence[str] | None
+
+
+def open_run(out: str | os.PathLike[str]) -> Run:
+    """Open what a sweep has stored.
+
+    Nothing of the run is executed: plug-ins that it was made with are not loaded.
+
+    Parameters
+    ----------
+    out : path or URI
+        The run directory, as in ``runs/mine`` or ``s3://bucket/run``.
+
+    Raises
+    ------
+    InputError
+        If there is no run.
+    """
+    from ldpflow.store import RunStore
+
+    store = RunStore(out)
+    with store.named_errors():
+        if not store.holds_run():
+            raise InputError("run", str(out), "a run directory", "There is no run there.")
+    return Run(store)
+
+
+class Replay:
+    """Replicates that were computed again, beside the stored ones.
+
+    Parameters
+    ----------
+    computed, stored : pyarrow.Table
+        Rows in the same order and with the same columns.
+    """
+
+    def __init__(self, computed: pa.Table, stored: pa.Table) -> None:
+        self.computed = computed
+        self.stored = stored
+
+    @property
+    def equal(self) -> bool:
+        """Whether every stored value is equal, bit for bit; NaN equals itself."""
+        ours, theirs = (
+            [{k: shown(v) for k, v in row.items()} for row in table.to_pylist()]
+            for table in (self.computed, self.stored)
+        )
+        return ours == theirs
+
+    def __repr__(self) -> str:
+        if self.stored.num_rows == 0:
+            return f"Replay: {self.computed.num_rows:,} rows computed, none stored"
+        verdict = "equal, bit for bit" if self.equal else "DIFFERENT"
+        return f"Replay: {self.computed.num_rows:,} rows, {verdict}"
+
+
+def shown(value: Any) -> str:
+    """A value with nothing rounded; ``repr`` tells any two floats apart, and NaN equals itself."""
+    return repr(value) if isinstance(value, float) else "-" if value is None else str(value)
+
+
+class Checked:
+    """What a check of a run found.
+
+    Parameters
+    ----------
+    findings : list of Finding
+        What is not as it should be; empty if all is well.
+    counts : dict of str to int
+        Parts and rows that were looked at.
+    """
+
+    def __init__(self, findings: list[Finding], counts: dict[str, int]) -> None:
+        self.findings = findings
+        self.counts = counts
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing was found."""
+        return not self.findings
+
+    def __repr__(self) -> str:
+        verdict = "all is well" if self.passed else f"{len(self.findings):,} findings"
+        lines = [f"{self.counts['parts']:,} parts, {self.counts['rows']:,} rows: {verdict}"]
+        return "\n".join([*lines, *(finding.what for finding in self.findings)])
+
+
+class Run:
+    """A run directory, read.
+
+    Make one with :func:`ldpflow.sweep` or :func:`ldpflow.open_run`. Every number is read from the run's
+    Parquet files when it is asked for.
+    """
+
+    def __init__(self, store: RunStore, result: RunResult | None = None) -> None:
+        self.store = store
+        self.result = result
+        """How the sweep ended that made or continued the run; None for a run that was opened."""
+
+    @property
+    def out(self) -> str:
+        """Where the run is stored."""
+        return self.store.root
+
+    @property
+    def study(self) -> Study:
+        """The study, as the run's ``study.toml`` has it.
+
+        Raises
+        ------
+        InputError
+            If there is none, or a plug-in that it needs is not loaded.
+        """
+        from ldpflow.study import Study
+
+        text = self.store.read_study()
+        if text is None:
+            raise InputError("run", self.out, "a run with a study.toml")
+        return Study.from_toml(text)
+
+    @property
+    def provenance(self) -> list[dict[str, Any]]:
+        """One mapping per session: start, end, machine, versions, throughput."""
+        from ldpflow.store.provenance import read_sessions
+
+        return read_sessions(self.store)
+
+    def summary(self, where: str | None = None, sort: Names = None, columns: Names = None) -> pa.Table:
+        """Coverage, length, bias and every other measure, a row per cell and coordinate.
+
+        Parameters
+        ----------
+        where : str, optional
+            A condition on columns: ``"method == 'BB' and n >= 1e5"``.
+        sort : str or sequence of str, optional
+            Columns to sort by; ``-name`` for the largest first.
+        columns : str or sequence of str, optional
+            Columns wanted, all unless given.
+
+        Raises
+        ------
+        InputError
+            If nothing has finished, or a name is no column.
+        """
+        from ldpflow.results.where import chosen
+
+        with self.store.named_errors():
+            table = self.store.read_summary()
+        if table is None:
+            raise InputError("run", self.out, "a run directory with a summary", "Nothing finished there.")
+        return chosen(table, where, sort, columns)
+
+    def rows(self, where: str | None = None, columns: Names = None, **settings: Any) -> pa.Table:
+        """Rows of single replicates.
+
+        Parameters
+        ----------
+        where, columns
+            As of :meth:`summary`.
+        **settings
+            Values of columns, or lists of values: ``run.rows(method="BB", n=1_000_000)``.
+
+        Raises
+        ------
+        InputError
+            If a name is no column, or a part of the run cannot be read.
+        """
+        import pyarrow as pa
+
+        from ldpflow.results.where import chosen, condition, matching
+
+        found = []
+        with self.store.named_errors():
+            for table in self.store.replicates.pieces():
+                filters = matching(settings, table.schema)
+                if where is not None:
+                    own = condition(where, table.schema)
+                    filters = own if filters is None else filters & own
+                found.append(table if filters is None else table.filter(filters))
+        if not found:
+            raise InputError("run", self.out, "a run with rows of replicates", "Nothing finished there.")
+        return chosen(pa.concat_tables(found), columns=columns)
+
+    def trajectories(self, where: str | None = None, sort: Names = None, columns: Names = None) -> pa.Table:
+        """Errors along the paths, over replicates; no rows where the study has no trajectory.
+
+        Parameters
+        ----------
+        where, sort, columns
+            As of :meth:`summary`.
+        """
+        from ldpflow.results.summary import stored_trajectory_summary
+        from ldpflow.results.where import chosen
+
+        with self.store.named_errors():
+            table = self.store.read_trajectory_summary()
+            if table is None:
+                table = stored_trajectory_summary(self.store)
+        return chosen(table, where, sort, columns)
+
+    def compare(self, by: str = "method", baseline: str | None = None) -> pa.Table:
+        """Cells against a baseline, paired by replicate.
+
+        Parameters
+        ----------
+        by : str
+            What differs: ``method``, ``mechanism``, ``algorithm``, or one setting of theirs.
+        baseline : str, optional
+            Value to compare with; the first one unless given.
+
+        Returns
+        -------
+        pyarrow.Table
+            What the two cells share, what differs, ``vs``, the difference of coverages with McNemar's
+            standard error, the ratio of mean lengths with that of the delta method, and pair counts.
+        """
+        import pyarrow as pa
+
+        from ldpflow.results import stored_cells
+        from ldpflow.results.comparison import comparisons
+        from ldpflow.results.summary import stored_paths
+
+        with self.store.named_errors():
+            cells = stored_cells(self.store)
+            found = comparisons(cells, stored_paths(self.store.replicates), by, baseline)
+        rows = [{**c.shared, **c.differs, "vs": c.baseline, **vars(c.result)} for c in found]
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        return pa.Table.from_pylist([{name: row.get(name) for name in names} for row in rows])
+
+    def explain(self, where: str | None = None, sort: Names = None) -> pa.Table:
+        """Why coverage differs from nominal: the cells' columns of the summary and ``explanation``."""
+        import pyarrow as pa
+
+        from ldpflow.results.explanation import explain
+
+        summary = self.summary(where, sort)
+        with self.store.named_errors():
+            found = explain(self.store, summary)
+        text = [" ".join(one.sentences) for one in found]
+        settings = summary.column_names[: summary.column_names.index("truth")]
+        return summary.select(settings).append_column("explanation", pa.array(text, pa.string()))
+
+    def verify(self, against: str = "dette-graw") -> Comparison:
+        """Compare the summary with published tables; ``passed`` says whether they agree."""
+        from ldpflow.published.compare import compare
+
+        return compare(self.summary(), against)
+
+    @cached_property
+    def results(self) -> Results:
+        """The results as figures see them."""
+        from ldpflow.report.results import Results
+
+        return Results.load(self.store.root)
+
+    def plot(self, figure: str, x: str = "n") -> Any:
+        """Draw a figure.
+
+        Parameters
+        ----------
+        figure : str
+            ``coverage``, ``length``, ``zip``, ... (``ldpflow.report.catalogue.FIGURES``).
+        x : str
+            The factor on the axis.
+
+        Returns
+        -------
+        altair.Chart
+            It shows itself in a notebook; ``chart.save`` writes it.
+        """
+        from ldpflow.report.catalogue import FIGURES
+        from ldpflow.study.fields import nearest
+
+        if figure not in FIGURES:
+            raise InputError("figure", figure, f"one of {', '.join(FIGURES)}", nearest(figure, FIGURES))
+        return FIGURES[figure].chart(self.results, x)
+
+    def report(self, file: str | os.PathLike[str] | None = None) -> str:
+        """Write a report, one HTML file that opens offline; returns its place.
+
+        Parameters
+        ----------
+        file : path, optional
+            ``report.html`` in the run unless given.
+        """
+        from ldpflow.report.page import report_html
+
+        text = report_html(self.results)
+        if file is None:
+            self.store.publish("report.html", text.encode())
+            return f"{self.out.rstrip('/')}/report.html"
+        try:
+            Path(file).write_text(text, encoding="utf-8")
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise InputError("output", str(file), "a file that can be written", f"{reason}.") from None
+        return str(file)
+
+    def replay(self, path: str, replicate: int, last: int | None = None) -> Replay:
+        """Compute replicates again, beside their stored rows.
+
+        Parameters
+        ----------
+        path : str
+            Key of the path: ``p`` and 16 hex digits, as in the column ``path``.
+        replicate : int
+        last : int, optional
+            The last of several, included.
+        """
+        from ldpflow.engine import replay
+
+        return Replay(*replay(self.out, path, replicate, last))
+
+    def check(self) -> Checked:
+        """Check every part, row and sum: readable, complete, stored once, and the summary theirs."""
+        from ldpflow.engine import check_run
+
+        return Checked(*check_run(self.out))
+
+    def __repr__(self) -> str:
+        try:
+            summary = self.summary()
+        except InputError:
+            return f"Run({self.out!r}): nothing has finished"
+        replicates = summary["replicates"].to_pylist()
+        return f"Run({self.out!r}): {summary.num_rows} cells, {min(replicates):,} replicates or more"
+
+    def _repr_html_(self) -> str:
+        from ldpflow.report.notebook import run_html
+
+        return run_html(self.out)

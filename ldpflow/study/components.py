@@ -1,0 +1,50 @@
+"""Components given in Python, as the tables of a study file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ldpflow.errors import InputError
+from ldpflow.settings import Axes, Settings
+from ldpflow.study.entry import GROUPS
+
+__all__ = ["plain_values", "tables_of"]
+
+
+def tables_of(group: str, given: object) -> list[dict[str, Any]]:
+    """Tables of a study file for components that were given in Python."""
+    items = list(given) if isinstance(given, (list, tuple)) else [given]
+    tables = []
+    for item in items:
+        if isinstance(item, Axes):
+            kind, values = item.component.model_fields["kind"].default, dict(item.values)  # type: ignore[attr-defined]
+        elif isinstance(item, Settings):
+            values = {k: v for k, v in item.model_dump().items() if v is not None}
+            kind = values.pop("kind")
+        elif isinstance(item, Mapping):
+            tables.append(dict(item))
+            continue
+        else:
+            raise InputError(group, item, f"a {group}, as in ldpflow.{EXAMPLES[group]}, or a list of them")
+        registered = GROUPS[group].get(kind)
+        if registered is not (item.component if isinstance(item, Axes) else type(item)):
+            raise InputError(f"{group}.kind", kind, f"a registered {group}", "Use ldpflow.register.")
+        tables.append({"kind": kind} | {name: plain_values(value) for name, value in values.items()})
+    return tables
+
+
+EXAMPLES = {
+    "problem": "Quantile(tau=0.9)",
+    "mechanism": "RandomizedResponse(epsilon=1.0)",
+    "algorithm": "LdpSgd()",
+    "protocol": "Thresholds()",
+    "method": "BlockBootstrap(beta=0.75)",
+}
+
+
+def plain_values(value: object) -> object:
+    """Values as a study file has them: tuples and NumPy's numbers and arrays as lists and numbers."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    return [plain_values(item) for item in value] if isinstance(value, (list, tuple, range)) else value

@@ -1,0 +1,369 @@
+"""Plug-ins: components from Python files, modules and installed packages outside ldpflow.
+
+A plug-in registers its classes with :func:`register`. The sources of what a study uses travel to every
+process that computes, are kept in the run, and are compared when the run grows.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeVar
+
+from ldpflow.algorithms import Algorithm
+from ldpflow.errors import InputError
+from ldpflow.intervals import IntervalMethod
+from ldpflow.mechanisms import Mechanism
+from ldpflow.problems import Problem
+from ldpflow.settings import Settings
+from ldpflow.study.entry import GROUPS
+
+__all__ = ["ENTRY_POINTS", "Plugin", "load_plugin", "load_plugins", "origin", "plugins_of", "register"]
+
+ENTRY_POINTS = "ldpflow.plugins"
+"""Group of entry points by which an installed package names its plug-in modules."""
+
+FILE_MODULE = "ldpflow_plugin_"
+"""Modules of plug-in files are called this and the file's stem."""
+
+LARGEST_FILE = 2**20
+
+Component = TypeVar("Component", bound=type[Any])
+
+
+def register(component: Component) -> Component:
+    """Make a problem, mechanism, algorithm or interval method known by its ``kind``.
+
+    Use it as a decorator of the class.
+
+    Raises
+    ------
+    InputError
+        If the class is none of these, lacks something, or its kind is taken by another component.
+    """
+    where = f"{source_file(component)}: {component.__name__}"
+    if not inspect.isclass(component) or not issubclass(component, Settings):
+        raise InputError(where, component, "a subclass of Problem, Mechanism, Algorithm or IntervalMethod")
+    group = group_of(component)
+    if group is None:
+        raise InputError(where, component, "a subclass of Problem, Mechanism, Algorithm or IntervalMethod")
+    fields: Any = getattr(component, "model_fields")  # noqa: B009
+    kind = fields["kind"].default
+    if not isinstance(kind, str) or not kind.replace("-", "_").isidentifier():
+        raise InputError(
+            f"{where}.kind", kind, "a name with its default", 'Write: kind: Literal["mine"] = "mine"'
+        )
+    missing = sorted(getattr(component, "__abstractmethods__", ()))
+    if group == "method" and not hasattr(component, "record"):
+        missing.append("record (derive from PathIntervalMethod)")
+    if missing:
+        raise InputError(where, ", ".join(missing), "no missing methods", f"A {group} needs them.")
+    registry: Any = GROUPS[group]
+    before = registry.get(kind)
+    if before is not None and (is_bundled(before) or not same_place(before, component)):
+        raise InputError(f"{where}.kind", kind, f"a kind of its own; {origin(before)} has this one")
+    registry[kind] = component
+    copyreg.pickle(component, packed)
+    return component
+
+
+def packed(component: Settings) -> tuple[Any, ...]:
+    """How a component travels to another process: with the sources of its plug-in.
+
+    One that a notebook or a script defines travels by value, as its pickler can.
+    """
+    plugin = plugin_of(sys.modules[type(component).__module__])
+    if plugin is None:
+        return object.__reduce_ex__(component, 4)  # type: ignore[return-value]
+    place = (type(component).__module__, type(component).__qualname__)
+    return unpacked, (plugin, *place, component.model_dump())
+
+
+def unpacked(plugin: Plugin, module: str, name: str, values: dict[str, Any]) -> Any:
+    """The component, its plug-in loaded where this process has not got it."""
+    plugin.load()
+    return getattr(importlib.import_module(module), name).model_validate(values)
+
+
+BASES: dict[str, type[Settings]] = {
+    "problem": Problem,
+    "mechanism": Mechanism,
+    "algorithm": Algorithm,
+    "method": IntervalMethod,
+}
+"""Base class of the components of every group of a study."""
+
+
+def group_of(component: type[Settings]) -> str | None:
+    """The group of a study that a component belongs to."""
+    return next((group for group, base in BASES.items() if issubclass(component, base)), None)
+
+
+def is_bundled(component: type) -> bool:
+    """Whether a class comes with ldpflow."""
+    return component.__module__.partition(".")[0] == "ldpflow"
+
+
+def same_place(first: type, second: type) -> bool:
+    """Whether a class replaces an earlier version of itself, as in a notebook."""
+    return (first.__module__, first.__qualname__) == (second.__module__, second.__qualname__)
+
+
+def source_file(component: Any) -> str:
+    """Name of the file that defines a class."""
+    try:
+        return Path(inspect.getfile(component)).name
+    except (TypeError, OSError):
+        return str(getattr(component, "__module__", "?"))
+
+
+def origin(component: type) -> str:
+    """Where a component comes from, for people."""
+    if is_bundled(component):
+        return "ldpflow"
+    module = component.__module__
+    return source_file(component) if module.startswith((FILE_MODULE, "__main__")) else module
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """The sources of a plug-in, enough to load it in another process.
+
+    Parameters
+    ----------
+    module : str
+        Name under which it is imported.
+    files : tuple of (str, str)
+        Path inside the plug-in and text of every source; one for a file, all of a package.
+    """
+
+    module: str
+    files: tuple[tuple[str, str], ...]
+
+    @property
+    def name(self) -> str:
+        """Name for people: that of the file or the package."""
+        return self.module.removeprefix(FILE_MODULE)
+
+    @property
+    def version_name(self) -> str:
+        """Name of its digest among the versions that a part was made with."""
+        return f"plugin {self.name}"
+
+    def folder(self, sha256: str | None = None) -> str:
+        """Folder of its sources in a run."""
+        return f"plugins/{self.name}-{(sha256 or self.sha256)[:12]}"
+
+    @cached_property
+    def sha256(self) -> str:
+        """Digest of all sources."""
+        digest = hashlib.sha256()
+        for path, text in self.files:
+            digest.update(f"{path}\0{len(text)}\0{text}".encode())
+        return digest.hexdigest()
+
+    def load(self) -> None:
+        """Import the plug-in, from these sources where this process has not got them.
+
+        Raises
+        ------
+        InputError
+            If this process has another version of it.
+        """
+        loaded = sys.modules.get(self.module)
+        if loaded is None:
+            if not self.is_installed():
+                root = materialised(self)
+                if self.module.startswith(FILE_MODULE):
+                    load_file(root / self.files[0][0], self.module)
+                    return
+                sys.path.insert(0, str(root))
+                importlib.invalidate_caches()
+            importlib.import_module(self.module)
+            return
+        here = plugin_of(loaded)
+        if here is not None and here.sha256 != self.sha256:
+            raise InputError(
+                f"plugins.{self.name}", here.sha256[:12], f"the source with SHA-256 {self.sha256[:12]}",
+                "Start a new process to use the changed file.",
+            )  # fmt: skip
+
+    def is_installed(self) -> bool:
+        """Whether this process would import the same sources by itself."""
+        try:
+            spec = importlib.util.find_spec(self.module)
+        except (ImportError, ValueError):
+            return False
+        if spec is None or spec.origin is None:
+            return False
+        return sources_at(self.module, Path(spec.origin)) == self
+
+
+def materialised(plugin: Plugin) -> Path:
+    """A private folder with the sources of a plug-in, named by their digest."""
+    from ldpflow.kernels.cache import cache_folder
+
+    folder = cache_folder().parent / f"plugin-{plugin.sha256[:20]}"
+    for path, text in plugin.files:
+        file = folder / path
+        if not file.exists() or file.read_text(encoding="utf-8") != text:
+            file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            file.write_text(text, encoding="utf-8")
+    return folder
+
+
+def load_file(file: Path, name: str | None = None) -> ModuleType:
+    """Import a file under its own name, or return the module that it is already."""
+    name = name or FILE_MODULE + file.stem.replace("-", "_")
+    if name in sys.modules:
+        there = sys.modules[name]
+        text = "\n".join(text for _, text in (plugin_of(there) or Plugin(name, ())).files)
+        if text != file.read_text(encoding="utf-8"):
+            raise InputError(
+                "plugins", str(file), "one version of a plug-in in a process",
+                f"Another file {file.name}, or an earlier version of it, is loaded.",
+            )  # fmt: skip
+        return there
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException as error:
+        del sys.modules[name]
+        raise failed(str(file), error) from error
+    plugin_of(module)  # its source as it was loaded
+    return module
+
+
+def failed(where: str, error: BaseException) -> BaseException:
+    """The error of a plug-in that cannot be imported, as one message; others pass."""
+    if isinstance(error, InputError) or not isinstance(error, Exception):
+        return error
+    line = ""
+    at = error.__traceback__
+    while at is not None:
+        line = f" in line {at.tb_lineno}" if at.tb_frame.f_code.co_filename == where else line
+        at = at.tb_next
+    return InputError(
+        "plugins", where, "a Python file or module that can be imported",
+        f"{type(error).__name__}{line}: {error}",
+    )  # fmt: skip
+
+
+def load_plugin(source: str) -> ModuleType:
+    """Import a plug-in.
+
+    Parameters
+    ----------
+    source : str
+        Path of a ``.py`` file, or the name of a module that can be imported.
+
+    Raises
+    ------
+    InputError
+        If there is none, it cannot be imported, or it registers nothing usable.
+    """
+    if source.endswith(".py") or "/" in source:
+        file = Path(source)
+        try:
+            regular, size = file.is_file(), file.stat().st_size
+        except OSError as error:
+            raise InputError("plugins", source, "a Python file", f"{error.strerror}.") from None
+        if not regular or size > LARGEST_FILE:
+            raise InputError("plugins", source, f"a regular file of at most {LARGEST_FILE:,} bytes")
+        return load_file(file.resolve())
+    try:
+        module = importlib.import_module(source)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (source == error.name or source.startswith(f"{error.name}.")):
+            raise InputError("plugins", source, "a file ending in .py, or a module that is there") from None
+        raise failed(source, error) from error
+    except Exception as error:
+        raise failed(source, error) from error
+    plugin_of(module)
+    return module
+
+
+def load_plugins(sources: Iterable[str] = ()) -> None:
+    """Import the plug-ins that are named, and those that installed packages bring."""
+    load_installed()
+    for source in sources:
+        load_plugin(source)
+
+
+@cache
+def load_installed() -> None:
+    """Import what installed packages name as entry points; once in a process."""
+    from importlib.metadata import entry_points
+
+    for point in entry_points(group=ENTRY_POINTS):
+        try:
+            point.load()
+        except Exception as error:
+            raise failed(f"entry point {point.name} of {point.value}", error) from error
+
+
+SOURCES: dict[str, Plugin | None] = {}
+"""Plug-ins by module, as they were when first asked for: the file may be edited later."""
+
+
+def loaded_names() -> set[str]:
+    """Names of the plug-ins that this process has loaded."""
+    return {plugin.name for plugin in SOURCES.values() if plugin is not None}
+
+
+def plugin_of(module: ModuleType) -> Plugin | None:
+    """The plug-in that a module is, or belongs to; None where it has no source of its own."""
+    package = module.__name__.partition(".")[0]
+    top = sys.modules.get(package, module)
+    if top.__name__ not in SOURCES:
+        SOURCES[top.__name__] = read_sources(top)
+    return SOURCES[top.__name__]
+
+
+def read_sources(module: ModuleType) -> Plugin | None:
+    """The sources of a module, or of all modules of a package."""
+    file = getattr(module, "__file__", None)
+    if module.__name__ == "__main__" or file is None or not file.endswith(".py"):
+        return None
+    return sources_at(module.__name__, Path(file))
+
+
+def sources_at(name: str, path: Path) -> Plugin:
+    """The sources of a file, or of all modules of the package whose ``__init__.py`` it is."""
+    if path.name != "__init__.py":
+        return Plugin(name, ((path.name, path.read_text(encoding="utf-8")),))
+    root = path.parent
+    files = sorted(found for found in root.rglob("*.py") if "__pycache__" not in found.parts)
+    texts = ((str(Path(root.name) / f.relative_to(root)), f.read_text(encoding="utf-8")) for f in files)
+    return Plugin(name, tuple(texts))
+
+
+def plugins_of(components: Iterable[Settings]) -> tuple[Plugin, ...]:
+    """The plug-ins that components come from, sorted by name.
+
+    Components of ldpflow, and those defined in a notebook or a script, come from none.
+    """
+    found: dict[str, Plugin] = {}
+    for component in components:
+        for base in type(component).__mro__:
+            if is_bundled(base) or base.__module__.partition(".")[0] in NOT_PLUGINS:
+                continue
+            plugin = plugin_of(sys.modules[base.__module__])
+            if plugin is not None:
+                found[plugin.module] = plugin
+    return tuple(found[name] for name in sorted(found))
+
+
+NOT_PLUGINS = {"builtins", "pydantic", "abc", "typing", "__main__"}

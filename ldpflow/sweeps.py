@@ -1,0 +1,187 @@
+"""Running studies from Python: a whole sweep, or a few replicates in memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+from ldpflow.errors import InputError, SweepFailed
+from ldpflow.run import Run
+
+if TYPE_CHECKING:
+    from ldpflow.engine import Planned
+    from ldpflow.intervals.record import Record
+    from ldpflow.simulators.simulator import Simulator
+    from ldpflow.study import Study
+
+__all__ = ["simulate", "sweep"]
+
+
+def sweep(
+    study: Study | str,
+    out: str | os.PathLike[str] | None = None,
+    *,
+    executor: str = "ray",
+    address: str | None = None,
+    num_cpus: int | None = None,
+    target_mcse: float | None = None,
+    target_length: float | None = None,
+    min_replicates: int | None = None,
+    max_replicates: int | None = None,
+    max_time: str | float | None = None,
+    max_memory: str | int | None = None,
+    max_in_flight: int | None = None,
+    retries: int = 3,
+    fresh: bool = False,
+    allow_failures: bool = False,
+    progress: bool = False,
+    verbose: bool = False,
+    on_plan: Callable[[list[Planned]], None] | None = None,
+) -> Run:
+    """Compute what ``out`` lacks of a study, and its summary.
+
+    The rows are the same bits on any executor and after any interruption.
+
+    Parameters
+    ----------
+    study : Study or str
+        A study, the name of a bundled one, a path, or TOML text.
+    out : path or URI, optional
+        The run directory, ``runs/<name of the study>`` unless given. One that has rows is continued.
+    executor : {"ray", "serial"}
+        Ray tasks on all cores or a cluster, or this process.
+    address : str, optional
+        A Ray cluster to join: ``auto`` or ``HOST:6379``.
+    num_cpus : int, optional
+        Cores of the local Ray; with an address, cores to ask the cluster for.
+    target_mcse, target_length : float, optional
+        Add replicates until every coverage has this MCSE, or every mean length this relative one.
+    min_replicates, max_replicates : int, optional
+        Bounds on the replicates where there is a target; 256 and 100,000 unless given.
+    max_time, max_memory : str or number, optional
+        Stop in order after this time (``"1h30m"``, or seconds), or above this much memory (``"8G"``, or
+        bytes).
+    max_in_flight : int, optional
+        Batches sent out and not yet stored; twice the cores unless given.
+    retries : int
+        How often Ray runs a batch again whose worker died.
+    fresh : bool
+        Move an old run aside and start over.
+    allow_failures : bool
+        Return a run although batches failed; ``run.result.failed_batches`` has them.
+    progress : bool
+        Show a live display.
+    verbose : bool
+        Let Ray's own log lines through.
+    on_plan : callable, optional
+        Called once, before the first batch, with what is there and what is to be computed.
+
+    Returns
+    -------
+    Run
+        With ``result``, how the sweep ended.
+
+    Raises
+    ------
+    InputError
+        If the study or the run directory cannot be used.
+    SweepFailed
+        If batches raised, unless ``allow_failures``.
+    KeyboardInterrupt
+        After an orderly stop; what had finished is kept.
+    """
+    from ldpflow.engine import limits, read_bytes, read_seconds, run_study
+    from ldpflow.engine.interrupts import Interrupts
+    from ldpflow.store import RunStore
+    from ldpflow.study import Study
+
+    chosen = study if isinstance(study, Study) else Study.load(study)
+    root = f"runs/{chosen.name}" if out is None else os.fspath(out)
+    precision = wanted_precision(target_mcse, target_length, min_replicates, max_replicates)
+    passed = limits(
+        read_seconds(max_time) if isinstance(max_time, str) else max_time,
+        read_bytes(max_memory) if isinstance(max_memory, str) else max_memory,
+    )
+    with Interrupts() as interrupted, display(progress, chosen) as report:
+        result = run_study(
+            chosen,
+            root,
+            engine=executor,
+            address=address,
+            num_cpus=num_cpus,
+            on_event=report,
+            on_plan=on_plan,
+            should_stop=lambda: interrupted() or passed(),
+            retries=retries,
+            max_in_flight=max_in_flight,
+            fresh=fresh,
+            verbose=verbose,
+            precision=precision,
+        )
+    run = Run(RunStore(root), result)
+    if interrupted() is not None:
+        raise KeyboardInterrupt(f"stopped; what had finished is in {root}")
+    if result.failed_batches and not allow_failures:
+        raise SweepFailed(result)
+    return run
+
+
+def display(progress: bool, study: Study) -> Any:
+    """The live display, or nothing."""
+    if not progress:
+        return nullcontext(None)
+    from ldpflow.cli.progress import reporter
+
+    return reporter(False, len(study.simulators()) * study.replicates)
+
+
+def wanted_precision(
+    target_mcse: float | None,
+    target_length: float | None,
+    min_replicates: int | None,
+    max_replicates: int | None,
+) -> Any:
+    """The targets, or None where there is none."""
+    from ldpflow.engine import Precision
+
+    bounds = {"min_replicates": min_replicates, "max_replicates": max_replicates}
+    given = {name: value for name, value in bounds.items() if value is not None}
+    if target_mcse is None and target_length is None:
+        for name, value in given.items():
+            raise InputError(name, value, "nothing without `target_mcse` or `target_length`")
+        return None
+    return Precision(target_mcse, target_length, **given)
+
+
+def simulate(
+    simulator: Simulator[Any, Any],
+    seed: int,
+    replicates: Sequence[int],
+    n: Sequence[float] = (),
+    methods: Sequence[Any] = (),
+) -> Record:
+    """Run a few replicates in memory and return their record, for playing.
+
+    Parameters
+    ----------
+    simulator : Simulator
+        One of ``study.simulators()``.
+    seed : int
+        The study's seed: the same seed and replicate give the bits of a sweep.
+    replicates : sequence of int
+    n : sequence of int
+        Users at which the record is kept.
+    methods : sequence of IntervalMethod
+        The record is kept at the times, and with the running sums, that these need; then
+        ``method.intervals(record, n, [0.9])`` gives the intervals.
+    """
+    from ldpflow.intervals import IntervalMethod
+    from ldpflow.intervals.oracle import Oracle
+    from ldpflow.simulators.cell import Cell
+
+    kinds: list[IntervalMethod] = [*methods] or [Oracle()]
+    cells = tuple(Cell(int(users), method, 0.9) for users in n for method in kinds)
+    record: Record = simulator.run(seed, replicates, simulator.needs(cells, ()))
+    return record

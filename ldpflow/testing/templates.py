@@ -1,0 +1,65 @@
+"""Small working components to start from, each with its test."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+from pathlib import Path
+
+from ldpflow.errors import InputError
+from ldpflow.study.fields import nearest
+
+__all__ = ["KINDS", "write_component"]
+
+KINDS = ("problem", "mechanism", "algorithm", "method")
+
+
+def write_component(kind: str, name: str, folder: str = ".") -> list[Path]:
+    """Write a component and its test, which passes as it is.
+
+    Parameters
+    ----------
+    kind : {"problem", "mechanism", "algorithm", "method"}
+    name : str
+        Kind in study files: lower-case letters, digits and underscores.
+    folder : str
+        Where the two files go.
+
+    Returns
+    -------
+    list of Path
+        ``NAME.py`` and ``test_NAME.py``.
+
+    Raises
+    ------
+    InputError
+        If kind or name cannot be used, or a file is there already.
+    """
+    from ldpflow.study.entry import GROUPS
+
+    if kind not in KINDS:
+        raise InputError("kind", kind, f"one of {', '.join(KINDS)}", nearest(kind, KINDS))
+    if not re.fullmatch("[a-z][a-z0-9_]{0,49}", name):
+        raise InputError("name", name, "a lower-case letter, then letters, digits and underscores")
+    if name in GROUPS[kind]:
+        raise InputError("name", name, "a name of its own", f"There is a {kind} of this name.")
+    there = Path(folder)
+    code, test = there / f"{name}.py", there / f"test_{name}.py"
+    for file in (code, test):
+        if file.exists():
+            raise InputError("name", name, "a name whose files are not there yet", f"{file} exists.")
+    words = {
+        "kind": name,
+        "Class": "".join(word.capitalize() for word in name.split("_")),
+        "file": code.name,
+        "path": str(code.resolve()),
+    }
+    templates = files("ldpflow") / "templates"
+    try:
+        there.mkdir(parents=True, exist_ok=True)
+        for file, template in ((code, f"{kind}.py.txt"), (test, f"test_{kind}.py.txt")):
+            text = (templates / template).read_text(encoding="utf-8")
+            file.write_text(text.format(**words), encoding="utf-8")
+    except OSError as error:
+        raise InputError("folder", folder, "a folder that can be written to", f"{error.strerror}.") from None
+    return [code, test]

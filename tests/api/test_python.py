@@ -1,0 +1,218 @@
+"""The Python interface, as a user types it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import ldpflow as lf
+from ldpflow.simulators.one_pass import OnePass
+from ldpflow.study.stubs import stub_text
+
+ROOT = Path(__file__).parents[2]
+
+
+def small(**changes):
+    settings = {
+        "problem": lf.Quantile(tau=[0.5, 0.9]),
+        "mechanism": lf.RandomizedResponse(epsilon=[0.5, 1.0]),
+        "algorithm": lf.LdpSgd(gamma=0.51),
+        "methods": [lf.BlockBootstrap(beta=[0.65, 0.75], B=40), lf.SelfNormalization(), lf.Oracle()],
+        "n": [5e2, 1e3],
+        "replicates": 40,
+        "seed": 1,
+        "name": "mine",
+    }
+    return lf.Study(**settings | changes)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return lf.sweep(small(), tmp_path_factory.mktemp("python") / "run", executor="serial")
+
+
+def test_importing_is_light():
+    code = (
+        "import sys, ldpflow as lf; "
+        "lf.Study, lf.Quantile, lf.register, lf.open_run, lf.sweep; "
+        "print(*(m for m in ('numba', 'ray', 'scipy') if m in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.split() == [], done.stderr
+
+
+def test_names_are_listed_and_unknown_ones_refused():
+    for name in ("Study", "Quantile", "LdpSgd", "BlockBootstrap", "sweep", "open_run", "register", "Run"):
+        assert name in dir(lf) and getattr(lf, name) is not None
+    with pytest.raises(AttributeError, match="Quantiles"):
+        lf.Quantiles  # noqa: B018
+
+
+def test_a_study_in_python_is_the_study_of_its_toml():
+    study = small()
+    assert lf.Study.from_toml(study.to_toml()) == study
+    assert lf.Study.load(study.to_toml()).hash() == study.hash()
+    assert len(study.simulators()) == 4 and isinstance(study.simulators()[0], OnePass)
+
+
+def test_lists_are_axes_and_scalars_are_scalars():
+    study = small(problem=lf.QuantileRegression(coefficients=(1.0, 2.0)), mechanism=lf.Laplace(epsilon=1.0))
+    assert study.problem[0].axes["coefficients"] == ((1.0, 2.0),)
+    axes = lf.QuantileRegression(coefficients=[(1.0, 2.0), (0.0, 1.0)])
+    assert len(small(problem=axes, mechanism=lf.Laplace()).simulators()) == 2
+    assert repr(lf.Quantile(tau=[0.5, 0.9])) == "Quantile(tau=[0.5, 0.9])"
+    assert lf.Quantile(tau=0.9).truth() == lf.Quantile(tau=0.9).truth()
+
+
+def test_settings_are_replaced_by_name():
+    study = lf.Study.load("paper-table1").replace(n=[1e6])
+    assert study.n == (1_000_000,)
+    changed = small().replace({"mechanism.epsilon": 2.0}, replicates=7, level=[0.9, 0.95])
+    assert changed.mechanism[0].axes["epsilon"] == (2.0,) and changed.replicates == 7
+    with pytest.raises(lf.InputError, match="mechanism.epsilno"):
+        small().replace({"mechanism.epsilno": 2.0})
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"n": []}, "grid.n"),
+        ({"n": [0.5]}, "grid.n"),
+        ({"problem": lf.Quantile(tau=[2.0])}, "problem.tau"),
+        ({"mechanism": lf.RandomizedResponse(epsilon=["x"])}, "mechanism.epsilon"),
+        ({"methods": [3]}, "method"),
+        ({"name": "a/b"}, "name"),
+        ({"plugins": ["absent.py"]}, "plugins"),
+    ],
+)
+def test_bad_input_names_the_field(changes, field):
+    with pytest.raises(lf.InputError) as caught:
+        small(**changes)
+    assert caught.value.field == field
+
+
+def test_summary_rows_and_their_conditions(run):
+    summary = run.summary(where="method == 'BB' and n == 1000", sort="-coverage")
+    assert isinstance(summary, pa.Table) and summary.num_rows == 2 * 2 * 2
+    coverage = summary["coverage"].to_pylist()
+    assert coverage == sorted(coverage, reverse=True)
+    rows = run.rows(method="BB", n=1_000)
+    assert rows.num_rows == 40 * 2 * 2 * 2 and set(rows["n"].to_pylist()) == {1000}
+    assert run.rows(where="replicate < 3 and method == 'SN'").num_rows == 3 * 4 * 2
+    assert run.summary(columns="coverage").column_names == ["coverage"]
+    with pytest.raises(lf.InputError, match="Did you mean 'method'"):
+        run.summary(where="mehtod == 'BB'")
+    with pytest.raises(lf.InputError, match="epsilonn"):
+        run.rows(epsilonn=1.0)
+
+
+def test_what_a_run_offers(run, tmp_path):
+    assert run.trajectories().num_rows == 0
+    compared = run.compare("method", baseline="oracle")
+    assert {"vs", "coverage_difference", "length_ratio"} <= set(compared.column_names)
+    assert len(run.explain()["explanation"]) == run.summary().num_rows
+    assert not run.verify("dette-graw").passed  # the study has no published cell
+    again = run.replay(run.summary()["path"][0].as_py(), replicate=7)
+    assert again.equal and "equal, bit for bit" in repr(again)
+    assert run.check().passed and "all is well" in repr(run.check())
+    assert run.study == small()
+    assert run.provenance[0]["seed"] == 1 and run.result.finished_replicates == 40
+    assert lf.open_run(run.out).summary().equals(run.summary())
+
+
+def test_pictures_and_pages(run, tmp_path):
+    chart = run.plot("coverage", x="n")
+    assert "vega-lite" in chart.to_json()
+    page = run.report(tmp_path / "report.html")
+    assert Path(page).read_text().startswith("<!doctype html>".upper()) or "<html" in Path(page).read_text()
+    html = run._repr_html_()
+    assert "40 replicates each" in html and "failures as misses" in html
+    with pytest.raises(lf.InputError, match="Did you mean 'coverage'"):
+        run.plot("covrage")
+
+
+def test_a_record_in_memory_gives_the_stored_intervals(run):
+    study = small()
+    method = lf.SelfNormalization()
+    simulator = study.simulators()[0]
+    record = lf.simulate(simulator, seed=1, replicates=range(32), n=[1e3], methods=[method])
+    found = method.intervals(record, 1000, [0.9])
+    rows = run.rows(method="SN", n=1000, path=f"p{simulator.key}").sort_by("replicate")
+    assert found.lower[0, 0].tolist() == rows["lower"].to_pylist()[:32]
+    assert lf.simulate(simulator, seed=1, replicates=range(3), n=[1e3]).replicates.tolist() == [0, 1, 2]
+
+
+def test_a_run_that_is_not_there():
+    with pytest.raises(lf.InputError, match="no run there"):
+        lf.open_run("/nonexistent/run")
+
+
+FAILING = '''
+import ldpflow as lf
+import numpy as np
+from typing import Literal
+
+
+@lf.register
+class Failing(lf.PathIntervalMethod):
+    """A method that raises."""
+
+    kind: Literal["failing"] = "failing"
+
+    def times(self, steps, algorithm):
+        return np.array([steps], dtype=np.int64)
+
+    def intervals(self, record, n, levels):
+        raise RuntimeError("no interval today")
+'''
+
+
+def test_failed_batches_raise(tmp_path):
+    file = tmp_path / "failing.py"
+    file.write_text(FAILING)
+    study = small(plugins=[str(file)], methods=[{"kind": "failing"}], replicates=8)
+    with pytest.raises(lf.SweepFailed, match="no interval today") as caught:
+        lf.sweep(study, tmp_path / "run", executor="serial")
+    assert "ldpflow replay" in str(caught.value)
+    assert caught.value.result.failed_batches
+    run = lf.sweep(study, tmp_path / "run", executor="serial", allow_failures=True)
+    assert run.result.failed_batches
+
+
+def test_an_interrupted_sweep_stops_in_order(tmp_path):
+    study = small(n=[1e6], replicates=4000)
+    threading.Timer(3.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt, match="what had finished is in"):
+        lf.sweep(study, tmp_path / "run", executor="serial")
+    assert lf.open_run(tmp_path / "run").check().findings is not None
+
+
+def test_ray_and_serial_give_the_same_summary(run, tmp_path, ray_session):
+    again = lf.sweep(small(), tmp_path / "run", executor="ray", num_cpus=2)
+    assert again.summary().equals(run.summary())
+
+
+def test_the_types_are_those_that_users_need(tmp_path):
+    command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent"]
+    command += ["--ignore-missing-imports", "--cache-dir", str(tmp_path / "mypy")]
+    file = Path(__file__).parent / "typed_use.py"
+    environment = {**os.environ, "MYPYPATH": str(ROOT)}
+    done = subprocess.run(
+        [*command, str(file)], capture_output=True, text=True, env=environment, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_stub_file_is_up_to_date(tmp_path):
+    written = tmp_path / "stub.pyi"
+    written.write_text(stub_text())
+    ruff = [sys.executable, "-m", "ruff", "format", "-q", "--line-length", "110"]
+    subprocess.run([*ruff, str(written)], check=True)
+    assert (ROOT / "ldpflow" / "__init__.pyi").read_text() == written.read_text()
