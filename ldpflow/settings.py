@@ -123,7 +123,10 @@ class Settings(BaseModel):
         """The settings that :meth:`setting_values` has; names that are no settings are not looked at."""
         given = {name: values.get(name) for name in cls.model_fields if name != "kind"}
         vectors = {name for name in given if is_vector(cls.model_fields[name].annotation)}
-        settings = {k: json.loads(v) if k in vectors else v for k, v in given.items() if v is not None}
+        # A tuple, because a list would be an axis of a design.
+        settings: dict[str, Any] = {
+            k: tuple(json.loads(v)) if k in vectors else v for k, v in given.items() if v is not None
+        }
         return cls(**settings)
 
 

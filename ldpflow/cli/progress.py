@@ -21,7 +21,6 @@ __all__ = ["Display", "reporter"]
 SECONDS_BETWEEN_LINES = 5.0
 DRAWN_PER_SECOND = 4
 MAX_CELLS = 12
-KEYS = ("n", "method", "beta", "B", "M", "level", "coordinate")
 
 
 @contextmanager
@@ -71,6 +70,7 @@ class Display:
         self.event: Any = None
         self.heard = self.started
         self.cells: list[dict[str, Any]] = []
+        self.keys: list[str] = []
         self.done = 0
         self.failed_rows = 0
 
@@ -95,6 +95,8 @@ class Display:
         error[finished == 0] = 0.0  # undefined there: more replicates will not help
         order = np.argsort(-error, kind="stable")[:MAX_CELLS]
         rows = statistics.take(order).to_pylist()
+        names = statistics.column_names  # what names a cell, then counts and sums
+        self.keys = [name for name in names[: names.index("replicates")] if name != "path"]
         self.cells = [
             {**row, "coverage": float(share[at]), "mcse": float(error[at])}
             for row, at in zip(rows, order.tolist(), strict=True)
@@ -127,7 +129,7 @@ class Display:
     def table(self, room: int) -> Table:
         """The least precise cells."""
         shown = self.cells[:room]
-        names = [n for n in KEYS if len({repr(c.get(n)) for c in self.cells}) > 1] or ["method"]
+        names = [n for n in self.keys if len({repr(c.get(n)) for c in self.cells}) > 1] or ["method"]
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
         for name in (*names, "coverage so far", "replicates"):
             table.add_column(name, justify="right", no_wrap=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from mpmath import mpf
@@ -58,6 +58,8 @@ class BatchMeans(PathIntervalMethod):
         ``normal``, as where it is not given, or ``t``: Student's with M - 1 degrees of freedom, on
         V M/(M - 1).
     """
+
+    title: ClassVar[str] = "batch means with increasing batches (Chen, Lee, Tong and Zhang, 2020)"
 
     kind: Literal["BM"] = "BM"
     M: Batches | None = None

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +45,10 @@ class BlockBootstrap(PathIntervalMethod):
     multiplier : str
         Law of eps: ``uniform`` on (-sqrt 3, sqrt 3), or ``rademacher``.
     """
+
+    title: ClassVar[str] = (
+        "multiplier block bootstrap (Dette and Graw): blocks of floor(n^β) steps, B replications"
+    )
 
     kind: Literal["BB"] = "BB"
     beta: Annotated[

@@ -64,11 +64,15 @@ class IntervalMethod(Settings):
     ----------
     record : type of Record
         The class of record that the method takes.
+    title : str
+        The method in a line of a report; the first line of the docstring unless given.
     diagnostics : tuple of Column
-        What the method says about its own soundness, per row, and how that is summarised.
+        What the method says about its own soundness, per row, and how that is summarised: numbers or
+        truth values.
     """
 
     record: ClassVar[type[Record]]
+    title: ClassVar[str] = ""
     diagnostics: ClassVar[tuple[Column, ...]] = ()
 
     @classmethod

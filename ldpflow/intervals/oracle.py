@@ -6,7 +6,7 @@ Nobody can compute it from data; it is the yardstick for lengths.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,8 @@ __all__ = ["Oracle"]
 
 class Oracle(PathIntervalMethod):
     """Interval around the average with the true asymptotic variance."""
+
+    title: ClassVar[str] = "the true asymptotic variance: a yardstick, not a method for data"
 
     kind: Literal["oracle"] = "oracle"
 

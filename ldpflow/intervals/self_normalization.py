@@ -11,7 +11,7 @@ often copied 6.811 for .95 is a simulation error (6.7473).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,8 @@ __all__ = ["SelfNormalization"]
 
 class SelfNormalization(PathIntervalMethod):
     """Self-normalised interval; it has no standard error of its own."""
+
+    title: ClassVar[str] = "self-normalisation (Liu, Hu, Ding and Kong, 2023)"
 
     kind: Literal["SN"] = "SN"
 

@@ -232,6 +232,10 @@ class TranscriptRegression(Regression):
         the fit's own.
     """
 
+    title: ClassVar[str] = (
+        "regression on the private transcript: the root of a polynomial fitted to it (ours, no proof)"
+    )
+
     kind: Literal["TR"] = "TR"
     variance: Annotated[Literal["known", "residual"], VARIANCE] = "known"
 
@@ -278,6 +282,8 @@ class TranscriptRegressionBatchMeans(Regression):
     M : int >= 2, optional
         Number of batches, as in BM.
     """
+
+    title: ClassVar[str] = "the root of that fit with the length of batch means (ours, no proof)"
 
     kind: Literal["TR-BM"] = "TR-BM"
     M: Batches | None = None

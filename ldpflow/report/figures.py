@@ -12,14 +12,13 @@ from typing import Any
 import altair as alt
 
 from ldpflow.errors import InputError
-from ldpflow.report.results import METHOD_SETTINGS, SYMBOLS, Results, Row, named
+from ldpflow.report.results import Results, Row
 from ldpflow.report.style import ramp, series_scales
 
 __all__ = [
     "COLUMNS",
     "LABEL",
     "MAX_PANELS",
-    "TITLES",
     "Z95",
     "clean",
     "decades",
@@ -44,15 +43,6 @@ MAX_PANELS = 12
 WIDTH, HEIGHT, COLUMNS = 240, 190, 3
 SIZES = {1: (520, 280), 2: (380, 250)}
 """Of the panels, where there are few."""
-LOGARITHMIC = ("n", "epsilon", "c", "B", "M", "batch_size")
-TITLES = {
-    "n": "n (users)",
-    "epsilon": "ε (privacy budget)",
-    "beta": "β (block exponent)",
-    "gamma": "γ (step-size exponent)",  # noqa: RUF001
-    "c": "c (step-size constant)",
-    "tau": "τ",
-}
 LABEL = (
     "datum.value >= 0.01 && datum.value < 1000 ? format(datum.value, '~g') : "
     "replace(replace(format(datum.value, '~e'), 'e+0', ''), 'e+', 'e')"
@@ -64,9 +54,9 @@ def panels_of(results: Results, x: str, also: Sequence[str] = ()) -> list[str]:
     return results.varying(without=(x, *also))
 
 
-def panel_name(row: Row, factors: Sequence[str]) -> str:
+def panel_name(results: Results, row: Row, factors: Sequence[str]) -> str:
     """What a panel shows."""
-    return ", ".join(named(name, row[name]) for name in factors if row[name] is not None) or "all"
+    return results.names.settings(row, factors) or "all"
 
 
 def spread(items: Sequence[Any], most: int) -> list[Any]:
@@ -80,7 +70,7 @@ def usable_x(results: Results, x: str) -> None:
     """Refuse what cannot be an axis."""
     axes = [
         name
-        for name in dict.fromkeys((*results.parameters, *METHOD_SETTINGS))
+        for name in dict.fromkeys((*results.parameters, *results.method_settings))
         if results.values(name) and all(is_number(v) for v in results.values(name))
     ]
     if x not in axes:
@@ -92,11 +82,12 @@ def is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def ordered(rows: Sequence[Row], factors: Sequence[str]) -> list[Row]:
+def ordered(results: Results, rows: Sequence[Row], factors: Sequence[str]) -> list[Row]:
     """Rows in the order of the panels' settings, then of n and the method's settings."""
 
     def key(row: Row) -> list[tuple[bool, Any]]:
-        return [(row.get(k) is not None, row.get(k)) for k in (*factors, "method", *METHOD_SETTINGS, "n")]
+        names = (*factors, "method", *results.method_settings, "n")
+        return [(row.get(name) is not None, row.get(name)) for name in names]
 
     return sorted(rows, key=key)
 
@@ -107,15 +98,15 @@ def series_of(rows: Sequence[Row]) -> list[tuple[str, str]]:
     return sorted(pairs, key=lambda pair: pair[1] == "oracle")
 
 
-def log_axis(x: str, axis: Sequence[float]) -> bool:
+def log_axis(results: Results, x: str, axis: Sequence[float]) -> bool:
     """Whether an axis is logarithmic."""
-    return x in LOGARITHMIC and axis[0] > 0
+    return results.names.logarithmic(x) and axis[0] > 0
 
 
-def horizontal(x: str, rows: Sequence[Row]) -> alt.X:
+def horizontal(results: Results, x: str, rows: Sequence[Row]) -> alt.X:
     """The axis of x, labelled at its values while they are few."""
     axis = sorted({float(row[x]) for row in rows})
-    log = log_axis(x, axis)
+    log = log_axis(results, x, axis)
     lowest, highest = min(r["place"] for r in rows), max(r["place"] for r in rows)
     pad = (highest / lowest) ** 0.06 * 1.05 if log else (highest - lowest) * 0.06 or 0.1
     domain = [lowest / pad, highest * pad] if log else [lowest - pad, highest + pad]
@@ -126,7 +117,7 @@ def horizontal(x: str, rows: Sequence[Row]) -> alt.X:
         few["labelExpr"] = LABEL
     return alt.X(
         "place:Q",
-        title=TITLES.get(x, SYMBOLS.get(x, x)),
+        title=results.names.axis(x),
         scale=alt.Scale(type="log" if log else "linear", domain=domain, nice=False),
         axis=alt.Axis(grid=False, labelOverlap="parity", labelFlush=False, **few),
     )
@@ -140,10 +131,10 @@ def decades(axis: Sequence[float]) -> list[float]:
     return [mark for mark in marks if axis[0] * 0.99 <= mark <= axis[-1] * 1.01]
 
 
-def tooltip(rows: Sequence[Row], x: str, *values: str) -> list[alt.Tooltip]:
+def tooltip(results: Results, x: str, *values: str) -> list[alt.Tooltip]:
     """What a pointer on a point tells."""
     shown = [alt.Tooltip("series:N", title="series"), alt.Tooltip("panel:N", title="panel")]
-    shown += [alt.Tooltip(f"{x}:Q", title=SYMBOLS.get(x, x), format=",")]
+    shown += [alt.Tooltip(f"{x}:Q", title=results.names.label(x), format=",")]
     shown += [alt.Tooltip(f"{name}:Q", title=title(name), format=".4g") for name in values]
     return [*shown, alt.Tooltip("replicates:Q", format=","), alt.Tooltip("failures:Q")]
 
@@ -153,10 +144,10 @@ def title(name: str) -> str:
     return name.replace("_", " ").replace("mcse", "MCSE")
 
 
-def scales(rows: Sequence[Row], x: str) -> dict[str, Any]:
+def scales(results: Results, rows: Sequence[Row], x: str) -> dict[str, Any]:
     """Colour, point and dash: by series, or by n where x is a method's setting."""
     pairs = series_of(rows)
-    if x not in METHOD_SETTINGS:
+    if x not in results.method_settings:
         return series_scales(pairs)
     names = [name for name, _ in pairs]
     names.sort(key=[row["series"] for row in sorted(rows, key=lambda r: r["n"])].index)
@@ -209,8 +200,8 @@ def lines(base: Any, x: alt.X, y: alt.Y, low: str, high: str, by: dict[str, Any]
     ]
 
 
-def said(rows: Sequence[Row], x: str) -> str:
+def said(results: Results, rows: Sequence[Row], x: str) -> str:
     """The series and panels of a figure, for its text alternative."""
     series = ", ".join(name for name, _ in series_of(rows)[:8])
     count = len({row["panel"] for row in rows})
-    return f"over {TITLES.get(x, x)}; series: {series}; {count} panel{'s' if count > 1 else ''}"
+    return f"over {results.names.axis(x)}; series: {series}; {count} panel{'s' if count > 1 else ''}"

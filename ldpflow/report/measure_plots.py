@@ -18,7 +18,6 @@ from ldpflow.errors import InputError
 from ldpflow.report.figures import (
     COLUMNS,
     MAX_PANELS,
-    TITLES,
     Z95,
     clean,
     horizontal,
@@ -35,7 +34,7 @@ from ldpflow.report.figures import (
     tooltip,
     usable_x,
 )
-from ldpflow.report.results import METHOD_SETTINGS, SYMBOLS, Results, Row, named
+from ldpflow.report.results import Results, Row
 from ldpflow.report.style import GREY, dodged, styled
 
 __all__ = ["bias", "coverage", "heat_map", "length", "relative_length", "standard_error"]
@@ -46,25 +45,29 @@ MAX_PER_METHOD = 4
 def shown_rows(results: Results, x: str, value: str) -> list[Row]:
     """Rows with a value, with what the figures need beside it: panel, colour key, place on x."""
     usable_x(results, x)
-    setting = x in METHOD_SETTINGS
+    setting = x in results.method_settings
     rows = [dict(r) for r in results.rows if r.get(x) is not None and r.get(value) is not None]
     if not rows:
         raise InputError("figure", f"{value} over {x}", "a measure that some cell of the run has")
     factors = panels_of(results, x, ("n",) if setting else ())
     for row in rows:
-        row["panel"] = panel_name(row, factors)
+        row["panel"] = panel_name(results, row, factors)
         if setting:  # the methods without it have no place here, and n takes over the colour
-            row["series"] = named("n", row["n"])
-    order = {name: i for i, name in enumerate(dict.fromkeys(r["panel"] for r in ordered(rows, factors)))}
+            row["series"] = results.names.value("n", row["n"])
+    order = {
+        name: i for i, name in enumerate(dict.fromkeys(r["panel"] for r in ordered(results, rows, factors)))
+    }
     rows = [row for row in rows if order[row["panel"]] < MAX_PANELS]
     kept: set[str] = set()
     for _, group in groupby(sorted(series_of(rows), key=lambda p: p[1]), key=lambda p: p[1]):
         kept.update(spread([name for name, _ in group], 10 if setting else MAX_PER_METHOD))
-    rows = [row for row in ordered(rows, factors) if row["series"] in kept]
+    rows = [row for row in ordered(results, rows, factors) if row["series"] in kept]
     names = [name for name, _ in series_of(rows)]
     axis = sorted({float(row[x]) for row in rows})
     for row in rows:
-        place = dodged(float(row[x]), names.index(row["series"]), len(names), axis, log_axis(x, axis))
+        place = dodged(
+            float(row[x]), names.index(row["series"]), len(names), axis, log_axis(results, x, axis)
+        )
         row["place"] = place
     return rows
 
@@ -94,12 +97,12 @@ def coverage(results: Results, x: str = "n") -> Any:
         nominal = base.mark_rule(color=GREY, strokeDash=[5, 4], strokeWidth=1.5).encode(
             y=alt.Y("mean(level):Q", scale=scale)
         )
-        tips = tooltip(rows, x, "coverage", "coverage_mcse")
-        by = scales(rows, x)
+        tips = tooltip(results, x, "coverage", "coverage_mcse")
+        by = scales(results, rows, x)
         return [
             band,
             nominal,
-            *lines(base, horizontal(x, rows), y, "coverage_low", "coverage_high", by, tips),
+            *lines(base, horizontal(results, x, rows), y, "coverage_low", "coverage_high", by, tips),
         ]
 
     columns = (
@@ -112,10 +115,10 @@ def coverage(results: Results, x: str = "n") -> Any:
         "band_high",
     )
     text = (
-        f"Coverage {said(rows, x)}. Coverage runs from {min(r['coverage'] for r in rows):.3f} to "
+        f"Coverage {said(results, rows, x)}. Coverage runs from {min(r['coverage'] for r in rows):.3f} to "
         f"{max(r['coverage'] for r in rows):.3f}; nominal level {shared_level(rows)}."
     )
-    return styled(panels(rows, columns, layers), f"Coverage over {SYMBOLS.get(x, x)}", text)
+    return styled(panels(rows, columns, layers), f"Coverage over {results.names.label(x)}", text)
 
 
 def shared_level(rows: Sequence[Row]) -> str:
@@ -144,18 +147,18 @@ def length(results: Results, x: str = "n") -> Any:
     )
 
     def layers(base: Any) -> list[Any]:
-        at = horizontal(x, rows)
+        at = horizontal(results, x, rows)
         theory = base.mark_line(color=GREY, strokeDash=[5, 4], strokeWidth=1.5).encode(
             x=alt.X(f"{x}:Q"), y=alt.Y("oracle_length:Q"), detail="level:N"
         )
-        tips = tooltip(rows, x, "length_mean", "length_mcse", "oracle_length")
-        drawn = lines(base, at, y, "low", "high", scales(rows, x), tips)
-        known = x not in METHOD_SETTINGS and any(row["oracle_length"] for row in rows)
+        tips = tooltip(results, x, "length_mean", "length_mcse", "oracle_length")
+        drawn = lines(base, at, y, "low", "high", scales(results, rows, x), tips)
+        known = x not in results.method_settings and any(row["oracle_length"] for row in rows)
         return [theory, *drawn] if known else drawn
 
     columns = (x, "length_mean", "length_mcse", "low", "high", "oracle_length")
-    text = f"Mean interval length {said(rows, x)}, from {least_most(rows, 'length_mean')}."
-    return styled(panels(rows, columns, layers), f"Length over {SYMBOLS.get(x, x)}", text)
+    text = f"Mean interval length {said(results, rows, x)}, from {least_most(rows, 'length_mean')}."
+    return styled(panels(rows, columns, layers), f"Length over {results.names.label(x)}", text)
 
 
 def least_most(rows: Sequence[Row], name: str) -> str:
@@ -190,14 +193,14 @@ def bias(results: Results, x: str = "n") -> Any:
     for row in rows:
         row["standardised_bias"] = row["bias"] / row["empirical_se"]
         row["standardised_bias_mcse"] = (row["bias_mcse"] or 0.0) / row["empirical_se"]
-    if x not in METHOD_SETTINGS:
-        rows = one_per_estimate(rows, x)
+    if x not in results.method_settings:
+        rows = one_per_estimate(results, rows, x)
     if not rows:
         raise InputError("figure", "bias", "a run whose estimates vary")
     return around(results, rows, x, "standardised_bias", 0.0, "bias / empirical SE", "Bias of the estimate")
 
 
-def one_per_estimate(rows: list[Row], x: str) -> list[Row]:
+def one_per_estimate(results: Results, rows: list[Row], x: str) -> list[Row]:
     """The methods that share their estimate (the average) in every cell, as one series."""
     profile: dict[str, dict[Any, Any]] = {}
     for row in rows:
@@ -213,7 +216,7 @@ def one_per_estimate(rows: list[Row], x: str) -> list[Row]:
         axis = sorted({float(row[x]) for row in rows})
         for row in rows:
             row["series"] = "average (all methods)"
-            row["place"] = dodged(float(row[x]), 0, 1, axis, log_axis(x, axis))
+            row["place"] = dodged(float(row[x]), 0, 1, axis, log_axis(results, x, axis))
     return rows
 
 
@@ -241,10 +244,15 @@ def around(
 
     def layers(base: Any) -> list[Any]:
         line = base.mark_rule(color=GREY, strokeDash=[5, 4], strokeWidth=1.5).encode(y=alt.YDatum(ideal))
-        tips = tooltip(rows, x, value, mcse)
-        return [line, *lines(base, horizontal(x, rows), y, "low", "high", scales(rows, x), tips)]
+        tips = tooltip(results, x, value, mcse)
+        return [
+            line,
+            *lines(base, horizontal(results, x, rows), y, "low", "high", scales(results, rows, x), tips),
+        ]
 
-    text = f"{heading}: {axis} {said(rows, x)}, from {least_most(rows, value)}; ideal value {ideal:g}."
+    text = (
+        f"{heading}: {axis} {said(results, rows, x)}, from {least_most(rows, value)}; ideal value {ideal:g}."
+    )
     return styled(panels(rows, (x, value, mcse, "low", "high"), layers), heading, text)
 
 
@@ -252,11 +260,11 @@ def heat_map(results: Results, x: str = "n") -> Any:
     """Coverage minus nominal level, a cell per cell of the design, coverage written in percent."""
     usable_x(results, x)
     factors = panels_of(results, x)
-    rows = [dict(row) for row in ordered(results.rows, factors) if row.get(x) is not None]
-    order = list(dict.fromkeys(panel_name(row, factors) for row in rows))
+    rows = [dict(row) for row in ordered(results, results.rows, factors) if row.get(x) is not None]
+    order = list(dict.fromkeys(panel_name(results, row, factors) for row in rows))
     for row in rows:
-        row["panel"] = panel_name(row, factors)
-        row["place"] = named(x, row[x]).rsplit("= ", 1)[-1]
+        row["panel"] = panel_name(results, row, factors)
+        row["place"] = results.names.value(x, row[x]).rsplit("= ", 1)[-1]
         row["deviation"], row["percent"] = None, "\N{EN DASH}"
         if row["coverage"] is not None:
             row["deviation"] = row["coverage"] - row["level"]
@@ -271,7 +279,7 @@ def heat_map(results: Results, x: str = "n") -> Any:
     at = alt.X(
         "place:N",
         sort=columns,
-        title=TITLES.get(x, x),
+        title=results.names.axis(x),
         axis=alt.Axis(labelAngle=-45 if len(columns) > 4 else 0),
     )
     up = alt.Y("series:N", sort=names, title=None, axis=alt.Axis(labelLimit=130))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from html import escape
-from typing import Any
 
 from ldpflow.errors import InputError
 from ldpflow.report.numbers import short, with_error
-from ldpflow.report.results import Results, named, telling
+from ldpflow.report.results import Results, telling
 
 __all__ = ["run_html"]
 
@@ -29,7 +28,7 @@ def run_html(out: str) -> str:
     parts = [f"<p>{heading}<br><code>{escape(out)}</code></p>"]
     if rows:
         parts.append(table_html(results))
-    parts += [f"<p>{escape(text)}</p>" for text in cautions(rows)]
+    parts += [f"<p>{escape(text)}</p>" for text in cautions(results)]
     return "\n".join(parts)
 
 
@@ -55,14 +54,15 @@ def table_html(results: Results) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
 
 
-def cautions(rows: list[dict[str, Any]]) -> list[str]:
+def cautions(results: Results) -> list[str]:
     """Cells whose numbers should not be read without a look at their failures."""
+    rows = results.rows
     failed = [row for row in rows if row["failures"]]
     if not failed:
         return []
     worst = max(failed, key=lambda row: row["failures"] / row["replicates"])
     share = worst["failures"] / worst["replicates"]
-    where = ", ".join([str(worst["series"]), named("n", worst["n"])])
+    where = ", ".join([str(worst["series"]), results.names.value("n", worst["n"])])
     return [
         f"Replicates without an interval in {len(failed):,} of {len(rows):,} cells; most in {where}: "
         f"{share:.1%}. Coverage is over the others; with failures as misses it is in its own column."

@@ -13,26 +13,21 @@ import jinja2
 import vl_convert
 from markupsafe import Markup
 
+from ldpflow.columns import Summary
 from ldpflow.errors import InputError
+from ldpflow.intervals import INTERVAL_METHODS
 from ldpflow.report.catalogue import FIGURES, Figure
 from ldpflow.report.numbers import rounded, short, with_error
 from ldpflow.report.paper import comparisons
-from ldpflow.report.results import METHOD_SETTINGS, SYMBOLS, Results, Row
+from ldpflow.report.results import Results, Row
 from ldpflow.report.risk_plot import risk_axis
 from ldpflow.report.trajectory_page import last_points, trajectory_lead
 from ldpflow.report.trajectory_plot import CURVES
+from ldpflow.results.columns import summaries_of
 
 __all__ = ["report_html"]
 
 MAX_TABLE_ROWS = 2000
-METHOD_NAMES = {
-    "BB": "BB, multiplier block bootstrap (Dette and Graw): blocks of floor(n^β) steps, B replications",
-    "BM": "BM, batch means with increasing batches (Chen, Lee, Tong and Zhang, 2020)",
-    "SN": "SN, self-normalisation (Liu, Hu, Ding and Kong, 2023)",
-    "oracle": "oracle, the true asymptotic variance: a yardstick, not a method for data",
-    "TR": "TR, regression on the private transcript: the root of a polynomial fitted to it (ours, no proof)",
-    "TR-BM": "TR-BM, the root of that fit with the length of batch means (ours, no proof)",
-}
 
 
 def report_html(results: Results, live: bool = False) -> str:
@@ -56,7 +51,8 @@ def report_html(results: Results, live: bool = False) -> str:
         progress=progress(results) if live or results.running else "",
         facts=facts(results),
         glance=glance(results),
-        methods=[METHOD_NAMES.get(m, m) for m in results.values("method")],
+        methods=[in_a_line(method) for method in results.values("method")],
+        diagnostics=[(summary.name, summary.meaning) for summary in diagnostics(results)],
         sections=sections,
         failures=failures(results),
         followed=last_points(results, MAX_TABLE_ROWS) if results.followed else None,
@@ -77,6 +73,21 @@ def report_html(results: Results, live: bool = False) -> str:
 def asset(name: str) -> str:
     """A file beside this one."""
     return files("ldpflow.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def in_a_line(kind: str) -> str:
+    """An interval method by its kind and its title; by its kind alone where it is not installed."""
+    method = INTERVAL_METHODS.get(kind)
+    if method is None:
+        return kind
+    words = method.title or (method.__doc__ or "").strip().partition("\n")[0].rstrip(".")
+    return f"{kind}, {words}"
+
+
+def diagnostics(results: Results) -> list[Summary]:
+    """What the run's methods say of their own soundness, and is shown beside the measures."""
+    declared = summaries_of(results.table.schema)
+    return [summary for summary in declared if summary.shown and results.values(summary.name)]
 
 
 def script_json(value: object) -> Markup:
@@ -134,10 +145,10 @@ def lead(results: Results) -> str:
     if not results.rows:
         return ""
     counts = []
-    for name in (*results.varying(), *METHOD_SETTINGS):
+    for name in (*results.varying(), *results.method_settings):
         if (count := len(results.values(name))) > 1:
             values = ", ".join(short(v) for v in results.values(name)[:10])
-            counts.append(f"{SYMBOLS.get(name, name)} in {{{values}{', ...' if count > 10 else ''}}}")
+            counts.append(f"{results.names.label(name)} in {{{values}{', ...' if count > 10 else ''}}}")
     replicates = sorted({row["replicates"] for row in results.rows})
     each = short(replicates[0]) if len(replicates) == 1 else f"{replicates[0]} to {replicates[-1]}"
     methods = ", ".join(results.values("method"))
@@ -168,7 +179,7 @@ def facts(results: Results) -> list[tuple[str, str]]:
         found = []
         for table in tables if isinstance(tables, list) else [tables]:
             settings = [
-                f"{SYMBOLS.get(k, k)} = {listed(v)}"
+                f"{results.names.label(k)} = {listed(v)}"
                 for k, v in table.items()
                 if k != "kind" and k not in leave
             ]
@@ -261,7 +272,7 @@ def failures(results: Results) -> dict[str, Any]:
         "total": f"{total:,}",
         "failed": f"{sum(row['failures'] for row in rows):,}",
         "head": [
-            *(SYMBOLS.get(name, name) for name in names),
+            *(results.names.label(name) for name in names),
             "method",
             "failed",
             "coverage, failures as misses",
@@ -325,9 +336,9 @@ def cell_table(results: Results) -> dict[str, Any]:
     """All cells: text and what to sort by, for every column."""
     settings = [n for n in ("problem", *results.varying()) if len(results.values(n)) > 1]
     settings = list(dict.fromkeys(settings))
-    own = [n for n in METHOD_SETTINGS if len(results.values(n)) > 1]
+    own = [n for n in results.method_settings if len(results.values(n)) > 1]
     head = [
-        *(SYMBOLS.get(n, n) for n in (*settings, "method", *own)),
+        *(results.names.label(n) for n in (*settings, "method", *own)),
         "coverage ± MCSE",
         "length ± MCSE",
         "length / oracle",
@@ -336,16 +347,17 @@ def cell_table(results: Results) -> dict[str, Any]:
         "SE error",
         "replicates",
         "failed",
+        *(checks := [summary.name for summary in diagnostics(results)]),
     ]
     rows = results.rows[:MAX_TABLE_ROWS]
     return {
         "head": head,
-        "rows": [cells(row, [*settings, "method", *own]) for row in rows],
+        "rows": [cells(row, [*settings, "method", *own], checks) for row in rows],
         "left": len(results.rows) - len(rows),
     }
 
 
-def cells(row: Row, settings: list[str]) -> list[tuple[str, str]]:
+def cells(row: Row, settings: list[str], checks: list[str]) -> list[tuple[str, str]]:
     """(text, sort value) of one row."""
     ratio = row["length_mean"] / row["oracle_length"] if row["oracle_length"] and row["length_mean"] else None
     error = row["relative_error_model_se"]
@@ -362,6 +374,7 @@ def cells(row: Row, settings: list[str]) -> list[tuple[str, str]]:
         ("-" if error is None else f"{100 * error:+.1f}%", sortable(error)),
         (f"{row['replicates']:,}", sortable(row["replicates"])),
         (f"{row['failures']:,}", sortable(row["failures"])),
+        *((rounded(row[name], 3), sortable(row[name])) for name in checks),
     ]
     return found
 

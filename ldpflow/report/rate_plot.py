@@ -16,7 +16,7 @@ from ldpflow.errors import InputError
 from ldpflow.problems import PROBLEMS
 from ldpflow.report.figures import LABEL, Z95, decades, is_number, panel_name, panels
 from ldpflow.report.numbers import short
-from ldpflow.report.results import SYMBOLS, Results, Row, axes, named, telling
+from ldpflow.report.results import Results, Row, axes, telling
 from ldpflow.report.style import colours, styled
 from ldpflow.report.trajectory_plot import DASHES
 
@@ -24,12 +24,6 @@ __all__ = ["AXES", "STATISTIC", "rates", "shown_rates", "slope"]
 
 STATISTIC = "mean_gradient_norm"
 AXES = ("n", "epsilon", "dimension", "epochs")
-TITLES = {
-    "n": "N (records)",
-    "epsilon": "ε (privacy budget)",
-    "dimension": "d (dimension)",
-    "epochs": "epochs",
-}
 OWN = ("algorithm", "noise", "order", "batch_size", "parameters", "calibration", "difference_scale")
 """What a series is, and what its panel shows otherwise."""
 MEASURED, THEORY = "measured", "slope of the theorem"
@@ -50,7 +44,7 @@ def rates(results: Results, x: str) -> Any:
     def layers(base: Any) -> list[Any]:
         at = alt.X(
             "x:Q",
-            title=TITLES[across],
+            title="N (records)" if across == "n" else results.names.axis(across),
             scale=alt.Scale(type="log", domain=[axis[0] / 1.1, axis[-1] * 1.1], nice=False),
             axis=alt.Axis(grid=False, labelExpr=LABEL, values=axis if len(axis) < 8 else decades(axis)),
         )
@@ -88,7 +82,7 @@ def rates(results: Results, x: str) -> Any:
         return [*([line("limit", THEORY)] if theory else []), line("mean", MEASURED), bars, points]
 
     columns = ("x", "mean", "low", "high", "limit", "epochs")
-    return styled(panels(rows, columns, layers), "Gradient norm over " + across, in_words(rows))
+    return styled(panels(rows, columns, layers), "Gradient norm over " + across, in_words(results, rows))
 
 
 def shown_rates(results: Results, x: str) -> list[Row]:
@@ -100,13 +94,13 @@ def shown_rates(results: Results, x: str) -> list[Row]:
     found = []
     factors = [k for k in panel_settings(results) if k != across and varies(rows, k)]
     keys = telling([k for k in OWN if k in rows[0]], rows)
-    series = {r["path"]: name_of(r, keys) for r in rows}
+    series = {r["path"]: name_of(results, r, keys) for r in rows}
     rows.sort(key=lambda r: ([str(r.get(k)) for k in keys], [r[k] for k in factors], r[across]))
     first: dict[tuple[str, str], Row] = {}
     for r in rows:
         if r[across] is None:
             continue
-        panel = panel_name(r, factors)
+        panel = panel_name(results, r, factors)
         point: Row = {
             "panel": panel,
             "series": series[r["path"]],
@@ -149,11 +143,11 @@ def varies(rows: Sequence[Row], name: str) -> bool:
     return len({r.get(name) for r in rows if r.get(name) is not None}) > 1
 
 
-def name_of(row: Row, keys: Sequence[str]) -> str:
+def name_of(results: Results, row: Row, keys: Sequence[str]) -> str:
     """A series in words."""
-    parts = [named(k, row[k]) for k in keys if row.get(k) is not None and k not in ("noise", "order")]
-    parts += [str(row[k]) for k in ("noise", "order") if k in keys and row.get(k) is not None]
-    return ", ".join(parts) or str(row["algorithm"])
+    plain = [k for k in ("noise", "order") if k in keys and row.get(k) is not None]
+    parts = [results.names.settings(row, [k for k in keys if k not in plain]), *(str(row[k]) for k in plain)]
+    return ", ".join(filter(None, parts)) or str(row["algorithm"])
 
 
 def slope(points: Sequence[tuple[float, float]]) -> float:
@@ -165,7 +159,7 @@ def slope(points: Sequence[tuple[float, float]]) -> float:
     return math.fsum((a - centre) * b for a, b in zip(x, y, strict=True)) / spread
 
 
-def in_words(rows: Sequence[Row]) -> str:
+def in_words(results: Results, rows: Sequence[Row]) -> str:
     """The figure for those who cannot see it: the slopes."""
     across = rows[0]["across"]
     groups: dict[tuple[str, str], list[Row]] = {}
@@ -182,6 +176,6 @@ def in_words(rows: Sequence[Row]) -> str:
         told.append(text)
     first, last = min(r["x"] for r in rows), max(r["x"] for r in rows)
     return (
-        f"Mean gradient norm against {SYMBOLS.get(across, across)} from {short(first)} to {short(last)}. "
+        f"Mean gradient norm against {results.names.label(across)} from {short(first)} to {short(last)}. "
         f"Log-log slopes: {'; '.join(told)}."
     )

@@ -4,46 +4,54 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 
+from ldpflow.columns import Column
 from ldpflow.errors import InputError
 from ldpflow.report.numbers import short
+from ldpflow.results.columns import known_columns
 from ldpflow.results.summary import stored_summary, stored_trajectory_summary
 from ldpflow.results.trajectories import meanings
-from ldpflow.store import CELL_KEYS, RunStore
+from ldpflow.store import RunStore
 from ldpflow.store.provenance import read_sessions
+from ldpflow.store.schema import cell_keys
 
-__all__ = ["METHOD_SETTINGS", "SYMBOLS", "Results", "axes", "named", "telling"]
-
-METHOD_SETTINGS = tuple(name for name in CELL_KEYS if name not in ("n", "method", "level"))
-"""Settings of interval methods; null where a method has none."""
-
-SYMBOLS = {
-    "horizon": "n",
-    "epsilon": "ε",
-    "beta": "β",
-    "gamma": "γ",  # noqa: RUF001
-    "tau": "τ",
-    "mu": "μ",
-    "delta": "δ",
-    "dimension": "d",
-}
+__all__ = ["Names", "Results", "Row", "axes", "method_settings", "telling"]
 
 Row = dict[str, Any]
 
 
-def named(name: str, value: object) -> str:
-    """A setting and its value, as in ``ε = 0.5``."""
-    if name in ("problem", "mechanism", "algorithm", "method", "law", "errors"):
-        return str(value)
-    if name == "coordinate":
-        return f"coordinate {value}"
-    return f"{SYMBOLS.get(name, name)} = {short(value)}"
+class Names(dict[str, Column]):
+    """What tables and figures call columns, from their declarations."""
+
+    def label(self, name: str) -> str:
+        """Symbol or name."""
+        return self[name].label if name in self else name
+
+    def axis(self, name: str) -> str:
+        """Title of an axis."""
+        return self[name].axis if name in self else name
+
+    def logarithmic(self, name: str) -> bool:
+        """Whether an axis is logarithmic."""
+        return name in self and self[name].logarithmic
+
+    def value(self, name: str, value: object) -> str:
+        """A setting and its value, as in ``ε = 0.5``; a kind or a law by itself."""
+        if name in ("problem", "mechanism", "algorithm", "method", "law", "errors"):
+            return str(value)
+        if name == "coordinate":
+            return f"coordinate {value}"
+        return f"{self.label(name)} = {short(value)}"
+
+    def settings(self, row: Row, names: Iterable[str]) -> str:
+        """The settings that a row has."""
+        return ", ".join(self.value(name, row[name]) for name in names if row[name] is not None)
 
 
 @dataclass(frozen=True)
@@ -105,7 +113,7 @@ class Results:
         if table.num_rows == followed.num_rows == 0:
             raise InputError("run", str(run), "a run directory with results", "Nothing finished there.")
         rows = table.to_pylist()
-        label = labels(rows)
+        label = labels(rows, Names(known_columns(table.schema)), method_settings(table.schema))
         for row in rows:
             row["series"] = label(row)
         found = cls(rows, table, followed, tomllib.loads(text), text, read_sessions(store), store)
@@ -113,7 +121,7 @@ class Results:
 
         def place(row: Row) -> list[tuple[bool, Any]]:
             last = (row["method"] == "oracle", row["method"])
-            values = [row.get(name) for name in (*names, *METHOD_SETTINGS)]
+            values = [row.get(name) for name in (*names, *found.method_settings)]
             keys = [(value is not None, value) for value in values]
             return [*keys[: len(names)], last, *keys[len(names) :]]
 
@@ -126,10 +134,20 @@ class Results:
         return str(self.study.get("name") or self.store.root.rstrip("/").rsplit("/", 1)[-1])
 
     @cached_property
+    def names(self) -> Names:
+        """What to call the columns of both summaries."""
+        return Names(known_columns(self.table.schema, self.trajectories.schema))
+
+    @cached_property
+    def method_settings(self) -> tuple[str, ...]:
+        """Settings of interval methods; null where a method has none."""
+        return method_settings(self.table.schema)
+
+    @cached_property
     def parameters(self) -> list[str]:
         """Names of the columns that are settings of a path, and n, level and coordinate."""
         names = self.table.column_names[: self.table.column_names.index("truth")]
-        return [name for name in names if name not in ("path", "method", *METHOD_SETTINGS)]
+        return [name for name in names if name not in ("path", "method", *self.method_settings)]
 
     def varying(self, without: Sequence[str] = ()) -> list[str]:
         """The parameters that tell the cells of one series apart, each only if it adds to that."""
@@ -196,20 +214,25 @@ def telling(names: Sequence[str], rows: Sequence[Row]) -> list[str]:
     return kept
 
 
-def labels(rows: Sequence[Row]) -> Any:
+def method_settings(schema: pa.Schema) -> tuple[str, ...]:
+    """Columns of stored rows, or of a summary, that are settings of interval methods."""
+    return tuple(name for name in cell_keys(schema) if name not in ("n", "method", "level"))
+
+
+def labels(rows: Sequence[Row], names: Names, settings: Sequence[str]) -> Callable[[Row], str]:
     """A function that names the series of a row: method, and settings with several values."""
     values: dict[tuple[str, str], set[Any]] = {}
     for row in rows:
-        for name in METHOD_SETTINGS:
+        for name in settings:
             if name in row:
                 values.setdefault((row["method"], name), set()).add(row[name])
 
     def label(row: Row) -> str:
-        settings = [
-            named(name, row[name]) if row[name] is not None else f"{name} default"
-            for name in METHOD_SETTINGS
+        told = [
+            names.value(name, row[name]) if row[name] is not None else f"{name} default"
+            for name in settings
             if len(values.get((row["method"], name), ())) > 1
         ]
-        return f"{row['method']}, {', '.join(settings)}" if settings else str(row["method"])
+        return ", ".join([str(row["method"]), *told])
 
     return label

@@ -13,14 +13,13 @@ import altair as alt
 from ldpflow.errors import InputError
 from ldpflow.report.figures import (
     MAX_PANELS,
-    TITLES,
     Z95,
     decades,
     is_number,
     panel_name,
     panels,
 )
-from ldpflow.report.results import SYMBOLS, Results, Row, named
+from ldpflow.report.results import Results, Row
 from ldpflow.report.style import colours, ramp, styled
 
 __all__ = ["last_risks", "risk", "risk_axis"]
@@ -109,10 +108,10 @@ def risk(results: Results, x: str = "n") -> Any:
     places = sorted({row[x] for row in rows if row[x] is not None})
     drawn: list[Row] = []
     for row in rows:
-        series = ", ".join([row["algorithm"], *(named(k, row[k]) for k in own if row[k] is not None)])
+        series = ", ".join(filter(None, (row["algorithm"], results.names.settings(row, own))))
         half = Z95 * (row["mcse"] or 0.0)
         point = {
-            "panel": panel_name(row, across),
+            "panel": panel_name(results, row, across),
             "series": series,
             "mean": row["mean"],
             "low": max(row["mean"] - half, 0.1 * row["mean"]),
@@ -125,10 +124,10 @@ def risk(results: Results, x: str = "n") -> Any:
     drawn.sort(key=lambda r: (r["order"], r["series"], r["at"]))
     kept = list(dict.fromkeys(r["panel"] for r in drawn))[:MAX_PANELS]
     drawn = [row for row in drawn if row["panel"] in kept]
-    return chart(drawn, x, places)
+    return chart(results, drawn, x, places)
 
 
-def chart(rows: list[Row], x: str, places: list[float]) -> Any:
+def chart(results: Results, rows: list[Row], x: str, places: list[float]) -> Any:
     """Lines, points with bars, and theory dotted."""
     log = places[0] > 0 and places[-1] >= 4 * places[0]
     few: dict[str, Any] = {}
@@ -137,7 +136,7 @@ def chart(rows: list[Row], x: str, places: list[float]) -> Any:
         few["values"] = marks
     at = alt.X(
         "at:Q",
-        title=TITLES.get(x, SYMBOLS.get(x, x)),
+        title=results.names.axis(x),
         scale=alt.Scale(type="log" if log else "linear", nice=False, padding=12),
         axis=alt.Axis(grid=False, labelOverlap="parity", format="~g" if x != "n" else "~s", **few),
     )

@@ -9,8 +9,9 @@ import pyarrow as pa
 
 from ldpflow.errors import InputError
 from ldpflow.report.figures import LABEL, clean, decades
-from ldpflow.report.results import METHOD_SETTINGS, named
+from ldpflow.report.results import Names, method_settings
 from ldpflow.report.style import GREY, series_scales, styled
+from ldpflow.store.schema import columns_of
 
 __all__ = ["trace_plot"]
 
@@ -36,11 +37,12 @@ def trace_plot(rows: pa.Table, split: int, coordinate: int = 0) -> Any:
         count = max(rows["coordinate"].to_pylist()) + 1
         raise InputError("coordinate", coordinate, f"an integer in [0, {count})")
     truth = table[0]["truth"]
+    names, settings = Names(columns_of(rows.schema)), method_settings(rows.schema)
     pairs: dict[tuple[str, str], None] = {}
     values = []
     for row in table:
-        settings = [named(k, row[k]) for k in METHOD_SETTINGS if k in ("beta", "M") and row[k] is not None]
-        series = ", ".join([row["method"], *settings])
+        told = names.settings(row, [k for k in settings if k in ("beta", "M")])
+        series = ", ".join(filter(None, (row["method"], told)))
         pairs.setdefault((series, row["method"]))
         for side in ("lower", "upper"):
             if row["status"] == "ok":

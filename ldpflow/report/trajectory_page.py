@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ldpflow.report.numbers import rounded, short, with_error
-from ldpflow.report.results import SYMBOLS, Results, Row
+from ldpflow.report.results import Results, Row
 
 __all__ = ["last_points", "trajectory_lead"]
 
@@ -19,7 +19,7 @@ def trajectory_lead(results: Results) -> str:
     for name in results.path_varying:
         found = sorted({row[name] for row in rows if row[name] is not None})
         values = ", ".join(short(v) for v in found[:10]) + (", ..." if len(found) > 10 else "")
-        parts.append(f"{SYMBOLS.get(name, name)} in {{{values}}}")
+        parts.append(f"{results.names.label(name)} in {{{values}}}")
     paths = len({row["path"] for row in rows})
     steps = len({row["step"] for row in rows})
     text = f"{paths} path{'s' if paths > 1 else ''} followed at {steps} checkpoints"
@@ -46,7 +46,7 @@ def last_points(results: Results, most: int) -> dict[str, Any]:
     above = [r for r in bounded if r["mean"] > r["theory_bound"]]
     stats = [stat for stat in meanings if any(r["stat"] == stat for r in ends)]
     head = [
-        *(SYMBOLS.get(n, n) for n in names),
+        *(results.names.label(n) for n in names),
         "n",
         "step",
         "statistic",

@@ -16,7 +16,7 @@ import numpy as np
 from ldpflow.errors import InputError
 from ldpflow.report.figures import LABEL, MAX_PANELS, Z95, decades, panel_name, panels, spread
 from ldpflow.report.numbers import short
-from ldpflow.report.results import Results, Row, named
+from ldpflow.report.results import Results, Row
 from ldpflow.report.style import colours, ramp, styled
 from ldpflow.results.trajectories import read_trajectories
 
@@ -267,11 +267,11 @@ def panel_factors(results: Results) -> tuple[Any, Any, list[str]]:
     across = [k for k in varying if k != chosen and k not in own]
 
     def panel(row: Row) -> str:
-        return panel_name(row, across)
+        return panel_name(results, row, across)
 
     def series(row: Row) -> str:
         keys = ([chosen] if chosen else []) + own
-        return ", ".join(named(k, row[k]) for k in keys if row[k] is not None) or "all"
+        return results.names.settings(row, keys) or "all"
 
     paths.sort(key=lambda r: [(r[k] is not None, r[k]) for k in across])
     return panel, series, list(dict.fromkeys(map(panel, paths)))

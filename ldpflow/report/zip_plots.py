@@ -15,7 +15,7 @@ import numpy as np
 
 from ldpflow.errors import InputError
 from ldpflow.report.figures import COLUMNS, clean, spread
-from ldpflow.report.results import Results, Row, named
+from ldpflow.report.results import Results, Row
 from ldpflow.report.style import GREY, MISSES, styled
 from ldpflow.results import stored_cells
 from ldpflow.store import cell_id
@@ -67,10 +67,10 @@ def zip_plot(results: Results) -> Any:
     counts = []
     for reason, row in interesting(results):
         if drawn := intervals(results, row):
-            settings = [named(name, row[name]) for name in results.varying()]
+            settings = results.names.settings(row, results.varying())
             name = [
                 f"{row['series']}: {reason}",
-                ", ".join(settings) or "the only cell",
+                settings or "the only cell",
                 f"coverage {row['coverage']:.3f}",
             ]
             names.append(name)

@@ -7,12 +7,65 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from ldpflow.algorithms import ALGORITHMS
 from ldpflow.columns import Column, Summary
 from ldpflow.intervals import INTERVAL_METHODS
 from ldpflow.results.cells import group_keys
 from ldpflow.store.schema import BUNDLED, arrow_field, columns_of, schema_of
+from ldpflow.study import GROUPS
 
-__all__ = ["COLUMNS", "SUMMARY", "Measure", "summaries_of", "summary_columns", "summary_schema"]
+__all__ = [
+    "BUNDLED_SUMMARIES",
+    "COLUMNS",
+    "PATH_COLUMNS",
+    "SUMMARY",
+    "Measure",
+    "known_columns",
+    "summaries_of",
+    "summary_columns",
+    "summary_schema",
+]
+
+
+PATH_COLUMNS = (
+    Column("path", "string", "-", "`p` and the key of the path, as in the partition"),
+    Column("problem", "string", "-", "kind of problem"),
+    Column("dimension", "int64", "coordinates", "coordinates of theta", symbol="d", title="dimension"),
+    Column("mechanism", "string", "-", "kind of mechanism"),
+    Column("epsilon", "double", "nats", "epsilon of the guarantee; null where the notion has none"),
+    Column("mu", "double", "-", "mu of the guarantee; null where the notion has none"),
+    Column("delta", "double", "-", "delta of the guarantee; null where the notion has none"),
+    Column("privacy_notion", "string", "-", "what is guaranteed: `eps-LDP`, `mu-GDP (local)`, ..., `none`"),
+    Column("privacy_unit", "string", "-", "whose change is hidden"),
+    Column("algorithm", "string", "-", "kind of algorithm"),
+    Column(
+        "horizon",
+        "int64",
+        "records",
+        "n of a path that depends on it, N over many epochs; null where one path serves every n",
+        symbol="n",
+    ),
+)
+"""Columns of every path, before its settings."""
+
+
+def known_columns(*schemas: pa.Schema) -> dict[str, Column]:
+    """Declarations of columns by name: of paths, their settings and what follows from them, of stored
+    rows, and what these schemas declare. Of several with one name the first that has a symbol.
+    """
+    components = [component for registry in GROUPS.values() for component in registry.values()]
+    found: dict[str, Column] = {}
+    for column in (
+        *PATH_COLUMNS,
+        *BUNDLED.values(),
+        *(column for component in components for column in component.setting_columns()),
+        *(column for algorithm in ALGORITHMS.values() for column in algorithm.derived),
+        *(column for schema in schemas for column in columns_of(schema).values()),
+    ):
+        if column.symbol and not found.setdefault(column.name, column).symbol:
+            found[column.name] = column
+        found.setdefault(column.name, column)
+    return found
 
 
 class Measure(NamedTuple):

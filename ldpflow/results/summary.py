@@ -16,7 +16,7 @@ import pyarrow as pa
 from ldpflow import constants
 from ldpflow.results import SUMMARY, CellRows, Measure, stored_cells, summarise_cells, trajectories
 from ldpflow.results.cells import group_keys
-from ldpflow.results.columns import BUNDLED_SUMMARIES, COLUMNS
+from ldpflow.results.columns import BUNDLED_SUMMARIES, COLUMNS, PATH_COLUMNS
 from ldpflow.results.diagnosis import DIAGNOSIS_COLUMNS, diagnose, diagnosis_columns
 from ldpflow.simulators.simulator import LimitLaw, Simulator
 from ldpflow.simulators.stored import described_simulator
@@ -45,21 +45,8 @@ Simulators = Mapping[str, Simulator[Any, Any]]
 
 DERIVED = (*RELATIVE, *DIAGNOSIS_COLUMNS)
 
-FIRST = (
-    "path",
-    "problem",
-    "dimension",
-    "mechanism",
-    "epsilon",
-    "mu",
-    "delta",
-    "privacy_notion",
-    "privacy_unit",
-    "algorithm",
-    "gamma",
-    "c",
-    "batch_size",
-)
+FIRST = (*(column.name for column in PATH_COLUMNS if column.name != "horizon"), "gamma", "c", "batch_size")
+"""Columns that come first, present or not."""
 
 
 def trajectory_summary_of(rows: pa.Table, paths: Simulators) -> pa.Table:
@@ -85,7 +72,7 @@ def trajectory_summary_of(rows: pa.Table, paths: Simulators) -> pa.Table:
     names = parameter_names(paths, described)
     table = with_settings(measured.select(["path"]), names, [described[key] for key in keys])
     for name in measured.column_names[1:]:
-        table = table.append_column(name, measured[name])
+        table = table.append_column(measured.schema.field(name), measured[name])
     for column, found in theory.items():
         values = [found.get(key) for key in zip(keys, steps, stats, strict=True)]
         table = table.append_column(f"theory_{column}", pa.array(values, pa.float64()))

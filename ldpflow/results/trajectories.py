@@ -12,13 +12,52 @@ import pyarrow as pa
 from ldpflow.columns import Column
 from ldpflow.errors import InputError
 from ldpflow.store import RunStore, UnreadablePart
-from ldpflow.store.schema import MEASURED, columns_of, key_codes
+from ldpflow.store.schema import ARROW, MEASURED, columns_of, key_codes
 
-__all__ = ["MEANS", "SUMMARY", "meanings", "read_trajectories", "statistics_of", "summarise"]
+__all__ = [
+    "MEANS",
+    "SUMMARY",
+    "SUMMARY_COLUMNS",
+    "THEORY",
+    "meanings",
+    "read_trajectories",
+    "statistics_of",
+    "summarise",
+]
 
 MEANS = {"mean_gradient_norm": "gradient_norm", "mean_noise_norm": "noise_norm"}
 """Means along the path, by what they are the mean of: over a replicate's checkpoints but the last, which
 lie in the middles of equal parts of its steps. In summaries only, at the last step of many epochs."""
+
+SUMMARY_COLUMNS = (
+    Column("n", "int64", "users", "users (records) seen"),
+    Column("step", "int64", "steps", "steps made"),
+    Column("stat", "string", "-", "the statistic"),
+    Column("replicates", "int64", "count", "rows, diverged ones included"),
+    Column("failures", "int64", "count", "diverged ones; they are in no mean"),
+    Column("mean", "double", "of stat", "mean over replicates"),
+    Column("mcse", "double", "of stat", "its Monte Carlo standard error, sd / sqrt(R)"),
+    Column("q05", "double", "of stat", "5% quantile over replicates"),
+    Column("q50", "double", "of stat", "median"),
+    Column("q95", "double", "of stat", "95% quantile"),
+    Column("max", "double", "of stat", "largest"),
+)
+"""Columns of the summary of trajectories beside those of a path."""
+
+THEORY = (
+    Column("theory_bound", "double", "of stat", "a proved upper bound of the mean; null where there is none"),
+    Column(
+        "theory_limit",
+        "double",
+        "of stat",
+        "leading term of the mean as n grows; of `mean_gradient_norm` the theorem's rate without its "
+        "constant; null where there is none",
+    ),
+)
+"""What follows them."""
+
+SUMMARY = pa.schema([("path", pa.string()), *((c.name, ARROW[c.type]) for c in SUMMARY_COLUMNS)])
+"""Schema of what :func:`summarise` returns."""
 
 KEYS = ("path", "n", "step", "replicate")
 
@@ -156,17 +195,3 @@ def means_along(
             row |= {"stat": name, "replicates": len(who), "failures": int((~good).sum())}
             found.append(row | moments(means[good]))
     return found
-
-
-SUMMARY = pa.schema(
-    [
-        ("path", pa.string()),
-        ("n", pa.int64()),
-        ("step", pa.int64()),
-        ("stat", pa.string()),
-        ("replicates", pa.int64()),
-        ("failures", pa.int64()),
-        *((name, pa.float64()) for name in ("mean", "mcse", "q05", "q50", "q95", "max")),
-    ]
-)
-"""Schema of what :func:`summarise` returns."""

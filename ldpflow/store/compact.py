@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any
 
-from ldpflow.store.dataset import Dataset, meta_of
+from ldpflow.store.dataset import Dataset
 from ldpflow.store.overlaps import of_cells
 from ldpflow.store.part import Part, arrange
 from ldpflow.store.ranges import intersect, union
@@ -74,7 +74,7 @@ def compact_path(dataset: Dataset, key: str, parts: list[Part], max_rows: int) -
     for first, last, cells in pieces:
         rows = dataset.read(key, within=(first, last)).drop_columns("path")
         whole = arrange(dataset.kind, of_cells(rows, cells))
-        names.add(dataset.publish(key, whole, meta_of(parts[0])))
+        names.add(dataset.publish(key, whole, parts[0].origin()))
     return names
 
 

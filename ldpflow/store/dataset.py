@@ -35,7 +35,7 @@ from ldpflow.store.part import (
 from ldpflow.store.ranges import Ranges, union
 from ldpflow.store.schema import cell_id, conform, further_columns, schema_of
 
-__all__ = ["REMOVED", "Dataset", "meta_of", "with_path"]
+__all__ = ["REMOVED", "Dataset", "with_path"]
 
 PARTITION = "path=p"
 REMOVED = "removed while it was being read"
@@ -93,7 +93,7 @@ class Dataset:
             rows = self.load(part)
             if isinstance(rows, pa.Table):
                 whole = CompleteRows(self.kind, rows, part.first, part.last, part.cells, part.rows_per_cell)
-                self.publish(part.path_key, whole, meta_of(part))
+                self.publish(part.path_key, whole, part.origin())
 
     def write(
         self,
@@ -303,12 +303,6 @@ def parsed(part: Part, data: pa.Buffer | None, columns: Sequence[str] | None) ->
     if data is None:
         return UnreadablePart(part.name, REMOVED)
     return parse_rows(data, part, columns)
-
-
-def meta_of(part: Part) -> PartMeta:
-    """What a part says about its origin."""
-    meta = part.meta
-    return PartMeta(meta["seed"], meta["stream_version"], meta["path_settings"], meta["versions"])
 
 
 def with_path(table: pa.Table, path_key: str) -> pa.Table:

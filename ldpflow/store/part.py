@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any
 
@@ -98,6 +98,11 @@ class Part:
     def num_rows(self) -> int:
         """Number of rows."""
         return (self.last - self.first) * len(self.cells) * self.rows_per_cell
+
+    def origin(self) -> PartMeta:
+        """What the part says about its origin."""
+        told: dict[str, Any] = {field.name: self.meta.get(field.name) for field in fields(PartMeta)}
+        return PartMeta(**told)
 
 
 @dataclass(frozen=True)

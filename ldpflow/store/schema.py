@@ -24,6 +24,7 @@ from ldpflow.mechanisms import MECHANISMS
 from ldpflow.settings import canonical_json
 
 __all__ = [
+    "ARROW",
     "BUNDLED",
     "CELL_KEYS",
     "MEASURED",

@@ -11,8 +11,6 @@ import pytest
 from ldpflow.errors import InputError
 from ldpflow.report.export import export_duckdb
 from ldpflow.report.results import Results
-from ldpflow.results import COLUMNS, SUMMARY
-from ldpflow.store import REPLICATES
 
 ROOT = Path(__file__).parents[2]
 
@@ -38,19 +36,6 @@ def test_the_ten_questions_have_answers(results: Results, tmp_path: Path) -> Non
             "AND abs(r.coverage - s.coverage) < 1e-12"
         ).fetchone()
         assert ends == (sum(row["coverage"] is not None for row in results.rows),)
-
-
-def test_the_documented_tables_are_the_codes() -> None:
-    page = (ROOT / "docs/tables.md").read_text()
-    first, second = page.split("## summary.parquet")
-    second, _ = second.split("## Derived columns")
-    for text, schema in ((first, REPLICATES), (second, SUMMARY)):
-        found = re.findall(r"^\| (\w+) \| (\w+) \| (.+?) \|", text, re.M)
-        rows = [(name, kind) for name, kind, _ in found if name != "column"]
-        assert rows == [(f.name, str(f.type)) for f in schema if f.name != "path"]
-        for name, _, unit in found:
-            if name in COLUMNS and text is second:
-                assert unit == COLUMNS[name].unit
 
 
 def test_every_column_of_a_summary_is_documented(results: Results) -> None:

@@ -17,13 +17,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import fs
 
+from ldpflow.columns import Column
 from ldpflow.errors import InputError
 from ldpflow.store import (
     REPLICATES,
+    PartMeta,
     RunStore,
     UnreadablePart,
     cell_id,
     cell_set_hash,
+    compact,
 )
 from ldpflow.store.ranges import subtract
 from tests.store.replicates import BB, BM, CELLS, KEY, META, OTHER_KEY, SN, complete_rows, same
@@ -314,3 +317,15 @@ def test_a_failed_put_publishes_nothing():
     with pytest.raises(OSError, match="connection cut"):
         store.write_study("x")
     assert not closed
+
+
+def test_parts_that_are_written_anew_say_the_same_of_their_origin(store):
+    meta = PartMeta(7, 1, {"problem": "quantile"}, {"ldpflow": "0"}, {"columns": {"epsilon": 1.0}})
+    for first in (0, 4):
+        store.replicates.write(KEY, complete_rows(first, first + 4), meta)
+    compact(store)
+    store.replicates.declare([Column("extra", "double", "1", "something more")])
+    (found,) = store.replicates.scan()[0]
+    assert (found.first, found.last, found.origin()) == (0, 8, meta)
+    assert found.schema.names == [*REPLICATES.names, "extra"]
+    assert store.replicates.read()["extra"].null_count == found.num_rows

@@ -1,0 +1,241 @@
+"""A new interval method is one file and its line of registration: nothing else knows its columns."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+from docs.tables import page
+from ldpflow.cli import main
+from ldpflow.engine import check_run, replay, run_study
+from ldpflow.errors import InputError
+from ldpflow.intervals import INTERVAL_METHODS
+from ldpflow.results.columns import summaries_of
+from ldpflow.results.summary import stored_summary
+from ldpflow.store import REPLICATES, RunStore
+from ldpflow.store.schema import columns_of
+from ldpflow.study import Study
+
+MODULE = '''
+"""A normal interval around the average, of a length that a user chooses."""
+
+from collections.abc import Sequence
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from ldpflow.columns import Column, Summary
+from ldpflow.intervals.interval import Intervals, PathIntervalMethod, average, symmetric
+from ldpflow.settings import Setting
+
+
+class Stretched(PathIntervalMethod):
+    """The average and a half width of stretch / sqrt(steps)."""
+
+    kind: Literal["stretched"] = "stretched"
+    stretch: Annotated[
+        float, Field(gt=0), Setting("unit of theta", "half width at one step", symbol="s", title="stretch")
+    ] = 3.0
+    doubled: Annotated[bool, Setting(meaning="whether the half width is doubled")] = False
+
+    diagnostics: ClassVar = (
+        Column(
+            "distance",
+            "double",
+            "unit of theta",
+            "distance of the average from 0",
+            summaries=(
+                Summary("distance_median", "median of the distance", unit="unit of theta"),
+                Summary("far", "share with a distance > .01", beyond=0.01, caution="it is far from 0"),
+            ),
+        ),
+    )
+
+    def times(self, steps, algorithm):
+        return np.array([steps], dtype=np.int64)
+
+    def intervals(self, record, n: int, levels: Sequence[float]) -> Intervals:
+        estimate = average(record, n)
+        half = np.full_like(estimate, self.stretch * (1 + self.doubled) / np.sqrt(n))
+        limits = symmetric(estimate, [half for _ in levels])
+        return Intervals(estimate, None, *limits, {"distance": np.abs(estimate)})
+'''
+
+SIMPLE = {
+    "name": "new",
+    "seed": 11,
+    "replicates": 70,
+    "problem": {"kind": "quantile", "tau": [0.5, 0.9]},
+    "mechanism": {"kind": "randomized_response", "epsilon": 1.0},
+    "algorithm": {"kind": "ldp_sgd"},
+    "grid": {"n": [500]},
+    "method": [{"kind": "BM"}],
+}
+GROWN = {**SIMPLE, "method": [{"kind": "BM"}, {"kind": "stretched", "stretch": [2.5, 4.0]}]}
+NEW = ["stretch", "doubled", "distance"]
+
+
+@pytest.fixture
+def install(tmp_path, monkeypatch):
+    """A function that puts the method into a package of its own and registers it."""
+
+    def install(text=MODULE):
+        folder = tmp_path / "package"
+        folder.mkdir()
+        (folder / "stretched_intervals.py").write_text(text)
+        monkeypatch.syspath_prepend(str(folder))
+        module = importlib.import_module("stretched_intervals")
+        monkeypatch.setitem(INTERVAL_METHODS, "stretched", module.Stretched)
+        return module.Stretched
+
+    yield install
+    del sys.modules["stretched_intervals"]
+
+
+@pytest.fixture
+def installed(install):
+    """The method, registered."""
+    return install()
+
+
+def sweep(out, study):
+    run_study(Study.from_mapping(study), out, engine="serial")
+
+
+@pytest.fixture
+def run(installed, tmp_path):
+    """A run that had rows before the method came."""
+    sweep(tmp_path / "run", SIMPLE)
+    sweep(tmp_path / "run", GROWN)
+    return tmp_path / "run"
+
+
+def printed(capsys, *arguments):
+    capsys.readouterr()
+    assert main([str(argument) for argument in arguments]) == 0
+    return capsys.readouterr().out
+
+
+def test_its_columns_are_in_the_replicates(run, installed):
+    rows = RunStore(run).replicates.read()
+    assert rows.column_names == ["path", *REPLICATES.names, *NEW]
+    known = columns_of(rows.schema)
+    assert known["stretch"].identifies and known["stretch"].meaning == "half width at one step"
+    assert known["distance"] == installed.diagnostics[0]
+    for row in rows.to_pylist():
+        if row["method"] == "BM":
+            assert [row[name] for name in NEW] == [None, None, None]
+        else:
+            assert row["stretch"] in (2.5, 4.0) and row["doubled"] is False
+            assert row["distance"] == abs(row["estimate"])
+            assert row["length"] == pytest.approx(2 * row["stretch"] / 500**0.5)
+    assert check_run(str(run))[0] == []
+    key = RunStore(run).replicates.path_keys()[0]
+    computed, stored = replay(run, key, 69)
+    assert computed.select(NEW).equals(stored.select(NEW)) and stored.num_rows == 3
+
+
+def test_its_columns_are_in_the_summary(run, capsys):
+    summary = RunStore(run).read_summary()
+    assert [summary.name for summary in summaries_of(summary.schema)][-2:] == ["distance_median", "far"]
+    rows = summary.to_pylist()
+    assert [(row["tau"], row["method"], row["stretch"]) for row in rows] == [
+        (tau, *cell) for tau in (0.5, 0.9) for cell in (("BM", None), ("stretched", 2.5), ("stretched", 4.0))
+    ]
+    assert all((row["far"] is None) == (row["method"] == "BM") for row in rows)
+    assert rows[1]["far"] > 0.5 and rows[1]["distance_median"] > 0
+    table = printed(capsys, "summary", run)
+    assert "stretch" in table and "distance_median" in table
+    assert "stretched: it is far from 0 in up to" in table
+    assert "stretch,doubled," in printed(capsys, "summary", run, "--format", "csv")
+    assert "It is far from 0 in" in printed(capsys, "explain", run)
+    assert "stretch" in printed(capsys, "compare", run, "--by", "method").partition("\n")[0]
+    assert "1.6 ± 0" in printed(capsys, "compare", run, "--by", "stretch")
+
+
+def test_its_columns_are_in_the_page_of_tables(installed):
+    text = page()
+    assert "| stretch | double | unit of theta | stretched | half width at one step |" in text
+    assert "| distance | double | unit of theta | stretched | distance of the average from 0 |" in text
+    assert "| far | double | share | stretched | share with a distance > .01 |" in text
+
+
+def report(run, capsys):
+    printed(capsys, "report", run)
+    return (run / "report.html").read_text()
+
+
+def test_its_columns_are_in_the_report(run, capsys):
+    text = report(run, capsys)
+    assert "stretched, The average and a half width of stretch / sqrt(steps)" in text
+    assert "stretched, s = 2.5" in text
+    assert "<dt>distance_median</dt><dd>median of the distance</dd>" in text
+    printed(capsys, "plot", run, "coverage", "--x", "stretch", "-o", run / "figure.json")
+    assert "s (stretch)" in (run / "figure.json").read_text()
+
+
+def test_a_run_is_read_without_the_method(run, capsys, monkeypatch):
+    before = RunStore(run).read_summary()
+    monkeypatch.delitem(INTERVAL_METHODS, "stretched")
+    assert stored_summary(RunStore(run)).equals(before, check_metadata=True)
+    assert "stretched: it is far from 0" in printed(capsys, "summary", run)
+    assert "It is far from 0 in" in printed(capsys, "explain", run)
+    assert "stretched, s = 2.5" in report(run, capsys)
+
+
+def test_plain_readers_take_a_run_that_gained_columns(run):
+    names = {*REPLICATES.names, *NEW, "path"}
+    count = 2 * 70 * 3
+    parts = sorted(run.glob("replicates/*/*.parquet"))
+    assert {tuple(pq.read_schema(part).names) for part in parts} == {(*REPLICATES.names, *NEW)}
+    with duckdb.connect() as connection:
+        found = connection.sql(
+            f"FROM read_parquet('{run}/replicates/**/*.parquet', hive_partitioning = true)"
+        )
+        assert set(found.columns) == names and len(found.fetchall()) == count
+    assert set((rows := pl.scan_parquet(run / "replicates").collect()).columns) == names
+    assert rows.height == count
+    assert set((frame := pd.read_parquet(run / "replicates")).columns) == names and len(frame) == count
+    table = ds.dataset(run / "replicates", partitioning="hive").to_table()
+    assert set(table.column_names) == names and table.num_rows == count
+
+
+def test_old_rows_keep_their_values(installed, tmp_path):
+    run = tmp_path / "run"
+    sweep(run, SIMPLE)
+    before = RunStore(run).replicates.read()
+    names = {part.name for part in RunStore(run).replicates.scan()[0]}
+    sweep(run, GROWN)
+    after = RunStore(run).replicates
+    assert names < {part.name for part in after.scan()[0]}
+    rows = after.read()
+    rows = rows.filter(pl.Series(rows["method"].to_pylist()).eq("BM").to_arrow())
+    assert rows.select(before.column_names).equals(before)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"distance"', '"coverage"', "a name that no other column of the summary has"),
+        ('"distance",\n            "double"', '"beta",\n            "double"', "'beta' is declared as"),
+    ],
+)
+def test_a_name_that_is_taken_is_refused(old, new, said, tmp_path, install):
+    assert old in MODULE
+    install(MODULE.replace(old, new))
+    with pytest.raises(InputError, match=said):
+        sweep(tmp_path / "run", GROWN)
+
+
+def test_what_is_not_declared_is_refused(tmp_path, install):
+    install(MODULE.replace('{"distance": np', '{"other": np'))
+    result = run_study(Study.from_mapping(GROWN), tmp_path / "run", engine="serial")
+    assert "returns 'other', which is not in its diagnostics" in result.failed_batches[0]
