@@ -1,0 +1,87 @@
+"""What ``ldpflow new`` writes works as it is, and ``ldpflow check-plugin`` finds what is wrong."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ldpflow.errors import InputError
+from ldpflow.testing import check_plugin
+from ldpflow.testing.templates import KINDS, write_component
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_component_and_its_test_pass_as_written(kind, tmp_path):
+    _, test = write_component(kind, f"first_{kind}", str(tmp_path))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(test)],
+        capture_output=True, text=True, env=environment, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert " 2 passed" in f" {done.stdout}"
+    with pytest.raises(InputError, match="exists"):
+        write_component(kind, f"first_{kind}", str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "field"),
+    [("problem", "A b", "name"), ("problem", "quantile", "name"), ("thing", "mine", "kind")],
+)
+def test_refused(kind, name, field, tmp_path):
+    with pytest.raises(InputError) as caught:
+        write_component(kind, name, str(tmp_path))
+    assert caught.value.field == field
+
+
+WRONG = {
+    "truth": ("return (self.scale / 2.0,)", "return (self.scale / 2.1,)", "true value"),
+    "covariance": ("self.scale**2 / 12.0", "self.scale**2 / 10.0", "covariance"),
+    "curvature": ("return [[1.0]]", "return [[2.0]]", "curvature"),
+    "sensitivity": (
+        "        return self.scale\n\n    def l2",
+        "        return self.scale / 2\n\n    def l2",
+        "sens",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", WRONG)
+def test_mistakes_are_found(mistake, tmp_path):
+    right, wrong, check = WRONG[mistake]
+    code, _ = write_component("problem", f"wrong_{mistake}", str(tmp_path))
+    text = code.read_text()
+    assert right in text
+    code.write_text(text.replace(right, wrong, 1))
+    found = [finding for finding in check_plugin(str(code)) if not finding.passed]
+    assert found and check in found[0].check
+
+
+def test_a_biased_mechanism_and_bits_that_depend_on_the_batch_are_found(tmp_path):
+    code, _ = write_component("mechanism", "biased", str(tmp_path))
+    code.write_text(code.read_text().replace("* noise[j * STRIDE + at]", "* (noise[j * STRIDE + at] + 0.1)"))
+    assert "unbiased" in next(f for f in check_plugin(str(code)) if not f.passed).check
+    code, _ = write_component("method", "unordered", str(tmp_path))
+    code.write_text(code.read_text().replace("in_order(deviations**2)", "(deviations**2).sum(axis=0)"))
+    assert "same bits" in next(f for f in check_plugin(str(code)) if not f.passed).check
+
+
+def test_a_plugin_with_a_missing_method_is_one_message(tmp_path):
+    file = tmp_path / "incomplete.py"
+    file.write_text(
+        "from typing import Literal\nimport ldpflow as lf\n\n@lf.register\nclass Half(lf.Problem):\n"
+        '    """Half a problem."""\n    kind: Literal["half"] = "half"\n'
+    )
+    with pytest.raises(InputError, match=r"incomplete.py: Half.*no missing methods") as caught:
+        check_plugin(str(file))
+    assert "truth" in str(caught.value)
+    file = tmp_path / "broken.py"
+    file.write_text("x = 1\nraise RuntimeError('not today')\n")
+    with pytest.raises(InputError, match="RuntimeError in line 2: not today"):
+        check_plugin(str(file))
