@@ -138,7 +138,9 @@ class Specialised:
         from numba import njit
 
         # numpy's error model: no check for division by zero, which would stop vectorisation.
-        return njit(error_model="numpy", **INLINING[self.inlining])(self.plain())
+        # No entries for Python and C: only compiled code calls it, and they take their time to compile.
+        options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, **INLINING[self.inlining]}
+        return njit(error_model="numpy", **options)(self.plain())
 
 
 @lru_cache(maxsize=4096)
