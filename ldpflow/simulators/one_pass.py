@@ -153,16 +153,12 @@ class OnePass(Simulator[PathRequest, PathRecord]):
         """The mechanism as the algorithm uses it: shared between its paths, or brought by itself."""
         return self.algorithm.randomiser(self.mechanism)
 
-    def measuring(self) -> Mechanism | Algorithm:
-        """The part whose ``measures`` the kernel records beside the iterates."""
-        return self.randomiser if self.algorithm.counts_in_mechanism() else self.algorithm
-
     def measures(self) -> tuple[Column, ...]:
-        return self.measuring().measures
+        return (self.randomiser if self.algorithm.counts_in_mechanism() else self.algorithm).measures
 
     def measured(self) -> tuple[str, ...]:
         """Names of what the kernel records beside the iterates."""
-        return self.measuring().measured()
+        return tuple(column.name for column in self.measures())
 
     def steps(self, n: int) -> int:
         """Steps that the first n users make on this path."""

@@ -23,7 +23,8 @@ from ldpflow.kernels.specialise import Case, Part, specialised
 from ldpflow.mechanisms.laplace import Laplace
 from ldpflow.problems.quantile_regression import QuantileRegression
 from ldpflow.random.lockstep import LANES
-from ldpflow.simulators.one_pass import OnePass, data_parameters, data_states, noise_states, run_path
+from ldpflow.simulators.one_pass import OnePass, run_path
+from ldpflow.simulators.run_path import data_parameters, data_states, noise_states
 
 ROOT = FilePath(__file__).parents[2]
 FACTOR = 3
