@@ -22,9 +22,9 @@ TAIL_SECONDS = 0.5  # to about this length
 
 @dataclass(frozen=True)
 class Missing:
-    """Replicates ``first`` to ``last`` (exclusive) of a simulator that lack ``cells``.
+    """Rows ``first`` to ``last`` (exclusive) of a simulator that lack ``cells``; see Batch.
 
-    Where it runs again over replicates that have other cells already, ``witnesses`` holds one
+    Where it runs again over rows that have other cells already, ``witnesses`` holds one
     of those, to be computed again and compared with what is stored.
     """
 
@@ -37,8 +37,9 @@ class Missing:
 
     @cached_property
     def cost(self) -> Cost:
-        """What one replicate takes."""
-        return self.simulator.cost(self.simulator.needs(self.cells, self.checkpoints), 1)
+        """What one row takes."""
+        runs = next((cell.runs for cell in self.cells), 1)
+        return self.simulator.cost(self.simulator.needs(self.cells, self.checkpoints), runs)
 
 
 @dataclass(frozen=True)

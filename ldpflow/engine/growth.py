@@ -21,7 +21,7 @@ from ldpflow.intervals.interval import columns_of
 from ldpflow.random.streams import STREAM_VERSION
 from ldpflow.results.summary import names_of_summary
 from ldpflow.settings import canonical_json
-from ldpflow.simulators.cell import Cell
+from ldpflow.simulators.cell import Cell, by_runs
 from ldpflow.simulators.simulator import Plan, Simulator
 from ldpflow.simulators.stored import runnable_simulator
 from ldpflow.store import Part, RunStore, UnreadablePart, cell_id
@@ -186,7 +186,8 @@ def gaps(store: RunStore, plan: Plan, replicates: int) -> list[Missing]:
         return found
     stored = store.trajectories.finished(plan.simulator.key)
     untold = subtract(0, replicates, stored.get(cell_id({"checkpoints": plan.checkpoints}), []))
-    together = [m for m in found if intersect(untold, m.first, m.last) == [(m.first, m.last)]]
+    whole = [m for m in found if m.cells[0].runs == 1]
+    together = [m for m in whole if intersect(untold, m.first, m.last) == [(m.first, m.last)]]
     alone = untold
     for m in together:
         alone = [part for a, b in alone for part in subtract(a, b, [(m.first, m.last)])]
@@ -197,12 +198,20 @@ def gaps(store: RunStore, plan: Plan, replicates: int) -> list[Missing]:
 
 
 def cell_gaps(store: RunStore, plan: Plan, replicates: int) -> list[Missing]:
-    """What a path lacks: each replicate once, with all the cells that it lacks."""
+    """What a path lacks: each row once, with all the cells that it lacks."""
     finished = store.replicates.finished(plan.simulator.key)
-    stored = {cell: finished.get(cell_id(cell.columns()), []) for cell in plan.cells}
-    ends = {min(end, replicates) for ranges in stored.values() for span in ranges for end in span}
     found: list[Missing] = []
-    for first, last in pairwise(sorted({0, replicates, *ends})):
+    for runs, cells in by_runs(plan.cells).items():
+        stored = {cell: finished.get(cell_id(cell.columns()), []) for cell in cells}
+        found += row_gaps(plan, stored, replicates // runs)
+    return found
+
+
+def row_gaps(plan: Plan, stored: Mapping[Cell, Ranges], rows: int) -> list[Missing]:
+    """The rows that cells of one number of runs lack, of those that they have ``stored``."""
+    ends = {min(end, rows) for ranges in stored.values() for span in ranges for end in span}
+    found: list[Missing] = []
+    for first, last in pairwise(sorted({0, rows, *ends})):
         cells = tuple(cell for cell, ranges in stored.items() if subtract(first, last, ranges))
         if not cells:
             continue
@@ -260,7 +269,8 @@ def planned(study: Study, missing: Sequence[Missing]) -> list[Planned]:
         computed = sum(
             (gap.last - gap.first) * (d * len(gap.cells) + len(gap.checkpoints)) for gap in gaps_here
         )
-        total = study.replicates * (d * len(plan.cells) + len(plan.checkpoints))
+        rows = sum(study.replicates // cell.runs for cell in plan.cells)
+        total = d * rows + study.replicates * len(plan.checkpoints)
         settings = [f"{name}={values[name]}" for name in varying if values.get(name) is not None]
         result.append(
             Planned(

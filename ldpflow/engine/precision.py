@@ -29,6 +29,7 @@ from ldpflow.results import CellRows, stored_cells
 from ldpflow.simulators.simulator import Plan
 from ldpflow.store import RunStore, cell_id
 from ldpflow.store.ranges import subtract
+from ldpflow.store.schema import cell_keys
 
 __all__ = ["BATCH", "Precision", "Round", "ahead", "rounds", "stopped_coverage"]
 
@@ -128,26 +129,27 @@ class Precision:
                 wanted = max(wanted, level * (1 - level) / self.target_mcse**2)
         else:
             far = max(self.distance(cell) for cell in cells)
-            wanted = max(len(cell.ok) * self.distance(cell) ** 2 for cell in cells)
+            wanted = max((int(cell.replicate[-1]) + 1) * self.distance(cell) ** 2 for cell in cells)
         left = min(max(wanted, have + 1), self.max_replicates) - have
         cost = plan.simulator.cost(plan.simulator.needs(plan.cells), math.ceil(left))
         return Forecast(far, cost.steps)
 
-    def earliest(self, cell: CellRows) -> int:
-        """The first later point of the schedule at which this cell could possibly be there.
+    def earliest(self, cell: CellRows, now: int) -> int:
+        """The first point of the schedule after ``now`` at which this cell could possibly be there.
 
         Before it coverage cannot be precise enough, whether all further intervals hit or all miss,
         so there is nothing to judge.
         """
-        now = len(cell.ok)
+        runs = int(cell.replicate[0]) + 1 if len(cell.ok) else 1  # replicates of a row
         finished = cell.finished()
         count, hits = len(finished.ok), int(np.sum(finished.covered))
         point = now
         for point in self.schedule(now):
             if self.target_mcse is None or count == 0:
                 break
-            total = count + point - now
-            best = min(agresti_coull(hits + point - now, total), agresti_coull(hits, total))
+            more = point // runs - len(cell.ok)
+            total = count + more
+            best = min(agresti_coull(hits + more, total), agresti_coull(hits, total))
             if best <= self.target_mcse:
                 break
         return point
@@ -158,7 +160,8 @@ class Precision:
         Parameters
         ----------
         cells : sequence of CellRows
-            All cells and coordinates of the path; further rows are not looked at.
+            All cells and coordinates of the path, rows under the number of their last replicate;
+            further rows are not looked at.
         have : int
             Replicates that all of them have, from 0 on.
         """
@@ -167,7 +170,7 @@ class Precision:
             here = [cell.where(cell.replicate < point) for cell in cells]
             if point == self.max_replicates or all(self.distance(c) <= 1.0 for c in here):
                 return None
-            point = max(self.earliest(cell) for cell in here)
+            point = max(self.earliest(cell, point) for cell in here)
         return point
 
 
@@ -227,16 +230,23 @@ def rounds(
 
 
 def cells_of_plan(store: RunStore, plan: Plan, most: int) -> tuple[list[CellRows], int]:
-    """The stored rows of a path's cells, and how many replicates all of them have."""
-    columns = [cell.columns() for cell in plan.cells]
-    wanted = {cell_id(c) for c in columns}
+    """The stored rows of a path's cells, and how many replicates all of them have.
+
+    A row of several replicates has the number of the last one of them.
+    """
+    runs = {cell_id(cell.columns()): cell.runs for cell in plan.cells}
     finished = store.replicates.finished(plan.simulator.key)
-    gaps = [gap for cell in wanted for gap in subtract(0, most, finished.get(cell, []))]
-    have = min((first for first, _ in gaps), default=most)
+    gaps = {cell: subtract(0, most // count, finished.get(cell, [])) for cell, count in runs.items()}
+    have = min((found[0][0] * runs[cell] for cell, found in gaps.items() if found), default=most)
     if have == 0:
         return [], 0
-    found = stored_cells(store, plan.simulator.key, wanted, skip_unreadable=True)
-    return [cell for _, cells in found for cell in cells], have
+    rows = []
+    for keys, cells in stored_cells(store, plan.simulator.key, set(runs), skip_unreadable=True):
+        names = cell_keys(keys.schema)
+        for key, cell in zip(keys.select(names).to_pylist(), cells, strict=True):
+            count = runs[cell_id(key)]
+            rows.append(replace(cell, replicate=(cell.replicate + 1) * count - 1))
+    return rows, have
 
 
 def ahead(listener: Listener | None, started: float, done_steps: int, steps_left: int) -> Listener | None:

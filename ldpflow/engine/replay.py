@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from ldpflow.errors import InputError, LdpflowError
 from ldpflow.results.trajectories import read_trajectories
 from ldpflow.simulators.batch import Batch, BatchResult, simulate
-from ldpflow.simulators.cell import Cell
+from ldpflow.simulators.cell import Cell, by_runs
 from ldpflow.simulators.simulator import Plan
 from ldpflow.simulators.stored import runnable_simulator
 from ldpflow.store import RunStore
@@ -78,7 +78,9 @@ def replay(
         keys = sorted({part.path_key for part in parts})
         known = ", ".join(f"p{k}" for k in keys[:5]) or "none"
         raise InputError("path", path_key, f"a path of {store.root}", f"It has: {known}.")
-    computed = computed_again(Batch(simulator, seed, replicate, end, cells)).rows
+    batches = [Batch(simulator, seed, replicate, end, group) for group in by_runs(cells).values()]
+    rows = [computed_again(batch).rows for batch in batches]
+    computed = pa.concat_tables(rows, promote_options="default").combine_chunks()
     order = [(name, "ascending") for name in REPLICATE_ROWS.row_keys(computed.schema)]
     return computed.sort_by(order), stored.select(computed.column_names).sort_by(order)
 

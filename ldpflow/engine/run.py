@@ -218,11 +218,13 @@ def finished_replicates(study: Study, summary: pa.Table, followed: pa.Table) -> 
     for row in summary.select(keys).to_pylist():
         path, replicates = row.pop("path"), row.pop("replicates")
         counts[path, cell_id(row)] = replicates
-    least = [
-        counts.get((f"p{plan.simulator.key}", cell_id(cell.columns())), 0)
-        for plan in study.plans()
-        for cell in plan.cells
-    ]
+    least = []
+    for plan in study.plans():
+        for cell in plan.cells:
+            rows = counts.get((f"p{plan.simulator.key}", cell_id(cell.columns())), 0)
+            # What is left over makes no row.
+            left = study.replicates % cell.runs if rows == study.replicates // cell.runs else 0
+            least.append(rows * cell.runs + left)
     if study.trajectory is not None:
         least.append(pc.min(followed["replicates"]).as_py() or 0)
     return min(least, default=0)

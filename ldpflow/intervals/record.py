@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -13,7 +14,7 @@ from ldpflow.algorithms import Algorithm
 from ldpflow.mechanisms import Mechanism
 from ldpflow.problems import Problem
 
-__all__ = ["PathRecord", "PathSource", "Record"]
+__all__ = ["PathRecord", "PathSource", "Record", "joined"]
 
 Array = NDArray[np.float64]
 
@@ -152,3 +153,24 @@ class PathRecord(Record):
         if len(where) != 1:
             raise KeyError(f"time {time} is not marked")
         return self.running_sums[name][:, where[0]]
+
+
+def joined(records: Sequence[PathRecord]) -> PathRecord:
+    """One record of the replicates of several, which have the same times."""
+    first = records[0]
+    if len(records) == 1:
+        return first
+
+    def together(parts: Sequence[Array]) -> Array:
+        return np.concatenate(parts, axis=-1)
+
+    return replace(
+        first,
+        replicates=np.concatenate([record.replicates for record in records]),
+        prefix_sums=together([record.prefix_sums for record in records]),
+        iterates=together([record.iterates for record in records]),
+        running_sums={
+            name: together([record.running_sums[name] for record in records]) for name in first.running_sums
+        },
+        extras={name: together([record.extras[name] for record in records]) for name in first.extras},
+    )

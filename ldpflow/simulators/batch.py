@@ -19,10 +19,10 @@ __all__ = ["Batch", "BatchResult", "simulate"]
 
 @dataclass(frozen=True)
 class Batch:
-    """Replicates ``first`` to ``last`` (exclusive) of a simulator, and what is wanted from them.
+    """Rows ``first`` to ``last`` (exclusive) of a simulator, and what is wanted in them.
 
-    ``cells`` and ``checkpoints`` (users, or steps where an algorithm counts those, at which the
-    trajectory is kept): one of them may be empty.
+    A row is a replicate, or :attr:`runs` consecutive ones. ``cells`` and ``checkpoints`` (users, or
+    steps where an algorithm counts those, at which the trajectory is kept): one of them may be empty.
     ``witnesses`` are cells whose rows are stored already: they are computed again to be compared.
     """
 
@@ -35,10 +35,15 @@ class Batch:
     checkpoints: tuple[int, ...] = ()
 
     @property
+    def runs(self) -> int:
+        """Consecutive replicates that make one row, the same number in all cells."""
+        return next((cell.runs for cell in (*self.cells, *self.witnesses)), 1)
+
+    @property
     def steps(self) -> int:
         """Steps to simulate, over all replicates."""
         request = self.simulator.needs(self.cells, self.checkpoints)
-        return self.simulator.cost(request, self.last - self.first).steps
+        return self.simulator.cost(request, self.runs * (self.last - self.first)).steps
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,7 @@ class BatchResult:
 
 
 def simulate(batch: Batch) -> BatchResult:
-    """Run a batch.
+    """Run a batch, LANES rows at a time.
 
     The rows depend on the seed, the simulator, the replicate and the cell only: not on the batch, nor
     on the other cells.
@@ -68,8 +73,9 @@ def simulate(batch: Batch) -> BatchResult:
     tables = [rows_schema(cells).empty_table()]
     followed = []
     kernel_seconds = 0.0
+    runs = batch.runs
     for first in range(batch.first, batch.last, LANES):
-        replicates = range(first, min(first + LANES, batch.last))
+        replicates = range(first * runs, min(first + LANES, batch.last) * runs)
         before = time.thread_time()
         record = batch.simulator.run(batch.seed, replicates, request)
         kernel_seconds += time.thread_time() - before

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from ldpflow.errors import InputError
 from ldpflow.intervals import INTERVAL_METHODS, IntervalMethod
 
-__all__ = ["Cell", "methods_of"]
+__all__ = ["Cell", "by_runs", "methods_of"]
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,11 @@ class Cell:
     n: int
     method: IntervalMethod
     level: float
+
+    @property
+    def runs(self) -> int:
+        """Consecutive replicates that make one row: row r takes r runs, ..., (r + 1) runs - 1."""
+        return self.method.runs(self.level)
 
     @classmethod
     def from_columns(cls, columns: dict[str, Any]) -> Cell:
@@ -49,3 +54,11 @@ class Cell:
 def methods_of(cells: Sequence[Cell]) -> list[tuple[tuple[int, Any], list[Cell]]]:
     """Cells that differ in level only, together; in the order in which they come."""
     return [(key, list(group)) for key, group in groupby(cells, key=lambda cell: (cell.n, cell.method))]
+
+
+def by_runs(cells: Iterable[Cell]) -> dict[int, tuple[Cell, ...]]:
+    """Cells by how many replicates make one of their rows; each number of them has batches of its own."""
+    found: dict[int, tuple[Cell, ...]] = {}
+    for cell in cells:
+        found[cell.runs] = (*found.get(cell.runs, ()), cell)
+    return found

@@ -16,14 +16,14 @@ from ldpflow.columns import Column
 from ldpflow.errors import InputError
 from ldpflow.intervals import IntervalMethod
 from ldpflow.intervals.asymptotics import asymptotic_variances
-from ldpflow.intervals.record import PathRecord, Record
+from ldpflow.intervals.record import PathRecord, Record, joined
 from ldpflow.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.problems import Problem
 from ldpflow.problems.finite_sum import FiniteSumProblem
 from ldpflow.problems.laws import Variate
 from ldpflow.random.lockstep import CHUNK, LANES
 from ldpflow.settings import Settings, canonical_json
-from ldpflow.simulators.cell import Cell, methods_of
+from ldpflow.simulators.cell import Cell, by_runs, methods_of
 from ldpflow.simulators.memory import BYTES_PER_TIME, check_budget, recorded_times
 from ldpflow.simulators.run_path import count_of, kernel_digest, kernel_of, run_path
 from ldpflow.simulators.simulator import Cost, LimitLaw, Request, Simulator
@@ -252,7 +252,10 @@ class OnePass(Simulator[PathRequest, PathRecord]):
         kernel_of(self, tuple(request.sums))
 
     def run(self, seed: int, replicates: Sequence[int], request: PathRequest) -> PathRecord:
-        return run_path(self, seed, replicates, request.times, request.marked, request.sums)
+        parts = [replicates[at : at + LANES] for at in range(0, len(replicates), LANES)]
+        return joined(
+            [run_path(self, seed, part, request.times, request.marked, request.sums) for part in parts]
+        )
 
     def trajectories(self, record: PathRecord, checkpoints: tuple[int, ...]) -> pa.Table:
         return one_pass_trajectories(self, record, checkpoints)
@@ -279,30 +282,29 @@ class OnePass(Simulator[PathRequest, PathRecord]):
 
     def seconds_per_record(self, request: PathRequest) -> float:
         """From a made-up record, a random walk: the cost of sorting and summing depends on no more."""
-        from ldpflow.simulators.rows import rows_of
+        from ldpflow.simulators.rows import seconds_of_rows
 
-        if not request.cells:
-            return 0.0
-        d = self.dimension
-        shape = (len(request.times), d, LANES)
-        record = PathRecord(
-            seed=0,
-            replicates=np.arange(LANES),
-            source=self,
-            times=np.array(request.times),
-            origin=self.truth(),
-            prefix_sums=np.cumsum(np.random.default_rng(0).standard_normal(shape), axis=0),
-            iterates=np.zeros(shape),
-            running_sums={
-                name: np.ones((count_of(self, name), len(request.marked), d, LANES)) for name in request.sums
-            },
-            marked_times=np.array(request.marked),
-        )
-        with np.errstate(all="ignore"):
-            rows_of(record, request.cells)
-            started = time.thread_time()
-            rows_of(record, request.cells)
-        return time.thread_time() - started
+        total = 0.0
+        for runs, cells in by_runs(request.cells).items():
+            d, replicates = self.dimension, LANES * runs
+            asked = self.needs(cells)
+            shape = (len(asked.times), d, replicates)
+            sums = {
+                name: np.ones((count_of(self, name), len(asked.marked), d, replicates)) for name in asked.sums
+            }
+            record = PathRecord(
+                source=self,
+                seed=0,
+                replicates=np.arange(replicates),
+                times=np.array(asked.times),
+                origin=self.truth(),
+                prefix_sums=np.cumsum(np.random.default_rng(0).standard_normal(shape), axis=0),
+                iterates=np.zeros(shape),
+                running_sums=sums,
+                marked_times=np.array(asked.marked),
+            )
+            total += seconds_of_rows(record, cells) / runs
+        return total
 
 
 def check_suitable(problem: Problem, mechanism: Mechanism, algorithm: Algorithm) -> None:

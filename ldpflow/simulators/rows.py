@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,7 +14,7 @@ from ldpflow.intervals.record import Record
 from ldpflow.simulators.cell import Cell, methods_of
 from ldpflow.store.schema import schema_of
 
-__all__ = ["rows_of", "rows_schema"]
+__all__ = ["rows_of", "rows_schema", "seconds_of_rows"]
 
 
 def rows_schema(cells: Sequence[Cell]) -> pa.Schema:
@@ -22,9 +23,13 @@ def rows_schema(cells: Sequence[Cell]) -> pa.Schema:
 
 
 def rows_of(record: Record, cells: Sequence[Cell]) -> pa.Table:
-    """The rows of one record: by replicate, then in the cells' order, then by coordinate."""
-    d = len(record.truth)
-    count = len(record.replicates)
+    """The rows of one record: by replicate, then in the cells' order, then by coordinate.
+
+    A row of methods that take several replicates as one has the number of the row in its place.
+    """
+    d, runs = len(record.truth), cells[0].runs
+    rows = record.replicates[::runs] // runs
+    count = len(rows)
     shape = (len(cells), d, count)
     columns = {name: np.empty(shape) for name in ("estimate", "se", "lower", "upper")}
     checks = {column.name for cell in cells for column in cell.method.diagnostics}
@@ -43,24 +48,25 @@ def rows_of(record: Record, cells: Sequence[Cell]) -> pa.Table:
             if name not in {column.name for column in method.diagnostics}:
                 raise ValueError(f"{type(method).__name__} returns {name!r}, which is not in its diagnostics")
             columns[name][here] = values
-        diverged[here] = ~method.finite(record, n)
-    return table_of(record, cells, columns, diverged)
+        diverged[here] = ~method.finite(record, n).reshape(count, runs).all(axis=1)
+    return table_of(record.truth, rows, cells, columns, diverged)
 
 
 def table_of(
-    record: Record,
+    truth: NDArray[np.float64],
+    rows: NDArray[np.int64],
     cells: Sequence[Cell],
     columns: dict[str, NDArray[np.float64]],
     diverged: NDArray[np.bool_],
 ) -> pa.Table:
     """Assemble the store's columns from arrays of shape (cells, d, replicates)."""
-    truth = np.broadcast_to(record.truth[None, :, None], diverged.shape)
+    theta = np.broadcast_to(truth[None, :, None], diverged.shape)
     lower, upper = columns["lower"], columns["upper"]
     undefined = ~(np.isfinite(lower) & np.isfinite(upper))
     failed = diverged | undefined
     lower[failed] = np.nan
     upper[failed] = np.nan
-    covered = (lower <= truth) & (truth <= upper)
+    covered = (lower <= theta) & (theta <= upper)
     status = np.where(diverged, 2, np.where(undefined, 1, 0)).astype(np.int8)
 
     def flat(values: NDArray[np.generic]) -> NDArray[np.generic]:
@@ -69,14 +75,14 @@ def table_of(
     per_cell = [cell.columns() for cell in cells]
     index = flat(np.broadcast_to(np.arange(len(cells))[:, None, None], diverged.shape))
     coordinate = flat(np.broadcast_to(np.arange(diverged.shape[1])[None, :, None], diverged.shape))
-    replicate = flat(np.broadcast_to(record.replicates[None, None, :], diverged.shape))
+    replicate = flat(np.broadcast_to(rows[None, None, :], diverged.shape))
     names = pa.array(["ok", "undefined", "diverged"])
     given = ("estimate", "lower", "upper")
     optional = {name: flat(values) for name, values in columns.items() if name not in given}
     data = {
         "replicate": pa.array(replicate),
         "coordinate": pa.array(coordinate),
-        "truth": pa.array(flat(truth)),
+        "truth": pa.array(flat(theta)),
         "estimate": pa.array(flat(columns["estimate"])),
         **{name: pa.array(v, mask=~np.isfinite(v)) for name, v in optional.items()},
         "lower": pa.array(flat(lower)),
@@ -94,3 +100,14 @@ def table_of(
             values = pa.array([cell.get(field.name) for cell in per_cell], type=field.type)
             arrays.append(values.take(pa.array(index)))
     return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def seconds_of_rows(record: Record, cells: Sequence[Cell]) -> float:
+    """Measured CPU time of the rows of a record; the second time, when what they take is loaded."""
+    if not cells:
+        return 0.0
+    with np.errstate(all="ignore"):
+        rows_of(record, cells)
+        started = time.thread_time()
+        rows_of(record, cells)
+    return time.thread_time() - started

@@ -30,7 +30,7 @@ class Request:
     Parameters
     ----------
     cells : tuple of Cell
-        Intervals; all of one size of group (see IntervalMethod.group).
+        Intervals.
     checkpoints : tuple of int
         Where the statistics of a trajectory are kept: users, or steps of an algorithm of many epochs.
     """
@@ -198,9 +198,12 @@ class Simulator(ABC, Generic[RequestT, RecordT]):
             If the parts do not go together, or a number of users is impossible.
         """
 
-    @abstractmethod
     def checkpoints(self, users: tuple[int, ...], first: int, points: int) -> tuple[int, ...]:
-        """Where a trajectory of ``users`` is kept: about ``points`` of them, the first one at ``first``."""
+        """Where a trajectory of ``users`` is kept: about ``points`` of them, the first one at ``first``.
+
+        None in a family without trajectories.
+        """
+        return ()
 
     @classmethod
     def makes_intervals(cls) -> bool:
@@ -246,11 +249,13 @@ class Simulator(ABC, Generic[RequestT, RecordT]):
 
     @abstractmethod
     def run(self, seed: int, replicates: Sequence[int], request: RequestT) -> RecordT:
-        """Run replicates: at most LANES, times the size of the cells' groups."""
+        """Run replicates: at most LANES rows of ``request.cells``, whole rows."""
 
-    @abstractmethod
     def trajectories(self, record: RecordT, checkpoints: tuple[int, ...]) -> pa.Table:
         """One row per replicate and checkpoint, in the schema of the store's trajectories."""
+        from ldpflow.store.schema import MEASURED, schema_of
+
+        return schema_of((), MEASURED).empty_table()
 
     # Measuring what it takes.
 
