@@ -19,6 +19,7 @@ EXPORTS = {
     "ldpflow.study.plugins": ("load_plugin", "register"),
     "ldpflow.intervals.interval": ("Intervals", "PathIntervalMethod"),
     "ldpflow.algorithms.algorithm": ("DecayingSteps",),
+    "ldpflow.problems.quantile": ("MixturePart",),
 }
 """What ``import ldpflow`` offers, by the module that has it; loaded when it is first asked for."""
 

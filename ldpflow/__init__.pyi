@@ -54,6 +54,7 @@ from ldpflow.problems.linear_regression import LinearRegression as _LinearRegres
 from ldpflow.problems.logistic_regression import LogisticRegression as _LogisticRegression
 from ldpflow.problems.nonconvex_logistic import NonconvexLogistic as _NonconvexLogistic
 from ldpflow.problems.quadratic import Quadratic as _Quadratic
+from ldpflow.problems.quantile import MixturePart as MixturePart
 from ldpflow.problems.quantile import Quantile as _Quantile
 from ldpflow.problems.quantile_regression import QuantileRegression as _QuantileRegression
 from ldpflow.problems.robust_regression import RobustRegression as _RobustRegression
@@ -493,6 +494,14 @@ class Quantile(_Quantile):
         location: float | Sequence[float] = ...,
         scale: float | Sequence[float] = ...,
         df: float | Sequence[float] | None = ...,
+        shape: float | Sequence[float] | None = ...,
+        components: tuple[MixturePart, ...] | Sequence[tuple[MixturePart, ...]] | None = ...,
+        file: str | Sequence[str] | None = ...,
+        column: str | Sequence[str] | None = ...,
+        missing: str | Sequence[str] | None = ...,
+        jitter: float | Sequence[float] | None = ...,
+        sha256: str | Sequence[str] | None = ...,
+        law_table: str | Sequence[str] | None = ...,
     ) -> None: ...
 
 class QuantileRegression(_QuantileRegression):

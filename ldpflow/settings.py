@@ -39,6 +39,8 @@ class Setting:
         class unless given.
     symbol, title, logarithmic
         As of :class:`ldpflow.columns.Column`.
+    stored : bool
+        Whether a column holds it.
     """
 
     unit: str = "-"
@@ -46,6 +48,7 @@ class Setting:
     symbol: str = ""
     title: str = ""
     logarithmic: bool = False
+    stored: bool = True
 
 
 @dataclass(frozen=True)
@@ -107,16 +110,23 @@ class Settings(BaseModel):
         """The columns that hold the settings, in the order of the fields."""
         found = []
         for name, field in cls.model_fields.items():
-            if name != "kind":
-                told = next(iter(settings_in([*field.metadata, field.annotation])), Setting())
-                words = vars(told) | {"meaning": told.meaning or documented(cls, name)}
+            told = next(iter(settings_in([*field.metadata, field.annotation])), Setting())
+            if name != "kind" and told.stored:
+                words = {k: v for k, v in vars(told).items() if k != "stored"}
+                words |= {"meaning": told.meaning or documented(cls, name)}
                 found.append(Column(name, STORED[value_type(field.annotation)], **words, identifies=True))
         return tuple(found)
 
     def setting_values(self) -> dict[str, Any]:
         """The settings as columns hold them: a vector as JSON text, None where a setting is absent."""
-        values = self.model_dump(exclude={"kind"})
+        names = {column.name for column in self.setting_columns()}
+        values = self.model_dump(include=names)
         return {k: json.dumps(v) if isinstance(v, (tuple, list)) else v for k, v in values.items()}
+
+    @classmethod
+    def completed(cls, axes: Mapping[str, tuple[Any, ...]]) -> Mapping[str, tuple[Any, ...]]:
+        """The axes of a study's table with what follows from them, a file that they name for example."""
+        return axes
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Self:

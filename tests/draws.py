@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ldpflow.kernels.law_tables import table_of
 from ldpflow.random.lockstep import CHUNK, LANES, PLANE
+from ldpflow.random.quantile_tables import TABLE_SAMPLERS
 from ldpflow.random.samplers import SAMPLERS
 from ldpflow.random.streams import lane_states
 
@@ -16,11 +18,25 @@ def planes(seed, role, key, replicate, variates, count):
     for _ in range(-(-count // CHUNK)):
         columns = []
         for variate in variates:
-            out = np.empty(PLANE)
-            SAMPLERS[variate.name](state, variate.parameter, out)
-            columns.append(out.reshape(CHUNK, LANES)[:, 0])
+            columns.append(plane(state, variate).reshape(CHUNK, LANES)[:, 0])
         chunks.append(np.stack(columns, axis=1) if columns else np.empty((CHUNK, 0)))
     return np.concatenate(chunks)[:count]
+
+
+def plane(state, variate):
+    """One plane of a variate; of a mixture the component that a uniform says, all of them drawn."""
+    out = np.empty(PLANE)
+    if variate.name in SAMPLERS:
+        SAMPLERS[variate.name](state, variate.parameter, out)
+        return out
+    if variate.name in TABLE_SAMPLERS:
+        TABLE_SAMPLERS[variate.name](state, table_of(variate), out)
+        return out
+    SAMPLERS["uniform"](state, 0.0, out)
+    parts = variate.law.components
+    drawn = [part.law.location + part.law.scale * plane(state, part.law.variate) for part in parts]
+    ends = np.cumsum([part.weight for part in parts]) / sum(part.weight for part in parts)
+    return np.choose(np.searchsorted(ends[:-1], out, side="right"), drawn)
 
 
 def data(path, seed, replicate, count):

@@ -117,7 +117,8 @@ def designed(simulator: Simulator[Any, Any]) -> dict[str, Any]:
     """What a simulator is, its budget and its n left out: settings by their names in a study file."""
     settings: dict[str, Any] = {"grid.independent_n": simulator.horizon is not None}
     for table, part in simulator.parts().items():
-        for name, value in part.model_dump(mode="json").items():
+        kept = {"kind", *(column.name for column in part.setting_columns())}
+        for name, value in part.model_dump(mode="json", include=kept).items():
             if value is not None and name not in BUDGET:
                 settings[f"{table}.{name}"] = value
     return settings

@@ -69,7 +69,8 @@ def private_gradient(path: Any, perturbed: bool) -> dict[str, Any]:
     from ldpflow.random import distributions
 
     law = problem.bit_law()
-    parts = {"cdf": getattr(distributions, f"cdf_{law}"), "ANCHORED": False}
+    shaped = "shape" in problem.kernel_parameters()
+    parts = {"cdf": getattr(distributions, f"cdf_{law}"), "ANCHORED": False, "SHAPED": shaped}
     third = sys.modules[type(mechanism).__module__].THIRD_DERIVATIVES.get(law)
     if third is None or path.algorithm.kind != "ldp_sgd":
         return parts | {

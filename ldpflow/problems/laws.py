@@ -22,8 +22,9 @@ __all__ = ["Component", "Law", "Variate"]
 
 @dataclass(frozen=True)
 class Variate:
-    """A standard law to draw from: a sampler's name and its parameter (degrees of freedom).
+    """A standard law to draw from: a sampler's name and its parameter (degrees of freedom or shape).
 
+    ``law`` is what a parameter does not say: the table of a column, the components of a mixture.
     ``role`` is the stream that it comes from where that is not the role of whoever asks:
     ``budgets`` (public randomness), or ``position`` (no randomness, the number of the draw).
     """
@@ -31,6 +32,7 @@ class Variate:
     name: str
     parameter: float = 0.0
     role: str | None = None
+    law: Law | None = None
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,9 @@ class Law:
     @property
     def variate(self) -> Variate:
         """What to draw, before moving and scaling."""
-        return Variate(self.name, self.parameter)
+        composed = self.table is not None or bool(self.components)
+        standard = Law(self.name, components=self.components, table=self.table) if composed else None
+        return Variate(self.name, self.parameter, law=standard)
 
     def standard_quantile(self, tau: float) -> float:
         """tau-quantile of Z."""

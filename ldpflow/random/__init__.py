@@ -10,7 +10,18 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-__all__ = ["Deferred", "cdf_normal", "exp", "fill_normal", "log", "register_array", "step_sizes"]
+__all__ = [
+    "Deferred",
+    "bits_of",
+    "cdf_normal",
+    "exp",
+    "fill_normal",
+    "fill_uniform",
+    "float_of",
+    "log",
+    "register_array",
+    "step_sizes",
+]
 
 
 class Deferred:
@@ -34,9 +45,12 @@ class Deferred:
         return self.load()(*arguments)
 
 
+bits_of = Deferred("ldpflow.random.elementary", "bits_of")
+float_of = Deferred("ldpflow.random.elementary", "float_of")
 cdf_normal = Deferred("ldpflow.random.distributions", "cdf_normal")
 exp = Deferred("ldpflow.random.elementary", "exp")
 log = Deferred("ldpflow.random.elementary", "log")
 fill_normal = Deferred("ldpflow.random.samplers", "fill_normal")
+fill_uniform = Deferred("ldpflow.random.samplers", "fill_uniform")
 step_sizes = Deferred("ldpflow.random.samplers", "step_sizes")
 register_array = Deferred("ldpflow.random.registers", "register_array")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ldpflow.intervals.record import PathRecord
 from ldpflow.kernels import assembly
 from ldpflow.kernels.assembly import kernel_digest, noise_variates
-from ldpflow.kernels.drawing import roles_of
+from ldpflow.kernels.drawing import drawing_parameters, roles_of
 from ldpflow.kernels.parameters import flat
 from ldpflow.kernels.running_sums import PERTURBED, RUNNING_SUMS
 from ldpflow.random.lockstep import LANES
@@ -64,7 +64,7 @@ def data_parameters(path: OnePass) -> NDArray[np.float64]:
     """Parameters of the samplers; for stored records their table, row by row."""
     if path.problem.stored_records():
         return path.problem.table().reshape(-1)
-    return np.array([v.parameter for v in path.data_variates()])
+    return drawing_parameters(path.data_variates())
 
 
 def count_of(path: OnePass, name: str) -> int:
@@ -132,7 +132,7 @@ def run_path(
         data_states(path, seed, replicates),
         noise_states(path, mechanism_key, seed, replicates),
         data_parameters(path),
-        np.array([v.parameter for v in noise_variates(path, perturbed)]),
+        drawing_parameters(noise_variates(path, perturbed)),
         flat(path.problem.kernel_parameters()),
         flat(mechanism.kernel_parameters(path.problem)),
         flat(path.algorithm.kernel_parameters(path.horizon)),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -155,11 +154,8 @@ class Simulator(ABC, Generic[RequestT, RecordT]):
         if self.horizon is not None:
             columns["horizon"] = self.horizon  # before what follows from it
         for table, part in self.parts().items():
-            values = part.model_dump()
-            columns[table] = values.pop("kind")
-            for name, value in values.items():
-                # A vector is one value of a column too.
-                columns[name] = json.dumps(value) if isinstance(value, (tuple, list)) else value
+            columns[table] = part.kind
+            columns |= part.setting_values()
         # Where users' budgets differ the largest; none for a baseline that has settings for a budget.
         return columns | promised | self.derived()
 

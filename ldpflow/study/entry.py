@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from ldpflow.errors import InputError
 from ldpflow.intervals import INTERVAL_METHODS
@@ -47,7 +47,7 @@ class Entry:
                 filled[name] = axes[name]
             elif name != "kind" and field.default is not None:
                 filled[name] = (field.default,)
-        return cls(group, kind, filled)
+        return cls(group, kind, dict(GROUPS[group][kind].completed(filled)))
 
     def has(self, name: str) -> bool:
         """Whether the kind has this setting."""
@@ -77,11 +77,15 @@ class Entry:
 
     def mapping(self) -> dict[str, Any]:
         """The table that reads back as this entry."""
-        axes = {
-            name: [list(value) if isinstance(value, tuple) else value for value in values]
-            for name, values in self.axes.items()
-        }
+        axes = {name: [written(value) for value in values] for name, values in self.axes.items()}
         return {"kind": self.kind} | axes
+
+
+def written(value: Any) -> Any:
+    """A value as a study file writes it."""
+    if isinstance(value, tuple):
+        return [written(item) for item in value]
+    return value.model_dump(exclude_none=True) if isinstance(value, BaseModel) else value
 
 
 def read_group(group: str, tables: object) -> tuple[Entry, ...]:

@@ -35,6 +35,8 @@ def literal(value: object) -> str:
     """A value; floats by ``repr``, which reads back to the same bits."""
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(literal(item) for item in value) + "]"
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{name} = {literal(item)}" for name, item in value.items()) + " }"
     if isinstance(value, str):
         return json.dumps(value)
     if isinstance(value, bool):

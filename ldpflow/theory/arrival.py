@@ -146,9 +146,9 @@ def feasible_n(law: Law, tau: float, noise: float, k: float = 25.0, bias: float 
 
 def approaches(cases: Sequence[Approach]) -> list[Arrival]:
     """Predict the arrival of many paths at once; those that differ in ``steps`` alone are run once."""
-    from ldpflow.theory.closure import equal_probability, follow
+    from ldpflow.theory.closure import equal_probability, few_nodes, follow_kernel
 
-    nodes = equal_probability()
+    follow, nodes, few = follow_kernel(), equal_probability(), few_nodes()
     known: dict[tuple[Law, float], tuple[float, float, Floats]] = {}
     runs: dict[Approach, list[int]] = {}
     for place, case in enumerate(cases):
@@ -162,7 +162,7 @@ def approaches(cases: Sequence[Approach]) -> list[Arrival]:
         times = np.array(sorted({cases[place].steps for place in places}))
         out = np.empty((len(times), 4))
         settings = (run.noise, run.c * density, run.gamma, (run.theta0 - truth) * density)
-        follow(table, nodes, run.tau, *settings, float(run.records), times, out)
+        follow(table, nodes, few, run.tau, *settings, float(run.records), times, out)
         rows = dict(zip(times.tolist(), out.tolist(), strict=True))
         for place in places:
             steps = cases[place].steps

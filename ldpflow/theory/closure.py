@@ -22,12 +22,13 @@ from collections.abc import Callable
 from statistics import NormalDist
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from ldpflow.random.elementary import U64, bits_of, float_of
+from ldpflow.kernels.cache import compiled
+from ldpflow.kernels.specialise import Case
+from ldpflow.random import bits_of, float_of, register_array
 
-__all__ = ["EXACT", "RATIO", "equal_probability", "follow", "tabulated"]
+__all__ = ["EXACT", "RATIO", "equal_probability", "few_nodes", "follow_kernel", "tabulated"]
 
 Floats = NDArray[np.float64]
 
@@ -43,14 +44,27 @@ CELLS = 64
 OCTAVES = 44
 FINE = 64.0
 HALF = CELLS * OCTAVES
-SHIFT = U64(46)  # 52 bits of the mantissa less the 6 that name a cell
-REST = U64((1 << 46) - 1)
-UP = U64(6)
-ONE = U64(0x3FF0000000000000)
-BASE = np.int64(1023 * CELLS)
+SHIFT = np.uint64(46)  # 52 bits of the mantissa less the 6 that name a cell
+REST = np.uint64((1 << 46) - 1)
+UP = np.uint64(6)
+ONE = np.uint64(0x3FF0000000000000)
+BASE = np.uint64(1023 * CELLS)
+FIRST, SECOND = np.uint64(0), np.uint64(HALF)
+ROW1, ROW2, ROW3 = np.uint64(1), np.uint64(2), np.uint64(3)
+TWO = np.uint64(2)
 FARTHEST = 2.0**OCTAVES * (1.0 - 2.0**-20)
 
-fast = njit(error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+WIDTH = 40  # sums that are added side by side, which the compiler does not make by itself
+
+SIGNATURE = (
+    "void(float64[::1], float64[::1], float64[:, ::1], float64, float64, float64, float64, float64, "
+    "float64, int64[::1], float64[:, ::1])"
+)
+
+
+def follow_kernel() -> Callable[..., None]:
+    """The compiled :func:`follow`."""
+    return compiled(follow, Case(), SIGNATURE)
 
 
 def tabulated(cdf: Callable[[Floats], Floats]) -> Floats:
@@ -63,9 +77,9 @@ def tabulated(cdf: Callable[[Floats], Floats]) -> Floats:
 
     Returns
     -------
-    ndarray, shape (2 HALF, 4)
-        Coefficients, lowest first, in the place t of [0, 1] within a cell; first the cells of y >= 0
-        outwards, then those of y < 0 outwards.
+    ndarray, shape (2 HALF * 4,)
+        Per cell four coefficients, lowest first, in the place t of [0, 1] within it; first the cells of
+        y >= 0 outwards, then those of y < 0 outwards.
     """
     k = np.arange(HALF + 1)
     edge = (2.0 ** (k // CELLS) * (1.0 + (k % CELLS) / CELLS) - 1.0) / FINE
@@ -80,7 +94,7 @@ def tabulated(cdf: Callable[[Floats], Floats]) -> Floats:
         cells[:, 1] = (-11 * f0 + 18 * f1 - 9 * f2 + 2 * f3) / 2
         cells[:, 2] = (18 * f0 - 45 * f1 + 36 * f2 - 9 * f3) / 2
         cells[:, 3] = (-9 * f0 + 27 * f1 - 27 * f2 + 9 * f3) / 2
-    return table
+    return table.reshape(-1)
 
 
 def equal_probability(count: int = NODES) -> Floats:
@@ -102,52 +116,56 @@ def few_nodes() -> Floats:
     return table
 
 
-FEW = few_nodes()
-
-
-@fast
 def value(y, table):  # type: ignore[no-untyped-def]
     """F(y)."""
     bits = bits_of(min(1.0 + FINE * abs(y), FARTHEST))
-    cell = np.int64(bits >> SHIFT) - BASE
+    # Unsigned: no test for places counted from the end.
+    row = ((bits >> SHIFT) - BASE + (SECOND if y < 0.0 else FIRST)) << TWO
     t = float_of(((bits & REST) << UP) | ONE) - 1.0
-    row = table[cell + (HALF if y < 0.0 else 0)]
-    return row[0] + t * (row[1] + t * (row[2] + t * row[3]))
+    return table[row] + t * (table[row + ROW1] + t * (table[row + ROW2] + t * table[row + ROW3]))
 
 
-@fast
-def moments(m, v, nodes, table):  # type: ignore[no-untyped-def]
+def moments(m, v, nodes, few, table):  # type: ignore[no-untyped-def]
     """q = E F(m + sqrt(v) Z) and H = E Z F(m + sqrt(v) Z)/sqrt(v) >= 0."""
     sd = max(math.sqrt(v), NARROW)
+    values = register_array(16)
+    for k in range(16):
+        values[k] = value(m + sd * few[0, k], table)
     q = 0.0
     first = 0.0
     rough = 0.0
     rougher = 0.0
     for k in range(16):
-        f = value(m + sd * FEW[0, k], table)
-        q += FEW[1, k] * f
-        first += FEW[2, k] * f
-        rough += FEW[3, k] * f
-        rougher += FEW[4, k] * f
+        q += few[1, k] * values[k]
+        first += few[2, k] * values[k]
+        rough += few[3, k] * values[k]
+        rougher += few[4, k] * values[k]
     if abs(q - rough) + abs(first - rougher) > SMOOTH:
+        sums = register_array(WIDTH)
+        moment = register_array(WIDTH)
+        sums[:] = 0.0
+        moment[:] = 0.0
+        for k in range(nodes.shape[0] // WIDTH):
+            for w in range(WIDTH):
+                z = nodes[k * WIDTH + w]
+                f = value(m + sd * z, table)
+                sums[w] += f
+                moment[w] += z * f
         q = 0.0
         first = 0.0
-        for k in range(nodes.shape[0]):
-            f = value(m + sd * nodes[k], table)
-            q += f
-            first += nodes[k] * f
+        for w in range(WIDTH):
+            q += sums[w]
+            first += moment[w]
         q /= nodes.shape[0]
         first /= nodes.shape[0]
     return q, max(first / sd, 0.0)
 
 
-@fast
 def decayed(a):  # type: ignore[no-untyped-def]
     """(1 - exp(-a))/a, the mean of a decay."""
     return -np.expm1(-a) / a if a > 1e-12 else 1.0
 
 
-@fast
 def step(i, j, run, tau, noise, c, gamma, records, q, h):  # type: ignore[no-untyped-def]
     """A run after steps i + 1 .. j, from the moments at i.
 
@@ -183,16 +201,15 @@ def step(i, j, run, tau, noise, c, gamma, records, q, h):  # type: ignore[no-unt
     return m, v, total, square, carried
 
 
-@fast
-def follow(table, nodes, tau, noise, c, gamma, start, records, times, out):  # type: ignore[no-untyped-def]
+def follow(table, nodes, few, tau, noise, c, gamma, start, records, times, out):  # type: ignore[no-untyped-def]
     """Run the closure from ``start`` and from theta*, in relaxation units.
 
     Parameters
     ----------
     table : ndarray
         Of F (:func:`tabulated`).
-    nodes : ndarray
-        For the expectations over Z.
+    nodes, few : ndarray
+        :func:`equal_probability` and :func:`few_nodes`, for the expectations over Z.
     tau, noise, c, gamma, start : float
         k = ``noise``; c times G; (theta0 - theta*) G.
     records : float
@@ -211,10 +228,10 @@ def follow(table, nodes, tau, noise, c, gamma, start, records, times, out):  # t
     done = 0
     while done < times.shape[0]:
         j = i + 1 if i < EXACT else max(i + 1, int(i * RATIO))
-        q, h = moments(here[0], here[1], nodes, table)
+        q, h = moments(here[0], here[1], nodes, few, table)
         p, g = q, h
         if not together:
-            p, g = moments(other[0], other[1], nodes, table)
+            p, g = moments(other[0], other[1], nodes, few, table)
         while done < times.shape[0] and times[done] <= j:
             n = times[done]
             end = step(i, n, here, tau, noise, c, gamma, records, q, h)

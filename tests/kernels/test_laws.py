@@ -1,0 +1,131 @@
+"""Kernels on skewed laws, mixtures and the law of a column, against the literal recursion."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from ldpflow.algorithms.ldp_sgd import LdpSgd
+from ldpflow.kernels import law_tables
+from ldpflow.kernels.cache import cache_folder
+from ldpflow.mechanisms.laplace import Laplace
+from ldpflow.mechanisms.randomized_response import RandomizedResponse
+from ldpflow.problems.column_law import column_law
+from ldpflow.problems.quantile import MixturePart, Quantile
+from ldpflow.simulators.one_pass import OnePass, run_path
+from tests import draws
+from tests.kernels.test_one_pass import SEED, literal_path
+from tests.oracles import mechanisms, recursion
+from tests.oracles.column_law import example_column
+
+TABLE = column_law(example_column()).text()
+MIXTURE = (
+    MixturePart(weight=3.0, law="normal", location=-1.0, scale=0.5),
+    MixturePart(law="gamma", shape=2.5),
+    MixturePart(law="lognormal", shape=0.5, scale=2.0),
+)
+PROBLEMS = {
+    "lognormal": Quantile(tau=0.9, law="lognormal", shape=0.6, scale=3.0),
+    "weibull": Quantile(tau=0.3, law="weibull", shape=0.7, location=1.0),
+    "pareto": Quantile(tau=0.7, law="pareto", shape=3.0),
+    "gamma": Quantile(tau=0.7, law="gamma", shape=2.5),
+    "mixture": Quantile(tau=0.7, law="mixture", components=MIXTURE, scale=2.0),
+    "empirical": Quantile(tau=0.9, law="empirical", law_table=TABLE),
+}
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_kernel_is_the_literal_recursion(name):
+    problem = PROBLEMS[name]
+    scale = 1000.0 if name == "empirical" else 2.0
+    path = OnePass(problem, RandomizedResponse(), LdpSgd(c=scale, theta0=scale))
+    n, times = 700, [1, 2, 127, 128, 129, 700]
+    record = run_path(path, SEED, range(3, 9), times)
+    iterates = literal_path(path, 5, n)
+    at = np.array(times) - 1
+    np.testing.assert_allclose(record.iterates[:, :, 2], iterates[at], rtol=1e-10)
+    S = np.cumsum(iterates - np.array(problem.truth()), axis=0)
+    np.testing.assert_allclose(record.prefix_sums[:, :, 2], S[at], rtol=1e-10, atol=1e-9 * scale)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_records_have_the_law(name):
+    """Kolmogorov and Smirnov on 20,000 records; fails with probability 1e-4 each if all is well."""
+    problem = PROBLEMS[name]
+    path = OnePass(problem, Laplace(), LdpSgd())
+    x = problem.location + problem.scale * draws.data(path, SEED, 1, 20_000)[:, 0]
+    assert stats.kstest(problem.data_law().cdf_values(x), "uniform").pvalue > 1e-4
+
+
+@pytest.mark.parametrize("law", ["lognormal", "weibull", "pareto"])
+def test_sampling_the_private_bit_is_the_literal_recursion(law):
+    problem = Quantile(tau=0.7, law=law, location=0.2, scale=1.5, shape=1.3)
+    path = OnePass(problem, RandomizedResponse(epsilon=0.8, sampling="private_bit"), LdpSgd())
+    record = run_path(path, SEED, range(3), [1, 2, 200, 1500])
+    p = mechanisms.keep_probability(0.8)
+    u = draws.noise(path, SEED, 1, 1500)[:, 0]
+    distribution = {
+        "lognormal": stats.lognorm(1.3, 0.2, 1.5),
+        "weibull": stats.weibull_min(1.3, 0.2, 1.5),
+        "pareto": stats.pareto(1.3, 0.2, 1.5),
+    }[law]
+
+    def private_gradient(i, x, theta):
+        one = p * distribution.cdf(theta[0]) + (1 - p) * (1 - distribution.cdf(theta[0]))
+        return -0.7 + mechanisms.debias(int(u[i - 1] < one), p)
+
+    iterates = recursion.ldp_sgd_path([None] * 1500, private_gradient, 0.0, 1.0, 0.51)
+    np.testing.assert_allclose(record.iterates[:, 0, 1], iterates[[0, 1, 199, 1499], 0], rtol=1e-9)
+
+
+def test_a_gamma_table_is_kept_and_a_damaged_one_made_again():
+    shape = 2.5
+    table = law_tables.gamma_table(shape)
+    law_tables.gamma_table.cache_clear()
+    files = sorted(cache_folder().glob("gamma-*.bin"))
+    assert len(files) >= 1
+    for file in files:
+        content = bytearray(file.read_bytes())
+        content[100] ^= 1
+        file.write_bytes(content)
+    assert (law_tables.gamma_table(shape) == table).all()
+    law_tables.gamma_table.cache_clear()
+    assert (law_tables.gamma_table(shape) == table).all()
+
+
+@pytest.mark.parametrize("unit", [4.0, 1 / 8, 2.0**30])
+@pytest.mark.parametrize("sampling", ["data", "private_bit"])
+def test_a_power_of_two_as_unit_scales_every_bit(monkeypatch, unit, sampling):
+    """Scale, c and theta0 times a, at equal streams: iterates, sums and limits times a, bit for bit."""
+    from ldpflow.intervals import INTERVAL_METHODS
+    from ldpflow.simulators import run_path as running
+
+    states = {}
+
+    def same_states(make):
+        def kept(path, *arguments):
+            return states.setdefault(make.__name__, make(path, *arguments)).copy()
+
+        return kept
+
+    for name in ("noise_states", "data_states"):
+        monkeypatch.setattr(running, name, same_states(getattr(running, name)))
+
+    def run(a):
+        problem = Quantile(tau=0.9, location=0.5 * a, scale=2.0 * a)
+        mechanism = RandomizedResponse(sampling=sampling)
+        path = OnePass(problem, mechanism, LdpSgd(c=1.5 * a, theta0=0.25 * a))
+        method = INTERVAL_METHODS["SN"]()
+        n = 3000
+        times = method.times(n, path.algorithm).tolist()
+        marked = method.marked_times(n, path.algorithm, 1)
+        record = run_path(path, SEED, range(8), sorted({*times, *marked}), marked, method.running_sums(1))
+        return record, method.intervals(record, n, [0.9])
+
+    (one, plain), (other, scaled) = run(1.0), run(unit)
+    assert (other.iterates == unit * one.iterates).all()
+    assert (other.prefix_sums == unit * one.prefix_sums).all()
+    for limit in ("estimate", "lower", "upper"):
+        ours, theirs = (np.asarray(getattr(found, limit)) for found in (scaled, plain))
+        assert np.isfinite(theirs).all() and (ours == unit * theirs).all()
