@@ -30,6 +30,7 @@ LAYERS = [
     {"study", "published"},
     {"results"},
     {"engine"},
+    {"analyse", "audit"},
     {"cluster"},
     {"planning"},
     {"report"},

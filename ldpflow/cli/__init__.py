@@ -13,6 +13,8 @@ from typing import Annotated, TextIO
 
 import typer
 
+from ldpflow.cli.analyse import analyse
+from ldpflow.cli.audit import audit
 from ldpflow.cli.catalogue import catalogue
 from ldpflow.cli.check import check, compact
 from ldpflow.cli.compare import compare
@@ -29,6 +31,7 @@ from ldpflow.cli.submit import submit
 from ldpflow.cli.summary import summary
 from ldpflow.cli.sweep import sweep
 from ldpflow.cli.trace import trace
+from ldpflow.cli.transcript import transcript
 from ldpflow.cli.tune import tune
 from ldpflow.cli.verify import verify
 from ldpflow.errors import InputError, LdpflowError
@@ -78,7 +81,13 @@ COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
         "watch": watch,
         "export": export,
     },
-    "Plan": {"plan": plan, "tune": tune, "privacy": privacy},
+    "Plan": {"plan": plan, "tune": tune},
+    "Privacy and own reports": {
+        "privacy": privacy,
+        "audit": audit,
+        "analyse": analyse,
+        "transcript": transcript,
+    },
     "Clusters": {"submit": submit},
     "Studies and own code": {"list": catalogue, "new": new, "check-plugin": check_plugin},
 }

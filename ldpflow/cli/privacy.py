@@ -12,7 +12,7 @@ from ldpflow.errors import InputError
 if TYPE_CHECKING:
     from ldpflow.mechanisms import Mechanism
 
-__all__ = ["Settings", "chosen_mechanism", "privacy"]
+__all__ = ["Epsilon", "Mu", "Settings", "given_settings", "privacy", "whole"]
 
 Settings = Annotated[
     list[str] | None,
@@ -66,7 +66,7 @@ def privacy(
         typer.echo(page.text(), nl=False)
 
 
-def whole(text: str | None) -> int | None:
+def whole(text: str | None, field: str = "users") -> int | None:
     """A count of users, which may be written 1e6."""
     from ldpflow.study.fields import number
 
@@ -74,23 +74,29 @@ def whole(text: str | None) -> int | None:
         return None
     value = number(text)
     if isinstance(value, str) or value != int(value) or value < 1:
-        raise InputError("users", text, "a whole number >= 1")
+        raise InputError(field, text, "a whole number >= 1")
     return int(value)
 
 
-def chosen_mechanism(kind: str, given: dict[str, float | None], settings: list[str] | None) -> Mechanism:
-    """The mechanism with the settings of the command line."""
-    from ldpflow.study.entry import read_group
+def given_settings(given: dict[str, float | None], settings: list[str] | None) -> dict[str, object]:
+    """The settings of the command line, by name."""
     from ldpflow.study.fields import number
 
-    table: dict[str, object] = {"kind": kind}
-    table |= {name: value for name, value in given.items() if value is not None}
+    found: dict[str, object] = {name: value for name, value in given.items() if value is not None}
     for text in settings or []:
         name, equals, value = text.partition("=")
         if not equals:
             raise InputError("set", text, "NAME=VALUE, for example clip=2")
         parts = [number(part) for part in value.split(",")]
-        table[name.strip()] = parts if len(parts) > 1 else parts[0]
+        found[name.strip()] = parts if len(parts) > 1 else parts[0]
+    return found
+
+
+def chosen_mechanism(kind: str, given: dict[str, float | None], settings: list[str] | None) -> Mechanism:
+    """The mechanism with the settings of the command line."""
+    from ldpflow.study.entry import read_group
+
+    table = {"kind": kind, **given_settings(given, settings)}
     (entry,) = read_group("mechanism", table)
     found = entry.combinations()
     if len(found) != 1:

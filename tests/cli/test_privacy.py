@@ -38,13 +38,13 @@ def test_shuffled(ldpflow):
 @pytest.mark.parametrize(
     ("arguments", "field"),
     [
-        (("laplacian",), "mechanism.kind"),
-        (("laplace", "--mu", 1), "mechanism.mu"),
-        (("laplace", "--epsilon", -1), "mechanism.epsilon"),
-        (("laplace", "--reports", 0), "reports"),
-        (("laplace", "--shuffled"), "users"),
-        (("laplace", "--shuffled", "--users", "some"), "users"),
-        (("laplace", "--set", "clip"), "set"),
+        (("laplacian",), "MECHANISM"),
+        (("laplace", "--mu", 1), "--mu"),
+        (("laplace", "--epsilon", -1), "--epsilon"),
+        (("laplace", "--reports", 0), "--reports"),
+        (("laplace", "--shuffled"), "--users"),
+        (("laplace", "--shuffled", "--users", "some"), "--users"),
+        (("laplace", "--set", "clip"), "--set"),
     ],
 )
 def test_refused(ldpflow, arguments, field):

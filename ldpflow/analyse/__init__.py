@@ -1,0 +1,1 @@
+"""Intervals from private reports that were really collected: post-processing, without raw data."""

@@ -1,0 +1,90 @@
+"""What an analysed transcript gives: rows, flags and verdicts, and how the estimates developed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpflow.algorithms import Algorithm
+from ldpflow.analyse.collection import Collection
+from ldpflow.analyse.rows import Row
+from ldpflow.analyse.verdict import AVERAGES, Verdict
+
+__all__ = ["Analysis", "Progress"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How the estimates developed along the run.
+
+    Parameters
+    ----------
+    steps : ndarray of int64, shape (P,)
+    average, iterate : ndarray, shape (P, d)
+        Mean of theta_1..theta_i, and theta_i.
+    fits : list of dict
+        Rows of the reported regression at fractions of the run.
+    """
+
+    steps: NDArray[np.int64]
+    average: Floats
+    iterate: Floats
+    fits: list[Row]
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """Intervals from a transcript, and what it says about its own soundness.
+
+    Parameters
+    ----------
+    rows : list of dict
+        One per method, level and coordinate: method, its settings, level, coordinate, estimate, se, lower,
+        upper, relaxation_times, condition, lack_of_fit, status; ``asked`` for what was asked for.
+    verdicts : list of Verdict
+        By coordinate, at the first level.
+    users, steps : int
+    collection : Collection
+    algorithm : Algorithm
+    file : str
+    sha256 : str or None
+    oddities, notes : list of str
+        What is odd about the reports; what was done that was not asked for.
+    progress : Progress
+    """
+
+    rows: list[Row]
+    verdicts: list[Verdict]
+    users: int
+    steps: int
+    collection: Collection
+    algorithm: Algorithm
+    file: str
+    sha256: str | None
+    oddities: list[str]
+    notes: list[str]
+    progress: Progress = field(repr=False)
+
+    @property
+    def asked(self) -> list[Row]:
+        """The rows that were asked for."""
+        return [row for row in self.rows if row["asked"]]
+
+    @property
+    def flags(self) -> list[str]:
+        """Flags of all coordinates, each once."""
+        return list(dict.fromkeys(flag for verdict in self.verdicts for flag in verdict.flags))
+
+    def exit_code(self, strict: bool = False) -> int:
+        """0, or 1 where what was asked for cannot be used (see Verdict)."""
+        averages = any(method.kind in AVERAGES for method in self.collection.methods)
+        return max(verdict.exit_code(strict, averages) for verdict in self.verdicts)
+
+    def reported(self, coordinate: int = 0) -> Row | None:
+        """The row to report of a coordinate; None where no interval is defined."""
+        place = self.verdicts[coordinate].reported
+        return None if place is None else self.rows[place]

@@ -1,0 +1,176 @@
+"""Writing the transcript of a simulated replicate: what its users were asked, and what they answered.
+
+The same streams, gradient, randomiser and recursion as in a sweep, in one lane, with every row kept:
+theta has the bits of the simulated path, and `analyse` on the file gives the rows of the sweep, bit for bit.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path as FilePath
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ldpflow.analyse.collection import ALGORITHMS_READ, VERSION
+from ldpflow.analyse.row_files import row_writer
+from ldpflow.errors import InputError
+from ldpflow.intervals import IntervalMethod
+from ldpflow.simulators.reports import reports_of
+
+__all__ = ["transcript_settings", "write_transcript"]
+
+Floats = NDArray[np.float64]
+
+
+def check_path(path: Any, n: int) -> None:
+    """Refuse what no transcript can be written of.
+
+    Raises
+    ------
+    InputError
+    """
+    algorithm = path.algorithm
+    if algorithm.kind not in ALGORITHMS_READ:
+        allowed = "a path of " + " or ".join(ALGORITHMS_READ)
+        raise InputError("path", algorithm.kind, allowed, "Others have no transcript of reports.")
+    if algorithm.projects() or getattr(algorithm, "noise", "record") != "record":
+        raise InputError("path", algorithm.kind, "a path that is neither projected nor central")
+    if getattr(path.mechanism, "varies", bool)():
+        raise InputError("path", path.mechanism.kind, "a mechanism with one budget for all users")
+    size = algorithm.records_per_step()
+    if n < size:
+        raise InputError("n", n, f"at least {size}, the reports of a step")
+
+
+def transcript_settings(
+    path: Any,
+    seed: int,
+    replicate: int,
+    final: Sequence[float],
+    methods: Sequence[IntervalMethod] = (),
+    levels: Sequence[float] = (0.9,),
+) -> dict[str, Any]:
+    """The settings that `analyse` reads, as tables of TOML."""
+    mechanism = {k: v for k, v in path.mechanism.model_dump().items() if v is not None}
+    mechanism.pop("sampling", None)
+    algorithm = path.algorithm
+    steps: dict[str, Any] = {
+        "kind": algorithm.kind,
+        "gamma": algorithm.step_exponent(),
+        "c": algorithm.step_constant(),
+        "theta0": float(algorithm.theta0),
+        "final_theta": [float(value) for value in final],
+    }
+    if algorithm.records_per_step() > 1 or algorithm.kind == "minibatch_sgd":
+        steps["batch_size"] = algorithm.records_per_step()
+    problem: dict[str, Any] = {"kind": path.problem.kind}
+    if path.problem.kind == "quantile":
+        problem["tau"] = path.problem.tau
+    tables: dict[str, Any] = {
+        "version": VERSION if algorithm.records_per_step() > 1 else 1,
+        "level": list(levels),
+        "seed": seed,
+        "replicate": replicate,
+        "path": path.key,
+        "origin": [float(value) for value in path.problem.truth()],
+        "problem": problem,
+        "mechanism": mechanism,
+        "algorithm": steps,
+    }
+    if methods:
+        tables["method"] = [
+            {k: v for k, v in method.model_dump().items() if v is not None} for method in methods
+        ]
+    return tables
+
+
+def toml_text(tables: dict[str, Any]) -> str:
+    """Settings as TOML; its values are written as in JSON, floats by repr."""
+    lines = [f"{k} = {json.dumps(v)}" for k, v in tables.items() if not nested(v)]
+    for name, value in tables.items():
+        if isinstance(value, dict):
+            lines += ["", f"[{name}]", *(f"{k} = {json.dumps(v)}" for k, v in value.items())]
+        elif nested(value):
+            for table in value:
+                lines += ["", f"[[{name}]]", *(f"{k} = {json.dumps(v)}" for k, v in table.items())]
+    return "\n".join(lines) + "\n"
+
+
+def nested(value: object) -> bool:
+    """Whether a value is a table or a list of tables."""
+    return isinstance(value, dict) or (isinstance(value, list) and any(isinstance(v, dict) for v in value))
+
+
+def table_of(path: Any, first: int, thetas: Floats, gradients: Floats) -> pa.Table:
+    """Rows as a table: round, theta and report, by coordinate where there are several."""
+    d = thetas.shape[1]
+    size = path.algorithm.records_per_step()
+    rounds = 1 + (np.arange(first - 1, first - 1 + len(thetas)) // size)
+    columns: dict[str, Any] = {"round": pa.array(rounds)}
+    names = [""] if d == 1 else [f"_{j}" for j in range(d)]
+    columns |= {f"theta{name}": pa.array(thetas[:, j]) for j, name in enumerate(names)}
+    if path.mechanism.kind == "randomized_response":
+        one = path.randomiser.kernel_parameters(path.problem)["one"]
+        columns["report"] = pa.array((gradients[:, 0] == one).astype(np.int8))
+    else:
+        columns |= {f"report{name}": pa.array(gradients[:, j]) for j, name in enumerate(names)}
+    return pa.table(columns)
+
+
+def write_transcript(
+    path: Any,
+    seed: int,
+    replicate: int,
+    n: int,
+    file: str | os.PathLike[str],
+    methods: Sequence[IntervalMethod] = (),
+    levels: Sequence[float] = (0.9,),
+) -> int:
+    """Simulate one replicate again and write its transcript, Parquet or CSV by the file's name.
+
+    Parameters
+    ----------
+    path : simulator of a path
+    seed, replicate, n : int
+        n users; the last ones that fill no round are left out.
+    file : path
+        A CSV file has its settings beside it, in FILE.toml.
+    methods, levels
+        What `analyse` is to ask for; all that apply unless given.
+
+    Returns
+    -------
+    int
+        Rows of the file.
+
+    Raises
+    ------
+    InputError
+        If the path has no transcript of local reports.
+    """
+    check_path(path, n)
+    users = n - n % int(path.algorithm.records_per_step())
+    target = FilePath(file)
+    final: Floats = np.empty(0)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        with row_writer(target, temporary) as writer:
+            for first, thetas, gradients, after in reports_of(path, seed, replicate, users):
+                final = after
+                writer.write(table_of(path, first, thetas, gradients))
+            tables = transcript_settings(path, seed, replicate, final.tolist(), methods, levels)
+            if n != users:
+                tables = {"n": n, **tables}
+            writer.finish(toml_text(tables))
+        os.replace(temporary, target)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError("output", str(file), "a file that can be written", f"{reason}.") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+    return users

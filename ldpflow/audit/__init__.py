@@ -1,0 +1,1 @@
+"""Audits of privacy claims: lower bounds from simulated outputs on neighbouring inputs."""

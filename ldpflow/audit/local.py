@@ -1,0 +1,187 @@
+"""Audits of local mechanisms: private gradients of two records that are as far apart as records can be.
+
+Outputs are those of the mechanism's own kernel function, compiled as in a sweep: the reports of a path whose
+gradient is given and constant.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpflow.algorithms import ALGORITHMS
+from ldpflow.audit.audit import Audit, Neighbours, audited
+from ldpflow.audit.bounds import claim_of
+from ldpflow.errors import InputError
+from ldpflow.mechanisms import MECHANISMS, Mechanism
+from ldpflow.problems.laws import Variate
+from ldpflow.problems.problem import Matrix, Problem, unknown_matrix
+from ldpflow.random.lockstep import LANES
+from ldpflow.settings import Parameters
+from ldpflow.simulators.one_pass import OnePass
+from ldpflow.simulators.reports import reports_of
+
+__all__ = ["GivenGradient", "audit_mechanism", "extreme_pairs"]
+
+Floats = NDArray[np.float64]
+
+RECORDS = 30_000
+POINTS = (0.0, 1.0, -3.0)
+"""Where gradients of the problem are looked at."""
+
+MAGNITUDES = (0.3, 1.0, 10.0, 1000.0)
+"""Sizes of gradients that a mechanism is tried on that promises the same for every gradient."""
+
+
+class GivenGradient(Problem):
+    """A problem whose gradient is a given vector, whatever theta is.
+
+    Parameters
+    ----------
+    values : tuple of float
+        The gradient.
+    l1, l2 : float
+        Sensitivities that are claimed for it.
+    bits : tuple of two floats, optional
+        The two values of a gradient that is a bit.
+    """
+
+    kind: Literal["given_gradient"] = "given_gradient"
+    values: tuple[float, ...]
+    l1: float | None = None
+    l2: float | None = None
+    bits: tuple[float, float] | None = None
+
+    def truth(self) -> tuple[float, ...]:
+        return (0.0,) * len(self.values)
+
+    def variates(self) -> tuple[Variate, ...]:
+        return ()
+
+    def kernel_parameters(self) -> Parameters:
+        return {"values": self.values}
+
+    def l1_sensitivity(self) -> float:
+        return math.inf if self.l1 is None else self.l1
+
+    def l2_sensitivity(self) -> float:
+        return math.inf if self.l2 is None else self.l2
+
+    def gradient_values(self) -> tuple[float, float] | None:
+        return self.bits
+
+    def curvature(self) -> Matrix:
+        return unknown_matrix(self.dimension)
+
+    def gradient_covariance(self) -> Matrix:
+        return unknown_matrix(self.dimension)
+
+
+def gradient(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
+    """The given vector."""
+    for j in range(kernel.D):
+        g[j * LANES + lane] = problem.values[j]
+
+
+def outputs(path: OnePass, seed: int, count: int, replicate: int) -> Floats:
+    """Private gradients of the first users of a replicate, shape (count, d)."""
+    return np.concatenate([part[2] for part in reports_of(path, seed, replicate, count)])
+
+
+def sampled_gradients(problem: Problem, seed: int) -> Floats:
+    """Gradients of simulated records at a few points, shape (N, d)."""
+    nothing = MECHANISMS["none"].model_validate({})
+    found = []
+    for point in POINTS:
+        algorithm = ALGORITHMS["ldp_sgd"].model_validate({"c": 1e-6, "theta0": point})
+        found.append(outputs(OnePass(problem, nothing, algorithm), seed, RECORDS, 0))
+    return np.concatenate(found)
+
+
+def extreme_pairs(gradients: Floats, seed: int, most: int = 4) -> list[tuple[Floats, Floats]]:
+    """Pairs of gradients that lie far apart in L1 and in L2."""
+    d = gradients.shape[1]
+    rng = np.random.default_rng(seed)
+    directions = [*np.eye(d), np.ones(d), *rng.normal(size=(16, d)), *rng.choice([-1.0, 1.0], (16, d))]
+    places: set[tuple[int, int]] = set()
+    for direction in directions:
+        along = gradients @ direction
+        places.add((int(np.argmax(along)), int(np.argmin(along))))
+    pairs = [(gradients[a], gradients[b]) for a, b in sorted(places)]
+    chosen: list[tuple[Floats, Floats]] = []
+    for order in (1, 2):
+        ranked = sorted(pairs, key=lambda pair: -float(np.linalg.norm(pair[0] - pair[1], ord=order)))
+        chosen += [pair for pair in ranked[: most // 2] if not any(pair is known for known in chosen)]
+    return chosen
+
+
+def inputs_of(mechanism: Mechanism, problem: Problem, seed: int) -> list[tuple[Floats, Floats, Any]]:
+    """Pairs of gradients, and the problem that claims their sensitivity."""
+    d = problem.dimension
+    bits = problem.gradient_values()
+    if mechanism.unsuitable(GivenGradient(values=(0.0,) * d)) is None:
+        # It promises the same for every gradient, however large.
+        unit = np.eye(d)[0]
+        pairs = [(m * unit, -m * unit) for m in MAGNITUDES] + [(MAGNITUDES[-1] * unit, 0.0 * unit)]
+        return [(a, b, {}) for a, b in pairs]
+    claimed = {"l1": problem.l1_sensitivity(), "l2": problem.l2_sensitivity(), "bits": bits}
+    if bits is not None:
+        return [(np.array([bits[1]]), np.array([bits[0]]), claimed)]
+    return [(a, b, claimed) for a, b in extreme_pairs(sampled_gradients(problem, seed), seed)]
+
+
+def audit_mechanism(
+    mechanism: Mechanism,
+    problem: Problem,
+    samples: int = 500_000,
+    confidence: float = 0.999,
+    seed: int = 1,
+) -> Audit:
+    """Hold a local mechanism to its claim, on gradients of a problem.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+    problem : Problem
+        Whose gradients are randomised; its sensitivities are part of the claim.
+    samples : int
+        Outputs on each input, once to choose the test and once to count it.
+    confidence : float
+    seed : int
+
+    Raises
+    ------
+    InputError
+        If the mechanism claims nothing, or cannot be applied to the problem.
+    """
+    reason = mechanism.unsuitable(problem)
+    if reason is not None:
+        raise InputError("mechanism", mechanism.kind, f"a mechanism for {problem.kind}", reason)
+    if mechanism.replaces_data():
+        hint = "It simulates reports without values: audit sampling = 'data', whose reports it has."
+        raise InputError("mechanism.sampling", "private_bit", "'data'", hint)
+    claim = claim_of(mechanism.privacy())
+    algorithm = ALGORITHMS["ldp_sgd"].model_validate({})
+    neighbours = []
+    for number, (first, second, claimed) in enumerate(inputs_of(mechanism, problem, seed), start=1):
+        paths = [
+            OnePass(GivenGradient(values=tuple(map(float, values)), **claimed), mechanism, algorithm)
+            for values in (first, second)
+        ]
+
+        def draw(which: int, count: int, stage: int, paths: list[OnePass] = paths) -> Floats:
+            return outputs(paths[which], seed, count, stage)
+
+        name = f"{number}: gradients {shown(first)} and {shown(second)}"
+        neighbours.append(Neighbours(name, draw, (first, second)))
+    settings = {k: v for k, v in mechanism.model_dump().items() if k != "kind" and v is not None}
+    return audited(mechanism.kind, settings, claim, neighbours, samples, confidence)
+
+
+def shown(values: Floats) -> str:
+    """A vector, a few numbers of it."""
+    listed = ", ".join(f"{value:.4g}" for value in values[:4].tolist())
+    return f"({listed}{', ...' if len(values) > 4 else ''})"

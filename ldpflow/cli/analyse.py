@@ -1,0 +1,151 @@
+"""``ldpflow analyse``: intervals from private reports that were really collected."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ldpflow.cli.summary import Format
+from ldpflow.errors import InputError
+
+if TYPE_CHECKING:
+    from ldpflow.analyse.result import Analysis
+
+__all__ = ["analyse"]
+
+
+def analyse(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Transcript: Parquet, or CSV with a header.")],
+    settings: Annotated[
+        str | None, typer.Option(metavar="FILE.toml", help="How the reports were collected.")
+    ] = None,
+    tau: Annotated[float | None, typer.Option(help="Level of the quantile.")] = None,
+    mechanism: Annotated[str | None, typer.Option(help="Mechanism on the users' devices.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Its budget per report.")] = None,
+    mu: Annotated[float | None, typer.Option(help="Its budget per report, of Gaussian noise.")] = None,
+    gamma: Annotated[float | None, typer.Option(help="Exponent of the steps c i^-gamma.")] = None,
+    c: Annotated[float | None, typer.Option(help="Constant of the steps.")] = None,
+    theta0: Annotated[float | None, typer.Option(help="Start.")] = None,
+    final_theta: Annotated[float | None, typer.Option(help="theta after the last report.")] = None,
+    method: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ID", help="Interval method; repeatable.", show_default="all that apply"),
+    ] = None,
+    level: Annotated[
+        list[float] | None, typer.Option(help="Nominal coverage; repeatable.", show_default="0.9")
+    ] = None,
+    origin: Annotated[
+        float | None, typer.Option(help="Around which sums are taken.", show_default="theta0")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Of the multipliers of BB.", show_default="0")] = None,
+    form: Annotated[
+        Format, typer.Option("--format", help="csv and json have full precision.")
+    ] = Format.table,
+    html: Annotated[str | None, typer.Option(metavar="FILE", help="Write a page with figures too.")] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 on any flag.")] = False,
+) -> None:
+    """Intervals from a transcript of private reports; no raw data, no noise: post-processing.
+
+    What the file's metadata says already may be left out; what contradicts it is an error.
+    """
+    from ldpflow.analyse.analysis import analyse as compute
+    from ldpflow.analyse.collection import merged, read_settings
+
+    given = {
+        "problem": {"tau": tau},
+        "mechanism": {"kind": mechanism, "epsilon": epsilon, "mu": mu},
+        "algorithm": {"gamma": gamma, "c": c, "theta0": theta0, "final_theta": final_theta},
+        "method": [{"kind": kind} for kind in method] if method else None,
+        "level": level or None,
+        "origin": origin,
+        "seed": seed,
+    }
+    tables = merged(without_nothing(given), read_settings(settings) if settings else {}, str(settings))
+    found = compute(file, tables)
+    {Format.table: print_table, Format.csv: print_csv, Format.json: print_json}[form](found)
+    if html is not None:
+        write_page(found, html)
+    code = found.exit_code(strict)
+    if code:
+        raise typer.Exit(code)
+
+
+def without_nothing(given: dict[str, Any]) -> dict[str, Any]:
+    """The settings that were given."""
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        if isinstance(value, dict):
+            inner = {k: v for k, v in value.items() if v is not None}
+            if inner:
+                found[name] = inner
+        elif value is not None:
+            found[name] = value
+    return found
+
+
+def print_table(analysis: Analysis) -> None:
+    """A table of the intervals, the verdict, and the methods paragraph."""
+    import textwrap
+
+    from ldpflow.analyse.wording import label, methods_paragraph, verdict_lines
+    from ldpflow.cli.tables import print_rows
+
+    def shown(name: str, digits: int = 7) -> Any:
+        return lambda row: "-" if row.get(name) is None else f"{row[name]:.{digits}g}"
+
+    rows = analysis.asked
+    columns: list[Any] = [("method", label)]
+    if len({row["level"] for row in rows}) > 1:
+        columns.append(("level", lambda row: f"{row['level']:g}"))
+    if len(analysis.verdicts) > 1:
+        columns.append(("coordinate", lambda row: str(row["coordinate"])))
+    columns += [(name, shown(name)) for name in ("estimate", "lower", "upper")]
+    columns += [
+        ("SE", shown("se", 4)),
+        ("K", shown("relaxation_times", 4)),
+        ("lack of fit", shown("lack_of_fit", 3)),
+        ("status", lambda row: row["status"]),
+    ]
+    print_rows(columns, rows)
+    for line in verdict_lines(analysis):
+        typer.echo(line)
+    typer.echo()
+    typer.echo(textwrap.fill(methods_paragraph(analysis), 96))
+
+
+def print_csv(analysis: Analysis) -> None:
+    """The rows at full precision."""
+    import csv
+    import sys
+
+    from ldpflow.analyse.rows import columns_of
+
+    names = columns_of(analysis.asked)
+    writer = csv.DictWriter(sys.stdout, names, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(analysis.asked)
+
+
+def print_json(analysis: Analysis) -> None:
+    """Everything at full precision."""
+    import json
+
+    from ldpflow.analyse.wording import as_dict
+
+    typer.echo(json.dumps(as_dict(analysis), indent=2, allow_nan=False))
+
+
+def write_page(analysis: Analysis, file: str) -> None:
+    """The page."""
+    from ldpflow.cli.report import need
+
+    need("altair", "vl_convert", "jinja2")
+    from ldpflow.report.analysis_page import analysis_html
+
+    try:
+        Path(file).write_text(analysis_html(analysis), encoding="utf-8")
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError("html", file, "a file that can be written", f"{reason}.") from None

@@ -1,0 +1,33 @@
+"""``ldpflow transcript``: what the users of a simulated replicate were asked and answered, as a file."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ldpflow.cli.summary import Run
+
+__all__ = ["transcript"]
+
+
+def transcript(
+    run: Run,
+    path: Annotated[str, typer.Option("--path", help="Key of the path: p and 16 hex digits.")],
+    replicate: Annotated[int, typer.Option(min=0, help="Index of the replicate.")],
+    output: Annotated[
+        str, typer.Option("-o", "--output", metavar="FILE", help="Parquet by its name, else CSV.")
+    ],
+    n: Annotated[
+        str | None, typer.Option("--n", metavar="X", help="Users.", show_default="the path's largest n")
+    ] = None,
+) -> None:
+    """Write the transcript of a simulated replicate, to try ldpflow analyse on.
+
+    It gives the rows of the run again, bit for bit. The users are simulated.
+    """
+    from ldpflow.analyse.stored import stored_transcript
+    from ldpflow.cli.privacy import whole
+
+    users = stored_transcript(run, path, replicate, output, whole(n, "n"))
+    typer.echo(f"{output}: {users:,} reports of replicate {replicate}")

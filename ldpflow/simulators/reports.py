@@ -1,0 +1,149 @@
+"""Reports of one replicate, one by one: what every user is asked, and the private gradient of every user.
+
+The same streams, gradient, randomiser and recursion as in a sweep, in one lane: theta has the bits of the
+simulated path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpflow.kernels.assembly import kernel_case, noise_variates, part_of
+from ldpflow.kernels.cache import compiled
+from ldpflow.kernels.parameters import flat
+from ldpflow.random.lockstep import CHUNK, LANES, STRIDE
+from ldpflow.random.registers import register_array
+from ldpflow.random.samplers import step_sizes
+from ldpflow.simulators.one_pass import OnePass
+from ldpflow.simulators.run_path import data_parameters, data_states, noise_states
+
+__all__ = ["reports_of"]
+
+Floats = NDArray[np.float64]
+
+WINDOW = 2**16  # users at a time, a multiple of CHUNK
+
+SIGNATURE = (
+    "void(uint64[::1], uint64[::1], float64[::1], float64[::1], float64[::1], float64[::1], "
+    "float64[::1], float64[::1], float64[::1], int64[::1], float64[:, ::1], float64[:, ::1])"
+)
+
+
+def keep_rows(  # type: ignore[no-untyped-def]
+    kernel,
+    data_state,
+    noise_state,
+    data_parameters,
+    noise_parameters,
+    problem,
+    mechanism,
+    design,
+    theta,
+    mean,
+    counters,
+    thetas,
+    reports,
+):
+    """Simulate the next users of lane 0: what each is asked, and the private gradient A of each.
+
+    ``design`` holds c, gamma and the reports to a step; ``counters`` the steps made and the reports of the
+    round so far.
+    """
+    size = np.int64(design[2])
+    i = counters[0]
+    taken = counters[1]
+    data = np.empty(kernel.DATA_PLANES * STRIDE)
+    noise = np.empty(kernel.NOISE_PLANES * STRIDE)
+    eta = np.empty(CHUNK)
+    counts = register_array(kernel.COUNTS)
+    g = register_array(kernel.STATE)
+    step_sizes(i - i % CHUNK + 1, design[0], design[1], eta)
+    row = 0
+    while row < thetas.shape[0]:
+        kernel.draw_data(data_state, data_parameters, data)
+        kernel.draw_noise(noise_state, noise_parameters, noise)
+        for k in range(min(CHUNK, thetas.shape[0] - row)):
+            kernel.gradient(g, theta, data, k * LANES, 0, problem)
+            kernel.randomise(g, noise, k * LANES, 0, mechanism, counts)
+            for j in range(kernel.D):
+                thetas[row, j] = theta[j * LANES]
+                reports[row, j] = g[j * LANES]
+                mean[j * LANES] += g[j * LANES]
+            row += 1
+            taken += 1
+            if taken == size:
+                eta_i = eta[i % CHUNK]
+                i += 1
+                for j in range(kernel.D):
+                    if size > 1:
+                        mean[j * LANES] /= size
+                    theta[j * LANES] -= eta_i * mean[j * LANES]
+                    mean[j * LANES] = 0.0
+                taken = 0
+                if i % CHUNK == 0:
+                    step_sizes(i + 1, design[0], design[1], eta)
+    counters[0] = i
+    counters[1] = taken
+
+
+def rows_kernel(path: OnePass) -> Any:
+    """The compiled kernel that keeps all rows of a path."""
+    case = kernel_case(path, ())
+    changed: dict[str, Any] = {}
+    if path.mechanism.replaces_data():
+        # The same reports as from the expansion around an anchor, which is decided exactly.
+        changed = {
+            "gradient": part_of(path.problem, "bit_probability"),
+            "randomise": part_of(path.randomiser, "randomise_probability"),
+        }
+    return compiled(keep_rows, case.with_values(changed), SIGNATURE)
+
+
+def reports_of(
+    path: OnePass, seed: int, replicate: int, n: int
+) -> Iterator[tuple[int, Floats, Floats, Floats]]:
+    """What the users of one replicate are asked, and their private gradients, window by window.
+
+    Parameters
+    ----------
+    path : OnePass
+        LDP-SGD or mini-batch SGD with noise on every record, not projected.
+    seed, replicate, n : int
+        n users.
+
+    Yields
+    ------
+    first : int
+        Number of the window's first row, from 1.
+    thetas, gradients : ndarray, shape (m, d)
+        What each user was asked, and A of each.
+    after : ndarray, shape (d,)
+        theta after the window's last complete step.
+    """
+    d = path.problem.dimension
+    algorithm = path.algorithm
+    kernel = rows_kernel(path)
+    data_state = data_states(path, seed, [replicate])
+    noise_state = noise_states(path, path.key, seed, [replicate])
+    theta = np.full(d * LANES, float(algorithm.theta0))
+    mean = np.zeros(d * LANES)
+    counters = np.zeros(2, np.int64)
+    design = np.array(
+        [algorithm.step_constant(), algorithm.step_exponent(), float(algorithm.records_per_step())]
+    )
+    fixed = (
+        data_parameters(path),
+        np.array([v.parameter for v in noise_variates(path, False)]),
+        flat(path.problem.kernel_parameters()),
+        flat(path.randomiser.kernel_parameters(path.problem)),
+        design,
+    )
+    for start in range(0, n, WINDOW):
+        count = min(WINDOW, n - start)
+        thetas, gradients = np.empty((2, count, d))
+        kernel(data_state, noise_state, *fixed, theta, mean, counters, thetas, gradients)
+        yield start + 1, thetas, gradients, theta[::LANES].copy()

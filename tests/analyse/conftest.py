@@ -1,0 +1,35 @@
+"""A small transcript in memory and as files."""
+
+from __future__ import annotations
+
+import csv
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.oracles.transcript import demo
+
+
+@pytest.fixture(scope="session")
+def rows():
+    """20,000 rows of (theta, report), and the last theta."""
+    return demo()
+
+
+def as_table(rows, **columns):
+    """A table of rows, with further columns."""
+    return pa.table({"theta": [r[0] for r in rows], "report": [r[1] for r in rows], **columns})
+
+
+def write(table, file):
+    """A table as Parquet or CSV, numbers with 17 digits."""
+    if file.suffix == ".parquet":
+        pq.write_table(table, file, row_group_size=3000)
+        return file
+    with open(file, "w", newline="", encoding="utf-8") as out:
+        writer = csv.writer(out)
+        writer.writerow(table.column_names)
+        for row in table.to_pylist():
+            writer.writerow([repr(v) if isinstance(v, float) else v for v in row.values()])
+    return file

@@ -1,0 +1,215 @@
+"""From a transcript to intervals, flags, words and exit codes."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from ldpflow.analyse.analysis import analyse
+from ldpflow.analyse.verdict import arrival_of, linear_start
+from ldpflow.analyse.wording import as_dict, methods_paragraph, verdict_lines
+from ldpflow.errors import InputError
+from tests.analyse.conftest import as_table, write
+from tests.oracles.transcript import SETTINGS, demo
+
+
+@pytest.fixture(scope="module")
+def analysis(rows):
+    return analyse(as_table(rows[0]), SETTINGS)
+
+
+def limits(analysis, method, degree=None):
+    (row,) = [r for r in analysis.rows if r["method"] == method and r.get("degree") == degree]
+    return row["estimate"], row["lower"], row["upper"]
+
+
+def test_the_specified_numbers(rows, analysis):
+    """Last theta, reports and limits of the demonstration transcript, computed by another program."""
+    assert rows[1] == pytest.approx(38.747747760540, abs=1e-12)
+    assert sum(report for _, report in rows[0]) == 13_702
+    assert limits(analysis, "BM") == pytest.approx((39.205241, 38.083402, 40.327080), abs=1e-6)
+    assert limits(analysis, "SN")[1:] == pytest.approx((36.284438, 42.126044), abs=1e-6)
+    assert limits(analysis, "TR", 2) == pytest.approx((38.421517, 36.802362, 40.157755), abs=1e-6)
+    assert limits(analysis, "TR-BM", 2)[1:] == pytest.approx((37.039593, 39.803442), abs=1e-6)
+    (row,) = [r for r in analysis.rows if r["method"] == "TR" and r.get("degree") == 2]
+    assert row["relaxation_times"] == pytest.approx(78.05, abs=0.01)
+    assert row["lack_of_fit"] == pytest.approx(1.561, abs=0.001)
+
+
+def numbers(analysis):
+    names = ("method", "degree", "estimate", "se", "lower", "upper", "relaxation_times", "condition")
+    return [[row.get(name) for name in names] for row in analysis.rows]
+
+
+@pytest.mark.parametrize("kind", [".csv", ".parquet"])
+def test_files_give_equal_bits(rows, analysis, tmp_path, kind):
+    file = write(as_table(rows[0]), tmp_path / f"transcript{kind}")
+    for chunk in (1000, 2**16):
+        assert numbers(analyse(file, SETTINGS, chunk)) == numbers(analysis)
+
+
+def test_the_origin_hardly_matters(rows, analysis):
+    """Sums around 20 (theta0) and 39: limits agree to 1e-10."""
+    moved = analyse(as_table(rows[0]), SETTINGS | {"origin": 39.0})
+    for ours, theirs in zip(analysis.rows, moved.rows, strict=True):
+        if ours["method"] != "BB":
+            assert ours["lower"] == pytest.approx(theirs["lower"], rel=1e-10)
+            assert ours["upper"] == pytest.approx(theirs["upper"], rel=1e-10)
+
+
+def test_theta_may_be_left_out(rows, analysis):
+    bits = analyse(pa.table({"report": [report for _, report in rows[0]]}), SETTINGS)
+    for ours, theirs in zip(analysis.rows, bits.rows, strict=True):
+        assert ours["lower"] == pytest.approx(theirs["lower"], rel=1e-9)
+    without = {**SETTINGS, "algorithm": {"c": 40.0, "gamma": 0.51}}
+    with pytest.raises(InputError, match="theta0"):
+        analyse(pa.table({"report": [report for _, report in rows[0]]}), without)
+
+
+def test_steps_may_be_read_off_the_file(rows, analysis):
+    steps = 40.0 * np.arange(1, 20_001) ** -0.51
+    table = as_table(rows[0], step=steps)
+    found = analyse(table, {k: v for k, v in SETTINGS.items() if k != "algorithm"})
+    assert found.algorithm.step_constant() == 40.0 and found.algorithm.step_exponent() == 0.51
+    assert limits(found, "TR", 2) == pytest.approx(limits(analysis, "TR", 2), rel=1e-9)
+    assert any("read off" in note for note in found.notes)
+    with pytest.raises(InputError, match=r"algorithm\.c"):
+        analyse(as_table(rows[0]), {k: v for k, v in SETTINGS.items() if k != "algorithm"})
+
+
+def test_words(analysis):
+    lines = verdict_lines(analysis)
+    assert lines[0].startswith("report TR (degree 2): 38.4215, 90% interval [36.8024, 40.1578]")
+    paragraph = methods_paragraph(analysis)
+    for said in ("0.9-quantile", "20,000 reports", "epsilon = 1", "eps-LDP", "has no proof", "ldpflow"):
+        assert said in paragraph
+    assert analysis.exit_code() == 0
+
+
+def test_json(analysis):
+    plain = json.loads(json.dumps(as_dict(analysis), allow_nan=False))
+    assert plain["verdicts"][0]["reported"]["method"] == "TR"
+    assert [row["method"] for row in plain["rows"]] == ["BB", "BM", "SN", "TR", "TR", "TR-BM"]
+    assert plain["privacy"] == {"notion": "eps-LDP", "unit": "record"}
+
+
+def test_what_was_asked_for(rows):
+    asked = analyse(as_table(rows[0]), SETTINGS | {"method": [{"kind": "BM"}], "level": [0.9, 0.95]})
+    assert [(row["method"], row["level"]) for row in asked.asked] == [("BM", 0.9), ("BM", 0.95)]
+    assert asked.reported()["method"] == "BM"
+    assert asked.verdicts[0].relaxation_times == pytest.approx(78.05, abs=0.01)
+
+
+def test_a_run_that_did_not_arrive():
+    """c = 1 at scale 30: a few relaxation times, the average far below; BM must not be used."""
+    rows, _ = demo(n=5000, c=2.0, theta0=-100.0)
+    settings = SETTINGS | {"algorithm": {"c": 2.0, "gamma": 0.51}}
+    found = analyse(as_table(rows), settings | {"method": [{"kind": "BM"}, {"kind": "TR"}]})
+    assert "too_short" in found.flags or "undefined" in found.flags
+    assert found.verdicts[0].arrival == "not_arrived" and found.exit_code() == 1
+
+
+def test_steps_that_are_too_large():
+    rows, _ = demo(n=20_000, c=2000.0)
+    settings = SETTINGS | {"algorithm": {"c": 2000.0, "gamma": 0.51, "theta0": 20.0}}
+    found = analyse(as_table(rows), settings)
+    assert "poor_fit" in found.flags and found.verdicts[0].arrival == "steps_too_large"
+    assert found.exit_code() == (1 if "poor_fit_3" in found.flags else 0)
+    assert found.exit_code(strict=True) == 1
+    averages = analyse(as_table(rows), settings | {"method": [{"kind": "SN"}]})
+    assert averages.exit_code() == 1
+
+
+def test_odd_reports(rows):
+    """All ones from the middle on, with the theta that follows: no fault, but no mechanism's either."""
+    from tests.oracles.transcript import values
+
+    theta, made = 20.0, []
+    a = values(0.9, 1.0)
+    rng = np.random.default_rng(1)
+    for i in range(1, 4001):
+        report = 1 if i > 3700 else int(rng.random() < 0.7)
+        made.append((theta, report))
+        theta -= 40.0 * i**-0.51 * a[report]
+    found = analyse(as_table(made), SETTINGS)
+    assert any("equal reports in a row, up to row 4,000" in text for text in found.oddities)
+    assert "odd_reports" in found.flags and found.exit_code(strict=True) == 1
+
+
+def test_laplace_reports_take_the_residual_variance():
+    rng = np.random.default_rng(3)
+    n, c, theta = 20_000, 40.0, 30.0
+    made = []
+    for i in range(1, n + 1):
+        a = (-0.9 + (30.0 * rng.normal() <= theta)) + rng.laplace()
+        made.append((theta, a))
+        theta -= c * i**-0.51 * a
+    settings = SETTINGS | {
+        "mechanism": {"kind": "laplace", "epsilon": 1.0},
+        "algorithm": {"c": c, "gamma": 0.51},
+    }
+    found = analyse(as_table(made), settings)
+    assert {row["variance"] for row in found.rows if row["method"] == "TR"} == {"residual"}
+    assert any("residual variance" in note for note in found.notes)
+    assert found.reported()["lower"] < 38.45 < found.reported()["upper"]
+    # Noise of half the scale is no eps = 1 Laplace noise.
+    quiet = analyse(as_table(made), settings | {"mechanism": {"kind": "laplace", "epsilon": 0.3}})
+    assert any("variance" in text for text in quiet.oddities)
+
+
+def test_a_vector():
+    """Two coordinates, A = B (theta - root) + noise: both roots are found, with the right length."""
+    rng = np.random.default_rng(4)
+    n, root = 20_000, np.array([1.0, -2.0])
+    b = np.array([[1.0, 0.3], [0.3, 0.5]])
+    theta = np.zeros(2)
+    columns = {name: [] for name in ("theta_0", "theta_1", "report_0", "report_1")}
+    for i in range(1, n + 1):
+        a = b @ (theta - root) + rng.normal(size=2)
+        for j in range(2):
+            columns[f"theta_{j}"].append(theta[j])
+            columns[f"report_{j}"].append(a[j])
+        theta = theta - 2.0 * i**-0.51 * a
+    settings = {
+        "problem": {"kind": "other"},
+        "mechanism": {"kind": "none"},
+        "algorithm": {"c": 2.0, "gamma": 0.51},
+    }
+    found = analyse(pa.table(columns), settings)
+    assert {row["coordinate"] for row in found.rows} == {0, 1}
+    sandwich = np.linalg.inv(b) @ np.linalg.inv(b).T / n
+    for j in range(2):
+        row = found.reported(j)
+        se = np.sqrt(sandwich[j, j])
+        assert abs(row["estimate"] - root[j]) < 4 * se  # 6e-5 for each
+        assert row["se"] == pytest.approx(se, rel=0.25)
+    assert found.exit_code() == 0
+
+
+def test_arrival():
+    assert arrival_of(60.0, 0.4, 0.0) == "arrived"
+    assert arrival_of(20.0, 0.4, 0.0) == "doubtful"
+    assert arrival_of(60.0, 1.4, 0.0) == "doubtful"
+    assert arrival_of(60.0, 3.0, 0.1) == "steps_too_large"
+    assert arrival_of(60.0, -3.0, -2.8) == "not_arrived"
+    assert arrival_of(10.0, 0.1, 0.0) == "not_arrived"
+    assert arrival_of(float("nan"), 0.1, 0.0) == "unknown"
+
+
+def test_the_linear_start():
+    """Against the sum itself."""
+    i = np.arange(1, 20_001)
+    s = np.cumsum(3.0 * i**-0.6)
+    for slope in (0.003, 0.1):
+        exact = -5.0 * np.mean(np.exp(-slope * s))
+        assert linear_start(-5.0, 0.0, slope, 3.0, 0.6, 20_000) == pytest.approx(exact, rel=0.01)
+
+
+@pytest.mark.parametrize("kind", ["oracle", "PB"])
+def test_methods_that_need_more(rows, kind):
+    with pytest.raises(InputError, match="It needs") as caught:
+        analyse(as_table(rows[0]), SETTINGS | {"method": [{"kind": kind}]})
+    assert caught.value.field == "method"

@@ -1,0 +1,86 @@
+"""How reports were collected: what is read, and what is refused by field."""
+
+from __future__ import annotations
+
+import pytest
+
+from ldpflow.analyse.collection import merged, read_collection, read_settings
+from ldpflow.errors import InputError
+from tests.oracles.transcript import SETTINGS
+
+
+def test_what_is_read():
+    more = {
+        "level": [0.9, 0.95],
+        "origin": 39,
+        "seed": 4,
+        "method": [{"kind": "TR", "degree": 3, "burn_in": "0.01n"}, {"kind": "BB", "beta": [0.7, 0.8]}],
+    }
+    collection = read_collection(SETTINGS | more)
+    assert collection.tau == 0.9 and collection.levels == (0.9, 0.95)
+    assert collection.algorithm.step_constant() == 40.0 and collection.start == 20.0
+    assert [m.kind for m in collection.methods] == ["TR", "BB", "BB"]
+    assert collection.origin == (39.0,) and collection.batch_size == 1
+    rounds = read_collection(SETTINGS | {"algorithm": {"c": 1.0, "gamma": 0.6, "batch_size": 20}})
+    assert rounds.batch_size == 20 and rounds.start is None
+
+
+def changed(table, **settings):
+    return SETTINGS | {table: SETTINGS[table] | settings}
+
+
+def without(table, name):
+    return SETTINGS | {table: {k: v for k, v in SETTINGS[table].items() if k != name}}
+
+
+@pytest.mark.parametrize(
+    ("settings", "field"),
+    [
+        (SETTINGS | {"colour": 1}, "colour"),
+        (SETTINGS | {"version": 3}, "version"),
+        (without("problem", "tau"), "problem.tau"),
+        (changed("problem", tau=1.5), "problem.tau"),
+        (changed("problem", law="normal"), "problem.law"),
+        (changed("problem", kind="quantil"), "problem.kind"),
+        (without("mechanism", "kind"), "mechanism.kind"),
+        (without("mechanism", "epsilon"), "mechanism.epsilon"),
+        (changed("mechanism", epsilon=-1.0), "mechanism.epsilon"),
+        (changed("mechanism", kind="randomised"), "mechanism.kind"),
+        (changed("mechanism", sampling="private_bit"), "mechanism.sampling"),
+        (SETTINGS | {"mechanism": {"kind": "gaussian", "mu": 1.0, "mu_min": 0.5}}, "mechanism"),
+        (SETTINGS | {"problem": {"kind": "linear_regression"}}, "mechanism.kind"),
+        (without("algorithm", "c"), "algorithm.c"),
+        (without("algorithm", "gamma"), "algorithm.gamma"),
+        (changed("algorithm", radius=2.0), "algorithm.radius"),
+        (changed("algorithm", kind="dp_nsgd"), "algorithm.kind"),
+        (changed("algorithm", kind="minibatch_sgd", noise="batch"), "algorithm.noise"),
+        (changed("algorithm", final_theta="x"), "algorithm.final_theta"),
+        (SETTINGS | {"method": [{"kind": "TT"}]}, "method.kind"),
+        (SETTINGS | {"level": 1.0}, "level"),
+        (SETTINGS | {"origin": "here"}, "origin"),
+        (SETTINGS | {"seed": -1}, "seed"),
+    ],
+)
+def test_what_is_refused(settings, field):
+    with pytest.raises(InputError) as caught:
+        read_collection(settings)
+    assert caught.value.field == field
+
+
+def test_two_sources_must_agree():
+    both = merged({"a": {"b": 1}}, {"a": {"b": 1, "c": 2}, "d": [3]}, "x")
+    assert both == {"a": {"b": 1, "c": 2}, "d": [3]}
+    assert merged({"level": 0.9}, {"level": [0.9]}, "x") == {"level": 0.9}
+    with pytest.raises(InputError) as caught:
+        merged({"a": {"b": 1}}, {"a": {"b": 2}}, "the file")
+    assert caught.value.field == "a.b" and "2, as the file says" in str(caught.value)
+
+
+def test_settings_files(tmp_path):
+    file = tmp_path / "s.toml"
+    file.write_text("[problem]\ntau = 0.9\n")
+    assert read_settings(file) == {"problem": {"tau": 0.9}}
+    file.write_text("[problem\n")
+    for place in (file, tmp_path / "none.toml"):
+        with pytest.raises(InputError, match="settings"):
+            read_settings(place)

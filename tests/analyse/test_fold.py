@@ -1,0 +1,129 @@
+"""The fold against literal loops, bit for bit, for every size of chunks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ldpflow.analyse.fold import Fold
+from tests.oracles.transcript import folded, values
+
+NAMES = ["self_normalization", "transcript_cubic", "transcript_quartic"]
+TIMES = [1, 7, 64, 100, 128, 777, 1000, 1024, 1999, 2000]
+
+
+def path(rows, n):
+    """theta_0..theta_n and A_1..A_n of the first rows."""
+    a = values(0.9, 1.0)
+    thetas = [theta for theta, _ in rows[0][: n + 1]]
+    return np.array(thetas), np.array([a[report] for _, report in rows[0][:n]])
+
+
+def run(thetas, gradients, chunk, known=True, origin=20.0, batch_size=1, given=True):
+    """The fold of rows; with thetas, or from theta_0 alone."""
+    fold = Fold(
+        1,
+        TIMES,
+        TIMES,
+        NAMES,
+        np.array([origin]),
+        thetas[:1],
+        40.0,
+        0.51,
+        batch_size,
+    )
+    asked = np.repeat(thetas[:-1], batch_size)
+    for start in range(0, len(gradients), chunk):
+        part = slice(start, start + chunk)
+        fold.add(gradients[part, None], asked[part, None] if known else None, None)
+    return fold.finish(thetas[-1:] if known and given else None)
+
+
+def literal(thetas, gradients, origin=20.0):
+    kept = folded(thetas.tolist(), gradients.tolist(), origin, set(TIMES))
+    return [kept[t] for t in TIMES]
+
+
+def equal(record, expected):
+    """All sums at all times, bit for bit."""
+    sums = record.running_sums
+    for at, (total, theta, weighted, squared, cubic, quartic) in enumerate(expected):
+        assert record.prefix_sums[at, 0, 0] == total
+        assert record.iterates[at, 0, 0] == theta
+        assert sums["self_normalization"][:, at, 0, 0].tolist() == [weighted, squared]
+        assert sums["transcript_cubic"][:, at, 0, 0].tolist() == cubic
+        assert sums["transcript_quartic"][:, at, 0, 0].tolist() == quartic
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 8, 1000, 2**16])
+@pytest.mark.parametrize("origin", [20.0, 38.0])
+def test_all_sums(rows, chunk, origin):
+    thetas, gradients = path(rows, 2000)
+    equal(run(thetas, gradients, chunk, origin=origin), literal(thetas, gradients, origin))
+
+
+@pytest.mark.parametrize("chunk", [1, 999, 2**16])
+def test_theta_from_the_reports(rows, chunk):
+    """Left out, theta follows from c, gamma and theta_0; to rounding that of a program with another power."""
+    thetas, gradients = path(rows, 2000)
+    record = run(thetas, gradients, chunk, known=False)
+    whole = run(thetas, gradients, 2**16, known=False)
+    assert np.array_equal(record.prefix_sums, whole.prefix_sums)
+    expected = literal(thetas, gradients)
+    assert record.iterates[:, 0, 0] == pytest.approx([row[1] for row in expected], rel=1e-11)
+
+
+def test_the_last_theta_follows_from_the_last_report(rows):
+    thetas, gradients = path(rows, 2000)
+    record = run(thetas, gradients, 300, given=False)
+    assert record.iterates[-1, 0, 0] == pytest.approx(thetas[-1], rel=1e-13)
+    assert np.array_equal(record.prefix_sums[:-1], run(thetas, gradients, 300).prefix_sums[:-1])
+
+
+@pytest.mark.parametrize("chunk", [1, 4, 5, 1000, 2**16])
+@pytest.mark.parametrize("known", [True, False])
+def test_rounds_of_several_reports(chunk, known):
+    """Five reports to a step: A of a step is their mean, added up in order."""
+    rng = np.random.default_rng(1)
+    gradients = rng.normal(size=10_000)
+    means = []
+    for step in gradients.reshape(-1, 5).tolist():
+        total = 0.0
+        for a in step:
+            total += a
+        means.append(total / 5)
+    thetas = 20.0 + np.concatenate([[0.0], np.cumsum(rng.normal(size=2000))])
+    record = run(thetas, gradients, chunk, known=known, batch_size=5)
+    if known:
+        equal(record, literal(thetas, np.array(means)))
+        return
+    sums = record.running_sums["transcript_cubic"][6, :, 0, 0]
+    start = {t: 2 ** ((t - 1).bit_length() - 1) if t > 1 else 0 for t in TIMES}
+    for at, t in enumerate(TIMES):
+        assert sums[at] == pytest.approx(sum(means[start[t] : t]), rel=1e-12)
+
+
+def test_vectors():
+    """Two coordinates: sums of products by plain loops."""
+    rng = np.random.default_rng(2)
+    n = 3000
+    thetas = rng.normal(size=(n + 1, 2))
+    gradients = rng.normal(size=(n, 2))
+    for chunk in (1, 700, 2**16):
+        fold = Fold(2, [1500, n], [n], ["transcript_linear"], np.array([0.5, -1.0]), thetas[0], 1.0, 0.51)
+        for start in range(0, n, chunk):
+            part = slice(start, start + chunk)
+            fold.add(gradients[part], thetas[:-1][part], None)
+        record = fold.finish(thetas[-1])
+        x = thetas[2048:n] - [0.5, -1.0]
+        a = gradients[2048:n]
+        sums = record.running_sums["transcript_linear"][:, 0, :, 0]
+        assert sums[0] == pytest.approx(x.sum(0)) and sums[1] == pytest.approx(a.sum(0))
+        for k in range(2):
+            assert sums[2 + k] == pytest.approx((a * x[:, [k]]).sum(0))
+        assert sums[4 + 1, 1] == pytest.approx((x[:, 1] * x[:, 1]).sum())
+        total = [0.0, 0.0]
+        for theta in thetas[1:].tolist():
+            total[0] += theta[0] - 0.5
+            total[1] += theta[1] + 1.0
+        assert record.prefix_sums[1, :, 0].tolist() == total

@@ -1,0 +1,189 @@
+"""Transcripts of simulated replicates give the stored rows of a sweep, bit for bit."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pyarrow.compute as pc
+import pytest
+
+from ldpflow.analyse.analysis import analyse
+from ldpflow.analyse.stored import stored_transcript
+from ldpflow.engine import run_study
+from ldpflow.errors import InputError
+from ldpflow.store import RunStore
+from ldpflow.study import Study
+
+QUANTILE = {
+    "problem": {"kind": "quantile", "tau": 0.9, "scale": 3.0},
+    "mechanism": {"kind": "randomized_response", "epsilon": 1.0},
+    "algorithm": {"kind": "ldp_sgd", "c": 8.0, "theta0": 2.0},
+}
+METHODS = [
+    {"kind": "BB", "beta": [0.7, 0.8], "B": 100},
+    {"kind": "BM"},
+    {"kind": "SN"},
+    {"kind": "oracle"},
+    {"kind": "TR"},
+    {"kind": "TR", "degree": 3, "burn_in": "0.01n"},
+    {"kind": "TR-BM"},
+]
+RESIDUAL = [
+    {"kind": "BM"},
+    {"kind": "SN"},
+    {"kind": "BB", "B": 50},
+    {"kind": "TR", "variance": "residual"},
+]
+VECTOR = [
+    {"kind": "BM"},
+    {"kind": "SN"},
+    {"kind": "TR", "degree": 1, "burn_in": "0.01n", "variance": "residual"},
+    {"kind": "TR-BM", "degree": 1},
+]
+BOTH = [{"kind": "TR", "degree": [1, 2], "burn_in": "0.01n", "variance": "residual"}]
+PLANE = {"kind": "linear_regression", "coefficients": [[1.0, -1.0]]}
+CASES = {
+    "randomised response": (QUANTILE, METHODS),
+    "private bit": (
+        QUANTILE | {"mechanism": {"kind": "randomized_response", "sampling": "private_bit"}},
+        METHODS,
+    ),
+    "laplace": (QUANTILE | {"mechanism": {"kind": "laplace", "epsilon": 2.0}}, RESIDUAL),
+    "gaussian": (QUANTILE | {"mechanism": {"kind": "gaussian", "mu": 2.0}}, RESIDUAL),
+    "no mechanism": (QUANTILE | {"mechanism": {"kind": "none"}}, RESIDUAL),
+    "rounds": (
+        QUANTILE | {"algorithm": {"kind": "minibatch_sgd", "batch_size": 3, "c": 8.0, "theta0": 2.0}},
+        METHODS,
+    ),
+    "vector": (
+        {
+            "problem": PLANE,
+            "mechanism": {"kind": "laplace", "epsilon": 8.0},
+            "algorithm": {"kind": "ldp_sgd", "c": 0.4},
+        },
+        VECTOR,
+    ),
+    "vector in rounds": (
+        {
+            "problem": PLANE,
+            "mechanism": {"kind": "gaussian", "mu": 2.0},
+            "algorithm": {"kind": "minibatch_sgd", "batch_size": 4, "c": 0.4},
+        },
+        VECTOR,
+    ),
+    "four coordinates": (
+        {
+            "problem": {"kind": "quantile_regression"},
+            "mechanism": {"kind": "laplace", "epsilon": 8.0},
+            "algorithm": {"kind": "ldp_sgd", "c": 1.0},
+        },
+        BOTH,
+    ),
+}
+SLOW = ("private bit", "gaussian", "no mechanism", "vector in rounds", "four coordinates")
+VALUES = ("estimate", "se", "lower", "upper", "relaxation_times", "condition", "lack_of_fit")
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(c, marks=pytest.mark.slow) if c in SLOW else c for c in CASES],
+)
+def run(request, tmp_path_factory):
+    """A small run, its path key, and the stored rows of replicate 1 at the largest n."""
+    tables, methods = CASES[request.param]
+    folder = tmp_path_factory.mktemp("runs") / request.param.replace(" ", "-")
+    study = Study.from_mapping(
+        {
+            "name": "d1",
+            "seed": 11,
+            "replicates": 2,
+            "grid": {"n": [2000, 4000], "level": [0.9, 0.95]},
+            "method": methods,
+            **tables,
+        }
+    )
+    run_study(study, folder, engine="serial")
+    (plan,) = study.plans()
+    rows = RunStore(folder).replicates.read(plan.simulator.key)
+    wanted = pc.and_(pc.equal(rows["replicate"], 1), pc.equal(rows["n"], 4000))
+    return folder, plan.simulator, rows.filter(wanted).to_pylist()
+
+
+def bits(value):
+    return None if value is None or math.isnan(value) else float(value).hex()
+
+
+def matching(rows, row):
+    """The stored row of the same method, settings, level and coordinate."""
+    found = [
+        stored
+        for stored in rows
+        if stored["method"] == row["method"]
+        and all(stored[name] == value for name, value in row["own"].items())
+        and stored["level"] == row["level"]
+        and stored["coordinate"] == row["coordinate"]
+    ]
+    (only,) = found
+    return only
+
+
+@pytest.mark.parametrize(
+    ("kind", "chunk"), [(".parquet", 1), (".parquet", 1000), (".parquet", 2**16), (".csv", 1000)]
+)
+def test_the_rows_of_the_sweep(run, tmp_path, kind, chunk):
+    folder, path, rows = run
+    file = tmp_path / f"transcript{kind}"
+    stored_transcript(folder, path.key, 1, file)
+    settings = None
+    if kind == ".csv":
+        from ldpflow.analyse.collection import read_settings
+
+        settings = read_settings(f"{file}.toml")
+    found = analyse(file, settings, chunk)
+    compared = 0
+    for row in found.asked:
+        stored = matching(rows, row)
+        for name in VALUES:
+            assert bits(row.get(name)) == bits(stored[name]), (row["method"], name)
+        compared += 1
+    assert compared == len([row for row in rows if row["method"] != "oracle"])
+
+
+def test_fewer_users_are_the_first_ones(run, tmp_path):
+    folder, path, _ = run
+    stored_transcript(folder, f"p{path.key}", 1, tmp_path / "short.parquet", 2000)
+    stored_transcript(folder, path.key, 1, tmp_path / "long.parquet")
+    import pyarrow.parquet as pq
+
+    short, long = pq.read_table(tmp_path / "short.parquet"), pq.read_table(tmp_path / "long.parquet")
+    size = path.algorithm.records_per_step()
+    assert short.num_rows == 2000 - 2000 % size and short.equals(long.slice(0, short.num_rows))
+
+
+def test_what_cannot_be_written(run, tmp_path):
+    folder, path, _ = run
+    with pytest.raises(InputError) as caught:
+        stored_transcript(folder, "0" * 16, 1, tmp_path / "t.csv")
+    assert caught.value.field == "path"
+    with pytest.raises(InputError) as caught:
+        stored_transcript(folder, "xyz", 1, tmp_path / "t.csv")
+    assert caught.value.field == "path"
+    with pytest.raises(InputError) as caught:
+        stored_transcript(folder, path.key, 1, tmp_path / "none" / "t.csv")
+    assert caught.value.field == "output"
+    with pytest.raises(InputError) as caught:
+        stored_transcript(folder, path.key, 1, tmp_path / "t.csv", 0)
+    assert caught.value.field == "n"
+
+
+def test_the_theta_of_the_simulated_path(run, tmp_path):
+    """Every theta asked is an iterate of the path's own kernel."""
+    from ldpflow.simulators.run_path import run_path
+    from ldpflow.simulators.reports import reports_of
+
+    _, path, _ = run
+    size = path.algorithm.records_per_step()
+    record = run_path(path, 11, [1], range(1, 501))
+    thetas = np.concatenate([part[1] for part in reports_of(path, 11, 1, 500 * size)])
+    assert np.array_equal(thetas[::size][1:], record.iterates[:-1, :, 0])

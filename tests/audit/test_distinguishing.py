@@ -1,0 +1,135 @@
+"""Lower bounds by distinguishing tests: limits against scipy, level, and power on known mechanisms."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from ldpflow.audit.bounds import Claim, Counts, claim_of, lower_bound, lower_limit, upper_limit
+from ldpflow.audit.distinguishing import Pair, best_test, counted
+from ldpflow.errors import InputError
+from ldpflow.mechanisms import PrivacyStatement
+
+CONFIDENCE = 0.99
+
+
+@pytest.mark.parametrize("count", [0, 1, 17, 500, 999, 1000])
+def test_limits_are_clopper_and_pearsons(count):
+    for error in (0.025, 0.001):
+        exact = stats.binomtest(count, 1000).proportion_ci(1 - 2 * error, "exact")
+        limits = lower_limit(count, 1000, error), upper_limit(count, 1000, error)
+        assert limits == pytest.approx((exact.low, exact.high), abs=1e-12)
+
+
+def test_bounds_from_counts():
+    counts = Counts(7300, 10_000, 2700, 10_000)
+    low = lower_limit(7300, 10_000, 0.005)
+    high = upper_limit(2700, 10_000, 0.005)
+    assert lower_bound(counts, Claim("pure", 1.0), 0.99) == pytest.approx(math.log(low / high))
+    approximate = Claim("approximate", 1.0, 0.01)
+    expected = math.log((low - 0.01) / high)
+    assert lower_bound(counts, approximate, 0.99) == pytest.approx(expected)
+    expected = stats.norm.ppf(low) - stats.norm.ppf(high)
+    assert lower_bound(counts, Claim("gaussian", 1.0), 0.99) == pytest.approx(expected)
+    for claim in (approximate, Claim("gaussian", 1.0), Claim("pure", 1.0)):
+        assert lower_bound(Counts(0, 100, 0, 100), claim, 0.99) == 0.0
+        assert lower_bound(Counts(100, 100, 100, 100), claim, 0.99) == 0.0
+
+
+def response(rng, epsilon, bit, count, flip=1.0):
+    """Randomised response; ``flip`` times its flip probability."""
+    q = flip / (1 + math.exp(epsilon))
+    return np.where(rng.random(count) < q, 1 - bit, bit)[:, None].astype(float)
+
+
+def bound_on(draw, centres, claim, confidence, count):
+    """The bound of a mechanism: ``draw(which, count)`` gives outputs on either input."""
+    pair = Pair("two inputs", draw(0, count), draw(1, count), centres)
+    test = best_test([pair], claim, confidence)
+    return lower_bound(counted(test, draw(0, count), draw(1, count)), claim, confidence)
+
+
+def test_level():
+    """The bound exceeds the truth of a tight mechanism in at most 10% of 400 audits at 90%.
+
+    Number of failures is at most B(400, .1): 63 or more has probability below 1e-4.
+    """
+    rng = np.random.default_rng(5)
+    claim = Claim("pure", 1.0)
+    centres = (np.array([0.0]), np.array([1.0]))
+    wrong = sum(
+        bound_on(lambda bit, k: response(rng, 1.0, bit, k), centres, claim, 0.9, 500) > 1.0
+        for _ in range(400)
+    )
+    assert wrong <= 62
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
+def test_randomised_response(epsilon):
+    rng = np.random.default_rng(1)
+    centres = (np.array([0.0]), np.array([1.0]))
+    claim = Claim("pure", epsilon)
+
+    def sound(bit, count):
+        return response(rng, epsilon, bit, count)
+
+    def broken(bit, count):
+        return response(rng, epsilon, bit, count, flip=0.9)
+
+    assert 0.95 * epsilon < bound_on(sound, centres, claim, CONFIDENCE, 200_000) <= epsilon
+    assert bound_on(broken, centres, claim, CONFIDENCE, 200_000) > epsilon
+
+
+@pytest.mark.parametrize("d", [1, 3])
+def test_laplace(d):
+    """Inputs at L1 distance 1; in three dimensions spread over the coordinates."""
+    rng = np.random.default_rng(2)
+    centres = (np.full(d, 0.5 / d), np.full(d, -0.5 / d))
+    claim = Claim("pure", 1.0)
+
+    def draw(scale):
+        return lambda which, k: centres[which] + rng.laplace(0.0, scale, (k, d))
+
+    assert 0.9 < bound_on(draw(1.0), centres, claim, CONFIDENCE, 100_000) <= 1.0
+    assert bound_on(draw(0.5), centres, claim, CONFIDENCE, 100_000) > 1.5
+
+
+@pytest.mark.parametrize("d", [1, 5])
+def test_gaussian(d):
+    rng = np.random.default_rng(3)
+    centres = (np.full(d, 0.5 / math.sqrt(d)), np.full(d, -0.5 / math.sqrt(d)))
+
+    def draw(scale):
+        return lambda which, k: centres[which] + rng.normal(0.0, scale, (k, d))
+
+    claim = Claim("gaussian", 1.0)
+    assert 0.95 < bound_on(draw(1.0), centres, claim, CONFIDENCE, 100_000) <= 1.0
+    assert bound_on(draw(0.5), centres, claim, CONFIDENCE, 100_000) > 1.9
+    # The same noise as (epsilon, delta): 4.377 at 1e-5 is exact for mu = 1, far beyond for mu = 2.
+    approximate = Claim("approximate", 4.377, 1e-5)
+    assert bound_on(draw(1.0), centres, approximate, CONFIDENCE, 100_000) <= 4.377
+    assert bound_on(draw(0.5), centres, approximate, CONFIDENCE, 100_000) > 4.377
+
+
+def test_a_leak_that_is_not_monotone():
+    """Noise that leaves a hole at the value: no threshold on the output itself finds it."""
+    rng = np.random.default_rng(4)
+    centres = (np.array([0.0]), np.array([0.0]))
+
+    def draw(which, count):
+        noise = rng.normal(0.0, 1.0, (count, 1))
+        return np.where(np.abs(noise) < 0.2, 3 * noise, noise) if which else noise
+
+    assert bound_on(draw, centres, Claim("pure", 0.1), CONFIDENCE, 100_000) > 0.5
+
+
+def test_claims():
+    assert claim_of(PrivacyStatement("eps-LDP", epsilon=2.0)) == Claim("pure", 2.0)
+    assert claim_of(PrivacyStatement("mu-GDP (local)", mu=2.0)) == Claim("gaussian", 2.0)
+    central = PrivacyStatement("(eps, delta)-DP (central)", epsilon=2.0, delta=1e-6)
+    assert claim_of(central) == Claim("approximate", 2.0, 1e-6)
+    with pytest.raises(InputError, match="privacy_notion"):
+        claim_of(PrivacyStatement("none"))

@@ -1,0 +1,20 @@
+"""A broken mechanism: the noise that clipping calls for, without the clipping."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from ldpflow.mechanisms.clipped_gaussian import ClippedGaussian
+from ldpflow.random.lockstep import LANES, STRIDE
+
+
+class Unclipped(ClippedGaussian):
+    """The noise of clipping, without the clipping."""
+
+    kind: Literal["unclipped"] = "unclipped"
+
+
+def randomise(kernel, g, noise, at, lane, mechanism, counts):
+    """What Unclipped does."""
+    for j in range(kernel.D):
+        g[j * LANES + lane] += mechanism.deviation * noise[j * STRIDE + at]

@@ -1,0 +1,203 @@
+"""examples/collect: reports survive crashes, each is counted once, and the transcript gives an interval."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from fractions import Fraction
+from pathlib import Path
+
+import mpmath
+import numpy as np
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "examples" / "collect"
+DESIGN = {"tau": 0.9, "epsilon": 1.0, "gamma": 0.51, "c": 40.0, "theta0": 20.0}
+
+
+@pytest.fixture
+def module(monkeypatch):
+    """Modules of the example by name."""
+    monkeypatch.syspath_prepend(str(FOLDER))
+    return importlib.import_module
+
+
+class Collector:
+    """A server in a process of its own."""
+
+    def __init__(self, folder, port=0):
+        flags = [part for name, value in DESIGN.items() for part in (f"--{name}", repr(value))]
+        command = [sys.executable, FOLDER / "server.py", "--folder", folder, "--port", str(port), *flags]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        said = self.process.stdout.readline()
+        self.port = int(re.search(r":(\d+),", said)[1])
+        self.found = int(re.search(r", (\d+) reports", said)[1])
+
+    def reports(self):
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/state") as answer:
+            return int(re.search(rb'"reports":\s*(\d+)', answer.read())[1])
+
+    def stop(self, how):
+        self.process.send_signal(how)
+        self.process.wait()
+        self.process.stdout.close()
+
+
+def lines_of(folder):
+    with open(folder / "transcript.csv", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_two_thousand_users_and_two_crashes(tmp_path):
+    pytest.importorskip("flask")
+    collector = Collector(tmp_path)
+    port = collector.port
+    users = subprocess.Popen(
+        [sys.executable, FOLDER / "load_test.py", "--port", str(port), "--users", "2000"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        for enough in (300, 900):
+            while collector.reports() < enough:
+                time.sleep(0.02)
+            collector.stop(signal.SIGKILL)
+            collector = Collector(tmp_path, port)
+            assert collector.found >= enough
+        said, _ = users.communicate(timeout=120)
+    finally:
+        users.kill()
+        collector.stop(signal.SIGINT)
+    counted = int(re.match(r"([\d,]+) of 2,000", said)[1].replace(",", ""))
+    lines = lines_of(tmp_path)
+    # A crash costs at most the users who were just answering: four at a time, two crashes.
+    assert 1992 <= counted == len(lines) <= 2000
+    assert len({line["user"] for line in lines}) == len(lines)
+    assert [int(line["round"]) for line in lines] == list(range(1, len(lines) + 1))
+
+    command = [sys.executable, "-m", "ldpflow", "analyse", tmp_path / "transcript.csv"]
+    done = subprocess.run(
+        [*command, "--settings", tmp_path / "settings.toml"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "report TR" in done.stdout
+    # 2,000 reports at epsilon = 1: the 0.9-quantile of N(0, 30^2) is 38.4, the interval some tens wide.
+    low, high = map(float, re.search(r"interval \[(\S+), (\S+)\]", done.stdout).groups())
+    assert low < high < 200
+
+
+def begun(module, tmp_path, reports=5):
+    transcript = module("transcript")
+    state = transcript.Transcript(tmp_path / "transcript.csv", transcript.Design(**DESIGN))
+    for i in range(reports):
+        assert state.add(f"{i:032x}", i + 1, i % 2)
+    state.close()
+    return transcript, state
+
+
+def test_a_line_that_was_cut_off(module, tmp_path):
+    transcript, before = begun(module, tmp_path)
+    file = tmp_path / "transcript.csv"
+    whole = file.read_bytes()
+    for cut in range(1, len(whole.splitlines()[-1]) + 1):
+        file.write_bytes(whole[:-cut])
+        state = transcript.Transcript(file, transcript.Design(**DESIGN))
+        assert state.round == 5 and f"{4:032x}" not in state.reported
+        assert state.add(f"{4:032x}", 5, 0)
+        state.close()
+        assert file.read_bytes() == whole and state.theta == before.theta
+
+
+def test_a_report_is_counted_once(module, tmp_path):
+    transcript, _ = begun(module, tmp_path)
+    state = transcript.Transcript(tmp_path / "transcript.csv", transcript.Design(**DESIGN))
+    assert not state.add(f"{2:032x}", 3, 0)
+    with pytest.raises(transcript.Stale):
+        state.add(f"{77:032x}", 3, 0)
+    assert state.round == 6
+    state.close()
+    assert len(lines_of(tmp_path)) == 5
+
+
+def test_a_damaged_line_is_refused(module, tmp_path):
+    transcript, _ = begun(module, tmp_path)
+    file = tmp_path / "transcript.csv"
+    lines = file.read_bytes().splitlines(keepends=True)
+    lines[3] = lines[3].replace(b",0,", b",1,")
+    file.write_bytes(b"".join(lines))
+    with pytest.raises(SystemExit, match="line 4"):
+        transcript.Transcript(file, transcript.Design(**DESIGN))
+
+
+def test_another_design_is_refused(module, tmp_path):
+    transcript, _ = begun(module, tmp_path)
+    with pytest.raises(SystemExit, match="another design"):
+        transcript.Transcript(tmp_path / "transcript.csv", transcript.Design(**(DESIGN | {"epsilon": 2.0})))
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 10), Fraction(16), Fraction(2.5)])
+def test_the_probability_is_exact(module, epsilon):
+    weight = module("randomiser").keep_weight(epsilon)
+    with mpmath.mp.workdps(60):
+        exact = 2**64 / (1 + mpmath.exp(-mpmath.mpf(epsilon.numerator) / epsilon.denominator))
+        assert weight == int(mpmath.floor(exact))
+
+
+def test_the_randomiser_keeps_the_bit_as_often(module, monkeypatch):
+    """40,000 bits with seeded draws in the place of the system's: five standard deviations, 6e-7."""
+    randomiser = module("randomiser")
+    rng = np.random.default_rng(3)
+    monkeypatch.setattr(
+        randomiser.secrets, "randbelow", lambda n: int(rng.integers(0, n, dtype=np.uint64))
+        if n < 2**64 else int.from_bytes(rng.bytes(8), "little"),
+    )  # fmt: skip
+    weight = randomiser.keep_weight(Fraction(1))
+    p = 1 / (1 + np.exp(-1.0))
+    for bit in (0, 1):
+        kept = sum(randomiser.randomised(bit, weight) == bit for _ in range(20_000)) / 20_000
+        assert abs(kept - p) < 5 * np.sqrt(p * (1 - p) / 20_000)
+
+
+def test_a_device_sends_the_same_report_again(module, monkeypatch):
+    client = module("client")
+    sent = []
+
+    class Connection:
+        def __init__(self, host, port, timeout):
+            pass
+
+        def request(self, method, path, body, headers):
+            sent.append((path, body))
+            if len(sent) in (2, 3):
+                raise ConnectionResetError
+
+        def getresponse(self):
+            return self
+
+        status = 200
+
+        def read(self):
+            return b'{"user": "u", "round": 3, "theta": 1.5, "epsilon": 1.0}'
+
+        def close(self):
+            pass
+
+    monkeypatch.setattr(client.http.client, "HTTPConnection", Connection)
+    monkeypatch.setattr(client, "randomised", lambda bit, weight: len(sent) % 2)
+    assert client.Device(1.0, Fraction(1)).take_part("h", 1)
+    assert [path for path, _ in sent] == ["/ask", "/report", "/report", "/report"]
+    assert len({body for _, body in sent[1:]}) == 1
+
+
+def test_a_device_keeps_to_its_budget(module, monkeypatch):
+    client = module("client")
+    question = {"user": "u", "round": 1, "theta": 0.0, "epsilon": 3.0}
+    monkeypatch.setattr(client.Device, "post", lambda *arguments: question)
+    with pytest.raises(ValueError, match="at most 1"):
+        client.Device(0.0, Fraction(1)).take_part("h", 1)

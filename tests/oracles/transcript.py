@@ -1,0 +1,88 @@
+"""Transcripts, written and folded by literal loops: no arrays, no library's random numbers."""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+
+__all__ = ["SETTINGS", "demo", "first_bad_row", "folded", "moved", "values"]
+
+SETTINGS = {
+    "problem": {"kind": "quantile", "tau": 0.9},
+    "mechanism": {"kind": "randomized_response", "epsilon": 1.0},
+    "algorithm": {"c": 40.0, "gamma": 0.51, "theta0": 20.0},
+}
+
+
+def values(tau, epsilon):
+    """A for a report of 0 and of 1."""
+    p = 1 / (1 + math.exp(-epsilon))
+    return -tau - (1 - p) / (2 * p - 1), -tau + p / (2 * p - 1)
+
+
+def demo(n=20_000, tau=0.9, epsilon=1.0, c=40.0, gamma=0.51, theta0=20.0, scale=30.0):
+    """[(theta asked, report)] of n users with values from N(0, scale^2), and the last theta."""
+    a = values(tau, epsilon)
+    p = 1 / (1 + math.exp(-epsilon))
+    state, theta, rows = 12345, theta0, []
+
+    def uniform():
+        nonlocal state
+        state = (6364136223846793005 * state + 1442695040888963407) % 2**64
+        return ((state >> 12) + 0.5) * 2.0**-52
+
+    for i in range(1, n + 1):
+        keep = uniform() < p
+        bit = scale * NormalDist().inv_cdf(uniform()) <= theta
+        report = int(bit == keep)
+        rows.append((theta, report))
+        theta -= c * i**-gamma * a[report]
+    return rows, theta
+
+
+def first_bad_row(rows, last, tau, epsilon, c, gamma):
+    """Number of the first row whose theta does not follow, or None."""
+    a = values(tau, epsilon)
+    for i, (theta, report) in enumerate(rows, start=1):
+        step = c * i**-gamma * a[report]
+        after = rows[i][0] if i < len(rows) else last
+        slack = 1e-9 * abs(step) + 8 * 2.0**-52 * max(abs(theta), abs(after))
+        if abs(after - (theta - step)) > slack:
+            return i + 1
+    return None
+
+
+def moved(rows, at, by):
+    """The rows with the theta of row ``at`` (from 1) moved."""
+    changed = list(rows)
+    changed[at - 1] = (changed[at - 1][0] + by, changed[at - 1][1])
+    return changed
+
+
+def folded(thetas, gradients, origin, times):
+    """What is kept of a scalar path at the times: S, self-normalisation, and cubic and quartic sums.
+
+    ``thetas`` are theta_0, ..., theta_n; sums over the transcript start again after powers of two.
+    """
+    total = weighted = squared = 0.0
+    cubic = [0.0] * 11
+    quartic = [0.0] * 3
+    kept = {}
+    for i, a in enumerate(gradients, start=1):
+        x = thetas[i - 1] - origin
+        x2 = x * x
+        x3 = x2 * x
+        x4 = x2 * x2
+        for k, term in enumerate((x, x2, x3, x4, x3 * x2, x3 * x3, a, a * x, a * x2, a * x3, a * a)):
+            cubic[k] += term
+        for k, term in enumerate((x4 * x3, x4 * x4, a * x4)):
+            quartic[k] += term
+        total += thetas[i] - origin
+        weighted += float(i) * total
+        squared += total * total
+        if i in times:
+            kept[i] = (total, thetas[i], weighted, squared, list(cubic), list(quartic))
+        if i & (i - 1) == 0:
+            cubic = [0.0] * 11
+            quartic = [0.0] * 3
+    return kept
