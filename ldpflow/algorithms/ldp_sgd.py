@@ -21,7 +21,7 @@ from ldpflow.random import register_array, step_sizes
 from ldpflow.random.lockstep import CHUNK, LANES, STRIDE
 from ldpflow.settings import Parameters
 
-__all__ = ["LdpSgd", "project", "recursion"]
+__all__ = ["LdpSgd", "project", "put_in_order", "recursion"]
 
 
 class LdpSgd(DecayingSteps):
@@ -62,6 +62,17 @@ def project(kernel, theta, start, radius, lane):  # type: ignore[no-untyped-def]
     shrink = min(1.0, radius / np.sqrt(square))
     for j in range(kernel.D):
         theta[j * LANES + lane] = start + shrink * (theta[j * LANES + lane] - start)
+
+
+def put_in_order(kernel, theta, lane):  # type: ignore[no-untyped-def]
+    """theta_1 <= .. <= theta_Q: the iterates of several quantiles, sorted by exchanges of neighbours."""
+    for k in range(kernel.D):
+        for j in range(kernel.D):
+            if k > 0 and j > 0:
+                low = theta[(j - 1) * LANES + lane]
+                high = theta[j * LANES + lane]
+                theta[(j - 1) * LANES + lane] = min(low, high)
+                theta[j * LANES + lane] = max(low, high)
 
 
 def recursion(kernel, users, noises, problem, mechanism, settings, record):  # type: ignore[no-untyped-def]
@@ -105,6 +116,8 @@ def recursion(kernel, users, noises, problem, mechanism, settings, record):  # t
                     theta[j * LANES + lane] -= eta_i * g[j * LANES + lane]
                 if kernel.PROJECTED:
                     project(kernel, theta, start, radius, lane)
+                if kernel.ORDERED:
+                    put_in_order(kernel, theta, lane)
                 kernel.add_iterate(total, centre, sums, theta, step, lane)
             ends = i == times[t] and marks[t] >= 0
             kept = kernel.end_step(sums, tile, kept, ends)

@@ -17,6 +17,7 @@ from typing import Literal
 import numpy as np
 
 from ldpflow.algorithms.algorithm import BatchSize, DecayingSteps, combined
+from ldpflow.algorithms.ldp_sgd import put_in_order
 from ldpflow.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.mechanisms.gaussian import Gaussian
 from ldpflow.problems import Problem
@@ -136,6 +137,8 @@ def recursion(kernel, users, noises, problem, mechanism, settings, record):  # t
             kernel.keep_step(tile, centre, theta, mean, kept, lane)
             for j in range(kernel.D):
                 theta[j * LANES + lane] -= eta_i * mean[j * LANES + lane]
+            if kernel.ORDERED:
+                put_in_order(kernel, theta, lane)
             kernel.add_iterate(total, centre, sums, theta, step, lane)
         ends = i == times[t] and marks[t] >= 0
         kept = kernel.end_step(sums, tile, kept, ends)

@@ -112,10 +112,11 @@ class Precision:
             found = agresti_coull(hits, count) / self.target_mcse
         if self.target_length is not None:
             length = cell.lengths()
-            mean = float(np.mean(length))
-            if count < 2 or not mean > 0:
+            length = length[~np.isnan(length)]
+            mean = float(np.mean(length)) if len(length) else 0.0
+            if len(length) < 2 or not mean > 0:
                 return math.inf
-            error = float(np.std(length, ddof=1)) / mean / math.sqrt(count)
+            error = float(np.std(length, ddof=1)) / mean / math.sqrt(len(length))
             found = max(found, error / self.target_length)
         return found
 

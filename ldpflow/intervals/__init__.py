@@ -5,7 +5,9 @@ from ldpflow.intervals.block_bootstrap import BlockBootstrap
 from ldpflow.intervals.cheap_bootstrap import CheapBootstrap
 from ldpflow.intervals.confidence_sequence import ConfidenceSequence
 from ldpflow.intervals.equal_batches import EqualBatches
+from ldpflow.intervals.fieller import Fieller
 from ldpflow.intervals.interval import IntervalMethod, Intervals, PathIntervalMethod
+from ldpflow.intervals.inversion import Inversion
 from ldpflow.intervals.joint_region import JointRegion
 from ldpflow.intervals.lugsail import Lugsail
 from ldpflow.intervals.nonoverlapping_blocks import NonoverlappingBlocks
@@ -39,4 +41,6 @@ INTERVAL_METHODS: dict[str, type[IntervalMethod]] = {
     "CHB": CheapBootstrap,
     "ACS": ConfidenceSequence,
     "joint": JointRegion,
+    "inversion": Inversion,
+    "fieller": Fieller,
 }

@@ -48,6 +48,9 @@ class Intervals:
     diagnosis : dict of str to ndarray, shape (d, R) or (L, d, R)
         What the method knows about its own soundness, by the names of the columns that it declares
         (:attr:`IntervalMethod.diagnostics`); empty where it knows nothing.
+    range_end : ndarray of bool, shape (L, d, R), or None
+        Intervals that end at a public range, so that their length measures nothing; None where there
+        is no range.
     """
 
     estimate: Array
@@ -55,6 +58,7 @@ class Intervals:
     lower: Array
     upper: Array
     diagnosis: dict[str, Array] = field(default_factory=dict)
+    range_end: NDArray[np.bool_] | None = None
 
 
 class IntervalMethod(Settings):

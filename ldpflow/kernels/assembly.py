@@ -108,6 +108,7 @@ def kernel_case(path: Any, sums: tuple[str, ...], perturbed: bool = False) -> Ca
         "PROBLEM_SIZE": size_of(layouts["problem"]),
         "MECHANISM_SIZE": size_of(layouts["mechanism"]),
         "PROJECTED": path.algorithm.projects(),
+        "ORDERED": d > 1 and path.problem.levels() is not None,
         "DATA_PLANES": len(data),
         "NOISE_PLANES": len(noise),
         "draw_data": tables.draw_data if path.problem.stored_records() else drawing(data, inlining),

@@ -155,7 +155,7 @@ def loaded(entry: Specialised, signature: Any) -> Any:
     types, _ = sigutils.normalize_signature(signature)
 
     def attempt(plain: Any) -> Any:
-        kernel: Any = njit(error_model="numpy", nogil=True, no_cfunc_wrapper=True)(plain)
+        kernel: Any = njit(error_model="numpy", nogil=True, no_cfunc_wrapper=True)(plain)  # type: ignore[call-overload]
         kernel._cache = store
         kernel.compile(types)
         kernel.disable_compile()

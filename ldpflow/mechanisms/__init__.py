@@ -1,5 +1,6 @@
 """Local randomisers: one file each, registered here by its kind."""
 
+from ldpflow.mechanisms.cells import Cells
 from ldpflow.mechanisms.clipped_gaussian import ClippedGaussian
 from ldpflow.mechanisms.gaussian import Gaussian
 from ldpflow.mechanisms.laplace import Laplace
@@ -11,6 +12,7 @@ __all__ = ["MECHANISMS", "Mechanism", "PrivacyStatement"]
 
 MECHANISMS: dict[str, type[Mechanism]] = {
     "randomized_response": RandomizedResponse,
+    "cells": Cells,
     "laplace": Laplace,
     "gaussian": Gaussian,
     "clipped_gaussian": ClippedGaussian,

@@ -8,6 +8,7 @@ from ldpflow.problems.problem import Problem
 from ldpflow.problems.quadratic import Quadratic
 from ldpflow.problems.quantile import Quantile
 from ldpflow.problems.quantile_regression import QuantileRegression
+from ldpflow.problems.quantiles import Quantiles
 from ldpflow.problems.robust_regression import RobustRegression
 from ldpflow.problems.sigmoid_loss import SigmoidLoss
 
@@ -15,6 +16,7 @@ __all__ = ["PROBLEMS", "Problem"]
 
 PROBLEMS: dict[str, type[Problem]] = {
     "quantile": Quantile,
+    "quantiles": Quantiles,
     "quantile_regression": QuantileRegression,
     "linear_regression": LinearRegression,
     "logistic_regression": LogisticRegression,

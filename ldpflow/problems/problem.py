@@ -90,6 +90,13 @@ class Problem(Settings):
         """The two values (low < 0 < high) of a scalar gradient that is a bit, else None."""
         return None
 
+    def levels(self) -> tuple[float, ...] | None:
+        """tau_1 < .. < tau_Q where theta* are these quantiles of one value, else None.
+
+        Recursions of several quantiles keep their iterates in order.
+        """
+        return None
+
     def bit_law(self) -> str | None:
         """Standard law F with P(g(X, theta) > 0) = F((theta - location)/scale), if there is one.
 

@@ -220,6 +220,9 @@ class Quantile(Problem):
     def truth(self) -> tuple[float, ...]:
         return (self.data_law().quantile(self.tau),)
 
+    def levels(self) -> tuple[float, ...] | None:
+        return (self.tau,)
+
     def variates(self) -> tuple[Variate, ...]:
         return (self.data_law().variate,)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from ldpflow.mechanisms.mechanism import PrivacyStatement
+from ldpflow.mechanisms.mechanism import EPSILON, PrivacyStatement
 from ldpflow.protocols.budget import Budget, budget
 from ldpflow.settings import Settings
 
@@ -43,7 +43,12 @@ class Protocol(Settings):
         ``down`` or ``up``: where their reports move the estimated quantile, as far as one report can.
     """
 
-    epsilon: Annotated[float, Field(ge=1e-6, le=30)] = 1.0
+    family: ClassVar[str] = "counts"
+    """The family of simulators that runs it (see ldpflow.simulators.families)."""
+
+    carries_privacy: ClassVar[bool] = True
+
+    epsilon: Annotated[float, Field(ge=1e-6, le=30), EPSILON] = 1.0
     range: tuple[float, float] | None = None
     answer_below: Annotated[float, Field(gt=0, le=1)] = 1.0
     answer_above: Annotated[float, Field(gt=0, le=1)] = 1.0
@@ -68,6 +73,14 @@ class Protocol(Settings):
     def budget(self) -> Budget:
         """Constants of epsilon."""
         return budget(self.epsilon)
+
+    def bit_variance(self, tau: float) -> float:
+        """S(tau, eps): n times the least asymptotic variance of F^ at the tau-quantile."""
+        return tau * (1.0 - tau) + 0.25 * self.budget().noise
+
+    def distorts(self) -> bool:
+        """Whether something else than the population's quantile is estimated, at any n."""
+        return self.liars > 0.0 or self.answer_below != self.answer_above
 
     def privacy(self) -> PrivacyStatement:
         """Guarantee of the one report of a user."""

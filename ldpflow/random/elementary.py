@@ -28,7 +28,7 @@ __all__ = [
 U64 = np.uint64
 # numpy's error model: no check for division by zero, which would stop vectorisation. No entry for calls
 # from C: it takes its time to compile.
-jit = njit(error_model="numpy", no_cfunc_wrapper=True)
+jit = njit(error_model="numpy", no_cfunc_wrapper=True)  # type: ignore[call-overload]
 
 
 @intrinsic

@@ -11,7 +11,7 @@ from ldpflow.errors import InputError
 from ldpflow.report.figures import LABEL, clean, decades
 from ldpflow.report.results import Names, method_settings
 from ldpflow.report.style import GREY, series_scales, styled
-from ldpflow.store.schema import columns_of
+from ldpflow.store.schema import FINISHED, columns_of
 
 __all__ = ["trace_plot"]
 
@@ -45,7 +45,7 @@ def trace_plot(rows: pa.Table, split: int, coordinate: int = 0) -> Any:
         series = ", ".join(filter(None, (row["method"], told)))
         pairs.setdefault((series, row["method"]))
         for side in ("lower", "upper"):
-            if row["status"] == "ok":
+            if row["status"] in FINISHED:
                 values.append({"series": series, "side": side, "n": row["n"], "limit": clean(row[side])})
     estimates = {row["n"]: {"n": row["n"], "estimate": clean(row["estimate"])} for row in table}
     grid = sorted(estimates)

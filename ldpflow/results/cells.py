@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ldpflow.columns import Column
-from ldpflow.store.schema import cell_keys, columns_of, key_codes
+from ldpflow.store.schema import FINISHED, cell_keys, columns_of, key_codes
 
 __all__ = ["VALUES", "CellRows", "Floats", "cells_of", "diagnostics_of", "group_keys"]
 
@@ -67,7 +67,7 @@ class CellRows:
         return CellRows(**rows, diagnostics=checks)
 
     def finished(self) -> CellRows:
-        """The rows with status ok."""
+        """The rows that have an interval (see store.schema.FINISHED)."""
         return self if self.ok.all() else self.where(self.ok)
 
     def has_se(self) -> bool:
@@ -75,9 +75,12 @@ class CellRows:
         return len(self.se) > 0 and not bool(np.isnan(self.se).any())
 
     def lengths(self) -> Floats:
-        """Lengths; exactly equal ones where they differ by the rounding of the limits alone."""
+        """Lengths; exactly equal ones where they differ by the rounding of the limits alone.
+
+        NaN where an interval ends at a public range: such a length measures nothing.
+        """
         length = self.length
-        if len(length) == 0:
+        if len(length) == 0 or np.isnan(length).any():
             return length
         limits = np.maximum(np.abs(self.lower), np.abs(self.upper))
         if np.ptp(length) <= 4 * np.finfo(float).eps * limits.max():
@@ -111,7 +114,7 @@ def cells_of(rows: pa.Table) -> tuple[pa.Table, list[CellRows]]:
     columns: dict[str, NDArray[Any]] = {name: floats(rows[name]) for name in VALUES}
     checks = {column: floats(rows[column.name]) for column in diagnostics_of(rows.schema)}
     columns["replicate"] = rows["replicate"].to_numpy()
-    columns["ok"] = np.asarray(rows["status"].to_numpy() == "ok", dtype=bool)
+    columns["ok"] = np.isin(rows["status"].to_numpy(), FINISHED)
     cells = [
         CellRows(
             **{name: values[first:last] for name, values in columns.items()},

@@ -103,9 +103,11 @@ def rate(name: str, formula: str, reference: str = MORRIS, rows: str = "R") -> d
 COLUMNS: dict[str, Measure] = {
     "truth": Measure("theta", THETA, "the problem"),
     "replicates": Measure("rows, failures included", "count", "-"),
-    "failures": Measure("rows whose status is not ok; R = replicates - failures", "count", "-"),
+    "failures": Measure(
+        "rows not finished (status neither ok nor range_end); R = replicates - failures", "count", "-"
+    ),
     **rate("coverage", "lower <= theta <= upper"),
-    **rate("failure_share", "status is not ok", "share of all rows", "replicates"),
+    **rate("failure_share", "not finished", "share of all rows", "replicates"),
     **rate(
         "coverage_failures_as_misses",
         "lower <= theta <= upper",
@@ -116,7 +118,7 @@ COLUMNS: dict[str, Measure] = {
     **rate("upper_miss", "theta > upper: the interval lies too low"),
     **rate("bias_eliminated_coverage", "lower <= mean(estimate) <= upper"),
     **rate("power", "null < lower or upper < null; only where a null is given"),
-    "length_mean": Measure("mean(upper - lower)", THETA, "mean of R values"),
+    "length_mean": Measure("mean(upper - lower) over status ok", THETA, "mean of R values"),
     "length_mcse": Measure(
         "sd(length) / sqrt(R); 0 where lengths differ by rounding alone", THETA, "mean of R values"
     ),

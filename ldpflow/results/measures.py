@@ -39,7 +39,8 @@ def summarise(rows: pa.Table, null: float | None = None) -> pa.Table:
     -------
     pyarrow.Table
         Schema :func:`summary_schema`: key columns, then measures; sorted by the keys. Measures are
-        over rows with status ok unless their formula says otherwise.
+        over finished rows (status ok or range_end), those of length over rows with status ok, unless
+        their formula says otherwise.
 
     Raises
     ------
@@ -111,6 +112,16 @@ def interval_measures(rows: CellRows, hits: int) -> dict[str, float]:
     result.update(rate("upper_miss", int(np.sum(truth > rows.upper)), count))
     inside = int(np.sum((rows.lower <= centre) & (centre <= rows.upper)))
     result.update(rate("bias_eliminated_coverage", inside, count))
+    result.update(length_measures(length[~np.isnan(length)]))
+    return result
+
+
+def length_measures(length: Floats) -> dict[str, float]:
+    """Of those lengths that measure something; nothing without any."""
+    result: dict[str, float] = {}
+    count = len(length)
+    if count == 0:
+        return result
     mean, variance = moments(length)
     result["length_mean"] = mean
     result["length_mcse"] = math.sqrt(variance / count)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ldpflow.results.cells import CellRows
+from ldpflow.results.cells import CellRows, Floats
 from ldpflow.results.measures import moments, total
 
 __all__ = ["Comparison", "compare_cells", "compare_unpaired"]
@@ -30,8 +30,9 @@ class Comparison:
     coverage_difference, coverage_difference_mcse : float
         Mean of d = covered - covered in the baseline, a share, and sd(d) / sqrt(pairs).
     length_ratio, length_ratio_mcse : float
-        Ratio Q = mean length / mean length of the baseline; its MCSE by the delta method is
-        Q sqrt(sum psi^2 / (pairs (pairs - 1))), psi = length / mean - length_0 / mean_0.
+        Over the pairs in which both lengths measure something. Q = mean length / mean length of the
+        baseline; its MCSE by the delta method is Q sqrt(sum psi^2 / (pairs (pairs - 1))),
+        psi = length / mean - length_0 / mean_0.
     paired : bool
         Whether rows are paired. Where they are on replicates of their own, ``pairs`` is the smaller
         number of finished rows, nothing is discordant, and variances add.
@@ -64,13 +65,8 @@ def compare_cells(this: CellRows, baseline: CellRows) -> Comparison:
     d = this.covered[mine] - baseline.covered[other]
     difference, variance = moments(d)
     a, b = this.lengths()[mine], baseline.lengths()[other]
-    mean_a, mean_b = total(a) / pairs, total(b) / pairs
-    ratio = ratio_mcse = math.nan
-    if mean_b > 0:
-        ratio = mean_a / mean_b
-    if pairs > 1 and ratio > 0:
-        psi = a / mean_a - b / mean_b
-        ratio_mcse = ratio * math.sqrt(total(psi * psi) / (pairs * (pairs - 1)))
+    both = ~(np.isnan(a) | np.isnan(b))
+    ratio, ratio_mcse = length_ratio(a[both], b[both])
     return Comparison(
         pairs=pairs,
         only_this=int(np.sum(d > 0)),
@@ -89,9 +85,14 @@ def compare_unpaired(this: CellRows, baseline: CellRows) -> Comparison:
     if not all(counts):
         return nothing(paired=False)
     (p, p_variance), (q, q_variance) = (moments(cell.covered) for cell in (this, baseline))
-    (a, a_variance), (b, b_variance) = (moments(cell.lengths()) for cell in (this, baseline))
+    measured = [cell.lengths()[~np.isnan(cell.lengths())] for cell in (this, baseline)]
+    (a, a_variance), (b, b_variance) = (
+        moments(lengths) if len(lengths) else (math.nan, math.nan) for lengths in measured
+    )
     ratio = a / b if b > 0 else math.nan
-    relative = a_variance / counts[0] / a**2 + b_variance / counts[1] / b**2 if ratio > 0 else math.nan
+    relative = (
+        a_variance / len(measured[0]) / a**2 + b_variance / len(measured[1]) / b**2 if ratio > 0 else math.nan
+    )
     return Comparison(
         pairs=min(counts),
         only_this=0,
@@ -102,3 +103,18 @@ def compare_unpaired(this: CellRows, baseline: CellRows) -> Comparison:
         length_ratio_mcse=ratio * math.sqrt(relative),
         paired=False,
     )
+
+
+def length_ratio(a: Floats, b: Floats) -> tuple[float, float]:
+    """Ratio of mean lengths and its MCSE; NaN where there is none."""
+    pairs = len(a)
+    ratio = ratio_mcse = math.nan
+    if pairs == 0:
+        return ratio, ratio_mcse
+    mean_a, mean_b = total(a) / pairs, total(b) / pairs
+    if mean_b > 0:
+        ratio = mean_a / mean_b
+    if pairs > 1 and ratio > 0:
+        psi = a / mean_a - b / mean_b
+        ratio_mcse = ratio * math.sqrt(total(psi * psi) / (pairs * (pairs - 1)))
+    return ratio, ratio_mcse

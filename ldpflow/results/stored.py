@@ -13,7 +13,6 @@ from itertools import chain, groupby
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ldpflow.columns import Column
@@ -24,7 +23,7 @@ from ldpflow.store.kinds import REPLICATE_ROWS
 from ldpflow.store.overlaps import each_once, overlapping
 from ldpflow.store.part import complete
 from ldpflow.store.ranges import Ranges, union
-from ldpflow.store.schema import cell_keys
+from ldpflow.store.schema import FINISHED, cell_keys
 
 __all__ = ["HELD_ROWS", "stored_cells"]
 
@@ -156,7 +155,7 @@ class PathReader:
                 if check.name in table.column_names and table[check.name].null_count < table.num_rows:
                     found = checks.setdefault(check, np.full(shape, np.nan))
                     found[to, here] = floats(table[check.name]).reshape(-1, width)[:, columns].T
-            fine = pc.equal(table["status"], "ok").to_numpy().reshape(-1, width)
+            fine = np.isin(table["status"].to_numpy(), FINISHED).reshape(-1, width)
             ok[to, here] = fine[:, columns].T
             present[to, here] = True
         held = values | {"ok": ok, "replicate": np.broadcast_to(numbers(ranges), shape)}

@@ -8,7 +8,9 @@ from typing import Any
 from ldpflow.algorithms import ALGORITHMS
 from ldpflow.mechanisms import MECHANISMS
 from ldpflow.problems import PROBLEMS
+from ldpflow.protocols import PROTOCOLS
 from ldpflow.settings import Settings
+from ldpflow.simulators.counts import Counts
 from ldpflow.simulators.finite_sum import FiniteSum
 from ldpflow.simulators.one_pass import OnePass
 from ldpflow.simulators.simulator import Simulator
@@ -18,13 +20,14 @@ __all__ = ["ACTING", "FAMILIES", "PARTS", "family_of", "simulator_from_settings"
 FAMILIES: dict[str, type[Simulator[Any, Any]]] = {
     "one_pass": OnePass,
     "finite_sum": FiniteSum,
+    "counts": Counts,
 }
 
 PARTS: dict[str, Mapping[str, type[Settings]]] = {
     "problem": PROBLEMS,
     "mechanism": MECHANISMS,
     "algorithm": ALGORITHMS,
-    "protocol": {},
+    "protocol": PROTOCOLS,
 }
 """Parts of simulators: the kinds of every table of a study file that is not about intervals."""
 

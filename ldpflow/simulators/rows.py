@@ -34,7 +34,7 @@ def rows_of(record: Record, cells: Sequence[Cell]) -> pa.Table:
     columns = {name: np.empty(shape) for name in ("estimate", "se", "lower", "upper")}
     checks = {column.name for cell in cells for column in cell.method.diagnostics}
     columns |= {name: np.full(shape, np.nan) for name in checks}
-    diverged = np.empty(shape, dtype=bool)
+    diverged, range_end = np.empty(shape, dtype=bool), np.zeros(shape, dtype=bool)
     at = 0
     for (n, method), group in methods_of(cells):
         result = method.intervals(record, n, [cell.level for cell in group])
@@ -49,7 +49,9 @@ def rows_of(record: Record, cells: Sequence[Cell]) -> pa.Table:
                 raise ValueError(f"{type(method).__name__} returns {name!r}, which is not in its diagnostics")
             columns[name][here] = values
         diverged[here] = ~method.finite(record, n).reshape(count, runs).all(axis=1)
-    return table_of(record.truth, rows, cells, columns, diverged)
+        if result.range_end is not None:
+            range_end[here] = result.range_end
+    return table_of(record.truth, rows, cells, columns, diverged, range_end)
 
 
 def table_of(
@@ -58,6 +60,7 @@ def table_of(
     cells: Sequence[Cell],
     columns: dict[str, NDArray[np.float64]],
     diverged: NDArray[np.bool_],
+    range_end: NDArray[np.bool_],
 ) -> pa.Table:
     """Assemble the store's columns from arrays of shape (cells, d, replicates)."""
     theta = np.broadcast_to(truth[None, :, None], diverged.shape)
@@ -67,7 +70,8 @@ def table_of(
     lower[failed] = np.nan
     upper[failed] = np.nan
     covered = (lower <= theta) & (theta <= upper)
-    status = np.where(diverged, 2, np.where(undefined, 1, 0)).astype(np.int8)
+    status = np.where(diverged, 2, np.where(undefined, 1, np.where(range_end, 3, 0))).astype(np.int8)
+    length = np.where(range_end, np.nan, upper - lower)
 
     def flat(values: NDArray[np.generic]) -> NDArray[np.generic]:
         return np.ascontiguousarray(values.transpose(2, 0, 1)).reshape(-1)
@@ -76,7 +80,7 @@ def table_of(
     index = flat(np.broadcast_to(np.arange(len(cells))[:, None, None], diverged.shape))
     coordinate = flat(np.broadcast_to(np.arange(diverged.shape[1])[None, :, None], diverged.shape))
     replicate = flat(np.broadcast_to(rows[None, None, :], diverged.shape))
-    names = pa.array(["ok", "undefined", "diverged"])
+    names = pa.array(["ok", "undefined", "diverged", "range_end"])
     given = ("estimate", "lower", "upper")
     optional = {name: flat(values) for name, values in columns.items() if name not in given}
     data = {
@@ -88,7 +92,7 @@ def table_of(
         "lower": pa.array(flat(lower)),
         "upper": pa.array(flat(upper)),
         "covered": pa.array(flat(covered), mask=flat(failed)),
-        "length": pa.array(flat(upper - lower)),
+        "length": pa.array(flat(length)),
         "status": names.take(pa.array(flat(status))),
     }
     arrays = []

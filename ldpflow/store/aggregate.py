@@ -22,7 +22,7 @@ from ldpflow.store.overlaps import of_cells, without_duplicates
 from ldpflow.store.part import CompleteRows, PartMeta, arrange
 from ldpflow.store.ranges import Ranges, subtract, union
 from ldpflow.store.run_store import RunStore
-from ldpflow.store.schema import cell_id, cell_keys, cell_set_hash, further_columns, schema_of
+from ldpflow.store.schema import FINISHED, cell_id, cell_keys, cell_set_hash, further_columns, schema_of
 
 __all__ = ["Aggregator", "Published", "statistics_schema"]
 
@@ -282,8 +282,8 @@ def adjacent(pending: list[Pending]) -> list[list[Pending]]:
 
 def tally(state: PathState, rows: pa.Table) -> None:
     """Add rows to the running statistics."""
-    ok = pc.equal(rows["status"], "ok")
-    length = pc.if_else(ok, rows["length"], 0.0)
+    ok = pc.is_in(rows["status"], pa.array(FINISHED))
+    length = pc.if_else(ok, pc.subtract(rows["upper"], rows["lower"]), 0.0)
     cell_names = cell_keys(rows.schema)
     state.further = tuple({c: None for c in (*state.further, *further_columns(rows.schema))})
     keys = [*cell_names, "coordinate"]

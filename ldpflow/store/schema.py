@@ -27,6 +27,7 @@ __all__ = [
     "ARROW",
     "BUNDLED",
     "CELL_KEYS",
+    "FINISHED",
     "MEASURED",
     "REPLICATES",
     "STATISTICS",
@@ -56,13 +57,22 @@ CORE = (
     Column("truth", "double", THETA, "theta*"),
     Column("estimate", "double", THETA, "centre of the interval"),
     Column("se", "double", THETA, "the method's own standard error; null where it has none"),
-    Column("lower", "double", THETA, "lower limit; NaN unless status is ok"),
-    Column("upper", "double", THETA, "upper limit; NaN unless status is ok"),
-    Column("covered", "bool", "-", "lower <= truth <= upper; null unless status is ok"),
+    Column("lower", "double", THETA, "lower limit; NaN unless finished"),
+    Column("upper", "double", THETA, "upper limit; NaN unless finished"),
+    Column("covered", "bool", "-", "lower <= truth <= upper; null unless finished"),
     Column("length", "double", THETA, "upper - lower; NaN unless status is ok"),
-    Column("status", "string", "-", "ok, undefined (no interval at these settings) or diverged"),
+    Column(
+        "status",
+        "string",
+        "-",
+        "finished: ok, or range_end (it ends at a public range); else undefined (no interval at these "
+        "settings) or diverged",
+    ),
 )
 """What the rows of every interval method have."""
+
+FINISHED = ("ok", "range_end")
+"""Statuses of rows that have an interval."""
 
 FROZEN = (
     "replicate", "n", "method", "beta", "B", "multiplier", "M", "level", "coordinate", "truth", "estimate",
