@@ -91,7 +91,7 @@ def simulate(
     most = left = 0
 
     def drive() -> None:
-        """The driver's next half: an answer first, since it makes room."""
+        """The driver's next half: an answer first, since that lets the next batch go out."""
         nonlocal driver_free, unsent, flying, driver_work
         if not driver_free:
             return

@@ -1,7 +1,7 @@
 """Monte Carlo studies of confidence intervals from locally private stochastic gradient descent.
 
-The randomness in a simulation is seeded floating-point noise: it studies statistics and protects
-nobody's data.
+The randomness in a simulation is seeded floating-point noise: it studies statistics and does not
+protect data.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What every algorithm (a recursion that makes iterates) offers to the rest of the house."""
+"""Base class of algorithms: recursions that make iterates."""
 
 from __future__ import annotations
 

@@ -216,8 +216,7 @@ class FiniteSumAlgorithm(Algorithm):
         if largest is not None and n > largest:
             raise InputError("grid.n", n, f"at most {largest:,}, the records of {problem.file}")
 
-    def columns(self, problem: Problem, n: int) -> dict[str, Any]:
-        assert isinstance(problem, FiniteSumProblem)
+    def columns(self, problem: Any, n: int) -> dict[str, Any]:
         plan = plan_of(problem, self, n)
         columns = {column.name: getattr(plan, column.name) for column in self.derived}
         return {

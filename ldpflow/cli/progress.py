@@ -109,7 +109,7 @@ class Display:
         self.done = sum(by_path.values())
 
     def picture(self, width: int, height: int) -> RenderableType:
-        """The display, cut to the window: the counts always, cells as far as there is room."""
+        """The display, cut to the window: the counts always, cells as far as they fit."""
         counts = Text(self.counts(), no_wrap=True, overflow="ellipsis")
         if self.event is None:
             return counts
@@ -121,14 +121,14 @@ class Display:
             ),
             0,
         )
-        room = min(height - 6, len(self.cells))
-        if room < 1 or width < 40:
+        rows = min(height - 6, len(self.cells))
+        if rows < 1 or width < 40:
             return Group(bar, counts)
-        return Group(bar, counts, self.table(room))
+        return Group(bar, counts, self.table(rows))
 
-    def table(self, room: int) -> Table:
+    def table(self, rows: int) -> Table:
         """The least precise cells."""
-        shown = self.cells[:room]
+        shown = self.cells[:rows]
         names = [n for n in self.keys if len({repr(c.get(n)) for c in self.cells}) > 1] or ["method"]
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
         for name in (*names, "coverage so far", "replicates"):

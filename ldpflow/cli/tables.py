@@ -214,7 +214,7 @@ def fits(console: Console, table: Table) -> bool:
 
 
 def width_of(table: Table) -> int:
-    """Width of a table that has all the room it wants."""
+    """Width of a table that is not cut."""
     return Console(width=10_000).measure(table).maximum
 
 

@@ -1,4 +1,4 @@
-"""What a running sweep tells whoever watches it."""
+"""Events of a running sweep, for displays and logs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the engine's loop asks of whoever executes batches."""
+"""The protocol of executors: what runs batches for the engine's loop."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class Interrupts:
         for number in (signal.SIGINT, signal.SIGTERM):
             try:
                 self.before[number] = signal.signal(number, self.received)
-            except ValueError:  # not in the main thread: whoever owns it decides
+            except ValueError:  # not in the main thread, which alone may set handlers
                 break
         return self
 

@@ -251,7 +251,7 @@ def cells_of_plan(store: RunStore, plan: Plan, most: int) -> tuple[list[CellRows
 
 
 def ahead(listener: Listener | None, started: float, done_steps: int, steps_left: int) -> Listener | None:
-    """A listener that is told of the whole way to the target, not of one round.
+    """A listener of the progress towards the target, over all rounds.
 
     ``done_steps`` were made before the round, since ``started`` on the monotonic clock, and
     ``steps_left`` were then probably left.

@@ -254,7 +254,7 @@ def prefix_noise(kernel, zeta, prefixes, doubled, keys, tree, t, deviation):  # 
     for i in range(kernel.STATE):
         zeta[i] += factor * previous[i]
     if level > 0:
-        # Prefixes of odd length are nobody's prefix.
+        # A prefix of odd length is part of no longer one.
         prefixes[level, :] = zeta[: kernel.STATE]
 
 

@@ -1,4 +1,4 @@
-"""What every local randomiser offers to the rest of the house."""
+"""Base class of mechanisms: local randomisers of a gradient, with their privacy guarantee."""
 
 from __future__ import annotations
 

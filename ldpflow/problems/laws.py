@@ -25,7 +25,7 @@ class Variate:
     """A standard law to draw from: a sampler's name and its parameter (degrees of freedom or shape).
 
     ``law`` is what a parameter does not say: the table of a column, the components of a mixture.
-    ``role`` is the stream that it comes from where that is not the role of whoever asks:
+    ``role`` is the stream that it comes from where that is not the role of the component:
     ``budgets`` (public randomness), or ``position`` (no randomness, the number of the draw).
     """
 
@@ -136,8 +136,8 @@ class Law:
         ends = [law.location + mpf(law.scale) * mpf(law.standard_quantile(tau)) for _, law in self.parts()]
         low, high = min(ends), max(ends)
         # Rounded ends: a little further out the bracket is certain.
-        room = mpf("1e-12") * (abs(low) + abs(high) + (high - low))
-        return bisected(lambda z: self.standard_cdf(z) - mpf(tau), low - room, high + room)
+        margin = mpf("1e-12") * (abs(low) + abs(high) + (high - low))
+        return bisected(lambda z: self.standard_cdf(z) - mpf(tau), low - margin, high + margin)
 
     def has_quantile(self, tau: float) -> bool:
         """Whether the tau-quantile is a finite double with a positive density."""

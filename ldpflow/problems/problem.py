@@ -1,4 +1,4 @@
-"""What every problem offers to the rest of the house."""
+"""Base class of problems: an estimand, its data law and its gradient."""
 
 from __future__ import annotations
 

@@ -218,7 +218,7 @@ def command(results: Results) -> str:
 
 
 def session(entry: dict[str, Any]) -> dict[str, str]:
-    """One session of the run in words; the path of whoever's program is nobody's business."""
+    """One session of the run in words, without the path of the program."""
     words = str(entry.get("command", "")).split(" ", 1)
     words[0] = "ldpflow"
     machine = entry.get("machine") or {}

@@ -1,7 +1,7 @@
 """The report of a run that is still going, served on this machine.
 
 The page is made anew from the Parquet parts when they have changed; a browser asks every two
-seconds, with the entity tag of what it has, and is told "not modified" in between.
+seconds, with the entity tag of what it has, and the answer is "not modified" in between.
 """
 
 from __future__ import annotations

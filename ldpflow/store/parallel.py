@@ -39,5 +39,5 @@ def ahead(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator
             item, future = waiting.popleft()
             yield item, future.result()
     finally:
-        # Without waiting: whoever gives up half way may be collected anywhere, inside a lock too.
+        # Without waiting: a generator that is given up may be collected anywhere, inside a lock too.
         pool.shutdown(wait=False, cancel_futures=True)

@@ -1,7 +1,7 @@
 """Ingredients of the non-asymptotic bounds of one-pass SGD under per-user Gaussian LDP.
 
 Source: "Non-asymptotic analysis of SGD under local differential privacy guarantee" (2024), Theorems 3
-to 6. The forms in this room are corrected ones, valid for every n; those that end in ``_printed`` are
+to 6. The forms in this package are corrected ones, valid for every n; those that end in ``_printed`` are
 what the paper's proofs end with, kept for comparison and known to fail or to say nothing in places.
 Step k has size eta_k = eta k^-alpha (gamma and c elsewhere in this package). The gradient has
 ||g||_2 <= C0, the noise of user k the covariance (2 C0/mu_k)^2 I. Distances are squared.

@@ -89,7 +89,7 @@ def mounted(folder: Path, size: int) -> Iterator[Path]:
 
 
 def full_disk(work: Path, trial: int) -> str:
-    """A disk with room for a few parts: a clear error, no half file; freed, it goes on."""
+    """A disk that holds a few parts: a clear error, no half file; freed, it goes on."""
     expected = serial(work / "expected")
     with mounted(work / "disk", 256 * 1024) as disk, small_parts(), warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -88,7 +88,7 @@ def test_bins_are_those_of_the_table(table):
 
 @pytest.mark.slow
 def test_errors_are_those_of_the_table(table):
-    """RMSE; printed to .01, whose rounding is given as room."""
+    """RMSE; printed to .01, whose rounding is allowed for."""
     z = [
         max(abs(found["rmse"] - float(row["rmse"])) - 0.005, 0.0)
         / np.hypot(found["mcse"], float(row["mcse"]) + 0.005)

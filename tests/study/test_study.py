@@ -208,7 +208,7 @@ def test_reading_files(tmp_path: Any) -> None:
         load_study("quikstart")
 
 
-def test_studies_load_no_heavy_room() -> None:
+def test_studies_load_no_heavy_library() -> None:
     code = (
         "import sys, ldpflow.study; ldpflow.study.load_study('paper-table2'); "
         "print(sorted({'numba', 'ray', 'typer', 'rich', 'scipy', 'pyarrow'} & set(sys.modules)))"
