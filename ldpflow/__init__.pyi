@@ -27,8 +27,10 @@ from ldpflow.intervals.block_bootstrap import BlockBootstrap as _BlockBootstrap
 from ldpflow.intervals.cheap_bootstrap import CheapBootstrap as _CheapBootstrap
 from ldpflow.intervals.confidence_sequence import ConfidenceSequence as _ConfidenceSequence
 from ldpflow.intervals.equal_batches import EqualBatches as _EqualBatches
+from ldpflow.intervals.fieller import Fieller as _Fieller
 from ldpflow.intervals.interval import Intervals as Intervals
 from ldpflow.intervals.interval import PathIntervalMethod as PathIntervalMethod
+from ldpflow.intervals.inversion import Inversion as _Inversion
 from ldpflow.intervals.joint_region import JointRegion as _JointRegion
 from ldpflow.intervals.lugsail import Lugsail as _Lugsail
 from ldpflow.intervals.nonoverlapping_blocks import NonoverlappingBlocks as _NonoverlappingBlocks
@@ -43,6 +45,7 @@ from ldpflow.intervals.transcript_regression import (
     TranscriptRegressionBatchMeans as _TranscriptRegressionBatchMeans,
 )
 from ldpflow.mechanisms import Mechanism as Mechanism
+from ldpflow.mechanisms.cells import Cells as _Cells
 from ldpflow.mechanisms.clipped_gaussian import ClippedGaussian as _ClippedGaussian
 from ldpflow.mechanisms.gaussian import Gaussian as _Gaussian
 from ldpflow.mechanisms.laplace import Laplace as _Laplace
@@ -57,6 +60,7 @@ from ldpflow.problems.quadratic import Quadratic as _Quadratic
 from ldpflow.problems.quantile import MixturePart as MixturePart
 from ldpflow.problems.quantile import Quantile as _Quantile
 from ldpflow.problems.quantile_regression import QuantileRegression as _QuantileRegression
+from ldpflow.problems.quantiles import Quantiles as _Quantiles
 from ldpflow.problems.robust_regression import RobustRegression as _RobustRegression
 from ldpflow.problems.sigmoid_loss import SigmoidLoss as _SigmoidLoss
 from ldpflow.run import Run as Run
@@ -293,6 +297,16 @@ class EqualBatches(_EqualBatches):
         quantile: str | Sequence[str] = ...,
     ) -> None: ...
 
+class Fieller(_Fieller):
+    def __init__(self) -> None: ...
+
+class Inversion(_Inversion):
+    def __init__(
+        self,
+        *,
+        limits: str | Sequence[str] = ...,
+    ) -> None: ...
+
 class JointRegion(_JointRegion):
     def __init__(
         self,
@@ -385,6 +399,14 @@ class TranscriptRegressionBatchMeans(_TranscriptRegressionBatchMeans):
         degree: int | Sequence[int] = ...,
         burn_in: str | Sequence[str] = ...,
         M: int | Sequence[int] | None = ...,
+    ) -> None: ...
+
+class Cells(_Cells):
+    def __init__(
+        self,
+        *,
+        epsilon: float | Sequence[float] = ...,
+        sampling: str | Sequence[str] = ...,
     ) -> None: ...
 
 class ClippedGaussian(_ClippedGaussian):
@@ -514,6 +536,17 @@ class QuantileRegression(_QuantileRegression):
         bound: float | Sequence[float] = ...,
         errors: str | Sequence[str] = ...,
         error_scale: float | Sequence[float] = ...,
+        df: float | Sequence[float] | None = ...,
+    ) -> None: ...
+
+class Quantiles(_Quantiles):
+    def __init__(
+        self,
+        *,
+        taus: tuple[float, ...] | Sequence[tuple[float, ...]] = ...,
+        law: str | Sequence[str] = ...,
+        location: float | Sequence[float] = ...,
+        scale: float | Sequence[float] = ...,
         df: float | Sequence[float] | None = ...,
     ) -> None: ...
 
