@@ -120,7 +120,8 @@ def matching(rows, row):
         stored
         for stored in rows
         if stored["method"] == row["method"]
-        and all(stored[name] == value for name, value in row["own"].items())
+        # A setting that came later is no column of rows where it has its default.
+        and all(stored.get(name, value) == value for name, value in row["own"].items())
         and stored["level"] == row["level"]
         and stored["coordinate"] == row["coordinate"]
     ]

@@ -51,8 +51,8 @@ def test_importing_is_light():
 def test_names_are_listed_and_unknown_ones_refused():
     for name in ("Study", "Quantile", "LdpSgd", "BlockBootstrap", "sweep", "open_run", "register", "Run"):
         assert name in dir(lf) and getattr(lf, name) is not None
-    with pytest.raises(AttributeError, match="Quantiles"):
-        lf.Quantiles  # noqa: B018
+    with pytest.raises(AttributeError, match="Quantilez"):
+        lf.Quantilez  # noqa: B018
 
 
 def test_a_study_in_python_is_the_study_of_its_toml():

@@ -165,5 +165,6 @@ def test_what_cannot_be_audited():
 
 def test_every_mechanism_that_claims_something_is_in_the_table():
     audited = {name for name, _, _ in BUNDLED}
-    assert audited >= {kind for kind in MECHANISMS if kind != "none"}
+    # cells: one report over several cells; the audit of scalar and vector gradients does not apply to it.
+    assert audited >= {kind for kind in MECHANISMS if kind not in ("none", "cells")}
     assert all(problem in PROBLEMS for _, _, problem in BUNDLED if problem)
