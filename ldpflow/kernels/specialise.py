@@ -171,7 +171,9 @@ def specialised(function: Function, case: Case, inlining: str | None = None) -> 
     references: dict[str, Any] = {}
     digest = hashlib.sha256()
     inlining = inlining or case.inlining
-    digest.update(f"{function.__name__}\n{inlining}\n{ast.unparse(tree)}\n".encode())
+    # Compiled code names its module when it is loaded again.
+    named = f"{function.__module__}.{function.__name__}"
+    digest.update(f"{named}\n{inlining}\n{ast.unparse(tree)}\n".encode())
     for name in names_in(tree, local):
         if name in rewriter.parts:
             target = rewriter.parts[name]

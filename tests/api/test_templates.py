@@ -25,7 +25,7 @@ def test_a_component_and_its_test_pass_as_written(kind, tmp_path):
         capture_output=True, text=True, env=environment, cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-3000:]
-    assert " 2 passed" in f" {done.stdout}"
+    assert "2 passed" in done.stdout
     with pytest.raises(InputError, match="exists"):
         write_component(kind, f"first_{kind}", str(tmp_path))
 
@@ -68,7 +68,9 @@ def test_a_biased_mechanism_and_bits_that_depend_on_the_batch_are_found(tmp_path
     code.write_text(code.read_text().replace("* noise[j * STRIDE + at]", "* (noise[j * STRIDE + at] + 0.1)"))
     assert "unbiased" in next(f for f in check_plugin(str(code)) if not f.passed).check
     code, _ = write_component("method", "unordered", str(tmp_path))
-    code.write_text(code.read_text().replace("in_order(deviations**2)", "(deviations**2).sum(axis=0)"))
+    ordered = "np.sqrt(in_order(deviations**2) / (self.batches - 1) / self.batches)"
+    assert ordered in code.read_text()
+    code.write_text(code.read_text().replace(ordered, "means.std(axis=0, ddof=1) / np.sqrt(self.batches)"))
     assert "same bits" in next(f for f in check_plugin(str(code)) if not f.passed).check
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import linecache
 import os
 import subprocess
 import sys
@@ -92,6 +93,18 @@ def test_digests_follow_what_is_compiled():
     assert specialised(example, case_of(D=2, EXTRA=False)).digest != digest
     inlined = Part(example, inlining="inlined")
     assert specialised(inlined.function, case_of(D=3, EXTRA=False), inlined.inlining).digest != digest
+
+
+def test_a_function_that_moved_has_another_digest():
+    """A cached kernel is loaded by the name of its module, which must be there."""
+    source = "def twice(kernel, values, out):\n    out[0] = 2.0 * values[0]\n"
+    digests = set()
+    for module in ("first", "second"):
+        linecache.cache[f"{module}.py"] = (len(source), None, source.splitlines(True), f"{module}.py")
+        namespace = {"__name__": module}
+        exec(compile(source, f"{module}.py", "exec"), namespace)
+        digests.add(specialised(namespace["twice"], Case()).digest)
+    assert len(digests) == 2
 
 
 def test_what_is_missing_is_named():
