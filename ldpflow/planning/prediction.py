@@ -153,7 +153,7 @@ def check_predictions(study: Study, engine: str = "serial", **options: Any) -> l
     methods = study.method
     if not any(entry.kind == "oracle" for entry in methods):
         methods = (*methods, Entry.of("method", "oracle", {}))
-    small = replace(study, method=methods, replicates=min(study.replicates, CHECK_REPLICATES))
+    small = study.with_fields(method=methods, replicates=min(study.replicates, CHECK_REPLICATES))
     with tempfile.TemporaryDirectory(prefix="ldpflow-plan-") as folder:
         run_study(small, folder, engine=engine, **options)
         summary = RunStore(folder).read_summary()

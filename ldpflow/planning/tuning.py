@@ -172,8 +172,7 @@ def of_candidates(study: Study, candidates: Sequence[Candidate], replicates: int
     steps = dict.fromkeys((candidate.gamma, candidate.c) for candidate in candidates)
     betas = tuple(dict.fromkeys(candidate.beta for candidate in candidates))
     bootstrap = next((e for e in study.method if e.kind == "BB"), Entry.of("method", "BB", {}))
-    return replace(
-        study,
+    return study.with_fields(
         seed=seed,
         replicates=replicates,
         algorithm=tuple(

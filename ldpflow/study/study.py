@@ -170,7 +170,11 @@ class Study:
         """
         entries = {group: self.entries(group) for group in GROUPS}
         changed = replacements(entries, {**(values or {}), **settings})
-        return self.of_fields({field.name: getattr(self, field.name) for field in fields(self)} | changed)
+        return self.with_fields(**changed)
+
+    def with_fields(self, **changes: Any) -> Study:
+        """The study with some fields replaced by others that have been read already."""
+        return self.of_fields({field.name: getattr(self, field.name) for field in fields(self)} | changes)
 
     def simulators(self) -> list[Simulator[Any, Any]]:
         """The simulators of the design: problems with what acts on them."""

@@ -88,7 +88,7 @@ def test_other_versions_and_no_such_job(cluster):
     )
     assert done.returncode == 0, done.stderr
     job, ray_version, python_version = done.stdout.splitlines()
-    assert job.startswith("ID: 'nope' is not allowed; expected a job of this cluster")
+    assert job.startswith("job: 'nope' is not allowed; expected a job of this cluster")
     assert f"Ray {ray.__version__} there and 2.1.0 here" in ray_version
     assert "Python {}.{} there and 3.99 here".format(*sys.version_info) in python_version
     for line in (ray_version, python_version):

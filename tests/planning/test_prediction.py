@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 
@@ -71,7 +70,7 @@ def test_prediction_against_simulation():
         method=[{"kind": "SN"}],
         replicates=256,
     )
-    rows = check_predictions(replace(Study.from_mapping(mapping), seed=3))
+    rows = check_predictions(Study.from_mapping(mapping).replace(seed=3))
     assert [row["method"] for row in rows] == ["SN", "oracle"]
     for row in rows:
         assert abs(row["empirical_se"] - row["predicted_se"]) < 4 * row["empirical_se_mcse"]
