@@ -92,7 +92,7 @@ def test_other_versions_and_no_such_job(cluster):
     assert f"Ray {ray.__version__} there and 2.1.0 here" in ray_version
     assert "Python {}.{} there and 3.99 here".format(*sys.version_info) in python_version
     for line in (ray_version, python_version):
-        assert line.startswith(f"--address: '{cluster.address}' is not allowed")
+        assert line.startswith(f"address: '{cluster.address}' is not allowed")
 
 
 def test_submitted_followed_fetched_resumed(tmp_path, cluster, study):
