@@ -20,3 +20,15 @@ def ray_session():
     )
     yield
     ray.shutdown()
+
+
+@pytest.fixture(autouse=True)
+def registered_components():
+    """Components that a test registers are gone after it."""
+    from ldpflow.study.entry import GROUPS
+
+    before = {group: dict(kinds) for group, kinds in GROUPS.items()}
+    yield
+    for group, kinds in GROUPS.items():
+        kinds.clear()
+        kinds.update(before[group])
