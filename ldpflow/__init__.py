@@ -20,6 +20,8 @@ EXPORTS = {
     "ldpflow.intervals.interval": ("Intervals", "PathIntervalMethod"),
     "ldpflow.algorithms.algorithm": ("DecayingSteps",),
     "ldpflow.problems.quantile": ("MixturePart",),
+    "ldpflow.transcripts.analysis": ("analyse",),
+    "ldpflow.transcripts.reading": ("Transcript",),
 }
 """What ``import ldpflow`` offers, by the module that has it; loaded when it is first asked for."""
 

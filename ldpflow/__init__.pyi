@@ -71,6 +71,8 @@ from ldpflow.study.plugins import load_plugin as load_plugin
 from ldpflow.study.plugins import register as register
 from ldpflow.sweeps import simulate as simulate
 from ldpflow.sweeps import sweep as sweep
+from ldpflow.transcripts.analysis import analyse as analyse
+from ldpflow.transcripts.reading import Transcript as Transcript
 
 __version__: str
 

@@ -30,7 +30,7 @@ LAYERS = [
     {"study", "published"},
     {"results"},
     {"engine"},
-    {"analyse", "audit"},
+    {"audit", "transcripts"},
     {"cluster"},
     {"planning"},
     {"report"},

@@ -11,7 +11,7 @@ from ldpflow.cli.summary import Format
 from ldpflow.errors import InputError
 
 if TYPE_CHECKING:
-    from ldpflow.analyse.result import Analysis
+    from ldpflow.transcripts.result import Analysis
 
 __all__ = ["analyse"]
 
@@ -50,8 +50,8 @@ def analyse(
 
     What the file's metadata says already may be left out; what contradicts it is an error.
     """
-    from ldpflow.analyse.analysis import analyse as compute
-    from ldpflow.analyse.collection import merged, read_settings
+    from ldpflow.transcripts.analysis import analyse as compute
+    from ldpflow.transcripts.collection import merged, read_settings
 
     given = {
         "problem": {"tau": tau},
@@ -89,8 +89,8 @@ def print_table(analysis: Analysis) -> None:
     """A table of the intervals, the verdict, and the methods paragraph."""
     import textwrap
 
-    from ldpflow.analyse.wording import label, methods_paragraph, verdict_lines
     from ldpflow.cli.tables import print_rows
+    from ldpflow.transcripts.wording import label, methods_paragraph, verdict_lines
 
     def shown(name: str, digits: int = 7) -> Any:
         return lambda row: "-" if row.get(name) is None else f"{row[name]:.{digits}g}"
@@ -120,7 +120,7 @@ def print_csv(analysis: Analysis) -> None:
     import csv
     import sys
 
-    from ldpflow.analyse.rows import columns_of
+    from ldpflow.transcripts.rows import columns_of
 
     names = columns_of(analysis.asked)
     writer = csv.DictWriter(sys.stdout, names, extrasaction="ignore", lineterminator="\n")
@@ -132,7 +132,7 @@ def print_json(analysis: Analysis) -> None:
     """Everything at full precision."""
     import json
 
-    from ldpflow.analyse.wording import as_dict
+    from ldpflow.transcripts.wording import as_dict
 
     typer.echo(json.dumps(as_dict(analysis), indent=2, allow_nan=False))
 

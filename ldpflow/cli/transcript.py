@@ -26,8 +26,8 @@ def transcript(
 
     It gives the rows of the run again, bit for bit. The users are simulated.
     """
-    from ldpflow.analyse.stored import stored_transcript
     from ldpflow.cli.privacy import whole
+    from ldpflow.transcripts.stored import stored_transcript
 
     users = stored_transcript(run, path, replicate, output, whole(n, "n"))
     typer.echo(f"{output}: {users:,} reports of replicate {replicate}")

@@ -10,12 +10,12 @@ import jinja2
 import vl_convert
 from markupsafe import Markup
 
-from ldpflow.analyse.wording import ARRIVAL, label, methods_paragraph, privacy_words, shown
 from ldpflow.report.page import asset, script_json
 from ldpflow.report.style import GREY, colours, styled
+from ldpflow.transcripts.wording import ARRIVAL, label, methods_paragraph, privacy_words, shown
 
 if TYPE_CHECKING:
-    from ldpflow.analyse.result import Analysis
+    from ldpflow.transcripts.result import Analysis
 
 __all__ = ["analysis_html", "intervals_chart", "progress_chart"]
 

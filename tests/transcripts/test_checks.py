@@ -8,20 +8,20 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ldpflow.analyse.analysis import analyse
-from ldpflow.analyse.checks import Checks, Meaning
-from ldpflow.analyse.faults import RowError
-from ldpflow.analyse.reading import Source
 from ldpflow.errors import InputError
-from tests.analyse.conftest import as_table, write
+from ldpflow.transcripts.analysis import analyse
+from ldpflow.transcripts.checks import Checks, Meaning
+from ldpflow.transcripts.faults import RowError
+from ldpflow.transcripts.reading import Transcript
 from tests.oracles.transcript import SETTINGS, first_bad_row, moved, values
+from tests.transcripts.conftest import as_table, write
 
 
 def checked(table, chunk=4096, **settings):
     """The first fault of a table, or None: the checks alone, without the fold."""
     steps = {"c": 40.0, "gamma": 0.51}
     checks = Checks(Meaning(values(0.9, 1.0)), epsilon=1.0, **(steps | settings))
-    source = Source.of(table)
+    source = Transcript.of(table)
     try:
         for part in source.chunks(chunk):
             checks.look(part)
@@ -186,7 +186,7 @@ def test_users_that_reported_twice(rows, tmp_path):
 
 
 def test_equal_hashes_of_different_users_are_no_fault(rows, monkeypatch):
-    from ldpflow.analyse import checks
+    from ldpflow.transcripts import checks
 
     def all_alike(self, chunk):
         self.hashes[chunk.first - 1 : chunk.first - 1 + len(chunk)] = 7

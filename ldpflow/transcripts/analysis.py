@@ -11,19 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpflow.algorithms import Algorithm
-from ldpflow.analyse.checks import LARGEST_USERS, Checks, Meaning, Users
-from ldpflow.analyse.collection import Collection, merged, read_collection
-from ldpflow.analyse.faults import RowError
-from ldpflow.analyse.fold import Fold, Folded
-from ldpflow.analyse.plausibility import Bits, Moments, Plausibility
-from ldpflow.analyse.reading import CHUNK, Source
-from ldpflow.analyse.record import Collected, UnknownLaw, default_methods, needed, settled
-from ldpflow.analyse.result import Analysis, Progress
-from ldpflow.analyse.rows import Row, rows_of
-from ldpflow.analyse.verdict import Verdict, verdict_of
 from ldpflow.errors import InputError
 from ldpflow.intervals import IntervalMethod
 from ldpflow.intervals.record import PathRecord
+from ldpflow.transcripts.checks import LARGEST_USERS, Checks, Meaning, Users
+from ldpflow.transcripts.collection import Collection, merged, read_collection
+from ldpflow.transcripts.faults import RowError
+from ldpflow.transcripts.fold import Fold, Folded
+from ldpflow.transcripts.plausibility import Bits, Moments, Plausibility
+from ldpflow.transcripts.reading import CHUNK, Transcript
+from ldpflow.transcripts.record import Collected, UnknownLaw, default_methods, needed, settled
+from ldpflow.transcripts.result import Analysis, Progress
+from ldpflow.transcripts.rows import Row, rows_of
+from ldpflow.transcripts.verdict import Verdict, verdict_of
 
 __all__ = ["FEWEST", "analyse"]
 
@@ -61,7 +61,7 @@ def analyse(source: object, settings: Mapping[str, Any] | None = None, chunk: in
     RowError
         At the first row that cannot be right.
     """
-    opened = Source.of(source)
+    opened = Transcript.of(source)
     stored = opened.settings()
     tables = merged(settings or {}, tomllib.loads(stored) if stored else {}, "the file")
     return Reader(opened, read_collection(tables), chunk).analysis()
@@ -70,7 +70,7 @@ def analyse(source: object, settings: Mapping[str, Any] | None = None, chunk: in
 class Reader:
     """One pass through a transcript."""
 
-    def __init__(self, source: Source, collection: Collection, chunk: int) -> None:
+    def __init__(self, source: Transcript, collection: Collection, chunk: int) -> None:
         self.source = source
         self.chunk = chunk
         self.d = len(source.columns.reports)

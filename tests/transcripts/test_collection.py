@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ldpflow.analyse.collection import merged, read_collection, read_settings
 from ldpflow.errors import InputError
+from ldpflow.transcripts.collection import merged, read_collection, read_settings
 from tests.oracles.transcript import SETTINGS
 
 

@@ -6,10 +6,10 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from ldpflow import __version__
-from ldpflow.analyse.rows import Row, columns_of
+from ldpflow.transcripts.rows import Row, columns_of
 
 if TYPE_CHECKING:
-    from ldpflow.analyse.result import Analysis
+    from ldpflow.transcripts.result import Analysis
 
 __all__ = ["as_dict", "label", "methods_paragraph", "verdict_lines"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 
-from ldpflow.analyse.writing import write_transcript
 from ldpflow.engine.replay import planned_path, stored_study
 from ldpflow.errors import InputError
 from ldpflow.store import RunStore
+from ldpflow.transcripts.writing import write_transcript
 
 __all__ = ["stored_transcript"]
 

@@ -16,11 +16,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ldpflow.analyse.collection import ALGORITHMS_READ, VERSION
-from ldpflow.analyse.row_files import row_writer
 from ldpflow.errors import InputError
 from ldpflow.intervals import IntervalMethod
 from ldpflow.simulators.reports import reports_of
+from ldpflow.transcripts.collection import ALGORITHMS_READ, VERSION
+from ldpflow.transcripts.row_files import row_writer
 
 __all__ = ["transcript_settings", "write_transcript"]
 

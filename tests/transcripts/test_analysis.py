@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ldpflow.analyse.analysis import analyse
-from ldpflow.analyse.verdict import arrival_of, linear_start
-from ldpflow.analyse.wording import as_dict, methods_paragraph, verdict_lines
 from ldpflow.errors import InputError
-from tests.analyse.conftest import as_table, write
+from ldpflow.transcripts.analysis import analyse
+from ldpflow.transcripts.verdict import arrival_of, linear_start
+from ldpflow.transcripts.wording import as_dict, methods_paragraph, verdict_lines
 from tests.oracles.transcript import SETTINGS, demo
+from tests.transcripts.conftest import as_table, write
 
 
 @pytest.fixture(scope="module")

@@ -20,10 +20,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ldpflow.analyse.faults import RowError
 from ldpflow.errors import InputError
+from ldpflow.transcripts.faults import RowError
 
-__all__ = ["CHUNK", "Chunk", "Columns", "Source"]
+__all__ = ["CHUNK", "Chunk", "Columns", "Transcript"]
 
 CHUNK = 2**16
 METADATA = b"ldpflow"
@@ -124,7 +124,7 @@ class Chunk:
 
 
 @dataclass(frozen=True)
-class Source:
+class Transcript:
     """A transcript: a Parquet file, a CSV file or an Arrow table.
 
     Parameters
@@ -138,7 +138,7 @@ class Source:
     table: pa.Table | None = None
 
     @classmethod
-    def of(cls, source: object) -> Source:
+    def of(cls, source: object) -> Transcript:
         """From a path, a pyarrow table, or what pyarrow makes one of (pandas, polars, a mapping)."""
         if isinstance(source, (str, os.PathLike)):
             place = os.fspath(source)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpflow.analyse.reading import Chunk
+from ldpflow.transcripts.reading import Chunk
 
 __all__ = ["Bits", "Moments", "Plausibility"]
 

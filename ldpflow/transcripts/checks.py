@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpflow.analyse.faults import RowError
-from ldpflow.analyse.reading import Chunk
+from ldpflow.transcripts.faults import RowError
+from ldpflow.transcripts.reading import Chunk
 
 __all__ = ["LARGEST_USERS", "Checks", "Meaning", "Users"]
 

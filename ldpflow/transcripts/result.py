@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpflow.algorithms import Algorithm
-from ldpflow.analyse.collection import Collection
-from ldpflow.analyse.rows import Row
-from ldpflow.analyse.verdict import AVERAGES, Verdict
+from ldpflow.transcripts.collection import Collection
+from ldpflow.transcripts.rows import Row
+from ldpflow.transcripts.verdict import AVERAGES, Verdict
 
 __all__ = ["Analysis", "Progress"]
 

@@ -1,1 +1,0 @@
-"""Intervals from private reports that were really collected: post-processing, without raw data."""

@@ -1,0 +1,1 @@
+"""Transcripts: private reports that were really collected, and the intervals that follow from them."""

@@ -1,0 +1,140 @@
+"""``ldpflow analyse`` and ``ldpflow transcript``: table, JSON, CSV, page, exit codes, what is refused."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pyarrow as pa
+import pytest
+
+from tests.oracles.transcript import demo
+from tests.transcripts.conftest import as_table, write
+
+FLAGS = (
+    *("--tau", 0.9, "--mechanism", "randomized_response", "--epsilon", 1),
+    *("--gamma", 0.51, "--c", 40, "--theta0", 20),
+)
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    """The demonstration transcript as CSV."""
+    rows, _ = demo()
+    return write(as_table(rows), tmp_path_factory.mktemp("transcripts") / "reports.csv")
+
+
+def test_table(ldpflow, file):
+    shown = ldpflow("analyse", file, *FLAGS)
+    assert shown.code == 0
+    assert "report TR (degree 2): 38.4215, 90% interval [36.8024, 40.1578]" in shown.out
+    assert "SHA-256 of the transcript" in " ".join(shown.out.split())
+    for method in ("BB (beta 0.75)", "BM", "SN", "TR (degree 3)", "TR-BM"):
+        assert method in shown.out
+
+
+def test_csv_and_json(ldpflow, file):
+    lines = list(csv.DictReader(io.StringIO(ldpflow("analyse", file, *FLAGS, "--format", "csv").out)))
+    plain = json.loads(ldpflow("analyse", file, *FLAGS, "--format", "json").out)
+    assert [float(line["lower"]) for line in lines] == [row["lower"] for row in plain["rows"]]
+    assert {line["method"] for line in lines} == {"BB", "BM", "SN", "TR", "TR-BM"}
+    assert plain["users"] == 20_000 and plain["verdicts"][0]["flags"] == []
+
+
+def test_settings_files(ldpflow, file, tmp_path):
+    settings = tmp_path / "collection.toml"
+    settings.write_text(
+        "[problem]\ntau = 0.9\n[mechanism]\nkind = 'randomized_response'\nepsilon = 1.0\n"
+        "[algorithm]\ngamma = 0.51\nc = 40.0\n[[method]]\nkind = 'BM'\n"
+    )
+    shown = ldpflow("analyse", file, "--settings", settings, "--level", 0.95, "--format", "json")
+    (row,) = json.loads(shown.out)["rows"]
+    assert row["method"] == "BM" and row["level"] == 0.95
+    contradicting = ldpflow("analyse", file, "--settings", settings, "--epsilon", 2)
+    assert contradicting.code == 2
+    assert "--epsilon: 2.0" in contradicting.err and "1.0, as" in contradicting.err
+
+
+def test_a_fault_names_its_row(ldpflow, file, tmp_path):
+    lines = file.read_text().splitlines()
+    del lines[100]
+    broken = tmp_path / "broken.csv"
+    broken.write_text("\n".join(lines) + "\n")
+    shown = ldpflow("analyse", broken, *FLAGS)
+    assert shown.code == 2 and "row 100, theta" in shown.err and "Traceback" not in shown.err
+
+
+def test_page(ldpflow, file, tmp_path):
+    page = tmp_path / "page.html"
+    shown = ldpflow("analyse", file, *FLAGS, "--html", page)
+    assert shown.code == 0
+    text = page.read_text()
+    assert "Estimates along the run" in text and "For a methods section" in text
+    assert "38.4215" in text and "http://" not in text.partition('<script type="module">')[0]
+    refused = ldpflow("analyse", file, *FLAGS, "--html", tmp_path / "none" / "page.html")
+    assert refused.code == 2 and "--html" in refused.err
+
+
+def test_exit_codes(ldpflow, tmp_path):
+    rows, _ = demo(n=2000)
+    short = write(as_table(rows), tmp_path / "short.parquet")
+    assert ldpflow("analyse", short, *FLAGS).code == 0
+    strict = ldpflow("analyse", short, *FLAGS, "--strict", "--format", "json")
+    flags = json.loads(strict.out)["verdicts"][0]["flags"]
+    assert strict.code == (1 if flags else 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "problem.tau"),
+        (("--tau", 0.9), "mechanism.kind"),
+        ((*FLAGS, "--method", "oracle"), "needs the truth"),
+        ((*FLAGS, "--method", "TT"), "--method"),
+        ((*FLAGS, "--level", 2), "--level"),
+    ],
+)
+def test_refused(ldpflow, file, arguments, said):
+    shown = ldpflow("analyse", file, *arguments)
+    assert shown.code == 2 and said in shown.err
+
+
+def test_a_vector_has_a_page(ldpflow, tmp_path):
+    import numpy as np
+
+    rng = np.random.default_rng(1)
+    theta, columns = np.zeros(2), {"theta_0": [], "theta_1": [], "report_0": [], "report_1": []}
+    for i in range(1, 5001):
+        a = theta - [1.0, -1.0] + rng.normal(size=2)
+        for j in range(2):
+            columns[f"theta_{j}"].append(theta[j])
+            columns[f"report_{j}"].append(a[j])
+        theta = theta - i**-0.51 * a
+    file = write(pa.table(columns), tmp_path / "vector.parquet")
+    settings = tmp_path / "vector.toml"
+    settings.write_text(
+        "[problem]\nkind = 'other'\n[mechanism]\nkind = 'none'\n[algorithm]\nc = 1.0\ngamma = 0.51\n"
+    )
+    page = tmp_path / "page.html"
+    shown = ldpflow("analyse", file, "--settings", settings, "--html", page)
+    assert shown.code == 0 and "coordinate 1: report TR (degree 1)" in shown.out
+    assert "Intervals, coordinate 1" in page.read_text()
+
+
+def test_transcript(ldpflow, tmp_path):
+    run = tmp_path / "run"
+    swept = ldpflow(
+        *("sweep", "quickstart", "--n", 2000, "--replicates", 2, "--tau", 0.5, "--epsilon", 1),
+        *("--out", run, "--engine", "serial", "--quiet"),
+    )
+    assert swept.code == 0
+    (folder,) = (run / "replicates").iterdir()
+    key = folder.name.partition("=")[2]
+    file = tmp_path / "reports.parquet"
+    written = ldpflow("transcript", run, "--path", key, "--replicate", 1, "-o", file)
+    assert written.code == 0 and "2,000 reports of replicate 1" in written.out
+    shown = ldpflow("analyse", file, "--format", "json")
+    assert shown.code in (0, 1) and json.loads(shown.out)["users"] == 2000
+    refused = ldpflow("transcript", run, "--path", "p" + "0" * 16, "--replicate", 1, "-o", file)
+    assert refused.code == 2 and "--path" in refused.err
