@@ -103,47 +103,14 @@ def run_study(
     if fresh and (moved := moved_aside(store)) is not None:
         warnings.warn(f"{store.root}: the old run was moved to {moved}", stacklevel=2)
     with store.named_errors(), RunLock(store) as lock:
-        if lock.took_over is not None:
-            holder = lock.took_over
-            warnings.warn(
-                f"{store.root}: took over the lock of process {holder.get('pid')} on "
-                f"{holder.get('host')}, which is dead",
-                stacklevel=2,
-            )
+        warn_of_takeover(store, lock)
         if precision is not None and not study.method:
             raise InputError("target_mcse", precision, "a study with interval methods")
-        usable_parts(store, study)
-        declare_columns(store, study)
-        session = Session(store, study.seed)
-        session.start()
-        store.publish("study.toml", study.to_toml().encode())
-        for plugin in plugins_of(study.components()):
-            for path, text in plugin.files:
-                store.publish(f"{plugin.folder()}/{path}", text.encode())
+        session = begin(store, study)
         start = partial(executor_for, engine, store, address, num_cpus, verbose, retries, max_in_flight)
         work = partial(fill, store, study, precision, start, started)
-        tally = work(on_plan, on_event, should_stop)
-        summary, damaged = summarised(store)
-        followed, lost = summarised_trajectories(store)
-        damaged += lost
-        if damaged and tally.stopped is None:
-            # Their footers were whole, so they counted as done.
-            for part in damaged:
-                store.set_aside(part)
-                warnings.warn(f"{store.full(part.name)} is computed again: {part.reason}", stacklevel=2)
-            tally = work(None, on_event, should_stop)
-            summary, _ = summarised(store)
-            followed, _ = summarised_trajectories(store)
-        session.end(
-            {key: 1e9 * seconds / steps for key, (seconds, steps) in tally.by_path.items()},
-            engine=engine,
-            kernel_cpu_seconds=round(tally.kernel_seconds, 3),
-            batch_cpu_seconds=round(tally.batch_seconds, 3),
-            interrupted=tally.stopped is not None,
-            stopped=tally.stopped,
-            failed_batches=len(tally.failed),
-            **({} if precision is None else {"precision": asdict(precision)}),
-        )
+        tally, summary, followed = complete(store, work, on_plan, on_event, should_stop)
+        end(session, tally, engine, precision)
     rows = pc.sum(summary["replicates"]).as_py() or 0
     failures = pc.sum(summary["failures"]).as_py() or 0
     return RunResult(
@@ -155,6 +122,67 @@ def run_study(
         stopped=tally.stopped,
         failed_batches=[described(store, outcome) for outcome in tally.failed],
     )
+
+
+def warn_of_takeover(store: RunStore, lock: RunLock) -> None:
+    """Say that the lock was that of a dead process, if it was."""
+    if lock.took_over is not None:
+        holder = lock.took_over
+        warnings.warn(
+            f"{store.root}: took over the lock of process {holder.get('pid')} on "
+            f"{holder.get('host')}, which is dead",
+            stacklevel=3,
+        )
+
+
+def begin(store: RunStore, study: Study) -> Session:
+    """Write what a run says of itself before its first row: the study, its plug-ins, a session."""
+    usable_parts(store, study)
+    declare_columns(store, study)
+    session = Session(store, study.seed)
+    session.start()
+    store.publish("study.toml", study.to_toml().encode())
+    for plugin in plugins_of(study.components()):
+        for path, text in plugin.files:
+            store.publish(f"{plugin.folder()}/{path}", text.encode())
+    return session
+
+
+def end(session: Session, tally: Tally, engine: str, precision: Precision | None) -> None:
+    """Write how a session went."""
+    session.end(
+        {key: 1e9 * seconds / steps for key, (seconds, steps) in tally.by_path.items()},
+        engine=engine,
+        kernel_cpu_seconds=round(tally.kernel_seconds, 3),
+        batch_cpu_seconds=round(tally.batch_seconds, 3),
+        interrupted=tally.stopped is not None,
+        stopped=tally.stopped,
+        failed_batches=len(tally.failed),
+        **({} if precision is None else {"precision": asdict(precision)}),
+    )
+
+
+def complete(
+    store: RunStore,
+    work: Callable[[Callable[[list[Planned]], None] | None, Listener | None, Stop], Tally],
+    on_plan: Callable[[list[Planned]], None] | None,
+    on_event: Listener | None,
+    should_stop: Stop,
+) -> tuple[Tally, pa.Table, pa.Table]:
+    """Do the work and summarise it; once more, if stored parts turn out to be unreadable."""
+    tally = work(on_plan, on_event, should_stop)
+    summary, damaged = summarised(store)
+    followed, lost = summarised_trajectories(store)
+    damaged += lost
+    if damaged and tally.stopped is None:
+        # Their footers were whole, so they counted as done.
+        for part in damaged:
+            store.set_aside(part)
+            warnings.warn(f"{store.full(part.name)} is computed again: {part.reason}", stacklevel=3)
+        tally = work(None, on_event, should_stop)
+        summary, _ = summarised(store)
+        followed, _ = summarised_trajectories(store)
+    return tally, summary, followed
 
 
 def moved_aside(store: RunStore) -> str | None:

@@ -102,17 +102,7 @@ def run_path(
         k for the k-th perturbed path: the same users, a stream of its own; 0 for the path itself.
     """
     if PERTURBED in sums:
-        own = [name for name in sums if name != PERTURBED]
-        record = run_path(path, seed, replicates, times, marked, own)
-        beside = [
-            run_path(path, seed, replicates, marked, perturbation=k).prefix_sums
-            for k in range(1, path.algorithm.perturbed_paths() + 1)
-        ]
-        return replace(
-            record,
-            running_sums=record.running_sums | {PERTURBED: np.stack(beside)},
-            marked_times=np.asarray(marked, dtype=np.int64),
-        )
+        return with_perturbed_paths(path, seed, replicates, times, marked, sums)
     perturbed = perturbation > 0
     kernel = kernel_of(path, tuple(sums), perturbed)
     mechanism = path.randomiser
@@ -145,13 +135,6 @@ def run_path(
         extras,
     )
     lanes = len(replicates)
-    shaped = kept.reshape(len(marks), count, d, LANES)[..., :lanes].transpose(1, 0, 2, 3)
-    by_name = {}
-    start = 0
-    for name in sums:
-        end = start + RUNNING_SUMS[name].count(d)
-        by_name[name] = shaped[start:end]
-        start = end
     return PathRecord(
         seed=seed,
         replicates=np.asarray(replicates, dtype=np.int64),
@@ -160,7 +143,39 @@ def run_path(
         origin=origin,
         prefix_sums=prefix_sums.reshape(len(grid), d, LANES)[..., :lanes],
         iterates=iterates.reshape(len(grid), d, LANES)[..., :lanes],
-        running_sums=by_name,
+        running_sums=by_name(kept, sums, d, lanes),
         marked_times=marks,
         extras={name: extras[:, k * LANES : k * LANES + lanes] for k, name in enumerate(path.measured())},
     )
+
+
+def with_perturbed_paths(
+    path: OnePass,
+    seed: int,
+    replicates: Sequence[int],
+    times: Sequence[int],
+    marked: Sequence[int],
+    sums: Sequence[str],
+) -> PathRecord:
+    """The record of a path, and the prefix sums of its perturbed paths under their name."""
+    own = [name for name in sums if name != PERTURBED]
+    record = run_path(path, seed, replicates, times, marked, own)
+    beside = [
+        run_path(path, seed, replicates, marked, perturbation=k).prefix_sums
+        for k in range(1, path.algorithm.perturbed_paths() + 1)
+    ]
+    return replace(
+        record,
+        running_sums=record.running_sums | {PERTURBED: np.stack(beside)},
+        marked_times=np.asarray(marked, dtype=np.int64),
+    )
+
+
+def by_name(
+    kept: NDArray[np.float64], sums: Sequence[str], dimension: int, lanes: int
+) -> dict[str, NDArray[np.float64]]:
+    """Running sums by name, shaped (numbers per coordinate, marked times, coordinates, replicates)."""
+    counts = [RUNNING_SUMS[name].count(dimension) for name in sums]
+    shaped = kept.reshape(len(kept), sum(counts), dimension, LANES)[..., :lanes].transpose(1, 0, 2, 3)
+    ends = np.cumsum(counts)
+    return {name: shaped[end - count : end] for name, count, end in zip(sums, counts, ends, strict=True)}
