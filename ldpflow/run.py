@@ -195,7 +195,7 @@ class Run:
 
         found = []
         with self.store.named_errors():
-            for table in self.store.replicates.pieces():
+            for table in self.store.replicates.iterate():
                 filters = matching(settings, table.schema)
                 if where is not None:
                     own = condition(where, table.schema)
@@ -292,12 +292,13 @@ class Run:
         altair.Chart
             It shows itself in a notebook; ``chart.save`` writes it.
         """
-        from ldpflow.report.catalogue import FIGURES
+        from ldpflow.report.catalogue import figures_of
         from ldpflow.study.fields import nearest
 
-        if figure not in FIGURES:
-            raise InputError("figure", figure, f"one of {', '.join(FIGURES)}", nearest(figure, FIGURES))
-        return FIGURES[figure].chart(self.results, x)
+        figures = figures_of(self.results)
+        if figure not in figures:
+            raise InputError("figure", figure, f"one of {', '.join(figures)}", nearest(figure, figures))
+        return figures[figure].chart(self.results, x)
 
     def report(self, file: str | os.PathLike[str] | None = None) -> str:
         """Write a report, one HTML file that opens offline; returns its place.

@@ -20,7 +20,7 @@ from ldpflow.intervals import INTERVAL_METHODS
 from ldpflow.results.columns import summaries_of
 from ldpflow.results.summary import stored_summary
 from ldpflow.store import REPLICATES, RunStore
-from ldpflow.store.schema import columns_of
+from ldpflow.store.schema import declared_columns
 from ldpflow.study import Study
 
 MODULE = '''
@@ -127,7 +127,7 @@ def printed(capsys, *arguments):
 def test_its_columns_are_in_the_replicates(run, installed):
     rows = RunStore(run).replicates.read()
     assert rows.column_names == ["path", *REPLICATES.names, *NEW]
-    known = columns_of(rows.schema)
+    known = declared_columns(rows.schema)
     assert known["stretch"].identifies and known["stretch"].meaning == "half width at one step"
     assert known["distance"] == installed.diagnostics[0]
     for row in rows.to_pylist():

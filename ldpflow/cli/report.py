@@ -87,14 +87,16 @@ def plot(
 ) -> None:
     """Draw one figure of a run into a file, for papers and slides."""
     need("altair", "vl_convert")
-    from ldpflow.report.catalogue import FIGURES
+    from ldpflow.report.catalogue import figures_of
     from ldpflow.report.results import Results
     from ldpflow.report.saving import save, suffix_of
     from ldpflow.study.fields import nearest
 
-    if figure not in FIGURES:
-        raise InputError("FIGURE", figure, f"one of {', '.join(FIGURES)}", nearest(figure, FIGURES))
+    results = Results.load(run)
+    figures = figures_of(results)
+    if figure not in figures:
+        raise InputError("FIGURE", figure, f"one of {', '.join(figures)}", nearest(figure, figures))
     output = output or f"{figure}.svg"
     suffix_of(output)
-    save(FIGURES[figure].chart(Results.load(run), x), output)
+    save(figures[figure].chart(results, x), output)
     typer.echo(output)

@@ -152,7 +152,7 @@ def shown(values: list[Any]) -> str:
     return texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]" if texts else "absent"
 
 
-def declare_columns(store: RunStore, study: Study) -> None:
+def declare_columns(store: RunStore, study: Study, parts: Sequence[Part]) -> None:
     """Give the run the columns that the components of the study declare beside those of every run.
 
     Raises
@@ -163,8 +163,9 @@ def declare_columns(store: RunStore, study: Study) -> None:
     plans = study.plans()
     methods = dict.fromkeys(cell.method for plan in plans for cell in plan.cells)
     try:
-        store.replicates.declare(columns_of(methods))
-        store.trajectories.declare(column for plan in plans for column in plan.simulator.measures())
+        measures = (column for plan in plans for column in plan.simulator.measures())
+        for dataset, columns in ((store.replicates, columns_of(methods)), (store.trajectories, measures)):
+            dataset.declare(columns, [part for part in parts if part.kind is dataset.kind])
     except ValueError as error:
         raise InputError(
             "method",

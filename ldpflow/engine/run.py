@@ -137,8 +137,7 @@ def warn_of_takeover(store: RunStore, lock: RunLock) -> None:
 
 def begin(store: RunStore, study: Study) -> Session:
     """Write what a run says of itself before its first row: the study, its plug-ins, a session."""
-    usable_parts(store, study)
-    declare_columns(store, study)
+    declare_columns(store, study, usable_parts(store, study))
     session = Session(store, study.seed)
     session.start()
     store.publish("study.toml", study.to_toml().encode())

@@ -22,7 +22,7 @@ from ldpflow.engine import run_study
 from ldpflow.engine.events import Listener
 from ldpflow.engine.run import executor_for
 from ldpflow.errors import InputError
-from ldpflow.results import CellRows, Comparison, compare_cells, stored_cells
+from ldpflow.results import CellRows, Contrast, compare_cells, stored_cells
 from ldpflow.store import CELL_KEYS, RunStore, cell_id
 from ldpflow.study import Entry, Study
 
@@ -51,7 +51,7 @@ class TuneResult:
     winner : Candidate
     confirmed, default : dict
         Rows of the confirmation's summary: the winner's, and the paper's default's.
-    comparison : Comparison
+    comparison : Contrast
         Winner against default on the same users.
     tolerance : float
     """
@@ -60,7 +60,7 @@ class TuneResult:
     winner: Candidate
     confirmed: dict[str, Any]
     default: dict[str, Any]
-    comparison: Comparison
+    comparison: Contrast
     tolerance: float
 
     @property
@@ -197,7 +197,7 @@ def rank(row: dict[str, Any], tolerance: float) -> tuple[float, float]:
     return max(abs(together - row["level"]) - tolerance, 0.0), row["length_mean"]
 
 
-def paired(run: str, first: dict[str, Any], second: dict[str, Any]) -> Comparison:
+def paired(run: str, first: dict[str, Any], second: dict[str, Any]) -> Contrast:
     """Two rows of a summary compared replicate by replicate."""
     store = RunStore(run)
 

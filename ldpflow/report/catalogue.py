@@ -11,9 +11,9 @@ from ldpflow.report import measure_plots, paper, zip_plots
 from ldpflow.report.rate_plot import rates
 from ldpflow.report.results import Results
 from ldpflow.report.risk_plot import risk
-from ldpflow.report.trajectory_plot import CURVES, MAX_SINGLE, trajectory
+from ldpflow.report.trajectory_plot import CURVES, MAX_SINGLE, Curves, curves_of, trajectory
 
-__all__ = ["FIGURES", "Figure"]
+__all__ = ["FIGURES", "Figure", "figures_of"]
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,18 @@ class Figure:
 
 
 BARS = "Bars are 95% Monte Carlo intervals; points are moved a little aside so that they can be seen."
+
+
+def along_a_path(name: str, curves: Curves) -> Figure:
+    """The figure of a statistic of trajectories."""
+    return Figure(
+        partial(trajectory, name=name),
+        curves.heading,
+        f"Mean over replicates of {curves.axis}, with a 95% Monte Carlo band (of at most {MAX_SINGLE} "
+        "replicates: each by itself). Dashed lines are proved upper bounds of the mean, dotted ones the "
+        "leading term of its expansion, where theory has them.",
+    )
+
 
 FIGURES: dict[str, Figure] = {
     "coverage": Figure(
@@ -86,7 +98,7 @@ FIGURES: dict[str, Figure] = {
         "absent. " + BARS,
     ),
     "paper": Figure(
-        paper.comparison,
+        paper.beside_published,
         "Beside the published tables",
         "Numbers of this run and as printed, with 95% intervals (of lengths including rounding). "
         "Lengths are divided by the printed one.",
@@ -105,14 +117,11 @@ FIGURES: dict[str, Figure] = {
         "Mean excess loss of what each algorithm puts out, at the last checkpoint of its path. Bars are 95% "
         "Monte Carlo intervals; dotted lines are the leading term, or the exact mean, where theory has it.",
     ),
-    **{
-        name: Figure(
-            partial(trajectory, name=name),
-            curves.heading,
-            f"Mean over replicates of {curves.axis}, with a 95% Monte Carlo band (of at most "
-            f"{MAX_SINGLE} replicates: each by itself). Dashed lines are proved upper bounds of the "
-            "mean, dotted ones the leading term of its expansion, where theory has them.",
-        )
-        for name, curves in CURVES.items()
-    },
+    **{name: along_a_path(name, curves) for name, curves in CURVES.items()},
 }
+
+
+def figures_of(results: Results) -> dict[str, Figure]:
+    """The figures that a run may have: FIGURES, and one for every further statistic of its trajectories."""
+    further = {name: curves for name, curves in curves_of(results).items() if name not in FIGURES}
+    return FIGURES | {name: along_a_path(name, curves) for name, curves in further.items()}

@@ -55,7 +55,7 @@ def fill(connection: duckdb.DuckDBPyConnection, results: Results) -> None:
     connection.execute("CREATE TABLE summary AS FROM summary_rows")
     connection.register("replicate_rows", results.store.replicates.read(within=(0, 0), skip_unreadable=True))
     connection.execute("CREATE TABLE replicates AS FROM replicate_rows")
-    for rows in results.store.replicates.pieces(skip_unreadable=True):
+    for rows in results.store.replicates.iterate(skip_unreadable=True):
         connection.register("replicate_rows", rows)
         connection.execute("INSERT INTO replicates FROM replicate_rows")
     connection.register("trajectory_rows", read_trajectories(results.store, skip_unreadable=True))

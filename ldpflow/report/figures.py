@@ -191,11 +191,7 @@ def lines(base: Any, x: alt.X, y: alt.Y, low: str, high: str, by: dict[str, Any]
         base.mark_line(strokeWidth=1.6).encode(x=x, y=y, **plain),
         base.mark_rule(strokeWidth=1.4).encode(x=x, y=alt.Y(f"{low}:Q"), y2=f"{high}:Q", **coloured),
         base.mark_point(filled=True, size=55, opacity=1).encode(
-            x=x,
-            y=y,
-            tooltip=tips,
-            color=by["color"],
-            **{k: v for k, v in by.items() if k == "shape"},
+            x=x, y=y, tooltip=tips, color=by["color"], **{k: v for k, v in by.items() if k == "shape"}
         ),
     ]
 

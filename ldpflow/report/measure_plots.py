@@ -105,15 +105,7 @@ def coverage(results: Results, x: str = "n") -> Any:
             *lines(base, horizontal(results, x, rows), y, "coverage_low", "coverage_high", by, tips),
         ]
 
-    columns = (
-        x,
-        "coverage",
-        "coverage_mcse",
-        "coverage_low",
-        "coverage_high",
-        "band_low",
-        "band_high",
-    )
+    columns = (x, "coverage", "coverage_mcse", "coverage_low", "coverage_high", "band_low", "band_high")
     text = (
         f"Coverage {said(results, rows, x)}. Coverage runs from {min(r['coverage'] for r in rows):.3f} to "
         f"{max(r['coverage'] for r in rows):.3f}; nominal level {shared_level(rows)}."
@@ -289,16 +281,7 @@ def heat_map(results: Results, x: str = "n") -> Any:
         scale=alt.Scale(domain=[-most, 0, most], range=["#e08a4f", "#f4f4f1", "#6aa6dc"], clamp=True),
         legend=alt.Legend(format="+.2f", gradientLength=160),
     )
-    shown = (
-        "place",
-        "series",
-        "panel",
-        "deviation",
-        "percent",
-        "coverage",
-        "coverage_mcse",
-        "replicates",
-    )
+    shown = ("place", "series", "panel", "deviation", "percent", "coverage", "coverage_mcse", "replicates")
     values = [{name: clean(row[name]) for name in shown} for row in rows]
     tips = [
         alt.Tooltip("series:N"),

@@ -16,13 +16,13 @@ from markupsafe import Markup
 from ldpflow.columns import Summary
 from ldpflow.errors import InputError
 from ldpflow.intervals import INTERVAL_METHODS
-from ldpflow.report.catalogue import FIGURES, Figure
+from ldpflow.report.catalogue import Figure, figures_of
 from ldpflow.report.numbers import rounded, short, with_error
-from ldpflow.report.paper import comparisons
+from ldpflow.report.paper import published_comparisons
 from ldpflow.report.results import Results, Row
 from ldpflow.report.risk_plot import risk_axis
 from ldpflow.report.trajectory_page import last_points, trajectory_lead
-from ldpflow.report.trajectory_plot import CURVES
+from ldpflow.report.trajectory_plot import curves_of
 from ldpflow.results.columns import summaries_of
 
 __all__ = ["report_html"]
@@ -56,7 +56,7 @@ def report_html(results: Results, live: bool = False) -> str:
         sections=sections,
         failures=failures(results),
         followed=last_points(results, MAX_TABLE_ROWS) if results.followed else None,
-        comparisons=[comparison_table(c) for c in comparisons(results)],
+        comparisons=[comparison_table(c) for c in published_comparisons(results)],
         table=cell_table(results),
         study_text=results.study_text,
         command=command(results),
@@ -98,19 +98,14 @@ def script_json(value: object) -> Markup:
 def drawn(results: Results) -> list[tuple[str, Figure, Any]]:
     """(id, figure, chart) of the figures that the run has data for."""
     wanted = [("coverage", "n"), ("design-beta", "beta"), ("length", "n"), ("relative-length", "n")]
-    wanted += [
-        ("zip", "n"),
-        ("heat-map", "n"),
-        ("bias", "n"),
-        ("standard-error", "n"),
-        ("paper", "n"),
-    ]
-    wanted += [("rates", "n"), *((name, "n") for name in CURVES)]
+    figures = figures_of(results)
+    names = ("zip", "heat-map", "bias", "standard-error", "paper", "rates", *curves_of(results))
+    wanted += [(name, "n") for name in names]
     axis = risk_axis(results)
     wanted += [("risk", axis)] if axis else []
     found = []
     for name, x in wanted:
-        figure = FIGURES["coverage" if name == "design-beta" else name]
+        figure = figures["coverage" if name == "design-beta" else name]
         if name == "design-beta":
             if len(results.values("beta")) < 2:
                 continue

@@ -15,24 +15,24 @@ from ldpflow.report.numbers import short
 from ldpflow.report.results import Results
 from ldpflow.report.style import GREY, styled
 
-__all__ = ["comparison", "comparisons"]
+__all__ = ["beside_published", "published_comparisons"]
 
 OURS, PRINTED = "this run", "published"
 
 
-def comparisons(results: Results) -> list[Comparison]:
+def published_comparisons(results: Results) -> list[Comparison]:
     """Comparisons with every published study that shares a cell with the run."""
     found = (compare(results.table, name) for name in NAMES)
     return [comparison for comparison in found if comparison.rows]
 
 
-def comparison(results: Results) -> Any:
+def beside_published(results: Results) -> Any:
     """Coverage and length of published cells, printed and ours, with 95% intervals.
 
     Lengths are divided by the printed one, so that all n share an axis.
     """
     values = []
-    for rows in (c.rows for c in comparisons(results)):
+    for rows in (c.rows for c in published_comparisons(results)):
         for row in rows:
             scale = row.printed if row.measure == "length" else 1.0
             place = f"{row.method}, n = {short(row.n)}"
@@ -41,10 +41,7 @@ def comparison(results: Results) -> Any:
                 panel += f", coordinate {row.coordinate}"
             # A rounding error, uniform within half a unit, adds its variance to the printed one.
             printed_se = math.hypot(row.printed_se, row.half_unit / math.sqrt(3.0))
-            for who, value, se in (
-                (OURS, row.ours, row.ours_se),
-                (PRINTED, row.printed, printed_se),
-            ):
+            for who, value, se in ((OURS, row.ours, row.ours_se), (PRINTED, row.printed, printed_se)):
                 values.append(
                     {
                         "panel": panel,
@@ -61,8 +58,7 @@ def comparison(results: Results) -> Any:
         raise InputError("figure", "paper", "a run that has cells of a published study")
     order = list(dict.fromkeys(v["cell"] for v in values))
     colour: dict[str, Any] = dict(
-        scale=alt.Scale(domain=[OURS, PRINTED], range=["#0072b2", GREY]),
-        legend=alt.Legend(title=None),
+        scale=alt.Scale(domain=[OURS, PRINTED], range=["#0072b2", GREY]), legend=alt.Legend(title=None)
     )
     shape = alt.Shape(
         "who:N",

@@ -11,14 +11,7 @@ from typing import Any
 import altair as alt
 
 from ldpflow.errors import InputError
-from ldpflow.report.figures import (
-    MAX_PANELS,
-    Z95,
-    decades,
-    is_number,
-    panel_name,
-    panels,
-)
+from ldpflow.report.figures import MAX_PANELS, Z95, decades, is_number, panel_name, panels
 from ldpflow.report.results import Results, Row
 from ldpflow.report.style import colours, ramp, styled
 
@@ -147,9 +140,7 @@ def chart(results: Results, rows: list[Row], x: str, places: list[float]) -> Any
     each = colours(series)
     shades = ramp(len(series)) if len({s.split(",")[0] for s in series}) == 1 else [each[s] for s in series]
     colour = alt.Color(
-        "series:N",
-        scale=alt.Scale(domain=series, range=shades),
-        legend=alt.Legend(title=None, columns=4),
+        "series:N", scale=alt.Scale(domain=series, range=shades), legend=alt.Legend(title=None, columns=4)
     )
 
     def layers(base: Any) -> list[Any]:

@@ -94,12 +94,7 @@ def server(
     except ValueError:
         loopback = False
     if not loopback and not allow_remote:
-        raise InputError(
-            "host",
-            host,
-            "127.0.0.1",
-            "`allow_remote` lets other machines read the results.",
-        )
+        raise InputError("host", host, "127.0.0.1", "`allow_remote` lets other machines read the results.")
     page = LivePage(run)
 
     class Handler(BaseHTTPRequestHandler):

@@ -13,18 +13,10 @@ from typing import Any
 
 import altair as alt
 
-__all__ = ["BACKGROUNDS", "GREY", "MISSES", "colours", "dodged", "ramp", "series_scales", "styled"]
-
-BACKGROUNDS = ("#ffffff", "#14171c")
+__all__ = ["GREY", "MISSES", "colours", "dodged", "ramp", "series_scales", "styled"]
 
 # Okabe and Ito's colours, darkened where white paper needs it.
-METHODS = {
-    "BB": "#0072b2",
-    "BM": "#d55e00",
-    "SN": "#008f68",
-    "oracle": "#7f7f7f",
-    "TR": "#b5609a",
-}
+METHODS = {"BB": "#0072b2", "BM": "#d55e00", "SN": "#008f68", "oracle": "#7f7f7f", "TR": "#b5609a"}
 OTHERS = ("#9a7420", "#6a6fd0", "#3d8a9e", "#c0504d", "#6d8b2f")
 GREY = "#858585"
 MISSES = {"covers": "#8a939e", "lies too high": "#d55e00", "lies too low": "#9a5bb5"}

@@ -11,7 +11,7 @@ from ldpflow.errors import InputError
 from ldpflow.report.figures import LABEL, clean, decades
 from ldpflow.report.results import Names, method_settings
 from ldpflow.report.style import GREY, series_scales, styled
-from ldpflow.store.schema import FINISHED, columns_of
+from ldpflow.store.schema import FINISHED, declared_columns
 
 __all__ = ["trace_plot"]
 
@@ -37,7 +37,7 @@ def trace_plot(rows: pa.Table, split: int, coordinate: int = 0) -> Any:
         count = max(rows["coordinate"].to_pylist()) + 1
         raise InputError("coordinate", coordinate, f"an integer in [0, {count})")
     truth = table[0]["truth"]
-    names, settings = Names(columns_of(rows.schema)), method_settings(rows.schema)
+    names, settings = Names(declared_columns(rows.schema)), method_settings(rows.schema)
     pairs: dict[tuple[str, str], None] = {}
     values = []
     for row in table:

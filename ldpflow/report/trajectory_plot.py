@@ -18,9 +18,10 @@ from ldpflow.report.figures import LABEL, MAX_PANELS, Z95, decades, panel_name, 
 from ldpflow.report.numbers import short
 from ldpflow.report.results import Results, Row
 from ldpflow.report.style import colours, ramp, styled
-from ldpflow.results.trajectories import read_trajectories
+from ldpflow.results.trajectories import MEANS, read_trajectories
+from ldpflow.store.schema import STATISTICS
 
-__all__ = ["CURVES", "Curves", "shown_curves", "trajectory"]
+__all__ = ["CURVES", "Curves", "curves_of", "shown_curves", "trajectory"]
 
 MAX_SINGLE = 8
 """So few replicates are drawn one by one."""
@@ -47,16 +48,10 @@ class Curves:
 
 CURVES = {
     "distance": Curves(
-        {"last_sq": "last iterate", "avg_sq": "average"},
-        "squared distance to θ*",
-        "Distance to the optimum",
+        {"last_sq": "last iterate", "avg_sq": "average"}, "squared distance to θ*", "Distance to the optimum"
     ),
     "excess-loss": Curves(
-        {
-            "last_exc": "last iterate",
-            "avg_exc": "average",
-            "tail_exc": "average of the second half",
-        },
+        {"last_exc": "last iterate", "avg_exc": "average", "tail_exc": "average of the second half"},
         "excess loss F(θ) - F(θ*)",
         "Excess loss",
     ),
@@ -78,8 +73,15 @@ CURVES = {
 }
 
 
+def curves_of(results: Results) -> dict[str, Curves]:
+    """CURVES, and one for every further statistic that the trajectories of a run have."""
+    further = {name: text for name, text in results.meanings.items() if name not in (*STATISTICS, *MEANS)}
+    own = {n: Curves({n: n}, text, n.replace("_", " ").capitalize(), False) for n, text in further.items()}
+    return CURVES | own
+
+
 def trajectory(results: Results, x: str, name: str) -> Any:
-    """The curves of ``CURVES[name]`` against ``x``.
+    """Curves against ``x``.
 
     Parameters
     ----------
@@ -87,14 +89,14 @@ def trajectory(results: Results, x: str, name: str) -> Any:
     x : {"n", "step"}
         Users or steps; where n does not move (many passes over one data set), ``n`` means the step.
     name : str
-        A key of CURVES.
+        A key of :func:`curves_of`.
 
     Raises
     ------
     InputError
         If the run has no such trajectory, or ``x`` is neither.
     """
-    curves = CURVES[name]
+    curves = curves_of(results)[name]
     rows = shown_curves(results, name, x)
     across = rows[0]["across"]
     single = "replicate" in rows[0]
@@ -160,7 +162,7 @@ def shown_curves(results: Results, name: str, x: str) -> list[Row]:
 
     ``rank`` orders the series and ``across`` says what x is.
     """
-    curves = CURVES[name]
+    curves = curves_of(results)[name]
     if x not in ("n", "step"):
         raise InputError("x", x, "n or step")
     rows = [r for r in results.followed if r["stat"] in curves.statistics and r["mean"] is not None]
@@ -300,10 +302,7 @@ def looks(series: Sequence[str], statistics: Sequence[str]) -> dict[str, Any]:
             "statistic:N", scale=scale(statistics, SHAPES), legend=legend(statistics, **grey)
         )
         look["strokeWidth"] = alt.StrokeWidth(
-            "statistic:O",
-            sort=None,
-            scale=scale(statistics, WIDTHS),
-            legend=legend(statistics, **grey),
+            "statistic:O", sort=None, scale=scale(statistics, WIDTHS), legend=legend(statistics, **grey)
         )
     return look
 
@@ -338,12 +337,7 @@ def horizontal(across: str, rows: Sequence[Row]) -> alt.X:
 
 
 def in_words(
-    curves: Curves,
-    rows: Sequence[Row],
-    across: str,
-    series: Sequence[str],
-    known: Sequence[str],
-    left: int,
+    curves: Curves, rows: Sequence[Row], across: str, series: Sequence[str], known: Sequence[str], left: int
 ) -> str:
     """The figure for those who cannot see it, with what can be read off it."""
     shown = list(dict.fromkeys(r["panel"] for r in rows))

@@ -1,21 +1,19 @@
 """Performance measures with Monte Carlo standard errors, and comparisons on the same replicates."""
 
-from ldpflow.results.cells import CellRows, cells_of, group_keys
+from ldpflow.results.cells import CellRows, group_keys
 from ldpflow.results.columns import COLUMNS, SUMMARY, Measure
-from ldpflow.results.measures import summarise, summarise_cells
-from ldpflow.results.paired import Comparison, compare_cells
+from ldpflow.results.measures import summarise_cells
+from ldpflow.results.paired import Contrast, compare_cells
 from ldpflow.results.stored import stored_cells
 
 __all__ = [
     "COLUMNS",
     "SUMMARY",
     "CellRows",
-    "Comparison",
+    "Contrast",
     "Measure",
-    "cells_of",
     "compare_cells",
     "group_keys",
     "stored_cells",
-    "summarise",
     "summarise_cells",
 ]

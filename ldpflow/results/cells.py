@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from ldpflow.columns import Column
-from ldpflow.store.schema import FINISHED, cell_keys, columns_of, key_codes
+from ldpflow.store.schema import cell_keys, declared_columns
 
-__all__ = ["VALUES", "CellRows", "Floats", "cells_of", "diagnostics_of", "group_keys"]
+__all__ = ["VALUES", "CellRows", "Floats", "diagnostics_of", "floats", "group_keys"]
 
 Floats = NDArray[np.float64]
 
@@ -29,7 +27,7 @@ def group_keys(schema: pa.Schema) -> tuple[str, ...]:
 
 def diagnostics_of(schema: pa.Schema) -> list[Column]:
     """The columns of stored rows that are diagnostics of interval methods."""
-    return [column for column in columns_of(schema).values() if column.summaries]
+    return [column for column in declared_columns(schema).values() if column.summaries]
 
 
 @dataclass(frozen=True)
@@ -86,43 +84,6 @@ class CellRows:
         if np.ptp(length) <= 4 * np.finfo(float).eps * limits.max():
             return np.full_like(length, np.median(length))
         return length
-
-
-def cells_of(rows: pa.Table) -> tuple[pa.Table, list[CellRows]]:
-    """Cut rows into cells.
-
-    Parameters
-    ----------
-    rows : pyarrow.Table
-        Columns of the store's replicates and ``path``, each row once, in any order.
-
-    Returns
-    -------
-    keys : pyarrow.Table
-        Columns :func:`group_keys`, a row per cell and coordinate, sorted.
-    cells : list of CellRows
-        In the same order.
-    """
-    groups = group_keys(rows.schema)
-    rows = rows.sort_by([(name, "ascending") for name in (*groups, "replicate")])
-    starts = np.zeros(rows.num_rows, dtype=bool)
-    starts[:1] = True
-    for name in groups:
-        code = key_codes(rows[name])
-        starts[1:] |= code[1:] != code[:-1]
-    bounds = [*np.flatnonzero(starts).tolist(), rows.num_rows]
-    columns: dict[str, NDArray[Any]] = {name: floats(rows[name]) for name in VALUES}
-    checks = {column: floats(rows[column.name]) for column in diagnostics_of(rows.schema)}
-    columns["replicate"] = rows["replicate"].to_numpy()
-    columns["ok"] = np.isin(rows["status"].to_numpy(), FINISHED)
-    cells = [
-        CellRows(
-            **{name: values[first:last] for name, values in columns.items()},
-            diagnostics={column: values[first:last] for column, values in checks.items()},
-        )
-        for first, last in pairwise(bounds)
-    ]
-    return rows.select(groups).take(pa.array(bounds[:-1], pa.int64())), cells
 
 
 def floats(column: pa.ChunkedArray) -> Floats:

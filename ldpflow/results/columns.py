@@ -11,7 +11,7 @@ from ldpflow.algorithms import ALGORITHMS
 from ldpflow.columns import Column, Summary
 from ldpflow.intervals import INTERVAL_METHODS
 from ldpflow.results.cells import group_keys
-from ldpflow.store.schema import BUNDLED, arrow_field, columns_of, schema_of
+from ldpflow.store.schema import BUNDLED, arrow_field, declared_columns, schema_of
 from ldpflow.study import GROUPS
 
 __all__ = [
@@ -60,7 +60,7 @@ def known_columns(*schemas: pa.Schema) -> dict[str, Column]:
         *BUNDLED.values(),
         *(column for component in components for column in component.setting_columns()),
         *(column for algorithm in ALGORITHMS.values() for column in algorithm.derived),
-        *(column for schema in schemas for column in columns_of(schema).values()),
+        *(column for schema in schemas for column in declared_columns(schema).values()),
     ):
         if column.symbol and not found.setdefault(column.name, column).symbol:
             found[column.name] = column
@@ -108,12 +108,7 @@ COLUMNS: dict[str, Measure] = {
     ),
     **rate("coverage", "lower <= theta <= upper"),
     **rate("failure_share", "not finished", "share of all rows", "replicates"),
-    **rate(
-        "coverage_failures_as_misses",
-        "lower <= theta <= upper",
-        f"{MORRIS}, on all rows",
-        "replicates",
-    ),
+    **rate("coverage_failures_as_misses", "lower <= theta <= upper", f"{MORRIS}, on all rows", "replicates"),
     **rate("lower_miss", "theta < lower: the interval lies too high"),
     **rate("upper_miss", "theta > upper: the interval lies too low"),
     **rate("bias_eliminated_coverage", "lower <= mean(estimate) <= upper"),
@@ -181,7 +176,7 @@ def summary_columns(further: Iterable[Column]) -> list[Column]:
 
 def summaries_of(schema: pa.Schema) -> list[Summary]:
     """The declared summaries of diagnostics that a summary has columns of."""
-    told = [summary for column in columns_of(schema).values() for summary in column.summaries]
+    told = [summary for column in declared_columns(schema).values() for summary in column.summaries]
     bundled = [summary for name, summary in BUNDLED_SUMMARIES.items() if name in schema.names]
     return [*bundled, *(summary for summary in told if summary.name in schema.names)]
 

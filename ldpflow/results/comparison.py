@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from ldpflow.errors import InputError
-from ldpflow.results import CellRows, Comparison, compare_cells
+from ldpflow.results import CellRows, Contrast, compare_cells
 from ldpflow.simulators.simulator import Simulator
 
 __all__ = ["CellComparison", "comparisons"]
@@ -37,13 +37,13 @@ class CellComparison:
         Those that are compared, of this cell.
     baseline : str
         The baseline's, in words.
-    result : Comparison
+    result : Contrast
     """
 
     shared: Row
     differs: Row
     baseline: str
-    result: Comparison
+    result: Contrast
 
 
 def comparisons(
@@ -73,7 +73,9 @@ def comparisons(
         cells differ in it alone; or if no cell has the baseline.
     """
     pairs = list(chain.from_iterable(zip(keys.to_pylist(), found, strict=True) for keys, found in cells))
-    columns = columns_of(by, settings_of(paths.values(), {name: None for key, _ in pairs for name in key}))
+    columns = columns_compared(
+        by, settings_of(paths.values(), {name: None for key, _ in pairs for name in key})
+    )
     left_out = {*columns, *FOLLOWING}
     if by == "mechanism":
         left_out.add("epsilon")
@@ -134,7 +136,7 @@ CELL = ("path", "n", "method", "level", "coordinate")
 """Columns of a cell's key that are no settings of its interval method."""
 
 
-def columns_of(by: str, settings: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+def columns_compared(by: str, settings: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
     """The columns that ``by`` lets differ."""
     if by in TABLES:
         return (by, *settings[by])

@@ -10,7 +10,7 @@ import pyarrow as pa
 from ldpflow.results import stored_cells
 from ldpflow.results.diagnosis import cautions, diagnose
 from ldpflow.store import RunStore
-from ldpflow.store.schema import columns_of
+from ldpflow.store.schema import declared_columns
 
 __all__ = ["Explanation", "explain"]
 
@@ -38,7 +38,7 @@ def explain(store: RunStore, summary: pa.Table) -> list[Explanation]:
     that it alone would give, then together, and what is left (see :mod:`ldpflow.results.diagnosis`).
     """
     rows = summary.to_pylist()
-    columns = columns_of(summary.schema).values()
+    columns = declared_columns(summary.schema).values()
     why: dict[tuple[Any, ...], str] = {}
     names: tuple[str, ...] = ()
     for keys, cells in stored_cells(store):

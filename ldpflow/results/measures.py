@@ -15,48 +15,40 @@ import numpy as np
 import pyarrow as pa
 
 from ldpflow.columns import Summary
-from ldpflow.results.cells import CellRows, Floats, cells_of
+from ldpflow.results.cells import CellRows, Floats
 from ldpflow.results.columns import summary_schema
 from ldpflow.store.schema import BUNDLED, further_columns
 
-__all__ = ["summarise", "summarise_cells"]
+__all__ = ["summarise_cells"]
 
 Z95 = 1.959963984540054
 CHUNK = 2**16  # values as Python's numbers at a time, which take four times the memory
 
 
-def summarise(rows: pa.Table, null: float | None = None) -> pa.Table:
+def summarise_cells(keys: pa.Table, cells: Sequence[CellRows], null: float | None = None) -> pa.Table:
     """Performance measures per (path, cell, coordinate).
 
     Parameters
     ----------
-    rows : pyarrow.Table
-        Columns of the store's replicates and ``path``, each row once, in any order.
+    keys : pyarrow.Table
+        What each cell is: columns :func:`ldpflow.results.cells.group_keys`.
+    cells : sequence of CellRows
+        In the same order.
     null : float, optional
         Value of theta that a test by the interval would reject; asks for power.
 
     Returns
     -------
     pyarrow.Table
-        Schema :func:`summary_schema`: key columns, then measures; sorted by the keys. Measures are
+        Schema :func:`summary_schema`: key columns, then measures, in the order of the cells. Measures are
         over finished rows (status ok or range_end), those of length over rows with status ok, unless
         their formula says otherwise.
-
-    Raises
-    ------
-    ValueError
-        If the truth of a cell differs between replicates.
 
     Notes
     -----
     Sums are exactly rounded (:func:`math.fsum`) over rows sorted by replicate, so that the result
     depends neither on the order of arrival nor on the processor.
     """
-    return summarise_cells(*cells_of(rows), null)
-
-
-def summarise_cells(keys: pa.Table, cells: Sequence[CellRows], null: float | None = None) -> pa.Table:
-    """:func:`summarise` of rows that are cut into cells already (see :func:`cells_of`)."""
     found = [measures(cell, null) for cell in cells]
     checks = [column for cell in cells for column in cell.diagnostics if column.name not in BUNDLED]
     schema = summary_schema(dict.fromkeys([*further_columns(keys.schema), *checks]))
@@ -139,11 +131,11 @@ def diagnostic_summaries(rows: CellRows) -> dict[str, float]:
     for column, values in rows.diagnostics.items():
         known = values[~np.isnan(values)]
         if len(known):
-            result |= {summary.name: summarised(summary, known) for summary in column.summaries}
+            result |= {summary.name: summary_value(summary, known) for summary in column.summaries}
     return result
 
 
-def summarised(summary: Summary, values: Floats) -> float:
+def summary_value(summary: Summary, values: Floats) -> float:
     """A share, mean or median of at least one value, or the standard error of a share or mean."""
     if summary.mean:
         mean, variance = moments(values)

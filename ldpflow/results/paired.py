@@ -14,11 +14,11 @@ import numpy as np
 from ldpflow.results.cells import CellRows, Floats
 from ldpflow.results.measures import moments, total
 
-__all__ = ["Comparison", "compare_cells", "compare_unpaired"]
+__all__ = ["Contrast", "compare_cells", "compare_unpaired"]
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Contrast:
     """A cell against a baseline, over the replicates that both finished.
 
     Parameters
@@ -48,12 +48,12 @@ class Comparison:
     paired: bool = True
 
 
-def nothing(paired: bool) -> Comparison:
+def nothing(paired: bool) -> Contrast:
     """No rows to compare."""
-    return Comparison(0, 0, 0, math.nan, math.nan, math.nan, math.nan, paired)
+    return Contrast(0, 0, 0, math.nan, math.nan, math.nan, math.nan, paired)
 
 
-def compare_cells(this: CellRows, baseline: CellRows) -> Comparison:
+def compare_cells(this: CellRows, baseline: CellRows) -> Contrast:
     """Compare paired rows; NaN where there is no pair, or no MCSE with one pair."""
     this, baseline = this.finished(), baseline.finished()
     _, mine, other = np.intersect1d(
@@ -67,7 +67,7 @@ def compare_cells(this: CellRows, baseline: CellRows) -> Comparison:
     a, b = this.lengths()[mine], baseline.lengths()[other]
     both = ~(np.isnan(a) | np.isnan(b))
     ratio, ratio_mcse = length_ratio(a[both], b[both])
-    return Comparison(
+    return Contrast(
         pairs=pairs,
         only_this=int(np.sum(d > 0)),
         only_baseline=int(np.sum(d < 0)),
@@ -78,7 +78,7 @@ def compare_cells(this: CellRows, baseline: CellRows) -> Comparison:
     )
 
 
-def compare_unpaired(this: CellRows, baseline: CellRows) -> Comparison:
+def compare_unpaired(this: CellRows, baseline: CellRows) -> Contrast:
     """Compare cells whose rows are on replicates of their own: standard errors add in squares."""
     this, baseline = this.finished(), baseline.finished()
     counts = [len(this.ok), len(baseline.ok)]
@@ -93,7 +93,7 @@ def compare_unpaired(this: CellRows, baseline: CellRows) -> Comparison:
     relative = (
         a_variance / len(measured[0]) / a**2 + b_variance / len(measured[1]) / b**2 if ratio > 0 else math.nan
     )
-    return Comparison(
+    return Contrast(
         pairs=min(counts),
         only_this=0,
         only_baseline=0,

@@ -73,11 +73,7 @@ class PathReader:
     """The parts of one path, and which of them have turned out to be unusable."""
 
     def __init__(
-        self,
-        dataset: Dataset,
-        key: str,
-        skip_unreadable: bool,
-        left_out: list[UnreadablePart] | None,
+        self, dataset: Dataset, key: str, skip_unreadable: bool, left_out: list[UnreadablePart] | None
     ) -> None:
         self.dataset, self.key = dataset, key
         self.skip_unreadable, self.left_out = skip_unreadable, left_out

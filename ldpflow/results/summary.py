@@ -106,16 +106,14 @@ def with_settings(table: pa.Table, names: list[str], per_row: list[dict[str, Any
 
 
 def summary_of(
-    cells: Iterable[tuple[pa.Table, Sequence[CellRows]]],
-    paths: Simulators,
-    null: float | None = None,
+    cells: Iterable[tuple[pa.Table, Sequence[CellRows]]], paths: Simulators, null: float | None = None
 ) -> pa.Table:
     """Measures and diagnosis of every cell, with the parameters of its path.
 
     Parameters
     ----------
     cells : iterable of (keys, cells)
-        As of :func:`ldpflow.results.stored_cells` or :func:`ldpflow.results.cells_of`: each cell once.
+        As of :func:`ldpflow.results.stored_cells`: each cell once.
         Rows are let go of before the next are asked for.
     paths : mapping of str to Simulator
         By the column ``path`` of the keys.

@@ -12,7 +12,7 @@ import pyarrow as pa
 from ldpflow.columns import Column
 from ldpflow.errors import InputError
 from ldpflow.store import RunStore, UnreadablePart
-from ldpflow.store.schema import ARROW, MEASURED, columns_of, key_codes
+from ldpflow.store.schema import ARROW, MEASURED, declared_columns, key_codes
 
 __all__ = [
     "MEANS",
@@ -64,7 +64,7 @@ KEYS = ("path", "n", "step", "replicate")
 
 def statistics_of(schema: pa.Schema) -> dict[str, Column]:
     """The declared columns of trajectories that are statistics, by name."""
-    columns = columns_of(schema, MEASURED)
+    columns = declared_columns(schema, MEASURED)
     return {name: column for name, column in columns.items() if name not in (*KEYS, "status")}
 
 
@@ -143,11 +143,7 @@ def summarise(rows: pa.Table) -> pa.Table:
             if not known[stat][first:last].any():
                 continue
             x = values[stat][first:last][good]
-            row: dict[str, Any] = {
-                "path": paths[first],
-                "n": int(n[first]),
-                "step": int(step[first]),
-            }
+            row: dict[str, Any] = {"path": paths[first], "n": int(n[first]), "step": int(step[first])}
             row |= {"stat": stat, "replicates": int(last - first), "failures": int((~good).sum())}
             found.append(row | moments(x))
     found += means_along(paths, n, step, rows["replicate"].to_numpy(), ok, values, known)

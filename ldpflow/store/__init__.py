@@ -9,13 +9,7 @@ from ldpflow.store.lock import RunLock
 from ldpflow.store.part import Part, PartMeta, UnreadablePart
 from ldpflow.store.provenance import Session
 from ldpflow.store.run_store import RunStore
-from ldpflow.store.schema import (
-    CELL_KEYS,
-    REPLICATES,
-    TRAJECTORIES,
-    cell_id,
-    cell_set_hash,
-)
+from ldpflow.store.schema import CELL_KEYS, REPLICATES, TRAJECTORIES, cell_id, cell_set_hash
 
 __all__ = [
     "CELL_KEYS",

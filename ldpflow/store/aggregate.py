@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ldpflow.columns import Column
 from ldpflow.store.kinds import REPLICATE_ROWS
-from ldpflow.store.overlaps import of_cells, without_duplicates
+from ldpflow.store.overlaps import check_equal, of_cells
 from ldpflow.store.part import CompleteRows, PartMeta, arrange
 from ldpflow.store.ranges import Ranges, subtract, union
 from ldpflow.store.run_store import RunStore
@@ -207,7 +207,7 @@ class Aggregator:
             state.published = self.store.replicates.finished(path_key)
             state.received = dict(state.published)
             if state.published:
-                for stored in self.store.replicates.pieces(path_key, skip_unreadable=True):
+                for stored in self.store.replicates.iterate(path_key, skip_unreadable=True):
                     tally(state, stored)
             self.paths[path_key] = state
         return self.paths[path_key]
@@ -220,10 +220,8 @@ class Aggregator:
         within = rows.first, rows.last
         stored = self.store.replicates.read(path_key, skip_unreadable=True, within=within)
         stored = stored.drop_columns("path")
-        again = of_cells(rows.table, cells)
-        without_duplicates(
-            REPLICATE_ROWS, [("stored rows", of_cells(stored, cells)), ("rows computed again", again)]
-        )
+        again = "rows computed again", of_cells(rows.table, cells)
+        check_equal(REPLICATE_ROWS, ("stored rows", of_cells(stored, cells)), again)
 
     def _count(self, path_key: str, state: PathState, rows: CompleteRows) -> bool:
         """Count the rows not received before; whether there are any."""

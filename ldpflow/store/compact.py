@@ -67,7 +67,7 @@ def compact_path(dataset: Dataset, key: str, parts: list[Part], max_rows: int) -
     if all((a, b, ids(cells)) in existing for a, b, cells in pieces):
         # All there already: what else there is repeats them, or nothing else is there.
         if len(pieces) < len(parts):
-            for _ in dataset.pieces(key):
+            for _ in dataset.iterate(key):
                 pass  # raises where repeated rows differ
         return {existing[(a, b, ids(cells))] for a, b, cells in pieces}
     names = set()

@@ -33,7 +33,7 @@ from ldpflow.store.part import (
     serialise,
 )
 from ldpflow.store.ranges import Ranges, union
-from ldpflow.store.schema import cell_id, conform, further_columns, schema_of
+from ldpflow.store.schema import cell_id, conform, further_columns
 
 __all__ = ["REMOVED", "Dataset", "with_path"]
 
@@ -67,25 +67,29 @@ class Dataset:
 
     def schema(self, parts: Iterable[Part] = ()) -> pa.Schema:
         """Schema of the rows of several parts together, or of the next part."""
-        found = (c for part in parts for c in further_columns(part.schema, self.kind.frozen))
-        return schema_of(chain(self.further, found), self.kind.frozen)
+        return self.kind.schema((part.schema for part in parts), self.further)
 
     # Writing
 
-    def declare(self, columns: Iterable[Column]) -> None:
+    def declare(self, columns: Iterable[Column], parts: Sequence[Part]) -> None:
         """Give all parts of the run these columns beside its own: those to come, and those stored.
 
         Plain readers take a run's columns from one of its parts, so that all must have the same. Parts
-        that lack some are written anew under their name, with nulls; the run's lock must be held.
+        that lack some are written anew under their name, with nulls.
+
+        Parameters
+        ----------
+        columns : iterable of Column
+        parts : sequence of Part
+            All that are stored; the run's lock must be held.
 
         Raises
         ------
         ValueError
             If a column is declared differently by two components, or by the run.
         """
-        parts, _ = self.scan()
-        wanted = self.schema(parts)
-        wanted = schema_of([*further_columns(wanted, self.kind.frozen), *columns], self.kind.frozen)
+        stored = further_columns(self.schema(parts), self.kind.frozen)
+        wanted = self.kind.schema(further=[*stored, *columns])
         self.further = further_columns(wanted, self.kind.frozen)
         for part in parts:
             if not self.further or part.schema.names == wanted.names:
@@ -96,11 +100,7 @@ class Dataset:
                 self.publish(part.path_key, whole, part.origin())
 
     def write(
-        self,
-        path_key: str,
-        rows: pa.Table,
-        meta: PartMeta,
-        cells: Sequence[Mapping[str, Any]] | None = None,
+        self, path_key: str, rows: pa.Table, meta: PartMeta, cells: Sequence[Mapping[str, Any]] | None = None
     ) -> str:
         """Publish rows of one path as a part.
 
@@ -129,8 +129,7 @@ class Dataset:
 
     def publish(self, path_key: str, rows: CompleteRows, meta: PartMeta) -> str:
         """:meth:`write` of rows that are arranged already."""
-        own = further_columns(rows.table.schema, self.kind.frozen)
-        schema = schema_of([*self.further, *own], self.kind.frozen)
+        schema = self.kind.schema([rows.table.schema], self.further)
         name = f"{self.kind.folder}/{PARTITION}{path_key}/{rows.name}"
         table = conform(rows.table, schema)
         self.files.publish(name, serialise(rows.with_table(table), path_key, meta))
@@ -153,16 +152,10 @@ class Dataset:
                 unreadable.append(found)
         return sorted(parts, key=lambda part: (part.path_key, part.first, part.name)), unreadable
 
-    def unreadable(self, path_key: str | None = None) -> list[UnreadablePart]:
-        """Files that cannot be used; all rows are read and checksums verified."""
-        parts, found = self.scan(path_key)
-        return found + [table for _, table in self.loaded(parts) if isinstance(table, UnreadablePart)]
-
     def finished(self, path_key: str) -> dict[str, Ranges]:
         """Replicates that are stored, by cell id: sorted disjoint half-open ranges.
 
-        Footers alone are read. Parts that cannot be used count as absent and are warned of (see
-        :meth:`unreadable`).
+        Footers alone are read. Parts that cannot be used count as absent and are warned of.
         """
         parts, unreadable = self.scan(path_key)
         for bad in unreadable:
@@ -183,14 +176,14 @@ class Dataset:
         left_out: list[UnreadablePart] | None = None,
         within: tuple[int, int] | None = None,
     ) -> pa.Table:
-        """:meth:`pieces` as one table."""
-        tables = list(self.pieces(path_key, columns, skip_unreadable, left_out, within))
+        """:meth:`iterate` as one table."""
+        tables = list(self.iterate(path_key, columns, skip_unreadable, left_out, within))
         if not tables:
             empty = self.schema(self.scan(path_key)[0]).empty_table()
             tables = [with_path(empty if columns is None else empty.select(columns), "")]
         return pa.concat_tables(tables)
 
-    def pieces(
+    def iterate(
         self,
         path_key: str | None = None,
         columns: Sequence[str] | None = None,

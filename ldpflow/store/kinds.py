@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from ldpflow.columns import Column
 from ldpflow.settings import canonical_json
 from ldpflow.store.schema import (
     BUNDLED,
@@ -21,7 +22,9 @@ from ldpflow.store.schema import (
     Frozen,
     cell_keys,
     cell_set_hash,
+    further_columns,
     key_codes,
+    schema_of,
     short_hash,
 )
 
@@ -54,12 +57,17 @@ class Kind(ABC):
     version: int
     compression_level: int | None = None
 
+    def schema(self, of: Iterable[pa.Schema] = (), further: Iterable[Column] = ()) -> pa.Schema:
+        """Schema of several tables of these rows together, and of further columns."""
+        own = (column for schema in of for column in further_columns(schema, self.frozen))
+        return schema_of([*further, *own], self.frozen)
+
     @abstractmethod
     def row_keys(self, schema: pa.Schema) -> tuple[str, ...]:
         """What identifies a row inside a path, in the order in which the rows of a part are sorted."""
 
     @abstractmethod
-    def cells_of(
+    def cells_in(
         self, table: pa.Table, per_replicate: int, cells: Sequence[Cell] | None
     ) -> Sequence[Cell] | None:
         """The cells that every replicate of a sorted table has; None where they are not alike."""
@@ -97,7 +105,7 @@ class ReplicateRows(Kind):
     def row_keys(self, schema: pa.Schema) -> tuple[str, ...]:
         return ("replicate", *cell_keys(schema), "coordinate")
 
-    def cells_of(
+    def cells_in(
         self, table: pa.Table, per_replicate: int, cells: Sequence[Cell] | None
     ) -> Sequence[Cell] | None:
         coordinates = int(np.max(table["coordinate"].to_numpy())) + 1
@@ -137,7 +145,7 @@ class TrajectoryRows(Kind):
     def row_keys(self, schema: pa.Schema) -> tuple[str, ...]:
         return ("replicate", "n", "step")
 
-    def cells_of(
+    def cells_in(
         self, table: pa.Table, per_replicate: int, cells: Sequence[Cell] | None
     ) -> Sequence[Cell] | None:
         assert cells is not None

@@ -96,18 +96,18 @@ class RunLock:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = described(path.read_bytes())
+            holder = holder_in(path.read_bytes())
             os.close(descriptor)
             raise self._refused(holder or {}) from None
         # A released lock is empty; what is left here is a holder that died.
-        self.took_over = described(path.read_bytes())
+        self.took_over = holder_in(path.read_bytes())
         os.ftruncate(descriptor, 0)
         os.write(descriptor, json.dumps(self.holder).encode())
         self._descriptor = descriptor
 
     def _acquire_object(self) -> None:
         found = self.store.read(FILE)
-        holder = None if found is None else described(found.to_pybytes())
+        holder = None if found is None else holder_in(found.to_pybytes())
         if holder is not None:
             if abs(time.time() - holder.get("beat", 0.0)) < STALE_SECONDS and not dead(holder):
                 raise self._refused(holder)
@@ -151,7 +151,7 @@ def dead(holder: dict[str, Any]) -> bool:
     return False
 
 
-def described(text: bytes) -> dict[str, Any] | None:
+def holder_in(text: bytes) -> dict[str, Any] | None:
     """The holder that a lock names; None for an empty or unreadable one."""
     try:
         holder = json.loads(text)

@@ -13,17 +13,9 @@ from numpy.typing import NDArray
 from ldpflow.errors import InputError
 from ldpflow.store.kinds import Kind
 from ldpflow.store.part import Part, UnreadablePart
-from ldpflow.store.schema import (
-    cell_columns,
-    cell_id,
-    cell_keys,
-    conform,
-    further_columns,
-    key_codes,
-    schema_of,
-)
+from ldpflow.store.schema import cell_columns, cell_id, cell_keys, conform, key_codes
 
-__all__ = ["each_once", "of_cells", "overlapping", "without_duplicates"]
+__all__ = ["check_equal", "each_once", "of_cells", "overlapping"]
 
 COMPARED_ROWS = 2**17  # at a time: sorting takes hundreds of bytes a row
 
@@ -78,13 +70,9 @@ def each_once(parts: Iterable[Read], load: Callable[[Part], pa.Table | Unreadabl
                 step = max(COMPARED_ROWS // (len(shared) * part.rows_per_cell), 1)
                 for start in range(first, last, step):
                     span = start, min(start + step, last)
-                    without_duplicates(
-                        part.kind,
-                        [
-                            (other.name, of_replicates(again, other, *span, at[1])),
-                            (part.name, of_replicates(table, part, *span, at[0])),
-                        ],
-                    )
+                    theirs_again = of_replicates(again, other, *span, at[1])
+                    own_again = of_replicates(table, part, *span, at[0])
+                    check_equal(part.kind, (other.name, theirs_again), (part.name, own_again))
                 left[first - part.first : last - part.first, at[0]] = False
         before.append((part, own))
         yield part, table if left.all() else table.filter(pa.array(left.reshape(-1)))
@@ -115,47 +103,28 @@ def of_cells(rows: pa.Table, cells: Sequence[Mapping[str, Any]]) -> pa.Table:
     return rows.filter(chosen)
 
 
-def without_duplicates(kind: Kind, tables: Sequence[tuple[str, pa.Table]]) -> pa.Table:
-    """Rows of several parts of one path, each once, sorted by what identifies them.
-
-    Parameters
-    ----------
-    kind : Kind
-    tables : sequence of (name, table)
-        Whole rows.
+def check_equal(kind: Kind, one: tuple[str, pa.Table], other: tuple[str, pa.Table]) -> None:
+    """Compare two names with the same rows, in any order.
 
     Raises
     ------
     InputError
-        If two parts hold different values for a row; names both.
+        If they differ; names both and the first row in which they do.
     """
-    source = np.repeat(np.arange(len(tables)), [table.num_rows for _, table in tables])
-    further = (column for _, table in tables for column in further_columns(table.schema, kind.frozen))
-    schema = schema_of(further, kind.frozen)
-    keys = kind.row_keys(schema)
-    together = pa.concat_tables([conform(table, schema) for _, table in tables])
-    together = together.append_column("part", pa.array(source)).sort_by(
-        [(name, "ascending") for name in (*keys, "part")]
-    )
-    repeated = np.zeros(together.num_rows, dtype=bool)
-    repeated[1:] = True
-    differs = np.zeros(together.num_rows, dtype=bool)
+    schema = kind.schema([one[1].schema, other[1].schema])
+    keys = [(name, "ascending") for name in kind.row_keys(schema)]
+    tables = [conform(table, schema).sort_by(keys) for _, table in (one, other)]
+    count = tables[0].num_rows
+    differs = np.zeros(count, dtype=bool)
     for name in schema.names:
-        codes = key_codes(together[name])
-        changed = codes[1:] != codes[:-1]
-        if name in keys:
-            repeated[1:] &= ~changed
-        else:
-            differs[1:] |= changed
-    conflict = np.flatnonzero(repeated & differs)
-    if len(conflict):
-        at = int(conflict[0])
-        one, other = together.slice(at - 1, 2).to_pylist()
-        key = ", ".join(f"{name} = {one[name]}" for name in keys if one[name] is not None)
+        codes = key_codes(pa.chunked_array([*tables[0][name].chunks, *tables[1][name].chunks]))
+        differs |= codes[:count] != codes[count:]
+    if differs.any():
+        row = tables[0].slice(int(np.flatnonzero(differs)[0]), 1).to_pylist()[0]
+        key = ", ".join(f"{name} = {row[name]}" for name, _ in keys if row[name] is not None)
         raise InputError(
             kind.folder,
-            f"{tables[one['part']][0]} and {tables[other['part']][0]}",
+            f"{one[0]} and {other[0]}",
             "parts that agree on the rows they share",
             f"They differ at {key}.",
         )
-    return together.filter(pa.array(~repeated)).drop_columns("part")

@@ -20,14 +20,7 @@ import pyarrow.parquet as pq
 
 from ldpflow.errors import InputError
 from ldpflow.store.kinds import Kind
-from ldpflow.store.schema import (
-    cell_columns,
-    cell_id,
-    columns_of,
-    conform,
-    further_columns,
-    schema_of,
-)
+from ldpflow.store.schema import cell_columns, cell_id, conform, declared_columns
 
 __all__ = [
     "CompleteRows",
@@ -164,7 +157,7 @@ def arrange(kind: Kind, rows: pa.Table, cells: Sequence[Mapping[str, Any]] | Non
     ValueError
         Unless the rows are every replicate of a range with the same cells, each row once.
     """
-    rows = conform(rows, schema_of(further_columns(rows.schema, kind.frozen), kind.frozen))
+    rows = conform(rows, kind.schema([rows.schema]))
     keys = [(name, "ascending") for name in kind.row_keys(rows.schema)]
     return complete(kind, rows.sort_by(keys).combine_chunks(), cells)
 
@@ -187,7 +180,7 @@ def complete(kind: Kind, table: pa.Table, cells: Sequence[Mapping[str, Any]] | N
     per_replicate, left = divmod(table.num_rows, max(last - first, 1))
     found = None
     if left == 0 and np.all(replicates.reshape(-1, per_replicate) == np.arange(first, last)[:, None]):
-        found = kind.cells_of(table, per_replicate, cells)
+        found = kind.cells_in(table, per_replicate, cells)
     if found is None:
         raise ValueError(
             f"rows of replicates {first} to {last} (exclusive) are not every cell and coordinate exactly once"
@@ -284,8 +277,8 @@ def checked_part(
     if (meta.get("first", first), meta.get("last", last)) != (first, last):
         return UnreadablePart(name, "its name does not follow from its content")
     found = parsed.schema.to_arrow_schema()
-    known = columns_of(found, kind.frozen)
-    schema = schema_of(further_columns(found, kind.frozen), kind.frozen)
+    known = declared_columns(found, kind.frozen)
+    schema = kind.schema([found])
     part = Part(kind, name, path_key, first, last, cells, rows_per_cell, meta, schema)
     if parsed.num_rows != part.num_rows:
         return UnreadablePart(name, f"{parsed.num_rows} rows do not make it complete")

@@ -48,10 +48,6 @@ class RunStore(RunFiles):
         data = self.read("study.toml")
         return None if data is None else data.to_pybytes().decode()
 
-    def write_study(self, text: str) -> None:
-        """Write study.toml."""
-        self.publish("study.toml", text.encode())
-
     def read_table(self, name: str) -> pa.Table | None:
         """A Parquet file of the run, page checksums verified, or None where there is none."""
         data = self.read(name)

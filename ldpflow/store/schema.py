@@ -38,8 +38,8 @@ __all__ = [
     "cell_id",
     "cell_keys",
     "cell_set_hash",
-    "columns_of",
     "conform",
+    "declared_columns",
     "further_columns",
     "key_codes",
     "schema_of",
@@ -105,10 +105,7 @@ TRAJECTORY_CORE = (
     Column("noise_norm", "double", GRADIENT, "norm of the noise in the private gradient estimate"),
     Column("output_loss", "double", LOSS, "empirical risk at the output, an iterate chosen at random"),
     Column(
-        "output_gradient_norm",
-        "double",
-        GRADIENT,
-        "norm of the gradient of the empirical risk at the output",
+        "output_gradient_norm", "double", GRADIENT, "norm of the gradient of the empirical risk at the output"
     ),
     Column("status", "string", "-", "ok, or diverged: values NaN"),
 )
@@ -189,7 +186,7 @@ CELL_KEYS: tuple[str, ...] = tuple(name for name, column in BUNDLED.items() if c
 """The frozen columns that name a cell inside a path (each cell has one row per coordinate)."""
 
 
-def columns_of(schema: pa.Schema, frozen: Frozen = BUNDLED) -> dict[str, Column]:
+def declared_columns(schema: pa.Schema, frozen: Frozen = BUNDLED) -> dict[str, Column]:
     """The declarations of the columns of stored rows, or of a summary, by name; others are left out.
 
     Raises
@@ -212,7 +209,7 @@ def columns_of(schema: pa.Schema, frozen: Frozen = BUNDLED) -> dict[str, Column]
 
 def further_columns(schema: pa.Schema, frozen: Frozen = BUNDLED) -> tuple[Column, ...]:
     """The declared columns that are not among the frozen ones."""
-    return tuple(column for name, column in columns_of(schema, frozen).items() if name not in frozen)
+    return tuple(column for name, column in declared_columns(schema, frozen).items() if name not in frozen)
 
 
 def cell_keys(schema: pa.Schema) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from ldpflow.engine import check_run, repair_run, run_study
 from ldpflow.errors import InputError, StorageError
 from ldpflow.store import RunStore
 from tests.faults.study import SmallParts, row_bytes, serial, study, whole
+from tests.store.replicates import unusable
 
 
 def truncated(part: Path, other: Path) -> None:
@@ -99,7 +100,7 @@ def full_disk(work: Path, trial: int) -> str:
         with pytest.raises(StorageError, match="No space left"):
             run_study(study(), disk / "run", engine="serial")
         if (disk / "run").is_dir():
-            assert RunStore(disk / "run").replicates.unreadable() == []
+            assert unusable(RunStore(disk / "run")) == []
             assert not list((disk / "run").glob("tmp/*"))
         ballast.unlink()
         assert serial(disk / "run") == expected

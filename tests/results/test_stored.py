@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldpflow.errors import InputError
-from ldpflow.results import cells_of, stored, stored_cells
+from ldpflow.results import stored, stored_cells
 from ldpflow.store import REPLICATES, RunStore, cell_id
+from tests.oracles.rows_in_cells import cells_of
 from tests.store.replicates import BB, BM, CELLS, KEY, META, OTHER_KEY, SN, complete_rows
 
 TR = {"n": 500, "method": "TR", "level": 0.9, "degree": 2, "burn_in": "n^0.4", "variance": "known"}

@@ -9,10 +9,11 @@ import pyarrow as pa
 import pytest
 
 from benchmarks import summary as benchmark
-from ldpflow.results import cells_of, stored, stored_cells
+from ldpflow.results import stored, stored_cells
 from ldpflow.results.summary import stored_paths, stored_summary, summary_of
 from ldpflow.store import RunStore
 from tests.faults.study import serial, study
+from tests.oracles.rows_in_cells import cells_of
 
 
 @pytest.mark.parametrize("held", [1, 100, 10**6])

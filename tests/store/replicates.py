@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ldpflow.store import REPLICATES, PartMeta, cell_id
+from ldpflow.store import REPLICATES, PartMeta, RunStore, UnreadablePart, cell_id
 
 BB = {"n": 1000, "method": "BB", "beta": 0.75, "B": 500, "multiplier": "uniform", "level": 0.9}
 BM = {"n": 1000, "method": "BM", "level": 0.9}
@@ -58,3 +58,9 @@ def complete_rows(
 def same(one: pa.Table, other: pa.Table) -> bool:
     """Equal rows whatever their order; NaN equals NaN."""
     return sorted(map(repr, one.to_pylist())) == sorted(map(repr, other.to_pylist()))
+
+
+def unusable(store: RunStore) -> list[UnreadablePart]:
+    """Files among the replicates that cannot be used; all rows are read."""
+    parts, found = store.replicates.scan()
+    return found + [t for _, t in store.replicates.loaded(parts) if isinstance(t, UnreadablePart)]

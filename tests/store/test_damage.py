@@ -10,7 +10,7 @@ import pytest
 
 from ldpflow.errors import InputError
 from ldpflow.store import REPLICATES, RunStore, cell_id
-from tests.store.replicates import BM, KEY, META, OTHER_KEY, complete_rows, same
+from tests.store.replicates import BM, KEY, META, OTHER_KEY, complete_rows, same, unusable
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_a_damaged_part_is_reported_counts_as_missing_and_can_be_set_aside(store
     name = store.replicates.write(KEY, complete_rows(64, 70, (BM,)), META)
     other = store.replicates.write(OTHER_KEY, complete_rows(64, 70, (BM,)), META)
     damage(Path(store.full(name)), Path(store.full(other)))
-    (bad,) = store.replicates.unreadable()
+    (bad,) = unusable(store)
     assert bad.name.startswith(f"replicates/path=p{KEY}/") and bad.reason
     with pytest.warns(UserWarning, match="counts as missing"):
         assert store.replicates.finished(KEY) == {cell_id(BM): [(0, 64)]}
@@ -67,7 +67,7 @@ def test_a_damaged_part_is_reported_counts_as_missing_and_can_be_set_aside(store
     assert store.replicates.read(KEY, skip_unreadable=True).num_rows == 128
     moved = store.set_aside(bad)
     assert Path(store.full(moved)).is_file()
-    assert store.replicates.unreadable() == []
+    assert unusable(store) == []
     store.replicates.write(KEY, complete_rows(64, 70, (BM,)), META)
     assert same(store.replicates.read(KEY).drop_columns("path"), complete_rows(0, 70, (BM,)))
 
@@ -80,7 +80,7 @@ def test_a_flipped_bit_in_a_page_is_found_by_its_checksum(store):
     data[chunk.dictionary_page_offset + chunk.total_compressed_size - 9] ^= 1
     path.write_bytes(bytes(data))
     assert store.replicates.scan()[1] == [], "the footer is intact"
-    (bad,) = store.replicates.unreadable()
+    (bad,) = unusable(store)
     assert bad.name == name
     with pytest.raises(InputError, match="Remove this file"):
         store.replicates.read(KEY)

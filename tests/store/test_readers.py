@@ -10,8 +10,8 @@ import polars as pl
 import pyarrow.dataset as ds
 import pytest
 
-from ldpflow.results import summarise
 from ldpflow.store import REPLICATES, RunStore
+from tests.oracles.rows_in_cells import summarise
 from tests.store.replicates import BM, KEY, META, OTHER_KEY, complete_rows
 
 COLUMNS = {*REPLICATES.names, "path"}

@@ -29,7 +29,7 @@ from ldpflow.store import (
     compact,
 )
 from ldpflow.store.ranges import subtract
-from tests.store.replicates import BB, BM, CELLS, KEY, META, OTHER_KEY, SN, complete_rows, same
+from tests.store.replicates import BB, BM, CELLS, KEY, META, OTHER_KEY, SN, complete_rows, same, unusable
 
 
 @pytest.fixture
@@ -213,7 +213,7 @@ def test_a_part_of_a_newer_version_is_no_damage(store, monkeypatch):
     store.replicates.write(KEY, complete_rows(0, 2), META)
     monkeypatch.undo()
     with pytest.raises(InputError, match="schema_version 3"):
-        store.replicates.unreadable()
+        unusable(store)
 
 
 def test_an_old_part_without_a_later_column_stays_readable(store, monkeypatch):
@@ -222,20 +222,20 @@ def test_an_old_part_without_a_later_column_stays_readable(store, monkeypatch):
     old = store.replicates.write(KEY, rows, META)
     table = pq.read_table(store.full(old), partitioning=None)
     pq.write_table(table.drop_columns("M"), store.full(old))
-    assert store.replicates.unreadable() == []
+    assert unusable(store) == []
     assert store.replicates.finished(KEY) == {cell_id(BM): [(0, 2)]}
     assert same(store.replicates.read(KEY).drop_columns("path"), rows)
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_other(store, monkeypatch):
-    store.write_study("old")
+    store.publish("study.toml", b"old")
 
     def full_disk(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full_disk)
     with pytest.raises(OSError, match="No space"):
-        store.write_study("new")
+        store.publish("study.toml", b"new")
     monkeypatch.undo()
     assert store.read_study() == "old"
     assert files(store) == {"study.toml"}
@@ -257,7 +257,7 @@ def test_a_read_only_place_is_bad_input(store, monkeypatch):
 
     monkeypatch.setattr(os, "replace", read_only)
     with pytest.raises(InputError, match="Read-only") as caught:
-        store.write_study("x")
+        store.publish("study.toml", b"x")
     assert caught.value.field == "out"
 
 
@@ -315,7 +315,7 @@ def test_a_failed_put_publishes_nothing():
 
     store = RunStore("bucket/run", Cut())
     with pytest.raises(OSError, match="connection cut"):
-        store.write_study("x")
+        store.publish("study.toml", b"x")
     assert not closed
 
 
@@ -324,7 +324,8 @@ def test_parts_that_are_written_anew_say_the_same_of_their_origin(store):
     for first in (0, 4):
         store.replicates.write(KEY, complete_rows(first, first + 4), meta)
     compact(store)
-    store.replicates.declare([Column("extra", "double", "1", "something more")])
+    extra = Column("extra", "double", "1", "something more")
+    store.replicates.declare([extra], store.replicates.scan()[0])
     (found,) = store.replicates.scan()[0]
     assert (found.first, found.last, found.origin()) == (0, 8, meta)
     assert found.schema.names == [*REPLICATES.names, "extra"]
