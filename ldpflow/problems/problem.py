@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from typing import TYPE_CHECKING
 
-from ldpflow.problems.laws import Variate
+from ldpflow.problems.laws import Law, Variate
 from ldpflow.settings import Parameters, Settings, canonical_json
 
 if TYPE_CHECKING:
@@ -84,6 +84,10 @@ class Problem(Settings):
 
     def caution(self) -> str | None:
         """A warning about settings that change what is estimated, or None."""
+        return None
+
+    def quantile_target(self) -> tuple[float, Law] | None:
+        """Level and law of a record where theta* is a quantile of it, else None."""
         return None
 
     def gradient_values(self) -> tuple[float, float] | None:

@@ -245,6 +245,9 @@ class Quantile(Problem):
     def l1_sensitivity(self) -> float:
         return 1.0
 
+    def quantile_target(self) -> tuple[float, Law] | None:
+        return self.tau, self.data_law()
+
     def gradient_values(self) -> tuple[float, float]:
         return (-self.tau, 1.0 - self.tau)
 

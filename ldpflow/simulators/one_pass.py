@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,7 @@ from ldpflow.problems.finite_sum import FiniteSumProblem
 from ldpflow.problems.laws import Variate
 from ldpflow.random.lockstep import CHUNK, LANES
 from ldpflow.settings import Settings, canonical_json
+from ldpflow.simulators.approach import Approach, LinearApproach
 from ldpflow.simulators.cell import Cell, by_runs, methods_of
 from ldpflow.simulators.memory import BYTES_PER_TIME, check_budget, recorded_times
 from ldpflow.simulators.run_path import count_of, kernel_digest, kernel_of, run_path
@@ -142,6 +144,39 @@ class OnePass(Simulator[PathRequest, PathRecord]):
         if not self.algorithm.has_intervals():
             return None
         return LimitLaw(asymptotic_variances(self), self.algorithm.records_per_step())
+
+    def approach(self, n: int) -> Approach | None:
+        target, gamma = self.problem.quantile_target(), self.algorithm.step_exponent()
+        if target is None or not 0.0 < gamma < 1.0 or self.algorithm.projects():
+            return None
+        tau, law = target
+        records = self.algorithm.records_per_step()
+        ((variance,),) = self.algorithm.step_covariance(self.problem, self.randomiser)
+        return Approach(
+            law,
+            tau,
+            records * variance - tau * (1.0 - tau),
+            self.algorithm.step_constant(),
+            gamma,
+            self.algorithm.theta0,
+            self.steps(n),
+            records,
+        )
+
+    def linear_approach(self, n: int) -> LinearApproach | None:
+        gamma, curvature = self.algorithm.step_exponent(), self.problem.curvature()
+        known = all(math.isfinite(value) for row in curvature for value in row)
+        law = self.limit_law()
+        if not known or law is None or not 0.0 < gamma < 1.0 or self.algorithm.projects():
+            return None
+        return LinearApproach(
+            tuple(map(tuple, curvature)),
+            tuple(self.algorithm.theta0 - value for value in self.problem.truth()),
+            law.variances,
+            self.algorithm.step_constant(),
+            gamma,
+            self.steps(n),
+        )
 
     def with_epsilon(self, epsilon: float) -> Self | None:
         if "epsilon" not in type(self.mechanism).model_fields:

@@ -14,6 +14,7 @@ from ldpflow.intervals import IntervalMethod
 from ldpflow.intervals.record import Array, Record
 from ldpflow.mechanisms import PrivacyStatement
 from ldpflow.settings import Settings, canonical_json
+from ldpflow.simulators.approach import Approach, LinearApproach
 from ldpflow.simulators.cell import Cell
 
 if TYPE_CHECKING:
@@ -173,6 +174,14 @@ class Simulator(ABC, Generic[RequestT, RecordT]):
 
     def limit_law(self) -> LimitLaw | None:
         """Asymptotic law of the estimate, or None where there is none to compare lengths with."""
+        return None
+
+    def approach(self, n: int) -> Approach | None:
+        """What the arrival of a path for a quantile depends on after n users; None for any other."""
+        return None
+
+    def linear_approach(self, n: int) -> LinearApproach | None:
+        """The same near theta* for a path with a known curvature, or None."""
         return None
 
     def with_epsilon(self, epsilon: float) -> Self | None:

@@ -23,45 +23,19 @@ from numpy.typing import NDArray
 
 from ldpflow import constants
 from ldpflow.problems.laws import Law
+from ldpflow.simulators.approach import Approach
 
-__all__ = ["VERDICTS", "Approach", "Arrival", "approaches", "feasible_n", "verdict"]
+__all__ = [
+    "VERDICTS",
+    "Arrival",
+    "approaches",
+    "feasible_n",
+    "verdict",
+]
 
 Floats = NDArray[np.float64]
 
 VERDICTS = ("arrived", "doubtful", "not_arrived", "steps_too_large")
-
-
-@dataclass(frozen=True)
-class Approach:
-    """One path of a quantile problem, as far as its arrival depends on it.
-
-    Parameters
-    ----------
-    law : Law
-        Of a record.
-    tau : float in (0, 1)
-    noise : float
-        Variance that the mechanism adds to the gradient -tau + 1{X <= theta} of one step.
-    c, gamma, theta0 : float
-        Steps c i^-gamma and the start, in the unit of the data.
-    steps : int
-        Steps of the run, each of ``records`` records.
-    records : int
-        Records whose gradients a step averages.
-    """
-
-    law: Law
-    tau: float
-    noise: float
-    c: float
-    gamma: float
-    theta0: float
-    steps: int
-    records: int = 1
-
-    def variance(self) -> float:
-        """S, the variance of a private gradient at theta*."""
-        return (self.tau * (1.0 - self.tau) + self.noise) / self.records
 
 
 @dataclass(frozen=True)
@@ -104,6 +78,11 @@ class Arrival:
     def verdict(self) -> str:
         """One of :data:`VERDICTS`."""
         return verdict(self.relaxation_times, self.bias, self.bias_start, self.bias_steps, self.sd_ratio)
+
+    @property
+    def refused(self) -> bool:
+        """Whether a length would mislead: the verdict is neither ``arrived`` nor ``doubtful``."""
+        return self.verdict not in ("arrived", "doubtful")
 
 
 def verdict(k: float, bias: float, start: float, steps: float, sd_ratio: float) -> str:

@@ -10,7 +10,8 @@ import pytest
 
 from ldpflow.problems.column_law import column_law
 from ldpflow.problems.laws import Component, Law
-from ldpflow.theory.arrival import Approach, approaches, feasible_n, verdict
+from ldpflow.simulators.approach import Approach
+from ldpflow.theory.arrival import approaches, feasible_n, verdict
 from tests.oracles.closure import closure
 from tests.oracles.column_law import example_column
 
