@@ -29,6 +29,10 @@ LAW_FROM = 50
 """Values beyond a quantile from which on its density is known well enough for a verdict."""
 
 
+READ: dict[tuple[str, str | None, bool, tuple[int, int]], Column] = {}
+"""Columns that were read, the two latest, by file, column and state of the file."""
+
+
 def column_of(
     file: str, column: str | None, drop: bool, fields: tuple[str, str] = FIELDS
 ) -> tuple[Column, tuple[int, int]]:
@@ -45,20 +49,17 @@ def column_of(
         stamp = (status.st_mtime_ns, status.st_size)
     except OSError:
         stamp = (0, 0)  # said by the reader in words
-    return kept(file, column, drop, fields, stamp), stamp
-
-
-@lru_cache(maxsize=2)
-def kept(
-    file: str, column: str | None, drop: bool, fields: tuple[str, str], stamp: tuple[int, int]
-) -> Column:
-    """A column that was read before."""
-    found = read_column(file, column, drop=drop, fields=fields)
-    if len(found.values) < SMALLEST:
-        raise InputError(
-            fields[1], found.name, f"at least {SMALLEST} values", f"It has {len(found.values):,}."
-        )
-    return found
+    key = (file, column, drop, stamp)
+    if key not in READ:
+        found = read_column(file, column, drop=drop, fields=fields)
+        if len(found.values) < SMALLEST:
+            raise InputError(
+                fields[1], found.name, f"at least {SMALLEST} values", f"It has {len(found.values):,}."
+            )
+        while len(READ) > 1:
+            del READ[next(iter(READ))]
+        READ[key] = found
+    return READ[key], stamp
 
 
 def values_of(column: Column, jitter: float | None) -> NDArray[np.float64]:
