@@ -93,7 +93,10 @@ DIAGNOSIS: dict[str, tuple[str, str, str]] = {
 }
 """Formula, unit and meaning of what a diagnosis says; MCSE by the delete-a-group jackknife."""
 
-DIAGNOSIS_COLUMNS = (*(n for name in DIAGNOSIS for n in (name, f"{name}_mcse")), "main_cause")
+DIAGNOSIS_COLUMNS: tuple[str, ...] = (
+    *(n for name in DIAGNOSIS for n in (name, f"{name}_mcse")),
+    "main_cause",
+)
 """The columns that a diagnosis adds to the summary."""
 
 
@@ -139,8 +142,11 @@ class Diagnosis:
             return "none"
         return cause if towards > 2 * self.errors[f"{cause}_effect"] else "left"
 
-    def sentence(self) -> str:
-        """What there is to say, with the numbers, in one sentence."""
+    def sentence(self, source: str | None = None) -> str:
+        """What there is to say, with the numbers, in one sentence.
+
+        ``source`` says where a bias comes from: ``start`` or ``steps``, None where that is not known.
+        """
         effects = self.effects()
         if not effects:
             return "Nothing can be said: it takes three finished replicates that differ."
@@ -154,11 +160,11 @@ class Diagnosis:
         left, noise = self.values["coverage_left"], self.errors["coverage_left"]
         return (
             f"Coverage {self.coverage:.3f} ± {self.coverage_mcse:.3f} at level {self.level:g}: "
-            f"{self.headline(cause)}; {', '.join(parts) or 'no effect above noise'}; together "
+            f"{self.headline(cause, source)}; {', '.join(parts) or 'no effect above noise'}; together "
             f"{self.values['coverage_together']:.3f}, and {left:+.3f} ± {noise:.3f} is left."
         )
 
-    def headline(self, cause: str) -> str:
+    def headline(self, cause: str, source: str | None = None) -> str:
         """The main cause in words."""
         if cause == "none":
             return "no gap beyond noise"
@@ -166,6 +172,8 @@ class Diagnosis:
             return "a gap that no single effect explains"
         if cause == "length":
             return f"mainly {'short' if self.values['length_effect'] < 0 else 'long'} intervals"
+        if cause == "bias" and source is not None:
+            return f"mainly bias from the {'start' if source == 'start' else 'size of the steps'}"
         name = {"variability": "lengths that vary", "shape": "a non-normal estimate"}
         return f"mainly {name.get(cause, cause)}"
 

@@ -8,7 +8,9 @@ from typing import Any
 import pyarrow as pa
 
 from ldpflow.results import stored_cells
-from ldpflow.results.diagnosis import cautions, diagnose
+from ldpflow.results.arrival import compared
+from ldpflow.results.diagnosis import Diagnosis, cautions, diagnose
+from ldpflow.results.summary import stored_paths
 from ldpflow.store import RunStore
 from ldpflow.store.schema import declared_columns
 
@@ -35,29 +37,29 @@ def explain(store: RunStore, summary: pa.Table) -> list[Explanation]:
     """Explain every row of a summary.
 
     Effects of bias, mean length, variability of length and non-normality, each with the coverage
-    that it alone would give, then together, and what is left (see :mod:`ldpflow.results.diagnosis`).
+    that it alone would give, then together, and what is left (see :mod:`ldpflow.results.diagnosis`). For
+    averages the predicted bias stands beside the measured one, where a path does not arrive.
     """
     rows = summary.to_pylist()
     columns = declared_columns(summary.schema).values()
-    why: dict[tuple[Any, ...], str] = {}
+    beside = compared(rows, stored_paths(store.replicates))
+    why: dict[tuple[Any, ...], Diagnosis] = {}
     names: tuple[str, ...] = ()
     for keys, cells in stored_cells(store):
         names = tuple(keys.column_names)
         wanted = {tuple(row.get(name) for name in names) for row in rows}
         for key, cell in zip(keys.to_pylist(), cells, strict=True):
             if tuple(key.values()) in wanted:
-                why[place(key)] = diagnose(cell, key["level"]).sentence()
+                why[place(key)] = diagnose(cell, key["level"])
     vectors = {row["path"] for row in rows if row["coordinate"] > 0}
-    return [
-        Explanation(
-            row,
-            [
-                why[place({name: row.get(name) for name in names})],
-                *cautions(row, columns, row["path"] in vectors),
-            ],
-        )
-        for row in rows
-    ]
+    found = []
+    for row, arrival in zip(rows, beside, strict=True):
+        diagnosis = why[place({name: row.get(name) for name in names})]
+        sentences = [diagnosis.sentence(None if arrival is None else arrival.source())]
+        if arrival is not None and arrival.sentence():
+            sentences.append(arrival.sentence())
+        found.append(Explanation(row, [*sentences, *cautions(row, columns, row["path"] in vectors)]))
+    return found
 
 
 def place(key: dict[str, Any]) -> tuple[Any, ...]:
