@@ -15,6 +15,7 @@ EXPORTS = {
     "ldpflow.errors": ("InputError", "LdpflowError", "StorageError", "SweepFailed"),
     "ldpflow.run": ("Run", "open_run"),
     "ldpflow.sweeps": ("simulate", "sweep"),
+    "ldpflow.planning": ("Plan", "plan"),
     "ldpflow.study": ("Study", "bundled_studies"),
     "ldpflow.study.plugins": ("load_plugin", "register"),
     "ldpflow.intervals.interval": ("Intervals", "PathIntervalMethod"),

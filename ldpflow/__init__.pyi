@@ -51,6 +51,8 @@ from ldpflow.mechanisms.gaussian import Gaussian as _Gaussian
 from ldpflow.mechanisms.laplace import Laplace as _Laplace
 from ldpflow.mechanisms.none import NoMechanism as _NoMechanism
 from ldpflow.mechanisms.randomized_response import RandomizedResponse as _RandomizedResponse
+from ldpflow.planning import Plan as Plan
+from ldpflow.planning import plan as plan
 from ldpflow.problems import Problem as Problem
 from ldpflow.problems.least_squares import LeastSquares as _LeastSquares
 from ldpflow.problems.linear_regression import LinearRegression as _LinearRegression

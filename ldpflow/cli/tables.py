@@ -20,6 +20,7 @@ from ldpflow.report.numbers import rounded, short, with_error
 from ldpflow.results.columns import summaries_of
 
 __all__ = [
+    "count_apart",
     "plain",
     "print_csv",
     "print_json",

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ldpflow.planning.pilot import Design, design
-from ldpflow.theory.arrival import Approach, Arrival, approaches, feasible_n
+from ldpflow.simulators.approach import Approach
+from ldpflow.theory.arrival import Arrival, approaches, feasible_n
 
 __all__ = ["Advice", "Expected", "advise", "expected", "recommended"]
 

@@ -192,7 +192,8 @@ class SgdForecast(Forecast):
 
     def cautions(self, n: int, epsilon: float) -> list[str]:
         """The verdict on the path's arrival, where it is not ``arrived``."""
-        from ldpflow.theory.arrival import Approach, approaches
+        from ldpflow.simulators.approach import Approach
+        from ldpflow.theory.arrival import approaches
 
         t = self.target
         s = self.steps

@@ -12,7 +12,8 @@ from ldpflow import constants
 from ldpflow.errors import InputError
 from ldpflow.problems.column_law import ColumnLaw, column_law
 from ldpflow.problems.laws import Law
-from ldpflow.theory.arrival import VERDICTS, Approach, Arrival, approaches
+from ldpflow.simulators.approach import Approach
+from ldpflow.theory.arrival import VERDICTS, Arrival, approaches
 
 __all__ = [
     "RELAXATION_TIMES",

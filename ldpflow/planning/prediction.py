@@ -2,28 +2,30 @@
 
 An interval of level p whose standard error is right has length 2 z sqrt(Sigma/steps), z = z_{(1+p)/2}
 (Dette and Graw, Theorem 3.1). It is what the oracle's interval has, and what others approach as n
-grows; it says nothing about bias.
+grows. It says nothing about bias: whether a path arrives at all is predicted beside it
+(ldpflow.theory.arrival), and a path that does not arrive has no length.
 """
 
 from __future__ import annotations
 
 import math
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ldpflow import constants
-from ldpflow.engine import run_study
 from ldpflow.errors import InputError
+from ldpflow.planning.advice import Advice, advise, recommended
 from ldpflow.simulators.simulator import LimitLaw, Simulator
-from ldpflow.store import RunStore
-from ldpflow.study import Entry, Study
+from ldpflow.study import Study
+from ldpflow.theory.arrival import Arrival
+from ldpflow.theory.arrivals import LATTICE, arrivals, lattice_ratio
 
-__all__ = ["Prediction", "check_predictions", "predict"]
+__all__ = ["MOST_PATHS", "Prediction", "arrival_cautions", "predict"]
 
 EPSILONS = (1e-6, 30.0)  # where budgets are looked for
-CHECK_REPLICATES = 256
+MOST_PATHS = 2000
+"""Paths up to which a sweep looks whether they arrive before it runs."""
 
 
 @dataclass(frozen=True)
@@ -39,15 +41,19 @@ class Prediction:
         Users.
     level : float
     coordinate : int
-    standard_error : float
-        sqrt(Sigma/steps), unit of theta.
-    length : float
+    standard_error : float or None
+        sqrt(Sigma/steps), unit of theta; None, as what follows, where the path does not arrive.
+    length : float or None
         2 z times that.
     n_needed : int or None
         Fewest users whose predicted length is at most the target; None without a target.
     epsilon_needed : float or None
         Smallest budget with which n users reach the target, to three digits upwards; infinite where
         none does, None without a target or for a mechanism without a budget.
+    arrival : Arrival or None
+        Whether the path arrives; None where nothing is predicted about it.
+    arrival_needed : Arrival or None
+        The same with ``n_needed`` users.
     """
 
     simulator: Simulator[Any, Any]
@@ -55,14 +61,56 @@ class Prediction:
     n: int
     level: float
     coordinate: int
-    standard_error: float
-    length: float
+    standard_error: float | None
+    length: float | None
     n_needed: int | None = None
     epsilon_needed: float | None = None
+    arrival: Arrival | None = None
+    arrival_needed: Arrival | None = None
+
+    @property
+    def refused(self) -> bool:
+        """Whether the path does not arrive, so that a length would mislead."""
+        return self.arrival is not None and self.arrival.refused
+
+    @property
+    def method(self) -> str | None:
+        """The interval method that the path allows: ``TR``, ``TR3`` or None."""
+        return None if self.arrival is None else recommended(self.arrival)
+
+    def advice(self) -> Advice | None:
+        """What would do instead, for a refused path of a quantile problem."""
+        case = self.simulator.approach(self.n)
+        if not self.refused or case is None or self.arrival is None:
+            return None
+        return advise(case, self.arrival)
+
+    def values(self) -> dict[str, Any]:
+        """The row as columns: parameters, what is predicted, and the arrival."""
+        found = self.arrival
+        return {
+            **self.columns,
+            "n": self.n,
+            "level": self.level,
+            "coordinate": self.coordinate,
+            "standard_error": self.standard_error,
+            "half_width": None if self.length is None else self.length / 2,
+            "length": self.length,
+            "n_needed": self.n_needed,
+            "arrival_needed": None if self.arrival_needed is None else self.arrival_needed.verdict,
+            "epsilon_needed": self.epsilon_needed,
+            "relaxation_times_planned": None if found is None else found.relaxation_times,
+            "bias_start": None if found is None else found.bias_start,
+            "bias_steps": None if found is None else found.bias_steps,
+            "sd_ratio": None if found is None else found.sd_ratio,
+            "coverage_predicted": None if found is None else found.coverage(self.level),
+            "arrival": None if found is None else found.verdict,
+            "recommended": self.method,
+        }
 
 
 def predict(study: Study, length: float | None = None) -> list[Prediction]:
-    """Predict the length of every simulator, n, level and coordinate of a study.
+    """Predict the length of every simulator, n, level and coordinate of a study, and its arrival.
 
     Parameters
     ----------
@@ -86,15 +134,16 @@ def predict(study: Study, length: float | None = None) -> list[Prediction]:
             allowed = "a study whose estimates have a limit law around a true parameter"
             raise InputError("study", study.name, allowed, f"There is none for {kind}.")
         rows += predictions(plan.simulator, law, study, length)
-    return rows
+    return judged(rows)
 
 
 def predictions(
     simulator: Simulator[Any, Any], law: LimitLaw, study: Study, length: float | None
-) -> Iterator[Prediction]:
-    """The rows of one simulator."""
+) -> list[Prediction]:
+    """The rows of one simulator, before their arrival is looked at."""
     columns = {name: value for name, value in simulator.columns().items() if name != "horizon"}
     users = study.n if simulator.horizon is None else (simulator.horizon,)
+    rows = []
     for coordinate, variance in enumerate(law.variances):
         for level in study.level:
             z = constants.normal_quantile(0.5 + level / 2)
@@ -108,7 +157,33 @@ def predictions(
                         n_needed=max(steps, 1) * law.users_per_step,
                         epsilon_needed=epsilon_for(simulator, n, coordinate, length / (2 * z)),
                     )
-                yield row
+                rows.append(row)
+    return rows
+
+
+def judged(rows: Sequence[Prediction]) -> list[Prediction]:
+    """The rows with their arrivals; those that do not arrive lose every number that a reader would use."""
+    here = arrivals([(row.simulator, row.n) for row in rows])
+    asked = [row for row in rows if row.n_needed is not None]
+    there = dict(
+        zip(
+            map(id, asked),
+            arrivals([(row.simulator, row.n_needed or row.n) for row in asked]),
+            strict=True,
+        )
+    )
+    result = []
+    for row, found in zip(rows, here, strict=True):
+        needed = there.get(id(row))
+        row = replace(
+            row,
+            arrival=None if found is None else found[row.coordinate],
+            arrival_needed=None if needed is None else needed[row.coordinate],
+        )
+        if row.refused:
+            row = replace(row, standard_error=None, length=None, n_needed=None, epsilon_needed=None)
+        result.append(row)
+    return result
 
 
 def epsilon_for(simulator: Simulator[Any, Any], n: int, coordinate: int, se: float) -> float | None:
@@ -134,33 +209,54 @@ def epsilon_for(simulator: Simulator[Any, Any], n: int, coordinate: int, se: flo
     return float(math.ceil(high * 10.0**digits) / 10.0**digits)
 
 
-def check_predictions(study: Study, engine: str = "serial", **options: Any) -> list[dict[str, Any]]:
-    """Run a small sweep of the study and set its predictions beside what comes out.
+def arrival_cautions(study: Study) -> list[str]:
+    """A line for every path of a study with intervals that does not arrive, or whose values are too coarse.
 
-    Parameters
-    ----------
-    study : Study
-        Run with CHECK_REPLICATES replicates at most and the oracle added to its methods.
-    engine : str
-    options
-        Further arguments of :func:`ldpflow.engine.run_study`.
-
-    Returns
-    -------
-    list of dict
-        Rows of the summary with ``predicted_se`` and ``predicted_length``.
+    Nothing is said, and nothing computed, for more than :data:`MOST_PATHS` paths.
     """
-    methods = study.method
-    if not any(entry.kind == "oracle" for entry in methods):
-        methods = (*methods, Entry.of("method", "oracle", {}))
-    small = study.with_fields(method=methods, replicates=min(study.replicates, CHECK_REPLICATES))
-    with tempfile.TemporaryDirectory(prefix="ldpflow-plan-") as folder:
-        run_study(small, folder, engine=engine, **options)
-        summary = RunStore(folder).read_summary()
-    assert summary is not None
-    rows: list[dict[str, Any]] = summary.to_pylist()
-    for row in rows:
-        z = constants.normal_quantile(0.5 + row["level"] / 2)
-        row["predicted_length"] = row["oracle_length"]
-        row["predicted_se"] = row["oracle_length"] / (2 * z)
-    return rows
+    plans = [plan for plan in study.plans() if plan.cells]
+    if not study.method or len(plans) > MOST_PATHS:
+        return []
+    wanted = [(plan.simulator, n) for plan in plans for n in sorted({cell.n for cell in plan.cells})]
+    refused: dict[int, list[tuple[int, Arrival]]] = {}
+    for (simulator, n), found in zip(wanted, arrivals(wanted), strict=True):
+        worst = max(found or (), key=lambda arrival: (arrival.refused, abs(arrival.bias)), default=None)
+        if worst is not None and worst.refused:
+            refused.setdefault(id(simulator), []).append((n, worst))
+    lines = []
+    for plan in plans:
+        simulator = plan.simulator
+        lost = refused.get(id(simulator), [])
+        if lost:
+            n, worst = lost[-1]
+            words, users = worst.verdict.replace("_", " "), ", ".join(f"{m:,}" for m, _ in lost)
+            lines.append(
+                f"{described(simulator)}: {words} at n = {users}; at n = {n:,} "
+                f"{worst.relaxation_times:,.1f} relaxation times, bias {worst.bias:+.2f} SE, predicted "
+                f"coverage of the oracle {worst.coverage(max(study.level)):.2f} at level "
+                f"{max(study.level):g} (plan says what would do)"
+            )
+        lines += coarse(simulator, max(cell.n for cell in plan.cells))
+    return lines
+
+
+def coarse(simulator: Simulator[Any, Any], n: int) -> list[str]:
+    """A line where the values of a column lie on a lattice that the iterates feel."""
+    case = simulator.approach(n)
+    ratio = 0.0 if case is None else lattice_ratio(case)
+    if case is None or case.law.table is None or ratio <= LATTICE:
+        return []
+    spacing = case.law.table.spacing
+    return [
+        f"{described(simulator)}: the values of the column lie {spacing:g} apart, {ratio:.1f} standard "
+        f"deviations of the last iterates at n = {n:,}; the law smooths them, real users send them, and "
+        f"averages settle between two values: jitter = {spacing:g} adds noise of that width to every value"
+    ]
+
+
+def described(simulator: Simulator[Any, Any]) -> str:
+    """The settings of a simulator that people call it by."""
+    columns = simulator.columns()
+    names = ("problem", "law", "tau", "mechanism", "epsilon", "gamma", "c", "theta0")
+    shown = [(name, columns[name]) for name in names if columns.get(name) is not None]
+    return ", ".join(str(v) if isinstance(v, str) else f"{k} {v:g}" for k, v in shown)

@@ -55,9 +55,12 @@ def test_plan(ldpflow: Callable[..., Any]) -> None:
 
 
 def test_plan_check(ldpflow: Callable[..., Any]) -> None:
-    shown = ldpflow("plan", "--n", "300", "--epsilon", "2", "--check", "--engine", "serial")
-    assert shown.code == 0
-    assert "predicted SE" in shown.out and "oracle" in shown.out
+    check = ("--tau", "0.5", "--epsilon", "3", "--check", "--engine", "serial")
+    good = ldpflow("plan", "--n", "2e4", *check)
+    assert good.code == 0 and "arrived" in good.out
+    assert "predicted SE" in good.out and "oracle" in good.out
+    lost = ldpflow("plan", "--n", "300", *check)
+    assert lost.code == 1 and "not arrived" in lost.out and "no recommended method" in lost.err
 
 
 def test_tune(ldpflow: Callable[..., Any], tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from ldpflow.planning.advice import advise, expected, recommended, upwards
 from ldpflow.problems.laws import Law
-from ldpflow.theory.arrival import Approach, Arrival, approaches
+from ldpflow.simulators.approach import Approach
+from ldpflow.theory.arrival import Arrival, approaches
 
 NOISE = math.e / (math.e - 1) ** 2
 TRIAL = Approach(Law("exponential", 0.0, 31.4), 0.9, NOISE, 1.0, 0.51, 0.0, 200_000)

@@ -20,7 +20,8 @@ from ldpflow.planning.pilot import (
 )
 from ldpflow.problems.column_law import column_law
 from ldpflow.problems.laws import Law
-from ldpflow.theory.arrival import VERDICTS, Approach, approaches
+from ldpflow.simulators.approach import Approach
+from ldpflow.theory.arrival import VERDICTS, approaches
 from tests.oracles.column_law import example_column, table
 
 LAWS = {"normal": Law("normal"), "exponential": Law("exponential"), "lognormal": Law("lognormal", shape=1.0)}

@@ -1,0 +1,299 @@
+"""A whole plan: rows, cautions and advice, for a study or for a pilot's column or public bounds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ldpflow import constants
+from ldpflow.errors import InputError
+from ldpflow.planning.advice import upwards
+from ldpflow.planning.checking import RECOMMENDED, check_predictions, with_recommended
+from ldpflow.planning.pilot import Bounds
+from ldpflow.planning.practice import TR_LENGTH, Goal, PracticeRow, practice_rows
+from ldpflow.planning.prediction import Prediction, coarse, described, predict
+from ldpflow.planning.sources import Guess, Pilot
+from ldpflow.study import Study, load_study
+from ldpflow.theory.arrivals import arrivals
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Plan", "plan", "plan_practice", "plan_study"]
+
+
+@dataclass
+class Plan:
+    """What a plan says.
+
+    Parameters
+    ----------
+    rows : list of dict
+        One per tau, budget, n, level and coordinate; None where nothing may be said.
+    cautions : list of str
+        About the data, the design and every row that does not arrive, with what would do.
+    refused : bool
+        Whether a path does not arrive.
+    studies : list of Study
+        What ``check`` runs.
+    checked : list of dict
+        Rows of the summaries of a check.
+    """
+
+    rows: list[dict[str, Any]]
+    cautions: list[str]
+    refused: bool
+    studies: list[Study] = field(default_factory=list, repr=False)
+    checked: list[dict[str, Any]] = field(default_factory=list, repr=False)
+
+    def table(self) -> pa.Table:
+        """The rows as an Arrow table."""
+        import pyarrow as pa
+
+        return pa.Table.from_pylist(self.rows)
+
+    def check(self, engine: str = "serial", **options: Any) -> bool:
+        """Simulate every row with the recommended methods beside those asked for.
+
+        Returns
+        -------
+        bool
+            Whether the recommended method is good at every row; not where none is recommended.
+        """
+        self.checked = [
+            row
+            for study in self.studies
+            for row in check_predictions(with_recommended(study), engine, **options)
+        ]
+        good = True
+        for row in self.rows:
+            if row["arrival"] is None:
+                continue  # nothing is predicted about such a path, and nothing recommended
+            wanted = None if row["recommended"] is None else RECOMMENDED[row["recommended"]]
+            found = [
+                c["judgement"]
+                for c in self.checked
+                if wanted is not None
+                and c["method"] == "TR"
+                and c["degree"] == wanted["degree"]
+                and (c["path"], c["n"], c["level"], c["coordinate"])
+                == (row["path"], row["n"], row["level"], row["coordinate"])
+            ]
+            good = good and bool(found) and set(found) == {"good"}
+        return good
+
+
+def plan(
+    study: Study | str | None = None,
+    *,
+    pilot: str | None = None,
+    column: str | None = None,
+    missing: str | None = None,
+    jitter: float | None = None,
+    bounds: Sequence[float] | None = None,
+    tau: float | Sequence[float] | None = None,
+    epsilon: float | Sequence[float] | None = None,
+    n: float | Sequence[float] | None = None,
+    level: float | Sequence[float] | None = None,
+    length: float | None = None,
+    half_width: float | None = None,
+    response_rate: float | None = None,
+    difference: float | None = None,
+    power: float = 0.8,
+    seed: int = 0,
+) -> Plan:
+    """Predict lengths and arrival, and what reaching a target takes.
+
+    Parameters
+    ----------
+    study : Study or str, optional
+        A study, its file or the name of a bundled one; or, in its place, one of the next two.
+    pilot, column, missing, jitter
+        A Parquet or CSV file with a pilot's values, its column, what to do with records without a value
+        (``drop``), and the width of the noise that users add.
+    bounds : (float, float), optional
+        Public bounds of the data.
+    tau, epsilon, n, level : number or sequence of numbers, optional
+        Replace the study's; all but the level (.9) are needed with a pilot or bounds.
+    length, half_width : float, optional
+        Wanted of the interval, unit of the data: one of them.
+    response_rate : float, optional
+        Share of invited users who answer.
+    difference, power : float
+        Two groups are to be told apart.
+    seed : int
+        Of the resampled pilots.
+
+    Raises
+    ------
+    InputError
+        For settings that do not go together, or a fault of the file.
+    """
+    if length is not None and half_width is not None:
+        raise InputError("half_width", half_width, "nothing where `length` is given")
+    target = half_width if length is None else length / 2
+    goal = Goal(target, response_rate, difference, power)
+    axes = {"tau": tau, "epsilon": epsilon, "n": n, "level": level}
+    given = {name: listed(value) for name, value in axes.items() if value is not None}
+    if pilot is None and bounds is None:
+        for name, value in (("column", column), ("missing", missing), ("jitter", jitter)):
+            if value is not None:
+                raise InputError(name, value, "nothing without `pilot`")
+        if study is None:
+            raise InputError("study", None, "a study, a pilot's file or public bounds")
+        chosen = load_study(study) if isinstance(study, str) else study
+        return plan_study(chosen.replace(given) if given else chosen, goal)
+    if study is not None or (pilot is not None and bounds is not None):
+        raise InputError("study", study, "one of a study, a pilot's file and public bounds")
+    for name in ("tau", "epsilon", "n"):
+        if name not in given:
+            raise InputError(name, None, "a number, or several: a pilot says nothing about it")
+    source: Pilot | Guess
+    if pilot is not None:
+        if missing not in (None, "drop"):
+            raise InputError("missing", missing, "drop, or nothing")
+        source = Pilot(pilot, column, missing == "drop", jitter, seed)
+    else:
+        assert bounds is not None
+        if len(bounds) != 2:
+            raise InputError("bounds", list(bounds), "two numbers")
+        source = Guess(Bounds(*map(float, bounds)))
+    return plan_practice(source, given, goal)
+
+
+def listed(value: Any) -> list[Any]:
+    """A value or several, as a list."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    return list(value) if isinstance(value, (list, tuple, range)) else [value]
+
+
+def plan_study(study: Study, goal: Goal) -> Plan:
+    """The plan of a study."""
+    found = predict(study, None if goal.half_width is None else 2 * goal.half_width)
+    rows = [{"path": f"p{row.simulator.key}", **row.values()} for row in found]
+    groups = per_group(found, goal)
+    for row, prediction, group in zip(rows, found, groups, strict=True):
+        row["n_per_group"], row["arrival_per_group"] = group
+        row["invitations"] = goal.invitations(prediction.n)
+    cautions: dict[str, None] = {}
+    for prediction in found:
+        cautions |= dict.fromkeys(advice_of(prediction))
+    for prediction in found:
+        cautions |= dict.fromkeys(coarse(prediction.simulator, prediction.n))
+    return Plan(rows, list(cautions), any(row.refused for row in found), [study])
+
+
+def advice_of(row: Prediction) -> list[str]:
+    """Why a row is refused and what would do, one text per row."""
+    if not row.refused or row.arrival is None:
+        return []
+    head = f"{described(row.simulator)}, n {row.n:,}"
+    advice = row.advice()
+    if advice is not None:
+        first, *others = advice.sentences(row.level)
+        return ["\n  ".join([f"{head}: {first}", *others])]
+    k, start = row.arrival.relaxation_times, row.arrival.bias_start
+    return [
+        f"{head}, coordinate {row.coordinate}: {row.arrival.verdict.replace('_', ' ')}: {k:,.1f} relaxation "
+        f"times of the 25 that the slowest direction needs, {abs(start):.1f} SE of bias left from the start: "
+        "take a larger n, larger steps (c), or a start nearer to theta*"
+    ]
+
+
+def per_group(rows: Sequence[Prediction], goal: Goal) -> list[tuple[int | None, str | None]]:
+    """Users per group that find the difference, and the verdict with them."""
+    counts: list[int | None] = []
+    for row in rows:
+        if goal.difference is None or row.standard_error is None:
+            counts.append(None)
+            continue
+        z = constants.normal_quantile(0.5 + row.level / 2) + constants.normal_quantile(goal.power)
+        variance = row.n * row.standard_error**2 * TR_LENGTH**2
+        counts.append(math.ceil(z * z * 2.0 * variance / goal.difference**2))
+    asked = [(row.simulator, count) for row, count in zip(rows, counts, strict=True) if count is not None]
+    verdicts = iter(arrivals(asked))
+    result: list[tuple[int | None, str | None]] = []
+    for row, count in zip(rows, counts, strict=True):
+        found = None if count is None else next(verdicts)
+        result.append((count, None if found is None else found[row.coordinate].verdict))
+    return result
+
+
+def plan_practice(source: Pilot | Guess, given: dict[str, list[Any]], goal: Goal) -> Plan:
+    """The plan of a pilot or of public bounds."""
+    users = [whole(value) for value in given["n"]]
+    levels = given.get("level", [0.9])
+    for level in levels:
+        if not 0 < level < 1:
+            raise InputError("level", level, "a number in (0, 1)")
+    found = practice_rows(source, given["tau"], given["epsilon"], users, levels, goal)
+    rows = [
+        {
+            "path": f"p{row.simulator.key}",
+            "coordinate": 0,
+            "quantile": row.quantile,
+            "sparsity": row.sparsity,
+            "pilot_values": len(source.values) if isinstance(source, Pilot) else None,
+        }
+        | row.values(goal)
+        for row in found
+    ]
+    cautions: dict[str, None] = {}
+    for row in found:
+        cautions |= dict.fromkeys(row.cautions)
+        cautions |= dict.fromkeys(words_of(row))
+    studies = [checkable(row) for row in found]
+    return Plan(rows, list(cautions), any(row.refused for row in found), studies)
+
+
+def whole(value: Any) -> int:
+    """A number of users."""
+    if not (isinstance(value, (int, float)) and value >= 1 and float(value).is_integer()):
+        raise InputError("n", value, "an integer >= 1")
+    return int(value)
+
+
+def words_of(row: PracticeRow) -> list[str]:
+    """What a row of a pilot or of bounds has to say in words."""
+    head = f"tau {row.tau:g}, epsilon {row.epsilon:g}, n {row.n:,}"
+    found = []
+    if row.refused:
+        remedy = (
+            f"{row.method} does not inherit the average's bias and can be used"
+            if row.method
+            else "no interval is recommended: more users, or more budget"
+        )
+        found.append(
+            f"{head}: {row.verdict.replace('_', ' ')}: with {row.arrival.relaxation_times:.0f} relaxation "
+            f"times {abs(row.arrival.bias):.2f} SE of bias are left, and an average's interval would cover "
+            f"{row.arrival.coverage(row.level):.2f}; {remedy}. Averages (BB, BM, SN) need "
+            f"n >= {upwards(row.feasible)}."
+        )
+    if row.survives is not None:
+        low, high = row.survives
+        found.append(
+            f"{head}: the design is a guess from the bounds; it arrives with laws from {low:.2g} to "
+            f"{high:.2g} times as wide as guessed. A pilot of 200 values says more."
+        )
+    return found
+
+
+def checkable(row: PracticeRow) -> Study:
+    """The study that checks a row."""
+    parts = {
+        table: {k: v for k, v in part.model_dump(exclude_none=True).items()}
+        for table, part in row.simulator.parts().items()
+    }
+    return Study.from_mapping(
+        {
+            "name": "plan",
+            "seed": 1,
+            "replicates": 512,
+            **parts,
+            "grid": {"n": [row.n], "level": [row.level]},
+            "method": [{"kind": "oracle"}],
+        }
+    )

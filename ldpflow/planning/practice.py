@@ -1,0 +1,278 @@
+"""A plan from a pilot's column or from public bounds: steps, start, lengths and the method to use.
+
+For a quantile under randomised response, by LDP-SGD.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ldpflow import constants
+from ldpflow.algorithms.ldp_sgd import LdpSgd
+from ldpflow.errors import InputError
+from ldpflow.mechanisms.randomized_response import RandomizedResponse
+from ldpflow.planning.advice import recommended
+from ldpflow.planning.pilot import Design
+from ldpflow.planning.sources import Guess, Pilot
+from ldpflow.problems.laws import Law
+from ldpflow.simulators.one_pass import OnePass
+from ldpflow.theory.arrival import Arrival, feasible_n
+from ldpflow.theory.arrivals import LATTICE, lattice_ratio
+
+__all__ = ["Goal", "PracticeRow", "practice_rows"]
+
+EPSILONS = (1e-6, 30.0)
+TR_LENGTH = 1.12
+"""Length of TR's intervals over the oracle's, of long runs (ldpflow.planning.advice)."""
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What the plan is for; None where it is not asked.
+
+    Parameters
+    ----------
+    half_width : float > 0
+        Of the interval, unit of the data: how many users, which budget.
+    response_rate : float in (0, 1]
+        Share of invited users who answer: how many invitations.
+    difference : float > 0
+        Between the quantiles of two independent groups: how many users per group.
+    power : float in (0, 1)
+        Probability of finding that difference.
+    """
+
+    half_width: float | None = None
+    response_rate: float | None = None
+    difference: float | None = None
+    power: float = 0.8
+
+    def __post_init__(self) -> None:
+        for name, value in (("half_width", self.half_width), ("difference", self.difference)):
+            if value is not None and not 0 < value < math.inf:
+                raise InputError(name, value, "a number > 0")
+        if self.response_rate is not None and not 0 < self.response_rate <= 1:
+            raise InputError("response_rate", self.response_rate, "a share in (0, 1]")
+        if not 0 < self.power < 1:
+            raise InputError("power", self.power, "a probability in (0, 1)")
+
+    def invitations(self, n: int) -> int | None:
+        """Invitations for n answers, if non-response has nothing to do with the value."""
+        return None if self.response_rate is None else math.ceil(n / self.response_rate * (1 - 1e-12))
+
+
+@dataclass(frozen=True)
+class PracticeRow:
+    """One row of a practitioner's plan.
+
+    Parameters
+    ----------
+    tau, epsilon, level : float
+    n : int
+    design : Design
+    simulator : OnePass
+        The path of the design.
+    arrival : Arrival
+        Under the pilot's own law, or the guessed one.
+    verdict : str
+    standard_error, half_width : float or None
+        Unit of the data; None where the path is refused.
+    half_width_range : (float, float) or None
+        90% range over resampled pilots.
+    quantile, sparsity : float
+        theta* and 1/f(theta*) of the law.
+    sparsity_range : (float, float) or None
+    method : str or None
+        Recommended; None where nothing is.
+    feasible : float
+        Users from which on averages can be honest.
+    n_needed, epsilon_needed, n_per_group : optional
+        For the goal.
+    needed_verdict, group_verdict : str or None
+        Verdict with that many users, steps chosen again.
+    survives : (float, float) or None
+        Of a guess: factors of the law's scale.
+    """
+
+    tau: float
+    epsilon: float
+    level: float
+    n: int
+    design: Design
+    simulator: OnePass
+    arrival: Arrival
+    verdict: str
+    standard_error: float | None
+    half_width: float | None
+    half_width_range: tuple[float, float] | None
+    quantile: float
+    sparsity: float
+    sparsity_range: tuple[float, float] | None
+    method: str | None
+    feasible: float
+    n_needed: int | None = None
+    needed_verdict: str | None = None
+    epsilon_needed: float | None = None
+    n_per_group: int | None = None
+    group_verdict: str | None = None
+    survives: tuple[float, float] | None = None
+    cautions: tuple[str, ...] = ()
+
+    @property
+    def refused(self) -> bool:
+        """Whether the path does not arrive."""
+        return self.verdict not in ("arrived", "doubtful")
+
+    def values(self, goal: Goal) -> dict[str, Any]:
+        """The row as columns."""
+        low, high = self.half_width_range or (None, None)
+        return {
+            "tau": self.tau,
+            "epsilon": self.epsilon,
+            "level": self.level,
+            "n": self.n,
+            "half_width": self.half_width,
+            "half_width_low": low,
+            "half_width_high": high,
+            "length": None if self.half_width is None else 2 * self.half_width,
+            "sparsity_low": None if self.sparsity_range is None else self.sparsity_range[0],
+            "sparsity_high": None if self.sparsity_range is None else self.sparsity_range[1],
+            "standard_error": self.standard_error,
+            "c": self.design.c,
+            "gamma": self.design.gamma,
+            "theta0": self.design.theta0,
+            "relaxation_times_planned": self.arrival.relaxation_times,
+            "bias_start": self.arrival.bias_start,
+            "bias_steps": self.arrival.bias_steps,
+            "sd_ratio": self.arrival.sd_ratio,
+            "coverage_predicted": self.arrival.coverage(self.level),
+            "arrival": self.verdict,
+            "recommended": self.method,
+            "n_feasible": self.feasible,
+            "n_needed": self.n_needed,
+            "arrival_needed": self.needed_verdict,
+            "epsilon_needed": self.epsilon_needed,
+            "n_per_group": self.n_per_group,
+            "arrival_per_group": self.group_verdict,
+            "invitations": goal.invitations(self.n),
+        }
+
+
+def practice_rows(
+    source: Pilot | Guess,
+    tau: Sequence[float],
+    epsilon: Sequence[float],
+    n: Sequence[int],
+    level: Sequence[float],
+    goal: Goal,
+) -> list[PracticeRow]:
+    """Rows for every tau, budget, number of users and level.
+
+    Raises
+    ------
+    InputError
+        For a fault of the file, or a level that it says too little about.
+    """
+    return [row_of(source, t, e, count, p, goal) for t in tau for e in epsilon for count in n for p in level]
+
+
+def path_of(source: Pilot | Guess, tau: float, epsilon: float, n: int) -> tuple[OnePass, Design]:
+    """The path with steps and start for n users."""
+    chosen = source.design(tau, n)
+    algorithm = LdpSgd(c=chosen.c, gamma=chosen.gamma, theta0=chosen.theta0)
+    return OnePass(source.problem(tau), RandomizedResponse(epsilon=epsilon), algorithm), chosen
+
+
+def row_of(
+    source: Pilot | Guess, tau: float, epsilon: float, n: int, level: float, goal: Goal
+) -> PracticeRow:
+    """One row."""
+    simulator, chosen = path_of(source, tau, epsilon, n)
+    case = simulator.approach(n)
+    assert case is not None
+    law = case.law
+    arrival, verdict = source.arrival(simulator, n, level)
+    refused = verdict not in ("arrived", "doubtful")
+    z = constants.normal_quantile(0.5 + level / 2)
+    error = arrival.standard_error
+    sparsity = 1.0 / law.density_at_quantile(tau)
+    known = source.sparsities(tau) if isinstance(source, Pilot) else None
+    half = None if refused else z * error
+    row = PracticeRow(
+        tau,
+        epsilon,
+        level,
+        n,
+        chosen,
+        simulator,
+        arrival,
+        verdict,
+        standard_error=None if refused else error,
+        half_width=half,
+        half_width_range=None
+        if known is None or half is None
+        else (half * known[0] / sparsity, half * known[1] / sparsity),
+        quantile=law.quantile(tau),
+        sparsity=sparsity,
+        sparsity_range=known,
+        method="TR3" if isinstance(source, Guess) and recommended(arrival) else recommended(arrival),
+        feasible=feasible_n(law, tau, case.noise),
+        survives=source.survives(simulator, n) if isinstance(source, Guess) else None,
+        cautions=cautions_of(source, simulator, n, law, tau),
+    )
+    return with_goal(source, row, goal, case.variance() * sparsity**2, z)
+
+
+def cautions_of(source: Pilot | Guess, simulator: OnePass, n: int, law: Law, tau: float) -> tuple[str, ...]:
+    """What the column says against itself, and a lattice that the iterates would feel."""
+    if isinstance(source, Guess):
+        return ()
+    found = [text for text in (simulator.problem.caution(),) if text is not None]
+    case = simulator.approach(n)
+    assert case is not None and law.table is not None
+    ratio = lattice_ratio(case)
+    if ratio > LATTICE:
+        spacing = law.table.spacing
+        found.append(
+            f"values lie {spacing:g} apart, {ratio:.1f} standard deviations of the last iterates: averages "
+            f"settle between two values; jitter = {spacing:g} adds noise of that width to every value"
+        )
+    return tuple(found)
+
+
+def with_goal(source: Pilot | Guess, row: PracticeRow, goal: Goal, variance: float, z: float) -> PracticeRow:
+    """The row with what its goal takes; ``variance`` is that of the average times n."""
+    if goal.half_width is not None and not row.refused:
+        needed = max(math.ceil(z * z * variance / goal.half_width**2), 1)
+        row = replace(
+            row,
+            n_needed=needed,
+            needed_verdict=verdict_at(source, row, needed),
+            epsilon_needed=budget_for(row, goal.half_width / z),
+        )
+    if goal.difference is not None and not row.refused:
+        power = constants.normal_quantile(goal.power)
+        inflated = 2.0 * variance * TR_LENGTH**2
+        per_group = math.ceil((z + power) ** 2 * inflated / goal.difference**2)
+        row = replace(row, n_per_group=per_group, group_verdict=verdict_at(source, row, per_group))
+    return row
+
+
+def verdict_at(source: Pilot | Guess, row: PracticeRow, n: int) -> str:
+    """The verdict with n users, steps chosen for them."""
+    simulator, _ = path_of(source, row.tau, row.epsilon, n)
+    return source.arrival(simulator, n, row.level)[1]
+
+
+def budget_for(row: PracticeRow, error: float) -> float:
+    """Smallest budget with which the row's users have this standard error; infinite where none has."""
+    s = (error / row.sparsity) ** 2 * row.n - row.tau * (1.0 - row.tau)
+    # e^eps/(e^eps - 1)^2 = s: with x = e^eps, s x^2 - (2 s + 1) x + s = 0, the root above 1.
+    if s <= math.exp(EPSILONS[1]) / math.expm1(EPSILONS[1]) ** 2:
+        return math.inf
+    epsilon = 2.0 * math.asinh(0.5 / math.sqrt(s))
+    digits = 2 - math.floor(math.log10(max(epsilon, EPSILONS[0])))
+    return math.ceil(epsilon * 10.0**digits * (1 - 1e-12)) / 10.0**digits
