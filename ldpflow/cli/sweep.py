@@ -14,10 +14,12 @@ from ldpflow.errors import InputError
 
 if TYPE_CHECKING:
     from ldpflow.engine import Planned, Precision
+    from ldpflow.study import Study
 
 __all__ = ["Engine", "sweep"]
 
 PLAN_LINES = 12
+CAUTION_LINES = 6
 
 
 class Engine(StrEnum):
@@ -134,7 +136,8 @@ def sweep(
         "seed": seed,
     }
     chosen = load_study(study).replace(settings_given(settings)).replace(flags)
-    for warning in chosen.warnings():
+    precision = wanted_precision(replicates, target_mcse, target_length, min_replicates, max_replicates)
+    for warning in [*chosen.warnings(), *lines_of(chosen)]:
         typer.echo(f"warning: {warning}", err=True)
 
     if dry_run:
@@ -147,7 +150,6 @@ def sweep(
     from ldpflow.engine import limits, read_bytes, read_seconds, run_study
     from ldpflow.engine.interrupts import Interrupts
 
-    precision = wanted_precision(replicates, target_mcse, target_length, min_replicates, max_replicates)
     passed = limits(
         None if max_time is None else read_seconds(max_time),
         None if max_memory is None else read_bytes(max_memory),
@@ -249,3 +251,13 @@ def print_plan(paths: Sequence[Planned]) -> None:
         )
     if len(paths) > PLAN_LINES:
         typer.echo(f"  and {len(paths) - PLAN_LINES:,} paths more", err=True)
+
+
+def lines_of(study: Study) -> list[str]:
+    """A line for each of the first paths that do not arrive; the study runs all the same."""
+    from ldpflow.planning import arrival_cautions
+
+    found = arrival_cautions(study)
+    if len(found) <= CAUTION_LINES:
+        return found
+    return [*found[:CAUTION_LINES], f"and {len(found) - CAUTION_LINES:,} paths more: see ldpflow plan"]
