@@ -1,6 +1,6 @@
 """Algorithms: one file each, registered here by its kind."""
 
-from ldpflow.algorithms.algorithm import Algorithm
+from ldpflow.algorithms.algorithm import Algorithm, BaseAlgorithm
 from ldpflow.algorithms.budget_split import BudgetSplit
 from ldpflow.algorithms.dp_ambssgd import DpAmbssgd
 from ldpflow.algorithms.dp_gd import DpGd
@@ -14,9 +14,9 @@ from ldpflow.algorithms.minibatch_sgd import MinibatchSgd
 from ldpflow.algorithms.sufficient_statistics import OrdinaryLeastSquares, SufficientStatistics
 from ldpflow.algorithms.tail_sgd import TailSgd
 
-__all__ = ["ALGORITHMS", "Algorithm"]
+__all__ = ["ALGORITHMS", "Algorithm", "BaseAlgorithm"]
 
-ALGORITHMS: dict[str, type[Algorithm]] = {
+ALGORITHMS: dict[str, type[BaseAlgorithm]] = {
     "ldp_sgd": LdpSgd,
     "minibatch_sgd": MinibatchSgd,
     "budget_split": BudgetSplit,

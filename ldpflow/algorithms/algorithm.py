@@ -1,4 +1,4 @@
-"""Base class of algorithms: recursions that make iterates."""
+"""Base classes of algorithms: recursions that make iterates."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ldpflow.problems import Problem
 from ldpflow.problems.problem import Matrix
 from ldpflow.settings import Parameters, Setting, Settings
 
-__all__ = ["Algorithm", "DecayingSteps"]
+__all__ = ["Algorithm", "BaseAlgorithm", "DecayingSteps"]
 
 Exponent = Annotated[float, Field(gt=0, lt=1), Setting("1", symbol="γ", title="step-size exponent")]  # noqa: RUF001
 StepConstant = Annotated[float, Field(gt=0), Setting(title="step-size constant", logarithmic=True)]
@@ -25,11 +25,8 @@ Delta = Annotated[float, Field(ge=1e-300, lt=1), DELTA]
 NoiseMultiplier = Annotated[float, Field(gt=0, le=1e12)]
 
 
-class Algorithm(Settings):
-    """A recursion theta_i = theta_{i-1} - eta_i (private gradient).
-
-    The module that defines an algorithm also holds its kernel function ``recursion`` (see
-    ldpflow.kernels.one_pass, for FiniteSumAlgorithm ldpflow.kernels.finite_sum).
+class BaseAlgorithm(Settings):
+    """What every algorithm has, whichever family of simulators runs it.
 
     Parameters
     ----------
@@ -37,7 +34,7 @@ class Algorithm(Settings):
         Start, the same in every coordinate.
     """
 
-    family: ClassVar[str] = "one_pass"
+    family: ClassVar[str]
     """The family of simulators that runs the algorithm (see ldpflow.simulators.families)."""
 
     carries_privacy: ClassVar[bool] = False
@@ -50,6 +47,16 @@ class Algorithm(Settings):
     """What :meth:`columns` reports beside the settings."""
 
     theta0: float = 0.0
+
+
+class Algorithm(BaseAlgorithm):
+    """A one-pass recursion theta_i = theta_{i-1} - eta_i (private gradient).
+
+    The module that defines an algorithm also holds its kernel function ``recursion`` (see
+    ldpflow.kernels.one_pass).
+    """
+
+    family: ClassVar[str] = "one_pass"
 
     def step_exponent(self) -> float:
         """gamma of eta_i = c i^(-gamma); 0 for constant steps."""
@@ -114,7 +121,7 @@ class Algorithm(Settings):
         return 1
 
     def steps(self, n: int) -> int:
-        """Steps made by checkpoint n: those of n users, or n itself where checkpoints count steps."""
+        """Steps that n users make."""
         return n // self.records_per_step()
 
     def steps_within(self, n: int, horizon: int) -> int:

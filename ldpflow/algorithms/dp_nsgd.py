@@ -25,7 +25,7 @@ from pydantic import model_validator
 from ldpflow.algorithms.finite_sum import MomentumAlgorithm, RunPlan
 from ldpflow.algorithms.schedules import first_theorem_steps
 from ldpflow.errors import InputError
-from ldpflow.mechanisms import Mechanism, PrivacyStatement
+from ldpflow.mechanisms import PrivacyStatement
 from ldpflow.problems.finite_sum import FiniteSumProblem
 from ldpflow.random import register_array
 from ldpflow.random.lockstep import LANES
@@ -56,8 +56,8 @@ class DpNsgd(MomentumAlgorithm):
                 object.__setattr__(self, name, type(self).model_fields[name].default)
         return self
 
-    def privacy(self, mechanism: Mechanism | None = None) -> PrivacyStatement:
-        return PrivacyStatement("none") if self.noise == "none" else super().privacy(mechanism)
+    def privacy(self) -> PrivacyStatement:
+        return PrivacyStatement("none") if self.noise == "none" else super().privacy()
 
     def cost(self, batches: int, steps: int, alpha: float) -> float:
         """c of the transcript's RDP c z / (2 sigma^2)."""

@@ -15,16 +15,13 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from ldpflow.algorithms.algorithm import Algorithm, BatchSize, Delta, Epsilon, StepLength
+from ldpflow.algorithms.algorithm import BaseAlgorithm, BatchSize, Delta, Epsilon, StepLength
 from ldpflow.algorithms.schedules import best_epochs
 from ldpflow.columns import Column
 from ldpflow.errors import InputError
-from ldpflow.mechanisms import Mechanism, PrivacyStatement
-from ldpflow.problems import Problem
+from ldpflow.mechanisms import PrivacyStatement
 from ldpflow.problems.finite_sum import FiniteSumProblem
-from ldpflow.problems.problem import Matrix, unknown_matrix
 from ldpflow.random.lockstep import LANES
-from ldpflow.settings import Parameters
 
 __all__ = [
     "MEMORY_BUDGET",
@@ -100,10 +97,11 @@ class RunPlan:
         return self.steps / self.batches
 
 
-class FiniteSumAlgorithm(Algorithm):
+class FiniteSumAlgorithm(BaseAlgorithm):
     """An algorithm that visits a fixed data set for many epochs, private by itself.
 
-    Its checkpoints count steps: n is the number N of records throughout.
+    The module that defines an algorithm also holds its kernel function ``recursion`` (see
+    ldpflow.kernels.finite_sum).
 
     Parameters
     ----------
@@ -143,22 +141,7 @@ class FiniteSumAlgorithm(Algorithm):
     epochs: Annotated[float, Field(gt=0, le=1e9)] | None = None
     eta: StepLength | None = None
 
-    def depends_on_horizon(self) -> bool:
-        return True
-
-    def steps(self, n: int) -> int:
-        return n
-
-    def step_constant(self) -> float:
-        return math.nan  # its steps have a length, eta, that is for the plan to say
-
-    def kernel_parameters(self, horizon: int | None) -> Parameters:
-        raise TypeError("they depend on N: see kernel_settings")
-
-    def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
-        return unknown_matrix(problem.dimension)
-
-    def privacy(self, mechanism: Mechanism | None = None) -> PrivacyStatement:
+    def privacy(self) -> PrivacyStatement:
         """The guarantee of all iterates w_1, ..., w_T."""
         return PrivacyStatement(NOTION, UNIT, epsilon=self.epsilon, delta=self.delta)
 
@@ -216,7 +199,8 @@ class FiniteSumAlgorithm(Algorithm):
         if largest is not None and n > largest:
             raise InputError("grid.n", n, f"at most {largest:,}, the records of {problem.file}")
 
-    def columns(self, problem: Any, n: int) -> dict[str, Any]:
+    def columns(self, problem: FiniteSumProblem, n: int) -> dict[str, Any]:
+        """Values of :attr:`derived`."""
         plan = plan_of(problem, self, n)
         columns = {column.name: getattr(plan, column.name) for column in self.derived}
         return {

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpflow.algorithms import ALGORITHMS
+from ldpflow.algorithms.ldp_sgd import LdpSgd
 from ldpflow.audit.audit import Audit, Neighbours, audited
 from ldpflow.audit.bounds import claim_of
 from ldpflow.errors import InputError
@@ -96,7 +96,7 @@ def sampled_gradients(problem: Problem, seed: int) -> Floats:
     nothing = MECHANISMS["none"].model_validate({})
     found = []
     for point in POINTS:
-        algorithm = ALGORITHMS["ldp_sgd"].model_validate({"c": 1e-6, "theta0": point})
+        algorithm = LdpSgd(c=1e-6, theta0=point)
         found.append(outputs(OnePass(problem, nothing, algorithm), seed, RECORDS, 0))
     return np.concatenate(found)
 
@@ -164,7 +164,7 @@ def audit_mechanism(
         hint = "It simulates reports without values: audit sampling = 'data', whose reports it has."
         raise InputError("mechanism.sampling", "private_bit", "'data'", hint)
     claim = claim_of(mechanism.privacy())
-    algorithm = ALGORITHMS["ldp_sgd"].model_validate({})
+    algorithm = LdpSgd()
     neighbours = []
     for number, (first, second, claimed) in enumerate(inputs_of(mechanism, problem, seed), start=1):
         paths = [

@@ -107,7 +107,7 @@ def check_address(address: str) -> None:
 
 
 def unreachable(host: str, port: int) -> str | None:
-    """Why nobody answers there, or None."""
+    """Why a host and port do not answer, or None."""
     try:
         socket.create_connection((host, port), CONNECT_SECONDS).close()
     except OSError as error:

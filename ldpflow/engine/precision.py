@@ -238,8 +238,10 @@ def cells_of_plan(store: RunStore, plan: Plan, most: int) -> tuple[list[CellRows
     runs = {cell_id(cell.columns()): cell.runs for cell in plan.cells}
     finished = store.replicates.finished(plan.simulator.key)
     gaps = {cell: subtract(0, most // count, finished.get(cell, [])) for cell, count in runs.items()}
-    have = min((found[0][0] * runs[cell] for cell, found in gaps.items() if found), default=most)
-    if have == 0:
+    starts = {cell: found[0][0] for cell, found in gaps.items() if found}
+    # Replicates that make no whole row are not missed.
+    have = min((runs[cell] * (first + 1) - 1 for cell, first in starts.items()), default=most)
+    if 0 in starts.values():
         return [], 0
     rows = []
     for keys, cells in stored_cells(store, plan.simulator.key, set(runs), skip_unreadable=True):

@@ -4,7 +4,7 @@ from ldpflow.problems.least_squares import LeastSquares
 from ldpflow.problems.linear_regression import LinearRegression
 from ldpflow.problems.logistic_regression import LogisticRegression
 from ldpflow.problems.nonconvex_logistic import NonconvexLogistic
-from ldpflow.problems.problem import Problem
+from ldpflow.problems.problem import BaseProblem, Problem
 from ldpflow.problems.quadratic import Quadratic
 from ldpflow.problems.quantile import Quantile
 from ldpflow.problems.quantile_regression import QuantileRegression
@@ -12,9 +12,9 @@ from ldpflow.problems.quantiles import Quantiles
 from ldpflow.problems.robust_regression import RobustRegression
 from ldpflow.problems.sigmoid_loss import SigmoidLoss
 
-__all__ = ["PROBLEMS", "Problem"]
+__all__ = ["PROBLEMS", "BaseProblem", "Problem"]
 
-PROBLEMS: dict[str, type[Problem]] = {
+PROBLEMS: dict[str, type[BaseProblem]] = {
     "quantile": Quantile,
     "quantiles": Quantiles,
     "quantile_regression": QuantileRegression,

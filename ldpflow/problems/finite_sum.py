@@ -9,7 +9,6 @@ synthetic data set is a replicate's own; a file's is shared by all replicates.
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from ldpflow.problems.laws import Variate
-from ldpflow.problems.problem import Matrix, Problem, unknown_matrix
+from ldpflow.problems.problem import BaseProblem
 from ldpflow.settings import Parameters, canonical_json
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["FiniteSumProblem"]
 
 
-class FiniteSumProblem(Problem):
+class FiniteSumProblem(BaseProblem):
     """A smooth loss of a linear score, and the records it is averaged over.
 
     The module that defines a problem also holds its kernel functions, plain Python: ``loss(u, y,
@@ -101,21 +100,6 @@ class FiniteSumProblem(Problem):
     def convex(self) -> bool:
         """Whether F is convex, so that its minimum, and the excess risk, can be computed."""
         return False
-
-    def truth(self) -> tuple[float, ...]:
-        return (math.nan,) * self.dimension
-
-    def l1_sensitivity(self) -> float:
-        return self.l2_sensitivity() * math.sqrt(self.dimension)
-
-    def l2_sensitivity(self) -> float:
-        return 2.0 * self.lipschitz_of_loss()
-
-    def curvature(self) -> Matrix:
-        return unknown_matrix(self.dimension)
-
-    def gradient_covariance(self) -> Matrix:
-        return unknown_matrix(self.dimension)
 
     def variates(self) -> tuple[Variate, ...]:
         """Standard variates that one synthetic record takes, in the order of their planes."""

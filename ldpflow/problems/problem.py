@@ -1,4 +1,4 @@
-"""Base class of problems: an estimand, its data law and its gradient."""
+"""Base classes of problems: an estimand, its data law and its gradient."""
 
 from __future__ import annotations
 
@@ -13,31 +13,23 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Matrix", "Problem", "unknown_matrix"]
+__all__ = ["BaseProblem", "Matrix", "Problem", "unknown_matrix"]
 
 Matrix = list[list[float]]
 
 
 def unknown_matrix(dimension: int) -> Matrix:
-    """NaN in every place: what is not known in closed form."""
+    """NaN in every place: what is not known."""
     return [[math.nan] * dimension for _ in range(dimension)]
 
 
-class Problem(Settings):
-    """An estimand theta* with R(theta*) = 0, a data law and a gradient g, R(theta) = E g(X, theta).
-
-    The module that defines a problem also holds its kernel function ``gradient(g, theta, data, at, lane,
-    problem)``, plain Python that is compiled with an algorithm's recursion (see ldpflow.kernels.one_pass).
-    """
+class BaseProblem(Settings):
+    """What every problem has, whichever family of simulators runs it."""
 
     @property
+    @abstractmethod
     def dimension(self) -> int:
         """Number d of coordinates of theta."""
-        return len(self.truth())
-
-    @abstractmethod
-    def truth(self) -> tuple[float, ...]:
-        """theta*, length d; NaN where it is not known."""
 
     @abstractmethod
     def variates(self) -> tuple[Variate, ...]:
@@ -45,7 +37,33 @@ class Problem(Settings):
 
     @abstractmethod
     def kernel_parameters(self) -> Parameters:
-        """What ``gradient`` reads by name from its argument ``problem``."""
+        """What the kernel functions of the problem read by name from their argument ``problem``."""
+
+    def caution(self) -> str | None:
+        """A warning about settings that change what is estimated, or None."""
+        return None
+
+    def data_key(self) -> str:
+        """Key of the ``data`` streams: every mechanism and step size meets the same users."""
+        return canonical_json(self.key_settings())
+
+
+class Problem(BaseProblem):
+    """An estimand theta* with R(theta*) = 0, a data law and a gradient g, R(theta) = E g(X, theta).
+
+    One-pass algorithms and protocols are about such a problem.
+
+    The module that defines a problem also holds its kernel function ``gradient(g, theta, data, at, lane,
+    problem)``, plain Python that is compiled with an algorithm's recursion (see ldpflow.kernels.one_pass).
+    """
+
+    @property
+    def dimension(self) -> int:
+        return len(self.truth())
+
+    @abstractmethod
+    def truth(self) -> tuple[float, ...]:
+        """theta*, length d; NaN where it is not known."""
 
     @abstractmethod
     def l1_sensitivity(self) -> float:
@@ -61,7 +79,9 @@ class Problem(Settings):
 
     def table(self) -> NDArray[np.float64]:
         """The stored records, one column per variate, shape (N, len(variates()))."""
-        raise NotImplementedError
+        import numpy as np
+
+        return np.empty((0, len(self.variates())))
 
     def exact_hessian(self) -> Matrix | None:
         """H where F(theta) - F(theta*) = ||theta - theta*||_H^2 / 2 exactly, d x d; else None."""
@@ -80,10 +100,6 @@ class Problem(Settings):
 
         None where none is known.
         """
-        return None
-
-    def caution(self) -> str | None:
-        """A warning about settings that change what is estimated, or None."""
         return None
 
     def quantile_target(self) -> tuple[float, Law] | None:
@@ -116,7 +132,3 @@ class Problem(Settings):
     @abstractmethod
     def gradient_covariance(self) -> Matrix:
         """S_SGD, the covariance of g(X, theta*), d x d."""
-
-    def data_key(self) -> str:
-        """Key of the ``data`` streams: every mechanism and step size meets the same users."""
-        return canonical_json(self.key_settings())

@@ -19,8 +19,7 @@ from ldpflow.intervals import IntervalMethod
 from ldpflow.intervals.asymptotics import asymptotic_variances
 from ldpflow.intervals.record import PathRecord, Record, joined
 from ldpflow.mechanisms import Mechanism, PrivacyStatement
-from ldpflow.problems import Problem
-from ldpflow.problems.finite_sum import FiniteSumProblem
+from ldpflow.problems import BaseProblem, Problem
 from ldpflow.problems.laws import Variate
 from ldpflow.random.lockstep import CHUNK, LANES
 from ldpflow.settings import Settings, canonical_json
@@ -342,13 +341,13 @@ class OnePass(Simulator[PathRequest, PathRecord]):
         return total
 
 
-def check_suitable(problem: Problem, mechanism: Mechanism, algorithm: Algorithm) -> None:
+def check_suitable(problem: BaseProblem, mechanism: Mechanism, algorithm: Algorithm) -> None:
     """Refuse a mechanism or an algorithm that does not fit the problem."""
     # The algorithm first: what a mechanism lacks does not matter where no algorithm could use it.
-    reason = algorithm.unsuitable(problem, mechanism)
-    if isinstance(problem, FiniteSumProblem) and not algorithm.depends_on_horizon():
-        reason = "it visits a record once, and the problem is about one data set"
-    if reason is not None:
+    reason: str | None = "it visits a record once, and the problem is about one data set"
+    if isinstance(problem, Problem):
+        reason = algorithm.unsuitable(problem, mechanism)
+    if reason is not None or not isinstance(problem, Problem):
         allowed = f"an algorithm for {problem.kind} under {mechanism.kind}"
         raise InputError("algorithm.kind", algorithm.kind, allowed, f"{reason}.")
     reason = mechanism.unsuitable(problem)

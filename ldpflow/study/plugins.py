@@ -19,11 +19,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from ldpflow.algorithms import Algorithm
+from ldpflow.algorithms import BaseAlgorithm
 from ldpflow.errors import InputError
 from ldpflow.intervals import IntervalMethod
 from ldpflow.mechanisms import Mechanism
-from ldpflow.problems import Problem
+from ldpflow.problems import BaseProblem
 from ldpflow.settings import Settings
 from ldpflow.study.entry import GROUPS
 
@@ -95,9 +95,9 @@ def unpacked(plugin: Plugin, module: str, name: str, values: dict[str, Any]) -> 
 
 
 BASES: dict[str, type[Settings]] = {
-    "problem": Problem,
+    "problem": BaseProblem,
     "mechanism": Mechanism,
-    "algorithm": Algorithm,
+    "algorithm": BaseAlgorithm,
     "method": IntervalMethod,
 }
 """Base class of the components of every group of a study."""
