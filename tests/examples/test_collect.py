@@ -45,7 +45,7 @@ class Collector:
 
     def stop(self, how):
         self.process.send_signal(how)
-        self.process.wait()
+        self.process.wait(timeout=60)
         self.process.stdout.close()
 
 
@@ -73,7 +73,7 @@ def test_two_thousand_users_and_two_crashes(tmp_path):
         said, _ = users.communicate(timeout=120)
     finally:
         users.kill()
-        collector.stop(signal.SIGINT)
+        collector.stop(signal.SIGTERM)
     counted = int(re.match(r"([\d,]+) of 2,000", said)[1].replace(",", ""))
     lines = lines_of(tmp_path)
     # A crash costs at most the users who were just answering: four at a time, two crashes.
