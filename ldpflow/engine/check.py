@@ -134,12 +134,12 @@ def examined(store: RunStore) -> tuple[list[Finding], dict[str, int]]:
     findings += double_findings(store, replicates)
     broken = {name for finding in findings for name in finding.bad}
     whole = [part for part in replicates if part.name not in broken]
-    if study is not None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of broken parts, which are findings already
-            findings += gap_findings(store, study)
-    findings += summary_findings(store, whole)
-    findings += trajectory_findings(store, bool(followed))
+    with warnings.catch_warnings():
+        # Broken parts are findings already, and a summary without checksums is compared with the rows.
+        warnings.simplefilter("ignore")
+        findings += [] if study is None else gap_findings(store, study)
+        findings += summary_findings(store, whole)
+        findings += trajectory_findings(store, bool(followed))
     return findings, {"parts": len(replicates) + len(followed) + len(bad), "rows": rows}
 
 
@@ -166,8 +166,12 @@ def trajectory_findings(store: RunStore, some: bool) -> Iterator[Finding]:
     """trajectories.parquet against one computed again from the rows."""
     try:
         stored = store.read_trajectory_summary()
+    except InputError as error:
+        yield Finding(f"trajectories.parquet: cannot be read: {error.value}")
+        return
+    try:
         again = stored_trajectory_summary(store)
-    except (pa.ArrowException, LdpflowError, KeyError) as error:
+    except (LdpflowError, KeyError) as error:
         yield Finding(f"trajectories.parquet: not compared: {error}")
         return
     if stored is None and some:
@@ -267,8 +271,8 @@ def summary_findings(store: RunStore, parts: list[Part]) -> Iterator[Finding]:
     """The summary against one computed again from the rows."""
     try:
         stored = store.read_summary()
-    except pa.ArrowException as error:
-        yield Finding(f"summary.parquet: cannot be read: {error}")
+    except InputError as error:
+        yield Finding(f"summary.parquet: cannot be read: {error.value}")
         return
     if stored is None:
         if parts:

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ldpflow.errors import InputError
+from ldpflow.store.checksums import check_body, check_footer, encode
 from ldpflow.store.kinds import Kind
 from ldpflow.store.schema import cell_columns, cell_id, conform, declared_columns
 
@@ -29,7 +30,6 @@ __all__ = [
     "UnreadablePart",
     "arrange",
     "complete",
-    "encode",
     "parse_footer",
     "parse_rows",
     "serialise",
@@ -207,15 +207,6 @@ def serialise(rows: CompleteRows, path_key: str, meta: PartMeta) -> pa.Buffer:
     return encode(table, rows.kind.compression_level)
 
 
-def encode(table: pa.Table, compression_level: int | None = None) -> pa.Buffer:
-    """A table as the bytes of a Parquet file with page checksums."""
-    sink = pa.BufferOutputStream()
-    pq.write_table(
-        table, sink, compression="zstd", compression_level=compression_level, write_page_checksum=True
-    )
-    return sink.getvalue()
-
-
 def parse_footer(kind: Kind, tail: bytes, size: int, name: str, path_key: str) -> Part | UnreadablePart | int:
     """Read the footer of a part.
 
@@ -249,6 +240,7 @@ def parse_footer(kind: Kind, tail: bytes, size: int, name: str, path_key: str) -
     if needed > len(tail):
         return needed
     try:
+        check_footer(tail[-needed:])
         # The footer alone, framed as a file, so that parsing does no I/O of its own.
         parsed = pq.read_metadata(pa.BufferReader(MAGIC + tail[-needed:]))
         meta = json.loads(parsed.metadata[METADATA_KEY])
@@ -297,8 +289,9 @@ def known_cells(text: str) -> tuple[dict[str, Any], ...]:
 def parse_rows(
     data: pa.Buffer, part: Part, columns: Sequence[str] | None = None
 ) -> pa.Table | UnreadablePart:
-    """Rows of a part, page checksums verified: in the schema of the part, or some of its columns."""
+    """Rows of a part, checksums verified: in the schema of the part, or some of its columns."""
     try:
+        check_body(data)
         file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
         schema = part.schema
         if columns is not None:

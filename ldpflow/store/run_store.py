@@ -11,18 +11,42 @@
 from __future__ import annotations
 
 import os
+import warnings
+from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
 from ldpflow.errors import InputError
+from ldpflow.store.checksums import check_body, encode
 from ldpflow.store.dataset import Dataset
 from ldpflow.store.files import OBJECT_STORES, RunFiles
 from ldpflow.store.kinds import REPLICATE_ROWS, TRAJECTORY_ROWS
-from ldpflow.store.part import UnreadablePart, encode
+from ldpflow.store.part import PARSE_ERRORS, UnreadablePart
 
 __all__ = ["RunStore"]
+
+Expected = Callable[[pa.DataType], bool]
+
+SUMMARY_COLUMNS: dict[str, Expected] = {
+    **dict.fromkeys(("path", "method"), pa.types.is_string),
+    **dict.fromkeys(("n", "coordinate", "replicates", "failures"), pa.types.is_integer),
+    **dict.fromkeys(
+        (
+            "level", "truth", "coverage", "coverage_mcse", "coverage_failures_as_misses", "length_mean",
+            "length_mcse", "bias", "bias_mcse", "empirical_se",
+        ),
+        pa.types.is_floating,
+    ),
+}  # fmt: skip
+"""Columns of summary.parquet since version 0.1.0, which every reader of ours may take for granted."""
+
+TRAJECTORY_COLUMNS: dict[str, Expected] = {
+    **dict.fromkeys(("path", "stat"), pa.types.is_string),
+    **dict.fromkeys(("n", "step", "replicates"), pa.types.is_integer),
+    **dict.fromkeys(("mean", "mcse"), pa.types.is_floating),
+}
 
 
 class RunStore(RunFiles):
@@ -48,16 +72,41 @@ class RunStore(RunFiles):
         data = self.read("study.toml")
         return None if data is None else data.to_pybytes().decode()
 
-    def read_table(self, name: str) -> pa.Table | None:
-        """A Parquet file of the run, page checksums verified, or None where there is none."""
+    def read_table(self, name: str, expected: Mapping[str, Expected]) -> pa.Table | None:
+        """A Parquet file of the run, checksums verified, or None where there is none.
+
+        Raises
+        ------
+        InputError
+            If it is damaged, or lacks a column.
+        """
         data = self.read(name)
         if data is None:
             return None
-        return pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True).read()
+        again = "ldpflow check with --repair, or the sweep once more, writes it again from the rows."
+        try:
+            sealed = check_body(data)
+            table = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True).read()
+        except PARSE_ERRORS as error:
+            raise InputError(
+                self.full(name), str(error), "a Parquet file as a sweep writes it", again
+            ) from None
+        for column, fits in expected.items():
+            found = table.schema.field(column).type if column in table.column_names else None
+            if found is None or not (fits(found) or pa.types.is_null(found)):
+                told = f"column {column}: {found or 'absent'}"
+                raise InputError(self.full(name), told, "the columns of a summary", again)
+        if not sealed:
+            warnings.warn(
+                f"{self.full(name)} has no checksums: an old version wrote it, or another program; "
+                "ldpflow check compares it with the rows",
+                stacklevel=3,
+            )
+        return table
 
     def read_summary(self) -> pa.Table | None:
         """summary.parquet, or None where there is none."""
-        return self.read_table("summary.parquet")
+        return self.read_table("summary.parquet", SUMMARY_COLUMNS)
 
     def write_summary(self, table: pa.Table) -> None:
         """Write summary.parquet."""
@@ -65,7 +114,7 @@ class RunStore(RunFiles):
 
     def read_trajectory_summary(self) -> pa.Table | None:
         """trajectories.parquet, or None where there is none."""
-        return self.read_table("trajectories.parquet")
+        return self.read_table("trajectories.parquet", TRAJECTORY_COLUMNS)
 
     def write_trajectory_summary(self, table: pa.Table) -> None:
         """Write trajectories.parquet."""

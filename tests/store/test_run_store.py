@@ -19,6 +19,7 @@ from pyarrow import fs
 
 from ldpflow.columns import Column
 from ldpflow.errors import InputError
+from ldpflow.results import summarise
 from ldpflow.store import (
     REPLICATES,
     PartMeta,
@@ -270,7 +271,7 @@ def test_unusable_roots_are_bad_input(tmp_path):
 
 
 def test_summary_comes_back(store):
-    table = pa.table({"path": ["p1"], "coverage": [0.9]})
+    table = summarise(complete_rows(0, 4).append_column("path", pa.repeat("p1", 24)))
     store.write_summary(table)
     assert store.read_summary().equals(table)
     assert files(store) == {"summary.parquet"}
