@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ldpflow.errors import InputError
-from ldpflow.results import summarise
+from ldpflow.results import stored_cells, summarise_cells
 from ldpflow.store import RunStore, UnreadablePart
 from tests.store.replicates import KEY, META, complete_rows, same
 
@@ -22,6 +22,11 @@ FLIPS = 400
 @pytest.fixture
 def store(tmp_path: Path) -> RunStore:
     return RunStore(tmp_path / "run")
+
+
+def summary_of(store: RunStore) -> pa.Table:
+    ((keys, cells),) = stored_cells(store)
+    return summarise_cells(keys, cells)
 
 
 def flipped(data: bytes, bit: int) -> bytes:
@@ -38,7 +43,7 @@ def bits(data: bytes) -> list[int]:
 
 def test_no_flipped_bit_of_a_summary_is_read(store):
     store.replicates.write(KEY, complete_rows(0, 20), META)
-    store.write_summary(summarise(store.replicates.read()))
+    store.write_summary(summary_of(store))
     file = Path(store.full("summary.parquet"))
     data = file.read_bytes()
     for bit in bits(data):
@@ -87,7 +92,7 @@ def test_a_file_saved_again_by_another_program_is_not_taken_for_ours(store):
 
 def test_a_file_without_checksums_as_old_versions_wrote_it_is_read_with_a_warning(store):
     store.replicates.write(KEY, complete_rows(0, 20), META)
-    table = summarise(store.replicates.read())
+    table = summary_of(store)
     pq.write_table(table, store.full("summary.parquet"))
     with pytest.warns(UserWarning, match="no checksums"):
         assert store.read_summary().equals(table)

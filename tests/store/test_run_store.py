@@ -19,7 +19,7 @@ from pyarrow import fs
 
 from ldpflow.columns import Column
 from ldpflow.errors import InputError
-from ldpflow.results import summarise
+from ldpflow.results import stored_cells, summarise_cells
 from ldpflow.store import (
     REPLICATES,
     PartMeta,
@@ -271,10 +271,12 @@ def test_unusable_roots_are_bad_input(tmp_path):
 
 
 def test_summary_comes_back(store):
-    table = summarise(complete_rows(0, 4).append_column("path", pa.repeat("p1", 24)))
+    store.replicates.write(KEY, complete_rows(0, 4, (BM,)), META)
+    ((keys, cells),) = stored_cells(store)
+    table = summarise_cells(keys, cells)
     store.write_summary(table)
     assert store.read_summary().equals(table)
-    assert files(store) == {"summary.parquet"}
+    assert "summary.parquet" in files(store)
 
 
 def test_a_store_crosses_process_borders(store):
