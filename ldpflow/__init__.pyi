@@ -47,6 +47,7 @@ from ldpflow.intervals.transcript_regression import (
 from ldpflow.mechanisms import Mechanism as Mechanism
 from ldpflow.mechanisms.cells import Cells as _Cells
 from ldpflow.mechanisms.clipped_gaussian import ClippedGaussian as _ClippedGaussian
+from ldpflow.mechanisms.deployed_response import DeployedResponse as _DeployedResponse
 from ldpflow.mechanisms.gaussian import Gaussian as _Gaussian
 from ldpflow.mechanisms.laplace import Laplace as _Laplace
 from ldpflow.mechanisms.none import NoMechanism as _NoMechanism
@@ -419,6 +420,19 @@ class ClippedGaussian(_ClippedGaussian):
         *,
         clip: float | Sequence[float] = ...,
         mu: float | Sequence[float] = ...,
+    ) -> None: ...
+
+class DeployedResponse(_DeployedResponse):
+    def __init__(
+        self,
+        *,
+        epsilon: float | Sequence[float] = ...,
+        sampling: str | Sequence[str] = ...,
+        liars: float | Sequence[float] = ...,
+        liars_push: str | Sequence[str] = ...,
+        answer_below: float | Sequence[float] = ...,
+        answer_above: float | Sequence[float] = ...,
+        answers: int | Sequence[int] = ...,
     ) -> None: ...
 
 class Gaussian(_Gaussian):

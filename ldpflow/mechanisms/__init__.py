@@ -2,6 +2,7 @@
 
 from ldpflow.mechanisms.cells import Cells
 from ldpflow.mechanisms.clipped_gaussian import ClippedGaussian
+from ldpflow.mechanisms.deployed_response import DeployedResponse
 from ldpflow.mechanisms.gaussian import Gaussian
 from ldpflow.mechanisms.laplace import Laplace
 from ldpflow.mechanisms.mechanism import Mechanism, PrivacyStatement
@@ -13,6 +14,7 @@ __all__ = ["MECHANISMS", "Mechanism", "PrivacyStatement"]
 MECHANISMS: dict[str, type[Mechanism]] = {
     "randomized_response": RandomizedResponse,
     "cells": Cells,
+    "deployed_response": DeployedResponse,
     "laplace": Laplace,
     "gaussian": Gaussian,
     "clipped_gaussian": ClippedGaussian,

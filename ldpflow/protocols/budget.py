@@ -18,6 +18,7 @@ class Budget(NamedTuple):
     Parameters
     ----------
     epsilon : float
+        Of one answer.
     odds : float
         e^eps: odds of the true answer in randomised response.
     excess : float
@@ -30,6 +31,8 @@ class Budget(NamedTuple):
         c = 1/(2p - 1): length of a debiased bit.
     noise : float
         v = c^2 - 1 = 4 e^eps/(e^eps - 1)^2: four times the noise variance of a debiased bit.
+    answers : float
+        Answers of every user to the same question.
     """
 
     epsilon: float
@@ -40,16 +43,17 @@ class Budget(NamedTuple):
     gap: float
     inflation: float
     noise: float
+    answers: float
 
 
 @lru_cache(maxsize=4096)
-def budget(epsilon: float) -> Budget:
-    """The constants of a budget epsilon > 0."""
+def budget(epsilon: float, answers: int = 1) -> Budget:
+    """The constants of a budget epsilon > 0 that a user's answers share evenly."""
     with constants.workdps(constants.DIGITS):
-        eps = mpf(epsilon)
+        eps = mpf(epsilon) / answers
         half = mp.tanh(eps / 2)
         return Budget(
-            epsilon=float(epsilon),
+            epsilon=float(eps),
             odds=float(mp.exp(eps)),
             excess=float(mp.expm1(eps)),
             keep=float(1 / (1 + mp.exp(-eps))),
@@ -57,4 +61,5 @@ def budget(epsilon: float) -> Budget:
             gap=float(half),
             inflation=float(1 / half),
             noise=float(1 / mp.sinh(eps / 2) ** 2),
+            answers=float(answers),
         )

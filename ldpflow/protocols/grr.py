@@ -24,12 +24,12 @@ class Grr(OneShot):
     kind: Literal["grr"] = "grr"
 
     def bits(self, n: int) -> float:
-        return math.log2(self.bins(n))
+        return self.answers * math.log2(self.bins(n))
 
     def middle_variance(self, k: int) -> float:
         b = self.budget()
         width = (b.odds + k - 1.0) / b.excess
-        return 0.25 * width * width
+        return 0.25 + 0.25 * (width * width - 1.0) / b.answers
 
     def channel(self, k: int) -> NDArray[np.float64]:
         import numpy as np
@@ -50,7 +50,7 @@ class Grr(OneShot):
         b = self.budget()
         k = len(cdf) - 1
         chances = (1.0 + bin_probabilities(cdf) * b.excess) / (b.odds + k - 1.0)
-        return GrrDesign(chances, 0 if self.raises_cdf() else k - 1)
+        return GrrDesign(chances, bin_probabilities(cdf), 0 if self.raises_cdf() else k - 1)
 
 
 def bin_probabilities(cdf: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -25,11 +25,11 @@ class Hrr(OneShot):
     bin_base: ClassVar[int] = 2
 
     def bits(self, n: int) -> float:
-        return 1.0
+        return float(self.answers)
 
     def middle_variance(self, k: int) -> float:
-        c = self.budget().inflation
-        return 0.25 * (k - 1) * c * c
+        b = self.budget()
+        return 0.25 * (k - 1) * (1.0 + b.noise / b.answers)
 
     def channel(self, k: int) -> NDArray[np.float64]:
         import numpy as np
@@ -56,6 +56,7 @@ class Hrr(OneShot):
         lie = np.where(prefix[:, target - 1] >= 0, 1.0, -1.0)
         return HrrDesign(
             chances=0.5 * (1.0 + means * self.budget().gap),
+            truths=0.5 * (1.0 + means),
             lie=lie if self.raises_cdf() else -lie,
             squares=np.ascontiguousarray(prefix * prefix),
         )
@@ -72,11 +73,11 @@ class Haar(OneShot):
     bin_base: ClassVar[int] = 2
 
     def bits(self, n: int) -> float:
-        return 1.0
+        return float(self.answers)
 
     def middle_variance(self, k: int) -> float:
-        c = self.budget().inflation
-        return 0.25 * (k.bit_length() - 1) * c * c
+        b = self.budget()
+        return 0.25 * (k.bit_length() - 1) * (1.0 + b.noise / b.answers)
 
     def channel(self, k: int) -> NDArray[np.float64]:
         import numpy as np
@@ -103,11 +104,12 @@ class Haar(OneShot):
 
         k = len(cdf) - 1
         pi = bin_probabilities(cdf)
-        chances, lies, squares = [], [], []
+        chances, truths, lies, squares = [], [], [], []
         for level in range(k.bit_length() - 1):
             nodes, size = 2**level, k >> level
             means = np.cumsum(level_signs(k, level) * pi[:, None], axis=0)[-1]
             chances.append(0.5 * (1.0 + means * self.budget().gap))
+            truths.append(0.5 * (1.0 + means))
             # The prefix indicator's coefficient of the node that the edge divides is positive.
             lies.append(sylvester(nodes)[:, min(target // size, nodes - 1)])
             within = np.arange(1, k) % size
@@ -115,6 +117,7 @@ class Haar(OneShot):
         lie = np.concatenate(lies)
         return HaarDesign(
             chances=np.concatenate(chances),
+            truths=np.concatenate(truths),
             lie=lie if self.raises_cdf() else -lie,
             squares=np.array(squares),
         )

@@ -25,10 +25,11 @@ class Oue(OneShot):
     kind: Literal["oue"] = "oue"
 
     def bits(self, n: int) -> float:
-        return float(self.bins(n))
+        return float(self.answers * self.bins(n))
 
     def middle_variance(self, k: int) -> float:
-        return 0.5 + 0.25 * self.budget().noise * k
+        b = self.budget()
+        return 0.25 + 0.25 * (1.0 + b.noise * k) / b.answers
 
     def channel(self, k: int) -> NDArray[np.float64]:
         return unary_channel(k, self.budget())

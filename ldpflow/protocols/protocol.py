@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from ldpflow.mechanisms.mechanism import EPSILON, PrivacyStatement
 from ldpflow.protocols.budget import Budget, budget
-from ldpflow.settings import Settings
+from ldpflow.settings import Setting, Settings
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,7 +26,7 @@ MOST_BINS = 1024
 
 
 class Protocol(Settings):
-    """A protocol for quantiles of a law on a public range, every user answering once under eps-LDP.
+    """A protocol for quantiles of a law on a public range; a user answers one question under eps-LDP.
 
     Parameters
     ----------
@@ -41,6 +41,8 @@ class Protocol(Settings):
         Share of those who answer that report without regard to their value.
     liars_push : str
         ``down`` or ``up``: where their reports move the estimated quantile, as far as one report can.
+    answers : int in [1, 64]
+        Independent answers of a user to the same question, each with epsilon/answers; 1 is the best.
     """
 
     family: ClassVar[str] = "counts"
@@ -50,10 +52,11 @@ class Protocol(Settings):
 
     epsilon: Annotated[float, Field(ge=1e-6, le=30), EPSILON] = 1.0
     range: tuple[float, float] | None = None
-    answer_below: Annotated[float, Field(gt=0, le=1)] = 1.0
-    answer_above: Annotated[float, Field(gt=0, le=1)] = 1.0
-    liars: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    answer_below: Annotated[float, Field(gt=0, le=1), Setting("share")] = 1.0
+    answer_above: Annotated[float, Field(gt=0, le=1), Setting("share")] = 1.0
+    liars: Annotated[float, Field(ge=0, lt=1), Setting("share")] = 0.0
     liars_push: Literal["down", "up"] = "down"
+    answers: Annotated[int, Field(ge=1, le=64)] = 1
 
     @model_validator(mode="after")
     def check_range(self) -> Self:
@@ -71,19 +74,19 @@ class Protocol(Settings):
         return self.range
 
     def budget(self) -> Budget:
-        """Constants of epsilon."""
-        return budget(self.epsilon)
+        """Constants of one answer's budget."""
+        return budget(self.epsilon, self.answers)
 
     def bit_variance(self, tau: float) -> float:
         """S(tau, eps): n times the least asymptotic variance of F^ at the tau-quantile."""
-        return tau * (1.0 - tau) + 0.25 * self.budget().noise
+        return tau * (1.0 - tau) + 0.25 * budget(self.epsilon).noise
 
     def distorts(self) -> bool:
         """Whether something else than the population's quantile is estimated, at any n."""
         return self.liars > 0.0 or self.answer_below != self.answer_above
 
     def privacy(self) -> PrivacyStatement:
-        """Guarantee of the one report of a user."""
+        """Guarantee of all answers of a user together."""
         return PrivacyStatement("eps-LDP", epsilon=self.epsilon)
 
     @abstractmethod
@@ -96,7 +99,7 @@ class Protocol(Settings):
 
     @abstractmethod
     def bits(self, n: int) -> float:
-        """Bits of one report, n users."""
+        """Bits that a user sends, n users."""
 
     def responders(self, cdf: NDArray[np.float64], tau: float) -> NDArray[np.float64]:
         """Distribution function of those who answer, from the population's."""
@@ -173,7 +176,7 @@ class OneShot(Protocol):
 
     @abstractmethod
     def channel(self, k: int) -> NDArray[np.float64]:
-        """Probability of every report (columns) given every bin (rows); public coins are reported."""
+        """Probability of every answer (columns) given every bin (rows); public coins are reported."""
 
     @abstractmethod
     def kernels(self) -> tuple[Callable[..., Any], Callable[..., Any]]:

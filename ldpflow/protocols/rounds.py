@@ -39,7 +39,7 @@ class Rounds(Protocol):
         return self.rounds
 
     def bits(self, n: int) -> float:
-        return 1.0
+        return float(self.answers)
 
     def least_users(self) -> int:
         """Users below which a threshold of the first round might ask none: 8 of a share .4/(T - 1)."""
@@ -50,7 +50,8 @@ class Rounds(Protocol):
 
         clip(9 S(tau, eps)/(min(tau, 1 - tau)^2 n), .10, .15) 4/(T - 1) each.
         """
-        spread = tau * (1.0 - tau) + 0.25 * self.budget().noise
+        b = self.budget()
+        spread = tau * (1.0 - tau) + 0.25 * b.noise / b.answers
         tail = min(tau, 1.0 - tau)
         pilot = min(max(9.0 * spread / (tail * tail) / n, 0.1), 0.15) * 4.0 / (self.rounds - 1)
         return [pilot] * (self.rounds - 1) + [1.0 - (self.rounds - 1) * pilot]
@@ -70,6 +71,8 @@ class Rounds(Protocol):
         from ldpflow.protocols.counts.rounds import RoundsDesign
 
         low, high = self.ends
+        b = self.budget()
+        once = tau * (1.0 - tau) + 0.25 * b.noise
         with constants.workdps(constants.DIGITS):
             logit = float(mp.log(mpf(tau) / (1 - mpf(tau))))
             # (U - L) geomspace(1/200, 1/10, 6)
@@ -85,4 +88,5 @@ class Rounds(Protocol):
             answer_above=self.answer_above,
             liars=self.liars,
             lie=1.0 if self.liars_push == "down" else 0.0,
+            worth=once / (tau * (1.0 - tau) + 0.25 * b.noise / b.answers) if self.answers > 1 else 1.0,
         )

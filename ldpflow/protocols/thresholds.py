@@ -23,10 +23,11 @@ class Thresholds(OneShot):
     kind: Literal["thresholds"] = "thresholds"
 
     def bits(self, n: int) -> float:
-        return 1.0
+        return float(self.answers)
 
     def middle_variance(self, k: int) -> float:
-        return (k - 1) * (0.25 + 0.25 * self.budget().noise)
+        b = self.budget()
+        return (k - 1) * (0.25 + 0.25 * b.noise / b.answers)
 
     def channel(self, k: int) -> NDArray[np.float64]:
         import numpy as np

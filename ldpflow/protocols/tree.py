@@ -32,11 +32,11 @@ class Tree(OneShot):
     def bits(self, n: int) -> float:
         """Mean over the levels."""
         h = levels_of(self.bins(n))
-        return float(sum(FAN_OUT**level for level in range(1, h + 1)) / h)
+        return float(self.answers * sum(FAN_OUT**level for level in range(1, h + 1)) / h)
 
     def middle_variance(self, k: int) -> float:
         h = levels_of(k)
-        noise = self.budget().noise
+        b = self.budget()
         total = 0.0
         passed_on = 1.0  # weight of a node's estimate in its first ancestor's
         for level in range(1, h + 1):
@@ -44,7 +44,7 @@ class Tree(OneShot):
             own, child = FAN_OUT**height, FAN_OUT ** (height - 1)
             kept = (own - child) / (own - 1.0)
             weight = 0.5 * passed_on * kept
-            total += weight * weight * (FAN_OUT**level * noise + 2.0)
+            total += weight * weight * (1.0 + (FAN_OUT**level * b.noise + 1.0) / b.answers)
             passed_on *= (child - 1.0) / (own - 1.0)
         return h * total
 

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpflow.random.counts import binomial, split_evenly
+from ldpflow.protocols.counts.bits import bits
+from ldpflow.random.counts import split_evenly
 from ldpflow.random.elementary import jit
 
 __all__ = [
@@ -39,10 +40,11 @@ def transform(x):  # type: ignore[no-untyped-def]
 
 
 @jit
-def mean_signs(out, key0, key1, turn, honest, liars, chances, lie, budget):  # type: ignore[no-untyped-def]
+def mean_signs(out, key0, key1, turn, honest, liars, chances, truths, lie, budget):  # type: ignore[no-untyped-def]
     """Debiased mean of the signs of every row, each user at a random row; returns the empty rows.
 
-    ``chances``: probability that an honest user's report of the row is +1. ``lie``: a liar's report.
+    ``chances``, ``truths``: probability that an honest user's report, or true sign, of the row is +1.
+    ``lie``: a liar's report.
     """
     size = out.shape[0]
     asked = np.empty(size)
@@ -51,7 +53,7 @@ def mean_signs(out, key0, key1, turn, honest, liars, chances, lie, budget):  # t
     split_evenly(lying, key0, key1, LIARS, turn, liars)
     empty = 0
     for r in range(size):
-        plus = binomial(key0, key1, r, PLUS, turn, asked[r], chances[r])
+        plus = bits(key0, key1, r, PLUS, turn, asked[r], truths[r], chances[r], budget) / budget.answers
         total = asked[r] + lying[r]
         if total == 0.0:
             empty += 1
@@ -62,12 +64,13 @@ def mean_signs(out, key0, key1, turn, honest, liars, chances, lie, budget):  # t
 
 
 class HrrDesign(NamedTuple):
-    """Of the rows 1..k-1: chance of a report +1, a liar's report, and squared prefix sums.
+    """Of the rows 1..k-1: chance of a report +1 and of a sign +1, a liar's report, squared prefix sums.
 
     ``squares`` has shape (rows, edges): (sum of the row's entries before the edge)^2.
     """
 
     chances: NDArray[np.float64]
+    truths: NDArray[np.float64]
     lie: NDArray[np.float64]
     squares: NDArray[np.float64]
 
@@ -78,7 +81,8 @@ def draw_hrr(values, key0, key1, honest, liars, design, budget):  # type: ignore
     k = design.chances.shape[0] + 1
     mu = np.empty(k)
     mu[0] = 1.0
-    empty = mean_signs(mu[1:], key0, key1, 0, honest, liars, design.chances, design.lie, budget)
+    chances, truths = design.chances, design.truths
+    empty = mean_signs(mu[1:], key0, key1, 0, honest, liars, chances, truths, design.lie, budget)
     transform(mu)
     below = 0.0
     for m in range(k - 1):
@@ -89,13 +93,16 @@ def draw_hrr(values, key0, key1, honest, liars, design, budget):  # type: ignore
 
 @jit
 def spread_hrr(out, isotonic, tau, design, budget):  # type: ignore[no-untyped-def]
-    """(k - 1)/k^2 sum_r s_rm^2 (c^2 - E_r^2), E_r from the bins of the isotonic estimate."""
+    """(k - 1)/k^2 sum_r s_rm^2 (1 + v/a - E_r^2), E_r from the bins of the isotonic estimate.
+
+    a answers; 1 + v = c^2.
+    """
     k = design.chances.shape[0] + 1
     mean = np.empty(k)
     for j in range(k):
         mean[j] = isotonic[j + 1] - isotonic[j]
     transform(mean)
-    most = 1.0 + budget.noise
+    most = 1.0 + budget.noise / budget.answers
     out[:] = 0.0
     for r in range(k - 1):
         weight = most - mean[r + 1] * mean[r + 1]
@@ -107,12 +114,13 @@ def spread_hrr(out, isotonic, tau, design, budget):  # type: ignore[no-untyped-d
 
 
 class HaarDesign(NamedTuple):
-    """Chances and lies of the rows of all levels (2^level each, level 0 first).
+    """Chances, true signs and lies of the rows of all levels (2^level each, level 0 first).
 
     ``squares`` has shape (levels, edges): the edge's Haar coefficient, squared.
     """
 
     chances: NDArray[np.float64]
+    truths: NDArray[np.float64]
     lie: NDArray[np.float64]
     squares: NDArray[np.float64]
 
@@ -142,6 +150,7 @@ def draw_haar(values, key0, key1, honest, liars, design, budget):  # type: ignor
             asked[level],
             lying[level],
             design.chances[first : first + nodes],
+            design.truths[first : first + nodes],
             design.lie[first : first + nodes],
             budget,
         )
@@ -160,13 +169,13 @@ def draw_haar(values, key0, key1, honest, liars, design, budget):  # type: ignor
 
 @jit
 def spread_haar(out, isotonic, tau, design, budget):  # type: ignore[no-untyped-def]
-    """h sum_l g_lm^2 (c^2 - sum over nodes of d^2), d from the isotonic estimate."""
+    """h sum_l g_lm^2 (1 + v/a - sum over nodes of d^2), d from the isotonic estimate; a answers."""
     levels = design.squares.shape[0]
     k = 1 << levels
     out[:] = 0.0
     for level in range(levels):
         size = k >> level
-        weight = 1.0 + budget.noise
+        weight = 1.0 + budget.noise / budget.answers
         for node in range(1 << level):
             start = node * size
             middle = isotonic[start + size // 2]

@@ -26,15 +26,17 @@ class OueDesign(NamedTuple):
 def frequencies(out, key0, key1, turn, honest, liars, bins, lie, budget):  # type: ignore[no-untyped-def]
     """Unbiased frequencies of the bins: (ones/n - q)/(1/2 - q).
 
-    Given the users N_j of a bin, its ones are Bin(N_j, 1/2) + Bin(n - N_j, q), independent.
+    Given the users N_j of a bin, its ones are Bin(N_j, 1/2) + Bin(n - N_j, q), independent; with a
+    answers of every user Bin(a N_j, 1/2) + Bin(a (n - N_j), q), and a n in the place of n.
     """
     k = out.shape[0]
-    n = honest + liars
+    a = budget.answers
+    n = (honest + liars) * a
     multinomial(out, key0, key1, USERS, turn, honest, bins)
     for j in range(k):
-        own = binomial(key0, key1, j, OWN, turn, out[j], 0.5)
-        others = binomial(key0, key1, j, OTHERS, turn, honest - out[j], budget.flip)
-        ones = own + others + lie[j] * liars
+        own = binomial(key0, key1, j, OWN, turn, a * out[j], 0.5)
+        others = binomial(key0, key1, j, OTHERS, turn, a * (honest - out[j]), budget.flip)
+        ones = own + others + lie[j] * liars * a
         out[j] = 2.0 * (ones / n - budget.flip) / budget.gap
 
 
@@ -57,10 +59,14 @@ def draw_oue(values, key0, key1, honest, liars, design, budget):  # type: ignore
 
 @jit
 def spread_oue(out, isotonic, tau, design, budget):  # type: ignore[no-untyped-def]
-    """F(1 - F) + v m(k - m)/k + F(1 - m/k)^2 + (1 - F)(m/k)^2 with F = tau."""
+    """F(1 - F) + [v m(k - m)/k + F(1 - m/k)^2 + (1 - F)(m/k)^2]/a with F = tau, a answers."""
     k = design.bins.shape[0]
     for m in range(1, k):
         s = m / k
         rest = 1.0 - s
         noise = budget.noise * m * rest
-        out[m - 1] = tau * (1.0 - tau) + noise + tau * rest * rest + (1.0 - tau) * s * s
+        if budget.answers == 1.0:
+            out[m - 1] = tau * (1.0 - tau) + noise + tau * rest * rest + (1.0 - tau) * s * s
+        else:
+            noise += tau * rest * rest + (1.0 - tau) * s * s
+            out[m - 1] = tau * (1.0 - tau) + noise / budget.answers

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpflow.protocols.counts.bits import bits
 from ldpflow.protocols.counts.local_fit import fieller, fit_logistic
 from ldpflow.protocols.counts.population_cdf import cdf
 from ldpflow.protocols.counts.posterior import grid_posterior
@@ -42,6 +43,8 @@ class RoundsDesign(NamedTuple):
         Grid of the working model's scale.
     answer_below, answer_above, liars, lie : float
         Who answers (see Protocol), share of liars and their report.
+    worth : float
+        How many independent bits the answers of one user are worth: 1 for one answer.
     """
 
     low: float
@@ -54,11 +57,16 @@ class RoundsDesign(NamedTuple):
     answer_above: float
     liars: float
     lie: float
+    worth: float
 
 
 @jit
 def ask(x, key0, key1, index, turn, users, population, design, budget):  # type: ignore[no-untyped-def]
-    """Answers at one threshold: how many, and how many reports of 1."""
+    """Answers at one threshold: how many, and how many reports of 1.
+
+    Several answers of a user count as ``worth`` independent ones: the number whose mean varies as theirs
+    does at the quantile.
+    """
     # Values outside the range are moved to its ends.
     below = 1.0 if x >= design.high else cdf(population, x)
     share, whole = below, design.answer_below
@@ -70,8 +78,8 @@ def ask(x, key0, key1, index, turn, users, population, design, budget):  # type:
     count = binomial(key0, key1, index, ANSWERS, turn, users, whole)
     lying = binomial(key0, key1, index, LIES, turn, count, design.liars)
     chance = budget.flip + budget.gap * share
-    honest = binomial(key0, key1, index, ONES, turn, count - lying, chance)
-    return count, honest + design.lie * lying
+    honest = bits(key0, key1, index, ONES, turn, count - lying, share, chance, budget)
+    return count * design.worth, (honest / budget.answers + design.lie * lying) * design.worth
 
 
 @jit
@@ -149,7 +157,7 @@ def search_all(kernel, estimates, fits, received, keys, population, design, budg
         fit = fit_logistic(u[:used], asked[:used], ones[:used], half / sigma, budget)
         found = mean + half * (design.logit - fit[0]) / fit[1]
         estimates[r] = min(max(found, design.low), design.high)
-        received[r] = total
+        received[r] = total / design.worth
         fits[r, 0] = mean
         fits[r, 1] = half
         for i in range(5):

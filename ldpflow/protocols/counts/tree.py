@@ -129,7 +129,10 @@ def draw_tree(values, key0, key1, honest, liars, design, budget):  # type: ignor
 
 @jit
 def spread_tree(out, isotonic, tau, design, budget):  # type: ignore[no-untyped-def]
-    """h sum_l [sum_i w_i^2 (v + 2 q_i) - (sum_i w_i q_i)^2], q from the isotonic estimate."""
+    """h sum_l [sum_i w_i^2 (v + 2 q_i) - (sum_i w_i q_i)^2], q from the isotonic estimate.
+
+    With a answers of every user (v + q_i)/a + q_i stands in the place of v + 2 q_i.
+    """
     k = isotonic.shape[0] - 1
     masses = np.empty(design.nodes.shape[0])
     at, size = 0, FAN_OUT
@@ -146,7 +149,10 @@ def spread_tree(out, isotonic, tau, design, budget):  # type: ignore[no-untyped-
             noise = 0.0
             mean = 0.0
             for i in range(at, at + size):
-                noise += design.squares[m, i] * (budget.noise + 2.0 * masses[i])
+                own = budget.noise + 2.0 * masses[i]
+                if budget.answers > 1.0:
+                    own = masses[i] + (budget.noise + masses[i]) / budget.answers
+                noise += design.squares[m, i] * own
                 mean += design.prefix[m, i] * masses[i]
             total += noise - mean * mean
             at += size

@@ -1,0 +1,119 @@
+"""Randomised response with liars and drop-out: plain where there are none, else the exact law and root."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from ldpflow.algorithms.ldp_sgd import LdpSgd
+from ldpflow.algorithms.minibatch_sgd import MinibatchSgd
+from ldpflow.errors import InputError
+from ldpflow.mechanisms.deployed_response import DeployedResponse, randomise_probability
+from ldpflow.mechanisms.randomized_response import RandomizedResponse
+from ldpflow.problems.quantile import Quantile
+from ldpflow.simulators.one_pass import OnePass, run_path
+from ldpflow.study import Study
+from ldpflow.theory.private_quantile import level_with_dropout, level_with_liars, repeated_bit_variance
+from tests.random.test_counts import holm
+
+SEED = 11
+
+
+def averages(path, n, replicates=64):
+    found = [
+        run_path(path, SEED, range(r, r + 32), [n]).prefix_sums[0, 0] / n for r in range(0, replicates, 32)
+    ]
+    return np.concatenate(found) + path.problem.truth()[0]
+
+
+@pytest.mark.parametrize("algorithm", [LdpSgd(), MinibatchSgd(batch_size=3)])
+def test_without_liars_and_dropout_it_is_randomised_response(algorithm):
+    """On the same stream: reports differ where a rounding of their probability does, so nowhere here."""
+    problem = Quantile(tau=0.7)
+    paths = [
+        OnePass(problem, RandomizedResponse(epsilon=0.9, sampling="private_bit"), algorithm),
+        OnePass(problem, DeployedResponse(epsilon=0.9), algorithm),
+    ]
+    for path in paths:
+        path.__dict__["key"] = "the same"
+    first, second = (run_path(path, SEED, range(32), [1, 2, 3000]) for path in paths)
+    np.testing.assert_allclose(first.iterates, second.iterates, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("answers", [1, 2, 5])
+@pytest.mark.parametrize("push", ["down", "up"])
+def test_the_law_of_a_report_by_users(answers, push):
+    """Users one by one, who answer or not, lie or not, several times; against uniforms through the kernel."""
+    settings = {"liars": 0.1, "liars_push": push, "answer_below": 0.9, "answer_above": 0.3}
+    mechanism = DeployedResponse(epsilon=1.5, answers=answers, **settings)
+    parameters = SimpleNamespace(**mechanism.kernel_parameters(Quantile(tau=0.6)))
+    rng = np.random.default_rng(answers)
+    p = 1 / (1 + np.exp(-1.5 / answers))
+    users = 400_000
+    p_values = []
+    for level in (0.1, 0.6, 0.95):
+        value = rng.random(users)
+        answering = rng.random(users) < np.where(value <= 0.6, 0.9, 0.3)
+        bit = value[answering] <= level
+        shape = (answers, len(bit))
+        reports = np.where(rng.random(shape) < p, bit, ~bit).sum(axis=0)
+        reports = np.where(rng.random(len(bit)) < 0.1, answers if push == "down" else 0, reports)
+        literal = (reports / answers - (1 - p)) / (2 * p - 1) - 0.6
+        uniforms = (np.arange(20_000) + 0.5) / 20_000
+        drawn = []
+        for u in uniforms:
+            g = [level]
+            randomise_probability(g, [u], 0, 0, parameters, [])
+            drawn.append(g[0])
+        # What the algorithm sees is one of a + 1 numbers, with the frequencies of the users.
+        numbers = sorted(set(np.round(literal, 10)))
+        assert numbers == sorted(set(np.round(drawn, 10)))
+        counts = np.array([(np.round(literal, 10) == number).sum() for number in numbers])
+        chances = np.array([(np.round(drawn, 10) == number).mean() for number in numbers])
+        p_values.append(stats.chisquare(counts, chances / chances.sum() * len(literal)).pvalue)
+    assert holm(p_values) == []
+
+
+def test_several_answers_cost_about_as_many_times():
+    """tau (1 - tau) and the noise are the variance of a step: repeated_bit_variance at the quantile."""
+    for answers in (1, 2, 4):
+        covariance = LdpSgd().step_covariance(Quantile(), DeployedResponse(answers=answers))
+        assert covariance[0][0] == pytest.approx(repeated_bit_variance(0.5, 1.0, answers), rel=1e-12)
+
+
+@pytest.mark.slow
+def test_liars_shift_the_root_as_computed():
+    """lambda = .05, eps = 1, median of N(0, 1), n = 1e6: within four standard errors of the exact root."""
+    path = OnePass(Quantile(), DeployedResponse(liars=0.05), LdpSgd())
+    found = averages(path, 10**6)
+    root = stats.norm.ppf(level_with_liars(0.5, 1.0, 0.05, "down"))
+    assert abs(found.mean() - root) < 4 * found.std() / np.sqrt(len(found))
+    assert root < -0.1
+
+
+@pytest.mark.parametrize(("below", "above"), [(1.0, 0.4), (0.4, 1.0)])
+def test_dropout_shifts_the_root_as_computed(below, above):
+    path = OnePass(
+        Quantile(), DeployedResponse(epsilon=4.0, answer_below=below, answer_above=above), LdpSgd()
+    )
+    found = averages(path, 100_000)
+    root = stats.norm.ppf(level_with_dropout(0.5, below, above))
+    # Four standard errors and what is left of the curvature's bias at n = 1e5.
+    assert abs(found.mean() - root) < 4 * found.std() / np.sqrt(len(found)) + 2e-3
+    assert abs(root) > 0.3
+
+
+def test_it_asks_for_one_quantile():
+    study = {
+        "name": "two",
+        "problem": {"kind": "quantiles", "taus": [0.2, 0.8]},
+        "mechanism": {"kind": "deployed_response"},
+        "algorithm": {"kind": "ldp_sgd"},
+        "grid": {"n": 100},
+        "method": [{"kind": "BM"}],
+    }
+    with pytest.raises(InputError, match="one quantile"):
+        Study.from_mapping(study)
