@@ -2,7 +2,7 @@
 
 The coverages of methods come from a simulation study of ours: normal, exponential and lognormal laws, tau
 .5, .9 and .99, eps .5, 1 and 2, n = 1e4 and 1e5, c over a factor of 128: 384 paths of 400 replicates, 90%
-intervals (docs/planning.md has the whole table).
+intervals (docs/pilot_to_plan.md has the whole table).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ldpflow.planning.pilot import Design, design
 from ldpflow.simulators.approach import Approach
 from ldpflow.theory.arrival import Arrival, approaches, feasible_n
 
-__all__ = ["Advice", "Expected", "advise", "expected", "recommended"]
+__all__ = ["Advice", "Expected", "advise", "expected", "recommended", "upwards", "with_length"]
 
 
 class Expected(NamedTuple):
@@ -101,8 +101,26 @@ class Advice:
         return recommended(self.with_it)
 
     def sentences(self, level: float) -> list[str]:
-        """The refusal and the advice in words, unit of the data."""
-        return [self.refusal(level), *self.remedy(level)]
+        """Why there is no length, or why to doubt it, and the advice in words, unit of the data."""
+        if self.arrival.refused:
+            return [self.refusal(level), *self.remedy(level)]
+        low, high = self.c_range
+        near = low <= self.case.c <= high and recommended(self.arrival) is not None
+        return [self.doubt(level), *([self.use(self.arrival, level)] if near else self.remedy(level))]
+
+    def doubt(self, level: float) -> str:
+        """Why the length of a doubtful path is printed with a reservation."""
+        found = self.arrival
+        return (
+            f"doubtful: with c = {self.case.c:g} the run has {found.relaxation_times:.0f} relaxation times, "
+            f"{abs(found.bias):.2f} SE of bias and a standard deviation of {found.sd_ratio:.2f} SE. The "
+            f"oracle's length would cover {found.coverage(level):.2f}."
+        )
+
+    def use(self, arrival: Arrival, level: float) -> str:
+        """The method for a path, what it gives, and from which n on averages can be honest."""
+        averages = f"Averages (BB, BM, SN) need n >= {upwards(self.feasible)} for an honest {level:.0%}."
+        return f"use {with_length(arrival, recommended(arrival), level)}. {averages}"
 
     def refusal(self, level: float) -> str:
         """Why no length is printed for the path as it is."""
@@ -136,18 +154,23 @@ class Advice:
             ]
         with_it = self.with_it
         length = 2 * normal_z(level) * with_it.standard_error
-        method = f"{self.method}"
-        found = expected(with_it, method)
-        if found is not None:
-            share = f" {found.coverage:.2f}" if level == 0.9 else ""
-            method = f"{method}{share} at length {found.length * length:.2g}"
         return [
             f"what would do, in the unit of the data: c = {self.design.c:.2g} "
             f"({with_it.relaxation_times:.0f} relaxation times; anything in {low:.2g} .. {high:.2g}), "
             f"theta0 = {self.design.theta0:.2g}.",
             f"with it: b = {with_it.bias:.2f}, oracle coverage {with_it.coverage(level):.2f} at length "
-            f"{length:.3g}; {method}. {averages}",
+            f"{length:.3g}; {with_length(with_it, self.method, level)}. {averages}",
         ]
+
+
+def with_length(arrival: Arrival, method: str | None, level: float) -> str:
+    """A method with the coverage and the length that it had in the study for paths like this one."""
+    found = None if method is None else expected(arrival, method)
+    if found is None:
+        return f"{method}"
+    share = f" {found.coverage:.2f}" if level == 0.9 else ""
+    length = found.length * 2 * normal_z(level) * arrival.standard_error
+    return f"{method}{share} at length {length:.2g}"
 
 
 def advise(case: Approach, arrival: Arrival) -> Advice:

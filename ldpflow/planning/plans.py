@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ldpflow import constants
 from ldpflow.errors import InputError
-from ldpflow.planning.advice import upwards
+from ldpflow.planning.advice import upwards, with_length
 from ldpflow.planning.checking import RECOMMENDED, check_predictions, with_recommended
 from ldpflow.planning.pilot import Bounds
 from ldpflow.planning.practice import TR_LENGTH, Goal, PracticeRow, practice_rows
@@ -187,14 +187,16 @@ def plan_study(study: Study, goal: Goal) -> Plan:
 
 
 def advice_of(row: Prediction) -> list[str]:
-    """Why a row is refused and what would do, one text per row."""
-    if not row.refused or row.arrival is None:
+    """Why a row is refused or doubtful and what would do, one text per row."""
+    if row.arrival is None:
         return []
     head = f"{described(row.simulator)}, n {row.n:,}"
     advice = row.advice()
     if advice is not None:
         first, *others = advice.sentences(row.level)
         return ["\n  ".join([f"{head}: {first}", *others])]
+    if not row.refused:
+        return []
     k, start = row.arrival.relaxation_times, row.arrival.bias_start
     return [
         f"{head}, coordinate {row.coordinate}: {row.arrival.verdict.replace('_', ' ')}: {k:,.1f} relaxation "
@@ -260,17 +262,22 @@ def words_of(row: PracticeRow) -> list[str]:
     """What a row of a pilot or of bounds has to say in words."""
     head = f"tau {row.tau:g}, epsilon {row.epsilon:g}, n {row.n:,}"
     found = []
-    if row.refused:
+    if row.verdict != "arrived":
+        k, bias = row.arrival.relaxation_times, abs(row.arrival.bias)
+        covers = f"{row.arrival.coverage(row.level):.2f}"
+        if row.worst is not None:
+            covers += (
+                f" ({row.worst.coverage(row.level):.2f} in the worst of nine tenths of resampled pilots)"
+            )
         remedy = (
-            f"{row.method} does not inherit the average's bias and can be used"
+            f"use {with_length(row.arrival, row.method, row.level)}: it does not inherit the average's bias"
             if row.method
             else "no interval is recommended: more users, or more budget"
         )
         found.append(
-            f"{head}: {row.verdict.replace('_', ' ')}: with {row.arrival.relaxation_times:.0f} relaxation "
-            f"times {abs(row.arrival.bias):.2f} SE of bias are left, and an average's interval would cover "
-            f"{row.arrival.coverage(row.level):.2f}; {remedy}. Averages (BB, BM, SN) need "
-            f"n >= {upwards(row.feasible)}."
+            f"{head}: {row.verdict.replace('_', ' ')}: {k:.0f} relaxation times, {bias:.2f} SE of bias; an "
+            f"average's interval would cover {covers}; {remedy}. "
+            f"Averages (BB, BM, SN) need n >= {upwards(row.feasible)}."
         )
     if row.survives is not None:
         low, high = row.survives

@@ -14,7 +14,6 @@ from ldpflow import constants
 from ldpflow.algorithms.ldp_sgd import LdpSgd
 from ldpflow.errors import InputError
 from ldpflow.mechanisms.randomized_response import RandomizedResponse
-from ldpflow.planning.advice import recommended
 from ldpflow.planning.pilot import Design
 from ldpflow.planning.sources import Guess, Pilot
 from ldpflow.problems.laws import Law
@@ -93,6 +92,8 @@ class PracticeRow:
         For the goal.
     needed_verdict, group_verdict : str or None
         Verdict with that many users, steps chosen again.
+    worst : Arrival or None
+        The worst but 5% of the arrivals under resampled pilots.
     survives : (float, float) or None
         Of a guess: factors of the law's scale.
     """
@@ -118,6 +119,7 @@ class PracticeRow:
     epsilon_needed: float | None = None
     n_per_group: int | None = None
     group_verdict: str | None = None
+    worst: Arrival | None = None
     survives: tuple[float, float] | None = None
     cautions: tuple[str, ...] = ()
 
@@ -134,21 +136,22 @@ class PracticeRow:
             "epsilon": self.epsilon,
             "level": self.level,
             "n": self.n,
+            "c": self.design.c,
+            "gamma": self.design.gamma,
+            "theta0": self.design.theta0,
+            "standard_error": self.standard_error,
             "half_width": self.half_width,
             "half_width_low": low,
             "half_width_high": high,
             "length": None if self.half_width is None else 2 * self.half_width,
             "sparsity_low": None if self.sparsity_range is None else self.sparsity_range[0],
             "sparsity_high": None if self.sparsity_range is None else self.sparsity_range[1],
-            "standard_error": self.standard_error,
-            "c": self.design.c,
-            "gamma": self.design.gamma,
-            "theta0": self.design.theta0,
             "relaxation_times_planned": self.arrival.relaxation_times,
             "bias_start": self.arrival.bias_start,
             "bias_steps": self.arrival.bias_steps,
             "sd_ratio": self.arrival.sd_ratio,
             "coverage_predicted": self.arrival.coverage(self.level),
+            "coverage_predicted_worst": None if self.worst is None else self.worst.coverage(self.level),
             "arrival": self.verdict,
             "recommended": self.method,
             "n_feasible": self.feasible,
@@ -194,7 +197,7 @@ def row_of(
     case = simulator.approach(n)
     assert case is not None
     law = case.law
-    arrival, verdict = source.arrival(simulator, n, level)
+    arrival, verdict, worst = source.arrival(simulator, n, level)
     refused = verdict not in ("arrived", "doubtful")
     z = constants.normal_quantile(0.5 + level / 2)
     error = arrival.standard_error
@@ -218,8 +221,9 @@ def row_of(
         quantile=law.quantile(tau),
         sparsity=sparsity,
         sparsity_range=known,
-        method="TR3" if isinstance(source, Guess) and recommended(arrival) else recommended(arrival),
+        method=source.method(arrival),
         feasible=feasible_n(law, tau, case.noise),
+        worst=worst,
         survives=source.survives(simulator, n) if isinstance(source, Guess) else None,
         cautions=cautions_of(source, simulator, n, law, tau),
     )
@@ -264,7 +268,7 @@ def with_goal(source: Pilot | Guess, row: PracticeRow, goal: Goal, variance: flo
 def verdict_at(source: Pilot | Guess, row: PracticeRow, n: int) -> str:
     """The verdict with n users, steps chosen for them."""
     simulator, _ = path_of(source, row.tau, row.epsilon, n)
-    return source.arrival(simulator, n, row.level)[1]
+    return source.arrival(simulator, n, row.level).verdict
 
 
 def budget_for(row: PracticeRow, error: float) -> float:

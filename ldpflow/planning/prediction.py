@@ -18,7 +18,7 @@ from ldpflow.errors import InputError
 from ldpflow.planning.advice import Advice, advise, recommended
 from ldpflow.simulators.simulator import LimitLaw, Simulator
 from ldpflow.study import Study
-from ldpflow.theory.arrival import Arrival
+from ldpflow.theory.arrival import Arrival, feasible_n
 from ldpflow.theory.arrivals import LATTICE, arrivals, lattice_ratio
 
 __all__ = ["MOST_PATHS", "Prediction", "arrival_cautions", "predict"]
@@ -79,11 +79,16 @@ class Prediction:
         return None if self.arrival is None else recommended(self.arrival)
 
     def advice(self) -> Advice | None:
-        """What would do instead, for a refused path of a quantile problem."""
+        """What would do instead, for a path of a quantile problem that has not clearly arrived."""
         case = self.simulator.approach(self.n)
-        if not self.refused or case is None or self.arrival is None:
+        if case is None or self.arrival is None or self.arrival.verdict == "arrived":
             return None
         return advise(case, self.arrival)
+
+    def feasible(self) -> float | None:
+        """Users from which on averages can be honest, whatever their steps; None where not known."""
+        case = self.simulator.approach(self.n)
+        return None if case is None else feasible_n(case.law, case.tau, case.noise) * case.records
 
     def values(self) -> dict[str, Any]:
         """The row as columns: parameters, what is predicted, and the arrival."""
@@ -106,6 +111,7 @@ class Prediction:
             "coverage_predicted": None if found is None else found.coverage(self.level),
             "arrival": None if found is None else found.verdict,
             "recommended": self.method,
+            "n_feasible": self.feasible(),
         }
 
 
@@ -181,7 +187,14 @@ def judged(rows: Sequence[Prediction]) -> list[Prediction]:
             arrival_needed=None if needed is None else needed[row.coordinate],
         )
         if row.refused:
-            row = replace(row, standard_error=None, length=None, n_needed=None, epsilon_needed=None)
+            row = replace(
+                row,
+                standard_error=None,
+                length=None,
+                n_needed=None,
+                epsilon_needed=None,
+                arrival_needed=None,
+            )
         result.append(row)
     return result
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpflow.planning.advice import recommended
 from ldpflow.planning.pilot import (
     Bounds,
     Design,
@@ -29,9 +31,23 @@ from ldpflow.problems.quantile import Quantile
 from ldpflow.simulators.one_pass import OnePass
 from ldpflow.theory.arrival import Arrival, approaches
 
-__all__ = ["Guess", "Pilot"]
+__all__ = ["Guess", "Judged", "Pilot"]
 
 SURVEYED = tuple(2.0 ** (k / 2) for k in range(-6, 7))  # scales of the law that a guess is tried with
+
+SURE_BIAS = 0.5
+"""SE of predicted bias up to which TR of degree 2 is good enough with steps from a pilot."""
+
+SURE_VALUES = 200
+"""Values of a pilot from which on its own law is trusted with that."""
+
+
+class Judged(NamedTuple):
+    """An arrival, the verdict that counts, and the worst but 5% of those under resampled pilots."""
+
+    arrival: Arrival
+    verdict: str
+    worst: Arrival | None = None
 
 
 @dataclass(frozen=True)
@@ -91,16 +107,24 @@ class Pilot:
         """90% range of 1/f(theta*) over resampled pilots."""
         return percentile_range([law.sparsity(tau) for law in self.resampled])
 
-    def arrival(self, simulator: OnePass, n: int, level: float) -> tuple[Arrival, str]:
+    def arrival(self, simulator: OnePass, n: int, level: float) -> Judged:
         """The arrival under the pilot's law, and the verdict that the pilot vouches for."""
         case = simulator.approach(n)
         assert case is not None
         (found,) = approaches([case])
-        verdict = worst_arrival(case, self.resampled, level).verdict
-        tau = case.tau
+        worst = worst_arrival(case, self.resampled, level)
+        verdict, tau = worst.verdict, case.tau
         if verdict == "arrived" and len(self.values) * min(tau, 1.0 - tau) < LAW_FROM:
             verdict = "doubtful"
-        return found, verdict
+        return Judged(found, verdict, worst)
+
+    def method(self, arrival: Arrival) -> str | None:
+        """TR where the bias is small, TR3 above that and for small pilots; None where neither does."""
+        method = recommended(arrival)
+        unsure = abs(arrival.bias) > SURE_BIAS or len(self.values) < SURE_VALUES
+        if method == "TR" and unsure:
+            return "TR3" if arrival.relaxation_times >= 45 else None
+        return method
 
 
 @dataclass(frozen=True)
@@ -118,12 +142,16 @@ class Guess:
         """Steps and start for n users."""
         return design_within(self.bounds, tau, n)
 
-    def arrival(self, simulator: OnePass, n: int, level: float) -> tuple[Arrival, str]:
+    def arrival(self, simulator: OnePass, n: int, level: float) -> Judged:
         """The arrival under the guessed law."""
         case = simulator.approach(n)
         assert case is not None
         (found,) = approaches([case])
-        return found, found.verdict
+        return Judged(found, found.verdict)
+
+    def method(self, arrival: Arrival) -> str | None:
+        """TR3, which survives the largest errors of the guess; None where nothing does."""
+        return None if recommended(arrival) is None else "TR3"
 
     def survives(self, simulator: OnePass, n: int) -> tuple[float, float] | None:
         """Factors by which the law may be narrower or wider before the verdict is a refusal."""

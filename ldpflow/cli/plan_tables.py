@@ -1,0 +1,203 @@
+"""Tables and lines of ``ldpflow plan``."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.console import Console
+
+from ldpflow.cli.tables import (
+    Shown,
+    count_apart,
+    fits,
+    plain,
+    print_rows,
+    rich_table,
+    rounded,
+    short,
+    telling,
+    with_error,
+)
+
+if TYPE_CHECKING:
+    from ldpflow.planning import Plan
+
+__all__ = ["print_check", "print_plan", "print_replicates", "print_source"]
+
+Row = dict[str, Any]
+
+HIDDEN = ("path", "quantile", "sparsity", "pilot_values")
+DESIGN = ("c", "gamma", "theta0")
+FIRST_MEASURE = "standard_error"
+
+ORACLE = (
+    "Lengths, n and epsilon are those of the oracle, which knows the true variance. Intervals that estimate "
+    "it differ: BB and BM are mostly shorter and cover less, SN and TR are longer (--check simulates them)."
+)
+
+
+def print_source(found: Plan, pilot: str | None) -> None:
+    """The quantiles and 1/f of the law that a plan starts from, by tau."""
+    for row in unique(found.rows, "tau"):
+        low, high = row["sparsity_low"], row["sparsity_high"]
+        ends = "" if low is None else f" (90%: {low:,.4g} .. {high:,.4g})"
+        head = "guessed from the bounds" if pilot is None else f"pilot: {row['pilot_values']:,} values"
+        scale = f"scale 1/f = {row['sparsity']:,.4g}{ends}"
+        typer.echo(f"{head}, {row['tau']:g}-quantile {row['quantile']:,.4g}, {scale}")
+
+
+def print_plan(
+    found: Plan, wanted: str | None, difference: float | None, response_rate: float | None
+) -> None:
+    """The table of a plan, what its numbers are, cautions and invitations.
+
+    Parameters
+    ----------
+    found : Plan
+    wanted : str or None
+        The goal in words, as in ``length 0.01``.
+    difference : float or None
+        Between two groups.
+    response_rate : float or None
+    """
+    rows = found.rows
+    chosen = "half_width_low" in rows[0]  # steps and start were chosen for the reader
+    hidden = (*HIDDEN, *DESIGN) if chosen else HIDDEN
+    first = list(rows[0])
+    names = [name for name in first[: first.index(FIRST_MEASURE)] if name not in hidden]
+    settings: list[Shown] = [*map(plain, telling(names, rows) or ["n"])]
+    print_parts(settings, [*measures(chosen), *goals(wanted, difference)], rows)
+    if any(row["length"] is not None for row in rows):
+        typer.echo(ORACLE)
+    for text in found.cautions:
+        typer.echo(text)
+    if response_rate is not None:
+        invited = ", ".join(f"{row['invitations']:,}" for row in unique(rows, "invitations"))
+        typer.echo(
+            f"invitations at a response rate of {response_rate:g}: {invited} (if answering has nothing to "
+            "do with the value)"
+        )
+
+
+def print_parts(settings: list[Shown], others: list[Shown], rows: list[Row]) -> None:
+    """One table, or several with the same settings where the terminal is too narrow for one."""
+    console = Console()
+    parts: list[list[Shown]] = [[]]
+    for column in others:
+        if parts[-1] and not fits(console, rich_table([*settings, *parts[-1], column], rows)):
+            parts.append([])
+        parts[-1].append(column)
+    for part in parts:
+        print_rows([*settings, *part], rows)
+
+
+def measures(chosen: bool) -> list[Shown]:
+    """Columns of what is predicted; of steps and start too where the plan has chosen them."""
+    design: list[Shown] = [
+        ("c", lambda row: rounded(row["c"], 3)),
+        ("theta0", lambda row: rounded(row["theta0"], 3)),
+    ]
+    return [
+        *(design if chosen else []),
+        ("half width", half_width_text),
+        ("length", lambda row: rounded(row["length"], 4)),
+        ("SE", lambda row: rounded(row["standard_error"], 4)),
+        ("K", lambda row: rounded(row["relaxation_times_planned"], 3)),
+        ("bias", bias_text),
+        ("covers", lambda row: "-" if row["arrival"] is None else f"{row['coverage_predicted']:.2f}"),
+        ("verdict", lambda row: (row["arrival"] or "-").replace("_", " ")),
+        ("method", lambda row: row["recommended"] or ("-" if row["arrival"] is None else "none")),
+    ]
+
+
+def goals(wanted: str | None, difference: float | None) -> list[Shown]:
+    """Columns of what reaching a goal takes."""
+    columns: list[Shown] = []
+    if wanted is not None:
+        columns += [
+            (f"n for {wanted}", lambda row: counted(row["n_needed"], row["arrival_needed"])),
+            (f"epsilon for {wanted}", lambda row: reachable(row["epsilon_needed"])),
+        ]
+    if difference is not None:
+        name = f"n per group for {short(difference)}"
+        columns.append((name, lambda row: counted(row["n_per_group"], row["arrival_per_group"])))
+    return columns
+
+
+def unique(rows: list[Row], name: str) -> list[Row]:
+    """The first row of every value of a column."""
+    return list({row[name]: row for row in reversed(rows)}.values())[::-1]
+
+
+def half_width_text(row: Row) -> str:
+    """Half width, with the range that the pilot leaves open."""
+    text = rounded(row["half_width"], 4)
+    if row.get("half_width_low") is None:
+        return text
+    return f"{text} (pilot: {rounded(row['half_width_low'], 3)} .. {rounded(row['half_width_high'], 3)})"
+
+
+def bias_text(row: Row) -> str:
+    """Predicted bias in standard errors."""
+    if row["bias_start"] is None:
+        return "-"
+    return f"{row['bias_start'] + row['bias_steps']:+.2f} SE"
+
+
+def counted(count: int | None, verdict: str | None) -> str:
+    """A number of users, and the verdict with them unless they arrive."""
+    if count is None:
+        return "-"
+    return f"{count:,}" if verdict in (None, "arrived") else f"{count:,} ({verdict.replace('_', ' ')})"
+
+
+def reachable(epsilon: float | None) -> str:
+    """A budget; none where no budget is enough."""
+    if epsilon is None:
+        return "-"
+    return "none" if epsilon == math.inf else f"{epsilon:g}"
+
+
+def print_replicates(levels: list[float], target_mcse: float, precision: Any) -> None:
+    """How many replicates a target for the MCSE takes."""
+    from ldpflow.engine.precision import stopped_coverage
+
+    for nominal in levels:
+        fixed = -(-nominal * (1 - nominal) // target_mcse**2)
+        mean, _, taken = stopped_coverage(nominal, precision)
+        typer.echo(
+            f"MCSE {target_mcse:g} of a coverage of {nominal:g}: {fixed:,.0f} replicates; "
+            f"sweep --target-mcse takes {taken:,.0f} on average, bias {mean - nominal:+.5f}"
+        )
+
+
+def print_check(found: Plan) -> None:
+    """Predictions beside what the simulation gave."""
+    from ldpflow.planning.checking import name_of
+
+    rows = [{**row, "method": name_of(row)} for row in found.checked]
+    settings = [name for name in rows[0] if name not in ("path", "replicates", "failures")]
+    settings = settings[: settings.index("truth")]
+    for name in reversed(settings):
+        others = [other for other in settings if other != name]
+        if name != "method" and count_apart(others, rows) == count_apart(settings, rows):
+            settings = others
+    print_parts(
+        [*map(plain, settings)],
+        [
+            ("coverage", coverage_text),
+            ("", lambda row: row["judgement"]),
+            ("length", lambda row: rounded(row["length_mean"], 4)),
+            ("predicted SE", lambda row: rounded(row["predicted_se"], 4)),
+            ("emp. SE", lambda row: with_error(row["empirical_se"], row["empirical_se_mcse"])),
+        ],
+        rows,
+    )
+
+
+def coverage_text(row: Row) -> str:
+    """Coverage with failures as misses, and its Wilson interval."""
+    name = "coverage_failures_as_misses"
+    return f"{row[name]:.3f} [{row[name + '_low']:.3f}, {row[name + '_high']:.3f}]"

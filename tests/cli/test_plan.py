@@ -1,0 +1,133 @@
+"""``ldpflow plan`` as a practitioner types it: refusals, pilots, bounds, goals and exit codes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+TRIAL = """
+name = "trial"
+seed = 1
+replicates = 512
+
+[problem]
+kind = "quantile"
+tau = 0.9
+law = "exponential"
+scale = 31.4
+
+[mechanism]
+kind = "randomized_response"
+epsilon = 1
+
+[algorithm]
+kind = "ldp_sgd"
+gamma = 0.51
+c = {c}
+theta0 = {theta0}
+
+[grid]
+n = 2e5
+
+[[method]]
+kind = "BM"
+"""
+
+
+@pytest.fixture
+def trial(tmp_path: Path) -> Callable[..., str]:
+    """A study file of the trial's case with some steps."""
+
+    def write(c: float = 1.0, theta0: float = 0.0) -> str:
+        file = tmp_path / f"trial-{c:g}.toml"
+        file.write_text(TRIAL.format(c=c, theta0=theta0))
+        return str(file)
+
+    return write
+
+
+@pytest.fixture
+def pilot(tmp_path: Path) -> str:
+    """2,500 values of N(50, 10^2)."""
+    file = tmp_path / "pilot.csv"
+    values = np.random.default_rng(4).normal(50.0, 10.0, 2500)
+    file.write_text("amount\n" + "".join(f"{v!r}\n" for v in values.tolist()))
+    return str(file)
+
+
+def test_a_path_that_does_not_arrive_has_no_length(ldpflow: Callable[..., Any], trial: Any) -> None:
+    shown = ldpflow("plan", trial(), "--length", "4", "--response-rate", "0.3")
+    assert shown.code == 1 and shown.err == ""
+    line = next(line for line in shown.out.splitlines() if line.lstrip().startswith("2e5"))
+    assert re.fullmatch(r" *2e5 +- +- +(- +)?(2\.57 +)?-10\.60 SE +0\.00 +not arrived +none( +-)* *", line), (
+        line
+    )
+    assert "Lengths" not in shown.out, "there are none"
+    for words in ("c = 23", "theta0 = 54", "need n >= 4.0e5", "666,667"):
+        assert words in " ".join(shown.out.split())
+
+
+def test_the_advice_prints_a_length(ldpflow: Callable[..., Any], trial: Any) -> None:
+    shown = ldpflow("plan", trial(23.4, 54.0), "--half-width", "2")
+    assert shown.code == 0
+    assert "2.322" in shown.out and "doubtful" in shown.out and "half width 2" in shown.out
+    assert "those of the oracle" in shown.out
+
+
+def test_half_width_and_length_at_once(ldpflow: Callable[..., Any], trial: Any) -> None:
+    refused = ldpflow("plan", trial(), "--length", "4", "--half-width", "2")
+    assert refused.code == 2 and "--half-width" in refused.err and "`" not in refused.err
+
+
+def test_a_pilot(ldpflow: Callable[..., Any], pilot: str) -> None:
+    settings = ("--tau", "0.5", "--epsilon", "1", "--n", "2e5", "--half-width", "0.1", "--difference", "1")
+    shown = ldpflow("plan", "--pilot", pilot, "--column", "amount", *settings)
+    assert shown.code == 0
+    for words in ("pilot: 2,500 values, 0.5-quantile", "scale 1/f =", "(pilot: ", "n per group for 1"):
+        assert words in shown.out
+    for flags, field in (
+        (("--column", "spent"), "--column"),
+        (("--missing", "keep"), "--missing"),
+        (("--tau", "0.999"), "--tau"),
+        (("--bounds", "0", "1"), "STUDY"),
+    ):
+        refused = ldpflow("plan", "--pilot", pilot, *settings, *flags)
+        assert refused.code == 2 and field in refused.err and "Traceback" not in refused.err
+
+
+def test_bounds(ldpflow: Callable[..., Any]) -> None:
+    shown = ldpflow("plan", "--bounds", "0", "1000", "--tau", "0.9", "--epsilon", "1", "--n", "1e5")
+    assert shown.code == 0
+    assert "guessed from the bounds" in shown.out and "a guess" in shown.out and "TR3" in shown.out
+    lost = ldpflow("plan", "--bounds", "0", "1000", "--tau", "0.99", "--epsilon", "1", "--n", "1e5")
+    assert lost.code == 1 and "need n >= 2.8e7" in lost.out
+
+
+def test_no_budget_is_enough(ldpflow: Callable[..., Any], trial: Any) -> None:
+    shown = ldpflow("plan", trial(23.4, 54.0), "--half-width", "0.01")
+    assert shown.code == 0 and "none" in shown.out
+
+
+@pytest.mark.parametrize("columns", ["60", "80", "100", "200"])
+def test_no_number_is_cut(
+    ldpflow: Callable[..., Any], pilot: str, columns: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    shown = ldpflow("plan", "--pilot", pilot, "--tau", "0.5", "--epsilon", "1", "--n", "2e5", "--length", "1")
+    assert shown.code == 0 and "…" not in shown.out
+
+
+@pytest.mark.slow
+def test_check_says_whether_the_recommended_method_covers(ldpflow: Callable[..., Any], trial: Any) -> None:
+    """512 replicates each: with the default steps nothing is good, with the advised ones TR is."""
+    lost = ldpflow("plan", trial(), "--check", "--engine", "serial")
+    assert lost.code == 1 and "short" in lost.out and "good" not in lost.out.replace("no recommended", "")
+    good = ldpflow("plan", trial(23.4, 54.0), "--check", "--engine", "serial")
+    assert good.code == 0
+    line = next(line for line in good.out.splitlines() if line.split()[:1] == ["TR"])
+    assert "good" in line.split()

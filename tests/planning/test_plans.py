@@ -1,0 +1,317 @@
+"""Plans of studies, of pilots and of public bounds: what is refused, what is said, what a goal takes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+
+import ldpflow as lf
+from ldpflow import constants
+from ldpflow.errors import InputError
+from ldpflow.planning.advice import recommended
+from ldpflow.planning.checking import RECOMMENDED, judgement, name_of, with_recommended
+from ldpflow.planning.prediction import arrival_cautions
+from ldpflow.study import Study
+from ldpflow.theory.arrival import approaches
+from tests.oracles.column_law import example_column
+from tests.studies import changed
+
+NOISE = math.e / (math.e - 1) ** 2
+
+TRIAL = changed(
+    problem={"kind": "quantile", "tau": 0.9, "law": "exponential", "scale": 31.4},
+    mechanism={"kind": "randomized_response", "epsilon": 1},
+    algorithm={"kind": "ldp_sgd", "gamma": 0.51},
+    grid={"n": [2e5], "level": 0.9},
+)
+
+
+def column_file(tmp_path, values):
+    file = tmp_path / "pilot.csv"
+    file.write_text("id,amount\n" + "".join(f"r{i},{v!r}\n" for i, v in enumerate(values.tolist())))
+    return str(file)
+
+
+def median_pilot(tmp_path, **settings):
+    """A plan for the median of a pilot of 2,500 values of N(50, 10^2)."""
+    values = np.random.default_rng(4).normal(50.0, 10.0, 2500)
+    given = {"tau": 0.5, "epsilon": 1.0, "n": 200_000, **settings}
+    return lf.plan(pilot=column_file(tmp_path, values), column="amount", **given)
+
+
+def test_the_trials_case_is_refused_with_advice():
+    plan = lf.plan(Study.from_mapping(TRIAL), length=4)
+    (row,) = plan.rows
+    assert plan.refused and row["arrival"] == "not_arrived"
+    silent = ("standard_error", "half_width", "length", "n_needed", "epsilon_needed", "arrival_needed")
+    assert {row[name] for name in silent} == {None}
+    assert row["relaxation_times_planned"] == pytest.approx(2.568, abs=5e-4)
+    assert row["bias_start"] + row["bias_steps"] == pytest.approx(-10.6, abs=0.05)
+    assert row["coverage_predicted"] < 1e-6 and row["recommended"] is None
+    assert row["n_feasible"] == pytest.approx(3.95e5, rel=0.01)
+    (text,) = plan.cautions
+    for words in ("not arrived: with c = 1 the run has 2.6 relaxation times", "quantile 72.3", "c = 23",
+                  "theta0 = 54", "anything in 12 .. 47", "need n >= 4.0e5"):  # fmt: skip
+        assert words in text
+
+
+def test_the_advice_is_followed():
+    """With the advised steps the plan prints a length with its reservation, and names the method."""
+    advised = Study.from_mapping(TRIAL).replace({"c": 23.4, "algorithm.theta0": 54.0})
+    plan = lf.plan(advised, half_width=2)
+    (row,) = plan.rows
+    assert not plan.refused and row["arrival"] == "doubtful" and row["recommended"] == "TR"
+    assert row["relaxation_times_planned"] == pytest.approx(60.1, abs=0.1)
+    assert row["bias_start"] + row["bias_steps"] == pytest.approx(0.37, abs=0.02)
+    assert row["length"] == pytest.approx(2 * 1.6448536 * 0.7059, rel=1e-3)
+    (text,) = plan.cautions
+    assert "doubtful: with c = 23.4" in text and "use TR 0.91 at length 2.6" in text
+    assert "what would do" not in text, "the steps are near those advised"
+
+
+def test_doubtful_for_want_of_relaxation_times_names_other_steps():
+    study = Study.from_mapping(TRIAL).replace({"c": 7.0, "algorithm.theta0": 54.0})
+    (text,) = lf.plan(study).cautions
+    assert "doubtful: with c = 7 the run has 18 relaxation times" in text
+    assert "what would do, in the unit of the data: c = 23" in text
+
+
+def test_no_length_before_arrival_at_the_n_found():
+    """At the n that a length takes the verdict is made again, with the same steps."""
+    study = Study.from_mapping(TRIAL).replace({"c": 23.4, "algorithm.theta0": 54.0})
+    (row,) = lf.plan(study, length=40.0).rows
+    assert row["n_needed"] < 1000 and row["arrival_needed"] == "not_arrived"
+
+
+def test_length_is_twice_the_half_width(tmp_path):
+    one, other = median_pilot(tmp_path, half_width=1), median_pilot(tmp_path, length=2)
+    assert one.rows == other.rows and one.rows[0]["n_needed"] is not None
+    study = Study.from_mapping(TRIAL).replace({"c": 23.4, "algorithm.theta0": 54.0})
+    assert lf.plan(study, half_width=1).rows == lf.plan(study, length=2).rows
+    (row,) = lf.plan(study, half_width=1).rows
+    assert row["length"] == 2 * row["half_width"]
+
+
+def test_invitations(tmp_path):
+    assert median_pilot(tmp_path, response_rate=0.3).rows[0]["invitations"] == 666_667
+    assert median_pilot(tmp_path, response_rate=1.0, n=7).rows[0]["invitations"] == 7
+    assert median_pilot(tmp_path, response_rate=0.1, n=7).rows[0]["invitations"] == 70
+
+
+def test_users_per_group_have_the_power_asked_for(tmp_path):
+    """The test of two means of variance V/n each finds D with the power, at n per group."""
+    plan = median_pilot(tmp_path, difference=2.0, power=0.9)
+    (row,) = plan.rows
+    n = row["n_per_group"]
+    error = row["sparsity"] * math.sqrt((0.25 + NOISE) / n) * 1.12  # of TR
+    z = constants.normal_quantile(0.95)
+
+    def power(count):
+        distance = 2.0 / (error * math.sqrt(n / count) * math.sqrt(2))
+        return 1 - float(constants_cdf(z - distance))
+
+    assert power(n) >= 0.9 > power(n - 2)
+    study = Study.from_mapping(TRIAL).replace({"c": 23.4, "algorithm.theta0": 54.0})
+    (row,) = lf.plan(study, difference=2.0).rows
+    assert row["n_per_group"] > 0 and row["arrival_per_group"] is not None
+
+
+def constants_cdf(x):
+    return 0.5 * (1 + math.erf(x / math.sqrt(2)))
+
+
+def test_a_pilots_plan(tmp_path):
+    plan = median_pilot(tmp_path)
+    (row,) = plan.rows
+    assert not plan.refused
+    assert row["quantile"] == pytest.approx(50.0, abs=0.6)
+    assert row["relaxation_times_planned"] == pytest.approx(60.0, rel=1e-9)
+    assert row["sparsity_low"] < row["sparsity"] < row["sparsity_high"]
+    assert row["sparsity_low"] < 10 * math.sqrt(2 * math.pi) < row["sparsity_high"]
+    assert row["half_width_low"] / row["half_width"] == pytest.approx(row["sparsity_low"] / row["sparsity"])
+    assert row["pilot_values"] == 2500 and row["recommended"] == "TR"
+    expected = 1.6448536 * row["sparsity"] * math.sqrt((0.25 + NOISE) / 200_000)
+    assert row["half_width"] == pytest.approx(expected, rel=1e-6)
+    assert plan.table().num_rows == 1
+
+
+def test_the_verdict_of_a_pilot_is_the_worst_but_a_twentieth(tmp_path):
+    """A skewed upper quantile: its own law is doubtful, the resampled ones refuse; TR remains."""
+    values = example_column(2000)
+    plan = lf.plan(pilot=column_file(tmp_path, values), column="amount", tau=0.9, epsilon=1, n=[2e5, 1e6])
+    for row in plan.rows:
+        assert row["coverage_predicted_worst"] <= row["coverage_predicted"]
+    assert [row["arrival"] for row in plan.rows] == ["steps_too_large", "doubtful"]
+    assert plan.rows[0]["length"] is None and plan.rows[1]["length"] is not None
+    assert plan.rows[0]["recommended"] in ("TR", "TR3")
+    assert "does not inherit the average's bias" in plan.cautions[0]
+
+
+def test_few_values_beyond_the_quantile_are_at_best_doubtful(tmp_path):
+    values = np.random.default_rng(4).normal(50.0, 10.0, 99)
+    values = np.concatenate([values, [50.0]])
+    (row,) = lf.plan(pilot=column_file(tmp_path, values), tau=0.5, epsilon=1, n=10**6).rows
+    assert row["arrival"] != "arrived" or row["pilot_values"] * 0.5 >= 50
+    small = np.random.default_rng(4).normal(50.0, 10.0, 240)
+    plan = lf.plan(pilot=column_file(tmp_path, small), tau=0.1, epsilon=1, n=10**8)
+    (row,) = plan.rows
+    assert row["arrival"] == "doubtful"
+    assert any("24 of its 240 values lie beyond the 0.1 quantile" in text for text in plan.cautions)
+
+
+def test_a_lattice_is_cautioned_and_jitter_removes_the_caution(tmp_path):
+    values = np.array([round(2 * NormalDist().inv_cdf((i + 0.5) / 120)) / 2 for i in range(120)])
+    file = column_file(tmp_path, values)
+    given = {"column": "amount", "tau": 0.5, "epsilon": 1, "n": 20_000}
+    coarse = lf.plan(pilot=file, **given)
+    assert any("values lie 0.5 apart" in text and "jitter = 0.5" in text for text in coarse.cautions)
+    fine = lf.plan(pilot=file, jitter=0.5, **given)
+    assert not any("apart" in text for text in fine.cautions)
+
+
+def test_a_plan_from_bounds():
+    plan = lf.plan(bounds=(0.0, 1000.0), tau=0.9, epsilon=1.0, n=100_000, half_width=5.0)
+    (row,) = plan.rows
+    assert row["theta0"] == 250.0 and row["recommended"] == "TR3"
+    assert row["relaxation_times_planned"] == pytest.approx(30.0, rel=1e-9)
+    assert row["sparsity_low"] is None and row["n_needed"] is not None
+    (text,) = plan.cautions
+    assert "a guess from the bounds" in text and "0.35 to 2 times" in text
+    # The factors are those over which the closure does not refuse.
+    simulator_case = plan.studies[0].simulators()[0].approach(100_000)
+    for factor, refused in ((0.36, False), (1.99, False), (0.2, True), (3.0, True)):
+        law = replace(simulator_case.law, scale=simulator_case.law.scale * factor)
+        (found,) = approaches([replace(simulator_case, law=law)])
+        assert found.refused == refused
+
+
+def test_smallest_budget_of_a_pilots_plan(tmp_path):
+    (row,) = median_pilot(tmp_path, half_width=0.2).rows
+    epsilon = row["epsilon_needed"]
+    half = row["half_width"]
+
+    def reached(e):
+        s, one = (0.25 + math.exp(x) / math.expm1(x) ** 2 for x in (e, 1.0))
+        return half * math.sqrt(s / one)
+
+    assert reached(epsilon) <= 0.2 < reached(epsilon * 0.985)
+    assert median_pilot(tmp_path, half_width=1e-4).rows[0]["epsilon_needed"] == math.inf
+
+
+@pytest.mark.parametrize(
+    ("settings", "field", "words"),
+    [
+        ({"length": 1, "half_width": 1}, "half_width", "nothing where `length` is given"),
+        ({"pilot": "x.csv", "bounds": (0, 1)}, "study", "one of a study"),
+        ({"study": "quickstart", "bounds": (0, 1)}, "study", "one of a study"),
+        ({"study": "quickstart", "column": "a"}, "column", "nothing without `pilot`"),
+        ({"study": "quickstart", "missing": "drop"}, "missing", "nothing without `pilot`"),
+        ({"study": "quickstart", "jitter": 1.0}, "jitter", "nothing without `pilot`"),
+        ({}, "study", "a study, a pilot's file or public bounds"),
+        ({"bounds": (0, 1), "epsilon": 1, "n": 100}, "tau", "a number"),
+        ({"bounds": (0, 1), "tau": 0.5, "n": 100}, "epsilon", "a number"),
+        ({"bounds": (0, 1), "tau": 0.5, "epsilon": 1}, "n", "a number"),
+        ({"bounds": (0, 1), "tau": 0.5, "epsilon": 1, "n": 1.5}, "n", "an integer >= 1"),
+        ({"bounds": (0, 1), "tau": 0.5, "epsilon": 1, "n": 1e5, "level": 1.0}, "level", r"\(0, 1\)"),
+        ({"bounds": (1, 0), "tau": 0.5, "epsilon": 1, "n": 1e5}, "bounds", "the lower first"),
+        ({"bounds": (1, 0, 3), "tau": 0.5, "epsilon": 1, "n": 1e5}, "bounds", "two numbers"),
+        ({"study": "quickstart", "half_width": -1}, "half_width", "a number > 0"),
+        ({"study": "quickstart", "difference": 0}, "difference", "a number > 0"),
+        ({"study": "quickstart", "response_rate": 0}, "response_rate", r"a share in \(0, 1\]"),
+        ({"study": "quickstart", "response_rate": 1.1}, "response_rate", r"a share in \(0, 1\]"),
+        ({"study": "quickstart", "power": 1.0}, "power", r"a probability in \(0, 1\)"),
+        ({"pilot": "no.csv", "tau": 0.5, "epsilon": 1, "n": 100}, "pilot", "No such file"),
+        ({"pilot": "x.csv", "missing": "keep", "tau": 0.5, "epsilon": 1, "n": 9}, "missing", "drop"),
+    ],
+)  # fmt: skip
+def test_settings_refused(settings, field, words):
+    with pytest.raises(InputError, match=words) as caught:
+        lf.plan(**settings)
+    assert caught.value.field == field
+
+
+def test_a_level_that_the_pilot_says_too_little_about(tmp_path):
+    with pytest.raises(InputError, match="has 1,000 values: the 0.99 quantile needs 2,000") as caught:
+        lf.plan(pilot=column_file(tmp_path, example_column()), tau=0.99, epsilon=1, n=10**6)
+    assert caught.value.field == "problem.tau"
+
+
+def test_cautions_of_a_sweep():
+    """One line per path that does not arrive; none for those that do, none for too many paths."""
+    study = Study.from_mapping(TRIAL | {"method": [{"kind": "BM"}]})
+    (line,) = arrival_cautions(study)
+    assert "not arrived at n = 200,000" in line and "2.6 relaxation times, bias -10.60 SE" in line
+    assert arrival_cautions(study.replace({"c": 23.4, "algorithm.theta0": 54.0})) == []
+    assert arrival_cautions(study.replace({"c": [1.0, 23.4], "algorithm.theta0": 54.0})) != []
+
+
+def test_no_cautions_for_thousands_of_paths(monkeypatch):
+    from ldpflow.planning import prediction
+
+    study = Study.from_mapping(TRIAL | {"method": [{"kind": "BM"}]})
+    monkeypatch.setattr(prediction, "MOST_PATHS", 0)
+    assert arrival_cautions(study) == []
+
+
+@pytest.mark.parametrize(
+    ("coverage", "high", "failures", "expected"),
+    [
+        (0.87, 0.88, 0.0, "good"), (0.87, 0.879, 0.0, "short"), (0.869, 0.9, 0.0, "short"),
+        (0.95, 0.97, 0.05, "good"), (0.95, 0.97, 0.051, "undefined"), (0.80, 0.83, 0.0, "short"),
+    ],
+)  # fmt: skip
+def test_judgement(coverage, high, failures, expected):
+    row = {"coverage_failures_as_misses": coverage, "coverage_failures_as_misses_high": high,
+           "failure_share": failures, "level": 0.9}  # fmt: skip
+    assert judgement(row) == expected
+
+
+def test_recommended_methods_are_added_once():
+    study = Study.from_mapping(TRIAL | {"method": [{"kind": "TR", "degree": 2}, {"kind": "BM"}]})
+    twice = with_recommended(with_recommended(study))
+    kinds = [entry.kind for entry in twice.method]
+    assert kinds == ["TR", "BM", "oracle", "TR"]
+    assert name_of({"method": "TR", "degree": 3, "burn_in": "0.01n"}) == "TR3"
+    assert name_of({"method": "TR", "degree": 2, "burn_in": None}) == "TR"
+    assert name_of({"method": "BM"}) == "BM" and set(RECOMMENDED) == {"TR", "TR3"}
+
+
+def test_a_check_is_good_where_nothing_is_wrong(tmp_path):
+    """512 replicates of a median; TR is short there with probability below 1e-3 if it covers .9."""
+    study = Study.from_mapping(
+        changed(
+            problem={"kind": "quantile", "tau": 0.5},
+            mechanism={"kind": "randomized_response", "epsilon": 3},
+            algorithm={"kind": "ldp_sgd", "gamma": 0.51},
+            grid={"n": [2e4], "level": 0.9},
+            method=[{"kind": "SN"}],
+        )
+    )
+    plan = lf.plan(study)
+    assert plan.rows[0]["recommended"] == "TR" and plan.check()
+    assert {row["replicates"] for row in plan.checked} == {512}
+    assert {name_of(row) for row in plan.checked} == {"SN", "oracle", "TR", "TR3"}
+
+
+def test_a_check_is_not_good_where_nothing_is_recommended():
+    study = Study.from_mapping(TRIAL | {"method": [{"kind": "oracle"}]}).replace(n=2000)
+    plan = lf.plan(study)
+    assert plan.rows[0]["recommended"] is None and not plan.check()
+
+
+def test_vectors_are_judged_by_their_slowest_direction():
+    study = Study.from_mapping(
+        changed(
+            problem={"kind": "linear_regression", "coefficients": [[1.0, 1.0]]},
+            mechanism={"kind": "gaussian", "mu": 1.0},
+            algorithm={"kind": "ldp_sgd", "gamma": 0.51, "c": [0.02, 5.0]},
+            grid={"n": [1e5], "level": 0.9},
+        )
+    )
+    rows = lf.plan(study).rows
+    assert [row["arrival"] for row in rows] == ["not_arrived", "not_arrived", "arrived", "arrived"]
+    assert rows[0]["n_feasible"] is None and recommended is not None

@@ -1,0 +1,97 @@
+"""Explaining a run whose paths do not arrive: predicted start and step bias beside the measured bias."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import pytest
+
+from ldpflow.engine import run_study
+from ldpflow.results.arrival import Compared, compared
+from ldpflow.results.explanation import explain
+from ldpflow.results.summary import stored_paths
+from ldpflow.store import RunStore
+from ldpflow.study import Study
+from ldpflow.theory.arrival import Arrival
+
+
+def arrival(bias, start, steps, k=60.0):
+    return Arrival(k, 0.5, bias, start, steps, 1.0, 70.0)
+
+
+@pytest.mark.parametrize(
+    ("found", "measured", "source"),
+    [
+        (arrival(-10.6, -10.6, 0.0), -10.5, "start"),
+        (arrival(3.0, 0.5, 2.5), 2.0, "steps"),
+        (arrival(3.0, 0.5, 2.5), 1.4, None),
+        (arrival(3.0, 0.5, 2.5), 6.1, None),
+        (arrival(3.0, 0.5, 2.5), -3.0, None),
+        (arrival(0.0, 0.0, 0.0), 0.0, None),
+    ],
+)
+def test_source_of_a_bias(found, measured, source):
+    assert Compared(found, measured, 0.0, 72.3).source() == source
+
+
+def test_sentence():
+    text = Compared(arrival(-10.6, -10.64, 0.04, k=2.568), -10.58, 0.0, 72.3).sentence()
+    assert text == (
+        "Not arrived: 2.6 relaxation times, theta went from 0 to 70 of 72.3; start -10.64 SE, steps +0.04 SE "
+        "(predicted), bias -10.58 SE (measured)."
+    )
+    assert Compared(arrival(0.05, 0.0, 0.05), 0.1, 0.0, 72.3).sentence() == ""
+    unknown = Arrival(10.0, 0.5, -3.0, -3.0, 0.0, 1.0, math.nan)
+    assert "theta went" not in Compared(unknown, -3.1, 0.0, 1.0).sentence()
+
+
+@pytest.fixture(scope="module")
+def lost(tmp_path_factory):
+    """128 replicates of the exponential law of scale 31.4 with the default steps, n = 20,000."""
+    study = Study.from_mapping(
+        {
+            "name": "lost",
+            "seed": 5,
+            "replicates": 128,
+            "problem": {"kind": "quantile", "tau": 0.9, "law": "exponential", "scale": [31.4, 0.2]},
+            "mechanism": {"kind": "randomized_response", "epsilon": 1},
+            "algorithm": {"kind": "ldp_sgd", "gamma": 0.51},
+            "grid": {"n": [20_000], "level": [0.9]},
+            "method": [{"kind": "oracle"}, {"kind": "BM"}, {"kind": "TR"}],
+        }
+    )
+    folder = tmp_path_factory.mktemp("lost")
+    run_study(study, folder, engine="serial")
+    return RunStore(folder)
+
+
+def test_predicted_and_measured_bias_agree(lost):
+    """The measured bias has a standard error of 1/sqrt(128) SE times sd_ratio: 4 of them either way."""
+    rows = lost.read_summary().to_pylist()
+    found = compared(rows, stored_paths(lost.replicates))
+    seen = 0
+    for row, one in zip(rows, found, strict=True):
+        if row["method"] == "TR":
+            assert one is None
+        elif row["scale"] == 31.4:
+            slack = 4 * row["empirical_se"] / math.sqrt(128) / one.arrival.standard_error
+            assert abs(one.measured - one.arrival.bias) < slack + 0.03 * abs(one.arrival.bias)
+            assert one.source() == "start"
+            seen += 1
+    assert seen == 2
+
+
+def test_explain_names_start_and_steps(lost):
+    found = explain(lost, lost.read_summary())
+    for one in found:
+        text = " ".join(one.sentences)
+        if one.row["method"] == "TR":
+            assert "relaxation times, theta went" not in text
+        elif one.row["scale"] == 31.4:
+            assert "mainly bias from the start" in text
+            assert re.search(
+                r"Not arrived: 0.8 relaxation times, theta went from 0 to 5\d\.\d of 72\.3", text
+            )
+        else:
+            assert "Steps too large" in text and "mainly bias from the size of the steps" in text
