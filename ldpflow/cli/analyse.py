@@ -31,7 +31,7 @@ def analyse(
     final_theta: Annotated[float | None, typer.Option(help="theta after the last report.")] = None,
     method: Annotated[
         list[str] | None,
-        typer.Option(metavar="ID", help="Interval method; repeatable.", show_default="all that apply"),
+        typer.Option(metavar="ID", help="Interval method; repeatable.", show_default="all"),
     ] = None,
     level: Annotated[
         list[float] | None, typer.Option(help="Nominal coverage; repeatable.", show_default="0.9")
@@ -90,17 +90,17 @@ def print_table(analysis: Analysis) -> None:
     import textwrap
 
     from ldpflow.cli.tables import print_rows
-    from ldpflow.transcripts.wording import label, methods_paragraph, verdict_lines
+    from ldpflow.transcripts.wording import coordinate_name, label, methods_paragraph, verdict_lines
 
     def shown(name: str, digits: int = 7) -> Any:
         return lambda row: "-" if row.get(name) is None else f"{row[name]:.{digits}g}"
 
     rows = analysis.asked
-    columns: list[Any] = [("method", label)]
+    columns: list[Any] = [("method", lambda row: label(row, rows))]
     if len({row["level"] for row in rows}) > 1:
         columns.append(("level", lambda row: f"{row['level']:g}"))
     if len(analysis.verdicts) > 1:
-        columns.append(("coordinate", lambda row: str(row["coordinate"])))
+        columns.append(("estimated", lambda row: coordinate_name(analysis, row["coordinate"])))
     columns += [(name, shown(name)) for name in ("estimate", "lower", "upper")]
     columns += [
         ("SE", shown("se", 4)),

@@ -15,6 +15,7 @@ coordinate's row.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Literal
@@ -117,8 +118,9 @@ class JointRegion(Wrapped):
         shape = (len(levels), *estimate.shape)
         covered, volume, size = (np.full(shape, np.nan) for _ in range(3))
         oracle = true_determinant(record.source)
+        known = all(map(math.isfinite, record.source.problem.truth()))  # the origin is theta* then
         for at, q in enumerate(critical):
-            covered[at, 0] = np.where(sound, statistic <= q, np.nan)
+            covered[at, 0] = np.where(sound & known, statistic <= q, np.nan)
             volume[at, 0] = np.where(sound, unit_volume(d, steps, q) * np.sqrt(determinant), np.nan)
             ratio = float(np.sqrt(q / critical_value(levels[at], d, None)))
             size[at, 0] = np.where(sound, ratio * root(np.sqrt(determinant / oracle), d), np.nan)
@@ -206,8 +208,11 @@ def root(x: Array, order: int) -> Array:
 @lru_cache(maxsize=256)
 def true_determinant(path: Any) -> float:
     """det Sigma, NaN where the limit law is not known."""
+    sigma = asymptotic_covariance(path)
+    if any(math.isnan(value) for row in sigma for value in row):
+        return math.nan
     with constants.workdps(40):
-        return float(mp.det(mp.matrix(asymptotic_covariance(path))))
+        return float(mp.det(mp.matrix(sigma)))
 
 
 @lru_cache(maxsize=1024)

@@ -12,16 +12,23 @@ from markupsafe import Markup
 
 from ldpflow.report.page import asset, script_json
 from ldpflow.report.style import GREY, colours, styled
-from ldpflow.transcripts.wording import ARRIVAL, label, methods_paragraph, privacy_words, shown
+from ldpflow.transcripts.wording import (
+    ARRIVAL,
+    coordinate_name,
+    label,
+    methods_paragraph,
+    privacy_words,
+    shown,
+)
 
 if TYPE_CHECKING:
     from ldpflow.transcripts.result import Analysis
 
 __all__ = ["analysis_html", "intervals_chart", "progress_chart"]
 
-HEAD = (
+HEAD = [
     "method", "level", "coordinate", "estimate", "lower", "upper", "SE", "K", "lack of fit", "status",
-)  # fmt: skip
+]  # fmt: skip
 
 
 def analysis_html(analysis: Analysis) -> str:
@@ -33,7 +40,8 @@ def analysis_html(analysis: Analysis) -> str:
             spec = chart.to_dict()
             identity = f"{name}-{j}"
             specs[identity] = spec
-            where = f", coordinate {j}" if len(analysis.verdicts) > 1 else ""
+            whose = coordinate_name(analysis, j)
+            where = f", {whose}" if whose else ""
             sections.append(
                 {
                     "id": identity,
@@ -52,19 +60,8 @@ def analysis_html(analysis: Analysis) -> str:
         verdicts=verdicts(analysis),
         facts=facts(analysis),
         sections=sections,
-        head=[
-            "method",
-            "level",
-            "coordinate",
-            "estimate",
-            "lower",
-            "upper",
-            "SE",
-            "K",
-            "lack of fit",
-            "status",
-        ],
-        rows=[table_row(row) for row in analysis.asked],
+        head=HEAD,
+        rows=[table_row(row, analysis) for row in analysis.asked],
         oddities=analysis.oddities,
         notes=analysis.notes,
         methods=methods_paragraph(analysis),
@@ -80,7 +77,8 @@ def lead(analysis: Analysis) -> str:
     """The intervals to report, in a sentence each."""
     found = []
     for j in range(len(analysis.verdicts)):
-        where = f"Coordinate {j}: " if len(analysis.verdicts) > 1 else ""
+        whose = coordinate_name(analysis, j)
+        where = f"{whose[0].upper()}{whose[1:]}: " if whose else ""
         row = analysis.reported(j)
         found.append(
             f"{where}no interval is defined."
@@ -96,7 +94,7 @@ def verdicts(analysis: Analysis) -> list[dict[str, Any]]:
     return [
         {
             "good": not verdict.flags,
-            "text": (f"Coordinate {j}: " if len(analysis.verdicts) > 1 else "") + ARRIVAL[verdict.arrival],
+            "text": ": ".join(filter(None, (coordinate_name(analysis, j), ARRIVAL[verdict.arrival]))),
             "flags": verdict.words,
         }
         for j, verdict in enumerate(analysis.verdicts)
@@ -106,7 +104,8 @@ def verdicts(analysis: Analysis) -> list[dict[str, Any]]:
 def facts(analysis: Analysis) -> list[tuple[str, str]]:
     """What was collected, as names and values."""
     collection, algorithm = analysis.collection, analysis.algorithm
-    target = collection.problem + ("" if collection.tau is None else f", τ = {collection.tau:g}")
+    taus = ", ".join(f"{tau:g}" for tau in collection.taus)
+    target = collection.problem + (f", τ = {taus}" if taus else "")
     size = collection.batch_size
     found = [
         ("Estimated", target),
@@ -121,7 +120,7 @@ def facts(analysis: Analysis) -> list[tuple[str, str]]:
     return found
 
 
-def table_row(row: dict[str, Any]) -> list[tuple[str, object]]:
+def table_row(row: dict[str, Any], analysis: Analysis) -> list[tuple[str, object]]:
     """Texts of a row, and what they sort by."""
 
     def cell(name: str, digits: int) -> tuple[str, object]:
@@ -129,9 +128,9 @@ def table_row(row: dict[str, Any]) -> list[tuple[str, object]]:
         return ("-", "") if value is None else (f"{value:.{digits}g}", value)
 
     return [
-        (label(row), label(row)),
+        (name := label(row, analysis.asked), name),
         (f"{row['level']:g}", row["level"]),
-        (str(row["coordinate"]), row["coordinate"]),
+        (coordinate_name(analysis, row["coordinate"]) or "0", row["coordinate"]),
         *(cell(name, 7) for name in ("estimate", "lower", "upper")),
         cell("se", 4),
         cell("relaxation_times", 4),
@@ -157,7 +156,7 @@ def figures(analysis: Analysis, j: int) -> list[tuple[str, str, str, Any]]:
             (
                 "intervals",
                 "Intervals",
-                "All methods that were asked for. Averages (BB, BM, SN) share a centre, and its bias.",
+                "What was asked for. All but TR and TR-BM are around an average, and share its bias.",
                 intervals_chart(analysis, j),
             )
         )
@@ -208,7 +207,7 @@ def intervals_chart(analysis: Analysis, j: int) -> Any:
     """One line per method and level."""
     rows = [
         {
-            "name": label(row)
+            "name": label(row, analysis.asked)
             + (f", {100 * row['level']:g}%" if len(analysis.collection.levels) > 1 else ""),
             "method": row["method"],
             "estimate": row["estimate"],

@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpflow.algorithms.ldp_sgd import put_in_order
 from ldpflow.kernels.assembly import kernel_case, noise_variates, part_of
 from ldpflow.kernels.cache import compiled
-from ldpflow.kernels.parameters import flat
+from ldpflow.kernels.parameters import flat, layout_of
 from ldpflow.random.lockstep import CHUNK, LANES, STRIDE
 from ldpflow.random.registers import register_array
 from ldpflow.random.samplers import step_sizes
+from ldpflow.settings import Parameters
 from ldpflow.simulators.one_pass import OnePass
 from ldpflow.simulators.run_path import data_parameters, data_states, noise_states
 
@@ -41,7 +43,7 @@ def keep_rows(  # type: ignore[no-untyped-def]
     noise_parameters,
     problem,
     mechanism,
-    design,
+    steps,
     theta,
     mean,
     counters,
@@ -50,10 +52,10 @@ def keep_rows(  # type: ignore[no-untyped-def]
 ):
     """Simulate the next users of lane 0: what each is asked, and the private gradient A of each.
 
-    ``design`` holds c, gamma and the reports to a step; ``counters`` the steps made and the reports of the
-    round so far.
+    ``steps`` holds c, gamma and batch_size, the reports to a step; ``counters`` the steps made and the
+    reports of the round so far.
     """
-    size = np.int64(design[2])
+    c, gamma, size = steps.c, steps.gamma, int(steps.batch_size)
     i = counters[0]
     taken = counters[1]
     data = np.empty(kernel.DATA_PLANES * STRIDE)
@@ -61,7 +63,7 @@ def keep_rows(  # type: ignore[no-untyped-def]
     eta = np.empty(CHUNK)
     counts = register_array(kernel.COUNTS)
     g = register_array(kernel.STATE)
-    step_sizes(i - i % CHUNK + 1, design[0], design[1], eta)
+    step_sizes(i - i % CHUNK + 1, c, gamma, eta)
     row = 0
     while row < thetas.shape[0]:
         kernel.draw_data(data_state, data_parameters, data)
@@ -83,9 +85,11 @@ def keep_rows(  # type: ignore[no-untyped-def]
                         mean[j * LANES] /= size
                     theta[j * LANES] -= eta_i * mean[j * LANES]
                     mean[j * LANES] = 0.0
+                if kernel.ORDERED:
+                    put_in_order(kernel, theta, 0)
                 taken = 0
                 if i % CHUNK == 0:
-                    step_sizes(i + 1, design[0], design[1], eta)
+                    step_sizes(i + 1, c, gamma, eta)
     counters[0] = i
     counters[1] = taken
 
@@ -100,7 +104,18 @@ def rows_kernel(path: OnePass) -> Any:
             "gradient": part_of(path.problem, "bit_probability"),
             "randomise": part_of(path.randomiser, "randomise_probability"),
         }
-    return compiled(keep_rows, case.with_values(changed), SIGNATURE)
+    case = case.with_values(changed).with_layout("steps", layout_of(step_settings(path)))
+    return compiled(keep_rows, case, SIGNATURE)
+
+
+def step_settings(path: OnePass) -> Parameters:
+    """What the kernel reads by name from its argument ``steps``."""
+    algorithm = path.algorithm
+    return {
+        "c": algorithm.step_constant(),
+        "gamma": algorithm.step_exponent(),
+        "batch_size": float(algorithm.records_per_step()),
+    }
 
 
 def reports_of(
@@ -132,15 +147,12 @@ def reports_of(
     theta = np.full(d * LANES, float(algorithm.theta0))
     mean = np.zeros(d * LANES)
     counters = np.zeros(2, np.int64)
-    design = np.array(
-        [algorithm.step_constant(), algorithm.step_exponent(), float(algorithm.records_per_step())]
-    )
     fixed = (
         data_parameters(path),
         np.array([v.parameter for v in noise_variates(path, False)]),
         flat(path.problem.kernel_parameters()),
         flat(path.randomiser.kernel_parameters(path.problem)),
-        design,
+        flat(step_settings(path)),
     )
     for start in range(0, n, WINDOW):
         count = min(WINDOW, n - start)

@@ -18,9 +18,17 @@ from ldpflow.transcripts.checks import LARGEST_USERS, Checks, Meaning, Users
 from ldpflow.transcripts.collection import Collection, merged, read_collection
 from ldpflow.transcripts.faults import RowError
 from ldpflow.transcripts.fold import Fold, Folded
-from ldpflow.transcripts.plausibility import Bits, Moments, Plausibility
+from ldpflow.transcripts.plausibility import Answers, Moments, Plausibility
 from ldpflow.transcripts.reading import CHUNK, Transcript
-from ldpflow.transcripts.record import Collected, UnknownLaw, default_methods, needed, settled
+from ldpflow.transcripts.record import (
+    Collected,
+    UnknownLaw,
+    default_methods,
+    needed,
+    regressions,
+    settled,
+    unusable,
+)
 from ldpflow.transcripts.result import Analysis, Progress
 from ldpflow.transcripts.rows import Row, rows_of
 from ldpflow.transcripts.verdict import Verdict, verdict_of
@@ -73,7 +81,7 @@ class Reader:
     def __init__(self, source: Transcript, collection: Collection, chunk: int) -> None:
         self.source = source
         self.chunk = chunk
-        self.d = len(source.columns.reports)
+        self.d = dimension_of(source, collection)
         self.rows = source.rows
         self.first = next(source.chunks(min(FEWEST, chunk) if chunk > 1 else 2), None)
         self.notes: list[str] = []
@@ -84,15 +92,14 @@ class Reader:
         self.algorithm: Algorithm = self.collection.algorithm
         self.check_size()
         self.origin = self.vector("origin", self.collection.origin) or self.start()
-        problem = UnknownLaw(d=self.d, tau=self.collection.tau)
+        several = self.collection.problem == "quantiles"
+        problem = UnknownLaw(d=self.d, taus=self.collection.taus, several=several)
         mechanism = self.collection.mechanism
         self.made = Collected(problem, mechanism, self.algorithm, self.collection.path)
         self.meaning = self.meaning_of()
 
     def completed(self, collection: Collection) -> Collection:
         """The collection with gamma and c read off the column ``step`` where they were not given."""
-        if self.d > 1 and collection.tau is not None:
-            raise InputError("problem.kind", "quantile", f"a problem with {self.d} coordinates")
         if collection.algorithm is not None:
             return collection
         if "step" not in self.source.columns.optional or self.first is None or len(self.first) < 2:
@@ -142,17 +149,23 @@ class Reader:
     def meaning_of(self) -> Meaning:
         """What a report stands for."""
         mechanism, problem = self.made.mechanism, self.made.problem
-        if mechanism.kind != "randomized_response":
-            return Meaning(None)
-        _, one, zero = kernel_values(mechanism.kernel_parameters(problem))
-        return Meaning((zero, one))
+        if mechanism.kind == "randomized_response":
+            values: Any = mechanism.kernel_parameters(problem)
+            return Meaning(((values["zero"],), (values["one"],)))
+        if mechanism.kind == "cells":
+            values = mechanism.kernel_parameters(problem)
+            # In cell k the value lies below theta_k, theta_(k+1), ...
+            pairs = list(zip(values["above"], values["below"], strict=True))
+            cells = range(self.d + 1)
+            return Meaning(tuple(tuple(pair[k <= j] for j, pair in enumerate(pairs)) for k in cells))
+        return Meaning(None)
 
     def plausibility(self) -> Plausibility:
         """What the reports are expected to look like."""
         mechanism, problem = self.made.mechanism, self.made.problem
-        if mechanism.kind == "randomized_response":
-            p, _, _ = kernel_values(mechanism.kernel_parameters(problem))
-            return Bits(p)
+        if self.meaning.values is not None:
+            parameters: Any = mechanism.kernel_parameters(problem)
+            return Answers(parameters["keep"], len(self.meaning.values))
         if mechanism.kind == "none":
             return Plausibility()
         variance = mechanism.noise_covariance(problem)[0][0]
@@ -169,13 +182,15 @@ class Reader:
             batch_size=self.collection.batch_size,
             start=None if self.collection.start is None else self.start(),
             final=self.vector("algorithm.final_theta", self.collection.final) if thetas else None,
+            ordered=self.collection.ordered,
         )
 
     def methods(self) -> tuple[tuple[IntervalMethod, ...], tuple[IntervalMethod, ...]]:
         """What was asked for, and the regressions that the verdict needs."""
-        asked = self.collection.methods or default_methods(self.d)
+        levels = self.collection.levels
+        asked = self.collection.methods or default_methods(self.made, levels)
         for method in asked:
-            reason = self.impossible(method)
+            reason = unusable(method, self.made, levels)
             if reason is not None:
                 raise InputError("method", method.kind, "a method that a transcript is enough for", reason)
             warning = method.unsuitable(self.made)
@@ -184,21 +199,11 @@ class Reader:
         asked, changed = settled(asked, self.made)
         if changed:
             self.notes.append(
-                "TR takes the residual variance: the variance of a report is known for randomised "
-                "response of a quantile alone"
+                "the regressions take the residual variance: the variance of a report is known for "
+                "randomised response of quantiles alone"
             )
-        own, _ = settled([m for m in default_methods(self.d) if m.kind == "TR"], self.made)
+        own, _ = settled(regressions(self.d), self.made)
         return asked, tuple(method for method in own if method not in asked)
-
-    def impossible(self, method: IntervalMethod) -> str | None:
-        """Why a method cannot be used, or None."""
-        if "oracle" in (method.kind, getattr(method, "base", "")):
-            return "It needs the truth."
-        if not method.applies(self.made):
-            return "It needs what no transcript has."
-        if any(method.runs(level) > 1 for level in self.collection.levels):
-            return "It needs several runs."
-        return method.impossible(self.made.problem)
 
     def analysis(self) -> Analysis:
         """Read the file and ask the methods."""
@@ -207,8 +212,8 @@ class Reader:
         fractions = sorted({steps >> k for k in range(7) if steps >> k >= FEWEST} | {steps})
         everything = (*asked, *beside)
         times, marked, sums = needed(everything, self.algorithm, self.d, [steps])
-        regressions = [method for method in everything if method.kind == "TR"]
-        extra = needed(regressions, self.algorithm, self.d, fractions)
+        fits = [method for method in everything if method.kind == "TR"]
+        extra = needed(fits, self.algorithm, self.d, fractions)
         trace = np.unique(np.geomspace(1, steps, TRACE_POINTS).astype(np.int64)).tolist()
         times = sorted({*times, *extra[0], *trace})
         marked = sorted({*marked, *extra[1]})
@@ -259,6 +264,7 @@ class Reader:
             self.algorithm.step_constant(),
             self.algorithm.step_exponent(),
             self.collection.batch_size,
+            self.collection.ordered,
         )
         for chunk in self.source.chunks(self.chunk):
             checks.look(chunk)
@@ -314,7 +320,7 @@ class Reader:
         """Flags of one coordinate."""
         level = self.collection.levels[0]
         own = [row for row in rows if row["coordinate"] == j and row["level"] == level]
-        recommended = settled([m for m in default_methods(self.d) if m.kind == "TR"], self.made)[0]
+        recommended, _ = settled(regressions(self.d), self.made)
         fits = [
             next(row for row in own if row["settings"] == method.model_dump_json()) for method in recommended
         ]
@@ -349,8 +355,23 @@ class Reader:
         )
 
 
-def kernel_values(parameters: Any) -> tuple[float, ...]:
-    """Kernel parameters of randomised response: p, and A for a report of 1 and of 0."""
-    values = parameters.values() if isinstance(parameters, Mapping) else parameters
-    p, one, zero = (float(value) for value in values)
-    return p, one, zero
+def dimension_of(source: Transcript, collection: Collection) -> int:
+    """Coordinates of theta, of which the columns and the settings must agree.
+
+    Raises
+    ------
+    InputError
+        Naming what does not.
+    """
+    columns, taus = source.columns, collection.taus
+    one_cell = collection.mechanism.kind == "cells"
+    if one_cell and len(columns.reports) > 1:
+        raise InputError("columns", columns.reports[1], "one column report, the number of the cell")
+    d = len(taus) if one_cell else len(columns.reports)
+    if columns.thetas and len(columns.thetas) != d:
+        found = f"{len(columns.thetas)} of theta"
+        allowed = f"{d}, one for each of " + ("the taus" if one_cell else "the reports")
+        raise InputError("columns", found, allowed)
+    if taus and len(taus) != d:
+        raise InputError("columns", f"{d} of reports", f"{len(taus)}, one for each tau")
+    return d

@@ -33,18 +33,17 @@ class Meaning:
 
     Parameters
     ----------
-    values : tuple of two floats, or None
-        A_i for a report of 0 and of 1; None where the report is A_i itself.
+    values : tuple of tuples of float, or None
+        A_i, by coordinate, for a report of 0, 1, ...; None where the report is A_i itself.
     """
 
-    values: tuple[float, float] | None
+    values: tuple[tuple[float, ...], ...] | None
 
     def gradients(self, reports: Floats) -> Floats:
         """A_i, shape (m, d)."""
         if self.values is None:
             return reports
-        zero, one = self.values
-        result: Floats = np.where(reports == 1.0, one, zero)
+        result: Floats = np.array(self.values)[reports[:, 0].astype(np.int64)]
         return result
 
 
@@ -65,6 +64,8 @@ class Checks:
         theta_0, where it is given beside the file.
     final : tuple of float or None
         theta_n, the same.
+    ordered : bool
+        Whether theta is put in order after every step.
     """
 
     meaning: Meaning
@@ -74,6 +75,7 @@ class Checks:
     batch_size: int = 1
     start: tuple[float, ...] | None = None
     final: tuple[float, ...] | None = None
+    ordered: bool = False
     faults: dict[int, RowError] = field(default_factory=dict)
     last: Expected | None = None
     first_round: int | None = None
@@ -139,12 +141,13 @@ class Checks:
         """Reports that the mechanism cannot make."""
         if self.meaning.values is None:
             return None
-        values = chunk.reports[:, 0]
-        bad = (values != 0.0) & (values != 1.0)
+        values, largest = chunk.reports[:, 0], len(self.meaning.values) - 1
+        bad = (values != np.floor(values)) | (values < 0.0) | (values > largest)
         if not bad.any():
             return None
         row = int(np.flatnonzero(bad)[0])
-        return RowError(chunk.first + row, "report", float(values[row]), "0 or 1")
+        allowed = "0 or 1" if largest == 1 else f"a whole number from 0 to {largest}"
+        return RowError(chunk.first + row, "report", float(values[row]), allowed)
 
     def rounds(self, chunk: Chunk) -> RowError | None:
         """Rounds that do not count up by one, every ``batch_size`` rows."""
@@ -234,7 +237,18 @@ class Expected:
             theta = chunk.thetas[0].copy()
         else:
             theta = np.array(start * d if len(start) == 1 else start)
+        if checks.ordered:
+            theta = np.sort(theta)
         return cls(checks, theta, np.zeros(d), np.zeros(d))
+
+    def after(self, asked: Floats, moves: Floats) -> tuple[Floats, Floats]:
+        """theta after steps from what was asked, and how far from it is still rounding."""
+        wanted = asked - moves
+        slack: Floats = TOLERANCE * np.abs(moves)
+        if self.checks.ordered:
+            wanted = np.sort(wanted, axis=1)
+            slack = np.broadcast_to(slack.max(axis=1, keepdims=True), slack.shape)
+        return wanted, slack
 
     def compare(self, found: Floats, name: str, row: int) -> RowError | None:
         """The first row of ``found`` whose theta is not the expected one."""
@@ -256,12 +270,11 @@ class Expected:
         gradients = self.checks.meaning.gradients(chunk.reports)
         if size > 1:
             return self.follow_rounds(chunk, thetas, etas, gradients)
-        moves = etas[:, None] * gradients
-        wanted = np.concatenate([self.theta[None], thetas[:-1] - moves[:-1]])
-        slack = np.concatenate([self.slack[None], TOLERANCE * np.abs(moves[:-1])])
+        after, near = self.after(thetas, etas[:, None] * gradients)
+        wanted = np.concatenate([self.theta[None], after[:-1]])
+        slack = np.concatenate([self.slack[None], near[:-1]])
         bad = np.abs(thetas - wanted) > slack + ROUNDING * np.maximum(np.abs(thetas), np.abs(wanted))
-        self.theta = thetas[-1] - moves[-1]
-        self.slack = TOLERANCE * np.abs(moves[-1])
+        self.theta, self.slack = after[-1], near[-1]
         return fault_of(chunk, thetas, wanted, bad)
 
     def follow_rounds(self, chunk: Chunk, thetas: Floats, etas: Floats, gradients: Floats) -> RowError | None:
@@ -275,9 +288,9 @@ class Expected:
         sums[0] += self.partial
         asked = thetas[ends - 1]
         # From the theta that was asked, so that errors do not add up.
-        moves = etas[ends - 1, None] * (sums / size)
-        after = np.concatenate([self.theta[None], asked - moves])
-        slack = np.concatenate([self.slack[None], TOLERANCE * np.abs(moves)])
+        moved, near_moved = self.after(asked, etas[ends - 1, None] * (sums / size))
+        after = np.concatenate([self.theta[None], moved])
+        slack = np.concatenate([self.slack[None], near_moved])
         counts = ends - starts
         wanted = np.repeat(after[:-1], counts, axis=0)
         near = np.repeat(slack[:-1], counts, axis=0)

@@ -9,6 +9,7 @@ import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +39,8 @@ class Collection:
     ----------
     problem : str
         Kind of the problem; ``other`` where it is none that ldpflow has.
-    tau : float or None
-        Level of the quantile; None for other problems.
+    taus : tuple of float
+        Levels of the quantiles in increasing order, one for each coordinate; empty for other problems.
     mechanism : Mechanism
         The randomiser on the users' devices.
     algorithm : Algorithm or None
@@ -62,7 +63,7 @@ class Collection:
     """
 
     problem: str
-    tau: float | None
+    taus: tuple[float, ...]
     mechanism: Mechanism
     algorithm: Algorithm | None
     start: float | None = None
@@ -79,6 +80,11 @@ class Collection:
     def batch_size(self) -> int:
         """Reports to a step."""
         return 1 if self.algorithm is None else self.algorithm.records_per_step()
+
+    @property
+    def ordered(self) -> bool:
+        """Whether theta is put in order after every step, as that of several quantiles is."""
+        return len(self.taus) > 1
 
     def with_algorithm(self, settings: Mapping[str, object]) -> Collection:
         """The same with an algorithm whose settings were read off the file."""
@@ -144,7 +150,7 @@ def read_collection(settings: Mapping[str, Any]) -> Collection:
     Parameters
     ----------
     settings : mapping
-        ``[problem] kind, tau``; ``[mechanism]``; ``[algorithm] gamma, c, theta0, batch_size,
+        ``[problem] kind, tau`` (or ``taus``); ``[mechanism]``; ``[algorithm] gamma, c, theta0, batch_size,
         final_theta``; ``[[method]]``; ``level``, ``origin``, ``seed``, ``replicate``, ``path``, ``version``.
 
     Raises
@@ -159,7 +165,7 @@ def read_collection(settings: Mapping[str, Any]) -> Collection:
     version = settings.get("version", 1)
     if version not in range(1, VERSION + 1):
         raise InputError("version", version, f"a whole number from 1 to {VERSION}")
-    problem, tau = read_problem(settings.get("problem", {}))
+    problem, taus = read_problem(settings.get("problem", {}))
     algorithm, start, final = read_algorithm(settings.get("algorithm", {}))
     levels = tuple(numbers("level", settings.get("level", 0.9)))
     for level in levels:
@@ -168,7 +174,7 @@ def read_collection(settings: Mapping[str, Any]) -> Collection:
     origin = settings.get("origin")
     return Collection(
         problem=problem,
-        tau=tau,
+        taus=taus,
         mechanism=read_mechanism(settings.get("mechanism"), problem),
         algorithm=algorithm,
         start=start,
@@ -210,27 +216,30 @@ def count(field: str, value: object) -> int:
     return value
 
 
-def read_problem(table: Mapping[str, object]) -> tuple[str, float | None]:
-    """Kind, and tau of a quantile."""
+def read_problem(table: Mapping[str, object]) -> tuple[str, tuple[float, ...]]:
+    """Kind, and the levels of quantiles."""
     kind = table.get("kind", "quantile")
     known = (*PROBLEMS, "other")
     if not isinstance(kind, str) or kind not in known:
         raise InputError("problem.kind", kind, "one of " + ", ".join(known), nearest(kind, known))
-    tau = table.get("tau")
-    unknown = [name for name in table if name not in ("kind", "tau")]
-    if unknown:
-        hint = "The law of the values is not known here and not needed."
-        raise InputError(f"problem.{unknown[0]}", table[unknown[0]], "kind and tau alone", hint)
-    if kind != "quantile":
-        if tau is not None:
-            raise InputError("problem.tau", tau, f"nothing: {kind} has no tau")
-        return kind, None
-    if tau is None:
-        raise InputError("problem.tau", None, "the level of the quantile, a number in (0, 1)")
-    value = numbers("problem.tau", tau)[0]
-    if not 0 < value < 1:
-        raise InputError("problem.tau", value, "a number in (0, 1)")
-    return kind, value
+    name = {"quantile": "tau", "quantiles": "taus"}.get(kind)
+    for other in table:
+        if other in ("tau", "taus") and other != name:
+            raise InputError(f"problem.{other}", table[other], f"nothing: {kind} has no {other}")
+        if other not in ("kind", name):
+            hint = "The law of the values is not known here and not needed."
+            raise InputError(f"problem.{other}", table[other], "kind, and tau of a quantile", hint)
+    if name is None:
+        return kind, ()
+    single_one = name == "tau"
+    allowed = "one number in (0, 1)" if single_one else "increasing numbers in (0, 1)"
+    if name not in table:
+        raise InputError(f"problem.{name}", None, f"the level of the quantile, {allowed}")
+    taus = numbers(f"problem.{name}", table[name])
+    increasing = all(a < b for a, b in pairwise(taus))
+    if not increasing or not all(0 < tau < 1 for tau in taus) or (single_one and len(taus) > 1):
+        raise InputError(f"problem.{name}", table[name], allowed)
+    return kind, taus
 
 
 def read_mechanism(table: object, problem: str) -> Mechanism:
@@ -248,6 +257,9 @@ def read_mechanism(table: object, problem: str) -> Mechanism:
         raise InputError("mechanism.sampling", "private_bit", "'data'", hint)
     if mechanism.kind == "randomized_response" and problem != "quantile":
         hint = "The two values of its gradient are known for a quantile."
+        raise InputError("mechanism.kind", mechanism.kind, f"a mechanism for {problem}", hint)
+    if mechanism.kind == "cells" and problem not in ("quantile", "quantiles"):
+        hint = "Its cells lie between quantiles of one value."
         raise InputError("mechanism.kind", mechanism.kind, f"a mechanism for {problem}", hint)
     return mechanism
 

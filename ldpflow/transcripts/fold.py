@@ -14,8 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpflow.algorithms.ldp_sgd import put_in_order
 from ldpflow.kernels import one_pass, running_sums
 from ldpflow.kernels.cache import compiled
+from ldpflow.kernels.parameters import flat, layout_of
 from ldpflow.kernels.running_sums import RUNNING_SUMS
 from ldpflow.kernels.specialise import Case, Part
 from ldpflow.random.lockstep import CHUNK, LANES
@@ -61,18 +63,18 @@ def fold_rows(  # type: ignore[no-untyped-def]
         A of every row, and theta before and after its step; both empty unless ``known``.
     steps : array of shape (m,), or empty
         eta of every row's step; c i^-gamma where empty.
-    settings : c, gamma, reports to a step
+    settings : :func:`step_settings`
     theta, mean, total, sums, tile : arrays over (coordinate or sum, lane)
         The state; lane 0 is used.
     counts : steps made, times reached, steps in the tile, rows in the round
     """
-    size = np.int64(settings[2])
+    c, gamma, size = settings.c, settings.gamma, int(settings.batch_size)
     i = counts[0]
     t = counts[1]
     kept = counts[2]
     taken = counts[3]
     eta = np.empty(CHUNK)
-    step_sizes(i - i % CHUNK + 1, settings[0], settings[1], eta)
+    step_sizes(i - i % CHUNK + 1, c, gamma, eta)
     for row in range(gradients.shape[0]):
         for j in range(kernel.D):
             mean[j * LANES] += gradients[row, j]
@@ -96,6 +98,8 @@ def fold_rows(  # type: ignore[no-untyped-def]
             else:
                 theta[j * LANES] -= eta_i * mean[j * LANES]
             mean[j * LANES] = 0.0
+        if kernel.ORDERED and not known:
+            put_in_order(kernel, theta, 0)
         taken = 0
         kernel.add_iterate(total, centre, sums, theta, float(i), 0)
         reached = t < times.shape[0] and i == times[t]
@@ -110,7 +114,7 @@ def fold_rows(  # type: ignore[no-untyped-def]
             t += 1
         kept = kernel.restart(sums, i, kept)
         if i % CHUNK == 0:
-            step_sizes(i + 1, settings[0], settings[1], eta)
+            step_sizes(i + 1, c, gamma, eta)
     counts[0] = i
     counts[1] = t
     counts[2] = kept
@@ -153,6 +157,8 @@ class Fold:
     c, gamma : float
     batch_size : int
         Reports to a step.
+    ordered : bool
+        Whether the coordinates of theta are put in order after every step: those of several quantiles.
     """
 
     def __init__(
@@ -166,15 +172,16 @@ class Fold:
         c: float,
         gamma: float,
         batch_size: int = 1,
+        ordered: bool = False,
     ) -> None:
         self.d = d
         self.names = tuple(names)
-        self.kernel = compiled(fold_rows, fold_case(d, self.names), SIGNATURE)
+        self.kernel = compiled(fold_rows, fold_case(d, self.names, ordered), SIGNATURE)
         self.times = np.asarray(times, dtype=np.int64)
         self.marked = np.asarray(marked if names else (), dtype=np.int64)
         self.marks = np.full(len(self.times), -1, dtype=np.int64)
         self.marks[np.searchsorted(self.times, self.marked)] = np.arange(len(self.marked))
-        self.settings = np.array([c, gamma, float(batch_size)])
+        self.settings = flat(step_settings(c, gamma, batch_size))
         count = sum(RUNNING_SUMS[name].count(d) for name in names)
         self.theta, self.mean, self.total = np.zeros((3, d * LANES))
         self.theta[::LANES] = start
@@ -290,12 +297,19 @@ def compact(values: Floats) -> Floats:
     return np.require(values, np.float64, ["C", "W"])
 
 
-def fold_case(d: int, names: tuple[str, ...]) -> Case:
+def step_settings(c: float, gamma: float, batch_size: int) -> dict[str, float]:
+    """What the fold reads by name from its argument ``settings``."""
+    return {"c": c, "gamma": gamma, "batch_size": float(batch_size)}
+
+
+def fold_case(d: int, names: tuple[str, ...], ordered: bool) -> Case:
     """What the fold is specialised for."""
     values = {
         "D": d,
+        "ORDERED": ordered,
         "STATE": d * LANES,
         **running_sums.parts(names, d),
         "add_iterate": Part(one_pass.add_iterate, inlining="written"),
     }
-    return Case(tuple(values.items()), unrolled=frozenset({"D"}) | running_sums.UNROLLED)
+    case = Case(tuple(values.items()), unrolled=frozenset({"D"}) | running_sums.UNROLLED)
+    return case.with_layout("settings", layout_of(step_settings(1.0, 0.5, 1)))

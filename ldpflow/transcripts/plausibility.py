@@ -1,9 +1,10 @@
 """Whether reports look like those of the mechanism: flag ``odd_reports``, a warning and no error.
 
 Whatever the users' values are, a report of randomised response is 1 with probability in [1 - p, p] given
-all before it; a report with additive noise varies at least as much as the noise. What lies five standard
-deviations outside, or a run of equal reports that is that improbable, says that the mechanism on the
-devices is another one, or that somebody made reports up.
+all before it, and a report of one of k cells is each cell with probability in [(1 - p)/(k - 1), p]; a report
+with additive noise varies at least as much as the noise. What lies five standard deviations outside, or a
+run of equal reports that is that improbable, says that the mechanism on the devices is another one, or
+that somebody made reports up.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from ldpflow.transcripts.reading import Chunk
 
-__all__ = ["Bits", "Moments", "Plausibility"]
+__all__ = ["Answers", "Moments", "Plausibility"]
 
 DEVIATIONS = 5.0
 
@@ -33,18 +34,21 @@ class Plausibility:
 
 
 @dataclass
-class Bits(Plausibility):
-    """Reports of randomised response.
+class Answers(Plausibility):
+    """Reports of randomised response, of a bit or of one of several cells.
 
     Parameters
     ----------
     p : float
-        Probability that the true bit is reported.
+        Probability that the true answer is reported.
+    count : int
+        Number of answers that there are: 0, ..., count - 1.
     """
 
     p: float
+    count: int = 2
     rows: int = 0
-    ones: int = 0
+    reported: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     last: float = math.nan
     run: int = 0
     longest: int = 0
@@ -53,7 +57,8 @@ class Bits(Plausibility):
     def add(self, chunk: Chunk) -> None:
         values = chunk.reports[:, 0]
         self.rows += len(values)
-        self.ones += int(values.sum())
+        counted = np.bincount(values.astype(np.int64), minlength=self.count)
+        self.reported = self.reported + counted if len(self.reported) else counted
         changes = np.flatnonzero(values[1:] != values[:-1]) + 1
         edges = np.concatenate([[0], changes, [len(values)]])
         lengths = np.diff(edges)
@@ -68,14 +73,18 @@ class Bits(Plausibility):
 
     def oddities(self) -> list[str]:
         found = []
-        share = self.ones / self.rows
-        q = 1.0 - self.p
-        slack = DEVIATIONS * math.sqrt(self.p * q / self.rows)
-        if not q - slack <= share <= self.p + slack:
-            found.append(
-                f"the share of ones is {share:.4f}; with this mechanism it lies in "
-                f"[{max(0.0, q - slack):.4f}, {min(1.0, self.p + slack):.4f}]"
-            )
+        q = (1.0 - self.p) / (self.count - 1)
+        low = max(0.0, q - DEVIATIONS * math.sqrt(q * (1.0 - q) / self.rows))
+        high = min(1.0, self.p + DEVIATIONS * math.sqrt(self.p * (1.0 - self.p) / self.rows))
+        # Of two answers one says what the other does.
+        for answer in range(1 if self.count == 2 else 0, self.count):
+            share = float(self.reported[answer]) / self.rows
+            if not low <= share <= high:
+                name = "ones" if self.count == 2 else f"reports {answer}"
+                found.append(
+                    f"the share of {name} is {share:.4f}; with this mechanism it lies in "
+                    f"[{low:.4f}, {high:.4f}]"
+                )
         limit = math.ceil(60.0 / -math.log2(self.p))
         if self.longest > limit:
             found.append(

@@ -40,7 +40,8 @@ class Columns:
     Parameters
     ----------
     reports, thetas : tuple of str
-        One name, or one per coordinate; thetas may be empty.
+        One name, or one per coordinate; thetas may be empty. A report that is a cell is one number for all
+        coordinates.
     optional : tuple of str
         Of ``step``, ``epsilon``, ``round``, ``user``.
     ignored : tuple of str
@@ -64,7 +65,7 @@ class Columns:
         Raises
         ------
         InputError
-            If there is no report, or names are doubled or incomplete.
+            If there is no report, or names are doubled or have a gap.
         """
         for name in names:
             if names.count(name) > 1:
@@ -73,12 +74,6 @@ class Columns:
         if not reports:
             hint = f"The file has {', '.join(names[:20]) or 'none'}."
             raise InputError("columns", None, "a column report (or report_0, report_1, ...)", hint)
-        if thetas and len(thetas) != len(reports):
-            raise InputError(
-                "columns",
-                f"{len(reports)} of reports and {len(thetas)} of theta",
-                "as many of one as of the other",
-            )
         optional = tuple(name for name in ("step", "epsilon", "round", "user") if name in names)
         read = (*reports, *thetas, *optional)
         return cls(reports, thetas, optional, tuple(name for name in names if name not in read))
@@ -104,7 +99,7 @@ class Chunk:
     ----------
     first : int
         Number of its first row, from 1.
-    reports : ndarray, shape (m, d)
+    reports : ndarray, shape (m, d), or (m, 1) where a report is a cell
     thetas : ndarray, shape (m, d), or None
     steps, epsilons : ndarray, shape (m,), or None
     rounds : ndarray of int64, shape (m,), or None
@@ -264,7 +259,8 @@ class Transcript:
         import pyarrow.parquet as pq
 
         try:
-            return pq.ParquetFile(self.place, page_checksum_verification=True)
+            # Not buffered beforehand: that would hold the whole file.
+            return pq.ParquetFile(self.place, page_checksum_verification=True, pre_buffer=False)
         except (pa.ArrowException, OSError) as error:
             reason = " ".join(str(error).split())
             raise InputError("file", self.place, "a Parquet file", reason) from None

@@ -9,16 +9,19 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from pydantic import ValidationError
+
 from ldpflow.algorithms import Algorithm
 from ldpflow.intervals import INTERVAL_METHODS, IntervalMethod
 from ldpflow.intervals.interval import PathIntervalMethod
 from ldpflow.intervals.record import PathRecord
+from ldpflow.intervals.wrapped import Wrapped
 from ldpflow.mechanisms import Mechanism
 from ldpflow.problems.laws import Variate
 from ldpflow.problems.problem import Matrix, Problem, unknown_matrix
 from ldpflow.settings import canonical_json
 
-__all__ = ["Collected", "UnknownLaw", "default_methods", "needed", "settled"]
+__all__ = ["Collected", "UnknownLaw", "default_methods", "needed", "regressions", "settled", "unusable"]
 
 
 PLANE_OR_SPACE = 3
@@ -32,13 +35,16 @@ class UnknownLaw(Problem):
     ----------
     d : int
         Coordinates of theta.
-    tau : float, optional
-        Level, where it is a quantile.
+    taus : tuple of float
+        Levels, where the coordinates are quantiles of one value.
+    several : bool
+        Whether the problem is ``quantiles``, of however many levels.
     """
 
     kind: Literal["unknown_law"] = "unknown_law"
     d: int = 1
-    tau: float | None = None
+    taus: tuple[float, ...] = ()
+    several: bool = False
 
     @property
     def dimension(self) -> int:
@@ -47,6 +53,9 @@ class UnknownLaw(Problem):
     def truth(self) -> tuple[float, ...]:
         return (math.nan,) * self.d
 
+    def levels(self) -> tuple[float, ...] | None:
+        return self.taus or None
+
     def variates(self) -> tuple[Variate, ...]:
         return ()
 
@@ -54,19 +63,23 @@ class UnknownLaw(Problem):
         return {}
 
     def l1_sensitivity(self) -> float:
-        return math.nan if self.tau is None else 1.0
+        return float(self.d) if self.taus else math.nan
 
     def l2_sensitivity(self) -> float:
-        return math.nan if self.tau is None else 1.0
+        return math.sqrt(self.d) if self.taus else math.nan
 
     def gradient_values(self) -> tuple[float, float] | None:
-        return None if self.tau is None else (-self.tau, 1.0 - self.tau)
+        return (-self.taus[0], 1.0 - self.taus[0]) if len(self.taus) == 1 else None
 
     def curvature(self) -> Matrix:
         return unknown_matrix(self.d)
 
     def gradient_covariance(self) -> Matrix:
-        return unknown_matrix(self.d) if self.tau is None else [[self.tau * (1.0 - self.tau)]]
+        if not self.taus:
+            return unknown_matrix(self.d)
+        if not self.several:  # the same number, rounded as in a study of one quantile
+            return [[self.taus[0] * (1.0 - self.taus[0])]]
+        return [[min(a, b) - a * b for b in self.taus] for a in self.taus]
 
 
 @dataclass(frozen=True)
@@ -113,15 +126,45 @@ class Collected:
         return PathRecord
 
 
-def default_methods(d: int) -> tuple[IntervalMethod, ...]:
-    """Every interval method that a transcript is enough for, in the settings that are recommended."""
-    averages = (method("BB"), method("BM"), method("SN"))
+def regressions(d: int) -> tuple[IntervalMethod, ...]:
+    """The regressions that are recommended and that the verdict needs, the lower degree first."""
     if d == 1:
-        later = method("TR", degree=3, burn_in="0.01n")
-        return (*averages, method("TR"), later, method("TR-BM"))
+        return (method("TR"), method("TR", degree=3, burn_in="0.01n"))
     degrees = (1, 2) if d <= PLANE_OR_SPACE else (1,)
-    regressions = [method("TR", degree=degree, burn_in="0.01n", variance="residual") for degree in degrees]
-    return (*averages, *regressions, method("TR-BM", degree=1, burn_in="0.01n"))
+    return tuple(method("TR", degree=degree, burn_in="0.01n", variance="residual") for degree in degrees)
+
+
+def default_methods(source: Collected, levels: Sequence[float]) -> tuple[IntervalMethod, ...]:
+    """Every interval method that a transcript is enough for, in the settings that are recommended.
+
+    A method without default settings is not among them.
+    """
+    d = source.problem.dimension
+    found: list[IntervalMethod] = []
+    for kind in INTERVAL_METHODS:
+        if kind == "TR":
+            found += regressions(d)
+        elif kind == "TR-BM":
+            found.append(method(kind) if d == 1 else method(kind, degree=1, burn_in="0.01n"))
+        else:
+            try:
+                made = method(kind)
+            except ValidationError:
+                continue
+            if unusable(made, source, levels) is None:
+                found.append(made)
+    return tuple(found)
+
+
+def unusable(method: IntervalMethod, source: Collected, levels: Sequence[float]) -> str | None:
+    """Why a transcript is not enough for a method, or None."""
+    if "oracle" in (method.kind, getattr(method, "base", "")):
+        return "It needs the truth."
+    if not method.applies(source):
+        return "It needs what no transcript has."
+    if any(method.runs(level) > 1 for level in levels):
+        return "It needs several runs."
+    return method.impossible(source.problem)
 
 
 def method(kind: str, **settings: object) -> IntervalMethod:
@@ -132,19 +175,22 @@ def method(kind: str, **settings: object) -> IntervalMethod:
 def settled(methods: Sequence[IntervalMethod], source: Collected) -> tuple[tuple[IntervalMethod, ...], bool]:
     """The methods with a variance of A that can be known here, and whether one was changed.
 
-    ``variance = "known"`` is tau (1 - tau) plus that of randomised response; under other mechanisms and
-    for other problems the residual variance of the fit takes its place.
+    ``variance = "known"`` is that of the gradient of quantiles plus that of randomised response; under
+    other mechanisms and for other problems the residual variance of the fit takes its place.
     """
-    known = source.problem.tau is not None and source.mechanism.kind == "randomized_response"
-    if known:
+    if source.mechanism.kind in ("randomized_response", "cells"):
         return tuple(methods), False
     result = tuple(
-        method.model_copy(update={"variance": "residual"})
-        if getattr(method, "variance", None) == "known"
-        else method
+        method.model_copy(update={"variance": "residual"}) if takes_known(method) else method
         for method in methods
     )
     return tuple(dict.fromkeys(result)), result != tuple(methods)
+
+
+def takes_known(method: IntervalMethod) -> bool:
+    """Whether a method takes the known variance, by itself or by the method that it is based on."""
+    base = method.base_method() if isinstance(method, Wrapped) else method
+    return getattr(base, "variance", None) == "known"
 
 
 def needed(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ldpflow.algorithms import Algorithm
 from ldpflow.transcripts.collection import Collection
 from ldpflow.transcripts.rows import Row
-from ldpflow.transcripts.verdict import AVERAGES, Verdict
+from ldpflow.transcripts.verdict import Verdict, around_average
 
 __all__ = ["Analysis", "Progress"]
 
@@ -81,7 +81,7 @@ class Analysis:
 
     def exit_code(self, strict: bool = False) -> int:
         """0, or 1 where what was asked for cannot be used (see Verdict)."""
-        averages = any(method.kind in AVERAGES for method in self.collection.methods)
+        averages = any(around_average(method.model_dump()) for method in self.collection.methods)
         return max(verdict.exit_code(strict, averages) for verdict in self.verdicts)
 
     def reported(self, coordinate: int = 0) -> Row | None:

@@ -13,6 +13,9 @@ __all__ = ["Row", "columns_of", "rows_of"]
 
 Row = dict[str, Any]
 
+OF_THE_TRUTH = ("joint_covered", "joint_size")
+"""Diagnostics that say how an interval relates to the truth, which no transcript has."""
+
 BEFORE = ("n", "level", "coordinate", "estimate", "se", "lower", "upper")
 
 
@@ -49,6 +52,7 @@ def rows_of(
                 checks = {
                     name: number((values[at] if values.ndim == 3 else values)[j, 0])
                     for name, values in result.diagnosis.items()
+                    if name not in OF_THE_TRUTH
                 }
                 row: Row = {
                     "method": method.kind,

@@ -9,14 +9,16 @@ never happens by chance and |z| <= 1 leaves a bias of about one standard error p
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 
-__all__ = ["AVERAGES", "Verdict", "verdict_of"]
+__all__ = ["Verdict", "around_average", "verdict_of"]
 
-AVERAGES = ("BB", "BM", "SN")
+ROOTS = ("TR", "TR-BM")
+"""Methods around the root of the regression; all others are around an average of iterates."""
 SHORT = 25.0
 TOO_SHORT = 15.0
 SIGNIFICANT = 2.576
@@ -27,12 +29,13 @@ Row = dict[str, Any]
 
 MEANING = {
     "too_short": "the run is short for its steps: TR's interval is wide and somewhat unreliable, "
-    "BB, BM and SN are far too narrow",
+    "those around the average (BB, BM, SN, ...) are far too narrow",
     "poor_fit": "degree 2 does not describe the run: use degree 3",
     "poor_fit_3": "degree 3 does not describe the run either: trust no interval here",
     "undefined": "there is no interval: more users are needed",
-    "not_arrived": "the average still carries the start: do not use BB, BM, SN",
-    "steps_too_large": "the average is biased by the size of the steps: do not use BB, BM, SN",
+    "not_arrived": "the average still carries the start: use TR or TR-BM, no interval around the average",
+    "steps_too_large": "the average is biased by the size of the steps: use TR or TR-BM, no interval "
+    "around the average",
     "odd_reports": "the reports do not look like the mechanism's",
 }
 
@@ -72,6 +75,11 @@ class Verdict:
         if averages_asked and {"not_arrived", "steps_too_large"} & set(self.flags):
             return 1
         return 1 if strict and self.flags else 0
+
+
+def around_average(settings: Mapping[str, Any]) -> bool:
+    """Whether a method with these settings has an interval around an average of iterates."""
+    return (settings.get("base") or settings["kind"]) not in ROOTS
 
 
 def linear_start(theta0: float, root: float, slope: float, c: float, gamma: float, steps: int) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ldpflow import __version__
@@ -11,7 +12,7 @@ from ldpflow.transcripts.rows import Row, columns_of
 if TYPE_CHECKING:
     from ldpflow.transcripts.result import Analysis
 
-__all__ = ["as_dict", "label", "methods_paragraph", "verdict_lines"]
+__all__ = ["as_dict", "coordinate_name", "label", "methods_paragraph", "verdict_lines"]
 
 REFERENCES = {
     "BB": "the multiplier block bootstrap (Dette and Graw)",
@@ -20,7 +21,20 @@ REFERENCES = {
     "TR": "regression on the transcript, which is ldpflow's own and has no proof",
     "TR-BM": "the root of the regression on the transcript with the length of batch means, which is "
     "ldpflow's own and has no proof",
+    "TRC": "the average with the covariance from the slope of the regression on the transcript (an idea of "
+    "Ni and Huo, 2026, with a fit of ldpflow's own)",
+    "NOL": "non-overlapping increasing blocks (Zhu, Chen and Wu, 2023)",
+    "OBM": "overlapping blocks (Zhu, Chen and Wu, 2023)",
+    "EBS": "equal batches (Singh, Shukla and Vats, 2025)",
+    "LUG": "the lugsail variance (Vats and Flegal, 2022)",
+    "SUF": "the mean of the last iterates (Wei, Zhu and Wu, 2023)",
+    "CHB": "the cheap bootstrap (Lam and Wang, 2026)",
+    "ACS": "an asymptotic confidence sequence (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas, 2024)",
+    "joint": "the projection of a joint region",
 }
+
+NAMED = ("base", "beta", "degree")
+"""Settings that are always part of a method's name."""
 
 ARRIVAL = {
     "arrived": "the run arrived: the average agrees with the root of the regression",
@@ -31,14 +45,44 @@ ARRIVAL = {
 }
 
 
-def label(row: Row) -> str:
-    """Method and the settings that tell it from its like."""
-    own = []
-    if row["method"] == "BB":
-        own.append(f"beta {row['beta']:g}")
-    if row.get("degree") is not None:
-        own.append(f"degree {row['degree']}")
-    return f"{row['method']} ({', '.join(own)})" if own else str(row["method"])
+def label(row: Row, among: Sequence[Row] = ()) -> str:
+    """Method and the settings that tell it from its like.
+
+    Parameters
+    ----------
+    row : dict
+    among : sequence of dict
+        Rows beside which it stands: settings in which those of the same method differ are named too.
+    """
+    own = row["own"]
+    alike = [other["own"] for other in among if other["method"] == row["method"]]
+    alike = [other for other in alike if all(other.get(name) == own.get(name) for name in NAMED)]
+    named = [
+        name
+        for name, value in own.items()
+        if name in NAMED or any(other.get(name) != value for other in alike)
+    ]
+    words = [setting_words(name, own[name]) for name in sorted(named, key=order_of) if own[name] is not None]
+    return f"{row['method']} ({', '.join(words)})" if words else str(row["method"])
+
+
+def order_of(name: str) -> int:
+    """Named settings first; others in their order."""
+    return NAMED.index(name) if name in NAMED else len(NAMED)
+
+
+def setting_words(name: str, value: Any) -> str:
+    """A setting in a method's name."""
+    shown = f"{value:g}" if isinstance(value, float) else str(value)
+    return shown if name == "base" else f"{name.replace('_', ' ')} {shown}"
+
+
+def coordinate_name(analysis: Analysis, j: int) -> str:
+    """What a coordinate estimates, where there are several; else nothing."""
+    if len(analysis.verdicts) == 1:
+        return ""
+    taus = analysis.collection.taus
+    return f"{taus[j]:g}-quantile" if taus else f"coordinate {j}"
 
 
 def shown(value: float) -> str:
@@ -50,7 +94,8 @@ def verdict_lines(analysis: Analysis) -> list[str]:
     """What to report, the arrival, flags with what they mean, oddities and notes."""
     found = []
     for j, verdict in enumerate(analysis.verdicts):
-        where = f"coordinate {j}: " if len(analysis.verdicts) > 1 else ""
+        name = coordinate_name(analysis, j)
+        where = f"{name}: " if name else ""
         row = analysis.reported(j)
         if row is None:
             found.append(f"{where}no interval to report")
@@ -86,10 +131,58 @@ def privacy_words(analysis: Analysis) -> str:
     return f"{kind} with {budget} ({statement.notion} per report; each user reported once)"
 
 
+def target_words(taus: Sequence[float]) -> str:
+    """What is estimated."""
+    if not taus:
+        return "theta*"
+    if len(taus) == 1:
+        return f"the {taus[0]:g}-quantile"
+    return f"the quantiles at levels {', '.join(f'{tau:g}' for tau in taus)}"
+
+
+def method_words(row: Row) -> str:
+    """The method of a row, its reference and its settings."""
+    what = REFERENCES.get(row["method"], f"the method {row['method']}")
+    if row.get("degree") is not None:
+        what += f", degree {row['degree']}, first {row['burn_in']} steps left out"
+        if row.get("variance") is not None:
+            what += f", variance {row['variance']}"
+    return what
+
+
+def methods_sentences(analysis: Analysis) -> list[str]:
+    """By which method each interval is, and what the run says about it; coordinates alike in one sentence."""
+    grouped: dict[str, list[int]] = {}
+    for j in range(len(analysis.verdicts)):
+        row = analysis.reported(j)
+        what = "" if row is None else f"{100 * row['level']:g}% interval{{}} by {method_words(row)}"
+        grouped.setdefault(what, []).append(j)
+    found = []
+    for what, members in grouped.items():
+        whose = ", ".join(coordinate_name(analysis, j) for j in members)
+        several = len(members) > 1
+        of = f" of the {whose}" if whose and len(grouped) > 1 else ""
+        if not what:
+            found.append(f"No interval{of} was defined.")
+            continue
+        verb = ("s" + of + " are") if several else (of + " is")
+        found.append(f"The {what.format(verb)}.")
+    for j, verdict in enumerate(analysis.verdicts):
+        if verdict.arrival == "unknown":
+            continue
+        name = coordinate_name(analysis, j)
+        flags = f"flags: {', '.join(verdict.flags)}" if verdict.flags else "no flags"
+        found.append(
+            f"The run has {verdict.relaxation_times:.0f} relaxation times{' of the ' + name if name else ''} "
+            f"({verdict.arrival.replace('_', ' ')}; {flags})."
+        )
+    return found
+
+
 def methods_paragraph(analysis: Analysis) -> str:
     """A paragraph for a methods section."""
     collection, algorithm = analysis.collection, analysis.algorithm
-    target = f"the {collection.tau:g}-quantile" if collection.tau is not None else "theta*"
+    target = target_words(collection.taus)
     size = collection.batch_size
     steps = f"{analysis.steps:,} steps" + (f" of {size} reports each" if size > 1 else "")
     sentences = [
@@ -98,24 +191,7 @@ def methods_paragraph(analysis: Analysis) -> str:
         f"Users were asked one after the other by stochastic gradient descent in {steps}, the i-th of size "
         f"{algorithm.step_constant():g} i^-{algorithm.step_exponent():g}.",
     ]
-    row = analysis.reported()
-    if row is None:
-        sentences.append("No interval was defined.")
-    else:
-        what = REFERENCES.get(row["method"], f"the method {row['method']}")
-        fit = ""
-        if row.get("degree") is not None:
-            fit = f", degree {row['degree']}, first {row['burn_in']} steps left out"
-            if row.get("variance") is not None:
-                fit += f", variance {row['variance']}"
-        sentences.append(f"The {100 * row['level']:g}% interval is by {what}{fit}.")
-    verdict = analysis.verdicts[0]
-    if verdict.arrival != "unknown":
-        flags = f"flags: {', '.join(verdict.flags)}" if verdict.flags else "no flags"
-        sentences.append(
-            f"The run has {verdict.relaxation_times:.0f} relaxation times "
-            f"({verdict.arrival.replace('_', ' ')}; {flags})."
-        )
+    sentences += methods_sentences(analysis)
     digest = "" if analysis.sha256 is None else f"; SHA-256 of the transcript {analysis.sha256}"
     sentences.append(f"Computed with ldpflow {__version__}{digest}.")
     return " ".join(sentences)
@@ -140,7 +216,7 @@ def as_dict(analysis: Analysis) -> dict[str, Any]:
         "version": __version__,
         "users": analysis.users,
         "steps": analysis.steps,
-        "problem": {"kind": analysis.collection.problem, "tau": analysis.collection.tau},
+        "problem": {"kind": analysis.collection.problem, "taus": list(analysis.collection.taus)},
         "mechanism": mechanism.model_dump(),
         "privacy": {"notion": statement.notion, "unit": statement.unit},
         "algorithm": algorithm.model_dump(),

@@ -71,6 +71,8 @@ def transcript_settings(
     problem: dict[str, Any] = {"kind": path.problem.kind}
     if path.problem.kind == "quantile":
         problem["tau"] = path.problem.tau
+    elif path.problem.levels() is not None:
+        problem["taus"] = list(path.problem.levels())
     tables: dict[str, Any] = {
         "version": VERSION if algorithm.records_per_step() > 1 else 1,
         "level": list(levels),
@@ -117,6 +119,10 @@ def table_of(path: Any, first: int, thetas: Floats, gradients: Floats) -> pa.Tab
     if path.mechanism.kind == "randomized_response":
         one = path.randomiser.kernel_parameters(path.problem)["one"]
         columns["report"] = pa.array((gradients[:, 0] == one).astype(np.int8))
+    elif path.mechanism.kind == "cells":
+        # The value is said to lie above as many thetas as the cell's number.
+        above = np.array(path.randomiser.kernel_parameters(path.problem)["above"])
+        columns["report"] = pa.array((gradients == above).sum(axis=1).astype(np.int8))
     else:
         columns |= {f"report{name}": pa.array(gradients[:, j]) for j, name in enumerate(names)}
     return pa.table(columns)

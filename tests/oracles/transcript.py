@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from random import Random
 from statistics import NormalDist
 
-__all__ = ["SETTINGS", "demo", "first_bad_row", "folded", "moved", "values"]
+__all__ = ["SETTINGS", "cell_demo", "demo", "first_bad_row", "folded", "moved", "values"]
 
 SETTINGS = {
     "problem": {"kind": "quantile", "tau": 0.9},
@@ -86,3 +87,27 @@ def folded(thetas, gradients, origin, times):
             cubic = [0.0] * 11
             quartic = [0.0] * 3
     return kept
+
+
+def cell_demo(n=4000, taus=(0.3, 0.6), epsilon=2.0, c=3.0, gamma=0.6, theta0=0.0, seed=7):
+    """[(thetas asked, cell reported)] of n users with standard normal values, and the last thetas.
+
+    A user reports the own cell with probability e^eps/(e^eps + Q), each other one with 1/(e^eps + Q); theta_q
+    moves by c i^-gamma ((C_q - q q')/(p' - q') - tau_q), C_q = 1 for a cell below it, and is sorted.
+    """
+    rng = Random(seed)
+    count = len(taus)
+    total = math.exp(epsilon) + count
+    keep, other = math.exp(epsilon) / total, 1 / total
+    theta, rows = [theta0] * count, []
+    for i in range(1, n + 1):
+        x = rng.gauss(0.0, 1.0)
+        cell = sum(t < x for t in theta)
+        if rng.random() >= keep:
+            cell = rng.choice([k for k in range(count + 1) if k != cell])
+        rows.append((tuple(theta), cell))
+        for q, tau in enumerate(taus):
+            below = 1.0 if cell <= q else 0.0
+            theta[q] -= c * i**-gamma * ((below - (q + 1) * other) / (keep - other) - tau)
+        theta.sort()
+    return rows, tuple(theta)

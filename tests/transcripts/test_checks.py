@@ -20,7 +20,7 @@ from tests.transcripts.conftest import as_table, write
 def checked(table, chunk=4096, **settings):
     """The first fault of a table, or None: the checks alone, without the fold."""
     steps = {"c": 40.0, "gamma": 0.51}
-    checks = Checks(Meaning(values(0.9, 1.0)), epsilon=1.0, **(steps | settings))
+    checks = Checks(Meaning(tuple((a,) for a in values(0.9, 1.0))), epsilon=1.0, **(steps | settings))
     source = Transcript.of(table)
     try:
         for part in source.chunks(chunk):

@@ -17,7 +17,7 @@ def test_what_is_read():
         "method": [{"kind": "TR", "degree": 3, "burn_in": "0.01n"}, {"kind": "BB", "beta": [0.7, 0.8]}],
     }
     collection = read_collection(SETTINGS | more)
-    assert collection.tau == 0.9 and collection.levels == (0.9, 0.95)
+    assert collection.taus == (0.9,) and collection.levels == (0.9, 0.95)
     assert collection.algorithm.step_constant() == 40.0 and collection.start == 20.0
     assert [m.kind for m in collection.methods] == ["TR", "BB", "BB"]
     assert collection.origin == (39.0,) and collection.batch_size == 1
@@ -40,6 +40,15 @@ def without(table, name):
         (SETTINGS | {"version": 3}, "version"),
         (without("problem", "tau"), "problem.tau"),
         (changed("problem", tau=1.5), "problem.tau"),
+        (changed("problem", tau=[0.5, 0.9]), "problem.tau"),
+        (changed("problem", taus=[0.5, 0.9]), "problem.taus"),
+        (SETTINGS | {"problem": {"kind": "quantiles", "taus": [0.9, 0.5]}}, "problem.taus"),
+        (SETTINGS | {"problem": {"kind": "quantiles"}}, "problem.taus"),
+        (SETTINGS | {"problem": {"kind": "quantiles", "taus": [0.5]}}, "mechanism.kind"),
+        (
+            {"problem": {"kind": "other"}, "mechanism": {"kind": "cells", "epsilon": 1.0}},
+            "mechanism.kind",
+        ),
         (changed("problem", law="normal"), "problem.law"),
         (changed("problem", kind="quantil"), "problem.kind"),
         (without("mechanism", "kind"), "mechanism.kind"),

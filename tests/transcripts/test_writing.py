@@ -28,18 +28,39 @@ METHODS = [
     {"kind": "TR"},
     {"kind": "TR", "degree": 3, "burn_in": "0.01n"},
     {"kind": "TR-BM"},
+    {"kind": "TRC"},
+    {"kind": "TRC", "degree": 1, "small_run": False},
+    {"kind": "NOL", "quantile": ["normal", "t"]},
+    {"kind": "OBM"},
+    {"kind": "EBS", "block_rule": ["half", "2n^0.6"]},
+    {"kind": "LUG"},
+    {"kind": "LUG", "base": "BM"},
+    {"kind": "SUF", "share": [0.3, 0.5]},
+    {"kind": "SUF", "base": "OBM"},
+    {"kind": "CHB"},
+    {"kind": "ACS", "t_opt": 1000},
+    {"kind": "ACS", "t_opt": 3000, "base": "TR", "degree": 3},
 ]
 RESIDUAL = [
     {"kind": "BM"},
     {"kind": "SN"},
     {"kind": "BB", "B": 50},
     {"kind": "TR", "variance": "residual"},
+    {"kind": "TRC", "variance": "residual"},
+    {"kind": "SUF", "variance": "residual"},
+    {"kind": "ACS", "t_opt": 2000, "base": "EBS"},
 ]
 VECTOR = [
     {"kind": "BM"},
     {"kind": "SN"},
     {"kind": "TR", "degree": 1, "burn_in": "0.01n", "variance": "residual"},
     {"kind": "TR-BM", "degree": 1},
+    {"kind": "TRC", "variance": "residual"},
+    {"kind": "CHB"},
+    {"kind": "OBM"},
+    {"kind": "SUF", "base": "NOL"},
+    {"kind": "joint", "variance": "residual"},
+    {"kind": "joint", "base": "BM", "quantile": ["chi2", "F"]},
 ]
 BOTH = [{"kind": "TR", "degree": [1, 2], "burn_in": "0.01n", "variance": "residual"}]
 PLANE = {"kind": "linear_regression", "coefficients": [[1.0, -1.0]]}
@@ -72,6 +93,22 @@ CASES = {
         },
         VECTOR,
     ),
+    "two quantiles": (
+        {
+            "problem": {"kind": "quantiles", "taus": [[0.4, 0.5]]},
+            "mechanism": {"kind": "cells", "epsilon": 2.0},
+            "algorithm": {"kind": "ldp_sgd", "c": 3.0},
+        },
+        VECTOR,
+    ),
+    "three quantiles in rounds": (
+        {
+            "problem": {"kind": "quantiles", "taus": [[0.2, 0.5, 0.8]], "scale": 3.0},
+            "mechanism": {"kind": "cells", "epsilon": 2.0, "sampling": "private_bit"},
+            "algorithm": {"kind": "minibatch_sgd", "batch_size": 2, "c": 3.0},
+        },
+        VECTOR,
+    ),
     "four coordinates": (
         {
             "problem": {"kind": "quantile_regression"},
@@ -81,7 +118,14 @@ CASES = {
         BOTH,
     ),
 }
-SLOW = ("private bit", "gaussian", "no mechanism", "vector in rounds", "four coordinates")
+SLOW = (
+    "three quantiles in rounds",
+    "private bit",
+    "gaussian",
+    "no mechanism",
+    "vector in rounds",
+    "four coordinates",
+)
 VALUES = ("estimate", "se", "lower", "upper", "relaxation_times", "condition", "lack_of_fit")
 
 
@@ -145,7 +189,7 @@ def test_the_rows_of_the_sweep(run, tmp_path, kind, chunk):
     compared = 0
     for row in found.asked:
         stored = matching(rows, row)
-        for name in VALUES:
+        for name in {*VALUES, *row["checks"]}:
             assert bits(row.get(name)) == bits(stored[name]), (row["method"], name)
         compared += 1
     assert compared == len([row for row in rows if row["method"] != "oracle"])

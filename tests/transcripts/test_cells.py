@@ -1,0 +1,100 @@
+"""Transcripts of several quantiles: one report that names a cell, thetas that are kept in order."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from ldpflow.errors import InputError
+from ldpflow.transcripts.analysis import analyse
+from ldpflow.transcripts.faults import RowError
+from ldpflow.transcripts.wording import methods_paragraph, verdict_lines
+from tests.oracles.transcript import cell_demo
+
+SETTINGS = {
+    "problem": {"kind": "quantiles", "taus": [0.3, 0.6]},
+    "mechanism": {"kind": "cells", "epsilon": 2.0},
+    "algorithm": {"c": 3.0, "gamma": 0.6, "theta0": 0.0},
+}
+
+
+@pytest.fixture(scope="module")
+def demo():
+    return cell_demo()
+
+
+def table(rows, **changed):
+    columns = {"theta_0": [t[0] for t, _ in rows], "theta_1": [t[1] for t, _ in rows]}
+    return pa.table(columns | {"report": [cell for _, cell in rows]} | changed)
+
+
+def test_two_quantiles(demo):
+    rows, last = demo
+    final = SETTINGS | {"algorithm": SETTINGS["algorithm"] | {"final_theta": list(last)}}
+    found = analyse(table(rows), final | {"method": [{"kind": "BM"}, {"kind": "TR", "degree": 1}]})
+    for j in (0, 1):
+        thetas = [t[j] for t, _ in rows[1:]] + [last[j]]
+        average = sum(thetas) / len(thetas)
+        (row,) = [r for r in found.asked if r["method"] == "BM" and r["coordinate"] == j]
+        assert row["estimate"] == pytest.approx(average, rel=1e-12)
+        assert found.progress.iterate[-1][j] == last[j]
+    paragraph = methods_paragraph(found)
+    assert "the quantiles at levels 0.3, 0.6" in paragraph and "cells with epsilon = 2" in paragraph
+    assert any(line.startswith("0.6-quantile: report TR") for line in verdict_lines(found))
+    assert not found.oddities
+
+
+def test_theta_may_be_left_out(demo):
+    rows, _ = demo
+    settings = SETTINGS | {"method": [{"kind": "BM"}]}
+    whole = analyse(table(rows), settings)
+    reports = analyse(table(rows).select(["report"]), settings)
+    for ours, theirs in zip(whole.asked, reports.asked, strict=True):
+        assert ours["lower"] == pytest.approx(theirs["lower"], rel=1e-9)
+
+
+def fault(rows, settings=SETTINGS, **changed):
+    with pytest.raises(RowError) as caught:
+        analyse(table(rows, **changed), settings | {"method": [{"kind": "BM"}]})
+    return caught.value
+
+
+def test_bad_rows(demo):
+    rows, _ = demo
+    moved = list(rows)
+    moved[700] = ((rows[700][0][0], rows[700][0][1] + 1e-6), rows[700][1])
+    assert (fault(moved).row, fault(moved).column) == (701, "theta_1")
+    swapped = list(rows)
+    swapped[700] = (rows[700][0][::-1], rows[700][1])
+    assert fault(swapped).row == 701
+    other = list(rows)
+    other[41] = (rows[41][0], 3)
+    found = fault(other)
+    assert (found.row, found.column) == (42, "report") and "from 0 to 2" in str(found)
+    without = SETTINGS | {"algorithm": {"c": 3.0, "gamma": 0.6}}
+    first = [((1.0, 0.0), rows[0][1]), *rows[1:]]
+    assert fault(first, without).row == 1
+
+
+def test_cells_that_come_too_often():
+    """Most values lie in the last cell, which the claimed mechanism would report in 38% of cases."""
+    rows, _ = cell_demo(taus=(0.1, 0.2), epsilon=6.0, c=1.0)
+    settings = SETTINGS | {"mechanism": {"kind": "cells", "epsilon": 0.2}}
+    bare = table(rows).select(["report"])
+    found = analyse(bare, settings | {"method": [{"kind": "BM"}]})
+    assert any("share of reports" in text for text in found.oddities) and "odd_reports" in found.flags
+
+
+@pytest.mark.parametrize(
+    ("columns", "settings"),
+    [
+        (("theta_0", "theta_1", "report_0", "report_1"), SETTINGS),
+        (("theta", "report"), SETTINGS),
+        (("report",), SETTINGS | {"mechanism": {"kind": "laplace", "epsilon": 1.0}}),
+    ],
+)
+def test_columns_that_do_not_fit(columns, settings):
+    rows = pa.table({name: [0.0] * 1000 for name in columns})
+    with pytest.raises(InputError) as caught:
+        analyse(rows, settings)
+    assert caught.value.field == "columns"
