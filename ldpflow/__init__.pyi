@@ -28,6 +28,7 @@ from ldpflow.intervals.cheap_bootstrap import CheapBootstrap as _CheapBootstrap
 from ldpflow.intervals.confidence_sequence import ConfidenceSequence as _ConfidenceSequence
 from ldpflow.intervals.equal_batches import EqualBatches as _EqualBatches
 from ldpflow.intervals.fieller import Fieller as _Fieller
+from ldpflow.intervals.hulc import ConvexHull as _ConvexHull
 from ldpflow.intervals.interval import Intervals as Intervals
 from ldpflow.intervals.interval import PathIntervalMethod as PathIntervalMethod
 from ldpflow.intervals.inversion import Inversion as _Inversion
@@ -36,6 +37,7 @@ from ldpflow.intervals.lugsail import Lugsail as _Lugsail
 from ldpflow.intervals.nonoverlapping_blocks import NonoverlappingBlocks as _NonoverlappingBlocks
 from ldpflow.intervals.oracle import Oracle as _Oracle
 from ldpflow.intervals.overlapping_blocks import OverlappingBlocks as _OverlappingBlocks
+from ldpflow.intervals.parallel_runs import ParallelRuns as _ParallelRuns
 from ldpflow.intervals.perturbed_bootstrap import PerturbedBootstrap as _PerturbedBootstrap
 from ldpflow.intervals.self_normalization import SelfNormalization as _SelfNormalization
 from ldpflow.intervals.suffix_average import SuffixAverage as _SuffixAverage
@@ -293,6 +295,9 @@ class ConfidenceSequence(_ConfidenceSequence):
         t_opt: int | Sequence[int] = ...,
     ) -> None: ...
 
+class ConvexHull(_ConvexHull):
+    def __init__(self) -> None: ...
+
 class EqualBatches(_EqualBatches):
     def __init__(
         self,
@@ -355,6 +360,13 @@ class OverlappingBlocks(_OverlappingBlocks):
         self,
         *,
         block_c: float | Sequence[float] = ...,
+    ) -> None: ...
+
+class ParallelRuns(_ParallelRuns):
+    def __init__(
+        self,
+        *,
+        K: int | Sequence[int] = ...,
     ) -> None: ...
 
 class PerturbedBootstrap(_PerturbedBootstrap):

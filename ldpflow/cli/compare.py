@@ -26,7 +26,8 @@ def compare(
     """Compare methods on the same paths, or mechanisms, budgets and step sizes on the same users.
 
     Replicates are paired: the coverage difference has McNemar's standard error, the ratio of mean
-    lengths one by the delta method.
+    lengths one by the delta method. Rows of several runs (PAR, HULC) are on replicates of their own:
+    there standard errors add in squares, and it says unpaired.
     """
     from ldpflow.cli.tables import plain, print_rows, telling, with_error
     from ldpflow.results.where import chosen
@@ -46,7 +47,7 @@ def compare(
             ("length ratio", lambda r: with_error(r["length_ratio"], r["length_ratio_mcse"])),
             ("only this", lambda r: str(r["only_this"])),
             ("only vs", lambda r: str(r["only_baseline"])),
-            plain("pairs"),
+            ("pairs", lambda r: str(r["pairs"]) if r["paired"] else "unpaired"),
         ],
         rows,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
+from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,7 +15,7 @@ from ldpflow.simulators.batch import Batch, BatchResult, simulate
 from ldpflow.simulators.cell import Cell, by_runs
 from ldpflow.simulators.simulator import Plan
 from ldpflow.simulators.stored import runnable_simulator
-from ldpflow.store import RunStore
+from ldpflow.store import RunStore, cell_id
 from ldpflow.store.kinds import REPLICATE_ROWS
 from ldpflow.study import Study
 
@@ -78,11 +79,28 @@ def replay(
         keys = sorted({part.path_key for part in parts})
         known = ", ".join(f"p{k}" for k in keys[:5]) or "none"
         raise InputError("path", path_key, f"a path of {store.root}", f"It has: {known}.")
-    batches = [Batch(simulator, seed, replicate, end, group) for group in by_runs(cells).values()]
-    rows = [computed_again(batch).rows for batch in batches]
+    rows = []
+    for runs, group in by_runs(cells).items():
+        # Cells of several runs have fewer rows, numbered from 0 as well.
+        count = last_row(stored, group) if stored.num_rows else replicates // runs
+        until = end if runs == 1 else min(end, count)
+        if replicate < until:
+            rows.append(computed_again(Batch(simulator, seed, replicate, until, group)).rows)
     computed = pa.concat_tables(rows, promote_options="default").combine_chunks()
     order = [(name, "ascending") for name in REPLICATE_ROWS.row_keys(computed.schema)]
     return computed.sort_by(order), stored.select(computed.column_names).sort_by(order)
+
+
+def last_row(stored: pa.Table, cells: Sequence[Cell]) -> int:
+    """One more than the number of the last stored row of these cells."""
+    wanted = {cell_id(cell.columns()) for cell in cells}
+    keys = list(REPLICATE_ROWS.row_keys(stored.schema)[1:-1])
+    last = 0
+    for row in stored.select(["replicate", *keys]).to_pylist():
+        replicate = row.pop("replicate")
+        if cell_id(row) in wanted:
+            last = max(last, replicate + 1)
+    return last
 
 
 def replayed_trajectory(

@@ -6,6 +6,7 @@ from ldpflow.intervals.cheap_bootstrap import CheapBootstrap
 from ldpflow.intervals.confidence_sequence import ConfidenceSequence
 from ldpflow.intervals.equal_batches import EqualBatches
 from ldpflow.intervals.fieller import Fieller
+from ldpflow.intervals.hulc import ConvexHull
 from ldpflow.intervals.interval import IntervalMethod, Intervals, PathIntervalMethod
 from ldpflow.intervals.inversion import Inversion
 from ldpflow.intervals.joint_region import JointRegion
@@ -13,6 +14,7 @@ from ldpflow.intervals.lugsail import Lugsail
 from ldpflow.intervals.nonoverlapping_blocks import NonoverlappingBlocks
 from ldpflow.intervals.oracle import Oracle
 from ldpflow.intervals.overlapping_blocks import OverlappingBlocks
+from ldpflow.intervals.parallel_runs import ParallelRuns
 from ldpflow.intervals.perturbed_bootstrap import PerturbedBootstrap
 from ldpflow.intervals.self_normalization import SelfNormalization
 from ldpflow.intervals.suffix_average import SuffixAverage
@@ -43,4 +45,6 @@ INTERVAL_METHODS: dict[str, type[IntervalMethod]] = {
     "joint": JointRegion,
     "inversion": Inversion,
     "fieller": Fieller,
+    "PAR": ParallelRuns,
+    "HULC": ConvexHull,
 }

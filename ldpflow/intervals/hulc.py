@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from mpmath import mp, mpf
@@ -36,6 +36,8 @@ MOST_RUNS = 32
 class ConvexHull(PathIntervalMethod):
     """Smallest and largest of B* or B* - 1 averages of independent runs."""
 
+    title: ClassVar[str] = "smallest and largest of independent averages (Kuchibhotla et al., 2024)"
+
     kind: Literal["HULC"] = "HULC"
 
     def runs(self, level: float) -> int:
@@ -47,19 +49,27 @@ class ConvexHull(PathIntervalMethod):
             np.array([max(steps // runs, 1) for runs in range(1, MOST_RUNS + 1)], dtype=np.int64)
         )
 
+    def level_times(self, steps: int, algorithm: Algorithm, levels: Sequence[float]) -> NDArray[np.int64]:
+        used = {runs for level in levels for runs in (self.runs(level) - 1, self.runs(level))}
+        return np.unique(np.array([max(steps // runs, 1) for runs in used], dtype=np.int64))
+
     def count_times(self, steps: int, algorithm: Algorithm) -> int:
         return MOST_RUNS
 
     def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
-        """Intervals at one level: each level has runs and coins of its own."""
-        (level,) = levels
+        """Intervals at levels that have the same B*; coins, and so estimates, differ between levels."""
         steps = record.steps(n)
-        most = self.runs(level)
+        most = self.runs(levels[0])
+        if any(self.runs(level) != most for level in levels):
+            raise ValueError(f"levels with different numbers of runs: {list(levels)}")
         few, many = (self.limits(record, steps, most, used) for used in (most - 1, most))
         rows = record.replicates[::most] // most
-        tossed = coins(record.seed, record.source.key, level, rows)
-        lower, upper, median = np.where(tossed <= hull_size(level)[1], few, many)
-        return Intervals(median, None, lower[None], upper[None])
+        parts = [
+            np.where(coins(record.seed, record.source.key, level, rows) <= hull_size(level)[1], few, many)
+            for level in levels
+        ]
+        lower, upper, median = np.stack(parts, axis=1)
+        return Intervals(median, None, lower, upper)
 
     def limits(self, record: PathRecord, steps: int, most: int, used: int) -> Array:
         """Smallest, largest and median of the first ``used`` averages, shape (3, d, rows)."""

@@ -39,8 +39,8 @@ class Intervals:
 
     Parameters
     ----------
-    estimate : ndarray, shape (d, R)
-        Centre, in the units of theta.
+    estimate : ndarray, shape (d, R) or (L, d, R)
+        Centre, in the units of theta; by level where levels have estimates of their own.
     se : ndarray, shape (d, R), or None
         The method's own standard error of the estimate; None where it has none.
     lower, upper : ndarray, shape (L, d, R)
@@ -114,7 +114,7 @@ class IntervalMethod(Settings):
         """Consecutive replicates that make one row at a level."""
         return 1
 
-    def finite(self, record: Any, n: int) -> NDArray[np.bool_]:
+    def finite(self, record: Any, n: int, levels: Sequence[float]) -> NDArray[np.bool_]:
         """Which replicates have not diverged as far as the method looks, shape (R,)."""
         finite: NDArray[np.bool_] = record.finite(n)
         return finite
@@ -144,6 +144,10 @@ class PathIntervalMethod(IntervalMethod):
     def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
         """Step indices in 1, ..., steps at which S is needed, ``steps`` among them."""
 
+    def level_times(self, steps: int, algorithm: Algorithm, levels: Sequence[float]) -> NDArray[np.int64]:
+        """The times that these levels need; all of them unless a method says otherwise."""
+        return self.times(steps, algorithm)
+
     def times_settings(self) -> tuple[object, ...]:
         """The settings that the times depend on; methods that differ in others share them."""
         return ()
@@ -160,8 +164,8 @@ class PathIntervalMethod(IntervalMethod):
         """Step indices at which the running sums are needed."""
         return (steps,)
 
-    def finite(self, record: PathRecord, n: int) -> NDArray[np.bool_]:
-        return record.finite_at(int(self.times(record.steps(n), record.algorithm)[-1]))
+    def finite(self, record: PathRecord, n: int, levels: Sequence[float]) -> NDArray[np.bool_]:
+        return record.finite_at(int(self.level_times(record.steps(n), record.algorithm, levels)[-1]))
 
 
 def columns_of(methods: Iterable[IntervalMethod]) -> tuple[Column, ...]:

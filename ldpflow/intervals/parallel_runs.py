@@ -11,7 +11,7 @@ K - 1 users are left over. A run on n/K users has K^gamma times the bias of one 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,8 @@ class ParallelRuns(PathIntervalMethod):
     K : int in [2, 1000]
         Runs that the users are split over.
     """
+
+    title: ClassVar[str] = "Student's t over parallel runs (Zhu, Lou, Wei and Wu, 2026)"
 
     kind: Literal["PAR"] = "PAR"
     K: Annotated[

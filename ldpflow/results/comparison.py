@@ -14,10 +14,13 @@ from typing import Any
 import pyarrow as pa
 
 from ldpflow.errors import InputError
+from ldpflow.intervals import INTERVAL_METHODS
 from ldpflow.results import CellRows, Contrast, compare_cells
+from ldpflow.results.paired import compare_unpaired
+from ldpflow.simulators.cell import Cell
 from ldpflow.simulators.simulator import Simulator
 
-__all__ = ["CellComparison", "comparisons"]
+__all__ = ["CellComparison", "compared", "comparisons", "runs_of"]
 
 Row = dict[str, Any]
 TABLES = ("method", "mechanism", "algorithm", "protocol")
@@ -54,6 +57,8 @@ def comparisons(
 ) -> list[CellComparison]:
     """Compare the cells that differ in ``by`` only, replicate by replicate.
 
+    Rows that are made of different numbers of replicates are compared unpaired.
+
     Parameters
     ----------
     cells : iterable of (keys, cells)
@@ -79,7 +84,7 @@ def comparisons(
     left_out = {*columns, *FOLLOWING}
     if by == "mechanism":
         left_out.add("epsilon")
-    groups: dict[str, list[tuple[Row, Row, CellRows]]] = {}
+    groups: dict[str, list[tuple[Row, Row, int, CellRows]]] = {}
     for key, cell in pairs:
         path = paths[key["path"]]
         row = {**path.columns(), **key}
@@ -87,23 +92,23 @@ def comparisons(
         shared = {name: value for name, value in row.items() if name not in left_out}
         settings = sorted((k, v) for k, v in shared.items() if v is not None)
         identity = repr((path.users_key(), settings))
-        groups.setdefault(identity, []).append((shared, differs, cell))
+        groups.setdefault(identity, []).append((shared, differs, runs_of(key), cell))
     found = []
     seen: dict[str, None] = {}
     # By value: the order of paths is that of their hashes.
     for members in sorted(groups.values(), key=lambda members: in_order(members[0][0])):
         members.sort(key=lambda member: in_order(member[1]))
-        seen.update(dict.fromkeys(label(differs, by) for _, differs, _ in members))
+        seen.update(dict.fromkeys(label(differs, by) for _, differs, _, _ in members))
         at = 0
         if baseline is not None:
-            matching = [i for i, (_, d, _) in enumerate(members) if matches(d, by, baseline)]
+            matching = [i for i, (_, d, _, _) in enumerate(members) if matches(d, by, baseline)]
             if not matching:
                 continue
             at = matching[0]
-        _, reference, base = members[at]
+        _, reference, base_runs, base = members[at]
         found += [
-            CellComparison(shared, differs, label(reference, by), compare_cells(cell, base))
-            for i, (shared, differs, cell) in enumerate(members)
+            CellComparison(shared, differs, label(reference, by), compared(cell, runs, base, base_runs))
+            for i, (shared, differs, runs, cell) in enumerate(members)
             if i != at
         ]
     if not found and baseline is not None and len(seen) > 1:
@@ -111,6 +116,18 @@ def comparisons(
     if not found:
         raise InputError("by", by, "a setting in which cells of this run differ, all else equal")
     return found
+
+
+def runs_of(key: Mapping[str, Any]) -> int:
+    """How many replicates make a row of a cell; one for methods that are not known here."""
+    known = key["method"] in INTERVAL_METHODS
+    return Cell.from_columns(dict(key)).runs if known else 1
+
+
+def compared(cell: CellRows, runs: int, baseline: CellRows, baseline_runs: int) -> Contrast:
+    """Paired where rows of the same number are of the same replicates."""
+    compare = compare_cells if runs == baseline_runs else compare_unpaired
+    return compare(cell, baseline)
 
 
 def in_order(row: Row) -> list[tuple[str, bool, float, str]]:

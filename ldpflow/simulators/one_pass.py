@@ -73,9 +73,10 @@ class PathRequest(Request):
         if path.algorithm.averages_tail():
             times |= {t // 2 for t in times if t > 1}
         marked: set[int] = set()
-        for (n, method), _ in methods_of(self.cells):
+        for (n, method), group in methods_of(self.cells):
             steps = path.steps(n)
-            times.update(method.times(steps, path.algorithm).tolist())
+            levels = [cell.level for cell in group]
+            times.update(method.level_times(steps, path.algorithm, levels).tolist())
             if method.running_sums(d):
                 marked.update(method.marked_times(steps, path.algorithm, d))
         return times, marked

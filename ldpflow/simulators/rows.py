@@ -48,7 +48,9 @@ def rows_of(record: Record, cells: Sequence[Cell]) -> pa.Table:
             if name not in {column.name for column in method.diagnostics}:
                 raise ValueError(f"{type(method).__name__} returns {name!r}, which is not in its diagnostics")
             columns[name][here] = values
-        diverged[here] = ~method.finite(record, n).reshape(count, runs).all(axis=1)
+        diverged[here] = ~method.finite(record, n, [cell.level for cell in group]).reshape(count, runs).all(
+            axis=1
+        )
         if result.range_end is not None:
             range_end[here] = result.range_end
     return table_of(record.truth, rows, cells, columns, diverged, range_end)

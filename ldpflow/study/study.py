@@ -246,6 +246,10 @@ class Study:
         cells = tuple(Cell(n, method, level) for n in users for method in methods for level in self.level)
         if cells:
             simulator.check_cost(cells)
+            most = max(cells, key=lambda cell: cell.runs)
+            if most.runs > self.replicates:
+                hint = f"A row of {most.method.kind} is made of {most.runs} replicates."
+                raise InputError("replicates", self.replicates, f"at least {most.runs}", hint)
         if self.trajectory is None:
             return Plan(simulator, cells)
         points = self.trajectory

@@ -83,7 +83,7 @@ def test_convex_hull_is_the_literal_formula(path, level):
         used = B - 1 if coin <= p else B
         for j in range(iterates.shape[1]):
             x = np.array([iterates[: n // used, j, row * B + k].mean() for k in range(used)])
-            ours = [part[j, row] for part in (result.lower[0], result.estimate, result.upper[0])]
+            ours = [part[0, j, row] for part in (result.lower, result.estimate, result.upper)]
             np.testing.assert_allclose(ours, sequences.hull(x), **CLOSE)
 
 

@@ -108,7 +108,9 @@ def rows_of_runs(path, n):
     found["HULC"] = hull.intervals(record, n, [LEVEL])
     for B in (4, 5):
         low, high, middle = hull.limits(record, n, hull_size(LEVEL)[0], B)
-        found[f"HULC B = {B}"] = replace(found["HULC"], estimate=middle, lower=low[None], upper=high[None])
+        found[f"HULC B = {B}"] = replace(
+            found["HULC"], estimate=middle[None], lower=low[None], upper=high[None]
+        )
     return {name: limits(result) for name, result in found.items()}
 
 

@@ -8,8 +8,6 @@ import pyarrow.compute as pc
 import pytest
 
 from ldpflow.engine import Precision, check_run, replay, run_study
-from ldpflow.intervals import INTERVAL_METHODS
-from ldpflow.intervals.hulc import ConvexHull
 from ldpflow.intervals.parallel_runs import ParallelRuns
 from ldpflow.random.lockstep import LANES
 from ldpflow.simulators.batch import Batch, simulate
@@ -28,12 +26,6 @@ STUDY = {
     "grid": {"n": [203, 700]},
     "method": [{"kind": "BM"}, {"kind": "PAR"}, {"kind": "HULC"}],
 }
-
-
-@pytest.fixture(autouse=True)
-def methods(monkeypatch):
-    monkeypatch.setitem(INTERVAL_METHODS, "PAR", ParallelRuns)
-    monkeypatch.setitem(INTERVAL_METHODS, "HULC", ConvexHull)
 
 
 def study(replicates=103, **changes):

@@ -1,0 +1,177 @@
+"""Intervals whose rows are made of several replicates, from the study to the stored rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from ldpflow.engine import run_study
+from ldpflow.engine.check import check_run
+from ldpflow.engine.growth import gaps
+from ldpflow.engine.replay import replay
+from ldpflow.errors import InputError
+from ldpflow.results import stored_cells
+from ldpflow.results.comparison import comparisons
+from ldpflow.results.summary import stored_paths
+from ldpflow.run import open_run
+from ldpflow.simulators.batch import Batch, simulate
+from ldpflow.simulators.rows import rows_of as rows_of_record
+from ldpflow.store import RunStore
+from ldpflow.study import Study
+from tests.oracles import sequences
+
+N = 1000
+STUDY = {
+    "name": "runs",
+    "seed": 11,
+    "replicates": 103,
+    "problem": {"kind": "quantile", "tau": 0.9},
+    "mechanism": {"kind": "randomized_response", "epsilon": 1},
+    "algorithm": {"kind": "ldp_sgd"},
+    "grid": {"n": [N // 5, N // 4, N], "level": 0.9},
+    "method": [{"kind": ["oracle", "HULC"]}, {"kind": "PAR", "K": [5, 2]}],
+}
+
+
+def swept(out, replicates=103, **more):
+    study = Study.from_mapping(STUDY | {"replicates": replicates})
+    result = run_study(study, out, engine="serial", **more)
+    return study, result
+
+
+def rows_of(out, method, n, **settings):
+    table = RunStore(out).replicates.read()
+    wanted = pc.and_(pc.equal(table["method"], method), pc.equal(table["n"], n))
+    for name, value in settings.items():
+        wanted = pc.and_(wanted, pc.equal(table[name], value))
+    return table.filter(wanted).sort_by("replicate")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs") / "run"
+    return (out, *swept(out))
+
+
+def test_a_row_is_students_interval_of_its_runs(run):
+    out, _, result = run
+    assert result.finished_replicates == 103 and result.failures == 0
+    rows = rows_of(out, "PAR", N, K=5)
+    assert rows["replicate"].to_pylist() == list(range(20))
+    x = rows_of(out, "oracle", N // 5)["estimate"].to_numpy()[:100].reshape(20, 5)
+    limits = [sequences.student(values, 0.9) for values in x]
+    np.testing.assert_allclose(rows["lower"].to_numpy(), [low for low, _ in limits], rtol=1e-10)
+    np.testing.assert_allclose(rows["upper"].to_numpy(), [high for _, high in limits], rtol=1e-10)
+    assert len(rows_of(out, "PAR", N, K=2)) == 51
+
+
+def test_a_row_is_the_hull_of_its_runs(run):
+    out, _, _ = run
+    rows = rows_of(out, "HULC", N)
+    assert len(rows) == 20
+    at = {B: rows_of(out, "oracle", N // B)["estimate"].to_numpy()[:100].reshape(20, 5) for B in (4, 5)}
+    ours = np.stack([rows["lower"].to_numpy(), rows["upper"].to_numpy()], axis=1)
+    hulls = {B: np.stack([x[:, :B].min(axis=1), x[:, :B].max(axis=1)], axis=1) for B, x in at.items()}
+    fits = {B: np.isclose(ours, hull, rtol=1e-12).all(axis=1) for B, hull in hulls.items()}
+    assert (fits[4] ^ fits[5]).all() and fits[4].any() and fits[5].any()
+    # The same coin at another n.
+    other = rows_of(out, "HULC", N // 4)
+    assert len(other) == 20 and other["se"].null_count == 20
+
+
+def test_the_summary_counts_rows(run):
+    out, _, _ = run
+    rows = RunStore(out).read_summary().to_pylist()
+    assert {(r["method"], r["K"], r["replicates"]) for r in rows} == {
+        ("oracle", None, 103), ("HULC", None, 20), ("PAR", 5, 20), ("PAR", 2, 51),
+    }  # fmt: skip
+    for row in rows:
+        p = row["coverage"]
+        assert row["coverage_mcse"] == pytest.approx((p * (1 - p) / row["replicates"]) ** 0.5)
+
+
+def test_the_run_is_checked_and_reported(run, tmp_path):
+    out, _, _ = run
+    assert check_run(str(out))[0] == []
+    text = Path(open_run(out).report(tmp_path / "report.html")).read_text()
+    assert "parallel runs (Zhu, Lou, Wei and Wu" in text and "independent averages (Kuchibhotla" in text
+
+
+def test_rows_do_not_depend_on_batches():
+    plan = Study.from_mapping(STUDY).plans()[0]
+    cells = tuple(cell for cell in plan.cells if cell.runs == 5)
+    assert {cell.method.kind for cell in cells} == {"PAR", "HULC"}
+
+    def rows(*bounds):
+        batches = pairwise(bounds)
+        tables = [simulate(Batch(plan.simulator, 11, a, b, cells)).rows for a, b in batches]
+        return pa.concat_tables(tables).combine_chunks()
+
+    whole = rows(0, 192)
+    assert whole.equals(rows(0, 64, 128, 192))
+    assert whole.equals(rows(0, 7, 12, 80, 192))
+    assert whole.slice(0, 64 * len(cells)).equals(rows(0, 64))
+
+
+def test_rows_are_replayed(run):
+    out, study, _ = run
+    key = study.plans()[0].simulator.key
+    for first, last in ((3, None), (18, 25), (60, 60)):
+        computed, stored = replay(out, key, first, last)
+        assert computed.num_rows and computed.equals(stored)
+    # Replicate 3 has rows of every method, replicate 60 of single runs alone.
+    kinds = {r: set(replay(out, key, r)[0]["method"].to_pylist()) for r in (3, 40, 60)}
+    assert kinds == {3: {"oracle", "PAR", "HULC"}, 40: {"oracle", "PAR"}, 60: {"oracle"}}
+
+
+def test_what_is_missing_counts_rows(tmp_path):
+    study = Study.from_mapping(STUDY)
+    store = RunStore(tmp_path / "run")
+    found = gaps(store, study.plans()[0], 103)
+    assert sorted((gap.first, gap.last, gap.cells[0].runs) for gap in found) == [
+        (0, 20, 5), (0, 51, 2), (0, 103, 1),
+    ]  # fmt: skip
+    assert all(len({cell.runs for cell in gap.cells}) == 1 for gap in found)
+    swept(tmp_path / "run")
+    assert gaps(store, study.plans()[0], 103) == []
+    # 104 replicates make another row of two runs, and none of five.
+    more = gaps(store, study.plans()[0], 104)
+    assert sorted((gap.first, gap.last, gap.cells[0].runs) for gap in more) == [(51, 52, 2), (103, 104, 1)]
+
+
+def test_rows_of_runs_are_not_paired_with_others(run):
+    out, _, _ = run
+    store = RunStore(out)
+    found = comparisons(stored_cells(store), stored_paths(store.replicates), "method", "oracle")
+    by_kind = {(c.differs["method"], c.differs["K"]): c.result for c in found if c.shared["n"] == N}
+    assert not any(result.paired for result in by_kind.values())
+    assert by_kind["PAR", 5].pairs == 20
+    others = comparisons(stored_cells(store), stored_paths(store.replicates), "method", "PAR")
+    results = {c.differs["method"]: c.result for c in others if c.shared["n"] == N and c.differs["K"] != 2}
+    assert results["oracle"].paired is False
+
+
+def test_too_few_replicates_for_a_row_are_refused():
+    with pytest.raises(InputError, match="HULC is made of 5 replicates"):
+        Study.from_mapping(STUDY | {"replicates": 4, "method": [{"kind": ["oracle", "HULC"]}]})
+
+
+def test_a_run_that_diverged_makes_its_row_diverged():
+    plan = Study.from_mapping(STUDY).plans()[0]
+    cells = tuple(cell for cell in plan.cells if cell.runs == 5 and cell.n == N)
+    simulator = plan.simulator
+    record = simulator.run(11, range(20), simulator.needs(cells))
+    sums = record.prefix_sums.copy()
+    sums[:, :, 7] = np.inf  # of the second row
+    with np.errstate(all="ignore"):
+        rows = rows_of_record(replace(record, prefix_sums=sums), cells)
+    status = {(r["replicate"], r["method"]): r["status"] for r in rows.to_pylist()}
+    for kind in ("PAR", "HULC"):
+        assert [status[row, kind] for row in range(4)] == ["ok", "diverged", "ok", "ok"]
+    assert rows.filter(pc.equal(rows["replicate"], 1))["covered"].null_count == 2
