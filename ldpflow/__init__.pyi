@@ -292,7 +292,7 @@ class ConfidenceSequence(_ConfidenceSequence):
         burn_in: str | Sequence[str] | None = ...,
         variance: str | Sequence[str] | None = ...,
         small_run: bool | Sequence[bool] | None = ...,
-        t_opt: int | Sequence[int] = ...,
+        t_opt: int | Sequence[int] | None = ...,
     ) -> None: ...
 
 class ConvexHull(_ConvexHull):

@@ -10,7 +10,7 @@ and B = 1 is possible. It shares BB's variance, and is too short where BB is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +45,8 @@ class CheapBootstrap(PathIntervalMethod):
     multiplier : str
         As in BB.
     """
+
+    title: ClassVar[str] = "cheap bootstrap: few replications and a t quantile (Lam and Wang, 2026)"
 
     kind: Literal["CHB"] = "CHB"
     beta: Annotated[float, Field(gt=0, lt=1), BETA] = 0.75

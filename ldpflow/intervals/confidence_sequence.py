@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from mpmath import mp, mpf
 from pydantic import Field
@@ -33,21 +33,33 @@ class ConfidenceSequence(Wrapped):
 
     Parameters
     ----------
-    t_opt : int
-        Users at which the sequence is tightest; fixed before looking.
+    t_opt : int, optional
+        Users at which the sequence is tightest; fixed before looking. The smallest n of a study unless
+        given.
     base : str
         The method that gives centre and standard error, whose settings may be given as well.
     """
 
+    title: ClassVar[str] = "asymptotic confidence sequence, valid at every n (Waudby-Smith et al., 2024)"
+
     kind: Literal["ACS"] = "ACS"
-    t_opt: Annotated[
-        int,
-        Field(ge=1, le=10**12),
-        Setting("users", "n at which a confidence sequence is tightest", logarithmic=True),
-    ]
+    t_opt: (
+        Annotated[
+            int,
+            Field(ge=1, le=10**12),
+            Setting("users", "n at which a confidence sequence is tightest", logarithmic=True),
+        ]
+        | None
+    ) = None
     base: Annotated[Literal["TRC", "oracle", "BM", "EBS", "NOL", "OBM", "TR"], BASE] = "TRC"
 
+    @classmethod
+    def grid_defaults(cls, users: tuple[int, ...]) -> dict[str, int]:
+        return {"t_opt": users[0]}
+
     def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
+        if self.t_opt is None:
+            raise ValueError("t_opt must be given outside a study: it has to be chosen before looking")
         base = self.base_method().intervals(record, n, levels)
         assert base.se is not None
         widths = [width_factor(n, self.t_opt, level) * base.se for level in levels]

@@ -13,9 +13,9 @@ that case. The t option, t with a - 1 degrees, is ours.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from mpmath import mp, mpf
@@ -35,10 +35,17 @@ from ldpflow.intervals.interval import (
     symmetric,
     undefined,
 )
-from ldpflow.intervals.record import PathRecord
+from ldpflow.intervals.record import PathRecord, PathSource
 from ldpflow.intervals.shared_settings import BLOCK_C, BatchRule, Quantile
 
-__all__ = ["BatchFactor", "EqualBatches", "batch_size", "batch_times", "equal_batch_variance"]
+__all__ = [
+    "BatchFactor",
+    "EqualBatches",
+    "batch_size",
+    "batch_times",
+    "equal_batch_variance",
+    "short_batches",
+]
 
 BatchFactor = Annotated[float, Field(ge=1e-6, le=1e6), BLOCK_C]
 
@@ -57,6 +64,8 @@ class EqualBatches(PathIntervalMethod):
     quantile : str
         ``normal``, or ``t`` with a - 1 degrees of freedom.
     """
+
+    title: ClassVar[str] = "equal batches (Singh, Shukla and Vats, 2025)"
 
     kind: Literal["EBS"] = "EBS"
     block_rule: BatchRule = "half"
@@ -81,6 +90,9 @@ class EqualBatches(PathIntervalMethod):
 
     def count_times(self, steps: int, algorithm: Algorithm) -> int:
         return steps // self.size(steps, algorithm.step_exponent()) + 1
+
+    def unsuitable_at(self, source: PathSource, n: int) -> str | None:
+        return short_batches(f"EBS, {self.block_rule}", source, n, self.size)
 
     def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
         algorithm = record.algorithm
@@ -137,3 +149,22 @@ def equal_batch_variance(record: PathRecord, steps: int, size: int) -> Array:
     left_over = (last - sums[-1]) - float(rest) * mean
     result: Array = squares / float(count) + left_over * left_over / float(steps)
     return result
+
+
+def short_batches(name: str, source: PathSource, n: int, size: Callable[[int, float], int]) -> str | None:
+    """A warning where batches are shorter than four times what a path remembers, n^gamma/(c G) steps.
+
+    G is the smallest own curvature of a coordinate.
+    """
+    steps, gamma = source.steps(n), source.algorithm.step_exponent()
+    curvature = min(row[j] for j, row in enumerate(source.problem.curvature()))
+    if not (gamma > 0.0 and curvature > 0.0):
+        return None
+    memory = float(steps) ** gamma / (source.algorithm.step_constant() * curvature)
+    length = size(steps, gamma)
+    if length >= 4.0 * memory:
+        return None
+    return (
+        f"{name}: batches of {length:,} steps at n = {n:,}, where a path remembers about {memory:,.0f}; "
+        "expect intervals that are too short (block_rule makes batches longer)"
+    )

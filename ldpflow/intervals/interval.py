@@ -97,6 +97,11 @@ class IntervalMethod(Settings):
         """
         return cautions(cls.diagnostics, row)
 
+    @classmethod
+    def grid_defaults(cls, users: tuple[int, ...]) -> dict[str, Any]:
+        """Settings whose default follows from the numbers of users of a study."""
+        return {}
+
     def applies(self, source: Any) -> bool:
         """Whether a simulator makes what this method needs; a study leaves out other cells."""
         made: type[Record] | None = source.interval_record()
@@ -108,6 +113,10 @@ class IntervalMethod(Settings):
 
     def unsuitable(self, source: Any) -> str | None:
         """A warning about settings of a simulator that break the method's theory, or None."""
+        return None
+
+    def unsuitable_at(self, source: Any, n: int) -> str | None:
+        """A warning about n users of a simulator, or None."""
         return None
 
     def runs(self, level: float) -> int:

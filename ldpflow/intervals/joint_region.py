@@ -78,6 +78,8 @@ class JointRegion(Wrapped):
 
     diagnostics: ClassVar = JOINT
 
+    title: ClassVar[str] = "ellipsoid for all coordinates, with its projections as limits"
+
     kind: Literal["joint"] = "joint"
     base: Annotated[Literal["TRC", "BM", "oracle"], BASE] = "TRC"
     quantile: Annotated[Literal["chi2", "F"], QUANTILE] = "chi2"

@@ -10,7 +10,7 @@ BM's formula on the pieces, around the same mean. With few batches V_L can be ne
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from ldpflow.intervals.equal_batches import (
     EqualBatches,
     batch_times,
     equal_batch_variance,
+    short_batches,
 )
 from ldpflow.intervals.interval import (
     Array,
@@ -33,7 +34,7 @@ from ldpflow.intervals.interval import (
     normal_intervals,
     undefined,
 )
-from ldpflow.intervals.record import PathRecord
+from ldpflow.intervals.record import PathRecord, PathSource
 from ldpflow.intervals.shared_settings import BASE, BatchRule
 from ldpflow.settings import Setting
 
@@ -56,6 +57,8 @@ class Lugsail(PathIntervalMethod):
     M : int >= 2, optional
         As in BM, for that base.
     """
+
+    title: ClassVar[str] = "lugsail: a variance overcorrected on purpose (Vats and Flegal, 2022)"
 
     kind: Literal["LUG"] = "LUG"
     base: Annotated[Literal["EBS", "BM"], BASE] = "EBS"
@@ -84,6 +87,12 @@ class Lugsail(PathIntervalMethod):
     def batch_means(self) -> BatchMeans:
         """The base BM."""
         return BatchMeans(M=self.M)
+
+    def unsuitable_at(self, source: PathSource, n: int) -> str | None:
+        if self.base == "BM":
+            return None
+        batches = self.equal_batches()
+        return short_batches(f"LUG, {batches.block_rule}", source, n, batches.size)
 
     def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
         gamma = algorithm.step_exponent()

@@ -14,7 +14,7 @@ With equal blocks it is the divisor a - 1 and t with a - 1 degrees.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +45,8 @@ class NonoverlappingBlocks(IncreasingBlocks):
     quantile : str
         ``normal``, or ``t``: Student's with nu - 1 degrees, on V nu/(nu - 1).
     """
+
+    title: ClassVar[str] = "non-overlapping increasing blocks (Zhu, Chen and Wu, 2023)"
 
     kind: Literal["NOL"] = "NOL"
     quantile: Quantile = "normal"

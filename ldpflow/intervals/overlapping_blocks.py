@@ -18,7 +18,7 @@ is no t option: squares of overlapping blocks are dependent, and their degrees o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,8 @@ __all__ = ["OverlappingBlocks", "lengths_and_squares"]
 
 class OverlappingBlocks(IncreasingBlocks):
     """Interval with the variance of overlapping blocks."""
+
+    title: ClassVar[str] = "overlapping increasing blocks, online (Zhu, Chen and Wu, 2023)"
 
     kind: Literal["OBM"] = "OBM"
 

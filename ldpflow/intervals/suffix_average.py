@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,8 @@ class SuffixAverage(Wrapped):
     base : str
         The method that estimates Sigma, whose settings may be given as well.
     """
+
+    title: ClassVar[str] = "suffix average (Wei, Zhu and Wu, 2023)"
 
     kind: Literal["SUF"] = "SUF"
     share: Annotated[

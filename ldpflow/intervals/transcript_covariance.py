@@ -13,8 +13,8 @@ average's bias. Vectors have a fit of degree 1; a scalar one of degree 2 or 1.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,11 +73,26 @@ class TranscriptCovariance(PathIntervalMethod):
 
     diagnostics: ClassVar = CHECKS
 
+    title: ClassVar[str] = "the average with the sandwich of the transcript's slope (after Ni and Huo, 2026)"
+
     kind: Literal["TRC"] = "TRC"
     degree: Annotated[int, Field(ge=1, le=2), DEGREE] | None = None
     burn_in: BurnIn = "n^0.4"
     variance: Annotated[Literal["known", "residual"], VARIANCE] = "known"
     small_run: Annotated[bool, SMALL_RUN] = True
+
+    @classmethod
+    def cautions(cls, row: Mapping[str, Any], vector: bool = False) -> list[str]:
+        found = super().cautions(row, vector)
+        effect, coverage = row.get("bias_effect"), row.get("coverage")
+        if effect is not None and coverage is not None:
+            gap = row["level"] - coverage
+            if gap > 2.0 * (row["coverage_mcse"] or 0.0) and -effect > 0.5 * gap:
+                found.append(
+                    "TRC settles the length of the interval and leaves the average's bias, which is most of "
+                    "what is missing here: TR's root has less of it."
+                )
+        return found
 
     def regression(self, dimension: int) -> TranscriptRegression:
         """TR with the same fit: it says what is needed."""

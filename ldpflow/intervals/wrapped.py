@@ -109,3 +109,6 @@ class Wrapped(PathIntervalMethod):
 
     def unsuitable(self, source: PathSource) -> str | None:
         return self.base_method().unsuitable(source)
+
+    def unsuitable_at(self, source: PathSource, n: int) -> str | None:
+        return self.base_method().unsuitable_at(source, n)

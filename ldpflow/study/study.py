@@ -119,6 +119,7 @@ class Study:
         """Set the fields, once, and check the design."""
         for field in fields(self):
             object.__setattr__(self, field.name, values.get(field.name, field.default))
+        object.__setattr__(self, "method", tuple(entry.on_grid(self.n) for entry in self.method))
         self.check_size()
         self.plans()
 
@@ -258,7 +259,17 @@ class Study:
     def warnings(self) -> list[str]:
         """What runs but breaks the theory of a method, in words."""
         simulators = [plan.simulator for plan in self.plans()]
-        found = [m.unsuitable(s) for s in simulators for m in self.method_settings if m.applies(s)]
+        used = [(m, s) for s in simulators for m in self.method_settings if m.applies(s)]
+        found = [method.unsuitable(simulator) for method, simulator in used]
+        for method in self.method_settings:
+            # The first simulator and the largest n that a method warns of say it for the others.
+            told = (
+                method.unsuitable_at(simulator, n)
+                for other, simulator in used
+                if other == method
+                for n in reversed(self.n if simulator.horizon is None else (simulator.horizon,))
+            )
+            found.append(next((text for text in told if text is not None), None))
         found += [problem.caution() for problem in combinations(self.problem)]
         found += [text for simulator in simulators for text in simulator.warnings()]
         return list(dict.fromkeys(text for text in found if text is not None))
