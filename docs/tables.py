@@ -12,6 +12,7 @@ from ldpflow.columns import Column
 from ldpflow.intervals import INTERVAL_METHODS
 from ldpflow.results.columns import COLUMNS, PATH_COLUMNS, SUMMARY, known_columns, summary_columns
 from ldpflow.results.diagnosis import DIAGNOSIS
+from ldpflow.results.monitoring import MONITORED
 from ldpflow.results.summary import RELATIVE
 from ldpflow.results.trajectories import MEANS, SUMMARY_COLUMNS, THEORY
 from ldpflow.simulators.families import PARTS
@@ -55,6 +56,10 @@ Why coverage differs from nominal (`ldpflow explain`) and how long intervals are
 formulas and references stand in reading-results.md.
 
 {derived}
+
+A study with `[monitor]` ([arena.md](arena.md#looking-before-the-end)) has, last:
+
+{monitored}
 
 ## Columns of a path
 
@@ -169,6 +174,7 @@ def page() -> str:
         summary=described(measures()),
         summaries=by_kinds(summaries),
         derived=described(derived()),
+        monitored=described(MONITORED),
         paths=described(PATH_COLUMNS),
         settings=by_kinds(settings),
         trajectories=described(MEASURED.values()),

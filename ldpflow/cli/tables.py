@@ -55,6 +55,7 @@ MEASURES: tuple[Shown, ...] = (
     ("emp. SE", lambda row: rounded(row["empirical_se"], 3)),
 )
 POWER: Shown = ("power", lambda row: with_error(row["power"], row["power_mcse"]))
+LOOKED = ("coverage_all_n", "coverage_at_stop")
 
 
 def print_summary(table: pa.Table) -> None:
@@ -86,6 +87,7 @@ def print_summary(table: pa.Table) -> None:
     power = () if all(row.get("power") is None for row in rows) else (POWER,)
     declared = summaries_of(table.schema)
     checks = [figure(summary.name) for summary in declared if summary.shown and known(summary.name, rows)]
+    checks += [figure(name) for name in LOOKED if known(name, rows)]
     # On a narrow terminal a readable table is worth more than a complete one.
     for measures in ((*MEASURES, *power, *checks), (*MEASURES, *power), (*MEASURES[:2], *power)):
         shown = rich_table(columns(measures), rows)

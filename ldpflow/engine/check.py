@@ -16,8 +16,7 @@ from ldpflow.engine.replay import stored_study
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError, LdpflowError
 from ldpflow.random.streams import STREAM_VERSION
-from ldpflow.results import stored_cells
-from ldpflow.results.summary import stored_trajectory_summary, summary_of
+from ldpflow.results.summary import stored_summary, stored_trajectory_summary
 from ldpflow.simulators.stored import described_simulator
 from ldpflow.store import Dataset, Part, RunLock, RunStore, UnreadablePart, compact
 from ldpflow.store.dataset import REMOVED
@@ -279,8 +278,7 @@ def summary_findings(store: RunStore, parts: list[Part]) -> Iterator[Finding]:
             yield Finding("summary.parquet: absent; a sweep writes it again")
         return
     try:
-        paths = {f"p{p.path_key}": described_simulator(p.meta) for p in parts}
-        again = summary_of(stored_cells(store, skip_unreadable=True), paths)
+        again = stored_summary(store)
     except (LdpflowError, KeyError):
         yield Finding("summary.parquet: not compared, because of the parts above")
         return

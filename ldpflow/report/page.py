@@ -90,6 +90,11 @@ def diagnostics(results: Results) -> list[Summary]:
     return [summary for summary in declared if summary.shown and results.values(summary.name)]
 
 
+def looked(results: Results) -> list[str]:
+    """Measures of a monitored run that stand beside the others."""
+    return [name for name in ("coverage_all_n", "coverage_at_stop") if results.values(name)]
+
+
 def script_json(value: object) -> Markup:
     """JSON that cannot end the script element it stands in."""
     return Markup(json.dumps(value, separators=(",", ":")).replace("<", "\\u003c"))
@@ -342,7 +347,7 @@ def cell_table(results: Results) -> dict[str, Any]:
         "SE error",
         "replicates",
         "failed",
-        *(checks := [summary.name for summary in diagnostics(results)]),
+        *(checks := [*(summary.name for summary in diagnostics(results)), *looked(results)]),
     ]
     rows = results.rows[:MAX_TABLE_ROWS]
     return {

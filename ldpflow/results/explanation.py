@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +27,8 @@ class Explanation:
     row : dict
         The cell's row of the summary.
     sentences : list of str
-        What makes coverage differ from nominal, then the cautions of the method's own fit.
+        What makes coverage differ from nominal, the cautions of the method's own fit, and what looking
+        before the end does.
     """
 
     row: dict[str, Any]
@@ -58,10 +60,29 @@ def explain(store: RunStore, summary: pa.Table) -> list[Explanation]:
         sentences = [diagnosis.sentence(None if arrival is None else arrival.source())]
         if arrival is not None and arrival.sentence():
             sentences.append(arrival.sentence())
-        found.append(Explanation(row, [*sentences, *cautions(row, columns, row["path"] in vectors)]))
+        warned = cautions(row, columns, row["path"] in vectors)
+        found.append(Explanation(row, [*sentences, *warned, *looks(row)]))
     return found
 
 
 def place(key: dict[str, Any]) -> tuple[Any, ...]:
     """What identifies a cell, whatever further columns there are: nulls are left out."""
     return tuple(sorted((name, value) for name, value in key.items() if value is not None))
+
+
+def looks(row: Mapping[str, Any]) -> list[str]:
+    """Sentences about looking before the end, of a run that is monitored."""
+    if (row.get("looks") or 0) < 2 or row.get("coverage_all_n") is None:
+        return []
+    every, error = row["coverage_all_n"], row["coverage_all_n_mcse"]
+    found = [
+        f"Looked at {row['looks']:.0f} times on the way, it covers every time in {every:.3f} ± {error:.3f} "
+        "of the replicates."
+    ]
+    if row.get("coverage_at_stop") is not None:
+        at, error = row["coverage_at_stop"], row["coverage_at_stop_mcse"] or 0.0
+        found.append(
+            f"{row['stopped_share']:.0%} reach the target length, half of them by n = "
+            f"{row['stop_n_median']:,.0f}; it covers there in {at:.3f} ± {error:.3f} of them."
+        )
+    return found

@@ -7,19 +7,49 @@ The rows of a replicate at several n share a path, so that a replicate can be fo
 * Stopping at a target length: N is the first n, from ``first_n`` on, at which the interval is defined and
   shorter than the target; how often, where, and how often the interval covers there.
 
-Columns of n come in increasing order throughout.
+In the summary both run along with n: the row of an n has the looks up to it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from ldpflow.columns import Column
+from ldpflow.results.cells import CellRows
 from ldpflow.results.measures import rate
+from ldpflow.store.schema import arrow_field
 
-__all__ = ["Looks", "coverage_at_every_n", "coverage_at_stop"]
+__all__ = ["MONITORED", "Looks", "Watch", "coverage_at_every_n", "coverage_at_stop"]
+
+RATES = (
+    "coverage_all_n",
+    "coverage_all_n_failures_as_misses",
+    "stopped_share",
+    "coverage_at_stop",
+    "coverage_all_coordinates",
+    "coverage_all_coordinates_failures_as_misses",
+)
+
+MEANINGS = {
+    "looks": "n's of the grid from first_n up to the row's",
+    "coverage_all_n": "share of replicates covered at all of them, of those defined at all of them",
+    "coverage_all_n_failures_as_misses": "the same share of all replicates",
+    "stopped_share": "share of replicates whose interval has been shorter than the target by then",
+    "coverage_at_stop": "share of those whose interval covers at the first n at which it is",
+    "stop_n_mean": "mean of that n",
+    "stop_n_median": "median of that n",
+    "coverage_all_coordinates": "share of replicates in which the intervals of all coordinates cover",
+    "coverage_all_coordinates_failures_as_misses": "the same share of all replicates",
+}
+
+COVERED, DEFINED, SHORT = 1, 2, 4
 
 Flags = NDArray[np.bool_]
 
@@ -87,3 +117,113 @@ def coverage_at_stop(looks: Looks) -> dict[str, float]:
     result["stop_n_mean"] = float(ends.sum()) / count
     result["stop_n_median"] = float(np.median(ends))
     return result
+
+
+class Watch:
+    """Collects, cell by cell, what the measures of monitoring need: a byte per row.
+
+    Parameters
+    ----------
+    first_n : int
+    target : callable
+        From a row of keys to the length at which a replicate stops, or None.
+    """
+
+    def __init__(self, first_n: int, target: Callable[[Mapping[str, Any]], float | None]) -> None:
+        self.first_n = first_n
+        self.target = target
+        self.names: dict[str, None] = {}
+        self.families: dict[tuple[Any, ...], dict[int, tuple[NDArray[np.int64], NDArray[np.uint8]]]] = {}
+
+    def observe(self, keys: pa.Table, cells: Sequence[CellRows]) -> None:
+        """Take in some cells and their keys (see :func:`ldpflow.results.stored_cells`)."""
+        self.names |= dict.fromkeys(name for name in keys.column_names if name != "n")
+        for key, cell in zip(keys.to_pylist(), cells, strict=True):
+            if key["n"] < self.first_n:
+                continue
+            flags = np.where(cell.ok, DEFINED, 0).astype(np.uint8)
+            flags[cell.ok & (cell.covered == 1.0)] |= COVERED
+            limit = self.target(key)
+            if limit is not None:
+                flags[cell.ok & (cell.length < limit)] |= SHORT
+            self.families.setdefault(self.family(key), {})[key["n"]] = (cell.replicate.copy(), flags)
+
+    def observed(
+        self, cells: Iterable[tuple[pa.Table, Sequence[CellRows]]]
+    ) -> Iterator[tuple[pa.Table, Sequence[CellRows]]]:
+        """The same cells, taken in on the way."""
+        for keys, rows in cells:
+            self.observe(keys, rows)
+            yield keys, rows
+
+    def measures(self, row: Mapping[str, Any]) -> dict[str, float]:
+        """The measures of a row of the summary; none before ``first_n``."""
+        found = self.families.get(self.family(row), {})
+        wanted = sorted(n for n in found if n <= row["n"])
+        if not wanted:
+            return {}
+        shared = found[wanted[0]][0]
+        for n in wanted[1:]:
+            shared = np.intersect1d(shared, found[n][0], assume_unique=True)
+        if not len(shared):
+            return {}
+        flags = np.stack([at(*found[n], shared) for n in wanted], axis=1)
+        bits = [(flags & bit) > 0 for bit in (COVERED, DEFINED, SHORT)]
+        looks = Looks(np.array(wanted, dtype=np.int64), *bits)
+        result = coverage_at_every_n(looks) | self.all_coordinates(row)
+        return result | coverage_at_stop(looks) if self.target(row) is not None else result
+
+    def all_coordinates(self, row: Mapping[str, Any]) -> dict[str, float]:
+        """How often the intervals of all coordinates cover at this n; of the first one's row alone."""
+        if row["coordinate"] != 0:
+            return {}
+        flags = []
+        for coordinate in count():
+            found = self.families.get(self.family({**row, "coordinate": coordinate}), {}).get(row["n"])
+            if found is None:
+                break
+            flags.append(found[1])
+        if len(flags) < 2:
+            return {}
+        bits = np.stack(flags, axis=1)
+        hits = int(((bits & COVERED) > 0).all(axis=1).sum())
+        result = rate("coverage_all_coordinates_failures_as_misses", hits, len(bits))
+        if (whole := int(((bits & DEFINED) > 0).all(axis=1).sum())) > 0:
+            result |= rate("coverage_all_coordinates", hits, whole)
+        return result
+
+    def family(self, key: Mapping[str, Any]) -> tuple[Any, ...]:
+        """What cells of several n share: path, method, settings, level and coordinate."""
+        return tuple((name, key[name]) for name in sorted(self.names) if key.get(name) is not None)
+
+    def append_to(self, table: pa.Table) -> pa.Table:
+        """The summary with the columns of :data:`MONITORED`."""
+        rows = [self.measures(row) for row in table.to_pylist()]
+        for column in MONITORED:
+            values = [row.get(column.name) for row in rows]
+            values = [None if value is None or np.isnan(value) else value for value in values]
+            table = table.append_column(arrow_field(column), pa.array(values, pa.float64()))
+        return table
+
+
+def monitored() -> Iterator[Column]:
+    """Declarations of the columns."""
+    for name, meaning in MEANINGS.items():
+        unit = "share" if name in RATES else "count" if name == "looks" else "users"
+        yield Column(name, "double", unit, meaning)
+        if name in RATES:
+            yield Column(f"{name}_mcse", "double", "share", f"sqrt(p (1 - p)/R) of {name}")
+            for end in ("low", "high"):
+                words = f"{'lower' if end == 'low' else 'upper'} end of Wilson's 95% interval for {name}"
+                yield Column(f"{name}_{end}", "double", "share", words)
+
+
+MONITORED = tuple(monitored())
+"""Columns that the summary of a study with [monitor] has beside those of every summary."""
+
+
+def at(
+    replicates: NDArray[np.int64], flags: NDArray[np.uint8], wanted: NDArray[np.int64]
+) -> NDArray[np.uint8]:
+    """The flags of the wanted replicates; both are sorted."""
+    return flags if len(replicates) == len(wanted) else flags[np.searchsorted(replicates, wanted)]

@@ -6,6 +6,7 @@ It is computed from the stored rows alone, so that it can be made again at any t
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
@@ -18,10 +19,12 @@ from ldpflow.results import SUMMARY, CellRows, Measure, stored_cells, summarise_
 from ldpflow.results.cells import group_keys
 from ldpflow.results.columns import BUNDLED_SUMMARIES, COLUMNS, PATH_COLUMNS
 from ldpflow.results.diagnosis import DIAGNOSIS_COLUMNS, diagnose, diagnosis_columns
+from ldpflow.results.monitoring import Watch
 from ldpflow.simulators.simulator import LimitLaw, Simulator
 from ldpflow.simulators.stored import described_simulator
 from ldpflow.store import RunStore, UnreadablePart
 from ldpflow.store.dataset import Dataset
+from ldpflow.study.grid import Monitor
 from ldpflow.theory import lines
 
 __all__ = [
@@ -172,14 +175,19 @@ def relative_length(law: LimitLaw | None, row: Mapping[str, Any]) -> dict[str, f
     """The columns of :data:`RELATIVE` for a row of measures."""
     if law is None:
         return dict.fromkeys(RELATIVE)
-    z = constants.normal_quantile(0.5 + row["level"] / 2)
-    oracle = 2 * z * math.sqrt(law.variances[row["coordinate"]] / law.steps(row["n"]))
+    oracle = oracle_length(law, row["coordinate"], row["n"], row["level"])
     length, error = row["length_mean"], row["length_mcse"]
     return {
         "oracle_length": oracle,
         "length_relative": None if length is None else length / oracle,
         "length_relative_mcse": None if error is None else error / oracle,
     }
+
+
+def oracle_length(law: LimitLaw, coordinate: int, n: int, level: float) -> float:
+    """2 z sqrt(Sigma_jj/steps)."""
+    z = constants.normal_quantile(0.5 + level / 2)
+    return 2 * z * math.sqrt(law.variances[coordinate] / law.steps(n))
 
 
 def stored_paths(dataset: Dataset) -> dict[str, Simulator[Any, Any]]:
@@ -198,8 +206,32 @@ def stored_summary(
     """
     # Keys first: a running sweep may add a path meanwhile.
     keys = store.replicates.path_keys()
-    rows = (stored_cells(store, key, skip_unreadable=True, left_out=left_out) for key in keys)
-    return summary_of(chain.from_iterable(rows), stored_paths(store.replicates), null)
+    found = (stored_cells(store, key, skip_unreadable=True, left_out=left_out) for key in keys)
+    rows = chain.from_iterable(found)
+    paths = stored_paths(store.replicates)
+    watch = watch_of(store, paths)
+    if watch is None:
+        return summary_of(rows, paths, null)
+    return watch.append_to(summary_of(watch.observed(rows), paths, null))
+
+
+def watch_of(store: RunStore, paths: Simulators) -> Watch | None:
+    """What collects the measures of the run's [monitor]; None where its study has none."""
+    try:
+        told = tomllib.loads(store.read_study() or "").get("monitor")
+    except ValueError:
+        return None
+    if not isinstance(told, Mapping) or "first_n" not in told:
+        return None
+    monitor = Monitor.model_validate(told)
+
+    def target(key: Mapping[str, Any]) -> float | None:
+        law = paths[key["path"]].limit_law()
+        if monitor.target_n is None or law is None:
+            return monitor.target_length
+        return oracle_length(law, key["coordinate"], monitor.target_n, key["level"])
+
+    return Watch(monitor.first_n or 1, target)
 
 
 def stored_trajectory_summary(store: RunStore, left_out: list[UnreadablePart] | None = None) -> pa.Table:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-__all__ = ["Grid", "Heading", "Trajectory"]
+__all__ = ["Grid", "Heading", "Monitor", "Trajectory"]
 
 FileName = Annotated[
     str,
@@ -32,6 +32,17 @@ class Grid(BaseModel):
     # At the very ends critical values leave the range of floating point.
     level: Annotated[float, Field(ge=1e-6, le=1 - 1e-9, description="a number in (0, 1)")] = 0.9
     independent_n: bool = False
+
+
+class Monitor(BaseModel):
+    """Looking before the end: from which n on, and the length at which replicates stop.
+
+    The length is ``target_length``, or the oracle's at ``target_n`` users; neither, and none stops.
+    """
+
+    first_n: Annotated[int, Field(ge=1, le=10**12)] | None = None
+    target_length: Annotated[float, Field(gt=0, description="a number > 0")] | None = None
+    target_n: Annotated[int, Field(ge=1, le=10**12)] | None = None
 
 
 class Trajectory(BaseModel):

@@ -10,12 +10,12 @@ from ldpflow.errors import InputError
 from ldpflow.simulators.families import ACTING, PARTS, family_of
 from ldpflow.study.entry import Entry, read_group
 from ldpflow.study.fields import nearest, plain, read_value, read_values
-from ldpflow.study.grid import Grid, Heading, Trajectory
+from ldpflow.study.grid import Grid, Heading, Monitor, Trajectory
 from ldpflow.study.plugins import load_plugins
 
 __all__ = ["TABLES", "parsed", "read_study"]
 
-TABLES = (*PARTS, "grid", "method", "trajectory", "plugins")
+TABLES = (*PARTS, "grid", "method", "trajectory", "monitor", "plugins")
 
 
 def parsed(text: str, field: str) -> dict[str, Any]:
@@ -56,13 +56,15 @@ def read_study(mapping: Mapping[str, Any]) -> dict[str, Any]:
             )  # fmt: skip
     level = grid.get("level", Grid.model_fields["level"].default)
     independent = grid.get("independent_n", Grid.model_fields["independent_n"].default)
+    users = tuple(sorted(read_values(Grid, "n", grid["n"], "grid.n")))
     return {
         **heading,
         **groups,
-        "n": tuple(sorted(read_values(Grid, "n", grid["n"], "grid.n"))),
+        "n": users,
         "level": tuple(sorted(read_values(Grid, "level", level, "grid.level"))),
         "independent_n": read_value(Grid, "independent_n", independent, "grid.independent_n"),
         "trajectory": trajectory,
+        "monitor": read_monitor(mapping.get("monitor"), users),
         "plugins": plugins,
     }
 
@@ -127,3 +129,22 @@ def read_trajectory(table: object) -> Trajectory | None:
     return Trajectory(
         **{key: read_value(Trajectory, key, value, f"trajectory.{key}") for key, value in table.items()}
     )
+
+
+def read_monitor(table: object, users: tuple[int, ...]) -> Monitor | None:
+    """The table [monitor]; None where the study has none. Looks start at the smallest n unless said."""
+    if table is None:
+        return None
+    if not isinstance(table, Mapping):
+        raise InputError("monitor", table, "a table [monitor] with first_n and a target")
+    for key, value in table.items():
+        if key not in Monitor.model_fields:
+            known = nearest(key, Monitor.model_fields)
+            raise InputError(f"monitor.{key}", value, "first_n, target_length or target_n", known)
+    values = {key: read_value(Monitor, key, value, f"monitor.{key}") for key, value in table.items()}
+    if len(values.keys() & {"target_length", "target_n"}) == 2:
+        raise InputError("monitor.target_n", values["target_n"], "one target", "There is target_length too.")
+    first = values.setdefault("first_n", users[0])
+    if first > users[-1]:
+        raise InputError("monitor.first_n", first, f"at most {users[-1]:,}, the largest n")
+    return Monitor(**values)

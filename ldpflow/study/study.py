@@ -17,7 +17,7 @@ from ldpflow.simulators.simulator import Plan, Simulator
 from ldpflow.study.changes import replacements
 from ldpflow.study.components import plain_values, tables_of
 from ldpflow.study.entry import GROUPS, Entry
-from ldpflow.study.grid import Trajectory
+from ldpflow.study.grid import Monitor, Trajectory
 from ldpflow.study.plugins import plugins_of
 from ldpflow.study.reading import parsed, read_study
 from ldpflow.study.writing import toml_text
@@ -61,6 +61,9 @@ class Study:
         Whether every n has paths of its own.
     trajectory : dict, optional
         ``{"first": 10, "points": 17}``: checkpoints at which errors along the path are kept.
+    monitor : dict, optional
+        ``{"first_n": 1e4, "target_n": 1e5}``: measures for looking before the end; needs the rows of a
+        replicate to share a path.
     plugins : list of str
         Files and modules that define components of the study.
 
@@ -83,6 +86,7 @@ class Study:
     trajectory: Trajectory | None = None
     protocol: tuple[Entry, ...] = ()
     plugins: tuple[str, ...] = ()
+    monitor: Monitor | None = None
 
     def __init__(
         self,
@@ -99,6 +103,7 @@ class Study:
         name: str = "study",
         independent_n: bool = False,
         trajectory: Mapping[str, Any] | None = None,
+        monitor: Mapping[str, Any] | None = None,
         plugins: Sequence[str] = (),
     ) -> None:
         given = {"problem": problem, "mechanism": mechanism, "algorithm": algorithm, "protocol": protocol}
@@ -113,6 +118,8 @@ class Study:
         }
         if trajectory is not None:
             mapping["trajectory"] = dict(trajectory)
+        if monitor is not None:
+            mapping["monitor"] = dict(monitor)
         self.fill(read_study(mapping))
 
     def fill(self, values: Mapping[str, Any]) -> None:
@@ -122,6 +129,17 @@ class Study:
         object.__setattr__(self, "method", tuple(entry.on_grid(self.n) for entry in self.method))
         self.check_size()
         self.plans()
+        if self.monitor is not None:
+            self.check_monitor()
+
+    def check_monitor(self) -> None:
+        """Refuse to follow replicates over n where they do not share a path, or have no intervals."""
+        if not self.method:
+            raise InputError("monitor", None, "a study with interval methods")
+        for simulator in self.simulators():
+            if simulator.horizon is not None:
+                hint = "Replicates cannot be followed where every n has paths of its own."
+                raise InputError("monitor", None, "a study whose n share their paths", hint)
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> Study:
@@ -292,6 +310,7 @@ class Study:
             },
             "method": [entry.mapping() for entry in self.method],
             **({"trajectory": self.trajectory.model_dump()} if self.trajectory else {}),
+            **({"monitor": self.monitor.model_dump(exclude_none=True)} if self.monitor else {}),
             **self.plugin_settings(),
         }
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldpflow import constants
 from ldpflow.intervals.confidence_sequence import width_factor
-from ldpflow.results.monitoring import Looks, coverage_at_every_n, coverage_at_stop
+from ldpflow.results import CellRows
+from ldpflow.results.monitoring import Looks, Watch, coverage_at_every_n, coverage_at_stop
 from tests.oracles import monitoring
 
 GRID = np.array([10, 20, 50, 100])
@@ -87,3 +89,55 @@ def test_brownian_motion_covers_at_every_n_as_often_as_it_should():
         found = coverage_at_every_n(Looks(grid, covered, np.ones_like(covered), covered))
         spread = math.hypot(found["coverage_all_n_mcse"], error)
         assert abs(found["coverage_all_n"] - expected) < 4 * spread
+
+
+def cell(status, covered, length):
+    """Rows of one cell."""
+    ok = status == "ok"
+    count = len(status)
+    values = {name: np.zeros(count) for name in ("truth", "estimate", "se", "lower", "upper")}
+    return CellRows(
+        replicate=np.arange(count),
+        covered=np.where(ok, covered, np.nan),
+        length=np.where(ok, length, np.nan),
+        ok=ok,
+        **values,
+    )
+
+
+def key(n, method="BM"):
+    """Keys of a cell."""
+    return {"path": "p1", "n": int(n), "method": method, "level": 0.9, "coordinate": 0, "beta": None}
+
+
+def test_a_watch_follows_replicates_over_n():
+    status, covered, length = random_rows(9, 200)
+    target = 3.0
+    watch = Watch(20, lambda row: target if row["method"] == "BM" else None)
+    for k in (2, 0, 3, 1):  # n's in no order
+        keys = pa.Table.from_pylist([key(GRID[k], "BM"), key(GRID[k], "SN")])
+        ours = cell(status[:, k], covered[:, k], length[:, k])
+        watch.observe(keys, [ours, cell(status[:, k], ~covered[:, k], length[:, k])])
+    for k, n in enumerate(GRID):
+        found = watch.measures(key(n))
+        if n < 20:
+            assert found == {}
+            continue
+        looks = looks_of(status, covered, length, target).since(20, int(n))
+        assert found == coverage_at_every_n(looks) | coverage_at_stop(looks)
+        assert found["looks"] == k
+        without = watch.measures(key(n, "SN"))
+        assert "stopped_share" not in without
+        looks = looks_of(status, ~covered, length, target).since(20, int(n))
+        assert without == coverage_at_every_n(looks)
+
+
+def test_replicates_that_some_n_lack_are_left_out():
+    status, covered, length = random_rows(4, 50, undefined=0.0)
+    watch = Watch(1, lambda row: None)
+    for k, count in ((0, 50), (1, 30)):
+        rows = cell(status[:count, k], covered[:count, k], length[:count, k])
+        watch.observe(pa.Table.from_pylist([key(GRID[k])]), [rows])
+    found = watch.measures(key(20))
+    assert found["coverage_all_n"] == (covered[:30, 0] & covered[:30, 1]).mean()
+    assert watch.measures(key(10))["coverage_all_n"] == covered[:, 0].mean()

@@ -1,0 +1,144 @@
+"""The table [monitor] of a study, from the file to the summary's columns."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow.compute as pc
+import pytest
+
+from ldpflow import constants
+from ldpflow.engine import run_study
+from ldpflow.engine.check import check_run
+from ldpflow.errors import InputError
+from ldpflow.intervals.asymptotics import asymptotic_variances
+from ldpflow.store import RunStore
+from ldpflow.study import Study
+from tests.oracles import monitoring
+
+STUDY = {
+    "name": "looks",
+    "seed": 5,
+    "replicates": 60,
+    "problem": {"kind": "quantile", "tau": 0.5},
+    "mechanism": {"kind": "randomized_response", "epsilon": 1},
+    "algorithm": {"kind": "ldp_sgd"},
+    "grid": {"n": [100, 300, 1000], "level": 0.9},
+    "method": [{"kind": ["BM", "SN", "TRC"]}, {"kind": "ACS", "base": "oracle"}],
+    "monitor": {"target_n": 500},
+}
+
+
+def changed(**monitor):
+    return STUDY | {"monitor": monitor}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    out = tmp_path_factory.mktemp("monitor") / "run"
+    study = Study.from_mapping(changed(first_n=300, target_n=500))
+    run_study(study, out, engine="serial")
+    return study, RunStore(out)
+
+
+def literal(store, method, first_n, last_n, target):
+    """Measures of one method by a loop over its stored rows."""
+    rows = store.replicates.read()
+    rows = rows.filter(pc.and_(pc.equal(rows["method"], method), pc.less_equal(rows["n"], last_n)))
+    by_replicate = {}
+    for row in rows.to_pylist():
+        look = (row["n"], row["status"], bool(row["covered"]), row["length"])
+        by_replicate.setdefault(row["replicate"], []).append(look)
+    found = list(by_replicate.values())
+    return monitoring.every_n(found, first_n), monitoring.at_stop(found, first_n, target)
+
+
+def test_the_summary_follows_replicates(run):
+    study, store = run
+    summary = store.read_summary().to_pylist()
+    variance = asymptotic_variances(study.plans()[0].simulator)[0]
+    target = 2 * constants.normal_quantile(0.95) * np.sqrt(variance / 500)
+    for row in summary:
+        if row["n"] == 100:
+            assert row["looks"] is None and row["coverage_all_n"] is None
+            continue
+        (defined, everyone), stop = literal(store, row["method"], 300, row["n"], target)
+        assert row["looks"] == {300: 1, 1000: 2}[row["n"]]
+        assert row["coverage_all_n"] == pytest.approx(defined)
+        assert row["coverage_all_n_failures_as_misses"] == pytest.approx(everyone)
+        ours = [row[name] for name in ("stopped_share", "coverage_at_stop", "stop_n_mean", "stop_n_median")]
+        ours = [np.nan if value is None else value for value in ours]
+        assert ours == pytest.approx(stop, nan_ok=True)
+        assert row["coverage_all_coordinates"] is None
+        if row["looks"] == 1:
+            assert row["coverage_all_n"] == row["coverage"]
+    stopped = {row["method"]: row["stopped_share"] for row in summary if row["n"] == 1000}
+    assert stopped["BM"] > 0.5 and stopped["ACS"] == 0.0
+    assert check_run(store.root)[0] == []
+
+
+def test_a_sequence_is_tightest_at_the_smallest_n(run):
+    _, store = run
+    assert {row["t_opt"] for row in store.read_summary().to_pylist() if row["method"] == "ACS"} == {100}
+
+
+def test_what_a_study_says_of_its_looks():
+    assert Study.from_mapping(STUDY).settings()["monitor"] == {"first_n": 100, "target_n": 500}
+    assert Study.from_mapping(changed()).settings()["monitor"] == {"first_n": 100}
+    without = {key: value for key, value in STUDY.items() if key != "monitor"}
+    assert "monitor" not in Study.from_mapping(without).settings()
+    study = Study.from_mapping(changed(first_n=1e3, target_length=0.5))
+    assert Study.from_toml(study.to_toml()) == study
+
+
+@pytest.mark.parametrize(
+    ("mapping", "message"),
+    [
+        (changed(first_n=2000), "at most 1,000"),
+        (changed(first=100), "first_n, target_length or target_n"),
+        (changed(target_length=0.1, target_n=500), "one target"),
+        (changed(target_length=-1), "number > 0"),
+        (STUDY | {"monitor": 5}, r"a table \[monitor\]"),
+        (STUDY | {"grid": STUDY["grid"] | {"independent_n": True}}, "share their paths"),
+        (STUDY | {"method": [], "trajectory": {}}, "a study with interval methods"),
+    ],
+)
+def test_refused(mapping, message):
+    with pytest.raises(InputError, match=message):
+        Study.from_mapping(mapping)
+
+
+def test_all_coordinates_of_a_vector(tmp_path):
+    mapping = {
+        "name": "vector",
+        "seed": 5,
+        "replicates": 30,
+        "problem": {"kind": "quantile_regression"},
+        "mechanism": {"kind": "laplace", "epsilon": 8},
+        "algorithm": {"kind": "ldp_sgd"},
+        "grid": {"n": 2000, "level": 0.9},
+        "method": [{"kind": "BM"}, {"kind": "joint", "base": "BM", "quantile": ["chi2", "F"], "M": 8}],
+        "monitor": {},
+    }
+    run_study(Study.from_mapping(mapping), tmp_path / "run", engine="serial")
+    store = RunStore(tmp_path / "run")
+    rows = store.replicates.read()
+    summary = store.read_summary().to_pylist()
+    for row in summary:
+        same = pc.equal(rows["method"], row["method"])
+        if row["quantile"] is not None:
+            same = pc.and_(same, pc.equal(rows["quantile"], row["quantile"]))
+        own = rows.filter(same).sort_by([("replicate", "ascending"), ("coordinate", "ascending")])
+        covered = own["covered"].to_numpy(zero_copy_only=False).reshape(30, 4)
+        if row["coordinate"] > 0:
+            assert row["coverage_all_coordinates"] is None and row["joint_coverage"] is None
+            continue
+        assert row["coverage_all_coordinates"] == covered.all(axis=1).mean()
+        if row["method"] == "joint":
+            held = own["joint_covered"].to_numpy(zero_copy_only=False).reshape(30, 4)[:, 0]
+            size = own["joint_size"].to_numpy(zero_copy_only=False).reshape(30, 4)[:, 0]
+            assert row["joint_coverage"] == pytest.approx(held.mean())
+            p = held.mean()
+            assert row["joint_coverage_mcse"] == pytest.approx(np.sqrt(p * (1 - p) / 30))
+            assert row["joint_size_mean"] == pytest.approx(size.mean())
+            assert row["joint_size_mcse"] == pytest.approx(size.std(ddof=1) / np.sqrt(30))
+    assert {row["joint_coverage"] for row in summary if row["method"] == "BM"} == {None}
