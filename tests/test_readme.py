@@ -1,4 +1,4 @@
-"""The Python that README shows is run as it stands there."""
+"""The Python that README and the page of own components show is run as it stands there."""
 
 from __future__ import annotations
 
@@ -10,26 +10,41 @@ import ldpflow as lf
 from ldpflow.testing import check_plugin
 
 ROOT = Path(__file__).parents[1]
-BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+README = (ROOT / "README.md").read_text()
 
 
-def block(beginning):
-    (found,) = [text for text in BLOCKS if beginning in text]
+def block(beginning, page="README.md", language="python"):
+    blocks = re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+    (found,) = [text for text in blocks if beginning in text]
     return found
+
+
+def test_the_readme_is_short_and_its_pages_are_there():
+    assert len(README.splitlines()) <= 160
+    places = re.findall(r"\]\((?!http)([^)#]+)", README)
+    assert len(places) > 20
+    assert [place for place in places if not (ROOT / place).is_file()] == []
 
 
 def test_the_lines_in_python(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    shorter = block("lf.sweep").replace("n=[1e4, 1e5], replicates=200", "n=[1e3, 1e5], replicates=20")
-    shorter = shorter.replace("n=10_000", "n=1_000")
+    shown = block("lf.sweep")
+    shorter = shown.replace("replicates=200", "replicates=20")
+    assert shorter != shown
     names = {}
     exec(compile(shorter, "README.md", "exec"), names)
     assert names["run"].summary().num_rows == 2 * 2 * 3 * 2 and names["run"].out == "runs/mine"
 
 
+def test_the_study_file_is_the_study_in_python():
+    names = {}
+    exec(block("lf.Study").partition("run = ")[0], names)
+    assert lf.Study.load(block("[0.5, 0.9]", language="toml")) == names["study"]
+
+
 def test_the_problem_is_right(tmp_path):
     file = tmp_path / "mean_of_readme.py"
-    file.write_text(block("class Mean"))
+    file.write_text(block("class Mean", "docs/own_component.md"))
     assert [str(finding) for finding in check_plugin(str(file)) if not finding.passed] == []
     mean = lf.load_plugin(str(file)).Mean
     study = lf.Study(
@@ -48,7 +63,7 @@ def test_the_problem_is_right(tmp_path):
 
 
 def test_the_layout_names_what_there_is():
-    text = (ROOT / "README.md").read_text().partition("## The layout of the package")[2]
+    text = (ROOT / "CONTRIBUTING.md").read_text().partition("## The layout of the package")[2]
     layout = text.partition("    ldpflow/\n")[2].partition("    workflows/")[0]
     named = set(re.findall(r"([a-z]+)/", layout))
     there = {folder.parent.name for folder in (ROOT / "ldpflow").glob("*/__init__.py")}

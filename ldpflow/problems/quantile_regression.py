@@ -39,7 +39,7 @@ class QuantileRegression(Problem):
         Law of the independent X_j: ``truncated_normal`` is ``bound`` times a standard normal
         truncated to [-1, 1] (the paper's for bound = 1), ``uniform`` is uniform on [-bound, bound].
     bound : float
-        The publicly known bound on |X_j|.
+        The publicly known bound on the absolute value of every covariate.
     errors : str
         Law of e before it is shifted so that F_e(0) = tau: normal, laplace or student_t.
     error_scale : float

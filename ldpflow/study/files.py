@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterator
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -16,14 +17,23 @@ __all__ = ["bundled_studies", "load_study"]
 
 
 def bundled_studies() -> dict[str, Traversable]:
-    """The study files that come with the package, by name."""
+    """The study files that come with the package, by name; folders are no part of a name."""
     folder: Traversable = resources.files(ldpflow) / "workflows"
     if not folder.is_dir():  # a source checkout, where they lie beside the package
         folder = Path(ldpflow.__file__).parents[1] / "workflows"
     if not folder.is_dir():
         return {}
-    files = sorted(folder.iterdir(), key=lambda file: file.name)
+    files = sorted(files_in(folder), key=lambda file: file.name)
     return {file.name.removesuffix(".toml"): file for file in files if file.name.endswith(".toml")}
+
+
+def files_in(folder: Traversable) -> Iterator[Traversable]:
+    """The files of a folder and of the folders in it: studies lie in folders by paper or topic."""
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from files_in(entry)
+        else:
+            yield entry
 
 
 def load_study(source: str) -> Study:

@@ -59,7 +59,7 @@ def columns() -> dict[str, list[str]]:
 
 def bundled_studies() -> dict[str, Path]:
     """Files of the bundled studies, by name."""
-    return {file.stem: file for file in sorted(WORKFLOWS.glob("*.toml"))}
+    return {file.stem: file for file in sorted(WORKFLOWS.rglob("*.toml"))}
 
 
 def plans_of(file: Path) -> list[Planned]:

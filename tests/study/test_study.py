@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -108,6 +109,19 @@ def test_bundled_studies_are_the_papers() -> None:
     quick = load_study("quickstart")
     assert sum(len(plan.cells) for plan in quick.plans()) == 36
     assert not quick.warnings()
+
+
+def test_bundled_files_say_question_command_and_time() -> None:
+    folder = Path(__file__).parents[2] / "workflows"
+    names = [file.stem for file in folder.rglob("*.toml")]
+    assert sorted(names) == sorted(bundled_studies()), "a name stands for one file, in any folder"
+    for file in folder.glob("*/*.toml"):
+        name = file.stem
+        question, command, *others = file.read_text(encoding="utf-8").splitlines()
+        assert question.startswith("# ") and "?" in question, name
+        assert command.startswith("# Command: ldpflow sweep"), name
+        assert any(line.startswith("# Time: ") for line in others), name
+        assert load_study(name).name == name
 
 
 def test_gamma_beyond_beta_warns_and_runs() -> None:

@@ -1,0 +1,68 @@
+"""Configuration of the site: sphinx-build -W docs site (see CONTRIBUTING.md)."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from ldpflow import __version__
+from ldpflow.settings import Settings
+
+ROOT = str(Path(__file__).parents[1])
+sys.path.insert(0, ROOT)
+
+project = "ldpflow"
+author = "The ldpflow authors"
+version = release = __version__
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.mathjax",
+    "sphinx_design",
+    "numpydoc",
+]
+exclude_patterns = ["site", "**/.ipynb_checkpoints"]
+
+# Tutorials are run at every build, in a folder of their own; an error ends the build.
+nb_execution_mode = "force"
+nb_execution_raise_on_error = True
+nb_execution_in_temp = True
+nb_execution_timeout = 300
+nb_merge_streams = True
+
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_heading_anchors = 4
+
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+autodoc_default_options = {"exclude-members": "model_config, model_post_init, count, index"}
+numpydoc_show_class_members = False
+
+html_theme = os.environ.get("LDPFLOW_THEME", "pydata_sphinx_theme")
+html_title = "ldpflow"
+html_show_sourcelink = False
+html_copy_source = False
+
+
+def signature(
+    app: Any, what: str, name: str, found: Any, options: Any, text: str | None, returns: str | None
+) -> tuple[str, str] | None:
+    """The signature of a component: its settings with their defaults."""
+    if not (isinstance(found, type) and issubclass(found, Settings)):
+        return None
+    fields = {name: field for name, field in found.model_fields.items() if name != "kind"}
+    shown = [
+        name if field.is_required() else f"{name}={field.get_default()!r}" for name, field in fields.items()
+    ]
+    return f"({', '.join(shown)})", ""
+
+
+def setup(app: Any) -> None:
+    """Generate the reference before pages are read."""
+    from docs.reference import write_pages
+
+    write_pages()
+    app.connect("autodoc-process-signature", signature)
