@@ -48,7 +48,7 @@ def ended(process: subprocess.Popen[str], seconds: float) -> tuple[int, str]:
 def test_interrupted_once_while_a_kernel_runs(tmp_path: Path) -> None:
     process = sweeping(tmp_path / "run")
     process.send_signal(signal.SIGINT)
-    code, text = ended(process, 10)
+    code, text = ended(process, 60)
     assert code == 130
     assert "again to stop at once" in text and "Run the same command again" in text
     assert RunStore(tmp_path / "run").read_summary() is not None
@@ -59,7 +59,7 @@ def test_interrupted_twice(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     time.sleep(0.7)
     process.send_signal(signal.SIGINT)
-    code, text = ended(process, 2)
+    code, text = ended(process, 60)
     assert (code, "stopped at once" in text) == (130, True)
 
 
