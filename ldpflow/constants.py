@@ -7,6 +7,9 @@ mathematical library differs between machines and would reach the rows. Not for 
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 
 import mpmath
@@ -31,31 +34,38 @@ __all__ = [
 ]
 
 DIGITS = 40
-workdps = mp.workdps
+PRECISION = threading.RLock()
+
+
+@contextmanager
+def workdps(digits: int) -> Iterator[None]:
+    """Compute with so many digits in this thread; others wait, since mpmath has one precision for all."""
+    with PRECISION, mp.workdps(digits):
+        yield
 
 
 @lru_cache(maxsize=4096)
 def normal_quantile(p: float) -> float:
     """Phi^-1(p) for p in (0, 1)."""
-    with mp.workdps(DIGITS):
+    with workdps(DIGITS):
         return float(mp.sqrt(2) * mp.erfinv(2 * mpf(p) - 1))
 
 
 def normal_density(x: float) -> float:
     """phi(x)."""
-    with mp.workdps(DIGITS):
+    with workdps(DIGITS):
         return float(mp.npdf(mpf(x)))
 
 
 def normal_probability(x: float) -> float:
     """Phi(x)."""
-    with mp.workdps(DIGITS):
+    with workdps(DIGITS):
         return float(mp.ncdf(mpf(x)))
 
 
 def student_density(x: float, df: float) -> float:
     """Density of Student's t with ``df`` degrees of freedom."""
-    with mp.workdps(DIGITS):
+    with workdps(DIGITS):
         nu = mpf(df)
         scale = mp.gamma((nu + 1) / 2) / (mp.sqrt(nu * mp.pi) * mp.gamma(nu / 2))
         return float(scale * (1 + mpf(x) ** 2 / nu) ** (-(nu + 1) / 2))
@@ -66,7 +76,7 @@ def student_quantile(p: float, df: float) -> float:
     """Quantile of Student's t with ``df`` degrees of freedom, by bisection in 40 digits."""
     if p == 0.5:
         return 0.0
-    with mp.workdps(DIGITS):
+    with workdps(DIGITS):
         nu = mpf(df)
         tail = min(mpf(p), 1 - mpf(p))
 
@@ -88,7 +98,7 @@ def student_quantile(p: float, df: float) -> float:
 @lru_cache(maxsize=1024)
 def chi_squared_quantile(p: float, df: int) -> float:
     """Quantile of chi-squared with ``df`` degrees of freedom, by bisection in 40 digits."""
-    with mp.workdps(DIGITS):
+    with workdps(DIGITS):
         shape, level = mpf(df) / 2, mpf(p)
 
         def below(x: mpf) -> mpf:
@@ -110,7 +120,7 @@ def chi_squared_quantile(p: float, df: int) -> float:
 @lru_cache(maxsize=1024)
 def f_quantile(p: float, df: int, df2: int) -> float:
     """Quantile of F with ``df`` and ``df2`` degrees of freedom, by bisection in 40 digits."""
-    with mp.workdps(DIGITS):
+    with workdps(DIGITS):
         a, b, level = mpf(df) / 2, mpf(df2) / 2, mpf(p)
         # P(F > x) = I_y(df2/2, df/2) with y = df2/(df2 + df x), the regularised incomplete beta.
         low, high = mpf(0), mpf(1)
@@ -128,7 +138,7 @@ def bimodal_quantile(p: float) -> float:
     """p-quantile of N(-3/2, 1) and N(3/2, 1) in equal parts, by bisection in 40 digits."""
     if p == 0.5:
         return 0.0
-    with mp.workdps(DIGITS):
+    with workdps(DIGITS):
         tail = min(mpf(p), 1 - mpf(p))
         apart = mpf(3) / 2
         low, high = mpf(-50), mpf(0)
@@ -150,7 +160,7 @@ def self_normalization_critical_value(level: float) -> float:
     and smooth around pi/2 and vanishes with all derivatives at 0, so the trapezoidal rule converges
     faster than any power of the step.
     """
-    with mp.workdps(25):
+    with workdps(25):
         target = 1 - mpf(level)
         low, high = mpf("1e-3"), mpf(1000)
         # 90 halvings leave 1e-24 of the bracket; the tail falls strictly from 1 to 0.
@@ -191,7 +201,7 @@ def floor_power(n: int, exponent: float) -> int:
     ``exponent`` is taken as the decimal that was typed: 10^8 to the power .75 is exactly 10^6, where
     floating point may give 999999.99.
     """
-    with mp.workdps(DIGITS):
+    with workdps(DIGITS):
         power = mpf(n) ** mpf(repr(exponent))
         nearest = mp.nint(power)
         if abs(power - nearest) <= mpf("1e-9") * power:
@@ -202,7 +212,7 @@ def floor_power(n: int, exponent: float) -> int:
 @lru_cache(maxsize=4096)
 def ceil_power(n: int, exponent: float) -> int:
     """ceil(n^exponent), rounding first where n^exponent is within 1e-9 of an integer."""
-    with mp.workdps(DIGITS):
+    with workdps(DIGITS):
         power = mpf(n) ** mpf(repr(exponent))
         nearest = mp.nint(power)
         return int(nearest if abs(power - nearest) <= mpf("1e-9") * power else mp.ceil(power))
@@ -211,7 +221,7 @@ def ceil_power(n: int, exponent: float) -> int:
 @lru_cache(maxsize=4096)
 def sum_of_powers(first: int, last: int, exponent: float) -> float:
     """sum_{i=first}^{last} i^(-exponent), as a difference of Hurwitz zeta functions."""
-    with mp.workdps(DIGITS):
+    with workdps(DIGITS):
         s = mpf(repr(exponent))
         if s == 1:
             return float(mp.digamma(last + 1) - mp.digamma(first))
@@ -220,7 +230,7 @@ def sum_of_powers(first: int, last: int, exponent: float) -> float:
 
 def inverse(matrix: list[list[float]]) -> list[list[float]]:
     """Inverse of a small matrix (mpmath's LU), rounded to doubles."""
-    with mp.workdps(DIGITS):
+    with workdps(DIGITS):
         result = mpmath.matrix(matrix) ** -1
         size = len(matrix)
         return [[float(result[i, j]) for j in range(size)] for i in range(size)]

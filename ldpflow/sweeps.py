@@ -23,7 +23,7 @@ def sweep(
     study: Study | str,
     out: str | os.PathLike[str] | None = None,
     *,
-    executor: str = "ray",
+    executor: str = "auto",
     address: str | None = None,
     num_cpus: int | None = None,
     target_mcse: float | None = None,
@@ -50,12 +50,13 @@ def sweep(
         A study, the name of a bundled one, a path, or TOML text.
     out : path or URI, optional
         The run directory, ``runs/<name of the study>`` unless given. One that has rows is continued.
-    executor : {"ray", "serial"}
-        Ray tasks on all cores or a cluster, or this process.
+    executor : {"auto", "threads", "ray", "serial"}
+        ``threads``: a thread per core of this process; ``ray``: Ray tasks on all cores or a cluster;
+        ``serial``: one thread; ``auto``: Ray with an address or for work of minutes, else threads.
     address : str, optional
         A Ray cluster to join: ``auto`` or ``HOST:6379``.
     num_cpus : int, optional
-        Cores of the local Ray; with an address, cores to ask the cluster for.
+        Threads, or cores of the local Ray; with an address, cores to ask the cluster for.
     target_mcse, target_length : float, optional
         Add replicates until every coverage has this MCSE, or every mean length this relative one.
     min_replicates, max_replicates : int, optional

@@ -17,7 +17,7 @@ def check(
     repair: Annotated[
         bool, typer.Option("--repair", help="Set bad parts aside and compute them again.")
     ] = False,
-    engine: Annotated[Engine, typer.Option(help="Of --repair.")] = Engine.ray,
+    engine: Annotated[Engine, typer.Option(help="Of --repair.")] = Engine.auto,
 ) -> None:
     """Check every part, row and sum of a run: readable, complete, once, and the summary theirs."""
     from ldpflow.engine import check_run, repair_run

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import typer
 
 from ldpflow.study import Study
@@ -13,10 +11,11 @@ __all__ = ["print_prediction"]
 
 def print_prediction(study: Study, engine: str, num_cpus: int | None) -> None:
     """Print the size of a study and the time it is expected to take on this machine."""
+    from ldpflow.engine.choice import cores_of
     from ldpflow.engine.prediction import predict
 
     plans = study.plans()
-    cores = 1 if engine == "serial" else num_cpus or len(os.sched_getaffinity(0))
+    cores = cores_of(engine, num_cpus)
     prediction = predict(plans, study.replicates, cores, engine)
     cells = sum(len(plan.cells) for plan in plans)
     speeds = sorted(prediction.nanoseconds)
@@ -34,7 +33,7 @@ def print_prediction(study: Study, engine: str, num_cpus: int | None) -> None:
         f"{duration(prediction.interval_seconds)} in intervals and trajectories"
     )
     typer.echo(
-        f"expected: {duration(prediction.wall_seconds)} with --engine {engine} on "
+        f"expected: {duration(prediction.wall_seconds)} with --engine {prediction.engine} on "
         f"{cores} core{'s' if cores > 1 else ''}; nothing was run"
     )
 

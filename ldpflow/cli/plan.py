@@ -71,7 +71,7 @@ def plan(
         bool,
         typer.Option("--check", help="Simulate 512 replicates, the recommended methods included."),
     ] = False,
-    engine: Annotated[Engine, typer.Option(help="Where --check runs.")] = Engine.ray,
+    engine: Annotated[Engine, typer.Option(help="Where --check runs.")] = Engine.auto,
 ) -> None:
     """Predict lengths, whether paths arrive, and what reaching a target takes.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -25,6 +26,8 @@ CAUTION_LINES = 6
 class Engine(StrEnum):
     """Where the batches run."""
 
+    auto = "auto"
+    threads = "threads"
     ray = "ray"
     serial = "serial"
 
@@ -74,7 +77,9 @@ def sweep(
             show_default="runs/<name of the study>",
         ),
     ] = None,
-    engine: Annotated[Engine, typer.Option(help="ray, or serial in this process.")] = Engine.ray,
+    engine: Annotated[
+        Engine, typer.Option(help="auto: threads of this process, or Ray for work of minutes.")
+    ] = Engine.auto,
     address: Annotated[
         str | None,
         typer.Option(help="Ray cluster to join: auto, or HOST:6379; see submit for HTTP."),
@@ -163,6 +168,7 @@ def sweep(
             engine=engine.value,
             address=address,
             num_cpus=num_cpus,
+            on_engine=None if quiet else partial(typer.echo, err=True),
             on_event=report,
             on_plan=None if quiet else print_plan,
             should_stop=lambda: interrupted() or passed(),

@@ -34,7 +34,9 @@ def tune(
     confirm: Annotated[int, typer.Option(help="Replicates on a fresh seed.")] = 2048,
     seed: Annotated[str | None, typer.Option(metavar="X", help="Seed of the search.")] = None,
     out: Annotated[str, typer.Option(help="Run directories of search and confirmation.")] = ("runs/tune"),
-    engine: Annotated[Engine, typer.Option(help="ray, or serial in this process.")] = Engine.ray,
+    engine: Annotated[
+        Engine, typer.Option(help="auto: threads of this process, or Ray for work of minutes.")
+    ] = Engine.auto,
     address: Annotated[str | None, typer.Option(help="Ray cluster to join.")] = None,
     num_cpus: Annotated[
         int | None, typer.Option(min=1, help="Cores for a local Ray.", show_default="all")

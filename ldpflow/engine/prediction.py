@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ldpflow.engine.choice import chosen_engine
 from ldpflow.random.lockstep import LANES
 from ldpflow.simulators.simulator import Plan
 
 __all__ = ["Prediction", "predict"]
 
 CALIBRATION_SECONDS = 1.0
-START_SECONDS = {"serial": 0.5, "ray": 6.0}  # until the first batch runs, compile cache warm
+START_SECONDS = {"serial": 0.5, "threads": 0.5, "ray": 6.0}  # until the first batch runs, compile cache warm
 
 
 @dataclass(frozen=True)
@@ -27,10 +28,11 @@ class Prediction:
     interval_seconds: float
     wall_seconds: float
     cores: int
+    engine: str
     nanoseconds: tuple[float, ...]
 
 
-def predict(plans: Sequence[Plan], replicates: int, cores: int, engine: str = "ray") -> Prediction:
+def predict(plans: Sequence[Plan], replicates: int, cores: int, engine: str = "auto") -> Prediction:
     """Predict a sweep of ``replicates`` over ``plans`` on ``cores`` cores like this one.
 
     CPU time is measured, so that other work on this machine does not count; the sweep itself will
@@ -54,6 +56,8 @@ def predict(plans: Sequence[Plan], replicates: int, cores: int, engine: str = "r
         kernel_seconds += groups * longest * measured[kind]
         interval_seconds += groups * simulator.seconds_per_record(request)
         per_simulator.append(1e9 * measured[kind] / LANES)
+    if engine == "auto":
+        engine, _ = chosen_engine(kernel_seconds + interval_seconds, cores)
     wall = (kernel_seconds + interval_seconds) / max(1, min(cores, groups * len(plans)))
     return Prediction(
         steps=steps,
@@ -61,5 +65,6 @@ def predict(plans: Sequence[Plan], replicates: int, cores: int, engine: str = "r
         interval_seconds=interval_seconds,
         wall_seconds=wall + START_SECONDS[engine],
         cores=cores,
+        engine=engine,
         nanoseconds=tuple(per_simulator),
     )

@@ -14,12 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ldpflow.engine.batching import cut
+from ldpflow.engine.choice import ENGINES, chosen_engine, cores_of, seconds_of
 from ldpflow.engine.events import Listener, Planned, RunResult
 from ldpflow.engine.executor import Executor, Outcome
 from ldpflow.engine.growth import declare_columns, gaps, planned, usable_parts
 from ldpflow.engine.loop import Stop, Tally, drive, never
 from ldpflow.engine.precision import Precision, Round, ahead, rounds
-from ldpflow.engine.serial import SerialExecutor
+from ldpflow.engine.threads import ThreadExecutor
 from ldpflow.errors import InputError
 from ldpflow.results.summary import stored_summary, stored_trajectory_summary
 from ldpflow.store import (
@@ -38,16 +39,15 @@ from ldpflow.study.plugins import plugins_of
 
 __all__ = ["run_study", "summarise_run"]
 
-ENGINES = ("ray", "serial")
-
 
 def run_study(
     study: Study,
     out: str | os.PathLike[str],
     *,
-    engine: str = "ray",
+    engine: str = "auto",
     address: str | None = None,
     num_cpus: int | None = None,
+    on_engine: Callable[[str], None] | None = None,
     on_event: Listener | None = None,
     on_plan: Callable[[list[Planned]], None] | None = None,
     should_stop: Stop = never,
@@ -64,11 +64,15 @@ def run_study(
     study : Study
     out : path or URI
         The run directory; what it holds already is kept and used.
-    engine : {"ray", "serial"}
+    engine : {"auto", "threads", "ray", "serial"}
+        ``threads``: a thread per core of this process; ``serial``: one thread; ``auto``: Ray with an
+        address or where much is missing, else threads.
     address : str, optional
         A Ray cluster's address; a local Ray is started without it.
     num_cpus : int, optional
-        Cores of the local Ray; with an address, cores to ask the cluster for.
+        Threads, or cores of the local Ray; with an address, cores to ask the cluster for.
+    on_engine : callable, optional
+        Called with a line on the engine that was chosen, and why, before it starts.
     on_event : callable, optional
         Told the progress after every batch.
     on_plan : callable, optional
@@ -96,8 +100,10 @@ def run_study(
     """
     if engine not in ENGINES:
         raise InputError("engine", engine, f"one of {', '.join(ENGINES)}")
-    if engine == "serial" and address is not None:
-        raise InputError("address", address, "nothing where `engine` is serial")
+    if engine in ("serial", "threads") and address is not None:
+        raise InputError("address", address, f"nothing where `engine` is {engine}")
+    if engine == "auto" and address is not None:
+        engine = "ray"
     started = time.monotonic()
     store = RunStore(out)
     if fresh and (moved := moved_aside(store)) is not None:
@@ -107,7 +113,9 @@ def run_study(
         if precision is not None and not study.method:
             raise InputError("target_mcse", precision, "a study with interval methods")
         session = begin(store, study)
-        start = partial(executor_for, engine, store, address, num_cpus, verbose, retries, max_in_flight)
+        start = partial(
+            executor_for, engine, store, on_engine, address, num_cpus, verbose, retries, max_in_flight
+        )
         work = partial(fill, store, study, precision, start, started)
         tally, summary, followed = complete(store, work, on_plan, on_event, should_stop)
         end(session, tally, engine, precision)
@@ -197,7 +205,7 @@ def fill(
     store: RunStore,
     study: Study,
     precision: Precision | None,
-    start: Callable[[], Executor],
+    start: Callable[[float], Executor],
     started: float,
     on_plan: Callable[[list[Planned]], None] | None,
     on_event: Listener | None,
@@ -215,7 +223,7 @@ def fill(
     executor: Executor | None = None
     try:
         for step in todo:
-            executor = executor or start()
+            executor = executor or start(seconds_of(step))
             batches = cut(step.missing, study.seed, executor.cores)
             listener = ahead(on_event, started, tally.steps, step.steps_left)
             tally.add(drive(batches, executor, listener, should_stop))
@@ -260,15 +268,22 @@ def finished_replicates(study: Study, summary: pa.Table, followed: pa.Table) -> 
 def executor_for(
     engine: str,
     store: RunStore,
+    on_engine: Callable[[str], None] | None,
     address: str | None,
     num_cpus: int | None,
     verbose: bool,
-    retries: int = 3,
-    max_in_flight: int | None = None,
+    retries: int,
+    max_in_flight: int | None,
+    seconds: float,
 ) -> Executor:
-    """The executor that a user asked for."""
-    if engine == "serial":
-        return SerialExecutor(Aggregator(store))
+    """The executor that a user asked for, or the one that suits so much CPU time."""
+    cores = cores_of(engine, num_cpus)
+    if engine == "auto":
+        engine, why = chosen_engine(seconds, cores)
+        if on_engine is not None:
+            on_engine(why)
+    if engine != "ray":
+        return ThreadExecutor(Aggregator(store), cores)
     from ldpflow.engine.ray_executor import RayExecutor
 
     return RayExecutor(

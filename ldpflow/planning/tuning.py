@@ -19,6 +19,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 from ldpflow.engine import run_study
+from ldpflow.engine.choice import chosen_engine, cores_of
 from ldpflow.engine.events import Listener
 from ldpflow.engine.run import executor_for
 from ldpflow.errors import InputError
@@ -80,7 +81,7 @@ def tune(
     beta: Sequence[float],
     tolerance: float = 0.01,
     confirm: int = 2048,
-    engine: str = "ray",
+    engine: str = "auto",
     address: str | None = None,
     num_cpus: int | None = None,
     on_event: Listener | None = None,
@@ -114,9 +115,11 @@ def tune(
     candidates = [Candidate(*settings) for settings in product(gamma, c, beta)]
     rungs: list[tuple[int, int, Candidate]] = []
     search = f"{os.fspath(out)}/search"
+    if engine == "auto":
+        engine = "ray" if address is not None else engine_for(study, candidates, confirm, num_cpus)
     options: dict[str, Any] = {"engine": engine, "address": address, "num_cpus": num_cpus}
     # Held open, so that Ray starts once and not with every rung.
-    held = executor_for(engine, RunStore(search), address, num_cpus, False)
+    held = executor_for(engine, RunStore(search), None, address, num_cpus, False, 3, None, 0.0)
     try:
         replicates = FIRST_RUNG
         while True:
@@ -145,6 +148,15 @@ def tune(
         paired(f"{os.fspath(out)}/confirm", confirmed[winner], confirmed[default]),
         tolerance,
     )
+
+
+def engine_for(study: Study, candidates: Sequence[Candidate], confirm: int, num_cpus: int | None) -> str:
+    """The engine for all rungs, which take about the same time each, and the confirmation."""
+    plans = of_candidates(study, candidates, FIRST_RUNG, study.seed).plans()
+    first = sum(plan.simulator.cost(plan.request(), FIRST_RUNG).seconds for plan in plans)
+    rungs = math.ceil(math.log2(max(2, len(candidates))))
+    seconds = first * (rungs + 2 * confirm / (FIRST_RUNG * len(candidates)))
+    return chosen_engine(seconds, cores_of("auto", num_cpus))[0]
 
 
 def check(study: Study, tolerance: float, confirm: int) -> None:

@@ -13,6 +13,7 @@ from ldpflow.random.lockstep import LANES
 from ldpflow.simulators.cell import Cell
 from ldpflow.simulators.rows import rows_of, rows_schema
 from ldpflow.simulators.simulator import Simulator
+from ldpflow.simulators.turns import turn
 
 __all__ = ["Batch", "BatchResult", "simulate"]
 
@@ -66,6 +67,12 @@ def simulate(batch: Batch) -> BatchResult:
     The rows depend on the seed, the simulator, the replicate and the cell only: not on the batch, nor
     on the other cells.
     """
+    with turn():
+        return simulated(batch)
+
+
+def simulated(batch: Batch) -> BatchResult:
+    """The same, in a thread that has its turn."""
     started = time.thread_time()
     cells = batch.cells + batch.witnesses
     request = batch.simulator.needs(cells, batch.checkpoints)

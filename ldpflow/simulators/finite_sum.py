@@ -26,6 +26,7 @@ from ldpflow.simulators.empirical_risk import Records, draw_records, minimum, pr
 from ldpflow.simulators.one_pass import NANOSECONDS_PER_COORDINATE
 from ldpflow.simulators.simulator import Cost, Request, Simulator
 from ldpflow.simulators.trajectories import squared, trajectory_table
+from ldpflow.simulators.turns import run_kernel
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -308,7 +309,8 @@ def run_erm(
     tau = 1 + ((words >> np.uint64(11)).astype(np.float64) * 2.0**-53 * plan.steps).astype(np.int64)
     tau = np.minimum(tau, plan.steps)
     lanes = np.argsort(tau, kind="stable")
-    kernel(
+    run_kernel(
+        kernel,
         lane_keys(seed, "tree", key, replicates),
         lane_states(seed, "order", key, replicates),
         records.rows,

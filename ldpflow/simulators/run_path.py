@@ -16,6 +16,7 @@ from ldpflow.kernels.drawing import drawing_parameters, roles_of
 from ldpflow.kernels.parameters import flat
 from ldpflow.kernels.running_sums import PERTURBED, RUNNING_SUMS
 from ldpflow.random.lockstep import LANES
+from ldpflow.simulators.turns import run_kernel
 
 if TYPE_CHECKING:
     from ldpflow.simulators.one_pass import OnePass
@@ -118,7 +119,8 @@ def run_path(
     extras = np.full((len(grid), len(path.measured()) * LANES), np.nan)
     kept = np.empty((len(marks), count * d * LANES))
     origin = np.array(path.problem.truth())
-    kernel(
+    run_kernel(
+        kernel,
         data_states(path, seed, replicates),
         noise_states(path, mechanism_key, seed, replicates),
         data_parameters(path),

@@ -93,6 +93,13 @@ def test_ray_gives_the_serial_rows(serial, tmp_path, ray_session, workers):
     assert rows.equals(serial)
 
 
+@pytest.mark.parametrize("threads", [2, 5])
+def test_threads_give_the_serial_rows(serial, tmp_path, monkeypatch, threads):
+    monkeypatch.setattr(batching, "TARGET_SECONDS", 1e-9)  # many batches
+    rows = rows_of(Study.from_mapping(STUDY), tmp_path / "run", engine="threads", num_cpus=threads)
+    assert rows.equals(serial)
+
+
 @pytest.mark.parametrize("target", [1e-9, 1e-4, 1e3])
 def test_batch_size_does_not_matter(serial, tmp_path, monkeypatch, target):
     monkeypatch.setattr(batching, "TARGET_SECONDS", target)

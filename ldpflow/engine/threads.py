@@ -1,4 +1,4 @@
-"""Batches one after the other in this process: for tests, debugging and small studies."""
+"""Batches in threads of this process: one for debugging, one per core for studies of seconds or minutes."""
 
 from __future__ import annotations
 
@@ -10,33 +10,38 @@ from ldpflow.errors import InputError, StorageError
 from ldpflow.simulators.batch import Batch, BatchResult, simulate
 from ldpflow.store import Aggregator
 
-__all__ = ["SerialExecutor"]
+__all__ = ["ThreadExecutor"]
 
 
-class SerialExecutor:
-    """Executor of one batch at a time.
+class ThreadExecutor:
+    """Executor of one batch per thread.
 
-    The batch runs in a thread, and its kernel without the interpreter's lock, so that the loop can
-    be told to stop while a kernel runs for minutes. Rows are stored from the calling thread.
+    Kernels run at the same time, without the interpreter's lock; Python code of batches takes turns
+    (:mod:`ldpflow.simulators.turns`). Rows are stored from the calling thread, which can stop while
+    kernels run for minutes.
 
     Parameters
     ----------
     aggregator : Aggregator
         Where rows go.
+    cores : int
+        Threads.
     """
 
-    cores = 1
-    capacity = 1
-
-    def __init__(self, aggregator: Aggregator) -> None:
+    def __init__(self, aggregator: Aggregator, cores: int = 1) -> None:
         self.aggregator = aggregator
+        self.cores = cores
+        # With several threads, one batch waits: a thread does not wait for rows to be stored.
+        self.capacity = cores + (cores > 1)
+        self.dropped = False
         self.waiting: queue.SimpleQueue[Batch | None] = queue.SimpleQueue()
         self.finished: queue.SimpleQueue[tuple[Batch, BatchResult | Exception]] = queue.SimpleQueue()
-        # A daemon: the interpreter must be able to end before a batch that was dropped does.
-        threading.Thread(target=self._run, daemon=True).start()
+        for _ in range(cores):
+            # Daemons: the interpreter must be able to end before a batch that was dropped does.
+            threading.Thread(target=self._run, daemon=True).start()
 
     def _run(self) -> None:
-        while (batch := self.waiting.get()) is not None:
+        while (batch := self.waiting.get()) is not None and not self.dropped:
             try:
                 self.finished.put((batch, simulate(batch)))
             except Exception as error:
@@ -74,11 +79,12 @@ class SerialExecutor:
         ]
 
     def drop(self) -> None:
-        self.waiting.put(None)
+        self.dropped = True
 
     def flush(self) -> list[Outcome]:
         self.aggregator.flush()
         return []
 
     def close(self) -> None:
-        self.waiting.put(None)
+        for _ in range(self.cores):
+            self.waiting.put(None)

@@ -1,0 +1,40 @@
+"""Where a study runs if the user does not say: in threads of this process, or on a Ray of its own."""
+
+from __future__ import annotations
+
+import os
+
+from ldpflow.engine.precision import Round
+
+__all__ = ["ENGINES", "chosen_engine", "cores_of", "seconds_of"]
+
+ENGINES = ("auto", "threads", "ray", "serial")
+RAY_FROM_SECONDS = 60.0  # a Ray of one's own takes 6 s to start and 1.5 s to stop
+
+
+def cores_of(engine: str, num_cpus: int | None) -> int:
+    """Cores of this machine that an engine uses."""
+    if engine == "serial":
+        return 1
+    if num_cpus is not None:
+        return num_cpus
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def seconds_of(work: Round) -> float:
+    """Rough CPU time of what is missing, and will be later, before anything was measured."""
+    missing = [m for group in work.missing for m in group]
+    seconds = sum(m.cost.seconds * (m.last - m.first) for m in missing)
+    steps = sum(m.cost.steps * (m.last - m.first) for m in missing)
+    return seconds * max(1.0, work.steps_left / max(1, steps))
+
+
+def chosen_engine(seconds: float, cores: int) -> tuple[str, str]:
+    """The engine for this much CPU time on this many cores of this machine, and a line that says why."""
+    wall = seconds / cores
+    here = f"about {seconds:,.0f} s of CPU time on {cores} {'core' if cores == 1 else 'cores'}"
+    if wall < RAY_FROM_SECONDS:
+        return "threads", f"engine threads: {here} are done about as soon as a Ray has started"
+    return "ray", f"engine ray: {here}, in processes that can fail one by one"

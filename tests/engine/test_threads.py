@@ -1,0 +1,121 @@
+"""Threads that take turns in Python, and the engine that is chosen where none is named."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+import pytest
+from mpmath import mp, mpf
+
+from ldpflow import constants
+from ldpflow.engine import run_study
+from ldpflow.engine.batching import Missing
+from ldpflow.engine.choice import RAY_FROM_SECONDS, chosen_engine, cores_of, seconds_of
+from ldpflow.engine.precision import Round
+from ldpflow.errors import InputError
+from ldpflow.simulators.turns import run_kernel, turn
+from ldpflow.study import Study
+from tests.engine.test_same_bits import STUDY
+
+
+def in_threads(work, count):
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def test_python_takes_turns_and_kernels_do_not():
+    inside, most, kernels = [], [], threading.Barrier(3)
+
+    def python():
+        inside.append(1)
+        most.append(len(inside))
+        time.sleep(0.01)
+        inside.pop()
+
+    def work(k):
+        with turn():
+            python()
+            # All three must be here at the same time, or the barrier breaks.
+            run_kernel(lambda: kernels.wait(timeout=60))
+            python()
+
+    in_threads(work, 3)
+    assert max(most) == 1 and len(most) == 6 and not kernels.broken
+
+
+def test_a_kernel_outside_of_a_turn_just_runs():
+    seen = []
+    run_kernel(seen.append, 1)
+    with turn():
+        with pytest.raises(ZeroDivisionError):
+            run_kernel(lambda: 1 / 0)
+        run_kernel(seen.append, 2)
+    with turn():  # it was given back
+        seen.append(3)
+    assert seen == [1, 2, 3]
+
+
+def test_precision_is_that_of_the_thread():
+    wrong = []
+
+    def work(k):
+        digits = 20 + 10 * k
+        for _ in range(200):
+            with constants.workdps(digits):
+                time.sleep(0)
+                if mp.dps != digits or abs(mpf(1) / 3 * 3 - 1) > mpf(10) ** (1 - digits):
+                    wrong.append(digits)
+
+    in_threads(work, 4)
+    assert wrong == [] and mp.dps == 15
+
+
+def test_engine_by_cpu_time():
+    assert chosen_engine(RAY_FROM_SECONDS * 0.9, 1)[0] == "threads"
+    assert chosen_engine(RAY_FROM_SECONDS * 1.1, 1)[0] == "ray"
+    assert chosen_engine(RAY_FROM_SECONDS * 1.1, 2)[0] == "threads"
+    assert chosen_engine(20.0, 2)[1].startswith("engine threads: about 20 s of CPU time on 2 cores")
+    assert cores_of("serial", 8) == 1 and cores_of("threads", 3) == 3
+    assert cores_of("ray", None) == len(os.sched_getaffinity(0))
+
+
+def test_seconds_of_rounds_that_follow():
+    plan = Study.from_mapping(STUDY).plans()[0]
+    missing = Missing(plan.simulator, 0, 100, tuple(plan.cells))
+    now = seconds_of(Round([[missing]]))
+    assert now == pytest.approx(100 * missing.cost.seconds)
+    assert seconds_of(Round([[missing]], 700 * missing.cost.steps)) == pytest.approx(7 * now)
+
+
+def test_a_small_study_starts_no_ray(tmp_path, monkeypatch):
+    monkeypatch.setattr("ldpflow.engine.ray_executor.RayExecutor", None)
+    said = []
+    result = run_study(Study.from_mapping(STUDY), tmp_path / "run", on_engine=said.append)
+    assert result.finished_replicates == 100 and not result.failed_batches
+    assert len(said) == 1 and said[0].startswith("engine threads: ")
+
+
+def test_a_large_study_starts_ray(tmp_path, monkeypatch):
+    class Started(Exception):
+        pass
+
+    def start(*arguments):
+        raise Started
+
+    monkeypatch.setattr("ldpflow.engine.ray_executor.RayExecutor", start)
+    large = Study.from_mapping({**STUDY, "grid": {"n": [1e9], "level": [0.9]}, "replicates": 10_000})
+    said = []
+    with pytest.raises(Started):
+        run_study(large, tmp_path / "run", on_engine=said.append)
+    assert said[0].startswith("engine ray: ")
+
+
+@pytest.mark.parametrize("engine", ["serial", "threads"])
+def test_an_address_is_for_ray(engine, tmp_path):
+    with pytest.raises(InputError, match=f"nothing where `engine` is {engine}"):
+        run_study(Study.from_mapping(STUDY), tmp_path / "run", engine=engine, address="auto")
