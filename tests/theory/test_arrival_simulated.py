@@ -1,0 +1,178 @@
+"""Predicted against simulated arrival: minutes of Monte Carlo, seeds fixed.
+
+Bounds are those of the predictor's own study plus four standard errors of what is simulated here, so that
+each comparison fails with probability below 1e-4 if all is well.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ldpflow.engine import run_study
+from ldpflow.planning.pilot import design
+from ldpflow.problems.column_law import column_law
+from ldpflow.problems.laws import Law
+from ldpflow.store import RunStore
+from ldpflow.study import Study
+from ldpflow.theory.arrival import approaches
+from tests.theory.test_arrival import grid
+
+TR = {"kind": "TR"}
+TR3 = {"kind": "TR", "degree": 3, "burn_in": "0.01n"}
+
+
+def simulated(folder, problem, epsilon, steps, n, methods, replicates, seed=11):
+    """Rows of the summary by method (TR3 for TR of degree 3), one path."""
+    study = Study.from_mapping(
+        {
+            "name": "arrival",
+            "seed": seed,
+            "replicates": replicates,
+            "problem": {"kind": "quantile", **problem},
+            "mechanism": {"kind": "randomized_response", "epsilon": epsilon},
+            "algorithm": {"kind": "ldp_sgd", **steps},
+            "grid": {"n": [n], "level": [0.9]},
+            "method": [*methods],
+        }
+    )
+    run_study(study, folder, engine="serial")
+    rows = RunStore(folder).read_summary().to_pylist()
+    return {row["method"] + ("3" if row["degree"] == 3 else ""): row for row in rows}
+
+
+def covered(row):
+    """Coverage with failures as misses."""
+    return row["coverage_failures_as_misses"]
+
+
+TRIAL = {"tau": 0.9, "law": "exponential", "scale": 31.4}
+
+
+def test_the_trials_case_misses_by_ten_standard_errors(tmp_path):
+    """Bias -7.44 +- .1 by the closure; 64 replicates of standard deviation .55 know it to .07."""
+    found = simulated(tmp_path, TRIAL, 1.0, {"gamma": 0.51}, 200_000, [{"kind": "oracle"}], 64)
+    row = found["oracle"]
+    assert abs(row["bias"] + 7.44) < 0.1 + 4 * row["bias_mcse"]
+    assert row["empirical_se"] == pytest.approx(0.55, rel=4 / math.sqrt(128) + 0.05)
+    assert covered(row) == 0.0
+
+
+@pytest.mark.slow
+def test_the_advice_covers(tmp_path):
+    """c = 23.4, theta0 = 54: coverages as predicted, +- .04 (.05 for BM), 512 replicates."""
+    methods = [{"kind": "oracle"}, TR, TR3, {"kind": "BM"}]
+    steps = {"gamma": 0.51, "c": 23.4, "theta0": 54.0}
+    found = simulated(tmp_path, TRIAL, 1.0, steps, 200_000, methods, 512)
+    for name, coverage, slack in (("oracle", 0.87, 0.04), ("TR", 0.91, 0.04), ("TR3", 0.91, 0.04),
+                                  ("BM", 0.80, 0.05)):  # fmt: skip
+        assert abs(covered(found[name]) - coverage) <= slack, name
+
+
+@pytest.mark.slow
+def test_predicted_coverage_of_cells_drawn_from_the_grid(tmp_path):
+    """24 of the 432 cells, 400 replicates each: good is good, lost is lost, and large biases are right."""
+    cells = np.random.default_rng(20240521).choice(len(grid()), 24, replace=False)
+    cases = [grid()[k] for k in cells]
+    for case, found in zip(cases, approaches(cases), strict=True):
+        law = case.law
+        problem = {"tau": case.tau, "law": law.name, "scale": law.scale}
+        problem |= {k: v for k, v in (("df", law.df), ("shape", law.shape)) if v is not None}
+        epsilon = 2.0 * math.asinh(0.5 / math.sqrt(case.noise))
+        steps = {"gamma": case.gamma, "c": case.c}
+        folder = tmp_path / f"{law.name}-{law.scale}-{case.tau}-{case.noise}-{case.gamma}"
+        row = simulated(folder, problem, epsilon, steps, case.steps, [{"kind": "oracle"}], 400)["oracle"]
+        if found.coverage(0.9) > 0.87:
+            assert covered(row) > 0.80
+        if found.coverage(0.9) < 0.5:
+            assert covered(row) < 0.75
+        if abs(found.bias) > 3:
+            ratio = row["bias"] / found.standard_error / found.bias
+            assert 0.25 < ratio < 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", [1.0, 2.0])
+@pytest.mark.parametrize("tau", [0.5, 0.9])
+@pytest.mark.parametrize("name", ["normal", "exponential", "lognormal"])
+def test_the_rule_survives_a_factor_of_two(tmp_path, name, tau, epsilon):
+    """TR3 with the rule's c, half and twice of it: coverage in [.87, .95], 1,000 replicates."""
+    law = Law(name, shape=1.0 if name == "lognormal" else None)
+    problem = {"tau": tau, "law": name} | ({"shape": 1.0} if name == "lognormal" else {})
+    rule = design(law, tau, 100_000)
+    for factor in (0.5, 1.0, 2.0):
+        steps = {"gamma": rule.gamma, "c": rule.c * factor, "theta0": rule.theta0}
+        folder = tmp_path / f"{factor}"
+        row = simulated(folder, problem, epsilon, steps, 100_000, [TR3], 1000)["TR3"]
+        assert 0.87 <= covered(row) <= 0.95, (factor, covered(row))
+
+
+@pytest.mark.slow
+def test_the_law_of_many_normal_draws_is_nearly_the_normal_law(tmp_path):
+    """A column of 1e5 draws: G within 8%, and TR covers as it does with the law itself (.03)."""
+    values = np.random.default_rng(9).normal(size=100_000)
+    table = column_law(values)
+    law = Law("empirical", table=table)
+    assert law.density_at_quantile(0.9) == pytest.approx(0.17550, rel=0.08)
+    rule = design(Law("normal"), 0.9, 100_000)
+    steps = {"gamma": rule.gamma, "c": rule.c, "theta0": rule.theta0}
+    own = {"tau": 0.9, "law": "empirical", "law_table": table.text()}
+    one = simulated(tmp_path / "own", own, 1.0, steps, 100_000, [TR], 1000)["TR"]
+    other = simulated(tmp_path / "law", {"tau": 0.9}, 1.0, steps, 100_000, [TR], 1000)["TR"]
+    assert abs(covered(one) - covered(other)) <= 0.03
+    assert one["length_mean"] == pytest.approx(other["length_mean"], rel=0.10)
+
+
+def rounded_median(values, c, n, replicates, seed):
+    """Averages of LDP-SGD for the median, users drawn from the values themselves; plain NumPy."""
+    rng = np.random.default_rng(seed)
+    p = 1 / (1 + math.exp(-1.0))
+    one, zero = -0.5 + p / (2 * p - 1), -0.5 - (1 - p) / (2 * p - 1)
+    theta, total = np.zeros(replicates), np.zeros(replicates)
+    for i in range(1, n + 1):
+        x = rng.choice(values, replicates)
+        report = (x <= theta) == (rng.random(replicates) < p)
+        theta = theta - c * i**-0.51 * np.where(report, one, zero)
+        total += theta
+    return total / n
+
+
+def test_jitter_makes_a_lattice_harmless(tmp_path):
+    """N(0, 1) rounded to .5, the median, K = 50: without jitter averages settle on the lattice.
+
+    400 replicates of each; the coverage of an honest interval is in .90 +- .05 with probability 1 - 1e-3.
+    """
+    n, c = 20_000, 50.0 / 0.3989 / float(np.sum(np.arange(1, 20_001.0) ** -0.51))
+    values = np.round(2 * np.random.default_rng(3).normal(size=20_000)) / 2
+    s = 0.25 + math.e / (math.e - 1) ** 2
+    error = math.sqrt(s / n) / 0.3989
+    coarse = rounded_median(values, c, n, 400, 5)
+    assert np.std(coarse, ddof=1) / error < 0.6
+    with pytest.raises(Exception, match="jitter = 0.5"):
+        simulated(tmp_path / "refused", pilot(tmp_path, values), 1.0, {"c": c}, n, [{"kind": "oracle"}], 2)
+    problem = pilot(tmp_path, values) | {"jitter": 0.5}
+    found = simulated(tmp_path / "run", problem, 1.0, {"gamma": 0.51, "c": c}, n, [{"kind": "oracle"}], 400)
+    assert 0.85 <= covered(found["oracle"]) <= 0.95
+
+
+def pilot(tmp_path, values):
+    """An empirical problem on a file with the values."""
+    file = tmp_path / "values.csv"
+    file.write_text("v\n" + "".join(f"{v!r}\n" for v in values.tolist()))
+    return {"tau": 0.5, "law": "empirical", "file": str(file), "column": "v"}
+
+
+def test_the_true_law_of_a_rounded_value_is_coarse_for_these_steps():
+    """What the caution of a plan measures: spacing over the deviation of the last iterates."""
+    from ldpflow.simulators.approach import Approach
+    from ldpflow.theory.arrivals import LATTICE, lattice_ratio
+
+    values = np.round(2 * np.random.default_rng(3).normal(size=20_000)) / 2
+    table = column_law(values)
+    case = Approach(Law("empirical", table=table), 0.9, math.e / (math.e - 1) ** 2, 0.3, 0.51, 0.0, 20_000)
+    assert table.spacing == 0.5 and lattice_ratio(case) > LATTICE
+    assert lattice_ratio(replace(case, c=100.0)) < LATTICE
+    assert lattice_ratio(replace(case, law=Law("normal"))) == 0.0
