@@ -1,0 +1,87 @@
+"""docs/pilot_to_plan.md: its commands run, and print what stands on the page."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ldpflow.cli import main
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "pilot_to_plan.md"
+CODES = {"--tau 0.1 ": 2, "--tau 0.9 ": 1}
+"""Exit codes other than 0, by a part of the command."""
+
+
+def commands() -> list[tuple[str, str | None]]:
+    """The commands of the page in their order, and their output where the page has it."""
+    text = PAGE.read_text()
+    found = []
+    for match in re.finditer(r"^ {4,6}((?:ldpflow|python examples/)\b.*)$", text, re.MULTILINE):
+        after = re.match(r"\n\n```text\n(.*?)```", text[match.end() :], re.DOTALL)
+        found.append((match[1], None if after is None else after[1]))
+    return found
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the pilot and the page's study."""
+    place = tmp_path_factory.mktemp("pilot")
+    script = ROOT / "examples" / "pilot" / "make_pilot.py"
+    for name in ("spend.parquet", "spend.csv"):
+        subprocess.run([sys.executable, str(script), str(place / name)], check=True)
+    (study,) = re.findall(r"```toml\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    (place / "spend.toml").write_text(study)
+    return place
+
+
+def test_the_page_has_its_commands() -> None:
+    shown = [output is not None for command, output in commands() if command.startswith("ldpflow plan")]
+    assert shown == [True, True, True, True, False, True]
+
+
+@pytest.mark.parametrize(("command", "output"), commands(), ids=lambda value: None)
+def test_commands_print_what_the_page_says(
+    command: str, output: str | None, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    if not command.startswith("ldpflow"):
+        return  # it made the folder's files
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.setenv("NO_COLOR", "1")
+    code = main(shlex.split(command)[1:])
+    printed = capsys.readouterr()
+    assert code == next((c for part, c in CODES.items() if part in f"{command} "), 0), printed.err
+    if output is not None:
+        assert printed.out == output
+
+
+def test_both_files_are_one_pilot(folder: Path) -> None:
+    """Skewed, rounded, and a fifth of it zero; Parquet and CSV make the same plan."""
+    import ldpflow as lf
+    from ldpflow.problems.column_file import read_column
+
+    values = read_column(str(folder / "spend.parquet"), "amount").values
+    assert (values == np.round(values)).all() and 0.17 < np.mean(values == 0) < 0.23
+    assert np.mean(values) > 1.4 * np.median(values)
+    settings = {"column": "amount", "tau": 0.5, "epsilon": 1, "n": 2e5}
+    one, other = (lf.plan(pilot=str(folder / f"spend.{end}"), **settings) for end in ("parquet", "csv"))
+    drop = {"path"}
+    assert [{k: v for k, v in row.items() if k not in drop} for row in one.rows] == [
+        {k: v for k, v in row.items() if k not in drop} for row in other.rows
+    ]
+
+
+def test_python_on_the_page(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(code.replace("plan.check()", "pass"), names)
+    assert names["plan"].table().num_rows == 2 and not names["plan"].refused
