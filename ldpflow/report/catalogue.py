@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ldpflow.report import measure_plots, paper, zip_plots
+from ldpflow.report import measure_plots, paper, protocol_plot, zip_plots
 from ldpflow.report.rate_plot import rates
 from ldpflow.report.results import Results
 from ldpflow.report.risk_plot import risk
@@ -67,6 +67,13 @@ FIGURES: dict[str, Figure] = {
         "Length relative to the oracle",
         "The same lengths divided by the oracle's. Below 1 with coverage below nominal: too short. "
         "Above 1 at nominal coverage: the price of not knowing the variance. " + BARS,
+    ),
+    "protocols": Figure(
+        protocol_plot.protocols,
+        "Protocols",
+        "Mean length of every protocol's default interval, in the unit of θ. The dashed line is the "
+        "efficiency bound's: no protocol under the same budget has a shorter honest interval for large n. "
+        "Intervals that end at the public range are left out. " + BARS,
     ),
     "zip": Figure(
         zip_plots.zip_plot,

@@ -102,7 +102,8 @@ def script_json(value: object) -> Markup:
 
 def drawn(results: Results) -> list[tuple[str, Figure, Any]]:
     """(id, figure, chart) of the figures that the run has data for."""
-    wanted = [("coverage", "n"), ("design-beta", "beta"), ("length", "n"), ("relative-length", "n")]
+    wanted = [("coverage", "n"), ("design-beta", "beta"), ("length", "n"), ("protocols", "n")]
+    wanted += [("relative-length", "n")]
     figures = figures_of(results)
     names = ("zip", "heat-map", "bias", "standard-error", "paper", "rates", *curves_of(results))
     wanted += [(name, "n") for name in names]

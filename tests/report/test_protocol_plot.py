@@ -1,0 +1,89 @@
+"""The figure of protocols: a line per protocol, its default interval, and the bound beneath them all."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from ldpflow.engine import run_study
+from ldpflow.errors import InputError
+from ldpflow.report.page import drawn
+from ldpflow.report.protocol_plot import default_rows, protocols
+from ldpflow.report.results import Results
+from ldpflow.study import Study
+
+STUDY = {
+    "name": "protocols",
+    "seed": 3,
+    "replicates": 40,
+    "problem": {"kind": "quantile", "tau": [0.5, 0.9]},
+    "mechanism": {"kind": "randomized_response", "epsilon": [1.0, 4.0], "sampling": "private_bit"},
+    "algorithm": {"kind": "ldp_sgd"},
+    "protocol": {"kind": ["rounds", "haar", "grr"], "epsilon": [1.0, 4.0], "range": [-6.3, 9.7]},
+    "grid": {"n": [1000, 10000]},
+    "method": [{"kind": "oracle"}, {"kind": "inversion", "limits": ["outer", "line"]}, {"kind": "fieller"}],
+}
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "protocols"
+    run_study(Study.from_mapping(STUDY), folder, engine="serial")
+    return Results.load(folder)
+
+
+def test_one_default_interval_of_every_protocol(results):
+    rows = default_rows(results)
+    cells = [(row["series"], row["tau"], row["epsilon"], row["n"]) for row in rows]
+    assert len(cells) == len(set(cells))
+    assert {name for name, *_ in cells} == {"ldp_sgd", "rounds", "haar", "grr"}
+    assert not any(row["limits"] == "line" for row in rows)
+    assert all((row["range_end_share"] or 0) <= 0.5 for row in rows)
+    # GRR's intervals of the .9-quantile at n = 1000 end at the range.
+    assert ("grr", 0.9, 1.0, 1000) not in cells
+
+
+def test_the_bound_is_that_of_the_cell(results):
+    (row,) = [
+        row
+        for row in default_rows(results)
+        if (row["series"], row["tau"], row["epsilon"], row["n"]) == ("haar", 0.5, 1.0, 10000)
+    ]
+    error = np.sqrt(1.1706736 / 10000) * np.sqrt(2 * np.pi)
+    assert row["bound_length"] == pytest.approx(2 * 1.6448536 * error, rel=1e-6)
+    assert row["length_mean"] > row["bound_length"]
+
+
+def test_both_axes_are_logarithmic_and_every_protocol_has_a_line(results):
+    spec = protocols(results).to_dict()
+    text = str(spec)
+    assert text.count("'type': 'log'") >= 2
+    for name in ("ldp_sgd", "rounds", "haar", "grr"):
+        assert f"'{name}'" in text
+    rows = default_rows(results)
+    assert len({(row["tau"], row["epsilon"]) for row in rows}) == 4
+    data = list(values_of(spec))
+    assert len({row["panel"] for row in data}) == 4
+    assert len(data) == len(rows)
+
+
+def values_of(spec):
+    """Rows of data anywhere in a specification, each panel's once."""
+    if isinstance(spec, dict):
+        values = spec.get("data", {}).get("values", []) if isinstance(spec.get("data"), dict) else []
+        yield from values
+        for name, part in spec.items():
+            if name != "data":
+                yield from values_of(part)
+    elif isinstance(spec, list):
+        for part in spec:
+            yield from values_of(part)
+
+
+def test_the_report_has_the_figure_and_other_runs_do_not(results):
+    assert "protocols" in [name for name, _, _ in drawn(results)]
+    rows = [{**row, "protocol": None} for row in results.rows]
+    with pytest.raises(InputError, match="protocol"):
+        protocols(dataclasses.replace(results, rows=rows))
