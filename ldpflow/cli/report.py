@@ -62,8 +62,8 @@ def plot(
         str,
         typer.Argument(
             metavar="FIGURE",
-            help="coverage, length, relative-length, protocols, zip, heat-map, bias, standard-error or paper; "
-            "of trajectories distance, excess-loss, loss, gradient-norm, gradient-error, clipped, "
+            help="coverage, length, relative-length, protocols, zip, heat-map, bias, standard-error or "
+            "paper; of trajectories distance, excess-loss, loss, gradient-norm, gradient-error, clipped, "
             "threshold, rates or risk.",
         ),
     ],
