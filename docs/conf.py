@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ extensions = [
     "sphinx_design",
     "numpydoc",
 ]
+suppress_warnings = ["toc.not_readable"]
 exclude_patterns = ["site", "**/.ipynb_checkpoints"]
 
 # Tutorials are run at every build, in a folder of their own; an error ends the build.
@@ -41,7 +41,7 @@ autodoc_member_order = "bysource"
 autodoc_default_options = {"exclude-members": "model_config, model_post_init, count, index"}
 numpydoc_show_class_members = False
 
-html_theme = os.environ.get("LDPFLOW_THEME", "pydata_sphinx_theme")
+html_theme = "furo"
 html_title = "ldpflow"
 html_show_sourcelink = False
 html_copy_source = False

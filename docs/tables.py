@@ -22,8 +22,9 @@ JACKKNIFE = "standard error of {}, by a jackknife over groups of replicates"
 
 PAGE = """# Tables for dashboards
 
-Parquet datasets are the contract; `ldpflow export RUN --duckdb FILE` copies them into one file. This page
-is written by `python docs/tables.py` from what the components declare; a test checks that it is up to date.
+Every dataset of a run is Parquet, and its columns keep their names; `ldpflow export RUN --duckdb FILE`
+copies them into one file. This page is written by `python docs/tables.py` from what
+the components declare; a test checks that it is up to date.
 
 ## replicates/: a row per replicate, cell and coordinate
 

@@ -17,6 +17,7 @@ from ldpflow.cli.analyse import analyse
 from ldpflow.cli.audit import audit
 from ldpflow.cli.catalogue import catalogue
 from ldpflow.cli.check import check, compact
+from ldpflow.cli.cite import cite
 from ldpflow.cli.compare import compare
 from ldpflow.cli.explain import explain
 from ldpflow.cli.export import export, watch
@@ -80,6 +81,7 @@ COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
         "trace": trace,
         "watch": watch,
         "export": export,
+        "cite": cite,
     },
     "Plan": {"plan": plan, "tune": tune},
     "Privacy and own reports": {

@@ -24,6 +24,8 @@ from ldpflow.report.risk_plot import risk_axis
 from ldpflow.report.trajectory_page import last_points, trajectory_lead
 from ldpflow.report.trajectory_plot import curves_of
 from ldpflow.results.columns import summaries_of
+from ldpflow.results.methods_text import study_paragraph
+from ldpflow.results.references import bibtex
 
 __all__ = ["report_html"]
 
@@ -60,6 +62,8 @@ def report_html(results: Results, live: bool = False) -> str:
         table=cell_table(results),
         study_text=results.study_text,
         command=command(results),
+        paragraph=study_paragraph(results.study, results.table, results.sessions) if results.study else "",
+        references=bibtex(results.study) if results.study else "",
         sessions=[session(entry) for entry in results.sessions],
         written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         live=live,

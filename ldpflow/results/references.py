@@ -1,0 +1,121 @@
+"""References of the methods that a run uses, as BibTeX, and of ldpflow itself.
+
+The kinds of a run's components are read from its study file, so that no code of a plug-in is executed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ldpflow import __version__
+from ldpflow.results.bibliography import ENTRIES
+
+__all__ = ["USED_BY", "bibtex", "kinds_of", "references_of", "unreferenced"]
+
+USED_BY: dict[str, dict[str, tuple[str, ...]]] = {
+    "mechanism": {
+        "randomized_response": ("warner1965",),
+        "deployed_response": ("warner1965",),
+        "cells": ("warner1965", "wang2017"),
+        "laplace": ("dwork2006",),
+        "gaussian": ("dong2022",),
+        "clipped_gaussian": ("varshney2022", "dong2022"),
+        "none": (),
+    },
+    "algorithm": {
+        "ldp_sgd": ("dette2024",),
+        "minibatch_sgd": ("dette2024", "song2013"),
+        "budget_split": ("fang2018",),
+        "dp_nsgd": ("tran2022",),
+        "dp_nsgd_reduced": ("tran2022",),
+        "dp_gd": (),
+        "dp_sgd": ("abadi2016",),
+        "tail_sgd": ("jain2018",),
+        "dp_ssgd": ("varshney2022",),
+        "dp_ambssgd": ("varshney2022",),
+        "dp_mbssgd": ("varshney2022",),
+        "ols": (),
+        "sufficient_statistics": (),
+    },
+    "protocol": {
+        "rounds": ("warner1965", "fieller1954"),
+        "thresholds": ("warner1965",),
+        "grr": ("wang2017",),
+        "oue": ("wang2017",),
+        "hrr": ("acharya2019",),
+        "haar": ("cormode2019",),
+        "tree": ("cormode2019", "hay2010"),
+    },
+    "method": {
+        "BB": ("dette2024",),
+        "BM": ("chen2020",),
+        "SN": ("liu2023",),
+        "oracle": (),
+        "TR": ("frees1990", "ni2026", "fieller1954"),
+        "TR-BM": ("frees1990", "ni2026", "chen2020"),
+        "TRC": ("ni2026",),
+        "PB": ("fang2018",),
+        "NOL": ("zhu2023",),
+        "OBM": ("zhu2023",),
+        "EBS": ("singh2025",),
+        "LUG": ("vats2022",),
+        "SUF": ("wei2023",),
+        "CHB": ("lam2026",),
+        "ACS": ("waudbysmith2024", "xie2024"),
+        "joint": (),
+        "inversion": (),
+        "fieller": ("fieller1954",),
+        "PAR": ("zhu2024",),
+        "HULC": ("kuchibhotla2024",),
+    },
+}
+"""Keys of the references of every bundled kind, by the table of a study file that names it."""
+
+
+def kinds_of(study: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Kinds by table of a study file, each once, in the order of the file."""
+    found: dict[str, list[str]] = {}
+    for table in USED_BY:
+        entries = study.get(table, [])
+        for entry in [entries] if isinstance(entries, Mapping) else entries:
+            kinds = entry.get("kind", [])
+            found.setdefault(table, []).extend([kinds] if isinstance(kinds, str) else kinds)
+    return {table: list(dict.fromkeys(kinds)) for table, kinds in found.items()}
+
+
+def references_of(study: Mapping[str, Any]) -> list[str]:
+    """Keys of the references of a study, each once; that of the measures comes first."""
+    keys = {"morris2019": None}
+    for table, kinds in kinds_of(study).items():
+        for kind in kinds:
+            keys |= dict.fromkeys(USED_BY[table].get(kind, ()))
+    return list(keys)
+
+
+def unreferenced(study: Mapping[str, Any]) -> list[str]:
+    """Kinds of a study that are not bundled, those of plug-ins: their references are not known here."""
+    return [kind for table, kinds in kinds_of(study).items() for kind in kinds if kind not in USED_BY[table]]
+
+
+def bibtex(study: Mapping[str, Any]) -> str:
+    """BibTeX of ldpflow and of the methods that a study uses."""
+    own = {
+        "author": "{The ldpflow authors}",
+        "title": "ldpflow: {Monte Carlo} studies of confidence intervals from locally private stochastic "
+        "gradient descent",
+        "version": __version__,
+        "year": "2026",
+        "note": "Computer software, Apache-2.0",
+    }
+    entries = [written("ldpflow", "misc", own)]
+    entries += [written(key, *ENTRIES[key]) for key in references_of(study)]
+    return "\n\n".join(entries) + "\n"
+
+
+def written(key: str, kind: str, fields: Mapping[str, str]) -> str:
+    """One entry."""
+    if "eprint" in fields:
+        fields = {**fields, "archiveprefix": "arXiv"}
+    lines = [f"  {name} = {{{value}}}," for name, value in fields.items()]
+    return "\n".join([f"@{kind}{{{key},", *lines, "}"])

@@ -1,0 +1,97 @@
+"""References and the methods paragraph: complete for what is bundled, true to the run."""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow as pa
+import pytest
+
+from ldpflow.algorithms import ALGORITHMS
+from ldpflow.intervals import INTERVAL_METHODS
+from ldpflow.mechanisms import MECHANISMS
+from ldpflow.protocols import PROTOCOLS
+from ldpflow.results.bibliography import ENTRIES
+from ldpflow.results.methods_text import study_paragraph
+from ldpflow.results.references import USED_BY, bibtex, references_of, unreferenced
+
+REGISTRIES = {
+    "mechanism": MECHANISMS,
+    "algorithm": ALGORITHMS,
+    "protocol": PROTOCOLS,
+    "method": INTERVAL_METHODS,
+}
+STUDY = {
+    "name": "small",
+    "seed": 7,
+    "replicates": 64,
+    "problem": {"kind": "quantile", "law": "normal", "tau": [0.5, 0.9], "location": 0.0},
+    "mechanism": [{"kind": "randomized_response", "epsilon": 1.0}],
+    "algorithm": {"kind": ["ldp_sgd", "tail_sgd"], "gamma": 0.51, "theta0": 0.0},
+    "grid": {"n": [1_000, 10_000], "level": 0.9, "independent_n": False},
+    "method": [{"kind": "BB", "beta": [0.6, 0.75]}, {"kind": "TR"}],
+}
+
+
+@pytest.mark.parametrize("table", USED_BY)
+def test_every_bundled_kind_has_its_references(table):
+    bundled = {
+        kind for kind, cls in REGISTRIES[table].items() if cls.__module__.partition(".")[0] == "ldpflow"
+    }
+    assert bundled <= USED_BY[table].keys(), "say which papers a new component follows, or ()"
+    named = {key for keys in USED_BY[table].values() for key in keys}
+    assert named <= ENTRIES.keys()
+
+
+def test_every_entry_is_used():
+    used = {key for kinds in USED_BY.values() for keys in kinds.values() for key in keys}
+    assert ENTRIES.keys() == used | {"morris2019"}
+
+
+def test_references_follow_the_kinds_of_the_study():
+    assert references_of(STUDY) == [
+        "morris2019", "warner1965", "dette2024", "jain2018", "frees1990", "ni2026", "fieller1954"
+    ]  # fmt: skip
+    text = bibtex(STUDY)
+    keys = re.findall(r"^@\w+\{(\w+),$", text, re.MULTILINE)
+    assert keys == ["ldpflow", *references_of(STUDY)]
+    for entry in text.split("\n\n"):
+        assert entry.count("{") == entry.count("}") and entry.rstrip().endswith("}")
+
+
+def test_a_component_of_a_plug_in_is_named():
+    study = {**STUDY, "method": [{"kind": "halves"}, {"kind": "BM"}]}
+    assert unreferenced(study) == ["halves"]
+    assert "chen2020" in references_of(study)
+
+
+def test_the_paragraph_says_design_seed_streams_replicates_error_and_versions():
+    summary = pa.table(
+        {"replicates": [64, 80], "failures": [0, 3], "coverage": [0.9, 0.8], "coverage_mcse": [0.03, 0.05]}
+    )
+    sessions = [
+        {
+            "versions": {"ldpflow": "1.2.3", "python": "3.12.1", "numpy": "2.1.0", "numba": "0.61.0"},
+            "machine": {"processor": "Some Processor"},
+        }
+    ]
+    text = study_paragraph(STUDY, summary, sessions)
+    for words in (
+        "problem quantile (law = normal, tau = 0.5 and 0.9)",
+        "ldp_sgd and tail_sgd (gamma = 0.51)",
+        "interval methods BB (beta = 0.6 and 0.75), or TR",
+        "n = 1,000 and 10,000 users",
+        "nominal level 0.9",
+        "Each of the 2 cells had 64 to 80 independent replicates.",
+        "at most 0.05 ",
+        "3 of 144 intervals were undefined or diverged",
+        "The seed was 7.",
+        "ldpflow 1.2.3 (Python 3.12.1; numpy 2.1.0, numba 0.61.0) on Some Processor.",
+    ):
+        assert words in text, words
+
+
+def test_a_study_of_trajectories_has_a_paragraph():
+    study = {key: value for key, value in STUDY.items() if key != "method"}
+    text = study_paragraph(study, pa.table({"replicates": pa.array([], pa.int64())}), [])
+    assert "Every path had 64 independent replicates." in text and "nominal level" not in text
