@@ -321,6 +321,21 @@ class Run:
             raise InputError("output", str(file), "a file that can be written", f"{reason}.") from None
         return str(file)
 
+    def arena(self, folder: str | os.PathLike[str] = "site", command: str | None = None) -> list[str]:
+        """Write a page that says which interval method to use in which setting; returns its files.
+
+        Parameters
+        ----------
+        folder : path
+            It gets ``index.html`` and ``arena.csv``.
+        command : str, optional
+            What the page says it is made again with.
+        """
+        from ldpflow.report.arena import write_site
+
+        again = command or f"ldpflow arena {self.out} -o {folder}"
+        return write_site(self.store, self.summary(), str(folder), again)
+
     def replay(self, path: str, replicate: int, last: int | None = None) -> Replay:
         """Compute replicates again, beside their stored rows.
 

@@ -14,6 +14,7 @@ from typing import Annotated, TextIO
 import typer
 
 from ldpflow.cli.analyse import analyse
+from ldpflow.cli.arena import arena
 from ldpflow.cli.audit import audit
 from ldpflow.cli.catalogue import catalogue
 from ldpflow.cli.check import check, compact
@@ -77,6 +78,7 @@ COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
         "compare": compare,
         "verify": verify,
         "report": report,
+        "arena": arena,
         "plot": plot,
         "trace": trace,
         "watch": watch,

@@ -68,7 +68,7 @@ def report_html(results: Results, live: bool = False) -> str:
         written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         live=live,
         css=Markup(asset("page.css")),
-        script=Markup(asset("page.js")),
+        script=Markup(asset("tables.js") + asset("page.js")),
         specs=script_json(specs),
         library=Markup(bundle().replace("</script", "<\\/script")),
     )

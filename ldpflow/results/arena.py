@@ -2,12 +2,13 @@
 
 A setting is a path, n, level and coordinate. The rule is computed and the same everywhere:
 
-* A method holds its level if its coverage, failures counted as misses, is not below the level by more than
-  :data:`TOLERANCE` beyond Monte Carlo error (upper end of Wilson's 95% interval).
+* A method holds its level if its coverage, failures counted as misses, is shown to be at most
+  :data:`TOLERANCE` below the level: the lower end of Wilson's 95% interval is. More replicates show more.
 * Of the methods that hold it, the one with the shortest mean length is recommended; where none does, the
   one with the highest coverage is named as the nearest.
-* The oracle needs the truth and is never recommended. A confidence sequence competes at one n like any
-  other method, and loses by its length.
+* The oracle needs the truth, and a joint region is for all coordinates at once: neither is recommended. A
+  confidence sequence competes at one n like any other method, and loses by its length.
+* For all settings together it is the shortest of those that hold their level in a share :data:`MOST`.
 """
 
 from __future__ import annotations
@@ -22,18 +23,23 @@ from ldpflow.intervals import INTERVAL_METHODS
 from ldpflow.results.measures import wilson
 
 __all__ = [
+    "MOST",
     "TOLERANCE",
     "Entry",
     "Setting",
     "Standing",
     "label_of",
-    "needs_the_truth",
+    "safest",
     "settings_of",
     "standings",
+    "why_barred",
 ]
 
 TOLERANCE = 0.02
-"""How far below its level a method may cover and still hold it, beside Monte Carlo error."""
+"""How far below its level a method may cover and still hold it."""
+
+MOST = 0.9
+"""In which share of the settings a method must hold its level to be recommended for all of them."""
 
 Row = Mapping[str, Any]
 
@@ -50,14 +56,19 @@ class Entry:
         Its row of the summary.
     holds : bool
         Whether it holds its level.
-    eligible : bool
-        Whether it can be used without knowing the truth.
+    barred : str
+        Why it is not recommended whatever it covers (see :func:`why_barred`); empty for most.
     """
 
     label: str
     row: Row
     holds: bool
-    eligible: bool
+    barred: str
+
+    @property
+    def eligible(self) -> bool:
+        """Whether it can be recommended."""
+        return not self.barred
 
     @property
     def length(self) -> float:
@@ -117,7 +128,8 @@ class Standing:
     Parameters
     ----------
     label : str
-    eligible : bool
+    barred : str
+        As of its entries.
     settings, held, best : int
         In how many settings it is, holds its level, and is recommended.
     lowest : float
@@ -127,7 +139,7 @@ class Standing:
     """
 
     label: str
-    eligible: bool
+    barred: str
     settings: int
     held: int
     best: int
@@ -154,16 +166,18 @@ def label_of(row: Row) -> str:
     return ", ".join(words)
 
 
-def needs_the_truth(row: Row) -> bool:
-    """Whether a method uses the true covariance: the oracle, and what is built on it."""
-    return "oracle" in (row["method"], row.get("base"))
+def why_barred(row: Row) -> str:
+    """Why a method is no interval for data: it takes the true covariance, or is for all coordinates."""
+    if "oracle" in (row["method"], row.get("base")):
+        return "needs the truth"
+    return "for all coordinates" if row["method"] == "joint" else ""
 
 
 def holds(row: Row, tolerance: float = TOLERANCE) -> bool:
-    """Whether a row of the summary holds its level."""
+    """Whether a row of the summary shows that the method holds its level."""
     replicates = row["replicates"]
     hits = round(row["coverage_failures_as_misses"] * replicates)
-    return wilson(hits, replicates)[1] >= float(row["level"]) - tolerance
+    return wilson(hits, replicates)[0] >= float(row["level"]) - tolerance
 
 
 def settings_of(rows: Iterable[Row], tolerance: float = TOLERANCE) -> list[Setting]:
@@ -171,7 +185,7 @@ def settings_of(rows: Iterable[Row], tolerance: float = TOLERANCE) -> list[Setti
     groups: dict[tuple[Any, ...], list[Entry]] = {}
     for row in rows:
         key = tuple(row[name] for name in KEYS)
-        entry = Entry(label_of(row), row, holds(row, tolerance), not needs_the_truth(row))
+        entry = Entry(label_of(row), row, holds(row, tolerance), why_barred(row))
         groups.setdefault(key, []).append(entry)
     return [setting_of(dict(zip(KEYS, key, strict=True)), found) for key, found in groups.items()]
 
@@ -204,7 +218,7 @@ def standings(settings: Sequence[Setting]) -> list[Standing]:
         found.append(
             Standing(
                 label,
-                places[0][1].eligible,
+                places[0][1].barred,
                 len(places),
                 sum(entry.holds for _, entry in places),
                 sum(setting.best is entry for setting, entry in places),
@@ -213,3 +227,13 @@ def standings(settings: Sequence[Setting]) -> list[Standing]:
             )
         )
     return sorted(found, key=lambda s: (-s.held / s.settings, s.length or math.inf, s.label))
+
+
+def safest(found: Iterable[Standing]) -> Standing | None:
+    """The method to take where no setting is like one's own; None where no method is good enough.
+
+    Of the methods that need no truth and hold their level in a share :data:`MOST` of the settings, the
+    one with the shortest median length.
+    """
+    usable = [s for s in found if not s.barred and s.held and s.held >= MOST * s.settings]
+    return min(usable, key=lambda s: (s.length or math.inf, s.label), default=None)

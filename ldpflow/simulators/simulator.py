@@ -38,6 +38,11 @@ class Request:
     cells: tuple[Cell, ...] = ()
     checkpoints: tuple[int, ...] = ()
 
+    @property
+    def sums(self) -> Sequence[str]:
+        """Names of the running sums; none in a family that has no path."""
+        return ()
+
 
 @dataclass(frozen=True)
 class Cost:

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from ldpflow.results.arena import TOLERANCE, label_of, settings_of, standings
+from ldpflow.results.arena import TOLERANCE, label_of, safest, settings_of, standings
 from ldpflow.results.measures import wilson
 
 
@@ -32,7 +32,7 @@ def row(method, coverage, length, n=1000, replicates=4000, failures=0, **more):
 
 
 def test_the_shortest_that_holds_its_level_is_recommended():
-    rows = [row("BB", 0.85, 0.8), row("TR", 0.91, 1.2), row("SN", 0.89, 1.1), row("oracle", 0.9, 1.0)]
+    rows = [row("BB", 0.85, 0.8), row("TR", 0.91, 1.2), row("SN", 0.895, 1.1), row("oracle", 0.9, 1.0)]
     (setting,) = settings_of(rows)
     assert [entry.label for entry in setting.entries] == ["oracle", "SN", "TR", "BB"]
     assert setting.best.label == "SN" and setting.nearest.label == "TR"
@@ -45,18 +45,18 @@ def test_the_shortest_that_holds_its_level_is_recommended():
 
 def test_failures_are_misses():
     # Nine of ten finished rows cover, but half of them failed.
-    rows = [row("TR", 0.45, 1.0, failures=2000), row("BM", 0.89, 1.3)]
+    rows = [row("TR", 0.45, 1.0, failures=2000), row("BM", 0.895, 1.3)]
     (setting,) = settings_of(rows)
     assert setting.best.label == "BM"
     # A method that is never defined has no length and covers nothing.
     nothing = row("EBS", 0.0, None, failures=4000)
-    (setting,) = settings_of([nothing, row("BM", 0.89, 1.3)])
+    (setting,) = settings_of([nothing, row("BM", 0.895, 1.3)])
     assert setting.entries[-1].length == math.inf and not setting.entries[-1].holds
 
 
 def test_the_edge_of_holding_is_wilsons():
     replicates = 1000
-    edge = next(h for h in range(replicates) if wilson(h, replicates)[1] >= 0.9 - TOLERANCE)
+    edge = next(h for h in range(replicates) if wilson(h, replicates)[0] >= 0.9 - TOLERANCE)
     below, at = (row("BM", h / replicates, 1.0, replicates=replicates) for h in (edge - 1, edge))
     assert [settings_of([r])[0].entries[0].holds for r in (below, at)] == [False, True]
 
@@ -82,6 +82,23 @@ def test_standings_count_settings():
     assert (first.label, first.settings, first.held, first.best) == ("SN", 2, 2, 1)
     assert first.lowest == pytest.approx(0.9) and first.length == pytest.approx(1.4)
     assert (second.label, second.held, second.best, second.length) == ("BM", 1, 1, 1.1)
+
+
+def test_the_safest_holds_its_level_in_most_settings():
+    rows = [
+        *(row("BM", c, 1.0, n=n) for n, c in ((100, 0.9), (200, 0.7), (300, 0.9))),
+        *(row("SUF", 0.9, 1.4, n=n) for n in (100, 200, 300)),
+        *(row("ACS", 0.95, 1.8, n=n) for n in (100, 200, 300)),
+        *(row("oracle", 0.9, 1.0, n=n) for n in (100, 200, 300)),
+    ]
+    assert safest(standings(settings_of(rows))).label == "SUF"
+    assert safest(standings(settings_of([row("BM", 0.5, 1.0), row("oracle", 0.9, 1.0)]))) is None
+
+
+def test_a_few_replicates_do_not_show_that_a_level_is_held():
+    (few,) = settings_of([row("BM", 0.9, 1.0, replicates=100)])
+    (many,) = settings_of([row("BM", 0.9, 1.0, replicates=10_000)])
+    assert few.best is None and few.nearest.label == "BM" and many.best.label == "BM"
 
 
 def test_share_of_the_gap_that_is_bias():

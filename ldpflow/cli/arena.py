@@ -1,0 +1,29 @@
+"""``ldpflow arena``: which interval method to use, as a page."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ldpflow.cli.report import need
+from ldpflow.cli.summary import Run
+
+__all__ = ["arena"]
+
+
+def arena(
+    run: Run,
+    output: Annotated[str, typer.Option("-o", "--output", metavar="FOLDER")] = "site",
+) -> None:
+    """Write a page that says which interval method to use in every setting of a run.
+
+    A rule recommends one per setting: of the methods that hold their level, with failures counted as
+    misses, the one with the shortest intervals. Every setting has a table that sorts, coverage against
+    length, paired differences, the share of the gap that is bias, and what each method needs.
+    """
+    need("altair", "vl_convert", "jinja2")
+    from ldpflow.run import open_run
+
+    for file in open_run(run).arena(output):
+        typer.echo(file)
