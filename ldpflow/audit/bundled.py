@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ldpflow.algorithms import ALGORITHMS
+from ldpflow.algorithms.finite_sum import FiniteSumAlgorithm
 from ldpflow.audit.audit import Audit
 from ldpflow.audit.data_sets import audit_algorithm
 from ldpflow.audit.local import audit_mechanism
@@ -22,6 +23,8 @@ BUNDLED: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("randomized_response", {"epsilon": 0.5}, "quantile"),
     ("randomized_response", {"epsilon": 1.0}, "quantile"),
     ("randomized_response", {"epsilon": 4.0}, "quantile"),
+    ("cells", {"epsilon": 1.0}, "quantiles"),
+    ("cells", {"epsilon": 3.0}, "quantiles"),
     ("laplace", {"epsilon": 1.0}, "quantile"),
     ("laplace", {"epsilon": 1.0}, "linear_regression"),
     ("gaussian", {"mu": 1.0}, "quantile"),
@@ -40,7 +43,7 @@ BUDGET = {"epsilon": 2.0, "delta": 1e-3, "eta": 0.01}
 
 def finite_sum_kinds() -> list[str]:
     """Kinds of the algorithms over a fixed data set."""
-    return [kind for kind in ALGORITHMS if kind in {name for name, _, problem in BUNDLED if not problem}]
+    return [kind for kind, made in ALGORITHMS.items() if issubclass(made, FiniteSumAlgorithm)]
 
 
 def audit(

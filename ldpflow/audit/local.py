@@ -47,6 +47,8 @@ class GivenGradient(Problem):
         Sensitivities that are claimed for it.
     bits : tuple of two floats, optional
         The two values of a gradient that is a bit.
+    taus : tuple of float, optional
+        Levels, where the values are the bits 1{X <= theta_q} of a record.
     """
 
     kind: Literal["given_gradient"] = "given_gradient"
@@ -54,9 +56,13 @@ class GivenGradient(Problem):
     l1: float | None = None
     l2: float | None = None
     bits: tuple[float, float] | None = None
+    taus: tuple[float, ...] | None = None
 
     def truth(self) -> tuple[float, ...]:
         return (0.0,) * len(self.values)
+
+    def levels(self) -> tuple[float, ...] | None:
+        return self.taus
 
     def variates(self) -> tuple[Variate, ...]:
         return ()
@@ -128,6 +134,11 @@ def inputs_of(mechanism: Mechanism, problem: Problem, seed: int) -> list[tuple[F
         pairs = [(m * unit, -m * unit) for m in MAGNITUDES] + [(MAGNITUDES[-1] * unit, 0.0 * unit)]
         return [(a, b, {}) for a, b in pairs]
     claimed = {"l1": problem.l1_sensitivity(), "l2": problem.l2_sensitivity(), "bits": bits}
+    if mechanism.reads_bit() and problem.levels() is not None:
+        # Records in the first cell and the last one, and in neighbouring ones.
+        cells = [np.where(np.arange(d) < cell, 0.0, 1.0) for cell in range(d + 1)]
+        pairs = [(cells[0], cells[-1]), *zip(cells[1:], cells[:-1], strict=True)]
+        return [(a, b, claimed | {"taus": problem.levels()}) for a, b in (pairs if d > 1 else pairs[:1])]
     if bits is not None:
         return [(np.array([bits[1]]), np.array([bits[0]]), claimed)]
     return [(a, b, claimed) for a, b in extreme_pairs(sampled_gradients(problem, seed), seed)]

@@ -98,6 +98,7 @@ COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
 """Commands by the heading under which the help lists them."""
 
 COMPUTING = {"sweep", "replay", "check", "plan", "tune", "trace", "submit", "list"}
+COMPUTING |= COMMANDS["Privacy and own reports"].keys()
 """Commands that take plug-ins."""
 
 for panel, commands in COMMANDS.items():

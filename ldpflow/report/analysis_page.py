@@ -93,7 +93,7 @@ def verdicts(analysis: Analysis) -> list[dict[str, Any]]:
     """Arrival and flags by coordinate."""
     return [
         {
-            "good": not verdict.flags,
+            "good": verdict.arrival == "arrived" and not verdict.flags,
             "text": ": ".join(filter(None, (coordinate_name(analysis, j), ARRIVAL[verdict.arrival]))),
             "flags": verdict.words,
         }
@@ -190,7 +190,8 @@ def progress_chart(analysis: Analysis, j: int) -> Any:
             domain=names, range=[GREY, colours(["BM"])["BM"], colours(["TR"])["TR"]][: len(names)]
         ),
     )
-    x = alt.X("step:Q", title="step", scale=alt.Scale(type="log"))
+    powers = alt.Axis(values=[10**k for k in range(len(str(analysis.steps)))], format="~s")
+    x = alt.X("step:Q", title="step", scale=alt.Scale(type="log", nice=False), axis=powers)
     y = alt.Y("value:Q", title="theta", scale=alt.Scale(zero=False))
     chart = alt.Chart(alt.Data(values=lines)).mark_line(strokeWidth=1.6).encode(x=x, y=y, color=colour)
     if fits:

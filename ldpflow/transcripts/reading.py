@@ -28,7 +28,7 @@ __all__ = ["CHUNK", "Chunk", "Columns", "Transcript"]
 CHUNK = 2**16
 METADATA = b"ldpflow"
 READ_ROWS = 2**16
-READ_BYTES = 2**22
+READ_BYTES = 2**20
 
 Floats = NDArray[np.float64]
 

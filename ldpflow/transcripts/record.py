@@ -160,6 +160,9 @@ def unusable(method: IntervalMethod, source: Collected, levels: Sequence[float])
     """Why a transcript is not enough for a method, or None."""
     if "oracle" in (method.kind, getattr(method, "base", "")):
         return "It needs the truth."
+    missing = [name for name in type(method).grid_defaults((1,)) if getattr(method, name) is None]
+    if missing:
+        return f"It needs {missing[0]}, which has to be chosen before the reports come."
     if not method.applies(source):
         return "It needs what no transcript has."
     if any(method.runs(level) > 1 for level in levels):

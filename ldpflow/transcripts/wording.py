@@ -110,7 +110,7 @@ def verdict_lines(analysis: Analysis) -> list[str]:
             if math.isfinite(verdict.distance):
                 numbers += (
                     f"; average less root {verdict.distance:+.1f} se, "
-                    f"{verdict.start:+.1f} of it from the start"
+                    f"{round(verdict.start, 1) + 0.0:+.1f} of it from the start"
                 )
             numbers += ")"
         found.append(f"{where}{ARRIVAL[verdict.arrival]}{numbers}")

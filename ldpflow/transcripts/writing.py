@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ldpflow.errors import InputError
 from ldpflow.intervals import IntervalMethod
+from ldpflow.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.simulators.reports import reports_of
 from ldpflow.transcripts.collection import ALGORITHMS_READ, VERSION
 from ldpflow.transcripts.row_files import row_writer
@@ -42,6 +43,9 @@ def check_path(path: Any, n: int) -> None:
         raise InputError("path", algorithm.kind, "a path that is neither projected nor central")
     if getattr(path.mechanism, "varies", bool)():
         raise InputError("path", path.mechanism.kind, "a mechanism with one budget for all users")
+    if getattr(path.mechanism, "answers", 1) > 1:
+        hint = "A transcript has one report of a user."
+        raise InputError("path", f"answers = {path.mechanism.answers}", "answers = 1", hint)
     size = algorithm.records_per_step()
     if n < size:
         raise InputError("n", n, f"at least {size}, the reports of a step")
@@ -58,6 +62,9 @@ def transcript_settings(
     """The settings that `analyse` reads, as tables of TOML."""
     mechanism = {k: v for k, v in path.mechanism.model_dump().items() if v is not None}
     mechanism.pop("sampling", None)
+    if isinstance(path.mechanism, RandomizedResponse):
+        # Liars and people who do not answer are no part of what the honest devices do.
+        mechanism = {"kind": "randomized_response", "epsilon": path.mechanism.epsilon}
     algorithm = path.algorithm
     steps: dict[str, Any] = {
         "kind": algorithm.kind,
@@ -116,8 +123,9 @@ def table_of(path: Any, first: int, thetas: Floats, gradients: Floats) -> pa.Tab
     columns: dict[str, Any] = {"round": pa.array(rounds)}
     names = [""] if d == 1 else [f"_{j}" for j in range(d)]
     columns |= {f"theta{name}": pa.array(thetas[:, j]) for j, name in enumerate(names)}
-    if path.mechanism.kind == "randomized_response":
-        one = path.randomiser.kernel_parameters(path.problem)["one"]
+    if isinstance(path.mechanism, RandomizedResponse):
+        parameters = path.randomiser.kernel_parameters(path.problem)
+        one = parameters["one"] if "one" in parameters else parameters["values"][1]
         columns["report"] = pa.array((gradients[:, 0] == one).astype(np.int8))
     elif path.mechanism.kind == "cells":
         # The value is said to lie above as many thetas as the cell's number.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import subprocess
+import sys
 
 
 def test_table(ldpflow):
@@ -39,3 +41,34 @@ def test_refused(ldpflow):
     ):
         shown = ldpflow("audit", *arguments)
         assert shown.code == 2 and said in shown.err
+
+
+PLUGIN = """
+import ldpflow as lf
+from typing import Literal
+from ldpflow.mechanisms.laplace import Laplace
+
+
+@lf.register
+class Halved(Laplace):
+    \"\"\"Laplace noise of half the scale that it claims.\"\"\"
+
+    kind: Literal["halved"] = "halved"
+
+    def kernel_parameters(self, problem):
+        return {name: value / 2 for name, value in super().kernel_parameters(problem).items()}
+"""
+
+
+def test_a_mechanism_of_ones_own(tmp_path):
+    """In a process of its own: what it registers is gone afterwards."""
+    file = tmp_path / "halved.py"
+    file.write_text(PLUGIN)
+    command = [sys.executable, "-m", "ldpflow"]
+    arguments = ["halved", "--epsilon", "1", "--plugin", str(file)]
+    audited = subprocess.run(
+        [*command, "audit", *arguments, "--samples", "2e4"], capture_output=True, text=True
+    )
+    assert audited.returncode == 1 and "EXCEEDED" in audited.stdout, audited.stderr
+    page = subprocess.run([*command, "privacy", *arguments], capture_output=True, text=True)
+    assert page.returncode == 0 and "Pure DP with epsilon = 1" in page.stdout, page.stderr

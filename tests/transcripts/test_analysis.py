@@ -218,7 +218,7 @@ def test_the_linear_start():
         assert linear_start(-5.0, 0.0, slope, 3.0, 0.6, 20_000) == pytest.approx(exact, rel=0.01)
 
 
-@pytest.mark.parametrize("kind", ["oracle", "PB"])
+@pytest.mark.parametrize("kind", ["oracle", "PB", "HULC", "ACS"])
 def test_methods_that_need_more(rows, kind):
     with pytest.raises(InputError, match="It needs") as caught:
         analyse(as_table(rows[0]), SETTINGS | {"method": [{"kind": kind}]})

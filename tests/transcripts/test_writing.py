@@ -70,6 +70,10 @@ CASES = {
         QUANTILE | {"mechanism": {"kind": "randomized_response", "sampling": "private_bit"}},
         METHODS,
     ),
+    "liars": (
+        QUANTILE | {"mechanism": {"kind": "deployed_response", "liars": 0.1, "answer_above": 0.8}},
+        METHODS[:7],
+    ),
     "laplace": (QUANTILE | {"mechanism": {"kind": "laplace", "epsilon": 2.0}}, RESIDUAL),
     "gaussian": (QUANTILE | {"mechanism": {"kind": "gaussian", "mu": 2.0}}, RESIDUAL),
     "no mechanism": (QUANTILE | {"mechanism": {"kind": "none"}}, RESIDUAL),
@@ -119,6 +123,7 @@ CASES = {
     ),
 }
 SLOW = (
+    "liars",
     "three quantiles in rounds",
     "private bit",
     "gaussian",
