@@ -9,9 +9,12 @@ loaded without a lock.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import pickle
+import secrets
+import stat
 import sys
 import tempfile
 from collections.abc import Callable
@@ -19,10 +22,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ldpflow.errors import LdpflowError
+from ldpflow.errors import InputError
 from ldpflow.kernels.specialise import Case, Specialised, specialised
 
-__all__ = ["KernelCache", "cache_folder", "compiled", "counts"]
+__all__ = [
+    "KernelCache",
+    "cache_folder",
+    "check_private",
+    "compiled",
+    "counts",
+    "read_private",
+    "write_private",
+]
 
 counts = {"hits": 0, "misses": 0}
 """Kernels of this process that were loaded, and that were compiled."""
@@ -32,19 +43,73 @@ counts = {"hits": 0, "misses": 0}
 def cache_folder() -> Path:
     """Folder of compiled kernels: $LDPFLOW_CACHE_DIR, or a private folder of the node's own disk.
 
+    What lies there is machine code that this process runs.
+
     Raises
     ------
-    LdpflowError
-        If the folder exists but belongs to another user, who could then choose what runs.
+    InputError
+        Naming LDPFLOW_CACHE_DIR, if another user could write to the folder or put another in its place,
+        or if it cannot be written to.
     """
     base = os.environ.get("LDPFLOW_CACHE_DIR")
     root = Path(base) if base else Path(tempfile.gettempdir()) / f"ldpflow-{os.getuid()}"
-    root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if root.stat().st_uid != os.getuid():
-        raise LdpflowError(f"{root} belongs to another user; set LDPFLOW_CACHE_DIR to a folder of your own")
-    folder = root / "kernels"
-    folder.mkdir(mode=0o700, exist_ok=True)
+    try:
+        root = root.absolute()
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for above in root.parent.resolve(), *root.parent.resolve().parents:
+            check_private(above, above=True)
+        folder = root / "kernels"
+        check_private(root)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        check_private(folder)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, "Permission denied", str(folder))
+    except OSError as error:
+        reason = f"{error.strerror or error}."
+        raise InputError("LDPFLOW_CACHE_DIR", str(root), "a folder that can be written to", reason) from None
     return folder
+
+
+def check_private(folder: Path, above: bool = False) -> None:
+    """Refuse a folder that others may change; ``above`` the cache the system's own and sticky ones will do.
+
+    Raises
+    ------
+    InputError
+        Naming LDPFLOW_CACHE_DIR.
+    """
+    found = os.lstat(folder)
+    allowed = "a folder that only you can write to, in folders that nobody else can rename"
+    if not stat.S_ISDIR(found.st_mode):
+        raise InputError("LDPFLOW_CACHE_DIR", str(folder), allowed, "It is a link or a file.")
+    if found.st_uid not in ((os.getuid(), 0) if above else (os.getuid(),)):
+        raise InputError("LDPFLOW_CACHE_DIR", str(folder), allowed, "It belongs to another user.")
+    if found.st_mode & 0o022 and not (above and found.st_mode & stat.S_ISVTX):
+        mode = f"Its mode is {stat.S_IMODE(found.st_mode):o}: others could choose what runs."
+        raise InputError("LDPFLOW_CACHE_DIR", str(folder), allowed, mode)
+
+
+def read_private(file: Path) -> bytes | None:
+    """A file of the cache; None where there is none, or one that this user alone did not write."""
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ELOOP):
+            return None
+        raise
+    with open(descriptor, "rb") as source:
+        found = os.fstat(descriptor)
+        private = stat.S_ISREG(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022
+        return source.read() if private else None
+
+
+def write_private(file: Path, content: bytes) -> None:
+    """A file of the cache, whole or not at all."""
+    temporary = file.with_name(f"{file.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    with open(os.open(temporary, flags, 0o600), "wb") as target:
+        target.write(content)
+    os.replace(temporary, file)
 
 
 class Lock:
@@ -56,7 +121,8 @@ class Lock:
     def __enter__(self) -> None:
         import fcntl
 
-        self.file = open(self.path, "a")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW
+        self.file = open(os.open(self.path, flags, 0o600), "a")
         fcntl.flock(self.file, fcntl.LOCK_EX)
 
     def __exit__(self, *exception: object) -> None:
@@ -96,11 +162,8 @@ class KernelCache:
 
     def find(self, context: Any) -> bool:
         """Whether there is a compiled kernel, not damaged; it is kept for :meth:`load_overload`."""
-        try:
-            content = self.file(context).read_bytes()
-        except FileNotFoundError:
-            return False
-        if hashlib.sha256(content[32:]).digest() == content[:32]:
+        content = read_private(self.file(context))
+        if content is not None and hashlib.sha256(content[32:]).digest() == content[:32]:
             self.found = content[32:]
         return self.found is not None
 
@@ -116,10 +179,7 @@ class KernelCache:
         from numba.core.serialize import dumps
 
         content = dumps(result._reduce())
-        file = self.file(result.target_context)
-        temporary = file.with_suffix(f".{os.getpid()}")
-        temporary.write_bytes(hashlib.sha256(content).digest() + content)
-        os.replace(temporary, file)
+        write_private(self.file(result.target_context), hashlib.sha256(content).digest() + content)
 
 
 def compiled(function: Callable[..., Any], case: Case, signature: Any) -> Callable[..., None]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from functools import lru_cache
 
 import numpy as np
 from mpmath import mpf
 from numpy.typing import NDArray
 
-from ldpflow.kernels.cache import cache_folder
+from ldpflow.kernels.cache import cache_folder, read_private, write_private
 from ldpflow.kernels.specialise import Case, Part, file_digest
 from ldpflow.problems.laws import Law, Variate
 from ldpflow.random import fill_uniform
@@ -108,14 +107,9 @@ def gamma_table(shape: float) -> Floats:
 
     name = hashlib.sha256(f"{shape.hex()}/{file_digest(made.__file__)}".encode()).hexdigest()[:40]
     file = cache_folder() / f"gamma-{name}.bin"
-    try:
-        content = file.read_bytes()
-        if hashlib.sha256(content[32:]).digest() == content[:32]:
-            return np.frombuffer(content[32:], dtype=np.float64)
-    except FileNotFoundError:
-        pass
+    content = read_private(file)
+    if content is not None and hashlib.sha256(content[32:]).digest() == content[:32]:
+        return np.frombuffer(content[32:], dtype=np.float64)
     table = made.gamma_table(shape)
-    temporary = file.with_suffix(f".{os.getpid()}")
-    temporary.write_bytes(hashlib.sha256(table.tobytes()).digest() + table.tobytes())
-    os.replace(temporary, file)
+    write_private(file, hashlib.sha256(table.tobytes()).digest() + table.tobytes())
     return table

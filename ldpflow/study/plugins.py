@@ -210,14 +210,16 @@ class Plugin:
 
 def materialised(plugin: Plugin) -> Path:
     """A private folder with the sources of a plug-in, named by their digest."""
-    from ldpflow.kernels.cache import cache_folder
+    from ldpflow.kernels.cache import cache_folder, check_private, read_private, write_private
 
     folder = cache_folder().parent / f"plugin-{plugin.sha256[:20]}"
     for path, text in plugin.files:
         file = folder / path
-        if not file.exists() or file.read_text(encoding="utf-8") != text:
-            file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            file.write_text(text, encoding="utf-8")
+        for above in reversed((file.parent, *file.parent.relative_to(folder).parents)):
+            (folder / above).mkdir(exist_ok=True, mode=0o700)
+            check_private(folder / above)
+        if read_private(file) != text.encode():
+            write_private(file, text.encode())
     return folder
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ldpflow.errors import LdpflowError
+from ldpflow.errors import InputError
 from ldpflow.kernels import cache
 from ldpflow.study import bundled_studies
 
@@ -111,12 +111,62 @@ print(run_path(path, 1, [0], [5000]).prefix_sums[0, 0, 0].hex())
     assert run(code, cache=cache, root=copy) == before
 
 
-def test_somebody_elses_cache_folder_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setenv("LDPFLOW_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(os, "getuid", lambda: 123456)
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty cache of this test alone."""
+    monkeypatch.setenv("LDPFLOW_CACHE_DIR", str(tmp_path / "cache"))
     cache.cache_folder.cache_clear()
-    try:
-        with pytest.raises(LdpflowError, match="belongs to another user"):
-            cache.cache_folder()
-    finally:
-        cache.cache_folder.cache_clear()
+    yield tmp_path / "cache"
+    cache.cache_folder.cache_clear()
+
+
+def plant_foreign(folder, monkeypatch):
+    folder.mkdir(mode=0o700)
+    monkeypatch.setattr(os, "getuid", lambda: 123456)
+
+
+def plant_shared(folder, monkeypatch):
+    folder.mkdir()
+    folder.chmod(0o1777)
+
+
+def plant_writable_kernels(folder, monkeypatch):
+    (folder / "kernels").mkdir(parents=True, mode=0o700)
+    (folder / "kernels").chmod(0o770)
+
+
+def plant_link(folder, monkeypatch):
+    (folder.parent / "elsewhere").mkdir(mode=0o700)
+    folder.mkdir(mode=0o700)
+    (folder / "kernels").symlink_to(folder.parent / "elsewhere")
+
+
+def plant_open_parent(folder, monkeypatch):
+    folder.mkdir(mode=0o700)
+    folder.parent.chmod(0o777)
+
+
+def plant_file(folder, monkeypatch):
+    folder.write_text("")
+
+
+@pytest.mark.parametrize("plant", [v for n, v in sorted(globals().items()) if n.startswith("plant_")])
+def test_a_cache_that_others_could_fill_is_bad_input(folder, monkeypatch, plant):
+    plant(folder, monkeypatch)
+    with pytest.raises(InputError) as refused:
+        cache.cache_folder()
+    assert refused.value.field == "LDPFLOW_CACHE_DIR"
+
+
+def test_files_of_the_cache_that_others_could_write_are_not_read(folder):
+    file = cache.cache_folder() / "kernel.bin"
+    cache.write_private(file, b"code")
+    assert cache.read_private(file) == b"code" and file.stat().st_mode & 0o077 == 0
+    file.chmod(0o666)
+    assert cache.read_private(file) is None
+    file.chmod(0o600)
+    link = file.with_name("link.bin")
+    link.symlink_to(file)
+    assert cache.read_private(link) is None
+    cache.write_private(link, b"other")
+    assert (cache.read_private(file), cache.read_private(link)) == (b"code", b"other")
