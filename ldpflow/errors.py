@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-__all__ = ["InputError", "LdpflowError", "StorageError", "SweepFailed"]
+__all__ = ["InputError", "LdpflowError", "StorageError", "SweepFailed", "redacted"]
+
+CREDENTIALS = re.compile(r"(?<=://)[^/@\s'\"]*:[^@\s'\"]*@|(?<=://)[^/@\s'\"]+@(?=[^\s'\"]*)")
+SECRETS = re.compile(r"(?i)([?&;][\w-]*(?:secret|password|token|key|signature|sig)[\w-]*=)[^&;\s'\"]+")
+
+
+def redacted(text: str) -> str:
+    """A text without the credentials of the addresses in it: ``s3://***@bucket``."""
+    return SECRETS.sub(r"\1***", CREDENTIALS.sub("***@", text))
 
 
 class LdpflowError(Exception):
@@ -32,7 +41,8 @@ class InputError(LdpflowError):
         self.value = value
         self.allowed = allowed
         self.hint = hint
-        shown = repr(value)
+        allowed, hint = redacted(allowed), redacted(hint)
+        shown = redacted(repr(value))
         if len(shown) > 200:
             shown = shown[:197] + "..."
         message = f"{field}: {shown} is not allowed; expected {allowed}."
@@ -60,8 +70,8 @@ class StorageError(LdpflowError, OSError):
         self.root = root
         self.reason = reason
         super().__init__(
-            f"{root}: {reason}. What had finished is kept; put this right and run the same "
-            "command again to continue."
+            f"{redacted(root)}: {redacted(reason)}. What had finished is kept; put this right and run the "
+            "same command again to continue."
         )
 
     def __reduce__(self) -> tuple[type, tuple[str, str]]:

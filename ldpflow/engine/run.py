@@ -106,6 +106,8 @@ def run_study(
         engine = "ray"
     started = time.monotonic()
     store = RunStore(out)
+    with store.named_errors():
+        store.check_place()
     if fresh and (moved := moved_aside(store)) is not None:
         warnings.warn(f"{store.root}: the old run was moved to {moved}", stacklevel=2)
     with store.named_errors(), RunLock(store) as lock:

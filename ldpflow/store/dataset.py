@@ -7,9 +7,12 @@
 
 from __future__ import annotations
 
+import os
+import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -38,6 +41,9 @@ from ldpflow.store.schema import cell_id, conform, further_columns
 __all__ = ["REMOVED", "Dataset", "with_path"]
 
 PARTITION = "path=p"
+PLACE = re.compile(r"path=p([0-9a-f]{16})/part-\d+-\d+-[0-9a-f]{12}\.parquet")
+"""A part below the folder of its kind. What has another name is not ours to read or to move."""
+
 REMOVED = "removed while it was being read"
 FOOTER_GUESS = 64 * 1024
 
@@ -267,15 +273,30 @@ class Dataset:
         )
 
     def _names(self, path_key: str | None) -> list[tuple[str, str]]:
-        """(path key, name) of every file in the folder of the kind, or in one of its partitions."""
-        folder = self.kind.folder if path_key is None else f"{self.kind.folder}/{PARTITION}{path_key}"
-        selector = fs.FileSelector(self.files.full(folder), allow_not_found=True, recursive=True)
-        found = []
-        for info in self.files.filesystem.get_file_info(selector):
-            name = info.path.removeprefix(self.files.base + "/")
-            if info.type == fs.FileType.File:
-                found.append((name.split("/")[1].removeprefix(PARTITION), name))
-        return sorted(found)
+        """(path key, name) of every part in the folder of the kind, or in one of its partitions."""
+        wanted = None if path_key is None else f"{PARTITION}{path_key}"
+        parts = []
+        for name in self._listed(wanted):
+            match = PLACE.fullmatch(name)
+            if match is not None and wanted in (None, PARTITION + match[1]):
+                parts.append((match[1], f"{self.kind.folder}/{name}"))
+        return sorted(parts)
+
+    def foreign(self) -> list[str]:
+        """What lies among the parts and is none: links, and files that no sweep can have written."""
+        return sorted(
+            f"{self.kind.folder}/{name}" for name in self._listed(None, True) if not PLACE.fullmatch(name)
+        )
+
+    def _listed(self, wanted: str | None, links: bool = False) -> list[str]:
+        """Names of regular files in the folders of the kind, or in one of them; links on request."""
+        if self.files.local:
+            return list(regular(Path(self.files.full(self.kind.folder)), wanted, links))
+        below = self.files.full(self.kind.folder if wanted is None else f"{self.kind.folder}/{wanted}")
+        selector = fs.FileSelector(below, allow_not_found=True, recursive=True)
+        infos = self.files.filesystem.get_file_info(selector)
+        start = self.files.full(self.kind.folder) + "/"
+        return [info.path.removeprefix(start) for info in infos if info.type == fs.FileType.File]
 
     def _footer(self, file: tuple[str, str]) -> Part | UnreadablePart:
         path_key, name = file
@@ -289,6 +310,25 @@ class Dataset:
                 if not isinstance(found, int):
                     return found
                 want = found
+
+
+def regular(folder: Path, wanted: str | None, links: bool) -> Iterator[str]:
+    """Regular files in the folders of a folder, or in one of them; no link is followed."""
+    if folder.is_symlink() or not folder.is_dir():
+        if links and folder.is_symlink():
+            yield ""
+        return
+    with os.scandir(folder) as inside:
+        entries = [entry for entry in inside if wanted is None or entry.name == wanted]
+    for entry in entries:
+        if entry.is_dir(follow_symlinks=False):
+            with os.scandir(entry) as files:
+                for file in files:
+                    if links or file.is_file(follow_symlinks=False):
+                        link = file.is_symlink() or not file.is_file(follow_symlinks=False)
+                        yield f"{entry.name}/{file.name}" + (" (no regular file)" if link else "")
+        elif links or entry.is_file(follow_symlinks=False):
+            yield entry.name
 
 
 def parsed(part: Part, data: pa.Buffer | None, columns: Sequence[str] | None) -> pa.Table | UnreadablePart:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,12 +14,17 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import fs
 
-from ldpflow.errors import InputError, StorageError
+from ldpflow.errors import InputError, StorageError, redacted
 
 __all__ = ["OBJECT_STORES", "RunFiles"]
 
 PUT_PAUSES = (0.5, 1.0, 2.0, 4.0)
 """Seconds between tries of a put, beyond those that the object store's own client makes."""
+
+UNUSABLE = {
+    errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.EISDIR,
+}  # fmt: skip
+"""What the system says of places that this user cannot write to at all."""
 
 OBJECT_STORES = {"s3", "gcs", "abfs"}
 """Types of file systems that have no folders to be made beforehand."""
@@ -27,8 +33,14 @@ OBJECT_STORES = {"s3", "gcs", "abfs"}
 def open_filesystem(root: str | os.PathLike[str]) -> tuple[fs.FileSystem, str]:
     """File system and path of a directory or URI."""
     address = os.fspath(root)
+    if not address.strip() or "\0" in address:
+        raise InputError("out", address, "a directory, or an s3:// or gs:// address")
     if "://" not in address:
-        return fs.LocalFileSystem(), os.path.abspath(address)
+        try:
+            return fs.LocalFileSystem(), os.path.abspath(address)
+        except OSError:
+            hint = "The current directory is gone: change to another one."
+            raise InputError("out", address, "a directory, or an s3:// or gs:// address", hint) from None
     if address.startswith("s3://") and "allow_delayed_open" not in address:
         # Without it even a small object is a multipart upload instead of one put.
         address += ("&" if "?" in address else "?") + "allow_delayed_open=true"
@@ -53,6 +65,13 @@ class RunFiles:
     filesystem : pyarrow.fs.FileSystem, optional
         Where ``root`` lies; found from ``root`` unless given.
 
+    Attributes
+    ----------
+    address : str
+        ``root`` as given; it may hold credentials and is for opening the run alone.
+    root : str
+        The same for messages and records, credentials replaced.
+
     Raises
     ------
     InputError
@@ -65,11 +84,12 @@ class RunFiles:
     """
 
     def __init__(self, root: str | os.PathLike[str], filesystem: fs.FileSystem | None = None) -> None:
-        self.root = os.fspath(root)
+        self.address = os.fspath(root)
+        self.root = redacted(self.address)
         if filesystem is None:
             self.filesystem, base = open_filesystem(root)
         else:
-            self.filesystem, base = filesystem, self.root
+            self.filesystem, base = filesystem, self.address
         self.base = base.rstrip("/")
         self.local = isinstance(self.filesystem, fs.LocalFileSystem)
         if self.local and os.path.lexists(self.base) and not os.path.isdir(self.base):
@@ -80,12 +100,48 @@ class RunFiles:
         return f"{self.base}/{name}"
 
     def read(self, name: str) -> pa.Buffer | None:
-        """The bytes of a file of the run, or None where there is none."""
+        """The bytes of a file of the run, or None where there is none.
+
+        Raises
+        ------
+        InputError
+            If it is no regular file of the run, such as a link to another place.
+        """
         try:
+            if self.local:
+                return self._read_local(name)
             with self.filesystem.open_input_file(self.full(name)) as file:
                 return file.read_buffer()
         except FileNotFoundError:
             return None
+
+    def _read_local(self, name: str) -> pa.Buffer:
+        self.check_folders(name)
+        try:
+            # A link is not followed, and a pipe does not wait for its writer.
+            descriptor = os.open(self.full(name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise self.not_ours(name) from None
+            raise
+        with open(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise self.not_ours(name)
+            return pa.py_buffer(file.read())
+
+    def check_folders(self, name: str) -> None:
+        """Refuse a file of the run in a folder that is a link: it would lie outside the run."""
+        folder = self.base
+        for step in name.split("/")[:-1] if self.local else ():
+            folder = f"{folder}/{step}"
+            if os.path.islink(folder):
+                raise self.not_ours(folder.removeprefix(self.base + "/"))
+
+    def not_ours(self, name: str) -> InputError:
+        """The error about something in a run that no sweep has put there."""
+        return InputError(
+            "run", self.full(name), "regular files and folders in a run directory", "Remove it by hand."
+        )
 
     def publish(self, name: str, data: pa.Buffer | bytes) -> None:
         """Write a file of the run atomically, replacing one of that name.
@@ -119,12 +175,14 @@ class RunFiles:
         except StorageError:
             raise
         except OSError as error:
-            if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR):
+            if error.errno in UNUSABLE:
                 raise InputError("out", self.root, "a place that can be written to", str(error)) from error
             raise StorageError(self.root, str(error)) from error
 
     def _publish_local(self, target: Path, data: pa.Buffer | bytes) -> None:
         folder = Path(self.base, "tmp")
+        for name in ("tmp/file", target.relative_to(self.base).as_posix()):
+            self.check_folders(name)
         folder.mkdir(parents=True, exist_ok=True)
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = folder / f"{target.name}.{os.getpid()}.{secrets.token_hex(4)}"

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ldpflow.errors import InputError
+from ldpflow.errors import InputError, redacted
 from ldpflow.store.run_store import RunStore
 
 __all__ = ["RunLock"]
@@ -58,7 +58,7 @@ class RunLock:
             "host": socket.gethostname(),
             "pid": os.getpid(),
             "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            "command": shlex.join(sys.argv) if command is None else command,
+            "command": redacted(shlex.join(sys.argv) if command is None else command),
         }
         self._descriptor: int | None = None
         self._released = threading.Event()
@@ -90,7 +90,7 @@ class RunLock:
         try:
             with self.store.named_errors():
                 path.parent.mkdir(parents=True, exist_ok=True)
-                descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+                descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
         except FileExistsError as error:
             raise InputError("out", self.store.root, "a directory", str(error)) from error
         try:

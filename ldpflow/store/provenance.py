@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ldpflow import __version__
-from ldpflow.errors import InputError
+from ldpflow.errors import InputError, redacted
 from ldpflow.store.run_store import RunStore
 
 __all__ = ["PACKAGES", "Session", "machine", "read_sessions", "versions"]
@@ -85,7 +85,7 @@ class Session:
         self.clock = time.monotonic()
         self.entry: dict[str, Any] = {
             "session": secrets.token_hex(8),
-            "command": shlex.join(sys.argv) if command is None else command,
+            "command": redacted(shlex.join(sys.argv) if command is None else command),
             "seed": seed,
             "started": now(),
             "ended": None,

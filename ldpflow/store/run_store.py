@@ -27,6 +27,9 @@ from ldpflow.store.part import PARSE_ERRORS, UnreadablePart
 
 __all__ = ["RunStore"]
 
+RESOLVED = "# Resolved study, hash "
+"""Start of a study.toml that a sweep has written."""
+
 Expected = Callable[[pa.DataType], bool]
 
 SUMMARY_COLUMNS: dict[str, Expected] = {
@@ -123,10 +126,34 @@ class RunStore(RunFiles):
     def set_aside(self, part: UnreadablePart) -> str:
         """Move an unusable part to RUN/set_aside, so that plain readers work; its new name."""
         name = f"set_aside/{part.name.removeprefix('replicates/')}"
+        self.check_folders(name)
         if self.filesystem.type_name not in OBJECT_STORES:
             self.filesystem.create_dir(self.full(name).rsplit("/", 1)[0], recursive=True)
         self.filesystem.move(self.full(part.name), self.full(name))
         return name
+
+    def check_place(self) -> None:
+        """Refuse a place that holds something else than a run: nothing of it may be overwritten.
+
+        Raises
+        ------
+        InputError
+            Naming ``out``.
+        """
+        inside = fs.FileSelector(self.base, allow_not_found=True)
+        names = {info.base_name for info in self.filesystem.get_file_info(inside)}
+        if names & {"provenance.json", *(dataset.kind.folder for dataset in self.datasets())}:
+            return
+        hint = "Choose a folder of its own for the run, e.g. runs/NAME."
+        if "study.toml" in names and not (self.read_study() or "").startswith(RESOLVED):
+            given = "study.toml there was not written by a sweep and would be overwritten"
+            raise InputError("out", self.root, "a place without a study file of your own", f"{given}. {hint}")
+        if other := sorted(
+            names - {"study.toml", "summary.parquet", "lock", "tmp", "plugins", "report.html"}
+        ):
+            shown = ", ".join(other[:3]) + (", ..." if len(other) > 3 else "")
+            allowed = "a run directory, an empty folder or a new name"
+            raise InputError("out", self.root, allowed, f"It holds {shown}. {hint}")
 
     def holds_run(self) -> bool:
         """Whether there is something here that a sweep has written."""

@@ -1,0 +1,148 @@
+"""Files that are not ours stay where they are, and secrets stay out of everything that is written."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+
+import pytest
+
+from ldpflow.engine import check_run, repair_run, run_study
+from ldpflow.errors import InputError, StorageError, redacted
+from ldpflow.store import RunLock, RunStore, Session
+from tests.faults.study import serial, study
+from tests.store.replicates import BM, KEY, META, complete_rows
+
+SMALL = {"replicates": 8}
+
+
+@pytest.fixture
+def run(tmp_path) -> Path:
+    serial(tmp_path / "run", study(**SMALL))
+    return tmp_path / "run"
+
+
+@pytest.fixture
+def stranger(tmp_path) -> Path:
+    """A folder of somebody else's that looks like a partition."""
+    folder = tmp_path / "stranger" / "path=p00112233445566aa"
+    folder.mkdir(parents=True)
+    (folder / "part-0-8-0123456789ab.parquet").write_bytes(b"precious")
+    (folder / "notes.txt").write_text("precious")
+    return folder
+
+
+def untouched(folder: Path) -> bool:
+    return sorted(p.name for p in folder.iterdir()) == ["notes.txt", "part-0-8-0123456789ab.parquet"]
+
+
+def test_a_linked_partition_is_neither_read_nor_moved(run, stranger):
+    (run / "replicates" / stranger.name).symlink_to(stranger)
+    (run / "replicates" / "loop").symlink_to("..")
+    (run / "trajectories").symlink_to(stranger.parent)
+    findings, _ = check_run(str(run))
+    assert {finding.what.split(":")[0].split(" ")[0] for finding in findings} == {
+        f"replicates/{stranger.name}", "replicates/loop", "trajectories/",
+    }  # fmt: skip
+    assert all(not finding.bad for finding in findings)
+    repair_run(str(run), engine="serial")
+    serial(run, study(replicates=16))
+    assert untouched(stranger) and not (run / "set_aside").exists()
+
+
+def test_files_that_no_sweep_writes_are_left_alone(run):
+    (run / "replicates" / "notes.txt").write_text("mine")
+    (run / "replicates" / "path=p00112233445566aa").mkdir()
+    (run / "replicates" / "path=p00112233445566aa" / "copy.parquet").write_text("mine")
+    assert len(check_run(str(run))[0]) == 2
+    serial(run, study(replicates=16))
+    assert not (run / "set_aside").exists() and (run / "replicates" / "notes.txt").exists()
+
+
+@pytest.mark.parametrize("name", ["set_aside", "tmp"])
+def test_nothing_is_written_through_a_link(run, tmp_path, name):
+    target = tmp_path / "target"
+    target.mkdir()
+    part = next((run / "replicates").rglob("*.parquet"))
+    part.write_bytes(b"damaged")
+    (run / name).rmdir() if (run / name).exists() else None
+    (run / name).symlink_to(target)
+    with pytest.raises(InputError, match="regular files and folders"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        serial(run, study(**SMALL))
+    assert not list(target.iterdir())
+
+
+def test_the_lock_is_not_taken_through_a_link(run, tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (run / "lock").unlink()
+    (run / "lock").symlink_to(victim)
+    with pytest.raises(InputError):
+        serial(run, study(replicates=16))
+    assert victim.read_text() == "precious"
+
+
+@pytest.mark.parametrize("target", ["/dev/zero", "pipe"])
+@pytest.mark.parametrize("name", ["summary.parquet", "study.toml", "provenance.json"])
+def test_reading_a_run_follows_no_link(run, tmp_path, name, target):
+    if target == "pipe":
+        os.mkfifo(tmp_path / "pipe")
+    (run / name).unlink()
+    (run / name).symlink_to(target if target.startswith("/") else tmp_path / target)
+    with pytest.raises(InputError, match="regular files"):
+        RunStore(run).read(name)
+
+
+def test_a_hand_written_study_is_not_overwritten(tmp_path):
+    text = "# my comments\nname = 'mine'\n"
+    (tmp_path / "study.toml").write_text(text)
+    for options in ({}, {"fresh": True}):
+        with pytest.raises(InputError, match="study of your own|study file of your own") as refused:
+            run_study(study(**SMALL), tmp_path, engine="serial", **options)
+        assert refused.value.field == "out"
+    assert (tmp_path / "study.toml").read_text() == text and len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_folder_of_unrelated_files_is_refused(tmp_path):
+    (tmp_path / "thesis.tex").write_text("mine")
+    with pytest.raises(InputError, match="thesis.tex"):
+        run_study(study(**SMALL), tmp_path, engine="serial")
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("out", ["", " ", "a\0b"])
+def test_an_empty_name_is_not_the_current_directory(out):
+    with pytest.raises(InputError) as refused:
+        RunStore(out)
+    assert refused.value.field == "out"
+
+
+def test_a_name_that_is_too_long_is_bad_input(tmp_path):
+    with pytest.raises(InputError, match="out"):
+        run_study(study(**SMALL), tmp_path / ("x" * 300), engine="serial")
+
+
+OPENED = "s3://AKIAEXAMPLE:hunter2@bucket/run?region=eu-west-1"
+SECRET = "s3://AKIAEXAMPLE:hunter2@bucket/run?region=eu&secret_key=hunter2"
+
+
+def test_credentials_in_an_address_are_shown_nowhere(tmp_path):
+    store = RunStore(tmp_path / "run")
+    with RunLock(store, f"ldpflow sweep --out {SECRET}"):
+        Session(store, 1, f"ldpflow sweep --out '{SECRET}'").start()
+        texts = [(tmp_path / "run" / name).read_text() for name in ("lock", "provenance.json")]
+    error = InputError("out", SECRET, f"not {SECRET}", f"Try {SECRET}.")
+    texts += [str(error), str(StorageError(SECRET, f"no answer from {SECRET}"))]
+    texts.append(RunStore(OPENED).root)
+    for text in texts:
+        assert "hunter2" not in text and "AKIA" not in text and "bucket" in text
+    assert redacted("https://example.org/a@b") == "https://example.org/a@b"
+
+
+def test_a_store_with_credentials_still_opens_with_them(tmp_path):
+    assert RunStore(OPENED).address == OPENED
+    store = RunStore(tmp_path / "run")
+    store.replicates.write(KEY, complete_rows(0, 2, (BM,)), META)
+    assert RunStore(store.address).replicates.read().num_rows == 4
