@@ -275,7 +275,7 @@ class Run:
         """The results as figures see them."""
         from ldpflow.report.results import Results
 
-        return Results.load(self.store.root)
+        return Results.load(self.store.address)
 
     def plot(self, figure: str, x: str = "n") -> Any:
         """Draw a figure.
@@ -351,11 +351,17 @@ class Run:
 
         return Replay(*replay(self.out, path, replicate, last))
 
-    def check(self) -> Checked:
-        """Check every part, row and sum: readable, complete, stored once, and the summary theirs."""
+    def check(self, recompute: float | None = None) -> Checked:
+        """Check every part, row and sum: readable, complete, stored once, and the summary theirs.
+
+        Parameters
+        ----------
+        recompute : float, optional
+            Share of the replicates, chosen at random, that is computed again and compared bit by bit.
+        """
         from ldpflow.engine import check_run
 
-        return Checked(*check_run(self.out))
+        return Checked(*check_run(self.store.address, recompute))
 
     def __repr__(self) -> str:
         try:

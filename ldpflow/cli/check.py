@@ -18,11 +18,19 @@ def check(
         bool, typer.Option("--repair", help="Set bad parts aside and compute them again.")
     ] = False,
     engine: Annotated[Engine, typer.Option(help="Of --repair.")] = Engine.auto,
+    recompute: Annotated[
+        float | None,
+        typer.Option(metavar="SHARE", help="Compute a random share of the replicates again, e.g. 0.01."),
+    ] = None,
 ) -> None:
-    """Check every part, row and sum of a run: readable, complete, once, and the summary theirs."""
+    """Check every part, row and sum of a run: readable, complete, once, and the summary theirs.
+
+    Checksums find bytes that changed. Rows that were edited and saved again break rules that rows have, or
+    differ from what --recompute computes.
+    """
     from ldpflow.engine import check_run, repair_run
 
-    findings, counts = check_run(run)
+    findings, counts = check_run(run, recompute)
     for finding in findings:
         typer.echo(finding.what)
     if findings and repair:

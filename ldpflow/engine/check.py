@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import tomllib
+import json
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,17 +12,22 @@ import pyarrow as pa
 
 from ldpflow.engine.events import RunResult
 from ldpflow.engine.growth import gaps
-from ldpflow.engine.replay import stored_study
+from ldpflow.engine.recompute import checked_share, recomputed
+from ldpflow.engine.row_checks import row_reason, statistics_reason
 from ldpflow.engine.run import run_study
+from ldpflow.engine.stored_study import header_holds, reads_files, stored_mapping, stored_study
 from ldpflow.errors import InputError, LdpflowError
+from ldpflow.intervals import INTERVAL_METHODS
 from ldpflow.random.streams import STREAM_VERSION
 from ldpflow.results.summary import stored_summary, stored_trajectory_summary
+from ldpflow.simulators.cell import Cell
 from ldpflow.simulators.stored import described_simulator
 from ldpflow.store import Dataset, Part, RunLock, RunStore, UnreadablePart, compact
 from ldpflow.store.dataset import REMOVED
 from ldpflow.store.overlaps import each_once, overlapping
 from ldpflow.store.part import arrange
 from ldpflow.store.provenance import read_sessions
+from ldpflow.store.ranges import subtract
 from ldpflow.study import Study
 from ldpflow.study.plugins import loaded_names
 
@@ -41,13 +46,15 @@ class Finding:
     bad: tuple[str, ...] = ()
 
 
-def check_run(run: str) -> tuple[list[Finding], dict[str, int]]:
+def check_run(run: str, recompute: float | None = None) -> tuple[list[Finding], dict[str, int]]:
     """Look for anything in a run that is not as it should be; change nothing.
 
     Parameters
     ----------
     run : str
         Directory or URI.
+    recompute : float, optional
+        Share of the replicates, chosen at random, that is computed again and compared bit by bit.
 
     Returns
     -------
@@ -60,11 +67,12 @@ def check_run(run: str) -> tuple[list[Finding], dict[str, int]]:
     InputError
         If there is no run.
     """
+    checked_share(recompute)
     store = RunStore(run)
     with store.named_errors():
         if not store.holds_run():
             raise InputError("run", run, "a run directory")
-        return examined(store)
+        return examined(store, recompute)
 
 
 def repair_run(run: str, **options: Any) -> RunResult:
@@ -83,10 +91,10 @@ def repair_run(run: str, **options: Any) -> RunResult:
     """
     store = RunStore(run)
     with store.named_errors(), RunLock(store):
-        study = stored_study(store)
+        study = stored_study(store, to_run=True)
         if study is None:
             raise InputError(
-                "RUN",
+                "run",
                 run,
                 "a run with a study.toml that can be read",
                 "Run the sweep with its study file instead: it repairs what it needs.",
@@ -114,7 +122,7 @@ def compact_run(run: str) -> tuple[int, int]:
             return compact(store)
 
 
-def examined(store: RunStore) -> tuple[list[Finding], dict[str, int]]:
+def examined(store: RunStore, recompute: float | None = None) -> tuple[list[Finding], dict[str, int]]:
     """All findings, and what was looked at."""
     study = stored_study(store)
     findings = list(study_findings(store, study))
@@ -129,6 +137,8 @@ def examined(store: RunStore) -> tuple[list[Finding], dict[str, int]]:
         good[dataset.kind.folder] = [part for part in parts if part.name not in bad]
         rows += sum(part.num_rows for part in good[dataset.kind.folder])
     findings += [Finding(f"{name}: {reason}", (name,)) for name, reason in sorted(bad.items())]
+    foreign = [name for dataset in store.datasets() for name in dataset.foreign()]
+    findings += [Finding(f"{name}: not a part, and left alone; remove it by hand") for name in foreign]
     replicates, followed = good.values()
     findings += double_findings(store, replicates)
     broken = {name for finding in findings for name in finding.bad}
@@ -139,16 +149,15 @@ def examined(store: RunStore) -> tuple[list[Finding], dict[str, int]]:
         findings += [] if study is None else gap_findings(store, study)
         findings += summary_findings(store, whole)
         findings += trajectory_findings(store, bool(followed))
+    if recompute is not None:
+        findings += [Finding(what) for what in recomputed(store, [*whole, *followed], recompute)]
     return findings, {"parts": len(replicates) + len(followed) + len(bad), "rows": rows}
 
 
 def plugins_not_loaded(store: RunStore) -> list[str]:
     """Plug-ins that study.toml names and this process has not loaded."""
-    try:
-        table = tomllib.loads(store.read_study() or "").get("plugins", {})
-        names = table.get("names", [])
-    except (ValueError, AttributeError):
-        return []
+    table = (stored_mapping(store) or {}).get("plugins", {})
+    names = table.get("names", []) if isinstance(table, dict) else []
     wanted = [names] if isinstance(names, str) else names
     return [str(name) for name in wanted if str(name) not in loaded_names()]
 
@@ -170,7 +179,7 @@ def trajectory_findings(store: RunStore, some: bool) -> Iterator[Finding]:
         return
     try:
         again = stored_trajectory_summary(store)
-    except (LdpflowError, KeyError) as error:
+    except (LdpflowError, KeyError, ValueError) as error:
         yield Finding(f"trajectories.parquet: not compared: {error}")
         return
     if stored is None and some:
@@ -181,16 +190,22 @@ def trajectory_findings(store: RunStore, some: bool) -> Iterator[Finding]:
 
 def study_findings(store: RunStore, study: Study | None) -> Iterator[Finding]:
     """study.toml and provenance.json."""
-    text = store.read_study()
     if study is None and (names := plugins_not_loaded(store)):
         warnings.warn(
             f"{store.root}: its study needs the plug-in {', '.join(names)}, which is not loaded; "
             "parts, rows and sums are checked, but not which replicates are missing",
             stacklevel=2,
         )
+    elif study is None and reads_files(store):
+        warnings.warn(
+            f"{store.root}: its study reads a data file, which a check does not open: everything is checked, "
+            "but a path of which no part is left is not missed",
+            stacklevel=2,
+        )
+        yield from stored_gaps(store)
     elif study is None:
         yield Finding("study.toml: absent or not a study; a sweep writes it again")
-    elif text is not None and text.partition("\n")[0] != f"# Resolved study, hash {study.hash()}":
+    elif not header_holds(store, study):
         yield Finding("study.toml: its hash is not that of its content")
     try:
         read_sessions(store)
@@ -211,6 +226,9 @@ def part_reason(dataset: Dataset, part: Part, study: Study | None) -> str | None
         return "its rows are not those that its footer names"
     if not all(rows.table[name].equals(table[name]) for name in dataset.kind.row_keys(table.schema)):
         return "its rows are not in order"
+    reason = row_reason(dataset.kind, table) or statistics_reason(dataset, part, table)
+    if reason is not None:
+        return reason
     return origin_reason(part.path_key, part.meta, study)
 
 
@@ -218,7 +236,7 @@ def origin_reason(key: str, meta: dict[str, Any], study: Study | None) -> str | 
     """Why what a part says of its origin is not right, if it is not."""
     try:
         simulator = described_simulator(meta)
-    except (KeyError, ValueError, TypeError):
+    except (LdpflowError, KeyError, ValueError, TypeError, AttributeError):
         return "its path settings cannot be read"
     if simulator.key != key:
         return f"the settings in it are those of path p{simulator.key}"
@@ -266,6 +284,23 @@ def gap_findings(store: RunStore, study: Study) -> Iterator[Finding]:
             yield Finding(f"path p{plan.simulator.key}: replicates missing: {ranges}{more}")
 
 
+def stored_gaps(store: RunStore) -> Iterator[Finding]:
+    """Replicates that paths with parts lack, by the number that study.toml names."""
+    wanted = (stored_mapping(store) or {}).get("replicates")
+    if not isinstance(wanted, int):
+        return
+    for dataset in store.datasets():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = {key: dataset.finished(key) for key in dataset.path_keys()}
+        for key, cells in found.items():
+            for name, ranges in cells.items():
+                cell = json.loads(name)
+                runs = Cell.from_columns(cell).runs if cell.get("method") in INTERVAL_METHODS else 1
+                for first, last in subtract(0, wanted // runs, ranges)[:1]:
+                    yield Finding(f"path p{key}: replicates missing: {first} to {last - 1} of {name}")
+
+
 def summary_findings(store: RunStore, parts: list[Part]) -> Iterator[Finding]:
     """The summary against one computed again from the rows."""
     try:
@@ -279,7 +314,7 @@ def summary_findings(store: RunStore, parts: list[Part]) -> Iterator[Finding]:
         return
     try:
         again = stored_summary(store)
-    except (LdpflowError, KeyError):
+    except (LdpflowError, KeyError, ValueError):
         yield Finding("summary.parquet: not compared, because of the parts above")
         return
     if not agrees(stored, again):

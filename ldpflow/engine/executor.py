@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any, Protocol
 
 from ldpflow.simulators.batch import Batch, BatchResult
-from ldpflow.simulators.stored import description
+from ldpflow.simulators.stored import description, names_file
 from ldpflow.store import PartMeta, RunStore
 from ldpflow.store.provenance import versions
 from ldpflow.study.plugins import plugins_of
@@ -73,7 +73,7 @@ def part_meta(batch: Batch) -> PartMeta:
         STREAM_VERSION,
         simulator.settings(),
         found,
-        description(simulator) if plugins else None,
+        description(simulator) if plugins or names_file(simulator.settings()) else None,
     )
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ldpflow.engine.stored_study import stored_study
 from ldpflow.errors import InputError, LdpflowError
 from ldpflow.results.trajectories import read_trajectories
 from ldpflow.simulators.batch import Batch, BatchResult, simulate
@@ -19,7 +19,7 @@ from ldpflow.store import RunStore, cell_id
 from ldpflow.store.kinds import REPLICATE_ROWS
 from ldpflow.study import Study
 
-__all__ = ["replay", "stored_study"]
+__all__ = ["equal_bits", "replay"]
 
 
 def replay(
@@ -71,7 +71,7 @@ def replay(
         distinct = heads.group_by(list(REPLICATE_ROWS.row_keys(stored.schema)[1:])).aggregate([])
         cells = tuple(Cell.from_columns(row) for row in distinct.to_pylist())
     elif study is not None and plan is not None and end <= replicates:
-        simulator, seed, cells = plan.simulator, study.seed, plan.cells
+        simulator, seed, cells = runnable_simulator(plan.simulator.settings()), study.seed, plan.cells
     elif here or plan is not None:
         count = max([replicates, *(part.last for part in here)])
         raise InputError("replicate", replicate, f"a stored replicate, 0 to {count - 1}")
@@ -107,7 +107,8 @@ def replayed_trajectory(
     store: RunStore, plan: Plan, seed: int, first: int, end: int
 ) -> tuple[pa.Table, pa.Table]:
     """Trajectories of a path without intervals: computed again, and as stored."""
-    batch = Batch(plan.simulator, seed, first, end, (), (), plan.checkpoints)
+    simulator = runnable_simulator(plan.simulator.settings())
+    batch = Batch(simulator, seed, first, end, (), (), plan.checkpoints)
     computed = computed_again(batch).trajectories
     assert computed is not None
     rows = read_trajectories(store)
@@ -134,18 +135,14 @@ def computed_again(batch: Batch) -> BatchResult:
         ) from error
 
 
-def stored_study(store: RunStore) -> Study | None:
-    """The study that RUN/study.toml holds; None where there is none or it cannot be read."""
-    try:
-        text = store.read_study()
-        return None if text is None else Study.from_mapping(tomllib.loads(text))
-    except (ValueError, InputError):
-        return None
-
-
 def planned_path(study: Study | None, key: str) -> tuple[Plan | None, int]:
     """What the study wants from a path, and of how many replicates."""
     for plan in [] if study is None else study.plans():
         if plan.simulator.key == key:
             return plan, study.replicates if study is not None else 0
     return None, 0
+
+
+def equal_bits(computed: pa.Table, stored: pa.Table) -> bool:
+    """Whether two tables of :func:`replay` are equal, every bit of every number; NaN equals NaN."""
+    return [*map(repr, computed.to_pylist())] == [*map(repr, stored.to_pylist())]

@@ -6,9 +6,7 @@ Records are data of people: no message and no result of this module shows a valu
 from __future__ import annotations
 
 import codecs
-import os
 import re
-import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
@@ -16,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ldpflow.errors import InputError
+from ldpflow.problems.data_files import check_data_file
 
 if TYPE_CHECKING:
     import numpy as np
@@ -114,9 +113,8 @@ class Unusable(Exception):
 
 def checked_file(file: str, field: str) -> bool:
     """Whether the file is Parquet; a readable regular file, and UTF-8 if it is text."""
+    check_data_file(file, field)
     try:
-        if not stat.S_ISREG(os.stat(file).st_mode):
-            raise InputError(field, file, "a Parquet or CSV file", "It is not a regular file.")
         parquet = Path(file).suffix.lower() in (".parquet", ".pq")
         if not parquet:
             check_encoding(file, field)

@@ -61,7 +61,7 @@ class FiniteSumProblem(BaseProblem):
     def check_file(self) -> Self:
         from ldpflow.problems.tables import identified
 
-        found = identified(self.file, self.target, self.features, self.sha256)
+        found = identified(self.file, self.target, self.features, self.sha256, self.d)
         if found is not None:
             for name, value in zip(("sha256", "d"), found, strict=True):
                 object.__setattr__(self, name, value)

@@ -89,7 +89,7 @@ class LeastSquares(Problem):
     def check(self) -> Self:
         from ldpflow.problems.tables import identified
 
-        found = identified(self.file, self.target, self.features, self.sha256)
+        found = identified(self.file, self.target, self.features, self.sha256, self.d)
         if found is None:
             if self.eigenvalues is not None:
                 if self.kappa != 1.0:

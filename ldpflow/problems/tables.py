@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ldpflow.errors import InputError
+from ldpflow.problems.column_file import Unusable, check_encoding, converted, wording
+from ldpflow.problems.data_files import check_data_file, closed
 from ldpflow.random.lockstep import CHUNK, LANES, STRIDE
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ LARGEST = 256
 
 def digest_of(file: str) -> str:
     """SHA-256 of the file's bytes."""
+    check_data_file(file)
     try:
         with open(file, "rb") as source:
             return hashlib.file_digest(source, "sha256").hexdigest()
@@ -32,9 +35,11 @@ def digest_of(file: str) -> str:
 
 
 def identified(
-    file: str | None, target: str | None, features: tuple[str, ...] | None, sha256: str | None
+    file: str | None, target: str | None, features: tuple[str, ...] | None, sha256: str | None, d: int
 ) -> tuple[str, int] | None:
     """Digest of the file that a problem names, and how many of its columns make x; None without one.
+
+    Where data files stay closed these are the ``sha256`` and ``d`` that were stored when it was read.
 
     Raises
     ------
@@ -49,6 +54,8 @@ def identified(
         return None
     if target is None:
         raise ValueError("file needs target, the name of its column y")
+    if closed() and sha256 is not None:
+        return sha256, d
     digest = digest_of(file)
     if sha256 not in (None, digest):
         raise InputError("problem.file", file, f"the file with SHA-256 {sha256}", "It has changed.")
@@ -61,13 +68,14 @@ def table_of(file: str) -> Any:
     import pyarrow.csv
     import pyarrow.parquet as pq
 
+    check_data_file(file)
     try:
         if Path(file).suffix.lower() in (".parquet", ".pq"):
-            return pq.read_table(file)
+            return pq.ParquetFile(file).read()
+        check_encoding(file, "problem.file")
         return pa.csv.read_csv(file)
     except (pa.ArrowException, OSError) as error:
-        reason = str(error).splitlines()[0]
-        raise InputError("problem.file", file, "a Parquet or CSV file", f"{reason}.") from None
+        raise InputError("problem.file", file, "a Parquet or CSV file", wording(error)) from None
 
 
 def columns_of(file: str, target: str, features: tuple[str, ...] | None) -> list[str]:
@@ -84,6 +92,8 @@ def columns_of(file: str, target: str, features: tuple[str, ...] | None) -> list
 def feature_names(names: list[str], target: str, features: tuple[str, ...] | None) -> list[str]:
     """The named features, or all columns but the target, checked."""
     known = ", ".join(names[:20])
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise InputError("problem.file", twice[0], "column names that differ", "Two columns have this name.")
     if target not in names:
         raise InputError("problem.target", target, "a column of the file", f"It has: {known}.")
     chosen = [name for name in names if name != target] if features is None else list(features)
@@ -116,7 +126,10 @@ def numbers(table: Any, name: str) -> NDArray[np.float64]:
         raise InputError("problem.file", name, "columns of numbers", f"The column '{name}' holds {kind}.")
     if pa.types.is_boolean(kind):
         column = column.cast(pa.int8())
-    values: NDArray[np.float64] = column.cast(pa.float64()).fill_null(float("nan")).to_numpy()
+    try:
+        values = converted(column, 0)
+    except Unusable as error:
+        raise InputError("problem.file", name, "a column of numbers", f"Column {name!r} {error}.") from None
     bad = np.nonzero(~np.isfinite(values))[0]
     if len(bad):
         raise InputError(

@@ -8,11 +8,19 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ldpflow.errors import InputError
+from ldpflow.problems.data_files import data_files_closed
 from ldpflow.settings import canonical_json
 from ldpflow.simulators.families import PARTS, simulator_from_settings
 from ldpflow.simulators.simulator import LimitLaw, Simulator
 
-__all__ = ["Described", "described_simulator", "description", "runnable_simulator"]
+__all__ = [
+    "Described",
+    "check_digests",
+    "described_simulator",
+    "description",
+    "names_file",
+    "runnable_simulator",
+]
 
 
 @dataclass(frozen=True)
@@ -79,7 +87,8 @@ def description(simulator: Simulator[Any, Any]) -> dict[str, Any]:
 def described_simulator(meta: Mapping[str, Any]) -> Any:
     """The simulator that a part's metadata names, or what the part says of it.
 
-    A plug-in's code is not looked for: where its kinds are not registered the description serves.
+    A plug-in's code is not looked for, and no data file is opened: where kinds are not registered, or
+    settings name a file, the description serves.
 
     Raises
     ------
@@ -87,9 +96,28 @@ def described_simulator(meta: Mapping[str, Any]) -> Any:
         If there is neither.
     """
     settings = meta["path_settings"]
-    if not unknown_kinds(settings):
-        return simulator_from_settings(settings)
-    return Described(settings, meta["described"])
+    if unknown_kinds(settings):
+        return Described(settings, meta["described"])
+    with data_files_closed():
+        if not names_file(settings):
+            return simulator_from_settings(settings)
+        return Described(settings, meta.get("described") or settings_alone(settings))
+
+
+def names_file(settings: Mapping[str, Any]) -> bool:
+    """Whether a part of a simulator reads a data file."""
+    return any(isinstance(part, Mapping) and part.get("file") is not None for part in settings.values())
+
+
+def settings_alone(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The description of a path whose part has none, as old versions wrote it: without the file's numbers."""
+    simulator = simulator_from_settings(settings)
+    columns: dict[str, Any] = {}
+    for table, part in simulator.parts().items():
+        columns |= {table: part.kind, **part.setting_values()}  # type: ignore[attr-defined]
+    names = {table: list(found) for table, found in simulator.setting_names().items()}
+    users = simulator.users_key()
+    return {"columns": columns, "settings": names, "derived": [], "limit_law": None, "users_key": users}
 
 
 def runnable_simulator(settings: Mapping[str, Any]) -> Simulator[Any, Any]:
@@ -103,7 +131,22 @@ def runnable_simulator(settings: Mapping[str, Any]) -> Simulator[Any, Any]:
     unknown = unknown_kinds(settings)
     if unknown:
         raise InputError("plugins", None, "the plug-in of the run", f"It defines {', '.join(unknown)}.")
+    check_digests(settings)
     return simulator_from_settings(settings)
+
+
+def check_digests(settings: Mapping[str, Any]) -> None:
+    """Refuse stored settings that name a data file without its digest, which every run of ours has.
+
+    A file is read no further than to compare its digest, so that settings from a stranger show nothing of it.
+
+    Raises
+    ------
+    InputError
+    """
+    for table, part in settings.items():
+        if isinstance(part, Mapping) and part.get("file") is not None and not part.get("sha256"):
+            raise InputError(f"{table}.file", part["file"], "a data file with its sha256 in a stored run")
 
 
 def unknown_kinds(settings: Mapping[str, Any]) -> list[str]:

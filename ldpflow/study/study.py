@@ -323,7 +323,7 @@ class Study:
 
     def hash(self) -> str:
         """First 16 hex digits of SHA-256 over the canonical JSON of the settings."""
-        return hashlib.sha256(canonical_json(self.settings()).encode()).hexdigest()[:16]
+        return hash_of(self.settings())
 
     def to_toml(self) -> str:
         """The resolved study as a study file, every default written out."""
@@ -333,3 +333,8 @@ class Study:
 def combinations(entries: tuple[Entry, ...]) -> list[Any]:
     """The combinations of all entries, each once."""
     return list(dict.fromkeys(settings for entry in entries for settings in entry.combinations()))
+
+
+def hash_of(settings: Mapping[str, Any]) -> str:
+    """First 16 hex digits of SHA-256 over the canonical JSON of a study's settings."""
+    return hashlib.sha256(canonical_json(dict(settings)).encode()).hexdigest()[:16]

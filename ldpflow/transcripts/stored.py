@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 
-from ldpflow.engine.replay import planned_path, stored_study
+from ldpflow.engine.replay import planned_path
+from ldpflow.engine.stored_study import stored_study
 from ldpflow.errors import InputError
 from ldpflow.store import RunStore
 from ldpflow.transcripts.writing import write_transcript
@@ -47,7 +48,7 @@ def stored_transcript(
         raise InputError("path", path_key, "a path key as in the folder names: p and 16 hex digits")
     store = RunStore(run)
     with store.named_errors():
-        study = stored_study(store)
+        study = stored_study(store, to_run=True)
     if study is None:
         raise InputError("run", str(run), "a run directory with a study that can be read")
     plan, _ = planned_path(study, path_key.removeprefix("p"))

@@ -1,0 +1,87 @@
+"""The study that a run holds, read without opening anything outside the run."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from contextlib import nullcontext
+from typing import Any
+
+from ldpflow.errors import InputError
+from ldpflow.problems.data_files import data_files_closed
+from ldpflow.simulators.stored import names_file
+from ldpflow.store import RunStore
+from ldpflow.study import Study
+from ldpflow.study.study import hash_of
+
+__all__ = ["header_holds", "reads_files", "stored_mapping", "stored_study"]
+
+
+def stored_mapping(store: RunStore) -> dict[str, Any] | None:
+    """The tables of RUN/study.toml; None where there is none or it is not TOML in UTF-8."""
+    try:
+        text = store.read_study()
+        return None if text is None else tomllib.loads(text)
+    except (ValueError, RecursionError, InputError):
+        return None
+
+
+def stored_study(store: RunStore, to_run: bool = False) -> Study | None:
+    """The study that RUN/study.toml holds; None where there is none or it cannot be read.
+
+    A data file that it names must have the digest that the study, or else a part of the run, says. It is
+    opened, and its digest compared, only for a study that is to run.
+    """
+    mapping = stored_mapping(store)
+    if mapping is None:
+        return None
+    for table in problems(mapping):
+        if table.get("file") is not None and "sha256" not in table:
+            found = stored_digest(store, table["file"])
+            if found is None:
+                return None
+            table["sha256"] = found
+    try:
+        with nullcontext() if to_run else data_files_closed():
+            return Study.from_mapping(mapping)
+    except (ValueError, InputError):
+        return None
+
+
+def header_holds(store: RunStore, study: Study) -> bool:
+    """Whether the hash in the first line of RUN/study.toml is that of its content."""
+    text = store.read_study() or ""
+    settings = study.settings()
+    given = problems(stored_mapping(store) or {})
+    for table, before in zip(problems(settings), given, strict=False):
+        if "sha256" not in before and before.get("file") is not None:
+            table.pop("sha256", None)
+    return text.partition("\n")[0] == f"# Resolved study, hash {hash_of(settings)}"
+
+
+def reads_files(store: RunStore) -> bool:
+    """Whether the stored study names a data file."""
+    return any(table.get("file") is not None for table in problems(stored_mapping(store) or {}))
+
+
+def problems(mapping: dict[str, Any]) -> list[dict[str, Any]]:
+    """The tables [problem] of a study's mapping."""
+    found = mapping.get("problem")
+    tables = found if isinstance(found, list) else [found]
+    return [table for table in tables if isinstance(table, dict)]
+
+
+def stored_digest(store: RunStore, file: object) -> str | None:
+    """The digest of a data file that the parts of a run name."""
+    return next((digest for name, digest in digests(store) if [name] == file or name == file), None)
+
+
+def digests(store: RunStore) -> Iterator[tuple[object, str]]:
+    """Data files that parts name, and their digests."""
+    for dataset in store.datasets():
+        for part in dataset.scan()[0]:
+            settings = part.meta.get("path_settings")
+            if isinstance(settings, dict) and names_file(settings):
+                for table in settings.values():
+                    if isinstance(table, dict) and isinstance(table.get("sha256"), str):
+                        yield table.get("file"), table["sha256"]

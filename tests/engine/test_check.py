@@ -1,0 +1,185 @@
+"""Rows that were edited and saved again, runs whose data file is gone, and settings that name any file."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ldpflow.engine import check_run, repair_run, run_study
+from ldpflow.errors import InputError
+from ldpflow.store import RunStore
+from ldpflow.store.checksums import encode
+from ldpflow.study import Study
+from tests.faults.study import study
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    run = tmp_path_factory.mktemp("check") / "run"
+    run_study(study(replicates=32), run, engine="serial")
+    return run
+
+
+@pytest.fixture
+def run(made, tmp_path) -> Path:
+    return shutil.copytree(made, tmp_path / "run")
+
+
+def edit(run: Path, name: str, place: int, value: object, save=encode) -> None:
+    """Change one value of the first part and save it as a sweep would; or otherwise."""
+    part = min((run / "replicates").rglob("*.parquet"))
+    table = pq.ParquetFile(part).read()
+    values = table[name].to_pylist()
+    values[place] = value
+    at = table.column_names.index(name)
+    table = table.set_column(at, table.schema.field(name), pa.array(values, table.schema.field(name).type))
+    metadata = {b"ldpflow": table.schema.metadata[b"ldpflow"]}
+    part.write_bytes(bytes(save(table.replace_schema_metadata(metadata))))
+
+
+def unsealed(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink)
+    return sink.getvalue().to_pybytes()
+
+
+def findings(run: Path, **options) -> list[str]:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*reads a data file")
+        return [finding.what for finding in check_run(str(run), **options)[0]]
+
+
+@pytest.mark.parametrize("save", [encode, unsealed])
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("covered", None, "covered"),
+        ("length", float("nan"), "length"),
+        ("length", 3.0, "length"),
+        ("status", "weird", "status"),
+        ("status", "undefined", "limits"),
+        ("lower", float("nan"), "limits"),
+        ("truth", 50.0, "truth"),
+    ],
+)
+def test_an_edited_row_that_breaks_a_rule_of_rows_is_found_and_repaired(run, name, value, told, save):
+    edit(run, name, 7, value, save)
+    found = findings(run)
+    assert any(told in what and "part-0-" in what for what in found), found
+    repair_run(str(run), engine="serial")
+    assert findings(run) == []
+
+
+def test_a_flipped_covered_is_found(run):
+    part = min((run / "replicates").rglob("*.parquet"))
+    before = pq.ParquetFile(part).read()["covered"][7].as_py()
+    edit(run, "covered", 7, not before)
+    assert any("covered is not what limits and truth say" in what for what in findings(run))
+
+
+def test_a_consistent_forgery_is_found_by_computing_again(run):
+    """Estimate, limits and summary moved together: no rule of rows is broken."""
+    part = min((run / "replicates").rglob("*.parquet"))
+    table = pq.ParquetFile(part).read()
+    at = table.column_names.index("se")
+    halved = pa.array([None if se is None else se / 2 for se in table["se"].to_pylist()], pa.float64())
+    table = table.set_column(at, table.schema.field("se"), halved)
+    part.write_bytes(
+        bytes(encode(table.replace_schema_metadata({b"ldpflow": table.schema.metadata[b"ldpflow"]})))
+    )
+    from ldpflow.engine.run import summarise_run
+
+    summarise_run(RunStore(run))
+    assert findings(run) == []
+    assert any("computed again differ" in what for what in findings(run, recompute=1.0))
+
+
+def test_computing_a_share_again_agrees_with_a_sound_run(made):
+    assert findings(made, recompute=0.5) == []
+    with pytest.raises(InputError, match="recompute"):
+        check_run(str(made), recompute=1.5)
+
+
+def test_statistics_that_are_not_those_of_the_rows_are_found_in_a_file_without_checksums(run):
+    """As of an old version: both stored copies of a maximum are changed."""
+    edit(run, "n", 0, 200, unsealed)
+    part = min((run / "replicates").rglob("*.parquet"))
+    data = part.read_bytes()
+    start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    old, new = (b"\x08" + np.int64(n).tobytes() for n in (1000, 999))
+    assert data[start:].count(old) >= 2
+    part.write_bytes(data[:start] + data[start:].replace(old, new))
+    assert any("statistics of n" in what for what in findings(run))
+
+
+def records(folder: Path) -> Path:
+    file = folder / "records.csv"
+    rng = np.random.default_rng(1)
+    rows = (f"{i % 2},{a:.3f},{b:.3f}" for i, (a, b) in enumerate(rng.normal(size=(300, 2))))
+    file.write_text("y,a,b\n" + "\n".join(rows) + "\n")
+    return file
+
+
+def file_study(file: Path, problem: str) -> Study:
+    own = {"kind": problem, "file": str(file), "target": "y"}
+    algorithm = {"kind": "dp_sgd", "batch_size": 20} if problem == "nonconvex_logistic" else {"kind": "ols"}
+    return Study.from_mapping(
+        {
+            "name": "own", "replicates": 4, "problem": own, "algorithm": algorithm,
+            "grid": {"n": [300]}, "trajectory": {"first": 1, "points": 2},
+        }
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("problem", ["nonconvex_logistic", "least_squares"])
+def test_a_run_whose_data_file_has_moved_is_checked(tmp_path, problem):
+    file = records(tmp_path)
+    run_study(file_study(file, problem), tmp_path / "run", engine="serial")
+    assert findings(tmp_path / "run") == []
+    file.rename(tmp_path / "elsewhere.csv")
+    part = min((tmp_path / "run" / "trajectories").rglob("*.parquet"))
+    assert findings(tmp_path / "run") == []
+    with pytest.warns(UserWarning, match="does not open"):
+        check_run(str(tmp_path / "run"))
+    data = bytearray(part.read_bytes())
+    data[100] ^= 1
+    part.write_bytes(bytes(data))
+    assert any("checksum" in what for what in findings(tmp_path / "run"))
+
+
+def resettle(run: Path, **changes: object) -> None:
+    """Put other settings of the problem into every part and study.toml, as a stranger might."""
+    for part in (run / "trajectories").rglob("*.parquet"):
+        table = pq.ParquetFile(part).read()
+        meta = json.loads(table.schema.metadata[b"ldpflow"])
+        meta["path_settings"]["problem"] |= changes
+        meta["path_settings"]["problem"] = {k: v for k, v in meta["path_settings"]["problem"].items() if v}
+        meta.pop("described", None)
+        part.write_bytes(
+            bytes(encode(table.replace_schema_metadata({b"ldpflow": json.dumps(meta).encode()})))
+        )
+
+
+@pytest.mark.parametrize("named", ["/dev/zero", "secret.csv"])
+def test_settings_in_parts_open_no_file(tmp_path, named, capfd):
+    file = records(tmp_path)
+    run = tmp_path / "run"
+    run_study(file_study(file, "nonconvex_logistic"), run, engine="serial")
+    secret = tmp_path / "secret.csv"
+    secret.write_text("password=hunter2\nnext,line,of,it\n")
+    target = named if named.startswith("/") else str(secret)
+    resettle(run, file=target, sha256=None)
+    text = (run / "study.toml").read_text()
+    (run / "study.toml").write_text(text.replace(str(file), target))
+    told = findings(run)
+    with pytest.raises(InputError) as refused:
+        repair_run(str(run), engine="serial")
+    shown = " ".join(told) + str(refused.value) + "".join(capfd.readouterr())
+    assert told and "hunter2" not in shown and "password" not in shown
