@@ -16,7 +16,7 @@ from typing import Any
 __all__ = ["CAUTIOUS", "TYPES", "Column", "Summary", "by_name", "cautions"]
 
 TYPES = ("int32", "int64", "double", "string", "bool")
-"""What a column may hold, by Arrow's names."""
+"""Types of columns, by Arrow's names."""
 
 CAUTIOUS = 0.05
 """Share of the replicates from which on a warning is worth words."""

@@ -1,4 +1,4 @@
-"""A run: what a sweep has stored, and everything that can be read from it."""
+"""A run: the stored results of a sweep, and every way to read them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Names = str | Sequence[str] | None
 
 
 def open_run(out: str | os.PathLike[str]) -> Run:
-    """Open what a sweep has stored.
+    """Open the stored results of a sweep.
 
     Nothing of the run is executed: plug-ins that it was made with are not loaded.
 
@@ -84,7 +84,7 @@ def shown(value: Any) -> str:
 
 
 class Checked:
-    """What a check of a run found.
+    """Result of the check of a run.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ class Checked:
 
 
 class Run:
-    """A run directory, read.
+    """The stored results of a sweep.
 
     Make one with :func:`ldpflow.sweep` or :func:`ldpflow.open_run`. Every number is read from the run's
     Parquet files when it is asked for.

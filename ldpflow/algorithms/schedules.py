@@ -1,7 +1,7 @@
 """How long the momentum algorithms run: the theorems' T, and the number of epochs that balances.
 
 Theorems 6 and 9 of Tran and Cutkosky (2022) set T so that optimisation and noise are of the same order,
-without constants and, in Theorem 9, without logarithms; at sizes that anybody runs this leaves the noise
+without constants and, in Theorem 9, without logarithms; at practical sizes this leaves the noise
 of Algorithm 2 far above the gradient. What is balanced here instead is the descent lemma's bound,
 
     (gap + 6 L) / sqrt(q) + 2 E||noise||(q),    eta = 1/sqrt(M T), alpha = 1/M, q = T/M epochs,

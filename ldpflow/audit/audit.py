@@ -40,7 +40,7 @@ class Neighbours:
 
 @dataclass(frozen=True)
 class Audit:
-    """What an audit found.
+    """Result of an audit.
 
     Parameters
     ----------

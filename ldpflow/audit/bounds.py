@@ -109,7 +109,7 @@ def upper_limit(count: Numbers | int, trials: int, error: float) -> Floats:
 
 
 def bound_of_shares(p: Floats, q: Floats, claim: Claim) -> Floats:
-    """What probabilities p and q of an event say about the parameter; -inf where they say nothing."""
+    """Lower bound of the parameter from probabilities p and q of an event; -inf where there is none."""
     from scipy import special
 
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -66,7 +66,7 @@ def common(
     """Monte Carlo studies of confidence intervals from locally private SGD.
 
     The randomness in a simulation is seeded floating-point noise: it studies statistics and protects
-    nobody. Do not use it to randomise anybody's data.
+    no data. Do not use it to randomise real records.
     """
 
 

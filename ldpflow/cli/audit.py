@@ -26,7 +26,7 @@ def audit(
     mu: Mu = None,
     settings: Settings = None,
     problem: Annotated[
-        str, typer.Option(metavar="KIND", help="Whose gradients a mechanism randomises.")
+        str, typer.Option(metavar="KIND", help="Problem whose gradients the mechanism randomises.")
     ] = "quantile",
     samples: Annotated[
         str | None,
@@ -34,13 +34,13 @@ def audit(
             metavar="X", help="Outputs on each input, twice.", show_default="5e5, 1e5 of an algorithm"
         ),
     ] = None,
-    confidence: Annotated[float, typer.Option(help="Of the lower bound.")] = 0.999,
-    seed: Annotated[int, typer.Option(min=0, help="Of the simulated outputs.")] = 1,
+    confidence: Annotated[float, typer.Option(help="Confidence of the lower bound.")] = 0.999,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the simulated outputs.")] = 1,
     form: Annotated[
         Format, typer.Option("--format", help="csv and json have full precision.")
     ] = Format.table,
 ) -> None:
-    """Try to tell outputs on neighbouring inputs apart, and hold the bound that follows to the claim.
+    """Attack a mechanism: bound its privacy parameter from below and compare the bound with the claim.
 
     Exits with 1 where the bound exceeds the claim. Passing proves nothing: the bound is a lower one.
     """

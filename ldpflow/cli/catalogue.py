@@ -37,5 +37,5 @@ def catalogue() -> None:
 
 
 def first_line(documentation: str | None) -> str:
-    """What a docstring says first."""
+    """First line of a docstring."""
     return (documentation or "").strip().partition("\n")[0].replace("``", "")

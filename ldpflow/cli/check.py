@@ -17,7 +17,7 @@ def check(
     repair: Annotated[
         bool, typer.Option("--repair", help="Set bad parts aside and compute them again.")
     ] = False,
-    engine: Annotated[Engine, typer.Option(help="Of --repair.")] = Engine.auto,
+    engine: Annotated[Engine, typer.Option(help="Where --repair computes.")] = Engine.auto,
     recompute: Annotated[
         float | None,
         typer.Option(metavar="SHARE", help="Compute a random share of the replicates again, e.g. 0.01."),

@@ -10,11 +10,11 @@ __all__ = ["explain"]
 
 
 def explain(run: Run, where: Where = None, sort: Sort = None) -> None:
-    """Say for every cell why coverage differs from nominal, one sentence each.
+    """Explain for every cell why coverage differs from nominal, in one sentence.
 
     Effects of bias, mean length, variability of length and non-normality, each with the coverage
-    that it alone would give, then together, and what is left. Then, for TR and TR-BM, what the fit
-    says against itself, and what to do about it. Every number is in the summary too.
+    that it alone would give, then together, and what is left. Then, for TR and TR-BM, what its diagnostics
+    show, and what to do about it. Every number is in the summary too.
     """
     from ldpflow.cli.tables import short, telling
     from ldpflow.run import open_run

@@ -52,7 +52,7 @@ def logs(
     address: Address = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Go on until the job ends.")] = True,
 ) -> None:
-    """What a job prints."""
+    """Show the output of a job."""
     cluster = at(address)
     if wait:
         follow(cluster, job)

@@ -45,10 +45,10 @@ def privacy(
         bool, typer.Option("--shuffled", help="Users come in a secret random order.")
     ] = False,
     users: Annotated[str | None, typer.Option(metavar="X", help="Users whose reports are shuffled.")] = None,
-    delta: Annotated[float, typer.Option(help="At which (epsilon, delta) pairs are given.")] = 1e-6,
+    delta: Annotated[float, typer.Option(help="The delta of (epsilon, delta) pairs.")] = 1e-6,
     form: Annotated[PageFormat, typer.Option("--format", help="text or json.")] = PageFormat.text,
 ) -> None:
-    """Say what a mechanism promises per report, per user, and in a design, with sources.
+    """Print a mechanism's privacy guarantee per report, per user and in a design, with sources.
 
     These are guarantees on paper: they protect people only where a vetted implementation runs.
     """

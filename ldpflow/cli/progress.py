@@ -53,7 +53,7 @@ def reporter(quiet: bool, replicates: int | None = None) -> Iterator[Callable[[A
 
 
 class Display:
-    """What is known of a running sweep, and how it looks.
+    """Progress of a running sweep and its display.
 
     Parameters
     ----------

@@ -152,7 +152,7 @@ def print_trajectories(table: pa.Table) -> None:
 
 
 def cautions(rows: Sequence[Row], declared: Sequence[Summary]) -> list[str]:
-    """What methods say against themselves, one line per method and reason."""
+    """Cautions about methods, one line per method and reason."""
     lines = []
     for method in sorted({row["method"] for row in rows}):
         for summary in declared:

@@ -24,11 +24,11 @@ def tune(
     tau: Annotated[str | None, typer.Option("--tau", metavar="X", help="Level of the quantile.")] = None,
     level: Annotated[str | None, typer.Option("--level", metavar="X", help="Nominal coverage.")] = None,
     gamma: Annotated[
-        Axis, typer.Option("--gamma", metavar="X", show_default=str(GAMMA), help="Candidates. *")
+        Axis, typer.Option("--gamma", metavar="X", show_default=str(GAMMA), help="Values to try. *")
     ] = None,
-    c: Annotated[Axis, typer.Option("--c", metavar="X", show_default=str(C), help="Candidates. *")] = None,
+    c: Annotated[Axis, typer.Option("--c", metavar="X", show_default=str(C), help="Values to try. *")] = None,
     beta: Annotated[
-        Axis, typer.Option("--beta", metavar="X", show_default=str(BETA), help="Candidates. *")
+        Axis, typer.Option("--beta", metavar="X", show_default=str(BETA), help="Values to try. *")
     ] = None,
     tolerance: Annotated[float, typer.Option(help="Coverage within this of nominal.")] = 0.01,
     confirm: Annotated[int, typer.Option(help="Replicates on a fresh seed.")] = 2048,

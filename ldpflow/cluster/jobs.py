@@ -292,7 +292,7 @@ def described(info: Any) -> State:
 
 
 def check_reachable(address: str) -> None:
-    """Refuse an address where nobody listens; Ray's own client would wait for minutes."""
+    """Refuse an address without a server; Ray's own client would wait for minutes."""
     parts = urlsplit(address)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     reason = unreachable(parts.hostname or "", port)

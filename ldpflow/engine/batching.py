@@ -37,7 +37,7 @@ class Missing:
 
     @cached_property
     def cost(self) -> Cost:
-        """What one row takes."""
+        """Memory of one row."""
         runs = next((cell.runs for cell in self.cells), 1)
         return self.simulator.cost(self.simulator.needs(self.cells, self.checkpoints), runs)
 

@@ -233,7 +233,7 @@ def part_reason(dataset: Dataset, part: Part, study: Study | None) -> str | None
 
 
 def origin_reason(key: str, meta: dict[str, Any], study: Study | None) -> str | None:
-    """Why what a part says of its origin is not right, if it is not."""
+    """The reason why a part's metadata is wrong, if it is."""
     try:
         simulator = described_simulator(meta)
     except (LdpflowError, KeyError, ValueError, TypeError, AttributeError):
@@ -271,7 +271,7 @@ def double_findings(store: RunStore, parts: list[Part]) -> list[Finding]:
 
 
 def gap_findings(store: RunStore, study: Study) -> Iterator[Finding]:
-    """What the study wants and no part has."""
+    """Rows that the study needs and no part has."""
     for plan in study.plans():
         missing = gaps(store, plan, study.replicates)
         if missing:

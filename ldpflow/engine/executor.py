@@ -61,7 +61,7 @@ def publish_trajectories(store: RunStore, batch: Batch, result: BatchResult) -> 
 
 
 def part_meta(batch: Batch) -> PartMeta:
-    """What the parts of a batch say about their origin."""
+    """Metadata of the parts of a batch."""
     from ldpflow.random.streams import STREAM_VERSION
 
     simulator = batch.simulator

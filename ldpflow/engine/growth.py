@@ -1,4 +1,4 @@
-"""What a study and the rows that a run has already are to each other: the same, more, or other.
+"""Comparison of a study with the rows of an existing run: equal, an extension, or different.
 
 A run may grow: more replicates, any n, budget, level, method and their settings, further problems
 and algorithms. It may not change what it is a run of: another seed, or a setting of the paths put
@@ -114,7 +114,7 @@ def check_paths(store: RunStore, parts: Iterable[Part], study: Study) -> None:
 
 
 def designed(simulator: Simulator[Any, Any]) -> dict[str, Any]:
-    """What a simulator is, its budget and its n left out: settings by their names in a study file."""
+    """Settings of a simulator without budget and n, by their names in a study file."""
     settings: dict[str, Any] = {"grid.independent_n": simulator.horizon is not None}
     for table, part in simulator.parts().items():
         kept = {"kind", *(column.name for column in part.setting_columns())}
@@ -182,7 +182,7 @@ def declare_columns(store: RunStore, study: Study, parts: Sequence[Part]) -> Non
 
 
 def gaps(store: RunStore, plan: Plan, replicates: int) -> list[Missing]:
-    """What a path lacks, trajectories included: each replicate once where it lacks both."""
+    """Rows that a path lacks, trajectories included: each replicate once where it lacks both."""
     found = cell_gaps(store, plan, replicates)
     if not plan.checkpoints:
         return found
@@ -200,7 +200,7 @@ def gaps(store: RunStore, plan: Plan, replicates: int) -> list[Missing]:
 
 
 def cell_gaps(store: RunStore, plan: Plan, replicates: int) -> list[Missing]:
-    """What a path lacks: each row once, with all the cells that it lacks."""
+    """Rows that a path lacks: each once, with all the cells that it lacks."""
     finished = store.replicates.finished(plan.simulator.key)
     found: list[Missing] = []
     for runs, cells in by_runs(plan.cells).items():
@@ -254,7 +254,7 @@ def witness(
 
 
 def planned(study: Study, missing: Sequence[Missing]) -> list[Planned]:
-    """What of a study is there and what is to be computed, path by path."""
+    """Rows that exist and rows to compute, path by path."""
     by_key: dict[str, list[Missing]] = {}
     for gap in missing:
         by_key.setdefault(gap.simulator.key, []).append(gap)

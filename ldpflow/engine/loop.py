@@ -26,7 +26,7 @@ def never() -> None:
 
 @dataclass
 class Tally:
-    """What happened in a session."""
+    """Result of a session."""
 
     batches: int = 0
     steps: int = 0

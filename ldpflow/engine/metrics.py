@@ -1,4 +1,4 @@
-"""What a sweep on Ray tells Ray's Prometheus endpoint; see workflows/cluster/grafana.json."""
+"""Metrics of a sweep for Ray's Prometheus endpoint; see workflows/cluster/grafana.json."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Metrics:
     """Counters and gauges of one run; Ray adds ``ray_`` before their names.
 
     Replicates and steps are counted once per path, when their batch is done; batches that Ray ran
-    again because a node was lost are not told apart.
+    again because a node was lost are counted alike.
 
     Parameters
     ----------

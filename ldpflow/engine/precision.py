@@ -183,7 +183,7 @@ def agresti_coull(hits: int, count: int) -> float:
 
 @dataclass(frozen=True)
 class Round:
-    """What to compute before anything is judged again.
+    """Replicates to compute before precision is judged again.
 
     Parameters
     ----------

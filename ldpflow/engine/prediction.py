@@ -17,7 +17,7 @@ START_SECONDS = {"serial": 0.5, "threads": 0.5, "ray": 6.0}  # until the first b
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a sweep is expected to cost.
+    """Expected cost of a sweep.
 
     ``kernel_seconds`` and ``interval_seconds`` are CPU time on one core of this machine,
     ``nanoseconds`` the time per step and replicate of every simulator, in the order of the plans.

@@ -154,7 +154,7 @@ class RayExecutor:
         return outcomes
 
     def taken(self, sent: Sent, answer: ray.ObjectRef) -> Outcome | None:
-        """What an aggregator says of a batch; None where the batch is under way again."""
+        """Answer of an aggregator about a batch; None where the batch is running again."""
         shard = sent.shard
         try:
             told = ray.get(answer)

@@ -136,7 +136,7 @@ def computed_again(batch: Batch) -> BatchResult:
 
 
 def planned_path(study: Study | None, key: str) -> tuple[Plan | None, int]:
-    """What the study wants from a path, and of how many replicates."""
+    """Cells that the study needs from a path, and the number of replicates."""
     for plan in [] if study is None else study.plans():
         if plan.simulator.key == key:
             return plan, study.replicates if study is not None else 0

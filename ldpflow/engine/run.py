@@ -146,7 +146,7 @@ def warn_of_takeover(store: RunStore, lock: RunLock) -> None:
 
 
 def begin(store: RunStore, study: Study) -> Session:
-    """Write what a run says of itself before its first row: the study, its plug-ins, a session."""
+    """Write the study, its plug-ins and a session, before the first row of a run."""
     declare_columns(store, study, usable_parts(store, study))
     session = Session(store, study.seed)
     session.start()

@@ -1,6 +1,6 @@
 """Oracle interval: thetabar -+ z_{1-a} sqrt(Sigma/n) with the true asymptotic covariance.
 
-Nobody can compute it from data; it is the yardstick for lengths.
+It cannot be computed from data; it is the yardstick for lengths.
 """
 
 from __future__ import annotations

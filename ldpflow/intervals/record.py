@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 
 
 class Record(ABC):
-    """What is kept of R replicates of a simulator.
+    """Record of R replicates of a simulator.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class Record(ABC):
 
 
 class PathSource(Protocol):
-    """What interval methods may ask of the simulator that made a path."""
+    """Attributes of a simulator that interval methods may read."""
 
     def __hash__(self) -> int: ...
 
@@ -72,7 +72,7 @@ class PathSource(Protocol):
 
 @dataclass(frozen=True)
 class PathRecord(Record):
-    """What is kept of the paths of R replicates.
+    """Record of the paths of R replicates.
 
     Parameters
     ----------

@@ -81,7 +81,7 @@ class Asked:
 
 
 class Regression(PathIntervalMethod):
-    """What TR and TR-BM share: the sums they need and the fit they make.
+    """Base of TR and TR-BM: the sums they need and the fit they make.
 
     Parameters
     ----------

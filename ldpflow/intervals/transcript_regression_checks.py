@@ -1,4 +1,4 @@
-"""What regression on the transcript says about its own soundness, and what to do about it."""
+"""Diagnosis of regression on the transcript, with advice."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ TILE = 8
 
 @dataclass(frozen=True)
 class RunningSums:
-    """What a kernel has to accumulate under one name.
+    """A group of running sums that a kernel accumulates under one name.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def accumulate_prefix_total(kernel, sums, total, i, lane):  # type: ignore[no-un
 
 
 def accumulate_transcript_cubic(kernel, sums, tile):  # type: ignore[no-untyped-def]
-    """What least squares of A on 1, x, x^2, x^3 needs, by coordinate.
+    """Sums for the least squares of A on 1, x, x^2, x^3, by coordinate.
 
     sum x^k for k = 1..6, sum A x^k for k = 0..3, sum A^2.
     """
@@ -193,7 +193,7 @@ def accumulate_transcript_cubic(kernel, sums, tile):  # type: ignore[no-untyped-
 
 
 def accumulate_transcript_quartic(kernel, sums, tile):  # type: ignore[no-untyped-def]
-    """What x^4 needs beyond the cubic: sum x^7, sum x^8, sum A x^4."""
+    """Sums for x^4 beyond those of the cubic: sum x^7, sum x^8, sum A x^4."""
     d = kernel.D  # a name of its own: loops over it are not written out
     for j in range(d):
         for lane in range(LANES):
@@ -214,7 +214,7 @@ def accumulate_transcript_quartic(kernel, sums, tile):  # type: ignore[no-untype
 
 
 def accumulate_transcript_linear(kernel, sums, tile):  # type: ignore[no-untyped-def]
-    """What least squares of the vector A on 1, x_1, ..., x_d needs.
+    """Sums for the least squares of the vector A on 1, x_1, ..., x_d.
 
     Sums s of coordinate j: sum x_j at s = 0, sum A_j at 1, and for k = 0..d-1 sum A_j x_k at 2 + k,
     then, for k <= j only, sum x_j x_k at 2 + d + k and sum A_j A_k at 2 + 2d + k.
@@ -231,7 +231,7 @@ def accumulate_transcript_linear(kernel, sums, tile):  # type: ignore[no-untyped
 
 
 def accumulate_transcript_quadratic(kernel, sums, tile):  # type: ignore[no-untyped-def]
-    """What least squares of the vector A on f = (x_1, ..., x_d, x_1 x_1, x_2 x_1, x_2 x_2, ...) needs.
+    """Sums for the least squares of the vector A on f = (x_1, ..., x_d, x_1 x_1, x_2 x_1, x_2 x_2, ...).
 
     One after the other: sum f_m; sum A_j; sum A_j f_m, by j; sum f_m f_l, l <= m; sum A_j A_k, k <= j.
     """

@@ -45,7 +45,7 @@ INLINING: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Case:
-    """What a kernel is specialised for.
+    """The case that a kernel is specialised for.
 
     Parameters
     ----------

@@ -79,7 +79,7 @@ class Cells(Mechanism):
             }
 
     def noise_covariance(self, problem: Problem) -> Matrix:
-        """What the report adds to the covariance of the gradient at theta*.
+        """Covariance that the report adds to that of the gradient at theta*.
 
         S - S_SGD with S_qr = A_q (1 - A_r)/(p' - q')^2 for q <= r, A_q = q q' + (p' - q') tau_q.
         """

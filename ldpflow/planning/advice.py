@@ -1,4 +1,4 @@
-"""What to do about a path that does not arrive, and which interval method a path allows.
+"""Advice for a path that does not arrive, and the interval method that suits a path.
 
 The coverages of methods come from a simulation study of ours: normal, exponential and lognormal laws, tau
 .5, .9 and .99, eps .5, 1 and 2, n = 1e4 and 1e5, c over a factor of 128: 384 paths of 400 replicates, 90%
@@ -58,7 +58,7 @@ def recommended(arrival: Arrival) -> str | None:
 
 
 def expected(arrival: Arrival, method: str) -> Expected | None:
-    """What the recommended method's 90% interval had in the study, for paths like this one."""
+    """Coverage and length of the recommended method's 90% interval in the study, for paths like this one."""
     k, bias = arrival.relaxation_times, abs(arrival.bias)
     if k < 15:
         return None
@@ -143,7 +143,7 @@ class Advice:
         )
 
     def remedy(self, level: float) -> list[str]:
-        """What would do."""
+        """Settings that would work, in sentences."""
         low, high = self.c_range
         averages = f"Averages (BB, BM, SN) need n >= {upwards(self.feasible)} for an honest {level:.0%}."
         if self.method is None:

@@ -31,7 +31,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Target:
-    """What is to be estimated.
+    """The quantile that is to be estimated.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ class Forecast(ABC):
         return math.sqrt(self.variance(n, epsilon) / (self.target.response * n))
 
     def cautions(self, n: int, epsilon: float) -> list[str]:
-        """What the formula does not know."""
+        """Limits of the formula, in words."""
         return []
 
     def liars_shift(self, n: int, epsilon: float, seed: int) -> float:

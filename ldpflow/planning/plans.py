@@ -26,7 +26,7 @@ __all__ = ["Plan", "plan", "plan_practice", "plan_study"]
 
 @dataclass
 class Plan:
-    """What a plan says.
+    """A plan: predictions, verdicts and advice, a row per design point.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def plan(
     response_rate : float, optional
         Share of invited users who answer.
     difference, power : float
-        Two groups are to be told apart.
+        Difference between two groups that is to be found, and the probability of finding it.
     seed : int
         Of the resampled pilots.
 

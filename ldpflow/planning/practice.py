@@ -30,7 +30,7 @@ TR_LENGTH = 1.12
 
 @dataclass(frozen=True)
 class Goal:
-    """What the plan is for; None where it is not asked.
+    """Targets of a plan; None where a target is not set.
 
     Parameters
     ----------
@@ -231,7 +231,7 @@ def row_of(
 
 
 def cautions_of(source: Pilot | Guess, simulator: OnePass, n: int, law: Law, tau: float) -> tuple[str, ...]:
-    """What the column says against itself, and a lattice that the iterates would feel."""
+    """Warnings about the column, such as a lattice that is coarse for the iterates."""
     if isinstance(source, Guess):
         return ()
     found = [text for text in (simulator.problem.caution(),) if text is not None]

@@ -1,4 +1,4 @@
-"""What the asymptotic variance says about a study: lengths, and the n or epsilon that they take.
+"""Predictions from the asymptotic variance: lengths, and the n or epsilon that a length needs.
 
 An interval of level p whose standard error is right has length 2 z sqrt(Sigma/steps), z = z_{(1+p)/2}
 (Dette and Graw, Theorem 3.1). It is what the oracle's interval has, and what others approach as n
@@ -79,7 +79,7 @@ class Prediction:
         return None if self.arrival is None else recommended(self.arrival)
 
     def advice(self) -> Advice | None:
-        """What would do instead, for a path of a quantile problem that has not clearly arrived."""
+        """Settings that would work, for a path of a quantile problem that has not clearly arrived."""
         case = self.simulator.approach(self.n)
         if case is None or self.arrival is None or self.arrival.verdict == "arrived":
             return None

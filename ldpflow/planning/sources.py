@@ -1,4 +1,4 @@
-"""What a plan without a study starts from: a pilot's column, or public bounds of the data.
+"""Sources of a plan without a study: a pilot's column, or public bounds of the data.
 
 c and theta0 follow from the pilot's law for every tau and n (ldpflow.planning.pilot); a verdict from a
 pilot is the worst but 5% of those under resampled pilots, and at best ``doubtful`` where fewer than 50 of

@@ -43,7 +43,7 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True)
 class TuneResult:
-    """What a search found.
+    """Result of a search.
 
     Parameters
     ----------

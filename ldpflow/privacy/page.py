@@ -4,7 +4,7 @@ The page starts from the guarantee of one report (or of one central release) and
 design: several reports about one user, a secret random sample of users, reports in a secret random
 order. Every step names what it assumes and where it is proved; a step without a proof says so and gives
 no number. What is promised is the guarantee of the mechanism on paper: it says nothing about an
-implementation, and the noise that ldpflow simulates protects nobody.
+implementation, and the noise that ldpflow simulates protects no data.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def page_text(page: PrivacyPage) -> str:
 
 
 def protected(page: PrivacyPage) -> str:
-    """Whose what is protected against whom."""
+    """Which records are protected, and against which observer."""
     if page.local:
         return (
             f"Protected is one {page.unit}, in the place of any other, against anyone who sees the "
@@ -117,5 +117,5 @@ def limits(page: PrivacyPage) -> list[str]:
         "addresses) says more than the report.",
         "- Whether somebody takes part at all, and when, is not hidden unless a line above says so.",
         "- Other releases about the same people add up with these.",
-        "- The noise that ldpflow simulates is seeded and protects nobody.",
+        "- The noise that ldpflow simulates is seeded and protects no data.",
     ]

@@ -184,7 +184,7 @@ class OneShot(Protocol):
 
     @abstractmethod
     def design(self, cdf: NDArray[np.float64], target: int) -> Any:
-        """What ``draw`` and ``spread`` read.
+        """Numbers that ``draw`` and ``spread`` read by name.
 
         Parameters
         ----------

@@ -225,7 +225,7 @@ def agree(value: Any, printed: Any) -> bool:
 
 
 def why_missing(number: PublishedNumber, candidates: Sequence[Columns]) -> MissingCell:
-    """What to tell about a published cell that no row of the run matches."""
+    """Description of a published cell that no row of the run matches."""
     if not candidates:
         return MissingCell(*number.cell, "absent", "not in the run")
     nearest = min((differences(number, row) for row in candidates), key=len)

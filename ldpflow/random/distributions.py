@@ -228,7 +228,7 @@ def cdf_student_t(x, df, log_beta):  # type: ignore[no-untyped-def]
 
 
 def law_constants(name: str, parameter: float) -> tuple[float, ...]:
-    """What a distribution function takes after x."""
+    """Arguments of a distribution function after x."""
     with constants.workdps(40):
         a = mpf(parameter)
         if name == "gamma":

@@ -9,7 +9,7 @@ Generator: xoshiro256++ (Blackman and Vigna, 2021, ACM TOMS 47(4)), one per lane
 array of 4 * LANES words. A uniform is the midpoint of one of 2^52 equal cells of (0, 1): never 0 or
 1, symmetric, and off by at most 2^-53 in probability.
 
-None of this is a secure generator and none of it protects anybody: it simulates.
+This is not a secure generator: it simulates, and protects no data.
 """
 
 from __future__ import annotations

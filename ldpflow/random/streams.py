@@ -1,4 +1,4 @@
-"""Who gets which random numbers.
+"""Addresses of random numbers: seed, role, key, replicate, position.
 
 A random number is addressed by (study seed, role, key, replicate, position). Two kinds of stream:
 

@@ -1,4 +1,4 @@
-"""What a person looks at: figures, the report, live progress and dashboards.
+"""Figures, the report, live progress and dashboards.
 
 The figures need the extra ``report``; nothing is imported here until it is asked for.
 """

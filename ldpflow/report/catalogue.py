@@ -59,7 +59,7 @@ FIGURES: dict[str, Figure] = {
         measure_plots.length,
         "Length",
         "Mean length of the intervals, in the unit of θ, on a logarithmic axis. The dashed line is the "
-        "oracle's: the interval with the true asymptotic variance, which nobody can compute from data. "
+        "oracle's: the interval with the true asymptotic variance, which cannot be computed from data. "
         + BARS,
     ),
     "relative-length": Figure(

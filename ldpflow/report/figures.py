@@ -55,7 +55,7 @@ def panels_of(results: Results, x: str, also: Sequence[str] = ()) -> list[str]:
 
 
 def panel_name(results: Results, row: Row, factors: Sequence[str]) -> str:
-    """What a panel shows."""
+    """Title of a panel."""
     return results.names.settings(row, factors) or "all"
 
 
@@ -132,7 +132,7 @@ def decades(axis: Sequence[float]) -> list[float]:
 
 
 def tooltip(results: Results, x: str, *values: str) -> list[alt.Tooltip]:
-    """What a pointer on a point tells."""
+    """Tooltip of a point."""
     shown = [alt.Tooltip("series:N", title="series"), alt.Tooltip("panel:N", title="panel")]
     shown += [alt.Tooltip(f"{x}:Q", title=results.names.label(x), format=",")]
     shown += [alt.Tooltip(f"{name}:Q", title=title(name), format=".4g") for name in values]

@@ -89,7 +89,7 @@ def in_a_line(kind: str) -> str:
 
 
 def diagnostics(results: Results) -> list[Summary]:
-    """What the run's methods say of their own soundness, and is shown beside the measures."""
+    """Diagnostics of the run's methods that are shown beside the measures."""
     declared = summaries_of(results.table.schema)
     return [summary for summary in declared if summary.shown and results.values(summary.name)]
 
@@ -134,7 +134,7 @@ BARS_NOTE = "Bars are 95% Monte Carlo intervals."
 
 
 def figure_section(name: str, figure: Figure, chart: Any) -> dict[str, Any]:
-    """What the template needs of a figure."""
+    """Values of a figure for the template."""
     spec = chart.to_dict()
     return {
         "id": name,
@@ -218,7 +218,7 @@ def listed(value: Any) -> str:
 
 
 def command(results: Results) -> str:
-    """What to type to get the same rows again, bit for bit."""
+    """The command that gives the same rows again, bit for bit."""
     return f"ldpflow sweep {shlex.quote(results.name)}.toml --out runs/{shlex.quote(results.name)}-again"
 
 
@@ -390,5 +390,5 @@ def negligible(error: float | None, value: float | None) -> float | None:
 
 
 def sortable(value: object) -> str:
-    """What the page sorts by; nothing where there is no value."""
+    """Sort key of a cell; empty where there is no value."""
     return "" if value is None else re.sub(r"\s+", " ", str(value))

@@ -25,7 +25,7 @@ __all__ = ["AXES", "STATISTIC", "rates", "shown_rates", "slope"]
 STATISTIC = "mean_gradient_norm"
 AXES = ("n", "epsilon", "dimension", "epochs")
 OWN = ("algorithm", "noise", "order", "batch_size", "parameters", "calibration", "difference_scale")
-"""What a series is, and what its panel shows otherwise."""
+"""Factors that make series; the others make panels."""
 MEASURED, THEORY = "measured", "slope of the theorem"
 
 

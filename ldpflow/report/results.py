@@ -27,7 +27,7 @@ Row = dict[str, Any]
 
 
 class Names(dict[str, Column]):
-    """What tables and figures call columns, from their declarations."""
+    """Display names of columns, from their declarations."""
 
     def label(self, name: str) -> str:
         """Symbol or name."""
@@ -135,7 +135,7 @@ class Results:
 
     @cached_property
     def names(self) -> Names:
-        """What to call the columns of both summaries."""
+        """Display names of the columns of both summaries."""
         return Names(known_columns(self.table.schema, self.trajectories.schema))
 
     @cached_property
@@ -161,7 +161,7 @@ class Results:
 
     @cached_property
     def meanings(self) -> dict[str, str]:
-        """What the statistics of the trajectories are, by name, in the order of their columns."""
+        """Meanings of the statistics of trajectories by name, in the order of their columns."""
         stored = self.store.trajectories
         return meanings(stored.schema(stored.scan()[0]))
 

@@ -19,7 +19,7 @@ __all__ = ["last_risks", "risk", "risk_axis"]
 
 MAX_SERIES = 6
 OUTPUTS = ("tail_exc", "avg_exc", "last_exc")
-"""What an algorithm's output is: the first of these that a path has."""
+"""Statistics of an algorithm's output: the first that a path has is drawn."""
 
 
 def last_risks(results: Results) -> list[Row]:

@@ -82,7 +82,7 @@ def server(
     port : int
         0 for any free one.
     allow_remote : bool
-        Whether other machines may look; nothing is encrypted and nobody is asked who they are.
+        Whether other machines may look; nothing is encrypted and there is no login.
 
     Raises
     ------

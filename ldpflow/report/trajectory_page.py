@@ -1,4 +1,4 @@
-"""What the report says of trajectories in words and numbers."""
+"""Trajectories in the report: sentences and tables."""
 
 from __future__ import annotations
 
@@ -83,5 +83,5 @@ def cells(row: Row, names: list[str]) -> list[tuple[str, str]]:
 
 
 def plain(value: object) -> str:
-    """What the page sorts by; nothing where there is no value."""
+    """Sort key of a cell; empty where there is no value."""
     return "" if value is None else str(value)

@@ -28,7 +28,7 @@ MAX_SINGLE = 8
 MAX_SERIES = 8
 MAX_POINTS = 60
 COLOURED = ("algorithm", "mechanism", "mu", "epsilon")
-"""What colours tell apart: the first of these that varies; the rest has panels."""
+"""Factors for colours: the first that varies is used; the others make panels."""
 SIMULATED = "simulated"
 THEORY = {"bound": "proved bound", "limit": "leading term"}
 DASHES = ([1, 0], [7, 4], [1.5, 3])

@@ -117,7 +117,7 @@ class Setting:
 
     @property
     def reference(self) -> Entry | None:
-        """What others are compared with: the best, or the nearest."""
+        """The entry that others are compared with: the best, or the nearest."""
         return self.best or self.nearest
 
 
@@ -194,7 +194,7 @@ KEYS = ("path", "n", "level", "coordinate")
 
 
 def setting_of(keys: Row, entries: Sequence[Entry]) -> Setting:
-    """The entries in order, and what the rule says of them."""
+    """The entries in order, with the verdict of the rule."""
     held = sorted((e for e in entries if e.holds), key=lambda e: (e.length, e.label))
     others = sorted((e for e in entries if not e.holds), key=lambda e: (-e.coverage, e.label))
     eligible = [entry for entry in entries if entry.eligible]

@@ -21,7 +21,7 @@ VALUES = ("truth", "estimate", "se", "lower", "upper", "covered", "length")
 
 
 def group_keys(schema: pa.Schema) -> tuple[str, ...]:
-    """What one row of the summary is about."""
+    """A cell: one row of the summary."""
     return ("path", *cell_keys(schema), "coordinate")
 
 

@@ -83,7 +83,7 @@ BUNDLED_SUMMARIES = {
     for summary in column.summaries
     if column.name in BUNDLED
 }
-"""What follows from the diagnostics that every run has columns for, in the order of the summary."""
+"""Summaries of the diagnostics that every run has columns for, in the order of the summary."""
 
 MORRIS = "Morris et al. 2019, Table 6"
 SHARE = "share"

@@ -131,7 +131,7 @@ def compared(cell: CellRows, runs: int, baseline: CellRows, baseline_runs: int) 
 
 
 def in_order(row: Row) -> list[tuple[str, bool, float, str]]:
-    """What to sort parameters by: numbers by size, all else by name, what is absent last."""
+    """Sort key of parameters: numbers by size, others by name, absent ones last."""
     return [
         (name, value is None, value if isinstance(value, (int, float)) else 0.0, str(value))
         for name, value in row.items()
@@ -175,6 +175,6 @@ def matches(differs: Row, by: str, baseline: str) -> bool:
 
 
 def label(differs: Row, by: str) -> str:
-    """What is compared, in words: BB beta=0.75."""
+    """The compared settings in words: BB beta=0.75."""
     rest = [f"{n}={v:g}" for n, v in differs.items() if n != by and isinstance(v, float)]
     return " ".join([str(differs[by]), *rest])

@@ -143,7 +143,7 @@ class Diagnosis:
         return cause if towards > 2 * self.errors[f"{cause}_effect"] else "left"
 
     def sentence(self, source: str | None = None) -> str:
-        """What there is to say, with the numbers, in one sentence.
+        """The diagnosis with its numbers, in one sentence.
 
         ``source`` says where a bias comes from: ``start`` or ``steps``, None where that is not known.
         """
@@ -282,7 +282,7 @@ def effects(rows: CellRows, level: float, kept: NDArray[np.bool_]) -> dict[str, 
 
 
 def diagnosis_columns(found: Diagnosis) -> dict[str, float | str | None]:
-    """What the summary says about a cell (:data:`DIAGNOSIS_COLUMNS`); null where undefined."""
+    """Diagnosis columns of a cell in the summary (:data:`DIAGNOSIS_COLUMNS`); null where undefined."""
     columns: dict[str, float | str | None] = {"main_cause": found.main_cause()}
     for name in DIAGNOSIS:
         columns[name] = found.values[name] if math.isfinite(found.values[name]) else None
@@ -292,7 +292,7 @@ def diagnosis_columns(found: Diagnosis) -> dict[str, float | str | None]:
 
 
 def cautions(row: Mapping[str, Any], columns: Iterable[Column], vector: bool = False) -> list[str]:
-    """What a method says against its own intervals, and what to do about it.
+    """Diagnostics of a method's intervals, with advice.
 
     Parameters
     ----------

@@ -66,7 +66,7 @@ def explain(store: RunStore, summary: pa.Table) -> list[Explanation]:
 
 
 def place(key: dict[str, Any]) -> tuple[Any, ...]:
-    """What identifies a cell, whatever further columns there are: nulls are left out."""
+    """The settings that identify a cell, without nulls."""
     return tuple(sorted((name, value) for name, value in key.items() if value is not None))
 
 

@@ -126,7 +126,7 @@ def length_measures(length: Floats) -> dict[str, float]:
 
 
 def diagnostic_summaries(rows: CellRows) -> dict[str, float]:
-    """What the method says of its own soundness, summarised as it declares; nothing without values."""
+    """Diagnostics of the method, summarised as it declares; empty without values."""
     result: dict[str, float] = {}
     for column, values in rows.diagnostics.items():
         known = values[~np.isnan(values)]

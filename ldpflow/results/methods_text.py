@@ -118,7 +118,7 @@ def replicates(study: Mapping[str, Any], summary: pa.Table) -> list[str]:
 
 
 def versions(sessions: Sequence[Mapping[str, Any]]) -> str:
-    """What computed it: the versions of the last session, and how many others there were."""
+    """Software and processor of the last session."""
     if not sessions:
         return ""
     found = dict(sessions[-1].get("versions") or {})

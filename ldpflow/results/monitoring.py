@@ -193,7 +193,7 @@ class Watch:
         return result
 
     def family(self, key: Mapping[str, Any]) -> tuple[Any, ...]:
-        """What cells of several n share: path, method, settings, level and coordinate."""
+        """Settings that cells of several n share: path, method, settings, level and coordinate."""
         return tuple((name, key[name]) for name in sorted(self.names) if key.get(name) is not None)
 
     def append_to(self, table: pa.Table) -> pa.Table:

@@ -54,7 +54,7 @@ THEORY = (
         "constant; null where there is none",
     ),
 )
-"""What follows them."""
+"""Columns after the statistics."""
 
 SUMMARY = pa.schema([("path", pa.string()), *((c.name, ARROW[c.type]) for c in SUMMARY_COLUMNS)])
 """Schema of what :func:`summarise` returns."""

@@ -1,4 +1,4 @@
-"""What the arrival of a path depends on: the law, the steps, the start and the noise of a step."""
+"""Inputs of a prediction of arrival: the law, the steps, the start and the noise of a step."""
 
 from __future__ import annotations
 

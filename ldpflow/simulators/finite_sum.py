@@ -38,7 +38,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ErmRecord:
-    """What is kept of the paths of R replicates.
+    """Record of the paths of R replicates.
 
     Parameters
     ----------

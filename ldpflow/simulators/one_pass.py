@@ -44,7 +44,7 @@ SHARE_OF_SUM = 0.25
 
 @dataclass(frozen=True)
 class PathRequest(Request):
-    """What a path is run for; the times are found when they are first asked for."""
+    """Request for a path; its times are computed on first use."""
 
     path: OnePass = field(kw_only=True)
 

@@ -121,7 +121,7 @@ def step_settings(path: OnePass) -> Parameters:
 def reports_of(
     path: OnePass, seed: int, replicate: int, n: int
 ) -> Iterator[tuple[int, Floats, Floats, Floats]]:
-    """What the users of one replicate are asked, and their private gradients, window by window.
+    """Questions to the users of one replicate and their private gradients, window by window.
 
     Parameters
     ----------

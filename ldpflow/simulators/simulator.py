@@ -25,7 +25,7 @@ __all__ = ["Cost", "LimitLaw", "Plan", "Request", "Simulator"]
 
 @dataclass(frozen=True)
 class Request:
-    """What replicates are run for; a family adds what follows from it (times, running sums, counts).
+    """Request for replicates; a family adds times, running sums or counts.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a request takes.
+    """Cost of a request.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ class Simulator(ABC, Generic[RequestT, RecordT]):
 
     @abstractmethod
     def settings(self) -> dict[str, Any]:
-        """What the key is made of; stored with every part."""
+        """Settings that make the key; stored with every part."""
 
     @classmethod
     @abstractmethod
@@ -131,7 +131,7 @@ class Simulator(ABC, Generic[RequestT, RecordT]):
         """Guarantee of everything that a replicate releases."""
 
     def derived(self) -> dict[str, Any]:
-        """What follows from the settings and is reported beside them, by column."""
+        """Derived values that are reported beside the settings, by column."""
         return {}
 
     def measures(self) -> tuple[Column, ...]:
@@ -174,7 +174,7 @@ class Simulator(ABC, Generic[RequestT, RecordT]):
         return 1
 
     def warnings(self) -> list[str]:
-        """What runs, but cannot do what its theory says."""
+        """Warnings about settings that run but violate an assumption of the theory."""
         return []
 
     def limit_law(self) -> LimitLaw | None:
@@ -244,11 +244,11 @@ class Simulator(ABC, Generic[RequestT, RecordT]):
 
     @abstractmethod
     def needs(self, cells: Sequence[Cell] = (), checkpoints: Sequence[int] = ()) -> RequestT:
-        """What is to be run for cells and checkpoints; cheap until it runs."""
+        """Request for cells and checkpoints; cheap until it runs."""
 
     @abstractmethod
     def cost(self, request: RequestT, replicates: int) -> Cost:
-        """What a request takes."""
+        """Cost of a request."""
 
     @abstractmethod
     def memory(self, request: RequestT) -> int:

@@ -25,7 +25,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Described:
-    """What results ask of a simulator, as it was when its rows were written.
+    """A simulator as it was when its rows were written, for readers of results.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class Described:
         return hashlib.sha256(canonical_json(dict(self.stored_settings)).encode()).hexdigest()[:16]
 
     def settings(self) -> dict[str, Any]:
-        """What the key is made of."""
+        """Settings that make the key."""
         return dict(self.stored_settings)
 
     def columns(self) -> dict[str, Any]:
@@ -71,7 +71,7 @@ class Described:
 
 
 def description(simulator: Simulator[Any, Any]) -> dict[str, Any]:
-    """What a part says of a simulator whose code a reader may not have; numbers as JSON has them."""
+    """Description of a simulator in a part's metadata, for readers without its code; numbers as in JSON."""
     law = simulator.limit_law()
     return {
         "columns": simulator.columns(),
@@ -85,7 +85,7 @@ def description(simulator: Simulator[Any, Any]) -> dict[str, Any]:
 
 
 def described_simulator(meta: Mapping[str, Any]) -> Any:
-    """The simulator that a part's metadata names, or what the part says of it.
+    """The simulator that a part's metadata names, or the description stored there.
 
     A plug-in's code is not looked for, and no data file is opened: where kinds are not registered, or
     settings name a file, the description serves.

@@ -45,7 +45,7 @@ PARSE_ERRORS = (pa.ArrowException, OSError, ValueError, KeyError, TypeError, Att
 
 @dataclass(frozen=True)
 class PartMeta:
-    """What a part says about its origin, beside its rows.
+    """Origin of a part's rows: metadata in its footer.
 
     Parameters
     ----------

@@ -40,7 +40,7 @@ VERDICTS = ("arrived", "doubtful", "not_arrived", "steps_too_large")
 
 @dataclass(frozen=True)
 class Arrival:
-    """What the closure predicts for one path and number of steps.
+    """Prediction of the closure for one path and number of steps.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ def psi(beta: float, n: ArrayLike) -> Array:
 
 @dataclass(frozen=True)
 class Setting:
-    """What the bounds depend on.
+    """Constants that the bounds depend on.
 
     Parameters
     ----------

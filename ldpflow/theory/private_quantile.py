@@ -1,4 +1,4 @@
-"""What any eps-LDP protocol can reach for a quantile, and what liars and drop-out do to it.
+"""Efficiency bound of any eps-LDP protocol for a quantile, also with liars and drop-out.
 
 S(tau, eps) = tau (1 - tau) + e^eps/(e^eps - 1)^2 is the variance of one debiased randomised bit, and
 S/f^2 the least asymptotic variance of a regular estimator of the tau-quantile when every user's value

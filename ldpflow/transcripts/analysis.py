@@ -147,7 +147,7 @@ class Reader:
         return tuple(self.first.thetas[0].tolist())
 
     def meaning_of(self) -> Meaning:
-        """What a report stands for."""
+        """The private gradient that a report stands for."""
         mechanism, problem = self.made.mechanism, self.made.problem
         if mechanism.kind == "randomized_response":
             values: Any = mechanism.kernel_parameters(problem)
@@ -161,7 +161,7 @@ class Reader:
         return Meaning(None)
 
     def plausibility(self) -> Plausibility:
-        """What the reports are expected to look like."""
+        """Expected range and law of the reports."""
         mechanism, problem = self.made.mechanism, self.made.problem
         if self.meaning.values is not None:
             parameters: Any = mechanism.kernel_parameters(problem)
@@ -186,7 +186,7 @@ class Reader:
         )
 
     def methods(self) -> tuple[tuple[IntervalMethod, ...], tuple[IntervalMethod, ...]]:
-        """What was asked for, and the regressions that the verdict needs."""
+        """The requested methods, and the regressions that the verdict needs."""
         levels = self.collection.levels
         asked = self.collection.methods or default_methods(self.made, levels)
         for method in asked:

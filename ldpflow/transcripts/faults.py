@@ -1,4 +1,4 @@
-"""What is wrong with a transcript: one row, one column, what was found and what was expected."""
+"""Faults of a transcript: row, column, the value found and the value expected."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def fold_rows(  # type: ignore[no-untyped-def]
 
 @dataclass(frozen=True)
 class Folded:
-    """What was recorded, in the shapes of a record of one replicate.
+    """Recorded sums, in the shapes of a record of one replicate.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ class Plausibility:
         """Take in a chunk."""
 
     def oddities(self) -> list[str]:
-        """What is odd, in words; empty where nothing is."""
+        """Oddities in words; empty where there are none."""
         return []
 
 

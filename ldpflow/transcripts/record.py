@@ -84,7 +84,7 @@ class UnknownLaw(Problem):
 
 @dataclass(frozen=True)
 class Collected:
-    """What made the path: in the place of a simulator, for interval methods.
+    """Description of the path for interval methods, in the place of a simulator.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What an analysed transcript gives: rows, flags and verdicts, and how the estimates developed."""
+"""Result of an analysed transcript: rows, flags, verdicts, and estimates over time."""
 
 from __future__ import annotations
 

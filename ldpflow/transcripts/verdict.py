@@ -42,7 +42,7 @@ MEANING = {
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the transcript says about its own soundness, for one coordinate.
+    """Diagnosis of a transcript for one coordinate.
 
     Parameters
     ----------

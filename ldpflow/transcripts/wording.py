@@ -78,7 +78,7 @@ def setting_words(name: str, value: Any) -> str:
 
 
 def coordinate_name(analysis: Analysis, j: int) -> str:
-    """What a coordinate estimates, where there are several; else nothing."""
+    """The estimand of a coordinate, where there are several; else empty."""
     if len(analysis.verdicts) == 1:
         return ""
     taus = analysis.collection.taus
@@ -91,7 +91,7 @@ def shown(value: float) -> str:
 
 
 def verdict_lines(analysis: Analysis) -> list[str]:
-    """What to report, the arrival, flags with what they mean, oddities and notes."""
+    """The interval to report, arrival, flags with their meaning, oddities and notes."""
     found = []
     for j, verdict in enumerate(analysis.verdicts):
         name = coordinate_name(analysis, j)
@@ -132,7 +132,7 @@ def privacy_words(analysis: Analysis) -> str:
 
 
 def target_words(taus: Sequence[float]) -> str:
-    """What is estimated."""
+    """Name of the estimated quantity."""
     if not taus:
         return "theta*"
     if len(taus) == 1:

@@ -31,7 +31,7 @@ def test_help_is_quick_and_light() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     loaded = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.split("\n")}
     assert not loaded & {*HEAVY, "pydantic", "numpy"}
-    assert "protects nobody" in " ".join(done.stdout.replace("│", " ").split())
+    assert "protects no data" in " ".join(done.stdout.replace("│", " ").split())
 
 
 def test_list(ldpflow: Callable[..., Any]) -> None:

@@ -26,7 +26,7 @@ def test_a_report_is_one_file_that_names_everything(results: Results) -> None:
         "ldp_sgd",
         "randomized_response",
         "multiplier block bootstrap",
-        "protects nobody",
+        "protects no data",
         "ldpflow sweep",
         "connect-src &#39;none&#39;",
         "numpy",
