@@ -65,12 +65,14 @@ def private_gradient(path: Any, perturbed: bool) -> dict[str, Any]:
         parts["randomise"] = part_of(mechanism, "randomise")
         if perturbed:
             parts |= {"answer": parts["randomise"], "randomise": budget_split.randomise}
-        return {"ANCHORED": False} | {name: part for name, part in parts.items() if part is not None}
+        return {"ANCHORED": False, "AHEAD": False} | {
+            name: part for name, part in parts.items() if part is not None
+        }
     from ldpflow.random import distributions
 
     law = problem.bit_law()
     shaped = "shape" in problem.kernel_parameters()
-    parts = {"cdf": getattr(distributions, f"cdf_{law}"), "ANCHORED": False, "SHAPED": shaped}
+    parts = {"cdf": getattr(distributions, f"cdf_{law}"), "ANCHORED": False, "AHEAD": False, "SHAPED": shaped}
     third = sys.modules[type(mechanism).__module__].THIRD_DERIVATIVES.get(law)
     if third is None or path.algorithm.kind != "ldp_sgd":
         return parts | {
@@ -79,11 +81,14 @@ def private_gradient(path: Any, perturbed: bool) -> dict[str, Any]:
         }
     return parts | {
         "ANCHORED": True,
+        # A projection made twice would cost more than is won.
+        "AHEAD": not path.algorithm.projects(),
         "THIRD_DERIVATIVE": third,
         "density": getattr(distributions, f"density_{law}"),
         "slope": getattr(distributions, f"slope_{law}"),
         "anchor_private_bit": part_of(mechanism, "anchor_private_bit"),
         "draw_private_bit": part_of(mechanism, "draw_private_bit"),
+        "draw_private_bits": part_of(mechanism, "draw_private_bits"),
     }
 
 

@@ -18,7 +18,8 @@ from ldpflow.mechanisms.mechanism import EPSILON, Mechanism, PrivacyStatement
 from ldpflow.problems import Problem
 from ldpflow.problems.laws import Variate
 from ldpflow.problems.problem import Matrix
-from ldpflow.random.lockstep import LANES
+from ldpflow.random import register_array
+from ldpflow.random.lockstep import CHUNK, LANES, PLANE
 from ldpflow.settings import Parameters
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "RandomizedResponse",
     "anchor_private_bit",
     "draw_private_bit",
+    "draw_private_bits",
     "randomise",
     "randomise_probability",
 ]
@@ -127,8 +129,8 @@ def anchor_private_bit(kernel, anchors, theta, problem, mechanism):  # type: ign
         anchors[3 * LANES + lane] = 0.5 * spread * kernel.slope(x) * unit * unit
 
 
-def draw_private_bit(kernel, g, theta, noise, k, anchors, problem, mechanism):  # type: ignore[no-untyped-def]
-    """A(g) in every lane: a report of 1 where U < q(theta_{i-1}).
+def draw_private_bit(kernel, answers, at, theta, noise, k, anchors, problem, mechanism):  # type: ignore[no-untyped-def]
+    """A(g) of step k in every lane, from answers[at] on: a report of 1 where U < q(theta_{i-1}).
 
     U is compared with q's expansion around the anchor, whose error is at most |h|^3/6 times the
     largest third derivative. Where U lies within that error of it (or theta is not finite) the
@@ -143,10 +145,47 @@ def draw_private_bit(kernel, g, theta, noise, k, anchors, problem, mechanism):  
         h = theta[lane] - anchors[lane]
         q = anchors[LANES + lane] + h * (anchors[2 * LANES + lane] + h * anchors[3 * LANES + lane])
         gap = noise[k * LANES + lane] - q
-        g[lane] = mechanism.one if gap < 0.0 else mechanism.zero
+        answers[at + lane] = mechanism.one if gap < 0.0 else mechanism.zero
         clear = abs(gap) > 1e-12 + rest * abs(h * h * h)
         doubtful += 0 if clear else 1
     if doubtful > 0:
         for lane in range(LANES):
             q = (1.0 - p) + spread * kernel.cdf((theta[lane] - problem.location) * unit)
-            g[lane] = mechanism.one if noise[k * LANES + lane] < q else mechanism.zero
+            answers[at + lane] = mechanism.one if noise[k * LANES + lane] < q else mechanism.zero
+
+
+def draw_private_bits(kernel, answers, start, theta, noise, eta, anchors, problem, mechanism):  # type: ignore[no-untyped-def]
+    """A(g) of all lanes in the CHUNK steps from ``start`` on; ``theta`` is left where they lead.
+
+    The steps are made twice: here for the answers alone, then by the recursion with its sums. That the
+    expansion decides every answer is judged at the end of a chunk; where it does not decide all of
+    them, the chunk is drawn again with a judgement at every step. The answers are the same.
+    """
+    unit = problem.inverse_scale
+    rest = (2.0 * mechanism.keep - 1.0) * kernel.THIRD_DERIVATIVE * unit * unit * unit / 6.0
+    far = 10.0 * eta[0] * max(abs(mechanism.one), abs(mechanism.zero))
+    theta[:] = start
+    kernel.anchor_private_bit(anchors, theta, problem, mechanism)
+    doubtful = 0
+    if rest * far * far * far * 2.0 * PLANE < 0.5:  # else some answer will be in doubt
+        doubts = register_array(LANES)
+        doubts[:] = 0.0
+        for k in range(CHUNK):
+            for lane in range(LANES):
+                h = theta[lane] - anchors[lane]
+                q = anchors[LANES + lane] + h * (anchors[2 * LANES + lane] + h * anchors[3 * LANES + lane])
+                gap = noise[k * LANES + lane] - q
+                answer = mechanism.one if gap < 0.0 else mechanism.zero
+                clear = abs(gap) > 1e-12 + rest * abs(h * h * h)
+                doubts[lane] = doubts[lane] if clear else 1.0
+                answers[k * LANES + lane] = answer
+                theta[lane] -= eta[k] * answer
+        for lane in range(LANES):
+            doubtful += 1 if doubts[lane] > 0.0 else 0
+        if doubtful == 0:
+            return
+    theta[:] = start
+    for k in range(CHUNK):
+        kernel.draw_private_bit(answers, k * LANES, theta, noise, k, anchors, problem, mechanism)
+        for lane in range(LANES):
+            theta[lane] -= eta[k] * answers[k * LANES + lane]
