@@ -275,7 +275,26 @@ class Expected:
         slack = np.concatenate([self.slack[None], near[:-1]])
         bad = np.abs(thetas - wanted) > slack + ROUNDING * np.maximum(np.abs(thetas), np.abs(wanted))
         self.theta, self.slack = after[-1], near[-1]
-        return fault_of(chunk, thetas, wanted, bad)
+        return fault_of(chunk, thetas, wanted, bad, self.displaced(chunk, gradients, bad))
+
+    def displaced(self, chunk: Chunk, gradients: Floats, bad: NDArray[np.bool_]) -> int:
+        """How many steps later than their places say the rows from the first fault on fit; 0 if nowhere."""
+        thetas, rows = chunk.thetas, bad.any(axis=1)
+        assert thetas is not None
+        if chunk.steps is not None or rows.sum() < 10:
+            return 0
+        at = int(np.argmax(rows))
+        step = chunk.first + np.arange(at, len(thetas) - 1)
+        for shift in (1, -1, 2, 3, -2, -3):
+            if step[0] + shift < 1:
+                continue
+            etas = self.checks.c * (step + shift).astype(np.float64) ** -self.checks.gamma
+            wanted, slack = self.after(thetas[at:-1], etas[:, None] * gradients[at:-1])
+            found = thetas[at + 1 :]
+            near = np.abs(found - wanted) <= slack + ROUNDING * np.maximum(np.abs(found), np.abs(wanted))
+            if near.all():
+                return shift
+        return 0
 
     def follow_rounds(self, chunk: Chunk, thetas: Floats, etas: Floats, gradients: Floats) -> RowError | None:
         """The same where several reports make a step."""
@@ -302,8 +321,13 @@ class Expected:
         return fault_of(chunk, thetas, wanted, bad)
 
 
-def fault_of(chunk: Chunk, thetas: Floats, wanted: Floats, bad: NDArray[np.bool_]) -> RowError | None:
-    """The first theta that does not follow, with what may have happened to the file."""
+def fault_of(
+    chunk: Chunk, thetas: Floats, wanted: Floats, bad: NDArray[np.bool_], shift: int = 0
+) -> RowError | None:
+    """The first theta that does not follow, with what may have happened to the file.
+
+    ``shift`` is by how many steps the rows from there on are displaced, 0 where that is not known.
+    """
     if not bad.any():
         return None
     at, j = map(int, np.argwhere(bad)[0])
@@ -311,14 +335,25 @@ def fault_of(chunk: Chunk, thetas: Floats, wanted: Floats, bad: NDArray[np.bool_
     column = "theta" if thetas.shape[1] == 1 else f"theta_{j}"
     wrong = float(bad.any(axis=1).mean())
     hint = few_digits(thetas)
-    if not hint and row == 1:
-        hint = "It is not theta0."
+    if not hint and shift > 0:
+        hint = f"The rows from there on fit if {counted(shift)} missing before it."
+    elif not hint and shift < 0:
+        hint = f"The rows from there on fit if {counted(-shift)} too many before it: were reports doubled?"
     elif not hint and wrong > 0.1:
-        hint = "So are many others: were the rows sorted or shuffled, or are the settings others?"
+        hint = (
+            "Many other rows do not follow either: were they sorted or shuffled, or are the settings others?"
+        )
+    elif not hint and row == 1:
+        hint = "It is not theta0."
     elif not hint:
         hint = "A row is missing, doubled or changed there."
     allowed = f"{float(wanted[at, j])!r}, which follows from the row before"
     return RowError(row, column, float(thetas[at, j]), allowed, hint)
+
+
+def counted(rows: int) -> str:
+    """A number of rows as the subject of a sentence."""
+    return "one row is" if rows == 1 else f"{rows} rows are"
 
 
 def few_digits(thetas: Floats) -> str:

@@ -135,6 +135,8 @@ class Transcript:
     @classmethod
     def of(cls, source: object) -> Transcript:
         """From a path, a pyarrow table, or what pyarrow makes one of (pandas, polars, a mapping)."""
+        if isinstance(source, Transcript):
+            return source
         if isinstance(source, (str, os.PathLike)):
             place = os.fspath(source)
             if not Path(place).is_file():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,3 +89,20 @@ class Analysis:
         """The row to report of a coordinate; None where no interval is defined."""
         place = self.verdicts[coordinate].reported
         return None if place is None else self.rows[place]
+
+    def methods_paragraph(self) -> str:
+        """A paragraph for a methods section."""
+        from ldpflow.transcripts.wording import methods_paragraph
+
+        return methods_paragraph(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values for JSON; what is undefined is None."""
+        from ldpflow.transcripts.wording import as_dict
+
+        return as_dict(self)
+
+    def __str__(self) -> str:
+        from ldpflow.transcripts.wording import verdict_lines
+
+        return "\n".join(verdict_lines(self))

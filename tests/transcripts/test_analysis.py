@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import ldpflow as lf
 from ldpflow.errors import InputError
 from ldpflow.transcripts.analysis import analyse
 from ldpflow.transcripts.verdict import arrival_of, linear_start
@@ -87,6 +88,22 @@ def test_words(analysis):
     for said in ("0.9-quantile", "20,000 reports", "epsilon = 1", "eps-LDP", "has no proof", "ldpflow"):
         assert said in paragraph
     assert analysis.exit_code() == 0
+
+
+def test_tables_of_several_kinds(rows, analysis):
+    """A mapping, a pandas frame, a Polars frame and an opened transcript: the bits of the Arrow table."""
+    table = as_table(rows[0])
+    columns = table.to_pydict()
+    sources = [columns, lf.Transcript.of(table)]
+    sources += [pytest.importorskip(name).DataFrame(columns) for name in ("pandas", "polars")]
+    for source in sources:
+        assert numbers(lf.analyse(source, SETTINGS)) == numbers(analysis)
+
+
+def test_in_python(analysis):
+    assert str(analysis) == "\n".join(verdict_lines(analysis))
+    assert analysis.methods_paragraph() == methods_paragraph(analysis)
+    assert analysis.to_dict() == as_dict(analysis)
 
 
 def test_json(analysis):

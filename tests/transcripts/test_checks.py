@@ -130,6 +130,21 @@ def test_a_wrong_start_and_end(rows):
     assert fault.column == "final_theta"
 
 
+@pytest.mark.parametrize(
+    ("lines", "row", "said"),
+    [
+        (lambda rows: rows[:99] + rows[100:], 100, "if one row is missing before it"),
+        (lambda rows: rows[:299] + rows[301:], 300, "if 2 rows are missing before it"),
+        (lambda rows: rows[:300] + rows[299:], 301, "if one row is too many before it"),
+        (lambda rows: sorted(rows), 1, "sorted or shuffled"),
+        (lambda rows: moved(rows, 4712, 1e-6), 4712, "missing, doubled or changed there"),
+    ],
+)
+def test_what_may_have_happened(rows, lines, row, said):
+    fault = checked(as_table(lines(rows[0])), start=(20.0,))
+    assert fault.row == row and said in fault.hint
+
+
 def test_too_few_digits(rows, tmp_path):
     short = [(float(f"{theta:.7g}"), report) for theta, report in rows[0]]
     fault = checked(as_table(short))
