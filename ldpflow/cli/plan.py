@@ -12,6 +12,7 @@ from ldpflow.errors import InputError
 
 __all__ = ["plan"]
 
+COMPARE = "Protocols side by side"
 PILOT, GOAL = "A pilot's data, or public bounds", "What the plan is for"
 
 
@@ -67,6 +68,39 @@ def plan(
         float | None,
         typer.Option(help="MCSE of coverage wanted: how many replicates.", rich_help_panel=GOAL),
     ] = None,
+    compare: Annotated[
+        bool,
+        typer.Option("--compare", help="All protocols for the study's quantiles.", rich_help_panel=COMPARE),
+    ] = False,
+    range: Annotated[
+        tuple[float, float] | None,
+        typer.Option("--range", metavar="L U", help="Public range of the values.", rich_help_panel=COMPARE),
+    ] = None,
+    scale_guess: Annotated[
+        float | None,
+        typer.Option(help="Public guess of the law's scale, for the bins.", rich_help_panel=COMPARE),
+    ] = None,
+    rounds_max: Annotated[
+        int | None, typer.Option(help="Caution above so many rounds.", rich_help_panel=COMPARE)
+    ] = None,
+    bits_max: Annotated[
+        float | None, typer.Option(help="Caution above so many bits of a user.", rich_help_panel=COMPARE)
+    ] = None,
+    liars: Annotated[
+        float | None, typer.Option(help="Share that sends the worst report.", rich_help_panel=COMPARE)
+    ] = None,
+    answer_below: Annotated[
+        float | None,
+        typer.Option(
+            help="Probability that a user answers whose value is at most the quantile.",
+            rich_help_panel=COMPARE,
+        ),
+    ] = None,
+    answer_above: Annotated[float | None, typer.Option(help="And above it.", rich_help_panel=COMPARE)] = None,
+    answers: Annotated[
+        int | None,
+        typer.Option(help="Answers of a user, the budget split between them.", rich_help_panel=COMPARE),
+    ] = None,
     check: Annotated[
         bool,
         typer.Option("--check", help="Simulate 512 replicates, the recommended methods included."),
@@ -77,12 +111,25 @@ def plan(
 
     Lengths are the oracle's: other methods approach them as n grows. A row whose path does not arrive has
     none, and the exit code is 1; below the table stands what would do. With --check the exit code is 0
-    only where the recommended method covers. Flags marked * replace the study's values and may be repeated.
+    only where the recommended method covers; with --compare it simulates LDP-SGD too. Flags marked *
+    replace the study's values and may be repeated.
     """
+    from ldpflow.cli.plan_protocols import print_protocols
     from ldpflow.cli.plan_tables import print_check, print_plan, print_replicates, print_source
     from ldpflow.engine import Precision
     from ldpflow.planning import plan as make_plan
 
+    comparison: dict[str, Any] = {
+        "range": range,
+        "scale_guess": scale_guess,
+        "rounds_max": rounds_max,
+        "bits_max": bits_max,
+        "liars": liars,
+        "answer_below": answer_below,
+        "answer_above": answer_above,
+        "answers": answers,
+        "simulate_sgd": True if compare and check else None,
+    }
     precision = None if target_mcse is None else Precision(target_mcse)
     own = pilot is not None or bounds is not None
     found = make_plan(
@@ -101,7 +148,12 @@ def plan(
         response_rate=response_rate,
         difference=difference,
         power=power,
+        compare=compare,
+        **{name: value for name, value in comparison.items() if value is not None},
     )
+    if compare:
+        print_protocols(found, half_width if length is None else length / 2)
+        return
     if own:
         print_source(found, pilot)
     wanted = None if length is None else f"length {length:g}"

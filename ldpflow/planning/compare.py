@@ -25,6 +25,9 @@ from ldpflow.theory.private_quantile import bit_variance
 __all__ = ["ProtocolPlan", "compare_protocols", "forecasts"]
 
 AGREES = 0.05  # a prediction this close to a simulation with other seeds needs no caution
+PRECISE = 0.01  # Monte Carlo error of an RMSE, over the RMSE, that ends a simulation early
+BATCHES = 4  # times ``replicates``, at most
+FAR = 5.0  # an estimate this many standard errors of the bound away is lost
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,10 @@ class ProtocolPlan:
         S/V.
     coverage, coverage_mcse : float or None
         Of the interval, simulated.
+    median_error : float or None
+        Median of the absolute errors over the bound's standard error; .674 for normal errors at the bound.
+    lost : float or None
+        Share of estimates more than five of the bound's standard errors away.
     range_end, undefined : float or None
         Shares of intervals that end at the range, and that are undefined.
     cautions : tuple of str
@@ -87,6 +94,8 @@ class ProtocolPlan:
     efficiency_formula: float = math.nan
     coverage: float | None = None
     coverage_mcse: float | None = None
+    median_error: float | None = None
+    lost: float | None = None
     range_end: float | None = None
     undefined: float | None = None
     cautions: tuple[str, ...] = ()
@@ -106,6 +115,9 @@ def compare_protocols(
     bits_max: float | None = None,
     response: float = 1.0,
     liars: float = 0.0,
+    answer_below: float = 1.0,
+    answer_above: float = 1.0,
+    answers: int = 1,
     steps: Steps | None = None,
     replicates: int = 2000,
     seed: int = 1,
@@ -135,10 +147,15 @@ def compare_protocols(
         Probability that a user answers.
     liars : float in [0, 1)
         Share of those who answer that send the worst report.
+    answer_below, answer_above : float in (0, 1]
+        Probability, beside ``response``, that a user answers whose value is at most the quantile, or
+        above it. Where they differ, the bias of the responders' quantile is a caution.
+    answers : int in [1, 64]
+        Answers of every user to the same question, each with epsilon/answers.
     steps : Steps, optional
         Start and step of LDP-SGD and of ``cells``; from 0 with c = 1 and gamma = .51 where not given.
     replicates, seed : int
-        Of the simulations.
+        Of the simulations; up to four times as many where the errors have heavy tails.
 
     Returns
     -------
@@ -150,12 +167,14 @@ def compare_protocols(
     InputError
         If a value is not one that can be planned for.
     """
-    check(taus, epsilon, n, level, half_width, response, liars)
+    shares = {"response": response, "answer_below": answer_below, "answer_above": answer_above}
+    check(taus, epsilon, n, level, half_width, shares, liars, answers)
     levels = tuple(sorted(taus))
     z = constants.normal_quantile(0.5 + level / 2)
     found: list[ProtocolPlan] = []
     for tau in levels:
-        target = Target(law, tau, level, z, response, liars, levels)
+        dropout = (answer_below, answer_above)
+        target = Target(law, tau, level, z, response, liars, levels, *dropout, answers)
         rows = []
         for forecast in forecasts(target, ends, scale, steps or Steps()):
             row = at_n(forecast, n, epsilon, replicates, seed)
@@ -172,8 +191,9 @@ def check(
     n: int,
     level: float,
     half_width: float | None,
-    response: float,
+    shares: dict[str, float],
     liars: float,
+    answers: int,
 ) -> None:
     """Refuse what cannot be planned for."""
     if not taus or len(set(taus)) < len(taus):
@@ -187,10 +207,13 @@ def check(
         raise InputError("n", n, f"an integer in [1, {MOST_USERS:g}]")
     if half_width is not None and not 0 < half_width < math.inf:
         raise InputError("half_width", half_width, "a number > 0")
-    if not 0 < response <= 1:
-        raise InputError("response", response, "a number in (0, 1]")
+    for name, value in shares.items():
+        if not 0 < value <= 1:
+            raise InputError(name, value, "a number in (0, 1]")
     if not 0 <= liars < 1:
         raise InputError("liars", liars, "a number in [0, 1)")
+    if not (isinstance(answers, int) and 1 <= answers <= 64):
+        raise InputError("answers", answers, "an integer in [1, 64]")
 
 
 def forecasts(target: Target, ends: tuple[float, float], scale: float | None, steps: Steps) -> list[Forecast]:
@@ -223,14 +246,30 @@ def at_n(forecast: Forecast, n: int, epsilon: float, replicates: int, seed: int)
         efficiency_formula=bit_variance(t.tau, epsilon) / t.density**2 / forecast.variance(n, epsilon),
         cautions=tuple(forecast.cautions(n, epsilon)),
     )
-    found = forecast.simulate(n, epsilon, replicates, seed)
+    found = simulated_well(forecast, n, epsilon, replicates, seed)
     if found is not None:
         row = with_simulation(row, forecast, found)
+    if t.dropout_bias:
+        row = cautioned(row, f"drop-out: bias {t.dropout_bias:+.3g} at every n")
     if t.liars > 0:
         shift = forecast.liars_shift(n, epsilon, seed)
         if shift > error:
             row = cautioned(row, f"liars shift {shift / error:.1f} SE")
     return row
+
+
+def simulated_well(
+    forecast: Forecast, n: int, epsilon: float, replicates: int, seed: int
+) -> Simulated | None:
+    """Replicates until the RMSE is precise, at most BATCHES times as many as asked for."""
+    found = forecast.simulate(n, epsilon, replicates, seed)
+    for batch in range(1, BATCHES):
+        if found is None or found.rmse_error(forecast.target.truth) <= PRECISE:
+            break
+        further = forecast.simulate(n, epsilon, replicates, seed + 1000 * batch)
+        assert further is not None
+        found = found.joined(further)
+    return found
 
 
 def with_simulation(row: ProtocolPlan, forecast: Forecast, found: Simulated) -> ProtocolPlan:
@@ -239,7 +278,7 @@ def with_simulation(row: ProtocolPlan, forecast: Forecast, found: Simulated) -> 
     rmse = found.rmse(t.truth)
     coverage = found.coverage(t.truth)
     count = len(found.estimate)
-    bound = bit_variance(t.tau, row.epsilon) / (t.response * row.n) / t.density**2
+    bound = bit_variance(t.tau, row.epsilon) / (t.answering * row.n) / t.density**2
     undefined = float(1.0 - (found.lower == found.lower).mean())
     row = replace(
         row,
@@ -248,6 +287,8 @@ def with_simulation(row: ProtocolPlan, forecast: Forecast, found: Simulated) -> 
         efficiency=bound / rmse**2,
         coverage=coverage,
         coverage_mcse=math.sqrt(coverage * (1.0 - coverage) / count),
+        median_error=found.median_error(t.truth) / math.sqrt(bound),
+        lost=found.far(t.truth, FAR * math.sqrt(bound)),
         range_end=float(found.range_end.mean()),
         undefined=undefined,
     )
@@ -255,6 +296,9 @@ def with_simulation(row: ProtocolPlan, forecast: Forecast, found: Simulated) -> 
         row = cautioned(row, f"range_end {found.range_end.mean():.0%}")
     if undefined > 0.01:
         row = cautioned(row, f"undefined {undefined:.0%}")
+    error = found.rmse_error(t.truth)
+    if 2.0 * error > AGREES:
+        row = cautioned(row, f"heavy tails: half width known to {2.0 * error:.0%}")
     return row
 
 

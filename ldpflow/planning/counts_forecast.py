@@ -12,7 +12,7 @@ from ldpflow.planning.forecast import Forecast, Simulated, Target
 from ldpflow.protocols import OneShot, Protocol, Rounds
 from ldpflow.protocols.runs import Limits, edge_cdf, line_quantile, run_one_shot, run_rounds, variance_at
 from ldpflow.random.streams import counter_keys
-from ldpflow.theory.private_quantile import bit_variance
+from ldpflow.theory.private_quantile import repeated_bit_variance
 
 __all__ = ["OneShotForecast", "RoundsForecast"]
 
@@ -31,11 +31,12 @@ class RoundsForecast(Forecast):
 
     def protocol(self, epsilon: float, **settings: Any) -> Rounds:
         """The protocol with this budget."""
-        answer = self.target.response
+        answer = self.target.answering
         return Rounds(
             epsilon=epsilon,
             range=self.ends,
             rounds=self.turns,
+            answers=self.target.answers,
             answer_below=answer,
             answer_above=answer,
             **settings,
@@ -45,12 +46,12 @@ class RoundsForecast(Forecast):
         return self.turns
 
     def bits(self, n: int, epsilon: float) -> float:
-        return 1.0
+        return float(self.target.answers)
 
     def variance(self, n: int, epsilon: float) -> float:
         """Of the efficiency bound, users split between the quantiles."""
-        bound = bit_variance(self.target.tau, epsilon) / self.target.density**2
-        return self.target.quantiles * bound
+        bound = repeated_bit_variance(self.target.tau, epsilon, self.target.answers)
+        return self.target.quantiles * bound / self.target.density**2
 
     def simulate(self, n: int, epsilon: float, replicates: int, seed: int) -> Simulated | None:
         protocol = self.protocol(epsilon)
@@ -82,8 +83,9 @@ class OneShotForecast(Forecast):
 
     def protocol(self, epsilon: float, **settings: Any) -> OneShot:
         """The protocol with this budget."""
-        answer = self.target.response
-        update = {"epsilon": epsilon, "answer_below": answer, "answer_above": answer, **settings}
+        answer = self.target.answering
+        update = {"epsilon": epsilon, "answers": self.target.answers, **settings}
+        update |= {"answer_below": answer, "answer_above": answer}
         return self.template.model_copy(update=update)
 
     def rounds(self, n: int) -> int:
@@ -164,6 +166,7 @@ def outside_range(target: Target, ends: tuple[float, float]) -> list[str]:
 def too_few(target: Target, n: int, epsilon: float) -> list[str]:
     """A caution where the counts of the tail are mostly noise."""
     tail = min(target.tau, 1.0 - target.tau)
-    if 9.0 * bit_variance(target.tau, epsilon) / tail**2 > target.response * n / 6.0:
+    spread = repeated_bit_variance(target.tau, epsilon, target.answers)
+    if 9.0 * spread / tail**2 > target.answering * n / 6.0:
         return ["n too small"]
     return []

@@ -15,7 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpflow.problems.laws import Law
-from ldpflow.theory.private_quantile import bit_variance, cells_covariance, level_with_liars
+from ldpflow.theory.private_quantile import (
+    cells_covariance,
+    level_with_dropout,
+    level_with_liars,
+    repeated_bit_variance,
+)
 
 __all__ = [
     "CellsForecast",
@@ -47,6 +52,11 @@ class Target:
         Share of those who answer that send the worst report.
     together : tuple of float
         Levels of all quantiles that are wanted from the same users, tau among them.
+    answer_below, answer_above : float in (0, 1]
+        Probability that a user answers whose value is at most the quantile, or above it, beside
+        ``response``.
+    answers : int
+        Answers of every user to the same question, each with epsilon/answers.
     """
 
     law: Law
@@ -56,6 +66,22 @@ class Target:
     response: float = 1.0
     liars: float = 0.0
     together: tuple[float, ...] = ()
+    answer_below: float = 1.0
+    answer_above: float = 1.0
+    answers: int = 1
+
+    @property
+    def answering(self) -> float:
+        """Share of the users asked who answer."""
+        return self.response * (self.tau * self.answer_below + (1.0 - self.tau) * self.answer_above)
+
+    @property
+    def dropout_bias(self) -> float:
+        """What drop-out that depends on the value adds to every estimate, unit of the data."""
+        if self.answer_below == self.answer_above:
+            return 0.0
+        level = level_with_dropout(self.tau, self.answer_below, self.answer_above)
+        return self.law.quantile(level) - self.truth
 
     @property
     def quantiles(self) -> int:
@@ -103,6 +129,28 @@ class Simulated:
         """Root mean squared error of the estimates."""
         return math.sqrt(float(np.mean((self.estimate - truth) ** 2)))
 
+    def rmse_error(self, truth: float) -> float:
+        """Monte Carlo standard error of the RMSE over the RMSE."""
+        squares = (self.estimate - truth) ** 2
+        return float(squares.std() / (2.0 * squares.mean() * math.sqrt(len(squares))))
+
+    def median_error(self, truth: float) -> float:
+        """Median of the absolute errors."""
+        return float(np.median(np.abs(self.estimate - truth)))
+
+    def far(self, truth: float, distance: float) -> float:
+        """Share of estimates farther from the truth than this."""
+        return float(np.mean(np.abs(self.estimate - truth) > distance))
+
+    def joined(self, other: Simulated) -> Simulated:
+        """These replicates and further ones."""
+        return Simulated(
+            np.concatenate([self.estimate, other.estimate]),
+            np.concatenate([self.lower, other.lower]),
+            np.concatenate([self.upper, other.upper]),
+            np.concatenate([self.range_end, other.range_end]),
+        )
+
     def coverage(self, truth: float) -> float:
         """Share of intervals that hold the truth; an undefined one does not."""
         return float(np.mean((self.lower <= truth) & (truth <= self.upper)))
@@ -143,8 +191,8 @@ class Forecast(ABC):
         """Replicates; None where the protocol has a theory to rely on (LDP-SGD)."""
 
     def standard_error(self, n: int, epsilon: float) -> float:
-        """sqrt(variance/(response n)), unit of the data."""
-        return math.sqrt(self.variance(n, epsilon) / (self.target.response * n))
+        """sqrt(variance/(answers of n users)), unit of the data."""
+        return math.sqrt(self.variance(n, epsilon) / (self.target.answering * n))
 
     def cautions(self, n: int, epsilon: float) -> list[str]:
         """Limits of the formula, in words."""
@@ -153,7 +201,7 @@ class Forecast(ABC):
     def liars_shift(self, n: int, epsilon: float, seed: int) -> float:
         """Bias that the liars cause, unit of the data, whichever way they push: the larger one."""
         t = self.target
-        levels = [level_with_liars(t.tau, epsilon, t.liars, push) for push in ("down", "up")]
+        levels = [level_with_liars(t.tau, epsilon / t.answers, t.liars, push) for push in ("down", "up")]
         if not all(0.0 < level < 1.0 for level in levels):
             return math.inf
         return max(abs(t.law.quantile(level) - t.truth) for level in levels)
@@ -173,18 +221,18 @@ class SgdForecast(Forecast):
         return n // self.steps.batch
 
     def bits(self, n: int, epsilon: float) -> float:
-        return 1.0
+        return float(self.target.answers)
 
-    def answers(self, n: int) -> int:
-        """Reports that one quantile gets."""
-        return int(self.target.response * n) // self.target.quantiles
+    def users(self, n: int) -> int:
+        """Users who answer about one quantile."""
+        return int(self.target.answering * n) // self.target.quantiles
 
     def step_variance(self, epsilon: float) -> float:
-        """Variance of a private gradient of one report."""
-        return bit_variance(self.target.tau, epsilon)
+        """Variance of a private gradient of one user."""
+        return repeated_bit_variance(self.target.tau, epsilon, self.target.answers)
 
     def variance(self, n: int, epsilon: float) -> float:
-        split = self.target.response * n / max(self.answers(n), 1)
+        split = self.target.answering * n / max(self.users(n), 1)
         return split * self.step_variance(epsilon) / self.target.density**2
 
     def simulate(self, n: int, epsilon: float, replicates: int, seed: int) -> Simulated | None:
@@ -197,7 +245,7 @@ class SgdForecast(Forecast):
 
         t = self.target
         s = self.steps
-        count = max(self.answers(n) // s.batch, 1)
+        count = max(self.users(n) // s.batch, 1)
         noise = self.step_variance(epsilon) - t.tau * (1.0 - t.tau)
         case = Approach(t.law, t.tau, noise, s.c, s.gamma, s.theta0, count, s.batch)
         (arrival,) = approaches([case])
@@ -214,12 +262,14 @@ class CellsForecast(SgdForecast):
     name = "cells"
 
     def bits(self, n: int, epsilon: float) -> float:
-        return math.log2(self.target.quantiles + 1)
+        return self.target.answers * math.log2(self.target.quantiles + 1)
 
-    def answers(self, n: int) -> int:
-        return int(self.target.response * n)
+    def users(self, n: int) -> int:
+        return int(self.target.answering * n)
 
     def step_variance(self, epsilon: float) -> float:
         levels = sorted(self.target.together)
         at = levels.index(self.target.tau)
-        return cells_covariance(levels, epsilon)[at][at]
+        truth = self.target.tau * (1.0 - self.target.tau)
+        once = cells_covariance(levels, epsilon / self.target.answers)[at][at]
+        return truth + (once - truth) / self.target.answers

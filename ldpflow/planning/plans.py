@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from ldpflow import constants
 from ldpflow.errors import InputError
@@ -20,6 +20,8 @@ from ldpflow.theory.arrivals import arrivals
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from ldpflow.planning.protocols_plan import Comparison
 
 __all__ = ["Plan", "plan", "plan_practice", "plan_study"]
 
@@ -103,8 +105,10 @@ def plan(
     difference: float | None = None,
     power: float = 0.8,
     seed: int = 0,
+    compare: bool = False,
+    **comparison: Unpack[Comparison],
 ) -> Plan:
-    """Predict lengths and arrival, and what reaching a target takes.
+    """Predict lengths and arrival, and what reaching a target takes; or compare protocols.
 
     Parameters
     ----------
@@ -125,6 +129,10 @@ def plan(
         Difference between two groups that is to be found, and the probability of finding it.
     seed : int
         Of the resampled pilots.
+    compare : bool
+        Compare LDP-SGD, rounds and one-shot protocols for the study's quantiles.
+    comparison
+        Settings of a comparison: see :class:`ldpflow.planning.protocols_plan.Comparison`.
 
     Raises
     ------
@@ -137,6 +145,7 @@ def plan(
     goal = Goal(target, response_rate, difference, power)
     axes = {"tau": tau, "epsilon": epsilon, "n": n, "level": level}
     given = {name: listed(value) for name, value in axes.items() if value is not None}
+    check_comparison(compare, comparison, pilot=pilot, bounds=bounds, difference=difference)
     if pilot is None and bounds is None:
         for name, value in (("column", column), ("missing", missing), ("jitter", jitter)):
             if value is not None:
@@ -144,7 +153,12 @@ def plan(
         if study is None:
             raise InputError("study", None, "a study, a pilot's file or public bounds")
         chosen = load_study(study) if isinstance(study, str) else study
-        return plan_study(chosen.replace(given) if given else chosen, goal)
+        chosen = chosen.replace(given) if given else chosen
+        if compare:
+            from ldpflow.planning.protocols_plan import plan_protocols
+
+            return plan_protocols(chosen, target, response_rate or 1.0, **comparison)
+        return plan_study(chosen, goal)
     if study is not None or (pilot is not None and bounds is not None):
         raise InputError("study", study, "one of a study, a pilot's file and public bounds")
     for name in ("tau", "epsilon", "n"):
@@ -161,6 +175,17 @@ def plan(
             raise InputError("bounds", list(bounds), "two numbers")
         source = Guess(Bounds(*map(float, bounds)))
     return plan_practice(source, given, goal)
+
+
+def check_comparison(compare: bool, comparison: Mapping[str, Any], **others: Any) -> None:
+    """Refuse settings of a comparison without one, and what a comparison does not read."""
+    if not compare:
+        for name, value in comparison.items():
+            raise InputError(name, value, "nothing without `compare`")
+    for name, value in others.items() if compare else ():
+        if value is not None:
+            hint = "A study with law = 'empirical' has the values of a column."
+            raise InputError(name, value, "nothing with `compare`", hint)
 
 
 def listed(value: Any) -> list[Any]:

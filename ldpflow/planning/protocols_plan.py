@@ -1,0 +1,257 @@
+"""Comparing the protocols for every quantile, budget, n and level of a study."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+
+import numpy as np
+
+from ldpflow import constants
+from ldpflow.algorithms.ldp_sgd import LdpSgd
+from ldpflow.algorithms.minibatch_sgd import MinibatchSgd
+from ldpflow.errors import InputError
+from ldpflow.mechanisms.deployed_response import DeployedResponse
+from ldpflow.planning.compare import ProtocolPlan, compare_protocols
+from ldpflow.planning.forecast import Simulated, Steps
+from ldpflow.planning.plans import Plan
+from ldpflow.problems.quantile import Quantile
+from ldpflow.problems.quantiles import Quantiles
+from ldpflow.protocols import OneShot, Protocol
+from ldpflow.random.lockstep import LANES
+from ldpflow.simulators.one_pass import OnePass, run_path
+
+if TYPE_CHECKING:
+    from ldpflow.study import Study
+
+__all__ = ["Comparison", "ProtocolsPlan", "compare_study", "plan_protocols", "simulated_sgd"]
+
+MOST_STEPS = 10**11
+
+
+class Comparison(TypedDict, total=False):
+    """What a comparison of protocols takes beside a study.
+
+    Parameters
+    ----------
+    range : (float, float)
+        Public range of the values; that of the study's protocols unless given.
+    scale_guess : float
+        Public guess of the law's scale, for the number of bins.
+    rounds_max, bits_max
+        Protocols beyond them carry a caution.
+    liars : float in [0, 1)
+        Share of those who answer that send the worst report.
+    answer_below, answer_above : float in (0, 1]
+        Probability, beside the response rate, that a user answers whose value is at most the quantile,
+        or above it.
+    answers : int in [1, 64]
+        Answers of every user, each with epsilon/answers.
+    simulate_sgd : bool
+        Whether LDP-SGD's coverage is simulated too, with the oracle's interval.
+    replicates : int
+        Of the simulations.
+    """
+
+    range: tuple[float, float]
+    scale_guess: float
+    rounds_max: int
+    bits_max: float
+    liars: float
+    answer_below: float
+    answer_above: float
+    answers: int
+    simulate_sgd: bool
+    replicates: int
+
+
+class ProtocolsPlan(Plan):
+    """The protocols side by side, one row for each; see :class:`ldpflow.planning.compare.ProtocolPlan`."""
+
+    def check(self, engine: str = "serial", **options: Any) -> bool:
+        """Refused: the rows are simulated already.
+
+        Raises
+        ------
+        InputError
+        """
+        raise InputError("check", True, "nothing with `compare`: `simulate_sgd` simulates LDP-SGD too")
+
+
+def plan_protocols(
+    study: Study,
+    half_width: float | None = None,
+    response: float = 1.0,
+    **settings: Unpack[Comparison],
+) -> ProtocolsPlan:
+    """Rows of :func:`compare_study`, with the cautions of all rows in words."""
+    found = compare_study(study, half_width=half_width, response=response, **settings)
+    rows = [{**vars(row), "cautions": "; ".join(row.cautions)} for row in found]
+    cautions = [
+        f"{row.protocol}, tau {row.tau:g}, epsilon {row.epsilon:g}, n {row.n:,}: {'; '.join(row.cautions)}"
+        for row in found
+        if row.cautions
+    ]
+    return ProtocolsPlan(rows, cautions, refused=False)
+
+
+def compare_study(
+    study: Study,
+    *,
+    half_width: float | None = None,
+    response: float = 1.0,
+    **settings: Unpack[Comparison],
+) -> list[ProtocolPlan]:
+    """Compare the protocols for every quantile, epsilon, n and level of a study.
+
+    Parameters
+    ----------
+    study : Study
+        Its problems must be quantiles of one value; epsilon comes from its mechanisms and protocols,
+        LDP-SGD's start and steps from its algorithms.
+    half_width : float > 0, optional
+        Wanted, unit of the data: users and budget that reach it.
+    response : float in (0, 1]
+        Probability that a user answers.
+    settings
+        See :class:`Comparison`.
+
+    Raises
+    ------
+    InputError
+        If a problem is no quantile, there is no range, or a value cannot be planned for.
+    """
+    known = Comparison.__annotations__
+    for name in settings:
+        if name not in known:
+            raise InputError(name, settings[name], f"one of {', '.join(known)}")  # type: ignore[literal-required]
+    simulators = [made.simulator for made in study.plans()]
+    parts = [simulator.parts() for simulator in simulators]
+    problems = list(dict.fromkeys(found["problem"] for found in parts))
+    epsilons = list(dict.fromkeys(e for s in simulators if (e := s.privacy().epsilon) is not None))
+    if not epsilons:
+        raise InputError("mechanism.epsilon", None, "a study with a pure local budget")
+    options: dict[str, Any] = dict(settings)
+    ends, scale = public_facts(parts, options.pop("range", None), options.pop("scale_guess", None))
+    simulate = options.pop("simulate_sgd", False)
+    steps = steps_of(parts)
+    options |= {"half_width": half_width, "response": response, "scale": scale, "steps": steps}
+    found: list[ProtocolPlan] = []
+    for problem in problems:
+        if not isinstance(problem, (Quantile, Quantiles)):
+            raise InputError("problem.kind", problem.kind, "quantile or quantiles, to compare protocols")
+        law, taus = problem.data_law(), problem.levels() or ()
+        for epsilon, n, level in cases(study, epsilons):
+            rows = compare_protocols(law, taus, epsilon, n, ends, level=level, **options)
+            if simulate and isinstance(problem, Quantile):
+                rows = [with_sgd(row, problem, steps, options) for row in rows]
+            found += rows
+    return found
+
+
+def cases(study: Study, epsilons: list[float]) -> Iterator[tuple[float, int, float]]:
+    """Every epsilon, n and level."""
+    for epsilon in epsilons:
+        for n in study.n:
+            for level in study.level:
+                yield epsilon, n, level
+
+
+def public_facts(
+    parts: list[dict[str, Any]], ends: tuple[float, float] | None, scale: float | None
+) -> tuple[tuple[float, float], float | None]:
+    """Range and guessed scale, from the study's protocols where they are not given."""
+    protocols = [found["protocol"] for found in parts if "protocol" in found]
+    if ends is None:
+        ends = next((p.ends for p in protocols if isinstance(p, Protocol)), None)
+    if ends is None:
+        hint = "It is known before any report: values outside are moved to its ends."
+        raise InputError("range", None, "the public range of the values, two numbers", hint)
+    low, high = map(float, ends)
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise InputError("range", list(ends), "two finite numbers, the smaller one first")
+    if scale is None:
+        guesses = (p.scale_guess for p in protocols if isinstance(p, OneShot))
+        scale = next((guess for guess in guesses if guess is not None), None)
+    elif not 0 < scale < math.inf:
+        raise InputError("scale_guess", scale, "a number > 0")
+    return (low, high), scale
+
+
+def steps_of(parts: list[dict[str, Any]]) -> Steps:
+    """Start and steps of the study's first algorithm of decaying steps; LDP-SGD's defaults without one."""
+    for found in parts:
+        algorithm = found.get("algorithm")
+        if algorithm is not None and algorithm.step_exponent() > 0.0:
+            return Steps(
+                algorithm.step_constant(),
+                algorithm.step_exponent(),
+                algorithm.theta0,
+                algorithm.records_per_step(),
+            )
+    return Steps()
+
+
+def with_sgd(row: ProtocolPlan, problem: Quantile, steps: Steps, options: dict[str, Any]) -> ProtocolPlan:
+    """LDP-SGD's row with its simulated efficiency and coverage; other rows as they are.
+
+    Raises
+    ------
+    InputError
+        If the simulation would take more than 10^11 steps.
+    """
+    if row.protocol != "sgd":
+        return row
+    replicates = options.get("replicates", 2000)
+    if row.n * replicates > MOST_STEPS:
+        raise InputError("n", row.n, f"at most {MOST_STEPS // replicates:,} with `simulate_sgd`")
+    below, above = options.get("answer_below", 1.0), options.get("answer_above", 1.0)
+    share = options["response"] * (problem.tau * below + (1.0 - problem.tau) * above)
+    mechanism = DeployedResponse(epsilon=row.epsilon, answers=options.get("answers", 1))
+    found = simulated_sgd(problem, mechanism, steps, int(row.n * share), row.level, replicates)
+    (truth,) = problem.truth()
+    rmse = found.rmse(truth)
+    coverage = found.coverage(truth)
+    z = constants.normal_quantile(0.5 + row.level / 2)
+    bound = row.half_width_formula / z * math.sqrt(row.efficiency_formula)
+    return replace(
+        row,
+        half_width=z * rmse,
+        interval_half_width=found.half_width(),
+        efficiency=(bound / rmse) ** 2,
+        coverage=coverage,
+        coverage_mcse=math.sqrt(coverage * (1.0 - coverage) / replicates),
+        median_error=found.median_error(truth) / bound,
+        lost=found.far(truth, 5.0 * bound),
+    )
+
+
+def simulated_sgd(
+    problem: Quantile,
+    mechanism: DeployedResponse,
+    steps: Steps,
+    users: int,
+    level: float,
+    replicates: int,
+    seed: int = 1,
+) -> Simulated:
+    """Averages of LDP-SGD, and the oracle's intervals around them."""
+    settings = {"c": steps.c, "gamma": steps.gamma, "theta0": steps.theta0}
+    algorithm = (
+        LdpSgd.model_validate(settings)
+        if steps.batch == 1
+        else MinibatchSgd.model_validate({**settings, "batch_size": steps.batch})
+    )
+    path = OnePass(problem, mechanism, algorithm)
+    count = users // steps.batch
+    law = path.limit_law()
+    assert law is not None
+    half = constants.normal_quantile(0.5 + level / 2) * math.sqrt(law.variances[0] / count)
+    parts = [
+        run_path(path, seed, range(r, min(r + LANES, replicates)), [count]).prefix_sums[0, 0]
+        for r in range(0, replicates, LANES)
+    ]
+    estimate = np.concatenate(parts) / count + problem.truth()[0]
+    return Simulated(estimate, estimate - half, estimate + half, np.zeros(len(estimate), dtype=bool))
