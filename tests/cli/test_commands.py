@@ -194,7 +194,7 @@ def test_sweep(
     assert shown.code == 0
     assert engine["study"].name == "quickstart"
     assert engine["out"] == "runs/quickstart"
-    assert engine["engine"] == "ray"
+    assert engine["engine"] == "auto"
     assert "0.880" in shown.out
     assert "runs/quickstart/summary.parquet" in shown.out
     assert shown.err == ""

@@ -81,7 +81,7 @@ def test_several_aggregators(tmp_path, ray_session, killed):
         mock.patch("ldpflow.engine.aggregators.STATISTICS_SECONDS", 0.0),
         mock.patch("ldpflow.engine.batching.TARGET_SECONDS", 1e-9),
     ):
-        result = run_study(study(), tmp_path / "run", on_event=note)
+        result = run_study(study(), tmp_path / "run", engine="ray", on_event=note)
     assert not result.failed_batches
     assert executors[0].most_shards == 3 and len(executors[0].shards) == 2
     assert max(map(len, statistics)) == 2, "of both paths, which two aggregators have"
