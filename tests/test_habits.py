@@ -75,3 +75,18 @@ def test_pre_commit_runs_what_ci_runs():
 
 def test_the_package_says_that_it_is_typed():
     assert (Path(ldpflow.__file__).parent / "py.typed").is_file()
+
+
+def test_ci_builds_the_site_without_warnings_and_asks_its_search():
+    steps = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text())["jobs"]["docs"][
+        "steps"
+    ]
+    for text in ((ROOT / ".ci" / "run").read_text(), " ".join(step.get("run", "") for step in steps)):
+        assert re.search(r"sphinx-build .*-W --keep-going", text)
+        assert "python docs/search_check.py" in text
+
+
+def test_pictures_of_the_site_are_small():
+    pictures = [file for file in (ROOT / "docs" / "images").iterdir() if file.is_file()]
+    assert len(pictures) > 10
+    assert [file.name for file in pictures if file.stat().st_size > 200_000] == []
