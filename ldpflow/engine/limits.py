@@ -14,6 +14,7 @@ __all__ = ["limits", "memory_in_use", "read_bytes", "read_seconds"]
 
 SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 BYTES = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+PROCESSES = Path("/proc")
 CHECK_SECONDS = 1.0  # adding up the memory of many processes takes milliseconds
 
 
@@ -64,7 +65,16 @@ def limits(
         Counted from this call.
     max_bytes : int, optional
         Of memory that this process and those it started (a local Ray) use on this machine.
+
+    Raises
+    ------
+    InputError
+        If memory is limited on a system without ``/proc``, where it cannot be measured.
     """
+    if max_bytes is not None and not (PROCESSES / "self" / "stat").is_file():
+        raise InputError(
+            "max_memory", max_bytes, "nothing on a system without /proc (macOS)", "Limit the time, max_time."
+        )
     start = clock()
     last = -CHECK_SECONDS
 
@@ -89,7 +99,7 @@ def memory_in_use() -> int:
     0 where the system has no /proc.
     """
     children: dict[int, list[int]] = {}
-    for entry in Path("/proc").glob("[0-9]*/stat"):
+    for entry in PROCESSES.glob("[0-9]*/stat"):
         try:
             # The command's name, in brackets, may hold anything.
             parent = int(entry.read_text(errors="replace").rpartition(")")[2].split()[1])
@@ -108,7 +118,7 @@ def memory_in_use() -> int:
 def proportional_size(process: int) -> int:
     """Bytes of a process, pages shared with k others counted as 1 / k."""
     try:
-        with open(f"/proc/{process}/smaps_rollup", encoding="ascii") as file:
+        with open(PROCESSES / str(process) / "smaps_rollup", encoding="ascii") as file:
             return sum(int(line.split()[1]) * 1024 for line in file if line.startswith("Pss:"))
     except (OSError, ValueError):
         return 0
