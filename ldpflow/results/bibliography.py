@@ -194,8 +194,7 @@ ENTRIES: dict[str, tuple[str, dict[str, str]]] = {
         "inproceedings",
         {
             "author": "Varshney, Prateek and Thakurta, Abhradeep and Jain, Prateek",
-            "title": "(Nearly) optimal private linear regression for sub-{Gaussian} data via adaptive "
-            "clipping",
+            "title": "(Nearly) optimal private linear regression via adaptive clipping",
             "booktitle": "Conference on Learning Theory",
             "year": "2022",
         },

@@ -41,7 +41,7 @@ def study_paragraph(
     """
     grid = study["grid"]
     parts = [
-        f"{title} {', or '.join(map(entry_words, entries(study, table)))}"
+        f"{title} {enumerated([entry_words(entry) for entry in entries(study, table)])}"
         for table, title in (
             ("problem", "problem"),
             ("mechanism", "mechanism"),
@@ -91,6 +91,11 @@ def values(value: object) -> str:
         f"{one:g}" if isinstance(one, float) else f"{one:,}" if isinstance(one, int) else str(one)
         for one in found
     ]
+    return enumerated(words)
+
+
+def enumerated(words: Sequence[str]) -> str:
+    """Words with commas and, before the last, an "and"."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 

@@ -79,7 +79,7 @@ def test_the_paragraph_says_design_seed_streams_replicates_error_and_versions():
     for words in (
         "problem quantile (law = normal, tau = 0.5 and 0.9)",
         "ldp_sgd and tail_sgd (gamma = 0.51)",
-        "interval methods BB (beta = 0.6 and 0.75), or TR",
+        "interval methods BB (beta = 0.6 and 0.75) and TR",
         "n = 1,000 and 10,000 users",
         "nominal level 0.9",
         "Each of the 2 cells had 64 to 80 independent replicates.",
