@@ -15,7 +15,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from ldpflow.mechanisms.deployed_response import DeployedResponse
+from ldpflow.planning.forecast import Steps
+from ldpflow.planning.protocols_plan import simulated_sgd
 from ldpflow.problems.laws import Law
+from ldpflow.problems.quantile import Quantile
 from ldpflow.protocols import PROTOCOLS
 from ldpflow.protocols.runs import run_one_shot, run_rounds
 from ldpflow.theory.private_quantile import bit_variance
@@ -148,3 +152,44 @@ def test_the_line_interval_can_miss_always():
     found = measured(rows["lognormal", "0.5", "0.5", "100000", "grr"])
     assert found["coverage"] < 0.01
     assert found["outer"] > 0.99
+
+
+@pytest.fixture(scope="module")
+def averages():
+    """Reference row and RMSE, with its Monte Carlo error, of every cell of LDP-SGD."""
+    found = []
+    for row in reference():
+        if row["protocol"] != "sgd":
+            continue
+        law, _ = LAWS[row["law"]]
+        tau, epsilon, n = float(row["tau"]), float(row["epsilon"]), int(row["n"])
+        problem = Quantile(tau=tau, law=row["law"], shape=law.shape)
+        run = simulated_sgd(problem, DeployedResponse(epsilon=epsilon), Steps(), n, 0.9, REPLICATES)
+        truth = law.quantile(tau)
+        unit = np.sqrt(bit_variance(tau, epsilon) / n) / law.density_at_quantile(tau)
+        rmse = run.rmse(truth) / unit
+        found.append((row, rmse, rmse * run.rmse_error(truth), run.coverage(truth)))
+    return found
+
+
+@pytest.mark.slow
+def test_ldp_sgd_is_that_of_the_table(averages):
+    """RMSE and coverage of the oracle's interval, 48 cells; Holm at 1%."""
+    z = []
+    for row, rmse, error, coverage in averages:
+        z.append(max(abs(rmse - float(row["rmse"])) - 0.005, 0) / np.hypot(error, float(row["mcse"]) + 0.005))
+        gap = max(abs(coverage - float(row["coverage"])) - 0.0005, 0.0)
+        z.append(gap / share_errors(coverage, float(row["coverage"])))
+    assert len(z) == 96
+    assert holm(2 * stats.norm.sf(z)) == []
+
+
+@pytest.mark.slow
+def test_ldp_sgd_attains_the_bound_at_the_median(averages):
+    found = [
+        rmse
+        for row, rmse, *_ in averages
+        if (row["law"], row["tau"], row["n"]) == ("normal", "0.5", "100000")
+    ]
+    assert len(found) == 4
+    assert all(0.97 <= rmse <= 1.10 for rmse in found)

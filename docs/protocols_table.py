@@ -1,0 +1,102 @@
+"""Tables of the studies ``protocols-*``, the text of docs/which_protocol_table.md.
+
+    python -m docs.protocols_table RUN [RUN ...] > docs/which_protocol_table.md
+
+One row per law, tau, epsilon and n, one column per protocol. The unit is the efficiency bound's standard
+error for RMSE, and the oracle's length for lengths.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import Any
+
+import ldpflow as lf
+from ldpflow import constants
+from ldpflow.problems.laws import Law
+from ldpflow.theory.private_quantile import bit_variance
+
+PROTOCOLS = ("sgd", "rounds", "haar", "tree", "hrr", "oue", "grr", "thresholds")
+Z90 = constants.normal_quantile(0.95)
+
+HEAD = """# Errors, coverages and lengths of the protocols
+
+Generated from the runs of the bundled studies `protocols-normal`, `protocols-exponential` and
+`protocols-lognormal` by `python -m docs.protocols_table RUN RUN RUN`. {replicates:,} replicates per cell, 90%
+intervals; LDP-SGD from 0 with c = 1 and gamma = .51, `rounds` with T = 5, numbers of bins by the rule. What
+it says: [Which protocol?](which_protocol.md).
+"""
+
+ERRORS = """
+## Root mean squared error over the bound's standard error
+
+1.00 is the best possible for large n; Monte Carlo standard errors in brackets; k: bins.
+"""
+
+COVERS = """
+## Coverage and median length
+
+LDP-SGD: the oracle's interval. `rounds`: Fieller's. Others: coverage of the line interval / its median length
+over the oracle's length / coverage of the outer interval, the default. Undefined intervals count as misses;
+intervals that end at the range have no length (a dash: all of them).
+"""
+
+
+def bound_error(row: dict[str, Any]) -> float:
+    """Standard error of the efficiency bound."""
+    law = Law(row["law"], row["location"], row["scale"], shape=row["shape"])
+    variance = bit_variance(row["tau"], row["epsilon"]) / row["n"]
+    return math.sqrt(variance) / law.density_at_quantile(row["tau"])
+
+
+def name_of(row: dict[str, Any]) -> str:
+    """The column of a row."""
+    return row["protocol"] or "sgd"
+
+
+def error_text(row: dict[str, Any]) -> str:
+    """RMSE, its Monte Carlo error and the number of bins."""
+    rmse = math.sqrt(row["mse"])
+    unit = bound_error(row)
+    text = f"{rmse / unit:.2f} ({row['mse_mcse'] / (2 * rmse) / unit:.2f})"
+    return text if row["bins"] is None else f"{text} k{row['bins']}"
+
+
+def cover_text(rows: list[dict[str, Any]]) -> str:
+    """Coverage, length and the outer interval's coverage."""
+    first = next((row for row in rows if row["limits"] == "line"), rows[0])
+    length = "-"
+    if first["length_median"] is not None:
+        length = f"{first['length_median'] / (2 * Z90 * bound_error(first)):.2f}"
+    parts = [f"{first['coverage_failures_as_misses']:.3f}", length]
+    parts += [f"{row['coverage_failures_as_misses']:.3f}" for row in rows if row["limits"] == "outer"]
+    return " / ".join(parts)
+
+
+def main(runs: list[str]) -> None:
+    """Print the page."""
+    cells: dict[tuple[Any, ...], dict[str, list[dict[str, Any]]]] = {}
+    replicates = 0
+    for run in runs:
+        for row in lf.open_run(run).summary().to_pylist():
+            key = (row["law"], row["tau"], row["epsilon"], row["n"])
+            cells.setdefault(key, {}).setdefault(name_of(row), []).append(row)
+            replicates = row["replicates"]
+    print(HEAD.format(replicates=replicates), end="")
+    for title, text in ((ERRORS, lambda rows: error_text(rows[0])), (COVERS, cover_text)):
+        print(title)
+        print("| law | tau | eps | n | " + " | ".join(PROTOCOLS) + " |")
+        print("|---" * (4 + len(PROTOCOLS)) + "|")
+        for (law, tau, epsilon, n), found in sorted(cells.items(), key=lambda item: order(item[0])):
+            shown = [text(found[name]) for name in PROTOCOLS]
+            print(f"| {law} | {tau:g} | {epsilon:g} | 1e{math.log10(n):.0f} | " + " | ".join(shown) + " |")
+
+
+def order(key: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Laws in the order of the studies."""
+    return (("normal", "exponential", "lognormal").index(key[0]), *key[1:])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
