@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-__all__ = ["InputError", "LdpflowError", "StorageError", "SweepFailed", "redacted"]
+__all__ = ["InputError", "LdpflowError", "StorageError", "SweepFailed", "plain_text", "redacted"]
 
 CREDENTIALS = re.compile(r"(?<=://)[^/@\s'\"]*:[^@\s'\"]*@|(?<=://)[^/@\s'\"]+@(?=[^\s'\"]*)")
 SECRETS = re.compile(r"(?i)([?&;][\w-]*(?:secret|password|token|key|signature|sig)[\w-]*=)[^&;\s'\"]+")
@@ -14,6 +14,13 @@ SECRETS = re.compile(r"(?i)([?&;][\w-]*(?:secret|password|token|key|signature|si
 def redacted(text: str) -> str:
     """A text without the credentials of the addresses in it: ``s3://***@bucket``."""
     return SECRETS.sub(r"\1***", CREDENTIALS.sub("***@", text))
+
+
+def plain_text(text: str) -> str:
+    """A text without control characters, which a terminal would obey: they are shown as escapes."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
 
 
 class LdpflowError(Exception):
@@ -41,7 +48,7 @@ class InputError(LdpflowError):
         self.value = value
         self.allowed = allowed
         self.hint = hint
-        allowed, hint = redacted(allowed), redacted(hint)
+        field, allowed, hint = (plain_text(redacted(text)) for text in (field, allowed, hint))
         shown = redacted(repr(value))
         if len(shown) > 200:
             shown = shown[:197] + "..."

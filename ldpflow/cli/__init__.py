@@ -6,9 +6,12 @@ Only Typer is imported here: commands import what they call when they run, so th
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from io import TextIOWrapper
 from typing import Annotated, TextIO
 
 import typer
@@ -36,7 +39,7 @@ from ldpflow.cli.trace import trace
 from ldpflow.cli.transcript import transcript
 from ldpflow.cli.tune import tune
 from ldpflow.cli.verify import verify
-from ldpflow.errors import InputError, LdpflowError
+from ldpflow.errors import InputError, LdpflowError, plain_text
 
 __all__ = ["app", "main"]
 
@@ -116,22 +119,47 @@ def main(arguments: Sequence[str] | None = None) -> int:
     int
         0 done; 1 ran but a check failed; 2 bad input; 130 interrupted.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # what a locale cannot show is shown as a question mark
+            stream.reconfigure(errors="replace")
+    code = called(arguments)
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        code = said(f"standard output cannot be written to: {error.strerror or error}", code or 2)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python fails again at its end
+    return code
+
+
+def called(arguments: Sequence[str] | None) -> int:
+    """Run a command line; its exit code. An error is one message."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)
             warnings.showwarning = print_warning
             app(args=arguments, prog_name="ldpflow")
     except InputError as error:
-        print(f"ldpflow: {error}", file=sys.stderr)
-        return 2
+        return said(str(error), 2)
     except LdpflowError as error:
-        print(f"ldpflow: {error}", file=sys.stderr)
-        return 1
+        return said(str(error), 1)
+    except (MemoryError, ImportError) as error:
+        if isinstance(error, ImportError) and not re.search("map segment|allocate memory", str(error)):
+            raise
+        limit = "free some, raise the limit (ulimit -v), or ask for less"
+        return said(f"not enough memory ({error or 'for this process'}): {limit}", 2)
+    except OSError as error:
+        return said(f"the system refused: {error}", 2)
     except KeyboardInterrupt:
         return 130
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 0
     return 0
+
+
+def said(message: str, code: int) -> int:
+    """Print a message without what a terminal would obey; the exit code."""
+    print(f"ldpflow: {plain_text(message)}", file=sys.stderr)
+    return code
 
 
 def print_warning(
@@ -144,4 +172,4 @@ def print_warning(
 ) -> None:
     """A warning as one line; of other packages' warnings only those meant for users."""
     if issubclass(category, UserWarning):
-        print(f"ldpflow: warning: {' '.join(str(message).split())}", file=sys.stderr)
+        print(f"ldpflow: warning: {plain_text(' '.join(str(message).split()))}", file=sys.stderr)

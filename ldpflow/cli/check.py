@@ -8,6 +8,7 @@ import typer
 
 from ldpflow.cli.summary import Run
 from ldpflow.cli.sweep import Engine
+from ldpflow.errors import plain_text
 
 __all__ = ["check", "compact"]
 
@@ -32,12 +33,12 @@ def check(
 
     findings, counts = check_run(run, recompute)
     for finding in findings:
-        typer.echo(finding.what)
+        typer.echo(plain_text(finding.what))
     if findings and repair:
         repair_run(run, engine=engine.value)
         findings, counts = check_run(run)
         for finding in findings:
-            typer.echo(f"after the repair: {finding.what}")
+            typer.echo(plain_text(f"after the repair: {finding.what}"))
     verdict = "all is well" if not findings else f"{len(findings):,} findings"
     typer.echo(f"{counts['parts']:,} parts, {counts['rows']:,} rows: {verdict}")
     if findings:

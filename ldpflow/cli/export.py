@@ -46,7 +46,7 @@ def watch(
     from ldpflow.report.serve import server
 
     with server(run, host, port, allow_remote) as live:
-        shown = "127.0.0.1" if host == "localhost" else f"[{host}]" if ":" in host else host
+        shown = "127.0.0.1" if host == "localhost" else f"[{host.strip('[]')}]" if ":" in host else host
         typer.echo(f"http://{shown}:{live.server_port}/ shows {run}; Ctrl-C stops")
         try:
             live.serve_forever(poll_interval=0.2)

@@ -139,7 +139,7 @@ class Display:
             else:
                 text = "-"
             settings = (short(cell.get(name)) for name in names)
-            table.add_row(*settings, text, f"{cell['replicates']:,}")
+            table.add_row(*map(Text, settings), text, f"{cell['replicates']:,}")
         return table
 
     def counts(self) -> str:

@@ -14,8 +14,10 @@ import pyarrow as pa
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from ldpflow.columns import CAUTIOUS, Summary
+from ldpflow.errors import plain_text
 from ldpflow.report.numbers import rounded, short, with_error
 from ldpflow.results.columns import summaries_of
 
@@ -79,6 +81,7 @@ def print_summary(table: pa.Table) -> None:
     console.print(
         "  ".join(f"{name}={short(value)}" for name, value in values.items() if value is not None),
         highlight=False,
+        markup=False,
     )
 
     def columns(measures: Sequence[Shown]) -> list[Shown]:
@@ -205,9 +208,10 @@ def rich_table(columns: Sequence[Shown], rows: Sequence[Row]) -> Table:
     """Right-aligned columns without frames."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     for title, _ in columns:
-        table.add_column(title, justify="right", no_wrap=True)
+        table.add_column(Text(plain_text(title)), justify="right", no_wrap=True)
     for row in rows:
-        table.add_row(*(form(row) for _, form in columns))
+        # As text: a value in brackets would be markup.
+        table.add_row(*(Text(plain_text(form(row))) for _, form in columns))
     return table
 
 
@@ -241,8 +245,16 @@ def print_table(table: pa.Table) -> None:
 def print_csv(table: pa.Table) -> None:
     """Every column; floats by repr, nothing for null."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(table.column_names)
-    writer.writerows(row.values() for row in table.to_pylist())
+    writer.writerow(map(no_formula, table.column_names))
+    writer.writerows(map(no_formula, row.values()) for row in table.to_pylist())
+
+
+def no_formula(value: object) -> object:
+    """A text that no spreadsheet takes for a formula; other values as they are."""
+    if not isinstance(value, str):
+        return value
+    shown = plain_text(value)
+    return "'" + shown if shown.startswith(("=", "+", "-", "@")) else shown
 
 
 def print_json(table: pa.Table) -> None:

@@ -74,7 +74,7 @@ def stored_seed(store: RunStore) -> Any:
     """The seed that study.toml names, or None."""
     try:
         return tomllib.loads(store.read_study() or "").get("seed")
-    except ValueError:
+    except (ValueError, RecursionError, InputError):
         return None
 
 

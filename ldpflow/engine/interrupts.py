@@ -12,7 +12,9 @@ __all__ = ["Interrupts"]
 
 
 class Interrupts:
-    """While the context is open, the first Ctrl-C (or SIGTERM) is noted, the second ends all.
+    """While the context is open, the first Ctrl-C is noted, the second ends all.
+
+    SIGTERM, and SIGHUP when a terminal closes, do the same.
 
     Calling it gives the reason to stop, or None.
     """
@@ -25,7 +27,7 @@ class Interrupts:
         return self.reason
 
     def __enter__(self) -> Interrupts:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             try:
                 self.before[number] = signal.signal(number, self.received)
             except ValueError:  # not in the main thread, which alone may set handlers

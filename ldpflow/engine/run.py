@@ -22,6 +22,7 @@ from ldpflow.engine.loop import Stop, Tally, drive, never
 from ldpflow.engine.precision import Precision, Round, ahead, rounds
 from ldpflow.engine.threads import ThreadExecutor
 from ldpflow.errors import InputError
+from ldpflow.kernels.cache import cache_folder
 from ldpflow.results.summary import stored_summary, stored_trajectory_summary
 from ldpflow.store import (
     Aggregator,
@@ -108,6 +109,7 @@ def run_study(
     store = RunStore(out)
     with store.named_errors():
         store.check_place()
+    cache_folder()  # one that cannot be used is bad input, not a failure of every batch
     if fresh and (moved := moved_aside(store)) is not None:
         warnings.warn(f"{store.root}: the old run was moved to {moved}", stacklevel=2)
     with store.named_errors(), RunLock(store) as lock:
@@ -150,7 +152,7 @@ def begin(store: RunStore, study: Study) -> Session:
     declare_columns(store, study, usable_parts(store, study))
     session = Session(store, study.seed)
     session.start()
-    store.publish("study.toml", study.to_toml().encode())
+    store.write_study(study.to_toml())
     for plugin in plugins_of(study.components()):
         for path, text in plugin.files:
             store.publish(f"{plugin.folder()}/{path}", text.encode())

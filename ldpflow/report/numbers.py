@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from ldpflow.errors import plain_text
+
 __all__ = ["rounded", "short", "with_error"]
 
 
@@ -12,7 +14,7 @@ def short(value: object) -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "-"
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return str(value)
+        return plain_text(str(value))
     if isinstance(value, int):
         digits = str(abs(value))
         mantissa = digits.rstrip("0")

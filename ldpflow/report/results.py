@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import tomllib
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +20,7 @@ from ldpflow.results.trajectories import meanings
 from ldpflow.store import RunStore
 from ldpflow.store.provenance import read_sessions
 from ldpflow.store.schema import cell_keys
+from ldpflow.study.toml import parsed
 
 __all__ = ["Names", "Results", "Row", "axes", "method_settings", "telling"]
 
@@ -116,7 +117,8 @@ class Results:
         label = labels(rows, Names(known_columns(table.schema)), method_settings(table.schema))
         for row in rows:
             row["series"] = label(row)
-        found = cls(rows, table, followed, tomllib.loads(text), text, read_sessions(store), store)
+        study = parsed(text, "run", store.full("study.toml"))
+        found = cls(rows, table, followed, study, text, sessions_of(store), store)
         names = found.varying()
 
         def place(row: Row) -> list[tuple[bool, Any]]:
@@ -188,6 +190,15 @@ class Results:
     def running(self) -> bool:
         """Whether the last session has no end: it runs, or was killed."""
         return bool(self.sessions) and self.sessions[-1].get("ended") is None
+
+
+def sessions_of(store: RunStore) -> list[dict[str, Any]]:
+    """The sessions of a run; none, with a warning, where their record is damaged."""
+    try:
+        return read_sessions(store)
+    except InputError as error:
+        warnings.warn(f"sessions are left out: {error}", stacklevel=2)
+        return []
 
 
 def axes(study: dict[str, Any]) -> set[str]:

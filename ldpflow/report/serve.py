@@ -9,10 +9,12 @@ from __future__ import annotations
 import hashlib
 import html
 import ipaddress
+import socket
 import threading
 import time
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 from ldpflow.errors import InputError
 from ldpflow.report.page import report_html
@@ -22,6 +24,11 @@ from ldpflow.store import RunStore
 __all__ = ["LivePage", "server"]
 
 PATIENCE = 4.0  # a page is made anew at most a fifth of the time
+
+IDLE_SECONDS = 10.0
+"""How long a connection may stay silent."""
+
+MOST_CONNECTIONS = 32
 
 WAITING = (
     "<!doctype html><html lang=en><meta charset=utf-8><meta http-equiv=refresh content=2>"
@@ -69,6 +76,30 @@ class LivePage:
             return WAITING.format(run=html.escape(self.run))
 
 
+class Limited(ThreadingHTTPServer):
+    """A server with a bounded number of threads; a connection beyond that is closed at once."""
+
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        if ":" in address[0]:
+            self.address_family = socket.AF_INET6
+        self.free = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        super().__init__(address, handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self.free.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self.free.release()
+
+
 def server(
     run: str, host: str = "127.0.0.1", port: int = 8765, allow_remote: bool = False
 ) -> ThreadingHTTPServer:
@@ -89,6 +120,7 @@ def server(
     InputError
         If the address is not allowed or cannot be used.
     """
+    host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     try:
         loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -98,6 +130,8 @@ def server(
     page = LivePage(run)
 
     class Handler(BaseHTTPRequestHandler):
+        timeout = IDLE_SECONDS  # a connection that says nothing is dropped
+
         def do_GET(self) -> None:
             name = self.headers.get("Host", "").rsplit(":", 1)[0].strip("[]")
             # A foreign web site may point its own name here, and read the answer: not under it.
@@ -134,9 +168,8 @@ def server(
             return None
 
     try:
-        found = ThreadingHTTPServer((host, port), Handler)
+        found = Limited((host, port), Handler)
     except OSError as error:
         reason = error.strerror or str(error)
         raise InputError("port", port, "a free port", f"{reason}.") from None
-    found.daemon_threads = True
     return found

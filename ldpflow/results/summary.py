@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from ldpflow import constants
+from ldpflow.errors import InputError
 from ldpflow.results import SUMMARY, CellRows, Measure, stored_cells, summarise_cells, trajectories
 from ldpflow.results.cells import group_keys
 from ldpflow.results.columns import BUNDLED_SUMMARIES, COLUMNS, PATH_COLUMNS
@@ -219,7 +220,7 @@ def watch_of(store: RunStore, paths: Simulators) -> Watch | None:
     """What collects the measures of the run's [monitor]; None where its study has none."""
     try:
         told = tomllib.loads(store.read_study() or "").get("monitor")
-    except ValueError:
+    except (ValueError, RecursionError, InputError):
         return None
     if not isinstance(told, Mapping) or "first_n" not in told:
         return None

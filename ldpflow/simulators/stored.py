@@ -128,11 +128,18 @@ def runnable_simulator(settings: Mapping[str, Any]) -> Simulator[Any, Any]:
     InputError
         Naming ``plugins``, if a kind comes from a plug-in that is not loaded.
     """
-    unknown = unknown_kinds(settings)
+    try:
+        unknown = unknown_kinds(settings)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise InputError("run", str(error), "settings of a path that this version knows") from None
     if unknown:
         raise InputError("plugins", None, "the plug-in of the run", f"It defines {', '.join(unknown)}.")
     check_digests(settings)
-    return simulator_from_settings(settings)
+    try:
+        return simulator_from_settings(settings)
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        told = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError("run", told, "settings of a path that this version knows") from None
 
 
 def check_digests(settings: Mapping[str, Any]) -> None:
@@ -151,8 +158,10 @@ def check_digests(settings: Mapping[str, Any]) -> None:
 
 def unknown_kinds(settings: Mapping[str, Any]) -> list[str]:
     """Tables and kinds that no registered component has."""
+    if not all(isinstance(settings.get(table, {}), Mapping) for table in PARTS):
+        raise ValueError("settings of a path that are no tables")
     return [
-        f"{table} {settings[table]['kind']}"
+        f"{table} {settings[table].get('kind')}"
         for table, kinds in PARTS.items()
-        if table in settings and settings[table]["kind"] not in kinds
+        if table in settings and settings[table].get("kind") not in kinds
     ]

@@ -6,6 +6,7 @@ ends, so that a killed one is still there, without an end.
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import json
 import os
@@ -27,6 +28,15 @@ __all__ = ["PACKAGES", "Session", "machine", "read_sessions", "versions"]
 
 PACKAGES = ("numpy", "numba", "llvmlite", "scipy", "pyarrow", "pydantic", "ray")
 FILE = "provenance.json"
+LARGEST = 16 * 2**20
+"""Most bytes of provenance.json that are read."""
+
+TYPES: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("session", "command", "started", "ended"), (str,)),
+    "seed": (int,),
+    "wall_seconds": (int, float),
+    **dict.fromkeys(("ns_per_step", "versions", "machine"), (dict,)),
+}
 
 
 def versions() -> dict[str, str]:
@@ -119,7 +129,7 @@ class Session:
         """Write the session into provenance.json, in place of its earlier state if any."""
         sessions = read_sessions(self.store)
         others = [entry for entry in sessions if entry.get("session") != self.entry["session"]]
-        text = json.dumps([*others, self.entry], indent=2)
+        text = json.dumps([*others, self.entry | {"sha256": sum_of(self.entry)}], indent=2)
         self.store.publish(FILE, text.encode() + b"\n")
 
 
@@ -134,10 +144,34 @@ def read_sessions(store: RunStore) -> list[dict[str, Any]]:
     data = store.read(FILE)
     if data is None:
         return []
+    allowed, hint = "a JSON list of sessions as sweeps write it", "Move the file away."
     try:
-        sessions = json.loads(data.to_pybytes())
-    except ValueError:
+        sessions = json.loads(data.to_pybytes()) if data.size <= LARGEST else None
+    except (ValueError, RecursionError):
         sessions = None
-    if not isinstance(sessions, list) or not all(isinstance(entry, dict) for entry in sessions):
-        raise InputError(store.full(FILE), "its content", "a JSON list of sessions", "Move the file away.")
+    if not isinstance(sessions, list) or not all(map(is_session, sessions)):
+        raise InputError(store.full(FILE), "its content", allowed, hint)
+    for number, entry in enumerate(sessions):
+        if entry.get("sha256", sum_of(entry)) != sum_of(entry):
+            raise InputError(store.full(FILE), f"session {number + 1}, whose checksum fails", allowed, hint)
     return sessions
+
+
+def sum_of(entry: Mapping[str, Any]) -> str:
+    """SHA-256 of the canonical JSON of a session."""
+    own = {name: value for name, value in entry.items() if name != "sha256"}
+    return hashlib.sha256(json.dumps(own, sort_keys=True).encode()).hexdigest()
+
+
+def is_session(entry: object) -> bool:
+    """Whether an entry has the types that a session writes; entries beside those are plain values."""
+    if not isinstance(entry, dict):
+        return False
+    for name, value in entry.items():
+        kinds = TYPES.get(name, (str, int, float, dict))
+        if value is not None and not isinstance(value, kinds):
+            return False
+        inside = value.values() if isinstance(value, dict) else ()
+        if not all(item is None or isinstance(item, (str, int, float)) for item in inside):
+            return False
+    return True

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import warnings
 from collections.abc import Callable, Mapping
@@ -29,6 +30,8 @@ __all__ = ["RunStore"]
 
 RESOLVED = "# Resolved study, hash "
 """Start of a study.toml that a sweep has written."""
+
+SUM_OF_TEXT = "# SHA-256 of the lines above: "
 
 Expected = Callable[[pa.DataType], bool]
 
@@ -71,9 +74,30 @@ class RunStore(RunFiles):
         return self.replicates, self.trajectories
 
     def read_study(self) -> str | None:
-        """The text of study.toml, or None for a new run."""
+        """The text of study.toml, or None for a new run.
+
+        Raises
+        ------
+        InputError
+            If it is not the text that a sweep wrote.
+        """
         data = self.read("study.toml")
-        return None if data is None else data.to_pybytes().decode()
+        if data is None:
+            return None
+        again = "The sweep with its study file writes it again."
+        try:
+            text = data.to_pybytes().decode("utf-8-sig")
+        except UnicodeDecodeError:
+            raise InputError("run", self.full("study.toml"), "a study.toml in UTF-8", again) from None
+        body, mark, told = text.rpartition(SUM_OF_TEXT)
+        if mark and told.strip() != hashlib.sha256(body.encode()).hexdigest():
+            raise InputError("run", self.full("study.toml"), "a study.toml as a sweep wrote it", again)
+        return text
+
+    def write_study(self, text: str) -> None:
+        """Write study.toml, its checksum in the last line."""
+        total = hashlib.sha256(text.encode()).hexdigest()
+        self.publish("study.toml", f"{text}{SUM_OF_TEXT}{total}\n".encode())
 
     def read_table(self, name: str, expected: Mapping[str, Expected]) -> pa.Table | None:
         """A Parquet file of the run, checksums verified, or None where there is none.
@@ -145,7 +169,7 @@ class RunStore(RunFiles):
         if names & {"provenance.json", *(dataset.kind.folder for dataset in self.datasets())}:
             return
         hint = "Choose a folder of its own for the run, e.g. runs/NAME."
-        if "study.toml" in names and not (self.read_study() or "").startswith(RESOLVED):
+        if "study.toml" in names and not self.resolved():
             given = "study.toml there was not written by a sweep and would be overwritten"
             raise InputError("out", self.root, "a place without a study file of your own", f"{given}. {hint}")
         if other := sorted(
@@ -154,6 +178,11 @@ class RunStore(RunFiles):
             shown = ", ".join(other[:3]) + (", ..." if len(other) > 3 else "")
             allowed = "a run directory, an empty folder or a new name"
             raise InputError("out", self.root, allowed, f"It holds {shown}. {hint}")
+
+    def resolved(self) -> bool:
+        """Whether a sweep has written study.toml."""
+        data = self.read("study.toml")
+        return data is not None and data.to_pybytes().startswith(RESOLVED.encode())
 
     def holds_run(self) -> bool:
         """Whether there is something here that a sweep has written."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -12,6 +11,7 @@ import ldpflow
 from ldpflow.errors import InputError
 from ldpflow.study.fields import nearest
 from ldpflow.study.study import Study
+from ldpflow.study.toml import parsed, study_text
 
 __all__ = ["bundled_studies", "load_study"]
 
@@ -50,20 +50,13 @@ def load_study(source: str) -> Study:
         If there is no such study, or it cannot be used.
     """
     bundled = bundled_studies()
-    file: Traversable
     if source in bundled:
-        file = bundled[source]
+        file, text = bundled[source].name, bundled[source].read_text(encoding="utf-8")
     elif source.endswith(".toml") or "/" in source:
-        file = Path(source)
+        file, text = Path(source).name, study_text(source)
     else:
         hint = nearest(source, bundled)
         raise InputError("study", source, "the name of a bundled study or a .toml file", hint)
-    try:
-        mapping = tomllib.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise InputError("study", source, "a file that can be read", f"{reason}.") from None
-    except (ValueError, RecursionError) as error:
-        raise InputError("study", source, "a file in TOML", f"{error}.") from None
+    mapping = parsed(text, "study", source)
     # A study without a name is called like its file.
-    return Study.from_mapping({"name": file.name.removesuffix(".toml")} | mapping)
+    return Study.from_mapping({"name": file.removesuffix(".toml")} | mapping)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,23 +12,9 @@ from ldpflow.study.fields import nearest, plain, read_value, read_values
 from ldpflow.study.grid import Grid, Heading, Monitor, Trajectory
 from ldpflow.study.plugins import load_plugins
 
-__all__ = ["TABLES", "parsed", "read_study"]
+__all__ = ["TABLES", "read_study"]
 
 TABLES = (*PARTS, "grid", "method", "trajectory", "monitor", "plugins")
-
-
-def parsed(text: str, field: str) -> dict[str, Any]:
-    """The mapping that a text in TOML says.
-
-    Raises
-    ------
-    InputError
-        If it is not TOML.
-    """
-    try:
-        return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(field, text[:80], "a text in TOML", f"{error}.") from None
 
 
 def read_study(mapping: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,8 @@ from ldpflow.study.components import plain_values, tables_of
 from ldpflow.study.entry import GROUPS, Entry
 from ldpflow.study.grid import Monitor, Trajectory
 from ldpflow.study.plugins import plugins_of
-from ldpflow.study.reading import parsed, read_study
+from ldpflow.study.reading import read_study
+from ldpflow.study.toml import parsed
 from ldpflow.study.writing import toml_text
 
 __all__ = ["MAX_CELLS", "MAX_PATHS", "Study"]

@@ -1,0 +1,259 @@
+"""What was a traceback, or obeyed by a terminal, is one message."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from ldpflow.cli import main
+from ldpflow.errors import InputError
+from ldpflow.report.serve import MOST_CONNECTIONS, server
+from ldpflow.store import RunStore
+from ldpflow.study import load_study
+from ldpflow.study.toml import parsed
+from tests.cli.conftest import cell
+from tests.faults.study import serial, study
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Path:
+    run = tmp_path_factory.mktemp("messages") / "run"
+    serial(run, study(replicates=4))
+    return run
+
+
+def ldpflow(*arguments: object, **options):
+    options = {"capture_output": True, "text": True, "timeout": 60, "cwd": ROOT} | options
+    return subprocess.run([sys.executable, "-m", "ldpflow", *map(str, arguments)], **options)
+
+
+def one_message(done, code: int = 2) -> str:
+    assert done.returncode == code and "Traceback" not in done.stderr, done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
+    return done.stderr
+
+
+# What terminals and spreadsheets obey
+
+
+def test_neither_terminal_escapes_nor_markup_of_a_summary_are_obeyed(tmp_path, capsys):
+    rows = [cell(law="\x1b[2J[red]x[/red]", n=n) for n in (1000, 2000)]
+    rows += [cell(law="[/nonsense]", n=n) for n in (1000, 2000)]
+    RunStore(tmp_path).write_summary(pa.Table.from_pylist(rows))
+    assert main(["summary", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    assert "\x1b" not in shown and "[red]x[/red]" in shown and "[/nonsense]" in shown
+
+
+def test_no_cell_of_a_csv_is_a_formula(tmp_path, capsys):
+    RunStore(tmp_path).write_summary(pa.Table.from_pylist([cell(law="=cmd|' /C calc'!A0")]))
+    assert main(["summary", str(tmp_path), "--format", "csv"]) == 0
+    shown = capsys.readouterr().out
+    assert ",'=cmd" in shown and ",=cmd" not in shown
+
+
+def test_a_key_of_a_study_file_is_shown_without_escapes(tmp_path, capsys):
+    (tmp_path / "s.toml").write_text('"\\u001b[31mevil" = 1\n')
+    assert main(["sweep", str(tmp_path / "s.toml"), "--out", str(tmp_path / "r")]) == 2
+    assert "\x1b" not in capsys.readouterr().err
+
+
+# Study files
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ".".join(["a"] * 100_000) + " = 1",
+        ".".join(['"a b"'] * 50_000) + " = 1",
+        "[" + ".".join(["a"] * 100_000) + "]",
+        "x = " + "[" * 500 + "]" * 500,
+        "x = [" + "1," * 1_000_000 + "]",
+        "a" * 1_000_000,
+    ],
+    ids=["dotted", "quoted", "table", "nested", "long", "word"],
+)
+def test_a_study_that_is_too_large_or_deep_is_refused_in_bounded_time(text):
+    before = time.process_time()
+    with pytest.raises(InputError):
+        parsed(text, "study")
+    assert time.process_time() - before < 5
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"\x00" * 100, bytes(2**21)])
+def test_a_binary_study_is_one_message(tmp_path, content):
+    (tmp_path / "s.toml").write_bytes(content)
+    with pytest.raises(InputError, match="study"):
+        load_study(str(tmp_path / "s.toml"))
+
+
+def test_a_study_file_may_begin_with_a_byte_order_mark(tmp_path):
+    text = study().to_toml()
+    (tmp_path / "s.toml").write_bytes(b"\xef\xbb\xbf" + text.encode())
+    assert load_study(str(tmp_path / "s.toml")).hash() == study().hash()
+
+
+def test_a_pipe_is_no_study_file(tmp_path):
+    os.mkfifo(tmp_path / "s.toml")
+    with pytest.raises(InputError, match="regular file"):
+        load_study(str(tmp_path / "s.toml"))
+
+
+# Run directories
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"[" * 100_000, b'[{"session": {"a": {"b": 1}}}]', b'[{"seed": "x"}]', b'[{"machine": [1]}]', b"\xff"],
+)
+def test_a_report_needs_no_provenance(run, tmp_path, content):
+    import shutil
+
+    copy = shutil.copytree(run, tmp_path / "run")
+    (copy / "provenance.json").write_bytes(content)
+    done = ldpflow("report", copy)
+    assert done.returncode == 0 and "Traceback" not in done.stderr and "left out" in done.stderr
+    assert "provenance.json" in ldpflow("check", copy).stdout
+
+
+def test_a_changed_session_is_noticed(run, tmp_path):
+    import shutil
+
+    copy = shutil.copytree(run, tmp_path / "run")
+    sessions = json.loads((copy / "provenance.json").read_text())
+    sessions[0]["seed"] += 1
+    (copy / "provenance.json").write_text(json.dumps(sessions))
+    assert "checksum" in ldpflow("check", copy).stdout
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"\xff\xfe", b"\x00", b"# Resolved study, hash 1\nname = 1\n# SHA-256 of the lines above: 1\n"],
+)
+def test_a_binary_or_changed_study_of_a_run_is_a_finding(run, tmp_path, content):
+    import shutil
+
+    copy = shutil.copytree(run, tmp_path / "run")
+    (copy / "study.toml").write_bytes(content)
+    done = ldpflow("check", copy)
+    assert done.returncode == 1 and "study.toml" in done.stdout and "Traceback" not in done.stderr
+    one_message(ldpflow("report", copy))
+
+
+def test_replay_of_a_path_of_an_unknown_kind_is_one_message(run, tmp_path):
+    import shutil
+
+    import pyarrow.parquet as pq
+
+    from ldpflow.store.checksums import encode
+
+    copy = shutil.copytree(run, tmp_path / "run")
+    part = next((copy / "replicates").rglob("*.parquet"))
+    table = pq.ParquetFile(part).read()
+    for settings in ({"problem": "x"}, {"problem": {}}, {"problem": {"kind": "unknown"}}, {}):
+        meta = json.loads(table.schema.metadata[b"ldpflow"]) | {"path_settings": settings}
+        part.write_bytes(
+            bytes(encode(table.replace_schema_metadata({b"ldpflow": json.dumps(meta).encode()})))
+        )
+        key = part.parent.name.removeprefix("path=")
+        with pytest.raises(InputError):
+            from ldpflow.engine import replay
+
+            replay(copy, key, 0)
+
+
+# What the system refuses
+
+
+def test_standard_output_that_is_full_is_one_message(run):
+    with open("/dev/full", "w") as full:
+        done = ldpflow("summary", run, capture_output=False, stdout=full, stderr=subprocess.PIPE)
+    assert "standard output" in one_message(done) or "No space" in done.stderr
+
+
+def test_a_locale_without_the_characters_is_no_traceback(run):
+    environment = os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONPATH": str(ROOT)}
+    done = ldpflow("summary", run, env=environment)
+    assert done.returncode == 0 and "?" in done.stdout and not done.stderr
+
+
+def test_a_current_directory_that_is_gone_is_one_message(tmp_path):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    code = "import os, sys; os.rmdir(os.getcwd()); from ldpflow.cli import main; "
+    code += "sys.exit(main(['summary', 'run']))"
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=gone, capture_output=True, text=True, env=environment)
+    one_message(done)
+
+
+@pytest.mark.parametrize("kind", ["file", "shared"])
+def test_an_unusable_cache_is_bad_input(tmp_path, kind):
+    cache = tmp_path / "cache"
+    cache.write_text("") if kind == "file" else cache.mkdir()
+    cache.chmod(0o1777 if kind == "shared" else 0o600)
+    environment = os.environ | {"LDPFLOW_CACHE_DIR": str(cache), "PYTHONPATH": str(ROOT)}
+    (tmp_path / "s.toml").write_text(study(replicates=4).to_toml())
+    done = ldpflow(
+        "sweep", tmp_path / "s.toml", "--out", tmp_path / "r", "--engine", "serial", env=environment
+    )
+    assert "LDPFLOW_CACHE_DIR" in one_message(done)
+
+
+@pytest.mark.parametrize("megabytes", [300, 600, 1500])
+def test_little_memory_is_answered_within_20_seconds(tmp_path, megabytes):
+    (tmp_path / "s.toml").write_text(study(replicates=4).to_toml())
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (megabytes * 2**20,) * 2)
+
+    done = ldpflow("sweep", tmp_path / "s.toml", "--out", tmp_path / "r", preexec_fn=limit, timeout=60)
+    assert done.returncode in (0, 1, 2) and "Traceback" not in done.stderr, done.stderr[-2000:]
+
+
+# The server of watch
+
+
+@pytest.fixture
+def watched(run):
+    live = server(str(run), "127.0.0.1", 0)
+    thread = threading.Thread(target=live.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    yield live
+    live.shutdown()
+    live.server_close()
+    thread.join()
+
+
+def test_idle_connections_hold_a_bounded_number_of_threads_and_are_dropped(watched, monkeypatch):
+    monkeypatch.setattr(watched.RequestHandlerClass, "timeout", 1.0)
+    before = threading.active_count()
+    idle = [socket.create_connection(("127.0.0.1", watched.server_port)) for _ in range(3 * MOST_CONNECTIONS)]
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline and threading.active_count() > before + MOST_CONNECTIONS:
+        time.sleep(0.05)
+    assert threading.active_count() <= before + MOST_CONNECTIONS
+    while time.monotonic() < deadline and threading.active_count() > before:
+        time.sleep(0.05)
+    assert threading.active_count() <= before
+    for connection in idle:
+        connection.close()
+
+
+@pytest.mark.parametrize("host", ["::1", "[::1]"])
+def test_the_other_loopback_address_works(run, host):
+    with server(str(run), host, 0) as live:
+        assert live.server_address[0] == "::1"
