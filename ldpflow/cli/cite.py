@@ -19,17 +19,16 @@ def cite(
     ] = False,
 ) -> None:
     """Print BibTeX of the methods that a run uses and of ldpflow."""
-    import tomllib
-
     from ldpflow.results.methods_text import study_paragraph
     from ldpflow.results.references import bibtex, unreferenced
     from ldpflow.run import open_run
+    from ldpflow.study.toml import parsed
 
     opened = open_run(run)
     written = opened.store.read_study()
     if written is None:
         raise InputError("run", run, "a run with a study.toml")
-    study = tomllib.loads(written)
+    study = parsed(written, "run", opened.store.full("study.toml"))
     if text:
         typer.echo(study_paragraph(study, opened.summary(), opened.provenance))
         return

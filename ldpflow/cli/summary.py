@@ -70,7 +70,10 @@ def summary(
         from ldpflow.results.summary import stored_summary
         from ldpflow.store import RunStore
 
-        table = stored_summary(RunStore(run), null)
+        store, damaged = RunStore(run), []
+        table = stored_summary(store, null, damaged)
+        for part in damaged:  # numbers without its rows would be others
+            raise store.replicates.unusable(part)
     table = chosen(table, where, names_in(sort))
     if columns is None:
         show(table)

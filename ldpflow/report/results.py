@@ -17,7 +17,7 @@ from ldpflow.report.numbers import short
 from ldpflow.results.columns import known_columns
 from ldpflow.results.summary import stored_summary, stored_trajectory_summary
 from ldpflow.results.trajectories import meanings
-from ldpflow.store import RunStore
+from ldpflow.store import RunStore, UnreadablePart
 from ldpflow.store.provenance import read_sessions
 from ldpflow.store.schema import cell_keys
 from ldpflow.study.toml import parsed
@@ -100,17 +100,20 @@ class Results:
             If there is no run, or nothing has finished in it.
         """
         store = RunStore(run)
+        damaged: list[UnreadablePart] = []
         try:
             table = None if from_parts else store.read_summary()
             # A summary of an earlier version has no oracle's length.
             if table is None or "oracle_length" not in table.column_names:
-                table = stored_summary(store)
+                table = stored_summary(store, left_out=damaged)
             followed = None if from_parts else store.read_trajectory_summary()
             if followed is None or "dimension" not in followed.column_names:
-                followed = stored_trajectory_summary(store)
+                followed = stored_trajectory_summary(store, damaged)
             text = store.read_study() or ""
         except (pa.ArrowException, OSError, ValueError) as error:
             raise InputError("run", str(run), "a run directory that can be read", str(error)) from None
+        if damaged and not from_parts:
+            raise store.replicates.unusable(damaged[0])
         if table.num_rows == followed.num_rows == 0:
             raise InputError("run", str(run), "a run directory with results", "Nothing finished there.")
         rows = table.to_pylist()

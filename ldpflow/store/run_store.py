@@ -86,7 +86,7 @@ class RunStore(RunFiles):
             return None
         again = "The sweep with its study file writes it again."
         try:
-            text = data.to_pybytes().decode("utf-8-sig")
+            text: str = data.to_pybytes().decode("utf-8-sig")
         except UnicodeDecodeError:
             raise InputError("run", self.full("study.toml"), "a study.toml in UTF-8", again) from None
         body, mark, told = text.rpartition(SUM_OF_TEXT)

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
@@ -20,6 +21,7 @@ import ldpflow.engine.run
 from ldpflow.engine import check_run, repair_run, run_study
 from ldpflow.errors import InputError, StorageError
 from ldpflow.store import RunStore
+from tests.faults.flips import flipped_bits
 from tests.faults.study import SmallParts, row_bytes, serial, study, whole
 from tests.store.replicates import unusable
 
@@ -183,3 +185,77 @@ def delivered_twice(work: Path, trial: int) -> str:
     whole(work / "run", expected)
     assert row_bytes(work / "run") == expected
     return "batch delivered twice"
+
+
+def flips(work: Path, trial: int) -> str:
+    """600 bits of all files of a run, one at a time."""
+    noticed = flipped_bits(work, 600)
+    return f"600 flips: {noticed['noticed']} refused, the rest printed the same"
+
+
+FOLLOWED = {"trajectory": {"first": 10, "points": 4}}
+
+
+def damaged_trajectory(work: Path, trial: int) -> str:
+    """A part of the trajectories is damaged; a sweep, or check --repair, computes it again."""
+    damage = (truncated, zeroed, flipped)[trial % 3]
+    with warnings.catch_warnings(), small_parts():
+        warnings.simplefilter("ignore")
+        expected = serial(work / "run", study(**FOLLOWED))
+        trajectories = RunStore(work / "run").trajectories.read()
+        parts = sorted((work / "run" / "trajectories").rglob("*.parquet"))
+        damage(parts[trial % len(parts)], work)
+        assert any(finding.bad for finding in check_run(str(work / "run"))[0])
+        if trial % 2:
+            repair_run(str(work / "run"), engine="serial")
+        else:
+            run_study(study(**FOLLOWED), work / "run", engine="serial")
+        whole(work / "run", expected)
+        assert repr(RunStore(work / "run").trajectories.read()) == repr(trajectories)
+    return damage.__name__
+
+
+def clock_jumps(work: Path, trial: int) -> str:
+    """The clock of the system jumps by a day, forwards or backwards, at every look."""
+    expected = serial(work / "expected")
+    now = time.time()
+    looks = iter(range(10**9))
+
+    def jumping() -> float:
+        return now + 86_400.0 * (next(looks) * (1 if trial % 2 else -1) % 7 - 3)
+
+    with small_parts(), mock.patch.object(time, "time", jumping):
+        serial(work / "run", study(replicates=40))
+        serial(work / "run")
+    whole(work / "run", expected)
+    return "clock jumps"
+
+
+def two_versions(work: Path, trial: int) -> str:
+    """Rows of an old version, whose files have no checksums, beside those of this one; and the reverse."""
+
+    def plain(table: pa.Table, compression_level: int | None = None) -> pa.Buffer:
+        sink = pa.BufferOutputStream()
+        pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
+        return sink.getvalue()
+
+    def old() -> None:
+        named = {"ldpflow": "0.0.9", "pyarrow": "17.0.0"}
+        with (
+            mock.patch("ldpflow.store.part.encode", plain),
+            mock.patch("ldpflow.store.run_store.encode", plain),
+        ):
+            with mock.patch("ldpflow.engine.executor.package_versions", lambda: dict(named)):
+                serial(work / "run", study(replicates=40 if trial % 2 == 0 else 96))
+
+    expected = serial(work / "expected")
+    with warnings.catch_warnings(), small_parts():
+        warnings.simplefilter("ignore")
+        if trial % 2:
+            serial(work / "run", study(replicates=40))
+            old()
+        else:
+            old()
+            serial(work / "run")
+        whole(work / "run", expected)
+    return "old, then new" if trial % 2 == 0 else "new, then old"

@@ -34,6 +34,9 @@ def test_damaged_part(tmp_path, trial):
         on_disk.clock_backwards,
         on_disk.diverging,
         on_disk.delivered_twice,
+        on_disk.clock_jumps,
+        on_disk.damaged_trajectory,
+        on_disk.two_versions,
     ],
     ids=lambda fault: fault.__name__,
 )
