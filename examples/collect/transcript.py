@@ -1,7 +1,7 @@
 """The collector's state: an append-only file of reports, and theta, which follows from it.
 
 A line is ``round,theta,report,user,check``: what was asked, what was answered, the user's token and a
-checksum of the line. It is written in one call and forced to the disk before anybody is told that the
+checksum of the line. It is written in one call and forced to the disk before the device is told that the
 report counts. After a crash the file is read again: a last line that was not finished is cut off, and
 theta follows from the last complete one, so that no report is lost or counted twice. Standard
 library only.

@@ -79,7 +79,7 @@ def check_private(folder: Path, above: bool = False) -> None:
         Naming LDPFLOW_CACHE_DIR.
     """
     found = os.lstat(folder)
-    allowed = "a folder that only you can write to, in folders that nobody else can rename"
+    allowed = "a folder that only you can write to, in folders that no other user can rename"
     if not stat.S_ISDIR(found.st_mode):
         raise InputError("LDPFLOW_CACHE_DIR", str(folder), allowed, "It is a link or a file.")
     if found.st_uid not in ((os.getuid(), 0) if above else (os.getuid(),)):

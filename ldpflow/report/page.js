@@ -14,14 +14,14 @@ function fit(spec, width) {
     const discrete = margin > 100; // a heat map: its columns say how wide it is
     const wanted = discrete ? fitted.spec.width : 0;
     const columns = discrete ? Math.max(1, Math.min(most, panels, Math.floor((width - margin) / (wanted + 24)))) : panels === 4 ? Math.min(most, 2) : Math.min(most, panels);
-    const room = Math.floor((width - margin - 24 * (columns - 1)) / columns);
+    const space = Math.floor((width - margin - 24 * (columns - 1)) / columns);
     fitted.columns = columns;
-    fitted.spec.width = discrete ? Math.min(wanted, Math.max(room, 120)) : Math.min(room, 420);
+    fitted.spec.width = discrete ? Math.min(wanted, Math.max(space, 120)) : Math.min(space, 420);
   } else if (fitted.concat) {
     const columns = Math.min(most, fitted.concat.length);
     fitted.columns = columns;
-    const room = Math.floor(width / columns) - margin - 14;
-    for (const panel of fitted.concat) panel.width = Math.max(120, Math.min(room, 360));
+    const space = Math.floor(width / columns) - margin - 14;
+    for (const panel of fitted.concat) panel.width = Math.max(120, Math.min(space, 360));
   } else {
     fitted.width = margin > 100 ? Math.min(fitted.width, width - margin) : Math.min(width - margin - 10, 640);
   }
@@ -33,7 +33,7 @@ async function draw() {
   const charts = [...document.querySelectorAll(".chart")];
   for (const chart of charts) {
     const width = chart.clientWidth || 700;
-    const embed = (room) => vegaEmbed(chart, fit(specs[chart.dataset.figure], room), {
+    const embed = (space) => vegaEmbed(chart, fit(specs[chart.dataset.figure], space), {
       mode: "vega-lite", renderer: "svg", hover: false,
       actions: { export: true, source: false, compiled: false, editor: false },
       downloadFileName: chart.dataset.figure,
