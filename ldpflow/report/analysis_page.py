@@ -67,7 +67,7 @@ def analysis_html(analysis: Analysis) -> str:
         methods=methods_paragraph(analysis),
         written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         css=Markup(asset("page.css")),
-        script=Markup(asset("page.js")),
+        script=Markup(asset("tables.js") + asset("page.js")),
         specs=script_json(specs),
         library=Markup(bundle().replace("</script", "<\\/script")),
     )
