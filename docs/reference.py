@@ -52,6 +52,7 @@ NOUNS: dict[str, tuple[str, ...]] = {
         "ldpflow.columns.Column",
         "ldpflow.columns.Summary",
         "ldpflow.Problem",
+        "ldpflow.DataLaw",
         "ldpflow.Mechanism",
         "ldpflow.Algorithm",
         "ldpflow.IntervalMethod",

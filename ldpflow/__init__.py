@@ -12,7 +12,7 @@ from typing import Any
 __version__ = "0.1.0"
 
 EXPORTS = {
-    "ldpflow.errors": ("InputError", "LdpflowError", "StorageError", "SweepFailed"),
+    "ldpflow.errors": ("InputError", "LdpflowError", "StorageError", "SweepFailed", "SweepInterrupted"),
     "ldpflow.run": ("Run", "open_run"),
     "ldpflow.sweeps": ("simulate", "sweep"),
     "ldpflow.planning": ("Plan", "plan"),
@@ -20,6 +20,7 @@ EXPORTS = {
     "ldpflow.study.plugins": ("load_plugin", "register"),
     "ldpflow.intervals.interval": ("Intervals", "PathIntervalMethod"),
     "ldpflow.algorithms.algorithm": ("DecayingSteps",),
+    "ldpflow.problems.data_law": ("DataLaw",),
     "ldpflow.problems.quantile": ("MixturePart",),
     "ldpflow.transcripts.analysis": ("analyse",),
     "ldpflow.transcripts.reading": ("Transcript",),
@@ -30,6 +31,7 @@ REGISTRIES = {
     "ldpflow.problems": ("Problem", "PROBLEMS"),
     "ldpflow.mechanisms": ("Mechanism", "MECHANISMS"),
     "ldpflow.algorithms": ("Algorithm", "ALGORITHMS"),
+    "ldpflow.protocols": ("Protocol", "PROTOCOLS"),
     "ldpflow.intervals": ("IntervalMethod", "INTERVAL_METHODS"),
 }
 """Base class and registry of every kind of component; classes are offered under their own names."""

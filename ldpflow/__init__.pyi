@@ -21,6 +21,7 @@ from ldpflow.errors import InputError as InputError
 from ldpflow.errors import LdpflowError as LdpflowError
 from ldpflow.errors import StorageError as StorageError
 from ldpflow.errors import SweepFailed as SweepFailed
+from ldpflow.errors import SweepInterrupted as SweepInterrupted
 from ldpflow.intervals import IntervalMethod as IntervalMethod
 from ldpflow.intervals.batch_means import BatchMeans as _BatchMeans
 from ldpflow.intervals.block_bootstrap import BlockBootstrap as _BlockBootstrap
@@ -57,6 +58,7 @@ from ldpflow.mechanisms.randomized_response import RandomizedResponse as _Random
 from ldpflow.planning import Plan as Plan
 from ldpflow.planning import plan as plan
 from ldpflow.problems import Problem as Problem
+from ldpflow.problems.data_law import DataLaw as DataLaw
 from ldpflow.problems.least_squares import LeastSquares as _LeastSquares
 from ldpflow.problems.linear_regression import LinearRegression as _LinearRegression
 from ldpflow.problems.logistic_regression import LogisticRegression as _LogisticRegression
@@ -68,6 +70,14 @@ from ldpflow.problems.quantile_regression import QuantileRegression as _Quantile
 from ldpflow.problems.quantiles import Quantiles as _Quantiles
 from ldpflow.problems.robust_regression import RobustRegression as _RobustRegression
 from ldpflow.problems.sigmoid_loss import SigmoidLoss as _SigmoidLoss
+from ldpflow.protocols import Protocol as Protocol
+from ldpflow.protocols.grr import Grr as _Grr
+from ldpflow.protocols.hadamard import Haar as _Haar
+from ldpflow.protocols.hadamard import Hrr as _Hrr
+from ldpflow.protocols.oue import Oue as _Oue
+from ldpflow.protocols.rounds import Rounds as _Rounds
+from ldpflow.protocols.thresholds import Thresholds as _Thresholds
+from ldpflow.protocols.tree import Tree as _Tree
 from ldpflow.run import Run as Run
 from ldpflow.run import open_run as open_run
 from ldpflow.study import Study as Study
@@ -607,4 +617,108 @@ class SigmoidLoss(_SigmoidLoss):
         separation: float | Sequence[float] = ...,
         direction: str | Sequence[str] = ...,
         label_noise: float | Sequence[float] = ...,
+    ) -> None: ...
+
+class Grr(_Grr):
+    def __init__(
+        self,
+        *,
+        epsilon: float | Sequence[float] = ...,
+        range: tuple[float, ...] | Sequence[tuple[float, ...]] | None = ...,
+        answer_below: float | Sequence[float] = ...,
+        answer_above: float | Sequence[float] = ...,
+        liars: float | Sequence[float] = ...,
+        liars_push: str | Sequence[str] = ...,
+        answers: int | Sequence[int] = ...,
+        k: int | Sequence[int] | None = ...,
+        scale_guess: float | Sequence[float] | None = ...,
+    ) -> None: ...
+
+class Haar(_Haar):
+    def __init__(
+        self,
+        *,
+        epsilon: float | Sequence[float] = ...,
+        range: tuple[float, ...] | Sequence[tuple[float, ...]] | None = ...,
+        answer_below: float | Sequence[float] = ...,
+        answer_above: float | Sequence[float] = ...,
+        liars: float | Sequence[float] = ...,
+        liars_push: str | Sequence[str] = ...,
+        answers: int | Sequence[int] = ...,
+        k: int | Sequence[int] | None = ...,
+        scale_guess: float | Sequence[float] | None = ...,
+    ) -> None: ...
+
+class Hrr(_Hrr):
+    def __init__(
+        self,
+        *,
+        epsilon: float | Sequence[float] = ...,
+        range: tuple[float, ...] | Sequence[tuple[float, ...]] | None = ...,
+        answer_below: float | Sequence[float] = ...,
+        answer_above: float | Sequence[float] = ...,
+        liars: float | Sequence[float] = ...,
+        liars_push: str | Sequence[str] = ...,
+        answers: int | Sequence[int] = ...,
+        k: int | Sequence[int] | None = ...,
+        scale_guess: float | Sequence[float] | None = ...,
+    ) -> None: ...
+
+class Oue(_Oue):
+    def __init__(
+        self,
+        *,
+        epsilon: float | Sequence[float] = ...,
+        range: tuple[float, ...] | Sequence[tuple[float, ...]] | None = ...,
+        answer_below: float | Sequence[float] = ...,
+        answer_above: float | Sequence[float] = ...,
+        liars: float | Sequence[float] = ...,
+        liars_push: str | Sequence[str] = ...,
+        answers: int | Sequence[int] = ...,
+        k: int | Sequence[int] | None = ...,
+        scale_guess: float | Sequence[float] | None = ...,
+    ) -> None: ...
+
+class Rounds(_Rounds):
+    def __init__(
+        self,
+        *,
+        epsilon: float | Sequence[float] = ...,
+        range: tuple[float, ...] | Sequence[tuple[float, ...]] | None = ...,
+        answer_below: float | Sequence[float] = ...,
+        answer_above: float | Sequence[float] = ...,
+        liars: float | Sequence[float] = ...,
+        liars_push: str | Sequence[str] = ...,
+        answers: int | Sequence[int] = ...,
+        rounds: int | Sequence[int] = ...,
+    ) -> None: ...
+
+class Thresholds(_Thresholds):
+    def __init__(
+        self,
+        *,
+        epsilon: float | Sequence[float] = ...,
+        range: tuple[float, ...] | Sequence[tuple[float, ...]] | None = ...,
+        answer_below: float | Sequence[float] = ...,
+        answer_above: float | Sequence[float] = ...,
+        liars: float | Sequence[float] = ...,
+        liars_push: str | Sequence[str] = ...,
+        answers: int | Sequence[int] = ...,
+        k: int | Sequence[int] | None = ...,
+        scale_guess: float | Sequence[float] | None = ...,
+    ) -> None: ...
+
+class Tree(_Tree):
+    def __init__(
+        self,
+        *,
+        epsilon: float | Sequence[float] = ...,
+        range: tuple[float, ...] | Sequence[tuple[float, ...]] | None = ...,
+        answer_below: float | Sequence[float] = ...,
+        answer_above: float | Sequence[float] = ...,
+        liars: float | Sequence[float] = ...,
+        liars_push: str | Sequence[str] = ...,
+        answers: int | Sequence[int] = ...,
+        k: int | Sequence[int] | None = ...,
+        scale_guess: float | Sequence[float] | None = ...,
     ) -> None: ...

@@ -5,7 +5,15 @@ from __future__ import annotations
 import re
 from typing import Any
 
-__all__ = ["InputError", "LdpflowError", "StorageError", "SweepFailed", "plain_text", "redacted"]
+__all__ = [
+    "InputError",
+    "LdpflowError",
+    "StorageError",
+    "SweepFailed",
+    "SweepInterrupted",
+    "plain_text",
+    "redacted",
+]
 
 CREDENTIALS = re.compile(r"(?<=://)[^/@\s'\"]*:[^@\s'\"]*@|(?<=://)[^/@\s'\"]+@(?=[^\s'\"]*)")
 SECRETS = re.compile(r"(?i)([?&;][\w-]*(?:secret|password|token|key|signature|sig)[\w-]*=)[^&;\s'\"]+")
@@ -103,6 +111,23 @@ class SweepFailed(LdpflowError):
             f"{result.out}: {len(failed)} {'batch' if len(failed) == 1 else 'batches'} failed; "
             "what had finished is kept.\n" + "\n".join(map(str, failed[:3])) + more
         )
+
+    def __reduce__(self) -> tuple[type, tuple[Any]]:
+        return (type(self), (self.result,))
+
+
+class SweepInterrupted(KeyboardInterrupt):
+    """A sweep was interrupted and has stopped in order; what had finished is kept in the run.
+
+    Parameters
+    ----------
+    result : RunResult
+        How the sweep ended.
+    """
+
+    def __init__(self, result: Any) -> None:
+        self.result = result
+        super().__init__(f"stopped; what had finished is in {result.out}")
 
     def __reduce__(self) -> tuple[type, tuple[Any]]:
         return (type(self), (self.result,))

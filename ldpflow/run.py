@@ -277,7 +277,7 @@ class Run:
 
         return Results.load(self.store.address)
 
-    def plot(self, figure: str, x: str = "n") -> Any:
+    def plot(self, figure: str, x: str = "n", where: str | None = None) -> Any:
         """Draw a figure.
 
         Parameters
@@ -286,19 +286,23 @@ class Run:
             ``coverage``, ``length``, ``zip``, ... (``ldpflow.report.catalogue.FIGURES``).
         x : str
             The factor on the axis.
+        where : str, optional
+            Rows that are drawn, as of :meth:`summary`.
 
         Returns
         -------
         altair.Chart
             It shows itself in a notebook; ``chart.save`` writes it.
         """
+        from ldpflow.allowed import nearest
         from ldpflow.report.catalogue import figures_of
-        from ldpflow.study.fields import nearest
+        from ldpflow.report.results import Results
 
-        figures = figures_of(self.results)
+        results = self.results if where is None else Results.load(self.store.root, where=where)
+        figures = figures_of(results)
         if figure not in figures:
             raise InputError("figure", figure, f"one of {', '.join(figures)}", nearest(figure, figures))
-        return figures[figure].chart(self.results, x)
+        return figures[figure].chart(results, x)
 
     def report(self, file: str | os.PathLike[str] | None = None) -> str:
         """Write a report, one HTML file that opens offline; returns its place.
@@ -375,3 +379,7 @@ class Run:
         from ldpflow.report.notebook import run_html
 
         return run_html(self.out)
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """What a notebook shows: the table of cells, and one line where there is no HTML."""
+        return {"text/html": self._repr_html_(), "text/plain": repr(self)}

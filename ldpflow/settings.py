@@ -8,13 +8,29 @@ import re
 import types
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
+from ldpflow.allowed import OneOf, allowed, hint_for, nearest
 from ldpflow.columns import Column
+from ldpflow.errors import InputError
 
-__all__ = ["Axes", "Parameters", "Setting", "Settings", "canonical_json", "value_type"]
+if TYPE_CHECKING:
+    from pydantic._internal._model_construction import ModelMetaclass as ModelType
+else:
+    ModelType = type(BaseModel)
+
+__all__ = [
+    "Axes",
+    "OneOf",
+    "Parameters",
+    "Setting",
+    "Settings",
+    "SettingsType",
+    "canonical_json",
+    "value_type",
+]
 
 Parameters = Mapping[str, float | tuple[float, ...]]
 """Named numbers that a component's kernel functions read: ``problem.tau``, ``problem.coefficients[j]``."""
@@ -73,7 +89,19 @@ class Axes:
         return f"{self.component.__name__}({values})"
 
 
-class Settings(BaseModel):
+class SettingsType(ModelType):
+    """Type of settings: calling a class with values that it does not allow raises an InputError."""
+
+    if not TYPE_CHECKING:  # a type checker knows the classes by their own constructors
+
+        def __call__(cls, *args: Any, **settings: Any) -> Any:
+            try:
+                return super().__call__(*args, **settings)
+            except ValidationError as error:
+                raise input_error(cls, error, settings) from None
+
+
+class Settings(BaseModel, metaclass=SettingsType):
     """One point of one axis group of a study: a kind and its settings, validated and immutable.
 
     A subclass declares ``kind`` as a Literal with its default, and its settings as fields that are
@@ -85,17 +113,26 @@ class Settings(BaseModel):
 
     kind: str
 
-    def __new__(cls, *args: Any, **settings: Any) -> Any:
-        """The settings; or, where a value is a list, the axes of a design (see :class:`Axes`)."""
-        if any(isinstance(value, list) for value in settings.values()):
-            return Axes(cls, settings)
-        return super().__new__(cls)
+    group: ClassVar[str] = ""
+    """The table of a study file that holds such components: problem, mechanism, ..."""
+
+    if not TYPE_CHECKING:
+
+        def __new__(cls, *args: Any, **settings: Any) -> Any:
+            """The settings; or, where a value is a list, the axes of a design (see :class:`Axes`)."""
+            if any(isinstance(value, list) for value in settings.values()):
+                return Axes(cls, settings)
+            return super().__new__(cls)
 
     def __eq__(self, other: object) -> bool:
         """Whether kind and settings are equal; what was computed from them and kept does not count."""
         if type(other) is not type(self):
             return NotImplemented
         return all(getattr(self, name) == getattr(other, name) for name in type(self).model_fields)
+
+    def brought(self) -> tuple[Settings, ...]:
+        """Further components that this one uses by name."""
+        return ()
 
     def key_settings(self) -> dict[str, Any]:
         """Kind and the settings that differ from their defaults.
@@ -138,6 +175,22 @@ class Settings(BaseModel):
             k: tuple(json.loads(v)) if k in vectors else v for k, v in given.items() if v is not None
         }
         return cls(**settings)
+
+
+def input_error(cls: type[BaseModel], error: ValidationError, given: Mapping[str, Any]) -> InputError:
+    """What pydantic found, as one message that names the setting: ``problem.tau``."""
+    found = error.errors()[0]
+    name = str(found["loc"][0]) if found["loc"] else ""
+    group = getattr(cls, "group", "") or cls.__name__
+    where = f"{group}.{name}"
+    if name in cls.model_fields:
+        value = given.get(name)
+        return InputError(where, value, allowed(cls, name), hint_for(cls, name, value))
+    if name:
+        known = [known for known in cls.model_fields if known != "kind"]
+        return InputError(where, given.get(name), f"a setting of {cls.__name__}", nearest(name, known))
+    reason = found["msg"].removeprefix("Value error, ")
+    return InputError(group, dict(given), "settings that go together", f"{reason}.")
 
 
 def settings_in(annotations: Iterable[Any]) -> Iterator[Setting]:

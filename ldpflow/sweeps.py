@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from ldpflow.errors import InputError, SweepFailed
+from ldpflow.errors import InputError, SweepFailed, SweepInterrupted
 from ldpflow.run import Run
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def sweep(
     progress: bool = False,
     verbose: bool = False,
     on_plan: Callable[[list[Planned]], None] | None = None,
+    on_engine: Callable[[str], None] | None = None,
 ) -> Run:
     """Compute what ``out`` lacks of a study, and its summary.
 
@@ -78,6 +79,8 @@ def sweep(
         Let Ray's own log lines through.
     on_plan : callable, optional
         Called once, before the first batch, with what is there and what is to be computed.
+    on_engine : callable, optional
+        Called with a line on what ``auto`` has chosen, and why.
 
     Returns
     -------
@@ -91,14 +94,21 @@ def sweep(
     SweepFailed
         If batches raised, unless ``allow_failures``.
     KeyboardInterrupt
-        After an orderly stop; what had finished is kept.
+        As :class:`SweepInterrupted`, after an orderly stop; what had finished is kept.
     """
     from ldpflow.engine import limits, read_bytes, read_seconds, run_study
     from ldpflow.engine.interrupts import Interrupts
     from ldpflow.store import RunStore
     from ldpflow.study import Study
+    from ldpflow.study.interactive import check_importable, is_importable
+    from ldpflow.study.plugins import with_brought
 
     chosen = study if isinstance(study, Study) else Study.load(study)
+    components = with_brought(chosen.components())
+    if executor == "auto" and address is None and not all(map(is_importable, components)):
+        executor = "threads"
+    if executor == "ray" or address is not None:
+        check_importable(components)
     root = f"runs/{chosen.name}" if out is None else os.fspath(out)
     precision = wanted_precision(target_mcse, target_length, min_replicates, max_replicates)
     passed = limits(
@@ -114,6 +124,7 @@ def sweep(
             num_cpus=num_cpus,
             on_event=report,
             on_plan=on_plan,
+            on_engine=on_engine,
             should_stop=lambda: interrupted() or passed(),
             retries=retries,
             max_in_flight=max_in_flight,
@@ -123,16 +134,16 @@ def sweep(
         )
     run = Run(RunStore(root), result)
     if interrupted() is not None:
-        raise KeyboardInterrupt(f"stopped; what had finished is in {root}")
+        raise SweepInterrupted(result)
     if result.failed_batches and not allow_failures:
         raise SweepFailed(result)
     return run
 
 
 def display(progress: bool, study: Study) -> Any:
-    """The live display, or nothing."""
+    """What shows the events of a sweep, or lets them pass."""
     if not progress:
-        return nullcontext(None)
+        return nullcontext(lambda event: None)
     from ldpflow.cli.progress import reporter
 
     return reporter(False, len(study.simulators()) * study.replicates)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 
@@ -25,10 +27,15 @@ def ray_session():
 @pytest.fixture(autouse=True)
 def registered_components():
     """Components that a test registers are gone after it."""
-    from ldpflow.study.entry import GROUPS
+    from ldpflow.study.plugins import FILE_MODULE, REGISTRIES, SOURCES
 
-    before = {group: dict(kinds) for group, kinds in GROUPS.items()}
+    modules = {name for name in sys.modules if name.startswith(FILE_MODULE)}
+    before = {group: dict(kinds) for group, kinds in REGISTRIES.items()}
     yield
-    for group, kinds in GROUPS.items():
+    for group, kinds in REGISTRIES.items():
         kinds.clear()
         kinds.update(before[group])
+    for name in [name for name in sys.modules if name.startswith(FILE_MODULE)]:
+        if name not in modules:
+            del sys.modules[name]
+            SOURCES.pop(name, None)

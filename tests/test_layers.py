@@ -15,7 +15,7 @@ PACKAGE = ROOT / "ldpflow"
 
 # From the bottom of the data flow to its top: a package may import from its own line and those above.
 LAYERS = [
-    {"errors", "columns", "settings", "constants"},
+    {"errors", "allowed", "columns", "settings", "constants"},
     {"random"},
     {"problems"},
     {"mechanisms"},

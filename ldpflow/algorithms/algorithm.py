@@ -34,6 +34,8 @@ class BaseAlgorithm(Settings):
         Start, the same in every coordinate.
     """
 
+    group: ClassVar[str] = "algorithm"
+
     family: ClassVar[str]
     """The family of simulators that runs the algorithm (see ldpflow.simulators.families)."""
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from ldpflow.algorithms import ALGORITHMS
 from ldpflow.algorithms.finite_sum import FiniteSumAlgorithm
+from ldpflow.allowed import nearest
 from ldpflow.audit.audit import Audit
 from ldpflow.audit.data_sets import audit_algorithm
 from ldpflow.audit.local import audit_mechanism
@@ -14,7 +15,6 @@ from ldpflow.errors import InputError
 from ldpflow.mechanisms import MECHANISMS, Mechanism
 from ldpflow.problems import PROBLEMS
 from ldpflow.study.entry import read_group
-from ldpflow.study.fields import nearest
 
 __all__ = ["BUNDLED", "audit", "audit_bundled", "finite_sum_kinds"]
 

@@ -8,6 +8,7 @@ __all__ = ["catalogue"]
 
 TITLES = {
     "problem": "Problems",
+    "law": "Data laws of plug-ins",
     "mechanism": "Mechanisms",
     "algorithm": "Algorithms",
     "protocol": "Protocols",
@@ -16,15 +17,23 @@ TITLES = {
 
 
 def catalogue() -> None:
-    """List problems, mechanisms, algorithms, interval methods and bundled studies."""
-    from ldpflow.study import GROUPS, allowed, bundled_studies
+    """List problems, mechanisms, algorithms, interval methods and bundled studies.
 
-    for group, registry in GROUPS.items():
+    Behind each component that does not come with ldpflow stands the file or package that it comes from.
+    """
+    from ldpflow.study import allowed, bundled_studies
+    from ldpflow.study.plugins import REGISTRIES, load_plugins, origin
+
+    load_plugins()
+    for group, title in TITLES.items():
+        registry = REGISTRIES[group]
         if not registry:
             continue
-        typer.secho(f"{TITLES[group]}  [{group}]", bold=True)
+        typer.secho(f"{title}  [{group}]", bold=True)
         for kind, cls in registry.items():
-            typer.echo(f"  {kind}: {first_line(cls.__doc__)}")
+            source = origin(cls)
+            told = "" if source == "ldpflow" else f"   (from {source})"
+            typer.echo(f"  {kind}: {first_line(cls.__doc__)}{told}")
             for name, field in cls.model_fields.items():
                 if name != "kind":
                     default = "optional" if field.default is None else f"{field.default!r}"

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ldpflow.cli.summary import Run, Sort, Where, names_in
+from ldpflow.cli.summary import Columns, Run, Sort, Where, names_in
 
 __all__ = ["compare"]
 
@@ -22,6 +22,7 @@ def compare(
     ] = None,
     where: Where = None,
     sort: Sort = None,
+    columns: Columns = None,
 ) -> None:
     """Compare methods on the same paths, or mechanisms, budgets and step sizes on the same users.
 
@@ -29,11 +30,14 @@ def compare(
     lengths one by the delta method. Rows of several runs (PAR, HULC) are on replicates of their own:
     there standard errors add in squares, and it says unpaired.
     """
-    from ldpflow.cli.tables import plain, print_rows, telling, with_error
+    from ldpflow.cli.tables import plain, print_rows, print_table, telling, with_error
     from ldpflow.results.where import chosen
     from ldpflow.run import open_run
 
     table = chosen(open_run(run).compare(by, baseline), where, names_in(sort))
+    if columns is not None:
+        print_table(chosen(table, columns=names_in(columns)))
+        return
     rows = table.to_pylist()
     measures = table.column_names[table.column_names.index("vs") :]
     print_rows(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import typer
 
-from ldpflow.cli.summary import Run, Sort, Where, names_in
+from ldpflow.cli.summary import Columns, Run, Sort, Where, names_in
 
 __all__ = ["explain"]
 
 
-def explain(run: Run, where: Where = None, sort: Sort = None) -> None:
+def explain(run: Run, where: Where = None, sort: Sort = None, columns: Columns = None) -> None:
     """Explain for every cell why coverage differs from nominal, in one sentence.
 
     Effects of bias, mean length, variability of length and non-normality, each with the coverage
@@ -17,11 +17,15 @@ def explain(run: Run, where: Where = None, sort: Sort = None) -> None:
     show, and what to do about it. Every number is in the summary too.
     """
     from ldpflow.cli.tables import short, telling
+    from ldpflow.results.where import chosen
     from ldpflow.run import open_run
 
     table = open_run(run).explain(where, names_in(sort))
     rows = table.to_pylist()
-    names = telling([n for n in table.column_names if n not in ("path", "explanation")], rows)
+    settings = [name for name in table.column_names if name not in ("path", "explanation")]
+    names = (
+        telling(settings, rows) if columns is None else chosen(table, columns=names_in(columns)).column_names
+    )
     for row in rows:
         # B says nothing about a method that has none.
         label = ", ".join(f"{n} {short(row[n])}" for n in names if row[n] is not None)

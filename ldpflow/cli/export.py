@@ -14,7 +14,7 @@ __all__ = ["export", "watch"]
 
 def export(
     run: Run,
-    duckdb: Annotated[str, typer.Option(metavar="FILE", help="A DuckDB file to write.")],
+    output: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="A DuckDB file to write.")],
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
     """Write a run as one DuckDB file with ready views."""
@@ -22,9 +22,9 @@ def export(
     from ldpflow.report.export import export_duckdb
     from ldpflow.report.results import Results
 
-    export_duckdb(Results.load(run), duckdb, replace=force)
+    export_duckdb(Results.load(run), output, replace=force)
     typer.echo(
-        f"{duckdb}: tables summary, replicates, trajectories, trajectory_summary, sessions; "
+        f"{output}: tables summary, replicates, trajectories, trajectory_summary, sessions; "
         "views coverage, best, best_beta, lost, running_coverage"
     )
 

@@ -17,11 +17,37 @@ from typer.core import TyperCommand
 
 from ldpflow.errors import InputError
 
-__all__ = ["FlagCommand", "settings_given", "with_plugins"]
+__all__ = ["METHODS", "FlagCommand", "settings_given", "with_plugins"]
+
+METHODS = "(every interval method)"
+"""Stands in a help text for the names of the interval methods, which are loaded when it is shown."""
+
+
+FORMER_NAMES = {"submit": {"--cpus": "--num-cpus"}, "export": {"--duckdb": "--output"}}
+"""Flags that had another name, by command: still taken, and not shown."""
 
 
 class FlagCommand(TyperCommand):
-    """A command whose input errors name its flags."""
+    """A command whose input errors name its flags, which takes flags by their former names too."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the arguments."""
+        former = FORMER_NAMES.get(self.name or "", {})
+        current = []
+        for arg in args:
+            flag, equals, value = arg.partition("=")
+            current.append(former.get(flag, flag) + equals + value)
+        return super().parse_args(ctx, current)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help; where it names interval methods, those that there are."""
+        options: list[Any] = self.params
+        for option in options:
+            if METHODS in (getattr(option, "help", None) or ""):
+                from ldpflow.intervals import INTERVAL_METHODS
+
+                option.help = option.help.replace(METHODS, ", ".join(INTERVAL_METHODS))
+        super().format_help(ctx, formatter)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""

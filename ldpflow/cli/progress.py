@@ -1,10 +1,12 @@
-"""How far a sweep is: a live display on a terminal, now and then a line elsewhere. On stderr."""
+"""How far a sweep is: a live display on a terminal or in a notebook, now and then a line elsewhere."""
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from html import escape
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
@@ -38,6 +40,9 @@ def reporter(quiet: bool, replicates: int | None = None) -> Iterator[Callable[[A
     display = Display(replicates)
     if quiet:
         yield lambda event: None
+    elif in_notebook():
+        with shown_in_notebook(display) as update:
+            yield update
     elif console.is_terminal and not console.is_dumb_terminal:
         # The display asks for itself at every drawing, so times go on and the window may change.
         live = Live(
@@ -126,6 +131,12 @@ class Display:
             return Group(bar, counts)
         return Group(bar, counts, self.table(rows))
 
+    def html(self) -> str:
+        """A bar and the counts, for a notebook."""
+        share = 0.0 if self.event is None else self.event.done_steps / max(self.event.total_steps, 1)
+        bar = f'<progress value="{share:.4f}" max="1" style="width: 30em"></progress>'
+        return f"{bar}<br>{escape(self.counts())}"
+
     def table(self, rows: int) -> Table:
         """The least precise cells."""
         shown = self.cells[:rows]
@@ -164,6 +175,34 @@ class Display:
             words.append(f"{event.failed_batches} batches FAILED")
         words.append(f"{self.failed_rows:,} intervals failed")
         return ", ".join(words)
+
+
+def in_notebook() -> bool:
+    """Whether this process is the kernel of a notebook, whose output cells show HTML."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    return shell is not None and hasattr(shell, "kernel")
+
+
+@contextmanager
+def shown_in_notebook(display: Display) -> Iterator[Callable[[Any], None]]:
+    """A bar and the counts in the output of the cell, replaced as the sweep goes on."""
+    from IPython.display import HTML
+    from IPython.display import display as show
+
+    handle = show(HTML(display.html()), display_id=True)
+    last = display.clock()
+
+    def update(event: Any) -> None:
+        nonlocal last
+        display.take(event)
+        now = display.clock()
+        if now - last >= 1.0 / DRAWN_PER_SECOND:
+            last = now
+            handle.update(HTML(display.html()))
+
+    yield update
+    handle.update(HTML(display.html()))
 
 
 def lines(console: Console, display: Display) -> Callable[[Any], None]:

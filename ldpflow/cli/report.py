@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ldpflow.cli.summary import Run
+from ldpflow.cli.summary import Run, Where
 from ldpflow.errors import InputError
 
 __all__ = ["need", "plot", "report"]
@@ -84,19 +84,15 @@ def plot(
             show_default="FIGURE.svg",
         ),
     ] = None,
+    where: Where = None,
 ) -> None:
     """Draw one figure of a run into a file, for papers and slides."""
     need("altair", "vl_convert")
-    from ldpflow.report.catalogue import figures_of
-    from ldpflow.report.results import Results
     from ldpflow.report.saving import save, suffix_of
-    from ldpflow.study.fields import nearest
+    from ldpflow.run import open_run
 
-    results = Results.load(run)
-    figures = figures_of(results)
-    if figure not in figures:
-        raise InputError("FIGURE", figure, f"one of {', '.join(figures)}", nearest(figure, figures))
+    chart = open_run(run).plot(figure, x, where)
     output = output or f"{figure}.svg"
     suffix_of(output)
-    save(figures[figure].chart(results, x), output)
+    save(chart, output)
     typer.echo(output)

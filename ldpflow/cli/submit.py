@@ -26,7 +26,7 @@ def submit(
             show_default="http://127.0.0.1:8265",
         ),
     ] = None,
-    cpus: Annotated[
+    num_cpus: Annotated[
         int | None,
         typer.Option(min=1, help="Cores to ask the cluster for; it grows by itself without, slower."),
     ] = None,
@@ -65,7 +65,7 @@ def submit(
         options += ["--max-in-flight", str(max_in_flight)]
     where = cluster_address(address)
     jobs = Jobs(where)
-    job = jobs.submit(chosen, out, cpus, options)
+    job = jobs.submit(chosen, out, num_cpus, options)
     there = f" --address {where}" if address is not None else ""
     typer.echo(job)
     typer.echo(

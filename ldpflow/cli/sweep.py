@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ldpflow.cli.flags import settings_given
+from ldpflow.cli.flags import METHODS, settings_given
 from ldpflow.cli.studies import StudyName
 from ldpflow.errors import InputError
 
 if TYPE_CHECKING:
-    from ldpflow.engine import Planned, Precision
+    from ldpflow.engine import Planned, RunResult
     from ldpflow.study import Study
 
 __all__ = ["Engine", "sweep"]
@@ -35,97 +35,169 @@ class Engine(StrEnum):
 Axis = list[str] | None
 
 
+DESIGN, PRECISION = "The design *", "How many replicates"
+WHERE, LIMITS, SHOWN = "Where it runs", "Limits and faults", "What is shown"
+
+
+def design(flag: str, help: str, metavar: str = "X") -> Any:
+    """A flag that replaces values of the study, and may be repeated."""
+    return typer.Option(flag, metavar=metavar, help=help, rich_help_panel=DESIGN)
+
+
 def sweep(
     study: StudyName = "quickstart",
-    n: Annotated[Axis, typer.Option("--n", metavar="X", help="Users; 1e6 is fine. *")] = None,
-    epsilon: Annotated[Axis, typer.Option("--epsilon", metavar="X", help="Privacy budget. *")] = None,
-    mu: Annotated[
-        Axis, typer.Option("--mu", metavar="X", help="Budget of the Gaussian mechanism (GDP). *")
+    n: Annotated[Axis, design("--n", "Users; 1e6 is fine.")] = None,
+    epsilon: Annotated[Axis, design("--epsilon", "Privacy budget.")] = None,
+    mu: Annotated[Axis, design("--mu", "Budget of the Gaussian mechanism (GDP).")] = None,
+    tau: Annotated[Axis, design("--tau", "Level of the quantile.")] = None,
+    gamma: Annotated[Axis, design("--gamma", "Step-size exponent.")] = None,
+    c: Annotated[Axis, design("--c", "Step-size constant.")] = None,
+    method: Annotated[Axis, design("--method", f"Interval method: {METHODS}.", "ID")] = None,
+    beta: Annotated[Axis, design("--beta", "Block exponent of BB.")] = None,
+    b: Annotated[Axis, design("--B", "Bootstrap replications of BB.")] = None,
+    level: Annotated[Axis, design("--level", "Nominal coverage.")] = None,
+    settings: Annotated[Axis, design("--set", "Any setting: mechanism.epsilon=0.5,2.", "NAME=X")] = None,
+    seed: Annotated[
+        str | None, typer.Option(metavar="X", help="Seed of the study.", rich_help_panel=DESIGN)
     ] = None,
-    tau: Annotated[Axis, typer.Option("--tau", metavar="X", help="Level of the quantile. *")] = None,
-    gamma: Annotated[Axis, typer.Option("--gamma", metavar="X", help="Step-size exponent. *")] = None,
-    c: Annotated[Axis, typer.Option("--c", metavar="X", help="Step-size constant. *")] = None,
-    method: Annotated[
-        Axis, typer.Option("--method", metavar="ID", help="Interval method, as ldpflow list shows them. *")
+    replicates: Annotated[
+        str | None,
+        typer.Option(metavar="X", help="Independent paths per cell.", rich_help_panel=PRECISION),
     ] = None,
-    beta: Annotated[Axis, typer.Option("--beta", metavar="X", help="Block exponent of BB. *")] = None,
-    b: Annotated[Axis, typer.Option("--B", metavar="X", help="Bootstrap replications of BB. *")] = None,
-    level: Annotated[Axis, typer.Option("--level", metavar="X", help="Nominal coverage. *")] = None,
-    settings: Annotated[
-        Axis, typer.Option("--set", metavar="NAME=X", help="Any setting: mechanism.epsilon=0.5,2. *")
-    ] = None,
-    replicates: Annotated[str | None, typer.Option(metavar="X", help="Independent paths per cell.")] = None,
     target_mcse: Annotated[
         float | None,
-        typer.Option(help="Add replicates until the MCSE of every coverage is this small."),
+        typer.Option(
+            metavar="X",
+            help="Add replicates until the MCSE of every coverage is this small.",
+            rich_help_panel=PRECISION,
+        ),
     ] = None,
     target_length: Annotated[
         float | None,
-        typer.Option(help="The same for the relative MCSE of every mean length."),
+        typer.Option(
+            metavar="X",
+            help="The same for the relative MCSE of every mean length.",
+            rich_help_panel=PRECISION,
+        ),
     ] = None,
     min_replicates: Annotated[
-        int | None, typer.Option(help="With a target: at least so many.", show_default="256")
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="With a target: at least so many.",
+            show_default="256",
+            rich_help_panel=PRECISION,
+        ),
     ] = None,
     max_replicates: Annotated[
-        int | None, typer.Option(help="With a target: at most so many.", show_default="100000")
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="With a target: at most so many.",
+            show_default="100000",
+            rich_help_panel=PRECISION,
+        ),
     ] = None,
-    seed: Annotated[str | None, typer.Option(metavar="X", help="Seed of the study.")] = None,
     out: Annotated[
         str | None,
         typer.Option(
+            metavar="RUN",
             help="Run directory; an existing one is continued.",
             show_default="runs/<name of the study>",
+            rich_help_panel=WHERE,
         ),
     ] = None,
     engine: Annotated[
-        Engine, typer.Option(help="auto: threads of this process, or Ray for work of minutes.")
+        Engine,
+        typer.Option(
+            help="auto: threads of this process, or Ray for work of minutes.", rich_help_panel=WHERE
+        ),
     ] = Engine.auto,
     address: Annotated[
         str | None,
-        typer.Option(help="Ray cluster to join: auto, or HOST:6379; see submit for HTTP."),
+        typer.Option(
+            metavar="ADDRESS",
+            help="Ray cluster to join: auto, or HOST:6379; see submit for HTTP.",
+            rich_help_panel=WHERE,
+        ),
     ] = None,
     num_cpus: Annotated[
         int | None,
         typer.Option(
+            metavar="N",
             min=1,
             help="Cores for a local Ray; with --address, cores to ask for.",
             show_default="all",
+            rich_help_panel=WHERE,
+        ),
+    ] = None,
+    fresh: Annotated[
+        bool,
+        typer.Option("--fresh", help="Move an old run aside and start over.", rich_help_panel=WHERE),
+    ] = False,
+    max_time: Annotated[
+        str | None,
+        typer.Option(metavar="T", help="Stop in order after 90s, 45m, 2h or 1h30m.", rich_help_panel=LIMITS),
+    ] = None,
+    max_memory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Stop in order above 8G on this machine, Ray included.",
+            rich_help_panel=LIMITS,
         ),
     ] = None,
     max_in_flight: Annotated[
         int | None,
-        typer.Option(min=1, help="Batches sent out and not yet stored.", show_default="twice the cores"),
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Batches sent out and not yet stored.",
+            show_default="twice the cores",
+            rich_help_panel=LIMITS,
+        ),
     ] = None,
     retries: Annotated[
         int,
-        typer.Option(min=0, max=1000, help="How often Ray runs a batch again whose worker died."),
+        typer.Option(
+            metavar="N",
+            min=0,
+            max=1000,
+            help="How often Ray runs a batch again whose worker died.",
+            rich_help_panel=LIMITS,
+        ),
     ] = 3,
-    max_time: Annotated[
-        str | None, typer.Option(metavar="T", help="Stop in order after 90s, 45m, 2h or 1h30m.")
-    ] = None,
-    max_memory: Annotated[
-        str | None,
-        typer.Option(metavar="SIZE", help="Stop in order above 8G on this machine, Ray included."),
-    ] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Move an old run aside and start over.")] = False,
     max_failed: Annotated[
-        float | None, typer.Option(help="Exit with 1 if a larger share of the rows failed.")
+        float | None,
+        typer.Option(
+            metavar="X", help="Exit with 1 if a larger share of the rows failed.", rich_help_panel=LIMITS
+        ),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress, no summary.")] = False,
-    no_progress: Annotated[bool, typer.Option("--no-progress", help="No progress.")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", help="Let Ray's own log through.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what it would take, and run nothing.")
+        bool,
+        typer.Option("--dry-run", help="Say what it would take, and run nothing.", rich_help_panel=SHOWN),
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="No progress, no summary.", rich_help_panel=SHOWN)
+    ] = False,
+    no_progress: Annotated[
+        bool, typer.Option("--no-progress", help="No progress.", rich_help_panel=SHOWN)
+    ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Let Ray's own log through.", rich_help_panel=SHOWN)
     ] = False,
 ) -> None:
     """Run a study and write its rows and summary; run it again to continue it.
 
-    Flags marked * replace the study's values and may be repeated: --epsilon 0.5 --epsilon 2.
+    Flags of the design (*) replace the study's values and may be repeated: --epsilon 0.5 --epsilon 2.
     """
+    from ldpflow.errors import SweepInterrupted
     from ldpflow.study import load_study
+    from ldpflow.sweeps import sweep as compute
+    from ldpflow.sweeps import wanted_precision
 
     if max_failed is not None and not 0 <= max_failed <= 1:
-        raise InputError("--max-failed", max_failed, "a share in [0, 1]")
+        raise InputError("max_failed", max_failed, "a share in [0, 1]")
     flags = {
         "n": n,
         "epsilon": epsilon,
@@ -141,7 +213,14 @@ def sweep(
         "seed": seed,
     }
     chosen = load_study(study).replace(settings_given(settings)).replace(flags)
-    precision = wanted_precision(replicates, target_mcse, target_length, min_replicates, max_replicates)
+    targets: dict[str, Any] = {
+        "target_mcse": target_mcse,
+        "target_length": target_length,
+        "min_replicates": min_replicates,
+        "max_replicates": max_replicates,
+    }
+    if wanted_precision(**targets) is not None and replicates is not None:
+        raise InputError("replicates", replicates, "nothing where a target decides")
     for warning in [*chosen.warnings(), *lines_of(chosen)]:
         typer.echo(f"warning: {warning}", err=True)
 
@@ -151,87 +230,74 @@ def sweep(
         print_prediction(chosen, engine.value, num_cpus)
         return
 
-    from ldpflow.cli.progress import reporter
-    from ldpflow.engine import limits, read_bytes, read_seconds, run_study
-    from ldpflow.engine.interrupts import Interrupts
-
-    passed = limits(
-        None if max_time is None else read_seconds(max_time),
-        None if max_memory is None else read_bytes(max_memory),
-    )
-    root = out if out is not None else f"runs/{chosen.name}"
-    wanted = len(chosen.plans()) * chosen.replicates
-    with Interrupts() as interrupted, reporter(quiet or no_progress, wanted) as report:
-        result = run_study(
+    try:
+        ended = compute(
             chosen,
-            root,
-            engine=engine.value,
+            out,
+            executor=engine.value,
             address=address,
             num_cpus=num_cpus,
+            max_time=max_time,
+            max_memory=max_memory,
             on_engine=None if quiet else partial(typer.echo, err=True),
-            on_event=report,
-            on_plan=None if quiet else print_plan,
-            should_stop=lambda: interrupted() or passed(),
-            retries=retries,
             max_in_flight=max_in_flight,
+            retries=retries,
             fresh=fresh,
+            allow_failures=True,
+            progress=not (quiet or no_progress),
             verbose=verbose,
-            precision=precision,
-        )
-    if not quiet and interrupted() is None:
-        from ldpflow.cli.summary import read_summary, read_trajectories
-        from ldpflow.cli.tables import print_summary, print_trajectories
-
-        if chosen.method:
-            print_summary(read_summary(root))
-        elif chosen.trajectory is not None:
-            print_trajectories(read_trajectories(root))
-        if chosen.trajectory is not None:
-            typer.echo(f"trajectories in {root}/trajectories, summary in {root}/trajectories.parquet")
+            on_plan=None if quiet else print_plan,
+            **targets,
+        ).result
+        interrupted = False
+    except SweepInterrupted as stopped:
+        ended = stopped.result
+        interrupted = True
+    assert ended is not None
+    if not quiet and not interrupted:
+        print_results(chosen, ended)
+    print_troubles(chosen, ended)
+    if interrupted:
+        raise typer.Exit(130)
+    if max_failed is not None and ended.failed_share > max_failed:
         typer.echo(
-            f"{result.finished_replicates:,} replicates in {result.wall_seconds:.1f} s; "
-            f"rows in {root}/replicates, summary in {root}/summary.parquet"
+            f"{ended.failures:,} rows failed, a share of {ended.failed_share:.3g} > {max_failed}",
+            err=True,
         )
+        raise typer.Exit(1)
+    if ended.failed_batches:
+        raise typer.Exit(1)
+
+
+def print_troubles(study: Study, result: RunResult) -> None:
+    """Batches that failed, and why the sweep stopped before its end."""
     for failed in result.failed_batches:
         typer.echo(f"failed: {failed}", err=True)
     if result.stopped is not None:
         typer.echo(
             f"stopped: {result.stopped}; {result.finished_replicates:,} of "
-            f"{chosen.replicates:,} replicates of every cell are in {root}, and what else finished. "
+            f"{study.replicates:,} replicates of every cell are in {result.out}, and what else finished. "
             "Run the same command again to continue.",
             err=True,
         )
-    if interrupted() is not None:
-        raise typer.Exit(130)
-    if max_failed is not None and result.failed_share > max_failed:
-        typer.echo(
-            f"{result.failures:,} rows failed, a share of {result.failed_share:.3g} > {max_failed}",
-            err=True,
-        )
-        raise typer.Exit(1)
-    if result.failed_batches:
-        raise typer.Exit(1)
 
 
-def wanted_precision(
-    replicates: str | None,
-    target_mcse: float | None,
-    target_length: float | None,
-    min_replicates: int | None,
-    max_replicates: int | None,
-) -> Precision | None:
-    """The targets that the flags name, or None where none does."""
-    from ldpflow.engine import Precision
+def print_results(study: Study, result: RunResult) -> None:
+    """The tables of a run, and where its files are."""
+    from ldpflow.cli.summary import read_summary, read_trajectories
+    from ldpflow.cli.tables import print_summary, print_trajectories
 
-    limits = {"min_replicates": min_replicates, "max_replicates": max_replicates}
-    given = {name: value for name, value in limits.items() if value is not None}
-    if target_mcse is None and target_length is None:
-        for name, value in given.items():
-            raise InputError(f"--{name.replace('_', '-')}", value, "a sweep with --target-mcse")
-        return None
-    if replicates is not None:
-        raise InputError("--replicates", replicates, "nothing where a target decides")
-    return Precision(target_mcse, target_length, **given)
+    root = result.out
+    if study.method:
+        print_summary(read_summary(root))
+    elif study.trajectory is not None:
+        print_trajectories(read_trajectories(root))
+    if study.trajectory is not None:
+        typer.echo(f"trajectories in {root}/trajectories, summary in {root}/trajectories.parquet")
+    typer.echo(
+        f"{result.finished_replicates:,} replicates in {result.wall_seconds:.1f} s; "
+        f"rows in {root}/replicates, summary in {root}/summary.parquet"
+    )
 
 
 def print_plan(paths: Sequence[Planned]) -> None:

@@ -1,7 +1,7 @@
 """Studies as Ray jobs: submitted over HTTP to the head of a cluster, followed, stopped, resumed.
 
-What travels is the study as a file and the package itself, as it is here; the cluster has to have
-what the package needs. The head runs ``ldpflow sweep --address auto``, after
+What travels is the study as a file, the sources of its plug-ins, and the package itself, as it is here;
+the cluster has to have what these need. The head runs ``ldpflow sweep --address auto``, after
 :mod:`ldpflow.cluster.preflight` has looked whether it can work there.
 """
 
@@ -25,6 +25,7 @@ from urllib.parse import urlsplit
 
 import ldpflow
 from ldpflow.cluster.preflight import PASSED, REFUSED
+from ldpflow.cluster.shipping import write_study
 from ldpflow.engine.connection import unreachable
 from ldpflow.errors import InputError, LdpflowError
 from ldpflow.study import Study
@@ -199,7 +200,7 @@ class Jobs:
             If it cannot work there: as the preflight says.
         """
         with tempfile.TemporaryDirectory() as folder, probed(out) as (place, probe):
-            Path(folder, "study.toml").write_text(study.to_toml(), encoding="utf-8")
+            write_study(study, folder)
             here = [place] + ([probe] if probe is not None else [])
             cores = "" if cpus is None else f" --num-cpus {cpus}"
             sweep = f"sweep study.toml --address auto --out {shlex.quote(place)}{cores} "

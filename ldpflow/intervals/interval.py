@@ -75,6 +75,8 @@ class IntervalMethod(Settings):
         truth values.
     """
 
+    group: ClassVar[str] = "method"
+
     record: ClassVar[type[Record]]
     title: ClassVar[str] = ""
     diagnostics: ClassVar[tuple[Column, ...]] = ()

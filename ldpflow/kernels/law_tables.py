@@ -34,6 +34,12 @@ def sampler_of(variate: Variate) -> object:
         return SAMPLERS[variate.name]
     if variate.name in TABLE_SAMPLERS:
         return TABLE_SAMPLERS[variate.name]
+    if variate.law is not None and variate.law.own is not None:
+        from ldpflow.kernels.assembly import part_of
+
+        own = variate.law.own
+        values = {"fill_base": SAMPLERS[own.base], "sample": part_of(own, "sample")}
+        return Part(fill_own, Case(tuple(values.items())))
     variates = [law.variate for law in components(variate)]
     starts = np.cumsum([0, *(3 + len(numbers_of(v)) for v in variates)]).tolist()
     values = {
@@ -44,6 +50,13 @@ def sampler_of(variate: Variate) -> object:
         "ENDS": tuple(starts[1:]),
     }
     return Part(draw_mixture, Case(tuple(values.items()), unrolled=frozenset({"COMPONENTS"})))
+
+
+def fill_own(kernel, state, parameter, out):  # type: ignore[no-untyped-def]
+    """The law of a plug-in: one draw of its base, made into Z by its own function."""
+    kernel.fill_base(state, 0.0, out)
+    for i in range(PLANE):
+        out[i] = kernel.sample(out[i], parameter)
 
 
 def components(variate: Variate) -> list[Law]:

@@ -51,6 +51,8 @@ class Mechanism(Settings):
     mechanism, counts)``, which changes g in place (see ldpflow.kernels.one_pass).
     """
 
+    group: ClassVar[str] = "mechanism"
+
     measures: ClassVar[tuple[Column, ...]] = ()
     """What ``randomise`` counts: the k-th in ``counts[k * LANES + lane]``."""
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ldpflow.problems.column_law import ColumnLaw
+    from ldpflow.problems.data_law import DataLaw
 
 __all__ = ["Component", "Law", "Variate"]
 
@@ -66,6 +67,8 @@ class Law:
         Of a ``mixture``; each has its own location and scale.
     table : ColumnLaw, optional
         Of ``empirical``.
+    own : DataLaw, optional
+        Of a law that a plug-in defines.
     """
 
     name: str
@@ -75,6 +78,7 @@ class Law:
     shape: float | None = None
     components: tuple[Component, ...] = ()
     table: ColumnLaw | None = None
+    own: DataLaw | None = None
 
     @property
     def parameter(self) -> float:
@@ -84,8 +88,10 @@ class Law:
     @property
     def variate(self) -> Variate:
         """What to draw, before moving and scaling."""
-        composed = self.table is not None or bool(self.components)
-        standard = Law(self.name, components=self.components, table=self.table) if composed else None
+        composed = self.table is not None or bool(self.components) or self.own is not None
+        standard = (
+            Law(self.name, components=self.components, table=self.table, own=self.own) if composed else None
+        )
         return Variate(self.name, self.parameter, law=standard)
 
     def standard_quantile(self, tau: float) -> float:
@@ -97,6 +103,8 @@ class Law:
         with constants.workdps(40):
             if self.components:
                 return float(self.mixture_quantile(tau))
+            if self.own is not None:
+                return float(self.own.quantile(mpf(tau)))
             return float(STANDARD_LAWS[self.name].quantile(tau, self.parameter))
 
     def standard_density(self, z: float) -> float:
@@ -114,6 +122,8 @@ class Law:
             import numpy as np
 
             return mpf(float(self.table.cdf_values(np.array([float(z)]))[0]))
+        if self.own is not None:
+            return self.own.cdf(z)
         if not self.components:
             return STANDARD_LAWS[self.name].cdf(z, self.parameter)
         parts = [w * law.standard_cdf((z - law.location) / law.scale) for w, law in self.parts()]
@@ -121,6 +131,8 @@ class Law:
 
     def exact_density(self, z: Any) -> Any:
         """Density of Z at z in the working precision of mpmath; not for ``empirical``."""
+        if self.own is not None:
+            return self.own.density(z)
         if not self.components:
             return STANDARD_LAWS[self.name].density(z, self.parameter)
         parts = [w * law.exact_density((z - law.location) / law.scale) / law.scale for w, law in self.parts()]
@@ -184,4 +196,8 @@ class Law:
             return sum(parts[1:], parts[0])
         if self.table is not None:
             return self.table.cdf_values((x - self.location) / self.scale)
+        if self.own is not None:
+            import numpy as np
+
+            return np.array([self.cdf(value) for value in x.ravel()]).reshape(x.shape)
         return cdf_values(self.name, (x - self.location) / self.scale, self.parameter)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from ldpflow.problems.laws import Law, Variate
 from ldpflow.settings import Parameters, Settings, canonical_json
@@ -25,6 +25,8 @@ def unknown_matrix(dimension: int) -> Matrix:
 
 class BaseProblem(Settings):
     """What every problem has, whichever family of simulators runs it."""
+
+    group: ClassVar[str] = "problem"
 
     @property
     @abstractmethod

@@ -7,18 +7,20 @@ density of X, S_SGD = tau (1 - tau).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 
+from ldpflow.allowed import allowed
 from ldpflow.errors import InputError
 from ldpflow.problems.column_law import ColumnLaw
+from ldpflow.problems.data_law import DATA_LAWS, DataLaw
 from ldpflow.problems.laws import Component, Law, Variate
 from ldpflow.problems.own_column import LAW_FROM, check_level, column_of, law_of_column
 from ldpflow.problems.problem import Matrix, Problem
 from ldpflow.problems.standard_laws import SHAPES
 from ldpflow.problems.tables import digest_of
-from ldpflow.settings import Parameters, Setting
+from ldpflow.settings import OneOf, Parameters, Setting, Settings, SettingsType
 
 __all__ = ["MixturePart", "Quantile", "bit_probability", "gradient"]
 
@@ -41,6 +43,14 @@ Freedom = Annotated[float, Field(ge=0.25, le=1e6)]
 Shape = Annotated[float, Field(ge=1e-3, le=1e3)]
 
 
+BUNDLED_LAWS = (*get_args(SimpleLaw), "mixture", "empirical")
+
+
+def law_names() -> tuple[str, ...]:
+    """Names of the laws of a record, those of plug-ins included."""
+    return (*BUNDLED_LAWS, *DATA_LAWS)
+
+
 def check_parameter(law: str, df: float | None, shape: float | None) -> None:
     """Refuse a df or a shape that the law does not have, or lacks.
 
@@ -58,7 +68,24 @@ def check_parameter(law: str, df: float | None, shape: float | None) -> None:
         raise ValueError(f"the shape of {law} must be in [{low:g}, {high:g}]")
 
 
-class MixturePart(BaseModel):
+def own_law(kind: str, df: float | None, shape: float | None) -> DataLaw:
+    """The law of a plug-in; its ``shape`` where one is given, else its default.
+
+    Raises
+    ------
+    ValueError
+        If the law has no such setting, or not this value of it.
+    """
+    cls = DATA_LAWS[kind]
+    if df is not None or (shape is not None and "shape" not in cls.model_fields):
+        raise ValueError(f"law = {kind!r} has no {'shape' if df is None else 'df'}")
+    try:
+        return cls.model_validate({} if shape is None else {"shape": shape})
+    except ValidationError:
+        raise ValueError(f"the shape of {kind} must be {allowed(cls, 'shape')}") from None
+
+
+class MixturePart(BaseModel, metaclass=SettingsType):
     """One law of a mixture."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -84,7 +111,7 @@ class Quantile(Problem):
     tau : float in (0, 1)
         Level of the quantile.
     law : str
-        Law of Z (:class:`ldpflow.problems.laws.Law`).
+        Law of Z (:class:`ldpflow.problems.laws.Law`), or the kind of a data law that a plug-in defines.
     location, scale : float
         Unit of the data; scale > 0.
     df : float, optional
@@ -107,7 +134,7 @@ class Quantile(Problem):
 
     kind: Literal["quantile"] = "quantile"
     tau: Annotated[float, Field(gt=0, lt=1), Setting("share", symbol="τ")] = 0.5
-    law: Literal[SimpleLaw, "mixture", "empirical"] = "normal"
+    law: Annotated[str, OneOf(law_names)] = "normal"
     location: Location = 0.0
     scale: Scale = 1.0
     df: Freedom | None = None
@@ -120,10 +147,14 @@ class Quantile(Problem):
     sha256: str | None = None
     law_table: Annotated[str, Setting(stored=False)] | None = None
     _column_law: ColumnLaw = PrivateAttr()
+    _own_law: DataLaw | None = PrivateAttr(default=None)
 
     @model_validator(mode="after")
     def check(self) -> Self:
-        check_parameter(self.law, self.df, self.shape)
+        if self.law in DATA_LAWS:
+            self._own_law = own_law(self.law, self.df, self.shape)
+        else:
+            check_parameter(self.law, self.df, self.shape)
         if (self.law == "mixture") != (self.components is not None):
             raise ValueError("components must be given with law = 'mixture' and with no other law")
         if self.law == "empirical":
@@ -193,7 +224,12 @@ class Quantile(Problem):
             Component(part.weight, Law(part.law, part.location, part.scale, part.df, part.shape))
             for part in self.components or ()
         )
-        return Law(self.law, self.location, self.scale, self.df, self.shape, parts)
+        own = self._own_law
+        shape = self.shape if own is None else getattr(own, "shape", None)
+        return Law(self.law, self.location, self.scale, self.df, shape, parts, own=own)
+
+    def brought(self) -> tuple[Settings, ...]:
+        return () if self._own_law is None else (self._own_law,)
 
     def caution(self) -> str | None:
         """What the column says about its own quantile."""

@@ -45,6 +45,8 @@ class Protocol(Settings):
         Independent answers of a user to the same question, each with epsilon/answers; 1 is the best.
     """
 
+    group: ClassVar[str] = "protocol"
+
     family: ClassVar[str] = "counts"
     """The family of simulators that runs it (see ldpflow.simulators.families)."""
 

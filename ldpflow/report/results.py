@@ -17,6 +17,7 @@ from ldpflow.report.numbers import short
 from ldpflow.results.columns import known_columns
 from ldpflow.results.summary import stored_summary, stored_trajectory_summary
 from ldpflow.results.trajectories import meanings
+from ldpflow.results.where import chosen
 from ldpflow.store import RunStore, UnreadablePart
 from ldpflow.store.provenance import read_sessions
 from ldpflow.store.schema import cell_keys
@@ -84,7 +85,7 @@ class Results:
     store: RunStore
 
     @classmethod
-    def load(cls, run: str | os.PathLike[str], from_parts: bool = False) -> Results:
+    def load(cls, run: str | os.PathLike[str], from_parts: bool = False, where: str | None = None) -> Results:
         """Read a run directory.
 
         Parameters
@@ -93,6 +94,8 @@ class Results:
         from_parts : bool
             Summarise the stored replicates instead of reading summary.parquet, which a running
             sweep has not written yet.
+        where : str, optional
+            Rows that are kept, of the summary and of the trajectories: ``method == 'BB'``.
 
         Raises
         ------
@@ -116,6 +119,8 @@ class Results:
             raise store.replicates.unusable(damaged[0])
         if table.num_rows == followed.num_rows == 0:
             raise InputError("run", str(run), "a run directory with results", "Nothing finished there.")
+        if where is not None:
+            table, followed = filtered(where, table, followed)
         rows = table.to_pylist()
         label = labels(rows, Names(known_columns(table.schema)), method_settings(table.schema))
         for row in rows:
@@ -250,3 +255,25 @@ def labels(rows: Sequence[Row], names: Names, settings: Sequence[str]) -> Callab
         return ", ".join([str(row["method"]), *told])
 
     return label
+
+
+def filtered(where: str, *tables: pa.Table) -> list[pa.Table]:
+    """The rows that meet a condition, of every table that has its columns.
+
+    Raises
+    ------
+    InputError
+        If no table has its columns, or no row is left.
+    """
+    found, refused = [], []
+    for table in tables:
+        try:
+            found.append(chosen(table, where) if table.num_rows else table)
+        except InputError as error:
+            refused.append(error)
+            found.append(table)
+    if refused and len(refused) == sum(table.num_rows > 0 for table in tables):
+        raise refused[0]
+    if not any(table.num_rows for table in found):
+        raise InputError("where", where, "a condition that some row meets")
+    return found

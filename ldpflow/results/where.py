@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ldpflow.allowed import nearest
 from ldpflow.errors import InputError
-from ldpflow.study.fields import nearest
 
 __all__ = ["chosen", "condition", "matching"]
 

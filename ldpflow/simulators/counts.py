@@ -127,6 +127,8 @@ class Counts(Simulator[Request, CountsRecord]):
         if not isinstance(problem, Quantile):
             reason = "its thresholds are about a quantile of one value."
             raise InputError("protocol.kind", protocol.kind, "a protocol for the problem", reason)
+        if problem.brought():
+            raise InputError("problem.law", problem.law, "a law of ldpflow, where a protocol asks about it")
         least = protocol.least_users()
         if users[0] < least:
             raise InputError("grid.n", users[0], f"at least {least:,}", f"{protocol.kind} splits its users.")

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from ldpflow.allowed import unknown_names
 from ldpflow.errors import InputError
 from ldpflow.problems.data_files import data_files_closed
 from ldpflow.settings import canonical_json
@@ -157,11 +158,14 @@ def check_digests(settings: Mapping[str, Any]) -> None:
 
 
 def unknown_kinds(settings: Mapping[str, Any]) -> list[str]:
-    """Tables and kinds that no registered component has."""
+    """Tables and kinds that no registered component has, and names that none of their settings allows."""
     if not all(isinstance(settings.get(table, {}), Mapping) for table in PARTS):
         raise ValueError("settings of a path that are no tables")
-    return [
-        f"{table} {settings[table].get('kind')}"
-        for table, kinds in PARTS.items()
-        if table in settings and settings[table].get("kind") not in kinds
-    ]
+    found = []
+    for table, kinds in PARTS.items():
+        values = settings.get(table)
+        if values is not None and values.get("kind") not in kinds:
+            found.append(f"{table} {values.get('kind')}")
+        elif values is not None:
+            found += unknown_names(kinds[values["kind"]], values)
+    return found

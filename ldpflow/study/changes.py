@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ldpflow.allowed import nearest
 from ldpflow.errors import InputError
 from ldpflow.study.entry import GROUPS, Entry
-from ldpflow.study.fields import nearest, number, plain, read_value, read_values
+from ldpflow.study.fields import number, plain, read_value, read_values
 from ldpflow.study.grid import Grid, Heading
 
 __all__ = ["SHORT_NAMES", "replacements"]

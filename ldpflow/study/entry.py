@@ -10,11 +10,12 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from ldpflow.allowed import nearest
 from ldpflow.errors import InputError
 from ldpflow.intervals import INTERVAL_METHODS
 from ldpflow.settings import Settings
 from ldpflow.simulators.families import PARTS
-from ldpflow.study.fields import nearest, read_values
+from ldpflow.study.fields import read_values
 
 __all__ = ["GROUPS", "Entry", "read_group"]
 
@@ -71,7 +72,7 @@ class Entry:
         for values in itertools.product(*self.axes.values()):
             settings = dict(zip(self.axes, values, strict=True))
             try:
-                result.append(GROUPS[self.group][self.kind](**settings))
+                result.append(GROUPS[self.group][self.kind].model_validate(settings))
             except ValidationError as error:
                 # Single values are checked already: what is left is how they go together.
                 reason = error.errors()[0]["msg"].removeprefix("Value error, ")

@@ -8,8 +8,8 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 
 import ldpflow
+from ldpflow.allowed import nearest
 from ldpflow.errors import InputError
-from ldpflow.study.fields import nearest
 from ldpflow.study.study import Study
 from ldpflow.study.toml import parsed, study_text
 

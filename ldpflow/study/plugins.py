@@ -12,20 +12,19 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from ldpflow.algorithms import BaseAlgorithm
 from ldpflow.errors import InputError
-from ldpflow.intervals import IntervalMethod
-from ldpflow.mechanisms import Mechanism
-from ldpflow.problems import BaseProblem
+from ldpflow.problems.data_law import DATA_LAWS
+from ldpflow.problems.quantile import BUNDLED_LAWS
 from ldpflow.settings import Settings
 from ldpflow.study.entry import GROUPS
+from ldpflow.study.interactive import MAIN, source_of
 
 __all__ = ["ENTRY_POINTS", "Plugin", "load_plugin", "load_plugins", "origin", "plugins_of", "register"]
 
@@ -41,7 +40,7 @@ Component = TypeVar("Component", bound=type[Any])
 
 
 def register(component: Component) -> Component:
-    """Make a problem, mechanism, algorithm or interval method known by its ``kind``.
+    """Make a problem, data law, mechanism, algorithm, protocol or interval method known by its ``kind``.
 
     Use it as a decorator of the class.
 
@@ -52,26 +51,34 @@ def register(component: Component) -> Component:
     """
     where = f"{source_file(component)}: {component.__name__}"
     if not inspect.isclass(component) or not issubclass(component, Settings):
-        raise InputError(where, component, "a subclass of Problem, Mechanism, Algorithm or IntervalMethod")
-    group = group_of(component)
-    if group is None:
-        raise InputError(where, component, "a subclass of Problem, Mechanism, Algorithm or IntervalMethod")
+        raise InputError(where, component, f"a subclass of {COMPONENTS}")
+    group = component.group
+    if group not in REGISTRIES:
+        raise InputError(where, component, f"a subclass of {COMPONENTS}")
     fields: Any = getattr(component, "model_fields")  # noqa: B009
     kind = fields["kind"].default
     if not isinstance(kind, str) or not kind.replace("-", "_").isidentifier():
         raise InputError(
             f"{where}.kind", kind, "a name with its default", 'Write: kind: Literal["mine"] = "mine"'
         )
+    if group == "law" and kind in BUNDLED_LAWS:
+        raise InputError(f"{where}.kind", kind, "a kind of its own; ldpflow has this one")
     missing = sorted(getattr(component, "__abstractmethods__", ()))
     if group == "method" and not hasattr(component, "record"):
         missing.append("record (derive from PathIntervalMethod)")
     if missing:
         raise InputError(where, ", ".join(missing), "no missing methods", f"A {group} needs them.")
-    registry: Any = GROUPS[group]
+    if group == "law" and set(fields) - {"kind", "shape"}:
+        raise InputError(where, sorted(set(fields) - {"kind"}), "no setting but `shape`")
+    registry: Any = REGISTRIES[group]
     before = registry.get(kind)
     if before is not None and (is_bundled(before) or not same_place(before, component)):
         raise InputError(f"{where}.kind", kind, f"a kind of its own; {origin(before)} has this one")
     registry[kind] = component
+    if component.__module__ == MAIN:
+        name = f"{MAIN}.{component.__name__}"
+        text = source_of(component)
+        SOURCES[name] = None if text is None else Plugin(name, ((f"{component.__name__}.py", text),))
     copyreg.pickle(component, packed)
     return component
 
@@ -94,18 +101,10 @@ def unpacked(plugin: Plugin, module: str, name: str, values: dict[str, Any]) -> 
     return getattr(importlib.import_module(module), name).model_validate(values)
 
 
-BASES: dict[str, type[Settings]] = {
-    "problem": BaseProblem,
-    "mechanism": Mechanism,
-    "algorithm": BaseAlgorithm,
-    "method": IntervalMethod,
-}
-"""Base class of the components of every group of a study."""
+REGISTRIES: dict[str, Mapping[str, type[Settings]]] = {**GROUPS, "law": DATA_LAWS}
+"""Components by kind, in their groups: the tables of a study file, and the laws of data."""
 
-
-def group_of(component: type[Settings]) -> str | None:
-    """The group of a study that a component belongs to."""
-    return next((group for group, base in BASES.items() if issubclass(component, base)), None)
+COMPONENTS = "Problem, DataLaw, Mechanism, Algorithm, Protocol or IntervalMethod"
 
 
 def is_bundled(component: type) -> bool:
@@ -355,17 +354,25 @@ def sources_at(name: str, path: Path) -> Plugin:
 def plugins_of(components: Iterable[Settings]) -> tuple[Plugin, ...]:
     """The plug-ins that components come from, sorted by name.
 
-    Components of ldpflow, and those defined in a notebook or a script, come from none.
+    Components of ldpflow come from none; one that a notebook or a script defines is a plug-in by itself.
     """
     found: dict[str, Plugin] = {}
-    for component in components:
+    for component in with_brought(components):
         for base in type(component).__mro__:
             if is_bundled(base) or base.__module__.partition(".")[0] in NOT_PLUGINS:
                 continue
-            plugin = plugin_of(sys.modules[base.__module__])
+            if base.__module__ == MAIN:
+                plugin = SOURCES.get(f"{MAIN}.{base.__name__}")
+            else:
+                plugin = plugin_of(sys.modules[base.__module__])
             if plugin is not None:
                 found[plugin.module] = plugin
     return tuple(found[name] for name in sorted(found))
 
 
-NOT_PLUGINS = {"builtins", "pydantic", "abc", "typing", "__main__"}
+def with_brought(components: Iterable[Settings]) -> list[Settings]:
+    """Components, and those that they use by name."""
+    return [one for component in components for one in (component, *component.brought())]
+
+
+NOT_PLUGINS = {"builtins", "pydantic", "abc", "typing"}

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ldpflow.allowed import nearest
 from ldpflow.errors import InputError
 from ldpflow.simulators.families import ACTING, PARTS, family_of
 from ldpflow.study.entry import Entry, read_group
-from ldpflow.study.fields import nearest, plain, read_value, read_values
+from ldpflow.study.fields import plain, read_value, read_values
 from ldpflow.study.grid import Grid, Heading, Monitor, Trajectory
 from ldpflow.study.plugins import load_plugins
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
@@ -86,7 +86,7 @@ class Study:
     independent_n: bool = False
     trajectory: Trajectory | None = None
     protocol: tuple[Entry, ...] = ()
-    plugins: tuple[str, ...] = ()
+    plugins: tuple[str, ...] = field(default=(), compare=False)
     monitor: Monitor | None = None
 
     def __init__(
@@ -125,8 +125,8 @@ class Study:
 
     def fill(self, values: Mapping[str, Any]) -> None:
         """Set the fields, once, and check the design."""
-        for field in fields(self):
-            object.__setattr__(self, field.name, values.get(field.name, field.default))
+        for own in fields(self):
+            object.__setattr__(self, own.name, values.get(own.name, own.default))
         object.__setattr__(self, "method", tuple(entry.on_grid(self.n) for entry in self.method))
         self.check_size()
         self.plans()
@@ -194,7 +194,7 @@ class Study:
 
     def with_fields(self, **changes: Any) -> Study:
         """The study with some fields replaced by others that have been read already."""
-        return self.of_fields({field.name: getattr(self, field.name) for field in fields(self)} | changes)
+        return self.of_fields({own.name: getattr(self, own.name) for own in fields(self)} | changes)
 
     def simulators(self) -> list[Simulator[Any, Any]]:
         """The simulators of the design: problems with what acts on them."""

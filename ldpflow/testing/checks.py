@@ -24,16 +24,25 @@ from numpy.typing import NDArray
 from ldpflow.algorithms import Algorithm
 from ldpflow.errors import LdpflowError
 from ldpflow.intervals import IntervalMethod
+from ldpflow.intervals.fieller import Fieller
+from ldpflow.intervals.inversion import Inversion
 from ldpflow.mechanisms import Mechanism
 from ldpflow.problems import Problem
+from ldpflow.problems.data_law import DataLaw
+from ldpflow.problems.quantile import Quantile
+from ldpflow.protocols import Protocol
 from ldpflow.settings import Settings
+from ldpflow.simulators.counts import Counts
 from ldpflow.study.plugins import load_plugin
-from ldpflow.testing.running import Wrong, digest, lanes_agree, path_of, runs
+from ldpflow.testing.laws import law_checks, quantile_of
+from ldpflow.testing.running import STEPS, Wrong, digest, lanes_agree, path_of, runs
 from ldpflow.testing.simulated import mechanism_checks, method_checks, problem_checks
 
 __all__ = ["Finding", "check_plugin"]
 
 Array = NDArray[np.float64]
+
+RANGE = (-4.0, 4.0)
 
 
 @dataclass(frozen=True)
@@ -86,12 +95,12 @@ def check_plugin(source: str) -> list[Finding]:
 def components_of(module: ModuleType) -> list[type[Settings]]:
     """The components that a module, or a module of its package, defines."""
     from ldpflow.errors import InputError
-    from ldpflow.study.entry import GROUPS
+    from ldpflow.study.plugins import REGISTRIES
 
     package = module.__name__
     found = [
         kind
-        for registry in GROUPS.values()
+        for registry in REGISTRIES.values()
         for kind in registry.values()
         if kind.__module__ == package or kind.__module__.startswith(f"{package}.")
     ]
@@ -132,17 +141,19 @@ def checks_of(kind: type[Settings], source: str) -> Iterator[tuple[str, Callable
     made: dict[str, Any] = {}
 
     def default() -> None:
-        made["it"] = kind.model_validate({})
+        made["it"] = default_of(kind)
 
     yield "default settings", default
     if issubclass(kind, Problem):
         yield from problem_checks(made)
     elif issubclass(kind, Mechanism):
         yield from mechanism_checks(made)
+    elif issubclass(kind, DataLaw):
+        yield from law_checks(made)
     elif issubclass(kind, IntervalMethod):
         yield from method_checks(made)
     else:
-        yield "runs", lambda: runs(*with_others(made["it"])[:1])
+        yield "runs", lambda: runs(*with_others(made["it"]))
     yield "same bits for one replicate and for many", lambda: lanes_agree(*with_others(made["it"]))
     yield (
         "same bits in another process",
@@ -156,10 +167,21 @@ def with_others(component: Any) -> tuple[Any, list[IntervalMethod]]:
         return path_of(), [component]
     if isinstance(component, Problem):
         return path_of(problem=component), []
+    if isinstance(component, DataLaw):
+        return path_of(problem=quantile_of(component)), []
+    if isinstance(component, Protocol):
+        simulator = Counts(Quantile(), component, max(STEPS, component.least_users()))
+        return simulator, [method for method in (Inversion(), Fieller()) if method.applies(simulator)]
     if isinstance(component, Mechanism):
         return path_of(mechanism=component), []
     assert isinstance(component, Algorithm)
     return path_of(algorithm=component), []
+
+
+def default_of(kind: type[Settings]) -> Any:
+    """A component with its default settings; of a protocol that needs a range with one around 0."""
+    ranged = issubclass(kind, Protocol) and "range" in kind.model_fields
+    return kind.model_validate({"range": RANGE} if ranged else {})
 
 
 def processes_agree(source: str, kind: type[Settings], expected: str) -> None:
@@ -183,5 +205,5 @@ def processes_agree(source: str, kind: type[Settings], expected: str) -> None:
 def digest_of(source: str, name: str) -> str:
     """What the other process computes."""
     kinds = {kind.__name__: kind for kind in components_of(load_plugin(source))}
-    component: Any = kinds[name].model_validate({})
+    component: Any = default_of(kinds[name])
     return digest(*with_others(component))

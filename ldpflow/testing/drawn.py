@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpflow.kernels.assembly import part_of
 from ldpflow.problems.laws import Variate
 from ldpflow.random.lockstep import CHUNK, LANES, PLANE
 from ldpflow.random.samplers import SAMPLERS
@@ -61,6 +62,18 @@ def draws(simulator: Any, seed: int, replicate: int, count: int) -> Draws:
     return Draws(data, np.concatenate(columns, axis=1))
 
 
+def plane(state: Any, variate: Variate) -> Array:
+    """The next CHUNK draws of a variate in the first lane."""
+    own = None if variate.law is None else variate.law.own
+    out = np.empty(PLANE)
+    SAMPLERS[variate.name if own is None else own.base](state, variate.parameter, out)
+    drawn = out.reshape(CHUNK, LANES)[:, 0]
+    if own is None:
+        return drawn
+    sample = part_of(own, "sample")
+    return np.array([sample(z, variate.parameter) for z in drawn.tolist()])
+
+
 def planes(
     seed: int, role: str | None, key: str, replicate: int, variates: Sequence[Variate], count: int
 ) -> Array:
@@ -71,8 +84,6 @@ def planes(
     for _ in range(-(-count // CHUNK)):
         columns = []
         for variate in variates:
-            out = np.empty(PLANE)
-            SAMPLERS[variate.name](state, variate.parameter, out)
-            columns.append(out.reshape(CHUNK, LANES)[:, 0])
+            columns.append(plane(state, variate))
         chunks.append(np.stack(columns, axis=1) if columns else np.empty((CHUNK, 0)))
     return np.concatenate(chunks)[:count]

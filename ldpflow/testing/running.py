@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,8 @@ def cells_of(simulator: Any, methods: list[IntervalMethod]) -> tuple[Cell, ...]:
     """Cells at two numbers of users."""
     from ldpflow.intervals.oracle import Oracle
 
-    return tuple(Cell(n, method, 0.9) for n in (STEPS // 2, STEPS) for method in methods or [Oracle()])
+    numbers = (STEPS // 2, STEPS) if simulator.horizon is None else (simulator.horizon,)
+    return tuple(Cell(n, method, 0.9) for n in numbers for method in methods or [Oracle()])
 
 
 def rows_of(simulator: Any, replicates: range, methods: list[IntervalMethod]) -> list[dict[str, Any]]:
@@ -76,9 +78,9 @@ def digest(simulator: Any, methods: list[IntervalMethod]) -> str:
     return bits(rows_of(simulator, range(8), methods))
 
 
-def runs(simulator: Any) -> str:
+def runs(simulator: Any, methods: Sequence[IntervalMethod] = ()) -> str:
     """The simulator runs and its estimates are finite."""
-    rows = rows_of(simulator, range(8), [])
+    rows = rows_of(simulator, range(8), [*methods])
     failed = sum(row["status"] == "diverged" for row in rows)
     if failed:
         raise Wrong(f"{failed} of {len(rows)} rows diverged within {STEPS} users")

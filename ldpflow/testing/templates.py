@@ -6,12 +6,12 @@ import re
 from importlib.resources import files
 from pathlib import Path
 
+from ldpflow.allowed import nearest
 from ldpflow.errors import InputError
-from ldpflow.study.fields import nearest
 
 __all__ = ["KINDS", "write_component"]
 
-KINDS = ("problem", "mechanism", "algorithm", "method")
+KINDS = ("problem", "law", "mechanism", "algorithm", "method")
 
 
 def write_component(kind: str, name: str, folder: str = ".") -> list[Path]:
@@ -19,7 +19,7 @@ def write_component(kind: str, name: str, folder: str = ".") -> list[Path]:
 
     Parameters
     ----------
-    kind : {"problem", "mechanism", "algorithm", "method"}
+    kind : {"problem", "law", "mechanism", "algorithm", "method"}
     name : str
         Kind in study files: lower-case letters, digits and underscores.
     folder : str
@@ -35,13 +35,14 @@ def write_component(kind: str, name: str, folder: str = ".") -> list[Path]:
     InputError
         If kind or name cannot be used, or a file is there already.
     """
-    from ldpflow.study.entry import GROUPS
+    from ldpflow.problems.quantile import law_names
+    from ldpflow.study.plugins import REGISTRIES
 
     if kind not in KINDS:
         raise InputError("kind", kind, f"one of {', '.join(KINDS)}", nearest(kind, KINDS))
     if not re.fullmatch("[a-z][a-z0-9_]{0,49}", name):
         raise InputError("name", name, "a lower-case letter, then letters, digits and underscores")
-    if name in GROUPS[kind]:
+    if name in REGISTRIES[kind] or (kind == "law" and name in law_names()):
         raise InputError("name", name, "a name of its own", f"There is a {kind} of this name.")
     there = Path(folder)
     code, test = there / f"{name}.py", there / f"test_{name}.py"

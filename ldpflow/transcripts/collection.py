@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from ldpflow.algorithms import Algorithm
+from ldpflow.allowed import nearest
 from ldpflow.errors import InputError
 from ldpflow.intervals import IntervalMethod
 from ldpflow.mechanisms import Mechanism
 from ldpflow.problems import PROBLEMS
 from ldpflow.study.entry import read_group
-from ldpflow.study.fields import nearest
 
 __all__ = ["Collection", "merged", "read_collection", "read_settings"]
 

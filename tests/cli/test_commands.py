@@ -9,6 +9,7 @@ import math
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -179,6 +180,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         defaults = {"finished_replicates": 200, "failures": 0, "failed_share": 0.0}
         return RunResult(str(out), **(defaults | {"wall_seconds": 1.5} | notes["result"]))
 
+    import_module("ldpflow.planning.checking")  # it has a name of its own for what is replaced here
     monkeypatch.setattr("ldpflow.engine.run_study", run_study)
     return notes
 
@@ -358,3 +360,40 @@ def test_no_words_make_a_traceback(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert ldpflow(*words).code in (0, 1, 2)
+
+
+def test_help_of_a_sweep_names_methods_and_groups_its_flags(ldpflow: Callable[..., Any]) -> None:
+    from ldpflow.intervals import INTERVAL_METHODS
+
+    shown = ldpflow("sweep", "--help")
+    assert shown.code == 0
+    words = shown.out.replace("│", " ").split()
+    assert all(f"{kind}," in words or f"{kind}." in words for kind in INTERVAL_METHODS if kind in words)
+    assert sum(f"{kind}," in words or f"{kind}." in words for kind in INTERVAL_METHODS) > 10
+    for panel in ("The design", "How many replicates", "Where it runs", "Limits and faults", "What is shown"):
+        assert panel in shown.out
+
+
+@pytest.mark.parametrize(
+    ("command", "former", "flag"), [("submit", "--cpus", "--num-cpus"), ("export", "--duckdb", "--output")]
+)
+def test_former_names_of_flags_are_taken_and_not_shown(
+    ldpflow: Callable[..., Any], command: str, former: str, flag: str
+) -> None:
+    shown = ldpflow(command, "--help")
+    assert flag in shown.out and former not in shown.out
+    needed = ["--out", "x"] if command == "submit" else []
+    for flags in ([former, "2"], [f"{former}=2"], [flag, "2"]):
+        refused = ldpflow(command, "absent", *needed, *flags)
+        assert refused.code == 2 and "'absent'" in refused.err, refused.err
+    unknown = ldpflow("sweep", former, "1")
+    assert unknown.code == 2 and "No such option" in unknown.err
+
+
+def test_list_says_where_a_component_comes_from(ldpflow: Callable[..., Any]) -> None:
+    plugin = Path(__file__).parents[1] / "api" / "plugin_law.py"
+    shown = ldpflow("list", "--plugin", plugin)
+    assert shown.code == 0
+    assert "Data laws of plug-ins" in shown.out
+    lines = [line for line in shown.out.splitlines() if "(from plugin_law.py)" in line]
+    assert [line.split(":")[0].strip() for line in lines] == ["ramp", "coarse_thresholds"]

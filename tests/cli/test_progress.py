@@ -6,6 +6,7 @@ import io
 import os
 import subprocess
 import sys
+import types
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from ldpflow.cli.progress import Display, clock_time, lines, magnitude
+from ldpflow.cli.progress import Display, clock_time, lines, magnitude, reporter
 from ldpflow.engine.events import Progress
 from ldpflow.store.aggregate import statistics_schema
 
@@ -145,3 +146,25 @@ def test_a_terminal(
     assert done.wait() == 130
     assert ("━" in written.decode()) is bar
     assert (b"\x1b[38" in written or b"\x1b[3" in written.replace(b"\x1b[?", b"")) is colour
+
+
+def test_a_notebook_shows_a_bar_that_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the three names of IPython that are used; a real notebook shows what they are given."""
+    shown: list[str] = []
+
+    class Handle:
+        def update(self, html: str) -> None:
+            shown.append(html)
+
+    def show(html: str, display_id: bool) -> Handle:
+        shown.append(html)
+        return Handle()
+
+    shell = types.SimpleNamespace(kernel=object())
+    frontend = types.SimpleNamespace(HTML=str, display=show)
+    monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=lambda: shell))  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "IPython.display", frontend)  # type: ignore[arg-type]
+    with reporter(False, 100) as update:
+        update(Progress(1, 4, 25, 100, 1.0))
+    assert 'value="0.0000"' in shown[0] and "starting" in shown[0]
+    assert 'value="0.2500"' in shown[-1] and "1/4 batches" in shown[-1]

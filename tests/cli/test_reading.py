@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -88,3 +89,30 @@ def test_sweep_to_a_target(ldpflow: Callable[..., Any], tmp_path: Path) -> None:
     ):
         refused = ldpflow(*SWEEP, *out, *flags)
         assert refused.code == 2 and refused.err.startswith("ldpflow: --")
+
+
+def test_explain_and_compare_show_the_columns_asked_for(
+    ldpflow: Callable[..., Any], run_directory: Path
+) -> None:
+    shown = ldpflow("explain", run_directory, "--columns", "n,method", "--where", "method == 'SN'")
+    assert shown.code == 0
+    assert [line.partition(":")[0] for line in shown.out.splitlines()] == ["n 300, method SN"] * 2
+    shown = ldpflow("compare", run_directory, "--columns", "method,vs,pairs", "--sort", "-pairs")
+    assert shown.out.split()[:3] == ["method", "vs", "pairs"] and "coverage" not in shown.out
+    refused = ldpflow("compare", run_directory, "--columns", "pears")
+    assert refused.code == 2 and "--columns: 'pears'" in refused.err
+
+
+def test_plot_draws_the_rows_that_meet_a_condition(
+    ldpflow: Callable[..., Any], run_directory: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("altair")
+    drawn = {}
+    for name, options in {"all": [], "some": ["--where", "method == 'BB' and epsilon == 2"]}.items():
+        shown = ldpflow("plot", run_directory, "coverage", "-o", tmp_path / f"{name}.json", *options)
+        assert shown.code == 0, shown.err
+        drawn[name] = set(re.findall(r'"series": ?"(\w+)', (tmp_path / f"{name}.json").read_text()))
+    assert drawn["all"] > drawn["some"] == {"BB"}
+    for wrong, said in (("mehtod == 'BB'", "'method'"), ("n == 7", "a condition that some row meets")):
+        refused = ldpflow("plot", run_directory, "coverage", "--where", wrong)
+        assert refused.code == 2 and "--where" in refused.err and said in refused.err

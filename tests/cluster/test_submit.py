@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -16,10 +17,14 @@ import ray
 
 from ldpflow.cluster import jobs
 from ldpflow.cluster.preflight import check
+from ldpflow.cluster.shipping import write_study
 from ldpflow.engine import run_study
 from ldpflow.errors import InputError
+from ldpflow.run import open_run
 from ldpflow.store import RunLock, RunStore
 from ldpflow.study import Study, load_study
+from ldpflow.study.plugins import load_plugin
+from ldpflow.study.writing import toml_text
 from tests.cluster.own_cluster import ROOT, own_cluster
 from tests.faults.study import MAPPING, row_bytes, serial, whole
 
@@ -141,6 +146,40 @@ def test_submitted_followed_fetched_resumed(tmp_path, cluster, study):
     assert again.returncode == 0, again.stdout + again.stderr
     assert "rows: 1,920 reused, 0 to compute" in again.stdout
     assert f"{again.stdout.split()[0]}  SUCCEEDED  faults  {out}" in again.stderr
+
+
+def test_plugins_travel_with_a_job(tmp_path, cluster):
+    plugin = ROOT / "tests" / "api" / "plugin_method.py"
+    mapping = MAPPING | {
+        "replicates": 40,
+        "problem": {"kind": "quantile", "tau": [0.5]},
+        "grid": {"n": [200], "level": [0.9]},
+        "method": [{"kind": "fixed_width", "half": [0.1]}],
+    }
+    (tmp_path / "study.toml").write_text(toml_text(mapping))
+    out = tmp_path / "run"
+    submit = ("submit", tmp_path / "study.toml", "--out", out, "--address", cluster.address, "--wait")
+    refused = cluster.run(*submit)
+    assert refused.returncode == 2 and "method.kind: 'fixed_width'" in refused.stderr
+    done = cluster.run(*submit, "--plugin", plugin)
+    assert done.returncode == 0, done.stdout + done.stderr
+    summary = open_run(out).summary()
+    assert summary["replicates"].to_pylist() == [40] and summary["whole_width_median"].to_pylist() == [0.2]
+
+
+def test_a_shipped_study_runs_from_its_folder_alone(tmp_path):
+    load_plugin(str(ROOT / "tests" / "api" / "plugin_law.py"))
+    study = Study(
+        problem={"kind": "quantile", "law": "ramp"}, mechanism={"kind": "randomized_response"},
+        algorithm={"kind": "ldp_sgd"}, methods={"kind": "oracle"}, n=200, replicates=4,
+    )  # fmt: skip
+    write_study(study, str(tmp_path))
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["plugin_law.py", "study.toml"]
+    command = [sys.executable, "-m", "ldpflow", "sweep", "study.toml", "--engine", "serial", "--out", "run"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert open_run(tmp_path / "run").summary()["law"].to_pylist() == ["ramp"]
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import mpmath
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
+from ldpflow.errors import InputError
 from ldpflow.intervals.asymptotics import asymptotic_covariance
 from ldpflow.intervals.joint_region import JointRegion, cholesky, critical_value, root
 from ldpflow.simulators.one_pass import run_path
@@ -128,7 +128,7 @@ def test_critical_values():
     ],
 )
 def test_settings_that_do_not_go_together(given):
-    with pytest.raises(ValidationError):
+    with pytest.raises(InputError):
         JointRegion(**given)
 
 

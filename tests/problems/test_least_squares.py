@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
+from ldpflow.errors import InputError
 from ldpflow.problems.least_squares import LAWS, LeastSquares
 from ldpflow.random.lockstep import PLANE
 from ldpflow.random.samplers import SAMPLERS
@@ -59,5 +59,5 @@ def test_problems_of_one_dimension_share_their_data():
     ],
 )
 def test_what_does_not_go_together(settings):
-    with pytest.raises(ValidationError):
+    with pytest.raises(InputError):
         LeastSquares(**settings)
