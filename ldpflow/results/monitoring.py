@@ -50,6 +50,7 @@ MEANINGS = {
 }
 
 COVERED, DEFINED, SHORT = 1, 2, 4
+ROUNDING = 1e-12
 
 Flags = NDArray[np.bool_]
 
@@ -145,7 +146,8 @@ class Watch:
             flags[cell.ok & (cell.covered == 1.0)] |= COVERED
             limit = self.target(key)
             if limit is not None:
-                flags[cell.ok & (cell.length < limit)] |= SHORT
+                # The oracle's length at a target_n of the grid is the target, up to rounding: not below it.
+                flags[cell.ok & (cell.length < limit * (1 - ROUNDING))] |= SHORT
             self.families.setdefault(self.family(key), {})[key["n"]] = (cell.replicate.copy(), flags)
 
     def observed(

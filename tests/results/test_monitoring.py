@@ -141,3 +141,12 @@ def test_replicates_that_some_n_lack_are_left_out():
     found = watch.measures(key(20))
     assert found["coverage_all_n"] == (covered[:30, 0] & covered[:30, 1]).mean()
     assert watch.measures(key(10))["coverage_all_n"] == covered[:, 0].mean()
+
+
+def test_rounding_does_not_stop_a_replicate():
+    target = 0.1 * 3
+    length = np.array([0.3, np.nextafter(0.3, 0), target, 0.29])
+    covered = np.ones(4, dtype=bool)
+    watch = Watch(1, lambda row: target)
+    watch.observe(pa.Table.from_pylist([key(10)]), [cell(np.array(["ok"] * 4), covered, length)])
+    assert watch.measures(key(10))["stopped_share"] == 0.25
