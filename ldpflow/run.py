@@ -325,7 +325,12 @@ class Run:
             raise InputError("output", str(file), "a file that can be written", f"{reason}.") from None
         return str(file)
 
-    def arena(self, folder: str | os.PathLike[str] = "site", command: str | None = None) -> list[str]:
+    def arena(
+        self,
+        folder: str | os.PathLike[str] = "site",
+        command: str | None = None,
+        where: str | None = None,
+    ) -> list[str]:
         """Write a page that says which interval method to use in which setting; returns its files.
 
         Parameters
@@ -334,11 +339,14 @@ class Run:
             It gets ``index.html`` and ``arena.csv``.
         command : str, optional
             What the page says it is made again with.
+        where : str, optional
+            A condition on columns, as for :meth:`summary`: the settings and methods that are shown.
         """
         from ldpflow.report.arena import write_site
 
-        again = command or f"ldpflow arena {self.out} -o {folder}"
-        return write_site(self.store, self.summary(), str(folder), again)
+        chosen = "" if where is None else f' --where "{where}"'
+        again = command or f"ldpflow arena {self.out} -o {folder}{chosen}"
+        return write_site(self.store, self.summary(where=where), str(folder), again)
 
     def replay(self, path: str, replicate: int, last: int | None = None) -> Replay:
         """Compute replicates again, beside their stored rows.

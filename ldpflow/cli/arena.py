@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ldpflow.cli.report import need
-from ldpflow.cli.summary import Run
+from ldpflow.cli.summary import Run, Where
 
 __all__ = ["arena"]
 
@@ -15,6 +15,7 @@ __all__ = ["arena"]
 def arena(
     run: Run,
     output: Annotated[str, typer.Option("-o", "--output", metavar="FOLDER")] = "site",
+    where: Where = None,
 ) -> None:
     """Write a page that says which interval method to use in every setting of a run.
 
@@ -25,5 +26,5 @@ def arena(
     need("altair", "vl_convert", "jinja2")
     from ldpflow.run import open_run
 
-    for file in open_run(run).arena(output):
+    for file in open_run(run).arena(output, where=where):
         typer.echo(file)
