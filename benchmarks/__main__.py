@@ -9,6 +9,7 @@ from pathlib import Path
 
 from benchmarks import (
     agreement_rows,
+    arena_rows,
     clipping_rows,
     floor,
     information,
@@ -38,6 +39,7 @@ GROUPS: dict[str, Callable[[Effort], list[Measurement]]] = {
     "floor": floor.floor_rows,
     "samplers": sampler_rows.sampler_rows,
     "sweep": sweep_rows.sweep_row,
+    "arena": arena_rows.arena_row,
     "bootstrap": sweep_rows.bootstrap_row,
     "start": start_row.start_row,
     "memory": ray_rows.memory_row,
