@@ -1,0 +1,54 @@
+"""Prints the tables of arena.md from a run: python docs/arena_tables.py RUN."""
+
+from __future__ import annotations
+
+import sys
+
+import ldpflow as lf
+from ldpflow.report.numbers import short
+from ldpflow.results.arena import Setting, settings_of, standings
+
+SAID = ("law", "tau", "mechanism", "epsilon")
+
+
+def recommended(settings: list[Setting]) -> str:
+    """What the rule recommends: settings down, n across; coverage and length over the oracle's."""
+    across = sorted({setting.keys["n"] for setting in settings})
+    rows: dict[tuple[str, ...], dict[int, str]] = {}
+    for setting in settings:
+        row = setting.entries[0].row
+        entry = setting.reference
+        name = "none" if setting.best is None else setting.best.label
+        text = name if entry is None else f"{name} ({entry.coverage:.3f}, {entry.length:.2f})"
+        case = tuple("-" if row.get(name) is None else f"{row[name]}" for name in SAID)
+        rows.setdefault(case, {})[setting.keys["n"]] = text
+    head = [*SAID, *(f"n = {short(n)}" for n in across)]
+    body = [[*case, *(found.get(n, "-") for n in across)] for case, found in sorted(rows.items())]
+    return table(head, body)
+
+
+def over_all(settings: list[Setting]) -> str:
+    """Every method over all settings."""
+    head = ["method", "holds its level in", "recommended in", "lowest coverage", "median length"]
+    body = [
+        [
+            f"{s.label} ({s.barred})" if s.barred else s.label,
+            f"{s.held} of {s.settings}",
+            str(s.best),
+            f"{s.lowest:.3f}",
+            "-" if s.length is None else f"{s.length:.2f}",
+        ]
+        for s in standings(settings)
+    ]
+    return table(head, body)
+
+
+def table(head: list[str], body: list[list[str]]) -> str:
+    """A table in Markdown."""
+    lines = [head, ["---"] * len(head), *body]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+if __name__ == "__main__":
+    found = settings_of(lf.open_run(sys.argv[1]).summary().to_pylist())
+    print(recommended(found), over_all(found), sep="\n\n")
