@@ -207,3 +207,26 @@ def test_an_oracle_has_nothing_to_do_with_counts():
     assert not Oracle().applies(simulator("haar"))
     assert Inversion().applies(simulator("haar"))
     assert not Inversion().applies(simulator("rounds"))
+
+
+def test_rows_of_a_run_do_not_depend_on_the_executor(tmp_path):
+    """One thread, two, and a run that was grown from 30 replicates: the same values in every row."""
+    import ldpflow as lf
+
+    mapping = study(
+        replicates=70,
+        protocol={"kind": ["haar", "rounds"], "range": [-8.0, 8.0]},
+        grid={"n": [1000, 3000]},
+        method=[{"kind": "inversion"}, {"kind": "fieller"}],
+    )
+    whole = Study.from_mapping(mapping)
+    lf.sweep(whole, tmp_path / "serial", executor="serial")
+    lf.sweep(whole, tmp_path / "threads", executor="threads", num_cpus=2)
+    lf.sweep(Study.from_mapping({**mapping, "replicates": 30}), tmp_path / "grown", executor="serial")
+    lf.sweep(whole, tmp_path / "grown", executor="serial")
+    order = [(name, "ascending") for name in ("path", "n", "replicate")]
+    found = []
+    for name in ("serial", "threads", "grown"):
+        rows = lf.open_run(tmp_path / name).rows().sort_by(order)
+        found.append(rows_of(rows.select(["path", "n", "replicate", "estimate", "lower", "upper"])))
+    assert found[0] == found[1] == found[2]
