@@ -100,13 +100,12 @@ COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
 }
 """Commands by the heading under which the help lists them."""
 
-COMPUTING = {"sweep", "replay", "check", "plan", "tune", "trace", "submit", "list"}
-COMPUTING |= COMMANDS["Privacy and own reports"].keys()
-"""Commands that take plug-ins."""
+WITHOUT_PLUGINS = {"compact", "new", "check-plugin"}
+"""Commands that neither compute nor show anything of a plug-in's components."""
 
 for panel, commands in COMMANDS.items():
     for name, command in commands.items():
-        taking = with_plugins(command) if name in COMPUTING else command
+        taking = command if name in WITHOUT_PLUGINS else with_plugins(command)
         app.command(name, cls=FlagCommand, rich_help_panel=panel)(taking)
 app.add_typer(jobs, name="jobs", rich_help_panel="Clusters")
 

@@ -397,3 +397,12 @@ def test_list_says_where_a_component_comes_from(ldpflow: Callable[..., Any]) -> 
     assert "Data laws of plug-ins" in shown.out
     lines = [line for line in shown.out.splitlines() if "(from plugin_law.py)" in line]
     assert [line.split(":")[0].strip() for line in lines] == ["ramp", "coarse_thresholds"]
+
+
+def test_commands_that_show_a_run_take_plugins(ldpflow: Callable[..., Any], run: Path) -> None:
+    plugin = Path(__file__).parents[1] / "api" / "plugin_method.py"
+    assert ldpflow("summary", run, "--plugin", plugin).code == 0
+    refused = ldpflow("summary", run, "--plugin", "absent.py")
+    assert refused.code == 2 and "absent.py" in refused.err
+    for command in ("report", "plot", "explain", "compare", "arena", "export", "watch"):
+        assert "--plugin" in ldpflow(command, "--help").out
