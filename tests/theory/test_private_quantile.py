@@ -177,6 +177,63 @@ def test_cells_against_splitting(count, expected):
         assert np.mean(ratios) == pytest.approx(value, abs=0.006)
 
 
+def best_mean_variance(taus, epsilon):
+    """Least mean of Var F_q over S among all eps-LDP channels of the cell, from below and from above.
+
+    A convex programme over the extreme channels; a linear programme at its solution gives the lower bound.
+    """
+    cells = len(taus) + 1
+    columns = np.array(list(itertools.product([1.0, np.exp(epsilon)], repeat=cells)))
+    slopes = columns[:, :-1] - columns[:, 1:]
+    chances = columns @ np.diff([0.0, *taus, 1.0])
+    scale = np.diag([1 / theory.bit_variance(tau, epsilon) / len(taus) for tau in taus])
+
+    def value(weights):
+        information = (slopes.T * (weights / chances)) @ slopes
+        inverse = np.linalg.inv(information)
+        gradient = -np.einsum("yq,qr,yr->y", slopes, inverse @ scale @ inverse, slopes) / chances
+        return np.trace(scale @ inverse), gradient
+
+    start = np.where((columns > 1).sum(axis=1) == 1, 1 / (np.exp(epsilon) + cells - 1), 0.0)
+    even = np.full(len(columns), 1 / columns.sum(axis=0)[0])
+    solved = optimize.minimize(
+        value,
+        0.9 * start + 0.1 * even,
+        jac=True,
+        bounds=[(0, None)] * len(columns),
+        constraints={"type": "eq", "fun": lambda w: columns.T @ w - 1, "jac": lambda w: columns.T},
+        method="SLSQP",
+        options={"maxiter": 500, "ftol": 1e-10},
+    )
+    now, gradient = value(solved.x)
+    least = optimize.linprog(gradient, A_eq=columns.T, b_eq=np.ones(cells), method="highs").fun
+    return now + least - gradient @ solved.x, now
+
+
+@pytest.mark.parametrize(
+    ("count", "epsilon", "expected"),
+    [
+        (2, 0.5, 1.69),
+        (2, 4.0, 1.03),
+        (3, 0.5, 2.22),
+        (3, 1.0, 1.96),
+        (3, 2.0, 1.41),
+        (4, 1.0, 2.34),
+        (4, 4.0, 1.09),
+    ],
+)
+def test_the_best_channel_of_several_quantiles(count, epsilon, expected):
+    """The last column of the table in docs/which_protocol.md, whose gap is at most 2%."""
+    taus = [(q + 1) / (count + 1) for q in range(count)]
+    below, above = best_mean_variance(taus, epsilon)
+    assert above - below <= 0.02 * above
+    assert below <= expected * 1.02
+    assert above >= expected * 0.98
+    covariance = theory.cells_covariance(taus, epsilon)
+    cells = np.mean([covariance[q][q] / theory.bit_variance(taus[q], epsilon) for q in range(count)])
+    assert below <= cells * (1 + 1e-9)
+
+
 def test_cells_covariance_is_that_of_the_reports():
     """By enumeration of values in the cells and of reports."""
     taus, epsilon = np.array([0.2, 0.5, 0.9]), 0.8
