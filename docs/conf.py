@@ -23,7 +23,6 @@ extensions = [
     "sphinx_design",
     "numpydoc",
 ]
-suppress_warnings = ["toc.not_readable"]
 exclude_patterns = ["site", "**/.ipynb_checkpoints"]
 
 # Tutorials are run at every build, in a folder of their own; an error ends the build.
