@@ -44,148 +44,171 @@ def design(flag: str, help: str, metavar: str = "X") -> Any:
     return typer.Option(flag, metavar=metavar, help=help, rich_help_panel=DESIGN)
 
 
+NOption = Annotated[Axis, design("--n", "Users; 1e6 is fine.")]
+Epsilon = Annotated[Axis, design("--epsilon", "Privacy budget.")]
+Mu = Annotated[Axis, design("--mu", "Budget of the Gaussian mechanism (GDP).")]
+Tau = Annotated[Axis, design("--tau", "Level of the quantile.")]
+Gamma = Annotated[Axis, design("--gamma", "Step-size exponent.")]
+COption = Annotated[Axis, design("--c", "Step-size constant.")]
+Method = Annotated[Axis, design("--method", f"Interval method: {METHODS}.", "ID")]
+Beta = Annotated[Axis, design("--beta", "Block exponent of BB.")]
+BOption = Annotated[Axis, design("--B", "Bootstrap replications of BB.")]
+Level = Annotated[Axis, design("--level", "Nominal coverage.")]
+Settings = Annotated[Axis, design("--set", "Any setting: mechanism.epsilon=0.5,2.", "NAME=X")]
+Seed = Annotated[str | None, typer.Option(metavar="X", help="Seed of the study.", rich_help_panel=DESIGN)]
+Replicates = Annotated[
+    str | None,
+    typer.Option(metavar="X", help="Independent paths per cell.", rich_help_panel=PRECISION),
+]
+TargetMcse = Annotated[
+    float | None,
+    typer.Option(
+        metavar="X",
+        help="Add replicates until the MCSE of every coverage is this small.",
+        rich_help_panel=PRECISION,
+    ),
+]
+TargetLength = Annotated[
+    float | None,
+    typer.Option(
+        metavar="X",
+        help="The same for the relative MCSE of every mean length.",
+        rich_help_panel=PRECISION,
+    ),
+]
+MinReplicates = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        help="With a target: at least so many.",
+        show_default="256",
+        rich_help_panel=PRECISION,
+    ),
+]
+MaxReplicates = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        help="With a target: at most so many.",
+        show_default="100000",
+        rich_help_panel=PRECISION,
+    ),
+]
+Out = Annotated[
+    str | None,
+    typer.Option(
+        metavar="RUN",
+        help="Run directory; an existing one is continued.",
+        show_default="runs/<name of the study>",
+        rich_help_panel=WHERE,
+    ),
+]
+EngineOption = Annotated[
+    Engine,
+    typer.Option(help="auto: threads of this process, or Ray for work of minutes.", rich_help_panel=WHERE),
+]
+Address = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Ray cluster to join: auto, or HOST:6379; see submit for HTTP.",
+        rich_help_panel=WHERE,
+    ),
+]
+NumCpus = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=1,
+        help="Cores for a local Ray; with --address, cores to ask for.",
+        show_default="all",
+        rich_help_panel=WHERE,
+    ),
+]
+Fresh = Annotated[
+    bool,
+    typer.Option("--fresh", help="Move an old run aside and start over.", rich_help_panel=WHERE),
+]
+MaxTime = Annotated[
+    str | None,
+    typer.Option(metavar="T", help="Stop in order after 90s, 45m, 2h or 1h30m.", rich_help_panel=LIMITS),
+]
+MaxMemory = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE",
+        help="Stop in order above 8G on this machine, Ray included.",
+        rich_help_panel=LIMITS,
+    ),
+]
+MaxInFlight = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=1,
+        help="Batches sent out and not yet stored.",
+        show_default="twice the cores",
+        rich_help_panel=LIMITS,
+    ),
+]
+Retries = Annotated[
+    int,
+    typer.Option(
+        metavar="N",
+        min=0,
+        max=1000,
+        help="How often Ray runs a batch again whose worker died.",
+        rich_help_panel=LIMITS,
+    ),
+]
+MaxFailed = Annotated[
+    float | None,
+    typer.Option(
+        metavar="X", help="Exit with 1 if a larger share of the rows failed.", rich_help_panel=LIMITS
+    ),
+]
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Say what it would take, and run nothing.", rich_help_panel=SHOWN),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress, no summary.", rich_help_panel=SHOWN)]
+NoProgress = Annotated[bool, typer.Option("--no-progress", help="No progress.", rich_help_panel=SHOWN)]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Let Ray's own log through.", rich_help_panel=SHOWN)]
+
+
 def sweep(
     study: StudyName = "quickstart",
-    n: Annotated[Axis, design("--n", "Users; 1e6 is fine.")] = None,
-    epsilon: Annotated[Axis, design("--epsilon", "Privacy budget.")] = None,
-    mu: Annotated[Axis, design("--mu", "Budget of the Gaussian mechanism (GDP).")] = None,
-    tau: Annotated[Axis, design("--tau", "Level of the quantile.")] = None,
-    gamma: Annotated[Axis, design("--gamma", "Step-size exponent.")] = None,
-    c: Annotated[Axis, design("--c", "Step-size constant.")] = None,
-    method: Annotated[Axis, design("--method", f"Interval method: {METHODS}.", "ID")] = None,
-    beta: Annotated[Axis, design("--beta", "Block exponent of BB.")] = None,
-    b: Annotated[Axis, design("--B", "Bootstrap replications of BB.")] = None,
-    level: Annotated[Axis, design("--level", "Nominal coverage.")] = None,
-    settings: Annotated[Axis, design("--set", "Any setting: mechanism.epsilon=0.5,2.", "NAME=X")] = None,
-    seed: Annotated[
-        str | None, typer.Option(metavar="X", help="Seed of the study.", rich_help_panel=DESIGN)
-    ] = None,
-    replicates: Annotated[
-        str | None,
-        typer.Option(metavar="X", help="Independent paths per cell.", rich_help_panel=PRECISION),
-    ] = None,
-    target_mcse: Annotated[
-        float | None,
-        typer.Option(
-            metavar="X",
-            help="Add replicates until the MCSE of every coverage is this small.",
-            rich_help_panel=PRECISION,
-        ),
-    ] = None,
-    target_length: Annotated[
-        float | None,
-        typer.Option(
-            metavar="X",
-            help="The same for the relative MCSE of every mean length.",
-            rich_help_panel=PRECISION,
-        ),
-    ] = None,
-    min_replicates: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="With a target: at least so many.",
-            show_default="256",
-            rich_help_panel=PRECISION,
-        ),
-    ] = None,
-    max_replicates: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="With a target: at most so many.",
-            show_default="100000",
-            rich_help_panel=PRECISION,
-        ),
-    ] = None,
-    out: Annotated[
-        str | None,
-        typer.Option(
-            metavar="RUN",
-            help="Run directory; an existing one is continued.",
-            show_default="runs/<name of the study>",
-            rich_help_panel=WHERE,
-        ),
-    ] = None,
-    engine: Annotated[
-        Engine,
-        typer.Option(
-            help="auto: threads of this process, or Ray for work of minutes.", rich_help_panel=WHERE
-        ),
-    ] = Engine.auto,
-    address: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="Ray cluster to join: auto, or HOST:6379; see submit for HTTP.",
-            rich_help_panel=WHERE,
-        ),
-    ] = None,
-    num_cpus: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            help="Cores for a local Ray; with --address, cores to ask for.",
-            show_default="all",
-            rich_help_panel=WHERE,
-        ),
-    ] = None,
-    fresh: Annotated[
-        bool,
-        typer.Option("--fresh", help="Move an old run aside and start over.", rich_help_panel=WHERE),
-    ] = False,
-    max_time: Annotated[
-        str | None,
-        typer.Option(metavar="T", help="Stop in order after 90s, 45m, 2h or 1h30m.", rich_help_panel=LIMITS),
-    ] = None,
-    max_memory: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZE",
-            help="Stop in order above 8G on this machine, Ray included.",
-            rich_help_panel=LIMITS,
-        ),
-    ] = None,
-    max_in_flight: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            help="Batches sent out and not yet stored.",
-            show_default="twice the cores",
-            rich_help_panel=LIMITS,
-        ),
-    ] = None,
-    retries: Annotated[
-        int,
-        typer.Option(
-            metavar="N",
-            min=0,
-            max=1000,
-            help="How often Ray runs a batch again whose worker died.",
-            rich_help_panel=LIMITS,
-        ),
-    ] = 3,
-    max_failed: Annotated[
-        float | None,
-        typer.Option(
-            metavar="X", help="Exit with 1 if a larger share of the rows failed.", rich_help_panel=LIMITS
-        ),
-    ] = None,
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Say what it would take, and run nothing.", rich_help_panel=SHOWN),
-    ] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", help="No progress, no summary.", rich_help_panel=SHOWN)
-    ] = False,
-    no_progress: Annotated[
-        bool, typer.Option("--no-progress", help="No progress.", rich_help_panel=SHOWN)
-    ] = False,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", help="Let Ray's own log through.", rich_help_panel=SHOWN)
-    ] = False,
+    n: NOption = None,
+    epsilon: Epsilon = None,
+    mu: Mu = None,
+    tau: Tau = None,
+    gamma: Gamma = None,
+    c: COption = None,
+    method: Method = None,
+    beta: Beta = None,
+    b: BOption = None,
+    level: Level = None,
+    settings: Settings = None,
+    seed: Seed = None,
+    replicates: Replicates = None,
+    target_mcse: TargetMcse = None,
+    target_length: TargetLength = None,
+    min_replicates: MinReplicates = None,
+    max_replicates: MaxReplicates = None,
+    out: Out = None,
+    engine: EngineOption = Engine.auto,
+    address: Address = None,
+    num_cpus: NumCpus = None,
+    fresh: Fresh = False,
+    max_time: MaxTime = None,
+    max_memory: MaxMemory = None,
+    max_in_flight: MaxInFlight = None,
+    retries: Retries = 3,
+    max_failed: MaxFailed = None,
+    dry_run: DryRun = False,
+    quiet: Quiet = False,
+    no_progress: NoProgress = False,
+    verbose: Verbose = False,
 ) -> None:
     """Run a study and write its rows and summary; run it again to continue it.
 
@@ -198,20 +221,8 @@ def sweep(
 
     if max_failed is not None and not 0 <= max_failed <= 1:
         raise InputError("max_failed", max_failed, "a share in [0, 1]")
-    flags = {
-        "n": n,
-        "epsilon": epsilon,
-        "mu": mu,
-        "tau": tau,
-        "gamma": gamma,
-        "c": c,
-        "method": method,
-        "beta": beta,
-        "B": b,
-        "level": level,
-        "replicates": replicates,
-        "seed": seed,
-    }
+    flags = {"n": n, "epsilon": epsilon, "mu": mu, "tau": tau, "gamma": gamma, "c": c, "method": method}
+    flags |= {"beta": beta, "B": b, "level": level, "replicates": replicates, "seed": seed}
     chosen = load_study(study).replace(settings_given(settings)).replace(flags)
     targets: dict[str, Any] = {
         "target_mcse": target_mcse,
@@ -257,15 +268,20 @@ def sweep(
     if not quiet and not interrupted:
         print_results(chosen, ended)
     print_troubles(chosen, ended)
+    leave(ended, interrupted, max_failed)
+
+
+def leave(result: RunResult, interrupted: bool, max_failed: float | None) -> None:
+    """End with an exit code of its own where the sweep was interrupted, or too much failed."""
     if interrupted:
         raise typer.Exit(130)
-    if max_failed is not None and ended.failed_share > max_failed:
+    if max_failed is not None and result.failed_share > max_failed:
         typer.echo(
-            f"{ended.failures:,} rows failed, a share of {ended.failed_share:.3g} > {max_failed}",
+            f"{result.failures:,} rows failed, a share of {result.failed_share:.3g} > {max_failed}",
             err=True,
         )
         raise typer.Exit(1)
-    if ended.failed_batches:
+    if result.failed_batches:
         raise typer.Exit(1)
 
 

@@ -17,31 +17,44 @@ C = (0.25, 0.5, 1.0, 2.0, 4.0)
 BETA = (0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9)
 
 
+NOption = Annotated[str | None, typer.Option("--n", metavar="X", help="Users.")]
+Epsilon = Annotated[str | None, typer.Option("--epsilon", metavar="X", help="Privacy budget.")]
+Tau = Annotated[str | None, typer.Option("--tau", metavar="X", help="Level of the quantile.")]
+Level = Annotated[str | None, typer.Option("--level", metavar="X", help="Nominal coverage.")]
+Gamma = Annotated[
+    Axis, typer.Option("--gamma", metavar="X", show_default=str(GAMMA), help="Values to try. *")
+]
+COption = Annotated[Axis, typer.Option("--c", metavar="X", show_default=str(C), help="Values to try. *")]
+Beta = Annotated[Axis, typer.Option("--beta", metavar="X", show_default=str(BETA), help="Values to try. *")]
+Tolerance = Annotated[float, typer.Option(help="Coverage within this of nominal.")]
+Confirm = Annotated[int, typer.Option(help="Replicates on a fresh seed.")]
+Seed = Annotated[str | None, typer.Option(metavar="X", help="Seed of the search.")]
+Out = Annotated[str, typer.Option(help="Run directories of search and confirmation.")]
+EngineOption = Annotated[
+    Engine, typer.Option(help="auto: threads of this process, or Ray for work of minutes.")
+]
+Address = Annotated[str | None, typer.Option(help="Ray cluster to join.")]
+NumCpus = Annotated[int | None, typer.Option(min=1, help="Cores for a local Ray.", show_default="all")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
+
+
 def tune(
     study: StudyName = "quickstart",
-    n: Annotated[str | None, typer.Option("--n", metavar="X", help="Users.")] = None,
-    epsilon: Annotated[str | None, typer.Option("--epsilon", metavar="X", help="Privacy budget.")] = None,
-    tau: Annotated[str | None, typer.Option("--tau", metavar="X", help="Level of the quantile.")] = None,
-    level: Annotated[str | None, typer.Option("--level", metavar="X", help="Nominal coverage.")] = None,
-    gamma: Annotated[
-        Axis, typer.Option("--gamma", metavar="X", show_default=str(GAMMA), help="Values to try. *")
-    ] = None,
-    c: Annotated[Axis, typer.Option("--c", metavar="X", show_default=str(C), help="Values to try. *")] = None,
-    beta: Annotated[
-        Axis, typer.Option("--beta", metavar="X", show_default=str(BETA), help="Values to try. *")
-    ] = None,
-    tolerance: Annotated[float, typer.Option(help="Coverage within this of nominal.")] = 0.01,
-    confirm: Annotated[int, typer.Option(help="Replicates on a fresh seed.")] = 2048,
-    seed: Annotated[str | None, typer.Option(metavar="X", help="Seed of the search.")] = None,
-    out: Annotated[str, typer.Option(help="Run directories of search and confirmation.")] = ("runs/tune"),
-    engine: Annotated[
-        Engine, typer.Option(help="auto: threads of this process, or Ray for work of minutes.")
-    ] = Engine.auto,
-    address: Annotated[str | None, typer.Option(help="Ray cluster to join.")] = None,
-    num_cpus: Annotated[
-        int | None, typer.Option(min=1, help="Cores for a local Ray.", show_default="all")
-    ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+    n: NOption = None,
+    epsilon: Epsilon = None,
+    tau: Tau = None,
+    level: Level = None,
+    gamma: Gamma = None,
+    c: COption = None,
+    beta: Beta = None,
+    tolerance: Tolerance = 0.01,
+    confirm: Confirm = 2048,
+    seed: Seed = None,
+    out: Out = ("runs/tune"),
+    engine: EngineOption = Engine.auto,
+    address: Address = None,
+    num_cpus: NumCpus = None,
+    quiet: Quiet = False,
 ) -> None:
     """Search gamma, c and beta for the shortest interval whose coverage is near nominal.
 
