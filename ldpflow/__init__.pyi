@@ -510,6 +510,11 @@ class LinearRegression(_LinearRegression):
         huber: float | Sequence[float] = ...,
         bounding: str | Sequence[str] = ...,
         clip: float | Sequence[float] | None = ...,
+        file: str | Sequence[str] | None = ...,
+        target: str | Sequence[str] | None = ...,
+        features: tuple[str, ...] | Sequence[tuple[str, ...]] | None = ...,
+        sha256: str | Sequence[str] | None = ...,
+        moments: str | Sequence[str] | None = ...,
     ) -> None: ...
 
 class LogisticRegression(_LogisticRegression):
@@ -520,6 +525,11 @@ class LogisticRegression(_LogisticRegression):
         covariates: str | Sequence[str] = ...,
         bounding: str | Sequence[str] = ...,
         clip: float | Sequence[float] | None = ...,
+        file: str | Sequence[str] | None = ...,
+        target: str | Sequence[str] | None = ...,
+        features: tuple[str, ...] | Sequence[tuple[str, ...]] | None = ...,
+        sha256: str | Sequence[str] | None = ...,
+        moments: str | Sequence[str] | None = ...,
     ) -> None: ...
 
 class NonconvexLogistic(_NonconvexLogistic):

@@ -18,8 +18,9 @@ from ldpflow.problems.robust_regression import RobustRegression
 from ldpflow.settings import Setting, Settings
 from ldpflow.study.entry import GROUPS
 
-NOT_STORED = {"Quantile": ("file", "law_table")}
-"""Settings that are no columns: a path of one machine, and a table of numbers."""
+ROWS = ("file", "target", "features", "moments")
+NOT_STORED = {"Quantile": ("file", "law_table"), "LinearRegression": ROWS, "LogisticRegression": ROWS}
+"""Settings that are no columns: a path of one machine, a table of numbers, what a digest stands for."""
 
 COMPONENTS = [cls for registry in GROUPS.values() for cls in registry.values()]
 

@@ -20,7 +20,7 @@ from ldpflow.kernels.drawing import drawing
 from ldpflow.kernels.parameters import layout_of, size_of
 from ldpflow.kernels.running_sums import PERTURBED
 from ldpflow.kernels.specialise import Case, Part, specialised
-from ldpflow.problems import tables
+from ldpflow.problems import file_rows, tables
 from ldpflow.problems.laws import Variate
 from ldpflow.random.lockstep import LANES
 
@@ -116,7 +116,7 @@ def kernel_case(path: Any, sums: tuple[str, ...], perturbed: bool = False) -> Ca
         "ORDERED": d > 1 and path.problem.levels() is not None,
         "DATA_PLANES": len(data),
         "NOISE_PLANES": len(noise),
-        "draw_data": tables.draw_data if path.problem.stored_records() else drawing(data, inlining),
+        "draw_data": data_part(path, data, inlining),
         "draw_noise": drawing(noise, inlining),
         **private_gradient(path, perturbed),
         # Written into each other, not called: that compiles sooner, and is optimised as one.
@@ -127,6 +127,13 @@ def kernel_case(path: Any, sums: tuple[str, ...], perturbed: bool = False) -> Ca
     }
     unrolled = frozenset({"D"}) | running_sums.UNROLLED
     return Case(tuple(values.items()), tuple(layouts.items()), unrolled, inlining)
+
+
+def data_part(path: Any, data: tuple[Variate, ...], inlining: str) -> Any:
+    """What fills the planes of records: from a file's rows, in order or with replacement, or variates."""
+    if not path.problem.stored_records():
+        return drawing(data, inlining)
+    return file_rows.draw_rows if path.problem.with_replacement() else tables.draw_data
 
 
 @lru_cache(maxsize=1024)

@@ -20,9 +20,9 @@ SIGNATURE = "void(float64[:, ::1], float64[:, ::1], float64[::1], float64[::1], 
 
 @lru_cache(maxsize=256)
 def loss_gap_kernel(problem: Problem) -> Callable[..., None] | None:
-    """The compiled kernel, or None for a problem without a kernel function ``loss_gap``."""
+    """The compiled kernel, or None without a kernel function ``loss_gap``, which is for simulated records."""
     loss_gap = part_of(problem, "loss_gap", required=False)
-    if loss_gap is None:
+    if loss_gap is None or problem.stored_records():
         return None
     layouts = (("problem", layout_of(problem.kernel_parameters())),)
     return compiled(mean_gap, Case((("D", problem.dimension), ("loss_gap", loss_gap)), layouts), SIGNATURE)

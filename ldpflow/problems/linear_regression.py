@@ -19,6 +19,7 @@ from mpmath import mp, mpf
 from pydantic import Field
 
 from ldpflow import constants
+from ldpflow.problems.file_rows import Fit, Rows, fitted, mean, second_moments, solved
 from ldpflow.problems.laws import Variate
 from ldpflow.problems.mallows import (
     Array,
@@ -31,7 +32,7 @@ from ldpflow.problems.mallows import (
 from ldpflow.problems.problem import Matrix
 from ldpflow.random import cdf_normal, exp
 from ldpflow.random.lockstep import LANES, STRIDE
-from ldpflow.settings import Parameters
+from ldpflow.settings import Parameters, Setting
 
 __all__ = ["LinearRegression", "gradient", "loss_gap"]
 
@@ -44,11 +45,21 @@ class LinearRegression(BoundedRegression):
     coefficients : tuple of float
         theta*; its length d is the dimension.
     huber : float > 0
-        c, in standard deviations of the error.
+        c, in standard deviations of the error; with a file in the unit of y.
     bounding : str
         ``mallows`` or ``clip``: how the gradient is bounded in x.
     clip : float, optional
         C0 of ``clip``; must be given with it and only with it.
+    file : str, optional
+        A Parquet or CSV file whose rows are the population: records are drawn with replacement.
+    target : str, optional
+        The file's column y.
+    features : tuple of str, optional
+        Columns of the file that make x; all but the target unless given.
+    sha256 : str, optional
+        Digest of the file, filled in when it is first read and checked afterwards.
+    moments : str, optional
+        theta*, G and S of the rows, filled in with the digest.
     """
 
     kind: Literal["linear_regression"] = "linear_regression"
@@ -56,6 +67,11 @@ class LinearRegression(BoundedRegression):
     huber: Annotated[float, Field(ge=1e-3, le=1e3)] = 1.345
     bounding: Literal["mallows", "clip"] = "mallows"
     clip: Annotated[float, Field(ge=1e-3, le=1e6)] | None = None
+    file: Annotated[str, Setting(stored=False)] | None = None
+    target: Annotated[str, Setting(stored=False)] | None = None
+    features: Annotated[tuple[str, ...], Setting(stored=False)] | None = None
+    sha256: str | None = None
+    moments: Annotated[str, Setting(stored=False)] | None = None
 
     def variates(self) -> tuple[Variate, ...]:
         return (Variate("normal"),) * (self.dimension + 1)
@@ -70,12 +86,29 @@ class LinearRegression(BoundedRegression):
     def smoothness(self) -> float | None:
         return None if self.clip is not None else 2.0
 
+    def fit_of(self, rows: Rows) -> Fit:
+        cut = np.minimum(self.huber, self.row_limits(rows))
+
+        def score(z: Array) -> tuple[Array, Array]:
+            residual = rows.y - z
+            return -np.clip(residual, -cut, cut), (np.abs(residual) < cut).astype(np.float64)
+
+        weight = self.row_weights(rows)
+        moments = second_moments(rows.columns, weight)
+        start = solved(moments, [mean(weight * rows.y * column) for column in rows.columns])
+        return fitted(rows, weight, score, tuple(start or (0.0,) * len(rows.columns)), 1.0)
+
+    def last_column(self, rows: Rows) -> Array:
+        """The error y - x' theta*."""
+        residual: Array = rows.y - rows.along(self.coefficients)
+        return residual
+
     def one_point_convexity(self, distance: float) -> float | None:
         """E[u psi(R z) z]/R at R = ``distance``, z = x'v, ||v|| = 1: Huber's score flattens outwards.
 
         psi(w) = E psi_c(e + w) in closed form; psi(w)/w falls in w, so that the far end decides.
         """
-        if self.clip is not None:
+        if self.clip is not None or self.file is not None:
             return None
         from scipy.special import ndtr
 
@@ -91,7 +124,7 @@ class LinearRegression(BoundedRegression):
         return mean_along(self.dimension, slope, self.kinks())
 
     def caution(self) -> str | None:
-        if self.clip is None:
+        if self.clip is None or self.file is not None:
             return None
         return (
             "linear_regression with bounding = 'clip': clipping leaves theta* in place only because "
@@ -112,7 +145,9 @@ class LinearRegression(BoundedRegression):
         return weight(r) if self.clip is None else mpf(1)
 
     def curvature(self) -> Matrix:
-        """H = h I, h = E[u ||x||^2 P(|e| < c)]/d."""
+        """H = h I, h = E[u ||x||^2 P(|e| < c)]/d; of a file the mean over its rows."""
+        if (fit := self.fit) is not None:
+            return [list(row) for row in fit.curvature]
         d = self.dimension
         with constants.workdps(30):
             value = radial_mean(
@@ -123,7 +158,9 @@ class LinearRegression(BoundedRegression):
             return isotropic(d, float(value / d))
 
     def gradient_covariance(self) -> Matrix:
-        """S = v I, v = E[u^2 ||x||^2 psi_c(e)^2]/d."""
+        """S = v I, v = E[u^2 ||x||^2 psi_c(e)^2]/d; of a file the mean over its rows."""
+        if (fit := self.fit) is not None:
+            return [list(row) for row in fit.covariance]
         d = self.dimension
         with constants.workdps(30):
             value = radial_mean(

@@ -21,12 +21,14 @@ from mpmath import mp, mpf
 from pydantic import Field, model_validator
 
 from ldpflow import constants
+from ldpflow.errors import InputError
+from ldpflow.problems.file_rows import Fit, Rows, fitted
 from ldpflow.problems.laws import Variate
-from ldpflow.problems.mallows import BoundedRegression, along_and_across, isotropic, weight
+from ldpflow.problems.mallows import Array, BoundedRegression, along_and_across, isotropic, weight
 from ldpflow.problems.problem import Matrix
 from ldpflow.random import exp, log
 from ldpflow.random.lockstep import LANES, STRIDE
-from ldpflow.settings import Parameters
+from ldpflow.settings import Parameters, Setting
 
 __all__ = ["LogisticRegression", "gradient", "loss_gap"]
 
@@ -44,6 +46,16 @@ class LogisticRegression(BoundedRegression):
         ``mallows`` or ``clip``: how the gradient is bounded in x.
     clip : float, optional
         C0 of ``clip``; must be given with it and only with it.
+    file : str, optional
+        A Parquet or CSV file whose rows are the population: records are drawn with replacement.
+    target : str, optional
+        The file's column y.
+    features : tuple of str, optional
+        Columns of the file that make x; all but the target unless given.
+    sha256 : str, optional
+        Digest of the file, filled in when it is first read and checked afterwards.
+    moments : str, optional
+        theta*, G and S of the rows, filled in with the digest.
     """
 
     kind: Literal["logistic_regression"] = "logistic_regression"
@@ -51,9 +63,16 @@ class LogisticRegression(BoundedRegression):
     covariates: Literal["normal", "one"] = "normal"
     bounding: Literal["mallows", "clip"] = "mallows"
     clip: Annotated[float, Field(ge=1e-3, le=1e6)] | None = None
+    file: Annotated[str, Setting(stored=False)] | None = None
+    target: Annotated[str, Setting(stored=False)] | None = None
+    features: Annotated[tuple[str, ...], Setting(stored=False)] | None = None
+    sha256: str | None = None
+    moments: Annotated[str, Setting(stored=False)] | None = None
 
     @model_validator(mode="after")
     def check_covariates(self) -> Self:
+        if self.covariates == "one" and self.file is not None:
+            raise ValueError("covariates = 'one' is simulated: a file has columns of its own")
         if self.covariates == "one" and self.dimension > 1:
             raise ValueError("covariates = 'one' has one coefficient, the log-odds")
         return self
@@ -81,14 +100,51 @@ class LogisticRegression(BoundedRegression):
     def caution(self) -> str | None:
         if self.clip is None:
             return None
+        if self.file is not None:
+            return (
+                "logistic_regression with bounding = 'clip' on a file: the parameter is the root of the mean "
+                "clipped gradient, not that of logistic regression"
+            )
         return (
             "logistic_regression with bounding = 'clip': clipped gradients have their root away "
             "from theta*; estimates are biased, and the oracle interval is undefined"
         )
 
+    def labels(self, rows: Rows) -> Array:
+        """y as 0 and 1: the larger of its two values is 1."""
+        values = np.unique(rows.y)
+        if len(values) != 2:
+            raise InputError(
+                "problem.target",
+                self.target,
+                "a column with two different values",
+                f"It has {len(values):,}.",
+            )
+        result: Array = (rows.y == values[1]).astype(np.float64)
+        return result
+
+    def fit_of(self, rows: Rows) -> Fit:
+        from ldpflow.random.distributions import cdf_values
+
+        y, limit = self.labels(rows), self.row_limits(rows)
+
+        def score(z: Array) -> tuple[Array, Array]:
+            p = cdf_values("logistic", z)
+            inside = (np.abs(p - y) < limit).astype(np.float64)
+            return np.clip(p - y, -limit, limit), inside * p * (1.0 - p)
+
+        weight = self.row_weights(rows)
+        return fitted(rows, weight, score, (0.0,) * len(rows.columns), 0.25)
+
+    def last_column(self, rows: Rows) -> Array:
+        """A number that is below every probability for y = 1 and above for y = 0."""
+        return np.where(self.labels(rows) == 1.0, -1.0, 2.0)
+
     def along_truth(self, power: int) -> Matrix:
-        """E u^power p* (1 - p*) x x'."""
+        """E u^power p* (1 - p*) x x'; of a file G and S, means over its rows."""
         d = self.dimension
+        if (fit := self.fit) is not None:
+            return [list(row) for row in (fit.curvature if power == 1 else fit.covariance)]
         if self.clip is not None:
             return [[math.nan] * d for _ in range(d)]
         with constants.workdps(30):

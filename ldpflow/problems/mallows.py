@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -22,7 +22,10 @@ from numpy.typing import NDArray
 from pydantic import model_validator
 
 from ldpflow import constants
+from ldpflow.errors import InputError
+from ldpflow.problems.file_rows import Fit, Rows, rows_of
 from ldpflow.problems.problem import Matrix, Problem
+from ldpflow.settings import canonical_json
 
 __all__ = [
     "Array",
@@ -47,12 +50,110 @@ class BoundedRegression(Problem):
         coefficients: tuple[float, ...]
         bounding: Literal["mallows", "clip"]
         clip: float | None
+        file: str | None
+        target: str | None
+        features: tuple[str, ...] | None
+        sha256: str | None
+        moments: str | None
 
     @model_validator(mode="after")
     def check_clip(self) -> Self:
         if (self.bounding == "clip") != (self.clip is not None):
             raise ValueError("clip must be given with bounding = 'clip' and not without it")
         return self
+
+    @model_validator(mode="after")
+    def check_rows(self) -> Self:
+        """Read the file, or what was computed from it, and fill in what follows from its rows."""
+        from ldpflow.problems.tables import identified
+
+        if self.file is None:
+            if self.sha256 is not None or self.moments is not None:
+                raise ValueError("sha256 and moments go with file")
+            identified(None, self.target, self.features, None, 0)
+            return self
+        if self.moments is None:
+            found = identified(self.file, self.target, self.features, self.sha256, 0)
+            assert found is not None
+            digest, columns = found
+            if columns > 64:
+                raise InputError("problem.features", columns, "at most 64 columns")
+            object.__setattr__(self, "sha256", digest)
+            object.__setattr__(self, "moments", self.fit_of(self.rows()).text())
+        elif self.sha256 is None:
+            raise ValueError("moments go with sha256")
+        try:
+            fit = Fit.of_text(str(self.moments))
+        except (ValueError, OverflowError) as error:
+            raise ValueError(f"moments: {error}") from None
+        if self.coefficients not in (type(self).model_fields["coefficients"].default, fit.truth):
+            raise ValueError("a file has its own coefficients")
+        object.__setattr__(self, "coefficients", fit.truth)
+        return self
+
+    @property
+    def fit(self) -> Fit | None:
+        """theta*, G and S of the rows of a file; None where records are simulated."""
+        return None if self.moments is None else Fit.of_text(self.moments)
+
+    def rows(self) -> Rows:
+        """The rows of the file."""
+        assert self.file is not None and self.target is not None and self.sha256 is not None
+        return rows_of(self.file, self.target, self.features, self.sha256)
+
+    @abstractmethod
+    def fit_of(self, rows: Rows) -> Fit:
+        """theta*, G and S of rows."""
+
+    @abstractmethod
+    def last_column(self, rows: Rows) -> Array:
+        """What the kernel reads beside x in a row."""
+
+    def row_weights(self, rows: Rows) -> Array:
+        """u(x) of every row; 1 where gradients are clipped."""
+        if self.clip is not None:
+            return np.ones(len(rows.y))
+        square = rows.square_norms()
+        result: Array = np.minimum(1.0, 2.0 / np.maximum(square, 1e-300))
+        return result
+
+    def row_limits(self, rows: Rows) -> Array:
+        """Largest score of every row that clipping leaves as it is; infinite without clipping."""
+        if self.clip is None:
+            return np.full(len(rows.y), math.inf)
+        result: Array = self.clip / np.maximum(np.sqrt(rows.square_norms()), 1e-300)
+        return result
+
+    def stored_records(self) -> int:
+        fit = self.fit
+        return 0 if fit is None else fit.size
+
+    def with_replacement(self) -> bool:
+        return True
+
+    def table(self) -> Array:
+        return table_of(self)
+
+    def key_settings(self) -> dict[str, Any]:
+        """Coefficients of a file are no part of a key: they follow from it."""
+        found = super().key_settings()
+        return found if self.file is None else {k: v for k, v in found.items() if k != "coefficients"}
+
+    def data_key(self) -> str:
+        if self.file is None:
+            return super().data_key()
+        return canonical_json({name: getattr(self, name) for name in ("sha256", "target", "features")})
+
+    @classmethod
+    def completed(cls, axes: Mapping[str, tuple[Any, ...]]) -> Mapping[str, tuple[Any, ...]]:
+        """The digest of the file and what follows from its rows, where the axes name one case."""
+        if axes.get("file", (None,)) == (None,) or axes.get("moments", (None,)) != (None,):
+            return axes
+        if any(len(values) != 1 for values in axes.values()):
+            return axes
+        problem = cls(**{name: values[0] for name, values in axes.items()})
+        names = ("coefficients", "sha256", "moments")
+        return {**axes, **{name: (getattr(problem, name),) for name in names}}
 
     def truth(self) -> tuple[float, ...]:
         return self.coefficients
@@ -66,6 +167,13 @@ class BoundedRegression(Problem):
 
     def l2_sensitivity(self) -> float:
         return 2.0 * self.gradient_bound()
+
+
+@lru_cache(maxsize=4)
+def table_of(problem: BoundedRegression) -> Array:
+    """x and what the kernel reads beside it, a row per record."""
+    rows = problem.rows()
+    return np.column_stack([*rows.columns, problem.last_column(rows)])
 
 
 @lru_cache(maxsize=4)

@@ -79,6 +79,10 @@ class Problem(BaseProblem):
         """Number of records of a file that the data are drawn from; 0 where they are simulated."""
         return 0
 
+    def with_replacement(self) -> bool:
+        """Whether stored records are drawn with replacement, not each at most once in a random order."""
+        return False
+
     def table(self) -> NDArray[np.float64]:
         """The stored records, one column per variate, shape (N, len(variates()))."""
         import numpy as np

@@ -222,7 +222,7 @@ class OnePass(Simulator[PathRequest, PathRecord]):
         problem, mechanism, algorithm = (parts[table] for table in cls.tables)
         check_suitable(problem, mechanism, algorithm)
         stored = problem.stored_records()
-        if 0 < stored < users[-1]:
+        if 0 < stored < users[-1] and not problem.with_replacement():
             raise InputError("grid.n", users[-1], f"at most {stored:,}, the records of the file")
         least = algorithm.records_per_step()
         if users[0] < least:

@@ -52,7 +52,7 @@ def data_states(path: OnePass, seed: int, replicates: Sequence[int]) -> NDArray[
     from ldpflow.random.streams import lane_states
 
     state = lane_states(seed, "data", path.data_key(), replicates)
-    if not path.problem.stored_records():
+    if not path.problem.stored_records() or path.problem.with_replacement():
         return state
     count = path.problem.stored_records()
     order = np.empty(count * LANES, dtype=np.int64)

@@ -1,0 +1,229 @@
+"""Regressions on the rows of a file: theta*, G, S and draws against literal NumPy, and what is refused."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import optimize
+
+from ldpflow.algorithms.ldp_sgd import LdpSgd
+from ldpflow.engine import replay, run_study
+from ldpflow.errors import InputError, LdpflowError
+from ldpflow.mechanisms.laplace import Laplace
+from ldpflow.problems import mallows
+from ldpflow.problems.file_rows import Fit
+from ldpflow.problems.linear_regression import LinearRegression
+from ldpflow.problems.logistic_regression import LogisticRegression
+from ldpflow.random.lockstep import CHUNK, LANES, PLANE
+from ldpflow.random.samplers import SAMPLERS
+from ldpflow.random.streams import lane_states
+from ldpflow.simulators.one_pass import OnePass, run_path
+from ldpflow.store import RunStore
+from ldpflow.study import Study
+from tests import draws
+from tests.oracles import recursion
+
+SIZE = 300
+
+
+def data(seed=1, size=SIZE):
+    """Two columns, one of them constant, a skewed response with outliers and a bit."""
+    rng = np.random.default_rng(seed)
+    x = np.column_stack([np.ones(size), rng.gamma(2.0, 1.0, size)])
+    y = 1.0 - 0.5 * x[:, 1] + rng.standard_t(2, size)
+    bit = (rng.random(size) < 1 / (1 + np.exp(1.0 - x[:, 1]))).astype(float)
+    return x, y, bit
+
+
+def written(tmp_path, x, y, bit, name="rows.csv"):
+    file = tmp_path / name
+    lines = ["one,age,y,yes", *(",".join(map(repr, row)) for row in np.column_stack([x, y, bit]).tolist())]
+    file.write_text("\n".join(lines) + "\n")
+    return str(file)
+
+
+LINEAR = {"target": "y", "features": ("one", "age")}
+LOGISTIC = {"target": "yes", "features": ("one", "age")}
+CASES = {
+    "huber": (LinearRegression, {**LINEAR, "huber": 1.0}),
+    "huber clip": (LinearRegression, {**LINEAR, "huber": 2.0, "bounding": "clip", "clip": 1.5}),
+    "logistic": (LogisticRegression, LOGISTIC),
+    "logistic clip": (LogisticRegression, {**LOGISTIC, "bounding": "clip", "clip": 0.8}),
+}
+
+
+def literal_gradient(name, x, y, theta):
+    """The bounded gradient of one record, as the docstrings have it."""
+    z, norm = float(x @ theta), float(np.linalg.norm(x))
+    if name.startswith("huber"):
+        c = 1.0 if name == "huber" else 2.0
+        raw = -max(-c, min(c, y - z)) * x
+    else:
+        raw = (1 / (1 + math.exp(-z)) - y) * x
+    if "clip" not in name:
+        return raw * min(1.0, 2.0 / norm**2)
+    size = np.linalg.norm(raw)
+    bound = 1.5 if name.startswith("huber") else 0.8
+    return raw * (1.0 if size == 0 else min(1.0, bound / size))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_moments_are_those_of_the_rows(tmp_path, name):
+    kind, settings = CASES[name]
+    x, y, bit = data()
+    problem = kind(file=written(tmp_path, x, y, bit), **settings)
+    response = y if settings["target"] == "y" else bit
+
+    def mean_gradient(theta):
+        return np.mean(
+            [literal_gradient(name, a, b, theta) for a, b in zip(x, response, strict=True)], axis=0
+        )
+
+    theta = np.array(problem.truth())
+    assert np.abs(mean_gradient(theta)).max() < 1e-12
+    other = optimize.root(mean_gradient, theta + 0.05, tol=1e-10)
+    np.testing.assert_allclose(theta, other.x, atol=1e-6)
+    G, S = np.array(problem.curvature()), np.array(problem.gradient_covariance())
+    step = 1e-7
+    slopes = [
+        (mean_gradient(theta + step * e) - mean_gradient(theta - step * e)) / (2 * step) for e in np.eye(2)
+    ]
+    np.testing.assert_allclose(G, np.array(slopes).T, rtol=1e-5, atol=1e-7)
+    g = np.array([literal_gradient(name, a, b, theta) for a, b in zip(x, response, strict=True)])
+    np.testing.assert_allclose(S, g.T @ g / SIZE, rtol=1e-9, atol=1e-12)
+    bound = np.linalg.norm(g, axis=1).max()
+    assert bound <= problem.gradient_bound() * (1 + 1e-12)
+
+
+def test_small_rows_without_outliers_are_least_squares(tmp_path):
+    x, y, bit = data()
+    x = x / np.linalg.norm(x, axis=1, keepdims=True)  # weights 1
+    problem = LinearRegression(file=written(tmp_path, x, y, bit), **LINEAR, huber=1e3)
+    np.testing.assert_allclose(problem.truth(), np.linalg.lstsq(x, y, rcond=None)[0], rtol=1e-11)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_draws_are_rows_with_replacement(tmp_path, name):
+    """The literal recursion on row floor(u N) of every user, u the uniforms of the data stream."""
+    kind, settings = CASES[name]
+    x, y, bit = data()
+    problem = kind(file=written(tmp_path, x, y, bit), **settings)
+    response = y if settings["target"] == "y" else bit
+    path = OnePass(problem, Laplace(epsilon=2.0), LdpSgd(c=0.3))
+    n = 1500
+    record = run_path(path, 7, range(3), [1, 2, 700, n])
+    state = lane_states(7, "data", path.data_key(), [1])
+    u = []
+    while len(u) < n:
+        out = np.empty(PLANE)
+        SAMPLERS["uniform"](state, 0.0, out)
+        u.extend(out.reshape(CHUNK, LANES)[:, 0].tolist())
+    chosen = [int(v * SIZE) for v in u[:n]]
+    noise = draws.noise(path, 7, 1, n)
+    scale = problem.l1_sensitivity() / 2.0
+
+    def private_gradient(i, row, theta):
+        return literal_gradient(name, x[row], response[row], theta) + scale * noise[i - 1]
+
+    iterates = recursion.ldp_sgd_path(chosen, private_gradient, np.zeros(2), 0.3, 0.51)
+    np.testing.assert_allclose(record.iterates[:, :, 1], iterates[[0, 1, 699, n - 1]], rtol=1e-8, atol=1e-9)
+
+
+def study(file, **settings):
+    return Study.from_mapping(
+        {
+            "name": "rows",
+            "seed": 3,
+            "replicates": 100,
+            "problem": {
+                "kind": "logistic_regression",
+                "file": file,
+                "target": "yes",
+                "features": [["one", "age"]],
+            },
+            "mechanism": {"kind": "none"},
+            "algorithm": {"kind": "ldp_sgd", "gamma": 0.51, "c": 3.0},
+            "grid": {"n": [20_000], "level": [0.9]},
+            "method": [{"kind": "oracle"}],
+            **settings,
+        }
+    )
+
+
+def test_a_study_covers_the_files_own_parameter(tmp_path, monkeypatch):
+    """100 replicates without noise: .9 - 4 standard errors, with more users than the file has rows."""
+    monkeypatch.chdir(tmp_path)
+    x, y, bit = data()
+    written(tmp_path, x, y, bit)
+    chosen = study("rows.csv")
+    run_study(chosen, tmp_path / "run", engine="serial")
+    rows = RunStore(tmp_path / "run").read_summary().to_pylist()
+    assert len(rows) == 2
+    for row in rows:
+        assert row["coverage"] > 0.9 - 4 * math.sqrt(0.09 / 100)
+    assert [row["truth"] for row in rows] == list(chosen.simulators()[0].problem.truth())
+    # Read without the file; not run without it.
+    moved = tmp_path / "moved.csv"
+    (tmp_path / "rows.csv").rename(moved)
+    again = Study.from_toml(RunStore(tmp_path / "run").read_study())
+    assert again.hash() == chosen.hash()
+    key = f"p{chosen.simulators()[0].key}"
+    mallows.table_of.cache_clear()  # another process
+    with pytest.raises(LdpflowError, match="No such file"):
+        replay(str(tmp_path / "run"), key, 3)
+    moved.rename(tmp_path / "rows.csv")
+    computed, stored = replay(str(tmp_path / "run"), key, 3)
+    assert computed["estimate"].to_pylist() == stored["estimate"].to_pylist()
+
+
+def test_a_changed_file_is_refused(tmp_path):
+    x, y, bit = data()
+    file = written(tmp_path, x, y, bit)
+    problem = LogisticRegression(file=file, **LOGISTIC)
+    known = {"sha256": problem.sha256, "moments": problem.moments}
+    assert LogisticRegression(file=file, **LOGISTIC, **known).table().shape == (SIZE, 3)
+    written(tmp_path, x, y, 1.0 - bit)
+    with pytest.raises(InputError, match="has changed"):
+        LogisticRegression(file=file, **LOGISTIC, sha256=problem.sha256)
+    with pytest.raises(InputError, match="has changed"):
+        LogisticRegression(file=file, **LOGISTIC, **known, clip=0.5, bounding="clip").table()
+
+
+def test_moments_as_text():
+    fit = Fit(40, (0.1, -2.0), ((1.0, 0.5), (0.5, 2.0)), ((0.3, 0.0), (0.0, 1 / 3)))
+    assert Fit.of_text(fit.text()) == fit
+    for text in ("", "40 2 0x1p0", "40 1 nan 0x1p0 0x1p0", "x"):
+        with pytest.raises(ValueError):
+            Fit.of_text(text)
+
+
+@pytest.mark.parametrize(
+    ("change", "settings", "words"),
+    [
+        (lambda x, y, b: (x[:32], y[:32], b[:32]), {}, "more than 32 records for 2 columns"),
+        (lambda x, y, b: (np.column_stack([x[:, 0], 3 * x[:, 0]]), y, b), {}, "none of which follows"),
+        (lambda x, y, b: (x, y, (x[:, 1] > 2.0).astype(float)), {}, "one root"),
+        (lambda x, y, b: (x, y, np.zeros(len(b))), {}, "two different values"),
+        (lambda x, y, b: (x, y, b), {"coefficients": (1.0, 2.0)}, "coefficients of its own|own coefficients"),
+        (lambda x, y, b: (x, y, b), {"covariates": "one"}, "columns of its own"),
+        (lambda x, y, b: (x, y, b), {"target": None}, "needs target"),
+        (lambda x, y, b: (x, y, b), {"moments": "1 2 3"}, "moments"),
+    ],
+)
+def test_refused(tmp_path, change, settings, words):
+    file = written(tmp_path, *change(*data()))
+    with pytest.raises((InputError, ValueError), match=words):
+        LogisticRegression(**{"file": file, **LOGISTIC, **settings})
+
+
+def test_settings_of_a_file_need_one():
+    for settings in ({"target": "y"}, {"features": ("a",)}, {"sha256": "0" * 64}, {"moments": "1 1"}):
+        with pytest.raises((InputError, ValueError), match="file"):
+            LinearRegression(**settings)
+
+
+def test_quantile_regression_takes_no_file():
+    with pytest.raises(InputError, match="a setting of quantile_regression"):
+        study("rows.csv", problem={"kind": "quantile_regression", "file": "rows.csv"})
