@@ -221,7 +221,15 @@ def sweep(
 
     if max_failed is not None and not 0 <= max_failed <= 1:
         raise InputError("max_failed", max_failed, "a share in [0, 1]")
-    flags = {"n": n, "epsilon": epsilon, "mu": mu, "tau": tau, "gamma": gamma, "c": c, "method": method}
+    flags: dict[str, Any] = {
+        "n": n,
+        "epsilon": epsilon,
+        "mu": mu,
+        "tau": tau,
+        "gamma": gamma,
+        "c": c,
+        "method": method,
+    }
     flags |= {"beta": beta, "B": b, "level": level, "replicates": replicates, "seed": seed}
     chosen = load_study(study).replace(settings_given(settings)).replace(flags)
     targets: dict[str, Any] = {
