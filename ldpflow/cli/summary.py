@@ -68,12 +68,13 @@ def summary(
         return
     if null is not None:
         from ldpflow.results.summary import stored_summary
-        from ldpflow.store import RunStore
+        from ldpflow.store import RunStore, UnreadablePart
 
-        store, damaged = RunStore(run), []
+        store = RunStore(run)
+        damaged: list[UnreadablePart] = []
         table = stored_summary(store, null, damaged)
-        for part in damaged:  # numbers without its rows would be others
-            raise store.replicates.unusable(part)
+        if damaged:  # numbers without its rows would be others
+            raise store.replicates.unusable(damaged[0])
     table = chosen(table, where, names_in(sort))
     if columns is None:
         show(table)
