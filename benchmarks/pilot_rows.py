@@ -1,0 +1,68 @@
+"""A column's law and the predictor of arrival: what planning from a pilot costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from statistics import NormalDist
+
+import numpy as np
+
+from benchmarks.effort import Effort
+from benchmarks.measurement import Measurement
+from benchmarks.sampler_rows import COUNT, SIGNATURE, ours
+from benchmarks.timing import compare, cpu_seconds
+from ldpflow.kernels.cache import compiled
+from ldpflow.kernels.specialise import Case
+from ldpflow.problems.column_law import column_law
+from ldpflow.problems.laws import Law
+from ldpflow.random.lockstep import LANES, PLANE
+from ldpflow.random.quantile_tables import TABLE_SAMPLERS
+from ldpflow.random.streams import lane_states
+from ldpflow.simulators.approach import Approach
+from ldpflow.theory.arrival import approaches
+
+__all__ = ["pilot_rows"]
+
+PATHS = 2000
+TABLE_SIGNATURE = SIGNATURE.replace("float64[::1], int64", "float64[::1], float64[::1], int64")
+
+
+def fill(kernel, state, table, out, times):
+    """Fill an array ``times`` times from a table."""
+    for _ in range(times):
+        for start in range(0, out.shape[0], PLANE):
+            kernel.sampler(state, table, out[start : start + PLANE])
+
+
+def column(times: int) -> Callable[[], object]:
+    """Fill an array ``times`` times with draws from the law of a column."""
+    values = np.array([NormalDist().inv_cdf((i + 0.5) / 2500) for i in range(2500)])
+    table = column_law(values).sampling_table()
+    function = compiled(fill, Case((("sampler", TABLE_SAMPLERS["empirical"]),)), TABLE_SIGNATURE)
+    state = lane_states(1, "data", "column", range(LANES))
+    out = np.empty(COUNT)
+    return lambda: function(state, table, out, times)
+
+
+def pilot_rows(effort: Effort) -> list[Measurement]:
+    """Draws from a column's law against normal draws; seconds to predict the arrival of 2,000 paths."""
+    times = 20 if effort.quick else 60
+    pairs = compare(column(times), times * COUNT, ours("normal", times), times * COUNT, effort.repetitions)
+    column_ns, normal_ns = pairs.nanoseconds()
+    case = Approach(Law("normal"), 0.9, 0.92, 1.0, 0.51, 0.0, 100_000)
+    cases = [replace(case, c=0.1 * 1.003**k) for k in range(PATHS)]
+    approaches(cases[:2])
+    seconds = [cpu_seconds(lambda: approaches(cases)) for _ in range(effort.repetitions)]
+    return [
+        Measurement(
+            "sampler-empirical",
+            "sampler of a column's law: time over that of a normal",
+            "times the time",
+            pairs.ratios(),
+            1.5,
+            "lower",
+            {"column_ns_per_draw": column_ns, "normal_ns_per_draw": normal_ns},
+        ),
+        Measurement("predictor", f"arrival of {PATHS:,} paths", "CPU seconds", seconds, 1.0, "lower", {}),
+    ]
