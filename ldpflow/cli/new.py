@@ -10,7 +10,9 @@ __all__ = ["check_plugin", "new"]
 
 
 def new(
-    kind: Annotated[str, typer.Argument(metavar="KIND", help="problem, mechanism, algorithm or method.")],
+    kind: Annotated[
+        str, typer.Argument(metavar="KIND", help="problem, law, mechanism, algorithm or method.")
+    ],
     name: Annotated[str, typer.Argument(metavar="NAME", help="Its kind in study files, as in my_method.")],
     folder: Annotated[str, typer.Option("--folder", help="Where the files go.")] = ".",
 ) -> None:
@@ -22,9 +24,16 @@ def new(
     typer.echo(
         f"test it:  python -m pytest {test}\n"
         f"check it: ldpflow check-plugin {code}\n"
-        f"use it:   ldpflow sweep STUDY --plugin {code}",
+        f"use it:   ldpflow sweep STUDY --plugin {code}, with {named(kind, name)} in the study file",
         err=True,
     )
+
+
+def named(kind: str, name: str) -> str:
+    """The lines of a study file that ask for a component."""
+    table = {"method": "[[method]]", "law": "[problem]"}.get(kind, f"[{kind}]")
+    setting = f'law = "{name}"' if kind == "law" else f'kind = "{name}"'
+    return f"{table} {setting}"
 
 
 def check_plugin(

@@ -406,3 +406,19 @@ def test_commands_that_show_a_run_take_plugins(ldpflow: Callable[..., Any], run:
     assert refused.code == 2 and "absent.py" in refused.err
     for command in ("report", "plot", "explain", "compare", "arena", "export", "watch"):
         assert "--plugin" in ldpflow(command, "--help").out
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("method", '[[method]] kind = "mine"'),
+        ("law", '[problem] law = "mine"'),
+        ("problem", "[problem] kind"),
+    ],
+)
+def test_new_says_how_a_study_asks_for_the_component(
+    ldpflow: Callable[..., Any], tmp_path: Path, kind: str, said: str
+) -> None:
+    shown = ldpflow("new", kind, "mine", "--folder", tmp_path)
+    assert shown.code == 0 and said in shown.err
+    assert (tmp_path / "mine.py").is_file() and (tmp_path / "test_mine.py").is_file()
