@@ -24,7 +24,7 @@ from ldpflow.mechanisms import MECHANISMS
 from ldpflow.problems import PROBLEMS
 from ldpflow.protocols import PROTOCOLS
 from ldpflow.settings import Settings
-from ldpflow.study.grid import Grid, Heading, Trajectory
+from ldpflow.study.grid import Grid, Heading, Monitor, Trajectory
 
 FOLDER = Path(__file__).parent / "reference"
 
@@ -137,6 +137,8 @@ def study_file() -> str:
         settings_of(Grid),
         "## [trajectory]",
         settings_of(Trajectory),
+        "## [monitor]",
+        settings_of(Monitor),
     ]
     for name, (title, kinds) in KINDS.items():
         parts += [f"## [{name}]: {title.lower()}", f"A table `[{name}]`, or several `[[{name}]]`."]
