@@ -45,7 +45,7 @@ class Collector:
 
     def stop(self, how):
         self.process.send_signal(how)
-        self.process.wait(timeout=60)
+        self.process.wait(timeout=300)
         self.process.stdout.close()
 
 
