@@ -20,6 +20,7 @@ from ldpflow.columns import CAUTIOUS, Summary
 from ldpflow.errors import plain_text
 from ldpflow.report.numbers import rounded, short, with_error
 from ldpflow.results.columns import summaries_of
+from ldpflow.results.extremes import exploded
 
 __all__ = [
     "count_apart",
@@ -49,6 +50,13 @@ def coverage(row: Row) -> str:
     return f"{row['coverage']:.3f} ± {shown}"
 
 
+def with_misses(row: Row) -> str:
+    """Coverage with failures as misses; nothing to add where nothing failed."""
+    value = row.get("coverage_failures_as_misses")
+    return "-" if value is None or not row["failures"] else f"{value:.3f}"
+
+
+MISSES: Shown = ("failures as misses", with_misses)
 COUNTS = ("replicates", "failures")
 MEASURES: tuple[Shown, ...] = (
     ("coverage", coverage),
@@ -87,18 +95,22 @@ def print_summary(table: pa.Table) -> None:
     def columns(measures: Sequence[Shown]) -> list[Shown]:
         return [*map(plain, settings), *measures, *map(plain, counts)]
 
+    # From the first failure on: coverage alone is of the intervals that exist.
+    missed = (MISSES,) if any(row["failures"] for row in rows) else ()
     power = () if all(row.get("power") is None for row in rows) else (POWER,)
     declared = summaries_of(table.schema)
     checks = [figure(summary.name) for summary in declared if summary.shown and known(summary.name, rows)]
     checks += [figure(name) for name in LOOKED if known(name, rows)]
     # On a narrow terminal a readable table is worth more than a complete one.
-    for measures in ((*MEASURES, *power, *checks), (*MEASURES, *power), (*MEASURES[:2], *power)):
+    first, rest = (MEASURES[0], *missed), MEASURES[1:]
+    shorter = (*first, *rest, *power)
+    for measures in ((*shorter, *checks), shorter, (*first, *rest[:1], *power)):
         shown = rich_table(columns(measures), rows)
         if fits(console, shown):
             break
     show(console, shown)
-    if len(measures) < len(MEASURES) + len(checks):
-        left = ["bias", "empirical SE"] if len(measures) < len(MEASURES) else []
+    if len(measures) < len(shorter) + len(checks):
+        left = ["bias", "empirical SE"] if len(measures) < len(shorter) else []
         left += [name for name, _ in checks]
         print(f"(too narrow for {' and '.join(left)}: see --format csv)")
     for line in cautions(rows, declared):
@@ -166,6 +178,11 @@ def cautions(rows: Sequence[Row], declared: Sequence[Summary]) -> list[str]:
                     f"{method}: {summary.caution} in up to {max(high):.0%} of the replicates of {len(high)} "
                     f"of {len(shares)} rows: see ldpflow explain"
                 )
+        wild = sum(exploded(row) for row in rows if row["method"] == method)
+        if wild:
+            lines.append(
+                f"{method}: mean length is over 1000 times the median in {wild} rows: paths explode there"
+            )
     return lines
 
 

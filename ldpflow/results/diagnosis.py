@@ -34,6 +34,7 @@ from ldpflow.columns import cautions as declared_cautions
 from ldpflow.intervals import INTERVAL_METHODS
 from ldpflow.results import CellRows
 from ldpflow.results.cells import Floats
+from ldpflow.results.dependence import Dependence
 
 __all__ = [
     "CAUSES",
@@ -142,10 +143,11 @@ class Diagnosis:
             return "none"
         return cause if towards > 2 * self.errors[f"{cause}_effect"] else "left"
 
-    def sentence(self, source: str | None = None) -> str:
+    def sentence(self, source: str | None = None, between: Dependence | None = None) -> str:
         """The diagnosis with its numbers, in one sentence.
 
-        ``source`` says where a bias comes from: ``start`` or ``steps``, None where that is not known.
+        ``source`` says where a bias comes from: ``start`` or ``steps``, None where that is not known;
+        ``between`` is the dependence of error and length.
         """
         effects = self.effects()
         if not effects:
@@ -156,19 +158,35 @@ class Diagnosis:
             self.phrase(name, effect)
             for name, effect in effects.items()
             if abs(effect) > max(2 * self.errors[f"{name}_effect"], SMALL)
+            or (name == "bias" and self.biased())
         ]
+        if between is not None and between.real and abs(between.effect) > SMALL:
+            parts.append(between.phrase())
         left, noise = self.values["coverage_left"], self.errors["coverage_left"]
+        told = f"{self.headline(cause, source, between)}; {', '.join(parts) or 'no effect above noise'}"
         return (
-            f"Coverage {self.coverage:.3f} ± {self.coverage_mcse:.3f} at level {self.level:g}: "
-            f"{self.headline(cause, source)}; {', '.join(parts) or 'no effect above noise'}; together "
+            f"Coverage {self.coverage:.3f} ± {self.coverage_mcse:.3f} at level {self.level:g}: {told}; together "
             f"{self.values['coverage_together']:.3f}, and {left:+.3f} ± {noise:.3f} is left."
         )
 
-    def headline(self, cause: str, source: str | None = None) -> str:
-        """The main cause in words."""
-        if cause == "none":
+    def biased(self) -> bool:
+        """Whether the bias exceeds two of its MCSE, which few replicates show before coverage does."""
+        return abs(self.values["standardised_bias"]) > 2 * self.errors["standardised_bias"]
+
+    def headline(self, cause: str, source: str | None = None, between: Dependence | None = None) -> str:
+        """The main cause in words: none within two MCSE, and none that explains less than is left."""
+        if cause == "none" or abs(self.coverage - self.level) <= 2 * self.coverage_mcse:
             return "no gap beyond noise"
-        if cause == "left":
+        left, noise = self.values["coverage_left"], self.errors["coverage_left"]
+        gap = self.coverage - self.level
+        named = abs(self.effects().get(cause, 0.0))
+        # What is left may be larger than the gap, and against it, where other effects cancel.
+        if cause == "left" or (abs(left) > 2 * noise and abs(left) > named):
+            if between is not None and between.real and between.effect * left > 0:
+                return "mainly the dependence of error and length"
+            direction = "towards" if left * gap > 0 else "against"
+            if cause != "left":
+                return f"what is left, {left:+.3f} {direction} the gap, is more than any single effect"
             return "a gap that no single effect explains"
         if cause == "length":
             return f"mainly {'short' if self.values['length_effect'] < 0 else 'long'} intervals"

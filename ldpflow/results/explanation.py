@@ -10,7 +10,9 @@ import pyarrow as pa
 
 from ldpflow.results import stored_cells
 from ldpflow.results.arrival import compared
+from ldpflow.results.dependence import Dependence, dependence
 from ldpflow.results.diagnosis import Diagnosis, cautions, diagnose
+from ldpflow.results.extremes import exploded
 from ldpflow.results.summary import stored_paths
 from ldpflow.store import RunStore
 from ldpflow.store.schema import declared_columns
@@ -45,29 +47,51 @@ def explain(store: RunStore, summary: pa.Table) -> list[Explanation]:
     rows = summary.to_pylist()
     columns = declared_columns(summary.schema).values()
     beside = compared(rows, stored_paths(store.replicates))
-    why: dict[tuple[Any, ...], Diagnosis] = {}
+    why: dict[tuple[Any, ...], tuple[Diagnosis, Dependence]] = {}
     names: tuple[str, ...] = ()
     for keys, cells in stored_cells(store):
         names = tuple(keys.column_names)
         wanted = {tuple(row.get(name) for name in names) for row in rows}
         for key, cell in zip(keys.to_pylist(), cells, strict=True):
             if tuple(key.values()) in wanted:
-                why[place(key)] = diagnose(cell, key["level"])
+                why[place(key)] = diagnose(cell, key["level"]), dependence(cell)
     vectors = {row["path"] for row in rows if row["coordinate"] > 0}
     found = []
     for row, arrival in zip(rows, beside, strict=True):
-        diagnosis = why[place({name: row.get(name) for name in names})]
-        sentences = [diagnosis.sentence(None if arrival is None else arrival.source())]
+        diagnosis, between = why[place({name: row.get(name) for name in names})]
+        sentences = [diagnosis.sentence(None if arrival is None else arrival.source(), between)]
         if arrival is not None and arrival.sentence():
             sentences.append(arrival.sentence())
         warned = cautions(row, columns, row["path"] in vectors)
-        found.append(Explanation(row, [*sentences, *warned, *looks(row)]))
+        found.append(Explanation(row, [*sentences, *warned, *failures(row), *extremes(row), *looks(row)]))
     return found
 
 
 def place(key: dict[str, Any]) -> tuple[Any, ...]:
     """The settings that identify a cell, without nulls."""
     return tuple(sorted((name, value) for name, value in key.items() if value is not None))
+
+
+def failures(row: Mapping[str, Any]) -> list[str]:
+    """Sentences about replicates without an interval: the coverage above is of the others."""
+    if not row["failures"]:
+        return []
+    misses = row["coverage_failures_as_misses"]
+    return [
+        f"{row['failures']:,} of {row['replicates']:,} replicates have no interval; with those as misses it "
+        f"covers {misses:.3f}."
+    ]
+
+
+def extremes(row: Mapping[str, Any]) -> list[str]:
+    """A sentence about paths that have grown beyond all use though they are finite."""
+    if not exploded(row):
+        return []
+    return [
+        f"Some intervals are of another order of magnitude: the mean length {row['length_mean']:.3g} is "
+        f"{row['length_mean'] / row['length_median']:.3g} times their median. Paths that grow and stay "
+        "finite count as finished: means, standard errors and relative lengths of this cell say nothing."
+    ]
 
 
 def looks(row: Mapping[str, Any]) -> list[str]:
