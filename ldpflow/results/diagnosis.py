@@ -163,9 +163,10 @@ class Diagnosis:
         if between is not None and between.real and abs(between.effect) > SMALL:
             parts.append(between.phrase())
         left, noise = self.values["coverage_left"], self.errors["coverage_left"]
-        told = f"{self.headline(cause, source, between)}; {', '.join(parts) or 'no effect above noise'}"
+        parts = parts or ["no effect above noise"]
         return (
-            f"Coverage {self.coverage:.3f} ± {self.coverage_mcse:.3f} at level {self.level:g}: {told}; together "
+            f"Coverage {self.coverage:.3f} ± {self.coverage_mcse:.3f} at level {self.level:g}: "
+            f"{self.headline(cause, source, between)}; {', '.join(parts)}; together "
             f"{self.values['coverage_together']:.3f}, and {left:+.3f} ± {noise:.3f} is left."
         )
 
