@@ -16,96 +16,119 @@ COMPARE = "Protocols side by side"
 PILOT, GOAL = "A pilot's data, or public bounds", "What the plan is for"
 
 
+Study = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="STUDY",
+        help="A .toml file or the name of a bundled study; quickstart unless given.",
+        autocompletion=bundled,
+    ),
+]
+NOption = Annotated[Axis, typer.Option("--n", metavar="X", help="Users. *")]
+Epsilon = Annotated[Axis, typer.Option("--epsilon", metavar="X", help="Privacy budget. *")]
+Tau = Annotated[Axis, typer.Option("--tau", metavar="X", help="Level of the quantile. *")]
+Level = Annotated[Axis, typer.Option("--level", metavar="X", help="Nominal coverage. *")]
+Pilot = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Parquet or CSV file with a pilot.", rich_help_panel=PILOT),
+]
+Column = Annotated[str | None, typer.Option(metavar="NAME", help="Its column.", rich_help_panel=PILOT)]
+Missing = Annotated[
+    str | None,
+    typer.Option(metavar="drop", help="Leave out records without a value.", rich_help_panel=PILOT),
+]
+Jitter = Annotated[
+    float | None,
+    typer.Option(help="Width of the noise that users add to their value.", rich_help_panel=PILOT),
+]
+Bounds = Annotated[
+    tuple[float, float] | None,
+    typer.Option(metavar="LOW HIGH", help="Bounds of the data.", rich_help_panel=PILOT),
+]
+Length = Annotated[
+    float | None,
+    typer.Option(help="Length wanted: which n at epsilon, which epsilon at n.", rich_help_panel=GOAL),
+]
+HalfWidth = Annotated[float | None, typer.Option(help="Half of it.", rich_help_panel=GOAL)]
+ResponseRate = Annotated[
+    float | None,
+    typer.Option(help="Share of users who answer: how many to invite.", rich_help_panel=GOAL),
+]
+Difference = Annotated[
+    float | None,
+    typer.Option(help="Between two groups: how many users in each.", rich_help_panel=GOAL),
+]
+Power = Annotated[float, typer.Option(help="Probability of finding the difference.", rich_help_panel=GOAL)]
+TargetMcse = Annotated[
+    float | None,
+    typer.Option(help="MCSE of coverage wanted: how many replicates.", rich_help_panel=GOAL),
+]
+Compare = Annotated[
+    bool,
+    typer.Option("--compare", help="All protocols for the study's quantiles.", rich_help_panel=COMPARE),
+]
+Range = Annotated[
+    tuple[float, float] | None,
+    typer.Option("--range", metavar="L U", help="Public range of the values.", rich_help_panel=COMPARE),
+]
+ScaleGuess = Annotated[
+    float | None,
+    typer.Option(help="Public guess of the law's scale, for the bins.", rich_help_panel=COMPARE),
+]
+RoundsMax = Annotated[int | None, typer.Option(help="Caution above so many rounds.", rich_help_panel=COMPARE)]
+BitsMax = Annotated[
+    float | None, typer.Option(help="Caution above so many bits of a user.", rich_help_panel=COMPARE)
+]
+Liars = Annotated[
+    float | None, typer.Option(help="Share that sends the worst report.", rich_help_panel=COMPARE)
+]
+AnswerBelow = Annotated[
+    float | None,
+    typer.Option(
+        help="Probability that a user answers whose value is at most the quantile.",
+        rich_help_panel=COMPARE,
+    ),
+]
+AnswerAbove = Annotated[float | None, typer.Option(help="And above it.", rich_help_panel=COMPARE)]
+Answers = Annotated[
+    int | None,
+    typer.Option(help="Answers of a user, the budget split between them.", rich_help_panel=COMPARE),
+]
+Check = Annotated[
+    bool,
+    typer.Option("--check", help="Simulate 512 replicates, the recommended methods included."),
+]
+EngineOption = Annotated[Engine, typer.Option(help="Where --check runs.")]
+
+
 def plan(
-    study: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="STUDY",
-            help="A .toml file or the name of a bundled study; quickstart unless given.",
-            autocompletion=bundled,
-        ),
-    ] = None,
-    n: Annotated[Axis, typer.Option("--n", metavar="X", help="Users. *")] = None,
-    epsilon: Annotated[Axis, typer.Option("--epsilon", metavar="X", help="Privacy budget. *")] = None,
-    tau: Annotated[Axis, typer.Option("--tau", metavar="X", help="Level of the quantile. *")] = None,
-    level: Annotated[Axis, typer.Option("--level", metavar="X", help="Nominal coverage. *")] = None,
-    pilot: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Parquet or CSV file with a pilot.", rich_help_panel=PILOT),
-    ] = None,
-    column: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Its column.", rich_help_panel=PILOT)
-    ] = None,
-    missing: Annotated[
-        str | None,
-        typer.Option(metavar="drop", help="Leave out records without a value.", rich_help_panel=PILOT),
-    ] = None,
-    jitter: Annotated[
-        float | None,
-        typer.Option(help="Width of the noise that users add to their value.", rich_help_panel=PILOT),
-    ] = None,
-    bounds: Annotated[
-        tuple[float, float] | None,
-        typer.Option(metavar="LOW HIGH", help="Bounds of the data.", rich_help_panel=PILOT),
-    ] = None,
-    length: Annotated[
-        float | None,
-        typer.Option(help="Length wanted: which n at epsilon, which epsilon at n.", rich_help_panel=GOAL),
-    ] = None,
-    half_width: Annotated[float | None, typer.Option(help="Half of it.", rich_help_panel=GOAL)] = None,
-    response_rate: Annotated[
-        float | None,
-        typer.Option(help="Share of users who answer: how many to invite.", rich_help_panel=GOAL),
-    ] = None,
-    difference: Annotated[
-        float | None,
-        typer.Option(help="Between two groups: how many users in each.", rich_help_panel=GOAL),
-    ] = None,
-    power: Annotated[
-        float, typer.Option(help="Probability of finding the difference.", rich_help_panel=GOAL)
-    ] = 0.8,
-    target_mcse: Annotated[
-        float | None,
-        typer.Option(help="MCSE of coverage wanted: how many replicates.", rich_help_panel=GOAL),
-    ] = None,
-    compare: Annotated[
-        bool,
-        typer.Option("--compare", help="All protocols for the study's quantiles.", rich_help_panel=COMPARE),
-    ] = False,
-    range: Annotated[
-        tuple[float, float] | None,
-        typer.Option("--range", metavar="L U", help="Public range of the values.", rich_help_panel=COMPARE),
-    ] = None,
-    scale_guess: Annotated[
-        float | None,
-        typer.Option(help="Public guess of the law's scale, for the bins.", rich_help_panel=COMPARE),
-    ] = None,
-    rounds_max: Annotated[
-        int | None, typer.Option(help="Caution above so many rounds.", rich_help_panel=COMPARE)
-    ] = None,
-    bits_max: Annotated[
-        float | None, typer.Option(help="Caution above so many bits of a user.", rich_help_panel=COMPARE)
-    ] = None,
-    liars: Annotated[
-        float | None, typer.Option(help="Share that sends the worst report.", rich_help_panel=COMPARE)
-    ] = None,
-    answer_below: Annotated[
-        float | None,
-        typer.Option(
-            help="Probability that a user answers whose value is at most the quantile.",
-            rich_help_panel=COMPARE,
-        ),
-    ] = None,
-    answer_above: Annotated[float | None, typer.Option(help="And above it.", rich_help_panel=COMPARE)] = None,
-    answers: Annotated[
-        int | None,
-        typer.Option(help="Answers of a user, the budget split between them.", rich_help_panel=COMPARE),
-    ] = None,
-    check: Annotated[
-        bool,
-        typer.Option("--check", help="Simulate 512 replicates, the recommended methods included."),
-    ] = False,
-    engine: Annotated[Engine, typer.Option(help="Where --check runs.")] = Engine.auto,
+    study: Study = None,
+    n: NOption = None,
+    epsilon: Epsilon = None,
+    tau: Tau = None,
+    level: Level = None,
+    pilot: Pilot = None,
+    column: Column = None,
+    missing: Missing = None,
+    jitter: Jitter = None,
+    bounds: Bounds = None,
+    length: Length = None,
+    half_width: HalfWidth = None,
+    response_rate: ResponseRate = None,
+    difference: Difference = None,
+    power: Power = 0.8,
+    target_mcse: TargetMcse = None,
+    compare: Compare = False,
+    range: Range = None,
+    scale_guess: ScaleGuess = None,
+    rounds_max: RoundsMax = None,
+    bits_max: BitsMax = None,
+    liars: Liars = None,
+    answer_below: AnswerBelow = None,
+    answer_above: AnswerAbove = None,
+    answers: Answers = None,
+    check: Check = False,
+    engine: EngineOption = Engine.auto,
 ) -> None:
     """Predict lengths, whether paths arrive, and what reaching a target takes.
 
