@@ -88,8 +88,10 @@ def cell_reason(part: Part) -> str | None:
     """Why the cells of a part are none that a method of its version has, if so."""
     plugins = any(str(name).startswith("plugin") for name in part.meta.get("versions", {}))
     for cell in part.cells:
-        if "method" not in cell or (cell["method"] not in INTERVAL_METHODS and plugins):
-            continue
+        method = INTERVAL_METHODS.get(cell.get("method"))
+        bundled = method is not None and method.__module__.startswith("ldpflow.")
+        if "method" not in cell or (plugins and not bundled):
+            continue  # a plug-in's method of that name may be another one here
         try:
             Cell.from_columns({**cell})
         except (LdpflowError, KeyError, ValueError, TypeError):

@@ -90,9 +90,18 @@ def packed(component: Settings) -> tuple[Any, ...]:
     """
     plugin = plugin_of(sys.modules[type(component).__module__])
     if plugin is None:
+        known = SOURCES.get(f"{MAIN}.{type(component).__name__}")
+        if type(component).__module__ == MAIN and known is not None:
+            return with_source, (type(component), known, component.model_dump())
         return object.__reduce_ex__(component, 4)  # type: ignore[return-value]
     place = (type(component).__module__, type(component).__qualname__)
     return unpacked, (plugin, *place, component.model_dump())
+
+
+def with_source(component: type[Settings], plugin: Plugin, values: dict[str, Any]) -> Settings:
+    """A component that travelled by value; its source is known here from now on."""
+    SOURCES[plugin.name] = plugin
+    return component.model_validate(values)
 
 
 def unpacked(plugin: Plugin, module: str, name: str, values: dict[str, Any]) -> Any:
