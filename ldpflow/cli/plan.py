@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ldpflow.cli.studies import bundled
 from ldpflow.cli.sweep import Axis, Engine
 from ldpflow.errors import InputError
+
+if TYPE_CHECKING:
+    from ldpflow.planning import Plan
 
 __all__ = ["plan"]
 
@@ -138,7 +141,7 @@ def plan(
     replace the study's values and may be repeated.
     """
     from ldpflow.cli.plan_protocols import print_protocols
-    from ldpflow.cli.plan_tables import print_check, print_plan, print_replicates, print_source
+    from ldpflow.cli.plan_tables import print_plan, print_replicates, print_source
     from ldpflow.engine import Precision
     from ldpflow.planning import plan as make_plan
 
@@ -184,10 +187,16 @@ def plan(
     print_plan(found, wanted, difference, response_rate)
     if precision is not None and target_mcse is not None:
         print_replicates(sorted({row["level"] for row in found.rows}), target_mcse, precision)
-    if not check:
-        if found.refused:
-            raise typer.Exit(1)
-        return
+    if check:
+        checked(found, engine)
+    elif found.refused:
+        raise typer.Exit(1)
+
+
+def checked(found: Plan, engine: Engine) -> None:
+    """Simulate the plan and print what was found; exit code 1 unless the recommended method covers."""
+    from ldpflow.cli.plan_tables import print_check
+
     largest = max(row["n"] for row in found.rows)
     if largest > 10**8:
         raise InputError("n", largest, "at most 1e8 with `check`")

@@ -214,10 +214,7 @@ def sweep(
 
     Flags of the design (*) replace the study's values and may be repeated: --epsilon 0.5 --epsilon 2.
     """
-    from ldpflow.errors import SweepInterrupted
     from ldpflow.study import load_study
-    from ldpflow.sweeps import sweep as compute
-    from ldpflow.sweeps import wanted_precision
 
     if max_failed is not None and not 0 <= max_failed <= 1:
         raise InputError("max_failed", max_failed, "a share in [0, 1]")
@@ -232,14 +229,7 @@ def sweep(
     }
     flags |= {"beta": beta, "B": b, "level": level, "replicates": replicates, "seed": seed}
     chosen = load_study(study).replace(settings_given(settings)).replace(flags)
-    targets: dict[str, Any] = {
-        "target_mcse": target_mcse,
-        "target_length": target_length,
-        "min_replicates": min_replicates,
-        "max_replicates": max_replicates,
-    }
-    if wanted_precision(**targets) is not None and replicates is not None:
-        raise InputError("replicates", replicates, "nothing where a target decides")
+    targets = targets_of(replicates, target_mcse, target_length, min_replicates, max_replicates)
     for warning in [*chosen.warnings(), *lines_of(chosen)]:
         typer.echo(f"warning: {warning}", err=True)
 
@@ -249,34 +239,62 @@ def sweep(
         print_prediction(chosen, engine.value, num_cpus)
         return
 
-    try:
-        ended = compute(
-            chosen,
-            out,
-            executor=engine.value,
-            address=address,
-            num_cpus=num_cpus,
-            max_time=max_time,
-            max_memory=max_memory,
-            on_engine=None if quiet else partial(typer.echo, err=True),
-            max_in_flight=max_in_flight,
-            retries=retries,
-            fresh=fresh,
-            allow_failures=True,
-            progress=not (quiet or no_progress),
-            verbose=verbose,
-            on_plan=None if quiet else print_plan,
-            **targets,
-        ).result
-        interrupted = False
-    except SweepInterrupted as stopped:
-        ended = stopped.result
-        interrupted = True
-    assert ended is not None
+    ended, interrupted = swept(
+        chosen,
+        out,
+        quiet,
+        executor=engine.value,
+        address=address,
+        num_cpus=num_cpus,
+        max_time=max_time,
+        max_memory=max_memory,
+        max_in_flight=max_in_flight,
+        retries=retries,
+        fresh=fresh,
+        progress=not (quiet or no_progress),
+        verbose=verbose,
+        **targets,
+    )
     if not quiet and not interrupted:
         print_results(chosen, ended)
     print_troubles(chosen, ended)
     leave(ended, interrupted, max_failed)
+
+
+def targets_of(
+    replicates: str | None,
+    target_mcse: float | None,
+    target_length: float | None,
+    min_replicates: int | None,
+    max_replicates: int | None,
+) -> dict[str, Any]:
+    """The precision asked for, which cannot stand beside a number of replicates."""
+    from ldpflow.sweeps import wanted_precision
+
+    targets: dict[str, Any] = {
+        "target_mcse": target_mcse,
+        "target_length": target_length,
+        "min_replicates": min_replicates,
+        "max_replicates": max_replicates,
+    }
+    if wanted_precision(**targets) is not None and replicates is not None:
+        raise InputError("replicates", replicates, "nothing where a target decides")
+    return targets
+
+
+def swept(study: Study, out: str | None, quiet: bool, **options: Any) -> tuple[RunResult, bool]:
+    """How the sweep ended, and whether it was interrupted."""
+    from ldpflow.errors import SweepInterrupted
+    from ldpflow.sweeps import sweep as compute
+
+    if not quiet:
+        options |= {"on_engine": partial(typer.echo, err=True), "on_plan": print_plan}
+    try:
+        result = compute(study, out, allow_failures=True, **options).result
+        assert result is not None
+        return result, False
+    except SweepInterrupted as stopped:
+        return stopped.result, True
 
 
 def leave(result: RunResult, interrupted: bool, max_failed: float | None) -> None:

@@ -88,7 +88,7 @@ def cell_reason(part: Part) -> str | None:
     """Why the cells of a part are none that a method of its version has, if so."""
     plugins = any(str(name).startswith("plugin") for name in part.meta.get("versions", {}))
     for cell in part.cells:
-        method = INTERVAL_METHODS.get(cell.get("method"))
+        method = INTERVAL_METHODS.get(str(cell.get("method")))
         bundled = method is not None and method.__module__.startswith("ldpflow.")
         if "method" not in cell or (plugins and not bundled):
             continue  # a plug-in's method of that name may be another one here
