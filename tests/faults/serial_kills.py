@@ -49,7 +49,7 @@ def watch(until: int) -> None:
 
     def halved(name: Any, mode: str = "r", **options: Any) -> Any:
         file = builtins.open(name, mode, buffering=0) if "b" in mode else builtins.open(name, mode)
-        if "b" not in mode:
+        if "b" not in mode or "r" in mode:
             return file
 
         class Halved:

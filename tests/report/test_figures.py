@@ -33,7 +33,7 @@ def values(spec: Any) -> list[dict[str, Any]]:
     return found + [row for part in ("layer", "concat") for row in values(spec.get(part, []))]
 
 
-NEED_MORE = ("paper", "rates", "risk", *CURVES)  # than the run of this file holds
+NEED_MORE = ("paper", "protocols", "rates", "risk", *CURVES)  # than the run of this file holds
 
 
 @pytest.mark.parametrize("name", [name for name in FIGURES if name not in NEED_MORE])
