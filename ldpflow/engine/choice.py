@@ -36,5 +36,5 @@ def chosen_engine(seconds: float, cores: int) -> tuple[str, str]:
     wall = seconds / cores
     here = f"about {seconds:,.0f} s of CPU time on {cores} {'core' if cores == 1 else 'cores'}"
     if wall < RAY_FROM_SECONDS:
-        return "threads", f"engine threads: {here} are done about as soon as a Ray has started"
-    return "ray", f"engine ray: {here}, in processes that can fail one by one"
+        return "threads", f"engine threads: {here}, too little to start a Ray for"
+    return "ray", f"engine ray: {here}, in processes of their own"
