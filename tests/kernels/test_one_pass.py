@@ -251,10 +251,13 @@ LAW_CDF = {
 }
 
 
+# With small steps the answers of a chunk are drawn before its sums: from the first chunk on, the
+# second, never.
+@pytest.mark.parametrize("c", [0.01, 0.1, 1.0])
 @pytest.mark.parametrize("law", LAW_CDF)
-def test_sampling_the_private_bit_is_the_literal_recursion(law):
+def test_sampling_the_private_bit_is_the_literal_recursion(law, c):
     problem = Quantile(tau=0.7, law=law, location=0.2, scale=1.5)
-    path = OnePass(problem, RandomizedResponse(epsilon=0.8, sampling="private_bit"), LdpSgd())
+    path = OnePass(problem, RandomizedResponse(epsilon=0.8, sampling="private_bit"), LdpSgd(c=c))
     record = run_path(path, SEED, range(3), [1, 2, 200, 1500])
     p = mechanisms.keep_probability(0.8)
     u = draws.noise(path, SEED, 1, 1500)[:, 0]
@@ -264,7 +267,7 @@ def test_sampling_the_private_bit_is_the_literal_recursion(law):
         one = p * distribution.cdf(theta[0]) + (1 - p) * (1 - distribution.cdf(theta[0]))
         return -0.7 + mechanisms.debias(int(u[i - 1] < one), p)
 
-    iterates = recursion.ldp_sgd_path([None] * 1500, private_gradient, 0.0, 1.0, 0.51)
+    iterates = recursion.ldp_sgd_path([None] * 1500, private_gradient, 0.0, c, 0.51)
     at = [0, 1, 199, 1499]
     np.testing.assert_allclose(record.iterates[:, 0, 1], iterates[at, 0], rtol=1e-10)
 
