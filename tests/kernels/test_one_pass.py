@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from functools import partial
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy import stats
 
 from ldpflow.algorithms.ldp_sgd import LdpSgd
 from ldpflow.algorithms.minibatch_sgd import MinibatchSgd
+from ldpflow.mechanisms import randomized_response
 from ldpflow.mechanisms.gaussian import Gaussian
 from ldpflow.mechanisms.laplace import Laplace
 from ldpflow.mechanisms.none import NoMechanism
@@ -17,6 +22,7 @@ from ldpflow.problems.logistic_regression import LogisticRegression
 from ldpflow.problems.quadratic import Quadratic
 from ldpflow.problems.quantile import Quantile
 from ldpflow.problems.quantile_regression import QuantileRegression
+from ldpflow.random.lockstep import CHUNK, LANES
 from ldpflow.simulators.families import simulator_from_settings
 from ldpflow.simulators.one_pass import OnePass, run_path
 from tests import draws
@@ -270,6 +276,40 @@ def test_sampling_the_private_bit_is_the_literal_recursion(law, c):
     iterates = recursion.ldp_sgd_path([None] * 1500, private_gradient, 0.0, c, 0.51)
     at = [0, 1, 199, 1499]
     np.testing.assert_allclose(record.iterates[:, 0, 1], iterates[at, 0], rtol=1e-10)
+
+
+@pytest.mark.parametrize("misled", [(), ((100, 7),), ((5, 0), (127, 31))])
+def test_answers_that_the_expansion_would_get_wrong_are_decided_by_the_probability_itself(misled):
+    """Steps of interpreted kernel functions, with U put between q and its expansion where ``misled``."""
+    kernel, unit = SimpleNamespace(), SimpleNamespace(location=0.0, inverse_scale=1.0)
+    kernel.cdf = lambda x: 1 / (1 + math.exp(-x))
+    kernel.density = lambda x: kernel.cdf(x) * (1 - kernel.cdf(x))
+    kernel.slope = lambda x: kernel.density(x) * (1 - 2 * kernel.cdf(x))
+    kernel.THIRD_DERIVATIVE = 0.125
+    kernel.anchor_private_bit = partial(randomized_response.anchor_private_bit, kernel)
+    kernel.draw_private_bit = partial(randomized_response.draw_private_bit, kernel)
+    p = mechanisms.keep_probability(0.8)
+    zero, one = (-0.7 + mechanisms.debias(report, p) for report in (0, 1))
+    constants = SimpleNamespace(keep=p, one=one, zero=zero)
+    start, eta = np.linspace(-1.0, 2.0, LANES), np.full(CHUNK, 2e-3)
+    noise = np.random.default_rng(3).random(CHUNK * LANES)
+    expected = np.empty((CHUNK, LANES))
+    theta = start.copy()
+    for k in range(CHUNK):
+        for lane in range(LANES):
+            q = (1 - p) + (2 * p - 1) * kernel.cdf(theta[lane])
+            if (k, lane) in misled:
+                a, h = start[lane], theta[lane] - start[lane]
+                taylor = kernel.cdf(a) + h * (kernel.density(a) + h * kernel.slope(a) / 2)
+                expansion = (1 - p) + (2 * p - 1) * taylor
+                assert abs(expansion - q) > 1e-12
+                noise[k * LANES + lane] = (q + expansion) / 2
+            expected[k, lane] = one if noise[k * LANES + lane] < q else zero
+        theta -= eta[k] * expected[k]
+    answers, anchors, moved = np.empty(CHUNK * LANES), np.empty(4 * LANES), np.empty(LANES)
+    randomized_response.draw_private_bits(kernel, answers, start, moved, noise, eta, anchors, unit, constants)
+    np.testing.assert_array_equal(answers.reshape(CHUNK, LANES), expected)
+    np.testing.assert_array_equal(moved, theta)
 
 
 def test_sampling_the_private_bit_leaves_the_law_of_the_average_alone():
