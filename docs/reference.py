@@ -23,7 +23,7 @@ from ldpflow.intervals import INTERVAL_METHODS
 from ldpflow.mechanisms import MECHANISMS
 from ldpflow.problems import PROBLEMS
 from ldpflow.protocols import PROTOCOLS
-from ldpflow.settings import Settings
+from ldpflow.settings import Settings, documented
 from ldpflow.study.grid import Grid, Heading, Monitor, Trajectory
 
 FOLDER = Path(__file__).parent / "reference"
@@ -158,7 +158,7 @@ def settings_of(model: type[BaseModel]) -> str:
         if name != "kind":
             column = units.get(name)
             unit = column.unit if column else "-"
-            meaning = (column.meaning if column else "") or field.description or ""
+            meaning = column.meaning if column else documented(model, name)
             rows.append((f"`{name}`", kind_of(field), default_of(field), unit, meaning))
     if not rows:
         return "No settings."

@@ -231,7 +231,8 @@ class MinibatchSgd(_MinibatchSgd):
         theta0: float | Sequence[float] = ...,
         gamma: float | Sequence[float] = ...,
         c: float | Sequence[float] = ...,
-        batch_size: int | Sequence[int] = ...,
+        batch_size: int | Sequence[int] | None = ...,
+        rounds: int | Sequence[int] | None = ...,
         noise: str | Sequence[str] = ...,
     ) -> None: ...
 

@@ -29,6 +29,7 @@ __all__ = [
     "Settings",
     "SettingsType",
     "canonical_json",
+    "documented",
     "value_type",
 ]
 

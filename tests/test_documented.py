@@ -6,9 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from ldpflow.results import COLUMNS
 from ldpflow.results.diagnosis import DIAGNOSIS
 from ldpflow.results.summary import RELATIVE
+from ldpflow.settings import documented
+from ldpflow.study.grid import Grid, Heading, Monitor, Trajectory
 
 TABLES = Path(__file__).parents[1] / "docs" / "tables.md"
 PAGE = Path(__file__).parents[1] / "docs" / "reading-results.md"
@@ -28,3 +32,10 @@ def test_the_page_of_tables_is_what_the_components_declare():
     code = "from docs.tables import page; print(page(), end='')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=TABLES.parents[1])
     assert done.stdout == TABLES.read_text(), f"run python docs/tables.py {done.stderr}"
+
+
+@pytest.mark.parametrize("table", [Heading, Grid, Trajectory, Monitor])
+def test_every_setting_without_a_kind_says_what_it_is(table):
+    """The reference of study files prints these; settings of components are columns, and tested as such."""
+    for name in table.model_fields:
+        assert documented(table, name), name

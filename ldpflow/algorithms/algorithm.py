@@ -72,6 +72,16 @@ class Algorithm(BaseAlgorithm):
         """Whether the settings of a step depend on n; then paths of different n differ."""
         return False
 
+    def with_users(self, horizon: int | None) -> Self:
+        """The algorithm with those settings filled in that follow from n alone and are in no key.
+
+        Raises
+        ------
+        InputError
+            If n users are too few.
+        """
+        return self
+
     def resolved(self, problem: Problem, horizon: int | None) -> Self:
         """The algorithm with those settings filled in that follow from problem and n.
 

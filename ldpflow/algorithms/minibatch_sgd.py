@@ -2,6 +2,8 @@
 
     theta_i = theta_{i-1} - eta_i (private mean of g(X, theta_{i-1}) over the i-th batch of s records)
 
+A study gives the size s of a batch, or the number T of batches (rounds): then s = floor(n/T) at every n.
+
 With ``noise = "record"`` each record's gradient goes through the mechanism before it is averaged
 (local; the Laplace scale is Delta/eps: the paper prints Delta eps in this place). With
 ``noise = "batch"`` a curator averages the raw gradients and adds A's noise once, divided by s (Song,
@@ -11,22 +13,27 @@ mini-batch SGD.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Literal
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
+from pydantic import Field, model_validator
 
 from ldpflow.algorithms.algorithm import BatchSize, DecayingSteps, combined
 from ldpflow.algorithms.ldp_sgd import put_in_order
+from ldpflow.errors import InputError
 from ldpflow.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.mechanisms.gaussian import Gaussian
 from ldpflow.problems import Problem
 from ldpflow.problems.problem import Matrix
 from ldpflow.random import register_array, step_sizes
 from ldpflow.random.lockstep import CHUNK, LANES, STRIDE
-from ldpflow.settings import Parameters
+from ldpflow.settings import Parameters, Setting
 
 __all__ = ["MinibatchSgd", "recursion"]
+
+BATCH_SIZE = 10
 
 
 class MinibatchSgd(DecayingSteps):
@@ -35,15 +42,45 @@ class MinibatchSgd(DecayingSteps):
     Parameters
     ----------
     batch_size : int >= 1
-        Records s in a batch; n users make floor(n/s) steps.
+        Records s in a batch, 10 unless given; n users make floor(n/s) steps.
+    rounds : int >= 1, optional
+        Batches T into which the n users are split, in place of ``batch_size``. A batch has floor(n/T)
+        records; the fewer than T users left over are not asked. Every n has a path of its own.
     noise : str
         ``record``: the mechanism randomises every record's gradient (local privacy).
         ``batch``: it randomises the batch's sum (central privacy, additive mechanisms only).
     """
 
     kind: Literal["minibatch_sgd"] = "minibatch_sgd"
-    batch_size: BatchSize = 10
+    batch_size: BatchSize | None = None
+    rounds: Annotated[int, Field(ge=1, le=10**9), Setting("rounds", logarithmic=True)] | None = None
     noise: Literal["record", "batch"] = "record"
+
+    @model_validator(mode="before")
+    @classmethod
+    def with_default(cls, given: Any) -> Any:
+        if isinstance(given, Mapping) and given.get("batch_size") is None and given.get("rounds") is None:
+            return {**given, "batch_size": BATCH_SIZE}
+        return given
+
+    @model_validator(mode="after")
+    def check_batches(self) -> Self:
+        if self.batch_size is not None and self.rounds is not None:
+            raise ValueError("batch_size and rounds: one of them gives the other, floor(n/rounds)")
+        return self
+
+    @classmethod
+    def completed(cls, axes: Mapping[str, tuple[Any, ...]]) -> Mapping[str, tuple[Any, ...]]:
+        """The default batch size, where the axes name neither that nor rounds."""
+        given = axes if "rounds" in axes else {"batch_size": (BATCH_SIZE,), **axes}
+        return {name: given[name] for name in cls.model_fields if name in given}
+
+    def key_settings(self) -> dict[str, Any]:
+        """Without the batch size where it is the default or follows from rounds and n."""
+        found = super().key_settings()
+        if self.rounds is not None or self.batch_size == BATCH_SIZE:
+            found.pop("batch_size", None)
+        return found
 
     def unsuitable(self, problem: Problem, mechanism: Mechanism) -> str | None:
         if self.noise == "batch" and mechanism.kind == "randomized_response":
@@ -52,20 +89,37 @@ class MinibatchSgd(DecayingSteps):
             return "noise = 'batch' adds one noise to a sum; budgets cannot differ between its users"
         return None
 
+    def depends_on_horizon(self) -> bool:
+        return self.rounds is not None
+
+    def with_users(self, horizon: int | None) -> Self:
+        if self.rounds is None:
+            return self
+        assert horizon is not None  # as depends_on_horizon says
+        if horizon < self.rounds:
+            hint = "A round asks at least one user."
+            raise InputError("grid.n", horizon, f"at least {self.rounds:,}, the rounds", hint)
+        return self.model_copy(update={"batch_size": horizon // self.rounds})
+
     def records_per_step(self) -> int:
+        assert self.batch_size is not None  # given, or by with_users
         return self.batch_size
+
+    def steps(self, n: int) -> int:
+        made = n // self.records_per_step()
+        return made if self.rounds is None else min(made, self.rounds)
 
     def kernel_parameters(self, horizon: int | None) -> Parameters:
         return {
             "c": self.c,
             "gamma": self.gamma,
             "theta0": self.theta0,
-            "batch_size": float(self.batch_size),
+            "batch_size": float(self.records_per_step()),
             "once": 1.0 if self.noise == "batch" else 0.0,
         }
 
     def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
-        s = self.batch_size
+        s = self.records_per_step()
         noise_weight = 1.0 / s**2 if self.noise == "batch" else 1.0 / s
         return combined(
             problem.gradient_covariance(),

@@ -101,12 +101,21 @@ class Target:
 
 @dataclass(frozen=True)
 class Steps:
-    """Start and steps c i^-gamma of LDP-SGD, one per ``batch`` users."""
+    """Start and steps c i^-gamma of LDP-SGD, one per ``batch`` users or ``rounds`` of them in all."""
 
     c: float = 1.0
     gamma: float = 0.51
     theta0: float = 0.0
     batch: int = 1
+    rounds: int | None = None
+
+    def count(self, n: int) -> int:
+        """Steps that n users make."""
+        return n // self.batch if self.rounds is None else min(n, self.rounds)
+
+    def users_per_step(self, n: int) -> int:
+        """Users of a step where n are asked."""
+        return self.batch if self.rounds is None else max(n // self.rounds, 1)
 
 
 @dataclass(frozen=True)
@@ -218,7 +227,7 @@ class SgdForecast(Forecast):
         self.steps = steps
 
     def rounds(self, n: int) -> int:
-        return n // self.steps.batch
+        return self.steps.count(n)
 
     def bits(self, n: int, epsilon: float) -> float:
         return float(self.target.answers)
@@ -245,9 +254,10 @@ class SgdForecast(Forecast):
 
         t = self.target
         s = self.steps
-        count = max(self.users(n) // s.batch, 1)
+        users = self.users(n)
+        count, batch = max(s.count(users), 1), s.users_per_step(users)
         noise = self.step_variance(epsilon) - t.tau * (1.0 - t.tau)
-        case = Approach(t.law, t.tau, noise, s.c, s.gamma, s.theta0, count, s.batch)
+        case = Approach(t.law, t.tau, noise, s.c, s.gamma, s.theta0, count, batch)
         (arrival,) = approaches([case])
         if arrival.verdict == "arrived":
             return []

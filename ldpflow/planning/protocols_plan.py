@@ -190,6 +190,7 @@ def steps_of(parts: list[dict[str, Any]]) -> Steps:
                 algorithm.step_exponent(),
                 algorithm.theta0,
                 algorithm.records_per_step(),
+                getattr(algorithm, "rounds", None),
             )
     return Steps()
 
@@ -239,13 +240,13 @@ def simulated_sgd(
 ) -> Simulated:
     """Averages of LDP-SGD, and the oracle's intervals around them."""
     settings = {"c": steps.c, "gamma": steps.gamma, "theta0": steps.theta0}
+    batch, count = steps.users_per_step(users), steps.count(users)
     algorithm = (
         LdpSgd.model_validate(settings)
-        if steps.batch == 1
-        else MinibatchSgd.model_validate({**settings, "batch_size": steps.batch})
+        if batch == 1
+        else MinibatchSgd.model_validate({**settings, "batch_size": batch})
     )
     path = OnePass(problem, mechanism, algorithm)
-    count = users // steps.batch
     law = path.limit_law()
     assert law is not None
     half = constants.normal_quantile(0.5 + level / 2) * math.sqrt(law.variances[0] / count)

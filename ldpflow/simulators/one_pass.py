@@ -115,7 +115,7 @@ class OnePass(Simulator[PathRequest, PathRecord]):
 
     @classmethod
     def from_settings(cls, parts: Mapping[str, Any], horizon: int | None) -> Self:
-        return cls(parts["problem"], parts["mechanism"], parts["algorithm"], horizon)
+        return cls(parts["problem"], parts["mechanism"], parts["algorithm"].with_users(horizon), horizon)
 
     def truth(self) -> NDArray[np.float64]:
         return np.array(self.problem.truth())
@@ -143,7 +143,9 @@ class OnePass(Simulator[PathRequest, PathRecord]):
     def limit_law(self) -> LimitLaw | None:
         if not self.algorithm.has_intervals():
             return None
-        return LimitLaw(asymptotic_variances(self), self.algorithm.records_per_step())
+        records, made = self.algorithm.records_per_step(), self.steps(self.horizon or 0)
+        fewer = self.horizon is not None and made < self.horizon // records
+        return LimitLaw(asymptotic_variances(self), records, made if fewer else None)
 
     def approach(self, n: int) -> Approach | None:
         target, gamma = self.problem.quantile_target(), self.algorithm.step_exponent()
@@ -224,13 +226,13 @@ class OnePass(Simulator[PathRequest, PathRecord]):
         stored = problem.stored_records()
         if 0 < stored < users[-1] and not problem.with_replacement():
             raise InputError("grid.n", users[-1], f"at most {stored:,}, the records of the file")
-        least = algorithm.records_per_step()
+        least = 1 if algorithm.depends_on_horizon() else algorithm.records_per_step()
         if users[0] < least:
             hint = f"One step of {algorithm.kind} takes that many users."
             raise InputError("grid.n", users[0], f"at least {least:,}", hint)
         if independent_n or algorithm.depends_on_horizon():
             for n in users:
-                yield cls(problem, mechanism, algorithm.resolved(problem, n), n), (n,)
+                yield cls(problem, mechanism, algorithm.with_users(n).resolved(problem, n), n), (n,)
         else:
             yield cls(problem, mechanism, algorithm.resolved(problem, None)), users
 

@@ -62,21 +62,25 @@ class Cost:
 
 @dataclass(frozen=True)
 class LimitLaw:
-    """sqrt(steps) (estimate - theta*) -> N(0, Sigma), steps = floor(n / users_per_step).
+    """sqrt(steps) (estimate - theta*) -> N(0, Sigma), steps = floor(n / users_per_step) or ``most_steps``.
 
     Parameters
     ----------
     variances : tuple of float, length d
         Diagonal of Sigma; NaN where it is not known.
     users_per_step : int
+    most_steps : int, optional
+        Steps of a path whose last users are not asked.
     """
 
     variances: tuple[float, ...]
     users_per_step: int = 1
+    most_steps: int | None = None
 
     def steps(self, n: int) -> int:
         """Steps that n users make."""
-        return n // self.users_per_step
+        steps = n // self.users_per_step
+        return steps if self.most_steps is None else min(steps, self.most_steps)
 
 
 RequestT = TypeVar("RequestT", bound=Request)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from ldpflow.allowed import unknown_names
@@ -64,7 +64,9 @@ class Described:
     def limit_law(self) -> LimitLaw | None:
         """Asymptotic law of the estimate, or None."""
         law = self.facts["limit_law"]
-        return None if law is None else LimitLaw(tuple(law["variances"]), law["users_per_step"])
+        if law is None:
+            return None
+        return LimitLaw(tuple(law["variances"]), law["users_per_step"], law.get("most_steps"))
 
     def users_key(self) -> str:
         """Key of the users that its replicates meet."""
@@ -78,9 +80,7 @@ def description(simulator: Simulator[Any, Any]) -> dict[str, Any]:
         "columns": simulator.columns(),
         "settings": {table: list(names) for table, names in simulator.setting_names().items()},
         "derived": list(simulator.derived()),
-        "limit_law": None
-        if law is None
-        else {"variances": list(law.variances), "users_per_step": law.users_per_step},
+        "limit_law": None if law is None else {k: v for k, v in asdict(law).items() if v is not None},
         "users_key": simulator.users_key(),
     }
 

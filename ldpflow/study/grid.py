@@ -18,7 +18,17 @@ FileName = Annotated[
 
 
 class Heading(BaseModel):
-    """What stands above the tables of a study."""
+    """What stands above the tables of a study.
+
+    Parameters
+    ----------
+    name : str
+        Name of the study and of its run's folder.
+    seed : int
+        Seed of every random number of the study.
+    replicates : int
+        Independent replicates of every cell.
+    """
 
     name: FileName
     seed: Annotated[int, Field(ge=0, lt=2**63, description="an integer in [0, 2^63)")] = 0
@@ -26,7 +36,17 @@ class Heading(BaseModel):
 
 
 class Grid(BaseModel):
-    """The axes that belong to no other table."""
+    """The axes that belong to no other table.
+
+    Parameters
+    ----------
+    n : int
+        Users; one path serves every n, where its algorithm does not depend on n.
+    level : float
+        Nominal coverage of the intervals.
+    independent_n : bool
+        Whether every n has paths and users of its own.
+    """
 
     n: Annotated[int, Field(ge=1, le=10**12)]
     # At the very ends critical values leave the range of floating point.
@@ -38,6 +58,15 @@ class Monitor(BaseModel):
     """Looking before the end: from which n on, and the length at which replicates stop.
 
     The length is ``target_length``, or the oracle's at ``target_n`` users; neither, and none stops.
+
+    Parameters
+    ----------
+    first_n : int
+        Users at the first look: coverage at every n is counted from here on; the smallest n unless given.
+    target_length : float
+        Length below which a replicate stops, unit of theta.
+    target_n : int
+        Users at whose oracle's length a replicate stops, in place of ``target_length``.
     """
 
     first_n: Annotated[int, Field(ge=1, le=10**12)] | None = None
@@ -49,6 +78,13 @@ class Trajectory(BaseModel):
     """The checkpoints of error trajectories: log-spaced from ``first`` to the largest n.
 
     Of an algorithm of many epochs: the middles of ``points`` equal parts of its steps, and the last one.
+
+    Parameters
+    ----------
+    first : int
+        Users at the first checkpoint.
+    points : int
+        Checkpoints of a trajectory, beside every n.
     """
 
     first: Annotated[int, Field(ge=1, le=10**12)] = 10

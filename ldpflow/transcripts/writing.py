@@ -168,7 +168,7 @@ def write_transcript(
         If the path has no transcript of local reports.
     """
     check_path(path, n)
-    users = n - n % int(path.algorithm.records_per_step())
+    users = int(path.steps(n) * path.algorithm.records_per_step())
     target = FilePath(file)
     final: Floats = np.empty(0)
     temporary = target.with_name(f".{target.name}.{os.getpid()}")

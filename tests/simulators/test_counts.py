@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ldpflow.engine import run_study
 from ldpflow.errors import InputError
 from ldpflow.intervals.fieller import Fieller
 from ldpflow.intervals.inversion import Inversion
@@ -15,6 +16,7 @@ from ldpflow.simulators.batch import Batch, simulate
 from ldpflow.simulators.cell import Cell
 from ldpflow.simulators.counts import Counts
 from ldpflow.simulators.families import simulator_from_settings
+from ldpflow.store import RunStore
 from ldpflow.study import Study
 
 RANGE = (-6.3, 9.7)
@@ -230,3 +232,23 @@ def test_rows_of_a_run_do_not_depend_on_the_executor(tmp_path):
         rows = lf.open_run(tmp_path / name).rows().sort_by(order)
         found.append(rows_of(rows.select(["path", "n", "replicate", "estimate", "lower", "upper"])))
     assert found[0] == found[1] == found[2]
+
+
+def test_ray_gives_the_serial_rows_bit_for_bit(tmp_path, ray_session):
+    """Every kind of protocol, in more than one batch."""
+    mapping = study(
+        replicates=33,
+        protocol={"kind": list(PROTOCOLS), "range": [-8.0, 8.0]},
+        grid={"n": [1000]},
+        method=[{"kind": "inversion"}, {"kind": "fieller"}],
+    )
+    order = [(name, "ascending") for name in ("path", "replicate")]
+    tables = []
+    for engine in ("serial", "ray"):
+        result = run_study(Study.from_mapping(mapping), tmp_path / engine, engine=engine, num_cpus=2)
+        assert not result.failed_batches
+        tables.append(RunStore(tmp_path / engine).replicates.read().sort_by(order))
+    serial, ray = tables
+    assert serial.num_rows == len(PROTOCOLS) * 33
+    assert serial.schema == ray.schema
+    assert rows_of(serial) == rows_of(ray)

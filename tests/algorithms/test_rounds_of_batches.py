@@ -1,0 +1,145 @@
+"""Mini-batch SGD in T rounds: n users in T batches of floor(n/T), the axis `rounds` of a study."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ldpflow.algorithms.minibatch_sgd import MinibatchSgd
+from ldpflow.engine import run_study
+from ldpflow.errors import InputError
+from ldpflow.planning.forecast import Steps
+from ldpflow.planning.protocols_plan import steps_of
+from ldpflow.results.summary import oracle_length
+from ldpflow.simulators.batch import Batch, simulate
+from ldpflow.simulators.families import simulator_from_settings
+from ldpflow.simulators.stored import Described, description
+from ldpflow.store import RunStore
+from ldpflow.study import Study
+from ldpflow.study.components import tables_of
+from ldpflow.transcripts.writing import write_transcript
+from tests import draws
+from tests.oracles import cells as oracle
+
+N = (100, 203)
+STUDY = {
+    "name": "rounds",
+    "seed": 3,
+    "replicates": 4,
+    "problem": {"kind": "quantiles", "taus": [[0.3, 0.8]]},
+    "mechanism": {"kind": "cells", "epsilon": 1.3},
+    "algorithm": {"kind": "minibatch_sgd", "rounds": [7, 30], "c": 0.7},
+    "grid": {"n": list(N), "level": 0.9},
+    "method": [{"kind": "oracle"}],
+}
+
+
+def changed(**algorithm):
+    return STUDY | {"algorithm": {"kind": "minibatch_sgd", **algorithm}}
+
+
+def simulators(study=STUDY):
+    return [plan.simulator for plan in Study.from_mapping(study).plans()]
+
+
+def test_every_n_is_split_into_its_rounds():
+    found = {(s.horizon, s.algorithm.rounds): s for s in simulators()}
+    assert set(found) == {(n, rounds) for n in N for rounds in (7, 30)}
+    for (n, rounds), simulator in found.items():
+        assert simulator.algorithm.batch_size == n // rounds
+        assert simulator.steps(n) == rounds  # 203 users in batches of 6 would make 33 steps
+        assert simulator.limit_law().steps(n) == rounds
+    assert len({simulator.key for simulator in found.values()}) == 4
+
+
+def test_paths_are_the_literal_recursion_on_the_users_of_complete_rounds():
+    plans = Study.from_mapping(STUDY).plans()
+    for plan in plans:
+        simulator = plan.simulator
+        n, algorithm = simulator.horizon, simulator.algorithm
+        rows = simulate(Batch(simulator, 3, 0, 4, plan.cells)).rows.to_pylist()
+        asked = algorithm.rounds * (n // algorithm.rounds)
+        for row in rows:
+            r = row["replicate"]
+            values = draws.data(simulator, 3, r, asked)[:, 0]
+            uniforms = draws.noise(simulator, 3, r, asked)[:, 0]
+            made = oracle.path(values, uniforms, (0.3, 0.8), 1.3, 0.7, 0.51, 0.0, n // algorithm.rounds)
+            assert len(made) == algorithm.rounds
+            assert row["estimate"] == pytest.approx(made.mean(axis=0)[row["coordinate"]], abs=1e-12)
+
+
+def test_rounds_are_an_axis_in_python():
+    (table,) = tables_of("algorithm", MinibatchSgd(rounds=[7, 30], c=0.7))
+    assert table == {"kind": "minibatch_sgd", "rounds": [7, 30], "c": 0.7}
+    (table,) = tables_of("algorithm", MinibatchSgd(rounds=7))
+    assert "batch_size" not in table and table["rounds"] == 7
+
+
+def test_users_are_shared_by_numbers_of_rounds():
+    first, second = (s for s in simulators() if s.horizon == 203)
+    assert first.algorithm.rounds != second.algorithm.rounds
+    assert first.users_key() == second.users_key()
+
+
+def test_a_stored_path_is_restored():
+    simulator = simulators()[-1]
+    assert simulator.settings()["algorithm"] == {"kind": "minibatch_sgd", "c": 0.7, "rounds": 30}
+    again = simulator_from_settings(simulator.settings())
+    assert again == simulator and again.key == simulator.key
+    described = Described(simulator.settings(), description(simulator))
+    assert described.limit_law() == simulator.limit_law()
+
+
+def test_without_rounds_settings_and_law_are_as_before():
+    assert MinibatchSgd(batch_size=3).key_settings() == {"kind": "minibatch_sgd", "batch_size": 3}
+    for default in (MinibatchSgd(), MinibatchSgd(batch_size=10)):
+        assert default.batch_size == 10 and default.key_settings() == {"kind": "minibatch_sgd"}
+    assert "c = 1.0\nbatch_size = 10\nnoise =" in Study.from_mapping(changed()).to_toml()
+    (simulator,) = simulators(changed(batch_size=3))
+    assert simulator.horizon is None
+    assert set(description(simulator)["limit_law"]) == {"variances", "users_per_step"}
+
+
+def test_a_run_and_its_summary(tmp_path):
+    study = Study.from_mapping(STUDY)
+    run_study(study, tmp_path / "run", engine="serial")
+    summary = RunStore(tmp_path / "run").read_summary().to_pylist()
+    assert {(row["n"], row["rounds"], row["batch_size"]) for row in summary} == {
+        (n, rounds, n // rounds) for n in N for rounds in (7, 30)
+    }
+    for row in summary:
+        # The oracle's intervals have the length that the summary compares with: T steps, not floor(n/s).
+        assert row["length_relative"] == pytest.approx(1.0, rel=1e-12)
+    law = {s.key: s.limit_law() for s in simulators()}
+    row = next(row for row in summary if (row["n"], row["rounds"]) == (203, 30))
+    variance = law[row["path"].removeprefix("p")].variances[row["coordinate"]]
+    assert oracle_length(law[row["path"].removeprefix("p")], row["coordinate"], 203, 0.9) == pytest.approx(
+        2 * 1.6448536269514722 * np.sqrt(variance / 30)
+    )
+
+
+def test_a_transcript_has_the_users_of_complete_rounds(tmp_path):
+    simulator = next(s for s in simulators() if (s.horizon, s.algorithm.rounds) == (203, 30))
+    assert write_transcript(simulator, 3, 0, 203, tmp_path / "t.parquet") == 180
+
+
+@pytest.mark.parametrize(
+    ("field", "algorithm"),
+    [
+        ("algorithm", {"rounds": 7, "batch_size": 10}),
+        ("grid.n", {"rounds": 101}),
+        ("algorithm.rounds", {"rounds": 0}),
+        ("algorithm.rounds", {"rounds": 2.5}),
+    ],
+)
+def test_refused(field, algorithm):
+    with pytest.raises(InputError) as error:
+        Study.from_mapping(changed(**algorithm)).plans()
+    assert error.value.field == field
+
+
+def test_a_plan_takes_the_rounds_of_the_study():
+    steps = steps_of([simulator.parts() for simulator in simulators()])
+    assert steps == Steps(c=0.7, batch=14, rounds=7)
+    assert (steps.count(5000), steps.users_per_step(5000)) == (7, 714)
+    assert (Steps(batch=14).count(5000), Steps(batch=14).users_per_step(5000)) == (357, 14)
