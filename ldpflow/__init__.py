@@ -12,7 +12,14 @@ from typing import Any
 __version__ = "0.1.0"
 
 EXPORTS = {
-    "ldpflow.errors": ("InputError", "LdpflowError", "StorageError", "SweepFailed", "SweepInterrupted"),
+    "ldpflow.errors": (
+        "Caution",
+        "InputError",
+        "LdpflowError",
+        "StorageError",
+        "SweepFailed",
+        "SweepInterrupted",
+    ),
     "ldpflow.run": ("Run", "open_run"),
     "ldpflow.sweeps": ("simulate", "sweep"),
     "ldpflow.planning": ("Plan", "plan"),
@@ -22,6 +29,7 @@ EXPORTS = {
     "ldpflow.algorithms.algorithm": ("DecayingSteps",),
     "ldpflow.problems.data_law": ("DataLaw",),
     "ldpflow.problems.quantile": ("MixturePart",),
+    "ldpflow.problems.units": ("Units",),
     "ldpflow.transcripts.analysis": ("analyse",),
     "ldpflow.transcripts.reading": ("Transcript",),
 }

@@ -17,6 +17,7 @@ from ldpflow.algorithms.minibatch_sgd import MinibatchSgd as _MinibatchSgd
 from ldpflow.algorithms.sufficient_statistics import OrdinaryLeastSquares as _OrdinaryLeastSquares
 from ldpflow.algorithms.sufficient_statistics import SufficientStatistics as _SufficientStatistics
 from ldpflow.algorithms.tail_sgd import TailSgd as _TailSgd
+from ldpflow.errors import Caution as Caution
 from ldpflow.errors import InputError as InputError
 from ldpflow.errors import LdpflowError as LdpflowError
 from ldpflow.errors import StorageError as StorageError
@@ -70,6 +71,7 @@ from ldpflow.problems.quantile_regression import QuantileRegression as _Quantile
 from ldpflow.problems.quantiles import Quantiles as _Quantiles
 from ldpflow.problems.robust_regression import RobustRegression as _RobustRegression
 from ldpflow.problems.sigmoid_loss import SigmoidLoss as _SigmoidLoss
+from ldpflow.problems.units import Units as Units
 from ldpflow.protocols import Protocol as Protocol
 from ldpflow.protocols.grr import Grr as _Grr
 from ldpflow.protocols.hadamard import Haar as _Haar
@@ -575,6 +577,7 @@ class Quantile(_Quantile):
         jitter: float | Sequence[float] | None = ...,
         sha256: str | Sequence[str] | None = ...,
         law_table: str | Sequence[str] | None = ...,
+        units: Units | Sequence[Units] | None = ...,
     ) -> None: ...
 
 class QuantileRegression(_QuantileRegression):
@@ -599,6 +602,7 @@ class Quantiles(_Quantiles):
         location: float | Sequence[float] = ...,
         scale: float | Sequence[float] = ...,
         df: float | Sequence[float] | None = ...,
+        units: Units | Sequence[Units] | None = ...,
     ) -> None: ...
 
 class RobustRegression(_RobustRegression):

@@ -89,6 +89,8 @@ def in_words(kind: Any, bounds: dict[str, Any]) -> str:
     if get_origin(kind) is tuple:
         least, most = bounds.get("min_length", 0), bounds.get("max_length", "any number of")
         return f"a list of {least} to {most} values, each {in_words(*stripped(get_args(kind)[0]))}"
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return "a table of " + ", ".join(f"{name} ({allowed(kind, name)})" for name in kind.model_fields)
     if kind is bool:
         return "true or false"
     if kind is str:

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 __all__ = [
+    "Caution",
     "InputError",
     "LdpflowError",
     "StorageError",
@@ -33,6 +34,13 @@ def plain_text(text: str) -> str:
 
 class LdpflowError(Exception):
     """Base of all errors that ldpflow raises on purpose."""
+
+
+class Caution(UserWarning):
+    """A study that runs but whose intervals mislead, as far as that is known before it runs.
+
+    ``warnings.filterwarnings("ignore", category=ldpflow.Caution)`` silences it.
+    """
 
 
 class InputError(LdpflowError):

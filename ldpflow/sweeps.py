@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from ldpflow.errors import InputError, SweepFailed, SweepInterrupted
+from ldpflow.errors import Caution, InputError, SweepFailed, SweepInterrupted
 from ldpflow.run import Run
 
 if TYPE_CHECKING:
@@ -16,7 +17,10 @@ if TYPE_CHECKING:
     from ldpflow.simulators.simulator import Simulator
     from ldpflow.study import Study
 
-__all__ = ["simulate", "sweep"]
+__all__ = ["cautions", "simulate", "sweep"]
+
+CAUTION_LINES = 6
+"""Lines about paths that do not arrive."""
 
 
 def sweep(
@@ -40,6 +44,7 @@ def sweep(
     verbose: bool = False,
     on_plan: Callable[[list[Planned]], None] | None = None,
     on_engine: Callable[[str], None] | None = None,
+    on_caution: Callable[[str], None] | None = None,
 ) -> Run:
     """Compute what ``out`` lacks of a study, and its summary.
 
@@ -81,6 +86,9 @@ def sweep(
         Called once, before the first batch, with what is there and what is to be computed.
     on_engine : callable, optional
         Called with a line on what ``auto`` has chosen, and why.
+    on_caution : callable, optional
+        Called with each line about what breaks the theory of a method, or a path that does not arrive,
+        before anything runs; a warning :class:`ldpflow.Caution` each unless given.
 
     Returns
     -------
@@ -109,6 +117,11 @@ def sweep(
         executor = "threads"
     if executor == "ray" or address is not None:
         check_importable(components)
+    for text in cautions(chosen):
+        if on_caution is None:
+            warnings.warn(text, Caution, stacklevel=2)
+        else:
+            on_caution(text)
     root = f"runs/{chosen.name}" if out is None else os.fspath(out)
     precision = wanted_precision(target_mcse, target_length, min_replicates, max_replicates)
     passed = limits(
@@ -138,6 +151,16 @@ def sweep(
     if result.failed_batches and not allow_failures:
         raise SweepFailed(result)
     return run
+
+
+def cautions(study: Study) -> list[str]:
+    """What breaks the theory of a method, and the first of the paths that do not arrive, a line each."""
+    from ldpflow.planning import arrival_cautions
+
+    found = arrival_cautions(study)
+    more = len(found) - CAUTION_LINES
+    rest = [f"and {more:,} paths more: see ldpflow plan"] if more > 0 else []
+    return [*study.warnings(), *found[:CAUTION_LINES], *rest]
 
 
 def display(progress: bool, study: Study) -> Any:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field
 
 from ldpflow.columns import Column
+from ldpflow.errors import InputError
 from ldpflow.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.mechanisms.mechanism import DELTA, EPSILON
 from ldpflow.problems import Problem
 from ldpflow.problems.problem import Matrix
+from ldpflow.problems.units import Units
 from ldpflow.settings import Parameters, Setting, Settings
 
 __all__ = ["Algorithm", "BaseAlgorithm", "DecayingSteps"]
@@ -63,6 +66,17 @@ class Algorithm(BaseAlgorithm):
     def step_exponent(self) -> float:
         """gamma of eta_i = c i^(-gamma); 0 for constant steps."""
         return 0.0
+
+    def in_units(self, units: Units) -> Self:
+        """The algorithm in the unit of the data, where a study gives its steps and start in another one.
+
+        Raises
+        ------
+        InputError
+            If it cannot be told which of its settings have a unit.
+        """
+        hint = "Give its steps and start in the unit of the data."
+        raise InputError("problem.units", units.written(), f"nothing with {self.kind}", hint)
 
     @abstractmethod
     def step_constant(self) -> float:
@@ -174,6 +188,12 @@ class DecayingSteps(Algorithm):
 
     gamma: Exponent = 0.51
     c: StepConstant = 1.0
+
+    def in_units(self, units: Units) -> Self:
+        changed = {"c": units.size(self.c), "theta0": units.place(self.theta0)}
+        if not 0.0 < changed["c"] < math.inf:
+            raise InputError("algorithm.c", self.c, "a constant that is a number in the unit of the data")
+        return self.model_copy(update=changed)
 
     def step_exponent(self) -> float:
         return self.gamma

@@ -8,7 +8,7 @@ used once, so the transcript has the mechanism's own guarantee per record.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from pydantic import Field
@@ -17,6 +17,7 @@ from ldpflow.algorithms.algorithm import DecayingSteps, combined
 from ldpflow.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.problems import Problem
 from ldpflow.problems.problem import Matrix
+from ldpflow.problems.units import Units
 from ldpflow.random import register_array, step_sizes
 from ldpflow.random.lockstep import CHUNK, LANES, PLANE, STRIDE
 from ldpflow.settings import Parameters
@@ -35,6 +36,10 @@ class LdpSgd(DecayingSteps):
 
     kind: Literal["ldp_sgd"] = "ldp_sgd"
     radius: Annotated[float, Field(gt=0)] | None = None
+
+    def in_units(self, units: Units) -> Self:
+        found = super().in_units(units)
+        return found if self.radius is None else found.model_copy(update={"radius": units.size(self.radius)})
 
     def projects(self) -> bool:
         return self.radius is not None

@@ -17,6 +17,7 @@ from ldpflow.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.problems import Problem
 from ldpflow.problems.least_squares import LeastSquares
 from ldpflow.problems.problem import Matrix
+from ldpflow.problems.units import Units
 from ldpflow.settings import Parameters
 
 __all__ = ["TailSgd", "recursion"]
@@ -41,6 +42,10 @@ class TailSgd(Algorithm):
         if mechanism.replaces_data():
             return "its steps are constant; private bits drawn directly go with ldp_sgd"
         return None
+
+    def in_units(self, units: Units) -> Self:
+        assert self.eta is not None  # a problem with units has no steps of its own
+        return self.model_copy(update={"eta": units.size(self.eta), "theta0": units.place(self.theta0)})
 
     def resolved(self, problem: Problem, horizon: int | None) -> Self:
         if self.eta is not None or not isinstance(problem, LeastSquares):

@@ -68,7 +68,8 @@ def print_plan(
     first = list(rows[0])
     names = [name for name in first[: first.index(FIRST_MEASURE)] if name not in hidden]
     settings: list[Shown] = [*map(plain, telling(names, rows) or ["n"])]
-    print_parts(settings, [*measures(chosen), *goals(wanted, difference)], rows)
+    in_units = any("length_in_units" in row for row in rows)
+    print_parts(settings, [*measures(chosen, in_units), *goals(wanted, difference)], rows)
     if any(row["length"] is not None for row in rows):
         typer.echo(ORACLE)
     for text in found.cautions:
@@ -93,8 +94,12 @@ def print_parts(settings: list[Shown], others: list[Shown], rows: list[Row]) -> 
         print_rows([*settings, *part], rows)
 
 
-def measures(chosen: bool) -> list[Shown]:
-    """Columns of what is predicted; of steps and start too where the plan has chosen them."""
+def measures(chosen: bool, in_units: bool = False) -> list[Shown]:
+    """Columns of what is predicted; of steps and start too where the plan has chosen them.
+
+    With ``in_units`` the length in multiples of the study's unit is among them.
+    """
+    multiple: Shown = ("length/unit", lambda row: rounded(row.get("length_in_units"), 4))
     design: list[Shown] = [
         ("c", lambda row: rounded(row["c"], 3)),
         ("theta0", lambda row: rounded(row["theta0"], 3)),
@@ -103,6 +108,7 @@ def measures(chosen: bool) -> list[Shown]:
         *(design if chosen else []),
         ("half width", half_width_text),
         ("length", lambda row: rounded(row["length"], 4)),
+        *([multiple] if in_units else []),
         ("SE", lambda row: rounded(row["standard_error"], 4)),
         ("K", lambda row: rounded(row["relaxation_times_planned"], 3)),
         ("bias", bias_text),

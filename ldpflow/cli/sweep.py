@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 __all__ = ["Engine", "sweep"]
 
 PLAN_LINES = 12
-CAUTION_LINES = 6
 
 
 class Engine(StrEnum):
@@ -230,12 +229,12 @@ def sweep(
     flags |= {"beta": beta, "B": b, "level": level, "replicates": replicates, "seed": seed}
     chosen = load_study(study).replace(settings_given(settings)).replace(flags)
     targets = targets_of(replicates, target_mcse, target_length, min_replicates, max_replicates)
-    for warning in [*chosen.warnings(), *lines_of(chosen)]:
-        typer.echo(f"warning: {warning}", err=True)
-
     if dry_run:
         from ldpflow.cli.dry_run import print_prediction
+        from ldpflow.sweeps import cautions
 
+        for text in cautions(chosen):
+            print_caution(text)
         print_prediction(chosen, engine.value, num_cpus)
         return
 
@@ -290,11 +289,16 @@ def swept(study: Study, out: str | None, quiet: bool, **options: Any) -> tuple[R
     if not quiet:
         options |= {"on_engine": partial(typer.echo, err=True), "on_plan": print_plan}
     try:
-        result = compute(study, out, allow_failures=True, **options).result
+        result = compute(study, out, allow_failures=True, on_caution=print_caution, **options).result
         assert result is not None
         return result, False
     except SweepInterrupted as stopped:
         return stopped.result, True
+
+
+def print_caution(text: str) -> None:
+    """One line on a study that runs all the same."""
+    typer.echo(f"warning: {text}", err=True)
 
 
 def leave(result: RunResult, interrupted: bool, max_failed: float | None) -> None:
@@ -365,13 +369,3 @@ def print_plan(paths: Sequence[Planned]) -> None:
         )
     if len(paths) > PLAN_LINES:
         typer.echo(f"  and {len(paths) - PLAN_LINES:,} paths more", err=True)
-
-
-def lines_of(study: Study) -> list[str]:
-    """A line for each of the first paths that do not arrive; the study runs all the same."""
-    from ldpflow.planning import arrival_cautions
-
-    found = arrival_cautions(study)
-    if len(found) <= CAUTION_LINES:
-        return found
-    return [*found[:CAUTION_LINES], f"and {len(found) - CAUTION_LINES:,} paths more: see ldpflow plan"]

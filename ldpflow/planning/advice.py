@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ldpflow.planning.pilot import Design, design
+from ldpflow.problems.units import Units
 from ldpflow.simulators.approach import Approach
 from ldpflow.theory.arrival import Arrival, approaches, feasible_n
 
@@ -86,6 +87,8 @@ class Advice:
         Of the rule's design.
     feasible : float
         Users from which on an average can be honest, whatever its steps.
+    units : Units, optional
+        What the study gives its steps and start in.
     """
 
     case: Approach
@@ -94,6 +97,7 @@ class Advice:
     c_range: tuple[float, float]
     with_it: Arrival
     feasible: float
+    units: Units | None = None
 
     @property
     def method(self) -> str | None:
@@ -142,6 +146,13 @@ class Advice:
             f"steps leaves {abs(found.bias_steps):.1f} SE of bias in the average{wide}. {covers}"
         )
 
+    def in_units(self) -> str:
+        """The same steps and start as the study writes them; nothing where that is the unit of the data."""
+        if self.units is None:
+            return ""
+        c, theta0 = self.design.c / self.units.scale, self.units.back(self.design.theta0)
+        return f" (in the study's units c = {c:.2g}, theta0 = {theta0:.2g})"
+
     def remedy(self, level: float) -> list[str]:
         """Settings that would work, in sentences."""
         low, high = self.c_range
@@ -157,7 +168,7 @@ class Advice:
         return [
             f"what would do, in the unit of the data: c = {self.design.c:.2g} "
             f"({with_it.relaxation_times:.0f} relaxation times; anything in {low:.2g} .. {high:.2g}), "
-            f"theta0 = {self.design.theta0:.2g}.",
+            f"theta0 = {self.design.theta0:.2g}{self.in_units()}.",
             f"with it: b = {with_it.bias:.2f}, oracle coverage {with_it.coverage(level):.2f} at length "
             f"{length:.3g}; {with_length(with_it, self.method, level)}. {averages}",
         ]
@@ -173,7 +184,7 @@ def with_length(arrival: Arrival, method: str | None, level: float) -> str:
     return f"{method}{share} at length {length:.2g}"
 
 
-def advise(case: Approach, arrival: Arrival) -> Advice:
+def advise(case: Approach, arrival: Arrival, units: Units | None = None) -> Advice:
     """Steps and start for a path that is refused, from the same law at the same number of users."""
     rule = design(case.law, case.tau, case.steps, case.gamma)
     factors = (1.0, 0.5, 2.0**-0.5, 2.0**0.5, 2.0)
@@ -187,6 +198,7 @@ def advise(case: Approach, arrival: Arrival) -> Advice:
         (rule.c * low, rule.c * high),
         found[0],
         feasible_n(case.law, case.tau, case.noise),
+        units,
     )
 
 

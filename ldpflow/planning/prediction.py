@@ -83,12 +83,19 @@ class Prediction:
         case = self.simulator.approach(self.n)
         if case is None or self.arrival is None or self.arrival.verdict == "arrived":
             return None
-        return advise(case, self.arrival)
+        return advise(case, self.arrival, self.simulator.units)
 
     def feasible(self) -> float | None:
         """Users from which on averages can be honest, whatever their steps; None where not known."""
         case = self.simulator.approach(self.n)
         return None if case is None else feasible_n(case.law, case.tau, case.noise) * case.records
+
+    def in_units(self) -> dict[str, float | None]:
+        """The length in multiples of the study's unit, where it has one."""
+        units = self.simulator.units
+        if units is None:
+            return {}
+        return {"length_in_units": None if self.length is None else self.length / units.scale}
 
     def values(self) -> dict[str, Any]:
         """The row as columns: parameters, what is predicted, and the arrival."""
@@ -101,6 +108,7 @@ class Prediction:
             "standard_error": self.standard_error,
             "half_width": None if self.length is None else self.length / 2,
             "length": self.length,
+            **self.in_units(),
             "n_needed": self.n_needed,
             "arrival_needed": None if self.arrival_needed is None else self.arrival_needed.verdict,
             "epsilon_needed": self.epsilon_needed,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from ldpflow.problems.laws import Law, Variate
+from ldpflow.problems.units import Units
 from ldpflow.settings import Parameters, Settings, canonical_json
 
 if TYPE_CHECKING:
@@ -40,6 +41,10 @@ class BaseProblem(Settings):
     @abstractmethod
     def kernel_parameters(self) -> Parameters:
         """What the kernel functions of the problem read by name from their argument ``problem``."""
+
+    def in_own_unit(self) -> tuple[Self, Units | None]:
+        """The problem without its ``units``, and these; None where steps are in the unit of the data."""
+        return self, None
 
     def caution(self) -> str | None:
         """A warning about settings that change what is estimated, or None."""

@@ -20,6 +20,7 @@ from ldpflow.problems.own_column import LAW_FROM, check_level, column_of, law_of
 from ldpflow.problems.problem import Matrix, Problem
 from ldpflow.problems.standard_laws import SHAPES
 from ldpflow.problems.tables import digest_of
+from ldpflow.problems.units import Units
 from ldpflow.settings import OneOf, Parameters, Setting, Settings, SettingsType
 
 __all__ = ["MixturePart", "Quantile", "bit_probability", "gradient"]
@@ -130,6 +131,8 @@ class Quantile(Problem):
         Digest of the file, filled in when it is first read and checked afterwards.
     law_table : str, optional
         Law of the column, filled in with the digest: with it the file is not read again.
+    units : Units, optional
+        What 0 and 1 stand for in the steps and the start of the study; the unit of the data unless given.
     """
 
     kind: Literal["quantile"] = "quantile"
@@ -146,6 +149,7 @@ class Quantile(Problem):
     jitter: Annotated[float, Field(gt=0, le=1e100), Setting("unit of theta")] | None = None
     sha256: str | None = None
     law_table: Annotated[str, Setting(stored=False)] | None = None
+    units: Annotated[Units, Setting(stored=False)] | None = None
     _column_law: ColumnLaw = PrivateAttr()
     _own_law: DataLaw | None = PrivateAttr(default=None)
 
@@ -215,6 +219,9 @@ class Quantile(Problem):
         given = {name: axes[name][0] for name in (*names, "sha256") if name in axes}
         problem = cls(tau=axes["tau"][0], **given)
         return {**axes, **{name: (getattr(problem, name),) for name in ("column", "sha256", "law_table")}}
+
+    def in_own_unit(self) -> tuple[Self, Units | None]:
+        return (self if self.units is None else self.model_copy(update={"units": None})), self.units
 
     def data_law(self) -> Law:
         """The law of a record."""

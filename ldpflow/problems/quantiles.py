@@ -14,6 +14,7 @@ from pydantic import Field, model_validator
 from ldpflow.problems.laws import Law, Variate
 from ldpflow.problems.problem import Matrix, Problem
 from ldpflow.problems.quantile import Quantile
+from ldpflow.problems.units import Units
 from ldpflow.random.lockstep import LANES
 from ldpflow.settings import Parameters, Setting
 
@@ -33,6 +34,8 @@ class Quantiles(Problem):
         Unit of the data; scale > 0.
     df : float, optional
         Degrees of freedom, for ``student_t`` alone.
+    units : Units, optional
+        What 0 and 1 stand for in the steps and the start of the study; the unit of the data unless given.
     """
 
     kind: Literal["quantiles"] = "quantiles"
@@ -43,6 +46,7 @@ class Quantiles(Problem):
     location: Annotated[float, Field(ge=-1e100, le=1e100)] = 0.0
     scale: Annotated[float, Field(ge=1e-100, le=1e100)] = 1.0
     df: Annotated[float, Field(ge=0.25, le=1e6)] | None = None
+    units: Annotated[Units, Setting(stored=False)] | None = None
 
     @model_validator(mode="after")
     def check_levels(self) -> Self:
@@ -55,6 +59,9 @@ class Quantiles(Problem):
     def alone(self, tau: float) -> Quantile:
         """The problem of one of the quantiles."""
         return Quantile(tau=tau, law=self.law, location=self.location, scale=self.scale, df=self.df)
+
+    def in_own_unit(self) -> tuple[Self, Units | None]:
+        return (self if self.units is None else self.model_copy(update={"units": None})), self.units
 
     def data_law(self) -> Law:
         """The law of a record."""

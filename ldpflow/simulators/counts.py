@@ -127,6 +127,9 @@ class Counts(Simulator[Request, CountsRecord]):
         if not isinstance(problem, Quantile):
             reason = "its thresholds are about a quantile of one value."
             raise InputError("protocol.kind", protocol.kind, "a protocol for the problem", reason)
+        if problem.units is not None:
+            hint = "The range and the grid of a protocol are in the unit of the data."
+            raise InputError("problem.units", problem.units.written(), "nothing with a protocol", hint)
         if problem.brought():
             raise InputError("problem.law", problem.law, "a law of ldpflow, where a protocol asks about it")
         least = protocol.least_users()

@@ -21,6 +21,7 @@ from ldpflow.intervals.record import PathRecord, Record, joined
 from ldpflow.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.problems import BaseProblem, Problem
 from ldpflow.problems.laws import Variate
+from ldpflow.problems.units import Units
 from ldpflow.random.lockstep import CHUNK, LANES
 from ldpflow.settings import Settings, canonical_json
 from ldpflow.simulators.approach import Approach, LinearApproach
@@ -92,6 +93,8 @@ class OnePass(Simulator[PathRequest, PathRecord]):
     horizon : int, optional
         n, where paths of different n are meant to differ (``independent_n``, or an algorithm whose
         settings depend on the horizon); None where one path serves every n.
+    units : Units, optional
+        What the study gives steps and start in. They are in the unit of the data here.
     """
 
     family: ClassVar[str] = "one_pass"
@@ -101,6 +104,7 @@ class OnePass(Simulator[PathRequest, PathRecord]):
     mechanism: Mechanism
     algorithm: Algorithm
     horizon: int | None = None
+    units: Units | None = None
 
     def parts(self) -> dict[str, Settings]:
         return {"problem": self.problem, "mechanism": self.mechanism, "algorithm": self.algorithm}
@@ -226,15 +230,18 @@ class OnePass(Simulator[PathRequest, PathRecord]):
         stored = problem.stored_records()
         if 0 < stored < users[-1] and not problem.with_replacement():
             raise InputError("grid.n", users[-1], f"at most {stored:,}, the records of the file")
+        problem, units = problem.in_own_unit()
+        if units is not None:
+            algorithm = algorithm.in_units(units)
         least = 1 if algorithm.depends_on_horizon() else algorithm.records_per_step()
         if users[0] < least:
             hint = f"One step of {algorithm.kind} takes that many users."
             raise InputError("grid.n", users[0], f"at least {least:,}", hint)
         if independent_n or algorithm.depends_on_horizon():
             for n in users:
-                yield cls(problem, mechanism, algorithm.with_users(n).resolved(problem, n), n), (n,)
+                yield cls(problem, mechanism, algorithm.with_users(n).resolved(problem, n), n, units), (n,)
         else:
-            yield cls(problem, mechanism, algorithm.resolved(problem, None)), users
+            yield cls(problem, mechanism, algorithm.resolved(problem, None), None, units), users
 
     def checkpoints(self, users: tuple[int, ...], first: int, points: int) -> tuple[int, ...]:
         """Log-spaced numbers of users and every n, unless the algorithm has its own."""

@@ -13,6 +13,7 @@ from ldpflow.columns import Column
 from ldpflow.intervals import IntervalMethod
 from ldpflow.intervals.record import Array, Record
 from ldpflow.mechanisms import PrivacyStatement
+from ldpflow.problems.units import Units
 from ldpflow.settings import Settings, canonical_json
 from ldpflow.simulators.approach import Approach, LinearApproach
 from ldpflow.simulators.cell import Cell
@@ -100,6 +101,9 @@ class Simulator(ABC, Generic[RequestT, RecordT]):
 
     horizon: int | None
     """n, where replicates at different n differ; None where one simulator serves every n."""
+
+    units: Units | None = None
+    """What a study gave steps and start in; None where in the unit of the data, as they are here."""
 
     # What it is.
 

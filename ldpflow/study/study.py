@@ -241,7 +241,16 @@ class Study:
             made = family_of(acting).of_study(parts, self.n, self.independent_n)
             for simulator, users in made:
                 plans.append(self.planned(simulator, users))
+        self.check_distinct([plan.simulator for plan in plans])
         return plans
+
+    def check_distinct(self, simulators: Sequence[Simulator[Any, Any]]) -> None:
+        """Refuse a path that two units write in different numbers."""
+        units = [problem.in_own_unit()[1] for problem in combinations(self.problem)]
+        if any(units) and len({simulator.key for simulator in simulators}) < len(simulators):
+            given = [None if unit is None else unit.written() for unit in units]
+            hint = "A path would be simulated twice."
+            raise InputError("problem.units", given, "units in which steps and starts differ", hint)
 
     def products(self) -> Iterator[dict[str, Settings]]:
         """Every combination of a problem with what acts on it, by table."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import replace
 from statistics import NormalDist
 
@@ -247,6 +248,19 @@ def test_cautions_of_a_sweep():
     assert "not arrived at n = 200,000" in line and "2.6 relaxation times, bias -10.60 SE" in line
     assert arrival_cautions(study.replace({"c": 23.4, "algorithm.theta0": 54.0})) == []
     assert arrival_cautions(study.replace({"c": [1.0, 23.4], "algorithm.theta0": 54.0})) != []
+
+
+def test_a_sweep_from_python_warns_before_it_runs(tmp_path):
+    """A warning per path that does not arrive; or the lines go to a function, as on the command line."""
+    study = Study.from_mapping(TRIAL | {"method": [{"kind": "SN"}], "grid": {"n": 1000}, "replicates": 1})
+    with pytest.warns(lf.Caution, match="not arrived at n = 1,000") as caught:
+        lf.sweep(study, tmp_path / "run", executor="serial")
+    assert len(caught) == 1 and caught[0].filename == __file__
+    lines: list[str] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        lf.sweep(study, tmp_path / "run", executor="serial", on_caution=lines.append)
+    assert lines == [str(caught[0].message)]
 
 
 def test_no_cautions_for_thousands_of_paths(monkeypatch):

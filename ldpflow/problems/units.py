@@ -1,0 +1,47 @@
+"""Unit of a study: location and scale in whose multiples its steps and its start are given."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ldpflow.settings import SettingsType
+
+__all__ = ["Units"]
+
+
+class Units(BaseModel, metaclass=SettingsType):
+    """What 0 and 1 stand for in the steps and the start of a study.
+
+    A step constant c means c ``scale``, a start theta0 means ``location`` + ``scale`` theta0, in the unit of
+    the data. Path, key, iterates and intervals are those of a study that gives these numbers itself.
+
+    Parameters
+    ----------
+    location : float
+        Unit of the data.
+    scale : float > 0
+        Unit of the data, for example the interquartile range of a pilot.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    location: Annotated[float, Field(ge=-1e100, le=1e100)] = 0.0
+    scale: Annotated[float, Field(ge=1e-100, le=1e100)] = 1.0
+
+    def place(self, value: float) -> float:
+        """A place such as theta0, in the unit of the data."""
+        return self.location + self.scale * value
+
+    def size(self, value: float) -> float:
+        """A distance or a step constant, in the unit of the data."""
+        return self.scale * value
+
+    def back(self, value: float) -> float:
+        """A place in the unit of the data as a study in this unit writes it."""
+        return (value - self.location) / self.scale
+
+    def written(self) -> dict[str, Any]:
+        """As a study file has it."""
+        return self.model_dump()

@@ -1,0 +1,114 @@
+"""``units`` of a problem: a study in multiples of a unit has the paths of one in the unit of the data."""
+
+from __future__ import annotations
+
+import pytest
+
+import ldpflow as lf
+from ldpflow.study import Study
+
+PLAIN = {
+    "name": "units",
+    "seed": 1,
+    "replicates": 8,
+    "problem": {"kind": "quantile", "tau": 0.9, "law": "exponential", "scale": 31.4},
+    "mechanism": {"kind": "randomized_response"},
+    "algorithm": {"kind": "ldp_sgd", "c": 32.0, "theta0": 48.5, "radius": 640.0},
+    "grid": {"n": 20_000},
+    "method": {"kind": "SN"},
+}
+
+
+def study(units=None, **tables):
+    """PLAIN with some tables replaced, its problem with units."""
+    changed = PLAIN | tables
+    if units is not None:
+        changed["problem"] = changed["problem"] | {"units": units}
+    return Study.from_mapping(changed)
+
+
+def test_paths_are_those_of_the_same_numbers_in_the_unit_of_the_data():
+    given = {"kind": "ldp_sgd", "c": 0.5, "theta0": 0.75, "radius": 10.0}
+    (own,) = study({"location": 0.5, "scale": 64.0}, algorithm=given).simulators()
+    (plain,) = study().simulators()
+    assert own.algorithm == plain.algorithm and own.problem == plain.problem
+    assert own.key == plain.key and own.data_key() == plain.data_key()
+    assert own.columns() == plain.columns()
+    assert own.units.back(own.algorithm.theta0) == 0.75 and plain.units is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "algorithm", "expected"),
+    [
+        ("quantile", {"kind": "minibatch_sgd", "c": 0.5}, {"c": 2.0, "theta0": 1.0}),
+        ("quantile", {"kind": "budget_split", "theta0": 2.0}, {"c": 4.0, "theta0": 9.0}),
+        ("quantile", {"kind": "tail_sgd", "eta": 0.25}, {"eta": 1.0, "theta0": 1.0}),
+        ("quantiles", {"kind": "ldp_sgd", "c": 3.0}, {"c": 12.0, "theta0": 1.0, "radius": None}),
+    ],
+)
+def test_every_algorithm_of_quantiles(kind, algorithm, expected):
+    mechanism = {"kind": "none"}
+    (found,) = study(
+        {"location": 1.0, "scale": 4.0},
+        problem={"kind": kind},
+        algorithm=algorithm,
+        mechanism=mechanism,
+    ).simulators()
+    assert {name: getattr(found.algorithm, name) for name in expected} == expected
+
+
+def test_a_study_with_units_reads_back():
+    whole = study({"scale": 4.0})
+    assert "units = { location = 0.0, scale = 4.0 }" in whole.to_toml()
+    again = Study.from_toml(whole.to_toml())
+    assert again == whole and again.hash() == whole.hash() != study().hash()
+    problem = lf.Quantile(tau=[0.5, 0.9], units=lf.Units(scale=4.0))
+    paths = lf.Study(
+        problem, lf.RandomizedResponse(), lf.LdpSgd(c=2.0), lf.SelfNormalization(), n=1e4
+    ).simulators()
+    assert [path.algorithm.c for path in paths] == [8.0, 8.0]
+
+
+def test_several_units_are_an_axis_but_no_path_comes_twice():
+    algorithm = {"kind": "ldp_sgd", "c": [1.0, 2.0]}
+    both = study([{"scale": 1.0}, {"scale": 4.0}], algorithm=algorithm).simulators()
+    assert [path.algorithm.c for path in both] == [1.0, 2.0, 4.0, 8.0]
+    with pytest.raises(lf.InputError, match="simulated twice"):
+        study([{"scale": 1.0}, {"scale": 2.0}], algorithm=algorithm)
+
+
+@pytest.mark.parametrize(
+    ("units", "tables", "field"),
+    [
+        ({"scale": 0.0}, {}, "problem.units"),
+        ({"size": 1.0}, {}, "problem.units"),
+        (4.0, {}, "problem.units"),
+        ({"scale": 1e-100}, {"algorithm": {"kind": "ldp_sgd", "c": 1e-300}}, "algorithm.c"),
+        ({"scale": 2.0}, {"problem": {"kind": "linear_regression"}}, "problem.units"),
+    ],
+)
+def test_refused(units, tables, field):
+    with pytest.raises(lf.InputError) as caught:
+        study(units, **tables)
+    assert caught.value.field == field
+
+
+def test_protocols_have_no_steps():
+    design = {key: value for key, value in PLAIN.items() if key not in ("mechanism", "algorithm")}
+    design["problem"] = {"kind": "quantile", "units": {"scale": 2.0}}
+    protocol = {"kind": "thresholds", "range": [0.0, 9.0]}
+    with pytest.raises(lf.InputError, match=r"problem\.units"):
+        Study.from_mapping(design | {"protocol": protocol, "method": {"kind": "inversion"}})
+
+
+def test_a_plan_gives_lengths_and_advice_in_the_unit_too():
+    algorithm = {"kind": "ldp_sgd", "c": 1 / 31.4}
+    small = lf.plan(study({"scale": 31.4}, algorithm=algorithm, grid={"n": 2e5}))
+    (row,) = small.rows
+    assert small.refused and row["length_in_units"] is None and row["c"] == pytest.approx(1.0)
+    said = "".join(small.cautions)
+    assert "c = 23 " in said and "(in the study's units c = 0.74, theta0 = 1.7)" in said
+    algorithm = {"kind": "ldp_sgd", "theta0": 1.7}
+    (row,) = lf.plan(study({"scale": 31.4}, algorithm=algorithm, grid={"n": 4e5})).rows
+    assert row["length_in_units"] == pytest.approx(row["length"] / 31.4)
+    assert "length_in_units" not in lf.plan(study()).rows[0]
