@@ -125,13 +125,17 @@ def feasible_n(law: Law, tau: float, noise: float, k: float = 25.0, bias: float 
 
 def approaches(cases: Sequence[Approach]) -> list[Arrival]:
     """Predict the arrival of many paths at once; those that differ in ``steps`` alone are run once."""
-    from ldpflow.theory.closure import equal_probability, few_nodes, follow_kernel
+    from ldpflow.theory.closure import equal_probability, few_nodes, follow_kernel, grid
 
     follow, nodes, few = follow_kernel(), equal_probability(), few_nodes()
     known: dict[tuple[Law, float], tuple[float, float, Floats]] = {}
     runs: dict[Approach, list[int]] = {}
     for place, case in enumerate(cases):
         runs.setdefault(replace(case, steps=0), []).append(place)
+    longest: dict[float, int] = {}
+    for case in cases:
+        longest[case.gamma] = max(case.steps, longest.get(case.gamma, 0))
+    grids = {gamma: grid(gamma, last) for gamma, last in longest.items()}
     found: list[Arrival | None] = [None] * len(cases)
     for run, places in runs.items():
         at = (run.law, run.tau)
@@ -141,7 +145,8 @@ def approaches(cases: Sequence[Approach]) -> list[Arrival]:
         times = np.array(sorted({cases[place].steps for place in places}))
         out = np.empty((len(times), 4))
         settings = (run.noise, run.c * density, run.gamma, (run.theta0 - truth) * density)
-        follow(table, nodes, few, run.tau, *settings, float(run.records), times, out)
+        ends, sums = grids[run.gamma]
+        follow(table, nodes, few, ends, sums, run.tau, *settings, float(run.records), times, out)
         rows = dict(zip(times.tolist(), out.tolist(), strict=True))
         for place in places:
             steps = cases[place].steps

@@ -17,6 +17,7 @@ the mathematical library.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from statistics import NormalDist
@@ -28,15 +29,16 @@ from ldpflow.kernels.cache import compiled
 from ldpflow.kernels.specialise import Case
 from ldpflow.random import bits_of, float_of, register_array
 
-__all__ = ["EXACT", "RATIO", "equal_probability", "few_nodes", "follow_kernel", "tabulated"]
+__all__ = ["EXACT", "RATIO", "equal_probability", "few_nodes", "follow_kernel", "grid", "tabulated"]
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 EXACT = 400  # steps that are followed one by one
 RATIO = 1.015
 NODES = 200
-MERGED = 1e-7  # of the standard deviation: two runs this close stay together
-SMOOTH = 1e-7  # rules of 9 and of 7 nodes agree to this: F is smooth on the scale of the iterates
+MERGED = 1e-5  # of the standard deviation: two runs this close stay together
+SMOOTH = 1e-6  # rules of 9 and of 7 nodes agree to this: F is smooth on the scale of the iterates
 NARROW = 1e-6
 
 # Cells of the table of F: octaves of 1 + FINE |y|, each in CELLS equal parts.
@@ -57,8 +59,8 @@ FARTHEST = 2.0**OCTAVES * (1.0 - 2.0**-20)
 WIDTH = 40  # sums that are added side by side, which the compiler does not make by itself
 
 SIGNATURE = (
-    "void(float64[::1], float64[::1], float64[:, ::1], float64, float64, float64, float64, float64, "
-    "float64, int64[::1], float64[:, ::1])"
+    "void(float64[::1], float64[::1], float64[:, ::1], int64[::1], float64[::1], float64, float64, float64, "
+    "float64, float64, float64, int64[::1], float64[:, ::1])"
 )
 
 
@@ -161,13 +163,28 @@ def moments(m, v, nodes, few, table):  # type: ignore[no-untyped-def]
     return q, max(first / sd, 0.0)
 
 
-def decayed(a):  # type: ignore[no-untyped-def]
-    """(1 - exp(-a))/a, the mean of a decay."""
-    return -np.expm1(-a) / a if a > 1e-12 else 1.0
+def power_sum(i, j, gamma):  # type: ignore[no-untyped-def]
+    """Sum of k^-gamma over k = i + 1 .. j: exact up to EXACT, by the integral beyond."""
+    if i < EXACT:
+        return float(j) ** -gamma  # one step
+    power = 1.0 - gamma
+    return ((j + 0.5) ** power - (i + 0.5) ** power) / power
 
 
-def step(i, j, run, tau, noise, c, gamma, records, q, h):  # type: ignore[no-untyped-def]
-    """A run after steps i + 1 .. j, from the moments at i.
+def grid(gamma: float, last: int) -> tuple[Integers, Floats]:
+    """Ends j of the stretches of steps up to ``last`` and beyond, and the sums of k^-gamma over them.
+
+    Paths with the same gamma share them.
+    """
+    ends = list(range(EXACT + 1))
+    while ends[-1] < last:
+        ends.append(max(ends[-1] + 1, int(ends[-1] * RATIO)))
+    sums = [power_sum(i, j, gamma) for i, j in itertools.pairwise(ends)]
+    return np.array(ends[1:], dtype=np.int64), np.array(sums)
+
+
+def step(i, j, ds, run, tau, noise, records, q, h):  # type: ignore[no-untyped-def]
+    """A run after steps i + 1 .. j, whose sizes add up to ``ds``, from the moments at i.
 
     ``run`` is m, v, sum of the m_i, variance of the sum of the iterates, and twice the covariance of
     that sum with the next iterate.
@@ -176,16 +193,12 @@ def step(i, j, run, tau, noise, c, gamma, records, q, h):  # type: ignore[no-unt
     width = float(j - i)
     drift = q - tau
     s = (q * (1.0 - q) + noise) / records
-    if i < EXACT:
-        eta = c * j**-gamma
-        ds = eta
-    else:
-        power = 1.0 - gamma
-        ds = c * ((j + 0.5) ** power - (i + 0.5) ** power) / power
-        eta = ds / width
+    eta = ds / width
     a = h * ds
-    decay = np.exp(-a)
-    mean_decay = decayed(a)
+    # (1 - exp(-a))/a is the mean of a decay.
+    lost = -np.expm1(-a)
+    decay = 1.0 - lost
+    mean_decay = lost / a if a > 1e-12 else 1.0
     square += width * mean_decay * (width * v + carried)
     carried = decay * carried + width * v * (1.0 + decay)
     if i < EXACT:
@@ -196,12 +209,12 @@ def step(i, j, run, tau, noise, c, gamma, records, q, h):  # type: ignore[no-unt
     else:
         before = m
         m -= drift * ds * mean_decay
-        v = v * decay * decay + eta * s * ds * decayed(2.0 * a)
+        v = v * decay * decay + eta * s * ds * mean_decay * 0.5 * (1.0 + decay)
         total += width * 0.5 * (before + m)
     return m, v, total, square, carried
 
 
-def follow(table, nodes, few, tau, noise, c, gamma, start, records, times, out):  # type: ignore[no-untyped-def]
+def follow(table, nodes, few, ends, sums, tau, noise, c, gamma, start, records, times, out):  # type: ignore[no-untyped-def]
     """Run the closure from ``start`` and from theta*, in relaxation units.
 
     Parameters
@@ -210,6 +223,8 @@ def follow(table, nodes, few, tau, noise, c, gamma, start, records, times, out):
         Of F (:func:`tabulated`).
     nodes, few : ndarray
         :func:`equal_probability` and :func:`few_nodes`, for the expectations over Z.
+    ends, sums : ndarray
+        :func:`grid` of gamma, up to the last of the times.
     tau, noise, c, gamma, start : float
         k = ``noise``; c times G; (theta0 - theta*) G.
     records : float
@@ -226,25 +241,29 @@ def follow(table, nodes, few, tau, noise, c, gamma, start, records, times, out):
     together = False
     i = 0
     done = 0
-    while done < times.shape[0]:
-        j = i + 1 if i < EXACT else max(i + 1, int(i * RATIO))
+    for k in range(ends.shape[0]):
+        j = ends[k]
+        ds = c * sums[k]
         q, h = moments(here[0], here[1], nodes, few, table)
         p, g = q, h
         if not together:
             p, g = moments(other[0], other[1], nodes, few, table)
         while done < times.shape[0] and times[done] <= j:
             n = times[done]
-            end = step(i, n, here, tau, noise, c, gamma, records, q, h)
+            within = ds if n == j else c * power_sum(i, n, gamma)
+            end = step(i, n, within, here, tau, noise, records, q, h)
             if not together:
-                behind = end[2] - step(i, n, other, tau, noise, c, gamma, records, p, g)[2]
+                behind = end[2] - step(i, n, within, other, tau, noise, records, p, g)[2]
             out[done, 0] = end[2] / n
             out[done, 1] = (end[2] - behind) / n
             out[done, 2] = math.sqrt(end[3]) / n
             out[done, 3] = end[0]
             done += 1
-        here = step(i, j, here, tau, noise, c, gamma, records, q, h)
+        if done == times.shape[0]:
+            break
+        here = step(i, j, ds, here, tau, noise, records, q, h)
         if not together:
-            other = step(i, j, other, tau, noise, c, gamma, records, p, g)
+            other = step(i, j, ds, other, tau, noise, records, p, g)
             behind = here[2] - other[2]
             apart = abs(here[0] - other[0])
             together = apart <= MERGED * math.sqrt(here[1]) and abs(here[1] - other[1]) <= MERGED * here[1]
