@@ -39,7 +39,12 @@ KINDS: dict[str, tuple[str, Mapping[str, type[Settings]]]] = {
 NOUNS: dict[str, tuple[str, ...]] = {
     "Studies and sweeps": ("ldpflow.Study", "ldpflow.sweep", "ldpflow.simulate", "ldpflow.bundled_studies"),
     "Runs": ("ldpflow.open_run", "ldpflow.Run"),
-    "Planning": ("ldpflow.plan", "ldpflow.Plan", "ldpflow.planning.tune"),
+    "Planning": (
+        "ldpflow.plan",
+        "ldpflow.Plan",
+        "ldpflow.planning.tune",
+        "ldpflow.planning.protocols_plan.Comparison",
+    ),
     "Collected reports": ("ldpflow.analyse", "ldpflow.transcripts.analysis.Analysis", "ldpflow.Transcript"),
     "Privacy accounting": tuple(
         f"ldpflow.privacy.{name}" for name in ldpflow.privacy.__all__ if name[0].islower()
@@ -59,7 +64,13 @@ NOUNS: dict[str, tuple[str, ...]] = {
         "ldpflow.PathIntervalMethod",
         "ldpflow.Intervals",
     ),
-    "Errors": ("ldpflow.InputError", "ldpflow.SweepFailed", "ldpflow.StorageError", "ldpflow.LdpflowError"),
+    "Errors": (
+        "ldpflow.InputError",
+        "ldpflow.MissingExtra",
+        "ldpflow.SweepFailed",
+        "ldpflow.StorageError",
+        "ldpflow.LdpflowError",
+    ),
 }
 """Pages of the Python interface beside those of the components: title, and what stands there."""
 

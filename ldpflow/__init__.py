@@ -16,6 +16,7 @@ EXPORTS = {
         "Caution",
         "InputError",
         "LdpflowError",
+        "MissingExtra",
         "StorageError",
         "SweepFailed",
         "SweepInterrupted",

@@ -20,6 +20,7 @@ from ldpflow.algorithms.tail_sgd import TailSgd as _TailSgd
 from ldpflow.errors import Caution as Caution
 from ldpflow.errors import InputError as InputError
 from ldpflow.errors import LdpflowError as LdpflowError
+from ldpflow.errors import MissingExtra as MissingExtra
 from ldpflow.errors import StorageError as StorageError
 from ldpflow.errors import SweepFailed as SweepFailed
 from ldpflow.errors import SweepInterrupted as SweepInterrupted

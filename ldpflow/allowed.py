@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 
-__all__ = ["OneOf", "allowed", "hint_for", "nearest", "typed", "unknown_names"]
+__all__ = ["OneOf", "allowed", "closest", "hint_for", "nearest", "typed", "unknown_names"]
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,17 @@ class OneOf:
         return value
 
 
+def closest(name: object, names: Iterable[str]) -> str:
+    """A hint with the name that was probably meant; empty where none is close."""
+    folded = {known.casefold(): known for known in sorted(names)}
+    close = difflib.get_close_matches(str(name)[:100].casefold(), folded, n=1)
+    return f"Did you mean '{folded[close[0]]}'?" if close else ""
+
+
 def nearest(name: object, names: Iterable[str]) -> str:
     """A hint with the name that was probably meant, or with all names."""
     known = sorted(names)
-    folded = {known_name.casefold(): known_name for known_name in known}
-    close = difflib.get_close_matches(str(name)[:100].casefold(), folded, n=1)
-    return f"Did you mean '{folded[close[0]]}'?" if close else f"There is: {', '.join(known)}."
+    return closest(name, known) or f"There is: {', '.join(known)}."
 
 
 def constraints(metadata: Iterable[object]) -> dict[str, Any]:
@@ -135,5 +140,5 @@ def hint_for(cls: type[BaseModel], name: str, raw: object) -> str:
     if not isinstance(raw, str):
         return ""
     if "one_of" in bounds:
-        return nearest(raw, bounds["one_of"].names())
-    return nearest(raw, get_args(kind)) if get_origin(kind) is Literal else ""
+        return closest(raw, bounds["one_of"].names())
+    return closest(raw, get_args(kind)) if get_origin(kind) is Literal else ""

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import Any
 
 __all__ = [
     "Caution",
     "InputError",
     "LdpflowError",
+    "MissingExtra",
     "StorageError",
     "SweepFailed",
     "SweepInterrupted",
+    "need",
     "plain_text",
     "redacted",
 ]
@@ -52,7 +56,7 @@ class InputError(LdpflowError):
         The setting, column or argument, e.g. ``algorithm.gamma`` or ``out``. The command line shows an
         argument as its flag; so it does with names of arguments in backquotes in ``allowed`` and ``hint``.
     value : object
-        What was given.
+        What was given; None if nothing was.
     allowed : str
         What is allowed there, e.g. ``a number in (1/2, 1)``.
     hint : str, optional
@@ -68,7 +72,8 @@ class InputError(LdpflowError):
         shown = redacted(repr(value))
         if len(shown) > 200:
             shown = shown[:197] + "..."
-        message = f"{field}: {shown} is not allowed; expected {allowed}."
+        wrong = f"{field} is missing" if value is None else f"{field}: {shown} is not allowed"
+        message = f"{wrong}; expected {allowed}."
         if hint:
             message += f" {hint}"
         super().__init__(message)
@@ -76,6 +81,44 @@ class InputError(LdpflowError):
     def __reduce__(self) -> tuple[type, tuple[str, object, str, str]]:
         # Exceptions cross process borders; the default would replay only the message.
         return (type(self), (self.field, self.value, self.allowed, self.hint))
+
+
+class MissingExtra(InputError):
+    """A package that only one of ldpflow's extras brings is not installed.
+
+    Parameters
+    ----------
+    extra : str
+        The extra, as in ``report``.
+    packages : sequence of str
+        Names of the modules that were not found.
+    """
+
+    def __init__(self, extra: str, packages: Sequence[str]) -> None:
+        self.extra = extra
+        self.packages = tuple(packages)
+        super().__init__("installation", ", ".join(packages), f"the packages of the extra '{extra}'")
+        verb, pronoun = ("is", "it") if len(self.packages) == 1 else ("are", "them")
+        self.args = (
+            f"{', '.join(self.packages)} {verb} not installed, and this needs {pronoun}. "
+            f"pip install 'ldpflow[{extra}]' installs what is missing; in a clone, pip install '.[{extra}]'.",
+        )
+
+    def __reduce__(self) -> tuple[type, tuple[str, Sequence[str]]]:  # type: ignore[override]
+        return (type(self), (self.extra, self.packages))
+
+
+def need(extra: str, *modules: str) -> None:
+    """Refuse, with the line that installs it, where a module of an extra is missing.
+
+    Raises
+    ------
+    MissingExtra
+        Naming all that are missing.
+    """
+    missing = [name for name in modules if find_spec(name) is None]
+    if missing:
+        raise MissingExtra(extra, missing)
 
 
 class StorageError(LdpflowError, OSError):

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ldpflow.errors import InputError
+from ldpflow.errors import InputError, need
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -293,15 +293,24 @@ class Run:
         -------
         altair.Chart
             It shows itself in a notebook; ``chart.save`` writes it.
+
+        Raises
+        ------
+        MissingExtra
+            If the packages of the extra ``report`` are not installed.
+        InputError
+            If there is no such figure or factor.
         """
-        from ldpflow.allowed import nearest
+        from ldpflow.allowed import closest
+
+        need("report", "altair", "vl_convert")
         from ldpflow.report.catalogue import figures_of
         from ldpflow.report.results import Results
 
         results = self.results if where is None else Results.load(self.store.root, where=where)
         figures = figures_of(results)
         if figure not in figures:
-            raise InputError("figure", figure, f"one of {', '.join(figures)}", nearest(figure, figures))
+            raise InputError("figure", figure, f"one of {', '.join(figures)}", closest(figure, figures))
         return figures[figure].chart(results, x)
 
     def report(self, file: str | os.PathLike[str] | None = None) -> str:
@@ -311,7 +320,13 @@ class Run:
         ----------
         file : path, optional
             ``report.html`` in the run unless given.
+
+        Raises
+        ------
+        MissingExtra
+            If the packages of the extra ``report`` are not installed.
         """
+        need("report", "altair", "vl_convert", "jinja2")
         from ldpflow.report.page import report_html
 
         text = report_html(self.results)
@@ -341,7 +356,13 @@ class Run:
             What the page says it is made again with.
         where : str, optional
             A condition on columns, as for :meth:`summary`: the settings and methods that are shown.
+
+        Raises
+        ------
+        MissingExtra
+            If the packages of the extra ``report`` are not installed.
         """
+        need("report", "altair", "vl_convert", "jinja2")
         from ldpflow.report.arena import write_site
 
         chosen = "" if where is None else f' --where "{where}"'

@@ -7,7 +7,7 @@ from typing import Any
 
 from ldpflow.algorithms import ALGORITHMS
 from ldpflow.algorithms.finite_sum import FiniteSumAlgorithm
-from ldpflow.allowed import nearest
+from ldpflow.allowed import closest
 from ldpflow.audit.audit import Audit
 from ldpflow.audit.data_sets import audit_algorithm
 from ldpflow.audit.local import audit_mechanism
@@ -78,14 +78,14 @@ def audit(
         mechanism: Mechanism = one("mechanism", name, settings)
         if problem not in PROBLEMS:
             known = ", ".join(PROBLEMS)
-            raise InputError("problem", problem, f"one of {known}", nearest(problem, PROBLEMS))
+            raise InputError("problem", problem, f"one of {known}", closest(problem, PROBLEMS))
         chosen = one("problem", problem, {})
         return audit_mechanism(mechanism, chosen, samples or 500_000, confidence, seed)
     if name in finite_sum_kinds():
         algorithm = one("algorithm", name, BUDGET | settings)
         return audit_algorithm(algorithm, 4, samples or 100_000, confidence, seed)
     kinds = [*MECHANISMS, *finite_sum_kinds()]
-    raise InputError("name", name, "one of " + ", ".join(kinds), nearest(name, kinds))
+    raise InputError("name", name, "one of " + ", ".join(kinds), closest(name, kinds))
 
 
 def one(group: str, kind: str, settings: dict[str, Any]) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ldpflow.cli.summary import Format
-from ldpflow.errors import InputError
+from ldpflow.errors import InputError, need
 
 if TYPE_CHECKING:
     from ldpflow.transcripts.result import Analysis
@@ -139,9 +139,8 @@ def print_json(analysis: Analysis) -> None:
 
 def write_page(analysis: Analysis, file: str) -> None:
     """The page."""
-    from ldpflow.cli.report import need
 
-    need("altair", "vl_convert", "jinja2")
+    need("report", "altair", "vl_convert", "jinja2")
     from ldpflow.report.analysis_page import analysis_html
 
     try:

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from ldpflow.cli.report import need
 from ldpflow.cli.summary import Run, Where
+from ldpflow.errors import need
 
 __all__ = ["arena"]
 
@@ -23,7 +23,7 @@ def arena(
     misses, the one with the shortest intervals. Every setting has a table that sorts, coverage against
     length, paired differences, the share of the gap that is bias, and what each method needs.
     """
-    need("altair", "vl_convert", "jinja2")
+    need("report", "altair", "vl_convert", "jinja2")
     from ldpflow.run import open_run
 
     for file in open_run(run).arena(output, where=where):

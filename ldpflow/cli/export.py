@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from ldpflow.cli.report import need
 from ldpflow.cli.summary import Run
+from ldpflow.errors import need
 
 __all__ = ["export", "watch"]
 
@@ -18,7 +18,7 @@ def export(
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
     """Write a run as one DuckDB file with ready views."""
-    need("duckdb", "altair", "vl_convert", "jinja2")
+    need("report", "duckdb", "altair", "vl_convert", "jinja2")
     from ldpflow.report.export import export_duckdb
     from ldpflow.report.results import Results
 
@@ -42,7 +42,7 @@ def watch(
     ] = False,
 ) -> None:
     """Serve the report of a run on this machine, following a sweep as it goes."""
-    need("altair", "vl_convert", "jinja2")
+    need("report", "altair", "vl_convert", "jinja2")
     from ldpflow.report.serve import server
 
     with server(run, host, port, allow_remote) as live:

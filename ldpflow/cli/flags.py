@@ -15,7 +15,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 from typer.core import TyperCommand
 
-from ldpflow.errors import InputError
+from ldpflow.errors import InputError, MissingExtra
 
 __all__ = ["METHODS", "FlagCommand", "settings_given", "with_plugins"]
 
@@ -53,6 +53,8 @@ class FlagCommand(TyperCommand):
         """Run the command."""
         try:
             return super().invoke(ctx)
+        except MissingExtra:
+            raise
         except InputError as error:
             raise with_flags(error, ctx) from error
 

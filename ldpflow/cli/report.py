@@ -8,23 +8,9 @@ from typing import Annotated
 import typer
 
 from ldpflow.cli.summary import Run, Where
-from ldpflow.errors import InputError
+from ldpflow.errors import InputError, need
 
-__all__ = ["need", "plot", "report"]
-
-
-def need(*modules: str) -> None:
-    """Refuse with what to install where a package of the extra ``report`` is missing."""
-    from importlib.util import find_spec
-
-    missing = [name for name in modules if find_spec(name) is None]
-    if missing:
-        raise InputError(
-            "installation",
-            f"no {', '.join(missing)}",
-            "the packages of the extra 'report'",
-            "pip install 'ldpflow[report]' adds them.",
-        )
+__all__ = ["plot", "report"]
 
 
 def report(
@@ -35,7 +21,7 @@ def report(
     ] = None,
 ) -> None:
     """Write a report of a run: one HTML file that opens offline, with everything in it."""
-    need("altair", "vl_convert", "jinja2")
+    need("report", "altair", "vl_convert", "jinja2")
     from ldpflow.report.page import report_html
     from ldpflow.report.results import Results
 
@@ -87,7 +73,7 @@ def plot(
     where: Where = None,
 ) -> None:
     """Draw one figure of a run into a file, for papers and slides."""
-    need("altair", "vl_convert")
+    need("report", "altair", "vl_convert")
     from ldpflow.report.saving import save, suffix_of
     from ldpflow.run import open_run
 

@@ -6,9 +6,8 @@ from typing import Annotated
 
 import typer
 
-from ldpflow.cli.report import need
 from ldpflow.cli.studies import StudyName
-from ldpflow.errors import InputError
+from ldpflow.errors import InputError, need
 
 __all__ = ["trace"]
 
@@ -37,7 +36,7 @@ def trace(
     ] = None,
 ) -> None:
     """Draw the estimate and the limits of BB, BM and SN along one path, all n from one pass."""
-    need("altair", "vl_convert")
+    need("report", "altair", "vl_convert")
     import pyarrow.parquet as pq
 
     from ldpflow.report.saving import save, suffix_of

@@ -27,7 +27,7 @@ import ldpflow
 from ldpflow.cluster.preflight import PASSED, REFUSED
 from ldpflow.cluster.shipping import write_study
 from ldpflow.engine.connection import unreachable
-from ldpflow.errors import InputError, LdpflowError
+from ldpflow.errors import InputError, LdpflowError, MissingExtra
 from ldpflow.study import Study
 
 __all__ = ["DEFAULT_ADDRESS", "Jobs", "State", "cluster_address"]
@@ -120,7 +120,7 @@ class Jobs:
             with self.named_errors():
                 self.client: Any = JobSubmissionClient(address)
         except (ImportError, AttributeError) as error:
-            raise missing_extra(error) from error
+            raise MissingExtra("cluster", ["Ray's client of jobs"]) from error
         with self.named_errors():
             self.check_versions()
 
@@ -143,7 +143,7 @@ class Jobs:
         except RuntimeError as error:
             text = str(error)
             if "ray[default]" in text:
-                raise missing_extra(error) from error
+                raise MissingExtra("cluster", ["Ray's client of jobs"]) from error
             if job and "does not exist" in text:
                 raise InputError("job", job, "a job of this cluster", "See ldpflow jobs status.") from error
             raise LdpflowError(f"{self.address}: {text}") from error
@@ -337,10 +337,3 @@ def probed(out: str) -> Iterator[tuple[str, str | None]]:
                 empty.rmdir()
             except OSError:  # somebody's files are in it
                 break
-
-
-def missing_extra(error: Exception) -> InputError:
-    """What submitting needs is not installed."""
-    return InputError(
-        "submit", "no client of Ray's jobs", "the extra: pip install 'ldpflow[cluster]'", str(error)
-    )

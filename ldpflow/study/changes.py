@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ldpflow.allowed import nearest
+from ldpflow.allowed import closest, nearest
 from ldpflow.errors import InputError
-from ldpflow.study.entry import GROUPS, Entry
+from ldpflow.settings import Axes, Settings
+from ldpflow.study.components import EXAMPLES, tables_of
+from ldpflow.study.entry import GROUPS, Entry, read_group
 from ldpflow.study.fields import number, plain, read_value, read_values
 from ldpflow.study.grid import Grid, Heading
 
@@ -36,15 +38,20 @@ def replacements(entries: Mapping[str, Entries], values: Mapping[str, object]) -
         The study's entries by group.
     values : mapping of str to value or list of values
         By name: a short name (:data:`SHORT_NAMES`), ``group.setting``, ``method``, an axis of the grid,
-        ``replicates`` or ``seed``. Numbers may be texts. None and empty lists change nothing.
+        ``replicates`` or ``seed``; ``problem``, ``mechanism``, ``algorithm``, ``protocol`` and ``methods``
+        take components, as :class:`Study` does. Numbers may be texts. None and empty lists change nothing.
 
     Raises
     ------
     InputError
         Naming the field.
     """
-    changed: dict[str, Any] = {}
     given = {k: v for k, v in values.items() if v is not None and v != [] and v != ()}
+    changed: dict[str, Any] = {}
+    for name in (*GROUPS, "methods"):
+        if name in given and has_components(given[name]):
+            group = name.removesuffix("s")
+            changed[group] = read_group(group, tables_of(group, given.pop(name)))
     if "method" in given:
         changed["method"] = chosen_methods(entries["method"], given.pop("method"))
     for name, raw in given.items():
@@ -67,9 +74,17 @@ def replacements(entries: Mapping[str, Entries], values: Mapping[str, object]) -
         elif name in ("replicates", "seed", "name"):
             changed[name] = read_value(Heading, name, value, name)
         else:
+            if name in GROUPS:
+                raise InputError(name, raw, f"a {name}, as in ldpflow.{EXAMPLES[name]}, or a list of them")
             known = ["method", *SHORT_NAMES, *Grid.model_fields, "replicates", "seed", "name"]
             raise InputError(name, raw, "a setting of a study", nearest(name, known))
     return changed
+
+
+def has_components(raw: object) -> bool:
+    """Whether a value is a component, or a list of components."""
+    items = raw if isinstance(raw, (list, tuple)) else [raw]
+    return all(isinstance(item, (Settings, Axes)) for item in items)
 
 
 def numbers(raw: object) -> object:
@@ -105,7 +120,7 @@ def chosen_methods(entries: Entries, raw: object) -> Entries:
     result: list[Entry] = []
     for name in dict.fromkeys(map(str, names)):
         if name not in known:
-            raise InputError("method.kind", name, "one of " + ", ".join(known), nearest(name, known))
+            raise InputError("method.kind", name, "one of " + ", ".join(known), closest(name, known))
         own = [entry for entry in entries if entry.kind == name]
         result += own or [Entry.of("method", name, {})]
     return tuple(result)

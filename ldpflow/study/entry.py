@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from ldpflow.allowed import nearest
+from ldpflow.allowed import closest, nearest
 from ldpflow.errors import InputError
 from ldpflow.intervals import INTERVAL_METHODS
 from ldpflow.settings import Settings
@@ -116,7 +116,7 @@ def read_table(group: str, table: Mapping[str, object]) -> list[Entry]:
     kinds = list(dict.fromkeys(raw)) if isinstance(raw, list) and all_text(raw) else [raw]
     for kind in kinds:
         if not isinstance(kind, str) or kind not in registry:
-            hint = nearest(kind, registry) if isinstance(kind, str) else ""
+            hint = closest(kind, registry) if isinstance(kind, str) else ""
             raise InputError(f"{group}.kind", kind, "one of " + ", ".join(registry), hint)
     if not kinds:
         raise InputError(f"{group}.kind", raw, "one of " + ", ".join(registry))

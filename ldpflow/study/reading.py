@@ -27,7 +27,9 @@ def read_study(mapping: Mapping[str, Any]) -> dict[str, Any]:
             raise InputError(str(key), value, "a known key or table", nearest(key, known))
     plugins = read_plugins(mapping.get("plugins", {}))
     heading = {
-        name: read_value(Heading, name, mapping.get(name, field.get_default()), name)
+        name: read_value(
+            Heading, name, mapping.get(name, None if field.is_required() else field.get_default()), name
+        )
         for name, field in Heading.model_fields.items()
     }
     trajectory = read_trajectory(mapping.get("trajectory"))

@@ -136,11 +136,12 @@ class Study:
     def check_monitor(self) -> None:
         """Refuse to follow replicates over n where they do not share a path, or have no intervals."""
         if not self.method:
-            raise InputError("monitor", None, "a study with interval methods")
+            raise InputError("monitor", self.monitor.model_dump(), "a study with interval methods")
         for simulator in self.simulators():
             if simulator.horizon is not None:
                 hint = "Replicates cannot be followed where every n has paths of its own."
-                raise InputError("monitor", None, "a study whose n share their paths", hint)
+                shared = "a study whose n share their paths"
+                raise InputError("monitor", self.monitor.model_dump(), shared, hint)
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> Study:
@@ -186,7 +187,8 @@ class Study:
         values : mapping, optional
             ``{"mechanism.epsilon": [0.5, 2.0]}``, for names with a dot.
         **settings
-            ``n=[1e6]``, ``replicates=1000``, ``epsilon=2.0``; see :mod:`ldpflow.study.changes`.
+            ``n=[1e6]``, ``replicates=1000``, ``epsilon=2.0``; components as in
+            ``mechanism=Laplace(epsilon=1.0)``; see :mod:`ldpflow.study.changes`.
         """
         entries = {group: self.entries(group) for group in GROUPS}
         changed = replacements(entries, {**(values or {}), **settings})

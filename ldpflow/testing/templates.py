@@ -6,7 +6,7 @@ import re
 from importlib.resources import files
 from pathlib import Path
 
-from ldpflow.allowed import nearest
+from ldpflow.allowed import closest
 from ldpflow.errors import InputError
 
 __all__ = ["KINDS", "write_component"]
@@ -39,7 +39,7 @@ def write_component(kind: str, name: str, folder: str = ".") -> list[Path]:
     from ldpflow.study.plugins import REGISTRIES
 
     if kind not in KINDS:
-        raise InputError("kind", kind, f"one of {', '.join(KINDS)}", nearest(kind, KINDS))
+        raise InputError("kind", kind, f"one of {', '.join(KINDS)}", closest(kind, KINDS))
     if not re.fullmatch("[a-z][a-z0-9_]{0,49}", name):
         raise InputError("name", name, "a lower-case letter, then letters, digits and underscores")
     if name in REGISTRIES[kind] or (kind == "law" and name in law_names()):

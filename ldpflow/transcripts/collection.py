@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ldpflow.algorithms import Algorithm
-from ldpflow.allowed import nearest
+from ldpflow.allowed import closest, nearest
 from ldpflow.errors import InputError
 from ldpflow.intervals import IntervalMethod
 from ldpflow.mechanisms import Mechanism
@@ -221,7 +221,7 @@ def read_problem(table: Mapping[str, object]) -> tuple[str, tuple[float, ...]]:
     kind = table.get("kind", "quantile")
     known = (*PROBLEMS, "other")
     if not isinstance(kind, str) or kind not in known:
-        raise InputError("problem.kind", kind, "one of " + ", ".join(known), nearest(kind, known))
+        raise InputError("problem.kind", kind, "one of " + ", ".join(known), closest(kind, known))
     name = {"quantile": "tau", "quantiles": "taus"}.get(kind)
     for other in table:
         if other in ("tau", "taus") and other != name:

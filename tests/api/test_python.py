@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -125,6 +126,49 @@ def test_what_a_run_offers(run, tmp_path):
     assert run.study == small()
     assert run.provenance[0]["seed"] == 1 and run.result.finished_replicates == 40
     assert lf.open_run(run.out).summary().equals(run.summary())
+
+
+def test_components_are_replaced_by_components():
+    study = small().replace(mechanism=lf.Laplace(epsilon=[1.0, 2.0]), methods=[lf.BatchMeans()], n=[2e3])
+    expected = small(mechanism=lf.Laplace(epsilon=[1.0, 2.0]), methods=lf.BatchMeans(), n=2e3)
+    assert study == expected and study.hash() == expected.hash()
+    assert small().replace(problem=lf.Quantile(tau=0.3), epsilon=3.0) == small(
+        problem=lf.Quantile(tau=0.3), mechanism=lf.RandomizedResponse(epsilon=3.0)
+    )
+    for wrong in (3.0, "laplace", [lf.Laplace(), 1.0]):
+        with pytest.raises(lf.InputError, match=r"^mechanism: .*RandomizedResponse\(epsilon=1.0\)"):
+            small().replace(mechanism=wrong)
+
+
+def test_a_setting_that_is_missing_is_called_missing():
+    text = small().to_toml()
+    assert 'name = "mine"' in text
+    with pytest.raises(lf.InputError) as caught:
+        lf.Study.from_toml(text.replace('name = "mine"', ""))
+    assert str(caught.value).startswith("name is missing; expected a file name of up to 100 letters")
+
+
+def test_a_list_of_names_is_given_once():
+    with pytest.raises(lf.InputError) as caught:
+        small().replace(method="bootstrapped")
+    assert str(caught.value).count("TR-BM") == 1
+
+
+@pytest.mark.parametrize("module", ["altair", "vl_convert", "jinja2"])
+def test_a_package_of_an_extra_that_is_missing_comes_with_the_line_that_installs_it(
+    run, tmp_path, monkeypatch, module
+):
+    monkeypatch.setitem(sys.modules, module, None)
+    calls = [lambda: run.report(tmp_path / "r.html"), lambda: run.arena(tmp_path / "site")]
+    if module != "jinja2":
+        calls.append(lambda: run.plot("coverage"))
+    for call in calls:
+        with pytest.raises(
+            lf.MissingExtra, match=rf"^{module} is not installed.*'ldpflow\[report\]'"
+        ) as caught:
+            call()
+        again = pickle.loads(pickle.dumps(caught.value))
+        assert str(again) == str(caught.value)
 
 
 def test_pictures_and_pages(run, tmp_path):
