@@ -25,6 +25,7 @@ from ldpflow.problems.quantile import BUNDLED_LAWS
 from ldpflow.settings import Settings
 from ldpflow.study.entry import GROUPS
 from ldpflow.study.interactive import MAIN, source_of
+from ldpflow.study.registration import check_columns, check_kind, check_methods, is_bundled, source_file
 
 __all__ = ["ENTRY_POINTS", "Plugin", "load_plugin", "load_plugins", "origin", "plugins_of", "register"]
 
@@ -47,7 +48,8 @@ def register(component: Component) -> Component:
     Raises
     ------
     InputError
-        If the class is none of these, lacks something, or its kind is taken by another component.
+        If the class is none of these, lacks something, or its kind or the name of a setting, diagnostic or
+        summary is taken.
     """
     where = f"{source_file(component)}: {component.__name__}"
     if not inspect.isclass(component) or not issubclass(component, Settings):
@@ -55,21 +57,13 @@ def register(component: Component) -> Component:
     group = component.group
     if group not in REGISTRIES:
         raise InputError(where, component, f"a subclass of {COMPONENTS}")
-    fields: Any = getattr(component, "model_fields")  # noqa: B009
-    kind = fields["kind"].default
-    if not isinstance(kind, str) or not kind.replace("-", "_").isidentifier():
-        raise InputError(
-            f"{where}.kind", kind, "a name with its default", 'Write: kind: Literal["mine"] = "mine"'
-        )
+    kind = check_kind(component, where)
     if group == "law" and kind in BUNDLED_LAWS:
         raise InputError(f"{where}.kind", kind, "a kind of its own; ldpflow has this one")
-    missing = sorted(getattr(component, "__abstractmethods__", ()))
-    if group == "method" and not hasattr(component, "record"):
-        missing.append("record (derive from PathIntervalMethod)")
-    if missing:
-        raise InputError(where, ", ".join(missing), "no missing methods", f"A {group} needs them.")
-    if group == "law" and set(fields) - {"kind", "shape"}:
-        raise InputError(where, sorted(set(fields) - {"kind"}), "no setting but `shape`")
+    check_methods(component, where)
+    check_columns(component, where)
+    if group == "law" and (others := set(component.model_fields) - {"kind", "shape"}):
+        raise InputError(where, sorted(others), "no setting but `shape`")
     registry: Any = REGISTRIES[group]
     before = registry.get(kind)
     if before is not None and (is_bundled(before) or not same_place(before, component)):
@@ -116,22 +110,9 @@ REGISTRIES: dict[str, Mapping[str, type[Settings]]] = {**GROUPS, "law": DATA_LAW
 COMPONENTS = "Problem, DataLaw, Mechanism, Algorithm, Protocol or IntervalMethod"
 
 
-def is_bundled(component: type) -> bool:
-    """Whether a class comes with ldpflow."""
-    return component.__module__.partition(".")[0] == "ldpflow"
-
-
 def same_place(first: type, second: type) -> bool:
     """Whether a class replaces an earlier version of itself, as in a notebook."""
     return (first.__module__, first.__qualname__) == (second.__module__, second.__qualname__)
-
-
-def source_file(component: Any) -> str:
-    """Name of the file that defines a class."""
-    try:
-        return Path(inspect.getfile(component)).name
-    except (TypeError, OSError):
-        return str(getattr(component, "__module__", "?"))
 
 
 def origin(component: type) -> str:

@@ -1,0 +1,105 @@
+"""A class of one's own when it is registered: kind, names of columns, kernel functions."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+import pytest
+from pydantic import Field, create_model
+
+import ldpflow as lf
+from ldpflow.columns import Column, Summary
+from ldpflow.results.columns import PATH_COLUMNS
+from ldpflow.results.summary import names_of_summary
+from ldpflow.results.trajectories import SUMMARY_COLUMNS, THEORY
+from ldpflow.settings import Setting
+from ldpflow.store.reserved import RESERVED
+from ldpflow.study.plugins import REGISTRIES
+from ldpflow.study.registration import check_columns
+
+SHARED = {"epsilon", "mu", "delta", "gamma", "c", "batch_size"}
+"""Columns of the summary that are settings of bundled components."""
+
+
+@pytest.fixture
+def registry():
+    """The registries as they were before, after the test."""
+    before = {group: dict(kinds) for group, kinds in REGISTRIES.items()}
+    yield
+    for group, kinds in before.items():
+        REGISTRIES[group].clear()
+        REGISTRIES[group].update(kinds)
+
+
+def method(kind="own", setting=None, declared=int, diagnostics=(), annotated=None):
+    """A class of an interval method with one setting and some diagnostics."""
+    fields = {"kind": (Literal[annotated or kind], kind)}
+    if setting is not None:
+        fields[setting] = (Annotated[declared, Field(ge=1), Setting("1", "number of batches")], 20)
+
+    class Base(lf.IntervalMethod):
+        """A method."""
+
+        record: ClassVar = lf.PathIntervalMethod.record
+
+        def intervals(self, record, n, levels):
+            return None
+
+    made = create_model("Mine", __base__=Base, **fields)
+    made.diagnostics = diagnostics
+    return made
+
+
+@pytest.mark.parametrize(
+    "name", ["n", "level", "estimate", "path", "coverage", "length_q05", "tau", "protocol"]
+)
+def test_a_setting_cannot_have_the_name_of_another_column(name, registry):
+    with pytest.raises(lf.InputError) as caught:
+        lf.register(method(setting=name))
+    assert caught.value.field == f"test_registration.py: Mine.{name}"
+    assert "a name that no other column has" in str(caught.value)
+    assert "own" not in REGISTRIES["method"]
+
+
+@pytest.mark.parametrize(
+    ("name", "summary"), [("estimate", "fine"), ("fine", "coverage"), ("epsilon", "fine"), ("fine", "beta")]
+)
+def test_a_diagnostic_and_its_summary_cannot_either(name, summary, registry):
+    column = Column(name, "double", "1", "a number", summaries=(Summary(summary, "its median"),))
+    with pytest.raises(lf.InputError) as caught:
+        lf.register(method(diagnostics=(column,)))
+    assert caught.value.field == f"test_registration.py: Mine.{name if name != 'fine' else summary}"
+
+
+def test_names_that_agree_with_a_bundled_method_are_allowed_and_others_refused(registry):
+    lf.register(method("first", "B"))  # BB's B is an integer too
+    lf.register(method("second", "batches"))
+    with pytest.raises(lf.InputError, match=r"Mine.B: .*and this is a double setting"):
+        lf.register(method("third", "B", float))
+    twice = Column("twice", "double", summaries=(Summary("same", "a"), Summary("same", "b")))
+    with pytest.raises(lf.InputError, match="Two summaries"):
+        lf.register(method("third", diagnostics=(twice,)))
+
+
+def test_a_problem_cannot_take_the_name_of_a_column_either():
+    class Named(lf.Quantile):
+        """A quantile."""
+
+        kind: Literal["named"] = "named"
+        replicate: Annotated[int, Field(ge=1), Setting("1", "a number")] = 3
+
+    with pytest.raises(lf.InputError, match=r"Named.replicate: 'replicate' is not allowed"):
+        lf.register(Named)
+
+
+def test_no_bundled_component_has_a_reserved_name_and_none_is_forgotten():
+    for group, kinds in REGISTRIES.items():
+        for kind in kinds.values():
+            check_columns(kind, group)
+    columns = {column.name for column in (*PATH_COLUMNS, *SUMMARY_COLUMNS, *THEORY)}
+    assert (columns | names_of_summary(())) - SHARED <= RESERVED
+
+
+def test_the_kind_is_the_one_in_its_annotation(registry):
+    with pytest.raises(lf.InputError, match=r"Mine.kind: 'tbatch' is not allowed.*'shape'"):
+        lf.register(method("tbatch", annotated="shape"))
