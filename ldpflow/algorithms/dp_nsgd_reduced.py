@@ -222,9 +222,10 @@ def recursion(kernel, keys, order_state, records, problem, settings, w, record):
         decay[i + 1] = (1.0 - alpha) * decay[i]
     doubled = np.empty(64)
     kernel.halvings(doubled, alpha)
-    anchor[:] = w
-    m[:] = 0.0
-    residual[:] = 0.0
+    for at in range(kernel.STATE):
+        anchor[at] = w[at]
+        m[at] = 0.0
+        residual[at] = 0.0
     position = batches
     epoch = -1
     k = 0
@@ -233,8 +234,9 @@ def recursion(kernel, keys, order_state, records, problem, settings, w, record):
         if position == batches:
             position = 0
             epoch += 1
-            before[:] = anchor
-            anchor[:] = w
+            for at in range(kernel.STATE):
+                before[at] = anchor[at]
+                anchor[at] = w[at]
             if epoch == 0 or not fixed:
                 kernel.draw_order(order, order_state, epoch, batches)
         at_w[:] = 0.0
@@ -270,8 +272,9 @@ def recursion(kernel, keys, order_state, records, problem, settings, w, record):
                 for i in range(kernel.STATE):
                     node[i] = at_before[i] + zeta[i]
             if index & 1 == 0:
-                left_g[level, :] = at_anchor
-                left_d[level, :] = at_before
+                for at in range(kernel.STATE):
+                    left_g[level, at] = at_anchor[at]
+                    left_d[level, at] = at_before[at]
                 break
             open_g = left_g[level]
             open_d = left_d[level]
@@ -303,7 +306,8 @@ def recursion(kernel, keys, order_state, records, problem, settings, w, record):
                 p[i] = window[i]
         else:
             if t < 2 * batches:
-                u[:] = window
+                for at in range(kernel.STATE):
+                    u[at] = window[at]
             else:
                 for i in range(kernel.STATE):
                     u[i] = (1.0 - cross) * (differences[i] + u[i]) + cross * window[i]

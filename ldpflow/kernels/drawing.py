@@ -24,15 +24,34 @@ def drawing(variates: Sequence[Variate], inlining: str = "called") -> Part:
     """The part that fills one plane per variate, each from the stream of its role."""
     roles = roles_of(variates)
     places = places_of(variates)
+    groups = alike(variates)
     values = {
-        "VARIATES": len(variates),
-        "ROLES": tuple(roles.index(v.role) for v in variates),
-        "samplers": tuple(sampler_of(v) for v in variates),
-        "TABULATED": tuple(is_tabulated(v) for v in variates),
-        "STARTS": tuple(start for start, _ in places),
-        "ENDS": tuple(end for _, end in places),
+        "GROUPS": len(groups),
+        "FIRST": tuple(first for first, _ in groups),
+        "LAST": tuple(last for _, last in groups),
+        "ROLES": tuple(roles.index(variates[first].role) for first, _ in groups),
+        "samplers": tuple(sampler_of(variates[first]) for first, _ in groups),
+        "TABULATED": tuple(is_tabulated(variates[first]) for first, _ in groups),
+        "STARTS": tuple(places[first][0] for first, _ in groups),
+        "ENDS": tuple(places[first][1] for first, _ in groups),
     }
-    return Part(draw, Case(tuple(values.items()), unrolled=frozenset({"VARIATES"})), inlining)
+    return Part(draw, Case(tuple(values.items()), unrolled=frozenset({"GROUPS"})), inlining)
+
+
+def alike(variates: Sequence[Variate]) -> list[tuple[int, int]]:
+    """Runs of variates (first, last + 1) that one loop draws: the same sampler for each, no table."""
+    groups: list[tuple[int, int]] = []
+    for v, variate in enumerate(variates):
+        before = variates[v - 1]
+        if (
+            v > 0
+            and not is_tabulated(variate)
+            and (sampler_of(variate), variate.role) == (sampler_of(before), before.role)
+        ):
+            groups[-1] = groups[-1][0], v + 1
+        else:
+            groups.append((v, v + 1))
+    return groups
 
 
 def places_of(variates: Sequence[Variate]) -> list[tuple[int, int]]:
@@ -53,16 +72,11 @@ def drawing_parameters(variates: Sequence[Variate]) -> NDArray[np.float64]:
 
 def draw(kernel, state, parameters, planes):  # type: ignore[no-untyped-def]
     """Fill the planes; ``state`` has 4 LANES words per role."""
-    for v in range(kernel.VARIATES):
-        if kernel.TABULATED[v]:
-            kernel.samplers[v](
-                state[kernel.ROLES[v] * 4 * LANES : (kernel.ROLES[v] + 1) * 4 * LANES],
-                parameters[kernel.STARTS[v] : kernel.ENDS[v]],
-                planes[v * STRIDE : (v + 1) * STRIDE],
-            )
-        else:
-            kernel.samplers[v](
-                state[kernel.ROLES[v] * 4 * LANES : (kernel.ROLES[v] + 1) * 4 * LANES],
-                parameters[v],
-                planes[v * STRIDE : (v + 1) * STRIDE],
-            )
+    for g in range(kernel.GROUPS):
+        states = state[kernel.ROLES[g] * 4 * LANES : (kernel.ROLES[g] + 1) * 4 * LANES]
+        for v in range(kernel.FIRST[g], kernel.LAST[g]):
+            plane = planes[v * STRIDE : (v + 1) * STRIDE]
+            if kernel.TABULATED[g]:
+                kernel.samplers[g](states, parameters[kernel.STARTS[g] : kernel.ENDS[g]], plane)
+            else:
+                kernel.samplers[g](states, parameters[v], plane)

@@ -178,14 +178,17 @@ def run(  # type: ignore[no-untyped-def]
     iterate at its own time: lane chosen_lanes[i] at chosen_times[i], sorted.
     """
     problem = register_array(kernel.PROBLEM_SIZE)
-    problem[:] = problem_parameters
+    for at in range(kernel.PROBLEM_SIZE):
+        problem[at] = problem_parameters[at]
     w = register_array(kernel.STATE)
     for j in range(kernel.D):
-        w[j * LANES : (j + 1) * LANES] = start[j]
+        for lane in range(LANES):
+            w[j * LANES + lane] = start[j]
     records = (rows, targets, base)
     record = (times, chosen_times, chosen_lanes, iterates, estimates, momenta, chosen)
     kernel.recursion(keys, order_state, records, problem, settings, w, record)
-    iterates[times.shape[0], :] = w
+    for at in range(kernel.STATE):
+        iterates[times.shape[0], at] = w[at]
 
 
 def fetch(kernel, x, y, rows, targets, places):  # type: ignore[no-untyped-def]
@@ -255,15 +258,17 @@ def prefix_noise(kernel, zeta, prefixes, doubled, keys, tree, t, deviation):  # 
         zeta[i] += factor * previous[i]
     if level > 0:
         # A prefix of odd length is part of no longer one.
-        prefixes[level, :] = zeta[: kernel.STATE]
+        for at in range(kernel.STATE):
+            prefixes[level, at] = zeta[at]
 
 
-def keep(k, t, times, w, mhat, m, iterates, estimates, momenta):  # type: ignore[no-untyped-def]
+def keep(kernel, k, t, times, w, mhat, m, iterates, estimates, momenta):  # type: ignore[no-untyped-def]
     """Record w_t, mhat_t and m_t where t is the k-th time; the number of times reached."""
     if t == times[k]:
-        iterates[k, :] = w
-        estimates[k, :] = mhat
-        momenta[k, :] = m
+        for at in range(kernel.STATE):
+            iterates[k, at] = w[at]
+            estimates[k, at] = mhat[at]
+            momenta[k, at] = m[at]
         return k + 1
     return k
 
@@ -288,8 +293,9 @@ def risk(kernel, rows, targets, base, count, problem, points, losses, gradients)
     total = register_array(LANES)
     places = np.empty(LANES, np.int64)
     for k in range(points.shape[0]):
-        w[:] = points[k]
-        g[:] = 0.0
+        for at in range(kernel.STATE):
+            w[at] = points[k, at]
+            g[at] = 0.0
         total[:] = 0.0
         for i in range(count):
             for lane in range(LANES):
@@ -312,5 +318,7 @@ def risk(kernel, rows, targets, base, count, problem, points, losses, gradients)
                 v = w[j * LANES + lane]
                 total[lane] += kernel.separable_loss(v, 0.0, problem)
                 g[j * LANES + lane] = g[j * LANES + lane] / count + kernel.separable(v, 0.0, problem)
-        losses[k, :] = total
-        gradients[k, :] = g
+        for lane in range(LANES):
+            losses[k, lane] = total[lane]
+        for at in range(kernel.STATE):
+            gradients[k, at] = g[at]

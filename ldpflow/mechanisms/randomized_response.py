@@ -164,7 +164,8 @@ def draw_private_bits(kernel, answers, start, theta, noise, eta, anchors, proble
     unit = problem.inverse_scale
     rest = (2.0 * mechanism.keep - 1.0) * kernel.THIRD_DERIVATIVE * unit * unit * unit / 6.0
     far = 10.0 * eta[0] * max(abs(mechanism.one), abs(mechanism.zero))
-    theta[:] = start
+    for at in range(LANES):
+        theta[at] = start[at]
     kernel.anchor_private_bit(anchors, theta, problem, mechanism)
     doubtful = 0
     if rest * far * far * far * 2.0 * PLANE < 0.5:  # else some answer will be in doubt
@@ -184,7 +185,8 @@ def draw_private_bits(kernel, answers, start, theta, noise, eta, anchors, proble
             doubtful += 1 if doubts[lane] > 0.0 else 0
         if doubtful == 0:
             return
-    theta[:] = start
+    for at in range(LANES):
+        theta[at] = start[at]
     for k in range(CHUNK):
         kernel.draw_private_bit(answers, k * LANES, theta, noise, k, anchors, problem, mechanism)
         for lane in range(LANES):
