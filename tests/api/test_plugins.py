@@ -83,7 +83,7 @@ main(["list"])
 """
 
 
-@pytest.mark.parametrize("by", ["entry point", "module"])
+@pytest.mark.parametrize("by", ["entry point", pytest.param("module", marks=pytest.mark.slow)])
 def test_a_package_reaches_the_workers(by, tmp_path):
     for name, text in PACKAGE.items():
         if by == "entry point" or "dist-info" not in name:

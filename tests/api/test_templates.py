@@ -16,7 +16,12 @@ from ldpflow.testing.templates import KINDS, write_component
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+SLOW = ("problem", "law", "algorithm")
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=pytest.mark.slow if kind in SLOW else ()) for kind in KINDS]
+)
 def test_a_component_and_its_test_pass_as_written(kind, tmp_path):
     _, test = write_component(kind, f"first_{kind}", str(tmp_path))
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

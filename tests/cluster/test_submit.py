@@ -83,6 +83,7 @@ for name, there in (("ray.__version__", "2.1.0"), ("sys.version_info", (3, 99, 1
 """
 
 
+@pytest.mark.slow
 def test_other_versions_and_no_such_job(cluster):
     done = subprocess.run(
         [sys.executable, "-c", ASKING.format(address=cluster.address)],
@@ -148,6 +149,7 @@ def test_submitted_followed_fetched_resumed(tmp_path, cluster, study):
     assert f"{again.stdout.split()[0]}  SUCCEEDED  faults  {out}" in again.stderr
 
 
+@pytest.mark.slow
 def test_plugins_travel_with_a_job(tmp_path, cluster):
     plugin = ROOT / "tests" / "api" / "plugin_method.py"
     mapping = MAPPING | {

@@ -86,7 +86,7 @@ def serial(tmp_path_factory):
     return rows_of(Study.from_mapping(STUDY), tmp_path_factory.mktemp("serial") / "run")
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_ray_gives_the_serial_rows(serial, tmp_path, ray_session, workers):
     # One session of two cores; with one worker the batches are forced into a row.
     rows = rows_of(Study.from_mapping(STUDY), tmp_path / "run", engine="ray", num_cpus=workers)
@@ -214,6 +214,11 @@ def digest():
     )
 
 
+def small_digest():
+    """The same of one path with every method of the study."""
+    return hashed(Study.from_mapping(STUDY | {"mechanism": {"epsilon": 1.0}}).plans()[:1])
+
+
 def epochs_digest():
     """The same of many epochs over the same records."""
     return hashed(Study.from_mapping(EPOCHS).plans())
@@ -260,8 +265,9 @@ OTHERS = (BASELINE, ("haswell", "+avx2,+fma"))
 @pytest.mark.parametrize(
     ("what", "processors"),
     [
-        ("digest", OTHERS),
-        ("epochs_digest", (BASELINE,)),
+        ("small_digest", (BASELINE,)),
+        pytest.param("digest", OTHERS, marks=pytest.mark.slow),
+        pytest.param("epochs_digest", (BASELINE,), marks=pytest.mark.slow),
         pytest.param("longer_digest", OTHERS, marks=pytest.mark.slow),
     ],
 )

@@ -26,6 +26,7 @@ def test_disturbed(tmp_path, proxy, trial):
     object_store.disturbed(tmp_path, proxy, trial)
 
 
+@pytest.mark.slow
 def test_down(tmp_path, proxy):
     object_store.down(tmp_path, proxy, 0)
 

@@ -11,6 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["driver", "2", "1"], ["nodes", "1"]], ids=lambda a: a[0])
 def test_fault(tmp_path, arguments):
     what, *numbers = arguments

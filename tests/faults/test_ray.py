@@ -12,5 +12,6 @@ def test_fault(tmp_path, ray_session, fault):
     fault(tmp_path, 0)
 
 
+@pytest.mark.slow
 def test_a_batch_that_kills_every_worker(tmp_path, ray_session):
     on_ray.raising(tmp_path, 1)

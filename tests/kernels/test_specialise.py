@@ -319,6 +319,7 @@ PROCESSORS = {
 }
 
 
+@pytest.mark.slow
 def test_each_processor_has_code_of_its_own_with_the_same_bits(tmp_path):
     cold = {name: run(ONE, path=ROOT, cache=tmp_path, **p) for name, p in PROCESSORS.items()}
     assert len({bits for bits, *_ in cold.values()}) == 1
@@ -327,6 +328,7 @@ def test_each_processor_has_code_of_its_own_with_the_same_bits(tmp_path):
     assert warm == [cold["own"][0], "1", "0"]
 
 
+@pytest.mark.slow
 def test_processes_that_race_leave_one_valid_entry(tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "LDPFLOW_CACHE_DIR": str(tmp_path)}
     command = [sys.executable, "-W", "ignore", "-c", ONE]

@@ -292,6 +292,7 @@ def reference_run(row, replicates):
     return path, found, z
 
 
+@pytest.mark.slow
 def test_end_to_end_reference_runs():
     """Two rows, 64 replicates, against another program's: |z| < 4; the clip share is what was seen."""
     path, found, z = reference_run(REFERENCE[1], 64)
