@@ -37,6 +37,8 @@ def sweep(
     max_time: str | float | None = None,
     max_memory: str | int | None = None,
     max_in_flight: int | None = None,
+    nice: int | None = None,
+    keep_ray: bool = False,
     retries: int = 3,
     fresh: bool = False,
     allow_failures: bool = False,
@@ -72,6 +74,10 @@ def sweep(
         bytes).
     max_in_flight : int, optional
         Batches sent out and not yet stored; twice the cores unless given.
+    nice : int, optional
+        Niceness of the workers of a local Ray, 0 to 19; 15 unless given, so that other programs go first.
+    keep_ray : bool
+        Leave a local Ray running for a further sweep; it ends with this process.
     retries : int
         How often Ray runs a batch again whose worker died.
     fresh : bool
@@ -141,6 +147,8 @@ def sweep(
             should_stop=lambda: interrupted() or passed(),
             retries=retries,
             max_in_flight=max_in_flight,
+            nice=nice,
+            keep_ray=keep_ray,
             fresh=fresh,
             verbose=verbose,
             precision=precision,

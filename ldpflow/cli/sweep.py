@@ -124,6 +124,17 @@ NumCpus = Annotated[
         rich_help_panel=WHERE,
     ),
 ]
+Nice = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=0,
+        max=19,
+        help="Niceness of a local Ray's workers; 0 shares a busy machine equally.",
+        show_default="15",
+        rich_help_panel=WHERE,
+    ),
+]
 Fresh = Annotated[
     bool,
     typer.Option("--fresh", help="Move an old run aside and start over.", rich_help_panel=WHERE),
@@ -198,6 +209,7 @@ def sweep(
     engine: EngineOption = Engine.auto,
     address: Address = None,
     num_cpus: NumCpus = None,
+    nice: Nice = None,
     fresh: Fresh = False,
     max_time: MaxTime = None,
     max_memory: MaxMemory = None,
@@ -245,6 +257,8 @@ def sweep(
         executor=engine.value,
         address=address,
         num_cpus=num_cpus,
+        nice=nice,
+        keep_ray=True,  # results are shown first; Ray takes seconds to stop
         max_time=max_time,
         max_memory=max_memory,
         max_in_flight=max_in_flight,

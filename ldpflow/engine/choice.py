@@ -6,9 +6,10 @@ import os
 
 from ldpflow.engine.precision import Round
 
-__all__ = ["ENGINES", "chosen_engine", "cores_of", "seconds_of"]
+__all__ = ["ENGINES", "busy_machine", "chosen_engine", "cores_of", "seconds_of"]
 
 ENGINES = ("auto", "threads", "ray", "serial")
+RAY_NICENESS = 15  # of Ray's workers, if the user does not say
 RAY_FROM_SECONDS = 60.0  # a Ray of one's own takes 6 s to start and 1.5 s to stop
 
 
@@ -38,3 +39,15 @@ def chosen_engine(seconds: float, cores: int) -> tuple[str, str]:
     if wall < RAY_FROM_SECONDS:
         return "threads", f"engine threads: {here}, too little to start a Ray for"
     return "ray", f"engine ray: {here}, in processes of their own"
+
+
+def busy_machine(nice: int | None) -> str | None:
+    """A line on workers of a local Ray that wait for other programs, or None where they do not."""
+    cores, level = cores_of("ray", None), RAY_NICENESS if nice is None else nice
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    if load < 1.5 * cores or level < 5:
+        return None
+    return (
+        f"this machine is busy (load {load:.0f} on {cores} cores) and Ray's workers let others go first "
+        f"(nice {level}); --nice 0 gives them an equal share, --engine threads too"
+    )

@@ -29,7 +29,7 @@ ADDRESSES = "auto or HOST:6379, on a machine of the cluster"
 FROM_OUTSIDE = "From any other machine: ldpflow submit STUDY --address http://HEAD:8265 --out ..."
 
 
-def connect(address: str | None, num_cpus: int | None, verbose: bool) -> None:
+def connect(address: str | None, num_cpus: int | None, verbose: bool, nice: int | None = None) -> None:
     """Start or join Ray.
 
     Parameters
@@ -40,6 +40,8 @@ def connect(address: str | None, num_cpus: int | None, verbose: bool) -> None:
         Cores of the Ray that is started.
     verbose : bool
         Let Ray's own log lines through.
+    nice : int, optional
+        Niceness of the workers of the Ray that is started; Ray's own is 15.
 
     Raises
     ------
@@ -56,6 +58,8 @@ def connect(address: str | None, num_cpus: int | None, verbose: bool) -> None:
         logging["logging_level"] = "ERROR"
     if address is None:
         os.environ.update(THREADS)
+        if nice is not None:
+            os.environ["RAY_worker_niceness"] = str(nice)
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         # Without "local" Ray would join whatever cluster this machine happens to run.
         options: dict[str, Any] = {

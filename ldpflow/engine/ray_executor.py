@@ -63,6 +63,10 @@ class RayExecutor:
         Batches sent out and not stored; twice the cores unless given.
     run : str
         What the metrics call this run.
+    nice : int, optional
+        Niceness of a local Ray's workers, 15 unless given.
+    keep : bool
+        Leave a local Ray running when the executor is closed: it ends with this process.
     """
 
     def __init__(
@@ -74,10 +78,13 @@ class RayExecutor:
         verbose: bool = False,
         max_in_flight: int | None = None,
         run: str = "",
+        nice: int | None = None,
+        keep: bool = False,
     ) -> None:
         self.started_ray = not ray.is_initialized()
         if self.started_ray:
-            connect(address, num_cpus, verbose)
+            connect(address, num_cpus, verbose, nice)
+        self.keep = keep
         self.wanted = 1 if address is None or num_cpus is None else num_cpus
         self.max_in_flight = max_in_flight
         self.looked = -LOOK_SECONDS
@@ -232,7 +239,7 @@ class RayExecutor:
 
     def close(self) -> None:
         self.metrics.flying(0)
-        if self.started_ray:
+        if self.started_ray and not self.keep:
             ray.shutdown()
 
 

@@ -6,15 +6,16 @@ import os
 import shlex
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ldpflow.engine.batching import cut
-from ldpflow.engine.choice import ENGINES, chosen_engine, cores_of, seconds_of
+from ldpflow.engine.choice import ENGINES, busy_machine, chosen_engine, cores_of, seconds_of
 from ldpflow.engine.events import Listener, Planned, RunResult
 from ldpflow.engine.executor import Executor, Outcome
 from ldpflow.engine.growth import declare_columns, gaps, planned, usable_parts
@@ -54,6 +55,8 @@ def run_study(
     should_stop: Stop = never,
     retries: int = 3,
     max_in_flight: int | None = None,
+    nice: int | None = None,
+    keep_ray: bool = False,
     fresh: bool = False,
     verbose: bool = False,
     precision: Precision | None = None,
@@ -85,6 +88,10 @@ def run_study(
         How often Ray runs a batch again whose worker or node died.
     max_in_flight : int, optional
         Batches that are sent out and not stored, on Ray; twice the cores unless given.
+    nice : int, optional
+        Niceness of the workers of a local Ray, 15 unless given.
+    keep_ray : bool
+        Leave a local Ray running: it ends with this process, and a further sweep finds it there.
     fresh : bool
         Start over, after moving what ``out`` holds to a name beside it.
     verbose : bool
@@ -117,9 +124,16 @@ def run_study(
         if precision is not None and not study.method:
             raise InputError("target_mcse", precision, "a study with interval methods")
         session = begin(store, study)
-        start = partial(
-            executor_for, engine, store, on_engine, address, num_cpus, verbose, retries, max_in_flight
-        )
+        ray_options = {
+            "address": address,
+            "num_cpus": num_cpus,
+            "retries": retries,
+            "verbose": verbose,
+            "max_in_flight": max_in_flight,
+            "nice": nice,
+            "keep": keep_ray,
+        }
+        start = partial(executor_for, engine, store, on_engine, ray_options)
         work = partial(fill, store, study, precision, start, started)
         tally, summary, followed = complete(store, work, on_plan, on_event, should_stop)
         end(session, tally, engine, precision)
@@ -273,15 +287,11 @@ def executor_for(
     engine: str,
     store: RunStore,
     on_engine: Callable[[str], None] | None,
-    address: str | None,
-    num_cpus: int | None,
-    verbose: bool,
-    retries: int,
-    max_in_flight: int | None,
+    ray_options: Mapping[str, Any],
     seconds: float,
 ) -> Executor:
     """The executor that a user asked for, or the one that suits so much CPU time."""
-    cores = cores_of(engine, num_cpus)
+    cores = cores_of(engine, ray_options["num_cpus"])
     if engine == "auto":
         engine, why = chosen_engine(seconds, cores)
         if on_engine is not None:
@@ -290,9 +300,10 @@ def executor_for(
         return ThreadExecutor(Aggregator(store), cores)
     from ldpflow.engine.ray_executor import RayExecutor
 
-    return RayExecutor(
-        partial(Aggregator, store), address, num_cpus, retries, verbose, max_in_flight, store.root
-    )
+    if ray_options["address"] is None and on_engine is not None:
+        if (busy := busy_machine(ray_options.get("nice"))) is not None:
+            on_engine(busy)
+    return RayExecutor(partial(Aggregator, store), run=store.root, **ray_options)
 
 
 def summarise_run(store: RunStore) -> pa.Table:

@@ -36,9 +36,10 @@ class ThreadExecutor:
         self.dropped = False
         self.waiting: queue.SimpleQueue[Batch | None] = queue.SimpleQueue()
         self.finished: queue.SimpleQueue[tuple[Batch, BatchResult | Exception]] = queue.SimpleQueue()
-        for _ in range(cores):
-            # Daemons: the interpreter must be able to end before a batch that was dropped does.
-            threading.Thread(target=self._run, daemon=True).start()
+        # Daemons: the interpreter must be able to end before a batch that was dropped does.
+        self.threads = [threading.Thread(target=self._run, name="batches", daemon=True) for _ in range(cores)]
+        for thread in self.threads:
+            thread.start()
 
     def _run(self) -> None:
         while (batch := self.waiting.get()) is not None and not self.dropped:
@@ -86,5 +87,9 @@ class ThreadExecutor:
         return []
 
     def close(self) -> None:
-        for _ in range(self.cores):
+        for _ in self.threads:
             self.waiting.put(None)
+        if not self.dropped:
+            # One that ended while the interpreter ends could take the process down.
+            for thread in self.threads:
+                thread.join()

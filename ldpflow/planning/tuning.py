@@ -119,7 +119,7 @@ def tune(
         engine = "ray" if address is not None else engine_for(study, candidates, confirm, num_cpus)
     options: dict[str, Any] = {"engine": engine, "address": address, "num_cpus": num_cpus}
     # Held open, so that Ray starts once and not with every rung.
-    held = executor_for(engine, RunStore(search), None, address, num_cpus, False, 3, None, 0.0)
+    held = executor_for(engine, RunStore(search), None, {"address": address, "num_cpus": num_cpus}, 0.0)
     try:
         replicates = FIRST_RUNG
         while True:

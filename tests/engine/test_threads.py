@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 import time
 
@@ -12,7 +14,7 @@ from mpmath import mp, mpf
 from ldpflow import constants
 from ldpflow.engine import run_study
 from ldpflow.engine.batching import Missing
-from ldpflow.engine.choice import RAY_FROM_SECONDS, chosen_engine, cores_of, seconds_of
+from ldpflow.engine.choice import RAY_FROM_SECONDS, busy_machine, chosen_engine, cores_of, seconds_of
 from ldpflow.engine.precision import Round
 from ldpflow.errors import InputError
 from ldpflow.simulators.turns import run_kernel, turn
@@ -98,13 +100,15 @@ def test_a_small_study_starts_no_ray(tmp_path, monkeypatch):
     result = run_study(Study.from_mapping(STUDY), tmp_path / "run", on_engine=said.append)
     assert result.finished_replicates == 100 and not result.failed_batches
     assert len(said) == 1 and said[0].startswith("engine threads: ")
+    # A thread that ends while the interpreter does could take the process down.
+    assert not [thread for thread in threading.enumerate() if thread.name == "batches"]
 
 
 def test_a_large_study_starts_ray(tmp_path, monkeypatch):
     class Started(Exception):
         pass
 
-    def start(*arguments):
+    def start(*arguments, **options):
         raise Started
 
     monkeypatch.setattr("ldpflow.engine.ray_executor.RayExecutor", start)
@@ -119,3 +123,30 @@ def test_a_large_study_starts_ray(tmp_path, monkeypatch):
 def test_an_address_is_for_ray(engine, tmp_path):
     with pytest.raises(InputError, match=f"nothing where `engine` is {engine}"):
         run_study(Study.from_mapping(STUDY), tmp_path / "run", engine=engine, address="auto")
+
+
+def test_a_busy_machine_is_said_where_workers_let_others_go_first(monkeypatch):
+    cores = len(os.sched_getaffinity(0))
+    monkeypatch.setattr(os, "getloadavg", lambda: (5.0 * cores, 0.0, 0.0))
+    assert f"load {5 * cores} on {cores} cores" in busy_machine(None) and "(nice 15)" in busy_machine(None)
+    assert busy_machine(0) is None
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.5 * cores, 0.0, 0.0))
+    assert busy_machine(None) is None
+
+
+NICE = """
+import os
+import ray
+from ldpflow.engine.ray_executor import RayExecutor
+
+executor = RayExecutor(None, num_cpus=1, nice=3, keep=True)
+print(ray.get(ray.remote(lambda: os.nice(0)).remote()))
+executor.close()
+print(ray.is_initialized())
+"""
+
+
+@pytest.mark.slow
+def test_niceness_of_the_workers_and_a_ray_that_is_kept(tmp_path):
+    done = subprocess.run([sys.executable, "-c", NICE], capture_output=True, text=True, timeout=300)
+    assert done.stdout.split() == ["3", "True"], done.stderr
