@@ -113,21 +113,23 @@ DESIGNS = {
         {"kind": "dp_mbssgd", "epsilon": 50.0, "iterations": 20, "infeasible_is": "warned"},
     ),
     "moments": design(
-        "second moments d = 10", 200_000, LEAST_SQUARES, NONE, {"kind": "sufficient_statistics"}
+        "second moments d = 10", 200_000, LEAST_SQUARES, NONE,
+        {"kind": "sufficient_statistics", "epsilon": 1.0},
     ),
     "momentum": epochs(
-        "DP-NSGD d = 20, noise tree, reshuffled", 20, {"kind": "dp_nsgd", "epochs": 20.0}
+        "DP-NSGD d = 20, noise tree, reshuffled", 20, {"kind": "dp_nsgd", "epsilon": 1.0, "epochs": 20.0}
     ),
     "momentum-plain": epochs(
         "NSGD d = 20, without noise", 20, {"kind": "dp_nsgd", "epochs": 20.0, "noise": "none"}
     ),
     "momentum-reduced": epochs(
         "reduced DP-NSGD d = 10, fixed order", 10,
-        {"kind": "dp_nsgd_reduced", "epochs": 20.0, "order": "fixed"},
+        {"kind": "dp_nsgd_reduced", "epsilon": 1.0, "epochs": 20.0, "order": "fixed"},
     ),
-    "full-gradient": epochs("DP-GD d = 10", 10, {"kind": "dp_gd", "epochs": 200.0}),
+    "full-gradient": epochs("DP-GD d = 10", 10, {"kind": "dp_gd", "epsilon": 1.0, "epochs": 200.0}),
     "subsets": epochs(
-        "DP-SGD d = 10, batches of 100", 10, {"kind": "dp_sgd", "epochs": 120.0, "batch_size": 100}
+        "DP-SGD d = 10, batches of 100", 10,
+        {"kind": "dp_sgd", "epsilon": 1.0, "epochs": 120.0, "batch_size": 100},
     ),
 }  # fmt: skip
 """By name, as ``--only`` takes them."""

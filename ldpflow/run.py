@@ -140,7 +140,14 @@ class Run:
         text = self.store.read_study()
         if text is None:
             raise InputError("run", self.out, "a run with a study.toml")
-        return Study.from_toml(text)
+        return Study.from_toml(text, stored=True)
+
+    @property
+    def cautions(self) -> list[str]:
+        """What the study leaves out, and what breaks a method's theory; empty where it cannot be read."""
+        from ldpflow.study.stored import stored_cautions
+
+        return stored_cautions(self.store)
 
     @property
     def provenance(self) -> list[dict[str, Any]]:

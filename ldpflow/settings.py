@@ -58,6 +58,8 @@ class Setting:
         As of :class:`ldpflow.columns.Column`.
     stored : bool
         Whether a column holds it.
+    asked : bool
+        Whether a study must say it, although the class has a value: a privacy budget is never assumed.
     """
 
     unit: str = "-"
@@ -66,6 +68,7 @@ class Setting:
     title: str = ""
     logarithmic: bool = False
     stored: bool = True
+    asked: bool = False
 
 
 @dataclass(frozen=True)
@@ -144,15 +147,30 @@ class Settings(BaseModel, metaclass=SettingsType):
         return {"kind": self.kind, **self.model_dump(exclude_defaults=True, exclude={"kind"})}
 
     @classmethod
+    def setting(cls, name: str) -> Setting:
+        """What a field's annotation says of it."""
+        field = cls.model_fields[name]
+        return next(iter(settings_in([*field.metadata, field.annotation])), Setting())
+
+    @classmethod
+    def unsaid(cls, given: Mapping[str, object]) -> list[str]:
+        """Settings that a study must say, although the class has a value, and that are not given."""
+        return [name for name in cls.model_fields if cls.setting(name).asked and name not in given]
+
+    @classmethod
     def setting_columns(cls) -> tuple[Column, ...]:
         """The columns that hold the settings, in the order of the fields."""
         found = []
-        for name, field in cls.model_fields.items():
-            told = next(iter(settings_in([*field.metadata, field.annotation])), Setting())
+        for name in cls.model_fields:
+            told = cls.setting(name)
             if name != "kind" and told.stored:
-                words = {k: v for k, v in vars(told).items() if k != "stored"}
+                words = {k: v for k, v in vars(told).items() if k not in ("stored", "asked")}
                 words |= {"meaning": told.meaning or documented(cls, name)}
-                found.append(Column(name, STORED[value_type(field.annotation)], **words, identifies=True))
+                found.append(
+                    Column(
+                        name, STORED[value_type(cls.model_fields[name].annotation)], **words, identifies=True
+                    )
+                )
         return tuple(found)
 
     def setting_values(self) -> dict[str, Any]:

@@ -162,13 +162,13 @@ def sweep(
 
 
 def cautions(study: Study) -> list[str]:
-    """What breaks the theory of a method, and the first of the paths that do not arrive, a line each."""
+    """What is left out, what breaks a method's theory, and the first paths that do not arrive, a line each."""
     from ldpflow.planning import arrival_cautions
 
     found = arrival_cautions(study)
     more = len(found) - CAUTION_LINES
     rest = [f"and {more:,} paths more: see ldpflow plan"] if more > 0 else []
-    return [*study.warnings(), *found[:CAUTION_LINES], *rest]
+    return [*study.left_out(), *study.warnings(), *found[:CAUTION_LINES], *rest]
 
 
 def display(progress: bool, study: Study) -> Any:

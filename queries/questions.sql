@@ -1,36 +1,39 @@
 -- Ten questions that people ask of a study, against a file of `ldpflow export RUN --duckdb study.duckdb`:
 --     duckdb study.duckdb < queries/questions.sql
+-- `setting` and `series` name every factor that varies: rows that differ never look the same.
 
 -- 1. Which method keeps its level, where?
-SELECT method, beta, n, level, coverage, coverage_mcse, at_nominal_level FROM coverage ORDER BY ALL;
+SELECT setting, series, n, level, coordinate, coverage, coverage_mcse, undefined, at_nominal_level
+FROM coverage ORDER BY ALL;
 
 -- 2. What is the shortest interval that keeps it?
-SELECT path, n, level, coordinate, method, beta, length_mean, coverage FROM best WHERE place = 1 ORDER BY ALL;
+SELECT setting, n, level, coordinate, series, length_mean, coverage_failures_as_misses, undefined
+FROM best WHERE place = 1 ORDER BY ALL;
 
 -- 3. Which block exponent is best, for every budget and n?
-SELECT epsilon, n, level, coordinate, beta, distance FROM best_beta ORDER BY ALL;
+SELECT * EXCLUDE (path) FROM best_beta ORDER BY ALL;
 
--- 4. What does privacy cost in length? (coordinates apart)
-SELECT epsilon, n, method, level, coordinate, avg(length_mean) AS length
-FROM summary GROUP BY ALL ORDER BY n, method, level, coordinate, epsilon;
+-- 4. What does privacy cost in length?
+SELECT setting, series, n, level, coordinate, length_mean FROM summary ORDER BY n, series, level, coordinate, setting;
 
 -- 5. Is the estimate biased, in units of its standard error?
-SELECT DISTINCT path, n, coordinate, bias / empirical_se AS standardised_bias,
+SELECT DISTINCT setting, series, n, coordinate, bias / empirical_se AS standardised_bias,
        abs(bias) > 1.96 * bias_mcse AS visible FROM summary ORDER BY ALL;
 
 -- 6. Are the methods' standard errors right?
-SELECT method, beta, n, relative_error_model_se, relative_error_model_se_mcse
+SELECT setting, series, n, coordinate, relative_error_model_se, relative_error_model_se_mcse
 FROM summary WHERE relative_error_model_se IS NOT NULL ORDER BY abs(relative_error_model_se) DESC;
 
 -- 7. On which side do intervals miss?
-SELECT method, beta, n, lower_miss, upper_miss FROM summary ORDER BY abs(lower_miss - upper_miss) DESC;
+SELECT setting, series, n, level, coordinate, lower_miss, upper_miss
+FROM summary ORDER BY abs(lower_miss - upper_miss) DESC;
 
 -- 8. Where are replicates lost, and why?
 SELECT * FROM lost ORDER BY replicates DESC;
 
 -- 9. How many replicates make the MCSE of coverage half a point?
-SELECT path, method, beta, n, level, ceil(coverage * (1 - coverage) / 0.005 ^ 2) AS replicates
-FROM summary WHERE coverage IS NOT NULL ORDER BY replicates DESC;
+SELECT setting, series, n, level, coordinate, ceil(coverage * (1 - coverage) / 0.005 ^ 2) AS replicates
+FROM coverage ORDER BY replicates DESC;
 
 -- 10. How was the run made?
 SELECT started, command, seed, wall_seconds, machine ->> 'processor' AS processor, versions FROM sessions;

@@ -142,7 +142,7 @@ def test_local_steps_have_intervals(tmp_path):
     [
         ({"algorithm": {"kind": "dp_ssgd", "epsilon": 0.5}}, "algorithm.epsilon"),
         ({"algorithm": {"kind": "dp_ambssgd", "epsilon": 0.1}}, "grid.n"),
-        ({"algorithm": {"kind": "dp_ambssgd", "iterations": 5}}, "algorithm.iterations"),
+        ({"algorithm": {"kind": "dp_ambssgd", "epsilon": 1.0, "iterations": 5}}, "algorithm.iterations"),
         ({"problem": {"kind": "quantile"}}, "algorithm.kind"),
         ({"mechanism": {"kind": "gaussian", "mu": 1.0}}, "algorithm.kind"),
         (
@@ -194,7 +194,7 @@ def test_what_cannot_work_is_warned_of():
     assert "the start is not forgotten" in found
     grid = {"kind": "dp_ambssgd", "epsilon": 50.0, "iterations": 4, "doublings": 3}
     assert "above sigma/4" in " ".join(Study.from_mapping({**STUDY, "algorithm": grid}).warnings())
-    few = {"kind": "dp_mbssgd", "iterations": 4000, "infeasible_is": "warned"}
+    few = {"kind": "dp_mbssgd", "epsilon": 1.0, "iterations": 4000, "infeasible_is": "warned"}
     skew = {"kind": "least_squares", "kappa": 100.0}
     found = Study.from_mapping({**STUDY, "problem": skew, "algorithm": few}).warnings()
     assert "vacuous at this size" in found[0]

@@ -210,19 +210,34 @@ def test_prediction():
         ({"method": {"kind": "BM"}}, "method.kind", "no true parameter"),
         ({"trajectory": None}, "trajectory", "no other results"),
         ({"grid": {"n": 30, "independent_n": True}}, "grid.independent_n", "false for"),
-        ({"algorithm": {"kind": "dp_nsgd", "alpha": 0.01}}, "algorithm.alpha", "at least 1/M"),
-        ({"algorithm": {"kind": "dp_nsgd", "batch_size": 40}}, "algorithm.batch_size", "at most n = 30"),
-        ({"algorithm": {"kind": "dp_sgd", "batch_size": 31}}, "algorithm.batch_size", "at most n = 30"),
-        ({"algorithm": {"kind": "dp_nsgd_reduced", "epochs": 0.5}}, "algorithm.epochs", "more than 1"),
         (
-            {"algorithm": {"kind": "dp_nsgd", "parameters": "balanced", "epochs": 4.0}},
+            {"algorithm": {"kind": "dp_nsgd", "epsilon": 1.0, "alpha": 0.01}},
+            "algorithm.alpha", "at least 1/M",
+        ),
+        (
+            {"algorithm": {"kind": "dp_nsgd", "epsilon": 1.0, "batch_size": 40}},
+            "algorithm.batch_size", "at most n = 30",
+        ),
+        (
+            {"algorithm": {"kind": "dp_sgd", "epsilon": 1.0, "batch_size": 31}},
+            "algorithm.batch_size", "at most n = 30",
+        ),
+        (
+            {"algorithm": {"kind": "dp_nsgd_reduced", "epsilon": 1.0, "epochs": 0.5}},
+            "algorithm.epochs", "more than 1",
+        ),
+        (
+            {"algorithm": {"kind": "dp_nsgd", "epsilon": 1.0, "parameters": "balanced", "epochs": 4.0}},
             "algorithm", "chooses epochs itself",
         ),
         (
             {"algorithm": {"kind": "dp_nsgd", "parameters": "balanced", "noise": "none"}},
             "algorithm.parameters", "without noise",
         ),
-        ({"algorithm": {"kind": "dp_gd", "epochs": 1e9}, "grid": {"n": 10**7}}, "grid.n", "MiB"),
+        (
+            {"algorithm": {"kind": "dp_gd", "epsilon": 1.0, "epochs": 1e9}, "grid": {"n": 10**7}},
+            "grid.n", "MiB",
+        ),
     ],
 )  # fmt: skip
 def test_what_does_not_go_together_is_refused(changes, field, words, tmp_path, capsys):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field
@@ -52,6 +53,13 @@ class BaseAlgorithm(Settings):
     """What :meth:`columns` reports beside the settings."""
 
     theta0: float = 0.0
+
+    @classmethod
+    def unsaid(cls, given: Mapping[str, object]) -> list[str]:
+        """None where the algorithm has no noise, or noise of a given size."""
+        if given.get("noise") == ("none",) or "noise_multiplier" in given:
+            return []
+        return super().unsaid(given)
 
 
 class Algorithm(BaseAlgorithm):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import typer
 
@@ -27,8 +28,10 @@ def compare(
     """Compare methods on the same paths, or mechanisms, budgets and step sizes on the same users.
 
     Replicates are paired: the coverage difference has McNemar's standard error, the ratio of mean
-    lengths one by the delta method. Rows of several runs (PAR, HULC) are on replicates of their own:
-    there standard errors add in squares, and it says unpaired.
+    lengths one by the delta method. A replicate without an interval counts as a miss; where there are
+    any, their shares are shown, of the cell and of what it is compared with. Rows of several
+    runs (PAR, HULC) are on replicates of their own: there standard errors add in squares, and it says
+    unpaired.
     """
     from ldpflow.cli.tables import plain, print_rows, print_table, telling, with_error
     from ldpflow.results.where import chosen
@@ -49,9 +52,17 @@ def compare(
                 lambda r: with_error(r["coverage_difference"], r["coverage_difference_mcse"]),
             ),
             ("length ratio", lambda r: with_error(r["length_ratio"], r["length_ratio_mcse"])),
+            *undefined(rows),
             ("only this", lambda r: str(r["only_this"])),
             ("only vs", lambda r: str(r["only_baseline"])),
             ("pairs", lambda r: str(r["pairs"]) if r["paired"] else "unpaired"),
         ],
         rows,
     )
+
+
+def undefined(rows: list[dict[str, Any]]) -> list[tuple[str, Callable[[dict[str, Any]], str]]]:
+    """The column of shares without an interval; none where all are defined."""
+    if not any(row["undefined"] or row["undefined_baseline"] for row in rows):
+        return []
+    return [("undefined, vs", lambda row: f"{row['undefined']:.1%}, {row['undefined_baseline']:.1%}")]

@@ -19,8 +19,10 @@ def explain(run: Run, where: Where = None, sort: Sort = None, columns: Columns =
     from ldpflow.cli.tables import short, telling
     from ldpflow.results.where import chosen
     from ldpflow.run import open_run
+    from ldpflow.study.stored import stored_left_out
 
-    table = open_run(run).explain(where, names_in(sort))
+    opened = open_run(run)
+    table = opened.explain(where, names_in(sort))
     rows = table.to_pylist()
     settings = [name for name in table.column_names if name not in ("path", "explanation")]
     names = (
@@ -30,3 +32,5 @@ def explain(run: Run, where: Where = None, sort: Sort = None, columns: Columns =
         # B says nothing about a method that has none.
         label = ", ".join(f"{n} {short(row[n])}" for n in names if row[n] is not None)
         typer.echo(f"{label or 'The cell'}: {row['explanation']}")
+    for line in stored_left_out(opened.store):
+        typer.echo(line)

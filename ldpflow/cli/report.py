@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ldpflow.cli.summary import Run, Where
-from ldpflow.errors import InputError, need
+from ldpflow.errors import InputError, need, plain_text
 
 __all__ = ["plot", "report"]
 
@@ -81,4 +81,6 @@ def plot(
     output = output or f"{figure}.svg"
     suffix_of(output)
     save(chart, output)
+    if "left_out" in chart.usermeta:
+        typer.echo(plain_text(chart.usermeta["left_out"]), err=True)
     typer.echo(output)

@@ -55,7 +55,7 @@ def submit(
     from ldpflow.study import load_study
 
     chosen = load_study(study).replace({"n": n, "epsilon": epsilon, "replicates": replicates, "seed": seed})
-    for warning in chosen.warnings():
+    for warning in [*chosen.left_out(), *chosen.warnings()]:
         typer.echo(f"warning: {warning}", err=True)
     options = []
     if max_time is not None:

@@ -78,10 +78,22 @@ def summary(
     table = chosen(table, where, names_in(sort))
     if columns is None:
         show(table)
+        if form is Format.table:
+            print_left_out(run)
     elif form is Format.table:
         print_table(chosen(table, columns=names_in(columns)))
     else:
         show(chosen(table, columns=names_in(columns)))
+
+
+def print_left_out(run: str) -> None:
+    """Lines on what the study asks for and what makes no rows."""
+    from ldpflow.errors import plain_text
+    from ldpflow.store import RunStore
+    from ldpflow.study.stored import stored_left_out
+
+    for line in stored_left_out(RunStore(run)):
+        print(plain_text(line))
 
 
 def read_summary(run: str) -> pa.Table:

@@ -101,7 +101,7 @@ def tune(
     for name, row in (("winner", found.confirmed), ("default", found.default)):
         typer.echo(
             f"{name}: gamma {row['gamma']:g}, c {row['c']:g}, beta {row['beta']:g}: coverage "
-            f"{with_error(row['coverage'], row['coverage_mcse'])} at level {row['level']:g}, length "
+            f"{covered(row)} at level {row['level']:g}, length "
             f"{with_error(row['length_mean'], row['length_mcse'])} "
             f"({row['length_relative']:.3f} of the oracle's), bias {rounded(row['bias'], 2)}, "
             f"{row['replicates']:,} replicates, seed {chosen.seed + 1}"
@@ -115,6 +115,15 @@ def tune(
     if not found.within:
         typer.echo(f"no candidate is confirmed within {tolerance:g} of the level", err=True)
         raise typer.Exit(1)
+
+
+def covered(row: dict[str, Any]) -> str:
+    """Coverage, failures as misses, and how many intervals are undefined."""
+    from ldpflow.cli.tables import with_error
+
+    value, error = (row[f"coverage_failures_as_misses{end}"] for end in ("", "_mcse"))
+    lost = f" ({row['failures']:,} undefined, as misses)" if row["failures"] else ""
+    return with_error(value, error) + lost
 
 
 def candidates(flag: str, given: list[str] | None, default: tuple[float, ...]) -> tuple[float, ...]:

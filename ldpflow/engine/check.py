@@ -15,7 +15,6 @@ from ldpflow.engine.growth import gaps
 from ldpflow.engine.recompute import checked_share, recomputed
 from ldpflow.engine.row_checks import row_reason, statistics_reason
 from ldpflow.engine.run import run_study
-from ldpflow.engine.stored_study import header_holds, reads_files, stored_mapping, stored_study
 from ldpflow.errors import InputError, LdpflowError
 from ldpflow.intervals import INTERVAL_METHODS
 from ldpflow.random.streams import STREAM_VERSION
@@ -30,6 +29,7 @@ from ldpflow.store.provenance import read_sessions
 from ldpflow.store.ranges import subtract
 from ldpflow.study import Study
 from ldpflow.study.plugins import loaded_names
+from ldpflow.study.stored import header_holds, reads_files, stored_mapping, stored_study
 
 __all__ = ["Finding", "check_run", "compact_run", "repair_run"]
 

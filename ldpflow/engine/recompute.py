@@ -7,9 +7,9 @@ import random
 from collections.abc import Iterator
 
 from ldpflow.engine.replay import equal_bits, planned_path, replay, replayed_trajectory
-from ldpflow.engine.stored_study import stored_study
 from ldpflow.errors import InputError, LdpflowError
 from ldpflow.store import Part, RunStore
+from ldpflow.study.stored import stored_study
 
 __all__ = ["checked_share", "recomputed"]
 

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ldpflow.engine.stored_study import stored_study
 from ldpflow.errors import InputError, LdpflowError
 from ldpflow.results.trajectories import read_trajectories
 from ldpflow.simulators.batch import Batch, BatchResult, simulate
@@ -18,6 +17,7 @@ from ldpflow.simulators.stored import runnable_simulator
 from ldpflow.store import RunStore, cell_id
 from ldpflow.store.kinds import REPLICATE_ROWS
 from ldpflow.study import Study
+from ldpflow.study.stored import stored_study
 
 __all__ = ["equal_bits", "replay"]
 

@@ -61,6 +61,8 @@ class BatchMeans(PathIntervalMethod):
 
     title: ClassVar[str] = "batch means with increasing batches (Chen, Lee, Tong and Zhang, 2020)"
 
+    undefined_where: ClassVar[str] = "there are fewer than two batches, or the batches' means are equal"
+
     kind: Literal["BM"] = "BM"
     M: Batches | None = None
     quantile: Quantile | None = None

@@ -50,6 +50,8 @@ class BlockBootstrap(PathIntervalMethod):
         "multiplier block bootstrap (Dette and Graw): blocks of floor(n^β) steps, B replications"
     )
 
+    undefined_where: ClassVar[str] = "there are fewer than two blocks"
+
     kind: Literal["BB"] = "BB"
     beta: Annotated[
         float,

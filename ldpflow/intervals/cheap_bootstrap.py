@@ -48,6 +48,8 @@ class CheapBootstrap(PathIntervalMethod):
 
     title: ClassVar[str] = "cheap bootstrap: few replications and a t quantile (Lam and Wang, 2026)"
 
+    undefined_where: ClassVar[str] = "there are fewer than two blocks, or their sums are equal"
+
     kind: Literal["CHB"] = "CHB"
     beta: Annotated[float, Field(gt=0, lt=1), BETA] = 0.75
     B: Annotated[int, Field(ge=1, le=100), REPLICATIONS] = 5

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +53,8 @@ class HistogramRecord(CountsRecord):
     histograms : Histograms
     """
 
+    words: ClassVar[str] = "the histogram of a one-shot protocol"
+
     histograms: Histograms
 
 
@@ -64,5 +66,7 @@ class SearchRecord(CountsRecord):
     ----------
     searches : Searches
     """
+
+    words: ClassVar[str] = "the thresholds of a protocol of several rounds"
 
     searches: Searches

@@ -67,6 +67,10 @@ class EqualBatches(PathIntervalMethod):
 
     title: ClassVar[str] = "equal batches (Singh, Shukla and Vats, 2025)"
 
+    undefined_where: ClassVar[str] = (
+        "there are fewer than two batches, or the estimated variance is not positive"
+    )
+
     kind: Literal["EBS"] = "EBS"
     block_rule: BatchRule = "half"
     block_c: BatchFactor | None = None

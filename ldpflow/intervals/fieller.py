@@ -28,6 +28,8 @@ class Fieller(IntervalMethod):
     record: ClassVar[type[Record]] = SearchRecord
     diagnostics: ClassVar[tuple[Column, ...]] = (RANGE_END,)
 
+    undefined_where: ClassVar[str] = "the thresholds leave no bounded set"
+
     kind: Literal["fieller"] = "fieller"
 
     def intervals(self, record: SearchRecord, n: int, levels: Sequence[float]) -> Intervals:

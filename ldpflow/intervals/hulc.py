@@ -38,6 +38,8 @@ class ConvexHull(PathIntervalMethod):
 
     title: ClassVar[str] = "smallest and largest of independent averages (Kuchibhotla et al., 2024)"
 
+    undefined_where: ClassVar[str] = "a run has no step"
+
     kind: Literal["HULC"] = "HULC"
 
     def runs(self, level: float) -> int:

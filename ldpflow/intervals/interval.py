@@ -77,6 +77,9 @@ class IntervalMethod(Settings):
 
     group: ClassVar[str] = "method"
 
+    undefined_where: ClassVar[str] = ""
+    """When a replicate that has not diverged has no interval, as in ``there are fewer than two blocks``."""
+
     record: ClassVar[type[Record]]
     title: ClassVar[str] = ""
     diagnostics: ClassVar[tuple[Column, ...]] = ()
@@ -108,6 +111,15 @@ class IntervalMethod(Settings):
         """Whether a simulator makes what this method needs; a study leaves out other cells."""
         made: type[Record] | None = source.interval_record()
         return made is not None and issubclass(made, self.record)
+
+    def lacking(self, source: Any) -> str:
+        """Why a simulator's cells are left out, where :meth:`applies` is False."""
+        made: type[Record] | None = source.interval_record()
+        if made is None:
+            return "intervals cannot be made from its results"
+        if not issubclass(made, self.record):
+            return f"it takes {self.record.words}, not {made.words}"
+        return "the method does not apply to it"
 
     def impossible(self, problem: Problem) -> str | None:
         """Why the method does not exist for the problem with these settings, or None."""

@@ -80,6 +80,8 @@ class JointRegion(Wrapped):
 
     title: ClassVar[str] = "ellipsoid for all coordinates, with its projections as limits"
 
+    undefined_where: ClassVar[str] = "the estimated covariance is not positive definite"
+
     kind: Literal["joint"] = "joint"
     base: Annotated[Literal["TRC", "BM", "oracle"], BASE] = "TRC"
     quantile: Annotated[Literal["chi2", "F"], QUANTILE] = "chi2"

@@ -60,6 +60,10 @@ class Lugsail(PathIntervalMethod):
 
     title: ClassVar[str] = "lugsail: a variance overcorrected on purpose (Vats and Flegal, 2022)"
 
+    undefined_where: ClassVar[str] = (
+        "there are fewer than two batches, or the estimated variance is not positive"
+    )
+
     kind: Literal["LUG"] = "LUG"
     base: Annotated[Literal["EBS", "BM"], BASE] = "EBS"
     pieces: Annotated[int, Field(ge=2, le=1000), Setting("count", "r: pieces of a batch in LUG")] = 3

@@ -48,6 +48,10 @@ class NonoverlappingBlocks(IncreasingBlocks):
 
     title: ClassVar[str] = "non-overlapping increasing blocks (Zhu, Chen and Wu, 2023)"
 
+    undefined_where: ClassVar[str] = (
+        "there are fewer than two blocks, or the estimated variance is not positive"
+    )
+
     kind: Literal["NOL"] = "NOL"
     quantile: Quantile = "normal"
 

@@ -25,6 +25,8 @@ class Oracle(PathIntervalMethod):
 
     title: ClassVar[str] = "the true asymptotic variance: a yardstick, not a method for data"
 
+    undefined_where: ClassVar[str] = "the variance of the limit law is not known"
+
     kind: Literal["oracle"] = "oracle"
 
     def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:

@@ -44,6 +44,10 @@ class OverlappingBlocks(IncreasingBlocks):
 
     title: ClassVar[str] = "overlapping increasing blocks, online (Zhu, Chen and Wu, 2023)"
 
+    undefined_where: ClassVar[str] = (
+        "there are fewer than two blocks, or the estimated variance is not positive"
+    )
+
     kind: Literal["OBM"] = "OBM"
 
     def running_sums(self, dimension: int) -> tuple[str, ...]:

@@ -45,6 +45,8 @@ class ParallelRuns(PathIntervalMethod):
 
     title: ClassVar[str] = "Student's t over parallel runs (Zhu, Lou, Wei and Wu, 2026)"
 
+    undefined_where: ClassVar[str] = "a run has no step, or the runs' averages are equal"
+
     kind: Literal["PAR"] = "PAR"
     K: Annotated[
         int, Field(ge=2, le=1000), Setting("count", "parallel runs that the users are split over")

@@ -32,6 +32,10 @@ class PerturbedBootstrap(PathIntervalMethod):
     def applies(self, source: PathSource) -> bool:
         return super().applies(source) and source.algorithm.perturbed_paths() > 0
 
+    def lacking(self, source: PathSource) -> str:
+        known = super().applies(source)
+        return "it takes the perturbed paths of budget_split" if known else super().lacking(source)
+
     def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
         return np.array([steps], dtype=np.int64)
 

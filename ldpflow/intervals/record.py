@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,11 @@ class Record(ABC):
     seed : int
         The study's seed.
     replicates : ndarray of int64, shape (R,)
+    words : str
+        What the record holds, in a few words: a method says with it what it takes.
     """
+
+    words: ClassVar[str] = "records of another kind"
 
     seed: int
     replicates: NDArray[np.int64]
@@ -95,6 +99,8 @@ class PathRecord(Record):
     extras : dict of str to ndarray, shape (T, R)
         The algorithm's own numbers at the times, by their name in a trajectory.
     """
+
+    words: ClassVar[str] = "the path of an algorithm"
 
     source: PathSource
     seed: int

@@ -29,6 +29,8 @@ class SelfNormalization(PathIntervalMethod):
 
     title: ClassVar[str] = "self-normalisation (Liu, Hu, Ding and Kong, 2023)"
 
+    undefined_where: ClassVar[str] = "there are fewer than two steps"
+
     kind: Literal["SN"] = "SN"
 
     def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:

@@ -75,6 +75,8 @@ class TranscriptCovariance(PathIntervalMethod):
 
     title: ClassVar[str] = "the average with the sandwich of the transcript's slope (after Ni and Huo, 2026)"
 
+    undefined_where: ClassVar[str] = "the estimated slope or variance is not positive"
+
     kind: Literal["TRC"] = "TRC"
     degree: Annotated[int, Field(ge=1, le=2), DEGREE] | None = None
     burn_in: BurnIn = "n^0.4"

@@ -93,6 +93,8 @@ class Regression(PathIntervalMethod):
 
     diagnostics: ClassVar = CHECKS
 
+    undefined_where: ClassVar[str] = "the fit has no root on an increasing branch, or the interval no end"
+
     degree: Annotated[int, Field(ge=1, le=3), DEGREE] = 2
     burn_in: BurnIn = "n^0.4"
 

@@ -107,6 +107,9 @@ class Wrapped(PathIntervalMethod):
     def applies(self, source: PathSource) -> bool:
         return self.base_method().applies(source)
 
+    def lacking(self, source: PathSource) -> str:
+        return self.base_method().lacking(source)
+
     def unsuitable(self, source: PathSource) -> str | None:
         return self.base_method().unsuitable(source)
 

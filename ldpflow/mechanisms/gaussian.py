@@ -11,6 +11,7 @@ no protection.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
 from mpmath import mp, mpf
@@ -55,6 +56,11 @@ class Gaussian(Mechanism):
         if self.mu_min is not None and not self.mu_min < self.mu:
             raise ValueError("mu_min must be below mu")
         return self
+
+    @classmethod
+    def unsaid(cls, given: Mapping[str, object]) -> list[str]:
+        """None where a list of budgets is given; mu_min may be absent."""
+        return [] if "budgets" in given else [name for name in super().unsaid(given) if name == "mu"]
 
     def unsuitable(self, problem: Problem) -> str | None:
         if math.isinf(problem.l2_sensitivity()):

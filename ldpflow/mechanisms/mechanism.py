@@ -14,12 +14,12 @@ from ldpflow.settings import Parameters, Setting, Settings
 
 __all__ = ["CLIPPED", "DELTA", "EPSILON", "MU", "THRESHOLD", "Mechanism", "PrivacyStatement"]
 
-EPSILON = Setting("nats", symbol="ε", title="privacy budget", logarithmic=True)
+EPSILON = Setting("nats", symbol="ε", title="privacy budget", logarithmic=True, asked=True)
 CLIPPED = Column(
     "clipped", "double", "share", "share of clipped gradients since the checkpoint before", running=True
 )
 THRESHOLD = Column("threshold", "double", "unit of the gradient", "clipping threshold in use")
-MU = Setting(symbol="μ")
+MU = Setting(symbol="μ", asked=True)
 DELTA = Setting(symbol="δ")
 
 

@@ -68,8 +68,8 @@ class TuneResult:
     def within(self) -> bool:
         """Whether the confirmed coverage is within the tolerance, up to two standard errors."""
         row = self.confirmed
-        gap = abs(row["coverage"] - row["level"])
-        return bool(gap <= self.tolerance + 2 * row["coverage_mcse"])
+        gap = abs(row["coverage_failures_as_misses"] - row["level"])
+        return bool(gap <= self.tolerance + 2 * row["coverage_failures_as_misses_mcse"])
 
 
 def tune(

@@ -53,7 +53,7 @@ FIGURES: dict[str, Figure] = {
         "Coverage",
         "Share of replicates whose interval contains the true value. The dashed line is the nominal "
         "level; in the grey band a method with exactly that coverage would lie 95 times in 100, given "
-        "this many replicates. Failed replicates, without an interval, are left out. " + BARS,
+        "this many replicates. Failed replicates, without an interval, count as misses. " + BARS,
     ),
     "length": Figure(
         measure_plots.length,
@@ -88,7 +88,7 @@ FIGURES: dict[str, Figure] = {
         measure_plots.heat_map,
         "Every cell at once",
         "Coverage in percent, coloured by its distance from the nominal level: orange is too low, blue "
-        "too high. A dash marks cells where no replicate has an interval.",
+        "too high. Replicates without an interval count as misses.",
     ),
     "bias": Figure(
         measure_plots.bias,

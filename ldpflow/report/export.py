@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from ldpflow.errors import InputError
 from ldpflow.report.page import asset
-from ldpflow.report.results import Results
+from ldpflow.report.results import Results, labels, telling
 from ldpflow.results.trajectories import read_trajectories
+from ldpflow.store.schema import cell_keys
 
 __all__ = ["export_duckdb"]
 
@@ -20,7 +21,8 @@ __all__ = ["export_duckdb"]
 def export_duckdb(results: Results, file: str | os.PathLike[str], replace: bool = False) -> None:
     """Write the tables and the views of views.sql.
 
-    Tables: ``summary``, ``replicates``, ``trajectories``, ``trajectory_summary``, ``sessions``.
+    Tables: ``summary``, ``replicates``, ``paths``, ``trajectories``, ``trajectory_summary``, ``sessions``.
+    The summary has two more columns, ``setting`` and ``series``: in words, what tells its rows apart.
 
     Parameters
     ----------
@@ -51,7 +53,7 @@ def export_duckdb(results: Results, file: str | os.PathLike[str], replace: bool 
 
 def fill(connection: duckdb.DuckDBPyConnection, results: Results) -> None:
     """Tables, then views."""
-    connection.register("summary_rows", typed(results.table))
+    connection.register("summary_rows", in_words(results, typed(results.table)))
     connection.execute("CREATE TABLE summary AS FROM summary_rows")
     connection.register("replicate_rows", results.store.replicates.read(within=(0, 0), skip_unreadable=True))
     connection.execute("CREATE TABLE replicates AS FROM replicate_rows")
@@ -71,7 +73,35 @@ def fill(connection: duckdb.DuckDBPyConnection, results: Results) -> None:
         words += [entry.get("wall_seconds"), entry.get("engine")]
         words += [json.dumps(entry.get(name)) for name in ("machine", "versions")]
         connection.execute(f"INSERT INTO sessions VALUES ({', '.join('?' * len(words))})", words)
-    connection.execute(asset("views.sql"))
+    connection.register("path_rows", pa.table({name: [*texts] for name, texts in paths(results).items()}))
+    connection.execute("CREATE TABLE paths AS FROM path_rows")
+    keys = ["path", *cell_keys(results.table.schema), "coordinate"]
+    named = {"cell": keys, "others": [key for key in keys if key != "beta"]}
+    columns = {name: ", ".join(f'"{key}"' for key in found) for name, found in named.items()}
+    connection.execute(asset("views.sql").format(**columns))
+
+
+def paths(results: Results) -> dict[str, list[str]]:
+    """Every path and, in words, the settings that tell it from the study's others."""
+    rows = list({row["path"]: row for row in results.rows}.values())
+    names = [name for name in results.parameters if name not in ("n", "level", "coordinate")]
+    apart = telling(names, rows)
+    return {
+        "path": [row["path"] for row in rows],
+        "setting": [results.names.settings(row, apart) for row in rows],
+    }
+
+
+def in_words(results: Results, summary: pa.Table) -> pa.Table:
+    """The summary with the columns ``setting`` and ``series``."""
+    found = paths(results)
+    setting = dict(zip(found["path"], found["setting"], strict=True))
+    label = labels(results.rows, results.names, results.method_settings)
+    rows = summary.to_pylist()
+    said = {"setting": [setting[row["path"]] for row in rows], "series": list(map(label, rows))}
+    for name, texts in said.items():
+        summary = summary.append_column(name, pa.array(texts, pa.string()))
+    return summary
 
 
 def typed(table: pa.Table) -> pa.Table:

@@ -24,6 +24,7 @@ __all__ = [
     "decades",
     "horizontal",
     "is_number",
+    "left_out",
     "lines",
     "log_axis",
     "ordered",
@@ -64,6 +65,16 @@ def spread(items: Sequence[Any], most: int) -> list[Any]:
     if len(items) <= most:
         return list(items)
     return [items[round(i * (len(items) - 1) / (most - 1))] for i in range(most)]
+
+
+def left_out(panels: Sequence[str], series: Sequence[str]) -> str:
+    """A sentence on panels and series that a figure leaves out; empty where it has all."""
+    found = []
+    for what, names in (("panels", panels), ("lines", series)):
+        if names:
+            some = "; ".join(names[:3])
+            found.append(f"{len(names)} {what} ({some}{'; ...' if len(names) > 3 else ''})")
+    return f"Left out: {' and '.join(found)}; all are in the table, --where draws others." if found else ""
 
 
 def usable_x(results: Results, x: str) -> None:

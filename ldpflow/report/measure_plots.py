@@ -8,7 +8,7 @@ of 95%: Wilson's for shares, +-1.96 MCSE for means.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -21,6 +21,7 @@ from ldpflow.report.figures import (
     Z95,
     clean,
     horizontal,
+    left_out,
     lines,
     log_axis,
     ordered,
@@ -34,7 +35,7 @@ from ldpflow.report.figures import (
     tooltip,
     usable_x,
 )
-from ldpflow.report.results import Results, Row
+from ldpflow.report.results import Results, Row, labels, with_misses
 from ldpflow.report.style import GREY, dodged, styled
 
 __all__ = ["bias", "coverage", "heat_map", "length", "relative_length", "standard_error"]
@@ -46,21 +47,25 @@ def shown_rows(results: Results, x: str, value: str) -> list[Row]:
     """Rows with a value, with what the figures need beside it: panel, colour key, place on x."""
     usable_x(results, x)
     setting = x in results.method_settings
-    rows = [dict(r) for r in results.rows if r.get(x) is not None and r.get(value) is not None]
+    rows = [with_misses(r) if value == "coverage" else r for r in results.rows]
+    rows = [dict(r) for r in rows if r.get(x) is not None and r.get(value) is not None]
     if not rows:
         raise InputError("figure", f"{value} over {x}", "a measure that some cell of the run has")
     factors = panels_of(results, x, ("n",) if setting else ())
+    label = series_over(results, x, rows) if setting else None
     for row in rows:
         row["panel"] = panel_name(results, row, factors)
-        if setting:  # the methods without it have no place here, and n takes over the colour
-            row["series"] = results.names.value("n", row["n"])
+        if label is not None:  # the methods without it have no place here, and n takes over the colour
+            row["series"] = label(row)
     order = {
         name: i for i, name in enumerate(dict.fromkeys(r["panel"] for r in ordered(results, rows, factors)))
     }
+    all_panels, all_series = list(order), series_of(rows)
     rows = [row for row in rows if order[row["panel"]] < MAX_PANELS]
     kept: set[str] = set()
-    for _, group in groupby(sorted(series_of(rows), key=lambda p: p[1]), key=lambda p: p[1]):
+    for _, group in groupby(sorted(all_series, key=lambda p: p[1]), key=lambda p: p[1]):
         kept.update(spread([name for name, _ in group], 10 if setting else MAX_PER_METHOD))
+    missing = all_panels[MAX_PANELS:], [name for name, _ in all_series if name not in kept]
     rows = [row for row in ordered(results, rows, factors) if row["series"] in kept]
     names = [name for name, _ in series_of(rows)]
     axis = sorted({float(row[x]) for row in rows})
@@ -69,7 +74,21 @@ def shown_rows(results: Results, x: str, value: str) -> list[Row]:
             float(row[x]), names.index(row["series"]), len(names), axis, log_axis(results, x, axis)
         )
         row["place"] = place
+        row["missing"] = missing
     return rows
+
+
+def series_over(results: Results, x: str, rows: Sequence[Row]) -> Callable[[Row], str]:
+    """A function that names the line of a row over a method's setting: n, and all else that differs."""
+    others = [name for name in results.method_settings if name != x]
+    method = labels(rows, results.names, others)
+    several = len({row["method"] for row in rows}) > 1
+
+    def name(row: Row) -> str:
+        kind, *told = method(row).split(", ")
+        return ", ".join([*([kind] if several else []), results.names.value("n", row["n"]), *told])
+
+    return name
 
 
 def coverage(results: Results, x: str = "n") -> Any:
@@ -83,12 +102,14 @@ def coverage(results: Results, x: str = "n") -> Any:
     """
     rows = shown_rows(results, x, "coverage")
     for row in rows:
-        count = max(row["replicates"] - row["failures"], 1)
+        count = max(row["replicates"], 1)
         half = Z95 * math.sqrt(row["level"] * (1 - row["level"]) / count)
         row["band_low"], row["band_high"] = row["level"] - half, min(row["level"] + half, 1.0)
     low = min(min(r["coverage_low"] for r in rows), min(r["band_low"] for r in rows))
     scale = alt.Scale(domain=[max(low - 0.02, 0.0), 1.0], nice=False, zero=False)
-    y = alt.Y("coverage:Q", title="coverage", scale=scale, axis=alt.Axis(format=".2f", tickCount=6))
+    lost = any(row["failures"] for row in rows)
+    heading = "coverage, failures as misses" if lost else "coverage"
+    y = alt.Y("coverage:Q", title=heading, scale=scale, axis=alt.Axis(format=".2f", tickCount=6))
 
     def layers(base: Any) -> list[Any]:
         band = base.mark_rect(opacity=0.16, color=GREY).encode(
@@ -110,7 +131,10 @@ def coverage(results: Results, x: str = "n") -> Any:
         f"Coverage {said(results, rows, x)}. Coverage runs from {min(r['coverage'] for r in rows):.3f} to "
         f"{max(r['coverage'] for r in rows):.3f}; nominal level {shared_level(rows)}."
     )
-    return styled(panels(rows, columns, layers), f"Coverage over {results.names.label(x)}", text)
+    drawn = panels(rows, columns, layers)
+    return styled(
+        drawn, f"Coverage over {results.names.label(x)}", text, left_out=left_out(*rows[0]["missing"])
+    )
 
 
 def shared_level(rows: Sequence[Row]) -> str:
@@ -150,7 +174,10 @@ def length(results: Results, x: str = "n") -> Any:
 
     columns = (x, "length_mean", "length_mcse", "low", "high", "oracle_length")
     text = f"Mean interval length {said(results, rows, x)}, from {least_most(rows, 'length_mean')}."
-    return styled(panels(rows, columns, layers), f"Length over {results.names.label(x)}", text)
+    drawn = panels(rows, columns, layers)
+    return styled(
+        drawn, f"Length over {results.names.label(x)}", text, left_out=left_out(*rows[0]["missing"])
+    )
 
 
 def least_most(rows: Sequence[Row], name: str) -> str:
@@ -208,6 +235,7 @@ def one_per_estimate(results: Results, rows: list[Row], x: str) -> list[Row]:
         axis = sorted({float(row[x]) for row in rows})
         for row in rows:
             row["series"] = "average (all methods)"
+            row["missing"] = row["missing"][0], []
             row["place"] = dodged(float(row[x]), 0, 1, axis, log_axis(results, x, axis))
     return rows
 
@@ -245,16 +273,21 @@ def around(
     text = (
         f"{heading}: {axis} {said(results, rows, x)}, from {least_most(rows, value)}; ideal value {ideal:g}."
     )
-    return styled(panels(rows, (x, value, mcse, "low", "high"), layers), heading, text)
+    drawn = panels(rows, (x, value, mcse, "low", "high"), layers)
+    return styled(drawn, heading, text, left_out=left_out(*rows[0]["missing"]))
 
 
 def heat_map(results: Results, x: str = "n") -> Any:
     """Coverage minus nominal level, a cell per cell of the design, coverage written in percent."""
     usable_x(results, x)
     factors = panels_of(results, x)
-    rows = [dict(row) for row in ordered(results, results.rows, factors) if row.get(x) is not None]
+    here = [dict(with_misses(row)) for row in results.rows if row.get(x) is not None]
+    rows = ordered(results, here, factors)
     order = list(dict.fromkeys(panel_name(results, row, factors) for row in rows))
+    # What is on the axis names no row of squares.
+    label = labels(rows, results.names, [name for name in results.method_settings if name != x])
     for row in rows:
+        row["series"] = label(row)
         row["panel"] = panel_name(results, row, factors)
         row["place"] = results.names.value(x, row[x]).rsplit("= ", 1)[-1]
         row["deviation"], row["percent"] = None, "\N{EN DASH}"
@@ -293,7 +326,7 @@ def heat_map(results: Results, x: str = "n") -> Any:
     base = alt.Chart()
     fill = base.mark_rect(stroke="#ffffff", strokeWidth=0.5).encode(x=at, y=up, color=colour, tooltip=tips)
     text = base.mark_text(fontSize=10, color="#1b1d20").encode(x=at, y=up, text="percent:N")
-    several = len(order) > 1
+    several = len({row["panel"] for row in rows}) > 1
     chart = alt.layer(fill, text).properties(
         width=max(30 * len(columns), 120), height=max(22 * len(names), 60)
     )
@@ -308,4 +341,5 @@ def heat_map(results: Results, x: str = "n") -> Any:
         f"Heat map of coverage in percent: {len(names)} series by {len(columns)} values of {x} in "
         f"{len(order)} panels. Lowest: {worst['coverage']:.3f} for {worst['series']}, {worst['panel']}."
     )
-    return styled(drawn, "Every cell: coverage in percent", said_in_words, 120)
+    missing = left_out(order[2 * MAX_PANELS :], [])
+    return styled(drawn, "Every cell: coverage in percent", said_in_words, 120, missing)

@@ -7,6 +7,7 @@ from html import escape
 from ldpflow.errors import InputError
 from ldpflow.report.numbers import short, with_error
 from ldpflow.report.results import Results, telling
+from ldpflow.study.stored import stored_left_out
 
 __all__ = ["run_html"]
 
@@ -28,7 +29,7 @@ def run_html(out: str) -> str:
     parts = [f"<p>{heading}<br><code>{escape(out)}</code></p>"]
     if rows:
         parts.append(table_html(results))
-    parts += [f"<p>{escape(text)}</p>" for text in cautions(results)]
+    parts += [f"<p>{escape(text)}</p>" for text in (*cautions(results), *stored_left_out(results.store))]
     return "\n".join(parts)
 
 

@@ -18,6 +18,7 @@ from ldpflow.errors import InputError
 from ldpflow.intervals import INTERVAL_METHODS
 from ldpflow.report.catalogue import Figure, figures_of
 from ldpflow.report.numbers import rounded, short, with_error
+from ldpflow.report.overview import at_nominal, failures, glance
 from ldpflow.report.paper import published_comparisons
 from ldpflow.report.results import Results, Row
 from ldpflow.report.risk_plot import risk_axis
@@ -26,6 +27,7 @@ from ldpflow.report.trajectory_plot import curves_of
 from ldpflow.results.columns import summaries_of
 from ldpflow.results.methods_text import study_paragraph
 from ldpflow.results.references import bibtex
+from ldpflow.study.stored import stored_left_out
 
 __all__ = ["report_html"]
 
@@ -52,6 +54,7 @@ def report_html(results: Results, live: bool = False) -> str:
         lead=" ".join(filter(None, (lead(results), trajectory_lead(results)))),
         progress=progress(results) if live or results.running else "",
         facts=facts(results),
+        left_out=stored_left_out(results.store),
         glance=glance(results),
         methods=[in_a_line(method) for method in results.values("method")],
         diagnostics=[(summary.name, summary.meaning) for summary in diagnostics(results)],
@@ -139,7 +142,7 @@ def figure_section(name: str, figure: Figure, chart: Any) -> dict[str, Any]:
     return {
         "id": name,
         "heading": figure.heading,
-        "caption": figure.caption,
+        "caption": " ".join(filter(None, (figure.caption, spec["usermeta"].get("left_out")))),
         "alt": spec["description"],
         "spec": spec,
     }
@@ -238,63 +241,6 @@ def session(entry: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def glance(results: Results) -> list[dict[str, str]]:
-    """One row per series: the range of its coverage and length over the cells."""
-    found = []
-    for series in dict.fromkeys(row["series"] for row in results.rows):
-        rows = [row for row in results.rows if row["series"] == series]
-        known = [row for row in rows if row["coverage"] is not None]
-        agree = sum(r["coverage_low"] <= r["level"] <= r["coverage_high"] for r in known)
-        ratios = [r["length_mean"] / r["oracle_length"] for r in known if r["oracle_length"]]
-        found.append(
-            {
-                "series": series,
-                "cells": str(len(rows)),
-                "coverage": span([r["coverage"] for r in known], 3),
-                "agree": f"{agree} of {len(known)}",
-                "length": span(ratios, 2),
-                "failures": f"{sum(r['failures'] for r in rows):,}",
-            }
-        )
-    return found
-
-
-def span(values: list[float], decimals: int) -> str:
-    """Smallest to largest."""
-    if not values:
-        return "-"
-    low, high = f"{min(values):.{decimals}f}", f"{max(values):.{decimals}f}"
-    return low if low == high else f"{low} to {high}"
-
-
-def failures(results: Results) -> dict[str, Any]:
-    """Cells with failed replicates, the most failed first."""
-    rows = [row for row in results.rows if row["failures"]]
-    rows.sort(key=lambda row: -row["failures"] / row["replicates"])
-    names = results.varying()
-    total = sum(row["replicates"] for row in results.rows)
-    return {
-        "total": f"{total:,}",
-        "failed": f"{sum(row['failures'] for row in rows):,}",
-        "head": [
-            *(results.names.label(name) for name in names),
-            "method",
-            "failed",
-            "coverage, failures as misses",
-        ],
-        "rows": [
-            [
-                *(short(row[name]) for name in names),
-                row["series"],
-                f"{row['failures']:,} of {row['replicates']:,}",
-                rounded(row["coverage_failures_as_misses"], 3),
-            ]
-            for row in rows[:50]
-        ],
-        "left": max(len(rows) - 50, 0),
-    }
-
-
 def comparison_table(comparison: Any) -> dict[str, Any]:
     """Verdict and numbers of a comparison with a publication."""
     rows = [
@@ -342,9 +288,11 @@ def cell_table(results: Results) -> dict[str, Any]:
     settings = [n for n in ("problem", *results.varying()) if len(results.values(n)) > 1]
     settings = list(dict.fromkeys(settings))
     own = [n for n in results.method_settings if len(results.values(n)) > 1]
+    lost = any(row["failures"] for row in results.rows)
     head = [
         *(results.names.label(n) for n in (*settings, "method", *own)),
         "coverage ± MCSE",
+        *(["failures as misses"] if lost else []),
         "length ± MCSE",
         "length / oracle",
         "bias ± MCSE",
@@ -357,21 +305,23 @@ def cell_table(results: Results) -> dict[str, Any]:
     rows = results.rows[:MAX_TABLE_ROWS]
     return {
         "head": head,
-        "rows": [cells(row, [*settings, "method", *own], checks) for row in rows],
+        "rows": [cells(row, [*settings, "method", *own], checks, lost) for row in rows],
         "left": len(results.rows) - len(rows),
     }
 
 
-def cells(row: Row, settings: list[str], checks: list[str]) -> list[tuple[str, str]]:
-    """(text, sort value) of one row."""
+def cells(row: Row, settings: list[str], checks: list[str], lost: bool) -> list[tuple[str, str]]:
+    """(text, sort value) of one row; with the coverage of all replicates where some are lost in the run."""
     ratio = row["length_mean"] / row["oracle_length"] if row["oracle_length"] and row["length_mean"] else None
     error = row["relative_error_model_se"]
-    off = row["coverage"] is not None and not row["coverage_low"] <= row["level"] <= row["coverage_high"]
+    off = row["coverage_failures_as_misses"] is not None and not at_nominal(row)
     found = [(short(row[name]), sortable(row[name])) for name in settings]
     share = with_error(row["coverage"], row["coverage_mcse"]) + (" *" if off else "")
+    misses = row["coverage_failures_as_misses"]
     length_mcse = negligible(row["length_mcse"], row["length_mean"])
     found += [
         (share, sortable(row["coverage"])),
+        *([(rounded(misses, 3), sortable(misses))] if lost else []),
         (with_error(row["length_mean"], length_mcse), sortable(row["length_mean"])),
         ("-" if ratio is None else f"{ratio:.3f}", sortable(ratio)),
         (with_error(row["bias"], row["bias_mcse"]), sortable(row["bias"])),

@@ -11,6 +11,7 @@ from ldpflow.report.figures import (
     MAX_PANELS,
     Z95,
     horizontal,
+    left_out,
     lines,
     log_axis,
     ordered,
@@ -22,7 +23,7 @@ from ldpflow.report.figures import (
     tooltip,
     usable_x,
 )
-from ldpflow.report.results import Results, Row
+from ldpflow.report.results import Results, Row, with_misses
 from ldpflow.report.style import GREY, dodged, styled
 
 __all__ = ["protocols"]
@@ -60,8 +61,9 @@ def protocols(results: Results, x: str = "n") -> Any:
             row["length_mean"] + half,
         )
     rows = ordered(results, rows, factors)
-    shown = list(dict.fromkeys(row["panel"] for row in rows))[:MAX_PANELS]
-    rows = [row for row in rows if row["panel"] in shown]
+    every = list(dict.fromkeys(row["panel"] for row in rows))
+    shown, missing = every[:MAX_PANELS], every[MAX_PANELS:]
+    rows = [with_misses(row) for row in rows if row["panel"] in shown]
     if not rows:
         raise InputError("figure", "protocols", "intervals that end inside the range")
     names = [name for name, _ in series_of(rows)]
@@ -95,7 +97,8 @@ def protocols(results: Results, x: str = "n") -> Any:
         "range_end_share",
     )
     text = f"Mean length of every protocol's interval {said(results, rows, x)}."
-    return styled(panels(rows, columns, layers), "Length by protocol", text)
+    drawn = panels(rows, columns, layers)
+    return styled(drawn, "Length by protocol", text, left_out=left_out(missing, []))
 
 
 def default_rows(results: Results) -> list[Row]:

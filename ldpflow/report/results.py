@@ -23,7 +23,7 @@ from ldpflow.store.provenance import read_sessions
 from ldpflow.store.schema import cell_keys
 from ldpflow.study.toml import parsed
 
-__all__ = ["Names", "Results", "Row", "axes", "method_settings", "telling"]
+__all__ = ["Names", "Results", "Row", "axes", "labels", "method_settings", "telling", "with_misses"]
 
 Row = dict[str, Any]
 
@@ -198,6 +198,14 @@ class Results:
     def running(self) -> bool:
         """Whether the last session has no end: it runs, or was killed."""
         return bool(self.sessions) and self.sessions[-1].get("ended") is None
+
+
+def with_misses(row: Row) -> Row:
+    """The row with the coverage that counts replicates without an interval as misses."""
+    if not row["failures"]:
+        return row
+    ends = ("", "_mcse", "_low", "_high")
+    return row | {f"coverage{end}": row.get(f"coverage_failures_as_misses{end}") for end in ends}
 
 
 def sessions_of(store: RunStore) -> list[dict[str, Any]]:

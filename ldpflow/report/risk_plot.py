@@ -11,7 +11,7 @@ from typing import Any
 import altair as alt
 
 from ldpflow.errors import InputError
-from ldpflow.report.figures import MAX_PANELS, Z95, decades, is_number, panel_name, panels
+from ldpflow.report.figures import MAX_PANELS, Z95, decades, is_number, left_out, panel_name, panels
 from ldpflow.report.results import Results, Row
 from ldpflow.report.style import colours, ramp, styled
 
@@ -115,12 +115,13 @@ def risk(results: Results, x: str = "n") -> Any:
         }
         drawn += [point | {"at": at} for at in (places if row[x] is None else [row[x]])]
     drawn.sort(key=lambda r: (r["order"], r["series"], r["at"]))
-    kept = list(dict.fromkeys(r["panel"] for r in drawn))[:MAX_PANELS]
+    every = list(dict.fromkeys(r["panel"] for r in drawn))
+    kept, missing = every[:MAX_PANELS], every[MAX_PANELS:]
     drawn = [row for row in drawn if row["panel"] in kept]
-    return chart(results, drawn, x, places)
+    return chart(results, drawn, x, places, left_out(missing, []))
 
 
-def chart(results: Results, rows: list[Row], x: str, places: list[float]) -> Any:
+def chart(results: Results, rows: list[Row], x: str, places: list[float], missing: str) -> Any:
     """Lines, points with bars, and theory dotted."""
     log = places[0] > 0 and places[-1] >= 4 * places[0]
     few: dict[str, Any] = {}
@@ -166,4 +167,5 @@ def chart(results: Results, rows: list[Row], x: str, places: list[float]) -> Any
         f"from {min(row['mean'] for row in rows):.3g} to {max(row['mean'] for row in rows):.3g}."
     )
     columns = ("at", "mean", "low", "high", "theory")
-    return styled(panels(rows, columns, layers), f"Excess risk of the output over {x}", text)
+    drawn = panels(rows, columns, layers)
+    return styled(drawn, f"Excess risk of the output over {x}", text, left_out=missing)

@@ -93,16 +93,18 @@ def dodged(x: float, index: int, count: int, axis: Sequence[float], log: bool) -
     return math.exp(math.log(x) + shift) if log else x + shift
 
 
-def styled(chart: Any, title: str, description: str, margin: int = 70) -> Any:
+def styled(chart: Any, title: str, description: str, margin: int = 70, left_out: str = "") -> Any:
     """The chart with its title, its text for those who cannot see it, and the common look.
 
     ``margin`` is what a panel needs beside its plotting area, pixels; a page lays panels out by it.
+    ``left_out`` is a sentence on what the run has and the figure does not show.
     """
     plain: Any = "normal"
+    below: dict[str, Any] = {"subtitle": left_out, "subtitleFontSize": 11} if left_out else {}
     return chart.properties(
-        title=alt.TitleParams(title, anchor="start", fontSize=14, fontWeight=600, offset=8),
-        description=description,
-        usermeta={"margin": margin},
+        title=alt.TitleParams(title, anchor="start", fontSize=14, fontWeight=600, offset=8, **below),
+        description=" ".join(filter(None, (description, left_out))),
+        usermeta={"margin": margin} | ({"left_out": left_out} if left_out else {}),
     ).configure(
         font="system-ui, 'DejaVu Sans', sans-serif",
         background="#ffffff",

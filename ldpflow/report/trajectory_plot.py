@@ -14,7 +14,7 @@ import altair as alt
 import numpy as np
 
 from ldpflow.errors import InputError
-from ldpflow.report.figures import LABEL, MAX_PANELS, Z95, decades, panel_name, panels, spread
+from ldpflow.report.figures import LABEL, MAX_PANELS, Z95, decades, left_out, panel_name, panels, spread
 from ldpflow.report.numbers import short
 from ldpflow.report.results import Results, Row
 from ldpflow.report.style import colours, ramp, styled
@@ -154,7 +154,8 @@ def trajectory(results: Results, x: str, name: str) -> Any:
     columns = ("statistic", "replicate", "x", "mean", "low", "high", "bound", "limit", "marked")
     left = len(panel_factors(results)[2]) - len({r["panel"] for r in rows})
     text = in_words(curves, rows, across, series, known, left)
-    return styled(panels(rows, columns, layers), f"{curves.heading} over {across}", text)
+    drawn = panels(rows, columns, layers)
+    return styled(drawn, f"{curves.heading} over {across}", text, left_out=rows[0]["missing"])
 
 
 def shown_curves(results: Results, name: str, x: str) -> list[Row]:
@@ -177,6 +178,7 @@ def shown_curves(results: Results, name: str, x: str) -> list[Row]:
     kept = [*order][:MAX_PANELS]
     names = list(dict.fromkeys(series(r) for r in ordered(results)))
     few = spread(names, MAX_SERIES)
+    missing = left_out([*order][MAX_PANELS:], [name for name in names if name not in few])
     rows = [r for r in rows if place[r["path"]][0] in kept and place[r["path"]][1] in few]
     rows.sort(key=lambda r: kept.index(place[r["path"]][0]))
     thinned = thinned_axes(rows, across)
@@ -194,6 +196,7 @@ def shown_curves(results: Results, name: str, x: str) -> list[Row]:
             "across": across,
             "statistic": curves.statistics[r["stat"]],
             "x": r[across],
+            "missing": missing,
         }
         for kind in ("bound", "limit"):
             if r[f"theory_{kind}"] is not None:

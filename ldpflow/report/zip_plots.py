@@ -15,7 +15,7 @@ import numpy as np
 
 from ldpflow.errors import InputError
 from ldpflow.report.figures import COLUMNS, clean, spread
-from ldpflow.report.results import Results, Row
+from ldpflow.report.results import Results, Row, with_misses
 from ldpflow.report.style import GREY, MISSES, styled
 from ldpflow.results import stored_cells
 from ldpflow.store import cell_id
@@ -45,11 +45,11 @@ def interesting(results: Results, most: int = MAX_CELLS) -> list[tuple[str, Row]
 
     def candidates() -> Iterator[tuple[str, Row]]:
         for group in groups:
-            yield "furthest below nominal", min(group, key=lambda r: r["coverage"] - r["level"])
+            yield "furthest below nominal", min(group, key=gap)
         for group in groups:
             yield "largest n", max(group, key=lambda r: (r["n"], -group.index(r)))
         for group in groups:
-            yield "nearest to nominal", min(group, key=lambda r: abs(r["coverage"] - r["level"]))
+            yield "nearest to nominal", min(group, key=lambda r: abs(gap(r)))
         if known := [row for row in rows if row["oracle_length"]]:
             yield "longest", max(known, key=lambda r: r["length_mean"] / r["oracle_length"])
 
@@ -58,6 +58,11 @@ def interesting(results: Results, most: int = MAX_CELLS) -> list[tuple[str, Row]
         if len(found) < most:
             found.setdefault(id(row), (reason, row))
     return list(found.values())
+
+
+def gap(row: Row) -> float:
+    """Coverage, failures as misses, minus level."""
+    return float(with_misses(row)["coverage"] - row["level"])
 
 
 def zip_plot(results: Results) -> Any:
@@ -71,7 +76,12 @@ def zip_plot(results: Results) -> Any:
             name = [
                 f"{row['series']}: {reason}",
                 settings or "the only cell",
-                f"coverage {row['coverage']:.3f}",
+                f"coverage {row['coverage']:.3f}"
+                + (
+                    f" ({with_misses(row)['coverage']:.3f} with failures as misses)"
+                    if row["failures"]
+                    else ""
+                ),
             ]
             names.append(name)
             counts.append(len(drawn))

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from ldpflow.allowed import closest, nearest
+from ldpflow.allowed import allowed, closest, nearest
 from ldpflow.errors import InputError
 from ldpflow.intervals import INTERVAL_METHODS
 from ldpflow.settings import Settings
@@ -97,8 +97,11 @@ def written(value: Any) -> Any:
     return value.model_dump(exclude_none=True) if isinstance(value, BaseModel) else value
 
 
-def read_group(group: str, tables: object) -> tuple[Entry, ...]:
-    """Entries of one table, or of a list of tables; a list of kinds makes an entry per kind."""
+def read_group(group: str, tables: object, stored: bool = False) -> tuple[Entry, ...]:
+    """Entries of one table, or of a list of tables; a list of kinds makes an entry per kind.
+
+    ``stored``: those of a run that is there already. Others must say their privacy budget.
+    """
     form = f"a table [{group}] with a kind" if group != "method" else "a table [[method]] or more"
     if isinstance(tables, Mapping):
         tables = [tables]
@@ -106,10 +109,10 @@ def read_group(group: str, tables: object) -> tuple[Entry, ...]:
         raise InputError(group, tables, form)
     if not tables:
         raise InputError(group, tables, form, f"The study has no {group}.")
-    return tuple(entry for table in tables for entry in read_table(group, table))
+    return tuple(entry for table in tables for entry in read_table(group, table, stored))
 
 
-def read_table(group: str, table: Mapping[str, object]) -> list[Entry]:
+def read_table(group: str, table: Mapping[str, object], stored: bool) -> list[Entry]:
     """Entries of one table."""
     registry = GROUPS[group]
     raw = table.get("kind")
@@ -136,6 +139,10 @@ def read_table(group: str, table: Mapping[str, object]) -> list[Entry]:
             )
         for kind in owners:
             axes[kind][name] = read_values(registry[kind], name, values, f"{group}.{name}")
+    for kind, values in axes.items():
+        for name in registry[kind].unsaid(values) if not stored else ():
+            hint = f"{kind} needs it: a study says its privacy budget."
+            raise InputError(f"{group}.{name}", None, allowed(registry[kind], name), hint)
     return [Entry.of(group, kind, values) for kind, values in axes.items()]
 
 

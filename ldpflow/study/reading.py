@@ -18,8 +18,11 @@ __all__ = ["TABLES", "read_study"]
 TABLES = (*PARTS, "grid", "method", "trajectory", "monitor", "plugins")
 
 
-def read_study(mapping: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of the study that a mapping says, its plug-ins loaded."""
+def read_study(mapping: Mapping[str, Any], stored: bool = False) -> dict[str, Any]:
+    """The fields of the study that a mapping says, its plug-ins loaded.
+
+    ``stored``: the study of a run that is there already, which need not say its privacy budget.
+    """
     plain(mapping, "")
     known = (*Heading.model_fields, *TABLES)
     for key, value in mapping.items():
@@ -33,7 +36,7 @@ def read_study(mapping: Mapping[str, Any]) -> dict[str, Any]:
         for name, field in Heading.model_fields.items()
     }
     trajectory = read_trajectory(mapping.get("trajectory"))
-    groups = read_groups(mapping, trajectory)
+    groups = read_groups(mapping, trajectory, stored)
     grid = mapping.get("grid")
     if not isinstance(grid, Mapping) or "n" not in grid:
         raise InputError("grid", grid, "a table [grid] with n, the numbers of users")
@@ -78,18 +81,20 @@ def read_plugins(table: object) -> tuple[str, ...]:
     return sources
 
 
-def read_groups(mapping: Mapping[str, Any], trajectory: Trajectory | None) -> dict[str, tuple[Entry, ...]]:
+def read_groups(
+    mapping: Mapping[str, Any], trajectory: Trajectory | None, stored: bool
+) -> dict[str, tuple[Entry, ...]]:
     """The entries of every group; a method and a mechanism are not needed everywhere."""
     given = [table for table in ACTING if table in mapping] or ACTING[:1]
     groups: dict[str, tuple[Entry, ...]] = dict.fromkeys(PARTS, ())
-    groups |= {table: read_group(table, mapping.get(table)) for table in ("problem", *given)}
+    groups |= {table: read_group(table, mapping.get(table), stored) for table in ("problem", *given)}
     acting: list[Any] = [PARTS[table][entry.kind] for table in given for entry in groups[table]]
     families = {family_of(kind) for kind in acting}
     randomised = [kind for kind in acting if "mechanism" in family_of(kind).tables]
     if "mechanism" in mapping and not randomised:
         raise InputError("mechanism", mapping["mechanism"], f"no table [mechanism] beside [{given[0]}]")
     if "mechanism" in mapping or not all(kind.carries_privacy for kind in randomised):
-        groups["mechanism"] = read_group("mechanism", mapping.get("mechanism"))
+        groups["mechanism"] = read_group("mechanism", mapping.get("mechanism"), stored)
     elif randomised:
         groups["mechanism"] = (Entry.of("mechanism", "none", {}),)
     if mapping.get("method"):

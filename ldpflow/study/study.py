@@ -144,9 +144,12 @@ class Study:
                 raise InputError("monitor", self.monitor.model_dump(), shared, hint)
 
     @classmethod
-    def from_mapping(cls, mapping: Mapping[str, Any]) -> Study:
-        """The study that a mapping says, in the form of a study file."""
-        return cls.of_fields(read_study(mapping))
+    def from_mapping(cls, mapping: Mapping[str, Any], stored: bool = False) -> Study:
+        """The study that a mapping says, in the form of a study file.
+
+        ``stored``: the study of a run that is there already, which need not say its privacy budget.
+        """
+        return cls.of_fields(read_study(mapping, stored))
 
     @classmethod
     def of_fields(cls, values: Mapping[str, Any]) -> Study:
@@ -156,15 +159,15 @@ class Study:
         return study
 
     @classmethod
-    def from_toml(cls, text: str) -> Study:
-        """The study that a text in TOML says.
+    def from_toml(cls, text: str, stored: bool = False) -> Study:
+        """The study that a text in TOML says; ``stored`` as of :meth:`from_mapping`.
 
         Raises
         ------
         InputError
             If it is not TOML, or no study.
         """
-        return cls.from_mapping(parsed(text, "study"))
+        return cls.from_mapping(parsed(text, "study"), stored)
 
     @classmethod
     def load(cls, source: str) -> Study:
@@ -303,6 +306,12 @@ class Study:
         found += [problem.caution() for problem in combinations(self.problem)]
         found += [text for simulator in simulators for text in simulator.warnings()]
         return list(dict.fromkeys(text for text in found if text is not None))
+
+    def left_out(self) -> list[str]:
+        """Methods, trajectories and replicates that the study asks for and that make no rows, and why."""
+        from ldpflow.study.left_out import left_out
+
+        return left_out(self)
 
     def settings(self) -> dict[str, Any]:
         """The canonical mapping: every axis a list, every default written out."""

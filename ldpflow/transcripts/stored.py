@@ -6,9 +6,9 @@ import os
 import re
 
 from ldpflow.engine.replay import planned_path
-from ldpflow.engine.stored_study import stored_study
 from ldpflow.errors import InputError
 from ldpflow.store import RunStore
+from ldpflow.study.stored import stored_study
 from ldpflow.transcripts.writing import write_transcript
 
 __all__ = ["stored_transcript"]

@@ -32,7 +32,7 @@ SWEEP = """
 import sys
 import ldpflow as lf
 plugin, replicates, executor = sys.argv[1:]
-study = lf.Study(problem=lf.Quantile(), mechanism=lf.RandomizedResponse(), algorithm=lf.LdpSgd(),
+study = lf.Study(problem=lf.Quantile(), mechanism=lf.RandomizedResponse(epsilon=1.0), algorithm=lf.LdpSgd(),
                  methods={"kind": "fixed_width", "half": [0.1, 0.3]}, n=[200, 400],
                  replicates=int(replicates), plugins=[plugin], name="own")
 run = lf.sweep(study, "run", executor=executor, num_cpus=1 if executor == "ray" else None)
@@ -74,7 +74,7 @@ import sys
 sys.path.insert(0, sys.argv[1])  # as an installed package; Ray's workers do not have this path
 import ldpflow as lf
 plugins = sys.argv[2:]
-study = lf.Study(problem=lf.Quantile(), mechanism=lf.RandomizedResponse(), algorithm=lf.LdpSgd(),
+study = lf.Study(problem=lf.Quantile(), mechanism=lf.RandomizedResponse(epsilon=1.0), algorithm=lf.LdpSgd(),
                  methods={"kind": "fixed_width"}, n=[200], replicates=10, plugins=plugins)
 run = lf.sweep(study, "run", executor="ray", num_cpus=1)
 print(run.summary(columns="whole_width_median").to_pylist(), sys.modules["ownmethods"].__file__)
@@ -108,7 +108,7 @@ def test_a_package_reaches_the_workers(by, tmp_path):
 def law_study(**changes):
     settings = {
         "problem": {"kind": "quantile", "law": "ramp", "shape": [1.0, 3.0], "tau": 0.25},
-        "mechanism": lf.RandomizedResponse(),
+        "mechanism": lf.RandomizedResponse(epsilon=1.0),
         "algorithm": lf.LdpSgd(),
         "methods": [lf.SelfNormalization(), lf.Oracle()],
         "n": [500],
@@ -175,7 +175,7 @@ def test_a_law_that_cannot_be_registered(tmp_path):
 SCRIPT = """
 import sys
 import ldpflow as lf
-study = lf.Study(problem=lf.Quantile(), mechanism=lf.RandomizedResponse(), algorithm=lf.LdpSgd(),
+study = lf.Study(problem=lf.Quantile(), mechanism=lf.RandomizedResponse(epsilon=1.0), algorithm=lf.LdpSgd(),
                  methods=FixedWidth(half=[0.1, 0.3]), n=[200], replicates=int(sys.argv[2]))
 run = lf.sweep(study, "run", executor=sys.argv[1], num_cpus=1 if sys.argv[1] == "ray" else None)
 print(run.summary(columns="whole_width_median").to_pylist())

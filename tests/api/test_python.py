@@ -67,7 +67,7 @@ def test_lists_are_axes_and_scalars_are_scalars():
     study = small(problem=lf.QuantileRegression(coefficients=(1.0, 2.0)), mechanism=lf.Laplace(epsilon=1.0))
     assert study.problem[0].axes["coefficients"] == ((1.0, 2.0),)
     axes = lf.QuantileRegression(coefficients=[(1.0, 2.0), (0.0, 1.0)])
-    assert len(small(problem=axes, mechanism=lf.Laplace()).simulators()) == 2
+    assert len(small(problem=axes, mechanism=lf.Laplace(epsilon=1.0)).simulators()) == 2
     assert repr(lf.Quantile(tau=[0.5, 0.9])) == "Quantile(tau=[0.5, 0.9])"
     assert lf.Quantile(tau=0.9).truth() == lf.Quantile(tau=0.9).truth()
 

@@ -70,7 +70,7 @@ def test_values_that_a_class_refuses_are_input_errors_that_name_the_setting():
 
 def test_an_interrupt_carries_how_the_sweep_ended(tmp_path, monkeypatch):
     study = lf.Study(
-        problem=lf.Quantile(), mechanism=lf.RandomizedResponse(), algorithm=lf.LdpSgd(),
+        problem=lf.Quantile(), mechanism=lf.RandomizedResponse(epsilon=1.0), algorithm=lf.LdpSgd(),
         methods=lf.Oracle(), n=100_000, replicates=20_000,
     )  # fmt: skip
     monkeypatch.setattr("ldpflow.engine.interrupts.Interrupts.__call__", lambda self: "SIGINT received")

@@ -172,7 +172,8 @@ def test_plugins_travel_with_a_job(tmp_path, cluster):
 def test_a_shipped_study_runs_from_its_folder_alone(tmp_path):
     load_plugin(str(ROOT / "tests" / "api" / "plugin_law.py"))
     study = Study(
-        problem={"kind": "quantile", "law": "ramp"}, mechanism={"kind": "randomized_response"},
+        problem={"kind": "quantile", "law": "ramp"},
+        mechanism={"kind": "randomized_response", "epsilon": 1.0},
         algorithm={"kind": "ldp_sgd"}, methods={"kind": "oracle"}, n=200, replicates=4,
     )  # fmt: skip
     write_study(study, str(tmp_path))

@@ -129,7 +129,11 @@ def records(folder: Path) -> Path:
 
 def file_study(file: Path, problem: str) -> Study:
     own = {"kind": problem, "file": str(file), "target": "y"}
-    algorithm = {"kind": "dp_sgd", "batch_size": 20} if problem == "nonconvex_logistic" else {"kind": "ols"}
+    algorithm = (
+        {"kind": "dp_sgd", "epsilon": 1.0, "batch_size": 20}
+        if problem == "nonconvex_logistic"
+        else {"kind": "ols"}
+    )
     return Study.from_mapping(
         {
             "name": "own", "replicates": 4, "problem": own, "algorithm": algorithm,

@@ -191,7 +191,7 @@ def digest():
                     "tau": 0.3,
                     "law": ["laplace", "exponential", "uniform", "logistic"],
                 },
-                mechanism={"kind": "laplace"},
+                mechanism={"kind": "laplace", "epsilon": 1.0},
             ).plans(),
             *changed(problem={"law": "student_t", "df": 2.5}).plans(),
             *(
@@ -201,13 +201,14 @@ def digest():
                     {
                         **STUDY,
                         "problem": {"kind": "quantile_regression", "covariates": covariates},
-                        "mechanism": {"kind": "laplace"},
+                        "mechanism": {"kind": "laplace", "epsilon": 1.0},
                         "method": [*STUDY["method"], *more],
                     }
                 ).plans()
             ),
             *changed(
-                algorithm={"kind": "minibatch_sgd", "batch_size": 3}, mechanism={"kind": "laplace"}
+                algorithm={"kind": "minibatch_sgd", "batch_size": 3},
+                mechanism={"kind": "laplace", "epsilon": 1.0},
             ).plans(),
             *Study.from_mapping(ONE_PASS).plans(),
         ]

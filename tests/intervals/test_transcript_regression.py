@@ -320,7 +320,7 @@ def test_a_vector_takes_low_degrees():
     study = {
         "name": "s",
         "problem": {"kind": "quantile_regression"},
-        "mechanism": {"kind": "laplace"},
+        "mechanism": {"kind": "laplace", "epsilon": 1.0},
         "algorithm": {"kind": "ldp_sgd"},
         "grid": {"n": 100},
         "method": [{"kind": "TR"}],

@@ -110,7 +110,7 @@ def test_it_asks_for_one_quantile():
     study = {
         "name": "two",
         "problem": {"kind": "quantiles", "taus": [0.2, 0.8]},
-        "mechanism": {"kind": "deployed_response"},
+        "mechanism": {"kind": "deployed_response", "epsilon": 1.0},
         "algorithm": {"kind": "ldp_sgd"},
         "grid": {"n": 100},
         "method": [{"kind": "BM"}],

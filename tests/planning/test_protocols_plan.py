@@ -58,7 +58,7 @@ def test_a_row_per_quantile_and_protocol(compared):
 
 def test_range_and_scale_of_the_study_s_own_protocols():
     mapping = STUDY.settings() | {
-        "protocol": {"kind": "haar", "range": [-6.3, 9.7], "scale_guess": 0.2},
+        "protocol": {"kind": "haar", "epsilon": 1.0, "range": [-6.3, 9.7], "scale_guess": 0.2},
         "method": [{"kind": "oracle"}, {"kind": "inversion"}],
     }
     found = compare_study(Study.from_mapping(mapping), replicates=20)
@@ -152,7 +152,10 @@ def test_settings_of_a_comparison_need_one():
 
 
 def test_a_problem_without_a_quantile_is_refused():
-    mapping = STUDY.settings() | {"problem": {"kind": "mean"}, "mechanism": {"kind": "laplace"}}
+    mapping = STUDY.settings() | {
+        "problem": {"kind": "mean"},
+        "mechanism": {"kind": "laplace", "epsilon": 1.0},
+    }
     with pytest.raises(InputError) as error:
         compare_study(Study.from_mapping(mapping), range=RANGE)
     assert error.value.field == "problem.kind"

@@ -80,7 +80,7 @@ def test_an_unknown_direction_is_refused():
         Study.from_mapping({
             "name": "s",
             "problem": {"kind": "sigmoid_loss", "direction": "first"},
-            "algorithm": {"kind": "dp_gd"},
+            "algorithm": {"kind": "dp_gd", "epsilon": 1.0},
             "grid": {"n": 30},
             "trajectory": {},
         })  # fmt: skip

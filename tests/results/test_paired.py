@@ -20,14 +20,15 @@ def pair(first: pa.Table, second: pa.Table):
 
 
 def test_by_hand():
-    """Five replicates; the first has failed in one of the two, the last is in one only."""
+    """Five replicates; the first has failed in one of the two, which is a miss; the last is in one only."""
     a = rows([0.0, 0.0, 3.0, 0.0], half=[1.0, 1.0, 2.0, 3.0], failed=[0])
     b = rows([0.0, 3.0, 3.0, 0.0, 0.0], half=[1.0, 2.0, 1.0, 2.0, 1.0])
     got = pair(a, b)
-    # Pairs 1, 2, 3: covered (1, 0, 1) and (0, 0, 1); lengths (2, 4, 6) and (4, 2, 4).
-    assert (got.pairs, got.only_this, got.only_baseline) == (3, 1, 0)
-    assert got.coverage_difference == pytest.approx(1 / 3)
-    assert got.coverage_difference_mcse == pytest.approx(np.std([1, 0, 0], ddof=1) / math.sqrt(3))
+    # Pairs 0 to 3: covered (-, 1, 0, 1) and (1, 0, 0, 1); lengths (-, 2, 4, 6) and (2, 4, 2, 4).
+    assert (got.pairs, got.only_this, got.only_baseline) == (4, 1, 1)
+    assert got.coverage_difference == 0.0
+    assert got.coverage_difference_mcse == pytest.approx(np.std([-1, 1, 0, 0], ddof=1) / math.sqrt(4))
+    assert (got.undefined, got.undefined_baseline) == (0.25, 0.0)
     assert got.length_ratio == pytest.approx(12 / 10)
     psi = np.array([2, 4, 6]) / 4 - np.array([4, 2, 4]) / (10 / 3)
     assert got.length_ratio_mcse == pytest.approx(1.2 * math.sqrt(np.sum(psi**2) / 6))
@@ -86,7 +87,20 @@ def test_rows_on_replicates_of_their_own_are_not_paired():
         assert mcse == pytest.approx(spread, rel=0.1), name
 
 
-def test_cells_without_finished_rows_are_not_compared():
+def test_a_cell_without_an_interval_covers_nothing():
     cells = [cells_of(rows([0.0, 0.0], failed=failed))[1][0] for failed in ([], [0, 1])]
-    got = compare_unpaired(*cells)
-    assert got.pairs == 0 and math.isnan(got.coverage_difference) and not got.paired
+    for compare, paired in ((compare_cells, True), (compare_unpaired, False)):
+        got = compare(*cells)
+        assert (got.pairs, got.paired, got.coverage_difference) == (2, paired, 1.0)
+        assert (got.undefined, got.undefined_baseline) == (0.0, 1.0) and math.isnan(got.length_ratio)
+
+
+def test_a_method_is_not_better_by_leaving_out_the_hard_replicates():
+    """Undefined in 54 of 200, it covers all others: behind a method that covers 180 of all."""
+    x = np.where(np.arange(200) < 54, 3.0, 0.0)
+    picky = rows(x, half=1.0, failed=list(range(54)))
+    steady = rows(np.where(np.arange(200) < 20, 3.0, 0.0), half=1.0)
+    for compare in (compare_cells, compare_unpaired):
+        got = compare(cells_of(picky)[1][0], cells_of(steady)[1][0])
+        assert got.coverage_difference == pytest.approx(146 / 200 - 180 / 200)
+        assert got.undefined == pytest.approx(0.27)

@@ -39,7 +39,7 @@ def study(**changes):
     return {
         "name": "protocols",
         "problem": {"kind": "quantile"},
-        "protocol": {"kind": "haar", "range": [-8.0, 8.0]},
+        "protocol": {"kind": "haar", "epsilon": 1.0, "range": [-8.0, 8.0]},
         "grid": {"n": [1000]},
         "method": [{"kind": "inversion"}],
         **changes,
@@ -169,17 +169,17 @@ def test_a_study_of_algorithms_and_protocols():
 @pytest.mark.parametrize(
     ("field", "changes"),
     [
-        ("protocol", {"protocol": {"kind": "haar"}}),
-        ("protocol", {"protocol": {"kind": "haar", "range": [1.0, 0.0]}}),
-        ("protocol", {"protocol": {"kind": "tree", "range": [0.0, 1.0], "k": 32}}),
+        ("protocol", {"protocol": {"kind": "haar", "epsilon": 1.0}}),
+        ("protocol", {"protocol": {"kind": "haar", "epsilon": 1.0, "range": [1.0, 0.0]}}),
+        ("protocol", {"protocol": {"kind": "tree", "epsilon": 1.0, "range": [0.0, 1.0], "k": 32}}),
         ("protocol.kind", {"protocol": {"kind": "square_wave", "range": [0.0, 1.0]}}),
         ("protocol.epsilon", {"protocol": {"kind": "haar", "range": [0.0, 1.0], "epsilon": 0.0}}),
         ("protocol.kind", {"problem": {"kind": "quantile_regression"}}),
         ("method.kind", {"method": [{"kind": "fieller"}]}),
         ("method.kind", {"method": [{"kind": "BM"}]}),
-        ("grid.n", {"protocol": {"kind": "rounds", "range": [0.0, 1.0]}, "grid": {"n": [50]},
+        ("grid.n", {"protocol": {"kind": "rounds", "epsilon": 1.0, "range": [0.0, 1.0]}, "grid": {"n": [50]},
                     "method": [{"kind": "fieller"}]}),
-        ("mechanism", {"mechanism": {"kind": "randomized_response"}}),
+        ("mechanism", {"mechanism": {"kind": "randomized_response", "epsilon": 1.0}}),
     ],
 )  # fmt: skip
 def test_what_is_refused(field, changes):
@@ -217,7 +217,7 @@ def test_rows_of_a_run_do_not_depend_on_the_executor(tmp_path):
 
     mapping = study(
         replicates=70,
-        protocol={"kind": ["haar", "rounds"], "range": [-8.0, 8.0]},
+        protocol={"kind": ["haar", "rounds"], "epsilon": 1.0, "range": [-8.0, 8.0]},
         grid={"n": [1000, 3000]},
         method=[{"kind": "inversion"}, {"kind": "fieller"}],
     )

@@ -21,7 +21,7 @@ STUDY = {
     "name": "runs",
     "seed": 3,
     "problem": {"kind": "quantile", "tau": 0.9},
-    "mechanism": {"kind": "randomized_response"},
+    "mechanism": {"kind": "randomized_response", "epsilon": 1.0},
     "algorithm": {"kind": "ldp_sgd"},
     "grid": {"n": [203, 700]},
     "method": [{"kind": "BM"}, {"kind": "PAR"}, {"kind": "HULC"}],

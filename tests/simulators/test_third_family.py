@@ -221,12 +221,12 @@ def test_the_stored_settings_make_the_simulator_again():
 
 def test_methods_of_other_records_are_left_out_or_refused():
     with pytest.raises(InputError, match=r"^mechanism: "):
-        Study.from_mapping(STUDY | {"mechanism": {"kind": "laplace"}})
+        Study.from_mapping(STUDY | {"mechanism": {"kind": "laplace", "epsilon": 1.0}})
     both = STUDY | {
         "problem": {"kind": "quantile"},
         "protocol": {"kind": "flip"},
         "algorithm": {"kind": "ldp_sgd"},
-        "mechanism": {"kind": "randomized_response"},
+        "mechanism": {"kind": "randomized_response", "epsilon": 1.0},
         "method": [{"kind": "BM"}, {"kind": "wald"}],
     }
     plans = Study.from_mapping(both).plans()

@@ -67,7 +67,7 @@ def test_tables_side_by_side() -> None:
 
 def test_vectors() -> None:
     problem = {"kind": "quantile_regression", "coefficients": [0, 1]}
-    mapping = changed(problem=problem, mechanism={"kind": "laplace"})
+    mapping = changed(problem=problem, mechanism={"kind": "laplace", "epsilon": 1.0})
     assert Study.from_mapping(mapping).plans()[0].simulator.problem.dimension == 2
     problem["coefficients"] = [[0, 1], [0, 1, 2]]  # type: ignore[assignment]
     plans = Study.from_mapping(mapping).plans()

@@ -123,7 +123,7 @@ def test_records_beyond_the_budget_are_refused_with_the_numbers() -> None:
 def test_what_would_fit_does_fit() -> None:
     mapping = changed(
         problem={"kind": "quantile_regression"},
-        mechanism={"kind": "laplace"},
+        mechanism={"kind": "laplace", "epsilon": 1.0},
         grid__n=10**8,
         method=[{"kind": "BB", "beta": 0.3}],
     )

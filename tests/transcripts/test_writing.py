@@ -67,11 +67,12 @@ PLANE = {"kind": "linear_regression", "coefficients": [[1.0, -1.0]]}
 CASES = {
     "randomised response": (QUANTILE, METHODS),
     "private bit": (
-        QUANTILE | {"mechanism": {"kind": "randomized_response", "sampling": "private_bit"}},
+        QUANTILE | {"mechanism": {"kind": "randomized_response", "epsilon": 1.0, "sampling": "private_bit"}},
         METHODS,
     ),
     "liars": (
-        QUANTILE | {"mechanism": {"kind": "deployed_response", "liars": 0.1, "answer_above": 0.8}},
+        QUANTILE
+        | {"mechanism": {"kind": "deployed_response", "epsilon": 1.0, "liars": 0.1, "answer_above": 0.8}},
         METHODS[:7],
     ),
     "laplace": (QUANTILE | {"mechanism": {"kind": "laplace", "epsilon": 2.0}}, RESIDUAL),

@@ -11,10 +11,16 @@ from ldpflow.errors import InputError
 from ldpflow.problems.data_files import data_files_closed
 from ldpflow.simulators.stored import names_file
 from ldpflow.store import RunStore
-from ldpflow.study import Study
-from ldpflow.study.study import hash_of
+from ldpflow.study.study import Study, hash_of
 
-__all__ = ["header_holds", "reads_files", "stored_mapping", "stored_study"]
+__all__ = [
+    "header_holds",
+    "reads_files",
+    "stored_cautions",
+    "stored_left_out",
+    "stored_mapping",
+    "stored_study",
+]
 
 
 def stored_mapping(store: RunStore) -> dict[str, Any] | None:
@@ -43,9 +49,21 @@ def stored_study(store: RunStore, to_run: bool = False) -> Study | None:
             table["sha256"] = found
     try:
         with nullcontext() if to_run else data_files_closed():
-            return Study.from_mapping(mapping)
+            return Study.from_mapping(mapping, stored=True)
     except (ValueError, InputError):
         return None
+
+
+def stored_left_out(store: RunStore) -> list[str]:
+    """What the stored study asks for and does not get; nothing where it cannot be read."""
+    study = stored_study(store)
+    return [] if study is None else study.left_out()
+
+
+def stored_cautions(store: RunStore) -> list[str]:
+    """What the stored study leaves out, and what breaks a method's theory."""
+    study = stored_study(store)
+    return [] if study is None else [*study.left_out(), *study.warnings()]
 
 
 def header_holds(store: RunStore, study: Study) -> bool:

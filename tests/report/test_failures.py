@@ -1,0 +1,130 @@
+"""What ranks, picks or praises counts a replicate without an interval as a miss; figures hide nothing."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ldpflow.engine import run_study
+from ldpflow.report.catalogue import FIGURES
+from ldpflow.report.overview import failures, glance
+from ldpflow.report.page import report_html
+from ldpflow.report.results import Results
+from ldpflow.results.failures import diverged_counts, why_failed
+from ldpflow.study import Study
+from tests.report.test_figures import values
+
+
+@pytest.fixture(scope="module")
+def picky(results: Results) -> Results:
+    """The run with a method that leaves 54 of 200 intervals undefined and covers in all others."""
+    rows = [dict(row) for row in results.rows]
+    for row in rows:
+        if row["method"] == "SN":
+            row |= {"replicates": 200, "failures": 54, "coverage": 1.0, "coverage_mcse": 0.0}
+            row |= {"coverage_low": 0.974, "coverage_high": 1.0, "coverage_failures_as_misses": 0.73}
+            row |= {"coverage_failures_as_misses_mcse": 0.0314}
+            row |= {"coverage_failures_as_misses_low": 0.665, "coverage_failures_as_misses_high": 0.787}
+    return Results(rows, *(getattr(results, n) for n in list(vars(results))[1:7]))
+
+
+def test_at_a_glance_counts_them_as_misses(picky: Results) -> None:
+    (row,) = (row for row in glance(picky) if row["series"] == "SN")
+    assert row["coverage"] == "0.730" and row["agree"] == f"0 of {row['cells']}"
+    assert row["failures"].endswith("(27.0%)")
+
+
+def test_figures_of_coverage_count_them_as_misses(picky: Results) -> None:
+    spec = FIGURES["coverage"].chart(picky).to_dict()
+    shown = {row["coverage"] for row in values(spec) if row.get("series") == "SN" and "coverage" in row}
+    assert shown == {0.73}
+    percents = [row for row in values(FIGURES["heat-map"].chart(picky).to_dict()) if row["series"] == "SN"]
+    assert {row["percent"] for row in percents} == {"73"}
+
+
+def test_the_table_of_failures_stands_by_the_coverage_and_says_why(results: Results) -> None:
+    text = re.sub(r"<script.*?</script>", "", report_html(results), flags=re.S)
+    places = [text.index(f'id="{name}"') for name in ("coverage", "failures", "length")]
+    assert places == sorted(places)
+    assert text.count('id="failures"') == 1
+    table = failures(results)
+    assert table["rows"] and table["head"][-1] == "why"
+    assert all("undefined: there are fewer than two blocks" in row[-1] for row in table["rows"])
+
+
+def test_paths_that_diverge_are_told_from_what_a_method_cannot_define(tmp_path: Path) -> None:
+    study = {
+        "name": "wild",
+        "seed": 1,
+        "replicates": 6,
+        "problem": {"kind": "quantile"},
+        "mechanism": {"kind": "randomized_response", "epsilon": 1.0},
+        "algorithm": {"kind": "ldp_sgd", "gamma": 0.51, "c": 1.7e308},
+        "grid": {"n": 500, "level": 0.9},
+        "method": [{"kind": "SN"}],
+    }
+    run_study(Study.from_mapping(study), tmp_path / "run", engine="serial")
+    loaded = Results.load(tmp_path / "run")
+    counts = diverged_counts(loaded.store, {row["path"] for row in loaded.rows})
+    stored = loaded.store.replicates.read()
+    literal: dict[int, int] = {}
+    for row in stored.to_pylist():
+        literal[row["coordinate"]] = literal.get(row["coordinate"], 0) + (row["status"] == "diverged")
+    assert {coordinate: count for (_, _, coordinate), count in counts.items()} == literal
+    assert all(row[-1] == "6 diverged" for row in failures(loaded)["rows"])
+
+
+def test_the_words_for_both_causes() -> None:
+    row = {"method": "TR", "failures": 7}
+    assert why_failed(row, 2) == (
+        "2 diverged; 5 undefined: the fit has no root on an increasing branch, or the interval no end"
+    )
+    assert why_failed({"method": "unknown", "failures": 3}, 0) == "3 undefined"
+
+
+def heat_values(results: Results, x: str) -> list[dict[str, Any]]:
+    return values(FIGURES["heat-map"].chart(results, x).to_dict())
+
+
+def test_a_heat_map_over_a_setting_of_a_method_has_it_on_one_axis(results: Results) -> None:
+    data = heat_values(results, "beta")
+    assert {row["series"] for row in data} == {"BB"}
+    assert len({(row["panel"], row["place"], row["series"]) for row in data}) == len(data)
+
+
+def test_two_values_of_a_second_setting_are_two_lines(tmp_path: Path) -> None:
+    study = {
+        "name": "two",
+        "seed": 1,
+        "replicates": 8,
+        "problem": {"kind": "quantile"},
+        "mechanism": {"kind": "randomized_response", "epsilon": 1.0},
+        "algorithm": {"kind": "ldp_sgd"},
+        "grid": {"n": 300, "level": 0.9},
+        "method": [{"kind": "BB", "beta": [0.6, 0.7], "B": [50, 100]}],
+    }
+    run_study(Study.from_mapping(study), tmp_path / "run", engine="serial")
+    results = Results.load(tmp_path / "run")
+    for name in ("coverage", "length"):
+        data = [row for row in values(FIGURES[name].chart(results, "beta").to_dict()) if "series" in row]
+        assert {row["series"] for row in data} == {"n = 300, B = 50", "n = 300, B = 100"}
+        assert len({(row["series"], row["beta"]) for row in data}) == len(data)
+
+
+def test_a_figure_says_which_variants_it_leaves_out(results: Results) -> None:
+    rows = [dict(row) for row in results.rows]
+    crowded = []
+    for row in rows:
+        if row["method"] == "BB" and row["beta"] == 0.6:
+            crowded += [
+                row | {"beta": beta, "series": f"BB, β = {beta}"} for beta in (0.1, 0.2, 0.3, 0.4, 0.5)
+            ]
+    more = Results(rows + crowded, *(getattr(results, n) for n in list(vars(results))[1:7]))
+    chart = FIGURES["coverage"].chart(more)
+    left = chart.usermeta["left_out"]
+    assert left.startswith("Left out: 4 lines (BB, β = ") and "--where" in left
+    assert chart.to_dict()["title"]["subtitle"] == left
+    assert "left_out" not in FIGURES["coverage"].chart(results).usermeta

@@ -1,0 +1,121 @@
+"""What a study asks for and does not get is named; a privacy budget is never assumed."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ldpflow as lf
+from ldpflow.errors import Caution, InputError
+from ldpflow.run import Run
+from ldpflow.store import RunStore
+from ldpflow.study import Study
+from tests.cli.conftest import ldpflow  # noqa: F401
+from tests.studies import changed
+
+SPLIT = [{"kind": "ldp_sgd"}, {"kind": "budget_split", "perturbations": 4}]
+
+
+def test_a_method_that_makes_no_cell_is_named_with_the_reason() -> None:
+    study = Study.from_mapping(changed(algorithm=SPLIT, method=[{"kind": "PB"}, {"kind": "SN"}]))
+    assert study.left_out() == ["PB is left out with ldp_sgd: it takes the perturbed paths of budget_split"]
+    both = Study.from_mapping(
+        changed(
+            problem={"kind": "quantile"},
+            protocol={"kind": "thresholds", "epsilon": 1.0, "range": [-5.0, 5.0]},
+            method=[{"kind": "inversion"}, {"kind": "SN"}],
+            trajectory={"points": 3},
+        )
+    )
+    assert both.left_out() == [
+        "inversion is left out with ldp_sgd: it takes the histogram of a one-shot protocol, not the path of "
+        "an algorithm",
+        "SN is left out with thresholds: it takes the path of an algorithm, not the histogram of a one-shot "
+        "protocol",
+        "trajectory: none of thresholds, which makes no steps to follow",
+    ]
+
+
+def test_a_method_without_any_cell_says_so() -> None:
+    mapping = changed(method=[{"kind": "PB"}, {"kind": "SN"}], algorithm={"kind": "ldp_sgd"})
+    (line,) = Study.from_mapping(mapping).left_out()
+    assert line.startswith("PB makes no interval in this study; it is left out with ldp_sgd: ")
+
+
+def test_replicates_that_are_left_over_are_named() -> None:
+    study = Study.from_mapping(changed(grid__level=0.9, method=[{"kind": "PAR", "K": 8}]))
+    assert study.left_out() == ["PAR, level 0.9: a row is made of 8 replicates; the last 4 of 100 make none"]
+    assert Study.from_mapping(changed()).left_out() == []
+
+
+def test_every_way_to_a_run_says_it(ldpflow: Callable[..., Any], tmp_path: Path) -> None:  # noqa: F811
+    mapping = changed(
+        problem={"kind": "quantile"},
+        mechanism={"kind": "randomized_response", "epsilon": 1.0},
+        algorithm={"kind": "ldp_sgd"},
+        grid={"n": 200},
+        method=[{"kind": "SN"}, {"kind": "PB"}],
+        replicates=4,
+    )
+    study = Study.from_mapping(mapping)
+    with pytest.warns(Caution, match="PB makes no interval"):
+        run = lf.sweep(study, tmp_path / "run", executor="serial")
+    assert isinstance(run, Run) and run.cautions[0].startswith("PB makes no interval")
+    (tmp_path / "s.toml").write_text(study.to_toml())
+    again = ldpflow("sweep", tmp_path / "s.toml", "--out", tmp_path / "run", "--engine", "serial")
+    assert again.err.splitlines()[0].startswith("warning: PB makes no interval in this study")
+    assert again.err.count("PB makes no interval") == 1
+    for command in ("summary", "explain"):
+        assert "PB makes no interval" in ldpflow(command, tmp_path / "run").out
+    pytest.importorskip("altair")
+    from ldpflow.report.page import report_html
+
+    assert "PB makes no interval" in report_html(run.results)
+    assert "PB makes no interval" in run._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("table", "kind", "field"),
+    [
+        ("mechanism", "randomized_response", "mechanism.epsilon"),
+        ("mechanism", "laplace", "mechanism.epsilon"),
+        ("mechanism", "gaussian", "mechanism.mu"),
+        ("protocol", "thresholds", "protocol.epsilon"),
+        ("algorithm", "dp_nsgd", "algorithm.epsilon"),
+    ],
+)
+def test_a_study_says_its_privacy_budget(table: str, kind: str, field: str) -> None:
+    mapping = changed(**{table: {"kind": kind}})
+    with pytest.raises(InputError, match="nothing was given; expected a number") as refused:
+        Study.from_mapping(mapping)
+    assert refused.value.field == field
+
+
+def test_in_python_too() -> None:
+    given: dict[str, Any] = {"problem": lf.Quantile(), "algorithm": lf.LdpSgd(), "n": 1000}
+    for mechanism in (lf.RandomizedResponse(), lf.RandomizedResponse(sampling=["data", "private_bit"])):
+        with pytest.raises(InputError, match=r"mechanism\.epsilon"):
+            Study(mechanism=mechanism, methods=lf.SelfNormalization(), **given)
+    said = Study(mechanism=lf.RandomizedResponse(epsilon=1.0), methods=lf.SelfNormalization(), **given)
+    assert said.left_out() == []
+
+
+def test_what_has_no_budget_or_a_list_of_them_needs_none() -> None:
+    assert lf.Gaussian.unsaid({"budgets": ([1.0, 2.0],)}) == []
+    assert lf.NoMechanism.unsaid({}) == []
+    assert Study.from_mapping(changed(mechanism={"kind": "none"})).plans()
+
+
+def test_a_stored_study_without_a_budget_can_still_be_read(tmp_path: Path) -> None:
+    study = Study.from_mapping(changed(mechanism={"kind": "randomized_response", "epsilon": 1.0}))
+    text = study.to_toml()
+    (tmp_path / "study.toml").write_text(text.replace("epsilon = 1.0\n", ""))
+    assert "epsilon =" not in (tmp_path / "study.toml").read_text()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read = Run(RunStore(tmp_path)).study
+    assert [p.simulator.key for p in read.plans()] == [p.simulator.key for p in study.plans()]
