@@ -133,7 +133,7 @@ class MinibatchSgd(DecayingSteps):
         if self.noise == "batch" and statement.notion != "none":
             # A record enters one batch sum only, whose sensitivity is one record's.
             central = {"eps-LDP": "eps-DP (central)", "mu-GDP (local)": "mu-GDP (central)"}
-            return replace(statement, notion=central[statement.notion])
+            return replace(statement, notion=central[statement.notion], unit="record (replacement)")
         return statement
 
 

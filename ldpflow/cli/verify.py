@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ldpflow.cli.summary import Run, read_summary
+from ldpflow.cli.summary import Run
 
 if TYPE_CHECKING:
-    from ldpflow.published.compare import MissingCell
+    from ldpflow.published.compare import Comparison, MissingCell
 
 __all__ = ["verify"]
 
@@ -21,15 +21,17 @@ def verify(
 ) -> None:
     """Compare a run with published numbers; exit with 1 if they disagree.
 
+    The numbers are computed from the rows again, which are checked first; a summary that is not theirs
+    is named, and is no success.
     z = (ours - printed) / sqrt(SE^2 + printed SE^2 + half unit^2/3); p is Holm-adjusted over all
     numbers.
     """
     from dataclasses import asdict
 
     from ldpflow.cli.tables import plain, print_rows, rounded
-    from ldpflow.published.compare import compare
+    from ldpflow.run import open_run
 
-    comparison = compare(read_summary(run), against)
+    comparison = open_run(run).verify(against)
     rows = [asdict(row) for row in comparison.rows]
     if rows:
         print_rows(
@@ -49,8 +51,26 @@ def verify(
         f"{len(rows)} numbers compared with {comparison.name}, {len(comparison.missing)} published "
         f"cells not compared; Holm test at {comparison.level_of_test:.0%}: {verdict}"
     )
+    for line in (*power(comparison), *comparison.findings):
+        typer.echo(line)
     if not comparison.passed:
         raise typer.Exit(1)
+
+
+def power(comparison: Comparison) -> Iterator[str]:
+    """What a difference must be to be found: with few replicates agreement says little."""
+    from ldpflow.published.tables import MEASURES
+
+    counts = {row.replicates for row in comparison.rows}
+    for measure in MEASURES:
+        scale, unit = (1.0, "") if measure == "coverage" else (100.0, "%")
+        if (found := comparison.detectable(measure)) is not None:
+            middle, largest = (f"{scale * value:.3g}{unit}" for value in found)
+            each = f"{min(counts):,}" if len(counts) == 1 else f"{min(counts):,} to {max(counts):,}"
+            yield (
+                f"power: with {each} replicates a true difference of {middle} in {measure} (median of the "
+                f"numbers; at most {largest}) is found with probability 80%"
+            )
 
 
 def grouped(missing: Sequence[MissingCell]) -> Iterator[str]:

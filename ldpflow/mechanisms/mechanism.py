@@ -32,7 +32,8 @@ class PrivacyStatement:
     notion : str
         ``eps-LDP``, ``eps-DP (central)``, ... or ``none``.
     unit : str
-        Whose change is hidden: one record, which is one user's whole contribution.
+        Whose change is hidden: one record, which is one user's whole contribution. In all notions here
+        neighbouring inputs differ by the replacement of one record; central ones say so in the unit.
     epsilon, mu, delta : float or None
         Parameters of the notion; None where it has none.
     """

@@ -97,22 +97,43 @@ class Comparison:
     rows : list of Row
         In the order of publication.
     missing : list of MissingCell
+    findings : list of str
+        What the run says and its rows do not.
     """
 
     name: str
     level_of_test: float
     rows: list[Row] = field(default_factory=list)
     missing: list[MissingCell] = field(default_factory=list)
+    findings: list[str] = field(default_factory=list)
 
     @property
     def passed(self) -> bool:
-        """Whether something was compared, all of it was usable, and the Holm test keeps it all.
+        """Whether something was compared, all of it usable and from rows, and the Holm test keeps it all.
 
         Cells that the run does not have are no failure: a smaller study may be verified too.
         """
-        if not self.rows or any(cell.kind == "unusable" for cell in self.missing):
+        if self.findings or not self.rows or any(cell.kind == "unusable" for cell in self.missing):
             return False
         return all(row.p_adjusted >= self.level_of_test for row in self.rows)
+
+    def detectable(self, measure: Measure, power: float = 0.8) -> tuple[float, float] | None:
+        """Median and largest difference that the test finds with this probability; None without numbers.
+
+        With m numbers in all, (z(1 - a / (2 m)) + z(power)) sqrt(SE^2 + printed SE^2 + half unit^2/3), the
+        first step of Holm's test at level a; of coverage a difference of shares, of length a share of
+        the printed length.
+        """
+        from statistics import NormalDist, median
+
+        if not (rows := [row for row in self.rows if row.measure == measure]):
+            return None
+        z = NormalDist().inv_cdf(1.0 - self.level_of_test / (2 * len(self.rows)))
+        z += NormalDist().inv_cdf(power)
+        spreads = [math.sqrt(r.ours_se**2 + r.printed_se**2 + r.half_unit**2 / 3.0) for r in rows]
+        scales = [1.0 if measure == "coverage" else row.printed for row in rows]
+        found = [z * spread / scale for spread, scale in zip(spreads, scales, strict=True)]
+        return median(found), max(found)
 
     def as_table(self) -> pa.Table:
         """The rows as an Arrow table, one column per field."""

@@ -203,7 +203,7 @@ def facts(results: Results) -> list[tuple[str, str]]:
     rows = [
         ("Problem", with_settings("problem") or values("problem")),
         ("Mechanism", with_settings("mechanism") or values("mechanism")),
-        ("Privacy", f"{values('privacy_notion')}, unit: {values('privacy_unit')}"),
+        ("Privacy", privacy(*map(values, ("privacy_notion", "privacy_unit", "neighbouring")))),
         ("Algorithm", with_settings("algorithm") or values("algorithm")),
         ("Interval methods", with_settings("method") or values("method")),
         ("Grid", grid),
@@ -211,6 +211,12 @@ def facts(results: Results) -> list[tuple[str, str]]:
         ("Seed", str(results.study.get("seed", ""))),
     ]
     return [(name, value) for name, value in rows if value]
+
+
+def privacy(notion: str, unit: str, neighbouring: str) -> str:
+    """Notion, unit and neighbouring relation; the latter two where something is private."""
+    found = [notion, f"unit: {unit}" if unit else "", f"neighbours: {neighbouring}" if neighbouring else ""]
+    return "; ".join(filter(None, found))
 
 
 def listed(value: Any) -> str:

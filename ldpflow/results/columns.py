@@ -36,7 +36,19 @@ PATH_COLUMNS = (
     Column("mu", "double", "-", "mu of the guarantee; null where the notion has none"),
     Column("delta", "double", "-", "delta of the guarantee; null where the notion has none"),
     Column("privacy_notion", "string", "-", "what is guaranteed: `eps-LDP`, `mu-GDP (local)`, ..., `none`"),
-    Column("privacy_unit", "string", "-", "whose change is hidden"),
+    Column(
+        "privacy_unit",
+        "string",
+        "-",
+        "whose change is hidden: a `record` of a local mechanism, a `record (replacement)` of a data set; "
+        "null where nothing is private",
+    ),
+    Column(
+        "neighbouring",
+        "string",
+        "-",
+        "how two inputs differ that the notion makes hard to tell apart; null where nothing is private",
+    ),
     Column("algorithm", "string", "-", "kind of algorithm"),
     Column(
         "horizon",

@@ -25,7 +25,7 @@ __all__ = ["CellComparison", "compared", "comparisons", "runs_of"]
 Row = dict[str, Any]
 TABLES = ("method", "mechanism", "algorithm", "protocol")
 # These follow from the others; a budget only where the mechanism is what differs.
-FOLLOWING = {"path", "privacy_notion", "privacy_unit", "mu", "delta"}
+FOLLOWING = {"path", "privacy_notion", "privacy_unit", "neighbouring", "mu", "delta"}
 
 
 @dataclass(frozen=True)

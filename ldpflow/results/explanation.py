@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,9 @@ from ldpflow.results.arrival import compared
 from ldpflow.results.dependence import Dependence, dependence
 from ldpflow.results.diagnosis import Diagnosis, cautions, diagnose
 from ldpflow.results.extremes import exploded
+from ldpflow.results.measures import dominated_error
 from ldpflow.results.summary import stored_paths
+from ldpflow.simulators.simulator import Simulator
 from ldpflow.store import RunStore
 from ldpflow.store.schema import declared_columns
 
@@ -46,8 +49,10 @@ def explain(store: RunStore, summary: pa.Table) -> list[Explanation]:
     """
     rows = summary.to_pylist()
     columns = declared_columns(summary.schema).values()
-    beside = compared(rows, stored_paths(store.replicates))
+    paths = stored_paths(store.replicates)
+    beside = compared(rows, paths)
     why: dict[tuple[Any, ...], tuple[Diagnosis, Dependence]] = {}
+    dominant: dict[tuple[Any, ...], float | None] = {}
     names: tuple[str, ...] = ()
     for keys, cells in stored_cells(store):
         names = tuple(keys.column_names)
@@ -55,6 +60,7 @@ def explain(store: RunStore, summary: pa.Table) -> list[Explanation]:
         for key, cell in zip(keys.to_pylist(), cells, strict=True):
             if tuple(key.values()) in wanted:
                 why[place(key)] = diagnose(cell, key["level"]), dependence(cell)
+                dominant[place(key)] = dominated_error(cell)
     vectors = {row["path"] for row in rows if row["coordinate"] > 0}
     found = []
     for row, arrival in zip(rows, beside, strict=True):
@@ -63,7 +69,10 @@ def explain(store: RunStore, summary: pa.Table) -> list[Explanation]:
         if arrival is not None and arrival.sentence():
             sentences.append(arrival.sentence())
         warned = cautions(row, columns, row["path"] in vectors)
-        found.append(Explanation(row, [*sentences, *warned, *failures(row), *extremes(row), *looks(row)]))
+        oracle = without_oracle(paths[row["path"]]) if row.get("oracle_length") is None else []
+        sure = dominance(row, dominant[place({name: row.get(name) for name in names})])
+        more = (*warned, *failures(row), *oracle, *sure, *extremes(row), *looks(row))
+        found.append(Explanation(row, [*sentences, *more]))
     return found
 
 
@@ -80,6 +89,33 @@ def failures(row: Mapping[str, Any]) -> list[str]:
     return [
         f"{row['failures']:,} of {row['replicates']:,} replicates have no interval; with those as misses it "
         f"covers {misses:.3f}."
+    ]
+
+
+def without_oracle(path: Simulator[Any, Any]) -> list[str]:
+    """A sentence on why there is no oracle to compare lengths with."""
+    law = path.limit_law()
+    if law is None:
+        return ["There is no oracle: no limit law of the estimate is known here."]
+    if any(math.isinf(value) for value in law.variances):
+        return ["There is no oracle: the variance of a step is infinite."]
+    if all(map(math.isfinite, law.variances)):
+        return []  # a summary of an earlier version
+    problem: Any = path.parts().get("problem")
+    unknown = problem is not None and any(math.isnan(v) for row in problem.curvature() for v in row)
+    what = f"curvature of {problem.kind} at the true value" if unknown else "variance of a step"
+    return [f"There is no oracle: the {what} has no closed form here."]
+
+
+def dominance(row: Mapping[str, Any], error: float | None) -> list[str]:
+    """A sentence where a single replicate decides how right the standard errors look."""
+    if error is None or row.get("relative_error_model_se") is None:
+        return []
+    value, said = row["relative_error_model_se"], row.get("relative_error_model_se_mcse") or 0.0
+    return [
+        "One replicate has more than half of the estimates' variance or of the squared standard errors: the "
+        f"relative error of the standard errors, {value:+.3g}, has an MCSE of {error:.2g} by leaving out "
+        f"replicates one at a time, not {said:.2g}."
     ]
 
 

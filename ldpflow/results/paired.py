@@ -122,7 +122,8 @@ def hits(cell: CellRows) -> Floats:
 def measured(cell: CellRows, at: NDArray[np.int64]) -> Floats:
     """Lengths of some finished rows, as :meth:`CellRows.lengths` has them among all that finished."""
     place = np.cumsum(cell.ok) - 1
-    return cell.finished().lengths()[place[at]]
+    lengths: Floats = cell.finished().lengths()[place[at]]
+    return lengths
 
 
 def length_ratio(a: Floats, b: Floats) -> tuple[float, float]:

@@ -105,6 +105,8 @@ def with_settings(table: pa.Table, names: list[str], per_row: list[dict[str, Any
         # A column of nulls has no type of its own, and readers would each choose another.
         empty = all(value is None for value in values)
         kind = pa.float64() if empty or name in {"epsilon", "mu", "delta"} else None
+        if name in {"privacy_unit", "neighbouring"}:
+            kind = pa.string()
         table = table.append_column(name, pa.array(values, type=kind))
     return table
 

@@ -156,10 +156,12 @@ class Simulator(ABC, Generic[RequestT, RecordT]):
     def columns(self) -> dict[str, Any]:
         """Parameters of its rows in a summary; what a kind does not have is absent."""
         statement = self.privacy()
+        private = statement.notion != "none"
         columns: dict[str, Any] = {
             "dimension": self.dimension,
             "privacy_notion": statement.notion,
-            "privacy_unit": statement.unit,
+            "privacy_unit": statement.unit if private else None,
+            "neighbouring": "replacement of one record" if private else None,
             "epsilon": statement.epsilon,
             "mu": statement.mu,
             "delta": statement.delta,

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -21,6 +22,7 @@ from hypothesis import strategies as st
 from ldpflow.cli.tables import print_summary, short
 from ldpflow.engine.events import Progress, RunResult
 from ldpflow.errors import InputError, LdpflowError
+from ldpflow.run import open_run
 from ldpflow.store import RunStore
 from tests.cli.conftest import cell
 
@@ -149,9 +151,10 @@ def test_verify(ldpflow: Callable[..., Any], tmp_path: Path) -> None:
     store = RunStore(tmp_path)
     store.write_summary(pa.Table.from_pylist([cell()]))
     shown = ldpflow("verify", tmp_path, "--against", "dette-graw")
-    assert shown.code == 0
+    # A summary without rows proves nothing, whatever it says.
+    assert shown.code == 1 and "the run has no rows" in shown.out
     assert "2 numbers compared with dette-graw" in shown.out
-    assert "Holm test at 1%: agree" in shown.out
+    assert "power: with 500 replicates a true difference of 0.0" in shown.out
     assert "not compared: table 2, quantile_regression" in shown.out
     store.write_summary(pa.Table.from_pylist([cell(coverage=0.5)]))
     shown = ldpflow("verify", tmp_path)
@@ -164,6 +167,31 @@ def test_verify(ldpflow: Callable[..., Any], tmp_path: Path) -> None:
     shown = ldpflow("verify", tmp_path, "--against", "dette-grow")
     assert shown.code == 2
     assert "'dette-graw'" in shown.err
+
+
+def test_verify_computes_the_numbers_from_the_rows(ldpflow: Callable[..., Any], tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    flags = ["--epsilon", "1", "--n", "500", "--method", "SN", "--replicates", "6", "--engine", "serial"]
+    assert ldpflow("sweep", *flags, "--out", run, "--quiet").code == 0
+    assert open_run(str(run)).verify().findings == []
+    store = RunStore(run)
+    table = store.read_summary()
+    assert table is not None
+    for name, value in (("coverage", 0.9), ("epsilon", 2.0)):
+        at = table.column_names.index(name)
+        column = pa.array([value] * table.num_rows, table[name].type)
+        store.write_summary(table.set_column(at, name, column))
+        shown = ldpflow("verify", run)
+        assert shown.code == 1 and "summary.parquet is not that of the rows" in shown.out, name
+    # A setting in the rows themselves, saved again with whole checksums.
+    (part,), _ = store.replicates.scan()
+    file = run / part.name
+    rows = store.replicates.read()
+    at = rows.column_names.index("level")
+    forged = rows.set_column(at, "level", pa.array([0.8] * rows.num_rows, rows["level"].type))
+    pq.write_table(forged.replace_schema_metadata(pq.read_schema(file).metadata), file)
+    shown = ldpflow("verify", run)
+    assert shown.code == 2 and part.name in shown.err
 
 
 @pytest.fixture

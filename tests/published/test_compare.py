@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 
 from ldpflow.errors import InputError
 from ldpflow.published import compare, load
-from ldpflow.published.compare import holm
+from ldpflow.published.compare import Comparison, holm, two_sided
 
 NULLS: dict[str, Any] = {"beta": None, "B": None, "multiplier": None, "M": None}
 
@@ -267,3 +268,22 @@ def test_import_is_light() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_difference_that_is_found_is_found_with_that_probability():
+    """Of m numbers one is off by what `detectable` says: the first step of Holm's test finds it so often."""
+    rng = np.random.default_rng(1)
+    spread = 0.02
+    whole = compare(pa.Table.from_pylist(rows_as_printed()), "dette-graw")
+    row = next(row for row in whole.rows if row.measure == "coverage")
+    row = replace(row, ours_se=spread, printed_se=0.0, half_unit=0.0)
+    comparison = Comparison("x", 0.01, [row] * 20)
+    middle, largest = comparison.detectable("coverage")
+    assert middle == largest and comparison.detectable("length") is None
+    found = 0
+    for _ in range(2000):
+        z = rng.standard_normal(20)
+        z[0] += middle / spread
+        found += holm([two_sided(value) for value in z])[0] < 0.01
+    # 80%, and a little more, as the later steps of Holm's test are easier; 4 standard errors of 2000.
+    assert 0.80 - 0.036 < found / 2000 < 0.80 + 0.036

@@ -12,8 +12,10 @@ import pytest
 from scipy import stats
 
 from ldpflow.results import COLUMNS, SUMMARY, group_keys
+from ldpflow.results.explanation import dominance
+from ldpflow.results.measures import dominated_error
 from ldpflow.store import REPLICATES
-from tests.oracles.rows_in_cells import summarise
+from tests.oracles.rows_in_cells import cells_of, summarise
 
 
 def rows(
@@ -411,3 +413,26 @@ def test_a_small_bias_of_a_large_truth_keeps_its_digits():
 def test_every_column_is_documented():
     assert [name for name in SUMMARY.names if name not in group_keys(SUMMARY)] == list(COLUMNS)
     assert all(column.formula and column.unit and column.reference for column in COLUMNS.values())
+
+
+@pytest.mark.parametrize("count", [12, 200])
+def test_one_replicate_that_decides_the_relative_error_is_named_with_its_error(count):
+    """A path that strays, and knows it: both sums are its own, and without it the ratio is another."""
+    rng = np.random.default_rng(count)
+    estimate, se = rng.standard_normal(count), np.sqrt(rng.chisquare(8, count) / 8)
+    estimate[3], se[3] = 1e6, 2e5
+    table = rows(estimate, se)
+    (cell,) = cells_of(table)[1]
+    ratios = [
+        math.sqrt(np.mean(np.delete(se, r) ** 2)) / np.std(np.delete(estimate, r), ddof=1)
+        for r in range(count)
+    ]
+    literal = math.sqrt((count - 1) / count * np.sum((ratios - np.mean(ratios)) ** 2))
+    found = dominated_error(cell)
+    assert found == pytest.approx(literal, rel=1e-6) and found > 0.4
+    said = one(table)["relative_error_model_se_mcse"]
+    assert said < 0.1 * found, "the delta method collapses"
+    (sentence,) = dominance(one(table), found)
+    assert f"{found:.2g} by leaving out replicates one at a time" in sentence
+    estimate[3], se[3] = 0.0, 1.0
+    assert dominated_error(cells_of(rows(estimate, se))[1][0]) is None

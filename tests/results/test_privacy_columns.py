@@ -1,0 +1,60 @@
+"""Unit and neighbouring relation of a summary's rows: named where something is private, null elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from ldpflow.engine.check import agrees
+from ldpflow.results.explanation import without_oracle
+from ldpflow.study import Study
+from tests.studies import changed
+
+
+def columns(**changes: Any) -> dict[str, Any]:
+    """Parameters of the first path of a study."""
+    return Study.from_mapping(changed(**changes)).plans()[0].simulator.columns()
+
+
+BATCHES = {"kind": "minibatch_sgd", "batch_size": 10, "noise": "batch"}
+LAPLACE = {"kind": "laplace", "epsilon": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("changes", "notion", "unit"),
+    [
+        ({"problem": {"kind": "quantile"}}, "eps-LDP", "record"),
+        ({"mechanism": {"kind": "none"}}, "none", None),
+        ({"algorithm": BATCHES, "mechanism": LAPLACE}, "eps-DP (central)", "record (replacement)"),
+    ],
+)
+def test_every_private_row_names_the_neighbouring_relation(
+    changes: dict[str, Any], notion: str, unit: str | None
+) -> None:
+    found = columns(**changes)
+    relation = None if unit is None else "replacement of one record"
+    assert (found["privacy_notion"], found["privacy_unit"], found["neighbouring"]) == (notion, unit, relation)
+
+
+def test_a_summary_of_an_earlier_version_is_still_that_of_its_rows() -> None:
+    now = pa.table({"path": ["p"], "privacy_unit": ["record (replacement)"], "neighbouring": ["x"], "n": [3]})
+    before = pa.table({"path": ["p"], "privacy_unit": ["record"], "n": [3]})
+    assert agrees(before, now) and agrees(now, now)
+    forged = before.set_column(2, "n", pa.array([4]))
+    assert not agrees(forged, now)
+    said = now.set_column(1, "privacy_unit", pa.array(["user"]))
+    assert not agrees(said, now)
+
+
+def test_a_missing_oracle_has_a_reason() -> None:
+    given = {"problem": {"kind": "logistic_regression"}, "algorithm": {"kind": "ldp_sgd"}}
+    cells: dict[str, Any] = {"mechanism": {"kind": "gaussian", "mu": 1.0}, "method": [{"kind": "SN"}]}
+    known = Study.from_mapping(changed(**given, **cells)).plans()[0].simulator
+    assert without_oracle(known) == []
+    clipped = given | {"problem": {"kind": "logistic_regression", "bounding": "clip", "clip": 0.5}}
+    (sentence,) = without_oracle(Study.from_mapping(changed(**clipped, **cells)).plans()[0].simulator)
+    assert sentence == (
+        "There is no oracle: the curvature of logistic_regression at the true value has no closed form here."
+    )
