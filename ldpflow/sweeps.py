@@ -162,7 +162,7 @@ def sweep(
 
 
 def cautions(study: Study) -> list[str]:
-    """What is left out, what breaks a method's theory, and the first paths that do not arrive, a line each."""
+    """What is left out, what breaks a method's theory, the first paths that do not arrive, a line each."""
     from ldpflow.planning import arrival_cautions
 
     found = arrival_cautions(study)
