@@ -12,7 +12,7 @@ PLAIN = {
     "seed": 1,
     "replicates": 8,
     "problem": {"kind": "quantile", "tau": 0.9, "law": "exponential", "scale": 31.4},
-    "mechanism": {"kind": "randomized_response"},
+    "mechanism": {"kind": "randomized_response", "epsilon": 1.0},
     "algorithm": {"kind": "ldp_sgd", "c": 32.0, "theta0": 48.5, "radius": 640.0},
     "grid": {"n": 20_000},
     "method": {"kind": "SN"},
@@ -64,7 +64,7 @@ def test_a_study_with_units_reads_back():
     assert again == whole and again.hash() == whole.hash() != study().hash()
     problem = lf.Quantile(tau=[0.5, 0.9], units=lf.Units(scale=4.0))
     paths = lf.Study(
-        problem, lf.RandomizedResponse(), lf.LdpSgd(c=2.0), lf.SelfNormalization(), n=1e4
+        problem, lf.RandomizedResponse(epsilon=1.0), lf.LdpSgd(c=2.0), lf.SelfNormalization(), n=1e4
     ).simulators()
     assert [path.algorithm.c for path in paths] == [8.0, 8.0]
 
@@ -96,7 +96,7 @@ def test_refused(units, tables, field):
 def test_protocols_have_no_steps():
     design = {key: value for key, value in PLAIN.items() if key not in ("mechanism", "algorithm")}
     design["problem"] = {"kind": "quantile", "units": {"scale": 2.0}}
-    protocol = {"kind": "thresholds", "range": [0.0, 9.0]}
+    protocol = {"kind": "thresholds", "epsilon": 1.0, "range": [0.0, 9.0]}
     with pytest.raises(lf.InputError, match=r"problem\.units"):
         Study.from_mapping(design | {"protocol": protocol, "method": {"kind": "inversion"}})
 
