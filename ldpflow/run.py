@@ -196,21 +196,10 @@ class Run:
         InputError
             If a name is no column, or a part of the run cannot be read.
         """
-        import pyarrow as pa
+        from ldpflow.results.where import stored_rows
 
-        from ldpflow.results.where import chosen, condition, matching
-
-        found = []
         with self.store.named_errors():
-            for table in self.store.replicates.iterate():
-                filters = matching(settings, table.schema)
-                if where is not None:
-                    own = condition(where, table.schema)
-                    filters = own if filters is None else filters & own
-                found.append(table if filters is None else table.filter(filters))
-        if not found:
-            raise InputError("run", self.out, "a run with rows of replicates", "Nothing finished there.")
-        return chosen(pa.concat_tables(found), columns=columns)
+            return stored_rows(self.store, where, columns, settings)
 
     def trajectories(self, where: str | None = None, sort: Names = None, columns: Names = None) -> pa.Table:
         """Errors along the paths, over replicates; no rows where the study has no trajectory.
@@ -245,31 +234,18 @@ class Run:
             What the two cells share, what differs, ``vs``, the difference of coverages with McNemar's
             standard error, the ratio of mean lengths with that of the delta method, and pair counts.
         """
-        import pyarrow as pa
-
-        from ldpflow.results import stored_cells
-        from ldpflow.results.comparison import comparisons
-        from ldpflow.results.summary import stored_paths
+        from ldpflow.results.comparison import stored_comparisons
 
         with self.store.named_errors():
-            cells = stored_cells(self.store)
-            found = comparisons(cells, stored_paths(self.store.replicates), by, baseline)
-        rows = [{**c.shared, **c.differs, "vs": c.baseline, **vars(c.result)} for c in found]
-        names = list(dict.fromkeys(name for row in rows for name in row))
-        return pa.Table.from_pylist([{name: row.get(name) for name in names} for row in rows])
+            return stored_comparisons(self.store, by, baseline)
 
     def explain(self, where: str | None = None, sort: Names = None) -> pa.Table:
         """Why coverage differs from nominal: the cells' columns of the summary and ``explanation``."""
-        import pyarrow as pa
-
-        from ldpflow.results.explanation import explain
+        from ldpflow.results.explanation import explained
 
         summary = self.summary(where, sort)
         with self.store.named_errors():
-            found = explain(self.store, summary)
-        text = [" ".join(one.sentences) for one in found]
-        settings = summary.column_names[: summary.column_names.index("truth")]
-        return summary.select(settings).append_column("explanation", pa.array(text, pa.string()))
+            return explained(self.store, summary)
 
     def verify(self, against: str = "dette-graw") -> Comparison:
         """Compare a summary made anew from the rows with published tables; ``passed``: they agree."""

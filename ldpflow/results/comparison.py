@@ -15,12 +15,14 @@ import pyarrow as pa
 
 from ldpflow.errors import InputError
 from ldpflow.intervals import INTERVAL_METHODS
-from ldpflow.results import CellRows, Contrast, compare_cells
+from ldpflow.results import CellRows, Contrast, compare_cells, stored_cells
 from ldpflow.results.paired import compare_unpaired
+from ldpflow.results.summary import stored_paths
 from ldpflow.simulators.cell import Cell
 from ldpflow.simulators.simulator import Simulator
+from ldpflow.store import RunStore
 
-__all__ = ["CellComparison", "compared", "comparisons", "runs_of"]
+__all__ = ["CellComparison", "compared", "comparisons", "runs_of", "stored_comparisons"]
 
 Row = dict[str, Any]
 TABLES = ("method", "mechanism", "algorithm", "protocol")
@@ -116,6 +118,14 @@ def comparisons(
     if not found:
         raise InputError("by", by, "a setting in which cells of this run differ, all else equal")
     return found
+
+
+def stored_comparisons(store: RunStore, by: str, baseline: str | None) -> pa.Table:
+    """The comparisons of a stored run, a row each: what is shared, what differs, ``vs`` and the result."""
+    found = comparisons(stored_cells(store), stored_paths(store.replicates), by, baseline)
+    rows = [{**c.shared, **c.differs, "vs": c.baseline, **vars(c.result)} for c in found]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    return pa.Table.from_pylist([{name: row.get(name) for name in names} for row in rows])
 
 
 def runs_of(key: Mapping[str, Any]) -> int:

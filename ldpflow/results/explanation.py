@@ -20,7 +20,7 @@ from ldpflow.simulators.simulator import Simulator
 from ldpflow.store import RunStore
 from ldpflow.store.schema import declared_columns
 
-__all__ = ["Explanation", "explain"]
+__all__ = ["Explanation", "explain", "explained"]
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,13 @@ def explain(store: RunStore, summary: pa.Table) -> list[Explanation]:
         more = (*warned, *failures(row), *oracle, *sure, *extremes(row), *looks(row))
         found.append(Explanation(row, [*sentences, *more]))
     return found
+
+
+def explained(store: RunStore, summary: pa.Table) -> pa.Table:
+    """The settings of a summary's rows, and their explanation as a text."""
+    text = [" ".join(one.sentences) for one in explain(store, summary)]
+    settings = summary.column_names[: summary.column_names.index("truth")]
+    return summary.select(settings).append_column("explanation", pa.array(text, pa.string()))
 
 
 def place(key: dict[str, Any]) -> tuple[Any, ...]:

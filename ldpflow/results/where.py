@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -12,8 +12,9 @@ import pyarrow.compute as pc
 
 from ldpflow.allowed import nearest
 from ldpflow.errors import InputError
+from ldpflow.store import RunStore
 
-__all__ = ["chosen", "condition", "matching"]
+__all__ = ["chosen", "condition", "matching", "stored_rows"]
 
 FORM = "comparisons of columns with values, joined by and, or, not: method == 'BB' and n >= 1e5"
 
@@ -200,3 +201,19 @@ class Reader:
             if not isinstance(value, (int, float, str, bool, type(None))):
                 raise self.refuse()
         return found
+
+
+def stored_rows(
+    store: RunStore, where: str | None, columns: str | Sequence[str] | None, settings: Mapping[str, Any]
+) -> pa.Table:
+    """Rows of single replicates that meet a condition and have these settings."""
+    found = []
+    for table in store.replicates.iterate():
+        filters = matching(settings, table.schema)
+        if where is not None:
+            own = condition(where, table.schema)
+            filters = own if filters is None else filters & own
+        found.append(table if filters is None else table.filter(filters))
+    if not found:
+        raise InputError("run", store.root, "a run with rows of replicates", "Nothing finished there.")
+    return chosen(pa.concat_tables(found), columns=columns)

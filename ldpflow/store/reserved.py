@@ -21,6 +21,7 @@ MEANS = (
 
 OTHERS = (
     "path", "problem", "mechanism", "algorithm", "protocol", "dimension", "privacy_notion", "privacy_unit",
+    "neighbouring",
     "horizon", "replicates", "failures", "null", "length_mean", "length_cv", "length_q05", "length_q25",
     "length_median", "length_q75", "length_q95", "oracle_length", "main_cause", "explanation", "kind", "stat",
     "mean", "mcse", "q05", "q50", "q95", "max", "theory_bound", "theory_limit",

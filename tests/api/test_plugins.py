@@ -136,7 +136,7 @@ def test_a_protocol_of_a_plugin(tmp_path, ray_session):
     lf.load_plugin(str(HERE / "plugin_law.py"))
     settings = {
         "mechanism": None, "algorithm": None, "methods": {"kind": "inversion"}, "n": [2000],
-        "protocol": {"kind": "coarse_thresholds", "range": [-4.0, 4.0]},
+        "protocol": {"kind": "coarse_thresholds", "epsilon": 1.0, "range": [-4.0, 4.0]},
     }  # fmt: skip
     run = lf.sweep(law_study(problem=lf.Quantile(law="uniform", tau=0.25), **settings), tmp_path / "run")
     assert set(run.summary()["protocol"].to_pylist()) == {"coarse_thresholds"}

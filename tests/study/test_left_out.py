@@ -90,7 +90,7 @@ def test_every_way_to_a_run_says_it(ldpflow: Callable[..., Any], tmp_path: Path)
 )
 def test_a_study_says_its_privacy_budget(table: str, kind: str, field: str) -> None:
     mapping = changed(**{table: {"kind": kind}})
-    with pytest.raises(InputError, match="nothing was given; expected a number") as refused:
+    with pytest.raises(InputError, match="is missing; expected a number") as refused:
         Study.from_mapping(mapping)
     assert refused.value.field == field
 
