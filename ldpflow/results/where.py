@@ -97,7 +97,7 @@ def chosen(
     return table
 
 
-def matching(settings: dict[str, Any], schema: pa.Schema) -> pc.Expression | None:
+def matching(settings: Mapping[str, Any], schema: pa.Schema) -> pc.Expression | None:
     """The condition that columns equal these values, or are among them where a list is given."""
     found: pc.Expression | None = None
     for name, value in settings.items():
