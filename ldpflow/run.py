@@ -352,13 +352,14 @@ class Run:
         again = command or f"ldpflow arena {self.out} -o {folder}{chosen}"
         return write_site(self.store, self.summary(where=where), str(folder), again)
 
-    def replay(self, path: str, replicate: int, last: int | None = None) -> Replay:
+    def replay(self, path: str | None = None, replicate: int = 0, last: int | None = None) -> Replay:
         """Compute replicates again, beside their stored rows.
 
         Parameters
         ----------
-        path : str
-            Key of the path: ``p`` and 16 hex digits, as in the column ``path``.
+        path : str, optional
+            Key of the path, as in the column ``path`` of :meth:`summary`, or its first digits; not needed
+            where the run has one path.
         replicate : int
         last : int, optional
             The last of several, included.

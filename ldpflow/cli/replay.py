@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ldpflow.cli.summary import Run
-from ldpflow.errors import InputError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["replay"]
 
-CELL = ("replicate", "n", "step", "method", "beta", "B", "multiplier", "level", "coordinate")
 VALUES = ("estimate", "se", "lower", "upper", "covered", "status")
 
 
 def replay(
     run: Run,
-    path: Annotated[str, typer.Option("--path", help="Key of the path: p and 16 hex digits.")],
     replicate: Annotated[int, typer.Option(min=0, help="Index of the replicate.")],
+    path: Annotated[
+        str | None,
+        typer.Option(
+            "--path",
+            help="Key of the path, or its first digits: the column `path` of `ldpflow summary RUN --columns "
+            "path,...`. Not needed where a run has one path; without it the paths are listed.",
+            show_default=False,
+        ),
+    ] = None,
     last: Annotated[
         int | None, typer.Option(min=0, help="Last one of several.", show_default="--replicate")
     ] = None,
@@ -30,9 +35,7 @@ def replay(
     """Compute replicates again and compare them with the stored rows, bit by bit."""
     from ldpflow.engine import replay as compute
 
-    if not re.fullmatch("p?[0-9a-f]{16}", path):
-        raise InputError("--path", path, "a path key as in the folder names: p and 16 hex digits")
-    computed, stored = compute(run, path.removeprefix("p"), replicate, last)
+    computed, stored = compute(run, path and path.removeprefix("p"), replicate, last)
     if stored.num_rows == 0:
         typer.echo(f"{computed.num_rows:,} rows computed; nothing is stored to compare them with")
         return
@@ -45,14 +48,16 @@ def replay(
 def print_comparison(computed: pa.Table, stored: pa.Table) -> bool:
     """Both tables side by side, a line per value; whether all bits are equal."""
     from ldpflow.cli.tables import plain, print_rows
-    from ldpflow.store.schema import STATISTICS
+    from ldpflow.store.schema import STATISTICS, cell_keys
 
     ours, theirs = computed.to_pylist(), stored.to_pylist()
+    names = dict.fromkeys(("replicate", *cell_keys(computed.schema), "step", "coordinate"))
     varying = [
         name
-        for name in CELL
+        for name in names
         if name in computed.column_names and len({row[name] for row in ours + theirs}) > 1
     ]
+    others = [name for name in computed.column_names if name not in {*names, *VALUES, *STATISTICS}]
     lines = []
     for mine, other in zip(ours, theirs, strict=False):
         for name in (*VALUES, *STATISTICS):
@@ -60,6 +65,10 @@ def print_comparison(computed: pa.Table, stored: pa.Table) -> bool:
                 same = bits(mine[name]) == bits(other[name])
                 values = {"value": name, "computed": bits(mine[name]), "stored": bits(other[name])}
                 lines.append({key: mine[key] for key in varying} | values | {"": "" if same else "DIFFERENT"})
+        for name in others:
+            if bits(mine[name]) != bits(other[name]):
+                values = {"value": name, "computed": bits(mine[name]), "stored": bits(other[name])}
+                lines.append({key: mine[key] for key in varying} | values | {"": "DIFFERENT"})
     print_rows([plain(name) for name in (*varying, "value", "computed", "stored", "")], lines)
     every = [[{k: bits(v) for k, v in row.items()} for row in rows] for rows in (ours, theirs)]
     return every[0] == every[1]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from ldpflow.engine.replay import equal_bits, planned_path, replay, replayed_trajectory
 from ldpflow.errors import InputError, LdpflowError
 from ldpflow.store import Part, RunStore
-from ldpflow.study.stored import stored_study
+from ldpflow.study.stored import check_plugins, stored_study
 
 __all__ = ["checked_share", "recomputed"]
 
@@ -59,6 +59,11 @@ def recomputed(store: RunStore, good: list[Part], share: float, seed: int | None
     """
     chance = random.Random(seed)
     study = stored_study(store, to_run=True)
+    try:
+        check_plugins(store, study)
+    except InputError as error:
+        yield str(error)
+        return
     by_path: dict[tuple[str, str], list[Part]] = {}
     for part in good:
         by_path.setdefault((part.kind.folder, part.path_key), []).append(part)

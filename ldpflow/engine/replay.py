@@ -17,21 +17,25 @@ from ldpflow.simulators.stored import runnable_simulator
 from ldpflow.store import RunStore, cell_id
 from ldpflow.store.kinds import REPLICATE_ROWS
 from ldpflow.study import Study
-from ldpflow.study.stored import stored_study
+from ldpflow.study.stored import check_plugins, stored_study
 
 __all__ = ["equal_bits", "replay"]
 
+MOST_PATHS = 20
+"""Paths that an error lists."""
+
 
 def replay(
-    run: str | os.PathLike[str], path_key: str, replicate: int, last: int | None = None
+    run: str | os.PathLike[str], path_key: str | None, replicate: int, last: int | None = None
 ) -> tuple[pa.Table, pa.Table]:
     """Compute replicates of a path again.
 
     Parameters
     ----------
     run : path or URI
-    path_key : str
-        With or without the p of the folder's name.
+    path_key : str or None
+        Key of the path, or its first digits, with or without the p of the folder's name; None for the only
+        path of a run.
     replicate : int
         The first one.
     last : int, optional
@@ -52,14 +56,15 @@ def replay(
         If they cannot be computed; says where it failed.
     """
     store = RunStore(run)
-    key = path_key.removeprefix("p")
     end = (replicate if last is None else last) + 1
     if end <= replicate:
         raise InputError("last", last, f"at least {replicate}, the value of `replicate`")
     with store.named_errors():
         parts, _ = store.replicates.scan()
-        stored = store.replicates.read(key, within=(replicate, end)).drop_columns("path")
         study = stored_study(store)
+        check_plugins(store, study)
+        key = key_of(store, path_key, study, [part.path_key for part in parts])
+        stored = store.replicates.read(key, within=(replicate, end)).drop_columns("path")
     here = [part for part in parts if part.path_key == key]
     plan, replicates = planned_path(study, key)
     if plan is not None and plan.checkpoints and not plan.cells and study is not None:
@@ -72,13 +77,9 @@ def replay(
         cells = tuple(Cell.from_columns(row) for row in distinct.to_pylist())
     elif study is not None and plan is not None and end <= replicates:
         simulator, seed, cells = runnable_simulator(plan.simulator.settings()), study.seed, plan.cells
-    elif here or plan is not None:
+    else:
         count = max([replicates, *(part.last for part in here)])
         raise InputError("replicate", replicate, f"a stored replicate, 0 to {count - 1}")
-    else:
-        keys = sorted({part.path_key for part in parts})
-        known = ", ".join(f"p{k}" for k in keys[:5]) or "none"
-        raise InputError("path", path_key, f"a path of {store.root}", f"It has: {known}.")
     rows = []
     for runs, group in by_runs(cells).items():
         # Cells of several runs have fewer rows, numbered from 0 as well.
@@ -89,6 +90,34 @@ def replay(
     computed = pa.concat_tables(rows, promote_options="default").combine_chunks()
     order = [(name, "ascending") for name in REPLICATE_ROWS.row_keys(computed.schema)]
     return computed.sort_by(order), stored.select(computed.column_names).sort_by(order)
+
+
+def key_of(store: RunStore, given: str | None, study: Study | None, stored: Sequence[str]) -> str:
+    """The one key of a path, stored or in the study, that begins like the given one.
+
+    Raises
+    ------
+    InputError
+        If there is none, or several; names those that there are, with their settings.
+    """
+    known: dict[str, str] = dict.fromkeys(sorted(stored), "")
+    for plan in [] if study is None else study.plans():
+        settings = [part.key_settings() for part in plan.simulator.parts().values()]
+        known[plan.simulator.key] = ", ".join(
+            str(value) if name == "kind" else f"{name}={value}"
+            for part in settings
+            for name, value in part.items()
+        )
+    found = [key for key in known if key.startswith((given or "").removeprefix("p"))]
+    if len(found) == 1:
+        return found[0]
+    shown = found or list(known)
+    lines = "".join(f"\n  p{key}  {known[key]}".rstrip() for key in shown[:MOST_PATHS])
+    more = f"\n  and {len(shown) - MOST_PATHS} more" if len(shown) > MOST_PATHS else ""
+    value = given and f"p{given.removeprefix('p')}"
+    raise InputError(
+        "path", value, f"the key of one path of {store.root}, or its first digits", f"It has:{lines}{more}"
+    )
 
 
 def last_row(stored: pa.Table, cells: Sequence[Cell]) -> int:

@@ -37,7 +37,7 @@ from ldpflow.store import (
 from ldpflow.store.overlaps import overlapping
 from ldpflow.store.schema import cell_keys
 from ldpflow.study import Study
-from ldpflow.study.plugins import plugins_of
+from ldpflow.study.plugins import plugins_of, sources_of
 
 __all__ = ["run_study", "summarise_run"]
 
@@ -258,9 +258,11 @@ def described(store: RunStore, outcome: Outcome) -> str:
     batch = outcome.batch
     last = batch.last - 1
     command = f"ldpflow replay {shlex.quote(store.root)} --path p{batch.simulator.key}"
+    components = [*batch.simulator.parts().values(), *(cell.method for cell in batch.cells)]
+    plugins = "".join(f" --plugin {shlex.quote(source)}" for source in sources_of(components))
     return (
         f"path p{batch.simulator.key}, replicates {batch.first} to {last}: {outcome.error}\n"
-        f"  {command} --replicate {batch.first} --last {last}"
+        f"  {command} --replicate {batch.first} --last {last}{plugins}"
     )
 
 

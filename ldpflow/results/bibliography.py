@@ -24,6 +24,7 @@ ENTRIES: dict[str, tuple[str, dict[str, str]]] = {
             "title": "Uncertainty quantification by block bootstrap for differentially private stochastic "
             "gradient descent",
             "year": "2024",
+            "eprint": "2405.12553",
         },
     ),
     "chen2020": (
@@ -56,6 +57,7 @@ ENTRIES: dict[str, tuple[str, dict[str, str]]] = {
             "title": "On the utility of equal batch sizes for inference in stochastic gradient descent",
             "journal": "Journal of Machine Learning Research",
             "volume": "26",
+            "number": "258",
             "year": "2025",
             "eprint": "2303.07706",
         },
@@ -85,6 +87,7 @@ ENTRIES: dict[str, tuple[str, dict[str, str]]] = {
             "author": "Lam, Henry and Wang, Zitong",
             "title": "Cheap bootstrap for fast uncertainty quantification of stochastic gradient descent",
             "year": "2026",
+            "note": "Version 2; version 1 of 2023 has another title",
             "eprint": "2310.11065",
         },
     ),
@@ -95,7 +98,10 @@ ENTRIES: dict[str, tuple[str, dict[str, str]]] = {
             "Ramdas, Aaditya",
             "title": "Time-uniform central limit theory and asymptotic confidence sequences",
             "journal": "The Annals of Statistics",
+            "volume": "52",
+            "pages": "2613--2640",
             "year": "2024",
+            "doi": "10.1214/24-AOS2408",
             "eprint": "2103.06476",
         },
     ),
@@ -111,10 +117,11 @@ ENTRIES: dict[str, tuple[str, dict[str, str]]] = {
     "liu2023": (
         "inproceedings",
         {
-            "author": "Liu, Yi and Hu, Qirui and Ding, Lei and Kong, Linglong",
+            "author": "Liu, Yi and Hu, Qirui and Ding, Lei and Jiang, Bei and Kong, Linglong",
             "title": "Online local differential private quantile inference via self-normalization",
             "booktitle": "International Conference on Machine Learning",
             "year": "2023",
+            "eprint": "2306.10260",
         },
     ),
     "fang2018": (
@@ -131,8 +138,9 @@ ENTRIES: dict[str, tuple[str, dict[str, str]]] = {
     "ni2026": (
         "misc",
         {
-            "author": "Ni and Huo",
-            "note": "Trajectory regression; complete names and title from the source",
+            "author": "Ni, Yijin and Huo, Xiaoming",
+            "title": "Online covariance estimation in averaged {SGD}: improved batch-means rates and minimax "
+            "optimality via trajectory regression",
             "year": "2026",
             "eprint": "2604.10814",
         },
@@ -197,6 +205,7 @@ ENTRIES: dict[str, tuple[str, dict[str, str]]] = {
             "title": "(Nearly) optimal private linear regression via adaptive clipping",
             "booktitle": "Conference on Learning Theory",
             "year": "2022",
+            "eprint": "2207.04686",
         },
     ),
     "abadi2016": (

@@ -8,15 +8,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ldpflow.results.references import cited
+
 __all__ = ["study_paragraph"]
 
 NAMED = ("law", "tau", "epsilon", "mu", "delta", "gamma", "c", "d", "beta", "degree")
 """Settings that the paragraph names also where they do not vary."""
 
 STREAMS = (
-    "Every random number is addressed by seed, role (data, mechanism, multipliers), key, replicate and "
-    "position, so mechanisms, budgets and step sizes meet the same simulated users, differences between "
-    "them are paired, and results have the same bits on any number of workers."
+    "Random numbers came from counter-based streams addressed by seed and replicate, so that mechanisms, "
+    "budgets, step sizes and interval methods were compared on the same simulated users; differences "
+    "between them are paired."
 )
 
 
@@ -55,6 +57,9 @@ def study_paragraph(
     if entries(study, "method"):
         parts.append(f"nominal level {values(grid['level'])}")
     sentences = [f"We ran a Monte Carlo study with a full factorial design: {'; '.join(parts)}."]
+    if follow := cited(study):
+        papers = "; ".join(f"{kinds}: {', '.join(labels)}" for kinds, labels in follow.items())
+        sentences.append(f"Mechanisms, algorithms and methods follow published work ({papers}).")
     sentences += replicates(study, summary)
     sentences.append(f"The seed was {study['seed']}. {STREAMS}")
     sentences.append(

@@ -11,7 +11,7 @@ from typing import Any
 from ldpflow import __version__
 from ldpflow.results.bibliography import ENTRIES
 
-__all__ = ["USED_BY", "bibtex", "kinds_of", "references_of", "unreferenced"]
+__all__ = ["USED_BY", "bibtex", "cited", "kinds_of", "references_of", "unreferenced"]
 
 USED_BY: dict[str, dict[str, tuple[str, ...]]] = {
     "mechanism": {
@@ -91,6 +91,24 @@ def references_of(study: Mapping[str, Any]) -> list[str]:
         for kind in kinds:
             keys |= dict.fromkeys(USED_BY[table].get(kind, ()))
     return list(keys)
+
+
+def label(key: str) -> str:
+    """A reference as a text names it: ``Dette and Graw, 2024``."""
+    fields = ENTRIES[key][1]
+    names = [author.partition(",")[0] for author in fields["author"].split(" and ")]
+    who = names[0] if len(names) == 1 else " and ".join(names) if len(names) == 2 else f"{names[0]} et al."
+    return f"{who}, {fields['year']}"
+
+
+def cited(study: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Kinds of a study that follow papers, by the papers in the words of :func:`label`."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for table, kinds in kinds_of(study).items():
+        for kind in kinds:
+            if keys := USED_BY[table].get(kind, ()):
+                found.setdefault(keys, []).append(kind)
+    return {" and ".join(kinds): tuple(label(key) for key in keys) for keys, kinds in found.items()}
 
 
 def unreferenced(study: Mapping[str, Any]) -> list[str]:

@@ -41,7 +41,7 @@ class Cell:
         kind = INTERVAL_METHODS.get(columns["method"])
         if kind is None:
             needed = f"It defines method {columns['method']}."
-            raise InputError("plugins", None, "the plug-in of the run", needed)
+            raise InputError("plugin", None, "the plug-in of the run", needed)
         method = kind.from_values(columns)
         return cls(columns["n"], method, columns["level"])
 

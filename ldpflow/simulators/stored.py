@@ -127,14 +127,14 @@ def runnable_simulator(settings: Mapping[str, Any]) -> Simulator[Any, Any]:
     Raises
     ------
     InputError
-        Naming ``plugins``, if a kind comes from a plug-in that is not loaded.
+        Naming ``plugin``, if a kind comes from a plug-in that is not loaded.
     """
     try:
         unknown = unknown_kinds(settings)
     except (ValueError, TypeError, AttributeError) as error:
         raise InputError("run", str(error), "settings of a path that this version knows") from None
     if unknown:
-        raise InputError("plugins", None, "the plug-in of the run", f"It defines {', '.join(unknown)}.")
+        raise InputError("plugin", None, "the plug-in of the run", f"It defines {', '.join(unknown)}.")
     check_digests(settings)
     try:
         return simulator_from_settings(settings)

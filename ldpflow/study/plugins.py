@@ -27,7 +27,16 @@ from ldpflow.study.entry import GROUPS
 from ldpflow.study.interactive import MAIN, source_of
 from ldpflow.study.registration import check_columns, check_kind, check_methods, is_bundled, source_file
 
-__all__ = ["ENTRY_POINTS", "Plugin", "load_plugin", "load_plugins", "origin", "plugins_of", "register"]
+__all__ = [
+    "ENTRY_POINTS",
+    "Plugin",
+    "load_plugin",
+    "load_plugins",
+    "origin",
+    "plugins_of",
+    "register",
+    "sources_of",
+]
 
 ENTRY_POINTS = "ldpflow.plugins"
 """Group of entry points by which an installed package names its plug-in modules."""
@@ -358,6 +367,20 @@ def plugins_of(components: Iterable[Settings]) -> tuple[Plugin, ...]:
             if plugin is not None:
                 found[plugin.module] = plugin
     return tuple(found[name] for name in sorted(found))
+
+
+def sources_of(components: Iterable[Settings]) -> list[str]:
+    """What ``--plugin`` takes for the plug-ins of components: files as seen from here, or modules."""
+    found = []
+    for plugin in plugins_of(components):
+        name = MAIN if plugin.module.startswith(MAIN) else plugin.module
+        file = getattr(sys.modules.get(name), "__file__", None)
+        if file is None or not plugin.module.startswith((FILE_MODULE, MAIN)):
+            found.append(plugin.module)
+            continue
+        path, here = Path(file).resolve(), Path.cwd()
+        found.append(str(path.relative_to(here) if path.is_relative_to(here) else path))
+    return list(dict.fromkeys(found))
 
 
 def with_brought(components: Iterable[Settings]) -> list[Settings]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+import warnings
 from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any
@@ -11,9 +12,11 @@ from ldpflow.errors import InputError
 from ldpflow.problems.data_files import data_files_closed
 from ldpflow.simulators.stored import names_file
 from ldpflow.store import RunStore
+from ldpflow.study.plugins import SOURCES
 from ldpflow.study.study import Study, hash_of
 
 __all__ = [
+    "check_plugins",
     "header_holds",
     "reads_files",
     "stored_cautions",
@@ -64,6 +67,37 @@ def stored_cautions(store: RunStore) -> list[str]:
     """What the stored study leaves out, and what breaks a method's theory."""
     study = stored_study(store)
     return [] if study is None else [*study.left_out(), *study.warnings()]
+
+
+def check_plugins(store: RunStore, study: Study | None) -> None:
+    """Say what a run's plug-ins have to do with those that this process has loaded.
+
+    Raises
+    ------
+    InputError
+        If the study cannot be read and names a plug-in that is not loaded.
+
+    Warns
+    -----
+    UserWarning
+        Of a plug-in whose source is not the one that the run was made with.
+    """
+    table = (stored_mapping(store) or {}).get("plugins")
+    if not isinstance(table, dict):
+        return
+    given = [table.get(name, []) for name in ("names", "sha256")]
+    names, digests = ([value] if isinstance(value, str) else value for value in given)
+    here = {plugin.name: plugin.sha256 for plugin in SOURCES.values() if plugin is not None}
+    for name, digest in zip(names, digests, strict=False):
+        copy = f"{store.root.rstrip('/')}/plugins/{name}-{str(digest)[:12]}/"
+        if name not in here and study is None:
+            raise InputError("plugin", None, f"the plug-in {name} of this run", f"Its copy: {copy}")
+        if here.get(name, digest) != digest:
+            warnings.warn(
+                f"the plug-in {name} is not the source that this run was made with (SHA-256 "
+                f"{here[name][:12]}, of the run {str(digest)[:12]}); that is in {copy}",
+                stacklevel=2,
+            )
 
 
 def header_holds(store: RunStore, study: Study) -> bool:

@@ -131,17 +131,17 @@ class Study:
         self.check_size()
         self.plans()
         if self.monitor is not None:
-            self.check_monitor()
+            self.check_monitor(self.monitor.model_dump())
 
-    def check_monitor(self) -> None:
+    def check_monitor(self, given: Mapping[str, Any]) -> None:
         """Refuse to follow replicates over n where they do not share a path, or have no intervals."""
         if not self.method:
-            raise InputError("monitor", self.monitor.model_dump(), "a study with interval methods")
+            raise InputError("monitor", given, "a study with interval methods")
         for simulator in self.simulators():
             if simulator.horizon is not None:
                 hint = "Replicates cannot be followed where every n has paths of its own."
                 shared = "a study whose n share their paths"
-                raise InputError("monitor", self.monitor.model_dump(), shared, hint)
+                raise InputError("monitor", given, shared, hint)
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any], stored: bool = False) -> Study:

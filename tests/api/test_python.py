@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import shlex
 import signal
 import subprocess
 import sys
@@ -148,6 +149,23 @@ def test_a_setting_that_is_missing_is_called_missing():
     assert str(caught.value).startswith("name is missing; expected a file name of up to 100 letters")
 
 
+def test_a_path_is_replayed_by_the_first_digits_of_its_key(run, tmp_path):
+    keys = sorted(set(run.summary()["path"].to_pylist()))
+    assert len(keys) == 4 and len({key[:4] for key in keys}) == 4
+    for key in keys:
+        again = run.replay(key[:4], 3)
+        assert again.equal and again.stored.num_rows == 8
+    for given, said in ((None, "path is missing"), ("p", "path: 'p'"), ("pxyz", "path: 'pxyz'")):
+        with pytest.raises(lf.InputError) as caught:
+            run.replay(given, 3)
+        lines = str(caught.value).splitlines()
+        assert lines[0].startswith(said) and sorted(line.split()[0] for line in lines[1:]) == keys
+        assert all("quantile" in line and "epsilon=0.5" in line for line in lines[1:] if "epsilon" in line)
+    one = lf.sweep(small(problem=lf.Quantile(), mechanism=lf.RandomizedResponse(), replicates=2),
+                   tmp_path / "one", executor="serial")  # fmt: skip
+    assert one.replay(replicate=1).equal
+
+
 def test_a_list_of_names_is_given_once():
     with pytest.raises(lf.InputError) as caught:
         small().replace(method="bootstrapped")
@@ -224,7 +242,10 @@ def test_failed_batches_raise(tmp_path):
     study = small(plugins=[str(file)], methods=[{"kind": "failing"}], replicates=8)
     with pytest.raises(lf.SweepFailed, match="no interval today") as caught:
         lf.sweep(study, tmp_path / "run", executor="serial")
-    assert "ldpflow replay" in str(caught.value)
+    command = shlex.split(str(caught.value).splitlines()[2])
+    assert command[:2] == ["ldpflow", "replay"] and command[-2:] == ["--plugin", str(file)]
+    with pytest.raises(lf.LdpflowError, match="replicates 0 to 7 .* fail: RuntimeError: no interval today"):
+        lf.open_run(command[2]).replay(command[4], int(command[6]), int(command[8]))
     assert caught.value.result.failed_batches
     run = lf.sweep(study, tmp_path / "run", executor="serial", allow_failures=True)
     assert run.result.failed_batches

@@ -59,6 +59,19 @@ def test_references_follow_the_kinds_of_the_study():
         assert entry.count("{") == entry.count("}") and entry.rstrip().endswith("}")
 
 
+@pytest.mark.parametrize("key", ENTRIES)
+def test_every_entry_has_authors_title_year_and_a_place(key):
+    kind, fields = ENTRIES[key]
+    assert all(re.fullmatch(r"[^,]+, [^,]+", author) for author in fields["author"].split(" and ")), fields
+    assert len(fields["title"]) > 10 and 1900 < int(fields["year"]) < 2100
+    place = {"article": "journal", "inproceedings": "booktitle", "misc": "eprint"}[kind]
+    assert fields[place]
+    if "eprint" in fields:
+        assert re.fullmatch(r"\d{4}\.\d{5}", fields["eprint"])
+    if "doi" in fields:
+        assert re.fullmatch(r"10\.\d{4}/\S+", fields["doi"])
+
+
 def test_a_component_of_a_plug_in_is_named():
     study = {**STUDY, "method": [{"kind": "halves"}, {"kind": "BM"}]}
     assert unreferenced(study) == ["halves"]
@@ -85,6 +98,9 @@ def test_the_paragraph_says_design_seed_streams_replicates_error_and_versions():
         "Each of the 2 cells had 64 to 80 independent replicates.",
         "at most 0.05 ",
         "3 of 144 intervals were undefined or diverged",
+        "randomized_response: Warner, 1965;",
+        "ldp_sgd and BB: Dette and Graw, 2024;",
+        "TR: Frees and Ruppert, 1990, Ni and Huo, 2026, Fieller, 1954).",
         "The seed was 7.",
         "ldpflow 1.2.3 (Python 3.12.1; numpy 2.1.0, numba 0.61.0) on Some Processor.",
     ):
