@@ -178,7 +178,7 @@ def plan(
         **{name: value for name, value in comparison.items() if value is not None},
     )
     if compare:
-        print_protocols(found, half_width if length is None else length / 2)
+        print_protocols(found, half_width if length is None else length / 2, response_rate)
         return
     if own:
         print_source(found, pilot)

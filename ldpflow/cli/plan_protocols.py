@@ -17,7 +17,14 @@ __all__ = ["print_protocols"]
 SETTINGS = ("tau", "epsilon", "n", "level")
 
 
-def print_protocols(found: Plan, half_width: float | None) -> None:
+LEGEND = (
+    "half width: z times the simulated RMSE (sgd: {sgd}). by formula: from the asymptotic variance. "
+    "efficiency: the bound's variance over the mean squared error, 1 at best; S/V: the same by formula. "
+    "coverage: of the protocol's own interval, undefined ones as misses; of sgd the oracle's."
+)
+
+
+def print_protocols(found: Plan, half_width: float | None, response: float | None = None) -> None:
     """A row per protocol: accuracy at n, what a half width takes; then the cautions."""
     rows = found.rows
     columns: list[Any] = [
@@ -40,6 +47,10 @@ def print_protocols(found: Plan, half_width: float | None) -> None:
         ("coverage", coverage),
     ]
     print_rows(columns, rows)
+    simulated = any(row["protocol"] == "sgd" and row["coverage"] is not None for row in rows)
+    typer.echo(LEGEND.format(sgd="simulated too" if simulated else "by formula; --check simulates it"))
+    if response is not None and response < 1.0:
+        typer.echo(f"n counts the users who are asked; a share of {response:g} of them answers")
     for text in found.cautions:
         typer.echo(text)
 

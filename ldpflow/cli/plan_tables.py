@@ -72,14 +72,22 @@ def print_plan(
     print_parts(settings, [*measures(chosen, in_units), *goals(wanted, difference)], rows)
     if any(row["length"] is not None for row in rows):
         typer.echo(ORACLE)
+    if wanted is not None and any(row["n_with_method"] is not None for row in rows):
+        typer.echo(f"with a method: the n for {wanted} of the interval that is recommended there.")
     for text in found.cautions:
         typer.echo(text)
     if response_rate is not None:
         invited = ", ".join(f"{row['invitations']:,}" for row in unique(rows, "invitations"))
         typer.echo(
-            f"invitations at a response rate of {response_rate:g}: {invited} (if answering has nothing to "
-            "do with the value)"
+            f"invitations for n answers at a response rate of {response_rate:g}: {invited} (if answering "
+            "has nothing to do with the value)"
         )
+        if any(row.get("invitations_needed") is not None for row in rows):
+            wanted_too = ", ".join(
+                "-" if row["invitations_needed"] is None else f"{row['invitations_needed']:,}"
+                for row in unique(rows, "invitations_needed")
+            )
+            typer.echo(f"invitations for {wanted} with the method: {wanted_too}")
 
 
 def print_parts(settings: list[Shown], others: list[Shown], rows: list[Row]) -> None:
@@ -124,6 +132,7 @@ def goals(wanted: str | None, difference: float | None) -> list[Shown]:
     if wanted is not None:
         columns += [
             (f"n for {wanted}", lambda row: counted(row["n_needed"], row["arrival_needed"])),
+            ("with a method", method_text),
             (f"epsilon for {wanted}", lambda row: reachable(row["epsilon_needed"])),
         ]
     if difference is not None:
@@ -157,6 +166,13 @@ def counted(count: int | None, verdict: str | None) -> str:
     if count is None:
         return "-"
     return f"{count:,}" if verdict in (None, "arrived") else f"{count:,} ({verdict.replace('_', ' ')})"
+
+
+def method_text(row: Row) -> str:
+    """Users for the goal with the recommended method, and its name."""
+    if row["n_with_method"] is None:
+        return "-"
+    return f"{row['n_with_method']:,} ({row['method_needed']})"
 
 
 def reachable(epsilon: float | None) -> str:

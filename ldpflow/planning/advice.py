@@ -16,7 +16,16 @@ from ldpflow.problems.units import Units
 from ldpflow.simulators.approach import Approach
 from ldpflow.theory.arrival import Arrival, approaches, feasible_n
 
-__all__ = ["Advice", "Expected", "advise", "expected", "recommended", "upwards", "with_length"]
+__all__ = [
+    "Advice",
+    "Expected",
+    "advise",
+    "averages_from",
+    "expected",
+    "recommended",
+    "upwards",
+    "with_length",
+]
 
 
 class Expected(NamedTuple):
@@ -106,11 +115,10 @@ class Advice:
 
     def sentences(self, level: float) -> list[str]:
         """Why there is no length, or why to doubt it, and the advice in words, unit of the data."""
-        if self.arrival.refused:
-            return [self.refusal(level), *self.remedy(level)]
         low, high = self.c_range
-        near = low <= self.case.c <= high and recommended(self.arrival) is not None
-        return [self.doubt(level), *([self.use(self.arrival, level)] if near else self.remedy(level))]
+        near = 0.99 * low <= self.case.c <= 1.01 * high and recommended(self.arrival) is not None
+        remedy = [self.use(self.arrival, level)] if near else self.remedy(level)
+        return [self.refusal(level) if self.arrival.refused else self.doubt(level), *remedy]
 
     def doubt(self, level: float) -> str:
         """Why the length of a doubtful path is printed with a reservation."""
@@ -123,8 +131,12 @@ class Advice:
 
     def use(self, arrival: Arrival, level: float) -> str:
         """The method for a path, what it gives, and from which n on averages can be honest."""
-        averages = f"Averages (BB, BM, SN) need n >= {upwards(self.feasible)} for an honest {level:.0%}."
-        return f"use {with_length(arrival, recommended(arrival), level)}. {averages}"
+        method = with_length(arrival, recommended(arrival), level)
+        return f"use {method}, with the steps as they are.{self.averages(level)}"
+
+    def averages(self, level: float) -> str:
+        """A sentence where no steps help an average."""
+        return averages_from(self.feasible, self.case.steps * self.case.records, level)
 
     def refusal(self, level: float) -> str:
         """Why no length is printed for the path as it is."""
@@ -156,22 +168,29 @@ class Advice:
     def remedy(self, level: float) -> list[str]:
         """Settings that would work, in sentences."""
         low, high = self.c_range
-        averages = f"Averages (BB, BM, SN) need n >= {upwards(self.feasible)} for an honest {level:.0%}."
+        averages = self.averages(level)
         if self.method is None:
             return [
-                f"No steps do at n = {self.case.steps * self.case.records:,}: with the rule's c = "
+                f"no steps are good at n = {self.case.steps * self.case.records:,}: with c = "
                 f"{self.design.c:.3g} and theta0 = {self.design.theta0:.3g}, {abs(self.with_it.bias):.2f} SE "
-                f"of bias are left. {averages} More users, or more budget."
+                f"of bias are left. Ask more users, or take a larger epsilon.{averages}"
             ]
         with_it = self.with_it
         length = 2 * normal_z(level) * with_it.standard_error
         return [
-            f"what would do, in the unit of the data: c = {self.design.c:.2g} "
+            f"better steps and start, in the unit of the data: c = {self.design.c:.2g} "
             f"({with_it.relaxation_times:.0f} relaxation times; anything in {low:.2g} .. {high:.2g}), "
             f"theta0 = {self.design.theta0:.2g}{self.in_units()}.",
-            f"with it: b = {with_it.bias:.2f}, oracle coverage {with_it.coverage(level):.2f} at length "
-            f"{length:.3g}; {with_length(with_it, self.method, level)}. {averages}",
+            f"with them: bias {with_it.bias:.2f} SE; use {with_length(with_it, self.method, level)}. The "
+            f"oracle's length {length:.3g} would cover {with_it.coverage(level):.2f}.{averages}",
         ]
+
+
+def averages_from(users: float, n: int, level: float) -> str:
+    """A sentence where n users are too few for intervals around an average, whatever the steps."""
+    if n >= users:
+        return ""
+    return f" Below n = {upwards(users)} no interval around an average (BB, BM, SN) can cover {level:.0%}."
 
 
 def with_length(arrival: Arrival, method: str | None, level: float) -> str:

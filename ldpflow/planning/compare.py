@@ -24,6 +24,7 @@ from ldpflow.theory.private_quantile import bit_variance
 
 __all__ = ["ProtocolPlan", "compare_protocols", "forecasts"]
 
+SHORT = 0.03  # coverage below the level that needs a caution
 AGREES = 0.05  # a prediction this close to a simulation with other seeds needs no caution
 PRECISE = 0.01  # Monte Carlo error of an RMSE, over the RMSE, that ends a simulation early
 BATCHES = 4  # times ``replicates``, at most
@@ -296,6 +297,8 @@ def with_simulation(row: ProtocolPlan, forecast: Forecast, found: Simulated) -> 
         row = cautioned(row, f"range_end {found.range_end.mean():.0%}")
     if undefined > 0.01:
         row = cautioned(row, f"undefined {undefined:.0%}")
+    if coverage + 2.0 * (row.coverage_mcse or 0.0) < row.level - SHORT:
+        row = cautioned(row, f"the interval covers {coverage:.3f}, not {row.level:g}")
     error = found.rmse_error(t.truth)
     if 2.0 * error > AGREES:
         row = cautioned(row, f"heavy tails: half width known to {2.0 * error:.0%}")
@@ -346,5 +349,8 @@ def confirmed(
         return row
     reached = forecast.target.z * found.rmse(forecast.target.truth)
     if abs(reached / half_width - 1.0) > AGREES:
-        return cautioned(row, f"half width {reached:.3g} at n needed")
+        return cautioned(
+            row,
+            f"n = {row.n_needed:,} gives half width {reached:.3g}, not {half_width:g}, when simulated again",
+        )
     return row

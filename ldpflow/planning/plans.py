@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from ldpflow import constants
 from ldpflow.errors import InputError
-from ldpflow.planning.advice import upwards, with_length
+from ldpflow.planning.advice import averages_from, with_length
 from ldpflow.planning.checking import RECOMMENDED, check_predictions, with_recommended
 from ldpflow.planning.pilot import Bounds
 from ldpflow.planning.practice import TR_LENGTH, Goal, PracticeRow, practice_rows
@@ -203,6 +203,7 @@ def plan_study(study: Study, goal: Goal) -> Plan:
     for row, prediction, group in zip(rows, found, groups, strict=True):
         row["n_per_group"], row["arrival_per_group"] = group
         row["invitations"] = goal.invitations(prediction.n)
+        row["invitations_needed"] = goal.invitations(row["n_with_method"])
     cautions: dict[str, None] = {}
     for prediction in found:
         cautions |= dict.fromkeys(advice_of(prediction))
@@ -292,17 +293,18 @@ def words_of(row: PracticeRow) -> list[str]:
         covers = f"{row.arrival.coverage(row.level):.2f}"
         if row.worst is not None:
             covers += (
-                f" ({row.worst.coverage(row.level):.2f} in the worst of nine tenths of resampled pilots)"
+                f" ({row.worst.coverage(row.level):.2f} with the worst but 5% of resampled pilots, by which "
+                "the row is judged)"
             )
         remedy = (
-            f"use {with_length(row.arrival, row.method, row.level)}: it does not inherit the average's bias"
+            f"use {with_length(row.arrival, row.method, row.level)}"
             if row.method
-            else "no interval is recommended: more users, or more budget"
+            else "no interval is recommended: ask more users, or take a larger epsilon"
         )
         found.append(
-            f"{head}: {row.verdict.replace('_', ' ')}: {k:.0f} relaxation times, {bias:.2f} SE of bias; an "
-            f"average's interval would cover {covers}; {remedy}. "
-            f"Averages (BB, BM, SN) need n >= {upwards(row.feasible)}."
+            f"{head}: {row.verdict.replace('_', ' ')} for an average: "
+            f"{k:.0f} relaxation times, {bias:.2f} SE of bias, an interval around it would cover {covers}; "
+            f"{remedy}.{averages_from(row.feasible, row.n, row.level)}"
         )
     if row.survives is not None:
         low, high = row.survives

@@ -16,7 +16,9 @@ from ldpflow.errors import InputError
 from ldpflow.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.planning.pilot import Design
 from ldpflow.planning.sources import Guess, Pilot
+from ldpflow.planning.with_method import UsersWithMethod, users_with_method
 from ldpflow.problems.laws import Law
+from ldpflow.simulators.approach import Approach
 from ldpflow.simulators.one_pass import OnePass
 from ldpflow.theory.arrival import Arrival, feasible_n
 from ldpflow.theory.arrivals import LATTICE, lattice_ratio
@@ -58,9 +60,13 @@ class Goal:
         if not 0 < self.power < 1:
             raise InputError("power", self.power, "a probability in (0, 1)")
 
-    def invitations(self, n: int) -> int | None:
+    def invitations(self, n: int | None) -> int | None:
         """Invitations for n answers, if non-response has nothing to do with the value."""
-        return None if self.response_rate is None else math.ceil(n / self.response_rate * (1 - 1e-12))
+        return (
+            None
+            if n is None or self.response_rate is None
+            else math.ceil(n / self.response_rate * (1 - 1e-12))
+        )
 
 
 @dataclass(frozen=True)
@@ -89,7 +95,9 @@ class PracticeRow:
     feasible : float
         Users from which on averages can be honest.
     n_needed, epsilon_needed, n_per_group : optional
-        For the goal.
+        For the goal, of the oracle.
+    with_method : UsersWithMethod, optional
+        For the goal, of the method that is recommended there, steps chosen again.
     needed_verdict, group_verdict : str or None
         Verdict with that many users, steps chosen again.
     worst : Arrival or None
@@ -122,6 +130,7 @@ class PracticeRow:
     worst: Arrival | None = None
     survives: tuple[float, float] | None = None
     cautions: tuple[str, ...] = ()
+    with_method: UsersWithMethod | None = None
 
     @property
     def refused(self) -> bool:
@@ -158,9 +167,12 @@ class PracticeRow:
             "n_needed": self.n_needed,
             "arrival_needed": self.needed_verdict,
             "epsilon_needed": self.epsilon_needed,
+            "n_with_method": None if self.with_method is None else self.with_method.users,
+            "method_needed": None if self.with_method is None else self.with_method.method,
             "n_per_group": self.n_per_group,
             "arrival_per_group": self.group_verdict,
             "invitations": goal.invitations(self.n),
+            "invitations_needed": goal.invitations(self.with_method and self.with_method.users),
         }
 
 
@@ -249,8 +261,10 @@ def cautions_of(source: Pilot | Guess, simulator: OnePass, n: int, law: Law, tau
 
 def with_goal(source: Pilot | Guess, row: PracticeRow, goal: Goal, variance: float, z: float) -> PracticeRow:
     """The row with what its goal takes; ``variance`` is that of the average times n."""
+    needed = 1 if goal.half_width is None else max(math.ceil(z * z * variance / goal.half_width**2), 1)
+    if goal.half_width is not None:
+        row = replace(row, with_method=users_for(source, row, goal.half_width, needed))
     if goal.half_width is not None and not row.refused:
-        needed = max(math.ceil(z * z * variance / goal.half_width**2), 1)
         row = replace(
             row,
             n_needed=needed,
@@ -263,6 +277,17 @@ def with_goal(source: Pilot | Guess, row: PracticeRow, goal: Goal, variance: flo
         per_group = math.ceil((z + power) ** 2 * inflated / goal.difference**2)
         row = replace(row, n_per_group=per_group, group_verdict=verdict_at(source, row, per_group))
     return row
+
+
+def users_for(
+    source: Pilot | Guess, row: PracticeRow, half_width: float, needed: int
+) -> UsersWithMethod | None:
+    """Users for the half width with the method that is recommended there, steps chosen for them."""
+
+    def path(n: int) -> Approach | None:
+        return path_of(source, row.tau, row.epsilon, n)[0].approach(n)
+
+    return users_with_method(path, source.method, half_width, row.level, needed)
 
 
 def verdict_at(source: Pilot | Guess, row: PracticeRow, n: int) -> str:

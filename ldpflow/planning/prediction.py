@@ -16,6 +16,7 @@ from typing import Any
 from ldpflow import constants
 from ldpflow.errors import InputError
 from ldpflow.planning.advice import Advice, advise, recommended
+from ldpflow.planning.with_method import UsersWithMethod, users_with_method
 from ldpflow.simulators.simulator import LimitLaw, Simulator
 from ldpflow.study import Study
 from ldpflow.theory.arrival import Arrival, feasible_n
@@ -54,6 +55,9 @@ class Prediction:
         Whether the path arrives; None where nothing is predicted about it.
     arrival_needed : Arrival or None
         The same with ``n_needed`` users.
+    with_method : UsersWithMethod or None
+        Fewest users for the target with the method that is recommended there; None without a target, or
+        where nothing is recommended.
     """
 
     simulator: Simulator[Any, Any]
@@ -67,6 +71,7 @@ class Prediction:
     epsilon_needed: float | None = None
     arrival: Arrival | None = None
     arrival_needed: Arrival | None = None
+    with_method: UsersWithMethod | None = None
 
     @property
     def refused(self) -> bool:
@@ -112,6 +117,8 @@ class Prediction:
             "n_needed": self.n_needed,
             "arrival_needed": None if self.arrival_needed is None else self.arrival_needed.verdict,
             "epsilon_needed": self.epsilon_needed,
+            "n_with_method": None if self.with_method is None else self.with_method.users,
+            "method_needed": None if self.with_method is None else self.with_method.method,
             "relaxation_times_planned": None if found is None else found.relaxation_times,
             "bias_start": None if found is None else found.bias_start,
             "bias_steps": None if found is None else found.bias_steps,
@@ -170,9 +177,19 @@ def predictions(
                         row,
                         n_needed=max(steps, 1) * law.users_per_step,
                         epsilon_needed=epsilon_for(simulator, n, coordinate, length / (2 * z)),
+                        with_method=users_for(simulator, length / 2, level, steps * law.users_per_step),
                     )
                 rows.append(row)
     return rows
+
+
+def users_for(
+    simulator: Simulator[Any, Any], half_width: float, level: float, needed: int
+) -> UsersWithMethod | None:
+    """Users for a half width with the recommended method, the steps as they are."""
+    if simulator.horizon is not None or simulator.approach(needed) is None:
+        return None
+    return users_with_method(simulator.approach, recommended, half_width, level, needed)
 
 
 def judged(rows: Sequence[Prediction]) -> list[Prediction]:

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from ldpflow.planning.advice import advise, expected, recommended, upwards
+from ldpflow.planning.advice import advise, averages_from, expected, recommended, upwards
+from ldpflow.planning.pilot import design
 from ldpflow.problems.laws import Law
 from ldpflow.simulators.approach import Approach
 from ldpflow.theory.arrival import Arrival, approaches
@@ -59,10 +60,10 @@ def test_the_trials_advice():
     assert advice.sentences(0.9) == [
         "not arrived: with c = 1 the run has 2.6 relaxation times of the 25 it needs, and 10.6 SE of bias "
         "are left from the start (theta0 = 0, quantile 72.3). The oracle's length 2.32 would cover 0.00.",
-        "what would do, in the unit of the data: c = 23 (60 relaxation times; anything in 12 .. 47), "
-        "theta0 = 54.",
-        "with it: b = 0.37, oracle coverage 0.87 at length 2.32; TR 0.91 at length 2.6. Averages (BB, BM, "
-        "SN) need n >= 4.0e5 for an honest 90%.",
+        "better steps and start, in the unit of the data: c = 23 (60 relaxation times; anything in 12 .. "
+        "47), theta0 = 54.",
+        "with them: bias 0.37 SE; use TR 0.91 at length 2.6. The oracle's length 2.32 would cover 0.87. "
+        "Below n = 4.0e5 no interval around an average (BB, BM, SN) can cover 90%.",
     ]
 
 
@@ -78,10 +79,26 @@ def test_no_steps_do():
     (found,) = approaches([case])
     advice = advise(case, found)
     assert advice.method is None
-    assert "No steps do at n = 100,000" in advice.sentences(0.9)[1]
-    assert "n >= 2.8e7" in advice.sentences(0.9)[1]
+    assert "no steps are good at n = 100,000" in advice.sentences(0.9)[1]
+    assert "Below n = 2.8e7" in advice.sentences(0.9)[1]
 
 
 @pytest.mark.parametrize(("n", "text"), [(0, "1"), (3.95e5, "4.0e5"), (4.0e5, "4.0e5"), (2.77e7, "2.8e7")])
 def test_upwards(n, text):
     assert upwards(n) == text
+
+
+def test_steps_near_the_rules_are_not_called_the_remedy_for_themselves():
+    """The rule's own steps at few users: too large for an average, and the method is named instead."""
+    rule = design(TRIAL.law, TRIAL.tau, 20_000, TRIAL.gamma)
+    case = replace(TRIAL, steps=20_000, c=rule.c, theta0=rule.theta0)
+    (found,) = approaches([case])
+    assert found.verdict == "steps_too_large"
+    _, remedy = advise(case, found).sentences(0.9)
+    assert remedy.startswith("use TR3 0.9") and "with the steps as they are" in remedy
+    assert "Below n = 4.0e5" in remedy
+
+
+@pytest.mark.parametrize(("n", "said"), [(100, True), (99, True), (4 * 10**5, False)])
+def test_averages_are_spoken_of_where_users_are_too_few(n, said):
+    assert bool(averages_from(3.95e5, n, 0.9)) == said
