@@ -134,7 +134,7 @@ def sweep(
         read_seconds(max_time) if isinstance(max_time, str) else max_time,
         read_bytes(max_memory) if isinstance(max_memory, str) else max_memory,
     )
-    with Interrupts() as interrupted, display(progress, chosen) as report:
+    with Interrupts() as interrupted, display(progress, chosen, precision is not None) as report:
         result = run_study(
             chosen,
             root,
@@ -142,6 +142,7 @@ def sweep(
             address=address,
             num_cpus=num_cpus,
             on_event=report,
+            on_phase=report,
             on_plan=on_plan,
             on_engine=on_engine,
             should_stop=lambda: interrupted() or passed(),
@@ -171,13 +172,18 @@ def cautions(study: Study) -> list[str]:
     return [*study.left_out(), *study.warnings(), *found[:CAUTION_LINES], *rest]
 
 
-def display(progress: bool, study: Study) -> Any:
+def display(progress: bool, study: Study, until_precise: bool) -> Any:
     """What shows the events of a sweep, or lets them pass."""
     if not progress:
         return nullcontext(lambda event: None)
     from ldpflow.cli.progress import reporter
 
-    return reporter(False, len(study.simulators()) * study.replicates)
+    simulators = study.simulators()
+    return reporter(
+        False,
+        None if until_precise else study.replicates,
+        {f"p{simulator.key}": simulator.columns() for simulator in simulators},
+    )
 
 
 def wanted_precision(

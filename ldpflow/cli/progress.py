@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from html import escape
 from typing import Any
@@ -23,21 +24,26 @@ __all__ = ["Display", "reporter"]
 SECONDS_BETWEEN_LINES = 5.0
 DRAWN_PER_SECOND = 4
 MAX_CELLS = 12
+STORED = "reading what is stored"
 
 
 @contextmanager
-def reporter(quiet: bool, replicates: int | None = None) -> Iterator[Callable[[Any], None]]:
-    """A function that shows the engine's progress events while the context is open.
+def reporter(
+    quiet: bool, replicates: int | None = None, paths: Mapping[str, Mapping[str, Any]] | None = None
+) -> Iterator[Callable[[Any], None]]:
+    """A function that shows the engine's progress, and what it waits for, while the context is open.
 
     Parameters
     ----------
     quiet : bool
         Show nothing.
     replicates : int, optional
-        Replicates of all paths together that the study wants, those stored before included.
+        Replicates of every path that the study wants, those stored before included.
+    paths : mapping, optional
+        The study's paths and their settings, by the name of their partition.
     """
     console = Console(stderr=True)
-    display = Display(replicates)
+    display = Display(replicates, paths)
     if quiet:
         yield lambda event: None
     elif in_notebook():
@@ -62,14 +68,22 @@ class Display:
 
     Parameters
     ----------
-    replicates : int, optional
+    replicates, paths
         As in :func:`reporter`.
     clock : callable
         Monotonic seconds.
     """
 
-    def __init__(self, replicates: int | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        replicates: int | None = None,
+        paths: Mapping[str, Mapping[str, Any]] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.replicates = replicates
+        self.paths = paths or {}
+        self.path_names = settings_apart(list(self.paths.values()))
+        self.phase = STORED
         self.clock = clock
         self.started = clock()
         self.event: Any = None
@@ -80,9 +94,14 @@ class Display:
         self.failed_rows = 0
 
     def take(self, event: Any) -> None:
-        """An event of the engine."""
+        """An event of the engine: progress, or in words what it waits for."""
+        if isinstance(event, str):
+            self.phase = event
+            return
         self.event = event
         self.heard = self.clock()
+        if self.phase == STORED:
+            self.phase = ""
         if event.statistics is not None and event.statistics.num_rows:
             self.read(event.statistics)
 
@@ -101,9 +120,16 @@ class Display:
         order = np.argsort(-error, kind="stable")[:MAX_CELLS]
         rows = statistics.take(order).to_pylist()
         names = statistics.column_names  # what names a cell, then counts and sums
-        self.keys = [name for name in names[: names.index("replicates")] if name != "path"]
+        keys = [name for name in names[: names.index("replicates")] if name != "path"]
+        several = [name for name in keys if len(statistics[name].drop_null().unique()) > 1]
+        self.keys = [*self.path_names, *several]
         self.cells = [
-            {**row, "coverage": float(share[at]), "mcse": float(error[at])}
+            {
+                **{name: self.paths.get(row["path"], {}).get(name) for name in self.path_names},
+                **row,
+                "coverage": float(share[at]),
+                "mcse": float(error[at]),
+            }
             for row, at in zip(rows, order.tolist(), strict=True)
         ]
         self.failed_rows = int(columns["failures"].sum())
@@ -111,7 +137,10 @@ class Display:
         paths = statistics["path"].to_pylist()
         for path, count in zip(paths, columns["replicates"].tolist(), strict=True):
             by_path[path] = max(by_path.get(path, 0), count)
-        self.done = sum(by_path.values())
+        # A run may hold other paths, and more replicates, than this study wants.
+        most = math.inf if self.replicates is None else self.replicates
+        own = [count for path, count in by_path.items() if not self.paths or path in self.paths]
+        self.done = int(sum(min(count, most) for count in own))
 
     def picture(self, width: int, height: int) -> RenderableType:
         """The display, cut to the window: the counts always, cells as far as they fit."""
@@ -140,7 +169,7 @@ class Display:
     def table(self, rows: int) -> Table:
         """The least precise cells."""
         shown = self.cells[:rows]
-        names = [n for n in self.keys if len({repr(c.get(n)) for c in self.cells}) > 1] or ["method"]
+        names = self.keys or ["method"]
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
         for name in (*names, "coverage so far", "replicates"):
             table.add_column(name, justify="right", no_wrap=True)
@@ -157,12 +186,14 @@ class Display:
         """One line: share done, replicates, speed, time left, failures."""
         now = self.clock()
         if self.event is None:
-            return f"starting, {clock_time(now - self.started)}"
+            return f"{self.phase or 'the first batches run'}, {clock_time(now - self.started)}"
         event = self.event
         share = event.done_steps / max(event.total_steps, 1)
-        words = [f"{share:.0%}"]
-        if self.done and self.replicates:
-            words.append(f"{self.done:,}/{self.replicates:,} replicates")
+        words = [f"{share:.0%}", *([self.phase] if self.phase else [])]  # first: a line may be cut
+        if self.done and self.replicates and self.paths:
+            words.append(f"{self.done:,}/{self.replicates * len(self.paths):,} replicates")
+        elif self.done and not self.replicates:
+            words.append(f"{self.done:,} replicates")
         else:
             words.append(f"{event.done_batches}/{event.total_batches} batches")
         if event.seconds > 0 and event.done_steps:
@@ -175,6 +206,16 @@ class Display:
             words.append(f"{event.failed_batches} batches FAILED")
         words.append(f"{self.failed_rows:,} intervals failed")
         return ", ".join(words)
+
+
+def settings_apart(paths: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The settings that tell paths apart, what follows from others last."""
+    from ldpflow.report.results import telling
+
+    names = dict.fromkeys(name for path in paths for name in path)
+    following = ("dimension", "privacy_notion", "privacy_unit", "neighbouring")
+    ordered = sorted(names, key=lambda name: name in following)
+    return telling(ordered, [{name: path.get(name) for name in ordered} for path in paths])
 
 
 def in_notebook() -> bool:

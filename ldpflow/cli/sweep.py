@@ -335,11 +335,18 @@ def print_troubles(study: Study, result: RunResult) -> None:
         typer.echo(f"failed: {failed}", err=True)
     if result.stopped is not None:
         typer.echo(
-            f"stopped: {result.stopped}; {result.finished_replicates:,} of "
-            f"{study.replicates:,} replicates of every cell are in {result.out}, and what else finished. "
+            f"stopped: {result.stopped}; {done_so_far(study, result)} are in {result.out}. "
             "Run the same command again to continue.",
             err=True,
         )
+
+
+def done_so_far(study: Study, result: RunResult) -> str:
+    """What is stored of a sweep that has stopped, in words."""
+    done = f"{result.done_replicates:,} of {result.wanted_replicates:,} replicates"
+    if result.paths == 1:
+        return done
+    return f"{done} ({result.complete_paths:,} of {result.paths:,} paths complete)"
 
 
 def print_results(study: Study, result: RunResult) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Listener", "Planned", "Progress", "RunResult"]
+__all__ = ["Listener", "Phase", "Planned", "Progress", "RunResult"]
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,10 @@ class Progress:
 
 
 Listener = Callable[[Progress], None]
+
+
+Phase = Callable[[str], None]
+"""Told what a sweep waits for, in a few words, each time that this changes; empty once batches come back."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,8 @@ class RunResult:
     ``failures`` counts rows whose status is not ``ok``; ``failed_share`` is their share of all rows;
     ``finished_replicates`` is the least over the study's cells. ``stopped`` says why the run ended
     early, if it did. ``failed_batches`` names batches that raised, with their cause and the command
-    that computes them again.
+    that computes them again. ``paths`` counts the study's paths, ``complete_paths`` those that have all of
+    their replicates; ``done_replicates`` of ``wanted_replicates`` are there of all paths together.
     """
 
     out: str
@@ -61,3 +66,7 @@ class RunResult:
     wall_seconds: float
     stopped: str | None = None
     failed_batches: list[str] = field(default_factory=list)
+    paths: int = 0
+    complete_paths: int = 0
+    done_replicates: int = 0
+    wanted_replicates: int = 0

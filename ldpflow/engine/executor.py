@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
@@ -36,6 +37,10 @@ class Executor(Protocol):
     @property
     def capacity(self) -> int:
         """Batches that may be in flight; asked before every one, since nodes come and go."""
+
+    @property
+    def compiling(self) -> Callable[[], int] | None:
+        """How many kernels this process compiles now; None where batches run in other processes."""
 
     def submit(self, batch: Batch) -> None:
         """Start a batch."""

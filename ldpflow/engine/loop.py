@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ldpflow.engine.batching import Batches
-from ldpflow.engine.events import Listener, Progress
+from ldpflow.engine.events import Listener, Phase, Progress
 from ldpflow.engine.executor import Executor, Outcome
+from ldpflow.engine.waiting import Kernels
 
 __all__ = ["Stop", "Tally", "drive", "never"]
 
@@ -70,6 +71,7 @@ def drive(
     executor: Executor,
     listener: Listener | None = None,
     should_stop: Stop = never,
+    on_phase: Phase | None = None,
 ) -> Tally:
     """Run the batches, in the order given, and publish their rows.
 
@@ -82,11 +84,15 @@ def drive(
     should_stop : callable
         Asked at least twice a second for a reason to stop; once there is one nothing more is
         submitted, and what is in flight gets DRAIN_SECONDS to finish before it is dropped.
+    on_phase : callable, optional
+        Told which kernels are waited for.
     """
     started = time.monotonic()
     tally = Tally()
     count, total_steps = len(batches), batches.steps
     waiting = iter(batches)
+    kernels = None if on_phase is None else Kernels(batches, executor.compiling)
+    phase = ""
     sent = in_flight = 0
     deadline = float("inf")
     while (sent < count or in_flight) and time.monotonic() < deadline:
@@ -96,12 +102,22 @@ def drive(
             deadline = time.monotonic() + DRAIN_SECONDS
             continue
         while sent < count and in_flight < executor.capacity:
-            executor.submit(next(waiting))
+            batch = next(waiting)
+            executor.submit(batch)
             sent += 1
             in_flight += 1
+            if kernels is not None:
+                kernels.submitted(batch)
+        if on_phase is not None and kernels is not None:
+            said = kernels.waiting() if tally.stopped is None else "stopping: batches in flight get 3 s"
+            if said != phase:
+                phase = said
+                on_phase(said)
         for outcome in executor.wait(POLL_SECONDS):
             in_flight -= 1
             tally.take(outcome)
+            if kernels is not None:
+                kernels.returned(outcome.batch)
             if listener is not None:
                 listener(
                     Progress(

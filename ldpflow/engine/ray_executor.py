@@ -102,6 +102,8 @@ class RayExecutor:
         self.dropped = False
         self.metrics = Metrics(run)
 
+    compiling = None  # workers compile
+
     @property
     def cores(self) -> int:
         """Cores that the cluster has, or is to have."""

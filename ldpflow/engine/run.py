@@ -16,11 +16,12 @@ import pyarrow.compute as pc
 
 from ldpflow.engine.batching import cut
 from ldpflow.engine.choice import ENGINES, busy_machine, chosen_engine, cores_of, seconds_of
-from ldpflow.engine.events import Listener, Planned, RunResult
+from ldpflow.engine.events import Listener, Phase, Planned, RunResult
 from ldpflow.engine.executor import Executor, Outcome
 from ldpflow.engine.growth import declare_columns, gaps, planned, usable_parts
 from ldpflow.engine.loop import Stop, Tally, drive, never
 from ldpflow.engine.precision import Precision, Round, ahead, rounds
+from ldpflow.engine.reached import reached
 from ldpflow.engine.threads import ThreadExecutor
 from ldpflow.errors import InputError
 from ldpflow.kernels.cache import cache_folder
@@ -31,11 +32,9 @@ from ldpflow.store import (
     RunStore,
     Session,
     UnreadablePart,
-    cell_id,
     compact,
 )
 from ldpflow.store.overlaps import overlapping
-from ldpflow.store.schema import cell_keys
 from ldpflow.study import Study
 from ldpflow.study.plugins import plugins_of, sources_of
 
@@ -52,6 +51,7 @@ def run_study(
     on_engine: Callable[[str], None] | None = None,
     on_event: Listener | None = None,
     on_plan: Callable[[list[Planned]], None] | None = None,
+    on_phase: Phase | None = None,
     should_stop: Stop = never,
     retries: int = 3,
     max_in_flight: int | None = None,
@@ -79,6 +79,8 @@ def run_study(
         Called with a line on the engine that was chosen, and why, before it starts.
     on_event : callable, optional
         Told the progress after every batch.
+    on_phase : callable, optional
+        Told what is waited for: Ray, kernels that are compiled, the summary.
     on_plan : callable, optional
         Told once, before the first batch, what is there and what is to be computed.
     should_stop : callable
@@ -133,20 +135,20 @@ def run_study(
             "nice": nice,
             "keep": keep_ray,
         }
-        start = partial(executor_for, engine, store, on_engine, ray_options)
-        work = partial(fill, store, study, precision, start, started)
-        tally, summary, followed = complete(store, work, on_plan, on_event, should_stop)
+        start = partial(executor_for, engine, store, on_engine, on_phase, ray_options)
+        work = partial(fill, store, study, precision, start, started, on_phase)
+        tally, summary, followed = complete(store, work, on_plan, on_event, on_phase, should_stop)
         end(session, tally, engine, precision)
     rows = pc.sum(summary["replicates"]).as_py() or 0
     failures = pc.sum(summary["failures"]).as_py() or 0
     return RunResult(
         out=store.root,
-        finished_replicates=finished_replicates(study, summary, followed),
         failures=failures,
         failed_share=failures / rows if rows else 0.0,
         wall_seconds=time.monotonic() - started,
         stopped=tally.stopped,
         failed_batches=[described(store, outcome) for outcome in tally.failed],
+        **reached(study, summary, followed),
     )
 
 
@@ -192,10 +194,13 @@ def complete(
     work: Callable[[Callable[[list[Planned]], None] | None, Listener | None, Stop], Tally],
     on_plan: Callable[[list[Planned]], None] | None,
     on_event: Listener | None,
+    on_phase: Phase | None,
     should_stop: Stop,
 ) -> tuple[Tally, pa.Table, pa.Table]:
     """Do the work and summarise it; once more, if stored parts turn out to be unreadable."""
     tally = work(on_plan, on_event, should_stop)
+    if on_phase is not None:
+        on_phase("summarising the rows")
     summary, damaged = summarised(store)
     followed, lost = summarised_trajectories(store)
     damaged += lost
@@ -225,6 +230,7 @@ def fill(
     precision: Precision | None,
     start: Callable[[float], Executor],
     started: float,
+    on_phase: Phase | None,
     on_plan: Callable[[list[Planned]], None] | None,
     on_event: Listener | None,
     should_stop: Stop,
@@ -244,7 +250,7 @@ def fill(
             executor = executor or start(seconds_of(step))
             batches = cut(step.missing, study.seed, executor.cores)
             listener = ahead(on_event, started, tally.steps, step.steps_left)
-            tally.add(drive(batches, executor, listener, should_stop))
+            tally.add(drive(batches, executor, listener, should_stop, on_phase))
             if tally.stopped is not None or tally.failed:
                 break
     finally:
@@ -266,29 +272,11 @@ def described(store: RunStore, outcome: Outcome) -> str:
     )
 
 
-def finished_replicates(study: Study, summary: pa.Table, followed: pa.Table) -> int:
-    """The least number of replicates that a cell, or a trajectory, of the study has."""
-    keys = [*cell_keys(summary.schema), "path", "replicates"]
-    counts: dict[tuple[str, str], int] = {}
-    for row in summary.select(keys).to_pylist():
-        path, replicates = row.pop("path"), row.pop("replicates")
-        counts[path, cell_id(row)] = replicates
-    least = []
-    for plan in study.plans():
-        for cell in plan.cells:
-            rows = counts.get((f"p{plan.simulator.key}", cell_id(cell.columns())), 0)
-            # What is left over makes no row.
-            left = study.replicates % cell.runs if rows == study.replicates // cell.runs else 0
-            least.append(rows * cell.runs + left)
-    if study.trajectory is not None:
-        least.append(pc.min(followed["replicates"]).as_py() or 0)
-    return min(least, default=0)
-
-
 def executor_for(
     engine: str,
     store: RunStore,
     on_engine: Callable[[str], None] | None,
+    on_phase: Phase | None,
     ray_options: Mapping[str, Any],
     seconds: float,
 ) -> Executor:
@@ -305,6 +293,9 @@ def executor_for(
     if ray_options["address"] is None and on_engine is not None:
         if (busy := busy_machine(ray_options.get("nice"))) is not None:
             on_engine(busy)
+    if on_phase is not None:
+        address = ray_options["address"]
+        on_phase("starting Ray" if address is None else f"joining the Ray cluster at {address}")
     return RayExecutor(partial(Aggregator, store), run=store.root, **ray_options)
 
 

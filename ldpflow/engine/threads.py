@@ -41,6 +41,12 @@ class ThreadExecutor:
         for thread in self.threads:
             thread.start()
 
+    def compiling(self) -> int:
+        """How many kernels this process compiles now."""
+        from ldpflow.kernels.cache import counts
+
+        return counts["compiling"]
+
     def _run(self) -> None:
         while (batch := self.waiting.get()) is not None and not self.dropped:
             try:

@@ -35,8 +35,8 @@ __all__ = [
     "write_private",
 ]
 
-counts = {"hits": 0, "misses": 0}
-"""Kernels of this process that were loaded, and that were compiled."""
+counts = {"hits": 0, "misses": 0, "compiling": 0}
+"""Kernels of this process that were loaded, that were compiled, and that are being compiled now."""
 
 
 @cache
@@ -225,8 +225,12 @@ def loaded(entry: Specialised, signature: Any) -> Any:
     if store.find(context):
         kernel = attempt(entry.outline())
     else:
-        with Lock(store.file(context).with_suffix(".lock")):
-            kernel = attempt(entry.outline() if store.find(context) else entry.plain())
+        counts["compiling"] += 1
+        try:
+            with Lock(store.file(context).with_suffix(".lock")):
+                kernel = attempt(entry.outline() if store.find(context) else entry.plain())
+        finally:
+            counts["compiling"] -= 1
     counts["hits"] += sum(kernel.stats.cache_hits.values())
     counts["misses"] += sum(kernel.stats.cache_misses.values())
     KERNELS[entry.digest, signature] = kernel

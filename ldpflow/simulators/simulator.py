@@ -283,6 +283,11 @@ class Simulator(ABC, Generic[RequestT, RecordT]):
     def alike(self, request: RequestT) -> object:
         """What the time of a step depends on: requests with equal values take the same."""
 
+    def kernel(self, request: RequestT) -> object:
+        """What its compiled code depends on: simulators with equal values share a kernel."""
+        found = self.alike(request)
+        return found[0] if isinstance(found, tuple) else found
+
     @abstractmethod
     def seconds_per_step(self, request: RequestT, budget: float) -> float:
         """Measured CPU time of a step of LANES replicates, in about ``budget`` seconds."""

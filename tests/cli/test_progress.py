@@ -52,7 +52,8 @@ def drawn(display: Display, width: int, height: int) -> list[str]:
 @pytest.mark.parametrize("size", [(200, 60), (100, 24), (60, 10), (39, 24), (20, 5), (8, 2)])
 def test_five_hundred_cells_fit_any_window(size: tuple[int, int]) -> None:
     now = [0.0]
-    display = Display(2500, clock=lambda: now[0])
+    paths = {f"p{i:016x}": {"tau": 0.1 * i, "law": "normal"} for i in range(5)}
+    display = Display(500, paths, clock=lambda: now[0])
     now[0] = 10.0
     display.take(Progress(5, 40, 1_000_000, 8_000_000, 10.0, statistics=statistics(500)))
     shown = drawn(display, *size)
@@ -62,13 +63,20 @@ def test_five_hundred_cells_fit_any_window(size: tuple[int, int]) -> None:
         assert "12%, 320/2,500 replicates, 100k steps/s, 1:10 left" in shown[1]
         assert "64 intervals failed" in shown[1]
         # The least precise first; a cell that is undefined everywhere cannot become more precise.
-        assert shown[3].split()[:4] == ["1480", "0.625", "±", "0.061"]
+        assert shown[2].split()[:2] == ["tau", "n"]  # what varies, and not what does not
+        assert shown[3].split()[:5] == ["0", "1480", "0.625", "±", "0.061"]
 
 
 def test_time_goes_on_between_events() -> None:
     now = [0.0]
     display = Display(None, clock=lambda: now[0])
-    assert "starting" in display.counts()
+    assert display.counts() == "reading what is stored, 0s"
+    display.take("starting Ray")
+    assert display.counts() == "starting Ray, 0s"
+    display.take("compiling kernel 2 of 3 (quantile, laplace, ldp_sgd)")
+    assert display.counts() == "compiling kernel 2 of 3 (quantile, laplace, ldp_sgd), 0s"
+    display.take("")
+    assert display.counts() == "the first batches run, 0s"
     now[0] = 2.0
     display.take(Progress(1, 4, 50, 200, 2.0, failed_batches=1))
     assert display.counts() == (
@@ -76,6 +84,29 @@ def test_time_goes_on_between_events() -> None:
     )
     now[0] = 5.0
     assert "3s left, 5s gone" in display.counts()
+    display.take("compiling kernel 3 of 3 (quantile, ldp_sgd)")
+    assert display.counts().startswith("25%, compiling kernel 3 of 3 (quantile, ldp_sgd), 1/4 batches, ")
+
+
+def test_more_replicates_than_the_study_wants_are_no_more_than_all() -> None:
+    """A run that has paths of another study, and more replicates than this one asks for."""
+    display = Display(50, {"p" + "0" * 16: {}, "p" + f"{1:016x}": {}}, clock=lambda: 0.0)
+    display.take(Progress(1, 4, 50, 200, 1.0, statistics=statistics(10)))
+    assert "100/100 replicates" in display.counts()
+    several = Display(None, display.paths, clock=lambda: 0.0)
+    several.take(Progress(1, 4, 50, 200, 1.0, statistics=statistics(10)))
+    assert "128 replicates" in several.counts() and "/" not in several.counts().split(",")[1]
+
+
+def test_rows_of_paths_that_differ_do_not_look_the_same() -> None:
+    paths = {f"p{i:016x}": {"problem": "quantile", "tau": 0.1 * i, "epsilon": 1.0} for i in range(5)}
+    display = Display(64, paths, clock=lambda: 0.0)
+    table = statistics(5)
+    same = pa.table({**{name: table[name] for name in table.column_names}, "n": pa.array([100] * 5)})
+    display.take(Progress(1, 4, 50, 200, 1.0, statistics=same))
+    shown = drawn(display, 100, 30)
+    assert shown[2].split() == ["tau", "coverage", "so", "far", "replicates"]
+    assert len({line.split()[0] for line in shown[3:8]}) == 5
 
 
 def test_a_line_every_few_seconds_without_a_terminal() -> None:
@@ -166,5 +197,5 @@ def test_a_notebook_shows_a_bar_that_is_replaced(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "IPython.display", frontend)  # type: ignore[arg-type]
     with reporter(False, 100) as update:
         update(Progress(1, 4, 25, 100, 1.0))
-    assert 'value="0.0000"' in shown[0] and "starting" in shown[0]
+    assert 'value="0.0000"' in shown[0] and "reading what is stored" in shown[0]
     assert 'value="0.2500"' in shown[-1] and "1/4 batches" in shown[-1]

@@ -45,9 +45,17 @@ def ended(process: subprocess.Popen[str], seconds: float) -> tuple[int, str]:
     return process.returncode, text
 
 
-def test_interrupted_once_while_a_kernel_runs(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGINT,
+        pytest.param(signal.SIGTERM, marks=pytest.mark.slow),
+        pytest.param(signal.SIGHUP, marks=pytest.mark.slow),  # a terminal that closes
+    ],
+)
+def test_interrupted_once_while_a_kernel_runs(tmp_path: Path, number: signal.Signals) -> None:
     process = sweeping(tmp_path / "run")
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     code, text = ended(process, 60)
     assert code == 130
     assert "again to stop at once" in text and "Run the same command again" in text
