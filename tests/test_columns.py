@@ -19,8 +19,14 @@ from ldpflow.settings import Setting, Settings
 from ldpflow.study.entry import GROUPS
 
 ROWS = ("file", "target", "features", "moments")
-NOT_STORED = {"Quantile": ("file", "law_table"), "LinearRegression": ROWS, "LogisticRegression": ROWS}
-"""Settings that are no columns: a path of one machine, a table of numbers, what a digest stands for."""
+NOT_STORED = {
+    "Quantile": ("file", "law_table", "units"),
+    "Quantiles": ("units",),
+    "LinearRegression": ROWS,
+    "LogisticRegression": ROWS,
+}
+"""Settings that are no columns: a path of one machine, a table of numbers, what a digest stands for, and
+units, which other columns are given in."""
 
 COMPONENTS = [cls for registry in GROUPS.values() for cls in registry.values()]
 

@@ -197,6 +197,7 @@ def test_noise_variance_known():
     assert doubled == pytest.approx(23.543549, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_noise_has_its_variance_in_the_kernel():
     # 32 lanes x 60 runs x 2 coordinates: 3840 squares a step, all steps at six standard errors
     # (fails once in 3e7 seeds). Fixed order: the signal is the momentum exactly.

@@ -120,15 +120,15 @@ def test_no_users_are_enough_for_a_half_width_below_the_lattice_of_floats(tmp_pa
 
 @pytest.mark.slow
 def test_users_with_a_method_give_the_half_width():
-    """2,000 replicates of TR at the n that is printed: the median half width within 15%, and it covers."""
+    """512 replicates of TR at the n that is printed: the median half width within 15%, and it covers."""
     study = Study.from_mapping(TRIAL).replace({"c": 23.4, "algorithm.theta0": 54.0})
     (row,) = lf.plan(study, half_width=2.0).rows
     found = lf.plan(study.replace({"n": row["n_with_method"]}))
-    found.check(replicates=2000)
+    found.check()
     wanted = RECOMMENDED[row["method_needed"]]
     (checked,) = (c for c in found.checked if c["method"] == "TR" and c["degree"] == wanted["degree"])
     assert checked["length_median"] / 2 == pytest.approx(2.0, rel=0.15)
-    assert checked["coverage_failures_as_misses"] > 0.87
+    assert checked["coverage_failures_as_misses"] > 0.86
 
 
 def test_length_is_twice_the_half_width(tmp_path):

@@ -113,6 +113,7 @@ def test_a_number_off_by_five_standard_errors_fails() -> None:
         assert compare(pa.Table.from_pylist(rows), "dette-graw", 1e-6).passed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("p_values", "adjusted"),
     [

@@ -46,6 +46,7 @@ def test_known_values():
     assert found == pytest.approx([0.06, 0.21, 0.58, 0.93], abs=0.005)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tau", TAUS)
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_no_channel_says_more_than_randomised_response_of_the_bit(tau, epsilon):
