@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from ldpflow.engine import replay, run_study
 from ldpflow.errors import InputError
 from ldpflow.problems.column_law import jittered, lattice_spacing, share_of_one_value
 from ldpflow.problems.own_column import check_level, column_of, law_of_column
+from ldpflow.store import RunStore
+from ldpflow.study import Study
 from tests.oracles.column_law import example_column
 
 
@@ -96,3 +101,61 @@ def test_a_changed_file_is_read_again(tmp_path):
     written(tmp_path, example_column(300))
     second, other = column_of(file, "a", False)
     assert len(second.values) == 300 and other != stamp
+
+
+def own_study(file, **settings):
+    """A small study on the law of a column."""
+    problem = {"kind": "quantile", "law": "empirical", "file": file, "column": "a", **settings}
+    mapping = {
+        "name": "own",
+        "seed": 1,
+        "replicates": 2,
+        "problem": problem,
+        "mechanism": {"kind": "randomized_response"},
+        "algorithm": {"kind": "ldp_sgd", "c": 1000.0, "theta0": 2000.0},
+        "grid": {"n": 400},
+        "method": {"kind": "SN"},
+    }
+    return Study.from_mapping(mapping)
+
+
+def test_a_run_is_continued_and_replayed_without_its_file(tmp_path):
+    """The run has the table of the law and the digest of the file: the same bits as with the file."""
+    file = written(tmp_path, example_column(1000))
+    run_study(own_study(file), tmp_path / "run", engine="serial")
+    run_study(own_study(file).replace(replicates=4), tmp_path / "whole", engine="serial")
+    Path(file).unlink()
+    store = RunStore(tmp_path / "run")
+    text = (tmp_path / "run" / "study.toml").read_text()
+    assert "sha256 = " in text and "law_table = " in text
+    stored = Study.from_toml(text)
+    key = f"p{stored.simulators()[0].key}"
+    assert store.read_summary()["path"].to_pylist() == [key]
+    computed, kept = replay(str(tmp_path / "run"), key, 1)
+    assert computed["lower"].to_pylist() == kept["lower"].to_pylist() and len(kept) == 1
+    run_study(stored.replace(replicates=4), tmp_path / "run", engine="serial")
+    summaries = [RunStore(tmp_path / name).read_summary().to_pylist() for name in ("run", "whole")]
+    assert summaries[0] == summaries[1] and summaries[0][0]["replicates"] == 4
+
+
+def test_a_changed_file_is_refused(tmp_path):
+    """The message names the digest that was expected; so does growing a run with another column's law."""
+    file = written(tmp_path, example_column(1000))
+    study = own_study(file)
+    digest = study.settings()["problem"][0]["sha256"][0]
+    run_study(study, tmp_path / "run", engine="serial")
+    written(tmp_path, example_column(1100))
+    with pytest.raises(InputError, match=f"SHA-256 {digest}.*has changed"):
+        own_study(file, sha256=digest)
+    with pytest.raises(InputError, match="SHA-256 0000"):
+        own_study(file, sha256="0" * 64)
+    assert own_study(file).simulators()[0].key != study.simulators()[0].key
+
+
+def test_records_without_a_value_are_reported(tmp_path):
+    file = tmp_path / "gaps.csv"
+    file.write_text("a\n" + "".join(f"{v!r}\n" for v in example_column(500).tolist()) + "NA\ninf\n")
+    with pytest.raises(InputError, match="It has 2 of them"):
+        own_study(str(file))
+    (warning, *_) = own_study(str(file), missing="drop").warnings()
+    assert "2 of 502 records had no value and were left out" in warning
