@@ -10,6 +10,7 @@ import ldpflow as lf
 from ldpflow.testing import check_plugin
 
 ROOT = Path(__file__).parents[1]
+PACKAGE = Path(lf.__file__).parent
 README = (ROOT / "README.md").read_text()
 
 
@@ -66,5 +67,5 @@ def test_the_layout_names_what_there_is():
     text = (ROOT / "CONTRIBUTING.md").read_text().partition("## The layout of the package")[2]
     layout = text.partition("    ldpflow/\n")[2].partition("    workflows/")[0]
     named = set(re.findall(r"([a-z]+)/", layout))
-    there = {folder.parent.name for folder in (ROOT / "ldpflow").glob("*/__init__.py")}
+    there = {folder.parent.name for folder in PACKAGE.glob("*/__init__.py")}
     assert there <= named and named <= there

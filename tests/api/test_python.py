@@ -280,4 +280,4 @@ def test_the_stub_file_is_up_to_date(tmp_path):
     written.write_text(stub_text())
     ruff = [sys.executable, "-m", "ruff", "format", "-q", "--line-length", "110"]
     subprocess.run([*ruff, str(written)], check=True)
-    assert (ROOT / "ldpflow" / "__init__.pyi").read_text() == written.read_text()
+    assert (Path(lf.__file__).parent / "__init__.pyi").read_text() == written.read_text()

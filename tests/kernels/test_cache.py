@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import ldpflow
 from ldpflow.errors import InputError
 from ldpflow.kernels import cache
 from ldpflow.study import bundled_studies
@@ -89,7 +90,7 @@ def test_processes_that_start_together_compile_once(tmp_path):
 
 def test_an_edited_source_never_meets_a_stale_kernel(tmp_path):
     copy = tmp_path / "checkout"
-    shutil.copytree(ROOT / "ldpflow", copy / "ldpflow")
+    shutil.copytree(Path(ldpflow.__file__).parent, copy / "ldpflow")
     shutil.copytree(ROOT / "workflows", copy / "workflows")
     code = """
 from ldpflow.simulators.one_pass import run_path
