@@ -41,6 +41,12 @@ class Batch:
         return next((cell.runs for cell in (*self.cells, *self.witnesses)), 1)
 
     @property
+    def rows(self) -> int:
+        """Rows to store, those of trajectories included."""
+        per_replicate = self.simulator.dimension * len(self.cells) + len(self.checkpoints)
+        return (self.last - self.first) * per_replicate
+
+    @property
     def steps(self) -> int:
         """Steps to simulate, over all replicates."""
         request = self.simulator.needs(self.cells, self.checkpoints)

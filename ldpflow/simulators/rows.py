@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ldpflow.intervals.interval import columns_of
+from ldpflow.errors import LdpflowError
+from ldpflow.intervals.interval import IntervalMethod, Intervals, columns_of
 from ldpflow.intervals.record import Record
 from ldpflow.simulators.cell import Cell, methods_of
 from ldpflow.store.schema import schema_of
 
-__all__ = ["rows_of", "rows_schema", "seconds_of_rows"]
+__all__ = ["fault_in", "rows_of", "rows_schema", "seconds_of_rows"]
 
 
 def rows_schema(cells: Sequence[Cell]) -> pa.Schema:
@@ -38,6 +41,7 @@ def rows_of(record: Record, cells: Sequence[Cell]) -> pa.Table:
     at = 0
     for (n, method), group in methods_of(cells):
         result = method.intervals(record, n, [cell.level for cell in group])
+        check_intervals(method, result, (len(group), d, count))
         here = slice(at, at + len(group))
         at += len(group)
         columns["estimate"][here] = result.estimate
@@ -45,8 +49,6 @@ def rows_of(record: Record, cells: Sequence[Cell]) -> pa.Table:
         columns["lower"][here] = result.lower
         columns["upper"][here] = result.upper
         for name, values in result.diagnosis.items():
-            if name not in {column.name for column in method.diagnostics}:
-                raise ValueError(f"{type(method).__name__} returns {name!r}, which is not in its diagnostics")
             columns[name][here] = values
         diverged[here] = ~method.finite(record, n, [cell.level for cell in group]).reshape(count, runs).all(
             axis=1
@@ -54,6 +56,47 @@ def rows_of(record: Record, cells: Sequence[Cell]) -> pa.Table:
         if result.range_end is not None:
             range_end[here] = result.range_end
     return table_of(record.truth, rows, cells, columns, diverged, range_end)
+
+
+def fault_in(method: IntervalMethod, found: object, shape: tuple[int, int, int]) -> str | None:
+    """What is wrong with what a method returned for (levels, d, rows): a shape, a name, or swapped limits."""
+    if not isinstance(found, Intervals):
+        return f"intervals() returned a {type(found).__name__}; it has to be an lf.Intervals"
+    several = (shape[1:], shape)
+    expected = {
+        "estimate": several,
+        "se": several,
+        "lower": (shape,),
+        "upper": (shape,),
+        "range_end": (shape,),
+    }
+    declared = {column.name for column in method.diagnostics}
+    for name in found.diagnosis:
+        if name not in declared:
+            return f"intervals() returns {name!r}, which is not in its diagnostics"
+    for name, value in ({name: getattr(found, name) for name in expected} | found.diagnosis).items():
+        allowed = expected.get(name, several)
+        absent = value is None and name in ("se", "range_end")
+        if not absent and np.shape(value) not in allowed:
+            return f"{name} has shape {np.shape(value)}; it has to be {' or '.join(map(str, allowed))}"
+    return "a lower limit lies above the upper one" if (found.lower > found.upper).any() else None
+
+
+def check_intervals(method: IntervalMethod, found: object, shape: tuple[int, int, int]) -> None:
+    """Refuse intervals with a wrong shape or swapped limits: they would be stored as if they were right.
+
+    Raises
+    ------
+    LdpflowError
+        Naming file and class of the method, and what is wrong.
+    """
+    fault = fault_in(method, found, shape)
+    if fault is not None:
+        try:
+            file = Path(inspect.getfile(type(method))).name
+        except (TypeError, OSError):
+            file = type(method).__module__
+        raise LdpflowError(f"{file}: {type(method).__name__}: {fault}")
 
 
 def table_of(

@@ -1,0 +1,75 @@
+"""What a method may return: a wrong shape, an undeclared diagnostic or swapped limits end the batch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import ClassVar, Literal
+
+import numpy as np
+import pytest
+
+import ldpflow as lf
+from ldpflow.columns import Column
+from ldpflow.errors import LdpflowError
+from ldpflow.simulators.batch import Batch, simulate
+from ldpflow.simulators.cell import Cell
+
+
+def changed(result, kind):
+    """The intervals with one mistake."""
+    narrow = {"lower": result.lower[0], "upper": result.upper[0]}
+    return {
+        "right": result,
+        "by level": replace(result, estimate=np.stack([result.estimate] * 2)),
+        "narrow": replace(result, **narrow),
+        "swapped": replace(result, lower=result.upper, upper=result.lower),
+        "scalar": replace(result, diagnosis={"declared": 3.0}),
+        "undeclared": replace(result, diagnosis={"other": result.estimate}),
+        "estimate": replace(result, estimate=result.estimate[0]),
+        "se": replace(result, se=result.se[:, :1]),
+        "tuple": (result.lower, result.upper),
+    }[kind]
+
+
+class Mistaken(lf.SelfNormalization):
+    """Self-normalisation with a mistake."""
+
+    kind: Literal["mistaken"] = "mistaken"
+    mistake: str = "right"
+    diagnostics: ClassVar = (Column("declared", "double", "1", "a number"),)
+
+    def intervals(self, record, n, levels):
+        found = super().intervals(record, n, levels)
+        return changed(replace(found, se=np.ones_like(found.estimate)), self.mistake)
+
+
+def rows(mistake, replicates=5):
+    """Rows at two levels."""
+    study = lf.Study(
+        problem=lf.Quantile(), mechanism=lf.RandomizedResponse(epsilon=1.0), algorithm=lf.LdpSgd(), n=[100],
+        methods=lf.Oracle(), replicates=replicates, level=[0.5, 0.9],
+    )  # fmt: skip
+    cells = tuple(Cell(100, Mistaken(mistake=mistake), level) for level in (0.5, 0.9))
+    return simulate(Batch(study.simulators()[0], 1, 0, replicates, cells)).rows
+
+
+@pytest.mark.parametrize("mistake", ["right", "by level"])
+def test_what_is_right_passes(mistake):
+    assert rows(mistake).num_rows == 10
+
+
+@pytest.mark.parametrize(
+    ("mistake", "said"),
+    [
+        ("narrow", r"lower has shape \(1, 5\); it has to be \(2, 1, 5\)"),
+        ("swapped", "a lower limit lies above the upper one"),
+        ("scalar", r"declared has shape \(\); it has to be \(1, 5\) or \(2, 1, 5\)"),
+        ("undeclared", "'other', which is not in its diagnostics"),
+        ("estimate", r"estimate has shape \(5,\)"),
+        ("se", r"se has shape \(1, 1\)"),
+        ("tuple", "returned a tuple; it has to be an lf.Intervals"),
+    ],
+)
+def test_a_mistake_is_one_sentence(mistake, said):
+    with pytest.raises(LdpflowError, match=f"test_faulty_methods.py: Mistaken: .*{said}"):
+        rows(mistake)
