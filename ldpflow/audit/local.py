@@ -7,10 +7,11 @@ gradient is given and constant.
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from ldpflow.algorithms.ldp_sgd import LdpSgd
 from ldpflow.audit.audit import Audit, Neighbours, audited
@@ -20,7 +21,7 @@ from ldpflow.mechanisms import MECHANISMS, Mechanism
 from ldpflow.problems.laws import Variate
 from ldpflow.problems.problem import Matrix, Problem, unknown_matrix
 from ldpflow.random.lockstep import LANES
-from ldpflow.settings import Parameters
+from ldpflow.settings import Parameters, Setting
 from ldpflow.simulators.one_pass import OnePass
 from ldpflow.simulators.reports import reports_of
 
@@ -49,6 +50,8 @@ class GivenGradient(Problem):
         The two values of a gradient that is a bit.
     taus : tuple of float, optional
         Levels, where the values are the bits 1{X <= theta_q} of a record.
+    original : Problem, optional
+        The problem whose gradients are audited: a mechanism may read its settings, as in ``problem.tau``.
     """
 
     kind: Literal["given_gradient"] = "given_gradient"
@@ -57,6 +60,16 @@ class GivenGradient(Problem):
     l2: float | None = None
     bits: tuple[float, float] | None = None
     taus: tuple[float, ...] | None = None
+    original: Annotated[Problem | None, Field(exclude=True, repr=False), Setting(stored=False)] = None
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """What only the original has."""
+            original = self.__dict__.get("original")
+            if name.startswith("_") or original is None:
+                return super().__getattr__(name)
+            return getattr(original, name)
 
     def truth(self) -> tuple[float, ...]:
         return (0.0,) * len(self.values)
@@ -128,7 +141,7 @@ def inputs_of(mechanism: Mechanism, problem: Problem, seed: int) -> list[tuple[F
     """Pairs of gradients, and the problem that claims their sensitivity."""
     d = problem.dimension
     bits = problem.gradient_values()
-    if mechanism.unsuitable(GivenGradient(values=(0.0,) * d)) is None:
+    if mechanism.unsuitable(GivenGradient(values=(0.0,) * d, original=problem)) is None:
         # It promises the same for every gradient, however large.
         unit = np.eye(d)[0]
         pairs = [(m * unit, -m * unit) for m in MAGNITUDES] + [(MAGNITUDES[-1] * unit, 0.0 * unit)]
@@ -178,10 +191,7 @@ def audit_mechanism(
     algorithm = LdpSgd()
     neighbours = []
     for number, (first, second, claimed) in enumerate(inputs_of(mechanism, problem, seed), start=1):
-        paths = [
-            OnePass(GivenGradient(values=tuple(map(float, values)), **claimed), mechanism, algorithm)
-            for values in (first, second)
-        ]
+        paths = [OnePass(given(values, problem, claimed), mechanism, algorithm) for values in (first, second)]
 
         def draw(which: int, count: int, stage: int, paths: list[OnePass] = paths) -> Floats:
             return outputs(paths[which], seed, count, stage)
@@ -190,6 +200,11 @@ def audit_mechanism(
         neighbours.append(Neighbours(name, draw, (first, second)))
     settings = {k: v for k, v in mechanism.model_dump().items() if k != "kind" and v is not None}
     return audited(mechanism.kind, settings, claim, neighbours, samples, confidence)
+
+
+def given(values: Floats, problem: Problem, claimed: dict[str, Any]) -> GivenGradient:
+    """A gradient of a problem, with what is claimed of its sensitivity."""
+    return GivenGradient(values=tuple(map(float, values)), original=problem, **claimed)
 
 
 def shown(values: Floats) -> str:

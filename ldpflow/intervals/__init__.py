@@ -7,7 +7,15 @@ from ldpflow.intervals.confidence_sequence import ConfidenceSequence
 from ldpflow.intervals.equal_batches import EqualBatches
 from ldpflow.intervals.fieller import Fieller
 from ldpflow.intervals.hulc import ConvexHull
-from ldpflow.intervals.interval import IntervalMethod, Intervals, PathIntervalMethod
+from ldpflow.intervals.interval import (
+    IntervalMethod,
+    Intervals,
+    PathIntervalMethod,
+    average,
+    in_order,
+    symmetric,
+    undefined,
+)
 from ldpflow.intervals.inversion import Inversion
 from ldpflow.intervals.joint_region import JointRegion
 from ldpflow.intervals.lugsail import Lugsail
@@ -16,6 +24,7 @@ from ldpflow.intervals.oracle import Oracle
 from ldpflow.intervals.overlapping_blocks import OverlappingBlocks
 from ldpflow.intervals.parallel_runs import ParallelRuns
 from ldpflow.intervals.perturbed_bootstrap import PerturbedBootstrap
+from ldpflow.intervals.record import PathRecord
 from ldpflow.intervals.self_normalization import SelfNormalization
 from ldpflow.intervals.suffix_average import SuffixAverage
 from ldpflow.intervals.transcript_covariance import TranscriptCovariance
@@ -24,7 +33,17 @@ from ldpflow.intervals.transcript_regression import (
     TranscriptRegressionBatchMeans,
 )
 
-__all__ = ["INTERVAL_METHODS", "IntervalMethod", "Intervals", "PathIntervalMethod"]
+__all__ = [
+    "INTERVAL_METHODS",
+    "IntervalMethod",
+    "Intervals",
+    "PathIntervalMethod",
+    "PathRecord",
+    "average",
+    "in_order",
+    "symmetric",
+    "undefined",
+]
 
 INTERVAL_METHODS: dict[str, type[IntervalMethod]] = {
     "BB": BlockBootstrap,

@@ -19,6 +19,7 @@ from ldpflow.kernels.cache import compiled
 from ldpflow.kernels.drawing import drawing
 from ldpflow.kernels.parameters import layout_of, size_of
 from ldpflow.kernels.running_sums import PERTURBED
+from ldpflow.kernels.signatures import check_parameters, kernel_function
 from ldpflow.kernels.specialise import Case, Part, specialised
 from ldpflow.problems import file_rows, tables
 from ldpflow.problems.laws import Variate
@@ -45,10 +46,9 @@ def part_of(component: object, name: str, required: bool = True) -> Any:
         If it is required and there is none.
     """
     kind = type(component)
-    for ancestor in kind.__mro__:
-        function = getattr(sys.modules[ancestor.__module__], name, None)
-        if function is not None:
-            return function
+    function = kernel_function(kind, name)
+    if function is not None:
+        return function
     if required:
         file = getattr(sys.modules[kind.__module__], "__file__", kind.__module__)
         raise LdpflowError(f"{file} lacks the kernel function {name} of {kind.__name__}")
@@ -63,6 +63,9 @@ def private_gradient(path: Any, perturbed: bool) -> dict[str, Any]:
         if path.mechanism.reads_bit():
             parts["gradient"] = part_of(problem, "gradient_bit", False) or parts["gradient"]
         parts["randomise"] = part_of(mechanism, "randomise")
+        check_parameters(parts["randomise"], "randomise")
+        if parts["gradient"] is not None:
+            check_parameters(parts["gradient"], "gradient")
         if perturbed:
             parts |= {"answer": parts["randomise"], "randomise": budget_split.randomise}
         return {"ANCHORED": False, "AHEAD": False} | {
@@ -97,6 +100,8 @@ def kernel_case(path: Any, sums: tuple[str, ...], perturbed: bool = False) -> Ca
     d = path.problem.dimension
     inlining = "inlined" if d >= INLINED_FROM else "called"
     sums = tuple(name for name in sums if name != PERTURBED)  # no sum along the path
+    recursion = part_of(path.algorithm, "recursion")
+    check_parameters(recursion, "recursion")
     data = path.data_variates()
     noise = noise_variates(path, perturbed)
     layouts = {
@@ -122,7 +127,7 @@ def kernel_case(path: Any, sums: tuple[str, ...], perturbed: bool = False) -> Ca
         # Written into each other, not called: that compiles sooner, and is optimised as one.
         "add_iterate": Part(one_pass.add_iterate, inlining="written"),
         "keep_path": Part(one_pass.keep_path, inlining="written"),
-        "recursion": Part(part_of(path.algorithm, "recursion"), inlining="written"),
+        "recursion": Part(recursion, inlining="written"),
         **running_sums.parts(sums, d),
     }
     unrolled = frozenset({"D"}) | running_sums.UNROLLED

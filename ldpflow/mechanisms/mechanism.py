@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
 from ldpflow.columns import Column
+from ldpflow.errors import InputError
 from ldpflow.problems import Problem
 from ldpflow.problems.laws import Variate
 from ldpflow.problems.problem import Matrix
@@ -25,7 +27,7 @@ DELTA = Setting(symbol="δ")
 
 @dataclass(frozen=True)
 class PrivacyStatement:
-    """What is promised, to whom.
+    """Privacy guarantee of a mechanism or transcript.
 
     Parameters
     ----------
@@ -36,6 +38,11 @@ class PrivacyStatement:
         neighbouring inputs differ by the replacement of one record; central ones say so in the unit.
     epsilon, mu, delta : float or None
         Parameters of the notion; None where it has none.
+
+    Raises
+    ------
+    InputError
+        If the notion names a parameter that is not given.
     """
 
     notion: str
@@ -43,6 +50,14 @@ class PrivacyStatement:
     epsilon: float | None = None
     mu: float | None = None
     delta: float | None = None
+
+    def __post_init__(self) -> None:
+        for word, name in (("eps", "epsilon"), ("mu", "mu"), ("delta", "delta")):
+            if re.search(rf"\b{word}\b", self.notion) and getattr(self, name) is None:
+                raise InputError(
+                    "privacy_notion", self.notion, "a notion with its parameters",
+                    f'Write: PrivacyStatement("{self.notion}", {name}=...).',
+                )  # fmt: skip
 
 
 class Mechanism(Settings):

@@ -25,7 +25,17 @@ from ldpflow.problems.quantile import BUNDLED_LAWS
 from ldpflow.settings import Settings
 from ldpflow.study.entry import GROUPS
 from ldpflow.study.interactive import MAIN, source_of
-from ldpflow.study.registration import check_columns, check_kind, check_methods, is_bundled, source_file
+from ldpflow.study.registration import (
+    FILE_MODULE,
+    check_columns,
+    check_kernel_function,
+    check_kind,
+    check_methods,
+    is_bundled,
+    origin,
+    same_place,
+    source_file,
+)
 
 __all__ = [
     "ENTRY_POINTS",
@@ -40,9 +50,6 @@ __all__ = [
 
 ENTRY_POINTS = "ldpflow.plugins"
 """Group of entry points by which an installed package names its plug-in modules."""
-
-FILE_MODULE = "ldpflow_plugin_"
-"""Modules of plug-in files are called this and the file's stem."""
 
 LARGEST_FILE = 2**20
 
@@ -71,7 +78,7 @@ def register(component: Component) -> Component:
         raise InputError(f"{where}.kind", kind, "a kind of its own; ldpflow has this one")
     check_methods(component, where)
     check_columns(component, where)
-    if group == "law" and (others := set(component.model_fields) - {"kind", "shape"}):
+    if group == "law" and (others := {c.name for c in component.setting_columns()} - {"shape"}):
         raise InputError(where, sorted(others), "no setting but `shape`")
     registry: Any = REGISTRIES[group]
     before = registry.get(kind)
@@ -117,19 +124,6 @@ REGISTRIES: dict[str, Mapping[str, type[Settings]]] = {**GROUPS, "law": DATA_LAW
 """Components by kind, in their groups: the tables of a study file, and the laws of data."""
 
 COMPONENTS = "Problem, DataLaw, Mechanism, Algorithm, Protocol or IntervalMethod"
-
-
-def same_place(first: type, second: type) -> bool:
-    """Whether a class replaces an earlier version of itself, as in a notebook."""
-    return (first.__module__, first.__qualname__) == (second.__module__, second.__qualname__)
-
-
-def origin(component: type) -> str:
-    """Where a component comes from, for people."""
-    if is_bundled(component):
-        return "ldpflow"
-    module = component.__module__
-    return source_file(component) if module.startswith((FILE_MODULE, "__main__")) else module
 
 
 @dataclass(frozen=True)
@@ -237,13 +231,45 @@ def load_file(file: Path, name: str | None = None) -> ModuleType:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
+    before = registered()
     try:
         spec.loader.exec_module(module)
+        check_loaded(module, before, file.name)
     except BaseException as error:
         del sys.modules[name]
+        forget(registered() - before)
         raise failed(str(file), error) from error
     plugin_of(module)  # its source as it was loaded
     return module
+
+
+def registered() -> set[type[Settings]]:
+    """All components that are registered."""
+    return {kind for registry in REGISTRIES.values() for kind in registry.values()}
+
+
+def forget(components: set[type[Settings]]) -> None:
+    """Take components out of the registries: their file could not be loaded."""
+    for registry in REGISTRIES.values():
+        kinds: Any = registry
+        for kind in [kind for kind, component in kinds.items() if component in components]:
+            del kinds[kind]
+
+
+def check_loaded(module: ModuleType, before: set[type[Settings]], source: str) -> None:
+    """Refuse a plug-in that registers nothing, or whose kernel functions cannot be called.
+
+    Raises
+    ------
+    InputError
+    """
+    every = registered()
+    for component in every - before:
+        check_kernel_function(component)
+    if every == before and not any(f"{kind.__module__}.".startswith(f"{module.__name__}.") for kind in every):
+        raise InputError(
+            "plugins", source, "a plug-in that registers components", "Write @lf.register above its classes."
+        )
 
 
 def failed(where: str, error: BaseException) -> BaseException:
@@ -283,8 +309,11 @@ def load_plugin(source: str) -> ModuleType:
         if not regular or size > LARGEST_FILE:
             raise InputError("plugins", source, f"a regular file of at most {LARGEST_FILE:,} bytes")
         return load_file(file.resolve())
+    there, before = source in sys.modules, registered()
     try:
         module = importlib.import_module(source)
+        if not there:
+            check_loaded(module, before, source)
     except ModuleNotFoundError as error:
         if error.name is not None and (source == error.name or source.startswith(f"{error.name}.")):
             raise InputError("plugins", source, "a file ending in .py, or a module that is there") from None
@@ -318,9 +347,9 @@ SOURCES: dict[str, Plugin | None] = {}
 """Plug-ins by module, as they were when first asked for: the file may be edited later."""
 
 
-def loaded_names() -> set[str]:
-    """Names of the plug-ins that this process has loaded."""
-    return {plugin.name for plugin in SOURCES.values() if plugin is not None}
+def loaded_plugins() -> dict[str, Plugin]:
+    """The plug-ins that this process has loaded, by name."""
+    return {plugin.name: plugin for plugin in SOURCES.values() if plugin is not None}
 
 
 def plugin_of(module: ModuleType) -> Plugin | None:

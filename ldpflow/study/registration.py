@@ -9,11 +9,25 @@ from typing import Any, Literal, get_args, get_origin
 
 from ldpflow.columns import Column, by_name
 from ldpflow.errors import InputError
+from ldpflow.kernels.signatures import check_parameters, kernel_function
 from ldpflow.settings import Settings
 from ldpflow.store.reserved import RESERVED
 from ldpflow.study.entry import GROUPS
 
-__all__ = ["check_columns", "check_kind", "check_methods", "is_bundled", "source_file"]
+__all__ = [
+    "FILE_MODULE",
+    "check_columns",
+    "check_kernel_function",
+    "check_kind",
+    "check_methods",
+    "is_bundled",
+    "origin",
+    "same_place",
+    "source_file",
+]
+
+FILE_MODULE = "ldpflow_plugin_"
+"""Modules of plug-in files are called this and the file's stem."""
 
 BUDGET = {"epsilon", "mu", "delta"}
 """Settings that a mechanism and an algorithm may both have: a path's row has its guarantee there."""
@@ -30,6 +44,19 @@ def source_file(component: Any) -> str:
         return Path(inspect.getfile(component)).name
     except (TypeError, OSError):
         return str(getattr(component, "__module__", "?"))
+
+
+def same_place(first: type, second: type) -> bool:
+    """Whether a class replaces an earlier version of itself, as in a notebook."""
+    return (first.__module__, first.__qualname__) == (second.__module__, second.__qualname__)
+
+
+def origin(component: type) -> str:
+    """Where a component comes from, for people."""
+    if is_bundled(component):
+        return "ldpflow"
+    module = component.__module__
+    return source_file(component) if module.startswith((FILE_MODULE, "__main__")) else module
 
 
 def check_kind(component: type[Settings], where: str) -> str:
@@ -151,3 +178,32 @@ def used_elsewhere(group: str) -> Mapping[str, str]:
                     if "method" in (group, other) or name not in BUDGET:
                         found.setdefault(name, f"a column of the {other} {kind.model_fields['kind'].default}")
     return found
+
+
+KERNEL_FUNCTIONS = {
+    "problem": "gradient",
+    "mechanism": "randomise",
+    "algorithm": "recursion",
+    "law": "sample",
+}
+"""The kernel function that stands beside a component, by group."""
+
+
+def check_kernel_function(component: Any) -> None:
+    """Refuse a component whose kernel function is absent or has other parameters, once its file is loaded.
+
+    Raises
+    ------
+    InputError
+    """
+    name = KERNEL_FUNCTIONS.get(component.group)
+    if name is None or getattr(component, "family", "one_pass") != "one_pass":
+        return
+    function = kernel_function(component, name)
+    if inspect.isfunction(function):
+        check_parameters(function, name)
+    elif component.group in ("mechanism", "law"):  # a problem may have others instead
+        raise InputError(
+            f"{source_file(component)}: {component.__name__}", f"no function {name}",
+            f"the kernel function {name} in the file of the class",
+        )  # fmt: skip

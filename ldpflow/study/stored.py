@@ -103,8 +103,11 @@ def check_plugins(store: RunStore, study: Study | None) -> None:
 def header_holds(store: RunStore, study: Study) -> bool:
     """Whether the hash in the first line of RUN/study.toml is that of its content."""
     text = store.read_study() or ""
-    settings = study.settings()
-    given = problems(stored_mapping(store) or {})
+    settings, mapping = study.settings(), stored_mapping(store) or {}
+    if isinstance(stored := mapping.get("plugins"), dict) and "plugins" in settings:
+        # The sources that the run was made with, not those that are loaded now.
+        settings["plugins"] = {k: v if isinstance(v, list) else [v] for k, v in stored.items()}
+    given = problems(mapping)
     for table, before in zip(problems(settings), given, strict=False):
         if "sha256" not in before and before.get("file") is not None:
             table.pop("sha256", None)

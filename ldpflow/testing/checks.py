@@ -8,6 +8,7 @@ once in ten thousand.
 
 from __future__ import annotations
 
+import inspect
 import os
 import subprocess
 import sys
@@ -119,20 +120,21 @@ def checked(kind: type[Settings], source: str) -> Iterator[Finding]:
             if name in ("default settings", "runs"):
                 return
         except Exception as error:
-            yield Finding(kind.__name__, name, False, told(error))
+            yield Finding(kind.__name__, name, False, told(error, kind))
             if name in ("default settings", "runs"):
                 return
         else:
             yield Finding(kind.__name__, name, True, detail)
 
 
-def told(error: Exception) -> str:
-    """An exception in one line: where in the author's file, and what."""
+def told(error: Exception, kind: type) -> str:
+    """An exception in one line: the last line of the author's that it passed, and what it says."""
     text = " ".join(str(error).split())[:300]
     if isinstance(error, LdpflowError):
         return text
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if "ldpflow" not in Path(f.filename).parts]
-    where = f"line {frames[-1].lineno}: " if frames else ""
+    folder = Path(inspect.getfile(kind)).parent
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).parent == folder]
+    where = f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}: " if frames else ""
     return f"{where}{type(error).__name__}: {text}"
 
 

@@ -92,4 +92,5 @@ def lanes_agree(simulator: Any, methods: list[IntervalMethod]) -> None:
     alone = rows_of(simulator, range(5, 6), methods)
     among = [row for row in rows_of(simulator, range(LANES), methods) if row["replicate"] == 5]
     if bits(alone) != bits(among):
-        raise Wrong("a replicate's rows depend on which others run beside it")
+        advice = "; sum in a fixed order: ldpflow.intervals.in_order(terms), not mean, sum or std of NumPy"
+        raise Wrong(f"a replicate's rows depend on which others run beside it{advice if methods else ''}")

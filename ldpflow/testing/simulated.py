@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpflow.algorithms.ldp_sgd import LdpSgd
+from ldpflow.audit.bounds import claim_of
+from ldpflow.audit.local import audit_mechanism
 from ldpflow.mechanisms import Mechanism
 from ldpflow.mechanisms.laplace import Laplace
 from ldpflow.mechanisms.none import NoMechanism
@@ -17,6 +19,7 @@ from ldpflow.problems import Problem
 from ldpflow.problems.quantile import Quantile
 from ldpflow.random.lockstep import LANES
 from ldpflow.simulators.one_pass import OnePass
+from ldpflow.simulators.rows import fault_in
 from ldpflow.testing.probe import Probe
 from ldpflow.testing.running import SEED, STEPS, Wrong, cells_of, path_of, rows_of, runs
 
@@ -25,6 +28,9 @@ __all__ = ["mechanism_checks", "method_checks", "problem_checks"]
 Array = NDArray[np.float64]
 
 ERROR_RATE = 1e-4
+
+AUDITED = 2000
+"""Outputs on either input of the audit that shows that there can be one."""
 
 
 def gradients(problem: Problem, mechanism: Mechanism, point: tuple[float, ...]) -> Array:
@@ -153,12 +159,28 @@ def mechanism_checks(made: dict[str, Any]) -> Iterator[tuple[str, Callable[[], s
         found = made["it"].privacy()
         if not found.notion or not found.unit:
             raise Wrong(f"privacy() is {found}; notion and unit have to be named")
+        if found.notion != "none":
+            claim_of(found)
         return f"{found.notion}, unit: {found.unit}"
+
+    def audit() -> str:
+        mechanism = made["it"]
+        if mechanism.privacy().notion == "none":
+            return "nothing is claimed"
+        found = audit_mechanism(mechanism, Quantile(), AUDITED)
+        if not found.passed:
+            raise Wrong(
+                f"{found.parameter} = {found.claim:g} is claimed, and it is at least {found.bound:.4g}"
+            )
+        return (
+            f"can be audited; {AUDITED:,} outputs test no claim: ldpflow audit {mechanism.kind} --plugin FILE"
+        )
 
     yield "runs", runs_with_it
     yield "unbiased: E[A(g) | g] = g", unbiased
     yield "covariance of the noise", covariance
     yield "privacy statement", statement
+    yield "audit", audit
 
 
 def method_checks(made: dict[str, Any]) -> Iterator[tuple[str, Callable[[], str | None]]]:
@@ -182,16 +204,10 @@ def method_checks(made: dict[str, Any]) -> Iterator[tuple[str, Callable[[], str 
         simulator = path_of(mechanism=Laplace())
         record = simulator.run(SEED, range(LANES), simulator.needs(cells_of(simulator, [method]), ()))
         found = method.intervals(record, STEPS, levels)
-        expected = {
-            "estimate": (1, LANES), "lower": (3, 1, LANES), "upper": (3, 1, LANES),
-            **({} if found.se is None else {"se": (1, LANES)}),
-        }  # fmt: skip
-        for name, shape in expected.items():
-            if np.shape(getattr(found, name)) != shape:
-                raise Wrong(f"{name} has shape {np.shape(getattr(found, name))}; it has to be {shape}")
+        fault = fault_in(method, found, (len(levels), 1, LANES))
+        if fault is not None:
+            raise Wrong(fault)
         defined = np.isfinite(found.lower) & np.isfinite(found.upper)
-        if (found.lower > found.upper)[defined].any():
-            raise Wrong("a lower limit lies above the upper one")
         both = defined[:-1] & defined[1:]
         if ((found.lower[1:] > found.lower[:-1]) | (found.upper[1:] < found.upper[:-1]))[both].any():
             raise Wrong("an interval of a higher level does not contain that of a lower one")

@@ -53,7 +53,6 @@ def write_component(kind: str, name: str, folder: str = ".") -> list[Path]:
         "kind": name,
         "Class": "".join(word.capitalize() for word in name.split("_")),
         "file": code.name,
-        "path": str(code.resolve()),
     }
     templates = files("ldpflow") / "templates"
     try:

@@ -8,7 +8,9 @@ import pytest
 from pydantic import Field, create_model
 
 import ldpflow as lf
+from ldpflow.audit.local import GivenGradient
 from ldpflow.columns import Column, Summary
+from ldpflow.mechanisms import PrivacyStatement
 from ldpflow.results.columns import PATH_COLUMNS
 from ldpflow.results.summary import names_of_summary
 from ldpflow.results.trajectories import SUMMARY_COLUMNS, THEORY
@@ -103,3 +105,67 @@ def test_no_bundled_component_has_a_reserved_name_and_none_is_forgotten():
 def test_the_kind_is_the_one_in_its_annotation(registry):
     with pytest.raises(lf.InputError, match=r"Mine.kind: 'tbatch' is not allowed.*'shape'"):
         lf.register(method("tbatch", annotated="shape"))
+
+
+MECHANISM = '''
+from typing import Literal
+import ldpflow as lf
+
+@lf.register
+class {name}(lf.NoMechanism):
+    """Nothing is changed."""
+    kind: Literal["{name}"] = "{name}"
+
+{function}
+'''
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (
+            "def randomise(g, noise, at, lane, mech, counts):\n    g[lane] = mech.flip",
+            "`mechanism` by this name",
+        ),
+        ("def randomise(g, noise, at, lane, mechanism):\n    pass", "lane, mechanism, counts"),
+    ],
+)
+def test_a_kernel_function_with_other_parameters_is_refused_before_it_is_compiled(
+    function, said, registry, tmp_path
+):
+    file = tmp_path / "wrong_kernel.py"
+    file.write_text(MECHANISM.format(name="WrongKernel", function=function))
+    with pytest.raises(lf.InputError) as caught:
+        lf.load_plugin(str(file))
+    assert caught.value.field == "wrong_kernel.py: randomise" and said in str(caught.value)
+    assert "WrongKernel" not in REGISTRIES["mechanism"]
+    file.write_text(
+        MECHANISM.format(name="WrongKernel", function="def randomise(g, a, i, k, mechanism, c): pass")
+    )
+    lf.load_plugin(str(file))  # names that stand for places only
+    assert "WrongKernel" in REGISTRIES["mechanism"]
+
+
+def test_a_file_that_registers_nothing_is_named(tmp_path):
+    file = tmp_path / "nothing_there.py"
+    file.write_text("import ldpflow as lf\n\nclass Mine(lf.SelfNormalization):\n    pass\n")
+    with pytest.raises(lf.InputError, match=r"nothing_there.py' is not allowed.*@lf.register"):
+        lf.load_plugin(str(file))
+
+
+def test_a_notion_needs_its_parameter():
+    with pytest.raises(lf.InputError, match=r"epsilon=\.\.\."):
+        PrivacyStatement("eps-LDP")
+    with pytest.raises(lf.InputError, match=r"mu=\.\.\."):
+        PrivacyStatement("mu-GDP (local)", epsilon=1.0)
+    assert PrivacyStatement("none").epsilon is None
+
+
+def test_a_mechanism_may_read_settings_of_the_problem_in_an_audit():
+    problem = lf.Quantile(tau=0.9)
+    stand_in = GivenGradient(values=(0.5,), original=problem)
+    assert stand_in.tau == 0.9 and stand_in.kernel_parameters() == {"values": (0.5,)}
+    assert stand_in.key_settings() == GivenGradient(values=(0.5,)).key_settings()
+    assert stand_in != GivenGradient(values=(0.5,), original=lf.Quantile(tau=0.5))
+    with pytest.raises(AttributeError):
+        GivenGradient(values=(0.5,)).tau  # noqa: B018

@@ -76,7 +76,8 @@ def test_a_biased_mechanism_and_bits_that_depend_on_the_batch_are_found(tmp_path
     ordered = "np.sqrt(in_order(deviations**2) / (self.batches - 1) / self.batches)"
     assert ordered in code.read_text()
     code.write_text(code.read_text().replace(ordered, "means.std(axis=0, ddof=1) / np.sqrt(self.batches)"))
-    assert "same bits" in next(f for f in check_plugin(str(code)) if not f.passed).check
+    found = next(f for f in check_plugin(str(code)) if not f.passed)
+    assert "same bits" in found.check and "ldpflow.intervals.in_order" in found.detail
 
 
 def test_a_plugin_with_a_missing_method_is_one_message(tmp_path):
