@@ -57,6 +57,11 @@ class FlagCommand(TyperCommand):
             raise
         except InputError as error:
             raise with_flags(error, ctx) from error
+        except KeyboardInterrupt:
+            # A sweep that has begun ends in order, and says so itself: this one had not.
+            what = " before the first row; run it again" if self.name == "sweep" else ""
+            typer.echo(f"ldpflow: interrupted{what}", err=True)
+            raise typer.Exit(130) from None
 
 
 Plugins = Annotated[

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ldpflow.cli.summary import Run
+from ldpflow.errors import LdpflowError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -14,6 +15,19 @@ if TYPE_CHECKING:
 __all__ = ["replay"]
 
 VALUES = ("estimate", "se", "lower", "upper", "covered", "status")
+
+
+def keys_of_paths(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Keys of the run's paths with rows that begin so."""
+    from ldpflow.store import RunStore
+
+    try:
+        keys = sorted(
+            {f"p{key}" for dataset in RunStore(ctx.params["run"]).datasets() for key in dataset.path_keys()}
+        )
+    except (LdpflowError, KeyError, TypeError, OSError):
+        return []
+    return [key for key in keys if key.startswith(incomplete)]
 
 
 def replay(
@@ -26,6 +40,7 @@ def replay(
             help="Key of the path, or its first digits: the column `path` of `ldpflow summary RUN --columns "
             "path,...`. Not needed where a run has one path; without it the paths are listed.",
             show_default=False,
+            autocompletion=keys_of_paths,
         ),
     ] = None,
     last: Annotated[

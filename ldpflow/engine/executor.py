@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
 
+from ldpflow.errors import LdpflowError
 from ldpflow.simulators.batch import Batch, BatchResult
 from ldpflow.simulators.stored import description, names_file
 from ldpflow.store import PartMeta, RunStore
 from ldpflow.store.provenance import versions
 from ldpflow.study.plugins import plugins_of
 
-__all__ = ["Executor", "Outcome", "part_meta", "publish_trajectories"]
+__all__ = ["Executor", "Outcome", "part_meta", "publish_trajectories", "said"]
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,11 @@ def publish_trajectories(store: RunStore, batch: Batch, result: BatchResult) -> 
     if result.trajectories is not None:
         cells = [{"checkpoints": batch.checkpoints}]
         store.trajectories.write(batch.simulator.key, result.trajectories, part_meta(batch), cells)
+
+
+def said(error: Exception) -> str:
+    """What an error says: ours are sentences, others need their name."""
+    return str(error) if isinstance(error, LdpflowError) else f"{type(error).__name__}: {error}"
 
 
 def part_meta(batch: Batch) -> PartMeta:

@@ -20,7 +20,7 @@ from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskErro
 
 from ldpflow.engine.aggregators import Sent, Shard, new_aggregator
 from ldpflow.engine.connection import connect
-from ldpflow.engine.executor import Outcome
+from ldpflow.engine.executor import Outcome, said
 from ldpflow.engine.metrics import Metrics
 from ldpflow.errors import InputError, LdpflowError, StorageError
 from ldpflow.simulators.batch import Batch, BatchResult, simulate
@@ -255,6 +255,5 @@ def raise_if_of_store(error: RayError) -> None:
 def reason(error: RayError) -> str:
     """One line on why a task failed."""
     if isinstance(error, RayTaskError):
-        cause = error.cause
-        return f"{type(cause).__name__}: {cause}"
+        return said(error.cause)
     return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 
-from ldpflow.engine.executor import Outcome, part_meta, publish_trajectories
+from ldpflow.engine.executor import Outcome, part_meta, publish_trajectories, said
 from ldpflow.errors import InputError, StorageError
 from ldpflow.simulators.batch import Batch, BatchResult, simulate
 from ldpflow.store import Aggregator
@@ -75,7 +75,7 @@ class ThreadExecutor:
         except Exception as error:
             if isinstance(error, InputError) and error.field == "out":
                 raise
-            return [Outcome(batch, error=f"{type(error).__name__}: {error}")]
+            return [Outcome(batch, error=said(error))]
         return [
             Outcome(
                 batch,

@@ -12,7 +12,7 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -20,19 +20,20 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from ldpflow.errors import InputError
-from ldpflow.problems.data_law import DATA_LAWS
 from ldpflow.problems.quantile import BUNDLED_LAWS
 from ldpflow.settings import Settings
-from ldpflow.study.entry import GROUPS
 from ldpflow.study.interactive import MAIN, source_of
 from ldpflow.study.registration import (
     FILE_MODULE,
+    REGISTRIES,
     check_columns,
-    check_kernel_function,
     check_kind,
+    check_loaded,
     check_methods,
+    forget,
     is_bundled,
     origin,
+    registered,
     same_place,
     source_file,
 )
@@ -119,9 +120,6 @@ def unpacked(plugin: Plugin, module: str, name: str, values: dict[str, Any]) -> 
     plugin.load()
     return getattr(importlib.import_module(module), name).model_validate(values)
 
-
-REGISTRIES: dict[str, Mapping[str, type[Settings]]] = {**GROUPS, "law": DATA_LAWS}
-"""Components by kind, in their groups: the tables of a study file, and the laws of data."""
 
 COMPONENTS = "Problem, DataLaw, Mechanism, Algorithm, Protocol or IntervalMethod"
 
@@ -243,35 +241,6 @@ def load_file(file: Path, name: str | None = None) -> ModuleType:
     return module
 
 
-def registered() -> set[type[Settings]]:
-    """All components that are registered."""
-    return {kind for registry in REGISTRIES.values() for kind in registry.values()}
-
-
-def forget(components: set[type[Settings]]) -> None:
-    """Take components out of the registries: their file could not be loaded."""
-    for registry in REGISTRIES.values():
-        kinds: Any = registry
-        for kind in [kind for kind, component in kinds.items() if component in components]:
-            del kinds[kind]
-
-
-def check_loaded(module: ModuleType, before: set[type[Settings]], source: str) -> None:
-    """Refuse a plug-in that registers nothing, or whose kernel functions cannot be called.
-
-    Raises
-    ------
-    InputError
-    """
-    every = registered()
-    for component in every - before:
-        check_kernel_function(component)
-    if every == before and not any(f"{kind.__module__}.".startswith(f"{module.__name__}.") for kind in every):
-        raise InputError(
-            "plugins", source, "a plug-in that registers components", "Write @lf.register above its classes."
-        )
-
-
 def failed(where: str, error: BaseException) -> BaseException:
     """The error of a plug-in that cannot be imported, as one message; others pass."""
     if isinstance(error, InputError) or not isinstance(error, Exception):
@@ -347,9 +316,9 @@ SOURCES: dict[str, Plugin | None] = {}
 """Plug-ins by module, as they were when first asked for: the file may be edited later."""
 
 
-def loaded_plugins() -> dict[str, Plugin]:
-    """The plug-ins that this process has loaded, by name."""
-    return {plugin.name: plugin for plugin in SOURCES.values() if plugin is not None}
+def loaded_names() -> set[str]:
+    """Names of the plug-ins that this process has loaded."""
+    return {plugin.name for plugin in SOURCES.values() if plugin is not None}
 
 
 def plugin_of(module: ModuleType) -> Plugin | None:

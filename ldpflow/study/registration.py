@@ -5,29 +5,37 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal, get_args, get_origin
 
 from ldpflow.columns import Column, by_name
 from ldpflow.errors import InputError
 from ldpflow.kernels.signatures import check_parameters, kernel_function
+from ldpflow.problems.data_law import DATA_LAWS
 from ldpflow.settings import Settings
 from ldpflow.store.reserved import RESERVED
 from ldpflow.study.entry import GROUPS
 
 __all__ = [
     "FILE_MODULE",
+    "REGISTRIES",
     "check_columns",
-    "check_kernel_function",
     "check_kind",
+    "check_loaded",
     "check_methods",
+    "forget",
     "is_bundled",
     "origin",
+    "registered",
     "same_place",
     "source_file",
 ]
 
 FILE_MODULE = "ldpflow_plugin_"
 """Modules of plug-in files are called this and the file's stem."""
+
+REGISTRIES: dict[str, Mapping[str, type[Settings]]] = {**GROUPS, "law": DATA_LAWS}
+"""Components by kind, in their groups: the tables of a study file, and the laws of data."""
 
 BUDGET = {"epsilon", "mu", "delta"}
 """Settings that a mechanism and an algorithm may both have: a path's row has its guarantee there."""
@@ -207,3 +215,32 @@ def check_kernel_function(component: Any) -> None:
             f"{source_file(component)}: {component.__name__}", f"no function {name}",
             f"the kernel function {name} in the file of the class",
         )  # fmt: skip
+
+
+def registered() -> set[type[Settings]]:
+    """All components that are registered."""
+    return {kind for registry in REGISTRIES.values() for kind in registry.values()}
+
+
+def forget(components: set[type[Settings]]) -> None:
+    """Take components out of the registries: their file could not be loaded."""
+    for registry in REGISTRIES.values():
+        kinds: Any = registry
+        for kind in [kind for kind, component in kinds.items() if component in components]:
+            del kinds[kind]
+
+
+def check_loaded(module: ModuleType, before: set[type[Settings]], source: str) -> None:
+    """Refuse a plug-in that registers nothing, or whose kernel functions cannot be called.
+
+    Raises
+    ------
+    InputError
+    """
+    every = registered()
+    for component in every - before:
+        check_kernel_function(component)
+    if every == before and not any(f"{kind.__module__}.".startswith(f"{module.__name__}.") for kind in every):
+        raise InputError(
+            "plugins", source, "a plug-in that registers components", "Write @lf.register above its classes."
+        )

@@ -275,7 +275,7 @@ def test_sweep_exit_codes(
     [
         (InputError("seed", 1, "the seed of the run, 2"), 2),
         (LdpflowError("no cluster"), 1),
-        (KeyboardInterrupt(), 130),
+        (KeyboardInterrupt("interrupted before the first row; run it again"), 130),
     ],
 )
 def test_errors_of_the_engine(
@@ -311,7 +311,7 @@ def test_errors_of_the_engine(
         (["sweeep"], "sweep"),
         (["replay", "x", "--path", "zz", "--replicate", "0"], "--path"),
         (["replay", "x", "--path", "p0123456789abcdef", "--replicate", "-1"], "--replicate"),
-        (["replay", "x"], "--path"),
+        (["replay", "x"], "--replicate"),
         (["summary"], "RUN"),
     ],
 )

@@ -1,0 +1,131 @@
+"""``ldpflow replay`` and ``check --recompute`` of runs that need a plug-in, and how paths are named."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import pytest
+
+import ldpflow as lf
+from ldpflow.cli.replay import keys_of_paths
+from ldpflow.study.plugins import REGISTRIES, SOURCES
+
+METHOD = '''
+from typing import Annotated, ClassVar, Literal
+import numpy as np
+from pydantic import Field
+import ldpflow as lf
+from ldpflow.columns import Column
+from ldpflow.settings import Setting
+
+@lf.register
+class Wide(lf.SelfNormalization):
+    """Self-normalisation, made wider."""
+    kind: Literal["wide"] = "wide"
+    K: Annotated[int, Field(ge=1), Setting("1", "factor")] = 2
+    diagnostics: ClassVar = (Column("width", "double", "unit of theta", "width of the interval"),)
+
+    def intervals(self, record, n, levels):
+        found = super().intervals(record, n, levels)
+        if RAISES:
+            raise RuntimeError("not today")
+        half = self.K * (found.upper - found.lower) / 2
+        return lf.Intervals(found.estimate, None, found.estimate - half, found.estimate + half,
+                            {"width": FACTOR * half})
+
+FACTOR = 2.0
+RAISES = False
+'''
+
+
+def forget():
+    """Unload plug-in files, as a new process would not have them."""
+    for name in [name for name in sys.modules if name.startswith("ldpflow_plugin_")]:
+        del sys.modules[name]
+        SOURCES.pop(name, None)
+    REGISTRIES["method"].pop("wide", None)
+
+
+@pytest.fixture
+def swept(tmp_path, monkeypatch):
+    """Sweeps a study with the method in a file in the working folder; returns its run."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(text=METHOD, **changes):
+        (tmp_path / "mine.py").write_text(text)
+        settings = {"problem": lf.Quantile(), "n": [100], "replicates": 6} | changes
+        study = lf.Study(
+            mechanism=lf.RandomizedResponse(epsilon=1.0), algorithm=lf.LdpSgd(), plugins=["mine.py"],
+            methods={"kind": "wide", "K": [2, 3]}, **settings,
+        )  # fmt: skip
+        found = lf.sweep(study, "run", executor="serial", allow_failures=True)
+        forget()
+        return found
+
+    yield run
+    forget()
+
+
+def edited(tmp_path, before, after):
+    """The file of the method, with a change."""
+    assert before in METHOD
+    (tmp_path / "mine.py").write_text(METHOD.replace(before, after))
+
+
+def test_the_only_path_needs_no_key_and_every_setting_is_a_column(swept, ldpflow):
+    swept()
+    found = ldpflow("replay", "run", "--replicate", 3, "--plugin", "mine.py")
+    assert found.code == 0 and "equal, bit for bit" in found.out
+    header = found.out.splitlines()[0].split()
+    assert "K" in header and "width" not in found.out
+
+
+def test_a_diagnostic_that_differs_is_shown_and_the_edit_is_named_first(swept, ldpflow, tmp_path):
+    swept()
+    edited(tmp_path, "FACTOR = 2.0", "FACTOR = 4.0")
+    found = ldpflow("replay", "run", "--replicate", 3, "--plugin", "mine.py")
+    assert found.code == 1 and "DIFFERENT" in found.out
+    assert re.search(
+        r"warning: the plug-in mine is not the source .* is in \S*run/plugins/mine-\w+/", found.err
+    )
+    different = [line for line in found.out.splitlines() if line.rstrip().endswith("DIFFERENT")]
+    assert [" width " in line for line in different] == [True, True, False]  # two values of K, the verdict
+    again = ldpflow("check", "run", "--recompute", 1.0, "--plugin", "mine.py")
+    lines = again.out.splitlines()
+    assert again.code == 1 and "the plug-in mine is not the source that" in again.err
+    assert not any("hash" in line for line in lines) and "computed again differ" in lines[0]
+
+
+def test_a_plugin_that_is_not_loaded_is_named_once_with_the_runs_copy(swept, ldpflow):
+    run = swept(problem=lf.Quantile(tau=[0.3, 0.5]))
+    path = run.summary()["path"][0].as_py()
+    found = ldpflow("replay", "run", "--path", path, "--replicate", 3)
+    assert found.code == 2
+    assert re.search(r"--plugin is missing; expected the plug-in mine .*run/plugins/mine-\w+/", found.err)
+    checked = ldpflow("check", "run", "--recompute", 1.0)
+    assert checked.out.count("the plug-in mine of this run") == 1 and "1 findings" in checked.out
+
+
+def test_the_command_of_a_failed_batch_can_be_typed(swept, ldpflow):
+    run = swept(METHOD.replace("RAISES = False", "RAISES = True"))
+    command = run.result.failed_batches[0].splitlines()[-1].split()
+    assert command[0] == "ldpflow" and command[-2:] == ["--plugin", "mine.py"]
+    assert ldpflow(*command[1:-2]).code == 2  # without the plug-in: which one
+    found = ldpflow(*command[1:])
+    assert found.code == 1 and "RuntimeError: not today at" in found.err and "mine.py" in found.err
+
+
+def test_paths_are_listed_with_their_settings(swept, ldpflow, tmp_path):
+    run = swept(problem=lf.Quantile(tau=[0.3, 0.5]))
+    found = ldpflow("replay", "run", "--replicate", 3, "--plugin", "mine.py")
+    paths = dict(zip(*run.summary(columns=["path", "tau"]).to_pydict().values(), strict=True))
+    assert found.code == 2 and all(path in found.err for path in paths)
+    assert found.err.count("tau=0.3") == 1
+
+    class Context:
+        params = {"run": "run"}  # noqa: RUF012
+
+    assert keys_of_paths(Context, "p") == sorted(paths) and keys_of_paths(Context, "q") == []
+    wrong = ldpflow("replay", "run", "--path", "p" + "0" * 16, "--replicate", 3, "--plugin", "mine.py")
+    assert wrong.code == 2 and "--path: 'p0000000000000000' is not allowed" in wrong.err
