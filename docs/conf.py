@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,9 @@ from ldpflow.settings import Settings
 
 ROOT = str(Path(__file__).parents[1])
 sys.path.insert(0, ROOT)
+# Pages run `ldpflow`, which stands beside this interpreter; their output has the width of a page.
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+os.environ["COLUMNS"] = "120"
 
 project = "ldpflow"
 author = "The ldpflow authors"

@@ -20,7 +20,11 @@ from ldpflow.theory.private_quantile import bit_variance
 PROTOCOLS = ("sgd", "rounds", "haar", "tree", "hrr", "oue", "grr", "thresholds")
 Z90 = constants.normal_quantile(0.95)
 
-HEAD = """# Errors, coverages and lengths of the protocols
+HEAD = """---
+no-search: true
+---
+
+# Errors, coverages and lengths of the protocols
 
 Generated from the runs of the bundled studies `protocols-normal`, `protocols-exponential` and
 `protocols-lognormal` by `python -m docs.protocols_table RUN RUN RUN`. {replicates:,} replicates per cell, 90%

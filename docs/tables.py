@@ -20,9 +20,13 @@ from ldpflow.store.schema import BUNDLED, MEASURED
 
 JACKKNIFE = "standard error of {}, by a jackknife over groups of replicates"
 
-PAGE = """# Tables for dashboards
+PAGE = """---
+no-search: true
+---
 
-Every dataset of a run is Parquet, and its columns keep their names; `ldpflow export RUN --duckdb FILE`
+# Tables for dashboards
+
+Every dataset of a run is Parquet, and its columns keep their names; `ldpflow export RUN -o FILE`
 copies them into one file. This page is written by `python docs/tables.py` from what
 the components declare; a test checks that it is up to date.
 

@@ -17,7 +17,7 @@ def report(
     run: Run,
     output: Annotated[
         str | None,
-        typer.Option("-o", "--output", metavar="FILE", show_default="RUN/report.html"),
+        typer.Option("-o", "--output", metavar="FILE", help="The HTML file.", show_default="RUN/report.html"),
     ] = None,
 ) -> None:
     """Write a report of a run: one HTML file that opens offline, with everything in it."""

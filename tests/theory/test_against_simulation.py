@@ -1,6 +1,7 @@
 """Theorems 3 to 6 and their leading terms against simulated paths.
 
-Minutes of Monte Carlo (marked slow); the output is kept in docs/gaussian.md. Facts A10, A12 to A15, A17.
+Minutes of Monte Carlo (marked slow); the output is kept in docs/gaussian_tables.md. Facts A10, A12 to A15 and
+A17.
 """
 
 from __future__ import annotations
