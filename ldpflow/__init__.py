@@ -49,6 +49,8 @@ MODULE_OF = {name: module for module, names in EXPORTS.items() for name in names
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__all__":  # what help(ldpflow) lists
+        return ["__version__", *sorted({*MODULE_OF, *components()})]
     if name in MODULE_OF:
         return getattr(import_module(MODULE_OF[name]), name)
     if name[:1].isupper():

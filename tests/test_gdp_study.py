@@ -1,7 +1,7 @@
 """The bundled studies of Gaussian privacy against reference table, bounds and figure facts.
 
-Minutes of Monte Carlo (marked slow); the output is kept in docs/gaussian_tables.md. Acceptance facts A11 and A16,
-and sections 7 and 8 of the specification.
+Minutes of Monte Carlo (marked slow); the output is kept in docs/gaussian_tables.md. Acceptance facts A11 and
+A16, and sections 7 and 8 of the specification.
 """
 
 from __future__ import annotations

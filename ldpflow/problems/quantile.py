@@ -87,7 +87,7 @@ def own_law(kind: str, df: float | None, shape: float | None) -> DataLaw:
 
 
 class MixturePart(BaseModel, metaclass=SettingsType):
-    """One law of a mixture."""
+    """One law of a mixture: a bundled law, since a plug-in's law cannot be part of one."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 

@@ -131,7 +131,8 @@ class Counts(Simulator[Request, CountsRecord]):
             hint = "The range and the grid of a protocol are in the unit of the data."
             raise InputError("problem.units", problem.units.written(), "nothing with a protocol", hint)
         if problem.brought():
-            raise InputError("problem.law", problem.law, "a law of ldpflow, where a protocol asks about it")
+            hint = "The law of a plug-in has no distribution function to draw counts of reports from."
+            raise InputError("problem.law", problem.law, "a bundled law, for a protocol", hint)
         least = protocol.least_users()
         if users[0] < least:
             raise InputError("grid.n", users[0], f"at least {least:,}", f"{protocol.kind} splits its users.")

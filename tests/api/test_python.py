@@ -53,6 +53,7 @@ def test_importing_is_light():
 def test_names_are_listed_and_unknown_ones_refused():
     for name in ("Study", "Quantile", "LdpSgd", "BlockBootstrap", "sweep", "open_run", "register", "Run"):
         assert name in dir(lf) and getattr(lf, name) is not None
+    assert {"Study", "Run", "sweep", "Quantile", "BlockBootstrap"} <= set(lf.__all__) <= set(dir(lf))
     with pytest.raises(AttributeError, match="Quantilez"):
         lf.Quantilez  # noqa: B018
 
