@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
+from functools import lru_cache
 from typing import Any
 
 __all__ = ["CAUTIOUS", "TYPES", "Column", "Summary", "by_name", "cautions"]
@@ -136,6 +137,7 @@ class Column:
         """Title of an axis."""
         return f"{self.label} ({self.title})" if self.title else self.label
 
+    @lru_cache(maxsize=1024)  # noqa: B019 - columns are few, and every batch asks
     def to_json(self) -> str:
         """The declaration as JSON text, what is at its default left out."""
         return json.dumps(changed(self) | {"summaries": [changed(s) for s in self.summaries]})

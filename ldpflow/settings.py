@@ -8,6 +8,7 @@ import re
 import types
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -158,6 +159,7 @@ class Settings(BaseModel, metaclass=SettingsType):
         return [name for name in cls.model_fields if cls.setting(name).asked and name not in given]
 
     @classmethod
+    @lru_cache(maxsize=1024)  # every batch asks, and a class does not change
     def setting_columns(cls) -> tuple[Column, ...]:
         """The columns that hold the settings, in the order of the fields."""
         found = []

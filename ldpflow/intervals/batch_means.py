@@ -26,6 +26,7 @@ from ldpflow.intervals.interval import (
     PathIntervalMethod,
     average,
     defined,
+    in_order,
     normal_intervals,
     symmetric,
     undefined,
@@ -101,15 +102,15 @@ class BatchMeans(PathIntervalMethod):
 
 def batch_variance(record: PathRecord, ends: NDArray[np.int64]) -> Array:
     """V = (1/M) sum_k n_k (X_k - Xbar)^2 over batches that end at e_0, ..., e_M; shape (d, R)."""
-    sums = record.sums_at(ends)
-    mean = (sums[-1] - sums[0]) / (int(ends[-1]) - int(ends[0]))
-    lengths = np.diff(ends)
-    v: Array = np.zeros_like(mean)
-    for k, length in enumerate(lengths.tolist()):
-        deviation = (sums[k + 1] - sums[k]) / length - mean
-        v += length * (deviation * deviation)
-    v /= len(lengths)
-    return v
+
+    def variance() -> Array:
+        sums = record.sums_at(ends)
+        mean = (sums[-1] - sums[0]) / (int(ends[-1]) - int(ends[0]))
+        lengths = np.diff(ends)[:, None, None]
+        deviations = np.diff(sums, axis=0) / lengths - mean
+        return in_order(lengths * (deviations * deviations)) / len(lengths)
+
+    return record.once(("batch means", ends.tobytes()), variance)
 
 
 @lru_cache(maxsize=256)

@@ -142,6 +142,11 @@ def batch_times(steps: int, size: int) -> NDArray[np.int64]:
 
 def equal_batch_variance(record: PathRecord, steps: int, size: int) -> Array:
     """V from the full batches of ``size`` steps, at least two, and the rest; shape (d, R)."""
+    return record.once(("equal batches", steps, size), lambda: of_equal_batches(record, steps, size))
+
+
+def of_equal_batches(record: PathRecord, steps: int, size: int) -> Array:
+    """The same, computed."""
     count, rest = divmod(steps, size)
     sums = record.sums_at(np.arange(count + 1, dtype=np.int64) * size)
     last = record.sums_at(np.array([steps]))[0]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from ldpflow.problems import Problem
 __all__ = ["PathRecord", "PathSource", "Record", "joined"]
 
 Array = NDArray[np.float64]
+T = TypeVar("T")
 
 
 class Record(ABC):
@@ -112,6 +113,14 @@ class PathRecord(Record):
     running_sums: dict[str, Array] = field(default_factory=dict)
     marked_times: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     extras: dict[str, Array] = field(default_factory=dict)
+    computed: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def once(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """The result of ``compute``, kept under the key for further methods that need the same."""
+        if key not in self.computed:
+            self.computed[key] = compute()
+        result: T = self.computed[key]
+        return result
 
     @property
     def truth(self) -> Array:
@@ -131,9 +140,13 @@ class PathRecord(Record):
 
     def finite_at(self, time: int) -> NDArray[np.bool_]:
         """Which replicates have not diverged by a recorded time, shape (R,)."""
+
         # One coordinate that overflows spoils the replicate's others at the next step.
-        finite: NDArray[np.bool_] = np.isfinite(self.sums_at(np.array([time]))[0]).all(axis=0)
-        return finite
+        def finite() -> NDArray[np.bool_]:
+            found: NDArray[np.bool_] = np.isfinite(self.sums_at(np.array([time]))[0]).all(axis=0)
+            return found
+
+        return self.once(("finite", time), finite)
 
     def sums_at(self, times: NDArray[np.int64]) -> Array:
         """S at the given times, shape (len(times), d, R); S(0) = 0.

@@ -37,23 +37,15 @@ from ldpflow.intervals.transcript_regression import (
     BurnIn,
     TranscriptRegression,
     known_variance,
+    polynomial_fit,
     small_run_factor,
-    sums_between,
+    vector_fit,
 )
 from ldpflow.intervals.transcript_regression_checks import CHECKS, vector_checks
-from ldpflow.intervals.transcript_regression_fit import fit_polynomial
-from ldpflow.intervals.transcript_regression_linear import (
-    LinearFit,
-    diagonal,
-    fit_linear,
-    product,
-)
+from ldpflow.intervals.transcript_regression_linear import diagonal, product
 from ldpflow.problems import Problem
 
 __all__ = ["TranscriptCovariance"]
-
-# Where a fit of degree 1 and the power above it find their sums in those of the cubic.
-LINEAR = [0, 1, 2, 3, 6, 7, 8, 10]
 
 
 class TranscriptCovariance(PathIntervalMethod):
@@ -152,11 +144,7 @@ class TranscriptCovariance(PathIntervalMethod):
         """V, shape (1, R), from the slope at ``mean``; K, the condition and the fit's test."""
         regression = self.regression(1)
         first, degree = regression.first(steps), regression.degree
-        sums, gross = sums_between(record, regression.running_sums(1), first, steps)
-        sums, gross = sums[:, 0], gross[:, 0]
-        if degree == 1:
-            sums, gross = sums[LINEAR], gross[LINEAR]
-        fit = fit_polynomial(sums, gross, steps - first, degree + 1)
+        fit = polynomial_fit(record, first, steps, degree + 1)
         b = fit.monomials(degree)
         slope = b[1]
         if degree == 2:
@@ -178,14 +166,9 @@ class TranscriptCovariance(PathIntervalMethod):
         d = len(record.origin)
         regression = self.regression(d)
         first, middle = regression.first(steps), regression.middle(steps)
-        names = regression.running_sums(d)
-
-        def fit_over(low: int, high: int) -> LinearFit:
-            return fit_linear(sums_between(record, names, low, high)[0], high - low)
-
-        fit = fit_over(first, steps)
+        fit = vector_fit(record, 1, first, steps)
         covariance = fit.residual if self.variance == "residual" else known_variance(record)
-        halves = (fit_over(first, middle), fit_over(middle, steps))
+        halves = (vector_fit(record, 1, first, middle), vector_fit(record, 1, middle, steps))
         diagnosis = vector_checks(fit, halves, covariance, length_of(record, first, steps))
         half = product(fit.inverse, covariance)
         return product(half, fit.inverse.transpose(1, 0, 2)), diagnosis

@@ -66,6 +66,9 @@ BurnIn = Annotated[
 SMALL = 5
 """Coordinates up to which the quadratic fit is offered: 1 + d (d + 3)/2 = 21 regressors."""
 
+# Where a fit of degree 1 and the power above it find their sums in those of the cubic.
+QUADRATIC = [0, 1, 2, 3, 6, 7, 8, 10]
+
 # The cubic's sums and the three of the quartic, sorted: x^1..x^8, A..A x^4, A^2.
 QUARTIC = [0, 1, 2, 3, 4, 5, 11, 12, 6, 7, 8, 9, 13, 10]
 
@@ -154,24 +157,18 @@ class Regression(PathIntervalMethod):
             estimate = np.full((d, len(record.replicates)), np.nan)
             nothing = np.full((len(levels), *estimate.shape), np.nan)
             return Intervals(estimate, estimate, nothing, nothing)
-        names = self.running_sums(d)
         length = algorithm.step_constant() * constants.sum_of_powers(
             first + 1, steps, algorithm.step_exponent()
         )
         asked = Asked(record, n, levels, length)
         if d > 1:
             middle = self.middle(steps)
-            fit_vector = fit_linear if self.degree == 1 else fit_quadratic
             whole, early, late = (
-                fit_vector(sums_between(record, names, low, high)[0], high - low)
+                vector_fit(record, self.degree, low, high)
                 for low, high in ((first, steps), (first, middle), (middle, steps))
             )
             return self.vector(asked, whole, (early, late))
-        sums, gross = sums_between(record, names, first, steps)
-        if self.order() == 4:
-            sums, gross = sums[QUARTIC], gross[QUARTIC]
-        fit = fit_polynomial(sums[:, 0], gross[:, 0], steps - first, self.order())
-        return self.scalar(asked, fit)
+        return self.scalar(asked, polynomial_fit(record, first, steps, self.order()))
 
     @abstractmethod
     def scalar(self, asked: Asked, fit: PolynomialFit) -> Intervals:
@@ -204,11 +201,39 @@ def sums_between(record: PathRecord, names: Sequence[str], first: int, last: int
     return total, gross
 
 
+def polynomial_fit(record: PathRecord, first: int, last: int, order: int) -> PolynomialFit:
+    """Fits of a scalar theta up to a degree (2 to 4) over the steps first + 1, ..., last."""
+
+    def fit() -> PolynomialFit:
+        names = ("transcript_cubic",) if order < 4 else ("transcript_cubic", "transcript_quartic")
+        sums, gross = sums_between(record, names, first, last)
+        if order != 3:
+            taken = QUADRATIC if order == 2 else QUARTIC
+            sums, gross = sums[taken], gross[taken]
+        return fit_polynomial(sums[:, 0], gross[:, 0], last - first, order)
+
+    return record.once(("polynomial", first, last, order), fit)
+
+
+def vector_fit(record: PathRecord, degree: int, first: int, last: int) -> VectorFit:
+    """Fit of a vector theta of degree 1 or 2 over the steps first + 1, ..., last."""
+
+    def fit() -> VectorFit:
+        names = ("transcript_linear",) if degree == 1 else ("transcript_quadratic",)
+        fit_vector = fit_linear if degree == 1 else fit_quadratic
+        return fit_vector(sums_between(record, names, first, last)[0], last - first)
+
+    return record.once(("vector", degree, first, last), fit)
+
+
 def known_variance(record: PathRecord) -> Array:
     """S from problem and mechanism at theta*, for one replicate: shape (d, d, 1)."""
     source = record.source
-    covariance = np.array(source.algorithm.step_covariance(source.problem, source.randomiser))
-    return covariance[:, :, None]
+
+    def covariance() -> Array:
+        return np.array(source.algorithm.step_covariance(source.problem, source.randomiser))[:, :, None]
+
+    return record.once("known variance", covariance)
 
 
 def small_run_factor(relaxation_times: Array) -> Array:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -157,6 +159,7 @@ def seconds_of_rows(record: Record, cells: Sequence[Cell]) -> float:
         return 0.0
     with np.errstate(all="ignore"):
         rows_of(record, cells)
+        again: Any = replace(record)  # type: ignore[type-var]  # without what the first time computed
         started = time.thread_time()
-        rows_of(record, cells)
+        rows_of(again, cells)
     return time.thread_time() - started

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +14,8 @@ from ldpflow.engine import replay as compute_again
 from ldpflow.results.summary import stored_summary, stored_trajectory_summary
 from ldpflow.results.trajectories import read_trajectories
 from ldpflow.simulators.batch import Batch, simulate
+from ldpflow.simulators.cell import by_runs
+from ldpflow.simulators.rows import rows_schema
 from ldpflow.store import PartMeta, RunStore, cell_id
 from ldpflow.store.schema import REPLICATES, TRAJECTORIES
 from ldpflow.study import Study
@@ -52,9 +54,19 @@ class Planned(NamedTuple):
     checkpoints: list[int]
 
 
-def columns() -> dict[str, list[str]]:
-    """Names of the columns of interval rows and of trajectory rows."""
-    return {"rows": list(REPLICATES.names), "trajectories": list(TRAJECTORIES.names)}
+def columns(studies: Iterable[Mapping[str, Any]] = ()) -> dict[str, list[str]]:
+    """Names of the columns of interval rows and of trajectory rows.
+
+    Behind those that every part has come further columns of the methods of these studies, by name.
+    """
+    names = list(REPLICATES.names)
+    found = {
+        name
+        for mapping in studies
+        for plan in Study.from_mapping(mapping).plans()
+        for name in rows_schema(plan.cells).names
+    }
+    return {"rows": names + sorted(found - {*names}), "trajectories": list(TRAJECTORIES.names)}
 
 
 def bundled_studies() -> dict[str, Path]:
@@ -72,12 +84,23 @@ def plans_of(file: Path) -> list[Planned]:
 
 
 def tiny_run(mapping: Mapping[str, Any]) -> Iterator[tuple[str, Rows]]:
-    """Every path of a study with its replicates in one batch: path key and rows."""
+    """Every path of a study with its replicates in one batch: path key and rows.
+
+    Cells whose rows are made of several replicates have a batch of their own.
+    """
     study = Study.from_mapping(mapping)
     for plan in study.plans():
-        batch = Batch(plan.simulator, study.seed, 0, study.replicates, plan.cells, (), plan.checkpoints)
-        made = simulate(batch)
-        yield plan.simulator.key, Rows(made.rows if plan.cells else None, made.trajectories)
+        grouped = by_runs(plan.cells) or {1: ()}
+        checkpoints = plan.checkpoints
+        tables, trajectories = [], None
+        for runs, cells in sorted(grouped.items()):
+            made = simulate(
+                Batch(plan.simulator, study.seed, 0, study.replicates // runs, cells, (), checkpoints)
+            )
+            tables.append(made.rows)
+            trajectories, checkpoints = trajectories or made.trajectories, ()
+        rows = pa.concat_tables(tables, promote_options="default") if plan.cells else None
+        yield plan.simulator.key, Rows(rows, trajectories)
 
 
 def write_part(run: Path, key: str, rows: list[dict[str, Any]], settings: dict[str, Any]) -> Path:

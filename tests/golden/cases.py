@@ -400,8 +400,83 @@ def finite_sums() -> Iterator[tuple[str, Case]]:
         yield f"epochs-file-{name}", Case(epochs(problem, every["tree-reshuffled"], n=[40, 97]), True)
 
 
+# Interval methods that came after 0.1.0, with every setting that makes another formula.
+ARENA = [
+    *ONE_EACH,
+    {"kind": "TRC", "degree": [1, 2], "variance": ["known", "residual"], "small_run": [True, False]},
+    {"kind": "NOL", "block_c": [0.5, 1.0], "quantile": ["normal", "t"]},
+    {"kind": "OBM", "block_c": [0.5, 1.0]},
+    {"kind": "EBS", "block_rule": ["half", "third"], "block_c": [0.1, 1.0]},
+    {"kind": "EBS", "block_rule": ["3n^0.75", "20"], "quantile": ["normal", "t"]},
+    {"kind": "LUG", "block_rule": ["half", "n^0.75"]},
+    {"kind": "LUG", "base": "BM", "weight": 0.3, "pieces": 2},
+    {"kind": "BM", "quantile": "t"},
+    {"kind": "SUF", "share": [0.3, 0.5], "base": ["TRC", "oracle", "NOL", "OBM"]},
+    {"kind": "CHB", "B": [1, 5], "multiplier": ["uniform", "rademacher"]},
+    {"kind": "ACS", "t_opt": [100, 1000], "base": ["TRC", "oracle", "BM", "TR"]},
+    {"kind": "PAR", "K": [2, 4]},
+    {"kind": "HULC"},
+]
+REGIONS = [
+    {"kind": "TRC", "variance": ["known", "residual"]},
+    {"kind": "joint", "base": ["TRC", "oracle"]},
+    {"kind": "joint", "base": "BM", "quantile": ["chi2", "F"], "M": 7},
+    {"kind": ["NOL", "EBS", "CHB", "PAR"]},
+    {"kind": "OBM"},
+    {"kind": "SUF", "base": "BM"},
+]
+
+
+def arena() -> Iterator[tuple[str, Case]]:
+    """Methods of the arena, on scalars and vectors."""
+    yield "arena", Case(study({"kind": "quantile", "tau": 0.9}, RESPONSE, SGD, method=ARENA))
+    yield "arena-none", Case(study(MEDIAN, NONE, SGD, method=ARENA), True)
+    batches = {"kind": "minibatch_sgd", "rounds": [50, 90], "c": 2.0}
+    yield "arena-rounds", Case(study(MEDIAN, RESPONSE, batches, method=ARENA), True)
+    for d in (2, 4):
+        problem = {"kind": "quantile_regression", "coefficients": [[1.0, -1.0, 0.5, 2.0][:d]]}
+        yield f"arena-d{d}", Case(study(problem, LAPLACE, SGD, method=REGIONS), True)
+
+
+RANGE = {"range": [-6.3, 9.7]}
+ONE_SHOT = ["thresholds", "grr", "oue", "hrr", "haar", "tree"]
+LIMITS = [{"kind": "inversion", "limits": ["outer", "line"]}, {"kind": "fieller"}]
+
+
+def counts(protocol: Any, **problem: Any) -> dict[str, Any]:
+    """A study of a protocol."""
+    made = study({"kind": "quantile", "tau": 0.9, **problem}, None, None, method=LIMITS, n=[300, 5000])
+    del made["algorithm"]
+    return made | {"protocol": {**RANGE, **protocol}}
+
+
+def protocols() -> Iterator[tuple[str, Case]]:
+    """Protocols of every kind, with what deployments add, and several quantiles from one report."""
+    budgets = {"epsilon": [0.5, 4.0]}
+    yield "one-shot", Case(counts({"kind": ONE_SHOT, "k": 16, **budgets}))
+    yield "rounds", Case(counts({"kind": "rounds", "rounds": [3, 5], **budgets}))
+    deployed = {"answer_below": 0.9, "answer_above": 0.6, "liars": 0.05, "liars_push": ["down", "up"]}
+    yield "deployed", Case(counts({"kind": ["rounds", "haar", "grr"], **deployed}), True)
+    yield "answers", Case(counts({"kind": [*ONE_SHOT, "rounds"], "answers": 3}), True)
+    rule = {"kind": ONE_SHOT, **budgets}
+    for name in ("exponential", "bimodal"):
+        yield f"rule-{name}", Case(counts(rule, law=name), True)
+    quartiles = {"kind": "quantiles", "taus": [[0.25, 0.5, 0.75]]}
+    for sampling in ("data", "private_bit"):
+        cells = {"kind": "cells", "epsilon": [0.5, 2.0], "sampling": sampling}
+        yield f"cells-{sampling}", Case(study(quartiles, cells, SGD, method=BOUNDED), sampling == "data")
+        batches = {"kind": "minibatch_sgd", "rounds": [7, 30], "c": 2.0}
+        yield f"cells-rounds-{sampling}", Case(study(quartiles, cells, batches, method=ONE_EACH), True)
+    answering = {"kind": "deployed_response", "epsilon": 1.0, "answer_below": 0.8, "liars": 0.1}
+    yield "deployed-sgd", Case(study(MEDIAN, answering, SGD, method=BOUNDED), True)
+
+
 GROUPS = {
     "scalars": scalars, "vectors": vectors, "regressions": regressions, "finite_sums": finite_sums,
+    "arena": arena, "protocols": protocols,
 }  # fmt: skip
+
+FURTHER = ("arena", "protocols")
+"""Groups whose methods have columns beyond those of version 0.1.0."""
 
 CASES: dict[str, dict[str, Case]] = {group: dict(cases()) for group, cases in GROUPS.items()}

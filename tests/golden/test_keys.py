@@ -18,4 +18,4 @@ def test_keys_of_a_bundled_study(name):
 
 
 def test_the_bundled_studies_of_today_are_all_there():
-    assert len(STORED) >= 27 and STORED.keys() <= adapter.bundled_studies().keys()
+    assert STORED.keys() == adapter.bundled_studies().keys()
