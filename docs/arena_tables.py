@@ -29,13 +29,21 @@ def recommended(settings: list[Setting]) -> str:
 
 def over_all(settings: list[Setting]) -> str:
     """Every method over all settings."""
-    head = ["method", "holds its level in", "recommended in", "lowest coverage", "median length"]
+    head = [
+        "method",
+        "holds its level in",
+        "recommended in",
+        "lowest coverage",
+        "most failures",
+        "median length",
+    ]
     body = [
         [
             f"{s.label} ({s.barred})" if s.barred else s.label,
             f"{s.held} of {s.settings}",
             str(s.best),
             f"{s.lowest:.3f}",
+            f"{s.failed:.1%}" if s.failed else "0",
             "-" if s.length is None else f"{s.length:.2f}",
         ]
         for s in standings(settings)

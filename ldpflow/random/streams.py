@@ -28,10 +28,15 @@ __all__ = ["STREAM_VERSION", "counter_keys", "lane_keys", "lane_states"]
 STREAM_VERSION = 1
 
 
-def address_digest(seed: int, role: str, key: str, replicate: int) -> bytes:
-    """SHA-256 of the address: 256 bits, the size of one generator's state."""
-    address = f"ldpflow/{STREAM_VERSION}/{seed}/{role}/{key}/{replicate}"
-    return hashlib.sha256(address.encode()).digest()
+def address_digests(seed: int, role: str, key: str, replicates: Iterable[int]) -> list[bytes]:
+    """SHA-256 of ldpflow/VERSION/SEED/ROLE/KEY/REPLICATE: 256 bits, the size of one generator's state."""
+    common = hashlib.sha256(f"ldpflow/{STREAM_VERSION}/{seed}/{role}/{key}/".encode())
+    found = []
+    for replicate in replicates:
+        whole = common.copy()
+        whole.update(f"{replicate}".encode())
+        found.append(whole.digest())
+    return found
 
 
 def lane_states(seed: int, role: str, key: str, replicates: Iterable[int]) -> NDArray[np.uint64]:
@@ -53,21 +58,18 @@ def lane_states(seed: int, role: str, key: str, replicates: Iterable[int]) -> ND
     ndarray of uint64, shape (4 * LANES,)
         Word-major; lanes without a replicate repeat the first one's state.
     """
-    states = np.empty((4, LANES), dtype=np.uint64)
-    count = 0
-    for lane, replicate in enumerate(replicates):
-        digest = address_digest(seed, role, key, replicate)
-        states[:, lane] = np.frombuffer(digest, dtype="<u8")
-        count = lane + 1
-    if count == 0:
+    digests = address_digests(seed, role, key, replicates)
+    if not digests:
         raise ValueError("no replicates")
-    states[:, count:] = states[:, :1]
-    return states.reshape(-1)
+    digests += digests[:1] * (LANES - len(digests))
+    states = np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
+    return np.ascontiguousarray(states.reshape(LANES, 4).T).reshape(-1)
 
 
 def counter_keys(seed: int, role: str, key: str, replicate: int) -> tuple[int, int]:
     """The two 32-bit key words of a replicate's counter-addressed stream."""
-    words = np.frombuffer(address_digest(seed, role, key, replicate), dtype="<u4")
+    (digest,) = address_digests(seed, role, key, [replicate])
+    words = np.frombuffer(digest, dtype="<u4")
     return int(words[0]), int(words[1])
 
 

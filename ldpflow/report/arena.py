@@ -183,6 +183,7 @@ def standing_row(standing: Standing) -> list[Text]:
         (f"{standing.held} of {standing.settings}", repr(standing.held / standing.settings)),
         (str(standing.best), str(standing.best)),
         (f"{standing.lowest:.3f}", repr(standing.lowest)),
+        (f"{standing.failed:.1%}" if standing.failed else "0", repr(standing.failed)),
         number(standing.length, 2),
     ]
 

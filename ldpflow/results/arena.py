@@ -134,6 +134,8 @@ class Standing:
         In how many settings it is, holds its level, and is recommended.
     lowest : float
         Its lowest coverage, failures counted as misses.
+    failed : float
+        Its largest share of undefined and diverged intervals.
     length : float or None
         Median over the settings where it holds its level of its mean length over the oracle's.
     """
@@ -144,6 +146,7 @@ class Standing:
     held: int
     best: int
     lowest: float
+    failed: float
     length: float | None
 
 
@@ -223,6 +226,7 @@ def standings(settings: Sequence[Setting]) -> list[Standing]:
                 sum(entry.holds for _, entry in places),
                 sum(setting.best is entry for setting, entry in places),
                 min(entry.coverage for _, entry in places),
+                max(float(entry.row["failure_share"]) for _, entry in places),
                 median(lengths) if lengths else None,
             )
         )

@@ -447,7 +447,7 @@ def counts(protocol: Any, **problem: Any) -> dict[str, Any]:
     """A study of a protocol."""
     made = study({"kind": "quantile", "tau": 0.9, **problem}, None, None, method=LIMITS, n=[300, 5000])
     del made["algorithm"]
-    return made | {"protocol": {**RANGE, **protocol}}
+    return made | {"protocol": {"epsilon": 1.0, **RANGE, **protocol}}
 
 
 def protocols() -> Iterator[tuple[str, Case]]:

@@ -122,6 +122,10 @@ def test_the_recommendation_is_the_rules(run, tables):
             assert cell.startswith(name)
             assert not (setting.best and setting.best.row["method"] == "oracle")
     head, *rows = tables["standings"]
+    failures = dict(
+        zip((row[0] for row in rows), (row[head.index("most failures")] for row in rows), strict=True)
+    )
+    assert failures["EBS, 150"] == "100.0%" and failures["BM"] == "0"
     assert {row[0] for row in rows} >= {"BM", "SN", "TRC", "oracle (needs the truth)"}
 
 

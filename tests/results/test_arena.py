@@ -21,6 +21,7 @@ def row(method, coverage, length, n=1000, replicates=4000, failures=0, **more):
         "method": method,
         "replicates": replicates,
         "failures": failures,
+        "failure_share": failures / replicates,
         "coverage": hits / finished if finished else None,
         "coverage_mcse": 0.005,
         "coverage_failures_as_misses": hits / replicates,

@@ -238,7 +238,7 @@ def test_ray_gives_the_serial_rows_bit_for_bit(tmp_path, ray_session):
     """Every kind of protocol, in more than one batch."""
     mapping = study(
         replicates=33,
-        protocol={"kind": list(PROTOCOLS), "range": [-8.0, 8.0]},
+        protocol={"kind": list(PROTOCOLS), "range": [-8.0, 8.0], "epsilon": 1.0},
         grid={"n": [1000]},
         method=[{"kind": "inversion"}, {"kind": "fieller"}],
     )
