@@ -119,7 +119,8 @@ def tune(
         engine = "ray" if address is not None else engine_for(study, candidates, confirm, num_cpus)
     options: dict[str, Any] = {"engine": engine, "address": address, "num_cpus": num_cpus}
     # Held open, so that Ray starts once and not with every rung.
-    held = executor_for(engine, RunStore(search), None, {"address": address, "num_cpus": num_cpus}, 0.0)
+    cluster = {"address": address, "num_cpus": num_cpus}
+    held = executor_for(engine, RunStore(search), None, None, cluster, 0.0)
     try:
         replicates = FIRST_RUNG
         while True:
