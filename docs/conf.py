@@ -12,7 +12,7 @@ from ldpflow.settings import Settings
 
 ROOT = str(Path(__file__).parents[1])
 sys.path.insert(0, ROOT)
-# Pages run `ldpflow`, which stands beside this interpreter; their output has the width of a page.
+# Pages run `ldpflow`, which stands beside this interpreter; their tables are wider than 80 columns where they have to be.
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
 os.environ["COLUMNS"] = "120"
 
@@ -45,6 +45,8 @@ autodoc_default_options = {"exclude-members": "model_config, model_post_init, co
 numpydoc_show_class_members = False
 
 html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["wrap.css"]
 html_title = "ldpflow"
 html_show_sourcelink = False
 html_copy_source = False

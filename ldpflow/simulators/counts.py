@@ -131,7 +131,9 @@ class Counts(Simulator[Request, CountsRecord]):
             hint = "The range and the grid of a protocol are in the unit of the data."
             raise InputError("problem.units", problem.units.written(), "nothing with a protocol", hint)
         if problem.brought():
-            hint = "The law of a plug-in has no distribution function to draw counts of reports from."
+            hint = (
+                "Protocols draw counts of reports, and have the distribution functions of bundled laws alone."
+            )
             raise InputError("problem.law", problem.law, "a bundled law, for a protocol", hint)
         least = protocol.least_users()
         if users[0] < least:
