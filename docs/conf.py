@@ -12,7 +12,7 @@ from ldpflow.settings import Settings
 
 ROOT = str(Path(__file__).parents[1])
 sys.path.insert(0, ROOT)
-# Pages run `ldpflow`, which stands beside this interpreter; their tables are wider than 80 columns where they have to be.
+# Pages run `ldpflow`, which stands beside this interpreter, and show tables of up to 120 columns.
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
 os.environ["COLUMNS"] = "120"
 
