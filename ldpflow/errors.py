@@ -9,6 +9,7 @@ from typing import Any
 
 __all__ = [
     "Caution",
+    "EngineLost",
     "InputError",
     "LdpflowError",
     "MissingExtra",
@@ -142,6 +143,10 @@ class StorageError(LdpflowError, OSError):
 
     def __reduce__(self) -> tuple[type, tuple[str, str]]:
         return (type(self), (self.root, self.reason))
+
+
+class EngineLost(LdpflowError):
+    """What ran the batches has died, such as the Ray of this machine; what had finished is kept."""
 
 
 class SweepFailed(LdpflowError):

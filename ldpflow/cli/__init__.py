@@ -39,7 +39,7 @@ from ldpflow.cli.trace import trace
 from ldpflow.cli.transcript import transcript
 from ldpflow.cli.tune import tune
 from ldpflow.cli.verify import verify
-from ldpflow.errors import InputError, LdpflowError, plain_text
+from ldpflow.errors import EngineLost, InputError, LdpflowError, plain_text
 
 __all__ = ["app", "main"]
 
@@ -139,6 +139,10 @@ def called(arguments: Sequence[str] | None) -> int:
             app(args=arguments, prog_name="ldpflow")
     except InputError as error:
         return said(str(error), 2)
+    except EngineLost as error:
+        code = said(str(error), 1)
+        sys.stdout.flush()
+        os._exit(code)  # the interpreter's end would wait for a Ray that is gone, or crash in it
     except LdpflowError as error:
         return said(str(error), 1)
     except (MemoryError, ImportError) as error:

@@ -35,6 +35,7 @@ class Tally:
     batch_seconds: float = 0.0
     failed: list[Outcome] = field(default_factory=list)
     stopped: str | None = None  # why, if it was
+    lost: str | None = None  # what has died, if the executor has
     # CPU seconds and steps per path key: the throughput that provenance reports.
     by_path: dict[str, tuple[float, int]] = field(default_factory=dict)
 

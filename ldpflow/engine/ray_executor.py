@@ -22,7 +22,7 @@ from ldpflow.engine.aggregators import Sent, Shard, new_aggregator
 from ldpflow.engine.connection import connect
 from ldpflow.engine.executor import Outcome, said
 from ldpflow.engine.metrics import Metrics
-from ldpflow.errors import InputError, LdpflowError, StorageError
+from ldpflow.errors import EngineLost, InputError, LdpflowError, StorageError
 from ldpflow.simulators.batch import Batch, BatchResult, simulate
 from ldpflow.simulators.cell import Cell
 from ldpflow.store import Aggregator, cell_set_hash
@@ -82,6 +82,7 @@ class RayExecutor:
         keep: bool = False,
     ) -> None:
         self.started_ray = not ray.is_initialized()
+        self.lost = False
         if self.started_ray:
             connect(address, num_cpus, verbose, nice)
         self.keep = keep
@@ -109,6 +110,7 @@ class RayExecutor:
         """Cores that the cluster has, or is to have."""
         if time.monotonic() - self.looked >= LOOK_SECONDS:
             self.looked = time.monotonic()
+            self.check_alive()
             self.there = int(ray.cluster_resources().get("CPU", 0))
         return max(self.there, self.wanted)
 
@@ -116,6 +118,12 @@ class RayExecutor:
     def capacity(self) -> int:
         """One batch that runs and one that waits per core: a core never waits for the driver."""
         return self.max_in_flight or 2 * self.cores
+
+    def check_alive(self) -> None:
+        """Raise if the Ray that this executor started has lost one of its processes."""
+        if self.started_ray and (dead := dead_process()) is not None:
+            self.lost = True
+            raise EngineLost(dead)
 
     def shard_of(self, batch: Batch) -> Shard:
         """The aggregator of a path; paths go to them in turn."""
@@ -149,6 +157,7 @@ class RayExecutor:
         self.send(replace(sent, aggregator=sent.shard.aggregator))
 
     def wait(self, timeout: float) -> list[Outcome]:
+        self.check_alive()
         self.metrics.flying(len(self.in_flight))
         waiting = list(self.in_flight)
         done, _ = ray.wait(waiting, num_returns=1, timeout=timeout)
@@ -240,9 +249,35 @@ class RayExecutor:
         return True
 
     def close(self) -> None:
+        if self.lost:
+            abandon()
+            return
         self.metrics.flying(0)
         if self.started_ray and not self.keep:
             ray.shutdown()
+
+
+def dead_process() -> str | None:
+    """A sentence on the process of the local Ray that has died; None while all are alive.
+
+    Calls to a Ray without its raylet wait for minutes or for ever, so this looks at the processes
+    themselves.
+    """
+    node = ray._private.worker._global_node
+    for kind in ("raylet", "gcs_server"):
+        for info in getattr(node, "all_processes", {}).get(kind, []):
+            if (code := info.process.poll()) is not None:
+                return f"Ray's {kind} on this machine has died (exit code {code})"
+    return None
+
+
+def abandon() -> None:
+    """End what is left of a local Ray that cannot be asked to end, and forget it."""
+    import atexit
+
+    atexit.unregister(ray.shutdown)
+    node: Any = ray._private.worker._global_node
+    node.kill_all_processes(check_alive=False, allow_graceful=False)
 
 
 def raise_if_of_store(error: RayError) -> None:

@@ -23,7 +23,7 @@ from ldpflow.engine.loop import Stop, Tally, drive, never
 from ldpflow.engine.precision import Precision, Round, ahead, rounds
 from ldpflow.engine.reached import reached
 from ldpflow.engine.threads import ThreadExecutor
-from ldpflow.errors import InputError
+from ldpflow.errors import EngineLost, InputError
 from ldpflow.kernels.cache import cache_folder
 from ldpflow.results.summary import stored_summary, stored_trajectory_summary
 from ldpflow.store import (
@@ -135,10 +135,16 @@ def run_study(
             "nice": nice,
             "keep": keep_ray,
         }
-        start = partial(executor_for, engine, store, on_engine, on_phase, ray_options)
+        start = partial(executor_for, engine, store, on_engine, ray_options, on_phase=on_phase)
         work = partial(fill, store, study, precision, start, started, on_phase)
         tally, summary, followed = complete(store, work, on_plan, on_event, on_phase, should_stop)
         end(session, tally, engine, precision)
+    found = reached(study, summary, followed)
+    if tally.lost is not None:
+        raise EngineLost(
+            f"{tally.lost}. {found['done_replicates']:,} of {found['wanted_replicates']:,} replicates are "
+            f"stored and summarised in {store.root}; run the same command again to continue"
+        )
     rows = pc.sum(summary["replicates"]).as_py() or 0
     failures = pc.sum(summary["failures"]).as_py() or 0
     return RunResult(
@@ -148,7 +154,7 @@ def run_study(
         wall_seconds=time.monotonic() - started,
         stopped=tally.stopped,
         failed_batches=[described(store, outcome) for outcome in tally.failed],
-        **reached(study, summary, followed),
+        **found,
     )
 
 
@@ -253,6 +259,8 @@ def fill(
             tally.add(drive(batches, executor, listener, should_stop, on_phase))
             if tally.stopped is not None or tally.failed:
                 break
+    except EngineLost as error:
+        tally.stopped = tally.lost = str(error)
     finally:
         if executor is not None:
             executor.close()
@@ -276,9 +284,9 @@ def executor_for(
     engine: str,
     store: RunStore,
     on_engine: Callable[[str], None] | None,
-    on_phase: Phase | None,
     ray_options: Mapping[str, Any],
     seconds: float,
+    on_phase: Phase | None = None,
 ) -> Executor:
     """The executor that a user asked for, or the one that suits so much CPU time."""
     cores = cores_of(engine, ray_options["num_cpus"])

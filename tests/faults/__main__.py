@@ -26,7 +26,9 @@ Row = tuple[str, int, str, float]
 # Name, module, trials (short, long), arguments.
 SCRIPTS = (
     ("serial driver killed", "tests.faults.serial_kills", (50, 120), ("FOLDER", "COUNT", "2")),
-    ("ray driver killed", "tests.faults.ray_scripts", (1, 5), ("driver", "FOLDER", "COUNT", "3")),
+    ("ray driver killed", "tests.faults.ray_scripts", (1, 20), ("driver", "FOLDER", "COUNT", "3")),
+    ("ray raylet or gcs killed", "tests.faults.ray_scripts", (2, 4), ("lost", "FOLDER", "COUNT")),
+    ("no /dev/shm", "tests.faults.ray_scripts", (1, 1), ("shm", "FOLDER")),
     ("ray node lost", "tests.faults.ray_scripts", (1, 2), ("nodes", "FOLDER", "COUNT")),
 )
 FAULTS: tuple[tuple[str, Callable[..., str], tuple[int, int]], ...] = (
@@ -42,6 +44,7 @@ FAULTS: tuple[tuple[str, Callable[..., str], tuple[int, int]], ...] = (
     ("delivered twice", on_disk.delivered_twice, (2, 4)),
     ("s3 undisturbed", object_store.undisturbed, (1, 2)),
     ("s3 disturbed", object_store.disturbed, (3, 6)),
+    ("s3 killed in a put", object_store.killed_in_put, (2, 8)),
     ("s3 down", object_store.down, (1, 1)),
     ("ray worker killed", on_ray.worker_killed, (1, 3)),
     ("ray aggregator killed", on_ray.aggregator_killed, (1, 5)),

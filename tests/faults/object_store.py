@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 import urllib.request
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
@@ -30,13 +33,16 @@ class Proxy:
     """Passes connections on to the server, until it is told to refuse, slow down or cut.
 
     ``refused``, ``slow`` and ``cut`` count the connections that are still to be spoilt; a cut one
-    ends after a few bytes of a request that puts a part.
+    ends after a few bytes of a request that puts a part. ``in_put`` is called with the number of such a
+    request when half of its first bytes have gone to the server.
     """
 
     def __init__(self, port: int) -> None:
         self.upstream = port
         self.refused = self.slow = self.cut = 0
         self.spoilt = 0
+        self.puts = 0  # of parts
+        self.in_put: Callable[[int], None] | None = None
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self.accept, daemon=True).start()
@@ -70,6 +76,12 @@ class Proxy:
                     self.spoilt += 1
                     sink.sendall(data[: len(data) // 2])
                     break
+                if asking and data.startswith(b"PUT") and b"part-" in data:
+                    self.puts += 1
+                    if self.in_put is not None:
+                        sink.sendall(data[: len(data) // 2])
+                        data = data[len(data) // 2 :]
+                        self.in_put(self.puts)
                 sink.sendall(data)
         except OSError:
             pass
@@ -145,6 +157,35 @@ def disturbed(work: Path, proxy: Proxy, trial: int) -> str:
     return what
 
 
+def killed_in_put(work: Path, proxy: Proxy, trial: int) -> str:
+    """The sweep is killed (SIGKILL) while a part goes to the store: half a part is none; it goes on."""
+    run = f"s3://{BUCKET}/killed-{trial}/run"
+    expected = serial(work / "expected")
+    command = [sys.executable, "-m", "tests.faults.object_store", run]
+    child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    before = proxy.puts
+
+    def kill(number: int) -> None:
+        if number - before == 1 + trial % 4 and child.poll() is None:
+            child.send_signal(signal.SIGKILL)
+            child.wait()
+
+    proxy.in_put = kill
+    try:
+        _, said = child.communicate(timeout=240)
+    finally:
+        proxy.in_put = None
+        child.kill()
+    assert child.returncode == -signal.SIGKILL, said
+    stored = RunStore(run).replicates.scan()[0]
+    assert len(stored) <= trial % 4, "what was cut in its middle is not there"
+    with small_parts(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the lock of a dead process is taken over
+        assert serial(run) == expected
+    whole(run, expected)
+    return "killed in a put"
+
+
 def down(work: Path, proxy: Proxy, trial: int) -> str:
     """The server is gone for longer than anybody waits: a clear error; back, it goes on."""
     run = f"s3://{BUCKET}/down-{trial}/run"
@@ -168,3 +209,8 @@ def down(work: Path, proxy: Proxy, trial: int) -> str:
             assert serial(run) == expected
     whole(run, expected)
     return "down"
+
+
+if __name__ == "__main__":
+    with small_parts():
+        serial(sys.argv[1])

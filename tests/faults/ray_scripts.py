@@ -2,6 +2,8 @@
 
 python -m tests.faults.ray_scripts driver FOLDER KILLS SEED
 python -m tests.faults.ray_scripts nodes FOLDER TRIALS
+python -m tests.faults.ray_scripts lost FOLDER TRIALS
+python -m tests.faults.ray_scripts shm FOLDER
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ import time
 import warnings
 from pathlib import Path
 
+from ldpflow.engine import check_run
+from ldpflow.store import RunStore
 from tests.faults.on_ray import counted, on_ray
 from tests.faults.study import serial, study, whole
 
@@ -109,12 +113,79 @@ def node_lost(work: Path) -> str:
         cluster.shutdown()
 
 
+def process_lost(work: Path, name: str) -> str:
+    """The raylet, or the head's GCS, of a sweep's own Ray is killed: one message, and a summary."""
+    long = study(replicates=6000, grid={"n": [200_000], "level": [0.9]})
+    (work / "study.toml").write_text(long.to_toml())
+    run = work / "run"
+    command = [sys.executable, "-m", "ldpflow", "sweep", str(work / "study.toml"), "--out", str(run)]
+    command += ["--engine", "ray", "--num-cpus", "1", "--quiet"]
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    limit = time.monotonic() + 180
+    while not list(run.rglob("part-*.parquet")) and child.poll() is None and time.monotonic() < limit:
+        time.sleep(0.2)
+    assert child.poll() is None, child.stderr and child.stderr.read()
+    (victim,) = descendants(child.pid, name)
+    os.kill(victim, signal.SIGKILL)
+    try:
+        _, said = child.communicate(timeout=120)
+    finally:
+        child.kill()
+    (line,) = (line for line in said.splitlines() if line.startswith("ldpflow: "))
+    assert child.returncode == 1 and "Traceback" not in said, said
+    assert f"Ray's {name} on this machine has died" in line and "run the same command again" in line
+    assert RunStore(run).read_summary() is not None
+    findings = [finding.what for finding in check_run(str(run))[0]]
+    assert all("replicates missing" in finding for finding in findings), findings
+    return name
+
+
+def descendants(pid: int, name: str) -> list[int]:
+    """Processes below a process whose program has this name."""
+    listed = subprocess.run(
+        ["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True
+    ).stdout
+    rows = [line.split(None, 2) for line in listed.splitlines()]
+    below, found = {pid}, []
+    for own, parent, program in sorted((int(a), int(b), c) for a, b, c in rows):
+        if parent in below:
+            below.add(own)
+            found += [own] if program.split(None, 1)[0].endswith(f"/{name}") else []
+    return found
+
+
+def without_shared_memory(work: Path) -> str:
+    """/dev/shm cannot be written to: Ray keeps its objects elsewhere, and the rows are the same."""
+    expected = serial(work / "expected")
+    (work / "study.toml").write_text(study().to_toml())
+    hide = "mount -t tmpfs -o ro,size=4k tmpfs /dev/shm && exec"
+    for engine in ("threads", "ray"):
+        run = work / engine
+        sweep = (
+            f"{sys.executable} -m ldpflow sweep {work / 'study.toml'} --out {run} --engine {engine} --quiet"
+        )
+        command = ["unshare", "--mount", "sh", "-c", f"{hide} {sweep}"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=200)
+        assert done.returncode == 0, done.stderr
+        whole(run, expected)
+    return "no /dev/shm"
+
+
 def main(what: str, folder: str, *numbers: str) -> None:
     if what == "sweep":
         sweep(folder)
     elif what == "driver":
         kills, seed = map(int, numbers)
         print(f"{driver_killed(Path(folder), kills, seed)} kills")
+    elif what == "lost":
+        for trial in range(int(numbers[0])):
+            work = Path(folder, f"lost-{trial}")
+            work.mkdir()
+            print(process_lost(work, ("raylet", "gcs_server")[trial % 2]))
+        print(f"{numbers[0]} processes")
+    elif what == "shm":
+        print(without_shared_memory(Path(folder)))
+        print("1 machine")
     else:
         for trial in range(int(numbers[0])):
             work = Path(folder, f"trial-{trial}")

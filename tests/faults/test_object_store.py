@@ -27,6 +27,12 @@ def test_disturbed(tmp_path, proxy, trial):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("trial", range(2))
+def test_killed_while_a_part_is_uploaded(tmp_path, proxy, trial):
+    object_store.killed_in_put(tmp_path, proxy, trial)
+
+
+@pytest.mark.slow
 def test_down(tmp_path, proxy):
     object_store.down(tmp_path, proxy, 0)
 
