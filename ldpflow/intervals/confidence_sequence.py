@@ -22,7 +22,7 @@ from ldpflow import constants
 from ldpflow.intervals.interval import Intervals, symmetric
 from ldpflow.intervals.record import PathRecord
 from ldpflow.intervals.shared_settings import BASE
-from ldpflow.intervals.wrapped import Wrapped
+from ldpflow.intervals.wrapped import Wrapped, base_of
 from ldpflow.settings import Setting
 
 __all__ = ["ConfidenceSequence", "mixture_variance", "width_factor"]
@@ -51,7 +51,7 @@ class ConfidenceSequence(Wrapped):
         ]
         | None
     ) = None
-    base: Annotated[Literal["TRC", "oracle", "BM", "EBS", "NOL", "OBM", "TR"], BASE] = "TRC"
+    base: Annotated[str, base_of("TRC", "oracle", "BM", "EBS", "NOL", "OBM", "TR"), BASE] = "TRC"
 
     @classmethod
     def grid_defaults(cls, users: tuple[int, ...]) -> dict[str, int]:
@@ -60,9 +60,8 @@ class ConfidenceSequence(Wrapped):
     def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
         if self.t_opt is None:
             raise ValueError("t_opt must be given outside a study: it has to be chosen before looking")
-        base = self.base_method().intervals(record, n, levels)
-        assert base.se is not None
-        widths = [width_factor(n, self.t_opt, level) * base.se for level in levels]
+        base, se = self.of_base(record, n, levels)
+        widths = [width_factor(n, self.t_opt, level) * se for level in levels]
         limits = symmetric(base.estimate, widths)
         return Intervals(base.estimate, base.se, *limits, base.diagnosis)
 

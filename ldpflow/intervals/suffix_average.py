@@ -20,7 +20,7 @@ from ldpflow.algorithms import Algorithm
 from ldpflow.intervals.interval import Intervals, normal_intervals
 from ldpflow.intervals.record import PathRecord
 from ldpflow.intervals.shared_settings import BASE
-from ldpflow.intervals.wrapped import Wrapped
+from ldpflow.intervals.wrapped import Wrapped, base_of
 from ldpflow.settings import Setting
 
 __all__ = ["SuffixAverage"]
@@ -43,7 +43,7 @@ class SuffixAverage(Wrapped):
     share: Annotated[
         float, Field(gt=0, le=1), Setting("1", "k: share of the iterates in a suffix average")
     ] = 0.5
-    base: Annotated[Literal["TRC", "oracle", "BM", "EBS", "NOL", "OBM"], BASE] = "TRC"
+    base: Annotated[str, base_of("TRC", "oracle", "BM", "EBS", "NOL", "OBM"), BASE] = "TRC"
 
     def left_out(self, steps: int) -> int:
         """s, exact: the share is the decimal that was typed."""
@@ -64,9 +64,8 @@ class SuffixAverage(Wrapped):
         s = self.left_out(steps)
         before, total = record.sums_at(np.array([s, steps]))
         estimate = record.origin[:, None] + (total - before) / (steps - s)
-        base = self.base_method().intervals(record, n, levels)
-        assert base.se is not None
-        se = base.se * np.sqrt(steps / (steps - s))
+        base, se_of_base = self.of_base(record, n, levels)
+        se = se_of_base * np.sqrt(steps / (steps - s))
         result = normal_intervals(estimate, se, levels)
         result.diagnosis.update(base.diagnosis)
         return result

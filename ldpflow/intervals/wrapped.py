@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
 from ldpflow.algorithms import Algorithm
+from ldpflow.errors import LdpflowError
 from ldpflow.intervals.batch_means import Batches, BatchMeans
 from ldpflow.intervals.equal_batches import EqualBatches
-from ldpflow.intervals.interval import PathIntervalMethod
+from ldpflow.intervals.interval import Array, Intervals, PathIntervalMethod
 from ldpflow.intervals.nonoverlapping_blocks import NonoverlappingBlocks
 from ldpflow.intervals.oracle import Oracle
 from ldpflow.intervals.overlapping_blocks import OverlappingBlocks
-from ldpflow.intervals.record import PathSource
+from ldpflow.intervals.record import PathRecord, PathSource
 from ldpflow.intervals.shared_settings import (
     BASE,
     BLOCK_C,
@@ -28,8 +30,9 @@ from ldpflow.intervals.transcript_covariance import TranscriptCovariance
 from ldpflow.intervals.transcript_regression import BurnIn, TranscriptRegression
 from ldpflow.intervals.transcript_regression_checks import CHECKS
 from ldpflow.problems import Problem
+from ldpflow.settings import OneOf, Settings
 
-__all__ = ["Wrapped"]
+__all__ = ["Wrapped", "base_of"]
 
 BASES: dict[str, type[PathIntervalMethod]] = {
     "oracle": Oracle,
@@ -40,6 +43,24 @@ BASES: dict[str, type[PathIntervalMethod]] = {
     "OBM": OverlappingBlocks,
     "TR": TranscriptRegression,
 }
+
+
+def base_of(*bundled: str) -> OneOf:
+    """The methods that may be a base: some of the bundled ones, and all that plug-ins bring."""
+    return OneOf(lambda: (*bundled, *plugin_methods()))
+
+
+def plugin_methods() -> dict[str, type[PathIntervalMethod]]:
+    """Methods of plug-ins that can be a base, by kind."""
+    from ldpflow.intervals import INTERVAL_METHODS
+
+    return {
+        kind: method
+        for kind, method in INTERVAL_METHODS.items()
+        if method.__module__.partition(".")[0] != "ldpflow"
+        and issubclass(method, PathIntervalMethod)
+        and not issubclass(method, Wrapped)
+    }
 
 
 class Wrapped(PathIntervalMethod):
@@ -70,21 +91,48 @@ class Wrapped(PathIntervalMethod):
         "small_run",
     )
 
+    # A base from a plug-in, which travels to other processes with its source.
+    _own_base: PathIntervalMethod | None = PrivateAttr(None)
+
     @model_validator(mode="after")
     def settings_of_the_base(self) -> Wrapped:
-        known = BASES[self.base].model_fields
+        own = plugin_methods().get(self.base) if self.base not in BASES else None
+        known = (own or BASES[self.base]).model_fields
         for name in self.PASSED_ON:
             if getattr(self, name) is not None and name not in known:
                 raise ValueError(f"{self.base} has no setting {name}")
-        self.base_method()
+        base = self.made_base(own or BASES[self.base])
+        self._own_base = base if own is not None else None
         return self
+
+    def brought(self) -> tuple[Settings, ...]:
+        return () if self._own_base is None else (self._own_base,)
 
     def base_method(self) -> PathIntervalMethod:
         """The method whose standard error is used."""
+        return self.made_base(BASES[self.base]) if self._own_base is None else self._own_base
+
+    def made_base(self, kind: type[PathIntervalMethod]) -> PathIntervalMethod:
+        """A base of a kind, with the settings that are passed on."""
         given: dict[str, Any] = {name: getattr(self, name) for name in self.PASSED_ON}
-        return BASES[self.base].model_validate(
+        return kind.model_validate(
             {"kind": self.base} | {name: value for name, value in given.items() if value is not None}
         )
+
+    def of_base(self, record: PathRecord, n: int, levels: Sequence[float]) -> tuple[Intervals, Array]:
+        """Intervals of the base, with those of its diagnostics that this method has, and its se.
+
+        Raises
+        ------
+        LdpflowError
+            If the base has no standard error.
+        """
+        found = self.base_method().intervals(record, n, levels)
+        if found.se is None:
+            raise LdpflowError(f"{self.kind}: its base {self.base} has no standard error")
+        own = {column.name for column in self.diagnostics}
+        kept = {name: values for name, values in found.diagnosis.items() if name in own}
+        return Intervals(found.estimate, found.se, found.lower, found.upper, kept), found.se
 
     def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
         return self.base_method().times(steps, algorithm)

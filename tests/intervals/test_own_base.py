@@ -1,0 +1,87 @@
+"""Methods that take the standard error of another one, which is a plug-in's."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+
+import numpy as np
+import pytest
+
+import ldpflow as lf
+from ldpflow.errors import LdpflowError
+from ldpflow.study.plugins import REGISTRIES, SOURCES, plugins_of
+
+METHOD = '''
+from typing import ClassVar, Literal
+import ldpflow as lf
+from ldpflow.columns import Column
+
+@lf.register
+class Half(lf.BatchMeans):
+    """Batch means with half of their standard error."""
+    kind: Literal["half"] = "half"
+    diagnostics: ClassVar = (Column("halved", "double", "1", "a number"),)
+
+    def intervals(self, record, n, levels):
+        found = super().intervals(record, n, levels)
+        se = None if NONE else found.se / 2
+        return lf.Intervals(found.estimate, se, found.lower, found.upper, {"halved": found.se})
+
+NONE = False
+'''
+
+
+@pytest.fixture
+def half(tmp_path):
+    """The file of a method that can be a base, loaded."""
+    file = tmp_path / "half.py"
+    file.write_text(METHOD)
+    lf.load_plugin(str(file))
+    return file
+
+
+def study(*methods):
+    return lf.Study(
+        problem=lf.Quantile(), mechanism=lf.RandomizedResponse(epsilon=1.0), algorithm=lf.LdpSgd(),
+        methods=list(methods), n=[300], replicates=6,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [lf.SuffixAverage, lf.ConfidenceSequence])
+def test_half_of_the_standard_error(kind, half, tmp_path):
+    given = {"t_opt": 300} if kind is lf.ConfidenceSequence else {}
+    methods = (kind(base="BM", M=7, **given), kind(base="half", M=7, **given))
+    asked = study(*methods)
+    assert [plugin.name for plugin in plugins_of(asked.components())] == ["half"]
+    run = lf.sweep(asked, tmp_path / "run", executor="serial")
+    known, own = (run.rows(base=base)["se"].to_numpy() for base in ("BM", "half"))
+    assert np.array_equal(own, known / 2) and np.isfinite(own).all()
+    assert run.replay(replicate=3).equal and run.check(recompute=1.0).passed
+    assert (next((tmp_path / "run" / "plugins").iterdir()) / "half.py").read_text() == METHOD
+    assert lf.sweep(asked.replace(replicates=8), tmp_path / "run", executor="serial").check().passed
+
+
+def test_the_base_travels_with_its_source(half):
+    method = lf.SuffixAverage(base="half", M=7)
+    bytes_sent = pickle.dumps(method)
+    half.unlink()
+    for name in [name for name in sys.modules if name.startswith("ldpflow_plugin_half")]:
+        del sys.modules[name]
+        SOURCES.pop(name)
+    del REGISTRIES["method"]["half"]
+    with pytest.raises(lf.InputError, match="method.base: 'half' is not allowed; expected one of 'TRC'"):
+        lf.SuffixAverage(base="half")
+    arrived = pickle.loads(bytes_sent)
+    assert arrived.base_method().kind == "half" and arrived.base_method().M == 7
+
+
+def test_a_base_without_a_standard_error_is_one_sentence(tmp_path):
+    file = tmp_path / "no_se.py"
+    file.write_text(METHOD.replace("NONE = False", "NONE = True"))
+    lf.load_plugin(str(file))
+    method = lf.SuffixAverage(base="half")
+    simulator = study(method).simulators()[0]
+    record = lf.simulate(simulator, 1, range(4), [300], [method])
+    with pytest.raises(LdpflowError, match="SUF: its base half has no standard error"):
+        method.intervals(record, 300, [0.9])
