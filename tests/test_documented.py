@@ -39,3 +39,24 @@ def test_every_setting_without_a_kind_says_what_it_is(table):
     """The reference of study files prints these; settings of components are columns, and tested as such."""
     for name in table.model_fields:
         assert documented(table, name), name
+
+
+@pytest.mark.parametrize(
+    ("heading", "base"),
+    [
+        ("Interval method", "PathIntervalMethod"),
+        ("Mechanism", "Mechanism"),
+        ("Problem", "Problem"),
+        ("Algorithm", "DecayingSteps"),
+        ("Data law", "DataLaw"),
+        ("Protocol", "Protocol"),
+    ],
+)
+def test_every_method_that_an_author_has_to_write_stands_in_the_page(heading, base):
+    import ldpflow
+
+    text = (PAGE.parent / "own_component.md").read_text()
+    start = text.index(f"**{heading}**")
+    part = text[start : text.index("## In a package")] if base == "DataLaw" else text[start:].split("\n**")[0]
+    for name in getattr(ldpflow, base).__abstractmethods__:
+        assert f"`{name}" in part or f"def {name}" in part, name
