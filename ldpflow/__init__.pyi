@@ -46,7 +46,9 @@ from ldpflow.intervals.self_normalization import SelfNormalization as _SelfNorma
 from ldpflow.intervals.suffix_average import SuffixAverage as _SuffixAverage
 from ldpflow.intervals.transcript_covariance import TranscriptCovariance as _TranscriptCovariance
 from ldpflow.intervals.transcript_regression import TranscriptRegression as _TranscriptRegression
-from ldpflow.intervals.transcript_regression import TranscriptRegressionBatchMeans as _TranscriptRegressionBatchMeans
+from ldpflow.intervals.transcript_regression import (
+    TranscriptRegressionBatchMeans as _TranscriptRegressionBatchMeans,
+)
 from ldpflow.mechanisms import Mechanism as Mechanism
 from ldpflow.mechanisms.cells import Cells as _Cells
 from ldpflow.mechanisms.clipped_gaussian import ClippedGaussian as _ClippedGaussian
