@@ -18,6 +18,7 @@ from pydantic.fields import FieldInfo
 import ldpflow
 from docs.tables import table
 from ldpflow.algorithms import ALGORITHMS
+from ldpflow.allowed import OneOf
 from ldpflow.cli import app
 from ldpflow.intervals import INTERVAL_METHODS
 from ldpflow.mechanisms import MECHANISMS
@@ -180,6 +181,9 @@ def kind_of(field: FieldInfo) -> str:
     """Type and bounds of a field in words."""
     annotation: Any = field.annotation
     words = " or ".join(dict.fromkeys(words_of(annotation)))
+    for item in field.metadata:
+        if isinstance(item, OneOf):
+            words = "one of " + ", ".join(f"`{name}`" for name in item.names())
     signs = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="}
     found = [*bounds_of(annotation), *field.metadata]
     bounds = [

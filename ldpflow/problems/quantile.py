@@ -112,7 +112,7 @@ class Quantile(Problem):
     tau : float in (0, 1)
         Level of the quantile.
     law : str
-        Law of Z (:class:`ldpflow.problems.laws.Law`), or the kind of a data law that a plug-in defines.
+        Law of Z, or the kind of a data law that a plug-in defines.
     location, scale : float
         Unit of the data; scale > 0.
     df : float, optional

@@ -29,7 +29,7 @@ class Quantiles(Problem):
     taus : tuple of float in (0, 1)
         Levels in increasing order.
     law : str
-        Law of Z (:class:`ldpflow.problems.laws.Law`).
+        Law of Z.
     location, scale : float
         Unit of the data; scale > 0.
     df : float, optional
