@@ -1,4 +1,4 @@
-"""Audits of everything that ldpflow has: each mechanism on a suitable problem, each finite-sum algorithm."""
+"""Audits of all that ldpflow has: mechanisms on suitable problems, algorithms, protocols."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from ldpflow.allowed import closest
 from ldpflow.audit.audit import Audit
 from ldpflow.audit.data_sets import audit_algorithm
 from ldpflow.audit.local import audit_mechanism
+from ldpflow.audit.paths import DEFAULT_MECHANISM, audit_path
+from ldpflow.audit.questions import audit_protocol
 from ldpflow.errors import InputError
 from ldpflow.mechanisms import MECHANISMS, Mechanism
 from ldpflow.problems import PROBLEMS
+from ldpflow.protocols import PROTOCOLS
 from ldpflow.study.entry import read_group
 
 __all__ = ["BUNDLED", "audit", "audit_bundled", "finite_sum_kinds"]
@@ -34,11 +37,35 @@ BUNDLED: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("dp_gd", {"epochs": 2.0}, ""),
     ("dp_sgd", {"epochs": 1.0, "batch_size": 2}, ""),
     ("dp_nsgd", {"epochs": 2.0}, ""),
+    ("dp_nsgd", {"epochs": 2.0, "order": "fixed"}, ""),
     ("dp_nsgd_reduced", {"epochs": 2.0}, ""),
+    ("dp_nsgd_reduced", {"epochs": 2.0, "order": "fixed"}, ""),
+    ("dp_ssgd", {}, ""),
+    ("dp_mbssgd", {}, ""),
+    ("dp_ambssgd", {"doublings": 1, "part": 2}, ""),
+    ("dp_ambssgd", {"doublings": 1, "part": 2, "rule": "printed"}, ""),
+    ("sufficient_statistics", {}, ""),
+    ("ldp_sgd", {"mu": 1.0}, ""),
+    ("tail_sgd", {"mu": 1.0}, ""),
+    ("minibatch_sgd", {"epsilon": 1.0, "noise": "batch", "batch_size": 2}, ""),
+    ("budget_split", {"epsilon": 1.0, "perturbations": 2}, ""),
+    ("rounds", {"epsilon": 1.0}, ""),
+    ("thresholds", {"epsilon": 1.0, "k": 8}, ""),
+    ("grr", {"epsilon": 1.0, "k": 8}, ""),
+    ("oue", {"epsilon": 1.0, "k": 4}, ""),
+    ("hrr", {"epsilon": 1.0, "k": 8}, ""),
+    ("haar", {"epsilon": 1.0, "k": 8}, ""),
+    ("tree", {"epsilon": 1.0, "k": 16}, ""),
 )
 
-BUDGET = {"epsilon": 2.0, "delta": 1e-3, "eta": 0.01}
-"""Of finite-sum algorithms, unless given: at a smaller delta a practical number of runs shows little."""
+BUDGET = {"epsilon": 2.0, "delta": 1e-3}
+"""Of algorithms with their own noise, unless given: at a smaller delta a practical number shows little."""
+
+SHUFFLED_BUDGET = {"epsilon": 0.3, "delta": 1e-2}
+"""Of dp_ssgd, unless given: amplification by shuffling admits small budgets only."""
+
+STEP = {"eta": 0.01}
+"""Of algorithms over a fixed data set, unless given."""
 
 
 def finite_sum_kinds() -> list[str]:
@@ -54,18 +81,19 @@ def audit(
     confidence: float = 0.999,
     seed: int = 1,
 ) -> Audit:
-    """Hold a mechanism, or an algorithm over a fixed data set, to its privacy claim.
+    """Hold a mechanism, an algorithm or a protocol to its privacy claim.
 
     Parameters
     ----------
     name : str
-        Kind of the mechanism or algorithm.
+        Its kind.
     settings : dict
+        Of an algorithm without noise of its own also those of the mechanism, whose kind is ``mechanism``.
     problem : str
         Kind of the problem whose gradients a mechanism randomises, with its default settings.
     samples : int, optional
-        Outputs on each input, once to choose the test and once to count it; 500,000 of a mechanism and
-        100,000 runs of an algorithm unless given.
+        Outputs on each input, once to choose the test and once to count it; 500,000 of a mechanism or
+        protocol and 100,000 runs of an algorithm unless given.
     confidence : float in (0, 1)
     seed : int
 
@@ -81,11 +109,31 @@ def audit(
             raise InputError("problem", problem, f"one of {known}", closest(problem, PROBLEMS))
         chosen = one("problem", problem, {})
         return audit_mechanism(mechanism, chosen, samples or 500_000, confidence, seed)
+    if name in PROTOCOLS:
+        protocol = one("protocol", name, {"range": [0.0, 1.0]} | settings)
+        return audit_protocol(protocol, samples or 500_000, confidence, seed)
+    runs = samples or 100_000
     if name in finite_sum_kinds():
-        algorithm = one("algorithm", name, BUDGET | settings)
-        return audit_algorithm(algorithm, 4, samples or 100_000, confidence, seed)
-    kinds = [*MECHANISMS, *finite_sum_kinds()]
+        algorithm = one("algorithm", name, BUDGET | STEP | settings)
+        return audit_algorithm(algorithm, 4, runs, confidence, seed)
+    if name in ALGORITHMS:
+        return audit_path(*path_parts(name, settings), runs, confidence, seed)
+    kinds = [*MECHANISMS, *ALGORITHMS, *PROTOCOLS]
     raise InputError("name", name, "one of " + ", ".join(kinds), closest(name, kinds))
+
+
+def path_parts(name: str, settings: dict[str, Any]) -> tuple[Any, Mechanism | None]:
+    """A one-pass algorithm, and the mechanism under it unless it has noise of its own."""
+    kind = ALGORITHMS[name]
+    if kind.carries_privacy:
+        budget = SHUFFLED_BUDGET if name == "dp_ssgd" else BUDGET
+        known = {key: value for key, value in budget.items() if key in kind.model_fields}
+        return one("algorithm", name, known | settings), None
+    own = {key: value for key, value in settings.items() if key in kind.model_fields}
+    rest = {key: value for key, value in settings.items() if key not in own}
+    mechanism = rest.pop("mechanism", DEFAULT_MECHANISM.get(name, "clipped_gaussian"))
+    start = {"eta": 0.01} if "eta" in kind.model_fields else {}
+    return one("algorithm", name, start | own), one("mechanism", str(mechanism), rest)
 
 
 def one(group: str, kind: str, settings: dict[str, Any]) -> Any:

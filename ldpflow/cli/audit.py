@@ -18,9 +18,7 @@ __all__ = ["audit"]
 def audit(
     name: Annotated[
         str,
-        typer.Argument(
-            metavar="NAME", help="Mechanism, algorithm over a fixed data set, or all for the bundled ones."
-        ),
+        typer.Argument(metavar="NAME", help="Mechanism, algorithm, protocol, or all for the bundled ones."),
     ],
     epsilon: Epsilon = None,
     mu: Mu = None,
@@ -40,7 +38,7 @@ def audit(
         Format, typer.Option("--format", help="csv and json have full precision.")
     ] = Format.table,
 ) -> None:
-    """Attack a mechanism: bound its privacy parameter from below and compare the bound with the claim.
+    """Attack a mechanism, an algorithm or a user's report: bound its privacy parameter from below.
 
     Exits with 1 where the bound exceeds the claim. Passing proves nothing: the bound is a lower one.
     """

@@ -83,6 +83,7 @@ def run_path(
     marked: Sequence[int] = (),
     sums: Sequence[str] = (),
     perturbation: int = 0,
+    users: NDArray[np.uint64] | None = None,
 ) -> PathRecord:
     """Run the path of up to LANES replicates and keep its record.
 
@@ -101,6 +102,8 @@ def run_path(
         Names in :data:`ldpflow.kernels.running_sums.RUNNING_SUMS`, or PERTURBED.
     perturbation : int
         k for the k-th perturbed path: the same users, a stream of its own; 0 for the path itself.
+    users : ndarray, optional
+        State that the users are drawn from; that of seed and replicates unless given.
     """
     if PERTURBED in sums:
         return with_perturbed_paths(path, seed, replicates, times, marked, sums)
@@ -121,7 +124,7 @@ def run_path(
     origin = np.array(path.problem.truth())
     run_kernel(
         kernel,
-        data_states(path, seed, replicates),
+        data_states(path, seed, replicates) if users is None else users.copy(),
         noise_states(path, mechanism_key, seed, replicates),
         data_parameters(path),
         drawing_parameters(noise_variates(path, perturbed)),

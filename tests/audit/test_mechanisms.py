@@ -175,17 +175,17 @@ def test_what_cannot_be_audited():
     with pytest.raises(InputError, match="privacy_notion"):
         audit("none", {})
     with pytest.raises(InputError, match="sampling"):
-        audit("randomized_response", {"sampling": "private_bit"})
+        audit("randomized_response", {"epsilon": 1.0, "sampling": "private_bit"})
     with pytest.raises(InputError, match="two values"):
-        audit("randomized_response", {}, "linear_regression")
+        audit("randomized_response", {"epsilon": 1.0}, "linear_regression")
     with pytest.raises(InputError, match="name"):
         audit("laplas", {})
     with pytest.raises(InputError, match="problem"):
-        audit("laplace", {}, "quantil")
+        audit("laplace", {"epsilon": 1.0}, "quantil")
     with pytest.raises(InputError, match="confidence"):
-        audit("laplace", {}, confidence=1.0, samples=1000)
+        audit("laplace", {"epsilon": 1.0}, confidence=1.0, samples=1000)
     with pytest.raises(InputError, match="samples"):
-        audit("laplace", {}, samples=10)
+        audit("laplace", {"epsilon": 1.0}, samples=10)
 
 
 def test_every_mechanism_that_claims_something_is_in_the_table():
@@ -204,7 +204,9 @@ def test_the_table_of_the_documentation():
     assert [line[0].strip(" `") for line in lines] == [name for name, _, _ in BUNDLED]
     for line in lines:
         claim = float(line[3].partition("=")[2].partition(",")[0])
-        assert 0 < float(line[4]) <= claim
+        # Of dp_ssgd nothing is seen: its accounting leaves much room.
+        least = 0.0 if line[0].strip(" `") == "dp_ssgd" else 0.1 * claim
+        assert least <= float(line[4]) <= claim
 
 
 def test_trees_in_reshuffled_orders_are_accounted_for_by_a_bound():
