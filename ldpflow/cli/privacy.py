@@ -94,9 +94,13 @@ def given_settings(given: dict[str, float | None], settings: list[str] | None) -
 
 def chosen_mechanism(kind: str, given: dict[str, float | None], settings: list[str] | None) -> Mechanism:
     """The mechanism with the settings of the command line."""
+    from ldpflow.protocols import PROTOCOLS
     from ldpflow.study.entry import read_group
 
     table = {"kind": kind, **given_settings(given, settings)}
+    if kind in PROTOCOLS:
+        hint = "A report of every protocol is eps-LDP: see `ldpflow privacy randomized_response --epsilon E`."
+        raise InputError("mechanism", kind, "the kind of a mechanism", hint)
     (entry,) = read_group("mechanism", table)
     found = entry.combinations()
     if len(found) != 1:

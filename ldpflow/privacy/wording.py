@@ -71,7 +71,7 @@ def sentences(guarantee: Guarantee, local: bool) -> list[str]:
             f"(epsilon, delta)-DP with epsilon = {number(guarantee.epsilon_at_delta)} at delta = {delta}."
         )
     if guarantee.mu is not None:
-        found.append(testing(guarantee.mu))
+        found.append(testing(guarantee.mu, guarantee.epsilon))
     if guarantee.rho is not None:
         orders = ", ".join(f"{number(value)} at order {order:g}" for order, value in guarantee.renyi.items())
         found.append(f"Zero-concentrated DP with rho = {number(guarantee.rho)}; Renyi DP with {orders}.")
@@ -92,10 +92,13 @@ def odds(epsilon: float) -> str:
     )
 
 
-def testing(mu: float) -> str:
-    """Gaussian DP as a bound on the power of a test."""
+def testing(mu: float, epsilon: float | None = None) -> str:
+    """Gaussian DP as a bound on the power of a test; with pure DP too, the smaller of both bounds."""
     level = 0.05
     power = normal(mu - 1.6448536269514722)
+    if epsilon is not None:
+        # Kairouz, Oh and Viswanath (2017): power <= min(e^eps a, 1 - e^-eps (1 - a)) at level a.
+        power = min(power, math.exp(min(epsilon, 700.0)) * level, 1.0 - math.exp(-epsilon) * (1.0 - level))
     return (
         f"Gaussian DP with mu = {number(mu)}: a test of one value against another that is wrong in 5% "
         f"of the cases where the first is true finds the second in at most {100 * power:.1f}% "

@@ -240,6 +240,7 @@ class Reader:
             oddities=oddities,
             notes=self.notes,
             progress=progress,
+            users_compared="user" in self.source.columns.optional and self.rows <= LARGEST_USERS,
         )
 
     def folded(

@@ -56,6 +56,8 @@ class Analysis:
     oddities, notes : list of str
         What is odd about the reports; what was done that was not asked for.
     progress : Progress
+    users_compared : bool
+        Whether a column of users showed that no user has two reports.
     """
 
     rows: list[Row]
@@ -69,6 +71,7 @@ class Analysis:
     oddities: list[str]
     notes: list[str]
     progress: Progress = field(repr=False)
+    users_compared: bool = False
 
     @property
     def asked(self) -> list[Row]:

@@ -55,6 +55,10 @@ def stored_transcript(
     if plan is None:
         keys = ", ".join(f"p{plan.simulator.key}" for plan in study.plans()[:5])
         raise InputError("path", path_key, "a path of the run", f"It has: {keys}.")
+    if "protocol" in plan.simulator.parts():
+        kind = plan.simulator.parts()["protocol"].kind
+        hint = "Reports of rounds of thresholds and of one-shot protocols cannot be analysed in this version."
+        raise InputError("path", f"{path_key} (protocol {kind})", "a path of SGD", hint)
     users = n if n is not None else max([cell.n for cell in plan.cells], default=0)
     if users < 1:
         raise InputError("n", n, "a number of users: the path has no cells")

@@ -128,7 +128,8 @@ def privacy_words(analysis: Analysis) -> str:
     if statement.notion == "none":
         return "no randomiser: the reports are not private"
     budget = f"epsilon = {statement.epsilon:g}" if statement.epsilon is not None else f"mu = {statement.mu:g}"
-    return f"{kind} with {budget} ({statement.notion} per report; each user reported once)"
+    once = "each user reported once" if analysis.users_compared else "per user too if each reported once"
+    return f"{kind} with {budget} ({statement.notion} per report; {once})"
 
 
 def target_words(taus: Sequence[float]) -> str:
@@ -185,9 +186,13 @@ def methods_paragraph(analysis: Analysis) -> str:
     target = target_words(collection.taus)
     size = collection.batch_size
     steps = f"{analysis.steps:,} steps" + (f" of {size} reports each" if size > 1 else "")
+    # A transcript that was written from a run names its path.
+    simulated = collection.path is not None
+    reports = (
+        "simulated reports, privatised" if simulated else "reports, privatised before they were collected,"
+    )
     sentences = [
-        f"We estimated {target} from {analysis.users:,} reports, privatised on the users' devices by "
-        f"{privacy_words(analysis)}.",
+        f"We estimated {target} from {analysis.users:,} {reports} by {privacy_words(analysis)}.",
         f"Users were asked one after the other by stochastic gradient descent in {steps}, the i-th of size "
         f"{algorithm.step_constant():g} i^-{algorithm.step_exponent():g}.",
     ]

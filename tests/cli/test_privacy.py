@@ -28,7 +28,7 @@ def test_json(ldpflow):
 
 def test_shuffled(ldpflow):
     arguments = ("--shuffled", "--users", "1e6", "--format", "json")
-    page = json.loads(ldpflow("privacy", "laplace", *arguments).out)
+    page = json.loads(ldpflow("privacy", "laplace", "--epsilon", "1", *arguments).out)
     shuffled = page["guarantees"][-1]
     e = math.e
     rest = 8 * math.sqrt(e * math.log(4e6)) / 1e3 + 8 * e / 1e6
@@ -41,12 +41,25 @@ def test_shuffled(ldpflow):
         (("laplacian",), "MECHANISM"),
         (("laplace", "--mu", 1), "--mu"),
         (("laplace", "--epsilon", -1), "--epsilon"),
-        (("laplace", "--reports", 0), "--reports"),
-        (("laplace", "--shuffled"), "--users"),
-        (("laplace", "--shuffled", "--users", "some"), "--users"),
+        (("laplace", "--epsilon", 1, "--reports", 0), "--reports"),
+        (("laplace", "--epsilon", 1, "--shuffled"), "--users"),
+        (("laplace", "--epsilon", 1, "--shuffled", "--users", "some"), "--users"),
         (("laplace", "--set", "clip"), "--set"),
+        (("laplace",), "epsilon is missing"),
     ],
 )
 def test_refused(ldpflow, arguments, field):
     shown = ldpflow("privacy", *arguments)
     assert shown.code == 2 and field in shown.err and "Traceback" not in shown.err
+
+
+def test_a_protocol_is_no_mechanism(ldpflow):
+    refused = ldpflow("privacy", "haar", "--epsilon", "1")
+    assert refused.code == 2 and "haar" in refused.err and "randomized_response" in refused.err
+
+
+@pytest.mark.parametrize(("epsilon", "most"), [("1", "13.6%"), ("0.1", "5.5%"), ("8", "100.0%")])
+def test_power_is_the_smaller_of_both_bounds(ldpflow, epsilon, most):
+    """e^eps 5% for eps = 1 and .1; 1 - .95 e^-eps for eps = 8."""
+    text = " ".join(ldpflow("privacy", "randomized_response", "--epsilon", epsilon).out.split())
+    assert f"finds the second in at most {most} (without" in text

@@ -87,7 +87,15 @@ def test_words(analysis):
     paragraph = methods_paragraph(analysis)
     for said in ("0.9-quantile", "20,000 reports", "epsilon = 1", "eps-LDP", "has no proof", "ldpflow"):
         assert said in paragraph
+    assert "per user too if each reported once" in paragraph and "simulated" not in paragraph
     assert analysis.exit_code() == 0
+
+
+def test_what_is_known_of_users_and_of_where_reports_come_from(rows):
+    table = as_table(rows[0], user=np.arange(20_000))
+    settings = SETTINGS | {"path": "p" + "0" * 16, "method": [{"kind": "BM"}]}
+    paragraph = methods_paragraph(analyse(table, settings))
+    assert "each user reported once" in paragraph and "simulated reports" in paragraph
 
 
 def test_tables_of_several_kinds(rows, analysis):

@@ -238,3 +238,19 @@ def test_the_theta_of_the_simulated_path(run, tmp_path):
     record = run_path(path, 11, [1], range(1, 501))
     thetas = np.concatenate([part[1] for part in reports_of(path, 11, 1, 500 * size)])
     assert np.array_equal(thetas[::size][1:], record.iterates[:-1, :, 0])
+
+
+def test_a_protocol_has_no_transcript_of_reports(tmp_path):
+    study = Study.from_mapping(
+        {
+            "name": "counts",
+            "replicates": 4,
+            "problem": {"kind": "quantile", "tau": 0.5},
+            "protocol": {"kind": "rounds", "epsilon": 1.0, "range": [-4.0, 4.0]},
+            "method": [{"kind": "fieller"}],
+            "grid": {"n": [200], "level": 0.9},
+        }
+    )
+    run_study(study, tmp_path / "run", engine="serial")
+    with pytest.raises(InputError, match="protocol rounds.*cannot be analysed"):
+        stored_transcript(tmp_path / "run", f"p{study.simulators()[0].key}", 0, tmp_path / "t.csv")
