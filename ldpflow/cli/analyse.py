@@ -19,7 +19,12 @@ __all__ = ["analyse"]
 def analyse(
     file: Annotated[str, typer.Argument(metavar="FILE", help="Transcript: Parquet, or CSV with a header.")],
     settings: Annotated[
-        str | None, typer.Option(metavar="FILE.toml", help="How the reports were collected.")
+        str | None,
+        typer.Option(
+            metavar="FILE.toml",
+            help="How the reports were collected.",
+            show_default="the transcript's name with .toml, if it is there",
+        ),
     ] = None,
     tau: Annotated[float | None, typer.Option(help="Level of the quantile.")] = None,
     mechanism: Annotated[str | None, typer.Option(help="Mechanism on the users' devices.")] = None,
@@ -62,6 +67,9 @@ def analyse(
         "origin": origin,
         "seed": seed,
     }
+    if settings is None and Path(f"{file}.toml").is_file():
+        settings = f"{file}.toml"
+        typer.echo(f"settings: {settings}", err=True)
     tables = merged(without_nothing(given), read_settings(settings) if settings else {}, str(settings))
     found = compute(file, tables)
     {Format.table: print_table, Format.csv: print_csv, Format.json: print_json}[form](found)

@@ -56,6 +56,19 @@ def test_settings_files(ldpflow, file, tmp_path):
     assert "--epsilon: 2.0" in contradicting.err and "1.0, as" in contradicting.err
 
 
+def test_settings_beside_the_file_are_read_and_named(ldpflow, file):
+    beside = file.with_name(f"{file.name}.toml")
+    beside.write_text(
+        "[problem]\ntau = 0.9\n[mechanism]\nkind = 'randomized_response'\nepsilon = 1.0\n"
+        "[algorithm]\ngamma = 0.51\nc = 40.0\n[[method]]\nkind = 'BM'\n"
+    )
+    try:
+        shown = ldpflow("analyse", file, "--format", "json")
+    finally:
+        beside.unlink()
+    assert str(beside) in shown.err and [row["method"] for row in json.loads(shown.out)["rows"]] == ["BM"]
+
+
 def test_a_fault_names_its_row(ldpflow, file, tmp_path):
     lines = file.read_text().splitlines()
     del lines[100]
