@@ -10,11 +10,16 @@ together. Nothing but + - * / and sqrt, element by element: the same bits on eve
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ldpflow.kernels.cache import compiled
+from ldpflow.kernels.specialise import Case
 
 __all__ = ["PolynomialFit", "fit_polynomial"]
 
@@ -130,34 +135,87 @@ class PolynomialFit:
         below, above : ndarray, shape (L, R)
             NaN where there is none within 71 half widths of the interval that is linear.
         """
-        side = np.array([-1.0, 1.0])[None, :, None]
-        z2 = (critical * critical)[:, None, None]
-
-        def excess(t: Array) -> Array:
-            """P^2 - z^2 S v' M^-1 v at u -+ t; t has shape (..., L, 2, R)."""
-            fitted = leverage = np.zeros_like(t)
-            for k, q in enumerate(self.basis(u + side * t, degree)):
-                fitted = fitted + self.coefficients[k] * q
-                leverage = leverage + q * q / self.pivots[k]
-            result: Array = fitted * fitted - z2 * (variance * leverage)
-            return result
-
+        z2 = critical * critical
         at_root = np.zeros_like(u)
         for k, q in enumerate(self.basis(u, degree)):
             at_root = at_root + q * q / self.pivots[k]
-        half = np.sqrt(z2 * (variance * at_root)) / slope * np.ones_like(side)
-        grid = np.array([0.0, *MARCH])[:, None, None, None] * half
-        outside = excess(grid[1:]) >= 0.0
-        first = np.argmax(outside, axis=0)[None]
-        low = np.take_along_axis(grid, first, axis=0)[0]
-        high = np.take_along_axis(grid, first + 1, axis=0)[0]
-        for _ in range(50):
-            middle = 0.5 * (low + high)
-            inside = excess(middle) < 0.0
-            low = np.where(inside, middle, low)
-            high = np.where(inside, high, middle)
-        arms = np.where(outside.any(axis=0), 0.5 * (low + high), np.nan)
-        return arms[:, 0], arms[:, 1]
+        half = np.sqrt(z2[:, None] * (variance * at_root)) / slope
+        lower = np.zeros((degree + 1, degree + 1, len(u)))
+        for k in range(degree + 1):
+            for j in range(k):
+                lower[k, j] = self.lower[k][j]
+        found = np.empty((len(critical), 2, len(u)))
+        pivots, coefficients = (np.stack(part[: degree + 1]) for part in (self.pivots, self.coefficients))
+        ends_kernel()(
+            lower, pivots, coefficients, u, half, variance * np.ones_like(u), z2, np.array(MARCH), found
+        )
+        return found[:, 0], found[:, 1]
+
+
+SIGNATURE = (
+    "void(float64[:, :, ::1], float64[:, ::1], float64[:, ::1], float64[::1], float64[:, ::1], "
+    "float64[::1], float64[::1], float64[::1], float64[:, :, ::1])"
+)
+
+
+@cache
+def ends_kernel() -> Callable[..., None]:
+    """:func:`find_ends`, compiled."""
+    return compiled(find_ends, Case((("excess", excess),)), SIGNATURE)
+
+
+def find_ends(kernel, lower, pivots, coefficients, u, half, variance, z2, march, found):  # type: ignore[no-untyped-def]
+    """found[level, side] = t where P^2 - z^2 S v' M^-1 v at u -+ t changes its sign, NaN if nowhere.
+
+    Along the march in half widths to the first point outside, then fifty halvings.
+    """
+    values = np.empty(pivots.shape[0])
+    for level in range(z2.shape[0]):
+        for side in range(2):
+            sign = 2.0 * side - 1.0
+            for r in range(u.shape[0]):
+                low = 0.0
+                high = np.nan
+                for step in range(march.shape[0]):
+                    t = march[step] * half[level, r]
+                    at = u[r] + sign * t
+                    if (
+                        kernel.excess(lower, pivots, coefficients, at, r, variance[r], z2[level], values)
+                        >= 0.0
+                    ):
+                        high = t
+                        break
+                    low = t
+                if np.isnan(high):
+                    found[level, side, r] = np.nan
+                    continue
+                for _ in range(50):
+                    middle = 0.5 * (low + high)
+                    at = u[r] + sign * middle
+                    if (
+                        kernel.excess(lower, pivots, coefficients, at, r, variance[r], z2[level], values)
+                        < 0.0
+                    ):
+                        low = middle
+                    else:
+                        high = middle
+                found[level, side, r] = 0.5 * (low + high)
+
+
+def excess(lower, pivots, coefficients, at, r, variance, z2, values):  # type: ignore[no-untyped-def]
+    """P^2 - z^2 S v' M^-1 v of one replicate; ``values`` is where q_0, ..., q_degree go."""
+    fitted = 0.0
+    leverage = 0.0
+    power = 1.0
+    for k in range(pivots.shape[0]):
+        q = power
+        for j in range(k):
+            q -= lower[k, j, r] * values[j]
+        values[k] = q
+        fitted += coefficients[k, r] * q
+        leverage += q * q / pivots[k, r]
+        power *= at
+    return fitted * fitted - z2 * (variance * leverage)
 
 
 def cubic_root(b: list[Array]) -> tuple[Array, Array]:

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -65,22 +65,29 @@ class PathRequest(Request):
         """Times at which prefix sums and iterates are kept, those marked among them."""
         return sorted(self.recorded[0] | self.recorded[1])
 
-    @cached_property
-    def recorded(self) -> tuple[set[int], set[int]]:
+    @property
+    def recorded(self) -> tuple[frozenset[int], frozenset[int]]:
         """Times, and marked times: the union over cells and checkpoints."""
-        path = self.path
-        d = path.dimension
-        times = {path.steps(n) for n in self.checkpoints}
-        if path.algorithm.averages_tail():
-            times |= {t // 2 for t in times if t > 1}
-        marked: set[int] = set()
-        for (n, method), group in methods_of(self.cells):
-            steps = path.steps(n)
-            levels = [cell.level for cell in group]
-            times.update(method.level_times(steps, path.algorithm, levels).tolist())
-            if method.running_sums(d):
-                marked.update(method.marked_times(steps, path.algorithm, d))
-        return times, marked
+        return recorded_by(self.path, self.cells, self.checkpoints)
+
+
+@lru_cache(maxsize=8)  # every batch of a path asks for the same
+def recorded_by(
+    path: OnePass, cells: tuple[Cell, ...], checkpoints: tuple[int, ...]
+) -> tuple[frozenset[int], frozenset[int]]:
+    """Times, and marked times, that cells and checkpoints need."""
+    d = path.dimension
+    times = {path.steps(n) for n in checkpoints}
+    if path.algorithm.averages_tail():
+        times |= {t // 2 for t in times if t > 1}
+    marked: set[int] = set()
+    for (n, method), group in methods_of(cells):
+        steps = path.steps(n)
+        levels = [cell.level for cell in group]
+        times.update(method.level_times(steps, path.algorithm, levels).tolist())
+        if method.running_sums(d):
+            marked.update(method.marked_times(steps, path.algorithm, d))
+    return frozenset(times), frozenset(marked)
 
 
 @dataclass(frozen=True)
