@@ -140,7 +140,7 @@ def refused(store: RunStore, changes: Sequence[tuple[str, list[Any], list[Any]]]
     return InputError(
         ", ".join(name for name, _, _ in changed),
         "; ".join(shown(after) for _, _, after in changed),
-        f"what the rows in {store.root} have: {'; '.join(shown(had) for _, had, _ in changed)}",
+        f"{'; '.join(shown(had) for _, had, _ in changed)}, with which the rows in {store.root} were made",
         "Choose another `out`, keep the old values beside the new ones, or start over with "
         "`fresh`, which moves the old run aside.\n" + "\n".join(lines),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -58,5 +59,26 @@ def load_study(source: str) -> Study:
         hint = nearest(source, bundled)
         raise InputError("study", source, "the name of a bundled study or a .toml file", hint)
     mapping = parsed(text, "study", source)
-    # A study without a name is called like its file.
-    return Study.from_mapping({"name": file.removesuffix(".toml")} | mapping)
+    try:
+        # A study without a name is called like its file.
+        return Study.from_mapping({"name": file.removesuffix(".toml")} | mapping)
+    except InputError as error:
+        if type(error) is not InputError or source in bundled:
+            raise
+        line = line_of(text, error.field)
+        where = f"In {source}" + ("." if line is None else f", line {line}.")
+        raise InputError(error.field, error.value, error.allowed, f"{error.hint} {where}".strip()) from None
+
+
+def line_of(text: str, field: str) -> int | None:
+    """The first line of a study file that gives a setting, or else the line of its table; None without."""
+    table, _, key = field.partition(".")
+    section, found = "", None
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := re.match(r"\s*\[\[?\s*([\w-]+)", line):
+            section = header[1]
+            found = number if section == table and found is None else found
+        elif given := re.match(r"\s*\"?([\w-]+)\"?\s*=", line):
+            if (section, given[1]) in ((table, key), ("", table)):
+                return number
+    return found
