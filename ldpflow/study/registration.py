@@ -13,7 +13,6 @@ from ldpflow.errors import InputError
 from ldpflow.kernels.signatures import check_parameters, kernel_function
 from ldpflow.problems.data_law import DATA_LAWS
 from ldpflow.settings import Settings
-from ldpflow.store.reserved import RESERVED
 from ldpflow.study.entry import GROUPS
 
 __all__ = [
@@ -114,6 +113,8 @@ def check_columns(component: type[Settings], where: str) -> None:
     InputError
         Naming the class and the setting.
     """
+    from ldpflow.store.reserved import RESERVED  # loads PyArrow, which reading a study does not need
+
     group = component.group
     if group not in GROUPS:
         return
