@@ -120,7 +120,7 @@ def tune(
     options: dict[str, Any] = {"engine": engine, "address": address, "num_cpus": num_cpus}
     # Held open, so that Ray starts once and not with every rung.
     cluster = {"address": address, "num_cpus": num_cpus}
-    held = executor_for(engine, RunStore(search), None, None, cluster, 0.0)
+    held = executor_for(engine, RunStore(search), None, cluster, 0.0)
     try:
         replicates = FIRST_RUNG
         while True:
