@@ -116,7 +116,13 @@ def test_a_pipe_is_no_study_file(tmp_path):
 
 @pytest.mark.parametrize(
     "content",
-    [b"[" * 100_000, b'[{"session": {"a": {"b": 1}}}]', b'[{"seed": "x"}]', b'[{"machine": [1]}]', b"\xff"],
+    [
+        b"[" * 100_000,
+        pytest.param(b'[{"session": {"a": {"b": 1}}}]', marks=pytest.mark.slow),
+        pytest.param(b'[{"seed": "x"}]', marks=pytest.mark.slow),
+        b'[{"machine": [1]}]',
+        pytest.param(b"\xff", marks=pytest.mark.slow),
+    ],
 )
 def test_a_report_needs_no_provenance(run, tmp_path, content):
     import shutil
