@@ -455,9 +455,15 @@ def protocols() -> Iterator[tuple[str, Case]]:
     budgets = {"epsilon": [0.5, 4.0]}
     yield "one-shot", Case(counts({"kind": ONE_SHOT, "k": 16, **budgets}))
     yield "rounds", Case(counts({"kind": "rounds", "rounds": [3, 5], **budgets}))
-    deployed = {"answer_below": 0.9, "answer_above": 0.6, "liars": 0.05, "liars_push": ["down", "up"]}
+    deployed = {
+        "epsilon": 1.0,
+        "answer_below": 0.9,
+        "answer_above": 0.6,
+        "liars": 0.05,
+        "liars_push": ["down", "up"],
+    }
     yield "deployed", Case(counts({"kind": ["rounds", "haar", "grr"], **deployed}), True)
-    yield "answers", Case(counts({"kind": [*ONE_SHOT, "rounds"], "answers": 3}), True)
+    yield "answers", Case(counts({"kind": [*ONE_SHOT, "rounds"], "epsilon": 1.0, "answers": 3}), True)
     rule = {"kind": ONE_SHOT, **budgets}
     for name in ("exponential", "bimodal"):
         yield f"rule-{name}", Case(counts(rule, law=name), True)

@@ -111,7 +111,7 @@ def own_study(file, **settings):
         "seed": 1,
         "replicates": 2,
         "problem": problem,
-        "mechanism": {"kind": "randomized_response"},
+        "mechanism": {"kind": "randomized_response", "epsilon": 1.0},
         "algorithm": {"kind": "ldp_sgd", "c": 1000.0, "theta0": 2000.0},
         "grid": {"n": 400},
         "method": {"kind": "SN"},
