@@ -111,6 +111,7 @@ def sweep(
         As :class:`SweepInterrupted`, after an orderly stop; what had finished is kept.
     """
     from ldpflow.engine import limits, read_bytes, read_seconds, run_study
+    from ldpflow.engine.choice import ENGINES
     from ldpflow.engine.interrupts import Interrupts
     from ldpflow.store import RunStore
     from ldpflow.study import Study
@@ -118,6 +119,8 @@ def sweep(
     from ldpflow.study.plugins import with_brought
 
     chosen = study if isinstance(study, Study) else Study.load(study)
+    if executor not in ENGINES:
+        raise InputError("executor", executor, f"one of {', '.join(ENGINES)}")
     components = with_brought(chosen.components())
     if executor == "auto" and address is None and not all(map(is_importable, components)):
         executor = "threads"

@@ -333,6 +333,10 @@ def print_troubles(study: Study, result: RunResult) -> None:
     """Batches that failed, and why the sweep stopped before its end."""
     for failed in result.failed_batches:
         typer.echo(f"failed: {failed}", err=True)
+    if result.failures and result.failed_share == 1.0:
+        typer.echo(
+            f"all {result.failures:,} rows are undefined or diverged: ldpflow explain {result.out}", err=True
+        )
     if result.stopped is not None:
         typer.echo(
             f"stopped: {result.stopped}; {done_so_far(study, result)} are in {result.out}. "

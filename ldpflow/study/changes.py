@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ldpflow.allowed import closest, nearest
+from ldpflow.allowed import nearest
 from ldpflow.errors import InputError
 from ldpflow.settings import Axes, Settings
 from ldpflow.study.components import EXAMPLES, tables_of
-from ldpflow.study.entry import GROUPS, Entry, read_group
+from ldpflow.study.entry import GROUPS, Entry, read_group, unknown_kind
 from ldpflow.study.fields import number, plain, read_value, read_values
 from ldpflow.study.grid import Grid, Heading
 
@@ -120,7 +120,7 @@ def chosen_methods(entries: Entries, raw: object) -> Entries:
     result: list[Entry] = []
     for name in dict.fromkeys(map(str, names)):
         if name not in known:
-            raise InputError("method.kind", name, "one of " + ", ".join(known), closest(name, known))
+            raise unknown_kind("method", name)
         own = [entry for entry in entries if entry.kind == name]
         result += own or [Entry.of("method", name, {})]
     return tuple(result)

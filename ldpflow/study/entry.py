@@ -17,7 +17,7 @@ from ldpflow.settings import Settings
 from ldpflow.simulators.families import PARTS
 from ldpflow.study.fields import read_values
 
-__all__ = ["GROUPS", "Entry", "read_group"]
+__all__ = ["GROUPS", "Entry", "read_group", "unknown_kind"]
 
 GROUPS: dict[str, Mapping[str, type[Settings]]] = {**PARTS, "method": INTERVAL_METHODS}
 
@@ -119,8 +119,7 @@ def read_table(group: str, table: Mapping[str, object], stored: bool) -> list[En
     kinds = list(dict.fromkeys(raw)) if isinstance(raw, list) and all_text(raw) else [raw]
     for kind in kinds:
         if not isinstance(kind, str) or kind not in registry:
-            hint = closest(kind, registry) if isinstance(kind, str) else ""
-            raise InputError(f"{group}.kind", kind, "one of " + ", ".join(registry), hint)
+            raise unknown_kind(group, kind)
     if not kinds:
         raise InputError(f"{group}.kind", raw, "one of " + ", ".join(registry))
     axes: dict[str, dict[str, tuple[Any, ...]]] = {str(kind): {} for kind in kinds}
@@ -144,6 +143,14 @@ def read_table(group: str, table: Mapping[str, object], stored: bool) -> list[En
             hint = f"{kind} needs it: a study says its privacy budget."
             raise InputError(f"{group}.{name}", None, allowed(registry[kind], name), hint)
     return [Entry.of(group, kind, values) for kind, values in axes.items()]
+
+
+def unknown_kind(group: str, kind: object) -> InputError:
+    """The refusal of a kind that no component has."""
+    registry = GROUPS[group]
+    own = "One of your own needs its file: `plugin`, or [plugins] in the study."
+    hint = (closest(kind, registry) or own) if isinstance(kind, str) else ""
+    return InputError(f"{group}.kind", kind, "one of " + ", ".join(registry), hint)
 
 
 def all_text(values: list[object]) -> bool:

@@ -129,3 +129,24 @@ def test_paths_are_listed_with_their_settings(swept, ldpflow, tmp_path):
     assert keys_of_paths(Context, "p") == sorted(paths) and keys_of_paths(Context, "q") == []
     wrong = ldpflow("replay", "run", "--path", "p" + "0" * 16, "--replicate", 3, "--plugin", "mine.py")
     assert wrong.code == 2 and "--path: 'p0000000000000000' is not allowed" in wrong.err
+
+
+def test_a_kind_without_its_file_and_rows_that_all_failed(swept, ldpflow, tmp_path):
+    run = swept(METHOD.replace("half = self.K", "half = np.nan"))
+    assert run.result.failed_share == 1.0
+    forgotten = ldpflow("sweep", "quickstart", "--method", "wide")
+    assert forgotten.code == 2 and forgotten.err.count("'wide'") == 1 and "--plugin" in forgotten.err
+    (tmp_path / "quiet.toml").write_text(run.store.read_study())
+    quiet = ldpflow(
+        "sweep", "quiet.toml", "--quiet", "--out", "run", "--plugin", "mine.py", "--engine", "serial"
+    )
+    assert quiet.code == 0 and "all 12 rows are undefined or diverged" in quiet.err
+
+
+def test_the_argument_of_python_is_named():
+    study = lf.Study(
+        problem=lf.Quantile(), mechanism=lf.RandomizedResponse(epsilon=1.0), algorithm=lf.LdpSgd(),
+        methods=lf.Oracle(), n=[100], replicates=4,
+    )  # fmt: skip
+    with pytest.raises(lf.InputError, match="executor: 'rya' is not allowed"):
+        lf.sweep(study, "run", executor="rya")
