@@ -6,6 +6,7 @@ Only Typer is imported here: commands import what they call when they run, so th
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sys
@@ -125,9 +126,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         sys.stdout.flush()
     except OSError as error:
-        code = said(f"standard output cannot be written to: {error.strerror or error}", code or 2)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python fails again at its end
+        code = output_lost(error, code or 2)
     return code
+
+
+def output_lost(error: OSError, code: int) -> int:
+    """Say that the output cannot be written, and drop what is left of it; the exit code."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python fails again at its end
+    return said(f"standard output cannot be written to: {error.strerror or error}", code)
 
 
 def called(arguments: Sequence[str] | None) -> int:
@@ -151,6 +157,8 @@ def called(arguments: Sequence[str] | None) -> int:
         limit = "free some, raise the limit (ulimit -v), or ask for less"
         return said(f"not enough memory ({error or 'for this process'}): {limit}", 2)
     except OSError as error:
+        if error.errno == errno.ENOSPC and error.filename is None:
+            return output_lost(error, 2)  # files are named, and the store has an error of its own
         return said(f"the system refused: {error}", 2)
     except KeyboardInterrupt:
         return 130
