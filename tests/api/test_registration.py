@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 import pytest
@@ -16,7 +19,7 @@ from ldpflow.results.summary import names_of_summary
 from ldpflow.results.trajectories import SUMMARY_COLUMNS, THEORY
 from ldpflow.settings import Setting
 from ldpflow.store.reserved import RESERVED
-from ldpflow.study.plugins import REGISTRIES
+from ldpflow.study.plugins import FILE_MODULE, REGISTRIES, load_file
 from ldpflow.study.registration import check_columns
 
 SHARED = {"epsilon", "mu", "delta", "gamma", "c", "batch_size"}
@@ -169,3 +172,17 @@ def test_a_mechanism_may_read_settings_of_the_problem_in_an_audit():
     assert stand_in != GivenGradient(values=(0.5,), original=lf.Quantile(tau=0.5))
     with pytest.raises(AttributeError):
         GivenGradient(values=(0.5,)).tau  # noqa: B018
+
+
+def test_an_edit_of_the_same_second_and_size_is_read(tmp_path, monkeypatch):
+    """Python would take the bytecode that it kept of the file before."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    text = (Path(__file__).parent / "plugin_method.py").read_text()
+    file = tmp_path / "edited_at_once.py"
+    found = []
+    for value in ("2.0", "3.0"):
+        file.write_text(text.replace("FACTOR = 2.0", f"FACTOR = {value}"))
+        os.utime(file, (1e9, 1e9))
+        found.append(load_file(file).FACTOR)
+        del sys.modules[f"{FILE_MODULE}edited_at_once"]
+    assert found == [2.0, 3.0]

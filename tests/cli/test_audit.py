@@ -28,7 +28,7 @@ def test_a_claim_that_is_exceeded(ldpflow, monkeypatch):
     from tests.audit.test_mechanisms import HalfLaplace
 
     monkeypatch.setitem(MECHANISMS, "laplace", HalfLaplace)
-    shown = ldpflow("audit", "laplace", "--samples", 50000)
+    shown = ldpflow("audit", "laplace", "--epsilon", 1, "--samples", 50000)
     assert shown.code == 1 and "EXCEEDED" in shown.out
 
 
@@ -36,8 +36,8 @@ def test_refused(ldpflow):
     for arguments, said in (
         (("laplas",), "laplace"),
         (("none",), "privacy_notion"),
-        (("laplace", "--problem", "quantil"), "quantile"),
-        (("laplace", "--samples", "few"), "samples"),
+        (("laplace", "--epsilon", 1, "--problem", "quantil"), "quantile"),
+        (("laplace", "--epsilon", 1, "--samples", "few"), "samples"),
     ):
         shown = ldpflow("audit", *arguments)
         assert shown.code == 2 and said in shown.err

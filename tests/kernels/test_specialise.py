@@ -253,7 +253,8 @@ from ldpflow.kernels.cache import counts
 from ldpflow.store import RunStore
 from ldpflow.study import Study
 study = Study.from_mapping({
-    "name": "mean", "seed": 1, "replicates": 8, "problem": {"kind": "mean"}, "mechanism": {"kind": "laplace"},
+    "name": "mean", "seed": 1, "replicates": 8, "problem": {"kind": "mean"},
+    "mechanism": {"kind": "laplace", "epsilon": 1.0},
     "algorithm": {"kind": "ldp_sgd"}, "grid": {"n": [200], "level": [0.9]}, "method": [{"kind": "BM"}],
 })
 assert not run_study(study, sys.argv[1], engine="serial").failed_batches
