@@ -127,7 +127,10 @@ class RunFiles:
         with open(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise self.not_ours(name)
-            return pa.py_buffer(file.read())
+            # Memory of Arrow's own, not of a Python object: Arrow's threads may be the last to free it,
+            # when the interpreter has ended.
+            data = pa.allocate_buffer(os.fstat(descriptor).st_size)
+            return data.slice(0, file.readinto(memoryview(data)))
 
     def check_folders(self, name: str) -> None:
         """Refuse a file of the run in a folder that is a link: it would lie outside the run."""
