@@ -81,7 +81,7 @@ class Algorithm(BaseAlgorithm):
         Raises
         ------
         InputError
-            If it cannot be told which of its settings have a unit.
+            If it is not known which of its settings have a unit.
         """
         hint = "Give its steps and start in the unit of the data."
         raise InputError("problem.units", units.written(), f"nothing with {self.kind}", hint)

@@ -41,7 +41,7 @@ Floats = NDArray[np.float64]
 Row = tuple[float, float]
 
 STEPS = 2
-"""Steps of an algorithm that makes as many as it is told."""
+"""Steps of an algorithm whose number of steps is a setting."""
 
 HUGE = 1e9
 NOTHING: Row = (0.0, 0.0)

@@ -45,7 +45,7 @@ def audit_protocol(protocol: Protocol, samples: int, confidence: float, seed: in
     Parameters
     ----------
     protocol : Protocol
-        Everybody answers and nobody lies here, whatever it says: a liar's report depends on no value.
+        Every user answers, and honestly, whatever its settings: a liar's report depends on no value.
     samples : int
         Reports on each value, once to choose the test and once to count it.
     confidence : float

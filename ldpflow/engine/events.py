@@ -30,7 +30,7 @@ Listener = Callable[[Progress], None]
 
 
 Phase = Callable[[str], None]
-"""Told what a sweep waits for, in a few words, each time that this changes; empty once batches come back."""
+"""Called with what a sweep waits for, in a few words, when that changes; with "" once batches come back."""
 
 
 @dataclass(frozen=True)

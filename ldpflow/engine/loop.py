@@ -81,12 +81,12 @@ def drive(
     batches : Batches
     executor : Executor
     listener : callable, optional
-        Told the progress after every batch.
+        Called with the progress after every batch.
     should_stop : callable
         Asked at least twice a second for a reason to stop; once there is one nothing more is
         submitted, and what is in flight gets DRAIN_SECONDS to finish before it is dropped.
     on_phase : callable, optional
-        Told which kernels are waited for.
+        Called with the kernels that are waited for.
     """
     started = time.monotonic()
     tally = Tally()

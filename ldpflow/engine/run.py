@@ -78,11 +78,11 @@ def run_study(
     on_engine : callable, optional
         Called with a line on the engine that was chosen, and why, before it starts.
     on_event : callable, optional
-        Told the progress after every batch.
+        Called with the progress after every batch.
     on_phase : callable, optional
-        Told what is waited for: Ray, kernels that are compiled, the summary.
+        Called with what is waited for: Ray, kernels that are compiled, the summary.
     on_plan : callable, optional
-        Told once, before the first batch, what is there and what is to be computed.
+        Called once, before the first batch, with what is there and what is to be computed.
     should_stop : callable
         Asked at least twice a second for a reason to stop, or None; once there is one the run ends
         within seconds with what is finished on disk.

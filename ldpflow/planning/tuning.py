@@ -104,7 +104,7 @@ def tune(
     engine, address, num_cpus, on_event
         As in :func:`ldpflow.engine.run_study`.
     on_rung : callable
-        Told replicates, candidates and the best of them after every rung.
+        Called with replicates, candidates and the best of them after every rung.
 
     Raises
     ------
