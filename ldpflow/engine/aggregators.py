@@ -106,7 +106,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class Sent:
-    """A batch whose rows are, or will be, with an aggregator; ``told`` is true once the loop has counted it."""
+    """A batch whose rows are, or will be, with an aggregator; ``told`` once the loop has counted it."""
 
     batch: Batch
     cell_set: str

@@ -146,7 +146,8 @@ def runnable_simulator(settings: Mapping[str, Any]) -> Simulator[Any, Any]:
 def check_digests(settings: Mapping[str, Any]) -> None:
     """Refuse stored settings that name a data file without its digest, which every run of ours has.
 
-    A file is read no further than to compare its digest, so that settings in a run of unknown origin show nothing of it.
+    A file is read no further than to compare its digest: settings in a run of unknown origin show
+    nothing of it.
 
     Raises
     ------
