@@ -10,11 +10,11 @@ __all__ = ["explain"]
 
 
 def explain(run: Run, where: Where = None, sort: Sort = None, columns: Columns = None) -> None:
-    """Explain for every cell why coverage differs from nominal, in one sentence.
+    """Explain for every cell why coverage differs from nominal, as a sum.
 
-    Effects of bias, mean length, variability of length and non-normality, each with the coverage
-    that it alone would give, then together, and what is left. Then, for TR and TR-BM, what its diagnostics
-    show, and what to do about it. Every number is in the summary too.
+    The level, then the effects of mean length, variability of length, bias and the shape of the
+    estimates' distribution, each alone, of several at once, and of the dependence of error and length; they
+    add up to the coverage. Then, for TR and TR-BM, what its diagnostics show, and what to do about it.
     """
     from ldpflow.cli.tables import short, telling
     from ldpflow.results.where import chosen
@@ -32,5 +32,9 @@ def explain(run: Run, where: Where = None, sort: Sort = None, columns: Columns =
         # B says nothing about a method that has none.
         label = ", ".join(f"{n} {short(row[n])}" for n in names if row[n] is not None)
         typer.echo(f"{label or 'The cell'}: {row['explanation']}")
+    typer.echo(
+        "± is one Monte Carlo standard error (MCSE), of effects by a jackknife over groups of replicates. "
+        "The effect of a property is the coverage that it alone would give, less the level."
+    )
     for line in stored_left_out(opened.store):
         typer.echo(line)

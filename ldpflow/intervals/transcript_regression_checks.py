@@ -113,8 +113,8 @@ def cautions(row: Mapping[str, Any], vector: bool) -> list[str]:
     if short > CAUTIOUS:
         found.append(
             f"The run is too short in {short:.0%} of the replicates (median of "
-            f"{row['relaxation_times_median']:.0f} relaxation times; 25 are needed): take a larger n, or "
-            "larger steps (c)."
+            f"{row['relaxation_times_median']:.0f} relaxation times; 25 are needed): take a larger n. "
+            "Larger steps (c) help here too, and can bias the averages that other methods are around."
         )
     if poor > CAUTIOUS:
         if vector:

@@ -7,16 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ldpflow.intervals import INTERVAL_METHODS
 from ldpflow.simulators.simulator import Simulator
 from ldpflow.theory.arrival import Arrival
 from ldpflow.theory.arrivals import arrivals
 
 __all__ = ["Compared", "compared"]
 
-AVERAGES = ("BB", "BM", "SN", "oracle")
-"""Methods whose centre is the average of the iterates."""
+AVERAGES = ("BB", "BM", "SN", "oracle", "PB", "NOL", "OBM", "EBS", "LUG", "CHB", "TRC", "joint")
+"""Bundled methods whose centre is the average of all iterates of one path, with any settings."""
 
 FACTOR = 2.0  # predicted and measured bias agree if one is at most this times the other
+SAME = 1e-6  # of the empirical standard error: sums taken in another order differ by less
+LONG = 50.0  # relaxation times of a run that can afford smaller steps: half of them are enough
 
 
 @dataclass(frozen=True)
@@ -30,12 +33,15 @@ class Compared:
         Bias over the standard error of the oracle.
     start, truth : float
         theta0 and theta*, unit of theta.
+    scale : float
+        The oracle's standard error over the empirical one.
     """
 
     arrival: Arrival
     measured: float
     start: float
     truth: float
+    scale: float = 1.0
 
     def source(self) -> str | None:
         """``start`` or ``steps``, whichever part of the predicted bias is larger.
@@ -51,11 +57,18 @@ class Compared:
         return "start" if abs(self.arrival.bias_start) >= abs(self.arrival.bias_steps) else "steps"
 
     def sentence(self) -> str:
-        """Where the path came to, for one that does not arrive; empty otherwise."""
+        """Where the path came to, for one that does not arrive, and what helps; empty otherwise.
+
+        Biases are in empirical standard errors, as in the sum of effects.
+        """
         found = self.arrival
         if not found.refused:
             return ""
         words = found.verdict.replace("_", " ")
+        remedy = "a larger n, or a start nearer to the true value"
+        if found.verdict == "steps_too_large":
+            words += " for the average"
+            remedy = "a larger n" + (", or smaller steps (c)" if found.relaxation_times >= LONG else "")
         k = (
             f"{found.relaxation_times:.1f}"
             if found.relaxation_times < 100
@@ -66,9 +79,12 @@ class Compared:
             if math.isnan(found.last_mean)
             else f", theta went from {self.start:g} to {found.last_mean:.3g} of {self.truth:.3g}"
         )
+        start, steps, measured = (
+            self.scale * bias for bias in (found.bias_start, found.bias_steps, self.measured)
+        )
         return (
-            f"{words.capitalize()}: {k} relaxation times{moved}; start {found.bias_start:+.2f} SE, steps "
-            f"{found.bias_steps:+.2f} SE (predicted), bias {self.measured:+.2f} SE (measured)."
+            f"{words.capitalize()}: {k} relaxation times{moved}; predicted bias of the average {start:+.2f} "
+            f"(start) and {steps:+.2f} (steps) empirical SE, measured {measured:+.2f}: take {remedy}."
         )
 
 
@@ -88,24 +104,56 @@ def compared(
     list of Compared or None
         None for methods that are not around the average, and where nothing is predicted.
     """
-    asked = dict.fromkeys((row["path"], row["n"]) for row in rows if row["method"] in AVERAGES)
-    known = [(path, n) for path, n in asked if path in paths]
+    asked = [row for row in rows if row["method"] in AVERAGES or not is_bundled(row["method"])]
+    known = dict.fromkeys((row["path"], row["n"]) for row in asked if row["path"] in paths)
     found = dict(zip(known, arrivals([(paths[path], n) for path, n in known]), strict=True))
+    averages = {place(row): row for row in rows if row["method"] in AVERAGES and not row["failures"]}
     result: list[Compared | None] = []
     for row in rows:
-        at = found.get((row["path"], row["n"])) if row["method"] in AVERAGES else None
-        bias = row["bias"]
-        if at is None or bias is None:
+        at, bias, spread = found.get((row["path"], row["n"])), row["bias"], row["empirical_se"]
+        if at is None or bias is None or not spread:
             result.append(None)
             continue
         arrival = at[row["coordinate"]]
         start = row.get("theta0")
-        result.append(
-            Compared(
-                arrival,
-                bias / arrival.standard_error,
-                math.nan if start is None else start,
-                row["truth"],
-            )
+        one = Compared(
+            arrival,
+            bias / arrival.standard_error,
+            math.nan if start is None else start,
+            row["truth"],
+            arrival.standard_error / spread,
         )
+        result.append(one if around_average(row, averages.get(place(row)), one) else None)
     return result
+
+
+def place(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Where estimates of two methods are of the same paths at the same time."""
+    return row["path"], row["n"], row["coordinate"], row["replicates"]
+
+
+def around_average(row: Mapping[str, Any], average: Mapping[str, Any] | None, found: Compared) -> bool:
+    """Whether a method's estimates are the average of the iterates, by the estimates and not by its name.
+
+    Parameters
+    ----------
+    row : mapping
+        The method's row of the summary.
+    average : mapping or None
+        That of a method known to be around the average, of the same paths, if the run has one.
+    found : Compared
+        Without such a row a method that is not bundled counts as one around the average if its bias
+        is the predicted one.
+    """
+    if row["method"] in AVERAGES:
+        return True
+    if average is not None and not row["failures"]:
+        slack = SAME * average["empirical_se"]
+        return all(abs(row[name] - average[name]) <= slack for name in ("bias", "empirical_se"))
+    return not is_bundled(row["method"]) and found.source() is not None
+
+
+def is_bundled(method: str) -> bool:
+    """Whether an interval method is one of ldpflow's own."""
+    found = INTERVAL_METHODS.get(method)
+    return found is not None and found.__module__.startswith("ldpflow.")

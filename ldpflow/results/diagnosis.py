@@ -34,7 +34,6 @@ from ldpflow.columns import cautions as declared_cautions
 from ldpflow.intervals import INTERVAL_METHODS
 from ldpflow.results import CellRows
 from ldpflow.results.cells import Floats
-from ldpflow.results.dependence import Dependence
 
 __all__ = [
     "CAUSES",
@@ -50,7 +49,7 @@ __all__ = [
 # overstate its error. Twenty know a standard error to a sixth.
 GROUPS = 20
 CHUNK = 2**17  # values at a time
-SMALL = 0.0025  # effects below a quarter of a percentage point are not worth words
+SMALL = 0.0025  # effects below a quarter of a percentage point are not worth a term of their own
 
 CAUSES = ("bias", "length", "variability", "shape")
 
@@ -143,71 +142,9 @@ class Diagnosis:
             return "none"
         return cause if towards > 2 * self.errors[f"{cause}_effect"] else "left"
 
-    def sentence(self, source: str | None = None, between: Dependence | None = None) -> str:
-        """The diagnosis with its numbers, in one sentence.
-
-        ``source`` says where a bias comes from: ``start`` or ``steps``, None where that is not known;
-        ``between`` is the dependence of error and length.
-        """
-        effects = self.effects()
-        if not effects:
-            return "Nothing can be said: it takes three finished replicates that differ."
-        cause = self.main_cause()
-        assert cause is not None
-        parts = [
-            self.phrase(name, effect)
-            for name, effect in effects.items()
-            if abs(effect) > max(2 * self.errors[f"{name}_effect"], SMALL)
-            or (name == "bias" and self.biased())
-        ]
-        if between is not None and between.real and abs(between.effect) > SMALL:
-            parts.append(between.phrase())
-        left, noise = self.values["coverage_left"], self.errors["coverage_left"]
-        parts = parts or ["no effect above noise"]
-        return (
-            f"Coverage {self.coverage:.3f} ± {self.coverage_mcse:.3f} at level {self.level:g}: "
-            f"{self.headline(cause, source, between)}; {', '.join(parts)}; together "
-            f"{self.values['coverage_together']:.3f}, and {left:+.3f} ± {noise:.3f} is left."
-        )
-
     def biased(self) -> bool:
         """Whether the bias exceeds two of its MCSE, which few replicates show before coverage does."""
         return abs(self.values["standardised_bias"]) > 2 * self.errors["standardised_bias"]
-
-    def headline(self, cause: str, source: str | None = None, between: Dependence | None = None) -> str:
-        """The main cause in words: none within two MCSE, and none that explains less than is left."""
-        if cause == "none" or abs(self.coverage - self.level) <= 2 * self.coverage_mcse:
-            return "no gap beyond noise"
-        left, noise = self.values["coverage_left"], self.errors["coverage_left"]
-        gap = self.coverage - self.level
-        named = abs(self.effects().get(cause, 0.0))
-        # What is left may be larger than the gap, and against it, where other effects cancel.
-        if cause == "left" or (abs(left) > 2 * noise and abs(left) > named):
-            if between is not None and between.real and between.effect * left > 0:
-                return "mainly the dependence of error and length"
-            direction = "towards" if left * gap > 0 else "against"
-            if cause != "left":
-                return f"what is left, {left:+.3f} {direction} the gap, is more than any single effect"
-            return "a gap that no single effect explains"
-        if cause == "length":
-            return f"mainly {'short' if self.values['length_effect'] < 0 else 'long'} intervals"
-        if cause == "bias" and source is not None:
-            return f"mainly bias from the {'start' if source == 'start' else 'size of the steps'}"
-        name = {"variability": "lengths that vary", "shape": "a non-normal estimate"}
-        return f"mainly {name.get(cause, cause)}"
-
-    def phrase(self, cause: str, effect: float) -> str:
-        """One effect in words, with the coverage that it alone would give."""
-        v = self.values
-        text = {
-            "bias": f"bias is {v['standardised_bias']:+.2f} empirical SE",
-            "length": f"mean length is {v['length_ratio']:.3f} of 2 z empirical SE",
-            "variability": f"lengths vary by {v['length_cv']:.0%}",
-            "shape": f"the estimate has skewness {v['skewness']:+.2f} ± {self.errors['skewness']:.2f}",
-        }[cause]
-        if cause == "length" and not math.isfinite(v["variability_effect"]):
-            text = f"lengths, which vary by design, are {v['length_ratio']:.3f} of 2 z empirical SE"
-        return f"{text} (alone {self.level + effect:.3f})"
 
 
 def diagnose(rows: CellRows, level: float) -> Diagnosis:
@@ -220,21 +157,39 @@ def diagnose(rows: CellRows, level: float) -> Diagnosis:
     level : float in (0, 1)
     """
     rows = rows.finished()
+    return diagnosis_of(rows, level, leave_out(rows, level))
+
+
+def left_out_groups(count: int) -> NDArray[np.bool_]:
+    """Which replicates are kept: row 0 has all, row g leaves out each that is g modulo the groups."""
+    groups = min(GROUPS, count)
+    kept: NDArray[np.bool_] = np.arange(count)[None, :] % groups != np.arange(-1, groups)[:, None]
+    return kept
+
+
+def leave_out(rows: CellRows, level: float) -> dict[str, Floats] | None:
+    """The values of a diagnosis for each row of :func:`left_out_groups`; None if rows do not differ."""
+    count = len(rows.ok)
+    if not (count > 2 and np.ptp(rows.estimate) > 0 and rows.length.max() > 0):
+        return None
+    kept = left_out_groups(count)
+    chunk = max(1, CHUNK // count)
+    with np.errstate(all="ignore"):
+        parts = [effects(rows, level, kept[g : g + chunk]) for g in range(0, len(kept), chunk)]
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def diagnosis_of(rows: CellRows, level: float, found: Mapping[str, Floats] | None) -> Diagnosis:
+    """The diagnosis of finished rows from what :func:`leave_out` has found."""
     count = len(rows.ok)
     coverage = float(np.mean(rows.covered)) if count else math.nan
     mcse = math.sqrt(coverage * (1 - coverage) / count) if count > 1 else math.nan
-    names = (*DIAGNOSIS, "length_cv", "skewness")
-    values = errors = dict.fromkeys(names, math.nan)
-    if count > 2 and np.ptp(rows.estimate) > 0 and rows.length.max() > 0:
-        groups = min(GROUPS, count)
-        # Row 0 has every replicate, row g leaves out each that is g modulo the number of groups.
-        kept = np.arange(count)[None, :] % groups != np.arange(-1, groups)[:, None]
-        chunk = max(1, CHUNK // count)
-        with np.errstate(all="ignore"):
-            parts = [effects(rows, level, kept[g : g + chunk]) for g in range(0, len(kept), chunk)]
-        found = {name: np.concatenate([part[name] for part in parts]) for name in names}
-        values = {name: float(found[name][0]) for name in names}
-        errors = {name: math.sqrt((groups - 1) * float(np.var(found[name][1:]))) for name in names}
+    if found is None:
+        nothing = dict.fromkeys((*DIAGNOSIS, "length_cv", "skewness"), math.nan)
+        return Diagnosis(level, coverage, mcse, nothing, nothing)
+    values = {name: float(each[0]) for name, each in found.items()}
+    groups = min(GROUPS, count)
+    errors = {name: math.sqrt((groups - 1) * float(np.var(each[1:]))) for name, each in found.items()}
     return Diagnosis(level, coverage, mcse, values, errors)
 
 

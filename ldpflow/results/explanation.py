@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from ldpflow.results import stored_cells
 from ldpflow.results.arrival import compared
-from ldpflow.results.dependence import Dependence, dependence
-from ldpflow.results.diagnosis import Diagnosis, cautions, diagnose
+from ldpflow.results.decomposition import Decomposition, decompose
+from ldpflow.results.diagnosis import cautions
 from ldpflow.results.extremes import exploded
 from ldpflow.results.measures import dominated_error
 from ldpflow.results.summary import stored_paths
@@ -43,15 +43,16 @@ class Explanation:
 def explain(store: RunStore, summary: pa.Table) -> list[Explanation]:
     """Explain every row of a summary.
 
-    Effects of bias, mean length, variability of length and non-normality, each with the coverage
-    that it alone would give, then together, and what is left (see :mod:`ldpflow.results.diagnosis`). For
-    averages the predicted bias stands beside the measured one, where a path does not arrive.
+    The coverage as the level and the effects of bias, mean length, variability of length, the shape of the
+    estimates' distribution and the dependence of error and length (see
+    :mod:`ldpflow.results.decomposition`). For averages the predicted bias stands beside the measured one,
+    where a path does not arrive.
     """
     rows = summary.to_pylist()
     columns = declared_columns(summary.schema).values()
     paths = stored_paths(store.replicates)
     beside = compared(rows, paths)
-    why: dict[tuple[Any, ...], tuple[Diagnosis, Dependence]] = {}
+    why: dict[tuple[Any, ...], Decomposition] = {}
     dominant: dict[tuple[Any, ...], float | None] = {}
     names: tuple[str, ...] = ()
     for keys, cells in stored_cells(store):
@@ -59,13 +60,13 @@ def explain(store: RunStore, summary: pa.Table) -> list[Explanation]:
         wanted = {tuple(row.get(name) for name in names) for row in rows}
         for key, cell in zip(keys.to_pylist(), cells, strict=True):
             if tuple(key.values()) in wanted:
-                why[place(key)] = diagnose(cell, key["level"]), dependence(cell)
+                why[place(key)] = decompose(cell, key["level"])
                 dominant[place(key)] = dominated_error(cell)
     vectors = {row["path"] for row in rows if row["coordinate"] > 0}
     found = []
     for row, arrival in zip(rows, beside, strict=True):
-        diagnosis, between = why[place({name: row.get(name) for name in names})]
-        sentences = [diagnosis.sentence(None if arrival is None else arrival.source(), between)]
+        coverage = why[place({name: row.get(name) for name in names})]
+        sentences = [coverage.sentence(None if arrival is None else arrival.source())]
         if arrival is not None and arrival.sentence():
             sentences.append(arrival.sentence())
         warned = cautions(row, columns, row["path"] in vectors)

@@ -38,9 +38,17 @@ def test_source_of_a_bias(found, measured, source):
 def test_sentence():
     text = Compared(arrival(-10.6, -10.64, 0.04, k=2.568), -10.58, 0.0, 72.3).sentence()
     assert text == (
-        "Not arrived: 2.6 relaxation times, theta went from 0 to 70 of 72.3; start -10.64 SE, steps +0.04 SE "
-        "(predicted), bias -10.58 SE (measured)."
+        "Not arrived: 2.6 relaxation times, theta went from 0 to 70 of 72.3; predicted bias of the average "
+        "-10.64 (start) and +0.04 (steps) empirical SE, measured -10.58: take a larger n, or a start nearer "
+        "to the true value."
     )
+    large = Compared(arrival(3.0, 0.5, 2.5, k=60.0), 2.0, 0.0, 72.3, scale=0.5).sentence()
+    assert large.startswith("Steps too large for the average: 60.0 relaxation times")
+    assert (
+        "+0.25 (start) and +1.25 (steps) empirical SE, measured +1.00: take a larger n, or smaller" in large
+    )
+    short = Compared(arrival(3.0, 0.5, 2.5, k=20.0), 2.0, 0.0, 72.3).sentence()
+    assert short.endswith(": take a larger n.")
     assert Compared(arrival(0.05, 0.0, 0.05), 0.1, 0.0, 72.3).sentence() == ""
     unknown = Arrival(10.0, 0.5, -3.0, -3.0, 0.0, 1.0, math.nan)
     assert "theta went" not in Compared(unknown, -3.1, 0.0, 1.0).sentence()

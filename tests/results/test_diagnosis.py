@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 from ldpflow.engine import run_study
+from ldpflow.results.decomposition import decompose
 from ldpflow.results.diagnosis import CAUSES, DIAGNOSIS_COLUMNS, diagnose, diagnosis_columns
 from ldpflow.store import RunStore
 from ldpflow.study import Study
@@ -23,6 +24,11 @@ COUNT = 4000
 def diagnosed(estimate, half, se=1.0, level=0.9):
     (cell,) = cells_of(rows(estimate, se, half, level=level))[1]
     return diagnose(cell, level)
+
+
+def said(estimate, half, se=1.0, level=0.9):
+    (cell,) = cells_of(rows(estimate, se, half, level=level))[1]
+    return decompose(cell, level).sentence()
 
 
 def within(found, name, value):
@@ -40,7 +46,8 @@ def test_bias_alone():
     within(found, "length_ratio", 1.0)
     assert found.values["variability_effect"] == pytest.approx(0.0, abs=1e-12)
     assert found.main_cause() == "bias"
-    assert "mainly bias; bias is +0.59 empirical SE (alone 0.84" in found.sentence()
+    told = said(0.6 + np.random.default_rng(1).standard_normal(COUNT), Z)
+    assert ", mainly bias: 0.900 (level) -0.0" in told and "(bias of +0.59 empirical SE)" in told
 
 
 @pytest.mark.parametrize(("factor", "words"), [(0.8, "short"), (1.3, "long")])
@@ -49,7 +56,7 @@ def test_length_alone(factor, words):
     found = diagnosed(rng.standard_normal(COUNT), factor * Z)
     within(found, "length_effect", 2 * stats.norm.cdf(factor * Z) - 1 - 0.9)
     assert found.main_cause() == "length"
-    assert f"mainly {words} intervals" in found.sentence()
+    assert f"mainly {words} intervals" in said(np.random.default_rng(2).standard_normal(COUNT), factor * Z)
 
 
 def test_variability_alone():
@@ -108,7 +115,8 @@ def test_no_gap_no_cause():
     estimate = stats.norm.ppf((np.arange(COUNT) + 0.5) / COUNT)
     found = diagnosed(estimate, Z)
     assert found.main_cause() == "none"
-    assert "no gap beyond noise; no effect above noise" in found.sentence()
+    assert "no gap beyond noise: 0.900 (level) +0.000 ± 0.0" in said(estimate, Z)
+    assert "(no effect beyond 2 MCSE) = 0.900." in said(estimate, Z)
 
 
 def test_errors_are_the_spread_of_repeated_studies():
@@ -139,7 +147,7 @@ def test_too_little_to_say(estimate):
     table = rows(estimate or [0.0], 1.0, 1.0, level=0.9, failed=[] if estimate else [0])
     found = diagnose(cells_of(table)[1][0], 0.9)
     assert found.main_cause() is None
-    assert "Nothing can be said" in found.sentence()
+    assert "Nothing can be said" in decompose(cells_of(table)[1][0], 0.9).sentence()
     columns = diagnosis_columns(found)
     assert tuple(columns) == DIAGNOSIS_COLUMNS and set(columns.values()) == {None}
 
