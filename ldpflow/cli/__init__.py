@@ -46,6 +46,9 @@ __all__ = ["app", "main"]
 
 app = typer.Typer(
     name="ldpflow",
+    help="Run Monte Carlo studies of confidence intervals from locally private SGD.\n\n"
+    "The randomness in a simulation is seeded floating-point noise: it studies statistics and protects "
+    "no data. Do not use it to randomise real records.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -67,16 +70,12 @@ def common(
         bool, typer.Option("--version", callback=print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Monte Carlo studies of confidence intervals from locally private SGD.
-
-    The randomness in a simulation is seeded floating-point noise: it studies statistics and protects
-    no data. Do not use it to randomise real records.
-    """
+    """Options that stand before a command."""
 
 
 COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
     "Run": {"sweep": sweep, "replay": replay, "check": check, "compact": compact},
-    "Look": {
+    "Results": {
         "summary": summary,
         "explain": explain,
         "compare": compare,
@@ -90,14 +89,14 @@ COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
         "cite": cite,
     },
     "Plan": {"plan": plan, "tune": tune},
-    "Privacy and own reports": {
+    "Privacy and collected reports": {
         "privacy": privacy,
         "audit": audit,
         "analyse": analyse,
         "transcript": transcript,
     },
     "Clusters": {"submit": submit},
-    "Studies and own code": {"list": catalogue, "new": new, "check-plugin": check_plugin},
+    "Components": {"list": catalogue, "new": new, "check-plugin": check_plugin},
 }
 """Commands by the heading under which the help lists them."""
 

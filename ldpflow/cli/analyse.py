@@ -28,11 +28,11 @@ def analyse(
     ] = None,
     tau: Annotated[float | None, typer.Option(help="Level of the quantile.")] = None,
     mechanism: Annotated[str | None, typer.Option(help="Mechanism on the users' devices.")] = None,
-    epsilon: Annotated[float | None, typer.Option(help="Its budget per report.")] = None,
-    mu: Annotated[float | None, typer.Option(help="Its budget per report, of Gaussian noise.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Budget per report.")] = None,
+    mu: Annotated[float | None, typer.Option(help="Budget per report under Gaussian noise.")] = None,
     gamma: Annotated[float | None, typer.Option(help="Exponent of the steps c i^-gamma.")] = None,
     c: Annotated[float | None, typer.Option(help="Constant of the steps.")] = None,
-    theta0: Annotated[float | None, typer.Option(help="Start.")] = None,
+    theta0: Annotated[float | None, typer.Option(help="Start of the iterates.")] = None,
     final_theta: Annotated[float | None, typer.Option(help="theta after the last report.")] = None,
     method: Annotated[
         list[str] | None,
@@ -42,18 +42,19 @@ def analyse(
         list[float] | None, typer.Option(help="Nominal coverage; repeatable.", show_default="0.9")
     ] = None,
     origin: Annotated[
-        float | None, typer.Option(help="Around which sums are taken.", show_default="theta0")
+        float | None, typer.Option(help="Point around which sums are computed.", show_default="theta0")
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Of the multipliers of BB.", show_default="0")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of BB's multipliers.", show_default="0")] = None,
     form: Annotated[
         Format, typer.Option("--format", help="csv and json have full precision.")
     ] = Format.table,
     html: Annotated[str | None, typer.Option(metavar="FILE", help="Write a page with figures too.")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 on any flag.")] = False,
 ) -> None:
-    """Intervals from a transcript of private reports; no raw data, no noise: post-processing.
+    """Compute confidence intervals from collected private reports (a transcript).
 
-    What the file's metadata says already may be left out; what contradicts it is an error.
+    This is post-processing: it needs no raw data and adds no noise. Settings that the file's metadata has may
+    be left out; a contradiction is an error.
     """
     from ldpflow.transcripts.analysis import analyse as compute
     from ldpflow.transcripts.collection import merged, read_settings

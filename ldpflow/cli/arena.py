@@ -14,14 +14,16 @@ __all__ = ["arena"]
 
 def arena(
     run: Run,
-    output: Annotated[str, typer.Option("-o", "--output", metavar="FOLDER")] = "site",
+    output: Annotated[
+        str, typer.Option("-o", "--output", metavar="FOLDER", help="Folder of the page.")
+    ] = "site",
     where: Where = None,
 ) -> None:
-    """Write a page that says which interval method to use in every setting of a run.
+    """Write a page that recommends an interval method for every setting of a run.
 
-    A rule recommends one per setting: of the methods that hold their level, with failures counted as
-    misses, the one with the shortest intervals. Every setting has a table that sorts, coverage against
-    length, paired differences, the share of the gap that is bias, and what each method needs.
+    Of the methods that hold their level, with failures counted as misses, it recommends the one with the
+    shortest intervals. Each setting has a sortable table, a figure of coverage against length, paired
+    differences, the share of the coverage gap that is bias, and what each method needs.
     """
     need("report", "altair", "vl_convert", "jinja2")
     from ldpflow.run import open_run

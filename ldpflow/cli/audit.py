@@ -29,7 +29,9 @@ def audit(
     samples: Annotated[
         str | None,
         typer.Option(
-            metavar="X", help="Outputs on each input, twice.", show_default="5e5, 1e5 of an algorithm"
+            metavar="X",
+            help="Simulated outputs per input, in each of two halves.",
+            show_default="5e5, 1e5 of an algorithm",
         ),
     ] = None,
     confidence: Annotated[float, typer.Option(help="Confidence of the lower bound.")] = 0.999,
@@ -38,9 +40,9 @@ def audit(
         Format, typer.Option("--format", help="csv and json have full precision.")
     ] = Format.table,
 ) -> None:
-    """Attack a mechanism, an algorithm or a user's report: bound its privacy parameter from below.
+    """Bound the privacy parameter of a mechanism, algorithm or protocol from below, by a simulated attack.
 
-    Exits with 1 where the bound exceeds the claim. Passing proves nothing: the bound is a lower one.
+    The exit code is 1 if the bound exceeds the claim. Passing is no proof: a better attack may exist.
     """
     from ldpflow.audit.bundled import audit as run
     from ldpflow.audit.bundled import audit_bundled

@@ -24,10 +24,10 @@ def check(
         typer.Option(metavar="SHARE", help="Compute a random share of the replicates again, e.g. 0.01."),
     ] = None,
 ) -> None:
-    """Check every part, row and sum of a run: readable, complete, once, and the summary theirs.
+    """Check that a run is complete and unchanged, and that its summary follows from its rows.
 
-    Checksums find bytes that changed. Rows that were edited and saved again break rules that rows have, or
-    differ from what --recompute computes.
+    Checksums find changed bytes, missing rows and rows that are stored twice. Rows that were edited and saved
+    with new checksums break a rule that every row obeys, or differ from what --recompute computes.
     """
     from ldpflow.engine import check_run, repair_run
 

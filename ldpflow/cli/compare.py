@@ -16,7 +16,7 @@ def compare(
     run: Run,
     by: Annotated[
         str,
-        typer.Option(help="What differs: method, mechanism, algorithm, or one setting of theirs."),
+        typer.Option(help="What to compare: method, mechanism, algorithm, or one of their settings."),
     ] = "method",
     baseline: Annotated[
         str | None, typer.Option(help="Value to compare with.", show_default="the first")
@@ -27,11 +27,10 @@ def compare(
 ) -> None:
     """Compare methods on the same paths, or mechanisms, budgets and step sizes on the same users.
 
-    Replicates are paired: the coverage difference has McNemar's standard error, the ratio of mean
-    lengths one by the delta method. A replicate without an interval counts as a miss; where there are
-    any, their shares are shown, of the cell and of what it is compared with. Rows of several
-    runs (PAR, HULC) are on replicates of their own: there standard errors add in squares, and it says
-    unpaired.
+    Replicates are paired: the difference of coverages has McNemar's standard error, and the ratio of
+    mean lengths has one by the delta method. A replicate without an interval counts as a miss; where there
+    are any, a column shows their shares in both cells. Methods that use several paths per interval (PAR,
+    HULC) share no replicates with the others: they are compared unpaired, and a column says so.
     """
     from ldpflow.cli.tables import plain, print_rows, print_table, telling, with_error
     from ldpflow.results.where import chosen

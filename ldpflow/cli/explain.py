@@ -12,9 +12,10 @@ __all__ = ["explain"]
 def explain(run: Run, where: Where = None, sort: Sort = None, columns: Columns = None) -> None:
     """Explain for every cell why coverage differs from nominal, as a sum.
 
-    The level, then the effects of mean length, variability of length, bias and the shape of the
-    estimates' distribution, each alone, of several at once, and of the dependence of error and length; they
-    add up to the coverage. Then, for TR and TR-BM, what its diagnostics show, and what to do about it.
+    The sum has the nominal level; the effects of mean length, variability of length, bias and the shape of
+    the estimates' distribution, each alone; what several do together; and the dependence of error and length.
+    It adds up to the coverage. For TR and TR-BM it also says what the diagnostics show and what to do. Every
+    number is in the summary too.
     """
     from ldpflow.cli.tables import short, telling
     from ldpflow.results.where import chosen

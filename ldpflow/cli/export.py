@@ -17,7 +17,7 @@ def export(
     output: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="A DuckDB file to write.")],
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
-    """Write a run as one DuckDB file with ready views."""
+    """Write a run as one DuckDB file, with views of coverage and of the best methods."""
     need("report", "duckdb", "altair", "vl_convert", "jinja2")
     from ldpflow.report.export import export_duckdb
     from ldpflow.report.results import Results
@@ -41,7 +41,7 @@ def watch(
         ),
     ] = False,
 ) -> None:
-    """Serve the report of a run on this machine, following a sweep as it goes."""
+    """Serve a live report of a run to a browser while a sweep runs."""
     need("report", "altair", "vl_convert", "jinja2")
     from ldpflow.report.serve import server
 

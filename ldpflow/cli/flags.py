@@ -40,7 +40,8 @@ class FlagCommand(TyperCommand):
         return super().parse_args(ctx, current)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the help; where it names interval methods, those that there are."""
+        """Write the help, with the names of all interval methods where it has their place."""
+        self.help = unwrapped(self.help)
         options: list[Any] = self.params
         for option in options:
             if METHODS in (getattr(option, "help", None) or ""):
@@ -64,12 +65,17 @@ class FlagCommand(TyperCommand):
             raise typer.Exit(130) from None
 
 
+def unwrapped(text: str | None) -> str | None:
+    """A docstring with one line per paragraph, which a terminal of any width wraps by itself."""
+    return text and "\n\n".join(" ".join(part.split()) for part in inspect.cleandoc(text).split("\n\n"))
+
+
 Plugins = Annotated[
     list[str] | None,
     typer.Option(
         "--plugin",
         metavar="FILE",
-        help="Components of your own: a .py file, or a module. *",
+        help="Your own components: a .py file or a module. May be repeated.",
         show_default=False,
     ),
 ]

@@ -14,13 +14,14 @@ if TYPE_CHECKING:
 
 __all__ = ["follow", "jobs"]
 
-jobs = typer.Typer(help="Studies that were submitted to a cluster: status, logs, stop.", no_args_is_help=True)
+jobs = typer.Typer(help="Show status and logs of submitted studies, or stop them.", no_args_is_help=True)
 
-Id = Annotated[str, typer.Argument(metavar="ID", help="As ldpflow submit printed it.")]
+Id = Annotated[str, typer.Argument(metavar="ID", help="The id that ldpflow submit printed.")]
 Address = Annotated[
     str | None,
     typer.Option(
-        help="Where the cluster's dashboard listens; RAY_API_SERVER_ADDRESS names another.",
+        metavar="URL",
+        help="Dashboard of the cluster; also from RAY_API_SERVER_ADDRESS.",
         show_default="http://127.0.0.1:8265",
     ),
 ]
@@ -28,10 +29,13 @@ Address = Annotated[
 
 @jobs.command(cls=FlagCommand)
 def status(
-    job: Annotated[str | None, typer.Argument(metavar="ID", help="All of them unless given.")] = None,
+    job: Annotated[
+        str | None,
+        typer.Argument(metavar="ID", help="The id that ldpflow submit printed; all jobs without it."),
+    ] = None,
     address: Address = None,
 ) -> None:
-    """How a job is doing, or all of them."""
+    """Show the status of a job, or of all jobs."""
     cluster = at(address)
     if job is not None:
         state = cluster.state(job)
@@ -50,7 +54,9 @@ def status(
 def logs(
     job: Id,
     address: Address = None,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Go on until the job ends.")] = True,
+    wait: Annotated[
+        bool, typer.Option("--wait/--no-wait", help="Follow the output until the job ends.")
+    ] = True,
 ) -> None:
     """Show the output of a job."""
     cluster = at(address)
@@ -62,7 +68,7 @@ def logs(
 
 @jobs.command(cls=FlagCommand)
 def stop(job: Id, address: Address = None) -> None:
-    """End a job in order; what has finished is kept, and submitting again continues it."""
+    """Stop a job; finished replicates are kept, and submitting again continues it."""
     cluster = at(address)
     state = cluster.stop(job)
     typer.echo(line(state))

@@ -33,9 +33,11 @@ Tau = Annotated[Axis, typer.Option("--tau", metavar="X", help="Level of the quan
 Level = Annotated[Axis, typer.Option("--level", metavar="X", help="Nominal coverage. *")]
 Pilot = Annotated[
     str | None,
-    typer.Option(metavar="FILE", help="Parquet or CSV file with a pilot.", rich_help_panel=PILOT),
+    typer.Option(metavar="FILE", help="Parquet or CSV file with pilot data.", rich_help_panel=PILOT),
 ]
-Column = Annotated[str | None, typer.Option(metavar="NAME", help="Its column.", rich_help_panel=PILOT)]
+Column = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Column of that file.", rich_help_panel=PILOT)
+]
 Missing = Annotated[
     str | None,
     typer.Option(metavar="drop", help="Leave out records without a value.", rich_help_panel=PILOT),
@@ -46,29 +48,31 @@ Jitter = Annotated[
 ]
 Bounds = Annotated[
     tuple[float, float] | None,
-    typer.Option(metavar="LOW HIGH", help="Bounds of the data.", rich_help_panel=PILOT),
+    typer.Option(metavar="LOW HIGH", help="Public bounds of the values.", rich_help_panel=PILOT),
 ]
 Length = Annotated[
     float | None,
-    typer.Option(help="Length wanted: which n at epsilon, which epsilon at n.", rich_help_panel=GOAL),
+    typer.Option(help="Length wanted: n at each epsilon, epsilon at each n.", rich_help_panel=GOAL),
 ]
-HalfWidth = Annotated[float | None, typer.Option(help="Half of it.", rich_help_panel=GOAL)]
+HalfWidth = Annotated[float | None, typer.Option(help="The same as a half width.", rich_help_panel=GOAL)]
 ResponseRate = Annotated[
     float | None,
-    typer.Option(help="Share of users who answer: how many to invite.", rich_help_panel=GOAL),
+    typer.Option(help="Share of users who answer: invitations.", rich_help_panel=GOAL),
 ]
 Difference = Annotated[
     float | None,
-    typer.Option(help="Between two groups: how many users in each.", rich_help_panel=GOAL),
+    typer.Option(help="Difference of two groups to detect: users per group.", rich_help_panel=GOAL),
 ]
-Power = Annotated[float, typer.Option(help="Probability of finding the difference.", rich_help_panel=GOAL)]
+Power = Annotated[float, typer.Option(help="Probability of detecting the difference.", rich_help_panel=GOAL)]
 TargetMcse = Annotated[
     float | None,
-    typer.Option(help="MCSE of coverage wanted: how many replicates.", rich_help_panel=GOAL),
+    typer.Option(help="Monte Carlo SE of coverage wanted: replicates.", rich_help_panel=GOAL),
 ]
 Compare = Annotated[
     bool,
-    typer.Option("--compare", help="All protocols for the study's quantiles.", rich_help_panel=COMPARE),
+    typer.Option(
+        "--compare", help="Compare all protocols for the study's quantiles.", rich_help_panel=COMPARE
+    ),
 ]
 Range = Annotated[
     tuple[float, float] | None,
@@ -78,24 +82,27 @@ ScaleGuess = Annotated[
     float | None,
     typer.Option(help="Public guess of the law's scale, for the bins.", rich_help_panel=COMPARE),
 ]
-RoundsMax = Annotated[int | None, typer.Option(help="Caution above so many rounds.", rich_help_panel=COMPARE)]
+RoundsMax = Annotated[int | None, typer.Option(help="Warn above this many rounds.", rich_help_panel=COMPARE)]
 BitsMax = Annotated[
-    float | None, typer.Option(help="Caution above so many bits of a user.", rich_help_panel=COMPARE)
+    float | None, typer.Option(help="Warn above this many bits per user.", rich_help_panel=COMPARE)
 ]
 Liars = Annotated[
-    float | None, typer.Option(help="Share that sends the worst report.", rich_help_panel=COMPARE)
+    float | None,
+    typer.Option(help="Share of users who send the worst possible report.", rich_help_panel=COMPARE),
 ]
 AnswerBelow = Annotated[
     float | None,
     typer.Option(
-        help="Probability that a user answers whose value is at most the quantile.",
+        help="Response rate of users with values up to the quantile.",
         rich_help_panel=COMPARE,
     ),
 ]
-AnswerAbove = Annotated[float | None, typer.Option(help="And above it.", rich_help_panel=COMPARE)]
+AnswerAbove = Annotated[
+    float | None, typer.Option(help="Response rate of users with values above it.", rich_help_panel=COMPARE)
+]
 Answers = Annotated[
     int | None,
-    typer.Option(help="Answers of a user, the budget split between them.", rich_help_panel=COMPARE),
+    typer.Option(help="Answers per user; the budget is split between them.", rich_help_panel=COMPARE),
 ]
 Check = Annotated[
     bool,
@@ -133,12 +140,14 @@ def plan(
     check: Check = False,
     engine: EngineOption = Engine.auto,
 ) -> None:
-    """Predict lengths, whether paths arrive, and what reaching a target takes.
+    """Predict interval lengths, or the number of users or the budget that a length takes (utility analysis).
 
-    Lengths are the oracle's: other methods approach them as n grows. A row whose path does not arrive has
-    none, and the exit code is 1; below the table stands what would do. With --check the exit code is 0
-    only where the recommended method covers; with --compare it simulates LDP-SGD too. Flags marked *
-    replace the study's values and may be repeated.
+    Lengths are those of the oracle, which knows the variance: other methods approach them as n grows. Where
+    the path would still depend on its start after n users there is no length, the exit code is 1, and a line
+    below the table says what to change. With --check the exit code is 0 only if the recommended method
+    covers; together with --compare it simulates LDP-SGD too.
+
+    Flags marked * replace the study's values and may be repeated.
     """
     from ldpflow.cli.plan_protocols import print_protocols
     from ldpflow.cli.plan_tables import print_plan, print_replicates, print_source

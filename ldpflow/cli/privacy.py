@@ -37,15 +37,15 @@ def privacy(
     epsilon: Epsilon = None,
     mu: Mu = None,
     settings: Settings = None,
-    reports: Annotated[int, typer.Option(help="Reports about one user that can be linked.")] = 1,
+    reports: Annotated[int, typer.Option(help="Number of linkable reports per user.")] = 1,
     response_rate: Annotated[
-        float, typer.Option(help="Share of the invited who respond, at random and in secret.")
+        float, typer.Option(help="Share of invited users who respond, at random and in secret.")
     ] = 1.0,
     shuffled: Annotated[
-        bool, typer.Option("--shuffled", help="Users come in a secret random order.")
+        bool, typer.Option("--shuffled", help="Reports arrive in a secret random order.")
     ] = False,
-    users: Annotated[str | None, typer.Option(metavar="X", help="Users whose reports are shuffled.")] = None,
-    delta: Annotated[float, typer.Option(help="The delta of (epsilon, delta) pairs.")] = 1e-6,
+    users: Annotated[str | None, typer.Option(metavar="X", help="Number of shuffled reports.")] = None,
+    delta: Annotated[float, typer.Option(help="Delta of (epsilon, delta) guarantees.")] = 1e-6,
     form: Annotated[PageFormat, typer.Option("--format", help="text or json.")] = PageFormat.text,
 ) -> None:
     """Print a mechanism's privacy guarantee per report, per user and in a design, with sources.

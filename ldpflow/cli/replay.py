@@ -37,14 +37,13 @@ def replay(
         str | None,
         typer.Option(
             "--path",
-            help="Key of the path, or its first digits: the column `path` of `ldpflow summary RUN --columns "
-            "path,...`. Not needed where a run has one path; without it the paths are listed.",
+            help="Key of the path, or its first digits. Without it a run of several paths lists them.",
             show_default=False,
             autocompletion=keys_of_paths,
         ),
     ] = None,
     last: Annotated[
-        int | None, typer.Option(min=0, help="Last one of several.", show_default="--replicate")
+        int | None, typer.Option(min=0, help="Last replicate of several.", show_default="--replicate")
     ] = None,
 ) -> None:
     """Compute replicates again and compare them with the stored rows, bit by bit."""

@@ -49,14 +49,14 @@ def plot(
         typer.Argument(
             metavar="FIGURE",
             help="coverage, length, relative-length, protocols, zip, heat-map, bias, standard-error or "
-            "paper; of trajectories distance, excess-loss, loss, gradient-norm, gradient-error, clipped, "
+            "paper; for trajectories distance, excess-loss, loss, gradient-norm, gradient-error, clipped, "
             "threshold, rates or risk.",
         ),
     ],
     x: Annotated[
         str,
         typer.Option(
-            help="The factor on the axis: n, beta, epsilon, ...; of trajectories n or step; of rates n, "
+            help="The factor on the axis: n, beta, epsilon, ...; for trajectories n or step; for rates n, "
             "epsilon, dimension or epochs."
         ),
     ] = "n",

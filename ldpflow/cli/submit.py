@@ -17,37 +17,40 @@ def submit(
     study: StudyName,
     out: Annotated[
         str,
-        typer.Option(help="Run directory: s3://bucket/run, gs://bucket/run, a shared folder."),
+        typer.Option(
+            metavar="RUN", help="Run directory: s3://bucket/run, gs://bucket/run or a shared folder."
+        ),
     ],
     address: Annotated[
         str | None,
         typer.Option(
-            help="Where the cluster's dashboard listens; RAY_API_SERVER_ADDRESS names another.",
+            metavar="URL",
+            help="Dashboard of the cluster; also from RAY_API_SERVER_ADDRESS.",
             show_default="http://127.0.0.1:8265",
         ),
     ] = None,
     num_cpus: Annotated[
         int | None,
-        typer.Option(min=1, help="Cores to ask the cluster for; it grows by itself without, slower."),
+        typer.Option(metavar="N", min=1, help="Cores to request at once; the cluster grows slower without."),
     ] = None,
     wait: Annotated[
-        bool, typer.Option("--wait/--no-wait", help="Show what the job prints until it ends.")
+        bool, typer.Option("--wait/--no-wait", help="Follow the output until the job ends.")
     ] = False,
     n: Annotated[Axis, typer.Option("--n", metavar="X", help="Users; 1e6 is fine. *")] = None,
     epsilon: Annotated[Axis, typer.Option("--epsilon", metavar="X", help="Privacy budget. *")] = None,
     replicates: Annotated[str | None, typer.Option(metavar="X", help="Independent paths per cell.")] = None,
     seed: Annotated[str | None, typer.Option(metavar="X", help="Seed of the study.")] = None,
     max_time: Annotated[
-        str | None, typer.Option(metavar="T", help="Stop in order after 90s, 45m, 2h or 1h30m.")
+        str | None, typer.Option(metavar="T", help="Stop after this time: 90s, 45m, 2h, 1h30m.")
     ] = None,
     max_in_flight: Annotated[
         int | None,
-        typer.Option(min=1, help="Batches sent out and not yet stored.", show_default="twice the cores"),
+        typer.Option(metavar="N", min=1, help="Most batches under way.", show_default="twice the cores"),
     ] = None,
 ) -> None:
     """Run a study as a job of a Ray cluster; submit it again to continue it.
 
-    The study and this package travel with the job. Flags marked * replace the study's values and may
+    The study and this package are sent with the job. Flags marked * replace the study's values and may
     be repeated.
     """
     from ldpflow.cluster.jobs import Jobs, cluster_address

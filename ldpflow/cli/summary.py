@@ -19,13 +19,14 @@ Run = Annotated[str, typer.Argument(metavar="RUN", help="Run directory, e.g. run
 
 Where = Annotated[
     str | None,
-    typer.Option(metavar="CONDITION", help="Rows that meet it: \"method == 'BB' and n >= 1e5\"."),
+    typer.Option(metavar="CONDITION", help="Only rows that meet it: \"method == 'BB' and n >= 1e5\"."),
 ]
 Sort = Annotated[
-    list[str] | None, typer.Option(metavar="COLUMN", help="Order; -COLUMN for the largest first. *")
+    list[str] | None,
+    typer.Option(metavar="COLUMN", help="Sort by it; -COLUMN: largest first. May be repeated."),
 ]
 Columns = Annotated[
-    list[str] | None, typer.Option(metavar="COLUMN", help="Columns wanted, also several with commas. *")
+    list[str] | None, typer.Option(metavar="COLUMN", help="Columns to show, separated by commas.")
 ]
 
 
@@ -48,7 +49,7 @@ def summary(
         Format, typer.Option("--format", help="csv and json have every column at full precision.")
     ] = Format.table,
     null: Annotated[
-        float | None, typer.Option(help="Value of theta to reject: adds power, from the rows.")
+        float | None, typer.Option(help="Null value of theta: adds power, the share of intervals without it.")
     ] = None,
     where: Where = None,
     sort: Sort = None,
@@ -56,7 +57,7 @@ def summary(
 ) -> None:
     """Show coverage, length, bias and standard error of every cell of a run.
 
-    Of a run without intervals: its trajectories, the table at their last step.
+    A run without intervals has errors of trajectories instead; the table shows their last step.
     """
     from ldpflow.cli.tables import print_csv, print_json, print_summary, print_table, print_trajectories
     from ldpflow.results.where import chosen

@@ -79,7 +79,7 @@ MinReplicates = Annotated[
     int | None,
     typer.Option(
         metavar="N",
-        help="With a target: at least so many.",
+        help="With a target: the fewest replicates.",
         show_default="256",
         rich_help_panel=PRECISION,
     ),
@@ -88,7 +88,7 @@ MaxReplicates = Annotated[
     int | None,
     typer.Option(
         metavar="N",
-        help="With a target: at most so many.",
+        help="With a target: the most replicates.",
         show_default="100000",
         rich_help_panel=PRECISION,
     ),
@@ -104,7 +104,7 @@ Out = Annotated[
 ]
 EngineOption = Annotated[
     Engine,
-    typer.Option(help="auto: threads of this process, or Ray for work of minutes.", rich_help_panel=WHERE),
+    typer.Option(help="auto: threads, or Ray for more than a minute of work.", rich_help_panel=WHERE),
 ]
 Address = Annotated[
     str | None,
@@ -141,13 +141,13 @@ Fresh = Annotated[
 ]
 MaxTime = Annotated[
     str | None,
-    typer.Option(metavar="T", help="Stop in order after 90s, 45m, 2h or 1h30m.", rich_help_panel=LIMITS),
+    typer.Option(metavar="T", help="Stop after this time: 90s, 45m, 2h, 1h30m.", rich_help_panel=LIMITS),
 ]
 MaxMemory = Annotated[
     str | None,
     typer.Option(
         metavar="SIZE",
-        help="Stop in order above 8G on this machine, Ray included.",
+        help="Stop above this memory, Ray included: 8G.",
         rich_help_panel=LIMITS,
     ),
 ]
@@ -156,7 +156,7 @@ MaxInFlight = Annotated[
     typer.Option(
         metavar="N",
         min=1,
-        help="Batches sent out and not yet stored.",
+        help="Most batches under way at a time.",
         show_default="twice the cores",
         rich_help_panel=LIMITS,
     ),
@@ -167,23 +167,26 @@ Retries = Annotated[
         metavar="N",
         min=0,
         max=1000,
-        help="How often Ray runs a batch again whose worker died.",
+        help="How often to repeat a batch whose worker died.",
         rich_help_panel=LIMITS,
     ),
 ]
 MaxFailed = Annotated[
     float | None,
     typer.Option(
-        metavar="X", help="Exit with 1 if a larger share of the rows failed.", rich_help_panel=LIMITS
+        metavar="X",
+        help="Exit with 1 if a larger share of rows failed.",
+        show_default="no limit",
+        rich_help_panel=LIMITS,
     ),
 ]
 DryRun = Annotated[
     bool,
-    typer.Option("--dry-run", help="Say what it would take, and run nothing.", rich_help_panel=SHOWN),
+    typer.Option("--dry-run", help="Print the expected time and run nothing.", rich_help_panel=SHOWN),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress, no summary.", rich_help_panel=SHOWN)]
 NoProgress = Annotated[bool, typer.Option("--no-progress", help="No progress.", rich_help_panel=SHOWN)]
-Verbose = Annotated[bool, typer.Option("--verbose", help="Let Ray's own log through.", rich_help_panel=SHOWN)]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Show Ray's own log.", rich_help_panel=SHOWN)]
 
 
 def sweep(
@@ -223,7 +226,7 @@ def sweep(
 ) -> None:
     """Run a study and write its rows and summary; run it again to continue it.
 
-    Flags of the design (*) replace the study's values and may be repeated: --epsilon 0.5 --epsilon 2.
+    Flags of the design (*) replace the study's values. Repeated, they give a list: --epsilon 0.5 --epsilon 2.
     """
     from ldpflow.study import load_study
 

@@ -15,27 +15,36 @@ __all__ = ["trace"]
 def trace(
     study: StudyName = "paper-table1",
     tau: Annotated[str | None, typer.Option(metavar="X", help="Level of the quantile.")] = "0.5",
-    epsilon: Annotated[str | None, typer.Option(metavar="X", help="Privacy budget.")] = None,
-    beta: Annotated[str | None, typer.Option(metavar="X", help="Block exponent of BB.")] = None,
-    level: Annotated[str | None, typer.Option(metavar="X", help="Nominal coverage.")] = None,
-    method: Annotated[
-        list[str] | None, typer.Option(metavar="ID", help="Interval method; may be repeated.")
+    epsilon: Annotated[
+        str | None, typer.Option(metavar="X", help="Privacy budget.", show_default="the study's")
     ] = None,
-    seed: Annotated[str | None, typer.Option(metavar="X", help="Seed of the study.")] = None,
-    replicate: Annotated[int, typer.Option(min=0, help="Which replicate.")] = 0,
+    beta: Annotated[
+        str | None, typer.Option(metavar="X", help="Block exponent of BB.", show_default="the study's")
+    ] = None,
+    level: Annotated[
+        str | None, typer.Option(metavar="X", help="Nominal coverage.", show_default="the study's")
+    ] = None,
+    method: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ID", help="Interval method; may be repeated.", show_default="BB, BM, SN"),
+    ] = None,
+    seed: Annotated[
+        str | None, typer.Option(metavar="X", help="Seed of the study.", show_default="the study's")
+    ] = None,
+    replicate: Annotated[int, typer.Option(min=0, help="Index of the replicate.")] = 0,
     first: Annotated[int, typer.Option("--from", min=1, help="Smallest n.")] = 10,
     last: Annotated[int, typer.Option("--to", min=2, help="Largest n.")] = 1_000_000,
     split: Annotated[int, typer.Option(min=1, help="n where the second panel begins.")] = 200_000,
-    points: Annotated[int, typer.Option(min=2, help="How many n, evenly in log n.")] = 400,
+    points: Annotated[int, typer.Option(min=2, help="Number of n, evenly spaced in log n.")] = 400,
     coordinate: Annotated[int, typer.Option(min=0, help="Coordinate that is drawn.")] = 0,
     output: Annotated[
         str, typer.Option("-o", "--output", metavar="FILE", help="svg, png, pdf or json.")
     ] = "trace.svg",
     parquet: Annotated[
-        str | None, typer.Option(metavar="FILE", help="The rows too, every coordinate.")
+        str | None, typer.Option(metavar="FILE", help="Write the rows of all coordinates too.")
     ] = None,
 ) -> None:
-    """Draw the estimate and the limits of BB, BM and SN along one path, all n from one pass."""
+    """Draw the estimate and the limits of BB, BM and SN along one path, for a range of n."""
     need("report", "altair", "vl_convert")
     import pyarrow.parquet as pq
 

@@ -13,18 +13,18 @@ __all__ = ["transcript"]
 
 def transcript(
     run: Run,
-    path: Annotated[str, typer.Option("--path", help="Key of the path: p and 16 hex digits.")],
-    replicate: Annotated[int, typer.Option(min=0, help="Index of the replicate.")],
-    output: Annotated[
-        str, typer.Option("-o", "--output", metavar="FILE", help="Parquet by its name, else CSV.")
+    path: Annotated[
+        str, typer.Option("--path", help="Key of the path; ldpflow replay RUN --replicate 0 lists them.")
     ],
+    replicate: Annotated[int, typer.Option(min=0, help="Index of the replicate.")],
+    output: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="A .parquet file, or CSV.")],
     n: Annotated[
         str | None, typer.Option("--n", metavar="X", help="Users.", show_default="the path's largest n")
     ] = None,
 ) -> None:
     """Write the transcript of a simulated replicate, to try ldpflow analyse on.
 
-    It gives the rows of the run again, bit for bit. The users are simulated.
+    ldpflow analyse makes the rows of the run from it, bit for bit. The users are simulated.
     """
     from ldpflow.cli.privacy import whole
     from ldpflow.transcripts.stored import stored_transcript

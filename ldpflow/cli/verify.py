@@ -21,8 +21,9 @@ def verify(
 ) -> None:
     """Compare a run with published numbers; exit with 1 if they disagree.
 
-    The numbers are computed from the rows again, which are checked first; a summary that is not theirs
-    is named, and is no success.
+    The rows are checked and the numbers computed from them. A summary that differs from its rows is
+    named and counts as a failure.
+
     z = (ours - printed) / sqrt(SE^2 + printed SE^2 + half unit^2/3); p is Holm-adjusted over all
     numbers.
     """

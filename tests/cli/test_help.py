@@ -1,0 +1,43 @@
+"""The help of every command: whole at 80 columns, each option explained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import typer.main
+from typer.testing import CliRunner
+
+from ldpflow.cli import app
+
+COMMAND = typer.main.get_command(app)
+
+
+def commands(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every command and group with its words on the command line."""
+    yield words, command
+    for name, part in getattr(command, "commands", {}).items():
+        yield from commands(part, (*words, name))
+
+
+EVERY = dict(commands(COMMAND))
+
+
+@pytest.mark.parametrize("words", EVERY, ids=lambda words: " ".join(words) or "ldpflow")
+def test_help_is_not_cut_off(words: tuple[str, ...]) -> None:
+    for width in ("80", "120"):
+        shown = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": width, "TERMINAL_WIDTH": width})
+        assert shown.exit_code == 0
+        assert "…" not in shown.output
+        assert max(map(len, shown.output.splitlines())) <= int(width)
+
+
+@pytest.mark.parametrize("words", EVERY, ids=lambda words: " ".join(words) or "ldpflow")
+def test_every_option_and_argument_is_explained(words: tuple[str, ...]) -> None:
+    assert EVERY[words].help
+    assert [p.name for p in EVERY[words].params if not p.help] == []
+
+
+def test_every_command_is_found() -> None:
+    assert ("jobs", "stop") in EVERY and ("sweep",) in EVERY and len(EVERY) > 25
