@@ -35,11 +35,52 @@ def test_a_wrong_workflow_is_noticed(tmp_path):
         checked("vendor.github-workflows", wrong)
 
 
+def linted(*files: Path) -> subprocess.CompletedProcess[str]:
+    """The linter of workflows, which asks no network."""
+    program = Path(sys.executable).with_name("zizmor")
+    command = [str(program), "--offline", "--no-progress", "--no-config", *map(str, files)]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def test_the_linter_of_workflows_finds_nothing():
+    done = linted(*WORKFLOWS, ROOT / ".github" / "dependabot.yml")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_linter_of_workflows_notices_a_weakness(tmp_path):
+    weak = tmp_path / ".github" / "workflows" / "weak.yml"
+    weak.parent.mkdir(parents=True)
+    text = (
+        WORKFLOWS[0]
+        .read_text()
+        .replace("    environment: release\n", "")
+        .replace('"$', "${{ github.ref_name }}$")
+    )
+    weak.write_text(text.replace("persist-credentials: false", "fetch-depth: 1"))
+    done = linted(weak)
+    assert done.returncode != 0 and "artipacked" in done.stdout, done.stdout + done.stderr
+
+
+def test_the_version_is_the_same_everywhere():
+    version = ldpflow.__version__
+    assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == version
+    headings = re.findall(r"^## \[(.*?)\](.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert headings[0][0] == version
+    assert re.fullmatch(r" - (not yet released|\d{4}-\d\d-\d\d)", headings[0][1])
+    cluster = ROOT / "workflows" / "cluster"
+    images = re.findall(
+        r"REGISTRY/ldpflow:(\S+)", "".join(f.read_text() for f in cluster.iterdir() if f.is_file())
+    )
+    assert len(images) >= 4 and {*images} == {version}
+    assert f"git tag v{version}" in (ROOT / "CONTRIBUTING.md").read_text()
+
+
 def test_issue_forms_and_citation():
     forms = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
     checked("vendor.github-issue-forms", *(f for f in forms if f.name != "config.yml"))
     checked("vendor.github-issue-config", ROOT / ".github" / "ISSUE_TEMPLATE" / "config.yml")
     checked("vendor.citation-file-format", ROOT / "CITATION.cff")
+    checked("vendor.dependabot", ROOT / ".github" / "dependabot.yml")
 
 
 def test_actions_are_pinned_by_hash():
