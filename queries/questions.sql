@@ -1,4 +1,4 @@
--- Ten questions that people ask of a study, against a file of `ldpflow export RUN --duckdb study.duckdb`:
+-- Ten questions that people ask of a study, against a file of `ldpflow export RUN -o study.duckdb`:
 --     duckdb study.duckdb < queries/questions.sql
 -- `setting` and `series` name every factor that varies: rows that differ never look the same.
 
