@@ -37,7 +37,7 @@ def chosen_engine(seconds: float, cores: int) -> tuple[str, str]:
     wall = seconds / cores
     here = f"about {seconds:,.0f} s of CPU time on {cores} {'core' if cores == 1 else 'cores'}"
     if wall < RAY_FROM_SECONDS:
-        return "threads", f"engine threads: {here}, too little to start a Ray for"
+        return "threads", f"engine threads: {here}, too little to start Ray for"
     return "ray", f"engine ray: {here}, in processes of their own"
 
 

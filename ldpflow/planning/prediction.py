@@ -272,7 +272,7 @@ def arrival_cautions(study: Study) -> list[str]:
                 f"{described(simulator)}: {words} at n = {users}; at n = {n:,} "
                 f"{worst.relaxation_times:,.1f} relaxation times, bias {worst.bias:+.2f} SE, predicted "
                 f"coverage of the oracle {worst.coverage(max(study.level)):.2f} at level "
-                f"{max(study.level):g} (plan says what would do)"
+                f"{max(study.level):g} (ldpflow plan says what to change)"
             )
         lines += coarse(simulator, max(cell.n for cell in plan.cells))
     return lines
