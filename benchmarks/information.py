@@ -107,15 +107,15 @@ def from_r(name: str, effort: Effort) -> dict[str, object]:
 
 def r_row(effort: Effort) -> list[Measurement]:
     """A plain loop in R, byte-compiled, as a user would write it."""
-    told = from_r("loop", effort)
-    what = f"R {told['version']}, plain loop, variates drawn in bulk beforehand"
-    return [Measurement("r", what, UNIT, told["ns"], None, "lower")]  # type: ignore[arg-type]
+    answer = from_r("loop", effort)
+    what = f"R {answer['version']}, plain loop, variates drawn in bulk beforehand"
+    return [Measurement("r", what, UNIT, answer["ns"], None, "lower")]  # type: ignore[arg-type]
 
 
 def sgdinference_row(effort: Effort) -> list[Measurement]:
     """The R package SGDinference (C++): non-private quantile regression on an intercept and x."""
-    told = from_r("SGDinference", effort)
-    what = f"R package SGDinference {told['version']}, sgdi_qr with one regressor, not private"
+    answer = from_r("SGDinference", effort)
+    what = f"R package SGDinference {answer['version']}, sgdi_qr with one regressor, not private"
     return [
-        Measurement("sgdinference", what, UNIT, told["ns"], None, "lower")  # type: ignore[arg-type]
+        Measurement("sgdinference", what, UNIT, answer["ns"], None, "lower")  # type: ignore[arg-type]
     ]

@@ -29,7 +29,7 @@ def context(quick: bool, note: str | None) -> dict[str, Any]:
         except importlib.metadata.PackageNotFoundError:
             continue
     where = machine()
-    # Who runs benchmarks, and where, is nobody's business.
+    # Names of users and hosts are left out.
     where.pop("host", None)
     features = llvmlite.binding.get_host_cpu_features()
     vectors = [f for f in ("avx2", "fma", "avx512f", "avx512dq") if features.get(f)]

@@ -151,9 +151,9 @@ class Column:
         ValueError, TypeError
             If the text is not one.
         """
-        told: dict[str, Any] = json.loads(text)
-        summaries = tuple(Summary(**summary) for summary in told.pop("summaries", ()))
-        return cls(**told, summaries=summaries)
+        written: dict[str, Any] = json.loads(text)
+        summaries = tuple(Summary(**summary) for summary in written.pop("summaries", ()))
+        return cls(**written, summaries=summaries)
 
 
 def changed(declaration: Column | Summary) -> dict[str, Any]:

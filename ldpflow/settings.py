@@ -164,10 +164,10 @@ class Settings(BaseModel, metaclass=SettingsType):
         """The columns that hold the settings, in the order of the fields."""
         found = []
         for name in cls.model_fields:
-            told = cls.setting(name)
-            if name != "kind" and told.stored:
-                words = {k: v for k, v in vars(told).items() if k not in ("stored", "asked")}
-                words |= {"meaning": told.meaning or documented(cls, name)}
+            setting = cls.setting(name)
+            if name != "kind" and setting.stored:
+                words = {k: v for k, v in vars(setting).items() if k not in ("stored", "asked")}
+                words |= {"meaning": setting.meaning or documented(cls, name)}
                 found.append(
                     Column(
                         name, STORED[value_type(cls.model_fields[name].annotation)], **words, identifies=True

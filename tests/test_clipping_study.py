@@ -80,11 +80,11 @@ def test_an_extended_study_keeps_its_rows(run, tmp_path):
     short = read_trajectories(RunStore(run))
     both = {row["path"] for row in long.to_pylist()}
 
-    def told(table):
+    def rows_of(table):
         return [r for r in table.to_pylist() if r["path"] in both and r["replicate"] < 40]
 
-    assert told(long) == told(short)
-    assert len(told(long)) > 0
+    assert rows_of(long) == rows_of(short)
+    assert len(rows_of(long)) > 0
 
 
 def test_the_end_of_every_path_is_a_figure(run):

@@ -137,9 +137,9 @@ def test_a_run_is_continued_and_grown_with_equal_bits(run, tmp_path):
     assert rows.filter(old).equals(sorted_rows(run))
     findings, _ = check_run(str(out))
     assert findings == []
-    told = []
-    run_study(grown, out, engine="serial", on_plan=told.append)
-    assert sum(path.computed for path in told[0]) == 0 < sum(path.reused for path in told[0])
+    plans = []
+    run_study(grown, out, engine="serial", on_plan=plans.append)
+    assert sum(path.computed for path in plans[0]) == 0 < sum(path.reused for path in plans[0])
     # The rates figure of such a run: a line per algorithm and budget, theory's slope through its start.
     points = shown_rates(Results.load(out), "n")
     assert {p["x"] for p in points} == {20, 30}

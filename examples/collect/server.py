@@ -4,7 +4,7 @@
 
 ``POST /ask`` lends the current question (round and theta) to one user for some seconds; ``POST /report``
 takes the answer. The next question needs the answer to this one, so others wait some seconds for their
-turn and are then told to come back. A question whose time is over goes to the next user.
+turn and are then asked to come back. A question whose time is over goes to the next user.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The collector's state: an append-only file of reports, and theta, which follows from it.
 
 A line is ``round,theta,report,user,check``: what was asked, what was answered, the user's token and a
-checksum of the line. It is written in one call and forced to the disk before the device is told that the
+checksum of the line. It is written in one call and forced to the disk before the device hears that the
 report counts. After a crash the file is read again: a last line that was not finished is cut off, and
 theta follows from the last complete one, so that no report is lost or counted twice. Standard
 library only.
@@ -86,7 +86,7 @@ class Transcript:
             raise SystemExit(f"{self.file}: not a transcript")
         for line in data[sound:].splitlines(keepends=True):
             if not line.endswith(b"\n"):
-                break  # the crash came in the middle of this line: the user was not told
+                break  # the crash came in the middle of this line: the user had no answer
             body, _, check = line[:-1].rpartition(b",")
             round_, theta, report, user = body.decode().split(",")
             if checksum(body) != check or int(round_) != self.round or float(theta) != self.theta:

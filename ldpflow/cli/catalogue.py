@@ -32,8 +32,8 @@ def catalogue() -> None:
         typer.secho(f"{title}  [{group}]", bold=True)
         for kind, cls in registry.items():
             source = origin(cls)
-            told = "" if source == "ldpflow" else f"   (from {source})"
-            typer.echo(f"  {kind}: {first_line(cls.__doc__)}{told}")
+            suffix = "" if source == "ldpflow" else f"   (from {source})"
+            typer.echo(f"  {kind}: {first_line(cls.__doc__)}{suffix}")
             for name, field in cls.model_fields.items():
                 if name != "kind":
                     default = "optional" if field.default is None else f"{field.default!r}"

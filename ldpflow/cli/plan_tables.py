@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -33,8 +34,8 @@ DESIGN = ("c", "gamma", "theta0")
 FIRST_MEASURE = "standard_error"
 
 ORACLE = (
-    "Lengths, n and epsilon are those of the oracle, which knows the true variance. Intervals that estimate "
-    "it differ: BB and BM are mostly shorter and cover less, SN and TR are longer (--check simulates them)."
+    "Lengths are those of the oracle, which knows the true variance. Intervals that estimate it differ: "
+    "BB and BM are mostly shorter and cover less, SN and TR are longer (--check simulates them)."
 )
 
 
@@ -69,11 +70,10 @@ def print_plan(
     names = [name for name in first[: first.index(FIRST_MEASURE)] if name not in hidden]
     settings: list[Shown] = [*map(plain, telling(names, rows) or ["n"])]
     in_units = any("length_in_units" in row for row in rows)
-    print_parts(settings, [*measures(chosen, in_units), *goals(wanted, difference)], rows)
+    methods = any(row["n_with_method"] is not None for row in rows)
+    print_parts(settings, [*measures(chosen, in_units), *goals(wanted, methods, difference)], rows)
     if any(row["length"] is not None for row in rows):
         typer.echo(ORACLE)
-    if wanted is not None and any(row["n_with_method"] is not None for row in rows):
-        typer.echo(f"with a method: the n for {wanted} of the interval that is recommended there.")
     for text in found.cautions:
         typer.echo(text)
     if response_rate is not None:
@@ -82,12 +82,37 @@ def print_plan(
             f"invitations for n answers at a response rate of {response_rate:g}: {invited} (if answering "
             "has nothing to do with the value)"
         )
-        if any(row.get("invitations_needed") is not None for row in rows):
-            wanted_too = ", ".join(
-                "-" if row["invitations_needed"] is None else f"{row['invitations_needed']:,}"
-                for row in unique(rows, "invitations_needed")
-            )
-            typer.echo(f"invitations for {wanted} with the method: {wanted_too}")
+    if wanted is not None and methods:
+        apart = [name for name in telling(names, rows) if name != "n"]
+        for text in dict.fromkeys(answer(row, wanted, apart, response_rate) for row in rows):
+            typer.echo(text)
+
+
+def answer(row: Row, wanted: str, apart: Sequence[str], response_rate: float | None) -> str:
+    """What reaching the goal takes, in a sentence.
+
+    Parameters
+    ----------
+    row : dict
+    wanted : str
+        The goal in words.
+    apart : sequence of str
+        Settings by which rows differ.
+    response_rate : float or None
+    """
+    head = ", ".join([wanted, *(f"{name} {short(row[name])}" for name in apart)])
+    if row["n_with_method"] is None:
+        oracle = (
+            "" if row["n_needed"] is None else f" The oracle's interval takes {row['n_needed']:,} answers."
+        )
+        return f"{head}: no n at which a recommended method is as short is known.{oracle}"
+    text = f"{head}: plan with {row['n_with_method']:,} answers and {row['method_needed']}"
+    if row.get("n_with_method_low") is not None:
+        low, high = row["n_with_method_low"], row["n_with_method_high"]
+        text += f" ({low:,} to {high:,} over 90% of resampled pilots)"
+    if response_rate is not None:
+        text += f", {row['invitations_needed']:,} invitations"
+    return f"{text}."
 
 
 def print_parts(settings: list[Shown], others: list[Shown], rows: list[Row]) -> None:
@@ -126,14 +151,15 @@ def measures(chosen: bool, in_units: bool = False) -> list[Shown]:
     ]
 
 
-def goals(wanted: str | None, difference: float | None) -> list[Shown]:
-    """Columns of what reaching a goal takes."""
+def goals(wanted: str | None, methods: bool, difference: float | None) -> list[Shown]:
+    """Columns of what reaching a goal takes: with the recommended ``methods`` where known, for the oracle."""
     columns: list[Shown] = []
     if wanted is not None:
+        if methods:
+            columns.append((f"n for {wanted}", method_text))
         columns += [
-            (f"n for {wanted}", lambda row: counted(row["n_needed"], row["arrival_needed"])),
-            ("with a method", method_text),
-            (f"epsilon for {wanted}", lambda row: reachable(row["epsilon_needed"])),
+            ("oracle's n", lambda row: counted(row["n_needed"], row["arrival_needed"])),
+            ("oracle's epsilon", lambda row: reachable(row["epsilon_needed"])),
         ]
     if difference is not None:
         name = f"n per group for {short(difference)}"

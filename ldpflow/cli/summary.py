@@ -64,8 +64,8 @@ def summary(
 
     show = {Format.table: print_summary, Format.csv: print_csv, Format.json: print_json}[form]
     table = read_summary(run)
-    if table.num_rows == 0 and (told := read_trajectories(run)).num_rows:
-        print_trajectories(told) if form is Format.table else show(told)
+    if table.num_rows == 0 and (trajectories := read_trajectories(run)).num_rows:
+        print_trajectories(trajectories) if form is Format.table else show(trajectories)
         return
     if null is not None:
         from ldpflow.results.summary import stored_summary

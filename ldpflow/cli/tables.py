@@ -57,6 +57,7 @@ def with_misses(row: Row) -> str:
 
 
 MISSES: Shown = ("failures as misses", with_misses)
+WIDE = 24  # characters
 COUNTS = ("replicates", "failures")
 MEASURES: tuple[Shown, ...] = (
     ("coverage", coverage),
@@ -127,7 +128,7 @@ def figure(name: str) -> Shown:
     return name, lambda row: rounded(row[name], 3)
 
 
-TOLD = (
+TRAJECTORY_MEASURES = (
     "last_sq", "avg_sq", "last_exc", "avg_exc", "tail_exc", "mean_gradient_norm",
     "output_gradient_norm", "mean_noise_norm", "loss", "clipped", "threshold",
 )  # fmt: skip
@@ -154,7 +155,7 @@ def print_trajectories(table: pa.Table) -> None:
         if name in names and count_apart([*settings, name], paths) > max(1, count_apart(settings, paths)):
             settings.append(name)
     paths.sort(key=lambda row: [(row[name] is not None, row[name]) for name in settings])
-    stats = [stat for stat in TOLD if any(stat in row for row in paths)]
+    stats = [stat for stat in TRAJECTORY_MEASURES if any(stat in row for row in paths)]
     console = Console()
     while True:
         columns: list[Shown] = [plain(name) for name in settings]
@@ -194,14 +195,15 @@ def differs(name: str, rows: Sequence[Row]) -> bool:
 def telling(names: Sequence[str], rows: Sequence[Row]) -> list[str]:
     """The settings that tell the rows apart.
 
-    One that varies only because some rows do not have it (B, where BM stands beside BB) is left
-    out as long as the rows differ in the others.
+    One that varies only because some rows do not have it (B, where BM stands beside BB), and a long text
+    (coefficients beside their number d), is left out as long as the rows differ in the others.
     """
     kept = [name for name in names if differs(name, rows)]
     for name in list(kept):
         others = [other for other in kept if other != name]
         single = len({repr(row[name]) for row in rows if row[name] is not None}) == 1
-        if single and count_apart(others, rows) == count_apart(kept, rows):
+        wide = any(len(short(row[name])) > WIDE for row in rows)
+        if (single or wide) and count_apart(others, rows) == count_apart(kept, rows):
             kept = others
     return kept
 

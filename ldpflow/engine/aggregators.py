@@ -24,7 +24,7 @@ class AggregatorActor:
 
     def __init__(self, make: Callable[[], Aggregator]) -> None:
         self.aggregator = make()
-        self.told = 0.0
+        self.reported_at = 0.0
 
     def add(self, batch: Batch, result: BatchResult) -> dict[str, Any]:
         """Take the rows of a batch; tell what has been published by now."""
@@ -37,9 +37,9 @@ class AggregatorActor:
             # Trajectories alone, and they are on disk.
             published = [Published(batch.simulator.key, batch.first, batch.last, cell_set_hash([]))]
         statistics = None
-        if time.monotonic() - self.told > STATISTICS_SECONDS:
+        if time.monotonic() - self.reported_at > STATISTICS_SECONDS:
             statistics = self.aggregator.statistics()
-            self.told = time.monotonic()
+            self.reported_at = time.monotonic()
         return {
             "published": published,
             "kernel_seconds": result.kernel_seconds,
@@ -106,11 +106,11 @@ class Shard:
 
 @dataclass(frozen=True)
 class Sent:
-    """A batch whose rows are, or will be, with an aggregator; ``told`` once the loop has counted it."""
+    """A batch whose rows are, or will be, with an aggregator; ``counted`` once the loop has counted it."""
 
     batch: Batch
     cell_set: str
     rows: ray.ObjectRef
     shard: Shard
     aggregator: Any  # the shard's, when it was sent
-    told: bool
+    counted: bool

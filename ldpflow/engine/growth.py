@@ -187,10 +187,10 @@ def gaps(store: RunStore, plan: Plan, replicates: int) -> list[Missing]:
     if not plan.checkpoints:
         return found
     stored = store.trajectories.finished(plan.simulator.key)
-    untold = subtract(0, replicates, stored.get(cell_id({"checkpoints": plan.checkpoints}), []))
+    missing = subtract(0, replicates, stored.get(cell_id({"checkpoints": plan.checkpoints}), []))
     whole = [m for m in found if m.cells[0].runs == 1]
-    together = [m for m in whole if intersect(untold, m.first, m.last) == [(m.first, m.last)]]
-    alone = untold
+    together = [m for m in whole if intersect(missing, m.first, m.last) == [(m.first, m.last)]]
+    alone = missing
     for m in together:
         alone = [part for a, b in alone for part in subtract(a, b, [(m.first, m.last)])]
     return [

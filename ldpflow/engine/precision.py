@@ -261,7 +261,7 @@ def ahead(listener: Listener | None, started: float, done_steps: int, steps_left
     if listener is None:
         return None
 
-    def told(event: Progress) -> None:
+    def shift(event: Progress) -> None:
         listener(
             replace(
                 event,
@@ -271,7 +271,7 @@ def ahead(listener: Listener | None, started: float, done_steps: int, steps_left
             )
         )
 
-    return told
+    return shift
 
 
 def stopped_coverage(p: float, precision: Precision) -> tuple[float, float, float]:

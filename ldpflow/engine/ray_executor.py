@@ -146,7 +146,7 @@ class RayExecutor:
     def submit(self, batch: Batch) -> None:
         shard = self.shard_of(batch)
         rows = self.task.remote(batch)
-        self.send(Sent(batch, self.cell_set_of(batch), rows, shard, shard.aggregator, told=False))
+        self.send(Sent(batch, self.cell_set_of(batch), rows, shard, shard.aggregator, counted=False))
 
     def send(self, sent: Sent) -> None:
         """Rows to the aggregator, as soon as they are there."""
@@ -175,7 +175,7 @@ class RayExecutor:
         """Answer of an aggregator about a batch; None where the batch is running again."""
         shard = sent.shard
         try:
-            told = ray.get(answer)
+            taken = ray.get(answer)
         except RayActorError as error:
             if sent.aggregator is shard.aggregator:
                 # Of several calls on one dead aggregator, this is the first.
@@ -186,19 +186,19 @@ class RayExecutor:
             raise_if_of_store(error)
             return Outcome(sent.batch, error=reason(error))
         if sent.aggregator is shard.aggregator:
-            shard.keep(replace(sent, told=True))
+            shard.keep(replace(sent, counted=True))
         else:  # it died since: what it took may be lost
-            self.send_again(replace(sent, told=True))
-        shard.forget(told["published"])
-        if sent.told:
+            self.send_again(replace(sent, counted=True))
+        shard.forget(taken["published"])
+        if sent.counted:
             return None
-        if told["statistics"] is not None:
-            shard.statistics = told["statistics"]
+        if taken["statistics"] is not None:
+            shard.statistics = taken["statistics"]
         return Outcome(
             sent.batch,
-            kernel_seconds=told["kernel_seconds"],
-            seconds=told["seconds"],
-            statistics=None if told["statistics"] is None else self.statistics(),
+            kernel_seconds=taken["kernel_seconds"],
+            seconds=taken["seconds"],
+            statistics=None if taken["statistics"] is None else self.statistics(),
         )
 
     def statistics(self) -> pa.Table:

@@ -198,34 +198,60 @@ def listed(value: Any) -> list[Any]:
 def plan_study(study: Study, goal: Goal) -> Plan:
     """The plan of a study."""
     found = predict(study, None if goal.half_width is None else 2 * goal.half_width)
-    rows = [{"path": f"p{row.simulator.key}", **row.values()} for row in found]
+    rows = alike([{"path": f"p{row.simulator.key}", **row.values()} for row in found])
     groups = per_group(found, goal)
     for row, prediction, group in zip(rows, found, groups, strict=True):
         row["n_per_group"], row["arrival_per_group"] = group
         row["invitations"] = goal.invitations(prediction.n)
         row["invitations_needed"] = goal.invitations(row["n_with_method"])
-    cautions: dict[str, None] = {}
-    for prediction in found:
-        cautions |= dict.fromkeys(advice_of(prediction))
+    cautions = advice_of(found)
     for prediction in found:
         cautions |= dict.fromkeys(coarse(prediction.simulator, prediction.n))
     return Plan(rows, list(cautions), any(row.refused for row in found), [study])
 
 
-def advice_of(row: Prediction) -> list[str]:
-    """Why a row is refused or doubtful and what would do, one text per row."""
+def alike(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows with the same columns: null where a problem does not have another's setting."""
+    settings: dict[str, None] = {}
+    measures: dict[str, None] = {}
+    for row in rows:
+        names = list(row)
+        first = names.index("standard_error")
+        settings |= dict.fromkeys(names[:first])
+        measures |= dict.fromkeys(names[first:])
+    return [{name: row.get(name) for name in (*settings, *measures)} for row in rows]
+
+
+def advice_of(found: Sequence[Prediction]) -> dict[str, None]:
+    """Why rows are refused or doubtful and what would do: a text for every path and n, in order."""
+    whole: dict[str, set[int]] = {}
+    for row in found:
+        whole.setdefault(row.simulator.key, set()).add(row.coordinate)
+    same: dict[tuple[str, str, str], dict[int, None]] = {}
+    for row in found:
+        for reason in reasons(row):
+            head = f"{described(row.simulator)}, n {row.n:,}"
+            same.setdefault((row.simulator.key, head, reason), {})[row.coordinate] = None
+    texts = []
+    for (key, head, reason), coordinates in same.items():
+        where = "" if set(coordinates) == whole[key] else f", coordinate {', '.join(map(str, coordinates))}"
+        texts.append(f"{head}{where}: {reason}")
+    return dict.fromkeys(texts)
+
+
+def reasons(row: Prediction) -> list[str]:
+    """Why a row is refused or doubtful, and what would do; none where it has arrived."""
     if row.arrival is None:
         return []
-    head = f"{described(row.simulator)}, n {row.n:,}"
     advice = row.advice()
     if advice is not None:
         first, *others = advice.sentences(row.level)
-        return ["\n  ".join([f"{head}: {first}", *others])]
+        return ["\n  ".join([first, *others])]
     if not row.refused:
         return []
     k, start = row.arrival.relaxation_times, row.arrival.bias_start
     return [
-        f"{head}, coordinate {row.coordinate}: {row.arrival.verdict.replace('_', ' ')}: {k:,.1f} relaxation "
+        f"{row.arrival.verdict.replace('_', ' ')}: {k:,.1f} relaxation "
         f"times of the 25 that the slowest direction needs, {abs(start):.1f} SE of bias left from the start: "
         "take a larger n, larger steps (c), or a start nearer to theta*"
     ]

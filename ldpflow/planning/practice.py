@@ -137,9 +137,20 @@ class PracticeRow:
         """Whether the path does not arrive."""
         return self.verdict not in ("arrived", "doubtful")
 
+    @property
+    def users_range(self) -> tuple[int, int] | None:
+        """Range of ``with_method`` over resampled pilots: users grow with the square of 1/f."""
+        if self.with_method is None or self.sparsity_range is None:
+            return None
+        low, high = (
+            math.ceil(self.with_method.users * (end / self.sparsity) ** 2) for end in self.sparsity_range
+        )
+        return low, high
+
     def values(self, goal: Goal) -> dict[str, Any]:
         """The row as columns."""
         low, high = self.half_width_range or (None, None)
+        fewest, most = self.users_range or (None, None)
         return {
             "tau": self.tau,
             "epsilon": self.epsilon,
@@ -168,6 +179,8 @@ class PracticeRow:
             "arrival_needed": self.needed_verdict,
             "epsilon_needed": self.epsilon_needed,
             "n_with_method": None if self.with_method is None else self.with_method.users,
+            "n_with_method_low": fewest,
+            "n_with_method_high": most,
             "method_needed": None if self.with_method is None else self.with_method.method,
             "n_per_group": self.n_per_group,
             "arrival_per_group": self.group_verdict,

@@ -295,6 +295,6 @@ def coarse(simulator: Simulator[Any, Any], n: int) -> list[str]:
 def described(simulator: Simulator[Any, Any]) -> str:
     """The settings of a simulator that people call it by."""
     columns = simulator.columns()
-    names = ("problem", "law", "tau", "mechanism", "epsilon", "gamma", "c", "theta0")
+    names = ("problem", "law", "tau", "mechanism", "epsilon", "mu", "gamma", "c", "theta0")
     shown = [(name, columns[name]) for name in names if columns.get(name) is not None]
     return ", ".join(str(v) if isinstance(v, str) else f"{k} {v:g}" for k, v in shown)

@@ -85,8 +85,8 @@ def series_over(results: Results, x: str, rows: Sequence[Row]) -> Callable[[Row]
     several = len({row["method"] for row in rows}) > 1
 
     def name(row: Row) -> str:
-        kind, *told = method(row).split(", ")
-        return ", ".join([*([kind] if several else []), results.names.value("n", row["n"]), *told])
+        kind, *settings = method(row).split(", ")
+        return ", ".join([*([kind] if several else []), results.names.value("n", row["n"]), *settings])
 
     return name
 

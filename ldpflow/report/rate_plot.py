@@ -165,7 +165,7 @@ def in_words(results: Results, rows: Sequence[Row]) -> str:
     groups: dict[tuple[str, str], list[Row]] = {}
     for r in rows:
         groups.setdefault((r["panel"], r["series"]), []).append(r)
-    told = []
+    slopes = []
     for (panel, series), points in groups.items():
         if len({r["x"] for r in points}) < 2:
             continue
@@ -173,9 +173,9 @@ def in_words(results: Results, rows: Sequence[Row]) -> str:
         text += f": {slope([(r['x'], r['mean']) for r in points]):.3f}"
         if all("limit" in r for r in points):
             text += f" (theory {slope([(r['x'], r['limit']) for r in points]):.3f})"
-        told.append(text)
+        slopes.append(text)
     first, last = min(r["x"] for r in rows), max(r["x"] for r in rows)
     return (
         f"Mean gradient norm against {results.names.label(across)} from {short(first)} to {short(last)}. "
-        f"Log-log slopes: {'; '.join(told)}."
+        f"Log-log slopes: {'; '.join(slopes)}."
     )

@@ -255,12 +255,12 @@ def labels(rows: Sequence[Row], names: Names, settings: Sequence[str]) -> Callab
                 values.setdefault((row["method"], name), set()).add(row[name])
 
     def label(row: Row) -> str:
-        told = [
+        differing = [
             names.value(name, row[name]) if row[name] is not None else f"{name} default"
             for name in settings
             if len(values.get((row["method"], name), ())) > 1
         ]
-        return ", ".join([str(row["method"]), *told])
+        return ", ".join([str(row["method"]), *differing])
 
     return label
 

@@ -41,8 +41,8 @@ def trace_plot(rows: pa.Table, split: int, coordinate: int = 0) -> Any:
     pairs: dict[tuple[str, str], None] = {}
     values = []
     for row in table:
-        told = names.settings(row, [k for k in settings if k in ("beta", "M")])
-        series = ", ".join(filter(None, (row["method"], told)))
+        settings_text = names.settings(row, [k for k in settings if k in ("beta", "M")])
+        series = ", ".join(filter(None, (row["method"], settings_text)))
         pairs.setdefault((series, row["method"]))
         for side in ("lower", "upper"):
             if row["status"] in FINISHED:

@@ -188,9 +188,9 @@ def summary_columns(further: Iterable[Column]) -> list[Column]:
 
 def summaries_of(schema: pa.Schema) -> list[Summary]:
     """The declared summaries of diagnostics that a summary has columns of."""
-    told = [summary for column in declared_columns(schema).values() for summary in column.summaries]
+    declared = [summary for column in declared_columns(schema).values() for summary in column.summaries]
     bundled = [summary for name, summary in BUNDLED_SUMMARIES.items() if name in schema.names]
-    return [*bundled, *(summary for summary in told if summary.name in schema.names)]
+    return [*bundled, *(summary for summary in declared if summary.name in schema.names)]
 
 
 def summary_schema(further: Iterable[Column] = ()) -> pa.Schema:

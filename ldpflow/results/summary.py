@@ -221,12 +221,12 @@ def stored_summary(
 def watch_of(store: RunStore, paths: Simulators) -> Watch | None:
     """What collects the measures of the run's [monitor]; None where its study has none."""
     try:
-        told = tomllib.loads(store.read_study() or "").get("monitor")
+        table = tomllib.loads(store.read_study() or "").get("monitor")
     except (ValueError, RecursionError, InputError):
         return None
-    if not isinstance(told, Mapping) or "first_n" not in told:
+    if not isinstance(table, Mapping) or "first_n" not in table:
         return None
-    monitor = Monitor.model_validate(told)
+    monitor = Monitor.model_validate(table)
 
     def target(key: Mapping[str, Any]) -> float | None:
         law = paths[key["path"]].limit_law()

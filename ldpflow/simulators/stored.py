@@ -139,8 +139,8 @@ def runnable_simulator(settings: Mapping[str, Any]) -> Simulator[Any, Any]:
     try:
         return simulator_from_settings(settings)
     except (KeyError, ValueError, TypeError, AttributeError) as error:
-        told = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError("run", told, "settings of a path that this version knows") from None
+        message = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError("run", message, "settings of a path that this version knows") from None
 
 
 def check_digests(settings: Mapping[str, Any]) -> None:

@@ -77,7 +77,7 @@ class Kind(ABC):
         """The hash of a set of cells in the name of a part."""
 
     @abstractmethod
-    def told(self, first: int, last: int, cells: Sequence[Cell], rows_per_cell: int) -> dict[str, Any]:
+    def footer_of(self, first: int, last: int, cells: Sequence[Cell], rows_per_cell: int) -> dict[str, Any]:
         """What a footer says about the rows."""
 
     @abstractmethod
@@ -124,7 +124,7 @@ class ReplicateRows(Kind):
     def hash_of(self, cells: Sequence[Cell]) -> str:
         return cell_set_hash(cells)
 
-    def told(self, first: int, last: int, cells: Sequence[Cell], rows_per_cell: int) -> dict[str, Any]:
+    def footer_of(self, first: int, last: int, cells: Sequence[Cell], rows_per_cell: int) -> dict[str, Any]:
         return {"first": first, "last": last, "cells": list(cells), "coordinates": rows_per_cell}
 
     def named(self, meta: Mapping[str, Any]) -> tuple[Sequence[Cell], int]:
@@ -156,7 +156,7 @@ class TrajectoryRows(Kind):
         (cell,) = cells
         return short_hash(json.dumps(list(cell["checkpoints"])))
 
-    def told(self, first: int, last: int, cells: Sequence[Cell], rows_per_cell: int) -> dict[str, Any]:
+    def footer_of(self, first: int, last: int, cells: Sequence[Cell], rows_per_cell: int) -> dict[str, Any]:
         (cell,) = cells
         return {"checkpoints": list(cell["checkpoints"])}
 

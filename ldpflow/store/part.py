@@ -94,8 +94,8 @@ class Part:
 
     def origin(self) -> PartMeta:
         """What the part says about its origin."""
-        told: dict[str, Any] = {field.name: self.meta.get(field.name) for field in fields(PartMeta)}
-        return PartMeta(**told)
+        stored: dict[str, Any] = {field.name: self.meta.get(field.name) for field in fields(PartMeta)}
+        return PartMeta(**stored)
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,7 @@ def serialise(rows: CompleteRows, path_key: str, meta: PartMeta) -> pa.Buffer:
         "path_settings": dict(meta.path_settings),
         "versions": dict(meta.versions),
         **({} if meta.described is None else {"described": dict(meta.described)}),
-        **rows.kind.told(rows.first, rows.last, rows.cells, rows.rows_per_cell),
+        **rows.kind.footer_of(rows.first, rows.last, rows.cells, rows.rows_per_cell),
     }
     table = rows.table.replace_schema_metadata({METADATA_KEY: rows.kind.text(footer)})
     return encode(table, rows.kind.compression_level)

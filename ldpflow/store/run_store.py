@@ -89,8 +89,8 @@ class RunStore(RunFiles):
             text: str = data.to_pybytes().decode("utf-8-sig")
         except UnicodeDecodeError:
             raise InputError("run", self.full("study.toml"), "a study.toml in UTF-8", again) from None
-        body, mark, told = text.rpartition(SUM_OF_TEXT)
-        if mark and told.strip() != hashlib.sha256(body.encode()).hexdigest():
+        body, mark, checksum = text.rpartition(SUM_OF_TEXT)
+        if mark and checksum.strip() != hashlib.sha256(body.encode()).hexdigest():
             raise InputError("run", self.full("study.toml"), "a study.toml as a sweep wrote it", again)
         return text
 
@@ -121,8 +121,8 @@ class RunStore(RunFiles):
         for column, fits in expected.items():
             found = table.schema.field(column).type if column in table.column_names else None
             if found is None or not (fits(found) or pa.types.is_null(found)):
-                told = f"column {column}: {found or 'absent'}"
-                raise InputError(self.full(name), told, "the columns of a summary", again)
+                column_text = f"column {column}: {found or 'absent'}"
+                raise InputError(self.full(name), column_text, "the columns of a summary", again)
         if not sealed:
             warnings.warn(
                 f"{self.full(name)} has no checksums: an old version wrote it, or another program; "

@@ -120,14 +120,14 @@ def checked(kind: type[Settings], source: str) -> Iterator[Finding]:
             if name in ("default settings", "runs"):
                 return
         except Exception as error:
-            yield Finding(kind.__name__, name, False, told(error, kind))
+            yield Finding(kind.__name__, name, False, one_message(error, kind))
             if name in ("default settings", "runs"):
                 return
         else:
             yield Finding(kind.__name__, name, True, detail)
 
 
-def told(error: Exception, kind: type) -> str:
+def one_message(error: Exception, kind: type) -> str:
     """An exception in one line: the last line of the author's that it passed, and what it says."""
     text = " ".join(str(error).split())[:300]
     if isinstance(error, LdpflowError):

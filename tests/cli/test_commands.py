@@ -196,7 +196,7 @@ def test_verify_computes_the_numbers_from_the_rows(ldpflow: Callable[..., Any], 
 
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """An engine that notes what it is asked for and finishes as it is told."""
+    """An engine that notes what it is asked for and finishes as a test wants."""
     notes: dict[str, Any] = {"result": {}}
 
     def run_study(study: Any, out: Any, **options: Any) -> RunResult:

@@ -100,6 +100,40 @@ def test_a_pilot(ldpflow: Callable[..., Any], pilot: str) -> None:
         assert refused.code == 2 and field in refused.err and "Traceback" not in refused.err
 
 
+def test_the_last_lines_answer_the_question(ldpflow: Callable[..., Any], pilot: str) -> None:
+    """A line per budget: users, method, range over resampled pilots, invitations."""
+    settings = ["--tau", "0.5", "--epsilon", "1", "--epsilon", "2", "--n", "2e5", "--n", "4e5"]
+    settings += ["--half-width", "0.1", "--response-rate", "0.25"]
+    shown = ldpflow("plan", "--pilot", pilot, "--column", "amount", *settings)
+    lines = " ".join(shown.out.split()).split("half width 0.1, ")[1:]
+    pattern = r"epsilon (.): plan with ([\d,]+) answers and TR3? \(([\d,]+) to ([\d,]+) over 90% of "
+    pattern += r"resampled pilots\), ([\d,]+) invitations\.( |$)"
+    found = [re.match(pattern, line) for line in lines]
+    assert len(found) == 2 and all(found), shown.out
+    assert [match[1] for match in found if match] == ["1", "2"]
+    for match in found:
+        assert match
+        users, low, high, invited = (int(match[k].replace(",", "")) for k in range(2, 6))
+        assert low < users < high and invited == 4 * users
+
+
+def test_where_no_method_is_recommended_there_is_the_oracles_n(ldpflow: Callable[..., Any]) -> None:
+    shown = ldpflow("plan", "tr-regression", "--length", "0.1")
+    text = " ".join(shown.out.split())
+    assert "n for length" not in text and "plan with" not in text and "oracle's n" in text
+
+
+def test_a_study_of_several_problems(ldpflow: Callable[..., Any]) -> None:
+    """Settings that one problem has and another has not, such as Huber's constant."""
+    shown = ldpflow("plan", "gdp-coverage", "--length", "0.1")
+    assert (
+        shown.code in (0, 1)
+        and "huber" in shown.out
+        and "coefficients" not in shown.out
+        and "Traceback" not in shown.err
+    ), shown.err
+
+
 def test_bounds(ldpflow: Callable[..., Any]) -> None:
     shown = ldpflow("plan", "--bounds", "0", "1000", "--tau", "0.9", "--epsilon", "1", "--n", "1e5")
     assert shown.code == 0

@@ -97,7 +97,7 @@ def test_limits(ldpflow: Callable[..., Any], tmp_path: Path, flags: list[str]) -
     assert summary["replicates"].to_pylist() == [70], "what is there, and nothing that is not"
 
 
-def test_growing_is_told_and_a_changed_study_refused(ldpflow: Callable[..., Any], tmp_path: Path) -> None:
+def test_growing_is_said_and_a_changed_study_refused(ldpflow: Callable[..., Any], tmp_path: Path) -> None:
     run = tmp_path / "run"
     flags = [flag for flag in SHORT if flag != "--quiet"]
     assert ldpflow("sweep", *flags, "--replicates", "70", "--out", run).err == ""

@@ -169,6 +169,6 @@ class Network:
         return (self.folder / f"{machine}.log").read_text()
 
     def kill(self, machine: str) -> None:
-        """A machine is gone without a word: nobody at the other end of its connections is told."""
+        """A machine is gone: the other ends of its connections see no reset."""
         self.plugged(machine, False)
         end(self.nodes[machine])

@@ -52,7 +52,7 @@ class OwnCluster:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of the loopback interface that nobody uses, and that the system does not hand out."""
+    """Ports of the loopback interface that are free, and that the system does not hand out."""
     found: list[int] = []
     while len(found) < count:
         port = 20000 + secrets.randbelow(10000)

@@ -257,7 +257,7 @@ def test_a_place_that_is_in_use(tmp_path):
 
 
 class Denying(BaseHTTPRequestHandler):
-    """An object store that lets nobody in."""
+    """An object store that refuses every request."""
 
     def answer(self):
         self.send_response(403)

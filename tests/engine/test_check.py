@@ -58,7 +58,7 @@ def findings(run: Path, **options) -> list[str]:
 
 @pytest.mark.parametrize("save", [encode, unsealed])
 @pytest.mark.parametrize(
-    ("name", "value", "told"),
+    ("name", "value", "finding"),
     [
         ("covered", None, "covered"),
         ("length", float("nan"), "length"),
@@ -69,10 +69,10 @@ def findings(run: Path, **options) -> list[str]:
         ("truth", 50.0, "truth"),
     ],
 )
-def test_an_edited_row_that_breaks_a_rule_of_rows_is_found_and_repaired(run, name, value, told, save):
+def test_an_edited_row_that_breaks_a_rule_of_rows_is_found_and_repaired(run, name, value, finding, save):
     edit(run, name, 7, value, save)
     found = findings(run)
-    assert any(told in what and "part-0-" in what for what in found), found
+    assert any(finding in what and "part-0-" in what for what in found), found
     repair_run(str(run), engine="serial")
     assert findings(run) == []
 
@@ -182,8 +182,8 @@ def test_settings_in_parts_open_no_file(tmp_path, named, capfd):
     resettle(run, file=target, sha256=None)
     text = (run / "study.toml").read_text()
     (run / "study.toml").write_text(text.replace(str(file), target))
-    told = findings(run)
+    found = findings(run)
     with pytest.raises(InputError) as refused:
         repair_run(str(run), engine="serial")
-    shown = " ".join(told) + str(refused.value) + "".join(capfd.readouterr())
-    assert told and "hunter2" not in shown and "password" not in shown
+    shown = " ".join(found) + str(refused.value) + "".join(capfd.readouterr())
+    assert found and "hunter2" not in shown and "password" not in shown

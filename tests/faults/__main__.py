@@ -67,7 +67,7 @@ def trials(name: str, fault: Callable[..., str], count: int, work: Path, *more: 
             what = f"SKIPPED: {reason}"
         said[what] = said.get(what, 0) + 1
     kinds = ", ".join(f"{what} {n}" for what, n in said.items()) if len(said) > 1 else next(iter(said))
-    return told((name, count, kinds, time.monotonic() - started))
+    return printed((name, count, kinds, time.monotonic() - started))
 
 
 def script(name: str, work: Path, count: int, *command: str) -> Row:
@@ -80,10 +80,10 @@ def script(name: str, work: Path, count: int, *command: str) -> Row:
     assert done.returncode == 0, done.stdout + done.stderr
     last = done.stdout.strip().splitlines()[-1]
     assert int(last.split()[0]) >= count, last
-    return told((name, int(last.split()[0]), last, time.monotonic() - started))
+    return printed((name, int(last.split()[0]), last, time.monotonic() - started))
 
 
-def told(row: Row) -> Row:
+def printed(row: Row) -> Row:
     print(f"{row[0]}: {row[1]} trials, {row[3]:.0f} s", file=sys.stderr, flush=True)
     return row
 

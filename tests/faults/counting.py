@@ -1,4 +1,4 @@
-"""Batches that count their invocations in files, and fail on those that they are told to.
+"""Batches that count their invocations in files, and fail on those that a file names.
 
 Workers import this module by name; what to do travels with the task, so that it holds in every
 process. (The way in which cubed tests its executors.)

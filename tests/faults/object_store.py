@@ -30,7 +30,7 @@ BUCKET = "studies"
 
 
 class Proxy:
-    """Passes connections on to the server, until it is told to refuse, slow down or cut.
+    """Passes connections on to the server, until a test has it refuse, slow down or cut.
 
     ``refused``, ``slow`` and ``cut`` count the connections that are still to be spoilt; a cut one
     ends after a few bytes of a request that puts a part. ``in_put`` is called with the number of such a

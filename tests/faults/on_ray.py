@@ -94,7 +94,7 @@ def delivered_twice(work: Path, trial: int) -> str:
 
 
 def raising(work: Path, trial: int) -> str:
-    """A batch raises, or kills its worker, every time: told, the rest is there, then resumed."""
+    """A batch raises, or kills its worker, every time: reported, the rest is there, then resumed."""
     expected = serial(work / "expected")
     chosen = places(study())[trial % 6]
     what = CRASH if trial % 2 else RAISE
@@ -103,10 +103,10 @@ def raising(work: Path, trial: int) -> str:
     # What a batch raises is its own fault and would be raised again; a lost worker is the system's.
     assert tasks.invocations()[chosen] == (2 if what == CRASH else 1)
     key, first = chosen.split("-")
-    (told,) = result.failed_batches
-    assert f"p{key}, replicates {first} to {int(first) + 31}" in told
-    assert f"ldpflow replay {work / 'run'} --path p{key} --replicate {first}" in told
-    assert "injected" in told or what == CRASH
+    (failed,) = result.failed_batches
+    assert f"p{key}, replicates {first} to {int(first) + 31}" in failed
+    assert f"ldpflow replay {work / 'run'} --path p{key} --replicate {first}" in failed
+    assert "injected" in failed or what == CRASH
     assert result.finished_replicates == 64
     computed, stored = replay(work / "run", key, int(first), int(first) + 31)
     assert computed.num_rows > 0 and stored.num_rows == 0

@@ -204,7 +204,7 @@ def test_predictions_hold_in_every_cell_of_the_reference_table_or_carry_a_cautio
     that half widths are uncertain, or that intervals end at the range, nothing is promised.
     """
     made, ends = TABLE_LAWS[law]
-    told = ("heavy tails", "range_end", "n too small", "undefined")
+    cautions = ("heavy tails", "range_end", "n too small", "undefined")
     wrong, checked = [], 0
     for tau, epsilon, n in itertools.product((0.5, 0.9), (0.5, 1.0, 2.0, 4.0), (10**4, 10**5)):
         target = Target(made, tau, 0.9, Z90, together=(tau,))
@@ -214,7 +214,7 @@ def test_predictions_hold_in_every_cell_of_the_reference_table_or_carry_a_cautio
             ratio = Z90 * again.rmse(target.truth) / row.half_width
             allowed = 0.05 + 3 * again.rmse_error(target.truth)
             checked += 1
-            if abs(ratio - 1) > allowed and not any(word in " ".join(row.cautions) for word in told):
+            if abs(ratio - 1) > allowed and not any(word in " ".join(row.cautions) for word in cautions):
                 wrong.append((tau, epsilon, n, row.protocol, ratio, row.cautions))
     assert checked == 16 * 7
     assert wrong == []

@@ -118,6 +118,16 @@ def test_no_users_are_enough_for_a_half_width_below_the_lattice_of_floats(tmp_pa
     assert row["n_with_method"] is None and row["method_needed"] is None
 
 
+def test_the_range_of_users_is_that_of_lengths_squared(tmp_path):
+    """Half widths are proportional to 1/f and to 1/sqrt(n), so users to 1/f squared."""
+    (row,) = median_pilot(tmp_path, half_width=1).rows
+    users = row["n_with_method"]
+    for end in ("low", "high"):
+        factor = row[f"half_width_{end}"] / row["half_width"]
+        assert row[f"n_with_method_{end}"] == pytest.approx(users * factor**2, abs=1)
+    assert row["n_with_method_low"] < users < row["n_with_method_high"]
+
+
 @pytest.mark.slow
 def test_users_with_a_method_give_the_half_width():
     """512 replicates of TR at the n that is printed: the median half width within 15%, and it covers."""

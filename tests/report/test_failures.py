@@ -55,7 +55,7 @@ def test_the_table_of_failures_stands_by_the_coverage_and_says_why(results: Resu
     assert all("undefined: there are fewer than two blocks" in row[-1] for row in table["rows"])
 
 
-def test_paths_that_diverge_are_told_from_what_a_method_cannot_define(tmp_path: Path) -> None:
+def test_paths_that_diverge_are_not_what_a_method_cannot_define(tmp_path: Path) -> None:
     study = {
         "name": "wild",
         "seed": 1,

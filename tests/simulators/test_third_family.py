@@ -45,7 +45,7 @@ class Share(BaseProblem):
 
 
 class Flip(Settings):
-    """Every user's answer, told truthfully with probability ``keep``."""
+    """Every user's answer, given truthfully with probability ``keep``."""
 
     family: ClassVar[str] = "shares"
     kind: Literal["flip"] = "flip"
