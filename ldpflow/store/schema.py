@@ -156,8 +156,8 @@ MEASURED = in_order(
 
 def arrow_field(column: Column, frozen: Frozen = BUNDLED) -> pa.Field:
     """The Arrow field of a column; that of a further one carries the declaration."""
-    told = None if column.name in frozen else {DECLARATION: column.to_json()}
-    return pa.field(column.name, ARROW[column.type], metadata=told)
+    declaration = None if column.name in frozen else {DECLARATION: column.to_json()}
+    return pa.field(column.name, ARROW[column.type], metadata=declaration)
 
 
 def schema_of(further: Iterable[Column] = (), frozen: Frozen = BUNDLED) -> pa.Schema:
@@ -196,11 +196,11 @@ def declared_columns(schema: pa.Schema, frozen: Frozen = BUNDLED) -> dict[str, C
     """
     found = {}
     for field in schema:
-        told = (field.metadata or {}).get(DECLARATION)
+        declaration = (field.metadata or {}).get(DECLARATION)
         if field.name in frozen:
             found[field.name] = frozen[field.name]
-        elif told is not None:
-            column = Column.from_json(told)
+        elif declaration is not None:
+            column = Column.from_json(declaration)
             if (column.name, ARROW[column.type]) != (field.name, field.type):
                 raise ValueError(f"column {field.name} ({field.type}) is declared as {column.name}")
             found[field.name] = column

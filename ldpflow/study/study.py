@@ -296,13 +296,13 @@ class Study:
         found = [method.unsuitable(simulator) for method, simulator in used]
         for method in self.method_settings:
             # The first simulator and the largest n that a method warns of say it for the others.
-            told = (
+            reasons = (
                 method.unsuitable_at(simulator, n)
                 for other, simulator in used
                 if other == method
                 for n in reversed(self.n if simulator.horizon is None else (simulator.horizon,))
             )
-            found.append(next((text for text in told if text is not None), None))
+            found.append(next((text for text in reasons if text is not None), None))
         found += [problem.caution() for problem in combinations(self.problem)]
         found += [text for simulator in simulators for text in simulator.warnings()]
         return list(dict.fromkeys(text for text in found if text is not None))
