@@ -150,7 +150,12 @@ PROBLEMS = [
 
 @pytest.mark.parametrize(
     ("problem", "noise"),
-    [*((p, "tree") for p in PROBLEMS), (PROBLEMS[0], "independent"), (PROBLEMS[0], "none")],
+    [
+        (PROBLEMS[0], "tree"),
+        *(pytest.param(p, "tree", marks=pytest.mark.slow) for p in PROBLEMS[1:]),
+        (PROBLEMS[0], "independent"),
+        (PROBLEMS[0], "none"),
+    ],
     ids=lambda x: getattr(x, "kind", x),
 )
 def test_kernel_is_the_literal_algorithm(problem, noise):

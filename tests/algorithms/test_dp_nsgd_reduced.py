@@ -92,7 +92,9 @@ def test_golden_node_values():
         assert value(tree, y, z) == pytest.approx(expected, abs=1e-10)
 
 
-@pytest.mark.parametrize(("n", "epochs", "order"), [(5, 6.4, "fixed"), (8, 5, "reshuffle")])
+@pytest.mark.parametrize(
+    ("n", "epochs", "order"), [pytest.param(5, 6.4, "fixed", marks=pytest.mark.slow), (8, 5, "reshuffle")]
+)
 def test_kernel_is_the_literal_algorithm(n, epochs, order):
     problem, seed, replicate = NonconvexLogistic(d=2, penalty=0.3), 9, 4
     algorithm = DpNsgdReduced(
@@ -258,6 +260,7 @@ def test_sensitivity_of_every_node_on_neighbouring_data(order, seed):
             assert (np.linalg.norm(move, axis=1) <= units * weight * (1 + 1e-12)).all(), (y, z)
 
 
+@pytest.mark.slow
 def test_reshuffled_bias_stays_below_its_bound():
     problem, n = NonconvexLogistic(d=2, penalty=0.0), 32
     algorithm = DpNsgdReduced(epsilon=1.0, epochs=12)

@@ -16,7 +16,7 @@ from ldpflow.testing.templates import KINDS, write_component
 ROOT = Path(__file__).parents[2]
 
 
-SLOW = ("problem", "law", "algorithm")
+SLOW = ("problem", "law", "algorithm", "mechanism")
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,9 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("mistake", WRONG)
+@pytest.mark.parametrize(
+    "mistake", [pytest.param(m, marks=pytest.mark.slow if m != "sensitivity" else ()) for m in WRONG]
+)
 def test_mistakes_are_found(mistake, tmp_path):
     right, wrong, check = WRONG[mistake]
     code, _ = write_component("problem", f"wrong_{mistake}", str(tmp_path))

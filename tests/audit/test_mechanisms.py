@@ -99,7 +99,7 @@ def test_a_flip_probability_off_by_a_tenth_is_caught(epsilon):
     assert found.bound > epsilon and not found.passed
 
 
-@pytest.mark.parametrize("epsilon", [1.0, 3.0])
+@pytest.mark.parametrize("epsilon", [1.0, pytest.param(3.0, marks=pytest.mark.slow)])
 def test_cells_that_are_reported_too_truly_are_caught(epsilon):
     found = audit_mechanism(EagerCells(epsilon=epsilon), Quantiles(), 400_000)
     assert found.bound > epsilon and not found.passed

@@ -52,13 +52,13 @@ def run(code, *arguments, cache, root=ROOT):
     return done.stdout.split()
 
 
-PAPER = ["quickstart", "paper-table1", "paper-table2"]
+FIRST = ["quickstart"]
 
 
 @pytest.mark.parametrize(
     "studies",
-    [PAPER, pytest.param(sorted(bundled_studies()), marks=pytest.mark.slow)],
-    ids=["paper", "all"],
+    [FIRST, pytest.param(sorted(bundled_studies()), marks=pytest.mark.slow)],
+    ids=["first", "all"],
 )
 def test_a_second_process_finds_every_bundled_kernel(tmp_path, studies):
     hits, misses = map(int, run(COMPILE_ALL, *studies, cache=tmp_path))

@@ -280,6 +280,7 @@ def run(code, *arguments, path, cache, **environment):
     return done.stdout.split()
 
 
+@pytest.mark.slow
 def test_a_problem_of_another_package_calls_its_own_functions_and_is_never_stale(tmp_path):
     (tmp_path / "mean_problem.py").write_text(PROBLEM)
     (tmp_path / "tools.py").write_text(TOOLS)

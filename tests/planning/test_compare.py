@@ -32,6 +32,7 @@ def medians():
     return rows_of(0.5, half_width=0.05)
 
 
+@pytest.mark.slow
 def test_sgd_by_its_asymptotic_variance(medians):
     sgd = medians["sgd"]
     assert sgd.half_width == pytest.approx(0.0141, abs=5e-5)

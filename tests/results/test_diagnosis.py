@@ -47,7 +47,7 @@ def test_bias_alone():
     assert found.values["variability_effect"] == pytest.approx(0.0, abs=1e-12)
     assert found.main_cause() == "bias"
     sentence = said(0.6 + np.random.default_rng(1).standard_normal(COUNT), Z)
-    assert ", mainly bias: 0.900 (level) -0.0" in sentence and "(bias of +0.59 empirical SE)" in told
+    assert ", mainly bias: 0.900 (level) -0.0" in sentence and "(bias of +0.59 empirical SE)" in sentence
 
 
 @pytest.mark.parametrize(("factor", "words"), [(0.8, "short"), (1.3, "long")])

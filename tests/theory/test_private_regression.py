@@ -98,6 +98,7 @@ def test_simulation_has_the_exact_means(vector):
     assert limits["tail_exc"][0] == pytest.approx(tail, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_heavier_tails_enter_by_their_kurtosis():
     """Laplace x with unequal eigenvalues under the local mechanism, tail average; |z| < 4.5."""
     problem = LeastSquares(eigenvalues=(2.0, 1.0, 0.5), sigma=0.7, design="laplace", errors="laplace")
@@ -332,6 +333,7 @@ def fed_with_measured(path):
     return theory.mean_risks(c, p.lambdas, a.eta, T)[1]
 
 
+@pytest.mark.slow
 def test_thresholds_fall_to_the_scale_of_sigma():
     """sigma = 0.1: the median gamma goes from about 2 to 0.25, on the grid; print's does not settle."""
     problem = LeastSquares(d=10, sigma=0.1)
@@ -378,6 +380,7 @@ def test_negative_controls():
         path_of(problem, DpAmbssgd(iterations=100), 10**5)
 
 
+@pytest.mark.slow
 def test_dp_ssgd_is_vacuous_where_it_is_proved():
     """n = 1e6, d = 5, eps = 0.02: 1.7 to 2.2 for every step length; the start has 0.5."""
     lam = np.ones(5)

@@ -125,6 +125,8 @@ CASES = {
 }
 SLOW = (
     "liars",
+    "two quantiles",
+    "laplace",
     "three quantiles in rounds",
     "private bit",
     "gaussian",
