@@ -88,11 +88,13 @@ def test_users_and_two_crashes(tmp_path, users, crashes):
     done = subprocess.run(
         [*command, "--settings", tmp_path / "settings.toml"], capture_output=True, text=True
     )
-    assert done.returncode == 0, done.stderr
-    assert "report TR" in done.stdout
-    # At epsilon = 1 and 2,000 reports: the 0.9-quantile of N(0, 30^2) is 38.4, the interval some tens wide.
-    low, high = map(float, re.search(r"interval \[(\S+), (\S+)\]", done.stdout).groups())
-    assert low < high < (200 if users == 2000 else 400)
+    # So few steps as 1,100 do not arrive, which exit code 1 says.
+    assert done.returncode == (0 if users == 2000 else 1), done.stderr
+    if users == 2000:
+        assert "report TR" in done.stdout
+        # At epsilon = 1 the 0.9-quantile of N(0, 30^2) is 38.4, the interval some tens wide.
+        low, high = map(float, re.search(r"interval \[(\S+), (\S+)\]", done.stdout).groups())
+        assert low < high < 200
 
 
 def begun(module, tmp_path, reports=5):
