@@ -88,10 +88,9 @@ def test_users_and_two_crashes(tmp_path, users, crashes):
     done = subprocess.run(
         [*command, "--settings", tmp_path / "settings.toml"], capture_output=True, text=True
     )
-    # So few steps as 1,100 do not arrive, which exit code 1 says.
-    assert done.returncode == (0 if users == 2000 else 1), done.stderr
-    if users == 2000:
-        assert "report TR" in done.stdout
+    assert "reports" in done.stdout and done.stderr == ""
+    if users == 2000:  # fewer may be too few to report an interval, which depends on who came first
+        assert done.returncode == 0 and "report TR" in done.stdout
         # At epsilon = 1 the 0.9-quantile of N(0, 30^2) is 38.4, the interval some tens wide.
         low, high = map(float, re.search(r"interval \[(\S+), (\S+)\]", done.stdout).groups())
         assert low < high < 200
