@@ -1,9 +1,11 @@
 """Memory and time of a summary: how do they grow with the rows of a path?
 
     python -m benchmarks.summary --rows 1e5 --rows 1e6 --rows 1e7
+    python -m benchmarks.summary --rows 1e7 --against ../other-checkout --pairs 3
 
 Makes a run of one path with synthetic rows (parts of 200,000 rows, as an aggregator writes them; a
-fifth of the cells with the columns of TR), then computes its summary in a process of its own.
+fifth of the cells with the columns of TR), then computes its summary in a process of its own; in turn with
+another checkout, if one is given.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -98,21 +101,44 @@ def measure(run: str) -> None:
     )
 
 
+def measured(run: str, checkout: Path) -> float:
+    """Measure a run with the code of a checkout, in a process of its own, and print it; CPU seconds."""
+    command = [sys.executable, "-m", "benchmarks.summary", "--measure", run]
+    environment = os.environ | {"PYTHONPATH": str(checkout)}
+    ended = subprocess.run(
+        command, check=True, cwd=checkout, env=environment, stdout=subprocess.PIPE, text=True
+    )
+    line = ended.stdout.strip().splitlines()[-1]
+    print(line, flush=True)
+    return float(line.split("|")[6])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=float, action="append")
     parser.add_argument("--cells", type=int, default=100)
+    parser.add_argument(
+        "--against", type=Path, metavar="CHECKOUT", help="measure it in turn; every second line"
+    )
+    parser.add_argument("--pairs", type=int, default=1)
     parser.add_argument("--measure", metavar="RUN", help="a run that is there, and nothing else")
     given = parser.parse_args()
     if given.measure is not None:
         measure(given.measure)
         return
+    here = Path(__file__).resolve().parent.parent
     print("| rows | cells | peak MB | MB before | seconds | CPU s | load | digest |", flush=True)
     print("|---|---|---|---|---|---|---|---|", flush=True)
     for count in given.rows or [1e5, 1e6]:
         with tempfile.TemporaryDirectory() as run:
             make(RunStore(run), int(count), given.cells)
-            subprocess.run([sys.executable, "-m", "benchmarks.summary", "--measure", run], check=True)
+            if given.against is None:
+                measured(run, here)
+                continue
+            ratios = [
+                measured(run, here) / measured(run, given.against.resolve()) for _ in range(given.pairs)
+            ]
+        print("CPU time over the other checkout's:", *(f"{ratio:.2f}" for ratio in ratios), flush=True)
 
 
 if __name__ == "__main__":

@@ -234,9 +234,9 @@ def effects(rows: CellRows, level: float, kept: NDArray[np.bool_]) -> dict[str, 
 
     if rows.has_se():
         length_effect = covers(average / (2 * s)) - level
-        variability_effect = mean(covers(z * length / average[:, None])) - level
+        variability_effect = mean(centred(z * length / average[:, None])) - level
     else:
-        length_effect = mean(covers(half)) - level
+        length_effect = mean(centred(half)) - level
         variability_effect = np.full(len(s), math.nan)
     shape = mean(np.abs(deviation) <= z * s[:, None]) - level
     together = mean(covers(half, shift[:, None]))
@@ -251,8 +251,23 @@ def effects(rows: CellRows, level: float, kept: NDArray[np.bool_]) -> dict[str, 
         "coverage_together": together,
         "coverage_left": mean(rows.covered) - together - shape,
         "length_cv": np.sqrt(spread) / average,
-        "skewness": mean(deviation**3) / variance**1.5,
+        # As a product: a power takes a hundred times as long.
+        "skewness": mean(deviation * deviation * deviation) / variance**1.5,
     }
+
+
+def centred(half: Floats) -> Floats:
+    """Phi(half) - Phi(-half), in the same bits; half lengths are not negative.
+
+    From 1.5 on, ndtr computes Phi(half) as 1 - Phi(-half).
+    """
+    below = ndtr(-half)
+    above = 1.0 - below
+    near = half < 1.5
+    if near.any():
+        above[near] = ndtr(half[near])
+    result: Floats = above - below
+    return result
 
 
 def diagnosis_columns(found: Diagnosis) -> dict[str, float | str | None]:

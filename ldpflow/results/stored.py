@@ -13,6 +13,7 @@ from itertools import chain, groupby
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ldpflow.columns import Column
@@ -27,7 +28,7 @@ from ldpflow.store.schema import FINISHED, cell_keys
 
 __all__ = ["HELD_ROWS", "stored_cells"]
 
-HELD_ROWS = 2**21
+HELD_ROWS = 5 * 2**20
 """Rows held at a time, of as many cells as that are; of one cell and coordinate where it has more."""
 
 
@@ -134,34 +135,45 @@ class PathReader:
         parts = [part for part in self.parts if names & set(self.cells[part.name])]
         shape = (len(units), size)
         present, ok = np.zeros(shape, dtype=bool), np.zeros(shape, dtype=bool)
-        values: dict[str, Floats] = {name: np.empty(shape) for name in VALUES}
-        checks: dict[Column, Floats] = {}
+        values: dict[str, Floats] = {name: np.empty(shape) for name in VALUES if name != "truth"}
+        truths = np.full(len(units), np.nan)
+        checks: dict[Column, dict[int, Floats]] = {}
         starts = dict(zip(ranges, np.cumsum([0, *(b - a for a, b in ranges)]).tolist(), strict=False))
         for part, table in self.rows(parts):
             inside = next(span for span in ranges if span[0] <= part.first < span[1])
             first = starts[inside] + part.first - inside[0]
             here = slice(first, first + part.last - part.first)
-            own = {cell: at * part.rows_per_cell for at, cell in enumerate(self.cells[part.name])}
-            to = run([at for at, (cell, _) in enumerate(units) if cell in own])
-            columns = run([own[cell] + coordinate for cell, coordinate in units if cell in own])
-            width = len(own) * part.rows_per_cell
-            for name in VALUES:
-                values[name][to, here] = floats(table[name]).reshape(-1, width)[:, columns].T
+            place = {cell: at * part.rows_per_cell for at, cell in enumerate(self.cells[part.name])}
+            to = run([at for at, (cell, _) in enumerate(units) if cell in place])
+            columns = run([place[cell] + coordinate for cell, coordinate in units if cell in place])
+            width = len(place) * part.rows_per_cell
+            for name, found in values.items():
+                found[to, here] = floats(table[name]).reshape(-1, width)[:, columns].T
+            truths[to] = one_truth(floats(table["truth"]).reshape(-1, width)[:, columns], truths[to])
             for check in self.checks:
                 if check.name in table.column_names and table[check.name].null_count < table.num_rows:
-                    found = checks.setdefault(check, np.full(shape, np.nan))
-                    found[to, here] = floats(table[check.name]).reshape(-1, width)[:, columns].T
-            fine = np.isin(table["status"].to_numpy(), FINISHED).reshape(-1, width)
-            ok[to, here] = fine[:, columns].T
+                    new = floats(table[check.name]).reshape(-1, width)[:, columns]
+                    known = checks.setdefault(check, {})
+                    for at in np.flatnonzero(~np.isnan(new).all(axis=0)).tolist():
+                        unit = at + to.start if isinstance(to, slice) else to[at]
+                        if unit not in known:
+                            known[unit] = np.full(size, np.nan)
+                        known[unit][here] = new[:, at]
+            fine = pc.is_in(table["status"], value_set=pa.array(FINISHED)).to_numpy()
+            ok[to, here] = fine.reshape(-1, width)[:, columns].T
             present[to, here] = True
+        # What all replicates share takes no memory.
+        absent = np.broadcast_to(np.nan, size)
         held = values | {"ok": ok, "replicate": np.broadcast_to(numbers(ranges), shape)}
+        held["truth"] = np.broadcast_to(truths[:, None], shape)
         # A part that its footer promised may be unreadable, and its rows absent.
         some = present.any(axis=1)
         cells = []
-        for at in np.flatnonzero(some):
+        for at in np.flatnonzero(some).tolist():
             kept = slice(None) if present[at].all() else present[at]
-            said = {check: found[at][kept] for check, found in checks.items()}
-            cells.append(CellRows(**{n: found[at][kept] for n, found in held.items()}, diagnostics=said))
+            own = {name: found[at][kept] for name, found in held.items()}
+            said = {check: known.get(at, absent)[kept] for check, known in checks.items()}
+            cells.append(CellRows(**own, diagnostics=said))
         return keys.filter(pa.array(some)), cells
 
     def rows(self, parts: list[Part]) -> Iterator[tuple[Part, pa.Table]]:
@@ -192,6 +204,20 @@ def ordered(table: pa.Table | UnreadablePart, part: Part) -> pa.Table | Unreadab
     if (found.first, found.last, found.cells) != (part.first, part.last, part.cells):
         return UnreadablePart(part.name, "its rows are not those that its footer names")
     return table
+
+
+def one_truth(found: Floats, before: Floats) -> Floats:
+    """The truth of each cell, shape (cells,), in some more of its replicates, shape (replicates, cells).
+
+    Raises
+    ------
+    ValueError
+        If it differs between replicates.
+    """
+    first: Floats = np.where(np.isnan(before), found[0], before)
+    if np.any(found != first):
+        raise ValueError("the truth of a cell differs between replicates")
+    return first
 
 
 def numbers(ranges: Ranges) -> NDArray[np.int64]:

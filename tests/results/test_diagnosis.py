@@ -7,10 +7,11 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import ndtr
 
 from ldpflow.engine import run_study
 from ldpflow.results.decomposition import decompose
-from ldpflow.results.diagnosis import CAUSES, DIAGNOSIS_COLUMNS, diagnose, diagnosis_columns
+from ldpflow.results.diagnosis import CAUSES, DIAGNOSIS_COLUMNS, centred, diagnose, diagnosis_columns
 from ldpflow.store import RunStore
 from ldpflow.study import Study
 from tests.oracles.rows_in_cells import cells_of
@@ -34,6 +35,13 @@ def said(estimate, half, se=1.0, level=0.9):
 def within(found, name, value):
     """Fails with probability 6e-5 if all is well."""
     assert abs(found.values[name] - value) < 4 * found.errors[name], name
+
+
+def test_centred_shares_are_a_difference_of_two_to_the_bit():
+    rng = np.random.default_rng(9)
+    half = np.concatenate([rng.random(200_000) * 9, np.geomspace(1e-300, 1e300, 999), [0.0, 1.5, np.inf]])
+    assert np.array_equal(centred(half), ndtr(half) - ndtr(-half))
+    assert np.isnan(centred(np.array([np.nan, 1.0]))).tolist() == [True, False]
 
 
 def test_bias_alone():

@@ -142,3 +142,17 @@ def test_rows_stored_twice_with_different_values_are_an_error(tmp_path):
     store.replicates.write(KEY, complete_rows(7, 9, (BM,), shift=1e-9), META)
     with pytest.raises(InputError, match="replicate = 7"):
         list(stored_cells(store))
+
+
+@pytest.mark.parametrize("rows", [slice(0, 1), slice(0, 12)])
+def test_a_truth_that_differs_between_replicates_is_an_error(tmp_path, rows):
+    """Within a part, and from part to part."""
+    store = RunStore(tmp_path)
+    changed = complete_rows(4, 6)
+    truth = changed["truth"].to_numpy().copy()
+    truth[rows] = 1.0
+    at = changed.column_names.index("truth")
+    store.replicates.write(KEY, complete_rows(0, 4), META)
+    store.replicates.write(KEY, changed.set_column(at, "truth", pa.array(truth)), META)
+    with pytest.raises(ValueError, match="truth of a cell differs"):
+        list(stored_cells(store))
