@@ -18,6 +18,7 @@ os.environ["COLUMNS"] = "120"
 
 project = "ldpflow"
 author = "The ldpflow authors"
+copyright = "2026, the ldpflow authors"
 version = release = __version__
 
 extensions = [
@@ -47,7 +48,7 @@ numpydoc_show_class_members = False
 html_theme = "furo"
 html_static_path = ["_static"]
 html_css_files = ["wrap.css"]
-html_title = "ldpflow"
+html_title = f"ldpflow {version}"
 html_show_sourcelink = False
 html_copy_source = False
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import types
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -20,6 +21,7 @@ from docs.tables import table
 from ldpflow.algorithms import ALGORITHMS
 from ldpflow.allowed import OneOf
 from ldpflow.cli import app
+from ldpflow.cli.flags import METHODS
 from ldpflow.intervals import INTERVAL_METHODS
 from ldpflow.mechanisms import MECHANISMS
 from ldpflow.problems import PROBLEMS
@@ -239,8 +241,8 @@ def command_line() -> str:
     """The page of the command line: every command with its arguments and flags."""
     group: Any = typer.main.get_command(app)
     head = (
-        "# Command line\n\n`ldpflow COMMAND --help` prints the same. Flags may be repeated where the text "
-        "says `*`. Exit codes: 0 done; 1 ran, but a check failed; 2 bad input; 130 interrupted.\n"
+        "# Command line\n\n`ldpflow COMMAND --help` prints the same. Exit codes: 0 done; 1 ran, but a check "
+        "failed; 2 bad input; 130 interrupted.\n"
     )
     return head + "\n" + "\n".join(described(["ldpflow"], group))
 
@@ -257,11 +259,33 @@ def described(words: list[str], command: Any) -> Iterator[str]:
     places = [text if p.required else f"[{text}]" for p, text in zip(arguments, named, strict=True)]
     yield f"## {' '.join(words)}\n"
     yield f"    {' '.join([*words, '[FLAGS]', *places])}\n"
-    yield inspect.cleandoc(command.help or "").replace("\f", "").strip() + "\n"
-    rows = [(f"`{text}`", p.help or "", "") for p, text in zip(arguments, named, strict=True)]
+    yield in_code(inspect.cleandoc(command.help or "").replace("\f", "").strip()) + "\n"
+    rows = [(f"`{text}`", meaning(p), default_shown(p)) for p, text in zip(arguments, named, strict=True)]
     for p in options:
         flags = ", ".join(f"`{flag}`" for flag in [*p.opts, *p.secondary_opts])
-        default = "" if p.default in (None, False, (), []) or callable(p.default) else f"`{p.default}`"
-        rows.append((flags, " ".join((p.help or "").split()), default))
+        rows.append((flags, meaning(p), default_shown(p)))
     if rows:
         yield table(("argument or flag", "meaning", "default"), rows) + "\n"
+
+
+def meaning(parameter: Any) -> str:
+    """The help of an argument or flag, with the mark of the panel that it stands in."""
+    text = " ".join((parameter.help or "").split()).replace(METHODS, ", ".join(INTERVAL_METHODS))
+    panel = getattr(parameter, "rich_help_panel", None) or ""
+    return in_code(text + " *" if panel.endswith("*") else text).replace(" *", " \\*")
+
+
+def in_code(text: str) -> str:
+    """A text with its flags as code, which Markdown would otherwise print with a dash."""
+    return re.sub(r"(?<![\w`-])--[a-z][\w-]*", lambda found: f"`{found[0]}`", text)
+
+
+def default_shown(parameter: Any) -> str:
+    """The default of an argument or flag as its help shows it."""
+    if isinstance(parameter.show_default, str):
+        text = parameter.show_default
+        return f"`{text}`" if "<" in text else in_code(text)
+    default = parameter.default
+    if parameter.required or default in (None, False, (), []) or callable(default):
+        return ""
+    return f"`{getattr(default, 'value', default)}`"
