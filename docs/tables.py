@@ -24,7 +24,7 @@ PAGE = """---
 no-search: true
 ---
 
-# Tables for dashboards
+# Columns of all tables
 
 Every dataset of a run is Parquet, and its columns keep their names; `ldpflow export RUN -o FILE`
 copies them into one file. This page is written by `python docs/tables.py` from what
@@ -34,7 +34,7 @@ the components declare; a test checks that it is up to date.
 
 Partitioned by `path` (string `p<key>`, Hive style; a column in the exported table). One row takes some 30
 to 50 bytes on disk; the summary takes less than a gigabyte of memory whatever the number of rows, while a
-cell has at most 2 million replicates ([scale.md](scale.md#many-cells)).
+cell has at most 2 million replicates ([how far it scales](scale.md#many-cells)).
 
 {replicates}
 

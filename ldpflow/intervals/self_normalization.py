@@ -1,4 +1,4 @@
-"""Self-normalisation (random scaling), SN (Liu, Hu, Ding and Kong, 2023).
+"""Self-normalisation (random scaling), SN (Liu, Hu, Ding, Jiang and Kong, 2023).
 
     V = n^-2 sum_i i^2 (thetabar_i - thetabar_n)^2,   interval thetabar_n -+ cv sqrt(V/n)
 
@@ -27,7 +27,7 @@ __all__ = ["SelfNormalization"]
 class SelfNormalization(PathIntervalMethod):
     """Self-normalised interval; it has no standard error of its own."""
 
-    title: ClassVar[str] = "self-normalisation (Liu, Hu, Ding and Kong, 2023)"
+    title: ClassVar[str] = "self-normalisation (Liu, Hu, Ding, Jiang and Kong, 2023)"
 
     undefined_where: ClassVar[str] = "there are fewer than two steps"
 

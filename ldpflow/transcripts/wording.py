@@ -17,7 +17,7 @@ __all__ = ["as_dict", "coordinate_name", "label", "methods_paragraph", "verdict_
 REFERENCES = {
     "BB": "the multiplier block bootstrap (Dette and Graw)",
     "BM": "batch means with increasing batches (Chen, Lee, Tong and Zhang, 2020)",
-    "SN": "self-normalisation (Liu, Hu, Ding and Kong, 2023)",
+    "SN": "self-normalisation (Liu, Hu, Ding, Jiang and Kong, 2023)",
     "TR": "regression on the transcript, which is ldpflow's own and has no proof",
     "TR-BM": "the root of the regression on the transcript with the length of batch means, which is "
     "ldpflow's own and has no proof",
