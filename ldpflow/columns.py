@@ -27,7 +27,7 @@ NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 
 @dataclass(frozen=True)
 class Summary:
-    """How a diagnostic is summarised over the finished rows of a cell: a column of the summary.
+    """Summary of a diagnostic over the finished rows of a cell: a column of the summary.
 
     The median; with ``mean`` the mean; with one of ``below`` and ``beyond`` the share of rows whose value
     lies below the one or whose absolute value lies beyond the other. Rows without a value are left out.

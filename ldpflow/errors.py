@@ -146,7 +146,7 @@ class StorageError(LdpflowError, OSError):
 
 
 class EngineLost(LdpflowError):
-    """What ran the batches has died, such as the Ray of this machine; what had finished is kept."""
+    """Death of the process that ran the batches, such as a local Ray; finished rows are kept."""
 
 
 class SweepFailed(LdpflowError):

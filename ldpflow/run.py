@@ -123,7 +123,7 @@ class Run:
 
     @property
     def out(self) -> str:
-        """Where the run is stored."""
+        """Run directory."""
         return self.store.root
 
     @property
@@ -144,7 +144,7 @@ class Run:
 
     @property
     def cautions(self) -> list[str]:
-        """What the study leaves out, and what breaks a method's theory; empty where it cannot be read."""
+        """What the study leaves out, and what breaks a method's theory; empty if it cannot be read."""
         from ldpflow.study.stored import stored_cautions
 
         return stored_cautions(self.store)
@@ -240,7 +240,7 @@ class Run:
             return stored_comparisons(self.store, by, baseline)
 
     def explain(self, where: str | None = None, sort: Names = None) -> pa.Table:
-        """Why coverage differs from nominal: the cells' columns of the summary and ``explanation``."""
+        """Explain why coverage differs from nominal: columns of the summary and ``explanation``."""
         from ldpflow.results.explanation import explained
 
         summary = self.summary(where, sort)

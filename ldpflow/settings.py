@@ -42,7 +42,7 @@ STORED = {int: "int64", float: "double", str: "string", bool: "bool"}
 
 @dataclass(frozen=True)
 class Setting:
-    """What a setting is, beside its type and bounds: metadata of an annotated field.
+    """Unit and meaning of a setting: metadata of an annotated field.
 
     ::
 

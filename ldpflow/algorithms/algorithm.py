@@ -30,7 +30,7 @@ NoiseMultiplier = Annotated[float, Field(gt=0, le=1e12)]
 
 
 class BaseAlgorithm(Settings):
-    """What every algorithm has, whichever family of simulators runs it.
+    """Base class of the algorithms of every family of simulators.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ class Algorithm(BaseAlgorithm):
         return False
 
     def unsuitable(self, problem: Problem, mechanism: Mechanism) -> str | None:
-        """Why this algorithm cannot run the problem under the mechanism, or None."""
+        """Reason why this algorithm cannot run the problem under the mechanism, or None."""
         return None
 
     def projects(self) -> bool:
@@ -163,7 +163,7 @@ class Algorithm(BaseAlgorithm):
         return self.steps(n)
 
     def checkpoints(self, problem: Problem, n: int, points: int) -> tuple[int, ...] | None:
-        """Where a trajectory of n users is kept, or None for log-spaced numbers of users."""
+        """Steps at which a trajectory of n users is kept, or None for log-spaced numbers of users."""
         return None
 
     def columns(self, problem: Problem, n: int) -> dict[str, Any]:
@@ -172,7 +172,7 @@ class Algorithm(BaseAlgorithm):
 
     @abstractmethod
     def kernel_parameters(self, horizon: int | None) -> Parameters:
-        """What the recursion reads by name from its argument ``settings``."""
+        """Numbers that the recursion reads by name from its argument ``settings``."""
 
     @abstractmethod
     def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:

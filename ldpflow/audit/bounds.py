@@ -75,7 +75,7 @@ def claim_of(statement: PrivacyStatement) -> Claim:
 
 @dataclass(frozen=True)
 class Counts:
-    """How often an event happened on each of two neighbouring inputs.
+    """Counts of an event on each of two neighbouring inputs.
 
     Parameters
     ----------

@@ -56,7 +56,7 @@ DEFAULT_MECHANISM = {"budget_split": "randomized_response", "minibatch_sgd": "la
 
 @dataclass(frozen=True)
 class Case:
-    """What is run on two neighbouring lists of users.
+    """Algorithm and two neighbouring lists of users that it is run on.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""``ldpflow new`` and ``ldpflow check-plugin``: components of one's own."""
+"""``ldpflow new`` and ``ldpflow check-plugin``: own components."""
 
 from __future__ import annotations
 

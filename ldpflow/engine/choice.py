@@ -1,4 +1,4 @@
-"""Where a study runs if the user does not say: in threads of this process, or on a Ray of its own."""
+"""Where a study runs if the user does not say: in threads of this process, or on a local Ray."""
 
 from __future__ import annotations
 

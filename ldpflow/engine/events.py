@@ -50,7 +50,7 @@ class Planned:
 
 @dataclass(frozen=True)
 class RunResult:
-    """How a sweep ended.
+    """Outcome of a sweep.
 
     ``failures`` counts rows whose status is not ``ok``; ``failed_share`` is their share of all rows;
     ``finished_replicates`` is the least over the study's cells. ``stopped`` says why the run ended

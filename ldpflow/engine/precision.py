@@ -47,7 +47,7 @@ class Forecast:
 
 @dataclass(frozen=True)
 class Precision:
-    """When a sweep is precise enough.
+    """Target precision of a sweep.
 
     Parameters
     ----------
@@ -275,7 +275,7 @@ def ahead(listener: Listener | None, started: float, done_steps: int, steps_left
 
 
 def stopped_coverage(p: float, precision: Precision) -> tuple[float, float, float]:
-    """What the rule for coverage does to one cell that covers with probability p, exactly.
+    """Exact effect of the stopping rule on one cell that covers with probability p.
 
     The number of hits at each point of the schedule is a random walk with binomial steps; its law
     is followed with the paths that have stopped taken out.

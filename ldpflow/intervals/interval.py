@@ -113,7 +113,7 @@ class IntervalMethod(Settings):
         return made is not None and issubclass(made, self.record)
 
     def lacking(self, source: Any) -> str:
-        """Why a simulator's cells are left out, where :meth:`applies` is False."""
+        """Reason why a simulator's cells are left out, where :meth:`applies` is False."""
         made: type[Record] | None = source.interval_record()
         if made is None:
             return "intervals cannot be made from its results"
@@ -122,7 +122,7 @@ class IntervalMethod(Settings):
         return "the method does not apply to it"
 
     def impossible(self, problem: Problem) -> str | None:
-        """Why the method does not exist for the problem with these settings, or None."""
+        """Reason why the method does not exist for the problem with these settings, or None."""
         return None
 
     def unsuitable(self, source: Any) -> str | None:

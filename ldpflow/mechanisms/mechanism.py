@@ -73,7 +73,7 @@ class Mechanism(Settings):
     """What ``randomise`` counts: the k-th in ``counts[k * LANES + lane]``."""
 
     def unsuitable(self, problem: Problem) -> str | None:
-        """Why this mechanism cannot be applied to the problem's gradient, or None."""
+        """Reason why this mechanism cannot be applied to the problem's gradient, or None."""
         return None
 
     def replaces_data(self) -> bool:
@@ -102,7 +102,7 @@ class Mechanism(Settings):
 
     @abstractmethod
     def kernel_parameters(self, problem: Problem) -> Parameters:
-        """What ``randomise`` reads by name from its argument ``mechanism``."""
+        """Numbers that ``randomise`` reads by name from its argument ``mechanism``."""
 
     @abstractmethod
     def noise_covariance(self, problem: Problem) -> Matrix:

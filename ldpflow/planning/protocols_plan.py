@@ -32,7 +32,7 @@ MOST_STEPS = 10**11
 
 
 class Comparison(TypedDict, total=False):
-    """What a comparison of protocols takes beside a study.
+    """Settings of a comparison of protocols, beside its study.
 
     Parameters
     ----------

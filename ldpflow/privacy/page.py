@@ -29,7 +29,7 @@ Scope = Literal["one", "composed", "sampled", "shuffled", "shuffled_sampled"]
 
 @dataclass(frozen=True)
 class Design:
-    """How reports are collected, as far as privacy depends on it.
+    """Design of a collection of reports, as far as privacy depends on it.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ class Guarantee:
 
 @dataclass(frozen=True)
 class PrivacyPage:
-    """What a mechanism (or a central algorithm) and a design promise.
+    """Privacy guarantee of a mechanism (or a central algorithm) in a design.
 
     Parameters
     ----------

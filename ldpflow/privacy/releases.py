@@ -26,7 +26,7 @@ CANONNE = "Canonne, Kamath and Steinke 2020, Proposition 12"
 
 
 class Release(Protocol):
-    """What is released about one record, and what it promises."""
+    """Release about one record, with its privacy guarantee."""
 
     def pure(self, count: int) -> float | None:
         """epsilon of pure DP of ``count`` releases about one user."""
@@ -50,7 +50,7 @@ class Release(Protocol):
         """epsilon at delta of the reports of all users in a secret random order; None where unproved."""
 
     def sources(self, count: int) -> tuple[str, ...]:
-        """Where the numbers are proved."""
+        """References that prove the numbers."""
 
 
 def sampled_epsilon(release: Release, delta: float, rate: float, count: int) -> float | None:

@@ -25,7 +25,7 @@ def unknown_matrix(dimension: int) -> Matrix:
 
 
 class BaseProblem(Settings):
-    """What every problem has, whichever family of simulators runs it."""
+    """Base class of the problems of every family of simulators."""
 
     group: ClassVar[str] = "problem"
 
@@ -40,7 +40,7 @@ class BaseProblem(Settings):
 
     @abstractmethod
     def kernel_parameters(self) -> Parameters:
-        """What the kernel functions of the problem read by name from their argument ``problem``."""
+        """Numbers that the problem's kernel functions read by name from their argument ``problem``."""
 
     def in_own_unit(self) -> tuple[Self, Units | None]:
         """The problem without its ``units``, and these; None where steps are in the unit of the data."""

@@ -12,7 +12,7 @@ __all__ = ["Units"]
 
 
 class Units(BaseModel, metaclass=SettingsType):
-    """What 0 and 1 stand for in the steps and the start of a study.
+    """Location and scale in which a study gives its steps and its start.
 
     A step constant c means c ``scale``, a start theta0 means ``location`` + ``scale`` theta0, in the unit of
     the data. Path, key, iterates and intervals are those of a study that gives these numbers itself.

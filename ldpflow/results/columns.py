@@ -81,7 +81,7 @@ def known_columns(*schemas: pa.Schema) -> dict[str, Column]:
 
 
 class Measure(NamedTuple):
-    """How a column of the summary is computed, its unit, and where the formula comes from."""
+    """Measure of the summary: its formula, its unit and the source of the formula."""
 
     formula: str
     unit: str

@@ -18,7 +18,7 @@ FileName = Annotated[
 
 
 class Heading(BaseModel):
-    """What stands above the tables of a study.
+    """Settings above the tables of a study.
 
     Parameters
     ----------

@@ -290,7 +290,7 @@ class Study:
         return Plan(simulator, cells, simulator.checkpoints(users, points.first, points.points))
 
     def warnings(self) -> list[str]:
-        """What runs but breaks the theory of a method, in words."""
+        """Warnings of settings that run but break the theory of a method."""
         simulators = [plan.simulator for plan in self.plans()]
         used = [(m, s) for s in simulators for m in self.method_settings if m.applies(s)]
         found = [method.unsuitable(simulator) for method, simulator in used]

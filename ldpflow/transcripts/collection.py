@@ -33,7 +33,7 @@ TABLES = ("problem", "mechanism", "algorithm", "method")
 
 @dataclass(frozen=True)
 class Collection:
-    """How the reports of a transcript were collected, and what is asked of them.
+    """Problem, mechanism and steps of a collection of reports, and the intervals that are wanted.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Progress:
-    """How the estimates developed along the run.
+    """Estimates along the run.
 
     Parameters
     ----------
