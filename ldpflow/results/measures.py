@@ -24,6 +24,7 @@ __all__ = ["dominated_error", "summarise_cells"]
 Z95 = 1.959963984540054
 DOMINATES = 0.5  # share of a sum from which on one replicate decides it
 CHUNK = 2**14  # values of a sum at a time: they stay in a core's cache
+FEW = 512  # up to which math.fsum alone is faster
 EXTRACTIONS = 3
 HEADROOM = 15  # 2**HEADROOM exceeds CHUNK
 
@@ -303,11 +304,11 @@ def same_sum(values: Floats) -> list[float]:
 
     Adding and subtracting a power of two, 2**HEADROOM times the largest value, cuts every value at the same
     bit. The upper parts are multiples of one unit and so few that no partial sum of theirs is rounded, in
-    any order (Rump, Ogita and Oishi 2008, Accurate floating-point summation I, Algorithm 3.4). The lower
+    any order (ExtractVector of Rump, Ogita and Oishi 2008, Accurate floating-point summation I). The lower
     parts are cut again; what then is left goes to math.fsum.
     """
     found: list[float] = []
-    for _ in range(EXTRACTIONS):
+    for _ in range(EXTRACTIONS if len(values) > FEW else 0):
         largest = max(float(values.max()), -float(values.min()))
         if not 2.0**-900 < largest < 2.0**900:
             break
@@ -315,5 +316,5 @@ def same_sum(values: Floats) -> list[float]:
         upper = (values + unit) - unit
         found.append(float(upper.sum()))
         values = values - upper
-    left: list[float] = values[values != 0].tolist()
+    left: list[float] = (values[values != 0] if found else values).tolist()
     return found + left
