@@ -1,4 +1,4 @@
-"""Student's t interval over parallel runs, PAR (Zhu, Lou, Wei and Wu, 2026).
+"""Student's t interval over parallel runs, PAR (Zhu, Lou, Wei and Wu, 2024).
 
 The users are split over K runs, each on floor(n/K) of them; x_j is the average of run j:
 
@@ -43,7 +43,7 @@ class ParallelRuns(PathIntervalMethod):
         Runs that the users are split over.
     """
 
-    title: ClassVar[str] = "Student's t over parallel runs (Zhu, Lou, Wei and Wu, 2026)"
+    title: ClassVar[str] = "Student's t over parallel runs (Zhu, Lou, Wei and Wu, 2024)"
 
     undefined_where: ClassVar[str] = "a run has no step, or the runs' averages are equal"
 

@@ -130,6 +130,20 @@ ENTRIES: dict[str, tuple[str, dict[str, str]]] = {
             "eprint": "2306.10260",
         },
     ),
+    "lee2022": (
+        "inproceedings",
+        {
+            "author": "Lee, Sokbae and Liao, Yuan and Seo, Myung Hwan and Shin, Youngki",
+            "title": "Fast and robust online inference with stochastic gradient descent via random scaling",
+            "booktitle": "AAAI Conference on Artificial Intelligence",
+            "volume": "36",
+            "number": "7",
+            "pages": "7381--7389",
+            "year": "2022",
+            "doi": "10.1609/aaai.v36i7.20701",
+            "eprint": "2106.03156",
+        },
+    ),
     "fang2018": (
         "article",
         {

@@ -50,7 +50,7 @@ USED_BY: dict[str, dict[str, tuple[str, ...]]] = {
     "method": {
         "BB": ("dette2024",),
         "BM": ("chen2020",),
-        "SN": ("liu2023",),
+        "SN": ("liu2023", "lee2022"),
         "oracle": (),
         "TR": ("frees1990", "ni2026", "fieller1954"),
         "TR-BM": ("frees1990", "ni2026", "chen2020"),

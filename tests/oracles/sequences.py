@@ -1,7 +1,7 @@
 """Asymptotic confidence sequences (ACS) and intervals from parallel runs (PAR, HULC), by the formulas.
 
 Sources: Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas (2024), "Time-uniform central limit theory and
-asymptotic confidence sequences"; Zhu, Lou, Wei & Wu (2026), "High confidence level inference is almost
+asymptotic confidence sequences"; Zhu, Lou, Wei & Wu (2024), "High confidence level inference is almost
 free using parallel stochastic optimization"; Kuchibhotla, Balakrishnan & Wasserman (2024), "The HulC".
 """
 
