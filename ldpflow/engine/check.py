@@ -165,12 +165,15 @@ def plugins_not_loaded(store: RunStore) -> list[str]:
 def agrees(stored: pa.Table, again: pa.Table) -> bool:
     """Whether a stored summary is the one computed again.
 
-    Columns of a later version must be null, save for those that say in words what other columns say.
+    Columns of a later version must be null, save for those that say in words what other columns say. One
+    column of version 0.1 had another formula.
     """
     if "neighbouring" not in stored.column_names:
-        words = [name for name in ("privacy_unit", "neighbouring") if name in again.column_names]
-        again = again.drop_columns(words)
-        stored = stored.drop_columns([name for name in words if name in stored.column_names])
+        changed = ("privacy_unit", "neighbouring", "relative_error_model_se_mcse")
+        stored, again = (
+            table.drop_columns([name for name in changed if name in table.column_names])
+            for table in (stored, again)
+        )
     later = [name for name in again.column_names if name not in stored.column_names]
     known = [name for name in again.column_names if name in stored.column_names]
     empty = all(again[name].null_count == again.num_rows for name in later)

@@ -21,6 +21,7 @@ from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskErro
 from ldpflow.engine.aggregators import Sent, Shard, new_aggregator
 from ldpflow.engine.connection import connect
 from ldpflow.engine.executor import Outcome, said
+from ldpflow.engine.liveness import Liveness, abandon
 from ldpflow.engine.metrics import Metrics
 from ldpflow.errors import EngineLost, InputError, LdpflowError, StorageError
 from ldpflow.simulators.batch import Batch, BatchResult, simulate
@@ -85,6 +86,7 @@ class RayExecutor:
         self.lost = False
         if self.started_ray:
             connect(address, num_cpus, verbose, nice)
+        self.liveness = Liveness() if self.started_ray else None
         self.keep = keep
         self.wanted = 1 if address is None or num_cpus is None else num_cpus
         self.max_in_flight = max_in_flight
@@ -108,9 +110,8 @@ class RayExecutor:
     @property
     def cores(self) -> int:
         """Cores that the cluster has, or is to have."""
-        if time.monotonic() - self.looked >= LOOK_SECONDS:
+        if time.monotonic() - self.looked >= LOOK_SECONDS and self.check_alive():
             self.looked = time.monotonic()
-            self.check_alive()
             self.there = int(ray.cluster_resources().get("CPU", 0))
         return max(self.there, self.wanted)
 
@@ -119,11 +120,15 @@ class RayExecutor:
         """One batch that runs and one that waits per core: a core never waits for the driver."""
         return self.max_in_flight or 2 * self.cores
 
-    def check_alive(self) -> None:
-        """Raise if the Ray that this executor started has lost one of its processes."""
-        if self.started_ray and (dead := dead_process()) is not None:
+    def check_alive(self) -> bool:
+        """Raise if Ray has lost a process that it cannot do without; whether all of them answer."""
+        if self.liveness is None:
+            return True
+        try:
+            return self.liveness.check()
+        except EngineLost:
             self.lost = True
-            raise EngineLost(dead)
+            raise
 
     def shard_of(self, batch: Batch) -> Shard:
         """The aggregator of a path; paths go to them in turn."""
@@ -255,29 +260,6 @@ class RayExecutor:
         self.metrics.flying(0)
         if self.started_ray and not self.keep:
             ray.shutdown()
-
-
-def dead_process() -> str | None:
-    """A sentence on the process of the local Ray that has died; None while all are alive.
-
-    Calls to a Ray without its raylet wait for minutes or for ever, so this looks at the processes
-    themselves.
-    """
-    node = ray._private.worker._global_node
-    for kind in ("raylet", "gcs_server"):
-        for info in getattr(node, "all_processes", {}).get(kind, []):
-            if (code := info.process.poll()) is not None:
-                return f"Ray's {kind} on this machine has died (exit code {code})"
-    return None
-
-
-def abandon() -> None:
-    """End what is left of a local Ray that cannot be asked to end, and forget it."""
-    import atexit
-
-    atexit.unregister(ray.shutdown)
-    node: Any = ray._private.worker._global_node
-    node.kill_all_processes(check_alive=False, allow_graceful=False)
 
 
 def raise_if_of_store(error: RayError) -> None:

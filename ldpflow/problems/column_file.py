@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ldpflow.errors import InputError
 from ldpflow.problems.data_files import check_data_file
+from ldpflow.problems.data_lines import place_of, ragged
 
 if TYPE_CHECKING:
     import numpy as np
@@ -75,16 +76,16 @@ def read_column(
     parquet = checked_file(file, fields[0])
     try:
         schema = schema_of(file, parquet)
-        name = chosen(schema, column, fields)
+        name = chosen(schema, column, fields, parquet)
         parts = list(parquet_parts(file, name) if parquet else text_parts(file, name))
     except (pa.ArrowException, OSError) as error:
-        raise InputError(fields[0], file, "a Parquet or CSV file", wording(error)) from None
+        raise InputError(fields[0], file, "a Parquet or CSV file", wording(error, file)) from None
     except TooMany as error:
         raise InputError(
             fields[0], f"{error.args[0]:,} records", f"at most {MOST:,}", "Give a random sample of them."
         ) from None
     except Unusable as error:
-        raise InputError(fields[1], name, "a column of numbers", f"Column {name!r} {error}.") from None
+        raise InputError(fields[1], name, "a column of numbers", error.sentence(file, name)) from None
     values = np.concatenate(parts) if parts else np.empty(0)
     bad = ~np.isfinite(values)
     count = int(bad.sum())
@@ -93,7 +94,7 @@ def read_column(
             fields[1],
             name,
             "a column without missing or infinite values",
-            f"It has {count:,} of them, the first in record {int(bad.argmax()) + 1:,}; "
+            f"It has {count:,} of them, the first in {place_of(file, int(bad.argmax()) + 1)}; "
             'missing = "drop" leaves such records out.',
         )
     values = values[~bad] if count else values
@@ -108,7 +109,15 @@ class TooMany(Exception):
 
 
 class Unusable(Exception):
-    """What a column holds instead of numbers."""
+    """What a column holds instead of numbers, and its record, the first of which is 1."""
+
+    def __init__(self, what: str, record: int) -> None:
+        super().__init__(what, record)
+        self.what, self.record = what, record
+
+    def sentence(self, file: str, column: str) -> str:
+        """What is wrong with a column, and where."""
+        return f"Column {column!r} has {self.what}, in {place_of(file, self.record)}."
 
 
 def checked_file(file: str, field: str) -> bool:
@@ -179,8 +188,8 @@ def column_names(file: str) -> list[str]:
     return list(schema_of(file, checked_file(file, FIELDS[0])).names)
 
 
-def chosen(schema: Any, column: str | None, fields: tuple[str, str]) -> str:
-    """The column that is meant, one whose type can hold numbers."""
+def chosen(schema: Any, column: str | None, fields: tuple[str, str], parquet: bool) -> str:
+    """The column that is meant, one whose type can hold numbers; in a CSV file texts are read later."""
     import pyarrow as pa
 
     names = list(schema.names)
@@ -201,7 +210,7 @@ def chosen(schema: Any, column: str | None, fields: tuple[str, str]) -> str:
     if column not in names:
         raise InputError(fields[1], column, "a column of the file", f"It has: {known}.")
     kind = schema.field(column).type
-    if column not in numeric and not pa.types.is_null(kind):
+    if parquet and column not in numeric and not pa.types.is_null(kind):
         raise InputError(fields[1], column, "a column of numbers", f"Column {column!r} holds {kind}.")
     return column
 
@@ -260,7 +269,7 @@ def refuse_first(places: Iterator[int], start: int, what: str) -> None:
     """Raise for the first of the places, if there is one."""
     first = next(places, None)
     if first is not None:
-        raise Unusable(f"has {what}, in record {start + first + 1:,}")
+        raise Unusable(what, start + first + 1)
 
 
 def text_parts(file: str, name: str) -> Iterator[NDArray[np.float64]]:
@@ -315,10 +324,9 @@ def first_unreadable(text: Any) -> int:
     return first
 
 
-def wording(error: Exception) -> str:
+def wording(error: Exception, file: str) -> str:
     """What Arrow says about a file, without the values that it quotes."""
     line = str(error).splitlines()[0] if str(error) else type(error).__name__
-    ragged = re.search(r"(Row #\d+: )?Expected \d+ columns, got \d+", line)
-    if ragged:
-        return f"{ragged.group()}."
+    if re.search(r"Expected \d+ columns, got \d+", line) and (said := ragged(file)):
+        return said
     return f"{line.rstrip('.')}." if ":" not in line and "'" not in line else "It cannot be parsed."

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ldpflow.errors import InputError
-from ldpflow.problems.column_file import Unusable, check_encoding, converted, wording
+from ldpflow.problems.column_file import Unusable, check_encoding, converted, first_unreadable, wording
 from ldpflow.problems.data_files import check_data_file, closed
+from ldpflow.problems.data_lines import place_of
 from ldpflow.random.lockstep import CHUNK, LANES, STRIDE
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def table_of(file: str) -> Any:
         check_encoding(file, "problem.file")
         return pa.csv.read_csv(file)
     except (pa.ArrowException, OSError) as error:
-        raise InputError("problem.file", file, "a Parquet or CSV file", wording(error)) from None
+        raise InputError("problem.file", file, "a Parquet or CSV file", wording(error, file)) from None
 
 
 def columns_of(file: str, target: str, features: tuple[str, ...] | None) -> list[str]:
@@ -110,7 +111,7 @@ def feature_names(names: list[str], target: str, features: tuple[str, ...] | Non
     return chosen
 
 
-def numbers(table: Any, name: str) -> NDArray[np.float64]:
+def numbers(table: Any, name: str, file: str) -> NDArray[np.float64]:
     """A column as doubles.
 
     Raises
@@ -122,6 +123,10 @@ def numbers(table: Any, name: str) -> NDArray[np.float64]:
 
     column = table[name]
     kind = column.type
+    if pa.types.is_string(kind):
+        place = first_unreadable(column.fill_null("0").combine_chunks())
+        text = Unusable("text that is no number", place + 1)
+        raise InputError("problem.file", name, "columns of numbers", text.sentence(file, name))
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
         raise InputError("problem.file", name, "columns of numbers", f"The column '{name}' holds {kind}.")
     if pa.types.is_boolean(kind):
@@ -129,14 +134,14 @@ def numbers(table: Any, name: str) -> NDArray[np.float64]:
     try:
         values = converted(column, 0)
     except Unusable as error:
-        raise InputError("problem.file", name, "a column of numbers", f"Column {name!r} {error}.") from None
+        raise InputError("problem.file", name, "a column of numbers", error.sentence(file, name)) from None
     bad = np.nonzero(~np.isfinite(values))[0]
     if len(bad):
         raise InputError(
             "problem.file",
             name,
             "columns without missing or infinite values",
-            f"The column '{name}' has {len(bad):,}, the first in record {bad[0] + 1:,}.",
+            f"The column '{name}' has {len(bad):,}, the first in {place_of(file, int(bad[0]) + 1)}.",
         )
     return values
 
@@ -155,7 +160,7 @@ def read_columns(
     names = feature_names(table.column_names, target, features)
     if table.num_rows == 0:
         raise InputError("problem.file", file, "at least one record")
-    return [numbers(table, name) for name in names], numbers(table, target)
+    return [numbers(table, name, file) for name in names], numbers(table, target, file)
 
 
 def read_records(

@@ -153,10 +153,9 @@ COLUMNS: dict[str, Measure] = {
     "model_se_mcse": Measure("sqrt(var(se^2) / (4 R M^2))", THETA, MORRIS),
     "relative_error_model_se": Measure("M / S - 1", "1", MORRIS),
     "relative_error_model_se_mcse": Measure(
-        "(M / S) sqrt(sum psi^2 / (R (R - 1))), psi = (se^2 / M^2 - (estimate - mean)^2 / V) / 2, "
-        "V = mean((estimate - mean)^2)",
+        "sqrt((R - 1) / R sum (q_r - mean(q))^2), q_r = M / S without replicate r",
         "1",
-        "delta method; Morris et al. 2019, Table 6 is the case of normal estimates independent of se",
+        "delete-one jackknife; Morris et al. 2019, Table 6 holds for normal estimates independent of se",
     ),
     **{
         name: Measure(summary.meaning, SHARE if summary.is_share else summary.unit, summary.reference)

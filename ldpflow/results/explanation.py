@@ -14,7 +14,7 @@ from ldpflow.results.arrival import compared
 from ldpflow.results.decomposition import Decomposition, decompose
 from ldpflow.results.diagnosis import cautions
 from ldpflow.results.extremes import exploded
-from ldpflow.results.measures import dominated_error
+from ldpflow.results.measures import one_dominates
 from ldpflow.results.summary import stored_paths
 from ldpflow.simulators.simulator import Simulator
 from ldpflow.store import RunStore
@@ -53,7 +53,7 @@ def explain(store: RunStore, summary: pa.Table) -> list[Explanation]:
     paths = stored_paths(store.replicates)
     beside = compared(rows, paths)
     why: dict[tuple[Any, ...], Decomposition] = {}
-    dominant: dict[tuple[Any, ...], float | None] = {}
+    dominant: dict[tuple[Any, ...], bool] = {}
     names: tuple[str, ...] = ()
     for keys, cells in stored_cells(store):
         names = tuple(keys.column_names)
@@ -61,7 +61,7 @@ def explain(store: RunStore, summary: pa.Table) -> list[Explanation]:
         for key, cell in zip(keys.to_pylist(), cells, strict=True):
             if tuple(key.values()) in wanted:
                 why[place(key)] = decompose(cell, key["level"])
-                dominant[place(key)] = dominated_error(cell)
+                dominant[place(key)] = one_dominates(cell)
     vectors = {row["path"] for row in rows if row["coordinate"] > 0}
     found = []
     for row, arrival in zip(rows, beside, strict=True):
@@ -115,15 +115,14 @@ def without_oracle(path: Simulator[Any, Any]) -> list[str]:
     return [f"There is no oracle: the {what} has no closed form here."]
 
 
-def dominance(row: Mapping[str, Any], error: float | None) -> list[str]:
+def dominance(row: Mapping[str, Any], one: bool) -> list[str]:
     """A sentence where a single replicate decides how right the standard errors look."""
-    if error is None or row.get("relative_error_model_se") is None:
+    value, error = row.get("relative_error_model_se"), row.get("relative_error_model_se_mcse")
+    if not one or value is None or error is None:
         return []
-    value, said = row["relative_error_model_se"], row.get("relative_error_model_se_mcse") or 0.0
     return [
         "One replicate has more than half of the estimates' variance or of the squared standard errors: the "
-        f"relative error of the standard errors, {value:+.3g}, has an MCSE of {error:.2g} by leaving out "
-        f"replicates one at a time, not {said:.2g}."
+        f"relative error of the standard errors, {value:+.3g} ± {error:.2g} MCSE, rests on it."
     ]
 
 

@@ -3,6 +3,7 @@
 python -m tests.faults.ray_scripts driver FOLDER KILLS SEED
 python -m tests.faults.ray_scripts nodes FOLDER TRIALS
 python -m tests.faults.ray_scripts lost FOLDER TRIALS
+python -m tests.faults.ray_scripts joined FOLDER TRIALS
 python -m tests.faults.ray_scripts shm FOLDER
 """
 
@@ -10,15 +11,18 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 from ldpflow.engine import check_run
 from ldpflow.store import RunStore
+from tests.cluster.own_cluster import own_cluster
 from tests.faults.on_ray import counted, on_ray
 from tests.faults.study import serial, study, whole
 
@@ -115,29 +119,64 @@ def node_lost(work: Path) -> str:
 
 def process_lost(work: Path, name: str) -> str:
     """The raylet, or the head's GCS, of a sweep's own Ray is killed: one message, and a summary."""
+    return ended(work, name, ["--num-cpus", "1"], dict(os.environ), lambda child: descendants(child, name))
+
+
+def joined_lost(work: Path, name: str) -> str:
+    """The same of a cluster that the sweep has joined, of which it has started no process."""
+    with own_cluster(num_cpus=1) as cluster:
+
+        def victims(child: int) -> list[int]:
+            return processes_of(name, str(cluster.folder))
+
+        return ended(work, name, ["--address", cluster.gcs], cluster.environment, victims)
+
+
+def ended(
+    work: Path, name: str, where: list[str], environment: dict[str, str], victims: Callable[[int], list[int]]
+) -> str:
+    """Sweep on Ray, kill a process after a part is there; what was killed, and the seconds to the end."""
     long = study(replicates=6000, grid={"n": [200_000], "level": [0.9]})
     (work / "study.toml").write_text(long.to_toml())
     run = work / "run"
     command = [sys.executable, "-m", "ldpflow", "sweep", str(work / "study.toml"), "--out", str(run)]
-    command += ["--engine", "ray", "--num-cpus", "1", "--quiet"]
-    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    limit = time.monotonic() + 180
-    while not list(run.rglob("part-*.parquet")) and child.poll() is None and time.monotonic() < limit:
-        time.sleep(0.2)
-    assert child.poll() is None, child.stderr and child.stderr.read()
-    (victim,) = descendants(child.pid, name)
-    os.kill(victim, signal.SIGKILL)
-    try:
-        _, said = child.communicate(timeout=120)
-    finally:
-        child.kill()
+    command += ["--engine", "ray", *where, "--quiet"]
+    with open(work / "said", "w") as said_to:
+        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said_to, env=environment)
+        limit = time.monotonic() + 180
+        while not list(run.rglob("part-*.parquet")) and child.poll() is None and time.monotonic() < limit:
+            time.sleep(0.2)
+        assert child.poll() is None, (work / "said").read_text()
+        (victim,) = victims(child.pid)
+        os.kill(victim, signal.SIGKILL)
+        killed = time.monotonic()
+        try:
+            child.wait(timeout=180)
+        finally:
+            child.kill()
+    seconds = time.monotonic() - killed
+    said = (work / "said").read_text()
     (line,) = (line for line in said.splitlines() if line.startswith("ldpflow: "))
     assert child.returncode == 1 and "Traceback" not in said, said
-    assert f"Ray's {name} on this machine has died" in line and "run the same command again" in line
+    # ``ray start --block`` ends the raylet when the GCS is gone, and either may be noticed first.
+    assert re.search(rf"Ray's (raylet|{name}) .*has died", line) and "run the same command again" in line
     assert RunStore(run).read_summary() is not None
     findings = [finding.what for finding in check_run(str(run))[0]]
     assert all("replicates missing" in finding for finding in findings), findings
-    return name
+    return f"{name}: ended {seconds:.1f} s later, load {os.getloadavg()[0]:.0f}"
+
+
+def processes_of(name: str, folder: str) -> list[int]:
+    """Processes whose program has this name and that were given this folder."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            program, *rest = entry.read_bytes().decode(errors="replace").split("\0")
+        except OSError:
+            continue
+        if program.endswith(f"/{name}") and any(folder in part for part in rest):
+            found.append(int(entry.parent.name))
+    return found
 
 
 def descendants(pid: int, name: str) -> list[int]:
@@ -177,11 +216,12 @@ def main(what: str, folder: str, *numbers: str) -> None:
     elif what == "driver":
         kills, seed = map(int, numbers)
         print(f"{driver_killed(Path(folder), kills, seed)} kills")
-    elif what == "lost":
+    elif what in ("lost", "joined"):
         for trial in range(int(numbers[0])):
-            work = Path(folder, f"lost-{trial}")
+            work = Path(folder, f"{what}-{trial}")
             work.mkdir()
-            print(process_lost(work, ("raylet", "gcs_server")[trial % 2]))
+            lost = process_lost if what == "lost" else joined_lost
+            print(lost(work, ("raylet", "gcs_server")[trial % 2]), flush=True)
         print(f"{numbers[0]} processes")
     elif what == "shm":
         print(without_shared_memory(Path(folder)))

@@ -13,12 +13,14 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "arguments", [["driver", "2", "1"], ["nodes", "1"], ["lost", "2"], ["shm"]], ids=lambda a: a[0]
+    "arguments",
+    [["driver", "2", "1"], ["nodes", "1"], ["lost", "2"], ["joined", "2"], ["shm"]],
+    ids=lambda a: a[0],
 )
 def test_fault(tmp_path, arguments):
     what, *numbers = arguments
     if what == "shm" and subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode:
         pytest.skip("a mount namespace of its own is not permitted here")
     command = [sys.executable, "-m", "tests.faults.ray_scripts", what, str(tmp_path), *numbers]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -65,9 +65,14 @@ def test_missing_values_are_dropped_on_request(tmp_path):
 NUMBERS = {"a": [1.0, 2.0, 3.0]}
 
 FAULTS = {
-    "missing": (MISSING, "a", "problem.column", "It has 3 of them, the first in record 2;"),
+    "missing": (MISSING, "a", "problem.column", "3 of them, the first in record 2 (line 3 of data.csv);"),
     "missing in Parquet": ({"a": [1.0, None, 3.0]}, "a", "problem.column", "first in record 2;"),
-    "empty line": ("a\n1\n\n2\n3\n", "a", "problem.column", "It has 1 of them, the first in record 2;"),
+    "empty line": (
+        "a\n1\n\n2\n3\n",
+        "a",
+        "problem.column",
+        "the first in record 2 (line 3 of data.csv);",
+    ),
     "Latin-1": ("a,b\n1,é\n".encode("latin-1"), "a", "problem.file", "Byte 6 (0xE9) is in another"),
     "Latin-1 header": ("é\n1\n".encode("latin-1"), None, "problem.file", "Byte 0 (0xE9)"),
     "UTF-16": ("a\n1\n".encode("utf-16"), "a", "problem.file", "Byte 0 (0xFF)"),
@@ -80,10 +85,15 @@ FAULTS = {
     "no numeric column": ("a,b\nx,y\n", None, "problem.column", "0 numeric columns"),
     "unknown column": (NUMBERS, "c", "problem.column", "It has: 'a'."),
     "duplicated names": ("a,b,a\n1,2,3\n", "a", "problem.file", "Two columns have this name."),
-    "text": ("a,b\n1,2\nsecret,3\n", "a", "problem.column", "Column 'a' holds string."),
+    "text": ("a,b\n1,2\nsecret,3\n", "a", "problem.column", "in record 2 (line 3 of data.csv)."),
     "strings": ({"a": ["x", "secret"]}, "a", "problem.column", "Column 'a' holds string."),
     "booleans": ({"a": [True, False]}, "a", "problem.column", "Column 'a' holds bool."),
-    "dates": ("a\n2024-01-01\n2024-01-02\n", "a", "problem.column", "Column 'a' holds date32[day]."),
+    "dates": (
+        "a\n2024-01-01\n2024-01-02\n",
+        "a",
+        "problem.column",
+        "in record 1 (line 2 of data.csv).",
+    ),
     "timestamps": (
         {"a": pa.array([1, 2, 3], pa.timestamp("ms"))},
         "a",
@@ -94,7 +104,7 @@ FAULTS = {
         "a\n" + "1000000\n2\n3\n" * 100_000 + "secret\n4\nsecret\n",
         "a",
         "problem.column",
-        "text that is no number, in record 300,001.",
+        "text that is no number, in record 300,001 (line 300,002 of data.csv).",
     ),
     "long integer": (
         {"a": pa.array([1, 2**53 + 1, 3])},
@@ -102,7 +112,12 @@ FAULTS = {
         "problem.column",
         "an integer beyond 2^53 that no double holds, in record 2.",
     ),
-    "long integer in text": ("a\n1\n2\n9007199254740993\n", "a", "problem.column", "in record 3."),
+    "long integer in text": (
+        "a\n1\n2\n9007199254740993\n",
+        "a",
+        "problem.column",
+        "record 3 (line 4 of data.csv).",
+    ),
     "long decimal": (
         {"a": pa.array([Decimal("1.00"), Decimal("123456789012345678.01")], pa.decimal128(20, 2))},
         "a",
@@ -112,7 +127,8 @@ FAULTS = {
     "constant": ("a\n" + "5\n" * 200, "a", "problem.column", "It has 1 in 200 records."),
     "two values": ("a\n5\n6\n5\n6\n", "a", "problem.column", "It has 2 in 4 records."),
     "all missing": ({"a": pa.array([None, None], pa.float64())}, "a", "problem.column", "It has 2 of them"),
-    "ragged": ("a,b\n1,2\n3,secret,5\n", "a", "problem.file", "Expected 2 columns, got 3."),
+    "quoted": ('a,b\n1,"x\ny"\n\nsecret,z\n', "a", "problem.column", "in record 2 (line 5 of data.csv)."),
+    "ragged": ("a,b\n1,2\n3,secret,5\n", "a", "problem.file", "Line 3 has 3 columns, the header 2."),
     "empty": ("", None, "problem.file", "Empty CSV file."),
     "header only": ("a\n", None, "problem.column", "0 numeric columns; all are: 'a'."),
     "header only, named": ("a\n", "a", "problem.column", "It has 0 in 0 records."),

@@ -43,7 +43,12 @@ def test_rows_are_scaled_to_the_bound(tmp_path, suffix):
     [
         ({"y": [0, 1, 2, 0]}, {}, "problem.target", "It has 3: 0, 1, 2."),
         ({"a": [1.0, None, 2.0, 3.0]}, {}, "problem.file", "the first in record 2"),
-        ({"b": ["x", "1", "2", "3"]}, {}, "problem.file", "The column 'b' holds string"),
+        (
+            {"b": ["x", "1", "2", "3"]},
+            {},
+            "problem.file",
+            "'b' has text that is no number, in record 1.",
+        ),
         ({}, {"target": "z"}, "problem.target", "It has: a, b, y."),
         ({}, {"features": ("a", "c")}, "problem.features", "'c'"),
         ({}, {"sha256": "0" * 64}, "problem.file", "It has changed."),
