@@ -26,13 +26,13 @@ SELECTION = 1e-4
 """Events are compared at limits this much stricter: among thousands the luckiest is not the best."""
 
 LINEAR = 64
-"""Up to so many coordinates the best linear score is learnt."""
+"""Largest number of coordinates for which the best linear score is learnt."""
 
 COORDINATES = 16
-"""Up to so many coordinates each is a score of its own."""
+"""Largest number of coordinates that are each a score of their own."""
 
 REPORTS = 1024
-"""Up to so many different outputs the frequency of each one is learnt."""
+"""Largest number of different outputs whose frequencies are learnt."""
 
 
 @dataclass(frozen=True)

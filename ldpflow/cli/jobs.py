@@ -73,7 +73,7 @@ def stop(job: Id, address: Address = None) -> None:
     state = cluster.stop(job)
     typer.echo(line(state))
     if not state.over:
-        typer.echo(f"not ended yet; ldpflow jobs status {job} tells when", err=True)
+        typer.echo(f"not ended yet; see ldpflow jobs status {job}", err=True)
         raise typer.Exit(1)
 
 

@@ -288,7 +288,7 @@ def executor_for(
     seconds: float,
     on_phase: Phase | None = None,
 ) -> Executor:
-    """The executor that a user asked for, or the one that suits so much CPU time."""
+    """The executor that a user asked for, or the one that suits the expected CPU time."""
     cores = cores_of(engine, ray_options["num_cpus"])
     if engine == "auto":
         engine, why = chosen_engine(seconds, cores)

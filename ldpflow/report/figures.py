@@ -61,7 +61,7 @@ def panel_name(results: Results, row: Row, factors: Sequence[str]) -> str:
 
 
 def spread(items: Sequence[Any], most: int) -> list[Any]:
-    """At most so many of the items, first and last among them, evenly spaced."""
+    """Evenly spaced items, the first and the last among them, no more than the limit."""
     if len(items) <= most:
         return list(items)
     return [items[round(i * (len(items) - 1) / (most - 1))] for i in range(most)]

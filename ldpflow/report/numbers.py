@@ -29,7 +29,7 @@ def short(value: object) -> str:
 
 
 def rounded(value: float | None, digits: int) -> str:
-    """A measure to so many significant digits."""
+    """A measure, rounded to a number of significant digits."""
     if value is None or math.isnan(value):
         return "-"
     return short(float(f"{value:.{digits}g}"))
