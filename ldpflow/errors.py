@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -16,6 +17,7 @@ __all__ = [
     "StorageError",
     "SweepFailed",
     "SweepInterrupted",
+    "address_limit",
     "need",
     "plain_text",
     "redacted",
@@ -28,6 +30,16 @@ SECRETS = re.compile(r"(?i)([?&;][\w-]*(?:secret|password|token|key|signature|si
 def redacted(text: str) -> str:
     """A text without the credentials of the addresses in it: ``s3://***@bucket``."""
     return SECRETS.sub(r"\1***", CREDENTIALS.sub("***@", text))
+
+
+FIGURES_ADDRESSES = 66 * 2**30
+LONG = 240
+"""Characters from which on a word of a message, such as a path, is shortened."""
+
+
+def shortened(text: str) -> str:
+    """A text without words that fill a screen."""
+    return re.sub(rf"\S{{{LONG},}}", lambda word: f"{word[0][: LONG // 2]}...{word[0][-LONG // 4 :]}", text)
 
 
 def plain_text(text: str) -> str:
@@ -77,7 +89,7 @@ class InputError(LdpflowError):
         message = f"{wrong}; expected {allowed}."
         if hint:
             message += f" {hint}"
-        super().__init__(message)
+        super().__init__(shortened(message))
 
     def __reduce__(self) -> tuple[type, tuple[str, object, str, str]]:
         # Exceptions cross process borders; the default would replay only the message.
@@ -116,10 +128,28 @@ def need(extra: str, *modules: str) -> None:
     ------
     MissingExtra
         Naming all that are missing.
+    LdpflowError
+        If figures are to be drawn under a limit of address space (``ulimit -v``): V8, which draws them,
+        reserves 64 GiB of addresses, not of memory, and ends the process where it cannot.
     """
     missing = [name for name in modules if find_spec(name) is None]
     if missing:
         raise MissingExtra(extra, missing)
+    if "vl_convert" in modules and address_limit() < FIGURES_ADDRESSES:
+        raise LdpflowError(
+            f"figures cannot be drawn with a limit of {address_limit() / 2**30:,.1f} GiB of addresses "
+            "(ulimit -v): the program that draws them reserves 66 GiB, without using them; unset the limit"
+        )
+
+
+def address_limit() -> float:
+    """Bytes of address space that this process may have (``ulimit -v``); infinite without a limit."""
+    try:
+        import resource
+    except ImportError:
+        return math.inf
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return math.inf if limit == resource.RLIM_INFINITY else float(limit)
 
 
 class StorageError(LdpflowError, OSError):

@@ -40,7 +40,7 @@ from ldpflow.cli.trace import trace
 from ldpflow.cli.transcript import transcript
 from ldpflow.cli.tune import tune
 from ldpflow.cli.verify import verify
-from ldpflow.errors import EngineLost, InputError, LdpflowError, plain_text
+from ldpflow.errors import EngineLost, InputError, LdpflowError, address_limit, plain_text
 
 __all__ = ["app", "main"]
 
@@ -135,35 +135,68 @@ def output_lost(error: OSError, code: int) -> int:
     return said(f"standard output cannot be written to: {error.strerror or error}", code)
 
 
+LEAST_ADDRESSES = 1280 * 2**20
+"""Bytes of address space below which PyArrow, Numba or BLAS may crash or hang where memory is short."""
+
+
+def check_limit(arguments: Sequence[str]) -> None:
+    """Refuse a limit of address space (ulimit -v) under which libraries would crash; help needs less."""
+    limit = address_limit()
+    if limit < LEAST_ADDRESSES and not {"-h", "--help", "--version"} & {*arguments}:
+        raise MemoryError(
+            f"the limit is {limit / 2**20:,.0f} MiB, and {LEAST_ADDRESSES / 2**20:,.0f} are needed"
+        )
+
+
 def called(arguments: Sequence[str] | None) -> int:
     """Run a command line; its exit code. An error is one message."""
     try:
+        check_limit(sys.argv[1:] if arguments is None else arguments)
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)
             warnings.showwarning = print_warning
             app(args=arguments, prog_name="ldpflow")
-    except InputError as error:
-        return said(str(error), 2)
     except EngineLost as error:
         code = said(str(error), 1)
         sys.stdout.flush()
         os._exit(code)  # the interpreter's end would wait for a Ray that is gone, or crash in it
-    except LdpflowError as error:
-        return said(str(error), 1)
-    except (MemoryError, ImportError) as error:
-        if isinstance(error, ImportError) and not re.search("map segment|allocate memory", str(error)):
-            raise
-        limit = "free some, raise the limit (ulimit -v), or ask for less"
-        return said(f"not enough memory ({error or 'for this process'}): {limit}", 2)
-    except OSError as error:
-        if error.errno == errno.ENOSPC and error.filename is None:
-            return output_lost(error, 2)  # files are named, and the store has an error of its own
-        return said(f"the system refused: {error}", 2)
     except KeyboardInterrupt:
         return 130
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 0
+    except Exception as error:
+        return refused(error)
     return 0
+
+
+OF_MEMORY = "map segment|allocate memory|shared object file|launch worker thread|start new thread"
+"""What libraries say where a limit leaves no memory for them."""
+
+
+def refused(error: Exception) -> int:
+    """Say what is wrong in one message, unless the error is a mistake of ours; the exit code."""
+    if isinstance(error, MemoryError) or re.search(OF_MEMORY, str(error)):
+        limit = "free some, raise the limit (ulimit -v), or ask for less"
+        return said(f"not enough memory ({str(error) or 'for this process'}): {limit}", 2)
+    if isinstance(error, InputError):
+        return said(str(error), 2)
+    if "No such file" in str(error) and not directory_exists():
+        return said("the current directory is gone: change to another one", 2)
+    if isinstance(error, LdpflowError):
+        return said(str(error), 1)
+    if not isinstance(error, OSError):
+        raise error
+    if error.errno == errno.ENOSPC and error.filename is None:
+        return output_lost(error, 2)  # files are named, and the store has an error of its own
+    return said(f"the system refused: {error}", 2)
+
+
+def directory_exists() -> bool:
+    """Whether the current directory is still there."""
+    try:
+        return bool(os.getcwd())
+    except OSError:
+        return False
 
 
 def said(message: str, code: int) -> int:

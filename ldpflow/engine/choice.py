@@ -35,9 +35,10 @@ def seconds_of(work: Round) -> float:
 def chosen_engine(seconds: float, cores: int) -> tuple[str, str]:
     """The engine for this much CPU time on this many cores of this machine, and a line that says why."""
     wall = seconds / cores
-    here = f"about {seconds:,.0f} s of CPU time on {cores} {'core' if cores == 1 else 'cores'}"
+    work = "less than a second" if seconds < 1 else f"about {seconds:,.0f} s"
+    here = f"{work} of computing on {cores} {'core' if cores == 1 else 'cores'}"
     if wall < RAY_FROM_SECONDS:
-        return "threads", f"engine threads: {here}, too little to start Ray for"
+        return "threads", f"engine threads: {here}; starting Ray would take longer than it saves"
     return "ray", f"engine ray: {here}, in processes of their own"
 
 

@@ -179,7 +179,9 @@ class RunFiles:
             raise
         except OSError as error:
             if error.errno in UNUSABLE:
-                raise InputError("out", self.root, "a place that can be written to", str(error)) from error
+                raise InputError(
+                    "out", self.root, "a place that can be read and written", str(error)
+                ) from error
             raise StorageError(self.root, str(error)) from error
 
     def _publish_local(self, target: Path, data: pa.Buffer | bytes) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from ldpflow.cli import main
+from ldpflow.cli import main, refused
 from ldpflow.errors import InputError
 from ldpflow.report.serve import MOST_CONNECTIONS, server
 from ldpflow.store import RunStore
@@ -200,15 +200,21 @@ def test_a_locale_without_the_characters_is_no_traceback(run):
     assert done.returncode == 0 and "?" in done.stdout and not done.stderr
 
 
-def test_a_current_directory_that_is_gone_is_one_message(tmp_path):
+@pytest.mark.parametrize(
+    "command",
+    [["summary", "run"], ["explain", "RUN"], ["plan", "--tau", "0.5", "--epsilon", "1", "--n", "1e5"]],
+)
+def test_a_current_directory_that_is_gone_is_one_message(tmp_path, run, command):
     gone = tmp_path / "gone"
     gone.mkdir()
+    command = [str(run) if word == "RUN" else word for word in command]
     code = "import os, sys; os.rmdir(os.getcwd()); from ldpflow.cli import main; "
-    code += "sys.exit(main(['summary', 'run']))"
+    code += f"sys.exit(main({command}))"
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, cwd=gone, capture_output=True, text=True, env=environment)
-    one_message(done)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=gone, capture_output=True, text=True, env=environment
+    )
+    assert "current directory is gone: change to another one" in one_message(done)
 
 
 @pytest.mark.parametrize("kind", ["file", "shared"])
@@ -224,15 +230,60 @@ def test_an_unusable_cache_is_bad_input(tmp_path, kind):
     assert "LDPFLOW_CACHE_DIR" in one_message(done)
 
 
-@pytest.mark.parametrize("megabytes", [300, 600, 1500])
-def test_little_memory_is_answered_within_20_seconds(tmp_path, megabytes):
-    (tmp_path / "s.toml").write_text(study(replicates=4).to_toml())
+def limited(megabytes: int, *arguments: object):
+    """A command line with a limit of address space, as ``ulimit -v`` sets it."""
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (megabytes * 2**20,) * 2)
 
-    done = ldpflow("sweep", tmp_path / "s.toml", "--out", tmp_path / "r", preexec_fn=limit, timeout=300)
-    assert done.returncode in (0, 1, 2) and "Traceback" not in done.stderr, done.stderr[-2000:]
+    return ldpflow(*arguments, preexec_fn=limit, timeout=300)
+
+
+@pytest.mark.parametrize(("megabytes", "command"), [(300, "summary"), (700, "sweep"), (850, "sweep")])
+def test_little_memory_is_one_message(tmp_path, run, megabytes, command):
+    """Without the guard: a line of OpenBLAS and exit code 1, a thread that cannot be started, a crash."""
+    (tmp_path / "s.toml").write_text(study(replicates=4).to_toml())
+    arguments = [run] if command == "summary" else [tmp_path / "s.toml", "--out", tmp_path / "r"]
+    said = one_message(limited(megabytes, command, *arguments))
+    assert f"the limit is {megabytes} MiB, and 1,280 are needed" in said and "ulimit -v" in said
+    assert not (tmp_path / "r").exists()
+
+
+def test_figures_without_addresses_are_one_message(tmp_path, run):
+    """Without the guard V8 ends the process."""
+    done = limited(4000, "plot", run, "coverage", "-o", tmp_path / "p.svg")
+    assert "reserves 66 GiB" in one_message(done, 1) and not (tmp_path / "p.svg").exists()
+
+
+def test_help_and_a_large_enough_limit_work(run):
+    assert limited(500, "--version").returncode == 0
+    assert limited(1500, "summary", run).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        RuntimeError("can't start new thread"),
+        OSError("Could not find/load shared object file 'libllvmlite.so'"),
+        ImportError("x.so: failed to map segment from shared object"),
+        InputError("run", "Failed to launch worker thread", "a Parquet file"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_libraries_without_memory(capsys, error):
+    assert refused(error) == 2
+    assert capsys.readouterr().err.startswith("ldpflow: not enough memory (")
+
+
+def test_a_mistake_of_ours_keeps_its_traceback():
+    with pytest.raises(ZeroDivisionError):
+        refused(ZeroDivisionError("division by zero"))
+
+
+def test_long_words_do_not_fill_the_screen(tmp_path, capsys):
+    assert main(["sweep", "quickstart", "--out", str(tmp_path / ("x/" * 3000)), "--quiet"]) == 2
+    assert len(capsys.readouterr().err) < 800
 
 
 # The server of watch

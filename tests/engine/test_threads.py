@@ -81,7 +81,8 @@ def test_engine_by_cpu_time():
     assert chosen_engine(RAY_FROM_SECONDS * 0.9, 1)[0] == "threads"
     assert chosen_engine(RAY_FROM_SECONDS * 1.1, 1)[0] == "ray"
     assert chosen_engine(RAY_FROM_SECONDS * 1.1, 2)[0] == "threads"
-    assert chosen_engine(20.0, 2)[1].startswith("engine threads: about 20 s of CPU time on 2 cores")
+    assert chosen_engine(20.0, 2)[1].startswith("engine threads: about 20 s of computing on 2 cores; ")
+    assert chosen_engine(0.2, 1)[1].startswith("engine threads: less than a second of computing on 1 core; ")
     assert cores_of("serial", 8) == 1 and cores_of("threads", 3) == 3
     assert cores_of("ray", None) == len(os.sched_getaffinity(0))
 

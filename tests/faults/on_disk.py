@@ -122,7 +122,7 @@ def read_only(work: Path, trial: int) -> str:
         if trial % 2:
             serial(disk / "run", study(replicates=32))
         remount("ro")
-        with pytest.raises(InputError, match="a place that can be written to") as caught:
+        with pytest.raises(InputError, match="a place that can be read and written") as caught:
             run_study(study(), disk / "run", engine="serial")
         assert caught.value.field == "out"
         remount("rw")
