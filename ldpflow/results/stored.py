@@ -96,6 +96,11 @@ class PathReader:
         if self.left_out is not None:
             self.left_out.append(bad)
 
+    def drop(self, bad: UnreadablePart, part: Part) -> None:
+        """Leave a part out from here on."""
+        self.parts.remove(part)
+        self.leave_out(bad)
+
     def pieces(self, wanted: Collection[str] | None) -> Iterator[tuple[pa.Table, list[CellRows]]]:
         """See :func:`stored_cells`."""
         shared = overlapping(self.parts)
@@ -147,9 +152,13 @@ class PathReader:
             to = run([at for at, (cell, _) in enumerate(units) if cell in place])
             columns = run([place[cell] + coordinate for cell, coordinate in units if cell in place])
             width = len(place) * part.rows_per_cell
+            truth = floats(table["truth"]).reshape(-1, width)[0, columns]
+            if np.any((truth != truths[to]) & ~np.isnan(truths[to])):
+                self.drop(UnreadablePart(part.name, "its truth is not that of other parts"), part)
+                continue
+            truths[to] = truth
             for name, found in values.items():
                 found[to, here] = floats(table[name]).reshape(-1, width)[:, columns].T
-            truths[to] = one_truth(floats(table["truth"]).reshape(-1, width)[:, columns], truths[to])
             for check in self.checks:
                 if check.name in table.column_names and table[check.name].null_count < table.num_rows:
                     new = floats(table[check.name]).reshape(-1, width)[:, columns]
@@ -186,15 +195,14 @@ class PathReader:
             if part.name not in self.checked:
                 table = ordered(table, part)
             if isinstance(table, UnreadablePart):
-                self.parts.remove(part)
-                self.leave_out(table)
+                self.drop(table, part)
                 continue
             self.checked.add(part.name)
             yield part, table
 
 
 def ordered(table: pa.Table | UnreadablePart, part: Part) -> pa.Table | UnreadablePart:
-    """The rows, if they lie where the footer of their part says."""
+    """The rows, if they lie where the footer of their part says and can be summarised."""
     if isinstance(table, UnreadablePart):
         return table
     try:
@@ -203,21 +211,13 @@ def ordered(table: pa.Table | UnreadablePart, part: Part) -> pa.Table | Unreadab
         return UnreadablePart(part.name, str(error))
     if (found.first, found.last, found.cells) != (part.first, part.last, part.cells):
         return UnreadablePart(part.name, "its rows are not those that its footer names")
+    finished = pc.is_in(table["status"], value_set=pa.array(FINISHED))
+    if not pc.all(pc.equal(pc.is_valid(table["covered"]), finished)).as_py():
+        return UnreadablePart(part.name, "covered is given or absent against its status")
+    truth = floats(table["truth"]).reshape(part.last - part.first, -1)
+    if np.any(truth != truth[:1]):
+        return UnreadablePart(part.name, "the truth of a cell differs between replicates")
     return table
-
-
-def one_truth(found: Floats, before: Floats) -> Floats:
-    """The truth of each cell, shape (cells,), in some more of its replicates, shape (replicates, cells).
-
-    Raises
-    ------
-    ValueError
-        If it differs between replicates.
-    """
-    first: Floats = np.where(np.isnan(before), found[0], before)
-    if np.any(found != first):
-        raise ValueError("the truth of a cell differs between replicates")
-    return first
 
 
 def numbers(ranges: Ranges) -> NDArray[np.int64]:

@@ -154,5 +154,19 @@ def test_a_truth_that_differs_between_replicates_is_an_error(tmp_path, rows):
     at = changed.column_names.index("truth")
     store.replicates.write(KEY, complete_rows(0, 4), META)
     store.replicates.write(KEY, changed.set_column(at, "truth", pa.array(truth)), META)
-    with pytest.raises(ValueError, match="truth of a cell differs"):
+    with pytest.raises(InputError, match="truth of a cell differs|truth is not that of other parts"):
+        list(stored_cells(store))
+    left_out = []
+    ((_, cells),) = stored_cells(store, skip_unreadable=True, left_out=left_out)
+    assert len(left_out) == 1 and all(len(cell.ok) in (2, 4) for cell in cells)
+
+
+def test_a_finished_row_without_covered_is_an_error(tmp_path):
+    store = RunStore(tmp_path)
+    rows = complete_rows(0, 4)
+    covered = rows["covered"].to_pylist()
+    covered[5] = None
+    at = rows.column_names.index("covered")
+    store.replicates.write(KEY, rows.set_column(at, "covered", pa.array(covered)), META)
+    with pytest.raises(InputError, match="covered is given or absent"):
         list(stored_cells(store))
