@@ -14,9 +14,11 @@ from ldpflow.random.lockstep import LANES
 from ldpflow.simulators.cell import Cell
 from ldpflow.simulators.one_pass import OnePass
 
+LAWS = ("normal", "laplace", "logistic")
 
-def missing(tau: float, n: int, first: int, last: int) -> Missing:
-    path = OnePass(Quantile(tau=tau), RandomizedResponse(), LdpSgd())
+
+def missing(tau: float, n: int, first: int, last: int, law: str = "normal") -> Missing:
+    path = OnePass(Quantile(tau=tau, law=law), RandomizedResponse(), LdpSgd())
     return Missing(path, first, last, (Cell(n, BatchMeans(), 0.9),))
 
 
@@ -27,7 +29,7 @@ def missing(tau: float, n: int, first: int, last: int) -> Missing:
 )
 def test_every_replicate_once(ranges, cores):
     wanted = [
-        missing(0.1 * (k + 1), 10**power, 64 * start, 64 * start + count)
+        missing(0.1 * (k + 1), 10**power, 64 * start, 64 * start + count, LAWS[k % 3])
         for k, (power, start, count) in enumerate(ranges)
     ]
     batches = list(cut([wanted], 1, cores))
@@ -46,3 +48,11 @@ def test_small_batches_come_last():
     # 2 batches per core, in pieces of one row of lanes: half a second is less than one takes.
     assert LANES * m.cost.seconds > TAIL_SECONDS
     assert sizes == sorted(sizes, reverse=True) and sizes[-4 * cores :] == [LANES] * 4 * cores
+
+
+def test_a_batch_of_each_kernel_comes_first():
+    """Or all workers would compile one kernel, and then all the next."""
+    wanted = [missing(tau, 10**6, 0, 640, law) for law in LAWS for tau in (0.3, 0.5)]
+    batches = list(cut([wanted], 1, 2))
+    assert [b.simulator.problem.law for b in batches[:3]] == list(LAWS)
+    assert batches[3].simulator == wanted[0].simulator, "the others follow in their order"
