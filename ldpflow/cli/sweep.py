@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from enum import StrEnum
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -304,13 +304,18 @@ def swept(study: Study, out: str | None, quiet: bool, **options: Any) -> tuple[R
     from ldpflow.sweeps import sweep as compute
 
     if not quiet:
-        options |= {"on_engine": partial(typer.echo, err=True), "on_plan": print_plan}
+        options |= {"on_engine": print_note, "on_plan": print_plan}
     try:
         result = compute(study, out, allow_failures=True, on_caution=print_caution, **options).result
         assert result is not None
         return result, False
     except SweepInterrupted as stopped:
         return stopped.result, True
+
+
+def print_note(text: str) -> None:
+    """A line on standard error: above the live display, which takes what goes through sys.stderr."""
+    print(text, file=sys.stderr)
 
 
 def print_caution(text: str) -> None:
@@ -380,7 +385,7 @@ def print_plan(paths: Sequence[Planned]) -> None:
     if reused == 0:
         return
     computed = sum(path.computed for path in paths)
-    typer.echo(f"rows: {reused:,} reused, {computed:,} to compute", err=True)
+    print_note(f"rows: {reused:,} reused, {computed:,} to compute")
     if computed == 0:
         return
     for path in paths[:PLAN_LINES]:
@@ -390,10 +395,9 @@ def print_plan(paths: Sequence[Planned]) -> None:
         )
         more = ", ..." if len(path.ranges) > 3 else ""
         settings = f" ({path.settings})" if path.settings else ""
-        typer.echo(
+        print_note(
             f"  {path.path}{settings}: {path.reused:,} reused"
             + (f", computed: {ranges}{more}" if ranges else ""),
-            err=True,
         )
     if len(paths) > PLAN_LINES:
-        typer.echo(f"  and {len(paths) - PLAN_LINES:,} paths more", err=True)
+        print_note(f"  and {len(paths) - PLAN_LINES:,} paths more")

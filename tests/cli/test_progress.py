@@ -133,9 +133,12 @@ def test_magnitude(value: float, text: str) -> None:
 
 SWEEP = """
 import sys
+import time
 import ldpflow.engine
 from ldpflow.engine.events import Progress
 def run_study(study, out, **options):
+    time.sleep(0.6)  # the display has been drawn by then
+    (options["on_engine"] or str)("a note")
     options["on_event"](Progress(1, 2, 50, 100, 1.0))
     raise KeyboardInterrupt
 ldpflow.engine.run_study = run_study
@@ -176,6 +179,8 @@ def test_a_terminal(
     os.close(main)
     assert done.wait() == 130
     assert ("━" in written.decode()) is bar
+    if bar:  # the note takes the place of the display, which is drawn again below it
+        assert b"\x1b[2Ka note\r\n" in written
     assert (b"\x1b[38" in written or b"\x1b[3" in written.replace(b"\x1b[?", b"")) is colour
 
 
