@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError, LdpflowError
 from ldpflow.intervals import INTERVAL_METHODS
 from ldpflow.random.streams import STREAM_VERSION
+from ldpflow.results.diagnosis import DIAGNOSIS_COLUMNS
 from ldpflow.results.summary import stored_summary, stored_trajectory_summary
 from ldpflow.simulators.cell import Cell
 from ldpflow.simulators.stored import described_simulator
@@ -177,7 +179,29 @@ def agrees(stored: pa.Table, again: pa.Table) -> bool:
     later = [name for name in again.column_names if name not in stored.column_names]
     known = [name for name in again.column_names if name in stored.column_names]
     empty = all(again[name].null_count == again.num_rows for name in later)
-    return empty and bool(stored.equals(again.select(known)))
+    same = all(equal_columns(name, stored[name], again[name]) for name in known)
+    return empty and same and stored.column_names == known
+
+
+def equal_columns(name: str, stored: pa.ChunkedArray, again: pa.ChunkedArray) -> bool:
+    """Whether a column of a summary is the one computed again.
+
+    The last digits of normal probabilities and of theory are those of a library on one kind of processor.
+    """
+    if stored.equals(again):
+        return True
+    from_library = name in DIAGNOSIS_COLUMNS or name.startswith("theory_")
+    if not from_library or stored.type != again.type or not pa.types.is_floating(stored.type):
+        return False
+    return len(stored) == len(again) and all(
+        theirs == ours
+        or (
+            theirs is not None
+            and ours is not None
+            and math.isclose(theirs, ours, rel_tol=1e-9, abs_tol=1e-12)
+        )
+        for theirs, ours in zip(stored.to_pylist(), again.to_pylist(), strict=True)
+    )
 
 
 def trajectory_findings(store: RunStore, some: bool) -> Iterator[Finding]:

@@ -119,6 +119,28 @@ def test_statistics_that_are_not_those_of_the_rows_are_found_in_a_file_without_c
     assert any("statistics of n" in what for what in findings(run))
 
 
+@pytest.mark.parametrize(
+    ("name", "factor", "found"),
+    [
+        ("bias_effect", 1 + 1e-13, False),  # the normal distribution function of another processor
+        ("bias_effect", 1 + 1e-6, True),
+        ("coverage_together_mcse", 1 + 1e-13, False),
+        ("coverage_together_mcse", 1 + 1e-6, True),
+        ("length_mean", 1 + 1e-13, True),
+        ("empirical_se", 1 + 1e-13, True),
+    ],
+)
+def test_a_summary_of_another_machine_agrees_where_a_library_computed_it(run, name, factor, found):
+    store = RunStore(str(run))
+    summary = store.read_summary()
+    values = [value and value * factor for value in summary[name].to_pylist()]
+    assert values != summary[name].to_pylist()
+    at = summary.column_names.index(name)
+    store.write_summary(summary.set_column(at, summary.field(at), pa.array(values, pa.float64())))
+    said = ["summary.parquet: its numbers are not those of the rows"]
+    assert findings(run) == (said if found else [])
+
+
 def records(folder: Path) -> Path:
     file = folder / "records.csv"
     rng = np.random.default_rng(1)

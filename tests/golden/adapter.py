@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from ldpflow.engine import check_run, run_study
 from ldpflow.engine import replay as compute_again
+from ldpflow.results.diagnosis import DIAGNOSIS_COLUMNS
 from ldpflow.results.summary import stored_summary, stored_trajectory_summary
 from ldpflow.results.trajectories import read_trajectories
 from ldpflow.simulators.batch import Batch, simulate
@@ -21,6 +22,7 @@ from ldpflow.store.schema import REPLICATES, TRAJECTORIES
 from ldpflow.study import Study
 
 __all__ = [
+    "DIAGNOSIS_COLUMNS",
     "Planned",
     "Rows",
     "bundled_studies",

@@ -58,7 +58,7 @@ CHANGED = "relative_error_model_se_mcse"
 
 def depends_on_library(name):
     """Whether a column takes functions that are not the same bits on every machine."""
-    return name.startswith("theory_") or "_effect" in name or name == "main_cause"
+    return name.startswith("theory_") or name in adapter.DIAGNOSIS_COLUMNS
 
 
 def assert_left_out_one_by_one(run, table):
