@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from ldpflow.engine.precision import Round
+from ldpflow.errors import RAY_ADDRESSES, address_limit
 
 __all__ = ["ENGINES", "busy_machine", "chosen_engine", "cores_of", "seconds_of"]
 
@@ -39,6 +40,11 @@ def chosen_engine(seconds: float, cores: int) -> tuple[str, str]:
     here = f"{work} of computing on {cores} {'core' if cores == 1 else 'cores'}"
     if wall < RAY_FROM_SECONDS:
         return "threads", f"engine threads: {here}; starting Ray would take longer than it saves"
+    if address_limit() < RAY_ADDRESSES:
+        return (
+            "threads",
+            f"engine threads: {here}; Ray cannot be started with a limit of addresses (ulimit -v)",
+        )
     return "ray", f"engine ray: {here}, in processes of their own"
 
 

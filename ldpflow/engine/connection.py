@@ -8,7 +8,7 @@ import socket
 import threading
 from typing import Any
 
-from ldpflow.errors import InputError, LdpflowError
+from ldpflow.errors import RAY_ADDRESSES, InputError, LdpflowError, address_limit
 
 __all__ = ["connect", "unreachable"]
 
@@ -57,6 +57,9 @@ def connect(address: str | None, num_cpus: int | None, verbose: bool, nice: int 
     if not verbose:
         logging["logging_level"] = "ERROR"
     if address is None:
+        if (limit := address_limit()) < RAY_ADDRESSES:
+            allowed = f"`engine` threads with a limit of {limit / 2**30:.1f} GiB of addresses (ulimit -v)"
+            raise InputError("engine", "ray", allowed, f"Ray needs {RAY_ADDRESSES / 2**30:.0f} GiB or more.")
         os.environ.update(THREADS)
         if nice is not None:
             os.environ["RAY_worker_niceness"] = str(nice)

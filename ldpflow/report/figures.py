@@ -37,6 +37,7 @@ __all__ = [
     "spread",
     "tooltip",
     "usable_x",
+    "without_setting",
 ]
 
 Z95 = 1.959963984540054
@@ -67,14 +68,27 @@ def spread(items: Sequence[Any], most: int) -> list[Any]:
     return [items[round(i * (len(items) - 1) / (most - 1))] for i in range(most)]
 
 
-def left_out(panels: Sequence[str], series: Sequence[str]) -> str:
-    """A sentence on panels and series that a figure leaves out; empty where it has all."""
+def left_out(panels: Sequence[str], series: Sequence[str], without: str = "") -> str:
+    """Sentences on what a figure leaves out; empty where it has all.
+
+    ``without`` is the sentence of :func:`without_setting`.
+    """
     found = []
     for what, names in (("panels", panels), ("lines", series)):
         if names:
             some = "; ".join(names[:3])
             found.append(f"{len(names)} {what} ({some}{'; ...' if len(names) > 3 else ''})")
-    return f"Left out: {' and '.join(found)}; all are in the table, --where draws others." if found else ""
+    said = f"Left out: {' and '.join(found)}; all are in the table, --where draws others." if found else ""
+    return " ".join(filter(None, (said, without)))
+
+
+def without_setting(rows: Sequence[Row], x: str) -> str:
+    """A sentence on the methods that have no place on an axis; empty where all have."""
+    drawn = {row["method"] for row in rows if row.get(x) is not None}
+    names = sorted({row["method"] for row in rows} - drawn)
+    if not names:
+        return ""
+    return f"Left out: {', '.join(names)}, which {'has' if len(names) == 1 else 'have'} no {x}."
 
 
 def usable_x(results: Results, x: str) -> None:

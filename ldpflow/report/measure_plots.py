@@ -34,6 +34,7 @@ from ldpflow.report.figures import (
     spread,
     tooltip,
     usable_x,
+    without_setting,
 )
 from ldpflow.report.results import Results, Row, labels, with_misses
 from ldpflow.report.style import GREY, dodged, styled
@@ -65,7 +66,8 @@ def shown_rows(results: Results, x: str, value: str) -> list[Row]:
     kept: set[str] = set()
     for _, group in groupby(sorted(all_series, key=lambda p: p[1]), key=lambda p: p[1]):
         kept.update(spread([name for name, _ in group], 10 if setting else MAX_PER_METHOD))
-    missing = all_panels[MAX_PANELS:], [name for name, _ in all_series if name not in kept]
+    hidden = [name for name, _ in all_series if name not in kept]
+    missing = all_panels[MAX_PANELS:], hidden, without_setting(results.rows, x)
     rows = [row for row in ordered(results, rows, factors) if row["series"] in kept]
     names = [name for name, _ in series_of(rows)]
     axis = sorted({float(row[x]) for row in rows})
@@ -235,7 +237,7 @@ def one_per_estimate(results: Results, rows: list[Row], x: str) -> list[Row]:
         axis = sorted({float(row[x]) for row in rows})
         for row in rows:
             row["series"] = "average (all methods)"
-            row["missing"] = row["missing"][0], []
+            row["missing"] = row["missing"][0], [], row["missing"][2]
             row["place"] = dodged(float(row[x]), 0, 1, axis, log_axis(results, x, axis))
     return rows
 
@@ -341,5 +343,5 @@ def heat_map(results: Results, x: str = "n") -> Any:
         f"Heat map of coverage in percent: {len(names)} series by {len(columns)} values of {x} in "
         f"{len(order)} panels. Lowest: {worst['coverage']:.3f} for {worst['series']}, {worst['panel']}."
     )
-    missing = left_out(order[2 * MAX_PANELS :], [])
+    missing = left_out(order[2 * MAX_PANELS :], [], without_setting(results.rows, x))
     return styled(drawn, "Every cell: coverage in percent", said_in_words, 120, missing)

@@ -255,6 +255,15 @@ def test_figures_without_addresses_are_one_message(tmp_path, run):
     assert "reserves 66 GiB" in one_message(done, 1) and not (tmp_path / "p.svg").exists()
 
 
+def test_ray_without_addresses_is_one_message(tmp_path):
+    """Without the guard Ray's start waits without end, or ends in a crash after a minute."""
+    (tmp_path / "s.toml").write_text(study(replicates=4).to_toml())
+    done = limited(4000, "sweep", tmp_path / "s.toml", "--out", tmp_path / "r", "--engine", "ray", "--quiet")
+    *_, said = done.stderr.splitlines()
+    assert done.returncode == 2 and said.startswith("ldpflow: --engine: 'ray' is not allowed"), done.stderr
+    assert "ulimit -v" in said and "Traceback" not in done.stderr
+
+
 def test_help_and_a_large_enough_limit_work(run):
     assert limited(500, "--version").returncode == 0
     assert limited(1500, "summary", run).returncode == 0

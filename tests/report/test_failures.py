@@ -104,7 +104,7 @@ def test_two_values_of_a_second_setting_are_two_lines(tmp_path: Path) -> None:
         "mechanism": {"kind": "randomized_response", "epsilon": 1.0},
         "algorithm": {"kind": "ldp_sgd"},
         "grid": {"n": 300, "level": 0.9},
-        "method": [{"kind": "BB", "beta": [0.6, 0.7], "B": [50, 100]}],
+        "method": [{"kind": "BB", "beta": [0.6, 0.7], "B": [50, 100]}, {"kind": "BM"}, {"kind": "SN"}],
     }
     run_study(Study.from_mapping(study), tmp_path / "run", engine="serial")
     results = Results.load(tmp_path / "run")
@@ -112,6 +112,10 @@ def test_two_values_of_a_second_setting_are_two_lines(tmp_path: Path) -> None:
         data = [row for row in values(FIGURES[name].chart(results, "beta").to_dict()) if "series" in row]
         assert {row["series"] for row in data} == {"n = 300, B = 50", "n = 300, B = 100"}
         assert len({(row["series"], row["beta"]) for row in data}) == len(data)
+    for name in ("coverage", "length", "heat-map"):
+        chart = FIGURES[name].chart(results, "beta")
+        assert chart.usermeta["left_out"] == "Left out: BM, SN, which have no beta."
+        assert "left_out" not in FIGURES[name].chart(results, "n").usermeta
 
 
 def test_a_figure_says_which_variants_it_leaves_out(results: Results) -> None:
