@@ -62,6 +62,7 @@ def epochs(what: str, d: int, algorithm: dict[str, Any]) -> Design:
 LEAST_SQUARES = {"kind": "least_squares", "d": 10, "sigma": 0.5}
 CLIPPED = {"kind": "clipped_gaussian", "clip": 1.0, "mu": 1.0}
 BIT = {**RESPONSE, "sampling": "private_bit"}
+HALVES = {**RESPONSE, "sampling": "private_bit_32"}
 
 DESIGNS = {
     "quantile": design(
@@ -69,6 +70,7 @@ DESIGNS = {
     ),
     "quantile-sn": design("with SN's running sums", 2_000_000, MEDIAN, RESPONSE, SGD, SN),
     "private-bit": design("private bit drawn directly", 2_000_000, MEDIAN, BIT, SGD, AVERAGES),
+    "private-bit-32": design("the same from 32 bits", 2_000_000, MEDIAN, HALVES, SGD, AVERAGES),
     "quantile-tr": design("sums of TR, degree 2", 2_000_000, MEDIAN, RESPONSE, SGD, tr(2)),
     "quantile-tr3-sn": design(
         "sums of TR, degree 3, and SN", 2_000_000, MEDIAN, RESPONSE, SGD, [*SN, *tr(3)]

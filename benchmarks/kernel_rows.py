@@ -9,9 +9,12 @@ import numpy as np
 from benchmarks import peers
 from benchmarks.designs import GAMMA, SEED, TAU, C, cells, kernel, quantile, regression, times_of
 from benchmarks.effort import Effort
-from benchmarks.measurement import Measurement, Skipped
+from benchmarks.measurement import Measurement
 from benchmarks.timing import compare
-from ldpflow.random.lockstep import LANES
+from ldpflow.random.elementary import jit
+from ldpflow.random.lockstep import CHUNK, LANES, PLANE
+from ldpflow.random.samplers import fill_uniform_32
+from ldpflow.random.streams import lane_states
 from ldpflow.simulators.one_pass import OnePass
 
 __all__ = ["naive_quantile", "private_bit", "quantile_row", "quantile_sn", "regression_row"]
@@ -82,23 +85,56 @@ def quantile_row(effort: Effort) -> list[Measurement]:
 
 
 def private_bit(effort: Effort) -> list[Measurement]:
-    """The private bit sampled directly, against the naive loop that samples users' data."""
+    """The private bit sampled directly: against the naive loop, the data kernel and its own uniforms."""
     data = quantile()
-    if "sampling" not in type(data.mechanism).model_fields:
-        raise Skipped("RandomizedResponse has no setting `sampling`")
-    path = quantile(sampling="private_bit")
     n = naive_steps(effort)
-    return [
+    wanted = cells(effort.steps, "BB", "BM")
+    rows = [
         against(
             "private-bit",
             "the same, private bit sampled directly: against naive Numba, Generator",
             9.0,
-            kernel(path, cells(effort.steps, "BB", "BM")),
+            kernel(quantile(sampling="private_bit"), wanted),
             naive_quantile(data, n, "generator"),
             n,
             effort,
         )
     ]
+    for sampling in ("private_bit_32", "private_bit"):
+        name = f"{sampling.replace('_', '-')}-over-data"
+        what = f"kernel of {sampling} / kernel of data, quantile, BB+BM"
+        contestants = (*kernel(quantile(sampling=sampling), wanted), *kernel(data, wanted))
+        rows.append(over(name, what, "times the data kernel", 0.6, contestants, effort))
+    path = quantile(sampling="private_bit_32")
+    state = lane_states(SEED, "mechanism", path.key, range(LANES))
+    planes = effort.steps // CHUNK
+    uniforms = lambda: draw_uniforms(state, np.empty(PLANE), planes)  # noqa: E731
+    what = "kernel of private_bit_32 / filling planes with its uniforms, one of 32 bits per step"
+    contestants = (*kernel(path, wanted), uniforms, planes * PLANE)
+    rows.append(over("private-bit-32-over-uniforms", what, "times the uniforms", 1.6, contestants, effort))
+    return rows
+
+
+@jit
+def draw_uniforms(state, plane, planes):
+    """Fill a plane with uniforms of 32 bits, again and again."""
+    for _ in range(planes):
+        fill_uniform_32(state, 0.0, plane)
+
+
+def over(
+    name: str,
+    what: str,
+    unit: str,
+    target: float,
+    contestants: tuple[Callable[[], object], int, Callable[[], object], int],
+    effort: Effort,
+) -> Measurement:
+    """A row of one time over another, at most ``target``."""
+    pairs = compare(*contestants, effort.repetitions)
+    first, second = pairs.nanoseconds()
+    details = {"kernel_ns_per_step": first, "against_ns_per_step": second}
+    return Measurement(name, what, unit, pairs.ratios(), target, "lower", details)
 
 
 def quantile_sn(effort: Effort) -> list[Measurement]:

@@ -19,7 +19,7 @@ from ldpflow.problems import Problem
 from ldpflow.problems.problem import Matrix
 from ldpflow.problems.units import Units
 from ldpflow.random import register_array, step_sizes
-from ldpflow.random.lockstep import CHUNK, LANES, PLANE, STRIDE
+from ldpflow.random.lockstep import CHUNK, LANES, STRIDE
 from ldpflow.settings import Parameters
 
 __all__ = ["LdpSgd", "project", "put_in_order", "recursion"]
@@ -93,9 +93,6 @@ def recursion(kernel, users, noises, problem, mechanism, settings, record):  # t
     eta = np.empty(CHUNK)
     theta = register_array(kernel.STATE)
     g = register_array(kernel.STATE)
-    anchors = register_array(kernel.ANCHORS)
-    answers = np.empty(PLANE if kernel.AHEAD else 1)
-    ahead = register_array(kernel.STATE)
     theta[:] = start
     kept = 0
     i = 0
@@ -104,23 +101,14 @@ def recursion(kernel, users, noises, problem, mechanism, settings, record):  # t
         kernel.draw_data(*users, data)
         kernel.draw_noise(*noises, noise)
         step_sizes(i + 1, c, gamma, eta)
-        if kernel.AHEAD:
-            kernel.draw_private_bits(answers, theta, ahead, noise, eta, anchors, problem, mechanism)
-        elif kernel.ANCHORED:
-            kernel.anchor_private_bit(anchors, theta, problem, mechanism)
         for k in range(CHUNK):
             i += 1
             eta_i = eta[k]
             step = float(i)
-            if kernel.ANCHORED and not kernel.AHEAD:
-                kernel.draw_private_bit(g, 0, theta, noise, k, anchors, problem, mechanism)
             for lane in range(LANES):
                 at = k * LANES + lane
-                if kernel.AHEAD:
-                    g[lane] = answers[at]
-                elif not kernel.ANCHORED:
-                    kernel.gradient(g, theta, data, at, lane, problem)  # g(X_i, theta_{i-1})
-                    kernel.randomise(g, noise, at, lane, mechanism, counts)  # A(g(X_i, theta_{i-1}))
+                kernel.gradient(g, theta, data, at, lane, problem)  # g(X_i, theta_{i-1})
+                kernel.randomise(g, noise, at, lane, mechanism, counts)  # A(g(X_i, theta_{i-1}))
                 kernel.keep_step(tile, centre, theta, g, kept, lane)
                 for j in range(kernel.D):
                     # theta_i = theta_{i-1} - eta_i A(g(X_i, theta_{i-1}))

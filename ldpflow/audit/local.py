@@ -186,7 +186,7 @@ def audit_mechanism(
         raise InputError("mechanism", mechanism.kind, f"a mechanism for {problem.kind}", reason)
     if mechanism.replaces_data():
         hint = "It simulates reports without values: audit sampling = 'data', whose reports it has."
-        raise InputError("mechanism.sampling", "private_bit", "'data'", hint)
+        raise InputError("mechanism.sampling", getattr(mechanism, "sampling", None), "'data'", hint)
     claim = claim_of(mechanism.privacy())
     algorithm = LdpSgd()
     neighbours = []

@@ -14,7 +14,7 @@ from typing import Any
 
 from ldpflow.algorithms import budget_split
 from ldpflow.errors import LdpflowError
-from ldpflow.kernels import one_pass, running_sums
+from ldpflow.kernels import one_pass, private_bit, running_sums
 from ldpflow.kernels.cache import compiled
 from ldpflow.kernels.drawing import drawing
 from ldpflow.kernels.parameters import layout_of, size_of
@@ -68,30 +68,29 @@ def private_gradient(path: Any, perturbed: bool) -> dict[str, Any]:
             check_parameters(parts["gradient"], "gradient")
         if perturbed:
             parts |= {"answer": parts["randomise"], "randomise": budget_split.randomise}
-        return {"ANCHORED": False, "AHEAD": False} | {
-            name: part for name, part in parts.items() if part is not None
-        }
+        return {name: part for name, part in parts.items() if part is not None}
     from ldpflow.random import distributions
 
     law = problem.bit_law()
     shaped = "shape" in problem.kernel_parameters()
-    parts = {"cdf": getattr(distributions, f"cdf_{law}"), "ANCHORED": False, "AHEAD": False, "SHAPED": shaped}
+    parts = {"cdf": getattr(distributions, f"cdf_{law}"), "SHAPED": shaped}
     third = sys.modules[type(mechanism).__module__].THIRD_DERIVATIVES.get(law)
-    if third is None or path.algorithm.kind != "ldp_sgd":
+    # A projection made twice would cost more than is won.
+    if third is None or path.algorithm.kind != "ldp_sgd" or path.algorithm.projects():
         return parts | {
             "gradient": part_of(problem, "bit_probability"),
             "randomise": part_of(mechanism, "randomise_probability"),
         }
+    (variate,) = mechanism.variates(problem)
     return parts | {
-        "ANCHORED": True,
-        # A projection made twice would cost more than is won.
-        "AHEAD": not path.algorithm.projects(),
+        "HALVES": variate.name == "uniform_32",
         "THIRD_DERIVATIVE": third,
-        "density": getattr(distributions, f"density_{law}"),
-        "slope": getattr(distributions, f"slope_{law}"),
-        "anchor_private_bit": part_of(mechanism, "anchor_private_bit"),
-        "draw_private_bit": part_of(mechanism, "draw_private_bit"),
-        "draw_private_bits": part_of(mechanism, "draw_private_bits"),
+        "expansion": getattr(distributions, f"expansion_{law}"),
+        "recursion": Part(private_bit.recursion, inlining="written"),
+        "walk": private_bit.walk,
+        "anchor": private_bit.anchor,
+        "stride": private_bit.stride,
+        "judge": private_bit.judge,
     }
 
 
@@ -114,7 +113,6 @@ def kernel_case(path: Any, sums: tuple[str, ...], perturbed: bool = False) -> Ca
         "STATE": d * LANES,
         "EXTRAS": len(path.measured()) * LANES,
         "COUNTS": len(path.randomiser.measured()) * LANES,
-        "ANCHORS": 4 * LANES,
         "PROBLEM_SIZE": size_of(layouts["problem"]),
         "MECHANISM_SIZE": size_of(layouts["mechanism"]),
         "PROJECTED": path.algorithm.projects(),
@@ -123,12 +121,12 @@ def kernel_case(path: Any, sums: tuple[str, ...], perturbed: bool = False) -> Ca
         "NOISE_PLANES": len(noise),
         "draw_data": data_part(path, data, inlining),
         "draw_noise": drawing(noise, inlining),
-        **private_gradient(path, perturbed),
         # Written into each other, not called: that compiles sooner, and is optimised as one.
         "add_iterate": Part(one_pass.add_iterate, inlining="written"),
         "keep_path": Part(one_pass.keep_path, inlining="written"),
         "recursion": Part(recursion, inlining="written"),
         **running_sums.parts(sums, d),
+        **private_gradient(path, perturbed),
     }
     unrolled = frozenset({"D"}) | running_sums.UNROLLED
     return Case(tuple(values.items()), tuple(layouts.items()), unrolled, inlining)

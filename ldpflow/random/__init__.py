@@ -17,10 +17,14 @@ __all__ = [
     "exp",
     "fill_normal",
     "fill_uniform",
+    "fill_words",
     "float_of",
+    "fma",
+    "fraction_of",
     "log",
     "register_array",
     "step_sizes",
+    "step_sizes_by_series",
 ]
 
 
@@ -51,6 +55,10 @@ cdf_normal = Deferred("ldpflow.random.distributions", "cdf_normal")
 exp = Deferred("ldpflow.random.elementary", "exp")
 log = Deferred("ldpflow.random.elementary", "log")
 fill_normal = Deferred("ldpflow.random.samplers", "fill_normal")
+fma = Deferred("ldpflow.random.elementary", "fma")
+fill_words = Deferred("ldpflow.random.samplers", "fill_words")
+fraction_of = Deferred("ldpflow.random.samplers", "fraction_of")
 fill_uniform = Deferred("ldpflow.random.samplers", "fill_uniform")
+step_sizes_by_series = Deferred("ldpflow.random.samplers", "step_sizes_by_series")
 step_sizes = Deferred("ldpflow.random.samplers", "step_sizes")
 register_array = Deferred("ldpflow.random.registers", "register_array")

@@ -28,10 +28,8 @@ __all__ = [
     "cdf_uniform",
     "cdf_values",
     "cdf_weibull",
-    "density_logistic",
-    "density_normal",
-    "slope_logistic",
-    "slope_normal",
+    "expansion_logistic",
+    "expansion_normal",
 ]
 
 TINY = 1e-300
@@ -39,12 +37,19 @@ TINY = 1e-300
 
 @jit
 def cdf_normal(x):  # type: ignore[no-untyped-def]
-    """Phi(x); error below 1e-13.
-
-    Phi(-|x|) = exp(-x^2/2) p(t) with t = 1/(1 + |x|/4); the polynomial p is a Chebyshev interpolant
-    of Phi(-|x|) exp(x^2/2) whose error, weighted with exp(-x^2/2), is 3e-14.
-    """
+    """Phi(x); error below 1e-13."""
     size = np.abs(x)
+    tail = exp(-0.5 * size * size) * tail_ratio(size)
+    return tail if x < 0.0 else 1.0 - tail
+
+
+@jit
+def tail_ratio(size):  # type: ignore[no-untyped-def]
+    """Phi(-|x|) exp(x^2/2).
+
+    It is p(t) with t = 1/(1 + |x|/4); the polynomial p is a Chebyshev interpolant whose error, weighted with
+    exp(-x^2/2), is 3e-14.
+    """
     t = 1.0 / (1.0 + 0.25 * size)
     p = fma(t, 0.002445055682319712, -0.024370131603494813)
     p = fma(p, t, 0.10682873263894295)
@@ -63,8 +68,7 @@ def cdf_normal(x):  # type: ignore[no-untyped-def]
     p = fma(p, t, 0.09973556414370417)
     p = fma(p, t, 0.09973557015562391)
     p = fma(p, t, -8.526825685352701e-14)
-    tail = exp(-0.5 * size * size) * p
-    return tail if x < 0.0 else 1.0 - tail
+    return p
 
 
 @jit
@@ -93,29 +97,20 @@ def cdf_uniform(x):  # type: ignore[no-untyped-def]
 
 
 @jit
-def density_normal(x):  # type: ignore[no-untyped-def]
-    """phi(x)."""
-    return 0.3989422804014327 * exp(-0.5 * x * x)
+def expansion_normal(x):  # type: ignore[no-untyped-def]
+    """Phi(x), phi(x) and phi'(x) = -x phi(x)."""
+    size = np.abs(x)
+    e = exp(-0.5 * size * size)
+    tail = e * tail_ratio(size)
+    density = 0.3989422804014327 * e
+    return (tail if x < 0.0 else 1.0 - tail), density, -x * density
 
 
 @jit
-def slope_normal(x):  # type: ignore[no-untyped-def]
-    """phi'(x) = -x phi(x)."""
-    return -x * density_normal(x)
-
-
-@jit
-def density_logistic(x):  # type: ignore[no-untyped-def]
-    """F(x) (1 - F(x))."""
+def expansion_logistic(x):  # type: ignore[no-untyped-def]
+    """F(x), F (1 - F) and F (1 - F) (1 - 2 F)."""
     f = cdf_logistic(x)
-    return f * (1.0 - f)
-
-
-@jit
-def slope_logistic(x):  # type: ignore[no-untyped-def]
-    """F(x) (1 - F(x)) (1 - 2 F(x))."""
-    f = cdf_logistic(x)
-    return f * (1.0 - f) * (1.0 - 2.0 * f)
+    return f, f * (1.0 - f), f * (1.0 - f) * (1.0 - 2.0 * f)
 
 
 @jit

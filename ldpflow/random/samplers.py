@@ -46,8 +46,12 @@ __all__ = [
     "fill_symmetric_uniform",
     "fill_truncated_normal",
     "fill_uniform",
+    "fill_uniform_32",
     "fill_weibull",
+    "fill_words",
+    "fraction_of",
     "step_sizes",
+    "step_sizes_by_series",
     "unit",
 ]
 
@@ -56,6 +60,8 @@ GROUP = 4  # draws made per visit to a lane's state: keeps the state in register
 
 ONE_BITS = U64(0x3FF0000000000000)
 BELOW_ONE = 1.0 - 2.0**-53
+HALF_BITS = U64(0x4330000000000000)  # of 2^52, whose last place is 1
+TWO_52 = 2.0**52
 
 
 @jit
@@ -89,6 +95,56 @@ def fill_bits(state, out):  # type: ignore[no-untyped-def]
 
 
 @jit
+def fill_words(state, out):  # type: ignore[no-untyped-def]
+    """Raw 64-bit draws for CHUNK halves of a word, and one more that refines them; out: CHUNK/2 + 1 rows.
+
+    The first step takes the upper half of the first word, the second its lower half, and so on.
+    """
+    a = state[:LANES]
+    b = state[LANES : 2 * LANES]
+    c = state[2 * LANES : 3 * LANES]
+    d = state[3 * LANES :]
+    for k in range(CHUNK // 2 // GROUP):
+        o = out[k * GROUP * LANES : (k + 1) * GROUP * LANES]
+        for lane in range(LANES):
+            s0 = a[lane]
+            s1 = b[lane]
+            s2 = c[lane]
+            s3 = d[lane]
+            for j in range(GROUP):
+                word, s0, s1, s2, s3 = following(s0, s1, s2, s3)
+                o[j * LANES + lane] = float_of(word)
+            a[lane] = s0
+            b[lane] = s1
+            c[lane] = s2
+            d[lane] = s3
+    o = out[CHUNK // 2 * LANES : (CHUNK // 2 + 1) * LANES]
+    for lane in range(LANES):
+        word, a[lane], b[lane], c[lane], d[lane] = following(a[lane], b[lane], c[lane], d[lane])
+        o[lane] = float_of(word)
+
+
+@jit
+def following(s0, s1, s2, s3):  # type: ignore[no-untyped-def]
+    """A draw of xoshiro256++ and the next state."""
+    t = s0 + s3
+    word = ((t << U64(23)) | (t >> U64(41))) + s0
+    t = s1 << U64(17)
+    s2 ^= s0
+    s3 ^= s1
+    s1 ^= s2
+    s0 ^= s3
+    s2 ^= t
+    return word, s0, s1, s2, (s3 << U64(45)) | (s3 >> U64(19))
+
+
+@jit
+def fraction_of(half, refined):  # type: ignore[no-untyped-def]
+    """(half + V) 2^-32, V the uniform of the word ``refined``: a uniform whose first 32 bits are ``half``."""
+    return (half + unit(bits_of(refined))) * 2.0**-32
+
+
+@jit
 def unit(bits):  # type: ignore[no-untyped-def]
     """(k + 1/2) 2^-52 for the top 52 bits k of a draw."""
     return float_of((bits >> U64(12)) | ONE_BITS) - BELOW_ONE
@@ -106,6 +162,27 @@ def fill_uniform(state, parameter, out):  # type: ignore[no-untyped-def]
     fill_bits(state, out)
     for i in range(PLANE):
         out[i] = unit(bits_of(out[i]))
+
+
+@jit
+def fill_uniform_32(state, parameter, out):  # type: ignore[no-untyped-def]
+    """Uniform(0, 1) of 32 bits of its own; what follows them is shared by the CHUNK draws of a plane.
+
+    A comparison with a number needs more than the 32 bits once in 2^32 draws. Draws of a plane are
+    dependent only where it does for two of them: once in 2^51 planes.
+    """
+    words = np.empty(PLANE // 2 + LANES)
+    fill_words(state, words)
+    refined = words[PLANE // 2 :]
+    for k in range(CHUNK // 2):
+        w = words[k * LANES : (k + 1) * LANES]
+        o = out[2 * k * LANES : 2 * (k + 1) * LANES]
+        for lane in range(LANES):
+            word = bits_of(w[lane])
+            low = float_of((word & U64(0xFFFFFFFF)) | HALF_BITS) - TWO_52
+            high = float_of((word >> U64(32)) | HALF_BITS) - TWO_52
+            o[lane] = fraction_of(high, refined[lane])
+            o[LANES + lane] = fraction_of(low, refined[lane])
 
 
 @jit
@@ -272,9 +349,39 @@ def step_sizes(first, c, gamma, eta):  # type: ignore[no-untyped-def]
         eta[k] = c * exp(-gamma * log(np.float64(first + k)))
 
 
+@jit
+def step_sizes_by_series(first, c, gamma, eta):  # type: ignore[no-untyped-def]
+    """The same to 2e-15, relative, for CHUNK steps from ``first`` >= 4096 on.
+
+    With m in their middle eta_i = eta_m (1 + d)^(-gamma), d = (i - m)/m: the binomial series to d^8.
+    """
+    middle = np.float64(first + CHUNK // 2)
+    size = c * exp(-gamma * log(middle))
+    part = 1.0 / middle
+    c1 = -gamma
+    c2 = c1 * (-gamma - 1.0) / 2.0
+    c3 = c2 * (-gamma - 2.0) / 3.0
+    c4 = c3 * (-gamma - 3.0) / 4.0
+    c5 = c4 * (-gamma - 4.0) / 5.0
+    c6 = c5 * (-gamma - 5.0) / 6.0
+    c7 = c6 * (-gamma - 6.0) / 7.0
+    c8 = c7 * (-gamma - 7.0) / 8.0
+    for k in range(CHUNK):
+        d = np.float64(k - CHUNK // 2) * part
+        p = fma(d, c8, c7)
+        p = fma(p, d, c6)
+        p = fma(p, d, c5)
+        p = fma(p, d, c4)
+        p = fma(p, d, c3)
+        p = fma(p, d, c2)
+        p = fma(p, d, c1)
+        eta[k] = size * fma(p, d, 1.0)
+
+
 # The standard laws a problem or a mechanism can ask for, by name.
 SAMPLERS = {
     "uniform": fill_uniform,
+    "uniform_32": fill_uniform_32,
     "symmetric_uniform": fill_symmetric_uniform,
     "rademacher": fill_rademacher,
     "normal": fill_normal,

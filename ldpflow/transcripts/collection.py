@@ -254,7 +254,7 @@ def read_mechanism(table: object, problem: str) -> Mechanism:
         raise InputError("mechanism", dict(table), "one budget for all users")
     if mechanism.replaces_data():
         hint = "It simulates reports without values; name the mechanism on the users' devices."
-        raise InputError("mechanism.sampling", "private_bit", "'data'", hint)
+        raise InputError("mechanism.sampling", getattr(mechanism, "sampling", None), "'data'", hint)
     if mechanism.kind == "randomized_response" and problem != "quantile":
         hint = "The two values of its gradient are known for a quantile."
         raise InputError("mechanism.kind", mechanism.kind, f"a mechanism for {problem}", hint)

@@ -144,6 +144,10 @@ def scalars() -> Iterator[tuple[str, Case]]:
             Case(study(problem, bit, SGD, method=PLAIN), name not in ("normal", "laplace")),
         )
     yield "quantile-bit-all", Case(study(MEDIAN, bit, SGD, method=every), True)
+    halves = {**RESPONSE, "sampling": "private_bit_32"}
+    problem = law("normal", tau=0.3, location=0.2, scale=1.5)
+    yield "quantile-normal-bit-32", Case(study(problem, halves, SGD, method=PLAIN))
+    yield "quantile-bit-32-all", Case(study(MEDIAN, halves, SGD, method=every), True)
     batches = {"kind": "minibatch_sgd", "batch_size": 7}
     yield "minibatch-bit", Case(study(MEDIAN, bit, batches, method=PLAIN), True)
     yield "minibatch-response", Case(study(MEDIAN, RESPONSE, batches, method=BOUNDED), True)

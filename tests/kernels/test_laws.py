@@ -95,7 +95,7 @@ def test_a_gamma_table_is_kept_and_a_damaged_one_made_again():
 
 
 @pytest.mark.parametrize("unit", [4.0, 1 / 8, 2.0**30])
-@pytest.mark.parametrize("sampling", ["data", "private_bit"])
+@pytest.mark.parametrize("sampling", ["data", "private_bit", "private_bit_32"])
 def test_a_power_of_two_as_unit_scales_every_bit(monkeypatch, unit, sampling):
     """Scale, c and theta0 times a, at equal streams: iterates, sums and limits times a, bit for bit."""
     from ldpflow.intervals import INTERVAL_METHODS

@@ -71,6 +71,23 @@ def test_uniform_is_the_midpoint_of_its_cell():
     assert (draw("symmetric_uniform") == 2.0 * u - 1.0).all()
 
 
+def test_uniforms_of_32_bits_are_halves_of_words_with_a_fraction_that_a_plane_shares():
+    s = state("k")
+    out = np.empty(2 * PLANE)
+    for k in range(2):
+        samplers.fill_uniform_32(s, 0.0, out[k * PLANE : (k + 1) * PLANE])
+    _, bits = raw(planes=2)
+    words = bits.reshape(-1, LANES)
+    for k in range(2):
+        found = out[k * PLANE : (k + 1) * PLANE].reshape(CHUNK, LANES)
+        mine = words[k * 65 : (k + 1) * 65]
+        fraction = ((mine[64] >> np.uint64(12)).astype(float) + 0.5) * 2.0**-52
+        halves = np.stack([mine[:64] >> np.uint64(32), mine[:64] & np.uint64(0xFFFFFFFF)], axis=1)
+        expected = (halves.reshape(CHUNK, LANES).astype(float) + fraction) * 2.0**-32
+        np.testing.assert_array_equal(found, expected)
+    assert stats.kstest(out[:PLANE], "uniform").pvalue > 1e-4
+
+
 @pytest.mark.parametrize("name", ["exponential", "logistic", "truncated_normal"])
 def test_inversion(name):
     u, _ = raw()
