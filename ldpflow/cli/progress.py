@@ -84,6 +84,8 @@ class Display:
         self.paths = paths or {}
         self.path_names = settings_apart(list(self.paths.values()))
         self.phase = STORED
+        self.waits = False  # whether something else than batches took time
+        self.base: tuple[int, float] | None = None  # steps and seconds of the first batch after that
         self.clock = clock
         self.started = clock()
         self.event: Any = None
@@ -97,8 +99,11 @@ class Display:
         """An event of the engine: progress, or in words what it waits for."""
         if isinstance(event, str):
             self.phase = event
+            self.waits, self.base = self.waits or bool(event), None
             return
         self.event = event
+        if self.base is None:
+            self.base = (event.done_steps, event.seconds) if self.waits else (0, 0.0)
         self.heard = self.clock()
         if self.phase == STORED:
             self.phase = ""
@@ -196,8 +201,10 @@ class Display:
             words.append(f"{self.done:,} replicates")
         else:
             words.append(f"{event.done_batches}/{event.total_batches} batches")
-        if event.seconds > 0 and event.done_steps:
-            speed = event.done_steps / event.seconds
+        # A rate that counted the start of Ray or a compilation would promise hours.
+        steps, seconds = self.base or (event.done_steps, event.seconds)
+        if event.seconds > seconds and event.done_steps > steps:
+            speed = (event.done_steps - steps) / (event.seconds - seconds)
             left = (event.total_steps - event.done_steps) / speed - (now - self.heard)
             words.append(f"{magnitude(speed)} steps/s")
             words.append(f"{clock_time(max(left, 0.0))} left")

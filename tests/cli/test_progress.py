@@ -77,15 +77,21 @@ def test_time_goes_on_between_events() -> None:
     assert display.counts() == "compiling kernel 2 of 3 (quantile, laplace, ldp_sgd), 0s"
     display.take("")
     assert display.counts() == "the first batches run, 0s"
-    now[0] = 2.0
-    display.take(Progress(1, 4, 50, 200, 2.0, failed_batches=1))
-    assert display.counts() == (
-        "25%, 1/4 batches, 25 steps/s, 6s left, 2s gone, 1 batches FAILED, 0 intervals failed"
+    now[0] = 62.0
+    display.take(Progress(1, 4, 50, 200, 62.0, failed_batches=1))
+    assert display.counts() == ("25%, 1/4 batches, 1:02 gone, 1 batches FAILED, 0 intervals failed"), (
+        "a minute of compiling says nothing about the batches"
     )
-    now[0] = 5.0
-    assert "3s left, 5s gone" in display.counts()
+    now[0] = 64.0
+    display.take(Progress(2, 4, 100, 200, 64.0, failed_batches=1))
+    assert display.counts() == (
+        "50%, 2/4 batches, 25 steps/s, 4s left, 1:04 gone, 1 batches FAILED, 0 intervals failed"
+    )
+    now[0] = 66.0
+    assert "2s left, 1:06 gone" in display.counts()
     display.take("compiling kernel 3 of 3 (quantile, ldp_sgd)")
-    assert display.counts().startswith("25%, compiling kernel 3 of 3 (quantile, ldp_sgd), 1/4 batches, ")
+    shown = display.counts()
+    assert shown.startswith("50%, compiling kernel 3 of 3 (quantile, ldp_sgd), 2/4 batches, 1:06 gone")
 
 
 def test_more_replicates_than_the_study_wants_are_no_more_than_all() -> None:
