@@ -62,17 +62,13 @@ Replicates = Annotated[
 TargetMcse = Annotated[
     float | None,
     typer.Option(
-        metavar="X",
-        help="Add replicates until the MCSE of every coverage is this small.",
-        rich_help_panel=PRECISION,
+        metavar="X", help="Replicates until every coverage has this MCSE.", rich_help_panel=PRECISION
     ),
 ]
 TargetLength = Annotated[
     float | None,
     typer.Option(
-        metavar="X",
-        help="The same for the relative MCSE of every mean length.",
-        rich_help_panel=PRECISION,
+        metavar="X", help="The same for the relative MCSE of every length.", rich_help_panel=PRECISION
     ),
 ]
 MinReplicates = Annotated[
