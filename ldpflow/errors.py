@@ -9,7 +9,6 @@ from importlib.util import find_spec
 from typing import Any
 
 __all__ = [
-    "RAY_ADDRESSES",
     "Caution",
     "EngineLost",
     "InputError",
@@ -34,8 +33,6 @@ def redacted(text: str) -> str:
 
 
 FIGURES_ADDRESSES = 66 * 2**30
-RAY_ADDRESSES = 20 * 2**30
-"""Bytes of address space below which a Ray of one's own waits without end when it starts."""
 LONG = 240
 """Characters from which on a word of a message, such as a path, is shortened."""
 

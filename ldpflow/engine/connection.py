@@ -8,7 +8,8 @@ import socket
 import threading
 from typing import Any
 
-from ldpflow.errors import RAY_ADDRESSES, InputError, LdpflowError, address_limit
+from ldpflow.engine.choice import ray_addresses
+from ldpflow.errors import InputError, LdpflowError, address_limit
 
 __all__ = ["connect", "unreachable"]
 
@@ -57,9 +58,9 @@ def connect(address: str | None, num_cpus: int | None, verbose: bool, nice: int 
     if not verbose:
         logging["logging_level"] = "ERROR"
     if address is None:
-        if (limit := address_limit()) < RAY_ADDRESSES:
+        if (limit := address_limit()) < (least := ray_addresses()):
             allowed = f"`engine` threads with a limit of {limit / 2**30:.1f} GiB of addresses (ulimit -v)"
-            raise InputError("engine", "ray", allowed, f"Ray needs {RAY_ADDRESSES / 2**30:.0f} GiB or more.")
+            raise InputError("engine", "ray", allowed, f"Ray needs {least / 2**30:.1f} GiB here.")
         os.environ.update(THREADS)
         if nice is not None:
             os.environ["RAY_worker_niceness"] = str(nice)
