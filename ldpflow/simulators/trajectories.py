@@ -22,6 +22,7 @@ from ldpflow.kernels.excess_loss import loss_gap_kernel
 from ldpflow.kernels.parameters import flat
 from ldpflow.problems import Problem
 from ldpflow.random.lockstep import LANES, PLANE
+from ldpflow.simulators.turns import run_kernel
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -89,7 +90,8 @@ def excess_loss(problem: Problem, theta: Array) -> Array | None:
     lanes = np.zeros((points, d, LANES))
     lanes[..., :count] = theta
     out = np.empty((points, LANES))
-    kernel(
+    run_kernel(
+        kernel,
         lanes.reshape(points, d * LANES),
         evaluation_set(problem),
         np.array(problem.truth()),

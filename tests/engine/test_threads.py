@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 
+import numpy as np
 import pytest
 from mpmath import mp, mpf
 
@@ -17,7 +18,9 @@ from ldpflow.engine.batching import Missing
 from ldpflow.engine.choice import RAY_FROM_SECONDS, busy_machine, chosen_engine, cores_of, seconds_of
 from ldpflow.engine.precision import Round
 from ldpflow.errors import InputError
-from ldpflow.simulators.turns import run_kernel, turn
+from ldpflow.problems.logistic_regression import LogisticRegression
+from ldpflow.simulators import trajectories
+from ldpflow.simulators.turns import TURN, run_kernel, turn
 from ldpflow.study import Study
 from tests.engine.test_same_bits import STUDY
 
@@ -60,6 +63,20 @@ def test_a_kernel_outside_of_a_turn_just_runs():
     with turn():  # it was given back
         seen.append(3)
     assert seen == [1, 2, 3]
+
+
+def test_other_threads_have_their_turn_while_losses_of_trajectories_are_computed(monkeypatch):
+    held = []
+
+    def kernel(*arguments):
+        held.append(TURN.locked())
+
+    monkeypatch.setattr(trajectories, "loss_gap_kernel", lambda problem: kernel)
+    problem = LogisticRegression()
+    with turn():
+        trajectories.excess_loss(problem, np.zeros((1, problem.dimension, 3)))
+        held.append(TURN.locked())
+    assert held == [False, True]
 
 
 def test_precision_is_that_of_the_thread():
