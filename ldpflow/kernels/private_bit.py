@@ -23,7 +23,6 @@ from ldpflow.random import (
     fraction_of,
     register_array,
     step_sizes,
-    step_sizes_by_series,
 )
 from ldpflow.random.lockstep import CHUNK, LANES, PLANE
 
@@ -58,9 +57,6 @@ NEAR = 256.0
 
 HUGE = 1e300
 
-SMOOTH = 4096
-"""Steps from which on the sizes of a chunk's steps follow from one of them by a series."""
-
 
 def recursion(kernel, users, noises, problem, mechanism, settings, record):  # type: ignore[no-untyped-def]
     """LDP-SGD of LANES replicates (see ldpflow.algorithms.ldp_sgd), the variates of CHUNK steps together.
@@ -80,11 +76,8 @@ def recursion(kernel, users, noises, problem, mechanism, settings, record):  # t
     ahead = np.empty(LANES)
     unused = np.empty(LANES)
     g = register_array(LANES)
-    # With uniform_32, theta - centre is moved, which S(i) sums up; else theta itself.
-    shift = centre[0] if kernel.HALVES else 0.0
-    middle = np.zeros(1) if kernel.HALVES else centre
-    theta[:] = start - shift
-    ahead[:] = start - shift
+    theta[:] = start
+    ahead[:] = start
     left = 0
     kept = 0
     i = 0
@@ -94,10 +87,7 @@ def recursion(kernel, users, noises, problem, mechanism, settings, record):  # t
             fill_words(state, noise)
         else:
             kernel.draw_noise(*noises, noise)
-        if kernel.HALVES and i >= SMOOTH:
-            step_sizes_by_series(i + 1, c, gamma, eta)
-        else:
-            step_sizes(i + 1, c, gamma, eta)
+        step_sizes(i + 1, c, gamma, eta)
         if kernel.SUMS == 0:
             done = 0
             while done < CHUNK:
@@ -112,23 +102,20 @@ def recursion(kernel, users, noises, problem, mechanism, settings, record):  # t
                     left,
                     done,
                     until,
-                    middle,
-                    shift,
+                    centre,
                     problem,
                     mechanism,
                 )
                 i += until - done
                 done = until
                 if i == times[t]:
-                    for lane in range(LANES):
-                        g[lane] = theta[lane] + shift
-                    kernel.keep_path(record, g, t)
+                    kernel.keep_path(record, theta, t)
                     t += 1
                     if t == times.shape[0]:
                         break
         else:
             left = kernel.walk(
-                ahead, unused, answers, noise, eta, anchors, left, 0, CHUNK, middle, shift, problem, mechanism
+                ahead, unused, answers, noise, eta, anchors, left, 0, CHUNK, centre, problem, mechanism
             )
             for k in range(CHUNK):
                 i += 1
@@ -136,31 +123,21 @@ def recursion(kernel, users, noises, problem, mechanism, settings, record):  # t
                 step = float(i)
                 for lane in range(LANES):
                     g[lane] = answers[k * LANES + lane]
-                    kernel.keep_step(tile, middle, theta, g, kept, lane)
-                    theta[lane] = moved(kernel, theta[lane], eta_i, g[lane])
-                    kernel.add_iterate(total, middle, sums, theta, step, lane)
+                    kernel.keep_step(tile, centre, theta, g, kept, lane)
+                    theta[lane] -= eta_i * g[lane]
+                    kernel.add_iterate(total, centre, sums, theta, step, lane)
                 ends = i == times[t] and marks[t] >= 0
                 kept = kernel.end_step(sums, tile, kept, ends)
                 if i == times[t]:
-                    for lane in range(LANES):
-                        g[lane] = theta[lane] + shift
-                    kernel.keep_path(record, g, t)
+                    kernel.keep_path(record, theta, t)
                     t += 1
                     if t == times.shape[0]:
                         break
                 kept = kernel.restart(sums, i, kept)
 
 
-def moved(kernel, theta, size, answer):  # type: ignore[no-untyped-def]
-    """theta_i = theta_{i-1} - eta_i A."""
-    if kernel.HALVES:
-        # Rounded once: both next iterates are ready before it is known which of them it is.
-        return fma(size, -answer, theta)
-    return theta - size * answer
-
-
 def walk(  # type: ignore[no-untyped-def]
-    kernel, theta, total, answers, noise, eta, anchors, left, first, last, middle, shift, problem, mechanism
+    kernel, theta, total, answers, noise, eta, anchors, left, first, last, centre, problem, mechanism
 ):
     """The steps first, ..., last - 1 of the chunk; returns how many more steps the anchors serve.
 
@@ -170,18 +147,18 @@ def walk(  # type: ignore[no-untyped-def]
     k = first
     while k < last:
         if left == 0:
-            left = kernel.anchor(theta, eta, anchors, k, middle, shift, problem, mechanism)
+            left = kernel.anchor(theta, eta, anchors, k, centre, problem, mechanism)
         until = min(last, k + left)
         whole = until - until % SPAN
         if k % SPAN == 0 and whole > k:
             until = whole
             decided = kernel.stride(
-                theta, total, answers, noise, eta, anchors, k, until, middle, problem, mechanism
+                theta, total, answers, noise, eta, anchors, k, until, centre, problem, mechanism
             )
             if not decided:
                 for j in range(k, until, SPAN):
                     decided = kernel.stride(
-                        theta, total, answers, noise, eta, anchors, j, j + SPAN, middle, problem, mechanism
+                        theta, total, answers, noise, eta, anchors, j, j + SPAN, centre, problem, mechanism
                     )
                     if not decided:
                         for m in range(j, j + SPAN):
@@ -193,21 +170,20 @@ def walk(  # type: ignore[no-untyped-def]
                                 eta,
                                 anchors,
                                 m,
-                                middle,
-                                shift,
+                                centre,
                                 problem,
                                 mechanism,
                             )
         else:
             until = min(until, k - k % SPAN + SPAN)
             for j in range(k, until):
-                kernel.judge(theta, total, answers, noise, eta, anchors, j, middle, shift, problem, mechanism)
+                kernel.judge(theta, total, answers, noise, eta, anchors, j, centre, problem, mechanism)
         left -= until - k
         k = until
     return left
 
 
-def anchor(kernel, theta, eta, anchors, k, middle, shift, problem, mechanism):  # type: ignore[no-untyped-def]
+def anchor(kernel, theta, eta, anchors, k, centre, problem, mechanism):  # type: ignore[no-untyped-def]
     """Expand 2^52 + 2^32 q around theta, in x = theta - centre; returns how many steps it will serve.
 
     ``anchors`` holds x, undefined where the expansion is not to be used, and the coefficients of 1, x, x^2.
@@ -216,8 +192,8 @@ def anchor(kernel, theta, eta, anchors, k, middle, shift, problem, mechanism):  
     unit = problem.inverse_scale
     spread = 2.0 * mechanism.keep - 1.0
     for lane in range(LANES):
-        z = ((theta[lane] + shift) - problem.location) * unit
-        x = theta[lane] - middle[0]
+        z = (theta[lane] - problem.location) * unit
+        x = theta[lane] - centre[0]
         below, density, change = kernel.expansion(z)
         value = (1.0 - mechanism.keep) + spread * below
         slope = UNITS * spread * density * unit
@@ -236,7 +212,7 @@ def anchor(kernel, theta, eta, anchors, k, middle, shift, problem, mechanism):  
 
 
 def stride(  # type: ignore[no-untyped-def]
-    kernel, theta, total, answers, noise, eta, anchors, first, last, middle, problem, mechanism
+    kernel, theta, total, answers, noise, eta, anchors, first, last, centre, problem, mechanism
 ):
     """The steps first, ..., last - 1 by the expansion, SPAN at a time; returns whether it decided all.
 
@@ -247,7 +223,7 @@ def stride(  # type: ignore[no-untyped-def]
     one = mechanism.one
     zero = mechanism.zero
     slack = SPAN * eta[first] * max(abs(one), abs(zero))
-    centre = 0.0 if kernel.HALVES else middle[0]
+    middle = centre[0]
     # Copies of its own, which stay in registers.
     y = register_array(LANES)
     s = register_array(LANES)
@@ -268,12 +244,14 @@ def stride(  # type: ignore[no-untyped-def]
         furthest[lane] = 0.0
     for span in range(first // SPAN, last // SPAN):
         for lane in range(LANES):
-            h = abs((y[lane] - centre) - at[lane])
+            h = abs((y[lane] - middle) - at[lane])
             furthest[lane] = furthest[lane] if h < furthest[lane] else h  # undefined stays undefined
         for p in range(SPAN // 2):
             pair = span * (SPAN // 2) + p
-            size = eta[2 * pair]
-            next_size = eta[2 * pair + 1]
+            down = eta[2 * pair] * one
+            up = eta[2 * pair] * zero
+            next_down = eta[2 * pair + 1] * one
+            next_up = eta[2 * pair + 1] * zero
             if kernel.HALVES:
                 drawn = noise[pair * LANES : (pair + 1) * LANES]
             else:
@@ -288,26 +266,24 @@ def stride(  # type: ignore[no-untyped-def]
                 else:
                     u = fma(drawn[lane], UNITS, BASE)
                     v = fma(drawn[LANES + lane], UNITS, BASE)
-                x = y[lane] - centre
+                x = y[lane] - middle
                 gap = u - fma(fma(b2[lane], x, b1[lane]), x, b0[lane])
-                z = moved(kernel, y[lane], size, one) if gap < 0.0 else moved(kernel, y[lane], size, zero)
-                x = z - centre
+                z = y[lane] - (down if gap < 0.0 else up)
+                x = z - middle
                 later = v - fma(fma(b2[lane], x, b1[lane]), x, b0[lane])
-                y[lane] = (
-                    moved(kernel, z, next_size, one) if later < 0.0 else moved(kernel, z, next_size, zero)
-                )
+                y[lane] = z - (next_down if later < 0.0 else next_up)
                 if kernel.SUMS:
                     made[lane] = one if gap < 0.0 else zero
                     made[LANES + lane] = one if later < 0.0 else zero
                 else:
-                    s[lane] = (s[lane] + x) + (y[lane] - centre)
+                    s[lane] = (s[lane] + x) + (y[lane] - middle)
                 gap = abs(gap)
                 later = abs(later)
                 close = gap if gap < closest[lane] else closest[lane]
                 closest[lane] = later if later < close else close
     doubtful = 0
     for lane in range(LANES):
-        h = abs((y[lane] - centre) - at[lane])
+        h = abs((y[lane] - middle) - at[lane])
         h = furthest[lane] if h < furthest[lane] else h
         h += slack
         clear = closest[lane] > ROUNDING + rest * (h * h * h)
@@ -320,14 +296,14 @@ def stride(  # type: ignore[no-untyped-def]
 
 
 def judge(  # type: ignore[no-untyped-def]
-    kernel, theta, total, answers, noise, eta, anchors, k, middle, shift, problem, mechanism
+    kernel, theta, total, answers, noise, eta, anchors, k, centre, problem, mechanism
 ):
     """Step k of the chunk in every lane, by q itself where the expansion does not decide."""
     p = mechanism.keep
     unit = problem.inverse_scale
     spread = 2.0 * p - 1.0
     rest = UNITS * spread * kernel.THIRD_DERIVATIVE * unit * unit * unit / 6.0
-    centre = 0.0 if kernel.HALVES else middle[0]
+    middle = centre[0]
     reports = register_array(LANES)
     drawn = register_array(LANES)
     if kernel.HALVES:
@@ -343,7 +319,7 @@ def judge(  # type: ignore[no-untyped-def]
             drawn[lane] = fma(row[lane], UNITS, BASE)
     doubtful = 0
     for lane in range(LANES):
-        x = theta[lane] - centre
+        x = theta[lane] - middle
         q = fma(fma(anchors[3 * LANES + lane], x, anchors[2 * LANES + lane]), x, anchors[LANES + lane])
         h = x - anchors[lane]
         gap = drawn[lane] - q
@@ -352,7 +328,7 @@ def judge(  # type: ignore[no-untyped-def]
         doubtful += 0 if clear else 1
     if doubtful > 0:
         for lane in range(LANES):
-            q = (1.0 - p) + spread * kernel.cdf(((theta[lane] + shift) - problem.location) * unit)
+            q = (1.0 - p) + spread * kernel.cdf((theta[lane] - problem.location) * unit)
             if kernel.HALVES:
                 u = fraction_of(drawn[lane] - BASE, last[lane])
             else:
@@ -360,8 +336,8 @@ def judge(  # type: ignore[no-untyped-def]
             reports[lane] = 1.0 if u < q else 0.0
     for lane in range(LANES):
         answer = mechanism.one if reports[lane] > 0.0 else mechanism.zero
-        theta[lane] = moved(kernel, theta[lane], eta[k], answer)
+        theta[lane] -= eta[k] * answer
         if kernel.SUMS:
             answers[k * LANES + lane] = answer
         else:
-            total[lane] += theta[lane] - centre
+            total[lane] += theta[lane] - middle

@@ -24,7 +24,6 @@ __all__ = [
     "log",
     "register_array",
     "step_sizes",
-    "step_sizes_by_series",
 ]
 
 
@@ -59,6 +58,5 @@ fma = Deferred("ldpflow.random.elementary", "fma")
 fill_words = Deferred("ldpflow.random.samplers", "fill_words")
 fraction_of = Deferred("ldpflow.random.samplers", "fraction_of")
 fill_uniform = Deferred("ldpflow.random.samplers", "fill_uniform")
-step_sizes_by_series = Deferred("ldpflow.random.samplers", "step_sizes_by_series")
 step_sizes = Deferred("ldpflow.random.samplers", "step_sizes")
 register_array = Deferred("ldpflow.random.registers", "register_array")

@@ -51,7 +51,6 @@ __all__ = [
     "fill_words",
     "fraction_of",
     "step_sizes",
-    "step_sizes_by_series",
     "unit",
 ]
 
@@ -345,37 +344,14 @@ def fill_position(state, parameter, out):  # type: ignore[no-untyped-def]
 @jit
 def step_sizes(first, c, gamma, eta):  # type: ignore[no-untyped-def]
     """eta_i = c i^(-gamma) for i = first, first + 1, ... (Dette and Graw, eq. 2)."""
+    # Three loops: one with both functions in it is not vectorised as well.
+    start = np.float64(first)
     for k in range(eta.shape[0]):
-        eta[k] = c * exp(-gamma * log(np.float64(first + k)))
-
-
-@jit
-def step_sizes_by_series(first, c, gamma, eta):  # type: ignore[no-untyped-def]
-    """The same to 2e-15, relative, for CHUNK steps from ``first`` >= 4096 on.
-
-    With m in their middle eta_i = eta_m (1 + d)^(-gamma), d = (i - m)/m: the binomial series to d^8.
-    """
-    middle = np.float64(first + CHUNK // 2)
-    size = c * exp(-gamma * log(middle))
-    part = 1.0 / middle
-    c1 = -gamma
-    c2 = c1 * (-gamma - 1.0) / 2.0
-    c3 = c2 * (-gamma - 2.0) / 3.0
-    c4 = c3 * (-gamma - 3.0) / 4.0
-    c5 = c4 * (-gamma - 4.0) / 5.0
-    c6 = c5 * (-gamma - 5.0) / 6.0
-    c7 = c6 * (-gamma - 6.0) / 7.0
-    c8 = c7 * (-gamma - 7.0) / 8.0
-    for k in range(CHUNK):
-        d = np.float64(k - CHUNK // 2) * part
-        p = fma(d, c8, c7)
-        p = fma(p, d, c6)
-        p = fma(p, d, c5)
-        p = fma(p, d, c4)
-        p = fma(p, d, c3)
-        p = fma(p, d, c2)
-        p = fma(p, d, c1)
-        eta[k] = size * fma(p, d, 1.0)
+        eta[k] = start + np.float64(k)
+    for k in range(eta.shape[0]):
+        eta[k] = -gamma * log(eta[k])
+    for k in range(eta.shape[0]):
+        eta[k] = c * exp(eta[k])
 
 
 # The standard laws a problem or a mechanism can ask for, by name.

@@ -70,6 +70,11 @@ CASES = {
         QUANTILE | {"mechanism": {"kind": "randomized_response", "epsilon": 1.0, "sampling": "private_bit"}},
         METHODS,
     ),
+    "private bit of 32 bits": (
+        QUANTILE
+        | {"mechanism": {"kind": "randomized_response", "epsilon": 1.0, "sampling": "private_bit_32"}},
+        METHODS,
+    ),
     "liars": (
         QUANTILE
         | {"mechanism": {"kind": "deployed_response", "epsilon": 1.0, "liars": 0.1, "answer_above": 0.8}},
@@ -129,6 +134,7 @@ SLOW = (
     "laplace",
     "three quantiles in rounds",
     "private bit",
+    "private bit of 32 bits",
     "gaussian",
     "no mechanism",
     "vector in rounds",
