@@ -21,7 +21,7 @@ __all__ = ["engine_rows"]
 SMALL = ("quickstart", "--n", "1e4", "--replicates", "64")
 QUICKSTART = ("quickstart",)
 LONG = ("paper-table1", "--n", "1e7")
-FULL_REPLICATES, QUICK_REPLICATES = 512, 128
+FULL_REPLICATES, QUICK_REPLICATES = 1024, 128
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def over_better(found: dict[str, list[Ran]]) -> list[float]:
 
 
 def engine_rows(effort: Effort) -> list[Measurement]:
-    """A small study, quickstart, and one of about 50 CPU seconds."""
+    """A small study, quickstart, and one of 40 to 100 CPU seconds."""
     cores = len(os.sched_getaffinity(0))
     replicates = QUICK_REPLICATES if effort.quick else FULL_REPLICATES
     studies = {

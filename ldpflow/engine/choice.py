@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sized
+from typing import Any
 
 from ldpflow.engine.precision import Round
 from ldpflow.errors import address_limit
+from ldpflow.simulators.simulator import Simulator
 
-__all__ = ["ENGINES", "busy_machine", "chosen_engine", "cores_of", "ray_addresses", "seconds_of"]
+__all__ = [
+    "ENGINES",
+    "busy_machine",
+    "chosen_engine",
+    "cores_of",
+    "python_rows",
+    "python_seconds_of",
+    "ray_addresses",
+    "seconds_of",
+]
 
 ENGINES = ("auto", "threads", "ray", "serial")
 RAY_NICENESS = 15  # of Ray's workers, if the user does not say
-RAY_FROM_SECONDS = 60.0  # a Ray of one's own takes 6 s to start and 1.5 s to stop
+RAY_FROM_SECONDS = 60.0  # a Ray of one's own takes 6 s to start and 1.5 s to stop,
+RAY_SECONDS = 8.0  # and half a second to the first batch
+ROW_SECONDS = (
+    15e-6  # of Python code per row of a coordinate or checkpoint: 5 to 40 microseconds were measured
+)
 
 
 def cores_of(engine: str, num_cpus: int | None) -> int:
@@ -33,12 +49,34 @@ def seconds_of(work: Round) -> float:
     return seconds * max(1.0, work.steps_left / max(1, steps))
 
 
-def chosen_engine(seconds: float, cores: int) -> tuple[str, str]:
-    """The engine for this much CPU time on this many cores of this machine, and a line that says why."""
+def python_seconds_of(work: Round) -> float:
+    """Rough CPU time of Python code in it, in which threads take turns."""
+    missing = [m for group in work.missing for m in group]
+    rows = sum((m.last - m.first) * python_rows(m.simulator, m.cells, m.checkpoints) for m in missing)
+    steps = sum(m.cost.steps * (m.last - m.first) for m in missing)
+    return ROW_SECONDS * rows * max(1.0, work.steps_left / max(1, steps))
+
+
+def python_rows(simulator: Simulator[Any, Any], cells: Sized, checkpoints: Sized) -> int:
+    """Rows of a replicate that Python code makes."""
+    return simulator.dimension * len(cells) + len(checkpoints)
+
+
+def chosen_engine(seconds: float, cores: int, python_seconds: float = 0.0) -> tuple[str, str]:
+    """The engine for this much CPU time on this many cores of this machine, and a line that says why.
+
+    Parameters
+    ----------
+    seconds : float
+    cores : int
+    python_seconds : float
+        Of these, those of Python code: threads cannot be done before them, on however many cores.
+    """
     wall = seconds / cores
+    waiting = max(python_seconds - wall, 0.0)
     work = "less than a second" if seconds < 1 else f"about {seconds:,.0f} s"
     here = f"{work} of computing on {cores} {'core' if cores == 1 else 'cores'}"
-    if wall < RAY_FROM_SECONDS:
+    if wall < RAY_FROM_SECONDS and waiting < RAY_SECONDS:
         return "threads", f"engine threads: {here}; starting Ray would take longer than it saves"
     if address_limit() < ray_addresses():
         return (

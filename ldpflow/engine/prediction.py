@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ldpflow.engine.choice import chosen_engine
+from ldpflow.engine.choice import ROW_SECONDS, chosen_engine, python_rows
 from ldpflow.random.lockstep import LANES
 from ldpflow.simulators.simulator import Plan
 
@@ -57,7 +57,8 @@ def predict(plans: Sequence[Plan], replicates: int, cores: int, engine: str = "a
         interval_seconds += groups * simulator.seconds_per_record(request)
         per_simulator.append(1e9 * measured[kind] / LANES)
     if engine == "auto":
-        engine, _ = chosen_engine(kernel_seconds + interval_seconds, cores)
+        rows = sum(python_rows(plan.simulator, plan.cells, plan.checkpoints) for plan in plans)
+        engine, _ = chosen_engine(kernel_seconds + interval_seconds, cores, ROW_SECONDS * rows * replicates)
     wall = (kernel_seconds + interval_seconds) / max(1, min(cores, groups * len(plans)))
     return Prediction(
         steps=steps,

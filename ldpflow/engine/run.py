@@ -15,7 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ldpflow.engine.batching import cut
-from ldpflow.engine.choice import ENGINES, busy_machine, chosen_engine, cores_of, seconds_of
+from ldpflow.engine.choice import (
+    ENGINES,
+    busy_machine,
+    chosen_engine,
+    cores_of,
+    python_seconds_of,
+    seconds_of,
+)
 from ldpflow.engine.events import Listener, Phase, Planned, RunResult
 from ldpflow.engine.executor import Executor, Outcome
 from ldpflow.engine.growth import declare_columns, gaps, planned, usable_parts
@@ -234,7 +241,7 @@ def fill(
     store: RunStore,
     study: Study,
     precision: Precision | None,
-    start: Callable[[float], Executor],
+    start: Callable[[float, float], Executor],
     started: float,
     on_phase: Phase | None,
     on_plan: Callable[[list[Planned]], None] | None,
@@ -253,7 +260,7 @@ def fill(
     executor: Executor | None = None
     try:
         for step in todo:
-            executor = executor or start(seconds_of(step))
+            executor = executor or start(seconds_of(step), python_seconds_of(step))
             batches = cut(step.missing, study.seed, executor.cores)
             listener = ahead(on_event, started, tally.steps, step.steps_left)
             tally.add(drive(batches, executor, listener, should_stop, on_phase))
@@ -286,12 +293,13 @@ def executor_for(
     on_engine: Callable[[str], None] | None,
     ray_options: Mapping[str, Any],
     seconds: float,
+    python_seconds: float = 0.0,
     on_phase: Phase | None = None,
 ) -> Executor:
     """The executor that a user asked for, or the one that suits the expected CPU time."""
     cores = cores_of(engine, ray_options["num_cpus"])
     if engine == "auto":
-        engine, why = chosen_engine(seconds, cores)
+        engine, why = chosen_engine(seconds, cores, python_seconds)
         if on_engine is not None:
             on_engine(why)
     if engine != "ray":

@@ -15,7 +15,16 @@ from mpmath import mp, mpf
 from ldpflow import constants
 from ldpflow.engine import run_study
 from ldpflow.engine.batching import Missing
-from ldpflow.engine.choice import RAY_FROM_SECONDS, busy_machine, chosen_engine, cores_of, seconds_of
+from ldpflow.engine.choice import (
+    RAY_FROM_SECONDS,
+    RAY_SECONDS,
+    ROW_SECONDS,
+    busy_machine,
+    chosen_engine,
+    cores_of,
+    python_seconds_of,
+    seconds_of,
+)
 from ldpflow.engine.precision import Round
 from ldpflow.errors import InputError
 from ldpflow.problems.logistic_regression import LogisticRegression
@@ -102,6 +111,17 @@ def test_engine_by_cpu_time():
     assert chosen_engine(0.2, 1)[1].startswith("engine threads: less than a second of computing on 1 core; ")
     assert cores_of("serial", 8) == 1 and cores_of("threads", 3) == 3
     assert cores_of("ray", None) == len(os.sched_getaffinity(0))
+
+
+def test_python_code_in_which_threads_take_turns_is_for_ray_on_many_cores():
+    assert chosen_engine(160.0, 16, python_seconds=RAY_SECONDS)[0] == "threads"
+    assert chosen_engine(160.0, 16, python_seconds=60.0)[0] == "ray"
+    assert chosen_engine(80.0, 2, python_seconds=40.0)[0] == "threads", "two cores are busy all the same"
+    plan = Study.from_mapping(STUDY).plans()[0]
+    missing = Missing(plan.simulator, 0, 100, tuple(plan.cells))
+    now = python_seconds_of(Round([[missing]]))
+    assert now == pytest.approx(100 * plan.simulator.dimension * len(plan.cells) * ROW_SECONDS)
+    assert python_seconds_of(Round([[missing]], 700 * missing.cost.steps)) == pytest.approx(7 * now)
 
 
 def test_seconds_of_rounds_that_follow():
