@@ -145,37 +145,24 @@ def walk(  # type: ignore[no-untyped-def]
     ``answers`` as A(g).
     """
     k = first
+    doubted = first  # up to here a span at a time: each function is called at one place, and compiled once
     while k < last:
         if left == 0:
             left = kernel.anchor(theta, eta, anchors, k, centre, problem, mechanism)
         until = min(last, k + left)
         whole = until - until % SPAN
+        decided = False
         if k % SPAN == 0 and whole > k:
-            until = whole
+            until = k + SPAN if k < doubted else whole
             decided = kernel.stride(
                 theta, total, answers, noise, eta, anchors, k, until, centre, problem, mechanism
             )
-            if not decided:
-                for j in range(k, until, SPAN):
-                    decided = kernel.stride(
-                        theta, total, answers, noise, eta, anchors, j, j + SPAN, centre, problem, mechanism
-                    )
-                    if not decided:
-                        for m in range(j, j + SPAN):
-                            kernel.judge(
-                                theta,
-                                total,
-                                answers,
-                                noise,
-                                eta,
-                                anchors,
-                                m,
-                                centre,
-                                problem,
-                                mechanism,
-                            )
+            if not decided and until > k + SPAN:
+                doubted = until
+                continue
         else:
             until = min(until, k - k % SPAN + SPAN)
+        if not decided:
             for j in range(k, until):
                 kernel.judge(theta, total, answers, noise, eta, anchors, j, centre, problem, mechanism)
         left -= until - k
