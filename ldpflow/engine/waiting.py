@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from typing import Any
 
 from ldpflow.engine.batching import Batches
 from ldpflow.simulators.batch import Batch
+from ldpflow.simulators.simulator import Simulator
 
 __all__ = ["Kernels"]
+
+NAMED = ("problem", "law", "mechanism", "sampling", "algorithm", "protocol", "dimension")
+"""Columns by whose values kernels are called."""
+
+SILENT = (None, 1, "none", "data")
 
 MOST_PATHS = 500
 """Paths up to which the kernels of a sweep are counted before it begins."""
@@ -40,9 +47,7 @@ class Kernels:
         found = self.known.get(id(simulator))
         if found is None:
             request = simulator.needs(batch.cells + batch.witnesses, batch.checkpoints)
-            kinds = [str(part.kind) for part in simulator.parts().values()]
-            name = ", ".join(kind for kind in kinds if kind != "none")
-            found = self.known[id(simulator)] = (repr(simulator.kernel(request)), name)
+            found = self.known[id(simulator)] = (repr(simulator.kernel(request)), name_of(simulator))
         return found
 
     def submitted(self, batch: Batch) -> None:
@@ -65,3 +70,11 @@ class Kernels:
         left = len(names) - 1 + (0 if self.total is None else self.total - len(self.sent))
         more = f", {left} more to come" if left else ""
         return f"{doing} kernel {number} ({name}){more}"
+
+
+def name_of(simulator: Simulator[Any, Any]) -> str:
+    """Problem, law, mechanism and algorithm of a kernel, and its dimension where that is not 1."""
+    columns = simulator.columns()
+    values = {name: columns.get(name) for name in NAMED}
+    words = [f"d = {v}" if name == "dimension" else str(v) for name, v in values.items() if v not in SILENT]
+    return ", ".join(words)

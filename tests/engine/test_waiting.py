@@ -14,6 +14,8 @@ from ldpflow.engine.waiting import Kernels
 from ldpflow.study import Study
 from tests.studies import changed
 
+RESPONSE = {"kind": "randomized_response", "epsilon": 1.0}
+
 
 def small(**changes: Any) -> Study:
     given = {
@@ -55,12 +57,31 @@ def test_kernels_are_counted_and_named() -> None:
     assert kernels.waiting() == ""
 
 
+def test_kernels_that_differ_have_different_names() -> None:
+    """The data law, the way of sampling and the dimension make kernels of their own."""
+    laws = small(problem={"kind": "quantile", "law": ["normal", "laplace"]}, mechanism=RESPONSE)
+    names = [Kernels(batches_of(laws)).of(batch)[1] for batch in batches_of(laws)]
+    assert set(names) == {
+        "quantile, normal, randomized_response, ldp_sgd",
+        "quantile, laplace, randomized_response, ldp_sgd",
+    }
+    sampled = small(mechanism=RESPONSE | {"sampling": ["data", "private_bit"]})
+    names = [Kernels(batches_of(sampled)).of(batch)[1] for batch in batches_of(sampled)]
+    assert {"private_bit" in name for name in names} == {True, False}
+    plane = small(
+        problem={"kind": "linear_regression", "coefficients": [1.0, 2.0]},
+        mechanism={"kind": "gaussian", "mu": 1.0},
+    )
+    (name,) = {Kernels(batches_of(plane)).of(batch)[1] for batch in batches_of(plane)}
+    assert name == "linear_regression, gaussian, ldp_sgd, d = 2"
+
+
 def test_where_other_processes_compile_the_first_batch_is_waited_for() -> None:
     batches = batches_of(small(mechanism={"kind": "laplace", "epsilon": 1.0}))
     kernels = Kernels(batches)
     first = next(iter(batches))
     kernels.submitted(first)
-    assert kernels.waiting() == "first batch with kernel 1 of 1 (quantile, laplace, ldp_sgd)"
+    assert kernels.waiting() == "first batch with kernel 1 of 1 (quantile, normal, laplace, ldp_sgd)"
     kernels.returned(first)
     assert kernels.waiting() == ""
 
@@ -70,7 +91,7 @@ def test_a_sweep_says_what_it_waits_for(tmp_path: Path, monkeypatch: pytest.Monk
     heard: list[str] = []
     study = small(mechanism={"kind": "randomized_response", "epsilon": 1.0})
     result = run_study(study, tmp_path / "run", engine="serial", on_phase=heard.append)
-    assert heard[0] == "first batch with kernel 1 of 1 (quantile, randomized_response, ldp_sgd)"
+    assert heard[0] == "first batch with kernel 1 of 1 (quantile, normal, randomized_response, ldp_sgd)"
     assert heard[-1] == "summarising the rows" and "" in heard
     assert (result.paths, result.complete_paths) == (2, 2)
     assert (result.done_replicates, result.wanted_replicates) == (40, 40)
