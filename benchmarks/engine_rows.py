@@ -73,11 +73,11 @@ def in_turn(arguments: tuple[str, ...], repetitions: int) -> dict[str, list[Ran]
 
 def details(found: dict[str, list[Ran]]) -> dict[str, float]:
     """Medians of what was measured, by engine."""
-    told = {}
+    medians = {}
     for engine, runs in found.items():
         for name in ("wall", "shown", "cpu", "batches"):
-            told[f"{engine}_{name}_seconds"] = median(getattr(run, name) for run in runs)
-    return told
+            medians[f"{engine}_{name}_seconds"] = median(getattr(run, name) for run in runs)
+    return medians
 
 
 def over_better(found: dict[str, list[Ran]]) -> list[float]:

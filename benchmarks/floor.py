@@ -66,7 +66,7 @@ def floor_rows(effort: Effort) -> list[Measurement]:
     for name, (what, path, steps) in designs.items():
         pairs = compare(*kernel(path, cells(steps, "BB", "BM")), *floor_work(path, steps), effort.repetitions)
         kernel_ns, floor_ns = pairs.nanoseconds()
-        target = 1.5 if name == "floor-huber-gaussian" else 1.3
+        target = 1.25 if name in ("floor-regression", "floor-huber-gaussian") else 1.3
         details = {"kernel_ns_per_step": kernel_ns, "floor_ns_per_step": floor_ns}
         what = f"kernel / floor, {what}, data mode"
         rows.append(Measurement(name, what, "times the floor", pairs.ratios(), target, "lower", details))
