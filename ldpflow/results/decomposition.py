@@ -116,6 +116,8 @@ class Decomposition:
         joint = next((term.effect for term in self.terms if term.name == JOINT), 0.0)
         if sign * joint > sign * towards.effect:
             return f"mainly several effects at once, the largest alone {said}"
+        if self.rest is not None and sign * self.rest.effect > sign * towards.effect:
+            return f"mainly effects that one by one are within noise, the largest clear one {said}"
         against = min(single, key=lambda term: sign * term.effect)
         if -sign * against.effect > sign * towards.effect / 2:
             return f"mainly {said}, and against it {self.cause(against, source)}"

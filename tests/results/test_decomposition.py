@@ -228,3 +228,21 @@ def test_the_bundled_averages_are_those_whose_estimate_is_one(tmp_path):
     }
     same = {kind for kind, found in estimates.items() if found.equals(estimates["oracle"])}
     assert same == set(AVERAGES) & set(kinds) and len(same) > 7
+
+
+def test_a_clear_effect_that_is_smaller_than_the_rest_is_not_the_main_one():
+    """Lengths that vary take off a little for sure, effects within noise take off more."""
+    rng = np.random.default_rng(8)
+    checked = 0
+    for _ in range(200):
+        error, length = rng.normal(size=200), 3.0 * (1 + 0.19 * rng.uniform(-1.7, 1.7, size=200))
+        found = decompose(cell(error, length), 0.9)
+        if abs(found.diagnosis.coverage - 0.9) <= 2 * found.diagnosis.coverage_mcse or found.rest is None:
+            continue
+        headline, _ = added_up(found.sentence())
+        gap = found.diagnosis.coverage - 0.9
+        largest = max((term.effect * np.sign(gap) for term in found.terms), default=0.0)
+        small = 0 < largest < found.rest.effect * np.sign(gap)
+        assert small == ("within noise" in headline), found.sentence()
+        checked += small
+    assert checked > 5
