@@ -12,7 +12,7 @@ from ldpflow.simulators.batch import Batch
 from ldpflow.simulators.cell import Cell
 from ldpflow.simulators.simulator import Cost, Simulator
 
-__all__ = ["GRID", "Batches", "Missing", "cut"]
+__all__ = ["GRID", "Batches", "Missing", "cut", "kernel_of"]
 
 GRID = 64  # replicate ranges are multiples of this
 TARGET_SECONDS = 5.0
@@ -45,8 +45,13 @@ class Missing:
     @cached_property
     def kernel(self) -> Hashable:
         """What the kernel of its batches is known by."""
-        request = self.simulator.needs(self.cells + self.witnesses, self.checkpoints)
-        return repr(self.simulator.kernel(request))
+        return kernel_of(self)
+
+
+def kernel_of(work: Missing | Batch) -> Hashable:
+    """What the kernel of missing rows, or of a batch, is known by."""
+    request = work.simulator.needs(work.cells + work.witnesses, work.checkpoints)
+    return repr(work.simulator.kernel(request))
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from ldpflow.engine.batching import Batches
+from ldpflow.engine.batching import Batches, kernel_of
 from ldpflow.simulators.batch import Batch
 from ldpflow.simulators.simulator import Simulator
 
@@ -38,16 +38,14 @@ class Kernels:
         missing = {id(run.missing.simulator): run.missing for run in batches.runs}
         self.total: int | None = None
         if len(missing) <= MOST_PATHS:
-            wanted = [(m.simulator, 0, 0, 0, m.cells, m.witnesses, m.checkpoints) for m in missing.values()]
-            self.total = len({self.of(Batch(*one))[0] for one in wanted})
+            self.total = len({m.kernel for m in missing.values()})
 
     def of(self, batch: Batch) -> tuple[Hashable, str]:
         """What a batch's kernel is known by, and its name."""
         simulator = batch.simulator
         found = self.known.get(id(simulator))
         if found is None:
-            request = simulator.needs(batch.cells + batch.witnesses, batch.checkpoints)
-            found = self.known[id(simulator)] = (repr(simulator.kernel(request)), name_of(simulator))
+            found = self.known[id(simulator)] = (kernel_of(batch), name_of(simulator))
         return found
 
     def submitted(self, batch: Batch) -> None:
