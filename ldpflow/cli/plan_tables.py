@@ -83,7 +83,7 @@ def print_plan(
             "has nothing to do with the value)"
         )
     if wanted is not None and methods:
-        apart = [name for name in telling(names, rows) if name != "n"]
+        apart = [name for name in telling(names, rows) if name not in ("n", "level")]
         for text in dict.fromkeys(answer(row, wanted, apart, response_rate) for row in rows):
             typer.echo(text)
 
@@ -100,7 +100,9 @@ def answer(row: Row, wanted: str, apart: Sequence[str], response_rate: float | N
         Settings by which rows differ.
     response_rate : float or None
     """
-    head = ", ".join([wanted, *(f"{name} {short(row[name])}" for name in apart)])
+    names = dict.fromkeys(["epsilon", *apart])
+    settings = [f"{name} {short(row[name])}" for name in names if row.get(name) is not None]
+    head = ", ".join([f"{wanted} at level {row['level']:g}", *settings])
     if row["n_with_method"] is None:
         oracle = (
             "" if row["n_needed"] is None else f" The oracle's interval takes {row['n_needed']:,} answers."

@@ -105,7 +105,7 @@ def test_the_last_lines_answer_the_question(ldpflow: Callable[..., Any], pilot: 
     settings = ["--tau", "0.5", "--epsilon", "1", "--epsilon", "2", "--n", "2e5", "--n", "4e5"]
     settings += ["--half-width", "0.1", "--response-rate", "0.25"]
     shown = ldpflow("plan", "--pilot", pilot, "--column", "amount", *settings)
-    lines = " ".join(shown.out.split()).split("half width 0.1, ")[1:]
+    lines = " ".join(shown.out.split()).split("half width 0.1 at level 0.9, ")[1:]
     pattern = r"epsilon (.): plan with ([\d,]+) answers and TR3? \(([\d,]+) to ([\d,]+) over 90% of "
     pattern += r"resampled pilots\), ([\d,]+) invitations\.( |$)"
     found = [re.match(pattern, line) for line in lines]
