@@ -41,7 +41,7 @@ class Executor(Protocol):
 
     @property
     def compiling(self) -> Callable[[], int] | None:
-        """How many kernels this process compiles now; None where batches run in other processes."""
+        """How many kernels are compiled now; None where Ray's workers compile."""
 
     def submit(self, batch: Batch) -> None:
         """Start a batch."""

@@ -6,6 +6,7 @@ import queue
 import threading
 
 from ldpflow.engine.executor import Outcome, part_meta, publish_trajectories, said
+from ldpflow.engine.preparing import Preparation
 from ldpflow.errors import InputError, StorageError
 from ldpflow.simulators.batch import Batch, BatchResult, simulate
 from ldpflow.store import Aggregator
@@ -33,8 +34,9 @@ class ThreadExecutor:
         self.cores = cores
         # With several threads, one batch waits: a thread does not wait for rows to be stored.
         self.capacity = cores + (cores > 1)
-        self.dropped = False
-        self.waiting: queue.SimpleQueue[Batch | None] = queue.SimpleQueue()
+        self.dropped = threading.Event()
+        self.preparation = Preparation()
+        self.waiting: queue.SimpleQueue[tuple[Batch, bool] | None] = queue.SimpleQueue()
         self.finished: queue.SimpleQueue[tuple[Batch, BatchResult | Exception]] = queue.SimpleQueue()
         # Daemons: the interpreter must be able to end before a batch that was dropped does.
         self.threads = [threading.Thread(target=self._run, name="batches", daemon=True) for _ in range(cores)]
@@ -42,20 +44,24 @@ class ThreadExecutor:
             thread.start()
 
     def compiling(self) -> int:
-        """How many kernels this process compiles now."""
-        from ldpflow.kernels.cache import counts
-
-        return counts["compiling"]
+        """How many kernels are compiled now, by this process and those that it started for it."""
+        return self.preparation.compiling()
 
     def _run(self) -> None:
-        while (batch := self.waiting.get()) is not None and not self.dropped:
+        while (taken := self.waiting.get()) is not None and not self.dropped.is_set():
+            batch, first = taken
             try:
+                if first:
+                    self.preparation.prepare(batch)
+                if self.dropped.is_set():
+                    return
                 self.finished.put((batch, simulate(batch)))
             except Exception as error:
                 self.finished.put((batch, error))
 
     def submit(self, batch: Batch) -> None:
-        self.waiting.put(batch)
+        first = self.cores > 1 and self.preparation.needed(batch)
+        self.waiting.put((batch, first))
 
     def wait(self, timeout: float) -> list[Outcome]:
         try:
@@ -86,16 +92,18 @@ class ThreadExecutor:
         ]
 
     def drop(self) -> None:
-        self.dropped = True
+        self.dropped.set()
+        self.preparation.stop()
 
     def flush(self) -> list[Outcome]:
         self.aggregator.flush()
         return []
 
     def close(self) -> None:
+        self.preparation.stop()
         for _ in self.threads:
             self.waiting.put(None)
-        if not self.dropped:
+        if not self.dropped.is_set():
             # One that ended while the interpreter ends could take the process down.
             for thread in self.threads:
                 thread.join()
