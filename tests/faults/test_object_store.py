@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
 
+import ldpflow.store.files
+from ldpflow.cli import main
 from tests.faults import object_store
 
 
@@ -37,11 +35,19 @@ def test_down(tmp_path, proxy):
     object_store.down(tmp_path, proxy, 0)
 
 
-def test_nobody_there(proxy):
-    """The command line, where nothing listens at all: one message, exit code 1."""
-    environment = {**os.environ, "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
-    command = [sys.executable, "-m", "ldpflow", "sweep", "--engine", "serial"]
-    command += ["--out", "s3://studies/nobody", "--quiet"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 1, done.stderr
-    assert "Traceback" not in done.stderr and "s3://studies/nobody" in done.stderr
+@pytest.mark.parametrize(
+    ("endpoint", "out"),
+    [
+        (None, "s3://absent/run"),
+        pytest.param("http://127.0.0.1:9", "s3://studies/run", marks=pytest.mark.slow),
+    ],
+    ids=["no bucket", "nobody there"],  # where nothing listens the client tries again for 6 s
+)
+def test_an_address_without_a_store(proxy, monkeypatch, capsys, endpoint, out):
+    """The command line: one message, exit code 1."""
+    monkeypatch.setattr(ldpflow.store.files, "PUT_PAUSES", ())
+    if endpoint:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    code = main(["sweep", "--engine", "serial", "--out", out, "--quiet"])
+    said = capsys.readouterr().err
+    assert code == 1 and said.startswith("ldpflow: ") and out in said

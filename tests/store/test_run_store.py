@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import pickle
+import time
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,7 @@ from ldpflow.store import (
     cell_set_hash,
     compact,
 )
+from ldpflow.store.files import PUT_PAUSES
 from ldpflow.store.ranges import subtract
 from tests.store.replicates import BB, BM, CELLS, KEY, META, OTHER_KEY, SN, complete_rows, same, unusable
 
@@ -179,7 +181,7 @@ def test_finished(store):
     }
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     st.lists(
         st.tuples(
@@ -299,9 +301,10 @@ def test_another_file_system(root):
     assert store.replicates.path_keys() == []
 
 
-def test_a_failed_put_publishes_nothing():
+def test_a_failed_put_publishes_nothing(monkeypatch):
     """A stream that is closed after a failed write would publish what it has."""
-    closed = []
+    closed, pauses = [], []
+    monkeypatch.setattr(time, "sleep", pauses.append)
 
     class Stream:
         def write(self, data):
@@ -320,6 +323,7 @@ def test_a_failed_put_publishes_nothing():
     with pytest.raises(OSError, match="connection cut"):
         store.publish("study.toml", b"x")
     assert not closed
+    assert pauses == list(PUT_PAUSES)
 
 
 def test_parts_that_are_written_anew_say_the_same_of_their_origin(store):
