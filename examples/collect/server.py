@@ -58,13 +58,13 @@ def application(transcript: Transcript, lend_seconds: float = LEND_SECONDS) -> F
         if wrong:
             return jsonify(error=wrong), 400
         with lock:
+            if lent["user"] == said["user"]:
+                lent.update(user=None, until=0.0)
+                lock.notify()
             try:
                 new = transcript.add(said["user"], said["round"], said["report"])
             except Stale:
                 return jsonify(error="the question has changed; do not answer another"), 409
-            if lent["user"] == said["user"]:
-                lent.update(user=None, until=0.0)
-                lock.notify()
             return jsonify(counted=True, new=new)
 
     return app
