@@ -125,7 +125,7 @@ def stopped(work: Path, trial: int) -> str:
         nonlocal done
         done += 1
 
-    with counted(work, {chosen: [DAWDLE]}):
+    with counted(work, {chosen: [DAWDLE]}), mock.patch("ldpflow.engine.loop.DRAIN_SECONDS", 0.5):
         result = on_ray(work / "run", on_event=count, should_stop=lambda: "asked" if done >= 2 else None)
     assert result.stopped == "asked" and not result.failed_batches
     assert result.finished_replicates < 96

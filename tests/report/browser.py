@@ -47,13 +47,18 @@ def browser(profile: Path, width: int = 1280, height: int = 900, dark: bool = Fa
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
     try:
-        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
-        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        resize(driver, width, height)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
         yield driver
     finally:
         driver.quit()
+
+
+def resize(driver: Any, width: int, height: int = 900) -> None:
+    """Make the window of another size; a narrow one is that of a telephone."""
+    metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
 
 
 def opened(driver: Any, address: str, seconds: float = 60) -> None:

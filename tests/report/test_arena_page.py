@@ -13,7 +13,7 @@ from ldpflow.errors import InputError
 from ldpflow.results.arena import settings_of
 from ldpflow.run import open_run
 from ldpflow.study import Study
-from tests.report.browser import browser, complaints, missing, requests
+from tests.report.browser import browser, complaints, missing, requests, resize
 
 STUDY = {
     "name": "ring",
@@ -163,31 +163,32 @@ def test_a_folder_that_cannot_be_written(run, tmp_path):
 
 @pytest.mark.skipif(bool(missing()), reason=missing())
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("width", [1280, 390])
-def test_the_page_in_a_browser(page, tmp_path, width):
+def test_the_page_in_a_browser(page, tmp_path):
     from selenium.webdriver.common.by import By
 
-    with browser(tmp_path / "profile", width) as driver:
-        driver.get("about:blank")
-        driver.get_log("performance")  # the browser's own first page
-        driver.get((page / "index.html").as_uri())
-        assert driver.execute_script("return document.documentElement.scrollWidth <= innerWidth")
-        first = driver.find_element(By.CSS_SELECTOR, "section details")
-        driver.execute_script("arguments[0].open = true", first)
-        marks = first.find_elements(By.CSS_SELECTOR, "svg .role-mark path")
-        assert len(marks) >= 6
-        heads = first.find_elements(By.CSS_SELECTOR, "thead th")
-        at = [head.get_attribute("textContent") for head in heads].index("length / oracle")
-        button = first.find_elements(By.CSS_SELECTOR, "thead button")[at]
-        for descending in (False, True):
-            driver.execute_script("arguments[0].click()", button)
-            cells = [
-                row.find_elements(By.CSS_SELECTOR, "td")[at].get_attribute("data-v")
-                for row in first.find_elements(By.CSS_SELECTOR, "tbody tr")
-            ]
-            lengths = [float(cell) for cell in cells if cell]
-            # What has no length comes last either way.
-            assert len(lengths) == 6 and cells[6] == ""
-            assert lengths == sorted(lengths, reverse=descending)
-        assert complaints(driver) == []
-        assert requests(driver) == [(page / "index.html").as_uri()]
+    with browser(tmp_path / "profile") as driver:
+        for width in (1280, 390):
+            resize(driver, width)
+            driver.get("about:blank")
+            driver.get_log("performance")  # the browser's own first page
+            driver.get((page / "index.html").as_uri())
+            assert driver.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+            first = driver.find_element(By.CSS_SELECTOR, "section details")
+            driver.execute_script("arguments[0].open = true", first)
+            marks = first.find_elements(By.CSS_SELECTOR, "svg .role-mark path")
+            assert len(marks) >= 6
+            heads = first.find_elements(By.CSS_SELECTOR, "thead th")
+            at = [head.get_attribute("textContent") for head in heads].index("length / oracle")
+            button = first.find_elements(By.CSS_SELECTOR, "thead button")[at]
+            for descending in (False, True):
+                driver.execute_script("arguments[0].click()", button)
+                cells = [
+                    row.find_elements(By.CSS_SELECTOR, "td")[at].get_attribute("data-v")
+                    for row in first.find_elements(By.CSS_SELECTOR, "tbody tr")
+                ]
+                lengths = [float(cell) for cell in cells if cell]
+                # What has no length comes last either way.
+                assert len(lengths) == 6 and cells[6] == ""
+                assert lengths == sorted(lengths, reverse=descending)
+            assert complaints(driver) == []
+            assert requests(driver) == [(page / "index.html").as_uri()]
