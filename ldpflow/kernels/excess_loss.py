@@ -13,16 +13,21 @@ from ldpflow.problems import Problem
 from ldpflow.random import register_array
 from ldpflow.random.lockstep import LANES
 
-__all__ = ["loss_gap_kernel", "mean_gap"]
+__all__ = ["loss_gap_kernel", "loss_gap_of", "mean_gap"]
 
 SIGNATURE = "void(float64[:, ::1], float64[:, ::1], float64[::1], float64[::1], float64[:, ::1])"
 
 
+def loss_gap_of(problem: Problem) -> Callable[..., float] | None:
+    """A problem's kernel function ``loss_gap``; None without one, and where records are stored ones."""
+    return None if problem.stored_records() else part_of(problem, "loss_gap", required=False)
+
+
 @lru_cache(maxsize=256)
 def loss_gap_kernel(problem: Problem) -> Callable[..., None] | None:
-    """The compiled kernel, or None without a kernel function ``loss_gap``, which is for simulated records."""
-    loss_gap = part_of(problem, "loss_gap", required=False)
-    if loss_gap is None or problem.stored_records():
+    """The compiled kernel, or None without a kernel function ``loss_gap``."""
+    loss_gap = loss_gap_of(problem)
+    if loss_gap is None:
         return None
     layouts = (("problem", layout_of(problem.kernel_parameters())),)
     return compiled(mean_gap, Case((("D", problem.dimension), ("loss_gap", loss_gap)), layouts), SIGNATURE)

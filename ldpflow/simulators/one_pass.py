@@ -29,7 +29,7 @@ from ldpflow.simulators.cell import Cell, by_runs, methods_of
 from ldpflow.simulators.memory import BYTES_PER_TIME, check_budget, recorded_times
 from ldpflow.simulators.run_path import count_of, kernel_digest, kernel_of, run_path
 from ldpflow.simulators.simulator import Cost, LimitLaw, Request, Simulator
-from ldpflow.simulators.trajectories import log_spaced, one_pass_trajectories
+from ldpflow.simulators.trajectories import excess_loss_seconds, log_spaced, one_pass_trajectories
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -293,6 +293,10 @@ class OnePass(Simulator[PathRequest, PathRecord]):
         gradients = users * (1 + self.algorithm.perturbed_paths()) * self.dimension * replicates
         slower = 1.0 + SHARE_OF_SUM * len(request.sums)
         seconds = gradients * slower * NANOSECONDS_PER_COORDINATE * 1e-9
+        if request.checkpoints:
+            curves = 3 if self.algorithm.averages_tail() else 2
+            losses = curves * len(request.checkpoints) * replicates
+            seconds += losses * excess_loss_seconds(self.problem)
         return Cost(self.steps(users) * replicates, seconds)
 
     def memory(self, request: PathRequest) -> int:
