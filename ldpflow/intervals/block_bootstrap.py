@@ -20,17 +20,21 @@ from pydantic import Field
 
 from ldpflow import constants
 from ldpflow.algorithms import Algorithm
-from ldpflow.intervals.interval import Array, Intervals, PathIntervalMethod, average
+from ldpflow.intervals.interval import Array, Intervals, PathIntervalMethod, average, in_order
 from ldpflow.intervals.record import PathRecord, PathSource
 from ldpflow.intervals.shared_settings import BETA, MULTIPLIER, REPLICATIONS
 from ldpflow.kernels.cache import compiled
-from ldpflow.kernels.specialise import Case
+from ldpflow.kernels.specialise import Case, Part
 from ldpflow.random import register_array
-from ldpflow.random.lockstep import CHUNK, LANES, PLANE
+from ldpflow.random.lockstep import LANES
 
 __all__ = ["BlockBootstrap", "multiplier_sums"]
 
-SIGNATURE = "void(uint64[::1], float64[::1], float64, float64[:, ::1], float64[::1])"
+SIGNATURE = "void(uint64[::1], float64[::1], float64, float64[::1], float64[:, ::1], uint64[::1])"
+GROUP = 4  # blocks added per visit to a lane's state: keeps state and sum in registers
+GROUP_SIZE = GROUP * LANES
+NONE, ONE = np.uint64(0), np.uint64(1)
+FIRST_BIT = np.uint64(63)
 
 
 class BlockBootstrap(PathIntervalMethod):
@@ -98,51 +102,95 @@ class BlockBootstrap(PathIntervalMethod):
         if m < 2:
             nothing = np.full((len(levels), *estimate.shape), np.nan)
             return Intervals(estimate, np.full_like(estimate, np.nan), nothing, nothing)
-        replicates, squares = self.replicates(record, n, self.deviations(record, steps), self.B)
-        se = np.sqrt(squares) / (m * length)
-        replicates /= m * length
         tails = [(1.0 - level) / 2.0 for level in levels]
-        places = {position(self.B, p)[0] for a in tails for p in (a, 1.0 - a)}
-        # The order statistics that are asked for: a third of the time of sorting.
-        replicates.partition(sorted(places | {low + 1 for low in places}), axis=-1)
-        lower = np.stack([estimate + quantile(replicates, a) for a in tails])
-        upper = np.stack([estimate + quantile(replicates, 1.0 - a) for a in tails])
-        return Intervals(estimate, se, lower, upper)
+        deviations = self.deviations(record, steps)
+        sd = np.sqrt(in_order(deviations * deviations))
+        outer = self.outer_values(record, n, deviations, sd, tails) / (m * length)
+        lower = np.stack([estimate + quantile(outer, self.B, a) for a in tails])
+        upper = np.stack([estimate + quantile(outer, self.B, 1.0 - a) for a in tails])
+        return Intervals(estimate, sd / (m * length), lower, upper)
 
     def deviations(self, record: PathRecord, steps: int) -> Array:
         """D_j, shape (m, d, R)."""
         length, m = self.blocks(steps)
-        ends = record.sums_at(np.arange(m + 1, dtype=np.int64) * length)
-        mean = record.sums_at(np.array([steps]))[0] / steps
-        result: Array = np.diff(ends, axis=0) - length * mean
-        return result
 
-    def replicates(self, record: PathRecord, n: int, deviations: Array, count: int) -> tuple[Array, Array]:
-        """sum_j eps_j^(k) D_j for k = 1, ..., count, shape (d, R, count); sum_j D_j^2, shape (d, R)."""
+        def deviations() -> Array:
+            ends = record.sums_at(np.arange(m + 1, dtype=np.int64) * length)
+            result: Array = (ends[1:] - ends[:-1]) - length * (record.sum_at(steps) / steps)
+            return result
+
+        return record.once(("deviations of blocks", steps, length), deviations)
+
+    def outer_values(
+        self, record: PathRecord, n: int, deviations: Array, sd: Array, tails: Sequence[float]
+    ) -> Array:
+        """Values of :meth:`replicates` in order, without some between the quantiles for these tails.
+
+        Those near 0 need not be put in order, two thirds of them all: while enough are left at either end.
+        """
+        count = self.B
+        needed = max(max(position(count, a)[0] + 2, count - position(count, 1.0 - a)[0]) for a in tails)
+        share = (needed + 4.0 * float(np.sqrt(needed)) + 4.0) / count
+        if share < 0.3:
+            limit = constants.normal_quantile(1.0 - share) * sd
+            values = self.replicates(record, n, deviations, count, limit)
+            values.sort(axis=-1)
+            found = values.shape[-1] >= needed
+            if found and ((values[..., needed - 1] <= -limit) & (values[..., -needed] >= limit)).all():
+                return values
+        values = self.replicates(record, n, deviations, count)
+        values.sort(axis=-1)
+        return values
+
+    def replicates(
+        self, record: PathRecord, n: int, deviations: Array, count: int, limit: Array | float = 0.0
+    ) -> Array:
+        """sum_j eps_j^(k) D_j for k = 1, ..., count, shape (d, R, count).
+
+        Sums nearer to 0 than ``limit``, shape (d, R), are left out; some of them, or zeros, stand at the
+        end of rows that are shorter than others.
+        """
         from ldpflow.random.streams import lane_states
 
-        uniform = self.multiplier == "uniform"
-        sampler = "symmetric_uniform" if uniform else "rademacher"
         m, d, lanes = deviations.shape
         padded = np.zeros((d, m, LANES))
         padded[:, :, :lanes] = deviations.transpose(1, 0, 2)
+        limits = np.zeros((d, LANES))
+        limits[:, :lanes] = limit
         key = f"{record.source.key}/n={n}/beta={self.beta!r}/{self.multiplier}"
         states = lane_states(record.seed, "multipliers", key, record.replicates.tolist())
-        out = np.empty((count, d * LANES))
-        squares = np.empty(d * LANES)
-        factor = float(np.sqrt(3.0)) if uniform else 1.0
-        kernel = bootstrap_kernel(sampler)
-        kernel(states, padded.reshape(-1), factor, out, squares)
-        replicates = out.reshape(count, d, LANES)[:, :, :lanes].transpose(1, 2, 0)
-        return np.ascontiguousarray(replicates), squares.reshape(d, LANES)[:, :lanes]
+        out = np.zeros((d * LANES, count))
+        kept = np.zeros(d * LANES, dtype=np.uint64)
+        factor = float(np.sqrt(3.0)) if self.multiplier == "uniform" else 1.0
+        kernel = bootstrap_kernel(self.multiplier)
+        kernel(states, padded.reshape(-1), factor, limits.reshape(-1), out, kept)
+        longest = int(kept.reshape(d, LANES)[:, :lanes].max())
+        return out.reshape(d, LANES, count)[:, :lanes, :longest]
 
 
 @cache
-def bootstrap_kernel(sampler: str) -> Callable[..., None]:
-    """The compiled kernel that draws multipliers with this sampler and sums the blocks."""
-    from ldpflow.random.samplers import SAMPLERS
+def bootstrap_kernel(multiplier: str) -> Callable[..., None]:
+    """The compiled kernel that draws multipliers of this law and sums the blocks."""
+    from ldpflow.random.samplers import following, unit, with_sign
 
-    return compiled(multiplier_sums, Case((("fill_multipliers", SAMPLERS[sampler]),)), SIGNATURE)
+    law = {"uniform": symmetric_uniform, "rademacher": rademacher}[multiplier]
+    case = Case((("following", following), ("unit", unit), ("with_sign", with_sign), ("multiplier", law)))
+
+    def adding(blocks: int) -> Part:
+        return Part(add_blocks, case.with_values({"BLOCKS": blocks}), "inlined")
+
+    case = case.with_values({"add_group": adding(GROUP), "add_block": adding(1)})
+    return compiled(multiplier_sums, case, SIGNATURE)
+
+
+def symmetric_uniform(kernel, word):  # type: ignore[no-untyped-def]
+    """Uniform(-1, 1)."""
+    return 2.0 * kernel.unit(word) - 1.0
+
+
+def rademacher(kernel, word):  # type: ignore[no-untyped-def]
+    """-1 or 1."""
+    return kernel.with_sign(1.0, word >> FIRST_BIT)
 
 
 def position(count: int, p: float) -> tuple[int, float]:
@@ -152,68 +200,76 @@ def position(count: int, p: float) -> tuple[int, float]:
     return low, place - low
 
 
-def quantile(ordered: Array, p: float) -> Array:
-    """Empirical p-quantile along the last axis, Hyndman and Fan's type 7 (R's and NumPy's).
+def quantile(outer: Array, count: int, p: float) -> Array:
+    """Empirical p-quantile of ``count`` values, Hyndman and Fan's type 7 (R's and NumPy's).
 
-    ``ordered`` has the order statistics at :func:`position` and after it in their places.
+    ``outer`` has them in order along its last axis, without some between the quantiles that are asked for.
     """
-    low, fraction = position(ordered.shape[-1], p)
-    below = ordered[..., low]
-    result: Array = below + fraction * (ordered[..., low + 1] - below)
+    low, fraction = position(count, p)
+    if p > 0.5:
+        low -= count - outer.shape[-1]
+    below = outer[..., low]
+    result: Array = below + fraction * (outer[..., low + 1] - below)
     return result
 
 
-def multiplier_sums(kernel, state, deviations, factor, out, squares):  # type: ignore[no-untyped-def]
-    """out[k] = sum_j eps_j^(k) D_j for k = 1..B, squares = sum_j D_j^2, in every lane.
+def multiplier_sums(kernel, state, deviations, factor, limit, out, kept):  # type: ignore[no-untyped-def]
+    """out[x] = sum_j eps_j^(k) D_j for k = 1..B but those nearer to 0 than limit[x], kept[x] of them.
 
-    Multipliers are drawn for k = 1, j = 1..m, then k = 2, and so on: B = 500 is a prefix of
-    B = 1000. One multiplier serves all coordinates.
+    x is coordinate and lane. Multipliers are drawn for k = 1, j = 1..m, then k = 2, and so on: B = 500 is
+    a prefix of B = 1000. One multiplier serves all coordinates.
     """
-    d = out.shape[1] // LANES
-    m = deviations.shape[0] // (d * LANES)
-    multipliers = np.empty(PLANE)
-    total = register_array(LANES)
-    squares[:] = 0.0
-    for coordinate in range(d):
-        into = squares[coordinate * LANES : (coordinate + 1) * LANES]
-        D = deviations[coordinate * m * LANES : (coordinate + 1) * m * LANES]
-        for j in range(m):
-            for lane in range(LANES):
-                into[lane] += D[j * LANES + lane] * D[j * LANES + lane]
-    row = CHUNK
-    for k in range(out.shape[0]):
-        out[k] = 0.0
-        j = 0
-        while j < m:
-            if row == CHUNK:
-                kernel.fill_multipliers(state, 0.0, multipliers)
-                row = 0
-            # As many blocks as the plane has multipliers for. Four at a time, in order: a shorter
-            # loop over lanes is unrolled before it can be vectorised. Slices: an index from 0 on
-            # needs no test for a negative one, which would become a gather.
-            count = min(m - j, CHUNK - row)
-            eps = multipliers[row * LANES : (row + count) * LANES]
-            for coordinate in range(d):
-                D = deviations[(coordinate * m + j) * LANES : (coordinate * m + j + count) * LANES]
-                into = out[k, coordinate * LANES : (coordinate + 1) * LANES]
-                for lane in range(LANES):
-                    total[lane] = into[lane]
-                for r in range(count // 4):
-                    a = r * 4 * LANES
-                    for lane in range(LANES):
-                        x = total[lane] + eps[a + lane] * D[a + lane]
-                        x += eps[a + LANES + lane] * D[a + LANES + lane]
-                        x += eps[a + 2 * LANES + lane] * D[a + 2 * LANES + lane]
-                        total[lane] = x + eps[a + 3 * LANES + lane] * D[a + 3 * LANES + lane]
-                done = count // 4 * 4 * LANES
-                rest = eps[done:]
-                D = D[done:]
-                for r in range(count % 4):
-                    for lane in range(LANES):
-                        total[lane] += rest[r * LANES + lane] * D[r * LANES + lane]
-                for lane in range(LANES):
-                    into[lane] = total[lane]
-            j += count
-            row += count
-        for x in range(d * LANES):
-            out[k, x] *= factor
+    size = out.shape[0]
+    m = deviations.shape[0] // size
+    s0 = state[:LANES]
+    s1 = state[LANES : 2 * LANES]
+    s2 = state[2 * LANES : 3 * LANES]
+    s3 = state[3 * LANES :]
+    eps = register_array(GROUP_SIZE)
+    total = np.empty(size)
+    for _ in range(out.shape[1]):
+        total[:] = 0.0
+        for j in range(0, m // GROUP * GROUP, GROUP):
+            kernel.add_group(s0, s1, s2, s3, deviations, m, j, eps, total)
+        for j in range(m // GROUP * GROUP, m):
+            kernel.add_block(s0, s1, s2, s3, deviations, m, j, eps, total)
+        for x in range(size):
+            value = total[x] * factor
+            at = kept[x]
+            out[x, at] = value
+            # No branch: nothing could predict it.
+            kept[x] = at + (NONE if abs(value) < limit[x] else ONE)
+
+
+def add_blocks(kernel, s0, s1, s2, s3, deviations, m, j, eps, total):  # type: ignore[no-untyped-def]
+    """Add eps_i D_i of as many blocks as ``kernel.BLOCKS`` from j on, one after the other.
+
+    Slices: an index from 0 on needs no test for a negative one, which would become a gather.
+    """
+    first = total[:LANES]
+    D = deviations[j * LANES : (j + kernel.BLOCKS) * LANES]
+    for lane in range(LANES):
+        a = s0[lane]
+        b = s1[lane]
+        c = s2[lane]
+        d = s3[lane]
+        s = first[lane]
+        for i in range(kernel.BLOCKS):
+            word, a, b, c, d = kernel.following(a, b, c, d)
+            e = kernel.multiplier(word)
+            eps[i * LANES + lane] = e
+            s += e * D[i * LANES + lane]
+        first[lane] = s
+        s0[lane] = a
+        s1[lane] = b
+        s2[lane] = c
+        s3[lane] = d
+    # The other coordinates.
+    for x in range(LANES, total.shape[0], LANES):
+        into = total[x : x + LANES]
+        D = deviations[x * m + j * LANES : x * m + (j + kernel.BLOCKS) * LANES]
+        for lane in range(LANES):
+            s = into[lane]
+            for i in range(kernel.BLOCKS):
+                s += eps[i * LANES + lane] * D[i * LANES + lane]
+            into[lane] = s

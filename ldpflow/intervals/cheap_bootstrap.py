@@ -80,7 +80,7 @@ class CheapBootstrap(PathIntervalMethod):
         if count < 2:
             return undefined(estimate, levels)
         deviations = bootstrap.deviations(record, steps)
-        replicates, _ = bootstrap.replicates(record, n, deviations, self.B)
+        replicates = bootstrap.replicates(record, n, deviations, self.B)
         squares = np.zeros_like(estimate)
         for k in range(self.B):
             squares += replicates[:, :, k] * replicates[:, :, k]

@@ -149,7 +149,7 @@ def of_equal_batches(record: PathRecord, steps: int, size: int) -> Array:
     """The same, computed."""
     count, rest = divmod(steps, size)
     sums = record.sums_at(np.arange(count + 1, dtype=np.int64) * size)
-    last = record.sums_at(np.array([steps]))[0]
+    last = record.sum_at(steps)
     mean = last / float(steps)
     deviations = np.diff(sums, axis=0) - float(size) * mean
     squares = in_order(deviations * deviations) / float(size)

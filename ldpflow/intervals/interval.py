@@ -206,13 +206,19 @@ def columns_of(methods: Iterable[IntervalMethod]) -> tuple[Column, ...]:
 
 def average(record: PathRecord, steps: int) -> Array:
     """thetabar = origin + S(steps)/steps, shape (d, R)."""
-    total: Array = record.sums_at(np.array([steps]))[0]
-    return record.origin[:, None] + total / steps
+
+    def mean() -> Array:
+        result: Array = record.origin[:, None] + record.sum_at(steps) / steps
+        return result
+
+    return record.once(("average", steps), mean).copy()
 
 
 def symmetric(estimate: Array, half_widths: Sequence[Array]) -> tuple[Array, Array]:
     """Limits estimate -+ half width, one pair per level; shapes (L, d, R)."""
-    widths = np.stack([np.broadcast_to(h, estimate.shape) for h in half_widths])
+    widths = np.empty((len(half_widths), *estimate.shape))
+    for at, half_width in enumerate(half_widths):
+        widths[at] = half_width
     return estimate - widths, estimate + widths
 
 

@@ -107,7 +107,7 @@ class JointRegion(Wrapped):
         if covariance is None:
             return undefined(estimate, levels)
         lower, pivots = cholesky(covariance)
-        y = forward(lower, record.sums_at(np.array([steps]))[0] / steps)
+        y = forward(lower, record.sum_at(steps) / steps)
         statistic = np.zeros_like(y[0])
         determinant = np.ones_like(y[0])
         for j in range(d):

@@ -78,7 +78,7 @@ class ParallelRuns(PathIntervalMethod):
 
 def averages_of_runs(record: PathRecord, steps: int, runs: int) -> Array:
     """thetabar - origin after ``steps`` of every run of every row, shape (runs, d, rows)."""
-    sums = record.sums_at(np.array([steps]))[0]
+    sums = record.sum_at(steps)
     d, replicates = sums.shape
     by_row = (sums / steps).reshape(d, replicates // runs, runs)
     return np.ascontiguousarray(by_row.transpose(2, 0, 1))

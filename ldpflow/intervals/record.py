@@ -143,7 +143,7 @@ class PathRecord(Record):
 
         # One coordinate that overflows spoils the replicate's others at the next step.
         def finite() -> NDArray[np.bool_]:
-            found: NDArray[np.bool_] = np.isfinite(self.sums_at(np.array([time]))[0]).all(axis=0)
+            found: NDArray[np.bool_] = np.logical_and.reduce(np.isfinite(self.sum_at(time)), axis=0)
             return found
 
         return self.once(("finite", time), finite)
@@ -157,13 +157,29 @@ class PathRecord(Record):
             If a time was not recorded.
         """
         times = np.asarray(times, dtype=np.int64)
-        rows = np.searchsorted(self.times, times)
-        rows = np.minimum(rows, len(self.times) - 1)
-        known = (self.times[rows] == times) | (times == 0)
-        if not known.all():
-            raise KeyError(f"times not in the record: {times[~known][:5].tolist()}")
+        rows = self.times.searchsorted(times)
+        same = self.times.take(rows, mode="clip") == times
+        if same.all():
+            return self.prefix_sums[rows]
+        start = times == 0
+        if not (same | start).all():
+            raise KeyError(f"times not in the record: {times[~(same | start)][:5].tolist()}")
         result = self.prefix_sums[rows]
-        result[times == 0] = 0.0
+        result[start] = 0.0
+        return result
+
+    def sum_at(self, time: int) -> Array:
+        """S at one recorded time, shape (d, R).
+
+        Raises
+        ------
+        KeyError
+            If the time was not recorded.
+        """
+        row = int(self.times.searchsorted(time))
+        if row == len(self.times) or self.times[row] != time:
+            raise KeyError(f"times not in the record: {[time]}")
+        result: Array = self.prefix_sums[row].copy()
         return result
 
     def running(self, name: str, time: int) -> Array:

@@ -46,7 +46,7 @@ class SelfNormalization(PathIntervalMethod):
             nothing = np.full((len(levels), *estimate.shape), np.nan)
             return Intervals(estimate, None, nothing, nothing)
         weighted, squared = record.running("self_normalization", steps)
-        mean = record.sums_at(np.array([steps]))[0] / steps
+        mean = record.sum_at(steps) / steps
         # sum of i^2, exact in integers and rounded once.
         squares = float(steps * (steps + 1) * (2 * steps + 1) // 6)
         v = squared - 2.0 * mean * weighted + mean * mean * squares

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from ldpflow import constants
 from ldpflow.algorithms.ldp_sgd import LdpSgd
 from ldpflow.intervals.batch_means import BatchMeans
-from ldpflow.intervals.block_bootstrap import BlockBootstrap
+from ldpflow.intervals.block_bootstrap import BlockBootstrap, quantile
+from ldpflow.intervals.interval import average
 from ldpflow.intervals.oracle import Oracle
 from ldpflow.intervals.record import PathRecord
 from ldpflow.intervals.self_normalization import SelfNormalization
@@ -90,6 +91,7 @@ def literal(method, path, iterates, n, level, replicate):
 METHODS = [
     BlockBootstrap(B=50),
     BlockBootstrap(beta=0.5, B=33, multiplier="rademacher"),
+    BlockBootstrap(beta=0.6, B=400),
     BatchMeans(),
     BatchMeans(M=7),
     SelfNormalization(),
@@ -175,9 +177,80 @@ def test_safe_floor_everywhere(n, exponent):
 def test_bootstrap_replications_are_a_prefix():
     record, _ = synthetic(VECTOR, 500)
     deviations = np.random.default_rng(1).normal(size=(9, 4, 3))
-    few = BlockBootstrap(B=40).replicates(record, 500, deviations, 40)[0]
-    many = BlockBootstrap(B=80).replicates(record, 500, deviations, 80)[0]
+    few = BlockBootstrap(B=40).replicates(record, 500, deviations, 40)
+    many = BlockBootstrap(B=80).replicates(record, 500, deviations, 80)
     assert (many[:, :, :40] == few).all()
+
+
+TAILS = [0.01, 0.05, 0.1]
+MULTIPLIERS = pytest.mark.parametrize("multiplier", ["uniform", "rademacher"])
+
+
+def quantiles_and_calls(method, deviations, tails, monkeypatch):
+    """Quantiles of the bootstrap, and how many values per replicate each call made for them kept."""
+    record, _ = synthetic(VECTOR, 500, replicates=deviations.shape[2])
+    made = []
+    original = BlockBootstrap.replicates
+
+    def noted(*arguments):
+        values = original(*arguments)
+        made.append(values.shape[-1])
+        return values
+
+    monkeypatch.setattr(BlockBootstrap, "replicates", noted)
+    sd = np.sqrt((deviations**2).sum(axis=0))
+    outer = method.outer_values(record, 500, deviations, sd, tails)
+    whole = original(method, record, 500, deviations, method.B)
+    for p in (*tails, *(1.0 - a for a in tails)):
+        expected = np.apply_along_axis(block_bootstrap.quantile_type7, -1, whole, p)
+        np.testing.assert_array_equal(quantile(outer, method.B, p), expected)
+    return made
+
+
+@MULTIPLIERS
+@pytest.mark.parametrize(("m", "d", "replicates"), [(10, 1, 32), (3, 4, 5), (41, 2, 1)])
+def test_quantiles_without_the_middle_of_the_replications(multiplier, m, d, replicates, monkeypatch):
+    deviations = np.random.default_rng(m).normal(size=(m, d, replicates))
+    method = BlockBootstrap(multiplier=multiplier)
+    made = quantiles_and_calls(method, deviations, TAILS, monkeypatch)
+    # Some 167 of 500 are kept, with a standard deviation of 11.
+    if multiplier == "uniform":
+        assert len(made) == 1 and made[0] < 250
+    assert quantiles_and_calls(method, deviations, [0.3], monkeypatch) == [500]
+    few = BlockBootstrap(B=7, multiplier=multiplier)
+    assert quantiles_and_calls(few, deviations, [0.001, 0.3], monkeypatch) == [7]
+
+
+def test_quantiles_where_too_few_replications_are_far_out(monkeypatch):
+    # Signs of one block that is larger than all others together: two heaps, one standard error from 0.
+    deviations = np.full((6, 1, 4), 1e-3)
+    deviations[0] = 1.0
+    made = quantiles_and_calls(BlockBootstrap(multiplier="rademacher"), deviations, [0.05], monkeypatch)
+    assert made == [0, 500]
+    # Beside replicates that have enough.
+    deviations[:, :, 1:] = np.random.default_rng(4).normal(size=(6, 1, 3))
+    kept, again = quantiles_and_calls(
+        BlockBootstrap(multiplier="rademacher"), deviations, [0.05], monkeypatch
+    )
+    assert kept > 52 and again == 500
+
+
+def test_a_diverged_replicate_leaves_the_others_as_they_are(monkeypatch):
+    deviations = np.random.default_rng(3).normal(size=(10, 2, 4))
+    record, _ = synthetic(VECTOR, 500, replicates=4)
+    method = BlockBootstrap()
+
+    def values(deviations):
+        sd = np.sqrt((deviations**2).sum(axis=0))
+        return quantile(method.outer_values(record, 500, deviations, sd, TAILS), method.B, 0.05)
+
+    expected = values(deviations)
+    for bad in (np.nan, np.inf):
+        diverged = deviations.copy()
+        diverged[4:, :, 1] = bad
+        found = values(diverged)
+        np.testing.assert_array_equal(found[:, [0, 2, 3]], expected[:, [0, 2, 3]])
+        assert not np.isfinite(found[:, 1]).any()
 
 
 def test_bootstrap_has_its_conditional_variance():
@@ -186,7 +259,7 @@ def test_bootstrap_has_its_conditional_variance():
         method = BlockBootstrap(B=4000, multiplier=multiplier)
         _, m = method.blocks(2000)
         deviations = np.random.default_rng(2).normal(size=(m, 1, 3))
-        boot, _ = method.replicates(record, 2000, deviations, 4000)
+        boot = method.replicates(record, 2000, deviations, 4000)
         expected = np.sqrt((deviations**2).sum(axis=0))
         # sd of an sd over 4000 draws is at most 1.2%; five of them.
         np.testing.assert_allclose(boot.std(axis=-1), expected, rtol=0.06)
@@ -256,3 +329,18 @@ def test_a_time_that_was_not_recorded_is_an_error():
     record, _ = synthetic(SCALAR, 10)
     with pytest.raises(KeyError, match="not in the record"):
         record.sums_at(np.array([11]))
+    with pytest.raises(KeyError, match="not in the record"):
+        record.sum_at(11)
+
+
+def test_sums_at_times():
+    record, iterates = synthetic(VECTOR, 10)
+    shifted = iterates - record.origin[None, :, None]
+    sums = record.sums_at(np.array([0, 3, 10]))
+    np.testing.assert_allclose(sums, np.stack([0.0 * shifted[0], shifted[:3].sum(0), shifted.sum(0)]))
+    np.testing.assert_array_equal(record.sum_at(3), sums[1])
+    # What a method does to its copy is its own affair.
+    record.sum_at(3)[:] = 7.0
+    average(record, 3)[:] = 7.0
+    np.testing.assert_array_equal(record.sum_at(3), sums[1])
+    np.testing.assert_array_equal(average(record, 3), record.origin[:, None] + sums[1] / 3)
