@@ -28,6 +28,14 @@ def python(code, *arguments, cwd):
     return done.returncode, done.stdout, done.stderr
 
 
+@pytest.fixture
+def ray_address(ray_session):
+    """Of the Ray that the tests share: its workers are not those of a process that joins it."""
+    import ray
+
+    return ray.get_runtime_context().gcs_address
+
+
 SWEEP = """
 import sys
 import ldpflow as lf
@@ -73,10 +81,10 @@ INSTALLED = """
 import sys
 sys.path.insert(0, sys.argv[1])  # as an installed package; Ray's workers do not have this path
 import ldpflow as lf
-plugins = sys.argv[2:]
+_, _, address, *plugins = sys.argv
 study = lf.Study(problem=lf.Quantile(), mechanism=lf.RandomizedResponse(epsilon=1.0), algorithm=lf.LdpSgd(),
                  methods={"kind": "fixed_width"}, n=[200], replicates=10, plugins=plugins)
-run = lf.sweep(study, "run", executor="ray", num_cpus=1)
+run = lf.sweep(study, "run", executor="ray", address=address)
 print(run.summary(columns="whole_width_median").to_pylist(), sys.modules["ownmethods"].__file__)
 from ldpflow.cli import main
 main(["list"])
@@ -84,7 +92,7 @@ main(["list"])
 
 
 @pytest.mark.parametrize("by", ["entry point", pytest.param("module", marks=pytest.mark.slow)])
-def test_a_package_reaches_the_workers(by, tmp_path):
+def test_a_package_reaches_the_workers(by, tmp_path, ray_address):
     for name, text in PACKAGE.items():
         if by == "entry point" or "dist-info" not in name:
             (tmp_path / "site" / name).parent.mkdir(parents=True, exist_ok=True)
@@ -97,7 +105,7 @@ def test_a_package_reaches_the_workers(by, tmp_path):
         text.replace(helper, "from ownmethods.helper import twice\n")
     )
     names = [] if by == "entry point" else ["ownmethods"]
-    code, out, error = python(INSTALLED, tmp_path / "site", *names, cwd=tmp_path)
+    code, out, error = python(INSTALLED, tmp_path / "site", ray_address, *names, cwd=tmp_path)
     assert code == 0, error
     assert "0.2" in out and "fixed_width" in out
     (kept,) = (tmp_path / "run" / "plugins").iterdir()
@@ -177,7 +185,8 @@ import sys
 import ldpflow as lf
 study = lf.Study(problem=lf.Quantile(), mechanism=lf.RandomizedResponse(epsilon=1.0), algorithm=lf.LdpSgd(),
                  methods=FixedWidth(half=[0.1, 0.3]), n=[200], replicates=int(sys.argv[2]))
-run = lf.sweep(study, "run", executor=sys.argv[1], num_cpus=1 if sys.argv[1] == "ray" else None)
+executor, address = (sys.argv[1], None) if sys.argv[1] == "serial" else ("ray", sys.argv[1])
+run = lf.sweep(study, "run", executor=executor, address=address)
 print(run.summary(columns="whole_width_median").to_pylist())
 """
 
@@ -191,9 +200,9 @@ def script(text, *arguments, cwd):
     return done.returncode, done.stdout, done.stderr
 
 
-def test_a_method_defined_in_a_script_runs_on_ray_and_its_edit_is_refused(tmp_path):
+def test_a_method_defined_in_a_script_runs_on_ray_and_its_edit_is_refused(tmp_path, ray_address):
     text = (HERE / "plugin_method.py").read_text() + SCRIPT
-    code, out, error = script(text, "ray", 6, cwd=tmp_path)
+    code, out, error = script(text, ray_address, 6, cwd=tmp_path)
     assert code == 0 and "0.6" in out, error
     # The script may change, the class and what it uses may not.
     code, out, error = script(text + "\nunrelated = 1\n", "serial", 9, cwd=tmp_path)
@@ -204,11 +213,11 @@ def test_a_method_defined_in_a_script_runs_on_ray_and_its_edit_is_refused(tmp_pa
         assert lf.open_run(tmp_path / "run").check().passed
 
 
-def test_kernels_of_a_script_are_refused_on_ray_and_run_serially(tmp_path):
+def test_kernels_of_a_script_are_refused_on_ray_and_run_serially(tmp_path, ray_address):
     text = (HERE / "plugin_law.py").read_text() + SCRIPT.replace(
         "lf.Quantile()", 'lf.Quantile(law="ramp")'
     ).replace("FixedWidth(half=[0.1, 0.3])", "lf.Oracle()").replace('columns="whole_width_median"', "")
     code, _, error = script(text, "serial", 4, cwd=tmp_path)
     assert code == 0, error
-    code, _, error = script(text, "ray", 8, cwd=tmp_path)
+    code, _, error = script(text, ray_address, 8, cwd=tmp_path)
     assert code == 1 and "law.kind: 'ramp' is not allowed" in error and "%%writefile" in error

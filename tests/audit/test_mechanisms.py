@@ -40,10 +40,11 @@ LOCAL = [(name, settings, problem) for name, settings, problem in BUNDLED if pro
 
 @pytest.mark.parametrize(("name", "settings", "problem"), LOCAL)
 def test_bundled_mechanisms_pass(name, settings, problem):
-    found = audit(name, settings, problem, samples=100_000)
+    scalar = problem in ("quantile", "quantiles")
+    found = audit(name, settings, problem, samples=100_000 if scalar else 30_000)
     assert found.passed, found
     # And the audit is worth something: in one dimension the bound comes close.
-    if problem in ("quantile", "quantiles"):
+    if scalar:
         assert found.bound > 0.9 * found.claim
 
 
@@ -114,9 +115,9 @@ def test_a_clip_that_was_left_out_is_caught(problem):
 
 
 def test_a_sensitivity_that_is_claimed_too_small_is_caught():
-    found = audit_mechanism(Gaussian(mu=1.0), Insensitive(), 100_000)
+    found = audit_mechanism(Gaussian(mu=1.0), Insensitive(), 30_000)
     assert found.bound > 1.5 and not found.passed
-    assert audit_mechanism(Gaussian(mu=1.0), LinearRegression(), 100_000).passed
+    assert audit_mechanism(Gaussian(mu=1.0), LinearRegression(), 30_000).passed
 
 
 @pytest.mark.parametrize(("name", "settings", "problem"), [case for case in BUNDLED if not case[2]])

@@ -40,15 +40,24 @@ class OwnCluster:
     def token(self) -> str:
         return (self.folder / "token").read_text()
 
-    def run(self, *arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    def started(self, *arguments: object, **environment: str) -> subprocess.Popen[str]:
         """An ldpflow command line, as somebody with the token types it."""
-        return subprocess.run(
+        return subprocess.Popen(
             [sys.executable, "-m", "ldpflow", *map(str, arguments)],
             env={**self.environment, **environment},
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            timeout=300,
         )
+
+    def run(self, *arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+        """The same, when it has ended."""
+        process = self.started(*arguments, **environment)
+        try:
+            out, err = process.communicate(timeout=300)
+        finally:
+            process.kill()
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
 def free_ports(count: int) -> list[int]:

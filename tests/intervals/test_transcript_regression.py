@@ -47,6 +47,7 @@ SCALARS = {
     ),
     "far": OnePass(Quantile(location=1e5), RandomizedResponse(), LdpSgd(theta0=1e5)),
 }
+PLANE = OnePass(QuantileRegression(coefficients=(0.5, -1.0)), Laplace(epsilon=4.0), LdpSgd())
 REGRESSION = OnePass(QuantileRegression(), Laplace(epsilon=4.0), LdpSgd())
 
 
@@ -77,9 +78,17 @@ def transcript_of(record, replicate):
     return oracle.transcript(theta0, record.iterates[:, :, replicate], algorithm.c, algorithm.gamma)
 
 
-@pytest.mark.parametrize("name", ["rr", "minibatch", "regression"])
-def test_running_sums_are_what_they_say(name):
-    path = REGRESSION if name == "regression" else SCALARS[name]
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(SCALARS["rr"], id="rr"),
+        pytest.param(SCALARS["minibatch"], id="minibatch"),
+        pytest.param(PLANE, id="plane"),
+        # Four coordinates of sums of products take ten seconds to compile.
+        pytest.param(REGRESSION, id="regression", marks=pytest.mark.slow),
+    ],
+)
+def test_running_sums_are_what_they_say(path):
     record = record_of(path, 300)
     d = path.problem.dimension
     for r in (0, 5):
@@ -113,7 +122,9 @@ def test_running_sums_are_what_they_say(name):
 
 @pytest.mark.parametrize("variance", ["known", "residual"])
 @pytest.mark.parametrize("degree", [1, 2, 3])
-@pytest.mark.parametrize("name", SCALARS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n == "laplace" else n for n in SCALARS]
+)
 def test_interval_is_the_literal_formula(name, degree, variance):
     # The library's sums are around theta*, the oracle's regression around theta_{i0}: that they
     # agree shows that the shift cancels.
@@ -171,13 +182,13 @@ def test_batch_means_around_the_root():
 @pytest.mark.parametrize("degree", [1, 2])
 @pytest.mark.parametrize("variance", ["known", "residual"])
 def test_vector_form_is_the_literal_formula(variance, degree):
-    record = record_of(REGRESSION, 20_000)
+    record = record_of(PLANE, 20_000)
     method = TranscriptRegression(degree=degree, burn_in="0.1n", variance=variance)
     result = method.intervals(record, 20_000, [0.9])
     z = constants.normal_quantile(0.95)
     S = None
     if variance == "known":
-        S = np.array(LdpSgd().step_covariance(REGRESSION.problem, REGRESSION.mechanism))
+        S = np.array(LdpSgd().step_covariance(PLANE.problem, PLANE.mechanism))
     literal = oracle.linear if degree == 1 else oracle.quadratic
     for r in range(6):
         before, A, eta = (part[2000:] for part in transcript_of(record, r))
@@ -310,7 +321,8 @@ def test_a_decreasing_fit_is_undefined_and_no_miss():
 
 def test_lost_digits_are_undefined():
     # A start 1e7 away: the sums at i0 leave nothing of those after it.
-    path = OnePass(Quantile(location=1e7, scale=1e-3), NoMechanism(), LdpSgd(c=1e7))
+    law = {"law": "student_t", "df": 1.0}  # a kernel that is compiled already
+    path = OnePass(Quantile(location=1e7, scale=1e-3, **law), NoMechanism(), LdpSgd(c=1e7))
     result = TranscriptRegression().intervals(record_of(path, 300), 300, [0.9])
     length = result.upper - result.lower
     assert (np.isnan(length) | (length > 0)).all()

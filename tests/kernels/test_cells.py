@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -22,9 +24,23 @@ SEED = 11
 LEVELS = {1: (0.7,), 3: (0.25, 0.5, 0.75), 6: (0.05, 0.1, 0.4, 0.5, 0.9, 0.99)}
 
 
-@pytest.mark.parametrize("count", LEVELS)
-@pytest.mark.parametrize("algorithm", [LdpSgd(theta0=0.4), MinibatchSgd(batch_size=4, c=0.7)])
+STEPS = {"steps": LdpSgd(theta0=0.4), "batches": MinibatchSgd(batch_size=4, c=0.7)}
+FAST = {("steps", 6), ("batches", 3), ("law", 3)}
+"""Each algorithm, and as few coordinates as are called and as many as are inlined."""
+
+
+def some(*kinds):
+    """Every kind with every number of quantiles; those that are not FAST are slow."""
+    return [
+        pytest.param(kind, count, marks=() if (kind, count) in FAST else pytest.mark.slow)
+        for kind in kinds
+        for count in LEVELS
+    ]
+
+
+@pytest.mark.parametrize(("algorithm", "count"), some(*STEPS))
 def test_kernel_is_the_literal_recursion(count, algorithm):
+    algorithm = STEPS[algorithm]
     problem = Quantiles(taus=LEVELS[count], location=0.2, scale=1.5)
     path = OnePass(problem, Cells(epsilon=1.3), algorithm)
     n = 1200
@@ -43,8 +59,8 @@ def test_kernel_is_the_literal_recursion(count, algorithm):
         np.testing.assert_allclose(record.prefix_sums[:, :, r], sums[at], rtol=1e-10, atol=1e-9)
 
 
-@pytest.mark.parametrize("count", LEVELS)
-def test_reports_drawn_from_their_law_are_the_literal_recursion(count):
+@pytest.mark.parametrize(("_", "count"), some("law"))
+def test_reports_drawn_from_their_law_are_the_literal_recursion(_, count):
     problem = Quantiles(taus=LEVELS[count], law="logistic", scale=0.5)
     path = OnePass(problem, Cells(epsilon=0.8, sampling="private_bit"), LdpSgd())
     record = run_path(path, SEED, range(2), [1, 2, 200, 1000])
@@ -54,9 +70,21 @@ def test_reports_drawn_from_their_law_are_the_literal_recursion(count):
     np.testing.assert_allclose(record.iterates[:, :, 1], iterates[[0, 1, 199, 999]], rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("sampling", ["data", "private_bit"])
-@pytest.mark.parametrize("algorithm", [LdpSgd(), MinibatchSgd(batch_size=3)])
-@pytest.mark.parametrize("problem", [Quantile(tau=0.7), Quantiles(taus=(0.7,))], ids=lambda p: p.kind)
+ONE, SEVERAL = Quantile(tau=0.7), Quantiles(taus=(0.7,))
+TOGETHER = [
+    (ONE, LdpSgd(), "data"),
+    (SEVERAL, LdpSgd(), "private_bit"),
+    (SEVERAL, MinibatchSgd(batch_size=3), "data"),
+]
+
+
+@pytest.mark.parametrize(
+    ("problem", "algorithm", "sampling"),
+    [
+        pytest.param(*case, marks=() if case in TOGETHER else pytest.mark.slow)
+        for case in product((ONE, SEVERAL), (LdpSgd(), MinibatchSgd(batch_size=3)), ("data", "private_bit"))
+    ],
+)
 def test_one_quantile_gives_the_bits_of_randomised_response(sampling, algorithm, problem):
     """On the same streams, which differ between the two paths otherwise."""
     paths = [

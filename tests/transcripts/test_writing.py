@@ -165,7 +165,7 @@ def run(request, tmp_path_factory):
     (plan,) = study.plans()
     rows = RunStore(folder).replicates.read(plan.simulator.key)
     wanted = pc.and_(pc.equal(rows["replicate"], 1), pc.equal(rows["n"], 4000))
-    return folder, plan.simulator, rows.filter(wanted).to_pylist()
+    return folder, plan, rows.filter(wanted).to_pylist()
 
 
 def bits(value):
@@ -191,7 +191,8 @@ def matching(rows, row):
     ("kind", "chunk"), [(".parquet", 1), (".parquet", 1000), (".parquet", 2**16), (".csv", 1000)]
 )
 def test_the_rows_of_the_sweep(run, tmp_path, kind, chunk):
-    folder, path, rows = run
+    folder, plan, rows = run
+    path = plan.simulator
     file = tmp_path / f"transcript{kind}"
     stored_transcript(folder, path.key, 1, file)
     settings = None
@@ -210,7 +211,8 @@ def test_the_rows_of_the_sweep(run, tmp_path, kind, chunk):
 
 
 def test_fewer_users_are_the_first_ones(run, tmp_path):
-    folder, path, _ = run
+    folder, plan, _ = run
+    path = plan.simulator
     stored_transcript(folder, f"p{path.key}", 1, tmp_path / "short.parquet", 2000)
     stored_transcript(folder, path.key, 1, tmp_path / "long.parquet")
     import pyarrow.parquet as pq
@@ -221,7 +223,8 @@ def test_fewer_users_are_the_first_ones(run, tmp_path):
 
 
 def test_what_cannot_be_written(run, tmp_path):
-    folder, path, _ = run
+    folder, plan, _ = run
+    path = plan.simulator
     with pytest.raises(InputError) as caught:
         stored_transcript(folder, "0" * 16, 1, tmp_path / "t.csv")
     assert caught.value.field == "path"
@@ -241,9 +244,11 @@ def test_the_theta_of_the_simulated_path(run, tmp_path):
     from ldpflow.simulators.reports import reports_of
     from ldpflow.simulators.run_path import run_path
 
-    _, path, _ = run
+    _, plan, _ = run
+    path = plan.simulator
     size = path.algorithm.records_per_step()
-    record = run_path(path, 11, [1], range(1, 501))
+    sums = path.needs(plan.cells).sums  # the sweep's: its kernel is compiled
+    record = run_path(path, 11, [1], range(1, 501), [500], sums)
     thetas = np.concatenate([part[1] for part in reports_of(path, 11, 1, 500 * size)])
     assert np.array_equal(thetas[::size][1:], record.iterates[:-1, :, 0])
 
