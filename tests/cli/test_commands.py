@@ -373,7 +373,7 @@ WORDS = st.one_of(
 
 
 @settings(
-    max_examples=150,
+    max_examples=75,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],

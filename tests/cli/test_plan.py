@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ldpflow.study import load_study
+
 TRIAL = """
 name = "trial"
 seed = 1
@@ -123,9 +125,11 @@ def test_where_no_method_is_recommended_there_is_the_oracles_n(ldpflow: Callable
     assert "n for length" not in text and "plan with" not in text and "oracle's n" in text
 
 
-def test_a_study_of_several_problems(ldpflow: Callable[..., Any]) -> None:
+def test_a_study_of_several_problems(ldpflow: Callable[..., Any], tmp_path: Path) -> None:
     """Settings that one problem has and another has not, such as Huber's constant."""
-    shown = ldpflow("plan", "gdp-coverage", "--length", "0.1")
+    one = {"mu": [1.0], "gamma": [0.6], "c": [0.4], "n": [1e5], "method": ["BM"]}
+    (tmp_path / "s.toml").write_text(load_study("gdp-coverage").replace(one).to_toml())
+    shown = ldpflow("plan", tmp_path / "s.toml", "--length", "0.1")
     assert shown.code in (0, 1) and "Traceback" not in shown.err, shown.err
     for word in ("linear_regression", "logistic_regression"):
         assert word in shown.out

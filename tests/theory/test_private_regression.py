@@ -351,7 +351,8 @@ def test_thresholds_fall_to_the_scale_of_sigma():
     assert run_path(path, 1, range(32), range(1, 21)).extras["threshold"][5:].max() >= 4.0 * scale
 
 
-def test_negative_controls():
+@pytest.mark.slow
+def test_steps_as_the_corollaries_print_them_keep_the_start():
     problem = LeastSquares(d=10, sigma=0.5)
     wanted = {"noise_multiplier": 5.35, "domain": 64.0, "iterations": 20}
     # eta = 1/(4d), as the corollaries print, forgets the start like (1 - eta)^T.
@@ -359,6 +360,10 @@ def test_negative_controls():
     fast = path_of(problem, DpAmbssgd(**wanted), 200_000)
     risks = [simulated(path, 200_000, 32)["tail_exc"].mean() for path in (slow, fast)]
     assert risks[0] > 0.1 > 1000 * risks[1]
+
+
+def test_negative_controls():
+    problem = LeastSquares(d=10, sigma=0.5)
     # Batches below 1 + R^2/mu need not contract for kappa >> 1, above they do.
     skew = LeastSquares(eigenvalues=(1.0,) * 9 + (0.1,), sigma=0.5)
     lam = np.array(skew.lambdas)
