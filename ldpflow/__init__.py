@@ -34,7 +34,7 @@ EXPORTS = {
     "ldpflow.transcripts.analysis": ("analyse",),
     "ldpflow.transcripts.reading": ("Transcript",),
 }
-"""What ``import ldpflow`` offers, by the module that has it; loaded when it is first asked for."""
+"""Public names by the module that defines them; a module is imported when one of its names is first used."""
 
 REGISTRIES = {
     "ldpflow.problems": ("Problem", "PROBLEMS"),

@@ -1,4 +1,4 @@
-"""What a setting allows, in words."""
+"""Allowed values of settings, as text for error messages."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def typed(cls: type[BaseModel], name: str) -> tuple[Any, dict[str, Any]]:
 
 
 def in_words(kind: Any, bounds: dict[str, Any]) -> str:
-    """What a type with bounds allows."""
+    """Allowed values of a type with bounds, as text."""
     if "one_of" in bounds:
         return "one of " + ", ".join(map(repr, bounds["one_of"].names()))
     if get_origin(kind) is Literal:
@@ -115,7 +115,7 @@ def in_words(kind: Any, bounds: dict[str, Any]) -> str:
 
 
 def allowed(cls: type[BaseModel], name: str) -> str:
-    """What a field allows, in words."""
+    """Allowed values of a field, as text."""
     return cls.model_fields[name].description or in_words(*typed(cls, name))
 
 

@@ -119,7 +119,7 @@ class Run:
     def __init__(self, store: RunStore, result: RunResult | None = None) -> None:
         self.store = store
         self.result = result
-        """How the sweep ended that made or continued the run; None for a run that was opened."""
+        """Result of the sweep that made or continued the run; None for a run that was opened."""
 
     @property
     def out(self) -> str:
@@ -144,7 +144,7 @@ class Run:
 
     @property
     def cautions(self) -> list[str]:
-        """What the study leaves out, and what breaks a method's theory; empty if it cannot be read."""
+        """Lines on parts that the study leaves out and on broken assumptions; empty if it cannot be read."""
         from ldpflow.study.stored import stored_cautions
 
         return stored_cautions(self.store)
@@ -394,5 +394,5 @@ class Run:
         return run_html(self.out)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """What a notebook shows: the table of cells, and one line where there is no HTML."""
+        """Display in a notebook: the table of cells, and one line where there is no HTML."""
         return {"text/html": self._repr_html_(), "text/plain": repr(self)}

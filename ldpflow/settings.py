@@ -149,7 +149,7 @@ class Settings(BaseModel, metaclass=SettingsType):
 
     @classmethod
     def setting(cls, name: str) -> Setting:
-        """What a field's annotation says of it."""
+        """The Setting in a field's annotation."""
         field = cls.model_fields[name]
         return next(iter(settings_in([*field.metadata, field.annotation])), Setting())
 
@@ -199,7 +199,7 @@ class Settings(BaseModel, metaclass=SettingsType):
 
 
 def input_error(cls: type[BaseModel], error: ValidationError, given: Mapping[str, Any]) -> InputError:
-    """What pydantic found, as one message that names the setting: ``problem.tau``."""
+    """The first error that pydantic found, as one message that names the setting: ``problem.tau``."""
     found = error.errors()[0]
     name = str(found["loc"][0]) if found["loc"] else ""
     group = getattr(cls, "group", "") or cls.__name__

@@ -166,7 +166,7 @@ def sweep(
 
 
 def cautions(study: Study) -> list[str]:
-    """What is left out, what breaks a method's theory, the first paths that do not arrive, a line each."""
+    """Lines on parts left out, on broken assumptions, and on the first paths that do not arrive."""
     from ldpflow.planning import arrival_cautions
 
     found = arrival_cautions(study)
@@ -176,7 +176,7 @@ def cautions(study: Study) -> list[str]:
 
 
 def display(progress: bool, study: Study, until_precise: bool) -> Any:
-    """What shows the events of a sweep, or lets them pass."""
+    """Display of the events of a sweep, or one that shows nothing."""
     if not progress:
         return nullcontext(lambda event: None)
     from ldpflow.cli.progress import reporter

@@ -50,7 +50,7 @@ class BaseAlgorithm(Settings):
     """Numbers that the kernel records beside the iterates (PathRecord.extras): columns of trajectories."""
 
     derived: ClassVar[tuple[Column, ...]] = ()
-    """What :meth:`columns` reports beside the settings."""
+    """Columns that :meth:`columns` adds to the settings."""
 
     theta0: float = 0.0
 

@@ -74,7 +74,7 @@ class DpNsgdReduced(MomentumAlgorithm):
     difference_scale: Annotated[float, Field(gt=0, le=1e3)] = 4.0
 
     def trees(self, batches: int, steps: int) -> list[Tree]:
-        """What is released: G early and late, Delta, r."""
+        """Trees of the released sums: G early and late, Delta, r."""
         from ldpflow.privacy.tree import Tree
 
         v1, v2 = tree_variances(batches, steps)

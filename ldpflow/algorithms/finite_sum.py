@@ -1,4 +1,4 @@
-"""What the algorithms of private empirical risk minimisation have in common.
+"""Base class of the algorithms for private empirical risk minimisation.
 
 Central model: a curator holds N records and releases all iterates under (epsilon, delta)-DP with
 respect to replacing one record. Sigma is derived from the budget by accounting for the whole
@@ -161,7 +161,7 @@ class FiniteSumAlgorithm(BaseAlgorithm):
 
     @abstractmethod
     def kernel_settings(self, plan: RunPlan) -> dict[str, float]:
-        """What the recursion reads by name from its argument ``settings``."""
+        """Values of the recursion's argument ``settings``, by name."""
 
     def noise_kind(self) -> int:
         """The kernel's compile-time constant NOISE."""
@@ -278,7 +278,7 @@ class MomentumAlgorithm(FiniteSumAlgorithm):
         return schedule_of(problem, self, n)
 
     def laid_out(self, problem: FiniteSumProblem, n: int) -> Schedule:
-        """What :meth:`schedule` returns, computed; choosing the epochs takes its time."""
+        """Compute the schedule that :meth:`schedule` returns; choosing the number of epochs takes time."""
         batches = n // self.batch_size
         if batches < 1:
             raise InputError("algorithm.batch_size", self.batch_size, f"at most n = {n:,}")

@@ -1,4 +1,4 @@
-"""What the one-pass mini-batch algorithms for private least squares share: schedule, budget, feasibility."""
+"""Base class of one-pass mini-batch algorithms for private least squares: schedule, budget, feasibility."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ class MinibatchRegression(OnePassRegression):
         ]
 
     def privacy_epsilon(self) -> float:
-        """What the noise gives, where it was given instead of epsilon; else epsilon itself."""
+        """The setting epsilon, or the epsilon that follows from the noise multiplier where that was given."""
         if self.noise_multiplier is None:
             return self.epsilon
         return clipping.run_epsilon(self.noise_multiplier, self.delta, self.accounting, False, 1)

@@ -1,4 +1,4 @@
-"""What the algorithms share that make one estimate of a least squares problem from one pass."""
+"""Base class of algorithms that make one estimate of a least squares problem from one pass."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BUDGET = (
     Column("noise_multiplier", "double", "-", "alpha, the noise multiplier"),
     Column("rho", "double", "nats", "zCDP of the whole run"),
 )
-"""What an algorithm with a noise multiplier reports of its privacy."""
+"""Columns on privacy of an algorithm with a noise multiplier."""
 
 
 class OnePassRegression(Algorithm):

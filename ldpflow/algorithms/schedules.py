@@ -1,4 +1,4 @@
-"""How long the momentum algorithms run: the theorems' T, and the number of epochs that balances.
+"""Length of the momentum algorithms' runs: the theorems' T, and the balancing number of epochs.
 
 Theorems 6 and 9 of Tran and Cutkosky (2022) set T so that optimisation and noise are of the same order,
 without constants and, in Theorem 9, without logarithms; at practical sizes this leaves the noise

@@ -140,5 +140,5 @@ def audited(
 
 
 def share(counts: Counts, first: bool) -> float:
-    """How often the event happened."""
+    """Share of the outputs in which the event happened."""
     return counts.first / counts.of_first if first else counts.second / counts.of_second

@@ -243,7 +243,7 @@ def best_threshold(pair: Pair, score: Score, claim: Claim, confidence: float) ->
 
 
 def counted(test: Test, first: Floats, second: Floats) -> Counts:
-    """How often the event happened on fresh outputs, p's input first."""
+    """Counts of the event in fresh outputs, those of p's input first."""
     a, b = int(test.event(first).sum()), int(test.event(second).sum())
     if test.swapped:
         return Counts(b, len(second), a, len(first))

@@ -170,7 +170,7 @@ def called(arguments: Sequence[str] | None) -> int:
 
 
 OF_MEMORY = "map segment|allocate memory|shared object file|launch worker thread|start new thread"
-"""What libraries say where a limit leaves no memory for them."""
+"""Pattern of libraries' error messages where a limit leaves them no memory."""
 
 
 def refused(error: Exception) -> int:

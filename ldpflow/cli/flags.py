@@ -105,7 +105,7 @@ def with_plugins(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def settings_given(texts: Sequence[str] | None) -> dict[str, object]:
-    """What ``--set name=value,value`` says, by name.
+    """Values of ``--set name=value,value``, by name.
 
     Raises
     ------

@@ -89,7 +89,7 @@ def print_plan(
 
 
 def answer(row: Row, wanted: str, apart: Sequence[str], response_rate: float | None) -> str:
-    """What reaching the goal takes, in a sentence.
+    """One sentence on the users or reports that the goal takes.
 
     Parameters
     ----------
@@ -211,7 +211,7 @@ def reachable(epsilon: float | None) -> str:
 
 
 def print_replicates(levels: list[float], target_mcse: float, precision: Any) -> None:
-    """How many replicates a target for the MCSE takes."""
+    """Print the number of replicates for a target MCSE."""
     from ldpflow.engine.precision import stopped_coverage
 
     for nominal in levels:

@@ -26,7 +26,7 @@ Mu = Annotated[float | None, typer.Option(help="Budget of one report, of Gaussia
 
 
 class PageFormat(StrEnum):
-    """How a page is printed."""
+    """Output formats of a page."""
 
     text = "text"
     json = "json"

@@ -1,4 +1,4 @@
-"""How far a sweep is: a live display on a terminal or in a notebook, now and then a line elsewhere."""
+"""Progress of a sweep: a live display on a terminal or in a notebook, now and then a line elsewhere."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def names_in(texts: list[str] | None) -> list[str] | None:
 
 
 class Format(StrEnum):
-    """How a table is printed."""
+    """Output formats of a table."""
 
     table = "table"
     csv = "csv"

@@ -295,7 +295,7 @@ def targets_of(
 
 
 def swept(study: Study, out: str | None, quiet: bool, **options: Any) -> tuple[RunResult, bool]:
-    """How the sweep ended, and whether it was interrupted."""
+    """Run the sweep: its result, and whether it was interrupted."""
     from ldpflow.errors import SweepInterrupted
     from ldpflow.sweeps import sweep as compute
 
@@ -350,7 +350,7 @@ def print_troubles(study: Study, result: RunResult) -> None:
 
 
 def done_so_far(study: Study, result: RunResult) -> str:
-    """What is stored of a sweep that has stopped, in words."""
+    """One sentence on the replicates that a stopped sweep has stored."""
     done = f"{result.done_replicates:,} of {result.wanted_replicates:,} replicates"
     if result.paths == 1:
         return done
@@ -376,7 +376,7 @@ def print_results(study: Study, result: RunResult) -> None:
 
 
 def print_plan(paths: Sequence[Planned]) -> None:
-    """What is reused and what is computed, where there is both."""
+    """Print how many rows are reused and how many computed, where there are both."""
     reused = sum(path.reused for path in paths)
     if reused == 0:
         return

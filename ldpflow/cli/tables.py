@@ -209,7 +209,7 @@ def telling(names: Sequence[str], rows: Sequence[Row]) -> list[str]:
 
 
 def count_apart(names: Sequence[str], rows: Sequence[Row]) -> int:
-    """How many rows differ in these columns."""
+    """Number of distinct rows in these columns."""
     return len({tuple(repr(row[name]) for name in names) for row in rows})
 
 

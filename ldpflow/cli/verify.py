@@ -59,7 +59,7 @@ def verify(
 
 
 def power(comparison: Comparison) -> Iterator[str]:
-    """What a difference must be to be found: with few replicates agreement says little."""
+    """Lines on the size of difference that would be found: with few replicates agreement says little."""
     from ldpflow.published.tables import MEASURES
 
     counts = {row.replicates for row in comparison.rows}

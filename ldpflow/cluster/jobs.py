@@ -248,13 +248,13 @@ class Jobs:
         return sorted((j for j in jobs if j.study), key=lambda j: -(j.started or 0.0))
 
     def logs(self, job: str) -> str:
-        """What a job has printed so far."""
+        """Output of a job so far."""
         with self.named_errors(job):
             text: str = self.client.get_job_logs(job)
         return text
 
     def follow(self, job: str) -> Iterator[str]:
-        """What a job prints, as it does; ends with the job."""
+        """Output of a job as it comes; ends with the job."""
         loop = asyncio.new_event_loop()
         try:
             stream = self.client.tail_job_logs(job)

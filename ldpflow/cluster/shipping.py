@@ -1,4 +1,4 @@
-"""What travels with a submitted study: its file, and the sources of its plug-ins."""
+"""Files sent along with a submitted study: the study itself, and the sources of its plug-ins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How batches are scheduled: one loop, thin executors (this process, or Ray)."""
+"""Scheduling of batches: one loop, and executors in this process or on Ray."""
 
 from ldpflow.engine.check import Finding, check_run, compact_run, repair_run
 from ldpflow.engine.events import Planned, Progress, RunResult

@@ -44,12 +44,12 @@ class Missing:
 
     @cached_property
     def kernel(self) -> Hashable:
-        """What the kernel of its batches is known by."""
+        """Key of the kernel of its batches."""
         return kernel_of(self)
 
 
 def kernel_of(work: Missing | Batch) -> Hashable:
-    """What the kernel of missing rows, or of a batch, is known by."""
+    """Key of the kernel that missing rows, or a batch, need."""
     request = work.simulator.needs(work.cells + work.witnesses, work.checkpoints)
     return repr(work.simulator.kernel(request))
 

@@ -248,7 +248,7 @@ def study_findings(store: RunStore, study: Study | None) -> Iterator[Finding]:
 
 
 def part_reason(dataset: Dataset, part: Part, study: Study | None) -> str | None:
-    """Why a part whose footer is whole is not good, if it is not."""
+    """Reason why a part with a readable footer is bad, or None."""
     table = dataset.load(part)
     if isinstance(table, UnreadablePart):
         return None if table.reason == REMOVED else table.reason  # compacted away meanwhile

@@ -115,7 +115,7 @@ def check_address(address: str) -> None:
 
 
 def unreachable(host: str, port: int) -> str | None:
-    """Why a host and port do not answer, or None."""
+    """Reason why a host and port do not answer, or None."""
     try:
         socket.create_connection((host, port), CONNECT_SECONDS).close()
     except OSError as error:

@@ -41,7 +41,7 @@ class Executor(Protocol):
 
     @property
     def compiling(self) -> Callable[[], int] | None:
-        """How many kernels are compiled now; None where Ray's workers compile."""
+        """Number of kernels that are being compiled; None where Ray's workers compile."""
 
     def submit(self, batch: Batch) -> None:
         """Start a batch."""
@@ -67,7 +67,7 @@ def publish_trajectories(store: RunStore, batch: Batch, result: BatchResult) -> 
 
 
 def said(error: Exception) -> str:
-    """What an error says: ours are sentences, others need their name."""
+    """Message of an error, with its class name unless it is one of ldpflow's own."""
     return str(error) if isinstance(error, LdpflowError) else f"{type(error).__name__}: {error}"
 
 

@@ -62,7 +62,7 @@ class Liveness:
 
 
 def grace() -> float:
-    """How long a GCS may be silent: Ray waits 60 s unless it is set to wait longer."""
+    """Seconds that a GCS may be silent: Ray waits 60 s unless it is set to wait longer."""
     try:
         return max(GRACE_SECONDS, float(os.environ[WAIT]) - BEFORE_RAY)
     except (KeyError, ValueError):

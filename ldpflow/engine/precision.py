@@ -121,7 +121,7 @@ class Precision:
         return found
 
     def forecast(self, plan: Plan, cells: Sequence[CellRows], have: int) -> Forecast:
-        """How far a path is from its targets, and the steps it will probably take."""
+        """Forecast of the replicates and steps that a path still needs for its targets."""
         if have == 0:
             far = math.inf
             wanted = float(self.min_replicates)
@@ -156,7 +156,7 @@ class Precision:
         return point
 
     def next_point(self, cells: Sequence[CellRows], have: int) -> int | None:
-        """How many replicates a path must have next; None where it is done.
+        """Number of replicates that a path must have next; None where it is done.
 
         Parameters
         ----------

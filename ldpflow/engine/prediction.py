@@ -1,4 +1,4 @@
-"""How long a study will take on this machine, from about a second of calibration."""
+"""Predicted time of a study on this machine, from about a second of calibration."""
 
 from __future__ import annotations
 

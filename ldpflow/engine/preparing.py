@@ -49,7 +49,7 @@ class Preparation:
         return new
 
     def compiling(self) -> int:
-        """How many kernels are compiled now."""
+        """Number of kernels that are being compiled."""
         return counts["compiling"] + len(self.working)
 
     def prepare(self, batch: Batch) -> None:

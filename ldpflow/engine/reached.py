@@ -1,4 +1,4 @@
-"""How far a run is: replicates of every cell, and of the paths."""
+"""Progress of a run: replicates of every cell, and of the paths."""
 
 from __future__ import annotations
 

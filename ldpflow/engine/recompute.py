@@ -40,7 +40,7 @@ def blocks(parts: list[Part], share: float, chance: random.Random) -> list[tuple
 
 
 def recomputed(store: RunStore, good: list[Part], share: float, seed: int | None = None) -> Iterator[str]:
-    """What differs in a random share of the replicates when it is computed again.
+    """Differences in a random share of the replicates when these are computed again.
 
     Parameters
     ----------

@@ -85,7 +85,7 @@ def values(column: pa.ChunkedArray) -> NDArray[Any]:
 
 
 def cell_reason(part: Part) -> str | None:
-    """Why the cells of a part are none that a method of its version has, if so."""
+    """Reason why a method of the part's version has no such cells, or None."""
     plugins = any(str(name).startswith("plugin") for name in part.meta.get("versions", {}))
     for cell in part.cells:
         method = INTERVAL_METHODS.get(str(cell.get("method")))
@@ -100,7 +100,7 @@ def cell_reason(part: Part) -> str | None:
 
 
 def statistics_reason(dataset: Dataset, part: Part, table: pa.Table) -> str | None:
-    """Why the statistics in the footer are not those of the rows, or its cells unknown; None if all is well.
+    """Reason why the footer's statistics differ from the rows', or its cells are unknown; None without one.
 
     Plain readers skip rows by these statistics. The footer's checksum protects them, but a file may be one
     of an old version, or written again with a checksum of its own.

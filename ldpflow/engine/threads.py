@@ -44,7 +44,7 @@ class ThreadExecutor:
             thread.start()
 
     def compiling(self) -> int:
-        """How many kernels are compiled now, by this process and those that it started for it."""
+        """Number of kernels that are being compiled, by this process and those that it started."""
         return self.preparation.compiling()
 
     def _run(self) -> None:

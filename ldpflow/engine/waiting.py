@@ -41,7 +41,7 @@ class Kernels:
             self.total = len({m.kernel for m in missing.values()})
 
     def of(self, batch: Batch) -> tuple[Hashable, str]:
-        """What a batch's kernel is known by, and its name."""
+        """Key and name of a batch's kernel."""
         simulator = batch.simulator
         found = self.known.get(id(simulator))
         if found is None:
@@ -58,7 +58,7 @@ class Kernels:
         self.ready.add(self.of(batch)[0])
 
     def waiting(self) -> str:
-        """What is waited for: the first kernel that was sent out and is not ready; empty if all are."""
+        """Text on the kernel that is waited for: the first one sent out and not ready; empty if all are."""
         names = [(at, name) for at, (key, name) in enumerate(self.sent.items(), 1) if key not in self.ready]
         if not names or (self.compiling is not None and not self.compiling()):
             return ""

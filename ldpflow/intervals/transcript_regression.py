@@ -75,7 +75,7 @@ QUARTIC = [0, 1, 2, 3, 4, 5, 11, 12, 6, 7, 8, 9, 13, 10]
 
 @dataclass(frozen=True)
 class Asked:
-    """What intervals take beside the fit; ``length`` is the sum of eta_i over the fit."""
+    """Inputs of intervals beside the fit; ``length`` is the sum of eta_i over the fit."""
 
     record: PathRecord
     n: int

@@ -26,10 +26,10 @@ __all__ = ["PolynomialFit", "fit_polynomial"]
 Array = NDArray[np.float64]
 
 LOSS = 1e9
-"""How much smaller than the sums it is made of a centred moment may be: 7 of 16 digits are left."""
+"""Largest ratio of the sums to the centred moment made of them: 7 of 16 digits are left."""
 
 REACH = 50.0
-"""How many standard deviations of the path a root of a cubic is looked for."""
+"""Range, in standard deviations of the path, in which a root of a cubic is searched."""
 
 # Where the ends of the score set are looked for, in half widths of the interval that is linear in
 # the error: eight points to each of the first two, then in steps of a quarter, to 71.

@@ -95,7 +95,7 @@ def private_gradient(path: Any, perturbed: bool) -> dict[str, Any]:
 
 
 def kernel_case(path: Any, sums: tuple[str, ...], perturbed: bool = False) -> Case:
-    """What the kernel of this kind of path is specialised for; it keeps the sums asked for."""
+    """Case of the kernel of such paths that keeps these sums."""
     d = path.problem.dimension
     inlining = "inlined" if d >= INLINED_FROM else "called"
     sums = tuple(name for name in sums if name != PERTURBED)  # no sum along the path
@@ -133,7 +133,7 @@ def kernel_case(path: Any, sums: tuple[str, ...], perturbed: bool = False) -> Ca
 
 
 def data_part(path: Any, data: tuple[Variate, ...], inlining: str) -> Any:
-    """What fills the planes of records: from a file's rows, in order or with replacement, or variates."""
+    """Function that fills the planes of records: variates, or a file's rows in order or with replacement."""
     if not path.problem.stored_records():
         return drawing(data, inlining)
     return file_rows.draw_rows if path.problem.with_replacement() else tables.draw_data
@@ -147,7 +147,7 @@ def one_pass_kernel(path: Any, sums: tuple[str, ...], perturbed: bool = False) -
 
 @lru_cache(maxsize=1024)
 def kernel_digest(path: Any, sums: tuple[str, ...], perturbed: bool = False) -> str:
-    """What tells kernels apart: paths with the same digest run the same compiled code."""
+    """Digest of a path's kernel: paths with the same digest run the same compiled code."""
     return specialised(one_pass.run, kernel_case(path, sums, perturbed), "called").digest
 
 

@@ -130,7 +130,7 @@ class Lock:
 
 
 class KernelCache:
-    """What a Numba dispatcher asks for compiled code, and gives it to.
+    """Cache of one kernel, with the methods that a Numba dispatcher calls to load and save compiled code.
 
     Parameters
     ----------

@@ -65,7 +65,7 @@ def places_of(variates: Sequence[Variate]) -> list[tuple[int, int]]:
 
 
 def drawing_parameters(variates: Sequence[Variate]) -> NDArray[np.float64]:
-    """What :func:`draw` gets as ``parameters``: a number of every variate, then the tables."""
+    """Argument ``parameters`` of :func:`draw`: a number of every variate, then the tables."""
     tables = [table_of(variate) for variate in variates if is_tabulated(variate)]
     return np.concatenate([np.array([v.parameter for v in variates], dtype=np.float64), *tables])
 

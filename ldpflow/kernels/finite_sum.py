@@ -64,7 +64,7 @@ LOSS = ("loss", "derivative", "separable_loss", "separable")
 
 @lru_cache(maxsize=256)
 def problem_case(problem: FiniteSumProblem) -> Case:
-    """What the kernels of a problem are specialised for."""
+    """Case of the kernels of a problem."""
     layout = layout_of(problem.kernel_parameters())
     values: dict[str, Any] = {
         "D": problem.dimension,
@@ -84,7 +84,7 @@ def steps_case(
     settings: tuple[str, ...],
     others: tuple[tuple[str, Any], ...],
 ) -> Case:
-    """What the kernel of an algorithm is specialised for; ``others`` replace parts of it."""
+    """Case of the kernel of an algorithm; ``others`` replace parts of it."""
     from ldpflow.random.node_noise import node_normals
     from ldpflow.random.orders import draw_order, draw_subset
 
@@ -126,7 +126,7 @@ def finite_sum_kernel(
 
 @lru_cache(maxsize=256)
 def kernel_digest(problem: FiniteSumProblem, algorithm: FiniteSumAlgorithm, settings: tuple[str, ...]) -> str:
-    """What tells kernels apart: equal digests, equal compiled code."""
+    """Digest of a kernel: equal digests, equal compiled code."""
     return specialised(run, steps_case(problem, algorithm, settings, ()), "called").digest
 
 
@@ -137,7 +137,7 @@ def risk_kernel(problem: FiniteSumProblem) -> Callable[..., None]:
 
 
 def records_case(problem: FiniteSumProblem) -> Case:
-    """What the kernel that draws synthetic records is specialised for."""
+    """Case of the kernel that draws synthetic records."""
     variates = problem.variates()
     values: dict[str, Any] = {
         "D": problem.dimension,

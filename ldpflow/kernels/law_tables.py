@@ -84,7 +84,7 @@ def table_of(variate: Variate) -> Floats:
 
 
 def numbers_of(variate: Variate) -> Floats:
-    """What the sampler of a component of a mixture takes: a table, or one number."""
+    """Parameters of the sampler of one component of a mixture: a table, or one number."""
     return table_of(variate) if is_tabulated(variate) else np.array([variate.parameter])
 
 

@@ -268,7 +268,7 @@ class Rewriter(ast.NodeTransformer):
         return ast.copy_location(ast.Name(name, ast.Load()), node)
 
     def supplied(self, name: str) -> Any:
-        """What the case has under a name."""
+        """Value that the case has under a name."""
         try:
             return self.values[name]
         except KeyError:

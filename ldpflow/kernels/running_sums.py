@@ -78,7 +78,7 @@ def quadratic_count(dimension: int) -> int:
 
 
 def parts(names: Sequence[str], dimension: int) -> dict[str, Any]:
-    """What the case of a recursion needs to keep the sums of these names, one after the other."""
+    """Values of a recursion's case that make it keep these sums, one after the other."""
     groups: dict[str, list[tuple[int, int, Part]]] = {"transcript": [], "after": []}
     start = 0
     for name in names:

@@ -70,7 +70,7 @@ class Mechanism(Settings):
     group: ClassVar[str] = "mechanism"
 
     measures: ClassVar[tuple[Column, ...]] = ()
-    """What ``randomise`` counts: the k-th in ``counts[k * LANES + lane]``."""
+    """Columns that ``randomise`` counts: the k-th in ``counts[k * LANES + lane]``."""
 
     def unsuitable(self, problem: Problem) -> str | None:
         """Reason why this mechanism cannot be applied to the problem's gradient, or None."""

@@ -114,14 +114,14 @@ class Advice:
         return recommended(self.with_it)
 
     def sentences(self, level: float) -> list[str]:
-        """Why there is no length, or why to doubt it, and the advice in words, unit of the data."""
+        """Sentences on a length that is missing or doubtful, and the advice, in the unit of the data."""
         low, high = self.c_range
         near = 0.99 * low <= self.case.c <= 1.01 * high and recommended(self.arrival) is not None
         remedy = [self.use(self.arrival, level)] if near else self.remedy(level)
         return [self.refusal(level) if self.arrival.refused else self.doubt(level), *remedy]
 
     def doubt(self, level: float) -> str:
-        """Why the length of a doubtful path is printed with a reservation."""
+        """Sentence on why the length of a path is doubtful."""
         found = self.arrival
         return (
             f"doubtful: with c = {self.case.c:g} the run has {found.relaxation_times:.0f} relaxation times, "
@@ -139,7 +139,7 @@ class Advice:
         return averages_from(self.feasible, self.case.steps * self.case.records, level)
 
     def refusal(self, level: float) -> str:
-        """Why no length is printed for the path as it is."""
+        """Sentence on why no length is printed for the path as it is."""
         found, case = self.arrival, self.case
         length = f"{2 * normal_z(level) * found.standard_error:.3g}"
         covers = f"The oracle's length {length} would cover {found.coverage(level):.2f}."

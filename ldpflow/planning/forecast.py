@@ -77,7 +77,7 @@ class Target:
 
     @property
     def dropout_bias(self) -> float:
-        """What drop-out that depends on the value adds to every estimate, unit of the data."""
+        """Bias of every estimate from drop-out that depends on the value, in the unit of the data."""
         if self.answer_below == self.answer_above:
             return 0.0
         level = level_with_dropout(self.tau, self.answer_below, self.answer_above)

@@ -223,7 +223,7 @@ def alike(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def advice_of(found: Sequence[Prediction]) -> dict[str, None]:
-    """Why rows are refused or doubtful and what would do: a text for every path and n, in order."""
+    """Texts, one for every path and n, on why rows are refused or doubtful and what settings would do."""
     whole: dict[str, set[int]] = {}
     for row in found:
         whole.setdefault(row.simulator.key, set()).add(row.coordinate)
@@ -240,7 +240,7 @@ def advice_of(found: Sequence[Prediction]) -> dict[str, None]:
 
 
 def reasons(row: Prediction) -> list[str]:
-    """Why a row is refused or doubtful, and what would do; none where it has arrived."""
+    """Reasons why a row is refused or doubtful, and settings that would do; none where the path arrives."""
     if row.arrival is None:
         return []
     advice = row.advice()
@@ -311,7 +311,7 @@ def whole(value: Any) -> int:
 
 
 def words_of(row: PracticeRow) -> list[str]:
-    """What a row of a pilot or of bounds has to say in words."""
+    """Sentences on a row from a pilot or from bounds."""
     head = f"tau {row.tau:g}, epsilon {row.epsilon:g}, n {row.n:,}"
     found = []
     if row.verdict != "arrived":

@@ -167,7 +167,7 @@ def add_fixed_cost(cost: NDArray[np.float64], tree: Tree, steps: int, epoch: int
 
 
 def ends_by_position(index: range, level: int, epoch: int) -> NDArray[np.int64]:
-    """How many of the nodes end at each step modulo the epoch; they repeat, so none is looked at."""
+    """Number of nodes that end at each step modulo the epoch, by formula: they repeat."""
     count = len(index)
     stride = index.step << level
     period = epoch // math.gcd(epoch, stride)

@@ -1,4 +1,4 @@
-"""How large the noise of tree sums is: variances per coordinate, exact and on average over steps.
+"""Variance of the noise of tree sums per coordinate, exact and on average over steps.
 
 Q_t = sum over nodes [y, z] of the cover of [1, t] of (1 - alpha)^(2 (t - z)) is the variance of a
 prefix's noise in units of a node's. Plain arithmetic, no library's pow: schedules follow from it.

@@ -112,7 +112,7 @@ def normal(x: float) -> float:
 
 
 def limits(page: PrivacyPage) -> list[str]:
-    """What the guarantees rest on and leave out."""
+    """Sentences on the assumptions of the guarantees, and on what they do not cover."""
     who = "the users' own devices" if page.local else "the curator's system"
     return [
         f"- These are guarantees of the mechanism on paper. They hold for {who} only if the "

@@ -1,4 +1,4 @@
-"""What the two classification problems share: the synthetic law with two Gaussians."""
+"""Base class of the two classification problems: the synthetic law with two Gaussians."""
 
 from __future__ import annotations
 

@@ -109,14 +109,14 @@ class TooMany(Exception):
 
 
 class Unusable(Exception):
-    """What a column holds instead of numbers, and its record, the first of which is 1."""
+    """Value of a column that is not a number, and the number of its record, from 1."""
 
     def __init__(self, what: str, record: int) -> None:
         super().__init__(what, record)
         self.what, self.record = what, record
 
     def sentence(self, file: str, column: str) -> str:
-        """What is wrong with a column, and where."""
+        """Sentence on what is wrong with a column, and where."""
         return f"Column {column!r} has {self.what}, in {place_of(file, self.record)}."
 
 
@@ -170,7 +170,7 @@ def schema_of(file: str, parquet: bool) -> Any:
 
 
 def text_options(file: str, name: str) -> dict[str, Any]:
-    """How one column of a CSV file is read: as text, an empty line of a single column as no value."""
+    """Options that read one column of a CSV file as text, an empty line of a single column as no value."""
     import pyarrow as pa
     import pyarrow.csv
 
@@ -325,7 +325,7 @@ def first_unreadable(text: Any) -> int:
 
 
 def wording(error: Exception, file: str) -> str:
-    """What Arrow says about a file, without the values that it quotes."""
+    """Arrow's message about a file, without the values that it quotes."""
     line = str(error).splitlines()[0] if str(error) else type(error).__name__
     if re.search(r"Expected \d+ columns, got \d+", line) and (said := ragged(file)):
         return said

@@ -92,7 +92,7 @@ class Fit:
 
     @classmethod
     def of_text(cls, text: str) -> Fit:
-        """What :meth:`text` wrote.
+        """Read the text that :meth:`text` wrote.
 
         Raises
         ------

@@ -75,7 +75,7 @@ class FiniteSumProblem(BaseProblem):
     @property
     @abstractmethod
     def labels(self) -> Literal["binary", "real"]:
-        """What y is: -1 or 1, or any number."""
+        """Kind of the response y: -1 or 1, or any number."""
 
     @abstractmethod
     def lipschitz_of_loss(self) -> float:
@@ -108,10 +108,10 @@ class FiniteSumProblem(BaseProblem):
 
     @abstractmethod
     def data_parameters(self) -> Parameters:
-        """What the synthetic law's kernel function gets as ``law`` (see ldpflow.problems.synthetic)."""
+        """Argument ``law`` of the synthetic law's kernel function (see ldpflow.problems.synthetic)."""
 
     def kernel_parameters(self) -> Parameters:
-        """What the loss functions get as ``problem``."""
+        """Argument ``problem`` of the loss functions."""
         return {}
 
     @cached_property

@@ -87,7 +87,7 @@ class Law:
 
     @property
     def variate(self) -> Variate:
-        """What to draw, before moving and scaling."""
+        """Variate of the law before it is moved and scaled."""
         composed = self.table is not None or bool(self.components) or self.own is not None
         standard = (
             Law(self.name, components=self.components, table=self.table, own=self.own) if composed else None

@@ -220,7 +220,7 @@ class LeastSquares(Problem):
 
     @cached_property
     def population(self) -> Population:
-        """What the file's records say."""
+        """Population quantities computed from the file's records."""
         from ldpflow.problems.tables import read_columns
 
         assert self.file is not None and self.target is not None

@@ -107,7 +107,7 @@ class BoundedRegression(Problem):
 
     @abstractmethod
     def last_column(self, rows: Rows) -> Array:
-        """What the kernel reads beside x in a row."""
+        """Last column of a row, which the kernel reads beside x."""
 
     def row_weights(self, rows: Rows) -> Array:
         """u(x) of every row; 1 where gradients are clipped."""

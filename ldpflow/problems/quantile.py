@@ -239,7 +239,7 @@ class Quantile(Problem):
         return () if self._own_law is None else (self._own_law,)
 
     def caution(self) -> str | None:
-        """What the column says about its own quantile."""
+        """Caution where a column of data hardly determines its quantile, or None."""
         if self.law != "empirical":
             return None
         law = self._column_law

@@ -13,7 +13,7 @@ __all__ = ["Budget", "budget"]
 
 
 class Budget(NamedTuple):
-    """What epsilon enters formulas and kernels through.
+    """Epsilon, and the quantities of it that formulas and kernels use.
 
     Parameters
     ----------

@@ -65,7 +65,7 @@ class Rounds(Protocol):
         return [int(n * share) // count for share, count in zip(shares, counts, strict=True)]
 
     def design(self, n: int, tau: float) -> RoundsDesign:
-        """What the kernel reads."""
+        """Settings of the search as the kernel reads them."""
         import numpy as np
 
         from ldpflow.protocols.counts.rounds import RoundsDesign

@@ -102,7 +102,7 @@ def verdicts(analysis: Analysis) -> list[dict[str, Any]]:
 
 
 def facts(analysis: Analysis) -> list[tuple[str, str]]:
-    """What was collected, as names and values."""
+    """Facts on the collection, as names and values."""
     collection, algorithm = analysis.collection, analysis.algorithm
     taus = ", ".join(f"{tau:g}" for tau in collection.taus)
     target = collection.problem + (f", τ = {taus}" if taus else "")

@@ -35,7 +35,7 @@ from ldpflow.store import RunStore
 __all__ = ["arena_html", "write_site"]
 
 Text = tuple[str, str]
-"""What a table shows, and what it is sorted by."""
+"""A table's entry: its text, and the value it is sorted by."""
 
 Say = Callable[[Mapping[str, Any]], str]
 """From a row of the summary to its setting in words, n left out."""
@@ -150,7 +150,7 @@ def anchor(setting: Setting) -> str:
 
 
 def matrix(settings: Sequence[Setting], say: Say) -> dict[str, Any]:
-    """What the rule recommends: settings down, n across."""
+    """Table of the methods that the rule recommends: settings down, n across."""
     across = sorted({setting.keys["n"] for setting in settings})
     down: dict[str, dict[int, Setting]] = {}
     for setting in settings:
@@ -201,7 +201,7 @@ def number(value: float | None, decimals: int) -> Text:
 
 
 def together(setting: Setting, say: Say) -> list[list[Text]]:
-    """What methods do in all coordinates at once; nothing where a run does not know it."""
+    """Rows on joint coverage of all coordinates; empty where a run does not have it."""
     found = []
     for entry in setting.entries:
         row = entry.row
@@ -266,7 +266,7 @@ def readable(size: int) -> str:
 
 
 def sortable(value: float | None) -> str:
-    """What a table is sorted by; nothing for what is absent."""
+    """Value that a table is sorted by; empty for an absent one."""
     return "" if value is None else repr(value)
 
 
@@ -299,11 +299,11 @@ NAME = (0.5, 0.02)
 """Extent of a name in a figure: logarithm of length, and coverage."""
 
 KINDS = {"recommended": "best", "holds its level": "holds", "below its level": "below"}
-"""What the rule says of a method, and the class of its row."""
+"""Verdicts of the rule, and the classes of their rows."""
 
 
 def standing_of(entry: Entry, setting: Setting) -> str:
-    """What the rule says of a method."""
+    """Verdict of the rule on a method."""
     if entry is setting.best:
         return "recommended"
     return "holds its level" if entry.holds else "below its level"

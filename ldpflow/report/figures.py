@@ -1,4 +1,4 @@
-"""How figures are laid out: panels, axes, the place and the look of a series, what a pointer tells.
+"""Layout of figures: panels, axes, place and look of a series, texts under the pointer.
 
 What a figure shows is said by the files that draw one: .measure_plots, .risk_plot, .zip_plots, ...
 """

@@ -168,7 +168,7 @@ def lead(results: Results) -> str:
 
 
 def progress(results: Results) -> str:
-    """How far a run is."""
+    """Progress of a run."""
     target = results.study.get("replicates")
     done = min(row["replicates"] for row in (results.rows or results.followed))
     state = "Running, or interrupted" if results.running else "Finished"
@@ -176,7 +176,7 @@ def progress(results: Results) -> str:
 
 
 def facts(results: Results) -> list[tuple[str, str]]:
-    """What was studied, as names and values."""
+    """Facts on the study, as names and values."""
 
     def values(name: str) -> str:
         found = results.values(name) or sorted({r[name] for r in results.followed if r.get(name) is not None})

@@ -120,7 +120,7 @@ def shown_rates(results: Results, x: str) -> list[Row]:
 
 
 def panel_settings(results: Results) -> list[str]:
-    """What may tell panels apart: the axes, and the settings of the problem."""
+    """Settings by which panels may differ: the axes, and the settings of the problem."""
     # Only what the study sets: with balanced lengths the epochs follow from the rest.
     names = [k for k in AXES if k != "epochs" or k in axes(results.study)]
     kinds = {r["problem"] for r in results.followed}

@@ -26,7 +26,7 @@ __all__ = ["LivePage", "server"]
 PATIENCE = 4.0  # a page is made anew at most a fifth of the time
 
 IDLE_SECONDS = 10.0
-"""How long a connection may stay silent."""
+"""Seconds that a connection may stay silent."""
 
 MOST_CONNECTIONS = 32
 
@@ -62,7 +62,7 @@ class LivePage:
             return self.text, self.tag
 
     def look(self) -> str:
-        """What changes when a part, the study or a session does."""
+        """Text that changes whenever a part, the study or a session does."""
         store = RunStore(self.run)
         names = [part.name for dataset in store.datasets() for group in dataset.scan() for part in group]
         others = map(store.read, ("study.toml", "provenance.json"))

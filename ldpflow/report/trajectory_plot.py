@@ -261,7 +261,7 @@ def ordered(results: Results) -> list[Row]:
 
 
 def panel_factors(results: Results) -> tuple[Any, Any, list[str]]:
-    """What names the panel of a row, what names its colour, and the panels in order.
+    """Functions that give a row's panel and colour, and the panels in order.
 
     Settings that only some paths have (an algorithm's own) go with the colour.
     """

@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 TOLERANCE = 0.02
-"""How far below its level a method may cover and still hold it."""
+"""Largest shortfall of coverage below the level at which a method holds its level."""
 
 MOST = 0.9
 """In which share of the settings a method must hold its level to be recommended for all of them."""
@@ -170,7 +170,7 @@ def label_of(row: Row) -> str:
 
 
 def why_barred(row: Row) -> str:
-    """Why a method is no interval for data: it takes the true covariance, or is for all coordinates."""
+    """Reason why a method gives no interval for data: it takes the true covariance, or is a joint region."""
     if "oracle" in (row["method"], row.get("base")):
         return "needs the truth"
     return "for all coordinates" if row["method"] == "joint" else ""

@@ -1,4 +1,4 @@
-"""What the arena says of a method beside its row of the summary: differences to the best, and needs."""
+"""Details of a method in the arena beside its row of the summary: differences to the best, and needs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Needs", "differences", "needs_of"]
 
 @dataclass(frozen=True)
 class Needs:
-    """What a cell keeps of one run.
+    """Memory and running sums that a method needs of one run of the algorithm.
 
     Parameters
     ----------
@@ -84,5 +84,5 @@ def cells_of_path(store: RunStore, path: str) -> dict[tuple[Any, ...], CellRows]
 
 
 def place(row: Mapping[str, Any], names: Iterable[str]) -> tuple[Any, ...]:
-    """What identifies a row of the summary; nulls are left out."""
+    """Key of a row of the summary; nulls are left out."""
     return tuple(sorted((name, row[name]) for name in names if row.get(name) is not None))

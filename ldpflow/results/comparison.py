@@ -129,7 +129,7 @@ def stored_comparisons(store: RunStore, by: str, baseline: str | None) -> pa.Tab
 
 
 def runs_of(key: Mapping[str, Any]) -> int:
-    """How many replicates make a row of a cell; one for methods that are not known here."""
+    """Number of replicates per row of a cell; one for methods that are not known here."""
     known = key["method"] in INTERVAL_METHODS
     return Cell.from_columns(dict(key)).runs if known else 1
 

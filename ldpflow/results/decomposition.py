@@ -138,7 +138,7 @@ class Decomposition:
         }[term.name]
 
     def words(self, term: Term) -> str:
-        """What a term is the effect of."""
+        """Text that names the effect of a term."""
         v = self.diagnosis.values
         if term.name == JOINT:
             return "several effects at once, beyond their sum"
@@ -155,7 +155,7 @@ class Decomposition:
         }[term.name]
 
     def words_of_rest(self) -> str:
-        """What the terms within noise are called."""
+        """Text that names the terms within noise."""
         return "other effects, each within 2 MCSE" if self.terms else "no effect beyond 2 MCSE"
 
 

@@ -1,4 +1,4 @@
-"""Why coverage differs from nominal: the effect of each property of a method, alone and together.
+"""Diagnosis of coverage: the effect of each property of a method, alone and together.
 
 For a cell with bias b, empirical standard error S, lengths L_r and level p, z = z_{(1+p)/2}, an
 interval centred on a normal estimate covers with probability C(h, b) = Phi((h - b)/S)

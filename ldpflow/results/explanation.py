@@ -1,4 +1,4 @@
-"""Why coverage is what it is, cell by cell, in sentences."""
+"""Explanations of coverage, cell by cell, in sentences."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def diverged_counts(store: RunStore, paths: Collection[str]) -> dict[Place, int]
 
 
 def why_failed(row: Mapping[str, Any], diverged: int) -> str:
-    """Why a cell's replicates have no interval: how many paths diverged, and the method's own reason.
+    """Reason why a cell's replicates have no interval: how many paths diverged, and the method's own reason.
 
     Parameters
     ----------

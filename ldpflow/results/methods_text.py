@@ -105,7 +105,7 @@ def enumerated(words: Sequence[str]) -> str:
 
 
 def replicates(study: Mapping[str, Any], summary: pa.Table) -> list[str]:
-    """How many replicates, and what they leave open."""
+    """Sentences on the number of replicates and the remaining Monte Carlo error."""
     if summary.num_rows == 0:
         return [f"Every path had {study['replicates']:,} independent replicates."]
     counts = pc.min_max(summary["replicates"]).as_py()

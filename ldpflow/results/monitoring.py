@@ -57,7 +57,7 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Looks:
-    """What is seen of R replicates at G numbers of users.
+    """Intervals of R replicates at G numbers of users.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ class Watch:
         return result | coverage_at_stop(looks) if self.target(row) is not None else result
 
     def all_coordinates(self, row: Mapping[str, Any]) -> dict[str, float]:
-        """How often the intervals of all coordinates cover at this n; of the first one's row alone."""
+        """Joint coverage of all coordinates at this n; in the row of the first coordinate alone."""
         if row["coordinate"] != 0:
             return {}
         flags = []

@@ -219,7 +219,7 @@ def stored_summary(
 
 
 def watch_of(store: RunStore, paths: Simulators) -> Watch | None:
-    """What collects the measures of the run's [monitor]; None where its study has none."""
+    """Collector of the measures of the run's [monitor]; None where its study has none."""
     try:
         table = tomllib.loads(store.read_study() or "").get("monitor")
     except (ValueError, RecursionError, InputError):

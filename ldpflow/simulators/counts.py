@@ -39,7 +39,7 @@ SECONDS_PER_COUNT = 1e-7
 """First guess of the time of one count, replaced by what a run measures."""
 
 COUNTS_OF_A_SEARCH = 3000
-"""What a replicate of ``rounds`` takes, in counts: its posteriors on grids."""
+"""Cost of a replicate of ``rounds``, in counts: its posteriors on grids."""
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ class ErmRecord:
 
 @dataclass(frozen=True)
 class RiskRecord(Record):
-    """What is kept of an algorithm of many epochs, and the data sets that its risk is an average over."""
+    """Record of an algorithm of many epochs, and the data sets that its risk is an average over."""
 
     seed: int
     replicates: NDArray[np.int64]

@@ -1,4 +1,4 @@
-"""How much memory the records of a path take, counted before anything is allocated."""
+"""Memory of the records of a path, counted before anything is allocated."""
 
 from __future__ import annotations
 

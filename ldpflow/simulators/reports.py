@@ -109,7 +109,7 @@ def rows_kernel(path: OnePass) -> Any:
 
 
 def step_settings(path: OnePass) -> Parameters:
-    """What the kernel reads by name from its argument ``steps``."""
+    """Values of the kernel's argument ``steps``, by name."""
     algorithm = path.algorithm
     return {
         "c": algorithm.step_constant(),

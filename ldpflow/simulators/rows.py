@@ -61,7 +61,7 @@ def rows_of(record: Record, cells: Sequence[Cell]) -> pa.Table:
 
 
 def fault_in(method: IntervalMethod, found: object, shape: tuple[int, int, int]) -> str | None:
-    """What is wrong with what a method returned for (levels, d, rows): a shape, a name, or swapped limits."""
+    """Fault in a method's result for (levels, d, rows): shape, name or swapped limits; None without one."""
     if not isinstance(found, Intervals):
         return f"intervals() returned a {type(found).__name__}; it has to be an lf.Intervals"
     several = (shape[1:], shape)

@@ -69,7 +69,7 @@ def data_parameters(path: OnePass) -> NDArray[np.float64]:
 
 
 def count_of(path: OnePass, name: str) -> int:
-    """How many numbers per coordinate a path keeps under the name of a running sum."""
+    """Number of values per coordinate that a path keeps under the name of a running sum."""
     if name == PERTURBED:
         return path.algorithm.perturbed_paths()
     return RUNNING_SUMS[name].count(path.problem.dimension)

@@ -103,7 +103,7 @@ class Simulator(ABC, Generic[RequestT, RecordT]):
     """n, where replicates at different n differ; None where one simulator serves every n."""
 
     units: Units | None = None
-    """What a study gave steps and start in; None where in the unit of the data, as they are here."""
+    """Unit in which a study gave steps and start; None for the unit of the data, which they have here."""
 
     # What it is.
 
@@ -192,7 +192,7 @@ class Simulator(ABC, Generic[RequestT, RecordT]):
         return None
 
     def approach(self, n: int) -> Approach | None:
-        """What the arrival of a path for a quantile depends on after n users; None for any other."""
+        """Quantities that decide whether a quantile's path arrives in n users; None for other problems."""
         return None
 
     def linear_approach(self, n: int) -> LinearApproach | None:
@@ -281,10 +281,10 @@ class Simulator(ABC, Generic[RequestT, RecordT]):
 
     @abstractmethod
     def alike(self, request: RequestT) -> object:
-        """What the time of a step depends on: requests with equal values take the same."""
+        """Key of a step's time: requests with equal keys take equally long."""
 
     def kernel(self, request: RequestT) -> object:
-        """What its compiled code depends on: simulators with equal values share a kernel."""
+        """Key of its compiled code: simulators with equal keys share a kernel."""
         found = self.alike(request)
         return found[0] if isinstance(found, tuple) else found
 
@@ -306,6 +306,6 @@ class Plan:
     checkpoints: tuple[int, ...] = ()
 
     def request(self) -> Request:
-        """What the simulator needs for all of it."""
+        """Request for all cells and checkpoints."""
         request: Request = self.simulator.needs(self.cells, self.checkpoints)
         return request

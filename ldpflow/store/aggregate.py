@@ -65,7 +65,7 @@ class Pending:
 
 @dataclass
 class PathState:
-    """What the aggregator knows of one path."""
+    """State of one path in the aggregator."""
 
     pending: list[Pending] = field(default_factory=list)
     # Of all that is pending: as long as together they are too few, so is every run of neighbours.
@@ -79,7 +79,7 @@ class PathState:
     further: tuple[Column, ...] = ()
 
     def keep(self, pending: list[Pending]) -> None:
-        """What is pending from now on."""
+        """Replace the pending rows."""
         self.pending = pending
         self.rows = sum(batch.rows.table.num_rows for batch in pending)
         self.nbytes = sum(batch.nbytes for batch in pending)

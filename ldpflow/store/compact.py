@@ -79,7 +79,7 @@ def compact_path(dataset: Dataset, key: str, parts: list[Part], max_rows: int) -
 
 
 def ids(cells: Iterable[Mapping[str, Any]]) -> frozenset[str]:
-    """What a set of cells is compared by."""
+    """Identifiers of a set of cells."""
     return frozenset(map(cell_id, cells))
 
 

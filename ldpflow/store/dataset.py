@@ -264,7 +264,7 @@ class Dataset:
         return parsed(part, self.files.read(part.name), None)
 
     def unusable(self, part: UnreadablePart) -> InputError:
-        """What to raise where a part has to be read."""
+        """Error for a part that has to be read and cannot be."""
         return InputError(
             self.files.full(part.name),
             part.reason,
@@ -283,7 +283,7 @@ class Dataset:
         return sorted(parts)
 
     def foreign(self) -> list[str]:
-        """What lies among the parts and is none: links, and files that no sweep can have written."""
+        """Files in the folder of the parts that are no parts: links, and files that no sweep writes."""
         return sorted(
             f"{self.kind.folder}/{name}" for name in self._listed(None, True) if not PLACE.fullmatch(name)
         )

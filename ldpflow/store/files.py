@@ -24,7 +24,7 @@ PUT_PAUSES = (0.5, 1.0, 2.0, 4.0)
 UNUSABLE = {
     errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.EISDIR,
 }  # fmt: skip
-"""What the system says of places that this user cannot write to at all."""
+"""Error numbers of places that this user cannot write to at all."""
 
 OBJECT_STORES = {"s3", "gcs", "abfs"}
 """Types of file systems that have no folders to be made beforehand."""

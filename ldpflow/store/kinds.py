@@ -64,7 +64,7 @@ class Kind(ABC):
 
     @abstractmethod
     def row_keys(self, schema: pa.Schema) -> tuple[str, ...]:
-        """What identifies a row inside a path, in the order in which the rows of a part are sorted."""
+        """Columns that identify a row inside a path, in the order in which the rows of a part are sorted."""
 
     @abstractmethod
     def cells_in(
@@ -78,7 +78,7 @@ class Kind(ABC):
 
     @abstractmethod
     def footer_of(self, first: int, last: int, cells: Sequence[Cell], rows_per_cell: int) -> dict[str, Any]:
-        """What a footer says about the rows."""
+        """Entries of the footer on the rows."""
 
     @abstractmethod
     def named(self, meta: Mapping[str, Any]) -> tuple[Sequence[Cell], int]:
@@ -89,7 +89,7 @@ class Kind(ABC):
         return canonical_json(footer)
 
     def misplaced(self, table: pa.Table, first: int, last: int) -> str | None:
-        """Why the rows of a part are not those that its footer names, or None."""
+        """Reason why the rows of a part are not those that its footer names, or None."""
         return None
 
 

@@ -40,7 +40,7 @@ MAGIC = b"PAR1"
 NAME = re.compile(r"part-(\d+)-(\d+)-([0-9a-f]{12})\.parquet")
 
 PARSE_ERRORS = (pa.ArrowException, OSError, ValueError, KeyError, TypeError, AttributeError)
-"""What pyarrow and json raise on bytes that are not a part (I/O is done before parsing)."""
+"""Errors that pyarrow and json raise on bytes that are not a part (I/O is done before parsing)."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Part:
         return (self.last - self.first) * len(self.cells) * self.rows_per_cell
 
     def origin(self) -> PartMeta:
-        """What the part says about its origin."""
+        """Origin of the part: seed, versions and settings."""
         stored: dict[str, Any] = {field.name: self.meta.get(field.name) for field in fields(PartMeta)}
         return PartMeta(**stored)
 

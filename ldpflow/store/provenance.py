@@ -1,4 +1,4 @@
-"""How the rows of a run came about: provenance.json, a list of sessions.
+"""Provenance of a run's rows: provenance.json, a list of sessions.
 
 A run that is resumed appends a session. A session is recorded when it starts and again when it
 ends, so that a killed one is still there, without an end.

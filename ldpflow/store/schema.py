@@ -69,7 +69,7 @@ CORE = (
         "settings) or diverged",
     ),
 )
-"""What the rows of every interval method have."""
+"""Columns of the rows of every interval method."""
 
 FINISHED = ("ok", "range_end")
 """Statuses of rows that have an interval."""
@@ -109,7 +109,7 @@ TRAJECTORY_CORE = (
     ),
     Column("status", "string", "-", "ok, or diverged: values NaN"),
 )
-"""What the rows of every trajectory have; null where a path has no such number."""
+"""Columns of the rows of every trajectory; null where a path has no such number."""
 
 TRAJECTORY_FROZEN = (
     "replicate", "n", "step", "last_sq", "avg_sq", "avg_pre_sq", "last_exc", "avg_exc", "tail_exc", "loss",
@@ -180,7 +180,7 @@ TRAJECTORIES = schema_of(frozen=MEASURED)
 """Schema of the trajectories of a run of bundled components. One pass: the step follows from n."""
 
 STATISTICS = tuple(name for name in TRAJECTORY_FROZEN if name not in ("replicate", "n", "step", "status"))
-"""What a trajectory may hold at a checkpoint."""
+"""Columns that a trajectory may have at a checkpoint."""
 
 CELL_KEYS: tuple[str, ...] = tuple(name for name, column in BUNDLED.items() if column.identifies)
 """The frozen columns that name a cell inside a path (each cell has one row per coordinate)."""

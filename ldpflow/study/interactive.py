@@ -54,7 +54,7 @@ def check_importable(components: Iterable[Settings]) -> None:
 
 
 def source_of(component: type) -> str | None:
-    """What a class of a notebook or script is made of; None where its text is not to be found."""
+    """Source of a class of a notebook or script; None where it is not to be found."""
     files = [v.__code__.co_filename for v in vars(component).values() if isinstance(v, FunctionType)]
     if not files:
         return None

@@ -1,4 +1,4 @@
-"""What a study asks for and does not get: methods, trajectories and replicates that are left out, and why."""
+"""Methods, trajectories and replicates that a study asks for and that are left out, and why."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def register(component: Component) -> Component:
 
 
 def packed(component: Settings) -> tuple[Any, ...]:
-    """How a component travels to another process: with the sources of its plug-in.
+    """Value of ``__reduce__`` for a component: it is pickled with the sources of its plug-in.
 
     One that a notebook or a script defines travels by value, as its pickler can.
     """
@@ -378,7 +378,7 @@ def plugins_of(components: Iterable[Settings]) -> tuple[Plugin, ...]:
 
 
 def sources_of(components: Iterable[Settings]) -> list[str]:
-    """What ``--plugin`` takes for the plug-ins of components: files as seen from here, or modules."""
+    """Values of ``--plugin`` for the plug-ins of components: files as seen from here, or modules."""
     found = []
     for plugin in plugins_of(components):
         name = MAIN if plugin.module.startswith(MAIN) else plugin.module

@@ -156,7 +156,7 @@ def taken(where: str, name: str, reason: str) -> InputError:
 
 
 def article(column: Column) -> str:
-    """What a column holds, in words."""
+    """Description of a column's content."""
     return f"a {column.type} {'setting' if column.identifies else 'value'}"
 
 

@@ -58,13 +58,13 @@ def stored_study(store: RunStore, to_run: bool = False) -> Study | None:
 
 
 def stored_left_out(store: RunStore) -> list[str]:
-    """What the stored study asks for and does not get; nothing where it cannot be read."""
+    """Lines on parts that the stored study leaves out; empty where it cannot be read."""
     study = stored_study(store)
     return [] if study is None else study.left_out()
 
 
 def stored_cautions(store: RunStore) -> list[str]:
-    """What the stored study leaves out, and what breaks a method's theory."""
+    """Lines on parts that the stored study leaves out and on broken assumptions."""
     study = stored_study(store)
     return [] if study is None else [*study.left_out(), *study.warnings()]
 

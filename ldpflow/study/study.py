@@ -269,7 +269,7 @@ class Study:
                     yield {"problem": problem, **dict(zip((*names, table), values, strict=True))}
 
     def planned(self, simulator: Simulator[Any, Any], users: tuple[int, ...]) -> Plan:
-        """What the study wants from a simulator for these numbers of users."""
+        """Plan of the cells and checkpoints of a simulator for these numbers of users."""
         methods = self.method_settings
         simulator.check_methods(methods, self.trajectory is not None)
         methods = [method for method in methods if method.applies(simulator)]

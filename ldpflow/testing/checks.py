@@ -205,7 +205,7 @@ def processes_agree(source: str, kind: type[Settings], expected: str) -> None:
 
 
 def digest_of(source: str, name: str) -> str:
-    """What the other process computes."""
+    """Digest that the other process computes."""
     kinds = {kind.__name__: kind for kind in components_of(load_plugin(source))}
     component: Any = default_of(kinds[name])
     return digest(*with_others(component))

@@ -60,7 +60,7 @@ def momentum_bias_bound(
 
 
 def reshuffling_bias_bound(lipschitz: float, smooth: float, alpha: float) -> float:
-    """How far Algorithm 2 without noise is from the momentum in fresh orders (ours): root mean square."""
+    """Bound (ours) on the RMS distance of Algorithm 2 without noise to the momentum in fresh orders."""
     return (6.4 * lipschitz + 3.2 * smooth) * math.sqrt(alpha)
 
 
@@ -251,7 +251,7 @@ def bounds(simulator: FiniteSum, checkpoints: ArrayLike) -> dict[str, Array]:
 
 
 def limits(simulator: FiniteSum, checkpoints: ArrayLike) -> dict[str, Array]:
-    """What theory says without bounding: the noise's mean norm, and the rate without its constant."""
+    """Values of the theory that are not bounds: the noise's mean norm, and the rate without its constant."""
     problem, algorithm, plan = simulator.problem, simulator.algorithm, simulator.plan
     steps = np.atleast_1d(checkpoints).tolist()
     noise = expected_noise(simulator, steps)

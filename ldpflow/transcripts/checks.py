@@ -29,7 +29,7 @@ LARGEST_USERS = 10**7
 
 @dataclass(frozen=True)
 class Meaning:
-    """What the reports of a mechanism stand for.
+    """Meaning of the reports of a mechanism.
 
     Parameters
     ----------
@@ -278,7 +278,7 @@ class Expected:
         return fault_of(chunk, thetas, wanted, bad, self.displaced(chunk, gradients, bad))
 
     def displaced(self, chunk: Chunk, gradients: Floats, bad: NDArray[np.bool_]) -> int:
-        """How many steps later than their places say the rows from the first fault on fit; 0 if nowhere."""
+        """Number of steps by which the rows from the first fault on are displaced; 0 if they fit nowhere."""
         thetas, rows = chunk.thetas, bad.any(axis=1)
         assert thetas is not None
         if chunk.steps is not None or rows.sum() < 10:

@@ -1,4 +1,4 @@
-"""How reports were collected: problem, mechanism and steps, read from TOML and from single settings.
+"""Description of a collection of reports: problem, mechanism and steps, from TOML or single settings.
 
 Nothing here is about the people's values: a transcript has private reports and what each user was asked.
 """

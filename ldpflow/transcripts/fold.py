@@ -298,12 +298,12 @@ def compact(values: Floats) -> Floats:
 
 
 def step_settings(c: float, gamma: float, batch_size: int) -> dict[str, float]:
-    """What the fold reads by name from its argument ``settings``."""
+    """Values of the fold's argument ``settings``, by name."""
     return {"c": c, "gamma": gamma, "batch_size": float(batch_size)}
 
 
 def fold_case(d: int, names: tuple[str, ...], ordered: bool) -> Case:
-    """What the fold is specialised for."""
+    """Case of the fold."""
     values = {
         "D": d,
         "ORDERED": ordered,

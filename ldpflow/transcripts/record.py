@@ -157,7 +157,7 @@ def default_methods(source: Collected, levels: Sequence[float]) -> tuple[Interva
 
 
 def unusable(method: IntervalMethod, source: Collected, levels: Sequence[float]) -> str | None:
-    """Why a transcript is not enough for a method, or None."""
+    """Reason why a transcript is not enough for a method, or None."""
     if "oracle" in (method.kind, getattr(method, "base", "")):
         return "It needs the truth."
     missing = [name for name in type(method).grid_defaults((1,)) if getattr(method, name) is None]
