@@ -27,7 +27,7 @@ class Kernels:
     ----------
     batches : Batches
     compiling : callable, optional
-        How many kernels this process compiles now; None where other processes compile.
+        Number of kernels that are being compiled; None where Ray's workers compile.
     """
 
     def __init__(self, batches: Batches, compiling: Callable[[], int] | None = None) -> None:
@@ -60,14 +60,16 @@ class Kernels:
     def waiting(self) -> str:
         """Text on the kernel that is waited for: the first one sent out and not ready; empty if all are."""
         names = [(at, name) for at, (key, name) in enumerate(self.sent.items(), 1) if key not in self.ready]
-        if not names or (self.compiling is not None and not self.compiling()):
+        compiling = 1 if self.compiling is None else min(self.compiling(), len(names))
+        if not names or not compiling:
             return ""
         at, name = names[0]
         number = f"{at}" if self.total is None else f"{at} of {self.total}"
         doing = "compiling" if self.compiling is not None else "first batch with"
-        left = len(names) - 1 + (0 if self.total is None else self.total - len(self.sent))
+        others = ("", " and another")[compiling - 1] if compiling < 3 else f" and {compiling - 1} others"
+        left = len(names) - compiling + (0 if self.total is None else self.total - len(self.sent))
         more = f", {left} more to come" if left else ""
-        return f"{doing} kernel {number} ({name}){more}"
+        return f"{doing} kernel {number} ({name}){others}{more}"
 
 
 def name_of(simulator: Simulator[Any, Any]) -> str:

@@ -48,9 +48,12 @@ def test_kernels_are_counted_and_named() -> None:
     now[0] = 1
     assert kernels.waiting().startswith("compiling kernel 1 of 2 (quantile, ")
     assert kernels.waiting().endswith(", ldp_sgd), 1 more to come")
-    kernels.returned(first)
     for batch in rest:
         kernels.submitted(batch)
+    assert kernels.waiting().endswith(", ldp_sgd), 1 more to come")
+    now[0] = 2
+    assert kernels.waiting().endswith(", ldp_sgd) and another")
+    kernels.returned(first)
     assert kernels.waiting().startswith("compiling kernel 2 of 2 (quantile, ")
     for batch in rest:
         kernels.returned(batch)
