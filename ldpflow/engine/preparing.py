@@ -72,16 +72,19 @@ class Preparation:
                 self.changed.notify_all()
 
     def compile_elsewhere(self, work: object) -> None:
-        """Wait for a process that compiles; where it cannot, as with a class of a script, nothing is lost."""
+        """Wait for a process that compiles; return where none can, as with a class of a script.
+
+        Then this process compiles the kernel when the batch runs.
+        """
         try:
             content = pickle.dumps(work)
-        except (pickle.PicklingError, AttributeError, TypeError):
+            with self.changed:
+                if self.stopped:
+                    return
+                process = self.idle.pop() if self.idle else started()
+                self.working.add(process)
+        except Exception:
             return
-        with self.changed:
-            if self.stopped:
-                return
-            process = self.idle.pop() if self.idle else started()
-            self.working.add(process)
         assert process.stdin is not None and process.stdout is not None
         try:
             process.stdin.write(content)

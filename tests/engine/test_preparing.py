@@ -131,6 +131,13 @@ def test_a_process_that_dies_is_not_asked_again(tmp_path, preparation):
     assert (tmp_path / "next").read_text() == str(preparation.idle[0].pid)
 
 
+def test_where_no_process_can_be_started_none_is_waited_for(preparation, monkeypatch):
+    monkeypatch.setattr("sys.executable", "/nowhere/python")
+    (batch,) = batches(["normal"])
+    preparation.prepare(batch)
+    assert not preparation.idle and not preparation.working
+
+
 def test_a_stop_ends_a_process_that_compiles(folder, preparation):
     batch, _ = batches()
     waiting = threading.Thread(target=preparation.prepare, args=(batch,))
