@@ -107,7 +107,7 @@ def batch_variance(record: PathRecord, ends: NDArray[np.int64]) -> Array:
         sums = record.sums_at(ends)
         mean = (sums[-1] - sums[0]) / (int(ends[-1]) - int(ends[0]))
         lengths = np.diff(ends)[:, None, None]
-        deviations = np.diff(sums, axis=0) / lengths - mean
+        deviations = (sums[1:] - sums[:-1]) / lengths - mean
         return in_order(lengths * (deviations * deviations)) / len(lengths)
 
     return record.once(("batch means", ends.tobytes()), variance)

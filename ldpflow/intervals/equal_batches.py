@@ -151,7 +151,7 @@ def of_equal_batches(record: PathRecord, steps: int, size: int) -> Array:
     sums = record.sums_at(np.arange(count + 1, dtype=np.int64) * size)
     last = record.sum_at(steps)
     mean = last / float(steps)
-    deviations = np.diff(sums, axis=0) - float(size) * mean
+    deviations = (sums[1:] - sums[:-1]) - float(size) * mean
     squares = in_order(deviations * deviations) / float(size)
     if rest <= 1:
         return squares / float(count - 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -157,6 +158,10 @@ class IntervalMethod(Settings):
         levels : sequence of float in (0, 1)
         """
 
+    def intervals_once(self, record: Any, n: int, levels: Sequence[float]) -> Intervals:
+        """The same, where a record keeps what was computed for further methods: not to be changed."""
+        return self.intervals(record, n, levels)
+
 
 class PathIntervalMethod(IntervalMethod):
     """An interval method on path records: it says at which times it needs them."""
@@ -188,7 +193,17 @@ class PathIntervalMethod(IntervalMethod):
         return (steps,)
 
     def finite(self, record: PathRecord, n: int, levels: Sequence[float]) -> NDArray[np.bool_]:
-        return record.finite_at(int(self.level_times(record.steps(n), record.algorithm, levels)[-1]))
+        return record.finite_at(last_time(self, record.steps(n), record.algorithm, tuple(levels)))
+
+    def intervals_once(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
+        key = ("intervals", self, n, tuple(levels))
+        return record.once(key, lambda: self.intervals(record, n, levels))
+
+
+@lru_cache(maxsize=4096)  # every batch asks
+def last_time(method: PathIntervalMethod, steps: int, algorithm: Algorithm, levels: tuple[float, ...]) -> int:
+    """The last of the times that a method needs for these levels."""
+    return int(method.level_times(steps, algorithm, levels)[-1])
 
 
 def columns_of(methods: Iterable[IntervalMethod]) -> tuple[Column, ...]:
@@ -242,7 +257,10 @@ def normal_intervals(estimate: Array, se: Array, levels: Sequence[float]) -> Int
 def in_order(terms: Array) -> Array:
     """Sum along the first axis, one after the other: the same bits for any number of replicates.
 
-    numpy.sum adds in an order that depends on the shape.
+    numpy.sum adds whole rows one after the other, but where a row is a single number: that it adds in pairs.
     """
-    result: Array = np.add.accumulate(terms, axis=0)[-1]
+    if terms[0].size == 1:
+        result: Array = np.add.accumulate(terms, axis=0)[-1]
+    else:
+        result = np.add.reduce(np.ascontiguousarray(terms), axis=0)
     return result

@@ -75,10 +75,14 @@ class NonoverlappingBlocks(IncreasingBlocks):
 
 def block_variance(record: PathRecord, ends: NDArray[np.int64]) -> Array:
     """V of blocks that end at ``ends`` (the first of them 0, the last n), shape (d, R)."""
-    sums = record.sums_at(ends)
-    lengths = np.diff(ends).astype(np.float64)[:, None, None]
-    deviations = np.diff(sums, axis=0) - lengths * (sums[-1] / float(ends[-1]))
-    return in_order(deviations * deviations) / float(ends[-1])
+
+    def variance() -> Array:
+        sums = record.sums_at(ends)
+        lengths = np.diff(ends).astype(np.float64)[:, None, None]
+        deviations = (sums[1:] - sums[:-1]) - lengths * (sums[-1] / float(ends[-1]))
+        return in_order(deviations * deviations) / float(ends[-1])
+
+    return record.once(("block variance", ends.tobytes()), variance)
 
 
 def effective_blocks(lengths: NDArray[np.int64]) -> float:

@@ -72,8 +72,9 @@ def overlapping_variance(record: PathRecord, ends: NDArray[np.int64]) -> Array:
 
     def between_ends(name: str) -> Array:
         """Differences over the blocks, shape (blocks, count, d, R); the sums are 0 at time 0."""
-        at = [record.running(name, int(end)) for end in ends[1:]]
-        return np.diff(np.stack([np.zeros_like(at[0]), *at]), axis=0)
+        at = record.running_at(name, ends[1:])
+        at[1:] -= at[:-1].copy()
+        return at
 
     sums = record.sums_at(ends)
     base = sums[:-1]

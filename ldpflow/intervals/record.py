@@ -189,6 +189,14 @@ class PathRecord(Record):
             raise KeyError(f"time {time} is not marked")
         return self.running_sums[name][:, where[0]]
 
+    def running_at(self, name: str, times: NDArray[np.int64]) -> Array:
+        """The running sums ``name`` at marked times, shape (len(times), count, d, R)."""
+        rows = self.marked_times.searchsorted(times)
+        missing = self.marked_times.take(rows, mode="clip") != times
+        if missing.any():
+            raise KeyError(f"times not marked: {times[missing][:5].tolist()}")
+        return self.running_sums[name].transpose(1, 0, 2, 3)[rows]
+
 
 def joined(records: Sequence[PathRecord]) -> PathRecord:
     """One record of the replicates of several, which have the same times."""

@@ -25,6 +25,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from math import ceil, isqrt
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -36,7 +37,7 @@ from ldpflow import constants
 from ldpflow.algorithms import Algorithm
 from ldpflow.intervals.batch_means import Batches, BatchMeans
 from ldpflow.intervals.interval import Array, Intervals, PathIntervalMethod, symmetric
-from ldpflow.intervals.record import PathRecord
+from ldpflow.intervals.record import PathRecord, PathSource
 from ldpflow.intervals.shared_settings import BURN_IN, DEGREE, VARIANCE
 from ldpflow.intervals.transcript_regression_checks import (
     CHECKS,
@@ -228,12 +229,13 @@ def vector_fit(record: PathRecord, degree: int, first: int, last: int) -> Vector
 
 def known_variance(record: PathRecord) -> Array:
     """S from problem and mechanism at theta*, for one replicate: shape (d, d, 1)."""
-    source = record.source
+    return np.array(variance_of_steps(record.source))[:, :, None]
 
-    def covariance() -> Array:
-        return np.array(source.algorithm.step_covariance(source.problem, source.randomiser))[:, :, None]
 
-    return record.once("known variance", covariance)
+@lru_cache(maxsize=256)
+def variance_of_steps(source: PathSource) -> tuple[tuple[float, ...], ...]:
+    """S by rows."""
+    return tuple(map(tuple, source.algorithm.step_covariance(source.problem, source.randomiser)))
 
 
 def small_run_factor(relaxation_times: Array) -> Array:

@@ -127,7 +127,7 @@ class Wrapped(PathIntervalMethod):
         LdpflowError
             If the base has no standard error.
         """
-        found = self.base_method().intervals(record, n, levels)
+        found = self.base_method().intervals_once(record, n, levels)
         if found.se is None:
             raise LdpflowError(f"{self.kind}: its base {self.base} has no standard error")
         own = {column.name for column in self.diagnostics}

@@ -6,6 +6,7 @@ import inspect
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,21 @@ from ldpflow.store.schema import schema_of
 __all__ = ["fault_in", "rows_of", "rows_schema", "seconds_of_rows"]
 
 
-def rows_schema(cells: Sequence[Cell]) -> pa.Schema:
+@lru_cache(maxsize=8)  # every batch of a path has the same cells
+def rows_schema(cells: tuple[Cell, ...]) -> pa.Schema:
     """Schema of the rows of these cells: further columns are those that their methods declare."""
     return schema_of(columns_of(cell.method for cell in cells))
+
+
+@lru_cache(maxsize=8)
+def settings_of(cells: tuple[Cell, ...], names: tuple[str, ...]) -> pa.RecordBatch:
+    """The columns that depend on the cell alone, a row for each cell; null where a method has none."""
+    per_cell = [cell.columns() for cell in cells]
+    fields = [rows_schema(cells).field(name) for name in names]
+    values = [
+        pa.array([columns.get(field.name) for columns in per_cell], type=field.type) for field in fields
+    ]
+    return pa.RecordBatch.from_arrays(values, schema=pa.schema(fields))
 
 
 def rows_of(record: Record, cells: Sequence[Cell]) -> pa.Table:
@@ -42,7 +55,7 @@ def rows_of(record: Record, cells: Sequence[Cell]) -> pa.Table:
     diverged, range_end = np.empty(shape, dtype=bool), np.zeros(shape, dtype=bool)
     at = 0
     for (n, method), group in methods_of(cells):
-        result = method.intervals(record, n, [cell.level for cell in group])
+        result = method.intervals_once(record, n, [cell.level for cell in group])
         check_intervals(method, result, (len(group), d, count))
         here = slice(at, at + len(group))
         at += len(group)
@@ -123,8 +136,7 @@ def table_of(
     def flat(values: NDArray[np.generic]) -> NDArray[np.generic]:
         return np.ascontiguousarray(values.transpose(2, 0, 1)).reshape(-1)
 
-    per_cell = [cell.columns() for cell in cells]
-    index = flat(np.broadcast_to(np.arange(len(cells))[:, None, None], diverged.shape))
+    cell_of_row = pa.array(flat(np.broadcast_to(np.arange(len(cells))[:, None, None], diverged.shape)))
     coordinate = flat(np.broadcast_to(np.arange(diverged.shape[1])[None, :, None], diverged.shape))
     replicate = flat(np.broadcast_to(rows[None, None, :], diverged.shape))
     names = pa.array(["ok", "undefined", "diverged", "range_end"])
@@ -143,13 +155,15 @@ def table_of(
         "status": names.take(pa.array(flat(status))),
     }
     arrays = []
-    schema = rows_schema(cells)
+    schema = rows_schema(tuple(cells))
+    others = tuple(name for name in schema.names if name not in data)
+    settings = settings_of(tuple(cells), others).take(cell_of_row)
     for field in schema:
         if field.name in data:
-            arrays.append(data[field.name].cast(field.type))
+            values = data[field.name]
+            arrays.append(values if values.type == field.type else values.cast(field.type))
         else:
-            values = pa.array([cell.get(field.name) for cell in per_cell], type=field.type)
-            arrays.append(values.take(pa.array(index)))
+            arrays.append(settings.column(field.name))
     return pa.Table.from_arrays(arrays, schema=schema)
 
 

@@ -11,7 +11,7 @@ from ldpflow import constants
 from ldpflow.algorithms.ldp_sgd import LdpSgd
 from ldpflow.intervals.batch_means import BatchMeans
 from ldpflow.intervals.block_bootstrap import BlockBootstrap, quantile
-from ldpflow.intervals.interval import average
+from ldpflow.intervals.interval import average, in_order
 from ldpflow.intervals.oracle import Oracle
 from ldpflow.intervals.record import PathRecord
 from ldpflow.intervals.self_normalization import SelfNormalization
@@ -344,3 +344,23 @@ def test_sums_at_times():
     average(record, 3)[:] = 7.0
     np.testing.assert_array_equal(record.sum_at(3), sums[1])
     np.testing.assert_array_equal(average(record, 3), record.origin[:, None] + sums[1] / 3)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 2), (1, 7), (1, 32), (2, 1), (4, 33)])
+@pytest.mark.parametrize("count", [1, 2, 9, 130, 20_000])
+def test_terms_are_added_in_order(count, shape):
+    terms = np.random.default_rng(count).normal(size=(*shape[::-1], count)).T
+    expected = np.zeros(shape)
+    for row in terms:
+        expected = expected + row
+    for given_as in (terms, np.ascontiguousarray(terms)):
+        np.testing.assert_array_equal(in_order(given_as), expected)
+
+
+def test_running_sums_at_times():
+    record, _ = synthetic(VECTOR, 10)
+    found = record.running_at("self_normalization", np.array([2, 7]))
+    for at, time in enumerate((2, 7)):
+        np.testing.assert_array_equal(found[at], record.running("self_normalization", time))
+    with pytest.raises(KeyError, match=r"times not marked: \[11\]"):
+        record.running_at("self_normalization", np.array([3, 11]))
