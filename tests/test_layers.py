@@ -6,6 +6,7 @@ import ast
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -41,18 +42,20 @@ LAYERS = [
 LAYER = {package: layer for layer, packages in enumerate(LAYERS) for package in packages}
 
 
+@cache
 def imports():
     """(file, imported module) for every absolute import in the package, type checking included."""
+    found = []
     for file in sorted(PACKAGE.rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Import):
                 for alias in node.names:
-                    yield file, alias.name
+                    found.append((file, alias.name))
             elif isinstance(node, ast.ImportFrom):
                 assert node.level == 0, f"{file}: relative import"
                 names = [f"ldpflow.{a.name}" for a in node.names] if node.module == "ldpflow" else []
-                for name in names or [node.module]:
-                    yield file, name
+                found += [(file, name) for name in names or [node.module]]
+    return found
 
 
 def package(parts):

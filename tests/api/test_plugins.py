@@ -39,19 +39,20 @@ def ray_address(ray_session):
 SWEEP = """
 import sys
 import ldpflow as lf
-plugin, replicates, executor = sys.argv[1:]
+plugin, replicates, where = sys.argv[1:]
 study = lf.Study(problem=lf.Quantile(), mechanism=lf.RandomizedResponse(epsilon=1.0), algorithm=lf.LdpSgd(),
                  methods={"kind": "fixed_width", "half": [0.1, 0.3]}, n=[200, 400],
                  replicates=int(replicates), plugins=[plugin], name="own")
-run = lf.sweep(study, "run", executor=executor, num_cpus=1 if executor == "ray" else None)
+executor, address = ("serial", None) if where == "serial" else ("ray", where)
+run = lf.sweep(study, "run", executor=executor, address=address)
 print(run.summary(columns=["n", "half", "whole_width_median"]).to_pylist())
 print(run.replay(run.summary()["path"][0].as_py(), 3).equal, run.result.finished_replicates)
 """
 
 
-def test_a_method_in_a_file_is_swept_on_ray_grown_and_refused_when_edited(tmp_path):
+def test_a_method_in_a_file_is_swept_on_ray_grown_and_refused_when_edited(tmp_path, ray_address):
     shutil.copy(HERE / "plugin_method.py", tmp_path / "mine.py")
-    code, out, error = python(SWEEP, "mine.py", 10, "ray", cwd=tmp_path)
+    code, out, error = python(SWEEP, "mine.py", 10, ray_address, cwd=tmp_path)
     assert code == 0, error
     assert "'whole_width_median': 0.6" in out and "True 10" in out
     code, out, error = python(SWEEP, "mine.py", 20, "serial", cwd=tmp_path)
@@ -185,7 +186,7 @@ import sys
 import ldpflow as lf
 study = lf.Study(problem=lf.Quantile(), mechanism=lf.RandomizedResponse(epsilon=1.0), algorithm=lf.LdpSgd(),
                  methods=FixedWidth(half=[0.1, 0.3]), n=[200], replicates=int(sys.argv[2]))
-executor, address = (sys.argv[1], None) if sys.argv[1] == "serial" else ("ray", sys.argv[1])
+executor, address = ("serial", None) if sys.argv[1] == "serial" else ("ray", sys.argv[1])
 run = lf.sweep(study, "run", executor=executor, address=address)
 print(run.summary(columns="whole_width_median").to_pylist())
 """

@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import subprocess
-import sys
 
 
 def test_table(ldpflow):
@@ -60,15 +58,11 @@ class Halved(Laplace):
 """
 
 
-def test_a_mechanism_of_ones_own(tmp_path):
-    """In a process of its own: what it registers is gone afterwards."""
+def test_a_mechanism_of_ones_own(tmp_path, ldpflow):
     file = tmp_path / "halved.py"
     file.write_text(PLUGIN)
-    command = [sys.executable, "-m", "ldpflow"]
-    arguments = ["halved", "--epsilon", "1", "--plugin", str(file)]
-    audited = subprocess.run(
-        [*command, "audit", *arguments, "--samples", "2e4"], capture_output=True, text=True
-    )
-    assert audited.returncode == 1 and "EXCEEDED" in audited.stdout, audited.stderr
-    page = subprocess.run([*command, "privacy", *arguments], capture_output=True, text=True)
-    assert page.returncode == 0 and "Pure DP with epsilon = 1" in page.stdout, page.stderr
+    arguments = ["halved", "--epsilon", "1", "--plugin", file]
+    audited = ldpflow("audit", *arguments, "--samples", "2e4")
+    assert audited.code == 1 and "EXCEEDED" in audited.out, audited.err
+    page = ldpflow("privacy", *arguments)
+    assert page.code == 0 and "Pure DP with epsilon = 1" in page.out, page.err

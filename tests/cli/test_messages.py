@@ -227,7 +227,7 @@ def test_a_current_directory_that_was_gone_before_the_start_is_one_message(tmp_p
     assert "current directory is gone: change to another one" in one_message(done)
 
 
-@pytest.mark.parametrize("kind", ["file", "shared"])
+@pytest.mark.parametrize("kind", [pytest.param("file", marks=pytest.mark.slow), "shared"])
 def test_an_unusable_cache_is_bad_input(tmp_path, kind):
     cache = tmp_path / "cache"
     cache.write_text("") if kind == "file" else cache.mkdir()

@@ -181,19 +181,19 @@ def test_plugins_travel_with_a_job(tmp_path, cluster):
 
 
 def test_a_shipped_study_runs_from_its_folder_alone(tmp_path):
-    load_plugin(str(ROOT / "tests" / "api" / "plugin_law.py"))
+    load_plugin(str(ROOT / "tests" / "api" / "plugin_method.py"))
     study = Study(
-        problem={"kind": "quantile", "law": "ramp"},
+        problem={"kind": "quantile"},
         mechanism={"kind": "randomized_response", "epsilon": 1.0},
-        algorithm={"kind": "ldp_sgd"}, methods={"kind": "oracle"}, n=200, replicates=4,
+        algorithm={"kind": "ldp_sgd"}, methods={"kind": "fixed_width"}, n=200, replicates=4,
     )  # fmt: skip
     write_study(study, str(tmp_path))
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["plugin_law.py", "study.toml"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["plugin_method.py", "study.toml"]
     command = [sys.executable, "-m", "ldpflow", "sweep", "study.toml", "--engine", "serial", "--out", "run"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment)
     assert done.returncode == 0, done.stderr
-    assert open_run(tmp_path / "run").summary()["law"].to_pylist() == ["ramp"]
+    assert open_run(tmp_path / "run").summary()["method"].to_pylist() == ["fixed_width"]
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ def scalars() -> Iterator[tuple[str, Case]]:
         yield f"quantile-{name}-laplace", Case(study(problem, LAPLACE, SGD, method=BOUNDED, points=3), True)
     yield (
         "quantile-laplace-tr-sn",
-        Case(study(MEDIAN, LAPLACE, SGD, method=[*BOUNDED, *transcript(1, 2)], points=3)),
+        Case(study(MEDIAN, LAPLACE, SGD, method=[*BOUNDED, *transcript(1, 2)], points=3), True),
     )
     yield "quantile-gaussian", Case(study(MEDIAN, GAUSSIAN, SGD, method=BOUNDED), True)
     yield "quantile-none", Case(study(MEDIAN, NONE, SGD, method=BOUNDED), True)

@@ -239,8 +239,11 @@ SLOW = (
     "law-laplace",
     "law-uniform",
     "law-logistic",
+    "law-student_t",
+    "regression-laplace",
     "regression-none",
     "regression-wide",
+    "huber-gaussian",
     "huber-list",
     "huber-clip",
     "huber-projected",
@@ -336,7 +339,7 @@ def test_recording_more_times_changes_no_bit():
 
 
 def test_a_replicate_is_the_same_in_any_company():
-    path = PATHS["regression-laplace"]
+    path = PATHS["regression-general"]
     sums = ["self_normalization"]  # the kernel that the literal recursion is compared with
     together = run_path(path, SEED, range(32), [400], [400], sums)
     alone = run_path(path, SEED, [13], [400], [400], sums)

@@ -365,7 +365,8 @@ def test_a_check_is_good_where_nothing_is_wrong(tmp_path):
 
 
 def test_a_check_is_not_good_where_nothing_is_recommended():
-    study = Study.from_mapping(TRIAL | {"method": [{"kind": "oracle"}]}).replace(n=2000)
+    problem = {"kind": "quantile", "tau": 0.9, "scale": 31.4}
+    study = Study.from_mapping(TRIAL | {"problem": problem, "method": [{"kind": "oracle"}]}).replace(n=2000)
     plan = lf.plan(study)
     assert plan.rows[0]["recommended"] is None and not plan.check()
 

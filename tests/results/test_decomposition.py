@@ -173,7 +173,7 @@ def runs(tmp_path_factory):
         | {
             "problem": {"kind": "linear_regression", "coefficients": [1.0, 0.5]},
             "mechanism": {"kind": "laplace", "epsilon": 2},
-            "method": [{"kind": "BB"}, {"kind": "TR"}, {"kind": "eight_batches"}],
+            "method": [{"kind": ["BB", "SN", "eight_batches"]}, {"kind": "TR", "degree": 1}],
         },
     }
     found = {}
