@@ -64,6 +64,8 @@ class BatchMeans(PathIntervalMethod):
 
     undefined_where: ClassVar[str] = "there are fewer than two batches, or the batches' means are equal"
 
+    around_average: ClassVar[bool | None] = True
+
     kind: Literal["BM"] = "BM"
     M: Batches | None = None
     quantile: Quantile | None = None

@@ -56,6 +56,8 @@ class BlockBootstrap(PathIntervalMethod):
 
     undefined_where: ClassVar[str] = "there are fewer than two blocks"
 
+    around_average: ClassVar[bool | None] = True
+
     kind: Literal["BB"] = "BB"
     beta: Annotated[
         float,

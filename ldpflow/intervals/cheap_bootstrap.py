@@ -50,6 +50,8 @@ class CheapBootstrap(PathIntervalMethod):
 
     undefined_where: ClassVar[str] = "there are fewer than two blocks, or their sums are equal"
 
+    around_average: ClassVar[bool | None] = True
+
     kind: Literal["CHB"] = "CHB"
     beta: Annotated[float, Field(gt=0, lt=1), BETA] = 0.75
     B: Annotated[int, Field(ge=1, le=100), REPLICATIONS] = 5

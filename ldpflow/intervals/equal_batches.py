@@ -71,6 +71,8 @@ class EqualBatches(PathIntervalMethod):
         "there are fewer than two batches, or the estimated variance is not positive"
     )
 
+    around_average: ClassVar[bool | None] = True
+
     kind: Literal["EBS"] = "EBS"
     block_rule: BatchRule = "half"
     block_c: BatchFactor | None = None

@@ -40,6 +40,8 @@ class ConvexHull(PathIntervalMethod):
 
     undefined_where: ClassVar[str] = "a run has no step"
 
+    around_average: ClassVar[bool | None] = False
+
     kind: Literal["HULC"] = "HULC"
 
     def runs(self, level: float) -> int:

@@ -81,6 +81,11 @@ class IntervalMethod(Settings):
     undefined_where: ClassVar[str] = ""
     """When a replicate that has not diverged has no interval, as in ``there are fewer than two blocks``."""
 
+    around_average: ClassVar[bool | None] = None
+    """Whether the estimate is the average of all iterates of one path, with any settings: ``explain`` then
+    says what bias such an average has where the path does not arrive. Where a class does not say (None),
+    the estimates of a run decide."""
+
     record: ClassVar[type[Record]]
     title: ClassVar[str] = ""
     diagnostics: ClassVar[tuple[Column, ...]] = ()

@@ -82,6 +82,8 @@ class JointRegion(Wrapped):
 
     undefined_where: ClassVar[str] = "the estimated covariance is not positive definite"
 
+    around_average: ClassVar[bool | None] = True
+
     kind: Literal["joint"] = "joint"
     base: Annotated[Literal["TRC", "BM", "oracle"], BASE] = "TRC"
     quantile: Annotated[Literal["chi2", "F"], QUANTILE] = "chi2"

@@ -64,6 +64,8 @@ class Lugsail(PathIntervalMethod):
         "there are fewer than two batches, or the estimated variance is not positive"
     )
 
+    around_average: ClassVar[bool | None] = True
+
     kind: Literal["LUG"] = "LUG"
     base: Annotated[Literal["EBS", "BM"], BASE] = "EBS"
     pieces: Annotated[int, Field(ge=2, le=1000), Setting("count", "r: pieces of a batch in LUG")] = 3

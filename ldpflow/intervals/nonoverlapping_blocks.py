@@ -52,6 +52,8 @@ class NonoverlappingBlocks(IncreasingBlocks):
         "there are fewer than two blocks, or the estimated variance is not positive"
     )
 
+    around_average: ClassVar[bool | None] = True
+
     kind: Literal["NOL"] = "NOL"
     quantile: Quantile = "normal"
 

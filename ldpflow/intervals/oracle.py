@@ -27,6 +27,8 @@ class Oracle(PathIntervalMethod):
 
     undefined_where: ClassVar[str] = "the variance of the limit law is not known"
 
+    around_average: ClassVar[bool | None] = True
+
     kind: Literal["oracle"] = "oracle"
 
     def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:

@@ -48,6 +48,8 @@ class OverlappingBlocks(IncreasingBlocks):
         "there are fewer than two blocks, or the estimated variance is not positive"
     )
 
+    around_average: ClassVar[bool | None] = True
+
     kind: Literal["OBM"] = "OBM"
 
     def running_sums(self, dimension: int) -> tuple[str, ...]:

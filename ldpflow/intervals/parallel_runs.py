@@ -47,6 +47,8 @@ class ParallelRuns(PathIntervalMethod):
 
     undefined_where: ClassVar[str] = "a run has no step, or the runs' averages are equal"
 
+    around_average: ClassVar[bool | None] = False
+
     kind: Literal["PAR"] = "PAR"
     K: Annotated[
         int, Field(ge=2, le=1000), Setting("count", "parallel runs that the users are split over")

@@ -10,7 +10,7 @@ eps/(B + 1).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,8 @@ __all__ = ["PerturbedBootstrap"]
 
 class PerturbedBootstrap(PathIntervalMethod):
     """Normal interval with the spread of perturbed paths as standard error."""
+
+    around_average: ClassVar[bool | None] = True
 
     kind: Literal["PB"] = "PB"
 

@@ -31,6 +31,8 @@ class SelfNormalization(PathIntervalMethod):
 
     undefined_where: ClassVar[str] = "there are fewer than two steps"
 
+    around_average: ClassVar[bool | None] = True
+
     kind: Literal["SN"] = "SN"
 
     def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:

@@ -69,6 +69,8 @@ class TranscriptCovariance(PathIntervalMethod):
 
     undefined_where: ClassVar[str] = "the estimated slope or variance is not positive"
 
+    around_average: ClassVar[bool | None] = True
+
     kind: Literal["TRC"] = "TRC"
     degree: Annotated[int, Field(ge=1, le=2), DEGREE] | None = None
     burn_in: BurnIn = "n^0.4"

@@ -97,6 +97,8 @@ class Regression(PathIntervalMethod):
 
     diagnostics: ClassVar = CHECKS
 
+    around_average: ClassVar[bool | None] = False
+
     undefined_where: ClassVar[str] = "the fit has no root on an increasing branch, or the interval no end"
 
     degree: Annotated[int, Field(ge=1, le=3), DEGREE] = 2

@@ -14,9 +14,6 @@ from ldpflow.theory.arrivals import arrivals
 
 __all__ = ["Compared", "compared"]
 
-AVERAGES = ("BB", "BM", "SN", "oracle", "PB", "NOL", "OBM", "EBS", "LUG", "CHB", "TRC", "joint")
-"""Bundled methods whose centre is the average of all iterates of one path, with any settings."""
-
 FACTOR = 2.0  # predicted and measured bias agree if one is at most this times the other
 SAME = 1e-6  # of the empirical standard error: sums taken in another order differ by less
 LONG = 50.0  # relaxation times of a run that can afford smaller steps: half of them are enough
@@ -104,10 +101,14 @@ def compared(
     list of Compared or None
         None for methods that are not around the average, and where nothing is predicted.
     """
-    asked = [row for row in rows if row["method"] in AVERAGES or not is_bundled(row["method"])]
+    said = {method: says_average(method) for method in {row["method"] for row in rows}}
+    may_be = {method for method, says in said.items() if says or (says is None and not is_bundled(method))}
+    asked = [row for row in rows if row["method"] in may_be]
     known = dict.fromkeys((row["path"], row["n"]) for row in asked if row["path"] in paths)
     found = dict(zip(known, arrivals([(paths[path], n) for path, n in known]), strict=True))
-    averages = {place(row): row for row in rows if row["method"] in AVERAGES and not row["failures"]}
+    sure = [row for row in rows if said[row["method"]] and not row["failures"]]
+    # Where there are several, a bundled one.
+    averages = {place(row): row for row in sorted(sure, key=lambda row: is_bundled(row["method"]))}
     result: list[Compared | None] = []
     for row in rows:
         at, bias, spread = found.get((row["path"], row["n"])), row["bias"], row["empirical_se"]
@@ -133,27 +134,46 @@ def place(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def around_average(row: Mapping[str, Any], average: Mapping[str, Any] | None, found: Compared) -> bool:
-    """Whether a method's estimates are the average of the iterates, by the estimates and not by its name.
+    """Whether a method's estimates are the average of the iterates: as it says, else by the estimates.
 
     Parameters
     ----------
     row : mapping
         The method's row of the summary.
     average : mapping or None
-        That of a method known to be around the average, of the same paths, if the run has one.
+        That of a method that says so, of the same paths, if the run has one.
     found : Compared
         Without such a row a method that is not bundled counts as one around the average if its bias
         is the predicted one.
     """
-    if row["method"] in AVERAGES:
-        return True
+    said = says_average(row["method"])
+    if said is not None:
+        return said
     if average is not None and not row["failures"]:
         slack = SAME * average["empirical_se"]
         return all(abs(row[name] - average[name]) <= slack for name in ("bias", "empirical_se"))
     return not is_bundled(row["method"]) and found.source() is not None
 
 
+def says_average(method: str) -> bool | None:
+    """Whether a method is around the average, as its class says.
+
+    None where it does not: for a plug-in that is not loaded, and for one that inherits from a bundled class
+    and may have another centre.
+    """
+    kind = INTERVAL_METHODS.get(method)
+    if kind is None:
+        return None
+    owner = next(base for base in kind.__mro__ if "around_average" in vars(base))
+    return kind.around_average if is_own(owner) == is_own(kind) else None
+
+
 def is_bundled(method: str) -> bool:
     """Whether an interval method is one of ldpflow's own."""
     found = INTERVAL_METHODS.get(method)
-    return found is not None and found.__module__.startswith("ldpflow.")
+    return found is not None and is_own(found)
+
+
+def is_own(kind: type) -> bool:
+    """Whether a class is one of ldpflow's own."""
+    return kind.__module__.startswith("ldpflow.")

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 import re
+from typing import ClassVar, Literal
 
 import pytest
 
+import ldpflow as lf
 from ldpflow.engine import run_study
+from ldpflow.intervals import INTERVAL_METHODS
+from ldpflow.intervals.batch_means import BatchMeans
 from ldpflow.results.arrival import Compared, compared
 from ldpflow.results.explanation import explain
 from ldpflow.results.summary import stored_paths
@@ -88,6 +92,67 @@ def test_predicted_and_measured_bias_agree(lost):
             assert one.source() == "start"
             seen += 1
     assert seen == 2
+
+
+def test_which_methods_are_around_the_average():
+    """With any settings; None where base or share decide, and for protocols, which have no path."""
+    said = {kind: method.around_average for kind, method in INTERVAL_METHODS.items()}
+    assert {kind for kind, value in said.items() if value} == {
+        "BB", "BM", "SN", "oracle", "PB", "NOL", "OBM", "EBS", "LUG", "CHB", "TRC", "joint",
+    }  # fmt: skip
+    assert {kind for kind, value in said.items() if value is False} == {"TR", "TR-BM", "PAR", "HULC"}
+
+
+class Own(lf.PathIntervalMethod):
+    """A method of a plug-in that does not say what it is around."""
+
+    kind: Literal["own"] = "own"
+
+    def times(self, steps, algorithm):
+        return [steps]
+
+    def intervals(self, record, n, levels):
+        raise NotImplementedError
+
+
+class Says(Own):
+    around_average: ClassVar[bool | None] = True
+
+
+class Denies(Own):
+    around_average: ClassVar[bool | None] = False
+
+
+class FromBundled(BatchMeans):
+    """May have another centre than BM."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "as_average", "elsewhere", "alone"),
+    [
+        (None, True, False, True),
+        (Own, True, False, True),
+        (FromBundled, True, False, True),
+        (Says, True, True, True),
+        (Denies, False, False, False),
+    ],
+)
+def test_methods_of_plugins(lost, monkeypatch, kind, as_average, elsewhere, alone):
+    """Whether it is taken for one with BM's numbers or TR's beside BM, and with BM's numbers alone."""
+    if kind is not None:
+        monkeypatch.setitem(INTERVAL_METHODS, "own", kind)
+    rows = [row for row in lost.read_summary().to_pylist() if row["scale"] == 31.4]
+    paths = stored_paths(lost.replicates)
+    bm, tr = (next(row for row in rows if row["method"] == method) for method in ("BM", "TR"))
+    found = [
+        compared(beside, paths)[-1] is not None
+        for beside in ([bm, bm | {"method": "own"}], [bm, tr | {"method": "own"}], [bm | {"method": "own"}])
+    ]
+    assert found == [as_average, elsewhere, alone]
+    # What a plug-in says of itself does not decide about others.
+    wrong = tr | {"method": "own"}
+    for beside in ([bm, wrong, bm | {"method": "unknown"}], [wrong, bm, bm | {"method": "unknown"}]):
+        assert compared(beside, paths)[-1] is not None
 
 
 def test_explain_names_start_and_steps(lost):
