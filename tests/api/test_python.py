@@ -268,6 +268,7 @@ def test_an_interrupted_sweep_stops_in_order(tmp_path):
     assert lf.open_run(tmp_path / "run").check().findings is not None
 
 
+@pytest.mark.slow  # tests/engine/test_same_bits.py compares rows, tests/api/test_session.py runs on Ray
 def test_ray_and_serial_give_the_same_summary(run, tmp_path, ray_session):
     again = lf.sweep(small(), tmp_path / "run", executor="ray", num_cpus=2)
     assert again.summary().equals(run.summary())

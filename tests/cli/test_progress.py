@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import os
-import subprocess
 import sys
+import threading
+import time
 import types
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
+from ldpflow.cli import main
 from ldpflow.cli.progress import Display, clock_time, lines, magnitude, reporter
 from ldpflow.engine.events import Progress
 from ldpflow.store.aggregate import statistics_schema
@@ -137,22 +140,6 @@ def test_magnitude(value: float, text: str) -> None:
     assert magnitude(value) == text
 
 
-SWEEP = """
-import sys
-import time
-import ldpflow.engine
-from ldpflow.engine.events import Progress
-def run_study(study, out, **options):
-    time.sleep(0.6)  # the display has been drawn by then
-    (options["on_engine"] or str)("a note")
-    options["on_event"](Progress(1, 2, 50, 100, 1.0))
-    raise KeyboardInterrupt
-ldpflow.engine.run_study = run_study
-from ldpflow.cli import main
-sys.exit(main(["sweep", "--out", sys.argv[1], *sys.argv[2:]]))
-"""
-
-
 @pytest.mark.parametrize(
     ("flags", "environment", "bar", "colour"),
     [
@@ -164,26 +151,47 @@ sys.exit(main(["sweep", "--out", sys.argv[1], *sys.argv[2:]]))
     ],
 )
 def test_a_terminal(
-    tmp_path: Any, flags: list[str], environment: dict[str, str], bar: bool, colour: bool
+    tmp_path: Any,
+    flags: list[str],
+    environment: dict[str, str],
+    bar: bool,
+    colour: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pty = pytest.importorskip("pty")
-    main, other = pty.openpty()
-    kept = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR")}
-    done = subprocess.Popen(
-        [sys.executable, "-c", SWEEP, str(tmp_path / "run"), *flags],
-        stderr=other,
-        stdout=subprocess.DEVNULL,
-        env={**kept, "TERM": "xterm-256color", **environment},
-    )
-    os.close(other)
-    written = b""
-    try:
-        while block := os.read(main, 65536):
-            written += block
-    except OSError:
-        pass  # Linux: the other end is closed
-    os.close(main)
-    assert done.wait() == 130
+    ours, other = pty.openpty()
+    for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"TERM": "xterm-256color", **environment}.items():
+        monkeypatch.setenv(name, value)
+
+    def run_study(study: Any, out: Any, **options: Any) -> None:
+        time.sleep(0.3)  # the display has been drawn by then
+        (options["on_engine"] or str)("a note")
+        options["on_event"](Progress(1, 2, 50, 100, 1.0))
+        raise KeyboardInterrupt
+
+    import_module("ldpflow.planning.checking")  # it has a name of its own for what is replaced here
+    monkeypatch.setattr("ldpflow.engine.run_study", run_study)
+    blocks: list[bytes] = []
+
+    def read() -> None:
+        try:
+            while block := os.read(ours, 65536):
+                blocks.append(block)
+        except OSError:
+            pass  # Linux: the other end is closed
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    with os.fdopen(other, "w", encoding="utf-8") as terminal:
+        monkeypatch.setattr(sys, "stderr", terminal)
+        code = main(["sweep", "--out", str(tmp_path / "run"), *flags])
+        monkeypatch.undo()
+    reader.join()
+    os.close(ours)
+    written = b"".join(blocks)
+    assert code == 130
     assert ("━" in written.decode()) is bar
     if bar:  # the note takes the place of the display, which is drawn again below it
         assert b"\x1b[2Ka note\r\n" in written

@@ -56,7 +56,7 @@ def test_batches_in_flight(tmp_path, ray_session):
     assert len(seen) == 6 and max(seen) == 2
 
 
-@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("killed", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_several_aggregators(tmp_path, ray_session, killed):
     """Paths go to one each; one dies with rows that it had not published."""
     import ray

@@ -7,7 +7,15 @@ import pytest
 from tests.faults import on_ray
 
 
-@pytest.mark.parametrize("fault", on_ray.FAULTS, ids=lambda fault: fault.__name__)
+@pytest.mark.parametrize(
+    "fault",
+    [
+        # Without Ray it is fast, and the aggregator is the same.
+        pytest.param(fault, marks=pytest.mark.slow if fault is on_ray.delivered_twice else ())
+        for fault in on_ray.FAULTS
+    ],
+    ids=lambda fault: fault.__name__,
+)
 def test_fault(tmp_path, ray_session, fault):
     fault(tmp_path, 0)
 
