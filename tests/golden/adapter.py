@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from ldpflow.cli import main as command_line
 from ldpflow.engine import check_run, run_study
 from ldpflow.engine import replay as compute_again
 from ldpflow.results.diagnosis import DIAGNOSIS_COLUMNS
@@ -27,6 +28,7 @@ __all__ = [
     "Rows",
     "bundled_studies",
     "columns",
+    "command_line",
     "continued",
     "findings",
     "plans_of",

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import math
 import shutil
-import subprocess
-import sys
 import tomllib
 
 import pyarrow.compute as pc
@@ -105,10 +103,9 @@ def test_the_summary_of_a_stored_run_has_the_same_bits(run):
     assert looked_at > 0
 
 
-def test_the_command_line_prints_the_stored_summary(run):
-    command = [sys.executable, "-m", "ldpflow", "summary", str(run), "--format", "json"]
-    done = subprocess.run(command, cwd=HERE.parents[1], capture_output=True, text=True, check=True)
-    printed = json.loads(done.stdout)
+def test_the_command_line_prints_the_stored_summary(run, capsys):
+    assert adapter.command_line(["summary", str(run), "--format", "json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
     kind = "rows" if STORED[run.name]["rows"]["count"] else "trajectories"
     stored = pq.read_table(run / SUMMARIES[kind]).to_pylist()
     names = [name for name in stored[0] if name != CHANGED]
