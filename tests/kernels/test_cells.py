@@ -18,35 +18,45 @@ from ldpflow.problems.quantiles import Quantiles
 from ldpflow.simulators.one_pass import OnePass, run_path
 from ldpflow.theory.private_quantile import cells_covariance
 from tests import draws
+from tests.kernels import uncompiled
 from tests.oracles import cells as oracle
 
 SEED = 11
 LEVELS = {1: (0.7,), 3: (0.25, 0.5, 0.75), 6: (0.05, 0.1, 0.4, 0.5, 0.9, 0.99)}
 
 
-STEPS = {"steps": LdpSgd(theta0=0.4), "batches": MinibatchSgd(batch_size=4, c=0.7)}
-FAST = {("steps", 6), ("batches", 3), ("law", 3)}
-"""Each algorithm, and as few coordinates as are called and as many as are inlined."""
+def name_of(value):
+    """Of a parameter, in the name of a test."""
+    return {id(run_path): "compiled", id(uncompiled.run_path): "uncompiled"}.get(
+        id(value), getattr(value, "kind", None)
+    )
 
 
-def some(*kinds):
-    """Every kind with every number of quantiles; those that are not FAST are slow."""
+def either_way(compiled, *cases):
+    """Every case uncompiled, and compiled too; those that are not among ``compiled`` are slow then."""
     return [
-        pytest.param(kind, count, marks=() if (kind, count) in FAST else pytest.mark.slow)
-        for kind in kinds
-        for count in LEVELS
+        pytest.param(how, *case, marks=pytest.mark.slow if how is run_path and case not in compiled else ())
+        for how in (uncompiled.run_path, run_path)
+        for case in cases
     ]
 
 
-@pytest.mark.parametrize(("algorithm", "count"), some(*STEPS))
-def test_kernel_is_the_literal_recursion(count, algorithm):
-    algorithm = STEPS[algorithm]
+STEPS, BATCHES = LdpSgd(theta0=0.4), MinibatchSgd(batch_size=4, c=0.7)
+
+
+@pytest.mark.parametrize(
+    ("run", "algorithm", "count"),
+    # As many coordinates as are inlined, and as few as are called.
+    either_way({(STEPS, 6), (BATCHES, 3)}, *product((STEPS, BATCHES), LEVELS)),
+    ids=name_of,
+)
+def test_kernel_is_the_literal_recursion(run, algorithm, count):
     problem = Quantiles(taus=LEVELS[count], location=0.2, scale=1.5)
     path = OnePass(problem, Cells(epsilon=1.3), algorithm)
-    n = 1200
+    n = 1200 if run is run_path else 600
     steps = algorithm.steps(n)
     times = [1, 2, 3, min(129, steps), steps]
-    record = run_path(path, SEED, range(3, 9), times)
+    record = run(path, SEED, range(3, 9), times)
     batch = algorithm.records_per_step()
     for r in (0, 5):
         values = 0.2 + 1.5 * draws.data(path, SEED, 3 + r, n)[:, 0]
@@ -59,15 +69,17 @@ def test_kernel_is_the_literal_recursion(count, algorithm):
         np.testing.assert_allclose(record.prefix_sums[:, :, r], sums[at], rtol=1e-10, atol=1e-9)
 
 
-@pytest.mark.parametrize(("_", "count"), some("law"))
-def test_reports_drawn_from_their_law_are_the_literal_recursion(_, count):
+@pytest.mark.parametrize(("run", "count"), either_way(set(), *((count,) for count in LEVELS)), ids=name_of)
+def test_reports_drawn_from_their_law_are_the_literal_recursion(run, count):
     problem = Quantiles(taus=LEVELS[count], law="logistic", scale=0.5)
     path = OnePass(problem, Cells(epsilon=0.8, sampling="private_bit"), LdpSgd())
-    record = run_path(path, SEED, range(2), [1, 2, 200, 1000])
-    uniforms = draws.noise(path, SEED, 1, 1000)[:, 0]
+    times = [1, 2, 200, 1000 if run is run_path else 300]
+    record = run(path, SEED, range(2), times)
+    uniforms = draws.noise(path, SEED, 1, times[-1])[:, 0]
     cdf = stats.logistic(scale=0.5).cdf
     iterates = oracle.path_of_reports(cdf, uniforms, problem.taus, 0.8, 1.0, 0.51, 0.0)
-    np.testing.assert_allclose(record.iterates[:, :, 1], iterates[[0, 1, 199, 999]], rtol=1e-9, atol=1e-12)
+    at = np.array(times) - 1
+    np.testing.assert_allclose(record.iterates[:, :, 1], iterates[at], rtol=1e-9, atol=1e-12)
 
 
 ONE, SEVERAL = Quantile(tau=0.7), Quantiles(taus=(0.7,))

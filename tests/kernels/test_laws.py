@@ -15,6 +15,7 @@ from ldpflow.problems.column_law import column_law
 from ldpflow.problems.quantile import MixturePart, Quantile
 from ldpflow.simulators.one_pass import OnePass, run_path
 from tests import draws
+from tests.kernels import uncompiled
 from tests.kernels.test_one_pass import SEED, literal_path
 from tests.oracles import mechanisms, recursion
 from tests.oracles.column_law import example_column
@@ -35,18 +36,34 @@ PROBLEMS = {
 }
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
-def test_kernel_is_the_literal_recursion(name):
+def compare(run, name, n):
+    """The record of a run with the literal recursion."""
     problem = PROBLEMS[name]
     scale = 1000.0 if name == "empirical" else 2.0
     path = OnePass(problem, RandomizedResponse(), LdpSgd(c=scale, theta0=scale))
-    n, times = 700, [1, 2, 127, 128, 129, 700]
-    record = run_path(path, SEED, range(3, 9), times)
+    times = [1, 2, 127, 128, 129, n]
+    record = run(path, SEED, range(3, 9), times)
     iterates = literal_path(path, 5, n)
     at = np.array(times) - 1
     np.testing.assert_allclose(record.iterates[:, :, 2], iterates[at], rtol=1e-10)
     S = np.cumsum(iterates - np.array(problem.truth()), axis=0)
     np.testing.assert_allclose(record.prefix_sums[:, :, 2], S[at], rtol=1e-10, atol=1e-9 * scale)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_functions_of_the_kernel_are_the_literal_recursion(name):
+    compare(uncompiled.run_path, name, 300)
+
+
+# A table, and several laws of which one is chosen.
+COMPILED = ("gamma", "mixture")
+
+
+@pytest.mark.parametrize(
+    "name", [p if p in COMPILED else pytest.param(p, marks=pytest.mark.slow) for p in PROBLEMS]
+)
+def test_kernel_is_the_literal_recursion(name):
+    compare(run_path, name, 700)
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
@@ -58,21 +75,19 @@ def test_records_have_the_law(name):
     assert stats.kstest(problem.data_law().cdf_values(x), "uniform").pvalue > 1e-4
 
 
-# The distribution functions have tests of their own; a shape reaches each in the same way.
 @pytest.mark.parametrize(
-    "law",
-    [
-        "weibull",
-        pytest.param("lognormal", marks=pytest.mark.slow),
-        pytest.param("pareto", marks=pytest.mark.slow),
-    ],
+    "run",
+    [uncompiled.run_path, pytest.param(run_path, marks=pytest.mark.slow)],
+    ids=["uncompiled", "compiled"],
 )
-def test_sampling_the_private_bit_is_the_literal_recursion(law):
+@pytest.mark.parametrize("law", ["lognormal", "weibull", "pareto"])
+def test_sampling_the_private_bit_is_the_literal_recursion(law, run):
     problem = Quantile(tau=0.7, law=law, location=0.2, scale=1.5, shape=1.3)
     path = OnePass(problem, RandomizedResponse(epsilon=0.8, sampling="private_bit"), LdpSgd())
-    record = run_path(path, SEED, range(3), [1, 2, 200, 1500])
+    n = 1500 if run is run_path else 300
+    record = run(path, SEED, range(3), [1, 2, 200, n])
     p = mechanisms.keep_probability(0.8)
-    u = draws.noise(path, SEED, 1, 1500)[:, 0]
+    u = draws.noise(path, SEED, 1, n)[:, 0]
     distribution = {
         "lognormal": stats.lognorm(1.3, 0.2, 1.5),
         "weibull": stats.weibull_min(1.3, 0.2, 1.5),
@@ -83,8 +98,8 @@ def test_sampling_the_private_bit_is_the_literal_recursion(law):
         one = p * distribution.cdf(theta[0]) + (1 - p) * (1 - distribution.cdf(theta[0]))
         return -0.7 + mechanisms.debias(int(u[i - 1] < one), p)
 
-    iterates = recursion.ldp_sgd_path([None] * 1500, private_gradient, 0.0, 1.0, 0.51)
-    np.testing.assert_allclose(record.iterates[:, 0, 1], iterates[[0, 1, 199, 1499], 0], rtol=1e-9)
+    iterates = recursion.ldp_sgd_path([None] * n, private_gradient, 0.0, 1.0, 0.51)
+    np.testing.assert_allclose(record.iterates[:, 0, 1], iterates[[0, 1, 199, n - 1], 0], rtol=1e-9)
 
 
 def test_a_gamma_table_is_kept_and_a_damaged_one_made_again():

@@ -11,7 +11,7 @@ from ldpflow.algorithms.minibatch_sgd import MinibatchSgd
 from ldpflow.mechanisms.gaussian import Gaussian
 from ldpflow.mechanisms.laplace import Laplace
 from ldpflow.mechanisms.none import NoMechanism
-from ldpflow.mechanisms.randomized_response import RandomizedResponse
+from ldpflow.mechanisms.randomized_response import THIRD_DERIVATIVES, RandomizedResponse
 from ldpflow.problems.linear_regression import LinearRegression
 from ldpflow.problems.logistic_regression import LogisticRegression
 from ldpflow.problems.quadratic import Quadratic
@@ -20,6 +20,7 @@ from ldpflow.problems.quantile_regression import QuantileRegression
 from ldpflow.simulators.families import simulator_from_settings
 from ldpflow.simulators.one_pass import OnePass, run_path
 from tests import draws
+from tests.kernels import uncompiled
 from tests.oracles import gaussian_sgd, mechanisms, recursion
 
 SEED = 11
@@ -231,36 +232,23 @@ PATHS = {
         regression, Laplace(), MinibatchSgd(batch_size=5, noise="batch", theta0=0.3)
     ),
 }
-# What the fast ones have too, in other combinations: each law, mechanism, algorithm, setting and kind of
-# dimension (a scalar, a vector, one whose functions are inlined on demand) is in one of those.
-SLOW = (
-    "quantile-laplace",
-    "quantile-none",
-    "law-laplace",
-    "law-uniform",
-    "law-logistic",
-    "law-student_t",
-    "regression-laplace",
-    "regression-none",
-    "regression-wide",
-    "huber-gaussian",
-    "huber-list",
-    "huber-clip",
-    "huber-projected",
-    "logistic-wide",
-    "minibatch-local",
-    "minibatch-regression",
+# Compiled: each mechanism, both algorithms, functions that are called and such as are inlined.
+COMPILED = (
+    "quantile-rr",
+    "regression-general",
+    "huber-uniform",
+    "logistic-five",
+    "logistic-clip",
+    "minibatch-central",
 )
 
 
-@pytest.mark.parametrize("name", [pytest.param(p, marks=pytest.mark.slow) if p in SLOW else p for p in PATHS])
-def test_kernel_is_the_literal_recursion(name):
-    path = PATHS[name]
-    n = 1500
+def compare(run, path, n):
+    """The record of a run of the path with the literal recursion."""
     steps = path.algorithm.steps(n)
     times = sorted({1, 2, 3, min(127, steps), min(128, steps), min(129, steps), steps // 2, steps})
     replicates = range(3, 9)
-    record = run_path(path, SEED, replicates, times, times, ["self_normalization"])
+    record = run(path, SEED, replicates, times, times, ["self_normalization"])
     truth = np.array(path.problem.truth())
     for r in (0, 5):
         iterates = literal_path(path, replicates[r], n)
@@ -275,6 +263,30 @@ def test_kernel_is_the_literal_recursion(name):
         np.testing.assert_allclose(squared, np.cumsum(S**2, axis=0)[at], rtol=1e-10)
 
 
+@pytest.mark.parametrize("name", PATHS)
+def test_functions_of_the_kernel_are_the_literal_recursion(name):
+    compare(uncompiled.run_path, PATHS[name], 300)
+
+
+@pytest.mark.parametrize(
+    "name", [p if p in COMPILED else pytest.param(p, marks=pytest.mark.slow) for p in PATHS]
+)
+def test_kernel_is_the_literal_recursion(name):
+    compare(run_path, PATHS[name], 1500)
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_compiled_it_has_the_same_bits(name):
+    path, sums = PATHS[name], ["self_normalization"]
+    last = path.algorithm.steps(300)
+    times = sorted({1, min(129, last), last})
+    record, plain = (
+        run(path, SEED, range(32), times, times, sums) for run in (run_path, uncompiled.run_path)
+    )
+    assert (record.iterates == plain.iterates).all() and (record.prefix_sums == plain.prefix_sums).all()
+    assert (record.running_sums[sums[0]] == plain.running_sums[sums[0]]).all()
+
+
 LAW_CDF = {
     "normal": stats.norm,
     "laplace": stats.laplace,
@@ -287,21 +299,33 @@ LAW_CDF = {
 # With small steps the answers of a chunk are drawn before its sums: from the first chunk on, the
 # second, never.
 @pytest.mark.parametrize("c", [0.01, 0.1, 1.0])
-@pytest.mark.parametrize("law", LAW_CDF)
-def test_sampling_the_private_bit_is_the_literal_recursion(law, c):
+@pytest.mark.parametrize(
+    ("law", "run"),
+    [
+        *((law, run_path) for law in THIRD_DERIVATIVES),  # no plain Python: expansions, and bits of words
+        *((law, uncompiled.run_path) for law in sorted(LAW_CDF.keys() - THIRD_DERIVATIVES.keys())),
+        *(
+            pytest.param(law, run_path, marks=pytest.mark.slow)
+            for law in sorted(LAW_CDF.keys() - THIRD_DERIVATIVES.keys())
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.__module__.rpartition(".")[2],
+)
+def test_sampling_the_private_bit_is_the_literal_recursion(law, run, c):
     problem = Quantile(tau=0.7, law=law, location=0.2, scale=1.5)
     path = OnePass(problem, RandomizedResponse(epsilon=0.8, sampling="private_bit"), LdpSgd(c=c))
-    record = run_path(path, SEED, range(3), [1, 2, 200, 1500])
+    n = 1500 if run is run_path else 300
+    record = run(path, SEED, range(3), [1, 2, 200, n])
     p = mechanisms.keep_probability(0.8)
-    u = draws.noise(path, SEED, 1, 1500)[:, 0]
+    u = draws.noise(path, SEED, 1, n)[:, 0]
     distribution = LAW_CDF[law](0.2, 1.5)
 
     def private_gradient(i, x, theta):
         one = p * distribution.cdf(theta[0]) + (1 - p) * (1 - distribution.cdf(theta[0]))
         return -0.7 + mechanisms.debias(int(u[i - 1] < one), p)
 
-    iterates = recursion.ldp_sgd_path([None] * 1500, private_gradient, 0.0, c, 0.51)
-    at = [0, 1, 199, 1499]
+    iterates = recursion.ldp_sgd_path([None] * n, private_gradient, 0.0, c, 0.51)
+    at = [0, 1, 199, n - 1]
     np.testing.assert_allclose(record.iterates[:, 0, 1], iterates[at, 0], rtol=1e-10)
 
 
