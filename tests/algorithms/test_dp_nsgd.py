@@ -45,7 +45,7 @@ def golden(algorithm, sigma, **parts):
 FIRST = DpNsgd(epochs=8 / 3, alpha=0.5, eta=0.1, order="fixed")
 
 
-def test_golden_without_noise():
+def test_golden_without_noise(plain):
     mhat, m, last = golden(FIRST, 0.0)
     expected = {
         1: (0.645656306226, -0.098687660112),
@@ -60,7 +60,7 @@ def test_golden_without_noise():
     assert last == pytest.approx((-0.109769904032, -0.490705613382), abs=1e-10)
 
 
-def test_golden_with_pseudo_noise():
+def test_golden_with_pseudo_noise(plain):
     # An exponent t - start, a root without noise or one vector for all nodes would show here.
     mhat, _, last = golden(FIRST, 1.0)
     expected = {
@@ -148,17 +148,24 @@ PROBLEMS = [
 ]
 
 
+LITERAL = [*((p, "tree") for p in PROBLEMS), (PROBLEMS[0], "independent"), (PROBLEMS[0], "none")]
+
+
+@pytest.mark.parametrize(("problem", "noise"), LITERAL, ids=lambda x: getattr(x, "kind", x))
+def test_functions_of_the_kernel_are_the_literal_algorithm(problem, noise, plain):
+    compare(problem, noise)
+
+
 @pytest.mark.parametrize(
     ("problem", "noise"),
-    [
-        (PROBLEMS[0], "tree"),
-        *(pytest.param(p, "tree", marks=pytest.mark.slow) for p in PROBLEMS[1:]),
-        (PROBLEMS[0], "independent"),
-        pytest.param(PROBLEMS[0], "none", marks=pytest.mark.slow),
-    ],
+    [LITERAL[0], *(pytest.param(*case, marks=pytest.mark.slow) for case in LITERAL[1:])],
     ids=lambda x: getattr(x, "kind", x),
 )
 def test_kernel_is_the_literal_algorithm(problem, noise):
+    compare(problem, noise)
+
+
+def compare(problem, noise):
     n, seed, replicate = 7, 3, 2
     algorithm = DpNsgd(epsilon=20.0, delta=1e-3, epochs=4.5, noise=noise, order="fixed", alpha=0.3, eta=0.05)
     plan = algorithm.plan(problem, n)

@@ -52,7 +52,7 @@ GOLDEN_ROTATED = {
 }
 
 
-def test_golden_with_pseudo_noise():
+def test_golden_with_pseudo_noise(plain):
     mhat, m, last = golden(FIXED, 1.0)
     for t, value in GOLDEN.items():
         assert mhat[t - 1] == pytest.approx(value, abs=1e-10)
@@ -63,12 +63,12 @@ def test_golden_with_pseudo_noise():
     assert last == pytest.approx(w[-1], abs=1e-13)
 
 
-def test_without_noise_and_in_a_fixed_order_it_is_the_momentum():
+def test_without_noise_and_in_a_fixed_order_it_is_the_momentum(plain):
     mhat, m, _ = golden(FIXED, 0.0)
     assert np.allclose(mhat, m, rtol=0, atol=1e-14)
 
 
-def test_golden_rotating_order():
+def test_golden_rotating_order(plain):
     # Lemma 17 fails here, and an anchor w_{qN} instead of w_{qN+1} shows from t = 7 on.
     mhat, m, last = golden(ROTATING, 0.0)
     assert np.allclose(mhat[:5], m[:5], rtol=0, atol=1e-14)
@@ -92,10 +92,22 @@ def test_golden_node_values():
         assert value(tree, y, z) == pytest.approx(expected, abs=1e-10)
 
 
+LITERAL = [(8, 5, "reshuffle"), (5, 6.4, "fixed")]
+
+
+@pytest.mark.parametrize(("n", "epochs", "order"), LITERAL)
+def test_functions_of_the_kernel_are_the_literal_algorithm(n, epochs, order, plain):
+    compare(n, epochs, order)
+
+
 @pytest.mark.parametrize(
-    ("n", "epochs", "order"), [pytest.param(5, 6.4, "fixed", marks=pytest.mark.slow), (8, 5, "reshuffle")]
+    ("n", "epochs", "order"), [LITERAL[0], pytest.param(*LITERAL[1], marks=pytest.mark.slow)]
 )
 def test_kernel_is_the_literal_algorithm(n, epochs, order):
+    compare(n, epochs, order)
+
+
+def compare(n, epochs, order):
     problem, seed, replicate = NonconvexLogistic(d=2, penalty=0.3), 9, 4
     algorithm = DpNsgdReduced(
         epsilon=30.0, delta=1e-3, epochs=epochs, order=order, alpha=0.25, eta=0.03, cross=0.3

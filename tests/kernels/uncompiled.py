@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from ldpflow.kernels import one_pass
+from ldpflow.kernels import finite_sum, one_pass
 from ldpflow.kernels.assembly import kernel_case
 from ldpflow.kernels.running_sums import RUNNING_SUMS
 from ldpflow.kernels.specialise import Part
@@ -82,3 +82,24 @@ def run_path(path, seed, replicates, times, marked=(), sums=()):
         prefix_sums=lanes_of(kept.prefix_sums)[:, 0],
         running_sums=running,
     )
+
+
+def finite_sum_kernel(problem, algorithm, settings, **others):
+    """In the place of :func:`ldpflow.kernels.finite_sum.finite_sum_kernel`."""
+    case = finite_sum.steps_case(problem, algorithm, settings, tuple(sorted(others.items())))
+    kernel, layouts = uncompiled(case), dict(case.layouts)
+    recursion = kernel.recursion
+
+    def named(name, values):
+        parts = {
+            part: values[start] if size is None else values[start : start + size]
+            for part, start, size in layouts[name]
+        }
+        return SimpleNamespace(**parts)
+
+    def with_names(keys, order, records, problem, settings, w, record):
+        parameters = named("problem", problem), named("settings", settings)
+        recursion(keys, order, records, *parameters, w, record)
+
+    kernel.recursion = with_names
+    return partial(finite_sum.run, kernel)

@@ -1,0 +1,14 @@
+"""Kernels of algorithms over a fixed data set, without a compiler."""
+
+from __future__ import annotations
+
+import pytest
+
+from ldpflow.kernels import finite_sum
+from tests.kernels import uncompiled
+
+
+@pytest.fixture
+def plain(monkeypatch):
+    """They run as plain Python in this test."""
+    monkeypatch.setattr(finite_sum, "finite_sum_kernel", uncompiled.finite_sum_kernel)
