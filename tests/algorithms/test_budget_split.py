@@ -25,6 +25,7 @@ from ldpflow.simulators.one_pass import OnePass, run_path
 from ldpflow.store import RunStore
 from ldpflow.study import Study
 from tests import draws
+from tests.kernels import uncompiled
 from tests.kernels.test_one_pass import SEED, private_gradient, records
 from tests.oracles import recursion
 from tests.studies import changed
@@ -65,12 +66,18 @@ def literal(path, k, replicate, n):
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(p, marks=pytest.mark.slow) if p == "quantile-none" else p for p in PATHS]
+    ("name", "run"),
+    [
+        *((name, uncompiled.run_path) for name in PATHS),
+        ("quantile-rr", run_path),
+        *(pytest.param(n, run_path, marks=pytest.mark.slow) for n in PATHS if n != "quantile-rr"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.__module__.rpartition(".")[2],
 )
-def test_every_path_against_the_literal_recursion(name):
+def test_every_path_against_the_literal_recursion(name, run):
     path = PATHS[name]
     times = [1, CHUNK, 300]
-    record = run_path(path, SEED, [5, 9], times, [CHUNK, 300], [PERTURBED, "self_normalization"])
+    record = run(path, SEED, [5, 9], times, [CHUNK, 300], [PERTURBED, "self_normalization"])
     for lane, replicate in enumerate((5, 9)):
         own = literal(path, 0, replicate, 300)
         assert record.iterates[:, :, lane] == pytest.approx(own[np.array(times) - 1], abs=1e-10)

@@ -22,6 +22,7 @@ from ldpflow.problems.laws import Variate
 from ldpflow.problems.least_squares import LAWS, LeastSquares
 from ldpflow.simulators.one_pass import OnePass, run_path
 from tests import draws
+from tests.kernels import uncompiled
 from tests.oracles import private_regression as literal
 
 SEED = 3
@@ -84,9 +85,14 @@ def test_dp_ambssgd_is_the_literal_algorithm(problem, rule):
     assert table[-1]["clipped"] == pytest.approx(share[-1], rel=1e-9)
 
 
-def test_dp_mbssgd_is_the_literal_algorithm():
+@pytest.mark.parametrize(
+    "run",
+    [uncompiled.run_path, pytest.param(run_path, marks=pytest.mark.slow)],
+    ids=["uncompiled", "compiled"],
+)
+def test_dp_mbssgd_is_the_literal_algorithm(run):
     path = path_of(PLAIN, DpMbssgd(iterations=8, epsilon=30.0, clip=2.0, infeasible_is="warned"), 400)
-    record = run_path(path, SEED, [2], range(1, 9))
+    record = run(path, SEED, [2], range(1, 9))
     X, y = records(path, 2, 400)
     w = literal.dp_mbssgd(X, y, 8, path.algorithm.alpha(), path.algorithm.eta, 2.0, normals(path, 2, 24))
     np.testing.assert_allclose(record.iterates[:, :, 0], w, rtol=1e-10)

@@ -1,21 +1,17 @@
-"""A path's kernel as plain Python: the same functions, with the same bits, without a compiler.
+"""Kernels as plain Python: the same functions, with the same bits, without a compiler.
 
-tests/kernels/test_specialise.py compares the bits. A few hundred steps take less time than compiling does.
+tests/kernels compares the bits. A few hundred steps take less time than compiling does.
 """
 
 from __future__ import annotations
 
 from functools import partial
 from types import SimpleNamespace
+from unittest import mock
 
-import numpy as np
-
-from ldpflow.kernels import finite_sum, one_pass
-from ldpflow.kernels.assembly import kernel_case
-from ldpflow.kernels.running_sums import RUNNING_SUMS
+from ldpflow.kernels import assembly, finite_sum, one_pass
 from ldpflow.kernels.specialise import Part
-from ldpflow.random.lockstep import LANES
-from ldpflow.simulators.run_path import data_parameters, data_states, noise_states
+from ldpflow.simulators import run_path as running
 
 
 def uncompiled(case):
@@ -40,66 +36,38 @@ def uncompiled(case):
     return namespace
 
 
-def run_path(path, seed, replicates, times, marked=(), sums=()):
-    """As :func:`ldpflow.simulators.run_path.run_path`, for up to LANES replicates."""
-    replicates, marked, sums = list(replicates), list(marked), tuple(sums)
-    lanes = [*replicates, *[replicates[-1]] * (LANES - len(replicates))]
-    kernel = uncompiled(kernel_case(path, sums))
-    d, count = path.problem.dimension, len(times)
-    kept = one_pass.Record(
-        times=np.array(times),
-        marks=np.array([marked.index(t) if t in marked else -1 for t in times]),
-        centre=np.array(path.problem.truth()),
-        total=np.zeros(kernel.STATE),
-        sums=np.zeros(kernel.SUMS),
-        tile=np.zeros(kernel.TILE_SIZE),
-        counts=np.zeros(kernel.COUNTS),
-        prefix_sums=np.empty((count, kernel.STATE)),
-        iterates=np.empty((count, kernel.STATE)),
-        running_sums=np.empty((len(marked), kernel.SUMS)),
-        extras=np.empty((count, kernel.EXTRAS)),
-    )
-    kernel.recursion(
-        (data_states(path, seed, lanes), data_parameters(path)),
-        (noise_states(path, path.key, seed, lanes), np.zeros(kernel.NOISE_PLANES)),
-        SimpleNamespace(**path.problem.kernel_parameters()),
-        SimpleNamespace(**path.randomiser.kernel_parameters(path.problem)),
-        SimpleNamespace(**path.algorithm.kernel_parameters(path.horizon)),
-        kept,
-    )
+def kernel_of(entry, case, places):
+    """The entry of a kernel; parameters that it hands to its recursion in these places have names there."""
+    kernel, layouts = uncompiled(case), dict(case.layouts)
+    recursion = kernel.recursion
 
-    def lanes_of(array):
-        size = array.shape[1] // (d * LANES)
-        return array.reshape(len(array), size, d, LANES)[..., : len(replicates)]
+    def named(layout, values):
+        parts = {
+            name: values[start] if size is None else values[start : start + size]
+            for name, start, size in layout
+        }
+        return SimpleNamespace(**parts)
 
-    every, running, at = lanes_of(kept.running_sums), {}, 0
-    for name in sums:
-        size = RUNNING_SUMS[name].count(d)
-        running[name] = every[:, at : at + size].swapaxes(0, 1)
-        at += size
-    return SimpleNamespace(
-        iterates=lanes_of(kept.iterates)[:, 0],
-        prefix_sums=lanes_of(kept.prefix_sums)[:, 0],
-        running_sums=running,
-    )
+    def with_names(*arguments):
+        recursion(*(named(layouts[places[k]], a) if k in places else a for k, a in enumerate(arguments)))
+
+    kernel.recursion = with_names
+    return partial(entry, kernel)
+
+
+def one_pass_kernel(path, sums, perturbed=False):
+    """In the place of :func:`ldpflow.kernels.assembly.one_pass_kernel`."""
+    case = assembly.kernel_case(path, sums, perturbed)
+    return kernel_of(one_pass.run, case, {2: "problem", 3: "mechanism", 4: "settings"})
 
 
 def finite_sum_kernel(problem, algorithm, settings, **others):
     """In the place of :func:`ldpflow.kernels.finite_sum.finite_sum_kernel`."""
     case = finite_sum.steps_case(problem, algorithm, settings, tuple(sorted(others.items())))
-    kernel, layouts = uncompiled(case), dict(case.layouts)
-    recursion = kernel.recursion
+    return kernel_of(finite_sum.run, case, {3: "problem", 4: "settings"})
 
-    def named(name, values):
-        parts = {
-            part: values[start] if size is None else values[start : start + size]
-            for part, start, size in layouts[name]
-        }
-        return SimpleNamespace(**parts)
 
-    def with_names(keys, order, records, problem, settings, w, record):
-        parameters = named("problem", problem), named("settings", settings)
-        recursion(keys, order, records, *parameters, w, record)
-
-    kernel.recursion = with_names
-    return partial(finite_sum.run, kernel)
+def run_path(*arguments, **options):
+    """As :func:`ldpflow.simulators.run_path.run_path`."""
+    with mock.patch.object(assembly, "one_pass_kernel", one_pass_kernel):
+        return running.run_path(*arguments, **options)
