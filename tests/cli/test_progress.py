@@ -166,7 +166,7 @@ def test_a_terminal(
         monkeypatch.setenv(name, value)
 
     def run_study(study: Any, out: Any, **options: Any) -> None:
-        time.sleep(0.3)  # the display has been drawn by then
+        time.sleep(0.6)  # the display has been drawn by then
         (options["on_engine"] or str)("a note")
         options["on_event"](Progress(1, 2, 50, 100, 1.0))
         raise KeyboardInterrupt
