@@ -23,6 +23,7 @@ from ldpflow.simulators.one_pass import OnePass, run_path
 from ldpflow.store import RunStore
 from ldpflow.study import Study
 from tests import draws
+from tests.kernels import uncompiled
 from tests.oracles import recursion
 
 SIZE = 300
@@ -104,16 +105,24 @@ def test_small_rows_without_outliers_are_least_squares(tmp_path):
     np.testing.assert_allclose(problem.truth(), np.linalg.lstsq(x, y, rcond=None)[0], rtol=1e-11)
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_draws_are_rows_with_replacement(tmp_path, name):
+@pytest.mark.parametrize(
+    ("name", "run"),
+    [
+        *((name, uncompiled.run_path) for name in CASES),
+        ("huber", run_path),
+        *(pytest.param(name, run_path, marks=pytest.mark.slow) for name in CASES if name != "huber"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.__module__.rpartition(".")[2],
+)
+def test_draws_are_rows_with_replacement(tmp_path, name, run):
     """The literal recursion on row floor(u N) of every user, u the uniforms of the data stream."""
     kind, settings = CASES[name]
     x, y, bit = data()
     problem = kind(file=written(tmp_path, x, y, bit), **settings)
     response = y if settings["target"] == "y" else bit
     path = OnePass(problem, Laplace(epsilon=2.0), LdpSgd(c=0.3))
-    n = 1500
-    record = run_path(path, 7, range(3), [1, 2, 700, n])
+    n = 1500 if run is run_path else 300
+    record = run(path, 7, range(3), [1, 2, 200, n])
     state = lane_states(7, "data", path.data_key(), [1])
     u = []
     while len(u) < n:
@@ -128,7 +137,7 @@ def test_draws_are_rows_with_replacement(tmp_path, name):
         return literal_gradient(name, x[row], response[row], theta) + scale * noise[i - 1]
 
     iterates = recursion.ldp_sgd_path(chosen, private_gradient, np.zeros(2), 0.3, 0.51)
-    np.testing.assert_allclose(record.iterates[:, :, 1], iterates[[0, 1, 699, n - 1]], rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(record.iterates[:, :, 1], iterates[[0, 1, 199, n - 1]], rtol=1e-8, atol=1e-9)
 
 
 def study(file, **settings):
