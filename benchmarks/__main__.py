@@ -46,6 +46,7 @@ GROUPS: dict[str, Callable[[Effort], list[Measurement]]] = {
     "arena": arena_rows.arena_row,
     "protocols": protocol_rows.protocol_rows,
     "bootstrap": sweep_rows.bootstrap_row,
+    "bootstrap-share": sweep_rows.bootstrap_share_row,
     "engine": engine_rows.engine_rows,
     "start": start_row.start_row,
     "memory": ray_rows.memory_row,

@@ -1,6 +1,8 @@
-"""A whole sweep against a single path, and the bootstrap by itself."""
+"""A whole sweep against a single path, the bootstrap by itself, and beside its path."""
 
 from __future__ import annotations
+
+from itertools import count
 
 import numpy as np
 
@@ -14,7 +16,7 @@ from ldpflow.simulators.batch import Batch, simulate
 from ldpflow.simulators.cell import Cell
 from ldpflow.simulators.one_pass import OnePass, run_path
 
-__all__ = ["bootstrap_row", "sweep_row"]
+__all__ = ["bootstrap_row", "bootstrap_share_row", "sweep_row"]
 
 GRID_N = (10**5, 10**6, 10**7)
 GRID_BETA = (0.55, 0.65, 0.75, 0.85, 0.95)
@@ -87,4 +89,40 @@ def bootstrap_row(effort: Effort) -> list[Measurement]:
             "lower",
             {"microseconds_d4": float(np.median(vector))},
         )
+    ]
+
+
+def bootstrap_share(path: OnePass, n: int, batches: int) -> list[float]:
+    """CPU time of BB's intervals over that of the path, batch by batch: other replicates in each."""
+    method = BlockBootstrap()
+    request = path.needs(cells(n, "BB"))
+    firsts = count(0, LANES)
+    records = []
+
+    def run() -> None:
+        first = next(firsts)
+        records.append(path.run(SEED, range(first, first + LANES), request))
+
+    def intervals() -> None:
+        method.intervals(records.pop(), n, [LEVEL])
+
+    shares = []
+    for _ in range(batches + 1):
+        path_seconds = cpu_seconds(run)
+        shares.append(cpu_seconds(intervals) / path_seconds)
+    return shares[1:]
+
+
+def bootstrap_share_row(effort: Effort) -> list[Measurement]:
+    """BB with its default settings, beside the path that it is made from."""
+    return [
+        Measurement(
+            "bootstrap-share",
+            f"BB's intervals over their path, a batch of lanes, n = {n:,}",
+            "times the path's time",
+            bootstrap_share(quantile(), n, 5 * effort.repetitions),
+            1 / 3,
+            "lower",
+        )
+        for n in (10**4, 10**5)
     ]

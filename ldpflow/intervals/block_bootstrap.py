@@ -11,7 +11,7 @@ standard error.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -108,8 +108,10 @@ class BlockBootstrap(PathIntervalMethod):
         deviations = self.deviations(record, steps)
         sd = np.sqrt(in_order(deviations * deviations))
         outer = self.outer_values(record, n, deviations, sd, tails) / (m * length)
-        lower = np.stack([estimate + quantile(outer, self.B, a) for a in tails])
-        upper = np.stack([estimate + quantile(outer, self.B, 1.0 - a) for a in tails])
+        lower, upper = np.empty((2, len(tails), *estimate.shape))
+        for at, a in enumerate(tails):
+            lower[at] = estimate + quantile(outer, self.B, a)
+            upper[at] = estimate + quantile(outer, self.B, 1.0 - a)
         return Intervals(estimate, sd / (m * length), lower, upper)
 
     def deviations(self, record: PathRecord, steps: int) -> Array:
@@ -117,9 +119,10 @@ class BlockBootstrap(PathIntervalMethod):
         length, m = self.blocks(steps)
 
         def deviations() -> Array:
-            ends = record.sums_at(np.arange(m + 1, dtype=np.int64) * length)
-            result: Array = (ends[1:] - ends[:-1]) - length * (record.sum_at(steps) / steps)
-            return result
+            ends = record.sums_at(np.arange(length, m * length + 1, length))
+            ends[1:] -= ends[:-1].copy()
+            ends -= length * (record.sum_at(steps) / steps)
+            return ends
 
         return record.once(("deviations of blocks", steps, length), deviations)
 
@@ -131,10 +134,9 @@ class BlockBootstrap(PathIntervalMethod):
         Those near 0 need not be put in order, two thirds of them all: while enough are left at either end.
         """
         count = self.B
-        needed = max(max(position(count, a)[0] + 2, count - position(count, 1.0 - a)[0]) for a in tails)
-        share = (needed + 4.0 * float(np.sqrt(needed)) + 4.0) / count
-        if share < 0.3:
-            limit = constants.normal_quantile(1.0 - share) * sd
+        needed, z = left_out(count, tuple(tails))
+        if z > 0.0:
+            limit = z * sd
             values = self.replicates(record, n, deviations, count, limit)
             values.sort(axis=-1)
             found = values.shape[-1] >= needed
@@ -200,6 +202,17 @@ def position(count: int, p: float) -> tuple[int, float]:
     place = (count - 1) * p
     low = min(int(place), count - 2)
     return low, place - low
+
+
+@lru_cache(maxsize=256)
+def left_out(count: int, tails: tuple[float, ...]) -> tuple[int, float]:
+    """Values needed from either end, and how many standard errors from 0 on that many are likely to lie.
+
+    0 standard errors where too few would be left out.
+    """
+    needed = max(max(position(count, a)[0] + 2, count - position(count, 1.0 - a)[0]) for a in tails)
+    share = (needed + 4.0 * float(np.sqrt(needed)) + 4.0) / count
+    return needed, constants.normal_quantile(1.0 - share) if share < 0.3 else 0.0
 
 
 def quantile(outer: Array, count: int, p: float) -> Array:
