@@ -35,6 +35,7 @@ GROUP = 4  # blocks added per visit to a lane's state: keeps state and sum in re
 GROUP_SIZE = GROUP * LANES
 NONE, ONE = np.uint64(0), np.uint64(1)
 FIRST_BIT = np.uint64(63)
+SQRT_3 = float(np.sqrt(3.0))
 
 
 class BlockBootstrap(PathIntervalMethod):
@@ -147,7 +148,7 @@ class BlockBootstrap(PathIntervalMethod):
         return values
 
     def replicates(
-        self, record: PathRecord, n: int, deviations: Array, count: int, limit: Array | float = 0.0
+        self, record: PathRecord, n: int, deviations: Array, count: int, limit: Array | None = None
     ) -> Array:
         """sum_j eps_j^(k) D_j for k = 1, ..., count, shape (d, R, count).
 
@@ -156,20 +157,27 @@ class BlockBootstrap(PathIntervalMethod):
         """
         from ldpflow.random.streams import lane_states
 
-        m, d, lanes = deviations.shape
-        padded = np.zeros((d, m, LANES))
-        padded[:, :, :lanes] = deviations.transpose(1, 0, 2)
-        limits = np.zeros((d, LANES))
-        limits[:, :lanes] = limit
+        _, d, lanes = deviations.shape
         key = f"{record.source.key}/n={n}/beta={self.beta!r}/{self.multiplier}"
         states = lane_states(record.seed, "multipliers", key, record.replicates.tolist())
         out = np.zeros((d * LANES, count))
         kept = np.zeros(d * LANES, dtype=np.uint64)
-        factor = float(np.sqrt(3.0)) if self.multiplier == "uniform" else 1.0
-        kernel = bootstrap_kernel(self.multiplier)
-        kernel(states, padded.reshape(-1), factor, limits.reshape(-1), out, kept)
+        blocks = in_lanes(deviations.transpose(1, 0, 2))
+        limits = np.zeros(d * LANES) if limit is None else in_lanes(limit)
+        factor = SQRT_3 if self.multiplier == "uniform" else 1.0
+        bootstrap_kernel(self.multiplier)(states, blocks, factor, limits, out, kept)
         longest = int(kept.reshape(d, LANES)[:, :lanes].max())
         return out.reshape(d, LANES, count)[:, :lanes, :longest]
+
+
+def in_lanes(values: Array) -> Array:
+    """Values of the last axis's replicates in LANES lanes, zeros in those that are left, as one axis."""
+    lanes = values.shape[-1]
+    if lanes < LANES:
+        padded = np.zeros((*values.shape[:-1], LANES))
+        padded[..., :lanes] = values
+        values = padded
+    return np.ascontiguousarray(values).reshape(-1)
 
 
 @cache
