@@ -58,24 +58,24 @@ class PathRequest(Request):
     @cached_property
     def marked(self) -> list[int]:
         """Times at which the running sums are kept."""
-        return sorted(self.recorded[1])
+        return list(self.recorded[1])
 
     @cached_property
     def times(self) -> list[int]:
         """Times at which prefix sums and iterates are kept, those marked among them."""
-        return sorted(self.recorded[0] | self.recorded[1])
+        return list(self.recorded[0])
 
     @property
-    def recorded(self) -> tuple[frozenset[int], frozenset[int]]:
-        """Times, and marked times: the union over cells and checkpoints."""
+    def recorded(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Times, and the marked ones of them, in order: the union over cells and checkpoints."""
         return recorded_by(self.path, self.cells, self.checkpoints)
 
 
 @lru_cache(maxsize=8)  # every batch of a path asks for the same
 def recorded_by(
     path: OnePass, cells: tuple[Cell, ...], checkpoints: tuple[int, ...]
-) -> tuple[frozenset[int], frozenset[int]]:
-    """Times, and marked times, that cells and checkpoints need."""
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Times that cells and checkpoints need, and the marked ones of them, in order."""
     d = path.dimension
     times = {path.steps(n) for n in checkpoints}
     if path.algorithm.averages_tail():
@@ -87,7 +87,7 @@ def recorded_by(
         times.update(method.level_times(steps, path.algorithm, levels).tolist())
         if method.running_sums(d):
             marked.update(method.marked_times(steps, path.algorithm, d))
-    return frozenset(times), frozenset(marked)
+    return tuple(sorted(times | marked)), tuple(sorted(marked))
 
 
 @dataclass(frozen=True)
