@@ -118,14 +118,10 @@ class BlockBootstrap(PathIntervalMethod):
     def deviations(self, record: PathRecord, steps: int) -> Array:
         """D_j, shape (m, d, R)."""
         length, m = self.blocks(steps)
-
-        def deviations() -> Array:
-            ends = record.sums_at(np.arange(length, m * length + 1, length))
-            ends[1:] -= ends[:-1].copy()
-            ends -= length * (record.sum_at(steps) / steps)
-            return ends
-
-        return record.once(("deviations of blocks", steps, length), deviations)
+        result: Array = record.sums_at(np.arange(length, m * length + 1, length))
+        result[1:] -= result[:-1].copy()
+        result -= length * (record.sum_at(steps) / steps)
+        return result
 
     def outer_values(
         self, record: PathRecord, n: int, deviations: Array, sd: Array, tails: Sequence[float]
