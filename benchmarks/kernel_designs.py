@@ -75,6 +75,7 @@ DESIGNS = {
     "quantile-tr3-sn": design(
         "sums of TR, degree 3, and SN", 2_000_000, MEDIAN, RESPONSE, SGD, [*SN, *tr(3)]
     ),
+    "quickstart": design("the kernel of quickstart", 1_000_000, MEDIAN, RESPONSE, SGD, [*SN, {"kind": "TR"}]),
     "quantile-laplace": design(
         "quantile, Laplace mechanism", 2_000_000, MEDIAN, LAPLACE, SGD, AVERAGES
     ),
@@ -88,6 +89,11 @@ DESIGNS = {
     ),
     "regression": design(
         "quantile regression d = 4, Laplace, BB+BM", 400_000, REGRESSION, LAPLACE, SGD, AVERAGES
+    ),
+    "paper-table2": design(
+        "the kernel of paper-table2", 400_000,
+        {"kind": "quantile_regression", "tau": 0.5, "coefficients": [[0.0, 0.0, 1.0, -1.0]]},
+        LAPLACE, {**SGD, "gamma": 0.51, "c": 1.0}, [*AVERAGES, {"kind": "oracle"}],
     ),
     "regression-sn": design("with SN's running sums", 400_000, REGRESSION, LAPLACE, SGD, SN),
     "regression-tr": design("sums of TR, degree 1", 400_000, REGRESSION, LAPLACE, SGD, tr(1)),

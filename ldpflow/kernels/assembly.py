@@ -97,7 +97,7 @@ def private_gradient(path: Any, perturbed: bool) -> dict[str, Any]:
 def kernel_case(path: Any, sums: tuple[str, ...], perturbed: bool = False) -> Case:
     """Case of the kernel of such paths that keeps these sums."""
     d = path.problem.dimension
-    inlining = "inlined" if d >= INLINED_FROM else "called"
+    inlining = "apart" if d >= INLINED_FROM else "called"
     sums = tuple(name for name in sums if name != PERTURBED)  # no sum along the path
     recursion = part_of(path.algorithm, "recursion")
     check_parameters(recursion, "recursion")

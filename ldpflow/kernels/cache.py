@@ -10,6 +10,7 @@ loaded without a lock.
 from __future__ import annotations
 
 import errno
+import gc
 import hashlib
 import os
 import pickle
@@ -17,7 +18,8 @@ import secrets
 import stat
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -197,6 +199,18 @@ def compiled(function: Callable[..., Any], case: Case, signature: Any) -> Callab
     return kernel
 
 
+@contextmanager
+def without_collections() -> Iterator[None]:
+    """No search for cycles of objects, of which a compiler makes many: a tenth of its time."""
+    collected = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collected:
+            gc.enable()
+
+
 KERNELS: dict[tuple[str, Any], Any] = {}
 
 
@@ -214,23 +228,37 @@ def loaded(entry: Specialised, signature: Any) -> Any:
     )
     types, _ = sigutils.normalize_signature(signature)
 
-    def attempt(plain: Any) -> Any:
-        kernel: Any = njit(error_model="numpy", nogil=True, no_cfunc_wrapper=True)(plain)  # type: ignore[call-overload]
+    def attempt(plain: Any, **options: Any) -> Any:
+        kernel: Any = njit(  # type: ignore[call-overload]
+            error_model="numpy", nogil=True, no_cfunc_wrapper=True, **options
+        )(plain)
         kernel._cache = store
         kernel.compile(types)
         kernel.disable_compile()
         return kernel
 
-    context = cpu_target.target_context
-    if store.find(context):
-        kernel = attempt(entry.outline())
-    else:
-        counts["compiling"] += 1
+    def made() -> Any:
+        from numba.core.errors import NumbaError
+
+        from ldpflow.kernels.pipeline import KernelCompiler
+
         try:
-            with Lock(store.file(context).with_suffix(".lock")):
-                kernel = attempt(entry.outline() if store.find(context) else entry.plain())
-        finally:
-            counts["compiling"] -= 1
+            return attempt(entry.whole(), pipeline_class=KernelCompiler)
+        except NumbaError:
+            # Each function by itself: what cannot be compiled is named by its own file and line.
+            return attempt(entry.plain())
+
+    context = cpu_target.target_context
+    with without_collections():
+        if store.find(context):
+            kernel = attempt(entry.outline())
+        else:
+            counts["compiling"] += 1
+            try:
+                with Lock(store.file(context).with_suffix(".lock")):
+                    kernel = attempt(entry.outline()) if store.find(context) else made()
+            finally:
+                counts["compiling"] -= 1
     counts["hits"] += sum(kernel.stats.cache_hits.values())
     counts["misses"] += sum(kernel.stats.cache_misses.values())
     KERNELS[entry.digest, signature] = kernel

@@ -20,6 +20,7 @@ from types import ModuleType
 from typing import Any
 
 from ldpflow.kernels.parameters import Layout
+from ldpflow.random import scratch_array
 
 __all__ = ["Rewriter"]
 
@@ -258,6 +259,8 @@ class Rewriter(ast.NodeTransformer):
         if node.args and isinstance(node.args[0], ast.Name) and node.args[0].id == "kernel":
             node.args = node.args[1:]  # a function of the case, which is part of it already
         self.generic_visit(node)
+        if is_empty(node) and isinstance(self.visible.get(node.func.value.id), ModuleType):  # type: ignore[attr-defined]
+            node.func = self.value_of(node.func, scratch_array, "scratch_array")
         return node
 
     def value_of(self, node: ast.expr, value: Any, name: str) -> ast.expr:
@@ -292,6 +295,18 @@ class Replaced(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
         return ast.copy_location(ast.Constant(self.value), node) if node.id == self.name else node
+
+
+def is_empty(node: ast.Call) -> bool:
+    """Whether the expression is ``np.empty(NUMBER)``."""
+    return (
+        isinstance(node.func, ast.Attribute)
+        and node.func.attr == "empty"
+        and isinstance(node.func.value, ast.Name)
+        and len(node.args) == 1
+        and not node.keywords
+        and isinstance(node.args[0], ast.Constant)
+    )
 
 
 def is_kernel(node: ast.expr) -> bool:

@@ -48,12 +48,15 @@ class RunningSums:
         After the step, or over the transcript.
     function : callable
         The kernel function that takes a step, or a tile.
+    inlining : str
+        How it becomes part of the kernel: see ldpflow.kernels.specialise.
     """
 
     name: str
     count: Callable[[int], int]
     moment: Literal["transcript", "after"]
     function: Callable[..., None]
+    inlining: str = "inlined"
 
 
 def regressors(dimension: int) -> int:
@@ -84,7 +87,7 @@ def parts(names: Sequence[str], dimension: int) -> dict[str, Any]:
     for name in names:
         needed = RUNNING_SUMS[name]
         end = start + needed.count(dimension) * dimension * LANES
-        groups[needed.moment].append((start, end, Part(needed.function, inlining="inlined")))
+        groups[needed.moment].append((start, end, Part(needed.function, inlining=needed.inlining)))
         start = end
     values: dict[str, Any] = {"SUMS": start}
     for moment, group in groups.items():
@@ -148,7 +151,8 @@ def accumulate_transcript_cubic(kernel, sums, tile):  # type: ignore[no-untyped-
 
     sum x^k for k = 1..6, sum A x^k for k = 0..3, sum A^2.
     """
-    d = kernel.D  # a name of its own: loops over it are not written out
+    d = kernel.D  # names of their own: loops over them are not written out here
+    steps = kernel.TILE
     for j in range(d):
         for lane in range(LANES):
             at = j * LANES + lane
@@ -163,7 +167,7 @@ def accumulate_transcript_cubic(kernel, sums, tile):  # type: ignore[no-untyped-
             s8 = sums[8 * d * LANES + at]
             s9 = sums[9 * d * LANES + at]
             s10 = sums[10 * d * LANES + at]
-            for t in range(kernel.TILE):
+            for t in range(steps):
                 x = tile[2 * d * t * LANES + at]
                 a = tile[(2 * d * t + d) * LANES + at]
                 x2 = x * x
@@ -194,14 +198,15 @@ def accumulate_transcript_cubic(kernel, sums, tile):  # type: ignore[no-untyped-
 
 def accumulate_transcript_quartic(kernel, sums, tile):  # type: ignore[no-untyped-def]
     """Sums for x^4 beyond those of the cubic: sum x^7, sum x^8, sum A x^4."""
-    d = kernel.D  # a name of its own: loops over it are not written out
+    d = kernel.D  # names of their own: loops over them are not written out here
+    steps = kernel.TILE
     for j in range(d):
         for lane in range(LANES):
             at = j * LANES + lane
             s0 = sums[at]
             s1 = sums[d * LANES + at]
             s2 = sums[2 * d * LANES + at]
-            for t in range(kernel.TILE):
+            for t in range(steps):
                 x = tile[2 * d * t * LANES + at]
                 x2 = x * x
                 x4 = x2 * x2
@@ -339,7 +344,11 @@ RUNNING_SUMS = {
         RunningSums("prefix_total", lambda d: 1, "after", accumulate_prefix_total),
         RunningSums("transcript_cubic", lambda d: 11, "transcript", accumulate_transcript_cubic),
         RunningSums("transcript_quartic", lambda d: 3, "transcript", accumulate_transcript_quartic),
-        RunningSums("transcript_linear", lambda d: 2 + 3 * d, "transcript", accumulate_transcript_linear),
-        RunningSums("transcript_quadratic", quadratic_count, "transcript", accumulate_transcript_quadratic),
+        RunningSums(
+            "transcript_linear", lambda d: 2 + 3 * d, "transcript", accumulate_transcript_linear, "apart"
+        ),
+        RunningSums(
+            "transcript_quadratic", quadratic_count, "transcript", accumulate_transcript_quadratic, "apart"
+        ),
     )
 }

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import copy
 import hashlib
 import linecache
 from collections.abc import Callable, Mapping
@@ -27,9 +26,11 @@ from typing import Any
 
 import numpy as np
 
-from ldpflow.errors import LdpflowError
+from ldpflow.kernels.forms import Text
 from ldpflow.kernels.parameters import Layout
 from ldpflow.kernels.rewriting import Rewriter
+from ldpflow.kernels.sources import code_digest, names_in, source_tree
+from ldpflow.kernels.writing import Writer
 from ldpflow.random import Deferred
 
 __all__ = ["Case", "Part", "Specialised", "specialised"]
@@ -38,7 +39,8 @@ Function = Callable[..., Any]
 
 INLINING: dict[str, dict[str, Any]] = {
     "called": {},
-    "inlined": {"forceinline": True},  # by LLVM
+    "inlined": {"forceinline": True},  # by LLVM, where it is not written into the kernel beforehand
+    "apart": {"forceinline": True},  # by LLVM, always: sums of matrices are not vectorised otherwise
     "written": {"inline": "always"},  # by Numba, before types are inferred: that compiles sooner
 }
 
@@ -109,22 +111,28 @@ class Specialised:
     inlining: str
 
     def plain(self) -> FunctionType:
-        """The rewritten function over its module's globals; its parts are compiled."""
-        return self.made(self.tree.body)
+        """The rewritten function; each function that it calls is compiled by itself."""
+        return self.made(self.tree.body, {**visible(self.function), **self.references})
+
+    def whole(self) -> FunctionType:
+        """The function with all that it calls written into it."""
+        writer = Writer(text_of)
+        text = text_of(self)
+        assert text is not None
+        return self.made(writer.written(text), writer.names)
 
     def outline(self) -> FunctionType:
         """A function with the same name and arguments that does nothing: for code loaded from a cache."""
-        return self.made([ast.Pass()])
+        return self.made([ast.Pass()], {})
 
-    def made(self, body: list[ast.stmt]) -> FunctionType:
-        """A function with the name and arguments of the specialised one."""
+    def made(self, body: list[ast.stmt], names: Mapping[str, Any]) -> FunctionType:
+        """A function with the name and arguments of the specialised one, over these globals."""
         # Not only the place in the file tells two specialised functions apart: compiled code that was
         # cached by different processes is linked by name.
         name = f"{self.function.__name__}_{self.digest[:16]}"
-        namespace = dict(visible(self.function))
-        if body is self.tree.body:
-            for reference, target in self.references.items():
-                namespace[reference] = target.dispatcher if isinstance(target, Specialised) else target
+        namespace: dict[str, Any] = {"__name__": self.function.__module__}
+        for known, value in names.items():
+            namespace[known] = value.dispatcher if isinstance(value, Specialised) else value
         tree = ast.copy_location(ast.FunctionDef(name, self.tree.args, body, [], None), self.tree)
         module = ast.fix_missing_locations(ast.Module([tree], []))
         exec(compile(module, self.function.__code__.co_filename, "exec", dont_inherit=True), namespace)
@@ -141,6 +149,20 @@ class Specialised:
         # No entries for Python and C: only compiled code calls it, and they take their time to compile.
         options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, **INLINING[self.inlining]}
         return njit(error_model="numpy", **options)(self.plain())
+
+
+def text_of(value: Any) -> Text | None:
+    """How a function is written into another one."""
+    if not isinstance(value, Specialised) or value.inlining == "apart":
+        return None
+    arguments = value.tree.args
+    if arguments.vararg or arguments.kwarg or arguments.defaults or arguments.kwonlyargs:
+        return None
+    return Text(
+        [argument.arg for argument in arguments.args],
+        {**visible(value.function), **value.references},
+        value.tree.body,
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -185,15 +207,33 @@ def specialised(function: Function, case: Case, inlining: str | None = None) -> 
             raise NameError(f"{what}: name {name} is not defined")
         if isinstance(target, Deferred):
             references[name] = target = target.load()
+        if is_ours(target):
+            target = target.py_func
         if isinstance(target, Part):
             target = specialised(target.function, target.case or case, target.inlining)
         elif isinstance(target, FunctionType) and not implemented(target):
             # A function that is called by one which is inlined must be too.
-            target = specialised(target, case, inlining if inlining == "inlined" else None)
+            target = specialised(target, case, inlining if inlining in ("inlined", "apart") else None)
         if isinstance(target, Specialised) or name in rewriter.parts:
             references[name] = target
         digest.update(f"{name}={fingerprint(target, what)}\n".encode())
     return Specialised(function, tree, references, digest.hexdigest(), inlining)
+
+
+OPTIONS = {
+    "nopython",
+    "boundscheck",
+    "error_model",
+    "no_cfunc_wrapper",
+    "no_cpython_wrapper",
+    "forceinline",
+}
+
+
+def is_ours(value: Any) -> bool:
+    """Whether a function was compiled by Numba with the options of kernels: then it can be part of one."""
+    options = getattr(value, "targetoptions", {})
+    return hasattr(value, "py_func") and options.get("error_model") == "numpy" and options.keys() <= OPTIONS
 
 
 def visible(function: Any) -> dict[str, Any]:
@@ -201,80 +241,6 @@ def visible(function: Any) -> dict[str, Any]:
     names = function.__code__.co_freevars
     closed = (cell.cell_contents for cell in function.__closure__ or ())
     return {**function.__globals__, **dict(zip(names, closed, strict=True))}
-
-
-def source_tree(function: FunctionType) -> ast.FunctionDef:
-    """A copy of the function's syntax tree, with the line numbers of its file.
-
-    Raises
-    ------
-    LdpflowError
-        If there is no source, or not the one that was imported.
-    """
-    code = function.__code__
-    linecache.checkcache(code.co_filename)
-    text = "".join(linecache.getlines(code.co_filename, function.__globals__))
-    if not text:
-        raise LdpflowError(
-            f"the source of kernel function {function.__name__} cannot be read from {code.co_filename}; "
-            "kernels are compiled from source"
-        )
-    trees, codes = parsed(code.co_filename, text)
-    place = (code.co_firstlineno, code.co_name)
-    if place not in trees or code_digest(codes[place]) != code_digest(code):
-        raise LdpflowError(
-            f"{code.co_filename} changed after it was imported: kernel function {function.__name__} "
-            "differs from its source; start again"
-        )
-    return copy.deepcopy(trees[place])
-
-
-@lru_cache(maxsize=256)
-def parsed(
-    filename: str, text: str
-) -> tuple[dict[tuple[int, str], ast.FunctionDef], dict[tuple[int, str], CodeType]]:
-    """Syntax tree and code of every function of a file, by its first line and its name."""
-    tree = ast.parse(text, filename)
-    trees = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef):
-            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-            trees[first, node.name] = node
-    codes = {}
-    todo = [compile(text, filename, "exec", dont_inherit=True)]
-    while todo:
-        inner = [constant for constant in todo.pop().co_consts if isinstance(constant, CodeType)]
-        codes.update({(code.co_firstlineno, code.co_name): code for code in inner})
-        todo.extend(inner)
-    return trees, codes
-
-
-def names_in(tree: ast.FunctionDef, local: set[str]) -> list[str]:
-    """Global names that a function uses, sorted."""
-    found = {
-        node.id
-        for statement in tree.body
-        for node in ast.walk(statement)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
-    }
-    return sorted(found - local)
-
-
-def code_digest(code: CodeType) -> str:
-    """Digest of bytecode and constants: not of names of files, lines or local variables."""
-    digest = hashlib.sha256(code.co_code)
-    digest.update(repr((code.co_names, code.co_argcount)).encode())
-    constants = code.co_consts
-    if constants and isinstance(constants[0], str):
-        constants = constants[1:]  # a docstring
-    for constant in constants:
-        if isinstance(constant, CodeType):
-            digest.update(code_digest(constant).encode())
-        elif isinstance(constant, frozenset):
-            digest.update(repr(sorted(constant, key=repr)).encode())
-        else:
-            digest.update(repr(constant).encode())
-    return digest.hexdigest()
 
 
 def fingerprint(value: Any, what: str) -> str:

@@ -23,6 +23,7 @@ __all__ = [
     "fraction_of",
     "log",
     "register_array",
+    "scratch_array",
     "step_sizes",
 ]
 
@@ -60,3 +61,4 @@ fraction_of = Deferred("ldpflow.random.samplers", "fraction_of")
 fill_uniform = Deferred("ldpflow.random.samplers", "fill_uniform")
 step_sizes = Deferred("ldpflow.random.samplers", "step_sizes")
 register_array = Deferred("ldpflow.random.registers", "register_array")
+scratch_array = Deferred("ldpflow.random.registers", "scratch_array")

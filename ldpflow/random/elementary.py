@@ -9,6 +9,8 @@ interpolants; the error stated beside each is relative and is tested against mpm
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
@@ -22,6 +24,7 @@ __all__ = [
     "float_of",
     "fma",
     "log",
+    "polynomial",
     "sin_quarter",
 ]
 
@@ -61,9 +64,43 @@ def float_of(typingctx, bits):  # type: ignore[no-untyped-def]
     return types.float64(types.uint64), codegen
 
 
+def polynomial(*coefficients: float) -> Any:
+    """A function of x that evaluates a polynomial by Horner's rule, with fused multiply-adds.
+
+    Parameters
+    ----------
+    *coefficients : float
+        From the highest power down.
+    """
+
+    @intrinsic
+    def evaluated(typingctx, x):  # type: ignore[no-untyped-def]
+        def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+            value, *rest = (ir.Constant(ir.DoubleType(), number) for number in coefficients)
+            for number in rest:
+                value = builder.fma(value, args[0], number)
+            return value
+
+        return types.float64(types.float64), codegen
+
+    return evaluated
+
+
 LN2_HIGH = 6.93147180369123816490e-01  # 33 bits: k * LN2_HIGH is exact for |k| < 2**20
 LN2_LOW = 1.90821492927058770002e-10
 SQRT_HALF_BITS = U64(0x3FE6A09E667F3BCD)
+
+
+LOG_SERIES = polynomial(
+    0.14809710360655276,
+    0.1531252814836419,
+    0.18183631680229329,
+    0.22222197056726048,
+    0.2857142876064168,
+    0.3999999999930234,
+    0.6666666666666765,
+    2.0,
+)
 
 
 @jit
@@ -78,19 +115,28 @@ def log(x):  # type: ignore[no-untyped-def]
     m = float_of(ix - (U64(e) << U64(52)))
     s = (m - 1.0) / (m + 1.0)
     v = s * s
-    p = fma(v, 0.14809710360655276, 0.1531252814836419)
-    p = fma(p, v, 0.18183631680229329)
-    p = fma(p, v, 0.22222197056726048)
-    p = fma(p, v, 0.2857142876064168)
-    p = fma(p, v, 0.3999999999930234)
-    p = fma(p, v, 0.6666666666666765)
-    p = fma(p, v, 2.0)
+    p = LOG_SERIES(v)
     ef = np.float64(e)
     return fma(ef, LN2_HIGH, fma(s, p, ef * LN2_LOW))
 
 
 LOG2_E = 1.4426950408889634
 ROUND = 6755399441055744.0  # 1.5 * 2**52: adding it rounds to the nearest integer
+
+
+EXPM1_SERIES = polynomial(
+    2.0918129454967065e-09,
+    2.5110037605963777e-08,
+    2.755726330147475e-07,
+    2.755724091857897e-06,
+    2.480158733642132e-05,
+    0.00019841269890047113,
+    0.0013888888888879082,
+    0.008333333333319601,
+    0.04166666666666668,
+    0.1666666666666668,
+    0.5,
+)
 
 
 @jit
@@ -103,65 +149,75 @@ def expm1(x):  # type: ignore[no-untyped-def]
     t = fma(x, LOG2_E, ROUND)
     k = t - ROUND
     r = fma(k, -LN2_LOW, fma(k, -LN2_HIGH, x))
-    p = fma(r, 2.0918129454967065e-09, 2.5110037605963777e-08)
-    p = fma(p, r, 2.755726330147475e-07)
-    p = fma(p, r, 2.755724091857897e-06)
-    p = fma(p, r, 2.480158733642132e-05)
-    p = fma(p, r, 0.00019841269890047113)
-    p = fma(p, r, 0.0013888888888879082)
-    p = fma(p, r, 0.008333333333319601)
-    p = fma(p, r, 0.04166666666666668)
-    p = fma(p, r, 0.1666666666666668)
-    p = fma(p, r, 0.5)
+    p = EXPM1_SERIES(r)
     q = fma(p, r * r, r)
     # The low bits of t hold k; shifted into the exponent they make 2^k.
     scale = float_of((bits_of(t) + U64(1023)) << U64(52))
     return fma(scale, q, scale - 1.0)
 
 
+EXP_SERIES = polynomial(
+    2.0918129454967065e-09,
+    2.5110037605963777e-08,
+    2.755726330147475e-07,
+    2.755724091857897e-06,
+    2.480158733642132e-05,
+    0.00019841269890047113,
+    0.0013888888888879082,
+    0.008333333333319601,
+    0.04166666666666668,
+    0.1666666666666668,
+    0.5,
+    1.0,
+    1.0,
+)
+
+
 @jit
 def exp(x):  # type: ignore[no-untyped-def]
     """exp(x) for |x| <= 700 (clamped beyond); error below 1e-15 relative."""
-    x = min(max(x, -700.0), 700.0)
+    x = -700.0 if x < -700.0 else x  # undefined stays undefined
+    x = 700.0 if x > 700.0 else x
     t = fma(x, LOG2_E, ROUND)
     k = t - ROUND
     r = fma(k, -LN2_LOW, fma(k, -LN2_HIGH, x))
-    p = fma(r, 2.0918129454967065e-09, 2.5110037605963777e-08)
-    p = fma(p, r, 2.755726330147475e-07)
-    p = fma(p, r, 2.755724091857897e-06)
-    p = fma(p, r, 2.480158733642132e-05)
-    p = fma(p, r, 0.00019841269890047113)
-    p = fma(p, r, 0.0013888888888879082)
-    p = fma(p, r, 0.008333333333319601)
-    p = fma(p, r, 0.04166666666666668)
-    p = fma(p, r, 0.1666666666666668)
-    p = fma(p, r, 0.5)
-    p = fma(p, r, 1.0)
-    p = fma(p, r, 1.0)
+    p = EXP_SERIES(r)
     return p * float_of((bits_of(t) + U64(1023)) << U64(52))
+
+
+SIN_SERIES = polynomial(
+    5.633933781537854e-08,
+    -3.59864335298231e-06,
+    0.0001604411507421909,
+    -0.004681754132340976,
+    0.07969262624604301,
+    -0.6459640975062443,
+    1.5707963267948966,
+)
 
 
 @jit
 def sin_quarter(w):  # type: ignore[no-untyped-def]
     """sin(pi w / 2) for |w| <= 1/2; polynomial error 4e-17 relative."""
     v = w * w
-    p = fma(v, 5.633933781537854e-08, -3.59864335298231e-06)
-    p = fma(p, v, 0.0001604411507421909)
-    p = fma(p, v, -0.004681754132340976)
-    p = fma(p, v, 0.07969262624604301)
-    p = fma(p, v, -0.6459640975062443)
-    p = fma(p, v, 1.5707963267948966)
+    p = SIN_SERIES(v)
     return p * w
+
+
+COS_SERIES = polynomial(
+    -6.321256869628588e-09,
+    4.710609726757823e-07,
+    -2.520203677046026e-05,
+    0.0009192602741831558,
+    -0.02086348076331121,
+    0.2536695079010467,
+    -1.2337005501361697,
+)
 
 
 @jit
 def cos_quarter(w):  # type: ignore[no-untyped-def]
     """cos(pi w / 2) for |w| <= 1/2; polynomial error 3e-17 relative."""
     v = w * w
-    p = fma(v, -6.321256869628588e-09, 4.710609726757823e-07)
-    p = fma(p, v, -2.520203677046026e-05)
-    p = fma(p, v, 0.0009192602741831558)
-    p = fma(p, v, -0.02086348076331121)
-    p = fma(p, v, 0.2536695079010467)
-    p = fma(p, v, -1.2337005501361697)
+    p = COS_SERIES(v)
     return fma(p, v, 1.0)

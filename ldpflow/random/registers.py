@@ -1,7 +1,7 @@
-"""Small arrays of doubles on the stack, for the state of a recursion.
+"""Arrays of doubles for compiled code: small ones on the stack, for the state of a recursion, and others.
 
-The compiler knows that nothing else points into them. So it keeps loads and stores of the lanes in
-registers where it can, and needs no test for overlap before it vectorises over the lanes.
+On the stack the compiler knows that nothing else points into them. So it keeps loads and stores of the lanes
+in registers where it can, and needs no test for overlap before it vectorises over the lanes.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.core.imputils import impl_ret_new_ref
 from numba.extending import lower_builtin, type_callable
 from numba.np.arrayobj import make_array, populate_array
 from numpy.typing import NDArray
 
-__all__ = ["register_array"]
+__all__ = ["register_array", "scratch_array"]
 
 
 def register_array(size: int) -> NDArray[np.float64]:
@@ -24,7 +25,13 @@ def register_array(size: int) -> NDArray[np.float64]:
     return np.empty(size)
 
 
+def scratch_array(size: int) -> NDArray[np.float64]:
+    """The same as ``np.empty(size)``, for which Numba compiles functions of its own."""
+    return np.empty(size)
+
+
 @type_callable(register_array)
+@type_callable(scratch_array)
 def type_of_array(context: Any) -> Any:
     """The array's type, where its size is a constant."""
 
@@ -40,14 +47,30 @@ def memory_in_frame(context: Any, builder: Any, signature: Any, args: Any) -> An
     count = signature.args[0].literal_value
     memory = cgutils.alloca_once(builder, ir.ArrayType(ir.DoubleType(), max(count, 1)))
     memory.align = 64
+    return array_over(context, builder, signature, memory, None)
+
+
+@lower_builtin(scratch_array, types.IntegerLiteral)
+def memory_of_heap(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    """The array, over memory that is freed with its last reference."""
+    word = context.get_value_type(types.intp)
+    size = ir.Constant(word, 8 * signature.args[0].literal_value)
+    memory = context.nrt.meminfo_alloc_aligned(builder, size, 64)
+    data = context.nrt.meminfo_data(builder, memory)
+    made = array_over(context, builder, signature, data, memory)
+    return impl_ret_new_ref(context, builder, signature.return_type, made)
+
+
+def array_over(context: Any, builder: Any, signature: Any, memory: Any, owner: Any) -> Any:
+    """The array that a call of this signature makes, over memory and its owner."""
     word = context.get_value_type(types.intp)
     array = make_array(signature.return_type)(context, builder)
     populate_array(
         array,
         data=builder.bitcast(memory, ir.DoubleType().as_pointer()),
-        shape=(ir.Constant(word, count),),
+        shape=(ir.Constant(word, signature.args[0].literal_value),),
         strides=(ir.Constant(word, 8),),
         itemsize=ir.Constant(word, 8),
-        meminfo=None,
+        meminfo=owner,
     )
     return array._getvalue()

@@ -23,12 +23,13 @@ from ldpflow.random.elementary import (
     exp,
     expm1,
     float_of,
-    fma,
     jit,
     log,
+    polynomial,
     sin_quarter,
 )
 from ldpflow.random.lockstep import CHUNK, LANES, PLANE
+from ldpflow.random.registers import register_array
 
 __all__ = [
     "SAMPLERS",
@@ -55,6 +56,7 @@ __all__ = [
 ]
 
 HALF = PLANE // 2
+STATE = 4 * LANES
 GROUP = 4  # draws made per visit to a lane's state: keeps the state in registers
 
 ONE_BITS = U64(0x3FF0000000000000)
@@ -66,20 +68,18 @@ TWO_52 = 2.0**52
 @jit
 def fill_bits(state, out):  # type: ignore[no-untyped-def]
     """Raw 64-bit draws, stored as the bit patterns of doubles; one draw per element."""
-    a = state[:LANES]
-    b = state[LANES : 2 * LANES]
-    c = state[2 * LANES : 3 * LANES]
-    d = state[3 * LANES :]
+    words = register_array(STATE)
+    for i in range(STATE):
+        words[i] = float_of(state[i])
     for k in range(CHUNK // GROUP):
-        o = out[k * GROUP * LANES : (k + 1) * GROUP * LANES]
         for lane in range(LANES):
-            s0 = a[lane]
-            s1 = b[lane]
-            s2 = c[lane]
-            s3 = d[lane]
+            s0 = bits_of(words[lane])
+            s1 = bits_of(words[LANES + lane])
+            s2 = bits_of(words[2 * LANES + lane])
+            s3 = bits_of(words[3 * LANES + lane])
             for j in range(GROUP):
                 t = s0 + s3
-                o[j * LANES + lane] = float_of(((t << U64(23)) | (t >> U64(41))) + s0)
+                out[(k * GROUP + j) * LANES + lane] = float_of(((t << U64(23)) | (t >> U64(41))) + s0)
                 t = s1 << U64(17)
                 s2 ^= s0
                 s3 ^= s1
@@ -87,10 +87,12 @@ def fill_bits(state, out):  # type: ignore[no-untyped-def]
                 s0 ^= s3
                 s2 ^= t
                 s3 = (s3 << U64(45)) | (s3 >> U64(19))
-            a[lane] = s0
-            b[lane] = s1
-            c[lane] = s2
-            d[lane] = s3
+            words[lane] = float_of(s0)
+            words[LANES + lane] = float_of(s1)
+            words[2 * LANES + lane] = float_of(s2)
+            words[3 * LANES + lane] = float_of(s3)
+    for i in range(STATE):
+        state[i] = bits_of(words[i])
 
 
 @jit
@@ -102,7 +104,7 @@ def fill_words(state, out):  # type: ignore[no-untyped-def]
     a = state[:LANES]
     b = state[LANES : 2 * LANES]
     c = state[2 * LANES : 3 * LANES]
-    d = state[3 * LANES :]
+    d = state[3 * LANES : 4 * LANES]
     for k in range(CHUNK // 2 // GROUP):
         o = out[k * GROUP * LANES : (k + 1) * GROUP * LANES]
         for lane in range(LANES):
@@ -172,7 +174,7 @@ def fill_uniform_32(state, parameter, out):  # type: ignore[no-untyped-def]
     """
     words = np.empty(PLANE // 2 + LANES)
     fill_words(state, words)
-    refined = words[PLANE // 2 :]
+    refined = words[PLANE // 2 : PLANE // 2 + LANES]
     for k in range(CHUNK // 2):
         w = words[k * LANES : (k + 1) * LANES]
         o = out[2 * k * LANES : 2 * (k + 1) * LANES]
@@ -236,7 +238,7 @@ def fill_normal(state, parameter, out):  # type: ignore[no-untyped-def]
     """
     fill_bits(state, out)
     first = out[:HALF]
-    second = out[HALF:]
+    second = out[HALF:PLANE]
     for i in range(HALF):
         angle = bits_of(second[i])
         w = unit(angle) - 0.5
@@ -266,6 +268,28 @@ def fill_student_t(state, parameter, out):  # type: ignore[no-untyped-def]
         out[i] = r * (sin_quarter(w) if (angle & U64(2)) != U64(0) else cos_quarter(w))
 
 
+INVERSE_SERIES = polynomial(
+    4.1343272316051e-06,
+    -2.7898659943066492e-05,
+    9.070988638432092e-05,
+    -0.00018042763383418483,
+    0.0002475841003650544,
+    -0.00023985292812448106,
+    0.00018015952936312134,
+    -8.328318810911256e-05,
+    6.665685915122525e-05,
+    5.637773382308892e-05,
+    0.00017079743667399163,
+    0.00042344673987594,
+    0.0010983542437802557,
+    0.0029591495023240317,
+    0.008459706390649305,
+    0.026750541518766942,
+    0.10439945224947311,
+    0.8556243918921488,
+)
+
+
 @jit
 def fill_truncated_normal(state, parameter, out):  # type: ignore[no-untyped-def]
     """N(0, 1) truncated to [-1, 1], by inversion.
@@ -277,24 +301,7 @@ def fill_truncated_normal(state, parameter, out):  # type: ignore[no-untyped-def
     for i in range(PLANE):
         u = 2.0 * unit(bits_of(out[i])) - 1.0
         v = u * u
-        p = fma(v, 4.1343272316051e-06, -2.7898659943066492e-05)
-        p = fma(p, v, 9.070988638432092e-05)
-        p = fma(p, v, -0.00018042763383418483)
-        p = fma(p, v, 0.0002475841003650544)
-        p = fma(p, v, -0.00023985292812448106)
-        p = fma(p, v, 0.00018015952936312134)
-        p = fma(p, v, -8.328318810911256e-05)
-        p = fma(p, v, 6.665685915122525e-05)
-        p = fma(p, v, 5.637773382308892e-05)
-        p = fma(p, v, 0.00017079743667399163)
-        p = fma(p, v, 0.00042344673987594)
-        p = fma(p, v, 0.0010983542437802557)
-        p = fma(p, v, 0.0029591495023240317)
-        p = fma(p, v, 0.008459706390649305)
-        p = fma(p, v, 0.026750541518766942)
-        p = fma(p, v, 0.10439945224947311)
-        p = fma(p, v, 0.8556243918921488)
-        out[i] = p * u
+        out[i] = INVERSE_SERIES(v) * u
 
 
 @jit
