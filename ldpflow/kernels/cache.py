@@ -37,6 +37,8 @@ __all__ = [
     "write_private",
 ]
 
+INLINING_MODULES = ("forms", "inlining", "pipeline", "syntax")
+
 counts = {"hits": 0, "misses": 0, "compiling": 0}
 """Kernels of this process that were loaded, that were compiled, and that are being compiled now."""
 
@@ -114,6 +116,13 @@ def write_private(file: Path, content: bytes) -> None:
     os.replace(temporary, file)
 
 
+@cache
+def inlining_digest() -> str:
+    """Digest of the modules that make one function of a kernel: what they change must be compiled again."""
+    files = (Path(__file__).with_name(f"{name}.py") for name in INLINING_MODULES)
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+
+
 class Lock:
     """Exclusive lock on a file, released by the operating system if the process dies."""
 
@@ -158,7 +167,7 @@ class KernelCache:
         import llvmlite
         import numba
 
-        compilers = (sys.version, numba.__version__, llvmlite.__version__)
+        compilers = (sys.version, numba.__version__, llvmlite.__version__, inlining_digest())
         key = repr((self.digest, compilers, context.codegen().magic_tuple()))
         return cache_folder() / f"{self.name}-{hashlib.sha256(key.encode()).hexdigest()[:40]}.bin"
 
@@ -238,14 +247,12 @@ def loaded(entry: Specialised, signature: Any) -> Any:
         return kernel
 
     def made() -> Any:
-        from numba.core.errors import NumbaError
-
         from ldpflow.kernels.pipeline import KernelCompiler
 
         try:
             return attempt(entry.whole(), pipeline_class=KernelCompiler)
-        except NumbaError:
-            # Each function by itself: what cannot be compiled is named by its own file and line.
+        except Exception:
+            # Each function by itself: an error of its source names its own file and line.
             return attempt(entry.plain())
 
     context = cpu_target.target_context

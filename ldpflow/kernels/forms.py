@@ -1,4 +1,4 @@
-"""Functions as they are written into others (.writing): with one way out, and what names may stand for."""
+"""Functions in the form in which they are inlined (.inlining): with one return, at the end."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How Numba compiles a kernel: one function without branches over types, closures or array expressions.
+"""The passes with which Numba compiles a kernel: one function without closures or array expressions.
 
-Numba's own pipeline looks for all of these, which takes a third of the time. What a kernel cannot be
-compiled with here is compiled with that (.cache).
+Numba's own pipeline has passes for those and for branches over types, which take a third of the time.
+A kernel that this one cannot compile is compiled by that (.cache).
 """
 
 from __future__ import annotations

@@ -27,10 +27,10 @@ from typing import Any
 import numpy as np
 
 from ldpflow.kernels.forms import Text
+from ldpflow.kernels.inlining import Writer
 from ldpflow.kernels.parameters import Layout
 from ldpflow.kernels.rewriting import Rewriter
 from ldpflow.kernels.sources import code_digest, names_in, source_tree
-from ldpflow.kernels.writing import Writer
 from ldpflow.random import Deferred
 
 __all__ = ["Case", "Part", "Specialised", "specialised"]

@@ -201,6 +201,7 @@ def script(text, *arguments, cwd):
     return done.returncode, done.stdout, done.stderr
 
 
+@pytest.mark.slow
 def test_a_method_defined_in_a_script_runs_on_ray_and_its_edit_is_refused(tmp_path, ray_address):
     text = (HERE / "plugin_method.py").read_text() + SCRIPT
     code, out, error = script(text, ray_address, 6, cwd=tmp_path)

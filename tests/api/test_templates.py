@@ -70,6 +70,7 @@ def test_mistakes_are_found(mistake, tmp_path):
     assert found and check in found[0].check
 
 
+@pytest.mark.slow
 def test_a_biased_mechanism_and_bits_that_depend_on_the_batch_are_found(tmp_path):
     code, _ = write_component("mechanism", "biased", str(tmp_path))
     code.write_text(code.read_text().replace("* noise[j * STRIDE + at]", "* (noise[j * STRIDE + at] + 0.1)"))

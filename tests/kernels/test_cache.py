@@ -165,3 +165,20 @@ def test_files_of_the_cache_that_others_could_write_are_not_read(folder):
     assert cache.read_private(link) is None
     cache.write_private(link, b"other")
     assert (cache.read_private(file), cache.read_private(link)) == (b"code", b"other")
+
+
+def test_another_way_of_inlining_is_another_kernel(folder, monkeypatch, tmp_path):
+    from numba.core.registry import cpu_target
+
+    store = cache.KernelCache("run", "digest")
+    before = store.file(cpu_target.target_context)
+    for name in cache.INLINING_MODULES:
+        text = Path(cache.__file__).with_name(f"{name}.py").read_text()
+        (tmp_path / f"{name}.py").write_text(text)
+    monkeypatch.setattr(cache, "__file__", str(tmp_path / "cache.py"))
+    cache.inlining_digest.cache_clear()
+    assert store.file(cpu_target.target_context) == before
+    (tmp_path / "inlining.py").write_text("")
+    cache.inlining_digest.cache_clear()
+    assert store.file(cpu_target.target_context) != before
+    cache.inlining_digest.cache_clear()

@@ -29,7 +29,9 @@ def averages(path, n, replicates=64):
     return np.concatenate(found) + path.problem.truth()[0]
 
 
-@pytest.mark.parametrize("algorithm", [LdpSgd(), MinibatchSgd(batch_size=3)])
+@pytest.mark.parametrize(
+    "algorithm", [LdpSgd(), pytest.param(MinibatchSgd(batch_size=3), marks=pytest.mark.slow)]
+)
 def test_without_liars_and_dropout_it_is_randomised_response(algorithm):
     """On the same stream: reports differ where a rounding of their probability does, so nowhere here."""
     problem = Quantile(tau=0.7)

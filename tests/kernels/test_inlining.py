@@ -18,8 +18,8 @@ def source(function, **values):
     """What is compiled, as text."""
     case = Case(tuple(values.items()))
     made = specialised(function, case)
+    from ldpflow.kernels.inlining import Writer
     from ldpflow.kernels.specialise import text_of
-    from ldpflow.kernels.writing import Writer
 
     body = Writer(text_of).written(text_of(made))
     return ast.unparse(ast.fix_missing_locations(ast.Module(body, [])))
@@ -211,7 +211,7 @@ def test_what_cannot_be_compiled_is_named_by_its_own_line():
     from numba.core.errors import TypingError
 
     line = wrong_part.__code__.co_firstlineno + 1
-    with pytest.raises(TypingError, match=rf"test_writing.py \({line}\)"):
+    with pytest.raises(TypingError, match=rf"test_inlining.py \({line}\)"):
         cache.compiled(calls_wrong_part, Case(), FLOATS)
 
 

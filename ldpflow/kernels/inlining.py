@@ -1,4 +1,4 @@
-"""One function out of many: what a kernel calls is written into it, before anything is compiled.
+"""Inlining of the functions that a kernel calls, in its source, before anything is compiled.
 
 Numba makes a module of every function that it compiles, and LLVM optimises and translates each of them,
 and what it calls once more with it, though in the end all of it is inlined. So the source is put together
