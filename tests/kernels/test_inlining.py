@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ldpflow.kernels import cache
-from ldpflow.kernels.specialise import Case, Part, specialised
+from ldpflow.kernels.specialise import Case, Part, Specialised, specialised
 from ldpflow.random import register_array
 
 FLOATS = "void(float64[::1], float64[::1])"
@@ -176,6 +176,27 @@ def test_every_value_of_a_name_gets_a_name_where_no_loop_carries_it():
     assert "x_2 = x_1 * x_1" in text and "out[i] = x_3" in text
     assert "y = y * values[i]" in text
     compiled, plain = both(chain, [1.5, -3.0, 2.75, 4.0])
+    assert compiled == plain
+
+
+def added(values, out):
+    for i in range(4):
+        x = values[i]
+        x = x * x
+        x += 1.0
+        if x > 2.0:
+            out[i] = x
+        x = x - 1.0
+        out[3 - i] += x
+
+
+@pytest.mark.parametrize("function", [overwritten, parts, unused, chain, added])
+def test_the_function_with_all_that_it_calls_is_what_is_compiled(function, monkeypatch):
+    """Not each function by itself, which is what happens where that fails."""
+    monkeypatch.setattr(cache, "KERNELS", {})
+    monkeypatch.setattr(cache.KernelCache, "find", lambda self, context: False)
+    monkeypatch.setattr(Specialised, "plain", lambda self: pytest.fail("each function by itself"))
+    compiled, plain = both(function, [1.5, -3.0, 2.75, 4.0])
     assert compiled == plain
 
 
