@@ -184,9 +184,7 @@ def added(values, out):
         x = values[i]
         x = x * x
         x += 1.0
-        if x > 2.0:
-            out[i] = x
-        x = x - 1.0
+        x = x - 2.0
         out[3 - i] += x
 
 
