@@ -78,13 +78,16 @@ class Preparation:
         """
         try:
             content = pickle.dumps(work)
-            with self.changed:
-                if self.stopped:
-                    return
+        except (pickle.PicklingError, AttributeError, TypeError):
+            return  # a class that is no module's
+        with self.changed:
+            if self.stopped:
+                return
+            try:
                 process = self.idle.pop() if self.idle else started()
-                self.working.add(process)
-        except Exception:
-            return
+            except OSError:
+                return  # no such program, or no more processes are allowed
+            self.working.add(process)
         assert process.stdin is not None and process.stdout is not None
         try:
             process.stdin.write(content)

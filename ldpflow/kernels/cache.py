@@ -247,11 +247,13 @@ def loaded(entry: Specialised, signature: Any) -> Any:
         return kernel
 
     def made() -> Any:
+        from numba.core.errors import NumbaError
+
         from ldpflow.kernels.pipeline import KernelCompiler
 
         try:
             return attempt(entry.whole(), pipeline_class=KernelCompiler)
-        except Exception:
+        except NumbaError:
             # Each function by itself: an error of its source names its own file and line.
             return attempt(entry.plain())
 

@@ -124,7 +124,7 @@ LOG2_E = 1.4426950408889634
 ROUND = 6755399441055744.0  # 1.5 * 2**52: adding it rounds to the nearest integer
 
 
-EXPM1_SERIES = polynomial(
+OF_EXPM1 = (
     2.0918129454967065e-09,
     2.5110037605963777e-08,
     2.755726330147475e-07,
@@ -137,6 +137,10 @@ EXPM1_SERIES = polynomial(
     0.1666666666666668,
     0.5,
 )
+"""Coefficients of (exp(r) - 1)/r, from the highest power down."""
+
+EXPM1_SERIES = polynomial(*OF_EXPM1)
+EXP_SERIES = polynomial(*OF_EXPM1, 1.0, 1.0)
 
 
 @jit
@@ -154,23 +158,6 @@ def expm1(x):  # type: ignore[no-untyped-def]
     # The low bits of t hold k; shifted into the exponent they make 2^k.
     scale = float_of((bits_of(t) + U64(1023)) << U64(52))
     return fma(scale, q, scale - 1.0)
-
-
-EXP_SERIES = polynomial(
-    2.0918129454967065e-09,
-    2.5110037605963777e-08,
-    2.755726330147475e-07,
-    2.755724091857897e-06,
-    2.480158733642132e-05,
-    0.00019841269890047113,
-    0.0013888888888879082,
-    0.008333333333319601,
-    0.04166666666666668,
-    0.1666666666666668,
-    0.5,
-    1.0,
-    1.0,
-)
 
 
 @jit
