@@ -1,8 +1,8 @@
 """Inlining of the functions that a kernel calls, in its source, before anything is compiled.
 
-Numba makes a module of every function that it compiles, and LLVM optimises and translates each of them,
-and what it calls once more with it, though in the end all of it is inlined. So the source is put together
-first, and one function is compiled.
+Numba compiles every function into a module of its own, which LLVM optimises and translates; then it inlines
+them into the kernel and optimises that again. Here the source is put together first, and one function is
+compiled.
 
 A function is written where it is called: its local names get a number; arguments that are names, constants
 or parts of arrays stand in the place of its parameters, and what it returns in the place of the call. An

@@ -19,6 +19,8 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from ldpflow.kernels.parameters import Layout
 from ldpflow.random import scratch_array
 
@@ -259,7 +261,7 @@ class Rewriter(ast.NodeTransformer):
         if node.args and isinstance(node.args[0], ast.Name) and node.args[0].id == "kernel":
             node.args = node.args[1:]  # a function of the case, which is part of it already
         self.generic_visit(node)
-        if is_empty(node) and isinstance(self.visible.get(node.func.value.id), ModuleType):  # type: ignore[attr-defined]
+        if is_empty(node) and self.visible.get(node.func.value.id) is np:  # type: ignore[attr-defined]
             node.func = self.value_of(node.func, scratch_array, "scratch_array")
         return node
 
