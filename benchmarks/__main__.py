@@ -68,11 +68,11 @@ def measure(name: str, effort: Effort) -> list[Measurement]:
         return [Measurement(name, name, skipped=str(reason))]
     except Exception as error:
         # A broken row must not cost the others, which take minutes.
-        return [Measurement(name, name, skipped=f"failed: {type(error).__name__}: {error}")]
+        return [Measurement(name, name, skipped=f"{type(error).__name__}: {error}", failed=True)]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print, write."""
+    """Measure, print, write; 1 if a row failed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a look: minutes less, noisier")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all of it as JSON too")
@@ -89,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             rows.append(row)
     if chosen.json is not None:
         chosen.json.write_text(report.json_text(where, rows), encoding="utf-8")
-    return 0
+    return int(any(row.failed for row in rows))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from benchmarks.designs import GAMMA, SEED, TAU, C
 from benchmarks.effort import Effort
+from benchmarks.information import check_r
 from benchmarks.measurement import Measurement, Skipped
 from ldpflow import constants
 from ldpflow.algorithms import ALGORITHMS
@@ -70,8 +71,7 @@ def random_scaling_row(effort: Effort) -> list[Measurement]:
         script = Path(__file__).parent / "agreement.R"
         words = [program, "--vanilla", str(script), str(file), repr(TAU), repr(GAMMA), repr(C)]
         ended = subprocess.run(words, capture_output=True, text=True)
-    if ended.returncode != 0:
-        raise Skipped(f"R: {ended.stderr.strip().splitlines()[-1]}")
+    check_r(ended)
     theirs = json.loads(ended.stdout)
     differences = [
         *np.abs(ours.estimate[:, 0] / np.array(theirs["beta"]) - 1.0),

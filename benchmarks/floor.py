@@ -11,7 +11,7 @@ from benchmarks.effort import Effort
 from benchmarks.measurement import Measurement
 from benchmarks.timing import compare
 from ldpflow.kernels.assembly import kernel_case
-from ldpflow.kernels.cache import compiled
+from ldpflow.kernels.module import compiled
 from ldpflow.random.lockstep import CHUNK, LANES, STRIDE
 from ldpflow.random.streams import lane_states
 from ldpflow.simulators.one_pass import OnePass

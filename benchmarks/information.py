@@ -16,7 +16,7 @@ from benchmarks.measurement import Measurement, Skipped
 from benchmarks.peers import vectorised_quantile
 from benchmarks.timing import cpu_seconds
 
-__all__ = ["jax_row", "lockstep_row", "numpy_row", "r_row", "sgdinference_row"]
+__all__ = ["check_r", "jax_row", "lockstep_row", "numpy_row", "r_row", "sgdinference_row"]
 
 UNIT = "ns per step and replicate"
 REPETITIONS = 5
@@ -88,6 +88,13 @@ def jax_row(effort: Effort) -> list[Measurement]:
     return [Measurement("jax", what, UNIT, values, None, "lower")]
 
 
+def check_r(ended: subprocess.CompletedProcess[str]) -> None:
+    """Skip a row whose package of R is not installed; an error of the row's own script is a failure."""
+    if ended.returncode != 0:
+        message = (ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"])[-1]
+        raise (Skipped if "is not installed" in message else RuntimeError)(f"R: {message}")
+
+
 def from_r(name: str, effort: Effort) -> dict[str, object]:
     """What peers.R prints."""
     program = shutil.which("Rscript")
@@ -99,8 +106,7 @@ def from_r(name: str, effort: Effort) -> dict[str, object]:
         capture_output=True,
         text=True,
     )
-    if ended.returncode != 0:
-        raise Skipped(f"R: {ended.stderr.strip().splitlines()[-1]}")
+    check_r(ended)
     result: dict[str, object] = json.loads(ended.stdout)
     return result
 

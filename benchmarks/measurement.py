@@ -36,6 +36,8 @@ class Measurement:
         The measured times behind the ratio, and what else a reader needs.
     skipped : str, optional
         Why nothing was measured.
+    failed : bool
+        Whether that is an error of the row, and not the lack of a program.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Measurement:
     better: Literal["higher", "lower"] = "higher"
     details: dict[str, Any] = field(default_factory=dict)
     skipped: str | None = None
+    failed: bool = False
 
     @property
     def value(self) -> float | None:
@@ -75,6 +78,7 @@ class Measurement:
             "met": self.met,
             "details": {key: rounded(entry) for key, entry in self.details.items()},
             "skipped": self.skipped,
+            "failed": self.failed,
         }
 
 

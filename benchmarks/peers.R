@@ -34,7 +34,7 @@ if (what == "loop") {
   version <- as.character(packageVersion("SGDinference"))
   data <- data.frame(x = rnorm(n))
   data$y <- data$x + rnorm(n)
-  run <- function() SGDinference::sgdi_qr(y ~ x, data = data, gamma_0 = 1, bt_start = 0)
+  run <- function() SGDinference::sgdi_qr(y ~ x, data = data, gamma_0 = 1, bt_start = rep(0, ncol(data)))
 }
 
 invisible(run())

@@ -12,7 +12,7 @@ from benchmarks.effort import Effort
 from benchmarks.measurement import Measurement
 from benchmarks.sampler_rows import COUNT, SIGNATURE, ours
 from benchmarks.timing import compare, cpu_seconds
-from ldpflow.kernels.cache import compiled
+from ldpflow.kernels.module import compiled
 from ldpflow.kernels.specialise import Case
 from ldpflow.problems.column_law import column_law
 from ldpflow.problems.laws import Law

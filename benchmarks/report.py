@@ -64,7 +64,7 @@ def line(row: Measurement) -> str:
     """One row: verdict, value, quartiles, target; then what was compared and the times."""
     shown = row.mapping()
     if row.value is None:
-        return f"skipped  {row.name}: {row.skipped}"
+        return f"{'FAILED' if row.failed else 'skipped':8} {row.name}: {row.skipped}"
     verdict = {True: "met", False: "MISSED", None: "info"}[row.met]
     text = f"{verdict:8} {row.name:26} {shown['value']:>9g} {row.unit}"
     if len(row.values) > 1:

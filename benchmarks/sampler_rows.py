@@ -11,7 +11,7 @@ from benchmarks.designs import SEED
 from benchmarks.effort import Effort
 from benchmarks.measurement import Measurement
 from benchmarks.timing import compare
-from ldpflow.kernels.cache import compiled
+from ldpflow.kernels.module import compiled
 from ldpflow.kernels.specialise import Case
 from ldpflow.random.lockstep import LANES, PLANE
 from ldpflow.random.samplers import SAMPLERS

@@ -1,6 +1,6 @@
 """When batches start, seen from inside the workers: one line per event in a file of each process.
 
-The task of the Ray engine is replaced by one that writes down the time and then calls the original.
+The task of the Ray engine is replaced by one that writes the time to a file and then calls the original.
 ``python -m benchmarks.stamped FOLDER ARGUMENTS...`` is ``ldpflow ARGUMENTS...`` with that.
 """
 
@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
+from unittest import mock
 
 __all__ = ["patched", "read_stamps", "stamped_batch"]
 
@@ -32,22 +34,18 @@ def peak_megabytes() -> float:
 def stamped_batch(batch, *, folder):  # type: ignore[no-untyped-def]
     """The task, stamping ``batch`` at its start, ``kernel`` once loaded, ``peak`` at the end."""
     from ldpflow.engine import ray_executor
-    from ldpflow.simulators import one_pass
 
     stamp(folder, "batch", time.time())
+    simulator = import_module("ldpflow.simulators.run_path")
+    load = simulator.kernel_of
 
-    load = one_pass.compiled
-
-    def stamped_load(*arguments: str):  # type: ignore[no-untyped-def]
-        function = load(*arguments)
+    def stamped_load(*arguments, **options):  # type: ignore[no-untyped-def]
+        function = load(*arguments, **options)
         stamp(folder, "kernel", time.time())
         return function
 
-    one_pass.compiled = stamped_load
-    try:
+    with mock.patch.object(simulator, "kernel_of", stamped_load):
         result = ray_executor.run_batch(batch)
-    finally:
-        one_pass.compiled = load
     stamp(folder, "peak", peak_megabytes())
     return result
 

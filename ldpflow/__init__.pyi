@@ -224,6 +224,8 @@ class LdpSgd(_LdpSgd):
         theta0: float | Sequence[float] = ...,
         gamma: float | Sequence[float] = ...,
         c: float | Sequence[float] = ...,
+        c_factors: tuple[float, ...] | Sequence[tuple[float, ...]] | None = ...,
+        theta0_offsets: tuple[float, ...] | Sequence[tuple[float, ...]] | None = ...,
         radius: float | Sequence[float] | None = ...,
     ) -> None: ...
 
@@ -234,6 +236,8 @@ class MinibatchSgd(_MinibatchSgd):
         theta0: float | Sequence[float] = ...,
         gamma: float | Sequence[float] = ...,
         c: float | Sequence[float] = ...,
+        c_factors: tuple[float, ...] | Sequence[tuple[float, ...]] | None = ...,
+        theta0_offsets: tuple[float, ...] | Sequence[tuple[float, ...]] | None = ...,
         batch_size: int | Sequence[int] | None = ...,
         rounds: int | Sequence[int] | None = ...,
         noise: str | Sequence[str] = ...,
@@ -420,6 +424,7 @@ class TranscriptRegression(_TranscriptRegression):
         *,
         degree: int | Sequence[int] = ...,
         burn_in: str | Sequence[str] = ...,
+        separate: bool | Sequence[bool] | None = ...,
         variance: str | Sequence[str] = ...,
     ) -> None: ...
 
@@ -429,6 +434,7 @@ class TranscriptRegressionBatchMeans(_TranscriptRegressionBatchMeans):
         *,
         degree: int | Sequence[int] = ...,
         burn_in: str | Sequence[str] = ...,
+        separate: bool | Sequence[bool] | None = ...,
         M: int | Sequence[int] | None = ...,
     ) -> None: ...
 

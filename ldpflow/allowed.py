@@ -12,7 +12,9 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 
-__all__ = ["OneOf", "allowed", "closest", "hint_for", "nearest", "typed", "unknown_names"]
+from ldpflow.errors import InputError
+
+__all__ = ["OneOf", "allowed", "check_type", "closest", "hint_for", "nearest", "typed", "unknown_names"]
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,14 @@ class OneOf:
         if value not in (names := tuple(self.names())):
             raise ValueError("must be one of " + ", ".join(map(repr, names)))
         return value
+
+
+def check_type(
+    field: str, value: object, kinds: type | tuple[type, ...], allowed: str, hint: str = ""
+) -> None:
+    """Refuse a value of another type, and a truth value for a number."""
+    if isinstance(value, bool) or not isinstance(value, kinds):
+        raise InputError(field, value, allowed, hint)
 
 
 def closest(name: object, names: Iterable[str]) -> str:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import cached_property
+from numbers import Integral, Real
 from pathlib import Path
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
+from ldpflow.allowed import check_type, closest
 from ldpflow.errors import InputError, need
 
 if TYPE_CHECKING:
@@ -113,7 +116,8 @@ class Run:
     """The stored results of a sweep.
 
     Make one with :func:`ldpflow.sweep` or :func:`ldpflow.open_run`. Every number is read from the run's
-    Parquet files when it is asked for.
+    Parquet files when it is asked for. Without the packages of the extra ``report``, :meth:`plot`,
+    :meth:`report` and :meth:`arena` raise MissingExtra.
     """
 
     def __init__(self, store: RunStore, result: RunResult | None = None) -> None:
@@ -240,7 +244,9 @@ class Run:
             return stored_comparisons(self.store, by, baseline)
 
     def explain(self, where: str | None = None, sort: Names = None) -> pa.Table:
-        """Explain why coverage differs from nominal: columns of the summary and ``explanation``."""
+        """Explain why coverage differs from nominal: columns of the summary and ``explanation``.
+
+        The metadata ``note`` of the schema: how many effects are named, and how many chance would name."""
         from ldpflow.results.explanation import explained
 
         summary = self.summary(where, sort)
@@ -248,7 +254,7 @@ class Run:
             return explained(self.store, summary)
 
     def verify(self, against: str = "dette-graw") -> Comparison:
-        """Compare a summary made anew from the rows with published tables; ``passed``: they agree."""
+        """Compare a summary made anew from the rows with published tables; see its ``verdict``."""
         from ldpflow.engine.derive import verified
 
         return verified(self.store, against)
@@ -279,18 +285,14 @@ class Run:
 
         Raises
         ------
-        MissingExtra
-            If the packages of the extra ``report`` are not installed.
         InputError
             If there is no such figure or factor.
         """
-        from ldpflow.allowed import closest
-
         need("report", "altair", "vl_convert")
         from ldpflow.report.catalogue import figures_of
         from ldpflow.report.results import Results
 
-        results = self.results if where is None else Results.load(self.store.root, where=where)
+        results = self.results if where is None else Results.load(self.store.address, where=where)
         figures = figures_of(results)
         if figure not in figures:
             raise InputError("figure", figure, f"one of {', '.join(figures)}", closest(figure, figures))
@@ -303,13 +305,9 @@ class Run:
         ----------
         file : path, optional
             ``report.html`` in the run unless given.
-
-        Raises
-        ------
-        MissingExtra
-            If the packages of the extra ``report`` are not installed.
         """
         need("report", "altair", "vl_convert", "jinja2")
+        check_type("file", file, (str, os.PathLike, NoneType), "a path")
         from ldpflow.report.page import report_html
 
         text = report_html(self.results)
@@ -339,13 +337,9 @@ class Run:
             What the page says it is made again with.
         where : str, optional
             A condition on columns, as for :meth:`summary`: the settings and methods that are shown.
-
-        Raises
-        ------
-        MissingExtra
-            If the packages of the extra ``report`` are not installed.
         """
         need("report", "altair", "vl_convert", "jinja2")
+        check_type("folder", folder, (str, os.PathLike), "a path")
         from ldpflow.report.arena import write_site
 
         chosen = "" if where is None else f' --where "{where}"'
@@ -360,12 +354,15 @@ class Run:
         path : str, optional
             Key of the path, as in the column ``path`` of :meth:`summary`, or its first digits; not needed
             where the run has one path.
-        replicate : int
-        last : int, optional
-            The last of several, included.
+        replicate, last : int
+            The first one, and the last of several.
         """
         from ldpflow.engine import replay
 
+        hint = f"Did you mean replicate={path!r}?"
+        check_type("path", path, (str, NoneType), "the key of a path, or its first digits", hint)
+        check_type("replicate", replicate, Integral, "an integer >= 0")
+        check_type("last", last, (Integral, NoneType), "an integer >= 0")
         return Replay(*replay(self.out, path, replicate, last))
 
     def check(self, recompute: float | None = None) -> Checked:
@@ -378,6 +375,7 @@ class Run:
         """
         from ldpflow.engine import check_run
 
+        check_type("recompute", recompute, (Real, NoneType), "a share of the replicates, in (0, 1]")
         return Checked(*check_run(self.store.address, recompute))
 
     def __repr__(self) -> str:

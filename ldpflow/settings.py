@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Union
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ldpflow.allowed import OneOf, allowed, hint_for, nearest
+from ldpflow.allowed import OneOf, allowed, hint_for, nearest, stripped, typed
 from ldpflow.columns import Column
 from ldpflow.errors import InputError
 
@@ -31,6 +31,7 @@ __all__ = [
     "SettingsType",
     "canonical_json",
     "documented",
+    "plain_values",
     "value_type",
 ]
 
@@ -95,13 +96,19 @@ class Axes:
 
 
 class SettingsType(ModelType):
-    """Type of settings: calling a class with values that it does not allow raises an InputError."""
+    """Type of settings: calling a class with values that it does not allow raises an InputError.
+
+    One rule holds here and in a study: numbers may be NumPy's, arrays are lists, and a text is no number.
+    """
 
     if not TYPE_CHECKING:  # a type checker knows the classes by their own constructors
 
         def __call__(cls, *args: Any, **settings: Any) -> Any:
+            if args:
+                raise positional_error(cls, args)
+            settings = {name: setting_value(cls, name, value) for name, value in settings.items()}
             try:
-                return super().__call__(*args, **settings)
+                return super().__call__(**settings)
             except ValidationError as error:
                 raise input_error(cls, error, settings) from None
 
@@ -182,6 +189,11 @@ class Settings(BaseModel, metaclass=SettingsType):
         return {k: json.dumps(v) if isinstance(v, (tuple, list)) else v for k, v in values.items()}
 
     @classmethod
+    def name_of_setting(cls, name: str, values: object) -> str:
+        """Name of the setting that holds what a study's table gives under a name."""
+        return name
+
+    @classmethod
     def completed(cls, axes: Mapping[str, tuple[Any, ...]]) -> Mapping[str, tuple[Any, ...]]:
         """The axes of a study's table with what follows from them, a file that they name for example."""
         return axes
@@ -196,6 +208,53 @@ class Settings(BaseModel, metaclass=SettingsType):
             k: tuple(json.loads(v)) if k in vectors else v for k, v in given.items() if v is not None
         }
         return cls(**settings)
+
+
+def positional_error(cls: type[BaseModel], values: tuple[Any, ...]) -> InputError:
+    """The error that settings were given without their names."""
+    names = [name for name in cls.model_fields if name != "kind"]
+    settings = ", ".join(f"{name}={value!r}" for name, value in zip(names, values, strict=False))
+    allowed = f"settings by name, as in {cls.__name__}({settings})" if names else "no settings"
+    group = getattr(cls, "group", "") or cls.__name__
+    return InputError(group, values[0] if len(values) == 1 else list(values), allowed)
+
+
+def setting_value(cls: type[BaseModel], name: str, value: Any) -> Any:
+    """A setting that was given in Python, without NumPy's types; an array is a list, or one vector.
+
+    Raises
+    ------
+    InputError
+        If a text or a truth value was given for a number.
+    """
+    array = isinstance(value, range) or hasattr(value, "tolist")
+    value = plain_values(value) if array else value
+    if name not in cls.model_fields:
+        return value
+    numeric, vector = form_of(cls, name)
+    if array and vector and isinstance(value, list) and not any(isinstance(item, list) for item in value):
+        value = tuple(value)
+    items = value if isinstance(value, tuple) else (value,)
+    if numeric and any(isinstance(item, (str, bytes, bool)) for item in items):
+        group = getattr(cls, "group", "") or cls.__name__
+        raise InputError(f"{group}.{name}", value, allowed(cls, name))
+    return value
+
+
+@lru_cache(maxsize=1024)
+def form_of(cls: type[BaseModel], name: str) -> tuple[bool, bool]:
+    """Whether a setting holds numbers, and whether it is a vector."""
+    kind, _ = typed(cls, name)
+    vector = get_origin(kind) is tuple
+    item = stripped(get_args(kind)[0])[0] if vector else kind
+    return item in (int, float), vector
+
+
+def plain_values(value: object) -> object:
+    """Values as a study file has them: tuples and NumPy's numbers and arrays as lists and numbers."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    return [plain_values(item) for item in value] if isinstance(value, (list, tuple, range)) else value
 
 
 def input_error(cls: type[BaseModel], error: ValidationError, given: Mapping[str, Any]) -> InputError:

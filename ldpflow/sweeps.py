@@ -6,10 +6,13 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BaseModel, Field
 
 from ldpflow.errors import Caution, InputError, SweepFailed, SweepInterrupted
 from ldpflow.run import Run
+from ldpflow.settings import plain_values
 
 if TYPE_CHECKING:
     from ldpflow.engine import Planned
@@ -23,8 +26,24 @@ CAUTION_LINES = 6
 """Lines about paths that do not arrive."""
 
 
+class Options(BaseModel):
+    """What the options of a sweep may be, where they are given."""
+
+    address: str = ""
+    num_cpus: Annotated[int, Field(ge=1)] = 1
+    target_mcse: Annotated[float, Field(gt=0, le=0.25)] = 0.25
+    target_length: Annotated[float, Field(gt=0, le=1)] = 1.0
+    min_replicates: Annotated[int, Field(ge=1)] = 1
+    max_replicates: Annotated[int, Field(ge=1)] = 1
+    max_time: Annotated[float, Field(gt=0, description="seconds, or a time such as 45m or 1h30m")] = 1.0
+    max_memory: Annotated[float, Field(gt=0, description="bytes, or a size such as 8G")] = 1.0
+    max_in_flight: Annotated[int, Field(ge=1)] = 1
+    nice: Annotated[int, Field(ge=0, le=19)] = 0
+    retries: Annotated[int, Field(ge=0, le=1000)] = 0
+
+
 def sweep(
-    study: Study | str,
+    study: Study | str | os.PathLike[str],
     out: str | os.PathLike[str] | None = None,
     *,
     executor: str = "auto",
@@ -54,7 +73,7 @@ def sweep(
 
     Parameters
     ----------
-    study : Study or str
+    study : Study, str or path
         A study, the name of a bundled one, a path, or TOML text.
     out : path or URI, optional
         The run directory, ``runs/<name of the study>`` unless given. One that has rows is continued.
@@ -114,6 +133,7 @@ def sweep(
     from ldpflow.engine.choice import ENGINES
     from ldpflow.engine.interrupts import Interrupts
     from ldpflow.store import RunStore
+    from ldpflow.store.files import address_of
     from ldpflow.study import Study
     from ldpflow.study.interactive import check_importable, is_importable
     from ldpflow.study.plugins import with_brought
@@ -121,6 +141,22 @@ def sweep(
     chosen = study if isinstance(study, Study) else Study.load(study)
     if executor not in ENGINES:
         raise InputError("executor", executor, f"one of {', '.join(ENGINES)}")
+    max_seconds = read_seconds(max_time) if isinstance(max_time, str) else max_time
+    max_bytes = read_bytes(max_memory) if isinstance(max_memory, str) else max_memory
+    options = read_options(
+        address=address,
+        num_cpus=num_cpus,
+        target_mcse=target_mcse,
+        target_length=target_length,
+        min_replicates=min_replicates,
+        max_replicates=max_replicates,
+        max_time=max_seconds,
+        max_memory=max_bytes,
+        max_in_flight=max_in_flight,
+        nice=nice,
+        retries=retries,
+    )
+    root = f"runs/{chosen.name}" if out is None else address_of(out)
     components = with_brought(chosen.components())
     if executor == "auto" and address is None and not all(map(is_importable, components)):
         executor = "threads"
@@ -131,27 +167,21 @@ def sweep(
             warnings.warn(text, Caution, stacklevel=2)
         else:
             on_caution(text)
-    root = f"runs/{chosen.name}" if out is None else os.fspath(out)
-    precision = wanted_precision(target_mcse, target_length, min_replicates, max_replicates)
-    passed = limits(
-        read_seconds(max_time) if isinstance(max_time, str) else max_time,
-        read_bytes(max_memory) if isinstance(max_memory, str) else max_memory,
-    )
-    with Interrupts() as interrupted, display(progress, chosen, precision is not None) as report:
+    targets = ("target_mcse", "target_length", "min_replicates", "max_replicates")
+    precision = wanted_precision(**{name: options.pop(name) for name in targets})
+    passed = limits(options.pop("max_time"), options.pop("max_memory"))
+    shown = display(progress, chosen, precision is not None, None if fresh else root)
+    with Interrupts() as interrupted, shown as report:
         result = run_study(
             chosen,
             root,
             engine=executor,
-            address=address,
-            num_cpus=num_cpus,
             on_event=report,
             on_phase=report,
             on_plan=on_plan,
             on_engine=on_engine,
             should_stop=lambda: interrupted() or passed(),
-            retries=retries,
-            max_in_flight=max_in_flight,
-            nice=nice,
+            **options,
             keep_ray=keep_ray,
             fresh=fresh,
             verbose=verbose,
@@ -165,6 +195,16 @@ def sweep(
     return run
 
 
+def read_options(**given: object) -> dict[str, Any]:
+    """Options that :class:`Options` allows, without NumPy's types; None for those that are not given."""
+    from ldpflow.study.fields import read_value
+
+    return {
+        name: None if value is None else read_value(Options, name, plain_values(value), name)
+        for name, value in given.items()
+    }
+
+
 def cautions(study: Study) -> list[str]:
     """Lines on parts left out, on broken assumptions, and on the first paths that do not arrive."""
     from ldpflow.planning import arrival_cautions
@@ -175,17 +215,20 @@ def cautions(study: Study) -> list[str]:
     return [*study.left_out(), *study.warnings(), *found[:CAUTION_LINES], *rest]
 
 
-def display(progress: bool, study: Study, until_precise: bool) -> Any:
-    """Display of the events of a sweep, or one that shows nothing."""
+def display(progress: bool, study: Study, until_precise: bool, continued: str | None) -> Any:
+    """Display of the events of a sweep, or one that shows nothing; ``continued``: a run, if it is there."""
     if not progress:
         return nullcontext(lambda event: None)
     from ldpflow.cli.progress import reporter
+    from ldpflow.store import RunStore
 
+    store = None if continued is None else RunStore(continued)
     simulators = study.simulators()
     return reporter(
         False,
         None if until_precise else study.replicates,
         {f"p{simulator.key}": simulator.columns() for simulator in simulators},
+        store is not None and store.holds_run(),
     )
 
 

@@ -2,15 +2,15 @@
 --     duckdb study.duckdb < queries/questions.sql
 -- `setting` and `series` name every factor that varies: rows that differ never look the same.
 
--- 1. Which method keeps its level, where?
-SELECT setting, series, n, level, coordinate, coverage, coverage_mcse, undefined, at_nominal_level
+-- 1. Which method holds its level, where? And where are there too few replicates to say?
+SELECT setting, series, n, level, coordinate, coverage, coverage_mcse, undefined, level_state
 FROM coverage ORDER BY ALL;
 
--- 2. What is the shortest interval that keeps it?
-SELECT setting, n, level, coordinate, series, length_mean, coverage_failures_as_misses, undefined
+-- 2. What is the shortest interval that holds it? Where level_state is another one, the nearest to it.
+SELECT setting, n, level, coordinate, series, level_state, length_mean, coverage_failures_as_misses, undefined
 FROM best WHERE place = 1 ORDER BY ALL;
 
--- 3. Which block exponent is best, for every budget and n?
+-- 3. Which block exponent is best, for every budget and n? It holds its level where level_state says so.
 SELECT * EXCLUDE (path) FROM best_beta ORDER BY ALL;
 
 -- 4. What does privacy cost in length?

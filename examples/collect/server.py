@@ -58,12 +58,18 @@ def application(transcript: Transcript, lend_seconds: float = LEND_SECONDS) -> F
         if wrong:
             return jsonify(error=wrong), 400
         with lock:
+            new = None
+            try:
+                new = transcript.add(said["user"], said["round"], said["report"])
+            except OSError as error:
+                # The question stays lent to this user, whose device sends the report again.
+                return jsonify(error=f"it cannot be stored now: {error.strerror or error}"), 503
+            except Stale:
+                pass
             if lent["user"] == said["user"]:
                 lent.update(user=None, until=0.0)
                 lock.notify()
-            try:
-                new = transcript.add(said["user"], said["round"], said["report"])
-            except Stale:
+            if new is None:
                 return jsonify(error="the question has changed; do not answer another"), 409
             return jsonify(counted=True, new=new)
 

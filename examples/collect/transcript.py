@@ -2,19 +2,20 @@
 
 A line is ``round,theta,report,user,check``: what was asked, what was answered, the user's token and a
 checksum of the line. It is written in one call and forced to the disk before the device hears that the
-report counts. After a crash the file is read again: a last line that was not finished is cut off, and
-theta follows from the last complete one, so that no report is lost or counted twice. Standard
-library only.
+report counts; a line that cannot be written whole is cut off again. After a crash the file is read again: a
+last line that was not finished is cut off, and theta follows from the last complete one, so that no
+report is lost or counted twice. The folder is locked while a collector uses it. Standard library only.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import zlib
 from dataclasses import dataclass
+from io import FileIO
 from math import exp
 from pathlib import Path
-from typing import BinaryIO
 
 __all__ = ["Design", "Stale", "Transcript"]
 
@@ -67,8 +68,16 @@ class Transcript:
         self.round = 1
         self.theta = design.theta0
         self.reported: dict[str, int] = {}
-        self.begin()
-        self.out: BinaryIO = open(self.file, "ab")  # closed by close()
+        self.lock = locked(self.file.parent)
+        try:
+            self.begin()
+            # Nothing waits in a buffer, where a failed write would leave it to be written later.
+            self.out = FileIO(self.file, "a")
+        except BaseException:
+            os.close(self.lock)
+            raise
+        self.size = os.fstat(self.out.fileno()).st_size
+        self.broken = False
 
     def begin(self) -> None:
         """Make the file, or read it and cut off a line that was not finished."""
@@ -84,15 +93,14 @@ class Transcript:
         sound = len(HEADER)
         if data[:sound] != HEADER:
             raise SystemExit(f"{self.file}: not a transcript")
-        for line in data[sound:].splitlines(keepends=True):
-            if not line.endswith(b"\n"):
-                break  # the crash came in the middle of this line: the user had no answer
-            body, _, check = line[:-1].rpartition(b",")
-            round_, theta, report, user = body.decode().split(",")
-            if checksum(body) != check or int(round_) != self.round or float(theta) != self.theta:
+        *lines, rest = data[sound:].split(b"\n")  # the rest has no end: its user had no answer
+        for line in lines:
+            body, _, check = line.rpartition(b",")
+            if checksum(body) != check or not body.startswith(f"{self.round},{self.theta!r},".encode()):
                 raise SystemExit(f"{self.file}: line {self.round + 1} is damaged; it was not written so")
+            report, user = body.decode().split(",")[2:]
             self.take(user, int(report))
-            sound += len(line)
+        sound = len(data) - len(rest)
         if sound < len(data):
             with open(self.file, "r+b") as file:
                 file.truncate(sound)
@@ -114,21 +122,55 @@ class Transcript:
         ------
         Stale
             If theta has moved on since the user was asked.
+        OSError
+            If the report cannot be stored: it does not count, and may be sent again.
         """
         if user in self.reported:
             return False
         if round_ != self.round:
             raise Stale
+        if self.broken:
+            raise OSError("what is on the disk is not known: start the collector again")
         body = f"{self.round},{self.theta!r},{report},{user}".encode()
-        self.out.write(body + b"," + checksum(body) + b"\n")
-        self.out.flush()
-        os.fsync(self.out.fileno())
+        line = body + b"," + checksum(body) + b"\n"
+        try:
+            write_all(self.out, line)
+            os.fsync(self.out.fileno())
+        except OSError:
+            self.undo()
+            raise
+        self.size += len(line)
         self.take(user, report)
         return True
 
+    def undo(self) -> None:
+        """Cut off a line that was not written whole."""
+        self.broken = True
+        self.out.truncate(self.size)
+        os.fsync(self.out.fileno())
+        self.broken = False
+
     def close(self) -> None:
-        """Close the file."""
+        """Close the file and leave the folder to others."""
         self.out.close()
+        os.close(self.lock)
+
+
+def locked(folder: Path) -> int:
+    """Descriptor of a folder that no other collector uses."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        raise SystemExit(f"{folder}: another collector uses this folder ({error.strerror})") from None
+    return descriptor
+
+
+def write_all(out: FileIO, line: bytes) -> None:
+    """Write a line; a disk that fills up takes a part of it, and then refuses the rest."""
+    while line:
+        line = line[out.write(line) :]
 
 
 def checksum(body: bytes) -> bytes:

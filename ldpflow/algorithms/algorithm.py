@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from ldpflow.columns import Column
 from ldpflow.errors import InputError
@@ -18,7 +19,7 @@ from ldpflow.problems.problem import Matrix
 from ldpflow.problems.units import Units
 from ldpflow.settings import Parameters, Setting, Settings
 
-__all__ = ["Algorithm", "BaseAlgorithm", "DecayingSteps"]
+__all__ = ["Algorithm", "BaseAlgorithm", "CoordinateSteps", "DecayingSteps"]
 
 Exponent = Annotated[float, Field(gt=0, lt=1), Setting("1", symbol="γ", title="step-size exponent")]  # noqa: RUF001
 StepConstant = Annotated[float, Field(gt=0), Setting(title="step-size constant", logarithmic=True)]
@@ -65,15 +66,16 @@ class BaseAlgorithm(Settings):
 class Algorithm(BaseAlgorithm):
     """A one-pass recursion theta_i = theta_{i-1} - eta_i (private gradient).
 
-    The module that defines an algorithm also holds its kernel function ``recursion`` (see
+    Its step sizes are those that :meth:`step_exponent` and :meth:`step_constant` declare, and unknown
+    without. The module that defines an algorithm also holds its kernel function ``recursion`` (see
     ldpflow.kernels.one_pass).
     """
 
     family: ClassVar[str] = "one_pass"
 
     def step_exponent(self) -> float:
-        """gamma of eta_i = c i^(-gamma); 0 for constant steps."""
-        return 0.0
+        """gamma where step sizes fall like i^(-gamma), 0 for constant steps; NaN where not declared."""
+        return math.nan
 
     def in_units(self, units: Units) -> Self:
         """The algorithm in the unit of the data, where a study gives its steps and start in another one.
@@ -86,9 +88,25 @@ class Algorithm(BaseAlgorithm):
         hint = "Give its steps and start in the unit of the data."
         raise InputError("problem.units", units.written(), f"nothing with {self.kind}", hint)
 
-    @abstractmethod
     def step_constant(self) -> float:
-        """c of eta_i = c i^(-gamma)."""
+        """c where step i has size c i^(-gamma); NaN where it has another one.
+
+        Without it nothing is computed from the sizes: TR, TR-BM and TRC are left out, and whether a path
+        arrives is not predicted.
+        """
+        return math.nan
+
+    def by_coordinate(self) -> bool:
+        """Whether coordinates have steps or starts of their own (``kernel.BY_COORDINATE``)."""
+        return False
+
+    def step_factors(self) -> tuple[float, ...]:
+        """Factor of every coordinate's steps where coordinates have steps of their own, else empty."""
+        return ()
+
+    def start(self, dimension: int) -> tuple[float, ...]:
+        """theta_0."""
+        return (self.theta0,) * dimension
 
     def depends_on_horizon(self) -> bool:
         """Whether the settings of a step depend on n; then paths of different n differ."""
@@ -186,6 +204,9 @@ class Algorithm(BaseAlgorithm):
 class DecayingSteps(Algorithm):
     """An algorithm with step sizes eta_i = c i^(-gamma).
 
+    A subclass with other ones returns NaN from :meth:`step_constant`, and from :meth:`step_exponent` where
+    its steps do not fall like i^(-gamma) either.
+
     Parameters
     ----------
     gamma : float in (0, 1)
@@ -208,6 +229,82 @@ class DecayingSteps(Algorithm):
 
     def step_constant(self) -> float:
         return self.c
+
+
+VECTORS = {"c": "c_factors", "theta0": "theta0_offsets"}
+"""Settings of which a study may give one value for each quantile, and the settings that hold them."""
+
+
+class CoordinateSteps(DecayingSteps):
+    """An algorithm whose coordinates may have step constants and starts of their own.
+
+    For several quantiles of one value, whose scales differ. In a study ``c = [[0.5, 1.0, 2.0]]`` and
+    ``theta0 = [[-1.0, 0.0, 1.0]]`` (in Python a tuple) give them; a plain list remains an axis of the design.
+
+    Parameters
+    ----------
+    c_factors : tuple of float > 0, optional
+        Factor of c for every coordinate of theta.
+    theta0_offsets : tuple of float, optional
+        Distance of every coordinate's start from theta0.
+    """
+
+    c_factors: (
+        Annotated[tuple[Annotated[float, Field(gt=0, le=1e9)], ...], Field(min_length=2, max_length=20)]
+        | None
+    ) = None
+    theta0_offsets: Annotated[tuple[float, ...], Field(min_length=2, max_length=20)] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def read_vectors(cls, given: Any) -> Any:
+        if not isinstance(given, Mapping):
+            return given
+        return {
+            VECTORS[name] if isinstance(value, tuple) and name in VECTORS else name: value
+            for name, value in given.items()
+        }
+
+    @model_validator(mode="after")
+    def check_starts(self) -> Self:
+        starts = self.theta0_offsets or ()
+        if any(a > b for a, b in pairwise(starts)):
+            raise ValueError("the starts of several quantiles must not decrease")
+        return self
+
+    @classmethod
+    def name_of_setting(cls, name: str, values: object) -> str:
+        vectors = isinstance(values, list) and values and all(isinstance(value, list) for value in values)
+        return VECTORS.get(name, name) if vectors else name
+
+    def unsuitable(self, problem: Problem, mechanism: Mechanism) -> str | None:
+        for name, setting in VECTORS.items():
+            values = getattr(self, setting)
+            if values is not None and (problem.levels() is None or len(values) != problem.dimension):
+                return f"{name} has {len(values)} values, one for each of as many quantiles"
+        return super().unsuitable(problem, mechanism)
+
+    def in_units(self, units: Units) -> Self:
+        found = super().in_units(units)
+        if self.theta0_offsets is None:
+            return found
+        starts = [units.place(value) for value in self.start(len(self.theta0_offsets))]
+        offsets = tuple(value - found.theta0 for value in starts)
+        return found.model_copy(update={"theta0_offsets": offsets})
+
+    def by_coordinate(self) -> bool:
+        return self.c_factors is not None or self.theta0_offsets is not None
+
+    def step_factors(self) -> tuple[float, ...]:
+        return self.c_factors or ()
+
+    def start(self, dimension: int) -> tuple[float, ...]:
+        return tuple(self.theta0 + offset for offset in self.theta0_offsets or (0.0,) * dimension)
+
+    def coordinate_parameters(self) -> Parameters:
+        """Parameters of a recursion whose coordinates have steps or starts of their own."""
+        d = len(self.c_factors or self.theta0_offsets or ())
+        return {"factors": self.c_factors or (1.0,) * d, "offsets": self.theta0_offsets or (0.0,) * d}
 
 
 def combined(first: Matrix, second: Matrix, weight1: float, weight2: float) -> Matrix:

@@ -13,7 +13,7 @@ from typing import Annotated, Literal, Self
 import numpy as np
 from pydantic import Field
 
-from ldpflow.algorithms.algorithm import DecayingSteps, combined
+from ldpflow.algorithms.algorithm import CoordinateSteps, combined
 from ldpflow.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.problems import Problem
 from ldpflow.problems.problem import Matrix
@@ -25,7 +25,7 @@ from ldpflow.settings import Parameters
 __all__ = ["LdpSgd", "project", "put_in_order", "recursion"]
 
 
-class LdpSgd(DecayingSteps):
+class LdpSgd(CoordinateSteps):
     """One-pass stochastic gradient descent on privatised gradients.
 
     Parameters
@@ -48,7 +48,8 @@ class LdpSgd(DecayingSteps):
         return True
 
     def kernel_parameters(self, horizon: int | None) -> Parameters:
-        return {"c": self.c, "gamma": self.gamma, "theta0": self.theta0, "radius": self.radius or 0.0}
+        own = {"c": self.c, "gamma": self.gamma, "theta0": self.theta0, "radius": self.radius or 0.0}
+        return {**own, **self.coordinate_parameters()}
 
     def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
         return combined(problem.gradient_covariance(), mechanism.noise_covariance(problem), 1.0, 1.0)
@@ -94,6 +95,9 @@ def recursion(kernel, users, noises, problem, mechanism, settings, record):  # t
     theta = register_array(kernel.STATE)
     g = register_array(kernel.STATE)
     theta[:] = start
+    if kernel.BY_COORDINATE:
+        for j in range(kernel.D):
+            theta[j * LANES : (j + 1) * LANES] = start + settings.offsets[j]
     kept = 0
     i = 0
     t = 0
@@ -112,7 +116,10 @@ def recursion(kernel, users, noises, problem, mechanism, settings, record):  # t
                 kernel.keep_step(tile, centre, theta, g, kept, lane)
                 for j in range(kernel.D):
                     # theta_i = theta_{i-1} - eta_i A(g(X_i, theta_{i-1}))
-                    theta[j * LANES + lane] -= eta_i * g[j * LANES + lane]
+                    if kernel.BY_COORDINATE:
+                        theta[j * LANES + lane] -= eta_i * settings.factors[j] * g[j * LANES + lane]
+                    else:
+                        theta[j * LANES + lane] -= eta_i * g[j * LANES + lane]
                 if kernel.PROJECTED:
                     project(kernel, theta, start, radius, lane)
                 if kernel.ORDERED:

@@ -20,7 +20,7 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from ldpflow.algorithms.algorithm import BatchSize, DecayingSteps, combined
+from ldpflow.algorithms.algorithm import BatchSize, CoordinateSteps, combined
 from ldpflow.algorithms.ldp_sgd import put_in_order
 from ldpflow.errors import InputError
 from ldpflow.mechanisms import Mechanism, PrivacyStatement
@@ -36,7 +36,7 @@ __all__ = ["MinibatchSgd", "recursion"]
 BATCH_SIZE = 10
 
 
-class MinibatchSgd(DecayingSteps):
+class MinibatchSgd(CoordinateSteps):
     """Mini-batch SGD, non-private, local or central.
 
     Parameters
@@ -87,7 +87,7 @@ class MinibatchSgd(DecayingSteps):
             return "noise = 'batch' adds noise to a sum; randomised response has none to add"
         if self.noise == "batch" and isinstance(mechanism, Gaussian) and mechanism.varies():
             return "noise = 'batch' adds one noise to a sum; budgets cannot differ between its users"
-        return None
+        return super().unsuitable(problem, mechanism)
 
     def depends_on_horizon(self) -> bool:
         return self.rounds is not None
@@ -116,6 +116,7 @@ class MinibatchSgd(DecayingSteps):
             "theta0": self.theta0,
             "batch_size": float(self.records_per_step()),
             "once": 1.0 if self.noise == "batch" else 0.0,
+            **self.coordinate_parameters(),
         }
 
     def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
@@ -152,6 +153,9 @@ def recursion(kernel, users, noises, problem, mechanism, settings, record):  # t
     g = register_array(kernel.STATE)
     mean = register_array(kernel.STATE)
     theta[:] = settings.theta0
+    if kernel.BY_COORDINATE:
+        for j in range(kernel.D):
+            theta[j * LANES : (j + 1) * LANES] = settings.theta0 + settings.offsets[j]
     kept = 0
     taken = CHUNK
     drawn = CHUNK
@@ -190,7 +194,10 @@ def recursion(kernel, users, noises, problem, mechanism, settings, record):  # t
                 mean[j * LANES + lane] /= s
             kernel.keep_step(tile, centre, theta, mean, kept, lane)
             for j in range(kernel.D):
-                theta[j * LANES + lane] -= eta_i * mean[j * LANES + lane]
+                if kernel.BY_COORDINATE:
+                    theta[j * LANES + lane] -= eta_i * settings.factors[j] * mean[j * LANES + lane]
+                else:
+                    theta[j * LANES + lane] -= eta_i * mean[j * LANES + lane]
             if kernel.ORDERED:
                 put_in_order(kernel, theta, lane)
             kernel.add_iterate(total, centre, sums, theta, step, lane)

@@ -34,6 +34,9 @@ class OnePassRegression(Algorithm):
     def depends_on_horizon(self) -> bool:
         return True
 
+    def step_exponent(self) -> float:
+        return 0.0
+
     def has_intervals(self) -> bool:
         return False
 

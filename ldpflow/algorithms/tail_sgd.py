@@ -58,6 +58,9 @@ class TailSgd(Algorithm):
     def averages_tail(self) -> bool:
         return True
 
+    def step_exponent(self) -> float:
+        return 0.0
+
     def step_constant(self) -> float:
         assert self.eta is not None  # resolved
         return self.eta

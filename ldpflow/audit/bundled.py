@@ -1,4 +1,4 @@
-"""Audits of all that ldpflow has: mechanisms on suitable problems, algorithms, protocols."""
+"""Audits by name: mechanisms on suitable problems, algorithms, protocols; and of all that ldpflow has."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from ldpflow.audit.paths import DEFAULT_MECHANISM, audit_path
 from ldpflow.audit.questions import audit_protocol
 from ldpflow.errors import InputError
 from ldpflow.mechanisms import MECHANISMS, Mechanism
-from ldpflow.problems import PROBLEMS
+from ldpflow.problems import PROBLEMS, Problem
 from ldpflow.protocols import PROTOCOLS
 from ldpflow.study.entry import read_group
+from ldpflow.study.plugins import load_plugins
 
 __all__ = ["BUNDLED", "audit", "audit_bundled", "finite_sum_kinds"]
 
@@ -86,7 +87,7 @@ def audit(
     Parameters
     ----------
     name : str
-        Its kind.
+        Its kind, which an installed package may have brought.
     settings : dict
         Of an algorithm without noise of its own also those of the mechanism, whose kind is ``mechanism``.
     problem : str
@@ -102,11 +103,12 @@ def audit(
     InputError
         If there is no such kind, or its settings are impossible.
     """
+    load_plugins()
     if name in MECHANISMS:
         mechanism: Mechanism = one("mechanism", name, settings)
-        if problem not in PROBLEMS:
-            known = ", ".join(PROBLEMS)
-            raise InputError("problem", problem, f"one of {known}", closest(problem, PROBLEMS))
+        kinds = [kind for kind, made in PROBLEMS.items() if issubclass(made, Problem)]
+        if problem not in kinds:
+            raise InputError("problem", problem, "one of " + ", ".join(kinds), closest(problem, kinds))
         chosen = one("problem", problem, {})
         return audit_mechanism(mechanism, chosen, samples or 500_000, confidence, seed)
     if name in PROTOCOLS:

@@ -1,14 +1,15 @@
 """The best test between two neighbouring inputs, chosen on one half of the outputs, counted on the other.
 
 A test is an event {score(output) > threshold}, or its complement, for one of a few scores. Scores and
-thresholds are compared by the lower bound that they give on the outputs they are chosen on; the bound
+thresholds are compared by the lower bound that they give on the outputs they are chosen on. A score that is
+learnt from a quarter of them is compared on the others, since it may know that quarter by heart. The bound
 that is reported is counted on fresh outputs, so that choosing costs no confidence.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -34,6 +35,9 @@ COORDINATES = 16
 REPORTS = 1024
 """Largest number of different outputs whose frequencies are learnt."""
 
+LEARNT = 4
+"""Every fourth output is learnt from, where a score is learnt."""
+
 
 @dataclass(frozen=True)
 class Score:
@@ -45,10 +49,13 @@ class Score:
         In words.
     values : callable
         From outputs of shape (N, d) to shape (N,).
+    learnt : bool
+        Whether every fourth output has taught it.
     """
 
     name: str
     values: Callable[[Floats], Floats]
+    learnt: bool = False
 
 
 @dataclass(frozen=True)
@@ -136,11 +143,24 @@ def scores_for(pair: Pair) -> list[Score]:
     if 1 < d <= LINEAR:
         scores.append(linear_score(pair))
     scores.append(histogram_score(scores[-1].values if d > 1 else projection, pair))
-    if len(np.unique(pair.first[: 2 * REPORTS], axis=0)) <= REPORTS:
-        found = np.unique(np.concatenate([pair.first[::4], pair.second[::4]]), axis=0)
-        if len(found) <= REPORTS:
-            scores.append(frequency_score(found, pair))
+    found = repeated_reports(pair)
+    if 0 < len(found) <= REPORTS:
+        scores.append(frequency_score(found, pair))
     return scores
+
+
+def repeated_reports(pair: Pair) -> Floats:
+    """Different outputs that occur more than once among those that are learnt from, shape (K, d).
+
+    None of continuous noise: how often its outputs were seen says nothing about further ones.
+    """
+    sample = pair.first[: 2 * REPORTS]
+    if len(np.unique(sample, axis=0)) == len(sample):
+        return sample[:0]
+    learnt = np.concatenate([pair.first[::LEARNT], pair.second[::LEARNT]])
+    found, times = np.unique(learnt, axis=0, return_counts=True)
+    result: Floats = found[times > 1]
+    return result
 
 
 def coordinate(outputs: Floats, place: int) -> Floats:
@@ -153,7 +173,7 @@ def linear_score(pair: Pair) -> Score:
 
     The likelihood ratio where noise is Gaussian, whatever its covariance.
     """
-    first, second = pair.first[::4], pair.second[::4]
+    first, second = pair.first[::LEARNT], pair.second[::LEARNT]
     covariance = 0.5 * (np.cov(first.T) + np.cov(second.T))
     ridge = 1e-9 * np.trace(covariance) / len(covariance)
     difference = first.mean(axis=0) - second.mean(axis=0)
@@ -163,7 +183,7 @@ def linear_score(pair: Pair) -> Score:
         result: Floats = outputs @ weights
         return result
 
-    return Score("best linear score", values)
+    return Score("best linear score", values, learnt=True)
 
 
 def frequency_score(reports: Floats, pair: Pair) -> Score:
@@ -176,18 +196,18 @@ def frequency_score(reports: Floats, pair: Pair) -> Score:
         result: NDArray[np.int64] = np.array(known, dtype=np.int64)[inverse.reshape(-1)]
         return result
 
-    size = len(names) + 1  # the last one for reports that were not seen
+    size = len(names) + 1  # the last one for all other reports
     counts = [
-        np.bincount(places(outputs[::4]), minlength=size) + 0.5 for outputs in (pair.first, pair.second)
+        np.bincount(places(outputs[::LEARNT]), minlength=size) + 0.5 for outputs in (pair.first, pair.second)
     ]
     ratios = np.log(counts[0] / counts[1])
-    return Score("log ratio of frequencies", lambda outputs: ratios[places(outputs)])
+    return Score("log ratio of frequencies", lambda outputs: ratios[places(outputs)], learnt=True)
 
 
 def histogram_score(score: Callable[[Floats], Floats], pair: Pair) -> Score:
     """log ratio of the frequencies of a score, learnt from a quarter of the outputs."""
-    first = score(pair.first[::4])
-    second = score(pair.second[::4])
+    first = score(pair.first[::LEARNT])
+    second = score(pair.second[::LEARNT])
     edges = np.unique(np.quantile(np.concatenate([first, second]), np.linspace(0, 1, BINS + 1)[1:-1]))
     counts = [
         np.bincount(np.searchsorted(edges, values), minlength=len(edges) + 1) + 0.5
@@ -199,7 +219,7 @@ def histogram_score(score: Callable[[Floats], Floats], pair: Pair) -> Score:
         result: Floats = ratios[np.searchsorted(edges, score(outputs))]
         return result
 
-    return Score("log ratio of histograms", values)
+    return Score("log ratio of histograms", values, learnt=True)
 
 
 def best_test(pairs: Sequence[Pair], claim: Claim, confidence: float) -> Test:
@@ -207,12 +227,19 @@ def best_test(pairs: Sequence[Pair], claim: Claim, confidence: float) -> Test:
     strict = 1.0 - (1.0 - confidence) * SELECTION
     best: Test | None = None
     for pair in pairs:
+        others = replace(pair, first=unlearnt(pair.first), second=unlearnt(pair.second))
         for score in scores_for(pair):
-            found = best_threshold(pair, score, claim, strict)
+            found = best_threshold(others if score.learnt else pair, score, claim, strict)
             if best is None or found.bound > best.bound:
                 best = found
     assert best is not None
     return best
+
+
+def unlearnt(outputs: Floats) -> Floats:
+    """Outputs that no score has learnt from."""
+    result: Floats = outputs[np.arange(len(outputs)) % LEARNT > 0]
+    return result
 
 
 def best_threshold(pair: Pair, score: Score, claim: Claim, confidence: float) -> Test:

@@ -110,26 +110,29 @@ def outputs(path: OnePass, seed: int, count: int, replicate: int) -> Floats:
     return np.concatenate([part[2] for part in reports_of(path, seed, replicate, count)])
 
 
-def sampled_gradients(problem: Problem, seed: int) -> Floats:
-    """Gradients of simulated records at a few points, shape (N, d)."""
+def sampled_gradients(problem: Problem, seed: int) -> list[Floats]:
+    """Gradients of simulated records at each of a few points, shape (N, d)."""
     nothing = MECHANISMS["none"].model_validate({})
     found = []
     for point in POINTS:
-        algorithm = LdpSgd(c=1e-6, theta0=point)
+        algorithm = LdpSgd(c=1e-12, theta0=point)  # theta stands still
         found.append(outputs(OnePass(problem, nothing, algorithm), seed, RECORDS, 0))
-    return np.concatenate(found)
+    return found
 
 
-def extreme_pairs(gradients: Floats, seed: int, most: int = 4) -> list[tuple[Floats, Floats]]:
-    """Pairs of gradients that lie far apart in L1 and in L2."""
-    d = gradients.shape[1]
+def extreme_pairs(clouds: list[Floats], seed: int, most: int = 4) -> list[tuple[Floats, Floats]]:
+    """Pairs of gradients of one cloud that lie far apart in L1 and in L2.
+
+    Gradients at different points are in different clouds: neighbours are two records at the same point.
+    """
+    d = clouds[0].shape[1]
     rng = np.random.default_rng(seed)
     directions = [*np.eye(d), np.ones(d), *rng.normal(size=(16, d)), *rng.choice([-1.0, 1.0], (16, d))]
-    places: set[tuple[int, int]] = set()
-    for direction in directions:
-        along = gradients @ direction
-        places.add((int(np.argmax(along)), int(np.argmin(along))))
-    pairs = [(gradients[a], gradients[b]) for a, b in sorted(places)]
+    pairs: list[tuple[Floats, Floats]] = []
+    for gradients in clouds:
+        along = [gradients @ direction for direction in directions]
+        places = {(int(np.argmax(values)), int(np.argmin(values))) for values in along}
+        pairs += [(gradients[a], gradients[b]) for a, b in sorted(places)]
     chosen: list[tuple[Floats, Floats]] = []
     for order in (1, 2):
         ranked = sorted(pairs, key=lambda pair: -float(np.linalg.norm(pair[0] - pair[1], ord=order)))

@@ -135,9 +135,13 @@ def audit_path(
         cases = batch_cases(algorithm, none)
     elif isinstance(algorithm, SufficientStatistics):
         cases = moment_cases(algorithm, none)
-    else:
-        assert mechanism is not None
+    elif mechanism is not None and (algorithm.records_per_step() == 1 or isinstance(algorithm, MinibatchSgd)):
         cases = gradient_cases(algorithm, mechanism)
+    else:
+        raise InputError(
+            "algorithm.kind", algorithm.kind, "an algorithm whose reports an audit knows",
+            "Of others it knows those that use one record a step, with a mechanism under them.",
+        )  # fmt: skip
     settings = {
         f"{part.kind}.{name}" if part is mechanism else name: value
         for part in (algorithm, mechanism)
@@ -289,7 +293,6 @@ def gradient_cases(algorithm: Algorithm, mechanism: Mechanism) -> list[Case]:
     split = isinstance(algorithm, BudgetSplit)
     name = "all answers of the first user" if split else f"the first {'batch' if size > 1 else 'report'}"
     kind = SplitCase if split else Case
-    assert size == 1 or isinstance(algorithm, MinibatchSgd)
 
     def released(record: PathRecord) -> Floats:
         # Of a perturbed path's answer the weight is the collector's own: the sign is what the user said.

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ldpflow.audit.audit import Audit, Neighbours, audited
 from ldpflow.audit.bounds import claim_of
+from ldpflow.errors import InputError
 from ldpflow.problems.laws import Law
 from ldpflow.protocols import Protocol
 from ldpflow.protocols.calling import call
@@ -55,8 +56,9 @@ def audit_protocol(protocol: Protocol, samples: int, confidence: float, seed: in
     protocol = protocol.model_copy(update=honest)
     if isinstance(protocol, Rounds):
         neighbours = [rounds_neighbours(protocol, seed)]
+    elif not isinstance(protocol, OneShot):
+        raise InputError("protocol.kind", protocol.kind, "a protocol of one round, or rounds of thresholds")
     else:
-        assert isinstance(protocol, OneShot)
         k = protocol.bins(USERS)
         pairs = dict.fromkeys([(0, k - 1), (k // 2 - 1, k // 2), (0, 1)])
         neighbours = [bin_neighbours(protocol, k, pair, seed) for pair in pairs]

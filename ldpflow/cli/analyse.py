@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,8 +33,15 @@ def analyse(
     mu: Annotated[float | None, typer.Option(help="Budget per report under Gaussian noise.")] = None,
     gamma: Annotated[float | None, typer.Option(help="Exponent of the steps c i^-gamma.")] = None,
     c: Annotated[float | None, typer.Option(help="Constant of the steps.")] = None,
-    theta0: Annotated[float | None, typer.Option(help="Start of the iterates.")] = None,
-    final_theta: Annotated[float | None, typer.Option(help="theta after the last report.")] = None,
+    theta0: Annotated[
+        list[float] | None, typer.Option(help="Start of the iterates; of a vector one for each coordinate.")
+    ] = None,
+    final_theta: Annotated[
+        list[float] | None, typer.Option(help="theta after the last report; of a vector one for each.")
+    ] = None,
+    n: Annotated[
+        str | None, typer.Option("--n", metavar="X", help="Users: the reports that the file must have.")
+    ] = None,
     method: Annotated[
         list[str] | None,
         typer.Option(metavar="ID", help="Interval method; repeatable.", show_default="all"),
@@ -56,19 +64,26 @@ def analyse(
     This is post-processing: it needs no raw data and adds no noise. Settings that the file's metadata has may
     be left out; a contradiction is an error.
     """
+    from ldpflow.cli.privacy import whole
     from ldpflow.transcripts.analysis import analyse as compute
     from ldpflow.transcripts.collection import merged, read_settings
 
     given = {
         "problem": {"tau": tau},
         "mechanism": {"kind": mechanism, "epsilon": epsilon, "mu": mu},
-        "algorithm": {"gamma": gamma, "c": c, "theta0": theta0, "final_theta": final_theta},
+        "algorithm": {
+            "gamma": gamma,
+            "c": c,
+            "theta0": one_or_all(theta0),
+            "final_theta": one_or_all(final_theta),
+        },
+        "n": whole(n, "n"),
         "method": [{"kind": kind} for kind in method] if method else None,
         "level": level or None,
         "origin": origin,
         "seed": seed,
     }
-    if settings is None and Path(f"{file}.toml").is_file():
+    if settings is None and os.path.lexists(f"{file}.toml"):
         settings = f"{file}.toml"
         typer.echo(f"settings: {settings}", err=True)
     tables = merged(without_nothing(given), read_settings(settings) if settings else {}, str(settings))
@@ -79,6 +94,11 @@ def analyse(
     code = found.exit_code(strict)
     if code:
         raise typer.Exit(code)
+
+
+def one_or_all(values: list[float] | None) -> float | list[float] | None:
+    """A single number for a flag that was given once."""
+    return values[0] if values and len(values) == 1 else values or None
 
 
 def without_nothing(given: dict[str, Any]) -> dict[str, Any]:

@@ -19,19 +19,20 @@ def cite(
     ] = False,
 ) -> None:
     """Print BibTeX of the methods that a run uses and of ldpflow."""
+    from ldpflow.results.design import run_design
     from ldpflow.results.methods_text import study_paragraph
     from ldpflow.results.references import bibtex, unreferenced
     from ldpflow.run import open_run
-    from ldpflow.study.toml import parsed
 
     opened = open_run(run)
-    written = opened.store.read_study()
-    if written is None:
+    if opened.store.read_study() is None:
         raise InputError("run", run, "a run with a study.toml")
-    study = parsed(written, "run", opened.store.full("study.toml"))
+    with opened.store.named_errors():
+        design = run_design(opened.store, opened.summary(), opened.trajectories(), opened.provenance)
     if text:
-        typer.echo(study_paragraph(study, opened.summary(), opened.provenance))
+        study, table = design.study, opened.summary()
+        typer.echo(study_paragraph(study, table, opened.provenance, design.factorial, design.missing))
         return
-    typer.echo(bibtex(study), nl=False)
-    for kind in unreferenced(study):
+    typer.echo(bibtex(design.study), nl=False)
+    for kind in unreferenced(design.study):
         typer.echo(f"no reference is known of {kind}, a component of a plug-in", err=True)

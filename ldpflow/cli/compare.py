@@ -32,7 +32,7 @@ def compare(
     are any, a column shows their shares in both cells. Methods that use several paths per interval (PAR,
     HULC) share no replicates with the others: they are compared unpaired, and a column says so.
     """
-    from ldpflow.cli.tables import plain, print_rows, print_table, telling, with_error
+    from ldpflow.cli.tables import plain, print_fitting, print_table, telling, with_error
     from ldpflow.results.where import chosen
     from ldpflow.run import open_run
 
@@ -42,10 +42,10 @@ def compare(
         return
     rows = table.to_pylist()
     measures = table.column_names[table.column_names.index("vs") :]
-    print_rows(
+    settings = telling([n for n in table.column_names if n not in measures], rows)
+    print_fitting(
+        [*map(plain, settings), plain("vs")],
         [
-            *map(plain, telling([n for n in table.column_names if n not in measures], rows)),
-            plain("vs"),
             (
                 "coverage difference",
                 lambda r: with_error(r["coverage_difference"], r["coverage_difference_mcse"]),
@@ -57,6 +57,8 @@ def compare(
             ("pairs", lambda r: str(r["pairs"]) if r["paired"] else "unpaired"),
         ],
         rows,
+        ["only vs", "only this", "pairs", "undefined, vs", "length ratio"],
+        "--columns shows any",
     )
 
 

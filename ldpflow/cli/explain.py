@@ -37,5 +37,7 @@ def explain(run: Run, where: Where = None, sort: Sort = None, columns: Columns =
         "± is one Monte Carlo standard error (MCSE), of effects by a jackknife over groups of replicates. "
         "The effect of a property is the coverage that it alone would give, less the level."
     )
+    if note := (table.schema.metadata or {}).get(b"note"):
+        typer.echo(note.decode())
     for line in stored_left_out(opened.store):
         typer.echo(line)

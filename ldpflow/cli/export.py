@@ -44,7 +44,9 @@ def watch(
     """Serve a live report of a run to a browser while a sweep runs."""
     need("report", "altair", "vl_convert", "jinja2")
     from ldpflow.report.serve import server
+    from ldpflow.store import RunStore
 
+    RunStore(run)  # refuses a name that no run can have, while one that comes later may be watched
     with server(run, host, port, allow_remote) as live:
         shown = "127.0.0.1" if host == "localhost" else f"[{host.strip('[]')}]" if ":" in host else host
         typer.echo(f"http://{shown}:{live.server_port}/ shows {run}; Ctrl-C stops")

@@ -42,6 +42,16 @@ Missing = Annotated[
     str | None,
     typer.Option(metavar="drop", help="Leave out records without a value.", rich_help_panel=PILOT),
 ]
+MissingValue = Annotated[
+    list[float] | None,
+    typer.Option(
+        "--missing-value",
+        metavar="X",
+        help="Number that stands for no value, such as -1: left out. May be repeated.",
+        rich_help_panel=PILOT,
+        show_default=False,
+    ),
+]
 Jitter = Annotated[
     float | None,
     typer.Option(help="Width of the noise that users add to their value.", rich_help_panel=PILOT),
@@ -104,6 +114,10 @@ Answers = Annotated[
     int | None,
     typer.Option(help="Answers per user; the budget is split between them.", rich_help_panel=COMPARE),
 ]
+Settings = Annotated[
+    str | None,
+    typer.Option(metavar="FILE.toml", help="Write the settings that `analyse` takes, the method among them."),
+]
 Check = Annotated[
     bool,
     typer.Option("--check", help="Simulate 512 replicates, the recommended methods included."),
@@ -120,6 +134,7 @@ def plan(
     pilot: Pilot = None,
     column: Column = None,
     missing: Missing = None,
+    missing_value: MissingValue = None,
     jitter: Jitter = None,
     bounds: Bounds = None,
     length: Length = None,
@@ -137,6 +152,7 @@ def plan(
     answer_below: AnswerBelow = None,
     answer_above: AnswerAbove = None,
     answers: Answers = None,
+    settings: Settings = None,
     check: Check = False,
     engine: EngineOption = Engine.auto,
 ) -> None:
@@ -145,7 +161,7 @@ def plan(
     Lengths are those of the oracle, which knows the variance: other methods approach them as n grows. Where
     the path would still depend on its start after n users there is no length, the exit code is 1, and a line
     below the table says what to change. With --check the exit code is 0 only if the recommended method
-    covers; together with --compare it simulates LDP-SGD too.
+    covers. With --compare every row is simulated, with or without it.
 
     Flags marked * replace the study's values and may be repeated.
     """
@@ -163,7 +179,6 @@ def plan(
         "answer_below": answer_below,
         "answer_above": answer_above,
         "answers": answers,
-        "simulate_sgd": True if compare and check else None,
     }
     precision = None if target_mcse is None else Precision(target_mcse)
     own = pilot is not None or bounds is not None
@@ -172,6 +187,7 @@ def plan(
         pilot=pilot,
         column=column,
         missing=missing,
+        missing_value=missing_value,
         jitter=jitter,
         bounds=bounds,
         tau=read(tau),
@@ -186,11 +202,13 @@ def plan(
         compare=compare,
         **{name: value for name, value in comparison.items() if value is not None},
     )
+    if settings is not None:
+        write_settings(found, settings)
     if compare:
         print_protocols(found, half_width if length is None else length / 2, response_rate)
         return
     if own:
-        print_source(found, pilot)
+        print_source(found)
     wanted = None if length is None else f"length {length:g}"
     wanted = wanted if half_width is None else f"half width {half_width:g}"
     print_plan(found, wanted, difference, response_rate)
@@ -200,6 +218,23 @@ def plan(
         checked(found, engine)
     elif found.refused:
         raise typer.Exit(1)
+
+
+def write_settings(found: Plan, file: str) -> None:
+    """Write the settings of a plan's one row for ``analyse``, into a new file."""
+    from ldpflow.planning import ProtocolsPlan
+    from ldpflow.study.writing import toml_text
+
+    if isinstance(found, ProtocolsPlan) or len(found.rows) > 1:
+        raise InputError("settings", file, "nothing but with one row: one tau, epsilon, n and level")
+    text = "# How the reports are collected, and the method: for ldpflow analyse.\n"
+    text += toml_text(found.analysis_settings())
+    try:
+        with open(file, "x", encoding="utf-8") as target:
+            target.write(text)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError("settings", file, "a new file that can be written", f"{reason}.") from None
 
 
 def checked(found: Plan, engine: Engine) -> None:

@@ -18,9 +18,8 @@ SETTINGS = ("tau", "epsilon", "n", "level")
 
 
 LEGEND = (
-    "half width: z times the simulated RMSE (sgd: {sgd}). by formula: from the asymptotic variance. "
-    "efficiency: the bound's variance over the mean squared error, 1 at best; S/V: the same by formula. "
-    "coverage: of the protocol's own interval, undefined ones as misses; of sgd the oracle's."
+    "Every number is that of the interval in its row, simulated: of LDP-SGD the one that plan recommends, of "
+    "histograms the outer, of rounds Fieller's. half width: the median. coverage: undefined ones are misses."
 )
 
 
@@ -33,24 +32,24 @@ def print_protocols(found: Plan, half_width: float | None, response: float | Non
         ("rounds", lambda row: f"{row['rounds']:,}"),
         ("bits", lambda row: rounded(row["bits"], 3)),
         ("needs", lambda row: row["needs"]),
+        ("users", lambda row: f"{row['users']:,}"),
+        ("answers each", lambda row: str(row["answers"])),
+        ("ε a user", lambda row: f"{row['epsilon']:g}"),
+        ("interval", lambda row: row["interval"] or "-"),
         ("half width", lambda row: rounded(row["half_width"], 3)),
-        ("by formula", lambda row: rounded(row["half_width_formula"], 3)),
+        ("coverage", coverage),
     ]
     if half_width is not None:
         columns += [
-            (f"n for {short(half_width)}", lambda row: count(row["n_needed"])),
+            (f"n for {short(half_width)}", users_needed),
             (f"ε for {short(half_width)}", lambda row: budget(row["epsilon_needed"])),
         ]
-    columns += [
-        ("efficiency", lambda row: share(row["efficiency"])),
-        ("S/V", lambda row: share(row["efficiency_formula"])),
-        ("coverage", coverage),
-    ]
     print_rows(columns, rows)
-    simulated = any(row["protocol"] == "sgd" and row["coverage"] is not None for row in rows)
-    typer.echo(LEGEND.format(sgd="simulated too" if simulated else "by formula; --check simulates it"))
+    typer.echo(LEGEND)
+    asked = "n counts the users who are asked, users those who answer about a quantile"
     if response is not None and response < 1.0:
-        typer.echo(f"n counts the users who are asked; a share of {response:g} of them answers")
+        asked += f" (a share of {response:g}, if answering has nothing to do with the value)"
+    typer.echo(asked)
     for text in found.cautions:
         typer.echo(text)
 
@@ -62,19 +61,17 @@ def protocol(row: dict[str, Any]) -> str:
     return f"{row['protocol']} (T = {row['rounds']})" if row["protocol"] == "rounds" else row["protocol"]
 
 
-def count(users: int | None) -> str:
-    """A number of users."""
-    return "none" if users is None else f"{users:,}"
+def users_needed(row: dict[str, Any]) -> str:
+    """Users for the half width, with the interval where it is another one than at n."""
+    if row["n_needed"] is None:
+        return "none"
+    other = "" if row["interval_needed"] == row["interval"] else f" ({row['interval_needed']})"
+    return f"{row['n_needed']:,}{other}"
 
 
 def budget(epsilon: float | None) -> str:
     """A budget; none where no budget is enough."""
     return "none" if epsilon is None else f"{epsilon:g}"
-
-
-def share(value: float | None) -> str:
-    """An efficiency; a dash where it was not simulated."""
-    return "-" if value is None else f"{value:.3f}"
 
 
 def coverage(row: dict[str, Any]) -> str:

@@ -29,7 +29,9 @@ __all__ = ["print_check", "print_plan", "print_replicates", "print_source"]
 
 Row = dict[str, Any]
 
-HIDDEN = ("path", "quantile", "sparsity", "pilot_values")
+ANSWERS = ("users", "answers_each", "epsilon_per_user")
+
+HIDDEN = ("path", "quantile", "sparsity", "pilot", "pilot_values", *ANSWERS)
 DESIGN = ("c", "gamma", "theta0")
 FIRST_MEASURE = "standard_error"
 
@@ -39,12 +41,14 @@ ORACLE = (
 )
 
 
-def print_source(found: Plan, pilot: str | None) -> None:
+def print_source(found: Plan) -> None:
     """The quantiles and 1/f of the law that a plan starts from, by tau."""
     for row in unique(found.rows, "tau"):
         low, high = row["sparsity_low"], row["sparsity_high"]
-        ends = "" if low is None else f" (90%: {low:,.4g} .. {high:,.4g})"
-        head = "guessed from the bounds" if pilot is None else f"pilot: {row['pilot_values']:,} values"
+        ends = f" ({'90%' if row['pilot'] else 'laws tried'}: {low:,.4g} .. {high:,.4g})"
+        head = "guessed from the bounds"
+        if row["pilot"] is not None:
+            head = f"pilot: {row['pilot']}, {row['pilot_values']:,} values"
         scale = f"scale 1/f = {row['sparsity']:,.4g}{ends}"
         typer.echo(f"{head}, {row['tau']:g}-quantile {row['quantile']:,.4g}, {scale}")
 
@@ -76,16 +80,50 @@ def print_plan(
         typer.echo(ORACLE)
     for text in found.cautions:
         typer.echo(text)
-    if response_rate is not None:
-        invited = ", ".join(f"{row['invitations']:,}" for row in unique(rows, "invitations"))
-        typer.echo(
-            f"invitations for n answers at a response rate of {response_rate:g}: {invited} (if answering "
-            "has nothing to do with the value)"
-        )
+    print_users(rows, names, response_rate)
     if wanted is not None and methods:
         apart = [name for name in telling(names, rows) if name not in ("n", "level")]
         for text in dict.fromkeys(answer(row, wanted, apart, response_rate) for row in rows):
             typer.echo(text)
+
+
+def print_users(rows: list[Row], names: Sequence[str], response_rate: float | None) -> None:
+    """Users, answers of each, the budget of a user and invitations of every row, where that is asked for."""
+    several = len({row.get("tau") for row in rows}) > 1
+    if response_rate is None and not several:
+        return
+    apart = [name for name in telling(names, rows) if name not in ("n", "level")]
+    lines: dict[str, None] = {}
+    for row in rows:
+        settings = [f"{name} {short(row[name])}" for name in apart if row.get(name) is not None]
+        lines[", ".join([*settings, users_text(row, response_rate)])] = None
+    for line in lines:
+        typer.echo(line)
+    if several:
+        alone = unique(rows, "tau")
+        text = "Every quantile has users of its own"
+        if len(alone) == len(rows):
+            text += f", {sum(row['users'] for row in rows):,} in all"
+            if response_rate is not None:
+                text += f" ({sum(row['invitations'] for row in rows):,} invitations)"
+            together = sum(row["epsilon_per_user"] or 0.0 for row in alone)
+            answers = sum(row["answers_each"] for row in rows)
+            text += f"; users who answer about every one would give {answers} answers each"
+            text += f" and spend epsilon {together:g}" if together else ""
+        typer.echo(f"{text}. --compare has protocols with one report for several quantiles.")
+    if response_rate is not None:
+        typer.echo("The invitations are enough if answering has nothing to do with the value.")
+
+
+def users_text(row: Row, response_rate: float | None) -> str:
+    """Users of a row, with their answers, budget and invitations."""
+    count = row["answers_each"]
+    parts = [f"{row['users']:,} users", "1 answer each" if count == 1 else f"{count} answers each"]
+    if row["epsilon_per_user"] is not None:
+        parts.append(f"epsilon {row['epsilon_per_user']:g} a user")
+    if row["invitations"] is not None:
+        parts.append(f"{row['invitations']:,} invitations at a response rate of {response_rate:g}")
+    return ", ".join(parts)
 
 
 def answer(row: Row, wanted: str, apart: Sequence[str], response_rate: float | None) -> str:
@@ -111,7 +149,8 @@ def answer(row: Row, wanted: str, apart: Sequence[str], response_rate: float | N
     text = f"{head}: plan with {row['n_with_method']:,} answers and {row['method_needed']}"
     if row.get("n_with_method_low") is not None:
         low, high = row["n_with_method_low"], row["n_with_method_high"]
-        text += f" ({low:,} to {high:,} over 90% of resampled pilots)"
+        over = "90% of resampled pilots" if row["pilot_values"] is not None else "the laws tried"
+        text += f" ({low:,} to {high:,} over {over})"
     if response_rate is not None:
         text += f", {row['invitations_needed']:,} invitations"
     return f"{text}."
@@ -147,10 +186,15 @@ def measures(chosen: bool, in_units: bool = False) -> list[Shown]:
         ("SE", lambda row: rounded(row["standard_error"], 4)),
         ("K", lambda row: rounded(row["relaxation_times_planned"], 3)),
         ("bias", bias_text),
-        ("covers", lambda row: "-" if row["arrival"] is None else f"{row['coverage_predicted']:.2f}"),
+        ("covers", covers_text),
         ("verdict", lambda row: (row["arrival"] or "-").replace("_", " ")),
         ("method", lambda row: row["recommended"] or ("-" if row["arrival"] is None else "none")),
     ]
+
+
+def covers_text(row: Row) -> str:
+    """Predicted coverage of the oracle's interval."""
+    return "-" if row["coverage_predicted"] is None else f"{row['coverage_predicted']:.2f}"
 
 
 def goals(wanted: str | None, methods: bool, difference: float | None) -> list[Shown]:
@@ -179,7 +223,8 @@ def half_width_text(row: Row) -> str:
     text = rounded(row["half_width"], 4)
     if row.get("half_width_low") is None:
         return text
-    return f"{text} (pilot: {rounded(row['half_width_low'], 3)} .. {rounded(row['half_width_high'], 3)})"
+    source = "laws" if row["pilot_values"] is None else "pilot"
+    return f"{text} ({source}: {rounded(row['half_width_low'], 3)} .. {rounded(row['half_width_high'], 3)})"
 
 
 def bias_text(row: Row) -> str:

@@ -39,8 +39,15 @@ def privacy(
     settings: Settings = None,
     reports: Annotated[int, typer.Option(help="Number of linkable reports per user.")] = 1,
     response_rate: Annotated[
-        float, typer.Option(help="Share of invited users who respond, at random and in secret.")
+        float, typer.Option(help="Share of invited users who respond; hides nobody by itself.")
     ] = 1.0,
+    secret_sample: Annotated[
+        bool,
+        typer.Option(
+            "--secret-sample",
+            help="Responders are a random set of fixed size; who they are and the order are secret.",
+        ),
+    ] = False,
     shuffled: Annotated[
         bool, typer.Option("--shuffled", help="Reports arrive in a secret random order.")
     ] = False,
@@ -57,7 +64,7 @@ def privacy(
     from ldpflow.privacy.page import Design, privacy_page
 
     chosen = chosen_mechanism(mechanism, {"epsilon": epsilon, "mu": mu}, settings)
-    design = Design(reports, response_rate, shuffled, whole(users), delta)
+    design = Design(reports, response_rate, secret_sample, shuffled, whole(users), delta)
     shown = {k: v for k, v in chosen.model_dump().items() if k != "kind" and v is not None}
     page = privacy_page(mechanism, shown, chosen.privacy(), design)
     if form is PageFormat.json:
@@ -96,10 +103,15 @@ def chosen_mechanism(kind: str, given: dict[str, float | None], settings: list[s
     """The mechanism with the settings of the command line."""
     from ldpflow.protocols import PROTOCOLS
     from ldpflow.study.entry import read_group
+    from ldpflow.study.plugins import load_plugins
 
+    load_plugins()
     table = {"kind": kind, **given_settings(given, settings)}
     if kind in PROTOCOLS:
-        hint = "A report of every protocol is eps-LDP: see `ldpflow privacy randomized_response --epsilon E`."
+        hint = (
+            "All answers of a user to a protocol are eps-LDP together: see `ldpflow privacy "
+            "randomized_response --epsilon E`, or deployed_response for users who do not always answer."
+        )
         raise InputError("mechanism", kind, "the kind of a mechanism", hint)
     (entry,) = read_group("mechanism", table)
     found = entry.combinations()

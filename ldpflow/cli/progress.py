@@ -17,6 +17,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from ldpflow.cli.tables import width_of
 from ldpflow.report.numbers import short
 
 __all__ = ["Display", "reporter"]
@@ -24,12 +25,15 @@ __all__ = ["Display", "reporter"]
 SECONDS_BETWEEN_LINES = 5.0
 DRAWN_PER_SECOND = 4
 MAX_CELLS = 12
-STORED = "reading what is stored"
+STARTING, STORED = "starting", "reading what is stored"
 
 
 @contextmanager
 def reporter(
-    quiet: bool, replicates: int | None = None, paths: Mapping[str, Mapping[str, Any]] | None = None
+    quiet: bool,
+    replicates: int | None = None,
+    paths: Mapping[str, Mapping[str, Any]] | None = None,
+    continued: bool = False,
 ) -> Iterator[Callable[[Any], None]]:
     """A function that shows the engine's progress, and what it waits for, while the context is open.
 
@@ -41,9 +45,11 @@ def reporter(
         Replicates of every path that the study wants, those stored before included.
     paths : mapping, optional
         The study's paths and their settings, by the name of their partition.
+    continued : bool
+        Whether there is a run, which is read first.
     """
     console = Console(stderr=True)
-    display = Display(replicates, paths)
+    display = Display(replicates, paths, continued)
     if quiet:
         yield lambda event: None
     elif in_notebook():
@@ -68,7 +74,7 @@ class Display:
 
     Parameters
     ----------
-    replicates, paths
+    replicates, paths, continued
         As in :func:`reporter`.
     clock : callable
         Monotonic seconds.
@@ -78,12 +84,13 @@ class Display:
         self,
         replicates: int | None = None,
         paths: Mapping[str, Mapping[str, Any]] | None = None,
+        continued: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.replicates = replicates
         self.paths = paths or {}
         self.path_names = settings_apart(list(self.paths.values()))
-        self.phase = STORED
+        self.phase = STORED if continued else STARTING
         self.waits = False  # whether something else than batches took time
         self.base: tuple[int, float] | None = None  # steps and seconds of the first batch after that
         self.clock = clock
@@ -105,7 +112,7 @@ class Display:
         if self.base is None:
             self.base = (event.done_steps, event.seconds) if self.waits else (0, 0.0)
         self.heard = self.clock()
-        if self.phase == STORED:
+        if self.phase in (STARTING, STORED):
             self.phase = ""
         if event.statistics is not None and event.statistics.num_rows:
             self.read(event.statistics)
@@ -161,9 +168,11 @@ class Display:
             0,
         )
         rows = min(height - 6, len(self.cells))
-        if rows < 1 or width < 40:
+        if rows < 1:
             return Group(bar, counts)
-        return Group(bar, counts, self.table(rows))
+        table = self.table(rows)
+        # Settings that are cut would name other cells.
+        return Group(bar, counts, table) if width_of(table) <= width else Group(bar, counts)
 
     def html(self) -> str:
         """A bar and the counts, for a notebook."""

@@ -268,7 +268,7 @@ def sweep(
         **targets,
     )
     if not quiet and not interrupted:
-        print_results(chosen, ended)
+        print_results(chosen, ended, None if any(targets.values()) else chosen.replicates)
     print_troubles(chosen, ended)
     leave(ended, interrupted, max_failed)
 
@@ -357,20 +357,19 @@ def done_so_far(study: Study, result: RunResult) -> str:
     return f"{done} ({result.complete_paths:,} of {result.paths:,} paths complete)"
 
 
-def print_results(study: Study, result: RunResult) -> None:
-    """The tables of a run, and where its files are."""
+def print_results(study: Study, result: RunResult, wanted: int | None) -> None:
+    """The tables of a run, what was computed of it, and where its files are."""
     from ldpflow.cli.summary import read_summary, read_trajectories
-    from ldpflow.cli.tables import print_summary, print_trajectories
+    from ldpflow.cli.tables import print_summary, print_trajectories, replicates_in_words
 
     root = result.out
-    if study.method:
-        print_summary(read_summary(root))
-    elif study.trajectory is not None:
-        print_trajectories(read_trajectories(root))
+    table = read_summary(root) if study.method else read_trajectories(root)
+    (print_summary if study.method else print_trajectories)(table)
     if study.trajectory is not None:
         typer.echo(f"trajectories in {root}/trajectories, summary in {root}/trajectories.parquet")
+    computed = f"computed in {result.wall_seconds:.1f} s" if result.batches else "nothing was computed"
     typer.echo(
-        f"{result.finished_replicates:,} replicates in {result.wall_seconds:.1f} s; "
+        f"{replicates_in_words(table, wanted)}; {computed}; "
         f"rows in {root}/replicates, summary in {root}/summary.parquet"
     )
 

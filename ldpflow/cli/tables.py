@@ -18,7 +18,7 @@ from rich.text import Text
 
 from ldpflow.columns import CAUTIOUS, Summary
 from ldpflow.errors import plain_text
-from ldpflow.report.numbers import rounded, short, with_error
+from ldpflow.report.numbers import no_formula, rounded, short, with_error
 from ldpflow.results.columns import summaries_of
 from ldpflow.results.extremes import exploded
 
@@ -26,14 +26,17 @@ __all__ = [
     "count_apart",
     "plain",
     "print_csv",
+    "print_fitting",
     "print_json",
     "print_rows",
     "print_summary",
     "print_table",
     "print_trajectories",
+    "replicates_in_words",
     "rounded",
     "short",
     "telling",
+    "width_of",
     "with_error",
 ]
 
@@ -56,66 +59,149 @@ def with_misses(row: Row) -> str:
     return "-" if value is None or not row["failures"] else f"{value:.3f}"
 
 
-MISSES: Shown = ("failures as misses", with_misses)
+MISSES: Shown = ("failures\nas misses", with_misses)
 WIDE = 24  # characters
+GAP = 2  # characters between columns
 COUNTS = ("replicates", "failures")
-MEASURES: tuple[Shown, ...] = (
-    ("coverage", coverage),
-    ("length", lambda row: with_error(row["length_mean"], row["length_mcse"])),
-    ("bias", lambda row: rounded(row["bias"], 2)),
-    ("emp. SE", lambda row: rounded(row["empirical_se"], 3)),
-)
 POWER: Shown = ("power", lambda row: with_error(row["power"], row["power_mcse"]))
+LENGTH: Shown = ("length", lambda row: with_error(row["length_mean"], row["length_mcse"]))
+BIAS: Shown = ("bias", lambda row: rounded(row["bias"], 2))
+EMPIRICAL_SE: Shown = ("emp. SE", lambda row: rounded(row["empirical_se"], 3))
 LOOKED = ("coverage_all_n", "coverage_at_stop")
+KINDS = ("problem", "law", "errors", "mechanism", "algorithm", "protocol", "method")
+"""Columns that may decide which settings a row has."""
 
 
 def print_summary(table: pa.Table) -> None:
-    """The summary on the terminal: what varies as columns, what does not in one line above."""
+    """The summary on the terminal: what varies as columns, what does not in lines above."""
     rows: list[Row] = table.to_pylist()
     if not rows:
         print("no rows")
         return
     names = table.column_names
     # The path's key says nothing that the parameters do not say.
-    parameters = [name for name in names[: names.index("coverage")] if name != "path"]
-    counts = [name for name in COUNTS if differs(name, rows)]
-    settings = telling([name for name in parameters if name not in (*COUNTS, "truth")], rows)
-    rows.sort(key=lambda row: [(row[name] is not None, row[name]) for name in settings])
-    values = {
-        name: next((row[name] for row in rows if row[name] is not None), None)
+    parameters = [name for name in names[: names.index("coverage")] if name not in ("path", "truth")]
+    settings = telling([name for name in parameters if name not in COUNTS], rows)
+    constant = [name for name in parameters if name not in settings and count_apart([name], rows) == 1]
+    partial = {
+        name: owners_of(name, rows)
         for name in parameters
-        if name not in (*settings, *counts, "truth")
+        if name not in (*settings, *constant, *COUNTS) and count_values(name, rows) == 1
     }
-    console = Console()
-    console.print(
-        "  ".join(f"{name}={short(value)}" for name, value in values.items() if value is not None),
-        highlight=False,
-        markup=False,
-    )
+    settings += [name for name, owners in partial.items() if owners is None]
+    rows.sort(key=lambda row: [(row[name] is not None, row[name]) for name in settings])
+    print_constants(rows[0], constant, partial, rows)
 
-    def columns(measures: Sequence[Shown]) -> list[Shown]:
-        return [*map(plain, settings), *measures, *map(plain, counts)]
-
-    # From the first failure on: coverage alone is of the intervals that exist.
-    missed = (MISSES,) if any(row["failures"] for row in rows) else ()
-    power = () if all(row.get("power") is None for row in rows) else (POWER,)
+    lost = any(map(changes_coverage, rows))
+    power = any(row.get("power") is not None for row in rows)
+    replicates = [plain("replicates")] if differs("replicates", rows) else []
+    failures = [plain("failures")] if lost and differs("failures", rows) else []
+    misses = [MISSES] if lost else []
     declared = summaries_of(table.schema)
     checks = [figure(summary.name) for summary in declared if summary.shown and known(summary.name, rows)]
     checks += [figure(name) for name in LOOKED if known(name, rows)]
-    # On a narrow terminal a readable table is worth more than a complete one.
-    first, rest = (MEASURES[0], *missed), MEASURES[1:]
-    shorter = (*first, *rest, *power)
-    for measures in ((*shorter, *checks), shorter, (*first, *rest[:1], *power)):
-        shown = rich_table(columns(measures), rows)
-        if fits(console, shown):
-            break
-    show(console, shown)
-    if len(measures) < len(shorter) + len(checks):
-        left = ["bias", "empirical SE"] if len(measures) < len(shorter) else []
-        left += [name for name, _ in checks]
-        print(f"(too narrow for {' and '.join(left)}: see --format csv)")
+    more = [BIAS, EMPIRICAL_SE, *([POWER] if power else []), *checks, *replicates, *failures]
+    first_to_go = [*reversed(checks), EMPIRICAL_SE, BIAS, *failures, *replicates, POWER, LENGTH, *misses]
+    results = [("coverage", coverage), *misses, LENGTH, *more]
+    left = print_fitting(list(map(plain, settings)), results, rows, [title for title, _ in first_to_go])
+    if any(row["failures"] for row in rows) and (not lost or MISSES[0] in left):
+        print(failures_in_words(rows))
     for line in cautions(rows, declared):
         print(line)
+
+
+def print_constants(
+    row: Row, constant: Sequence[str], partial: dict[str, str | None], rows: Sequence[Row]
+) -> None:
+    """Lines on what does not vary: of all rows, then of those of one kind."""
+    lines = {"": [f"{name}={short(row[name])}" for name in constant if row[name] is not None]}
+    for name, owners in partial.items():
+        if owners is not None:
+            value = next(other[name] for other in rows if other[name] is not None)
+            lines.setdefault(f"{owners}: ", []).append(f"{name}={short(value)}")
+    console = Console()
+    for owners, texts in lines.items():
+        if texts:
+            console.print(owners + "  ".join(texts), highlight=False, markup=False)
+
+
+def count_values(name: str, rows: Sequence[Row]) -> int:
+    """Number of distinct values of a column, null not counted."""
+    return len({repr(row[name]) for row in rows if row[name] is not None})
+
+
+def owners_of(name: str, rows: Sequence[Row]) -> str | None:
+    """The kinds whose rows have a setting, as text; None if no kind decides whether a row has it."""
+    for kind in KINDS:
+        having = {row.get(kind) for row in rows if row[name] is not None}
+        if None not in having and not having & {row.get(kind) for row in rows if row[name] is None}:
+            return ", ".join(sorted(map(str, having)))
+    return None
+
+
+def changes_coverage(row: Row) -> bool:
+    """Whether failures lower a coverage by its Monte Carlo standard error or more."""
+    error, counted = row.get("coverage_mcse"), row.get("coverage_failures_as_misses")
+    if not row["failures"] or counted is None:
+        return False
+    return not (error and row["coverage"] - counted < error)
+
+
+def failures_in_words(rows: Sequence[Row]) -> str:
+    """One line on intervals that failed, and what they change."""
+    failed, total = sum(row["failures"] for row in rows), sum(row["replicates"] for row in rows)
+    worst = max(rows, key=lambda row: row["failures"] / row["replicates"])
+    both = [(row["coverage"], row.get("coverage_failures_as_misses")) for row in rows if row["failures"]]
+    changes = [share - counted for share, counted in both if share is not None and counted is not None]
+    changed = f"; as misses they lower a coverage by up to {max(changes):.4f}" if changes else ""
+    return (
+        f"{failed:,} of {total:,} intervals failed, at most {worst['failures']:,} of "
+        f"{worst['replicates']:,} in a cell{changed}"
+    )
+
+
+def print_fitting(
+    settings: Sequence[Shown],
+    results: Sequence[Shown],
+    rows: Sequence[Row],
+    first_to_go: Sequence[str],
+    elsewhere: str = "see --format csv",
+) -> list[str]:
+    """Print a table with all settings and as many results as the window is wide; the titles left out.
+
+    ``first_to_go``: titles of results that may be left out, in this order, and ``elsewhere`` how to see them.
+    """
+    console = Console()
+    width = {title: width_of(rich_table([(title, form)], rows)) for title, form in (*settings, *results)}
+    kept, left = dict(results), []
+    for title in first_to_go:
+        taken = [width[name] + GAP for name in (*dict(settings), *kept)]
+        if not bounded(console) or sum(taken) - GAP <= console.width:
+            break
+        if kept.pop(title, None) is not None:
+            left.append(title)
+    show(console, rich_table([*settings, *kept.items()], rows))
+    if left:
+        names = ", ".join(title.replace("\n", " ") for title in left)
+        print(f"(too narrow for {names}: {elsewhere})")
+    return left
+
+
+def replicates_in_words(table: pa.Table, wanted: int | None) -> str:
+    """The cells, or followed paths, of a summary and how many replicates they have.
+
+    ``wanted``: the number that a study asks for; more are pointed out, since a summary uses all.
+    """
+    if table.num_rows == 0:
+        return "no replicates"
+    cells = "coverage" in table.column_names
+    count = table.num_rows if cells else len(table["path"].unique())
+    each = table["replicates"].to_pylist()
+    least, most = (f"{value:,}" for value in (min(each), max(each)))
+    words = f"{count:,} {'cell' if cells else 'path'}{'' if count == 1 else 's'} with {least}"
+    words += f" to {most} replicates" if most != least else " replicates"
+    beyond = wanted is not None and max(each) > wanted
+    return f"{words}, all that are stored (asked for: {wanted:,})" if beyond else words
 
 
 def known(name: str, rows: Sequence[Row]) -> bool:
@@ -156,15 +242,8 @@ def print_trajectories(table: pa.Table) -> None:
             settings.append(name)
     paths.sort(key=lambda row: [(row[name] is not None, row[name]) for name in settings])
     stats = [stat for stat in TRAJECTORY_MEASURES if any(stat in row for row in paths)]
-    console = Console()
-    while True:
-        columns: list[Shown] = [plain(name) for name in settings]
-        columns += [(stat, lambda row, stat=stat: row.get(stat, "-")) for stat in stats]  # type: ignore[misc]
-        shown = rich_table(columns, paths)
-        if fits(console, shown) or len(stats) < 2:
-            break
-        stats.pop()
-    show(console, shown)
+    results: list[Shown] = [(stat, lambda row, stat=stat: row.get(stat, "-")) for stat in stats]  # type: ignore[misc]
+    print_fitting(list(map(plain, settings)), results, paths, stats[:0:-1])
 
 
 def cautions(rows: Sequence[Row], declared: Sequence[Summary]) -> list[str]:
@@ -250,10 +329,8 @@ def bounded(console: Console) -> bool:
 
 
 def show(console: Console, table: Table) -> None:
-    """Print a table, never narrower than its content where there is no window."""
-    if not bounded(console):
-        console = Console(width=max(width_of(table), 80))
-    console.print(table)
+    """Print a table, never narrower than its content: a window wraps lines, and cuts no number."""
+    Console(width=max(width_of(table), console.width)).print(table)
 
 
 def print_table(table: pa.Table) -> None:
@@ -266,14 +343,6 @@ def print_csv(table: pa.Table) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(map(no_formula, table.column_names))
     writer.writerows(map(no_formula, row.values()) for row in table.to_pylist())
-
-
-def no_formula(value: object) -> object:
-    """A text that no spreadsheet takes for a formula; other values as they are."""
-    if not isinstance(value, str):
-        return value
-    shown = plain_text(value)
-    return "'" + shown if shown.startswith(("=", "+", "-", "@")) else shown
 
 
 def print_json(table: pa.Table) -> None:

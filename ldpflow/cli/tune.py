@@ -48,7 +48,7 @@ def tune(
     c: COption = None,
     beta: Beta = None,
     tolerance: Tolerance = 0.01,
-    confirm: Confirm = 2048,
+    confirm: Confirm = 4096,
     seed: Seed = None,
     out: Out = ("runs/tune"),
     engine: EngineOption = Engine.auto,
@@ -64,6 +64,7 @@ def tune(
     from ldpflow.cli.progress import reporter
     from ldpflow.cli.tables import rounded, with_error
     from ldpflow.planning import tune as search
+    from ldpflow.results.arena import HOLDS, UNDECIDED
     from ldpflow.study import load_study
 
     flags: dict[str, Any] = {"n": n, "epsilon": epsilon, "tau": tau, "level": level, "seed": seed}
@@ -112,8 +113,10 @@ def tune(
         f"{with_error(paired.coverage_difference, paired.coverage_difference_mcse)}, length ratio "
         f"{with_error(paired.length_ratio, paired.length_ratio_mcse)}"
     )
-    if not found.within:
-        typer.echo(f"no candidate is confirmed within {tolerance:g} of the level", err=True)
+    if found.state != HOLDS or not found.within:
+        few = f"{UNDECIDED} whether the winner covers at least the level less {tolerance:g}: raise --confirm"
+        none = f"no candidate is confirmed within {tolerance:g} of the level"
+        typer.echo(few if found.state == UNDECIDED else none, err=True)
         raise typer.Exit(1)
 
 

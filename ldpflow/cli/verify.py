@@ -10,7 +10,7 @@ import typer
 from ldpflow.cli.summary import Run
 
 if TYPE_CHECKING:
-    from ldpflow.published.compare import Comparison, MissingCell
+    from ldpflow.published.compare import MissingCell
 
 __all__ = ["verify"]
 
@@ -19,7 +19,7 @@ def verify(
     run: Run,
     against: Annotated[str, typer.Option(help="Name of the published tables.")] = "dette-graw",
 ) -> None:
-    """Compare a run with published numbers; exit with 1 if they disagree.
+    """Compare a run with published numbers; exit with 1 if they are refuted or cannot be compared.
 
     The rows are checked and the numbers computed from them. A summary that differs from its rows is
     named and counts as a failure.
@@ -47,31 +47,14 @@ def verify(
         )
     for line in grouped(comparison.missing):
         typer.echo(line)
-    verdict = "agree" if comparison.passed else "DISAGREE" if rows else "nothing to compare"
     typer.echo(
         f"{len(rows)} numbers compared with {comparison.name}, {len(comparison.missing)} published "
-        f"cells not compared; Holm test at {comparison.level_of_test:.0%}: {verdict}"
+        f"cells not compared; Holm test at {comparison.level_of_test:.0%}: {comparison.verdict}"
     )
-    for line in (*power(comparison), *comparison.findings):
+    for line in (*comparison.power(), *comparison.findings):
         typer.echo(line)
     if not comparison.passed:
         raise typer.Exit(1)
-
-
-def power(comparison: Comparison) -> Iterator[str]:
-    """Lines on the size of difference that would be found: with few replicates agreement says little."""
-    from ldpflow.published.tables import MEASURES
-
-    counts = {row.replicates for row in comparison.rows}
-    for measure in MEASURES:
-        scale, unit = (1.0, "") if measure == "coverage" else (100.0, "%")
-        if (found := comparison.detectable(measure)) is not None:
-            middle, largest = (f"{scale * value:.3g}{unit}" for value in found)
-            each = f"{min(counts):,}" if len(counts) == 1 else f"{min(counts):,} to {max(counts):,}"
-            yield (
-                f"power: with {each} replicates a true difference of {middle} in {measure} (median of the "
-                f"numbers; at most {largest}) is found with probability 80%"
-            )
 
 
 def grouped(missing: Sequence[MissingCell]) -> Iterator[str]:

@@ -167,11 +167,12 @@ def plugins_not_loaded(store: RunStore) -> list[str]:
 def agrees(stored: pa.Table, again: pa.Table) -> bool:
     """Whether a stored summary is the one computed again.
 
-    Columns of a later version must be null, save for those that say in words what other columns say. One
-    column of version 0.1 had another formula.
+    Columns of a later version must be null, save for those that say in words what other columns say.
+    Standard errors by the jackknife had other formulas in version 0.1.
     """
     if "neighbouring" not in stored.column_names:
-        changed = ("privacy_unit", "neighbouring", "relative_error_model_se_mcse")
+        jackknifed = ("relative_error_model_se_mcse", "empirical_se_mcse", "skewness_mcse")
+        changed = ("privacy_unit", "neighbouring", *jackknifed)
         stored, again = (
             table.drop_columns([name for name in changed if name in table.column_names])
             for table in (stored, again)

@@ -57,6 +57,7 @@ class RunResult:
     early, if it did. ``failed_batches`` names batches that raised, with their cause and the command
     that computes them again. ``paths`` counts the study's paths, ``complete_paths`` those that have all of
     their replicates; ``done_replicates`` of ``wanted_replicates`` are there of all paths together.
+    ``batches`` were computed in this session.
     """
 
     out: str
@@ -70,3 +71,4 @@ class RunResult:
     complete_paths: int = 0
     done_replicates: int = 0
     wanted_replicates: int = 0
+    batches: int = 0

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from ldpflow.errors import LdpflowError
 from ldpflow.simulators.batch import Batch, BatchResult
 from ldpflow.simulators.stored import description, names_file
-from ldpflow.store import PartMeta, RunStore
+from ldpflow.store import PartMeta, RunStore, cell_id
 from ldpflow.store.provenance import versions
 from ldpflow.study.plugins import plugins_of
 
@@ -85,6 +85,7 @@ def part_meta(batch: Batch) -> PartMeta:
         simulator.settings(),
         found,
         description(simulator) if plugins or names_file(simulator.settings()) else None,
+        {cell_id(cell.columns()): cell.runs for cell in batch.cells if cell.runs > 1},
     )
 
 

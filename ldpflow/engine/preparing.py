@@ -14,7 +14,7 @@ import threading
 from collections.abc import Hashable
 
 from ldpflow.engine.batching import LOOKED, kernel_of
-from ldpflow.kernels.cache import counts
+from ldpflow.kernels.module import counts
 from ldpflow.simulators.batch import Batch
 from ldpflow.simulators.turns import turn
 

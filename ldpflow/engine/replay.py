@@ -16,6 +16,7 @@ from ldpflow.simulators.simulator import Plan
 from ldpflow.simulators.stored import runnable_simulator
 from ldpflow.store import RunStore, cell_id
 from ldpflow.store.kinds import REPLICATE_ROWS
+from ldpflow.store.schema import BUNDLED
 from ldpflow.study import Study
 from ldpflow.study.stored import check_plugins, stored_study
 
@@ -89,7 +90,13 @@ def replay(
             rows.append(computed_again(Batch(simulator, seed, replicate, until, group)).rows)
     computed = pa.concat_tables(rows, promote_options="default").combine_chunks()
     order = [(name, "ascending") for name in REPLICATE_ROWS.row_keys(computed.schema)]
-    return computed.sort_by(order), stored.select(computed.column_names).sort_by(order)
+    names = [name for name in computed.column_names if name in BUNDLED or has_values(stored, name)]
+    return computed.select(names).sort_by(order), stored.select(names).sort_by(order)
+
+
+def has_values(table: pa.Table, name: str) -> bool:
+    """Whether a row has a value in a column; rows of earlier versions lack diagnostics that came later."""
+    return name in table.column_names and table[name].null_count < table.num_rows
 
 
 def key_of(store: RunStore, given: str | None, study: Study | None, stored: Sequence[str]) -> str:

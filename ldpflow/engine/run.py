@@ -161,6 +161,7 @@ def run_study(
         wall_seconds=time.monotonic() - started,
         stopped=tally.stopped,
         failed_batches=[described(store, outcome) for outcome in tally.failed],
+        batches=tally.batches,
         **found,
     )
 

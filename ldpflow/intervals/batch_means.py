@@ -79,6 +79,9 @@ class BatchMeans(PathIntervalMethod):
         ends = np.unique(self.ends(steps, algorithm.step_exponent()))
         return ends[ends > 0]
 
+    def steps_read(self) -> tuple[str, ...]:
+        return ("step_exponent",)
+
     def times_settings(self) -> tuple[object, ...]:
         return (self.M,)
 

@@ -23,7 +23,7 @@ from ldpflow.algorithms import Algorithm
 from ldpflow.intervals.interval import Array, Intervals, PathIntervalMethod, average, in_order
 from ldpflow.intervals.record import PathRecord, PathSource
 from ldpflow.intervals.shared_settings import BETA, MULTIPLIER, REPLICATIONS
-from ldpflow.kernels.cache import compiled
+from ldpflow.kernels.module import compiled
 from ldpflow.kernels.specialise import Case, Part
 from ldpflow.random import register_array
 from ldpflow.random.lockstep import LANES

@@ -91,6 +91,9 @@ class EqualBatches(PathIntervalMethod):
     def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
         return batch_times(steps, self.size(steps, algorithm.step_exponent()))
 
+    def steps_read(self) -> tuple[str, ...]:
+        return ("step_exponent",) if self.block_rule in ("half", "third") else ()
+
     def times_settings(self) -> tuple[object, ...]:
         return (self.block_rule, self.block_c)
 
@@ -165,15 +168,17 @@ def of_equal_batches(record: PathRecord, steps: int, size: int) -> Array:
 def short_batches(name: str, source: PathSource, n: int, size: Callable[[int, float], int]) -> str | None:
     """A warning where batches are shorter than four times what a path remembers, n^gamma/(c G) steps.
 
-    G is the smallest own curvature of a coordinate.
+    c G is the smallest of a coordinate's own step constant and curvature.
     """
     steps, gamma = source.steps(n), source.algorithm.step_exponent()
-    curvature = min(row[j] for j, row in enumerate(source.problem.curvature()))
+    own = [row[j] for j, row in enumerate(source.problem.curvature())]
+    factors = source.algorithm.step_factors() or (1.0,) * len(own)
+    curvature = min(factor * value for factor, value in zip(factors, own, strict=True))
     if not (gamma > 0.0 and curvature > 0.0):
         return None
     memory = float(steps) ** gamma / (source.algorithm.step_constant() * curvature)
     length = size(steps, gamma)
-    if length >= 4.0 * memory:
+    if not length < 4.0 * memory:
         return None
     return (
         f"{name}: batches of {length:,} steps at n = {n:,}, where a path remembers about {memory:,.0f}; "

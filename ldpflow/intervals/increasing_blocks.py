@@ -44,6 +44,9 @@ class IncreasingBlocks(PathIntervalMethod):
     def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
         return self.ends(steps, algorithm.step_exponent())[1:]
 
+    def steps_read(self) -> tuple[str, ...]:
+        return ("step_exponent",)
+
     def times_settings(self) -> tuple[object, ...]:
         return (self.block_c,)
 

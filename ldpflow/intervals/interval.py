@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from math import isnan
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from ldpflow import constants
 from ldpflow.algorithms import Algorithm
 from ldpflow.columns import Column, cautions
-from ldpflow.intervals.record import PathRecord, Record
+from ldpflow.intervals.record import PathRecord, PathSource, Record
 from ldpflow.problems import Problem
 from ldpflow.settings import Settings
 
@@ -139,6 +140,14 @@ class IntervalMethod(Settings):
         """A warning about n users of a simulator, or None."""
         return None
 
+    def reads_truth(self) -> bool:
+        """Whether intervals are computed from theta*, or from the asymptotic covariance there.
+
+        Such a method is a yardstick that no data can have: nothing recommends it. Others get a record
+        whose ``truth`` is refused.
+        """
+        return False
+
     def runs(self, level: float) -> int:
         """Consecutive replicates that make one row at a level."""
         return 1
@@ -175,7 +184,23 @@ class PathIntervalMethod(IntervalMethod):
 
     @abstractmethod
     def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
-        """Step indices in 1, ..., steps at which S is needed, ``steps`` among them."""
+        """Step indices in 1, ..., steps at which S is needed, in increasing order."""
+
+    def steps_read(self) -> tuple[str, ...]:
+        """Declarations of an algorithm that intervals are computed from.
+
+        ``step_exponent``, ``step_constant``: where the algorithm does not declare them, a study leaves the
+        method out.
+        """
+        return ()
+
+    def applies(self, source: PathSource) -> bool:
+        return super().applies(source) and not undeclared(self, source.algorithm)
+
+    def lacking(self, source: PathSource) -> str:
+        if super().applies(source) and (names := undeclared(self, source.algorithm)):
+            return f"it is computed from step sizes that {source.algorithm.kind} does not declare ({names})"
+        return super().lacking(source)
 
     def level_times(self, steps: int, algorithm: Algorithm, levels: Sequence[float]) -> NDArray[np.int64]:
         """The times that these levels need; all of them unless a method says otherwise."""
@@ -203,6 +228,11 @@ class PathIntervalMethod(IntervalMethod):
     def intervals_once(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
         key = ("intervals", self, n, tuple(levels))
         return record.once(key, lambda: self.intervals(record, n, levels))
+
+
+def undeclared(method: PathIntervalMethod, algorithm: Algorithm) -> str:
+    """Declarations that the method reads and the algorithm does not make: ``step_constant``."""
+    return ", ".join(name for name in method.steps_read() if isnan(getattr(algorithm, name)()))
 
 
 @lru_cache(maxsize=4096)  # every batch asks

@@ -115,6 +115,9 @@ class Lugsail(PathIntervalMethod):
         inner = ends[:-1, None] + parts * np.diff(ends)[:, None] // self.pieces
         return np.concatenate([ends[:1], inner.reshape(-1)])
 
+    def steps_read(self) -> tuple[str, ...]:
+        return self.batch_means().steps_read() if self.base == "BM" else self.equal_batches().steps_read()
+
     def times_settings(self) -> tuple[object, ...]:
         return (self.base, self.pieces, self.block_rule, self.block_c, self.M)
 

@@ -31,6 +31,9 @@ class Oracle(PathIntervalMethod):
 
     kind: Literal["oracle"] = "oracle"
 
+    def reads_truth(self) -> bool:
+        return True
+
     def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
         return np.array([steps], dtype=np.int64)
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Protocol, TypeVar
+from functools import cache
+from typing import Any, ClassVar, Protocol, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldpflow.algorithms import Algorithm
+from ldpflow.errors import LdpflowError
 from ldpflow.mechanisms import Mechanism
 from ldpflow.problems import Problem
 
-__all__ = ["PathRecord", "PathSource", "Record", "joined"]
+__all__ = ["PathRecord", "PathSource", "Record", "TruthRefused", "joined"]
 
 Array = NDArray[np.float64]
 T = TypeVar("T")
@@ -42,9 +44,33 @@ class Record(ABC):
     def truth(self) -> Array:
         """theta*, shape (d,); NaN where it is not known."""
 
+    def without_truth(self) -> Self:
+        """The record for methods that need no truth: its :attr:`truth` is refused, all else is shared."""
+        record = object.__new__(class_without_truth(type(self)))
+        record.__dict__.update(self.__dict__)
+        return cast("Self", record)
+
     @abstractmethod
     def finite(self, n: int) -> NDArray[np.bool_]:
         """Which replicates have not diverged after n users, shape (R,)."""
+
+
+class TruthRefused(LdpflowError):
+    """Error of a record whose truth is asked for by a method that does not declare it."""
+
+
+def refuse_truth(record: Record) -> Array:
+    """Getter of a truth that is refused."""
+    raise TruthRefused(
+        "it reads record.truth, which no method has for data; let reads_truth() return True if it is a "
+        "yardstick: nothing recommends it then"
+    )
+
+
+@cache
+def class_without_truth(kind: type[Record]) -> type[Record]:
+    """Subclass of a record's class whose truth is refused."""
+    return type(kind.__name__, (kind,), {"truth": property(refuse_truth)})
 
 
 class PathSource(Protocol):

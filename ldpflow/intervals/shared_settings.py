@@ -17,6 +17,7 @@ __all__ = [
     "MULTIPLIER",
     "QUANTILE",
     "REPLICATIONS",
+    "SEPARATE",
     "SMALL_RUN",
     "VARIANCE",
     "BatchRule",
@@ -31,6 +32,7 @@ DEGREE = Setting("-", "degree of TR's polynomial")
 MULTIPLIER = Setting("-", "law of BB's multipliers; null elsewhere")
 QUANTILE = Setting("-", "law of the critical values: `t` for Student's, `F` for Hotelling's")
 REPLICATIONS = Setting("count", "bootstrap replications of BB; null elsewhere", logarithmic=True)
+SEPARATE = Setting("-", "whether every quantile has a fit of TR of its own")
 SMALL_RUN = Setting("-", "whether half widths have the factor K/(K - 4) for short runs")
 VARIANCE = Setting("-", "S of TR: `known` or `residual`")
 

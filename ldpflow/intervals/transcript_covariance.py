@@ -36,13 +36,13 @@ from ldpflow.intervals.shared_settings import DEGREE, SMALL_RUN, VARIANCE
 from ldpflow.intervals.transcript_regression import (
     BurnIn,
     TranscriptRegression,
+    by_coordinate,
     known_variance,
-    polynomial_fit,
     small_run_factor,
-    vector_fit,
 )
 from ldpflow.intervals.transcript_regression_checks import CHECKS, vector_checks
 from ldpflow.intervals.transcript_regression_linear import diagonal, product
+from ldpflow.intervals.transcript_regression_sums import polynomial_fit, vector_fit
 from ldpflow.problems import Problem
 
 __all__ = ["TranscriptCovariance"]
@@ -105,6 +105,9 @@ class TranscriptCovariance(PathIntervalMethod):
 
     def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
         return np.array([steps], dtype=np.int64)
+
+    def steps_read(self) -> tuple[str, ...]:
+        return ("step_exponent", "step_constant")
 
     def times_settings(self) -> tuple[object, ...]:
         return (self.burn_in,)
@@ -171,7 +174,8 @@ class TranscriptCovariance(PathIntervalMethod):
         fit = vector_fit(record, 1, first, steps)
         covariance = fit.residual if self.variance == "residual" else known_variance(record)
         halves = (vector_fit(record, 1, first, middle), vector_fit(record, 1, middle, steps))
-        diagnosis = vector_checks(fit, halves, covariance, length_of(record, first, steps))
+        lengths = by_coordinate(length_of(record, first, steps), record.algorithm)
+        diagnosis = vector_checks(fit, halves, covariance, lengths)
         half = product(fit.inverse, covariance)
         return product(half, fit.inverse.transpose(1, 0, 2)), diagnosis
 

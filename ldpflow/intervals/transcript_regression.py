@@ -3,8 +3,10 @@ the prior work: regressing on a transcript is old, its use for an unbiased root 
 
 The transcript shows x_i = theta_{i-1} and A_i = (theta_{i-1} - theta_i)/eta_i, the private gradient,
 with E[A_i | past] = R(theta_{i-1}). So R is fitted by a polynomial P and theta* is estimated by its
-root, which has no bias from the curvature of R, where the average has one. All of it is
-post-processing of what was released: no privacy cost.
+root, which has no bias from a curvature of R that P describes, where the average has one. Where P does
+not describe R, as beyond the end of a law's support, the root is biased too, and one run seldom shows
+it (docs/transcript_regression.md says how often). All of it is post-processing of what was released: no
+privacy cost.
 
 TR: the points nearest the root where P^2 = z^2 S v' M^-1 v (a score set, as Fieller's), both arms
 times K/(K - 4), at most 2, with K = P'(root) sum eta_i the run's length in relaxation times: least
@@ -38,18 +40,18 @@ from ldpflow.algorithms import Algorithm
 from ldpflow.intervals.batch_means import Batches, BatchMeans
 from ldpflow.intervals.interval import Array, Intervals, PathIntervalMethod, symmetric
 from ldpflow.intervals.record import PathRecord, PathSource
-from ldpflow.intervals.shared_settings import BURN_IN, DEGREE, VARIANCE
+from ldpflow.intervals.shared_settings import BURN_IN, DEGREE, SEPARATE, VARIANCE
 from ldpflow.intervals.transcript_regression_checks import (
-    CHECKS,
+    ROOT_CHECKS,
     Halves,
     VectorFit,
     cautions,
     scalar_checks,
     vector_checks,
 )
-from ldpflow.intervals.transcript_regression_fit import PolynomialFit, fit_polynomial
-from ldpflow.intervals.transcript_regression_linear import diagonal, fit_linear
-from ldpflow.intervals.transcript_regression_quadratic import fit_quadratic
+from ldpflow.intervals.transcript_regression_fit import PolynomialFit
+from ldpflow.intervals.transcript_regression_linear import diagonal
+from ldpflow.intervals.transcript_regression_sums import polynomial_fit, vector_fit
 from ldpflow.kernels.running_sums import pieces, regressors
 from ldpflow.problems import Problem
 
@@ -67,11 +69,8 @@ BurnIn = Annotated[
 SMALL = 5
 """Coordinates up to which the quadratic fit is offered: 1 + d (d + 3)/2 = 21 regressors."""
 
-# Where a fit of degree 1 and the power above it find their sums in those of the cubic.
-QUADRATIC = [0, 1, 2, 3, 6, 7, 8, 10]
-
-# The cubic's sums and the three of the quartic, sorted: x^1..x^8, A..A x^4, A^2.
-QUARTIC = [0, 1, 2, 3, 4, 5, 11, 12, 6, 7, 8, 9, 13, 10]
+LATE = 32
+"""The fit to the later steps leaves out at least 1/32 of them."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +83,15 @@ class Asked:
     length: float
 
 
+@dataclass(frozen=True)
+class Fits:
+    """Polynomial of one coordinate, and that of the later steps alone, None in short runs."""
+
+    coordinate: int
+    whole: PolynomialFit
+    late: PolynomialFit | None
+
+
 class Regression(PathIntervalMethod):
     """Base of TR and TR-BM: the sums they need and the fit they make.
 
@@ -93,9 +101,12 @@ class Regression(PathIntervalMethod):
         Degree of P; for a vector 1, or 2 up to d = 5.
     burn_in : str
         Steps i0 left out at the start: ``n^0.4`` or ``0.01n`` or alike, rounded up; n counts steps.
+    separate : bool, optional
+        For several quantiles: a fit of its own for each of them, as for a scalar. The gradient of a
+        quantile depends on its own coordinate alone.
     """
 
-    diagnostics: ClassVar = CHECKS
+    diagnostics: ClassVar = ROOT_CHECKS
 
     around_average: ClassVar[bool | None] = False
 
@@ -103,13 +114,31 @@ class Regression(PathIntervalMethod):
 
     degree: Annotated[int, Field(ge=1, le=3), DEGREE] = 2
     burn_in: BurnIn = "n^0.4"
+    separate: Annotated[bool, SEPARATE] | None = None
 
     @classmethod
     def cautions(cls, row: Mapping[str, Any], vector: bool = False) -> list[str]:
         return cautions(row, vector)
 
+    def fits_vector(self, dimension: int) -> bool:
+        """Whether one fit is made for all coordinates of a vector."""
+        return dimension > 1 and not self.separate
+
+    def unsuitable(self, source: PathSource) -> str | None:
+        problem = source.problem
+        if self.degree > 1 or not self.fits_vector(problem.dimension) or problem.levels() is None:
+            return None
+        return (
+            f"{self.kind} of degree 1 keeps the bias that curvature gives the average, and its flags miss it:"
+            " 90% intervals of several quantiles covered .32 to .92 without one. Take separate = true, which "
+            "has degree 2"
+        )
+
     def impossible(self, problem: Problem) -> str | None:
-        highest = 3 if problem.dimension == 1 else 2 if problem.dimension <= SMALL else 1
+        if self.separate and problem.levels() is None:
+            return "separate = true is for quantiles, whose gradients depend on their own coordinate alone"
+        vector = self.fits_vector(problem.dimension)
+        highest = 3 if not vector else 2 if problem.dimension <= SMALL else 1
         if self.degree > highest:
             allowed = "degree = 1 alone" if highest == 1 else "degrees 1 and 2"
             return f"{self.kind} has {allowed} where theta has {problem.dimension} coordinates"
@@ -132,11 +161,14 @@ class Regression(PathIntervalMethod):
 
     def marked_times(self, steps: int, algorithm: Algorithm, dimension: int) -> tuple[int, ...]:
         first = self.first(steps)
-        middle = () if dimension == 1 else (self.middle(steps),)
+        middle = (self.middle(steps),) if self.fits_vector(dimension) else ()
         return (first, *middle, *pieces(first, steps))
 
     def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
         return np.array([steps], dtype=np.int64)
+
+    def steps_read(self) -> tuple[str, ...]:
+        return ("step_exponent", "step_constant")
 
     def times_settings(self) -> tuple[object, ...]:
         return (self.burn_in,)
@@ -145,7 +177,7 @@ class Regression(PathIntervalMethod):
         return 2 + steps.bit_length()
 
     def running_sums(self, dimension: int) -> tuple[str, ...]:
-        if dimension > 1:
+        if self.fits_vector(dimension):
             return ("transcript_linear",) if self.degree == 1 else ("transcript_quadratic",)
         cubic = ("transcript_cubic",)
         return cubic if self.order() == 3 else (*cubic, "transcript_quartic")
@@ -155,8 +187,9 @@ class Regression(PathIntervalMethod):
         steps = record.steps(n)
         first = self.first(steps)
         d = len(record.origin)
-        needed = self.order() + 2 if d == 1 else self.parameters(d) + 2
-        if (steps if d == 1 else self.middle(steps)) - first < needed:
+        vector = self.fits_vector(d)
+        needed = self.parameters(d) + 2 if vector else self.order() + 2
+        if (self.middle(steps) if vector else steps) - first < needed:
             estimate = np.full((d, len(record.replicates)), np.nan)
             nothing = np.full((len(levels), *estimate.shape), np.nan)
             return Intervals(estimate, estimate, nothing, nothing)
@@ -164,18 +197,27 @@ class Regression(PathIntervalMethod):
             first + 1, steps, algorithm.step_exponent()
         )
         asked = Asked(record, n, levels, length)
-        if d > 1:
+        if vector:
             middle = self.middle(steps)
             whole, early, late = (
                 vector_fit(record, self.degree, low, high)
                 for low, high in ((first, steps), (first, middle), (middle, steps))
             )
             return self.vector(asked, whole, (early, late))
-        return self.scalar(asked, polynomial_fit(record, first, steps, self.order()))
+        second = late_start(steps)
+        compared = 2 * first <= second <= steps - needed
+
+        def fits(j: int) -> Fits:
+            whole = polynomial_fit(record, first, steps, self.order(), j)
+            return Fits(
+                j, whole, polynomial_fit(record, second, steps, self.order(), j) if compared else None
+            )
+
+        return stacked([self.scalar(asked, fits(j)) for j in range(d)])
 
     @abstractmethod
-    def scalar(self, asked: Asked, fit: PolynomialFit) -> Intervals:
-        """Intervals from the polynomial."""
+    def scalar(self, asked: Asked, fits: Fits) -> Intervals:
+        """Intervals of one coordinate from its polynomial."""
 
     @abstractmethod
     def vector(self, asked: Asked, fit: VectorFit, halves: Halves) -> Intervals:
@@ -186,47 +228,22 @@ class Regression(PathIntervalMethod):
         return 1 + (dimension if self.degree == 1 else regressors(dimension))
 
 
-def sums_between(record: PathRecord, names: Sequence[str], first: int, last: int) -> tuple[Array, Array]:
-    """Sums over the steps first + 1, ..., last, and what they were before a subtraction.
-
-    The shapes are (count, d, R), of all names together.
-    """
-
-    def at(time: int) -> Array:
-        return np.concatenate([record.running(name, time) for name in names])
-
-    total, *others = [at(time) for time in pieces(first, last)]
-    gross = total
-    if first & (first - 1):
-        total = total - at(first)
-    for piece in others:
-        total, gross = total + piece, gross + piece
-    return total, gross
+def late_start(steps: int) -> int:
+    """Smallest power of two from 1/32 of the steps on: sums start again there, so this fit costs none."""
+    return 1 << (-(-steps // LATE) - 1).bit_length()
 
 
-def polynomial_fit(record: PathRecord, first: int, last: int, order: int) -> PolynomialFit:
-    """Fits of a scalar theta up to a degree (2 to 4) over the steps first + 1, ..., last."""
-
-    def fit() -> PolynomialFit:
-        names = ("transcript_cubic",) if order < 4 else ("transcript_cubic", "transcript_quartic")
-        sums, gross = sums_between(record, names, first, last)
-        if order != 3:
-            taken = QUADRATIC if order == 2 else QUARTIC
-            sums, gross = sums[taken], gross[taken]
-        return fit_polynomial(sums[:, 0], gross[:, 0], last - first, order)
-
-    return record.once(("polynomial", first, last, order), fit)
-
-
-def vector_fit(record: PathRecord, degree: int, first: int, last: int) -> VectorFit:
-    """Fit of a vector theta of degree 1 or 2 over the steps first + 1, ..., last."""
-
-    def fit() -> VectorFit:
-        names = ("transcript_linear",) if degree == 1 else ("transcript_quadratic",)
-        fit_vector = fit_linear if degree == 1 else fit_quadratic
-        return fit_vector(sums_between(record, names, first, last)[0], last - first)
-
-    return record.once(("vector", degree, first, last), fit)
+def stacked(parts: Sequence[Intervals]) -> Intervals:
+    """Intervals of a vector from those of its coordinates."""
+    if len(parts) == 1:
+        return parts[0]
+    return Intervals(
+        np.concatenate([part.estimate for part in parts]),
+        np.concatenate([part.se for part in parts if part.se is not None]),
+        np.concatenate([part.lower for part in parts], axis=1),
+        np.concatenate([part.upper for part in parts], axis=1),
+        {name: np.concatenate([part.diagnosis[name] for part in parts]) for name in parts[0].diagnosis},
+    )
 
 
 def known_variance(record: PathRecord) -> Array:
@@ -240,16 +257,22 @@ def variance_of_steps(source: PathSource) -> tuple[tuple[float, ...], ...]:
     return tuple(map(tuple, source.algorithm.step_covariance(source.problem, source.randomiser)))
 
 
+def by_coordinate(length: float, algorithm: Algorithm) -> float | Array:
+    """Sum of the step sizes of every coordinate, shape (d, 1), where they have steps of their own."""
+    factors = algorithm.step_factors()
+    return length * np.array(factors)[:, None] if factors else length
+
+
+def length_of_coordinate(asked: Asked, coordinate: int) -> float:
+    """Sum of the step sizes of one coordinate."""
+    factors = asked.record.algorithm.step_factors()
+    return asked.length * factors[coordinate] if factors else asked.length
+
+
 def small_run_factor(relaxation_times: Array) -> Array:
     """K/(K - 4), at most 2."""
     k = np.maximum(relaxation_times, 8.0)
     return np.where(np.isnan(relaxation_times), np.nan, k / (k - 4.0))
-
-
-def sound_root(fit: PolynomialFit, degree: int) -> tuple[Array, Array]:
-    """The root of the polynomial, NaN where too few digits are left, and the slope there; in u."""
-    u, slope = fit.root(degree)
-    return np.where(fit.sound[degree], u, np.nan), slope
 
 
 class TranscriptRegression(Regression):
@@ -270,22 +293,20 @@ class TranscriptRegression(Regression):
     kind: Literal["TR"] = "TR"
     variance: Annotated[Literal["known", "residual"], VARIANCE] = "known"
 
-    def scalar(self, asked: Asked, fit: PolynomialFit) -> Intervals:
+    def scalar(self, asked: Asked, fits: Fits) -> Intervals:
+        fit, j = fits.whole, fits.coordinate
         if self.variance == "known":
-            variance = known_variance(asked.record)[0, 0] * np.ones_like(fit.mean)
+            variance = known_variance(asked.record)[j, j] * np.ones_like(fit.mean)
         else:
             variance = fit.residual_variance(self.degree)
-        u, slope = sound_root(fit, self.degree)
-        diagnosis = scalar_checks(fit, self.degree, variance, slope, asked.length)
-        relaxation_times = diagnosis["relaxation_times"][0]
-        factor = small_run_factor(relaxation_times) * fit.sd
+        root = u, slope = fit.sound_root(self.degree)
+        length = length_of_coordinate(asked, j)
+        diagnosis = scalar_checks(fit, fits.late, self.degree, variance, root, length)
+        factor = small_run_factor(diagnosis["relaxation_times"][0]) * fit.sd
         critical = np.array([constants.normal_quantile(0.5 + level / 2.0) for level in asked.levels])
         below, above = fit.arms(u, slope, self.degree, variance, critical)
-        estimate = asked.record.origin[0] + (fit.mean + fit.sd * u)
-        leverage = np.zeros_like(u)
-        for k, q in enumerate(fit.basis(u, self.degree)):
-            leverage = leverage + q * q / fit.pivots[k]
-        se = factor * np.sqrt(variance * leverage) / slope
+        estimate = asked.record.origin[j] + (fit.mean + fit.sd * u)
+        se = factor * np.sqrt(variance * fit.leverage(u, self.degree)) / slope
         return Intervals(
             estimate[None],
             se[None],
@@ -296,12 +317,13 @@ class TranscriptRegression(Regression):
 
     def vector(self, asked: Asked, fit: VectorFit, halves: Halves) -> Intervals:
         variance = fit.residual if self.variance == "residual" else known_variance(asked.record)
-        relaxation_times = asked.length / diagonal(fit.inverse)
+        lengths = by_coordinate(asked.length, asked.record.algorithm)
+        relaxation_times = lengths / diagonal(fit.inverse)
         estimate = asked.record.origin[:, None] + fit.root
         se = np.sqrt(fit.variances(variance)) * small_run_factor(relaxation_times)
         se = np.where(relaxation_times > 0.0, se, np.nan)
         widths = [constants.normal_quantile(0.5 + level / 2.0) * se for level in asked.levels]
-        diagnosis = vector_checks(fit, halves, variance, asked.length)
+        diagnosis = vector_checks(fit, halves, variance, lengths)
         return Intervals(estimate, se, *symmetric(estimate, widths), diagnosis)
 
 
@@ -332,20 +354,25 @@ class TranscriptRegressionBatchMeans(Regression):
     def count_times(self, steps: int, algorithm: Algorithm) -> int:
         return super().count_times(steps, algorithm) + self.batch_means().count_times(steps, algorithm)
 
-    def scalar(self, asked: Asked, fit: PolynomialFit) -> Intervals:
-        u, slope = sound_root(fit, self.degree)
-        # The variance enters the test of the fit alone.
+    def scalar(self, asked: Asked, fits: Fits) -> Intervals:
+        fit, j = fits.whole, fits.coordinate
+        root = fit.sound_root(self.degree)
+        # The variance enters the diagnosis alone.
         variance = fit.residual_variance(self.degree)
-        diagnosis = scalar_checks(fit, self.degree, variance, slope, asked.length)
-        centre = asked.record.origin[0] + (fit.mean + fit.sd * u)
-        return self.around(asked, centre[None], diagnosis)
+        length = length_of_coordinate(asked, j)
+        diagnosis = scalar_checks(fit, fits.late, self.degree, variance, root, length)
+        centre = asked.record.origin[j] + (fit.mean + fit.sd * root[0])
+        return self.around(asked, centre[None], diagnosis, slice(j, j + 1))
 
     def vector(self, asked: Asked, fit: VectorFit, halves: Halves) -> Intervals:
         # The variance enters the test of the fit alone.
-        diagnosis = vector_checks(fit, halves, fit.residual, asked.length)
-        return self.around(asked, asked.record.origin[:, None] + fit.root, diagnosis)
+        lengths = by_coordinate(asked.length, asked.record.algorithm)
+        diagnosis = vector_checks(fit, halves, fit.residual, lengths)
+        return self.around(asked, asked.record.origin[:, None] + fit.root, diagnosis, slice(None))
 
-    def around(self, asked: Asked, centre: Array, diagnosis: dict[str, Array]) -> Intervals:
+    def around(
+        self, asked: Asked, centre: Array, diagnosis: dict[str, Array], coordinates: slice
+    ) -> Intervals:
         """Batch means' interval moved to the centre, with sqrt(kappa) and a t quantile."""
         algorithm = asked.record.algorithm
         steps = asked.record.steps(asked.n)
@@ -357,7 +384,7 @@ class TranscriptRegressionBatchMeans(Regression):
         se = self.batch_means().intervals(asked.record, asked.n, asked.levels).se
         assert se is not None
         batches = len(self.batch_means().ends(steps, gamma)) - 1
-        se = np.where(np.isfinite(centre), float(np.sqrt(kappa)) * se, np.nan)
+        se = np.where(np.isfinite(centre), float(np.sqrt(kappa)) * se[coordinates], np.nan)
         widths = [
             constants.student_quantile(0.5 + level / 2.0, float(max(batches - 1, 1))) * se
             for level in asked.levels

@@ -18,7 +18,7 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpflow.kernels.cache import compiled
+from ldpflow.kernels.module import compiled
 from ldpflow.kernels.specialise import Case
 
 __all__ = ["PolynomialFit", "fit_polynomial"]
@@ -118,6 +118,18 @@ class PolynomialFit:
         u = np.where(b[1] > 0.0, -2.0 * b[0] / (b[1] + slope), np.nan)
         return u, np.where(b[1] > 0.0, slope, np.nan)
 
+    def sound_root(self, degree: int) -> tuple[Array, Array]:
+        """:meth:`root`, NaN where too few digits are left."""
+        u, slope = self.root(degree)
+        return np.where(self.sound[degree], u, np.nan), slope
+
+    def leverage(self, u: Array, degree: int) -> Array:
+        """v(u)' M^-1 v(u): P(u) has this variance where S is 1."""
+        total = np.zeros_like(u)
+        for k, q in enumerate(self.basis(u, degree)):
+            total = total + q * q / self.pivots[k]
+        return total
+
     def arms(
         self, u: Array, slope: Array, degree: int, variance: Array, critical: Array
     ) -> tuple[Array, Array]:
@@ -136,10 +148,7 @@ class PolynomialFit:
             NaN where there is none within 71 half widths of the interval that is linear.
         """
         z2 = critical * critical
-        at_root = np.zeros_like(u)
-        for k, q in enumerate(self.basis(u, degree)):
-            at_root = at_root + q * q / self.pivots[k]
-        half = np.sqrt(z2[:, None] * (variance * at_root)) / slope
+        half = np.sqrt(z2[:, None] * (variance * self.leverage(u, degree))) / slope
         lower = np.zeros((degree + 1, degree + 1, len(u)))
         for k in range(degree + 1):
             for j in range(k):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -10,6 +12,7 @@ from numpy.typing import NDArray
 from pydantic import Field, PrivateAttr, model_validator
 
 from ldpflow.algorithms import Algorithm
+from ldpflow.algorithms.ldp_sgd import LdpSgd
 from ldpflow.errors import LdpflowError
 from ldpflow.intervals.batch_means import Batches, BatchMeans
 from ldpflow.intervals.equal_batches import EqualBatches
@@ -17,7 +20,7 @@ from ldpflow.intervals.interval import Array, Intervals, PathIntervalMethod
 from ldpflow.intervals.nonoverlapping_blocks import NonoverlappingBlocks
 from ldpflow.intervals.oracle import Oracle
 from ldpflow.intervals.overlapping_blocks import OverlappingBlocks
-from ldpflow.intervals.record import PathRecord, PathSource
+from ldpflow.intervals.record import PathRecord, PathSource, Record
 from ldpflow.intervals.shared_settings import (
     BASE,
     BLOCK_C,
@@ -29,10 +32,17 @@ from ldpflow.intervals.shared_settings import (
 from ldpflow.intervals.transcript_covariance import TranscriptCovariance
 from ldpflow.intervals.transcript_regression import BurnIn, TranscriptRegression
 from ldpflow.intervals.transcript_regression_checks import CHECKS
+from ldpflow.kernels.running_sums import RUNNING_SUMS
+from ldpflow.mechanisms import Mechanism
+from ldpflow.mechanisms.none import NoMechanism
 from ldpflow.problems import Problem
+from ldpflow.problems.quantile import Quantile
 from ldpflow.settings import OneOf, Settings
 
 __all__ = ["Wrapped", "base_of"]
+
+STEPS, LEVEL = 1000, 0.9
+"""Steps of the record that a plug-in's base is tried on, and the level."""
 
 BASES: dict[str, type[PathIntervalMethod]] = {
     "oracle": Oracle,
@@ -102,6 +112,8 @@ class Wrapped(PathIntervalMethod):
             if getattr(self, name) is not None and name not in known:
                 raise ValueError(f"{self.base} has no setting {name}")
         base = self.made_base(own or BASES[self.base])
+        if own is not None and (fault := fault_of_base(base)):
+            raise ValueError(f"{self.base} {fault}, so it cannot be a base")
         self._own_base = base if own is not None else None
         return self
 
@@ -125,14 +137,15 @@ class Wrapped(PathIntervalMethod):
         Raises
         ------
         LdpflowError
-            If the base has no standard error.
+            If the base has intervals and no standard error.
         """
         found = self.base_method().intervals_once(record, n, levels)
-        if found.se is None:
+        se = np.full_like(found.estimate, np.nan) if found.se is None else found.se
+        if found.se is None and np.isfinite(found.lower).any():
             raise LdpflowError(f"{self.kind}: its base {self.base} has no standard error")
         own = {column.name for column in self.diagnostics}
         kept = {name: values for name, values in found.diagnosis.items() if name in own}
-        return Intervals(found.estimate, found.se, found.lower, found.upper, kept), found.se
+        return Intervals(found.estimate, se, found.lower, found.upper, kept), se
 
     def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
         return self.base_method().times(steps, algorithm)
@@ -149,6 +162,12 @@ class Wrapped(PathIntervalMethod):
     def marked_times(self, steps: int, algorithm: Algorithm, dimension: int) -> tuple[int, ...]:
         return self.base_method().marked_times(steps, algorithm, dimension)
 
+    def reads_truth(self) -> bool:
+        return self.base_method().reads_truth()
+
+    def steps_read(self) -> tuple[str, ...]:
+        return self.base_method().steps_read()
+
     def impossible(self, problem: Problem) -> str | None:
         return self.base_method().impossible(problem)
 
@@ -163,3 +182,51 @@ class Wrapped(PathIntervalMethod):
 
     def unsuitable_at(self, source: PathSource, n: int) -> str | None:
         return self.base_method().unsuitable_at(source, n)
+
+
+@dataclass(frozen=True)
+class MadeUpSource:
+    """Source of a record that no simulator has made."""
+
+    key: str
+    problem: Problem
+    randomiser: Mechanism
+    algorithm: Algorithm
+
+    def steps(self, n: int) -> int:
+        """n: every step takes one user."""
+        return n
+
+    def interval_record(self) -> type[Record]:
+        """Path records."""
+        return PathRecord
+
+
+@lru_cache(maxsize=64)  # a setting is validated again on its way to every process
+def fault_of_base(method: PathIntervalMethod) -> str:
+    """Reason why a plug-in's method cannot be a base, from its intervals on a made-up record, or ""."""
+    if method.runs(LEVEL) > 1:
+        return "makes a row of several replicates"
+    source = MadeUpSource("made up", Quantile(), NoMechanism(), LdpSgd())
+    try:
+        marked = np.array(method.marked_times(STEPS, source.algorithm, 1), dtype=np.int64)
+        times = np.union1d(method.times(STEPS, source.algorithm), marked)
+        record = PathRecord(
+            source=source,
+            seed=0,
+            replicates=np.arange(1),
+            times=times,
+            origin=np.zeros(1),
+            prefix_sums=np.sin(times)[:, None, None],
+            iterates=np.cos(times)[:, None, None],
+            running_sums={
+                name: np.ones((RUNNING_SUMS[name].count(1), len(marked), 1, 1))
+                for name in method.running_sums(1)
+            },
+            marked_times=marked,
+        )
+        with np.errstate(all="ignore"):
+            found = method.intervals(record, STEPS, [LEVEL])
+        return "has no standard error" if found.se is None else ""
+    except Exception:
+        return ""  # what fails here has a message of its own where it runs

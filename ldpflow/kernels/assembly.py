@@ -14,13 +14,13 @@ from typing import Any
 
 from ldpflow.algorithms import budget_split
 from ldpflow.errors import LdpflowError
-from ldpflow.kernels import one_pass, private_bit, running_sums
-from ldpflow.kernels.cache import compiled
+from ldpflow.kernels import module, one_pass, private_bit, running_sums
 from ldpflow.kernels.drawing import drawing
+from ldpflow.kernels.module import compiled
 from ldpflow.kernels.parameters import layout_of, size_of
 from ldpflow.kernels.running_sums import PERTURBED
 from ldpflow.kernels.signatures import check_parameters, kernel_function
-from ldpflow.kernels.specialise import Case, Part, specialised
+from ldpflow.kernels.specialise import Case, Part
 from ldpflow.problems import file_rows, tables
 from ldpflow.problems.laws import Variate
 from ldpflow.random.lockstep import LANES
@@ -97,7 +97,7 @@ def private_gradient(path: Any, perturbed: bool) -> dict[str, Any]:
 def kernel_case(path: Any, sums: tuple[str, ...], perturbed: bool = False) -> Case:
     """Case of the kernel of such paths that keeps these sums."""
     d = path.problem.dimension
-    inlining = "apart" if d >= INLINED_FROM else "called"
+    inlining = "inlined" if d >= INLINED_FROM else "called"
     sums = tuple(name for name in sums if name != PERTURBED)  # no sum along the path
     recursion = part_of(path.algorithm, "recursion")
     check_parameters(recursion, "recursion")
@@ -116,6 +116,7 @@ def kernel_case(path: Any, sums: tuple[str, ...], perturbed: bool = False) -> Ca
         "PROBLEM_SIZE": size_of(layouts["problem"]),
         "MECHANISM_SIZE": size_of(layouts["mechanism"]),
         "PROJECTED": path.algorithm.projects(),
+        "BY_COORDINATE": path.algorithm.by_coordinate(),
         "ORDERED": d > 1 and path.problem.levels() is not None,
         "DATA_PLANES": len(data),
         "NOISE_PLANES": len(noise),
@@ -148,7 +149,7 @@ def one_pass_kernel(path: Any, sums: tuple[str, ...], perturbed: bool = False) -
 @lru_cache(maxsize=1024)
 def kernel_digest(path: Any, sums: tuple[str, ...], perturbed: bool = False) -> str:
     """Digest of a path's kernel: paths with the same digest run the same compiled code."""
-    return specialised(one_pass.run, kernel_case(path, sums, perturbed), "called").digest
+    return module.kernel_digest(one_pass.run, kernel_case(path, sums, perturbed))
 
 
 def noise_variates(path: Any, perturbed: bool) -> tuple[Variate, ...]:

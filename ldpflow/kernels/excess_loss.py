@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from ldpflow.kernels.assembly import part_of
-from ldpflow.kernels.cache import compiled
+from ldpflow.kernels.module import compiled
 from ldpflow.kernels.parameters import layout_of
 from ldpflow.kernels.specialise import Case
 from ldpflow.problems import Problem

@@ -22,11 +22,12 @@ from typing import Any
 import numpy as np
 
 from ldpflow.algorithms.finite_sum import FiniteSumAlgorithm
+from ldpflow.kernels import module
 from ldpflow.kernels.assembly import part_of
-from ldpflow.kernels.cache import compiled
 from ldpflow.kernels.drawing import drawing
+from ldpflow.kernels.module import compiled
 from ldpflow.kernels.parameters import layout_of, size_of
-from ldpflow.kernels.specialise import Case, Part, specialised
+from ldpflow.kernels.specialise import Case, Part
 from ldpflow.problems import synthetic
 from ldpflow.problems.finite_sum import FiniteSumProblem
 from ldpflow.random import register_array
@@ -127,7 +128,7 @@ def finite_sum_kernel(
 @lru_cache(maxsize=256)
 def kernel_digest(problem: FiniteSumProblem, algorithm: FiniteSumAlgorithm, settings: tuple[str, ...]) -> str:
     """Digest of a kernel: equal digests, equal compiled code."""
-    return specialised(run, steps_case(problem, algorithm, settings, ()), "called").digest
+    return module.kernel_digest(run, steps_case(problem, algorithm, settings, ()))
 
 
 @lru_cache(maxsize=256)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 from mpmath import mpf
 from numpy.typing import NDArray
 
 from ldpflow.kernels.cache import cache_folder, read_private, write_private
-from ldpflow.kernels.specialise import Case, Part, file_digest
+from ldpflow.kernels.specialise import Case, Part
 from ldpflow.problems.laws import Law, Variate
 from ldpflow.random import fill_uniform
 from ldpflow.random.lockstep import PLANE
@@ -118,7 +119,8 @@ def gamma_table(shape: float) -> Floats:
     """The table of a gamma law, kept in the cache of compiled kernels: it takes seconds to make."""
     from ldpflow.problems import gamma_table as made
 
-    name = hashlib.sha256(f"{shape.hex()}/{file_digest(made.__file__)}".encode()).hexdigest()[:40]
+    source = hashlib.sha256(Path(made.__file__).read_bytes()).hexdigest()
+    name = hashlib.sha256(f"{shape.hex()}/{source}".encode()).hexdigest()[:40]
     file = cache_folder() / f"gamma-{name}.bin"
     content = read_private(file)
     if content is not None and hashlib.sha256(content[32:]).digest() == content[:32]:

@@ -344,11 +344,7 @@ RUNNING_SUMS = {
         RunningSums("prefix_total", lambda d: 1, "after", accumulate_prefix_total),
         RunningSums("transcript_cubic", lambda d: 11, "transcript", accumulate_transcript_cubic),
         RunningSums("transcript_quartic", lambda d: 3, "transcript", accumulate_transcript_quartic),
-        RunningSums(
-            "transcript_linear", lambda d: 2 + 3 * d, "transcript", accumulate_transcript_linear, "apart"
-        ),
-        RunningSums(
-            "transcript_quadratic", quadratic_count, "transcript", accumulate_transcript_quadratic, "apart"
-        ),
+        RunningSums("transcript_linear", lambda d: 2 + 3 * d, "transcript", accumulate_transcript_linear),
+        RunningSums("transcript_quadratic", quadratic_count, "transcript", accumulate_transcript_quadratic),
     )
 }

@@ -21,6 +21,7 @@ from mpmath import mp, mpf
 from pydantic import Field
 
 from ldpflow import constants
+from ldpflow.mechanisms.mechanism import PrivacyStatement
 from ldpflow.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.problems import Problem
 from ldpflow.problems.problem import Matrix
@@ -103,6 +104,10 @@ class DeployedResponse(RandomizedResponse):
             e = mp.exp(mpf(self.epsilon) / self.answers)
             spread = mpf(values[1]) - mpf(values[0])
             return [[float(spread**2 * e / (e - 1) ** 2 / self.answers)]]
+
+    def privacy(self) -> PrivacyStatement:
+        rates = (self.answer_below, self.answer_above)
+        return PrivacyStatement("eps-LDP", epsilon=self.epsilon, reports=self.answers, answer_rates=rates)
 
 
 def tails(count: int, p: mpf) -> list[mpf]:

@@ -37,12 +37,17 @@ class PrivacyStatement:
         Whose change is hidden: one record, which is one user's whole contribution. In all notions here
         neighbouring inputs differ by the replacement of one record; central ones say so in the unit.
     epsilon, mu, delta : float or None
-        Parameters of the notion; None where it has none.
+        Parameters of the notion; None where it has none. They are about what a user sends who answers.
+    reports : int >= 1
+        Reports of a record that share epsilon equally.
+    answer_rates : pair of floats in [0, 1]
+        Probabilities that a user answers whose value lies below or above a point. Where they differ, no
+        answer says something about the value too, which epsilon does not count.
 
     Raises
     ------
     InputError
-        If the notion names a parameter that is not given.
+        If the notion names a parameter that is not given, or what is given is impossible.
     """
 
     notion: str
@@ -50,6 +55,8 @@ class PrivacyStatement:
     epsilon: float | None = None
     mu: float | None = None
     delta: float | None = None
+    reports: int = 1
+    answer_rates: tuple[float, float] = (1.0, 1.0)
 
     def __post_init__(self) -> None:
         for word, name in (("eps", "epsilon"), ("mu", "mu"), ("delta", "delta")):
@@ -58,6 +65,15 @@ class PrivacyStatement:
                     "privacy_notion", self.notion, "a notion with its parameters",
                     f'Write: PrivacyStatement("{self.notion}", {name}=...).',
                 )  # fmt: skip
+        pure = self.epsilon is not None and self.mu is None and not self.delta
+        if self.reports < 1 or (self.reports > 1 and not pure):
+            raise InputError("reports", self.reports, "1, or a whole number of reports that share epsilon")
+        if not all(0 <= rate <= 1 for rate in self.answer_rates):
+            raise InputError("answer_rates", self.answer_rates, "two numbers in [0, 1]")
+        if self.answer_rates != (1.0, 1.0) and not pure:
+            raise InputError(
+                "answer_rates", self.answer_rates, "(1, 1), or a notion whose parameter is epsilon"
+            )
 
 
 class Mechanism(Settings):

@@ -8,18 +8,13 @@ from typing import Any
 
 from ldpflow import constants
 from ldpflow.engine import run_study
+from ldpflow.planning.advice import RECOMMENDED
 from ldpflow.store import RunStore
 from ldpflow.study import Entry, Study
 
 __all__ = ["CHECK_REPLICATES", "RECOMMENDED", "check_predictions", "judgement", "name_of", "with_recommended"]
 
 CHECK_REPLICATES = 512
-
-RECOMMENDED: dict[str, dict[str, Any]] = {
-    "TR": {"degree": 2},
-    "TR3": {"degree": 3, "burn_in": "0.01n"},
-}
-"""Settings of the methods that a plan recommends, all of kind TR."""
 
 FAILURES = 0.05  # of the rows: above it a method is undefined
 SHORT = 0.03  # coverage this far below the level is short

@@ -9,15 +9,9 @@ from dataclasses import dataclass, replace
 from ldpflow import constants
 from ldpflow.errors import InputError
 from ldpflow.planning.counts_forecast import OneShotForecast, RoundsForecast
-from ldpflow.planning.forecast import (
-    CellsForecast,
-    Forecast,
-    SgdForecast,
-    Simulated,
-    Steps,
-    Target,
-)
-from ldpflow.planning.needed import MOST_USERS, least_budget, users_by_simulation
+from ldpflow.planning.forecast import Forecast, Simulated, Steps, Target
+from ldpflow.planning.needed import EPSILONS, MOST_USERS, fewest_users, least_budget
+from ldpflow.planning.path_forecast import CellsForecast, SgdForecast, UndeclaredForecast
 from ldpflow.problems.laws import Law
 from ldpflow.protocols import PROTOCOLS, OneShot
 from ldpflow.theory.private_quantile import bit_variance
@@ -25,22 +19,32 @@ from ldpflow.theory.private_quantile import bit_variance
 __all__ = ["ProtocolPlan", "compare_protocols", "forecasts"]
 
 SHORT = 0.03  # coverage below the level that needs a caution
-AGREES = 0.05  # a prediction this close to a simulation with other seeds needs no caution
+AGREES = 0.05  # a half width this close to a simulation with other seeds needs no caution
 PRECISE = 0.01  # Monte Carlo error of an RMSE, over the RMSE, that ends a simulation early
-BATCHES = 4  # times ``replicates``, at most
 FAR = 5.0  # an estimate this many standard errors of the bound away is lost
 
 
 @dataclass(frozen=True)
 class ProtocolPlan:
-    """One protocol at one (tau, epsilon, n, level).
+    """One protocol at one (tau, epsilon, n, level): every number is that of the interval it gives by default.
+
+    Efficiencies, ``median_error`` and ``lost`` are of the estimate that this interval is around.
 
     Parameters
     ----------
     protocol : str
-    tau, epsilon, level : float
+    tau, level : float
+    epsilon : float
+        Budget of a user, for all answers together.
     n : int
         Users asked.
+    users : int
+        Users who answer about this quantile.
+    answers : int
+        Of each of them.
+    interval : str or None
+        ``TR`` or ``TR3`` of LDP-SGD, as a plan recommends; ``fieller`` of rounds; ``outer`` of histograms.
+        None, and no number, for a path that does not arrive.
     bins : int or None
         k of a histogram.
     rounds : int
@@ -48,23 +52,18 @@ class ProtocolPlan:
         Sent by a user.
     needs : str
         What has to be known beforehand.
-    half_width_formula : float
-        z sqrt(V/(response n))/f from the asymptotic variance, unit of the data; for ``rounds`` of the
-        efficiency bound.
-    half_width : float
-        z times the simulated RMSE; the formula's for LDP-SGD.
-    interval_half_width : float or None
-        Median of half the simulated lengths of the protocol's interval.
+    half_width : float or None
+        Median of half the simulated lengths, unit of the data; an undefined interval is infinitely long.
     n_needed : int or None
-        Fewest users for the half width wanted; None without one, or if 10^12 are not enough.
-    n_formula : int or None
-        The same from the formula alone.
+        Fewest users asked for the half width wanted; None without one, or if 10^12 are not enough.
+    interval_needed : str or None
+        The interval with so many users.
     epsilon_needed : float or None
         Smallest budget in steps of .001 up to 12 with which n users reach it; None if none does.
     efficiency : float or None
         S/(n MSE f^2), simulated; 1 is the best possible.
     efficiency_formula : float
-        S/V.
+        S/V from the asymptotic variance V of the protocol's estimate, of LDP-SGD of the average.
     coverage, coverage_mcse : float or None
         Of the interval, simulated.
     median_error : float or None
@@ -81,15 +80,16 @@ class ProtocolPlan:
     epsilon: float
     level: float
     n: int
+    users: int
+    answers: int
+    interval: str | None
     bins: int | None
     rounds: int
     bits: float
     needs: str
-    half_width_formula: float
-    half_width: float
-    interval_half_width: float | None = None
+    half_width: float | None = None
     n_needed: int | None = None
-    n_formula: int | None = None
+    interval_needed: str | None = None
     epsilon_needed: float | None = None
     efficiency: float | None = None
     efficiency_formula: float = math.nan
@@ -219,8 +219,9 @@ def check(
 
 def forecasts(target: Target, ends: tuple[float, float], scale: float | None, steps: Steps) -> list[Forecast]:
     """Every protocol for a target."""
-    found: list[Forecast] = [SgdForecast(target, steps), RoundsForecast(target, ends)]
-    if target.quantiles > 1:
+    path = SgdForecast if steps.undeclared is None else UndeclaredForecast
+    found: list[Forecast] = [path(target, steps), RoundsForecast(target, ends)]
+    if target.quantiles > 1 and steps.undeclared is None:
         found.append(CellsForecast(target, steps))
     for kind in PROTOCOLS.values():
         if issubclass(kind, OneShot):
@@ -238,16 +239,17 @@ def at_n(forecast: Forecast, n: int, epsilon: float, replicates: int, seed: int)
         epsilon=epsilon,
         level=t.level,
         n=n,
+        users=forecast.users(n),
+        answers=t.answers,
+        interval=forecast.interval(n, epsilon),
         bins=forecast.bins(n, epsilon),
         rounds=forecast.rounds(n),
         bits=forecast.bits(n, epsilon),
         needs=forecast.needs,
-        half_width_formula=t.z * error,
-        half_width=t.z * error,
         efficiency_formula=bit_variance(t.tau, epsilon) / t.density**2 / forecast.variance(n, epsilon),
         cautions=tuple(forecast.cautions(n, epsilon)),
     )
-    found = simulated_well(forecast, n, epsilon, replicates, seed)
+    found = None if row.interval is None else simulated_well(forecast, n, epsilon, replicates, seed)
     if found is not None:
         row = with_simulation(row, forecast, found)
     if t.dropout_bias:
@@ -262,9 +264,9 @@ def at_n(forecast: Forecast, n: int, epsilon: float, replicates: int, seed: int)
 def simulated_well(
     forecast: Forecast, n: int, epsilon: float, replicates: int, seed: int
 ) -> Simulated | None:
-    """Replicates until the RMSE is precise, at most BATCHES times as many as asked for."""
+    """Replicates until the RMSE is precise, at most some times as many as asked for."""
     found = forecast.simulate(n, epsilon, replicates, seed)
-    for batch in range(1, BATCHES):
+    for batch in range(1, forecast.batches):
         if found is None or found.rmse_error(forecast.target.truth) <= PRECISE:
             break
         further = forecast.simulate(n, epsilon, replicates, seed + 1000 * batch)
@@ -283,8 +285,7 @@ def with_simulation(row: ProtocolPlan, forecast: Forecast, found: Simulated) -> 
     undefined = float(1.0 - (found.lower == found.lower).mean())
     row = replace(
         row,
-        half_width=t.z * rmse,
-        interval_half_width=found.half_width(),
+        half_width=half_width if math.isfinite(half_width := found.half_width()) else None,
         efficiency=bound / rmse**2,
         coverage=coverage,
         coverage_mcse=math.sqrt(coverage * (1.0 - coverage) / count),
@@ -299,9 +300,6 @@ def with_simulation(row: ProtocolPlan, forecast: Forecast, found: Simulated) -> 
         row = cautioned(row, f"undefined {undefined:.0%}")
     if coverage + 2.0 * (row.coverage_mcse or 0.0) < row.level - SHORT:
         row = cautioned(row, f"the interval covers {coverage:.3f}, not {row.level:g}")
-    error = found.rmse_error(t.truth)
-    if 2.0 * error > AGREES:
-        row = cautioned(row, f"heavy tails: half width known to {2.0 * error:.0%}")
     return row
 
 
@@ -319,20 +317,20 @@ def limited(row: ProtocolPlan, rounds_max: int | None, bits_max: float | None) -
     return row
 
 
-def rank(row: ProtocolPlan) -> tuple[float, float]:
+def rank(row: ProtocolPlan) -> tuple[float, ...]:
     """Fewest users first, what cannot reach the half width last; by half width where none is wanted."""
-    return (math.inf if row.n_needed is None else row.n_needed, row.half_width)
+    return tuple(math.inf if value is None else value for value in (row.n_needed, row.half_width))
 
 
 def with_needs(
     row: ProtocolPlan, forecast: Forecast, half_width: float, replicates: int, seed: int
 ) -> ProtocolPlan:
     """The row with the users and the budget that a half width takes."""
-    formula, needed = users_by_simulation(forecast, row.epsilon, half_width, replicates, seed + 1)
+    needed = fewest_users(forecast, row.epsilon, half_width, replicates, seed + 1)
     row = replace(
         row,
         n_needed=needed,
-        n_formula=formula,
+        interval_needed=None if needed is None else forecast.method_at(needed, row.epsilon),
         epsilon_needed=least_budget(forecast, row.n, half_width, replicates, seed + 3),
     )
     return confirmed(row, forecast, half_width, replicates, seed)
@@ -342,15 +340,27 @@ def confirmed(
     row: ProtocolPlan, forecast: Forecast, half_width: float, replicates: int, seed: int
 ) -> ProtocolPlan:
     """A caution where other replicates at the n found do not give the half width wanted."""
-    if row.n_needed is None:
+    needed = row.n_needed
+    if needed is None:
+        width = forecast.width(MOST_USERS, row.epsilon) if isinstance(forecast, OneShotForecast) else 0.0
+        if 0.5 * width > half_width:
+            return cautioned(row, f"bins of {width:.3g} cannot give {half_width:g}, whatever n and epsilon")
+        if isinstance(forecast, SgdForecast):
+            return cautioned(row, f"no n is known at which its half width is {half_width:g}")
         return cautioned(row, f"{half_width:g} not reached with {MOST_USERS:g} users")
-    found = forecast.simulate(row.n_needed, row.epsilon, replicates, seed + 2)
+    if row.epsilon_needed is None and isinstance(forecast, OneShotForecast):
+        width = forecast.width(row.n, EPSILONS[-1])
+        if 0.5 * width > half_width:
+            text = f"bins of {width:.3g}, the least with {row.n:,} users, cannot give {half_width:g}"
+            row = cautioned(row, text)
+    found = forecast.simulate(needed, row.epsilon, replicates, seed + 2)
     if found is None:
-        return row
-    reached = forecast.target.z * found.rmse(forecast.target.truth)
-    if abs(reached / half_width - 1.0) > AGREES:
+        text = f"n = {needed:,} by the length that {row.interval_needed} has on such paths"
+        return cautioned(row, text)
+    reached = found.half_width()
+    if reached / half_width - 1.0 > AGREES:
         return cautioned(
             row,
-            f"n = {row.n_needed:,} gives half width {reached:.3g}, not {half_width:g}, when simulated again",
+            f"n = {needed:,} gives half width {reached:.3g}, not {half_width:g}, when simulated again",
         )
     return row

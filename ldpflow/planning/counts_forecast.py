@@ -45,6 +45,12 @@ class RoundsForecast(Forecast):
     def rounds(self, n: int) -> int:
         return self.turns
 
+    def interval(self, n: int, epsilon: float) -> str | None:
+        return "fieller"
+
+    def users(self, n: int) -> int:
+        return super().users(n) // self.target.quantiles
+
     def bits(self, n: int, epsilon: float) -> float:
         return float(self.target.answers)
 
@@ -90,6 +96,14 @@ class OneShotForecast(Forecast):
 
     def rounds(self, n: int) -> int:
         return 1
+
+    def interval(self, n: int, epsilon: float) -> str | None:
+        return "outer"
+
+    def width(self, n: int, epsilon: float) -> float:
+        """Width of a bin: no outer interval is shorter."""
+        low, high = self.template.ends
+        return (high - low) / self.protocol(epsilon).bins(n)
 
     def bits(self, n: int, epsilon: float) -> float:
         return self.protocol(epsilon).bits(n)

@@ -1,8 +1,8 @@
-"""Accuracy of one protocol for one quantile: by formula at any n and epsilon, and by simulation.
+"""Accuracy of one protocol for one quantile, by simulation of the interval that it gives by default.
 
-The formula is the asymptotic variance of the estimate; it knows neither the bias inside bins, nor what
-isotonic regression gains, nor what steering costs. Simulation of the exact law of the counts knows all
-of it and takes a fraction of a second.
+The formula for the asymptotic variance of the estimate knows neither the bias inside bins, nor what
+isotonic regression gains, nor what steering costs, nor how long an interval is. Simulation of the exact law
+of the counts knows all of it and takes a fraction of a second; LDP-SGD is simulated user by user.
 """
 
 from __future__ import annotations
@@ -15,21 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpflow.problems.laws import Law
-from ldpflow.theory.private_quantile import (
-    cells_covariance,
-    level_with_dropout,
-    level_with_liars,
-    repeated_bit_variance,
-)
+from ldpflow.theory.private_quantile import level_with_dropout, level_with_liars
 
-__all__ = [
-    "CellsForecast",
-    "Forecast",
-    "SgdForecast",
-    "Simulated",
-    "Steps",
-    "Target",
-]
+__all__ = ["Forecast", "Simulated", "Steps", "Target"]
 
 Floats = NDArray[np.float64]
 
@@ -101,13 +89,17 @@ class Target:
 
 @dataclass(frozen=True)
 class Steps:
-    """Start and steps c i^-gamma of LDP-SGD, one per ``batch`` users or ``rounds`` of them in all."""
+    """Start and steps c i^-gamma of LDP-SGD, one per ``batch`` users or ``rounds`` of them in all.
+
+    ``undeclared`` is the kind of an algorithm that does not declare its steps: nothing is computed then.
+    """
 
     c: float = 1.0
     gamma: float = 0.51
     theta0: float = 0.0
     batch: int = 1
     rounds: int | None = None
+    undeclared: str | None = None
 
     def count(self, n: int) -> int:
         """Steps that n users make."""
@@ -134,22 +126,27 @@ class Simulated:
     upper: Floats
     range_end: NDArray[np.bool_]
 
+    @property
+    def defined(self) -> Floats:
+        """Estimates of the replicates that have one."""
+        return self.estimate[np.isfinite(self.estimate)]
+
     def rmse(self, truth: float) -> float:
         """Root mean squared error of the estimates."""
-        return math.sqrt(float(np.mean((self.estimate - truth) ** 2)))
+        return math.sqrt(float(np.mean((self.defined - truth) ** 2)))
 
     def rmse_error(self, truth: float) -> float:
         """Monte Carlo standard error of the RMSE over the RMSE."""
-        squares = (self.estimate - truth) ** 2
+        squares = (self.defined - truth) ** 2
         return float(squares.std() / (2.0 * squares.mean() * math.sqrt(len(squares))))
 
     def median_error(self, truth: float) -> float:
         """Median of the absolute errors."""
-        return float(np.median(np.abs(self.estimate - truth)))
+        return float(np.median(np.abs(self.defined - truth)))
 
     def far(self, truth: float, distance: float) -> float:
         """Share of estimates farther from the truth than this."""
-        return float(np.mean(np.abs(self.estimate - truth) > distance))
+        return 1.0 - float(np.mean(np.abs(self.estimate - truth) <= distance))
 
     def joined(self, other: Simulated) -> Simulated:
         """These replicates and further ones."""
@@ -165,9 +162,13 @@ class Simulated:
         return float(np.mean((self.lower <= truth) & (truth <= self.upper)))
 
     def half_width(self) -> float:
-        """Median of half the lengths of the defined intervals."""
-        lengths = (self.upper - self.lower)[np.isfinite(self.upper - self.lower)]
-        return float(np.median(lengths) / 2) if len(lengths) else math.nan
+        """Median of half the lengths; an undefined interval is infinitely long."""
+        lengths = self.upper - self.lower
+        return float(np.median(np.where(np.isfinite(lengths), lengths, np.inf)) / 2)
+
+    def share_within(self, half_width: float) -> float:
+        """Share of intervals whose half width is at most this."""
+        return float(np.mean(self.upper - self.lower <= 2.0 * half_width * (1 + 1e-9)))
 
 
 class Forecast(ABC):
@@ -175,6 +176,8 @@ class Forecast(ABC):
 
     name: str
     needs: str
+    batches = 4
+    """Times as many replicates as asked for that are made, at most, until the RMSE is precise."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -197,7 +200,19 @@ class Forecast(ABC):
 
     @abstractmethod
     def simulate(self, n: int, epsilon: float, replicates: int, seed: int) -> Simulated | None:
-        """Replicates; None where the protocol has a theory to rely on (LDP-SGD)."""
+        """Replicates with the default interval; None where there is none, with a caution that says why."""
+
+    @abstractmethod
+    def interval(self, n: int, epsilon: float) -> str | None:
+        """Name of the default interval, to which all numbers belong; None where there is none."""
+
+    def method_at(self, n: int, epsilon: float) -> str | None:
+        """Name of the interval to use at n users, also where an average does not arrive."""
+        return self.interval(n, epsilon)
+
+    def users(self, n: int) -> int:
+        """Users who answer about the quantile."""
+        return int(self.target.answering * n)
 
     def standard_error(self, n: int, epsilon: float) -> float:
         """sqrt(variance/(answers of n users)), unit of the data."""
@@ -214,72 +229,3 @@ class Forecast(ABC):
         if not all(0.0 < level < 1.0 for level in levels):
             return math.inf
         return max(abs(t.law.quantile(level) - t.truth) for level in levels)
-
-
-class SgdForecast(Forecast):
-    """LDP-SGD with randomised response: attains the efficiency bound once it has arrived."""
-
-    name = "sgd"
-    needs = "start, step"
-
-    def __init__(self, target: Target, steps: Steps) -> None:
-        super().__init__(target)
-        self.steps = steps
-
-    def rounds(self, n: int) -> int:
-        return self.steps.count(n)
-
-    def bits(self, n: int, epsilon: float) -> float:
-        return float(self.target.answers)
-
-    def users(self, n: int) -> int:
-        """Users who answer about one quantile."""
-        return int(self.target.answering * n) // self.target.quantiles
-
-    def step_variance(self, epsilon: float) -> float:
-        """Variance of a private gradient of one user."""
-        return repeated_bit_variance(self.target.tau, epsilon, self.target.answers)
-
-    def variance(self, n: int, epsilon: float) -> float:
-        split = self.target.answering * n / max(self.users(n), 1)
-        return split * self.step_variance(epsilon) / self.target.density**2
-
-    def simulate(self, n: int, epsilon: float, replicates: int, seed: int) -> Simulated | None:
-        return None
-
-    def cautions(self, n: int, epsilon: float) -> list[str]:
-        """The verdict on the path's arrival, where it is not ``arrived``."""
-        from ldpflow.simulators.approach import Approach
-        from ldpflow.theory.arrival import approaches
-
-        t = self.target
-        s = self.steps
-        users = self.users(n)
-        count, batch = max(s.count(users), 1), s.users_per_step(users)
-        noise = self.step_variance(epsilon) - t.tau * (1.0 - t.tau)
-        case = Approach(t.law, t.tau, noise, s.c, s.gamma, s.theta0, count, batch)
-        (arrival,) = approaches([case])
-        if arrival.verdict == "arrived":
-            return []
-        said = arrival.verdict.replace("_", " ")
-        cause = "start" if abs(arrival.bias_start) >= abs(arrival.bias_steps) else "steps"
-        return [f"{cause}: {said}, predicted coverage {arrival.coverage(t.level):.2f}"]
-
-
-class CellsForecast(SgdForecast):
-    """LDP-SGD for several quantiles at once: every user reports a cell between the iterates."""
-
-    name = "cells"
-
-    def bits(self, n: int, epsilon: float) -> float:
-        return self.target.answers * math.log2(self.target.quantiles + 1)
-
-    def users(self, n: int) -> int:
-        return int(self.target.answering * n)
-
-    def step_variance(self, epsilon: float) -> float:
-        levels = sorted(self.target.together)
-        at = levels.index(self.target.tau)
-        truth = self.target.tau * (1.0 - self.target.tau)
-        once = cells_covariance(levels, epsilon / self.target.answers)[at][at]
-        return truth + (once - truth) / self.target.answers

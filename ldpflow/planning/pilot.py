@@ -19,6 +19,7 @@ __all__ = [
     "RELAXATION_TIMES",
     "Bounds",
     "Design",
+    "badness",
     "design",
     "design_within",
     "percentile_range",
@@ -61,6 +62,23 @@ class Bounds:
         """The normal law that stands for an unknown one: an eighth of the range is its deviation."""
         return Law("normal", (self.lower + self.upper) / 2, (self.upper - self.lower) / 8)
 
+    def family(self) -> dict[str, tuple[Law, bool]]:
+        """Laws that values within the bounds may have, by name, and whether they are to be mirrored.
+
+        The normal one, and skewed ones that start at a bound: most values near it, few at the other end.
+        One from the upper bound is the mirror image of one from the lower.
+        """
+        width = self.upper - self.lower
+        skewed = {
+            "exponential": Law("exponential", self.lower, width / 8),
+            "lognormal": Law("lognormal", self.lower, width / 20, shape=1.0),
+        }
+        found = {"normal": (self.law(), False)}
+        for name, law in skewed.items():
+            found[f"{name} from the lower bound"] = law, False
+            found[f"{name} from the upper bound"] = law, True
+        return found
+
 
 def design(law: Law, tau: float, steps: int, gamma: float = GAMMA) -> Design:
     """c for 60 relaxation times, and a start on the side of the quantile from which travel is fast.
@@ -74,7 +92,7 @@ def design(law: Law, tau: float, steps: int, gamma: float = GAMMA) -> Design:
 
 
 def design_within(bounds: Bounds, tau: float, steps: int, gamma: float = GAMMA) -> Design:
-    """Half the rule's c for the law that the bounds suggest: too small costs length, too large coverage.
+    """The rule's c for the normal law that the bounds suggest.
 
     theta0 is the middle for tau in [.25, .75], else a quarter of the range from the end that travel
     starts fast from (the lower for a high quantile).
@@ -82,7 +100,7 @@ def design_within(bounds: Bounds, tau: float, steps: int, gamma: float = GAMMA) 
     rule = design(bounds.law(), tau, steps, gamma)
     width = bounds.upper - bounds.lower
     start = bounds.lower + width * (0.5 if 0.25 <= tau <= 0.75 else 0.25 if tau > 0.75 else 0.75)
-    return Design(rule.c / 2, gamma, start)
+    return Design(rule.c, gamma, start)
 
 
 def resampled_laws(values: Floats, seed: int, count: int = RESAMPLES) -> list[ColumnLaw]:
@@ -123,9 +141,10 @@ def worst_arrival(case: Approach, laws: list[ColumnLaw], level: float) -> Arriva
     Worse is a later verdict of :data:`ldpflow.theory.arrival.VERDICTS`, then a lower coverage.
     """
     found = approaches([replace(case, law=replace(case.law, table=table)) for table in laws])
-
-    def badness(arrival: Arrival) -> tuple[int, float]:
-        return min(VERDICTS.index(arrival.verdict), 2), -arrival.coverage(level)
-
-    found.sort(key=badness)
+    found.sort(key=lambda arrival: badness(arrival, level))
     return found[math.ceil((1 + SHARE) / 2 * len(found)) - 1]
+
+
+def badness(arrival: Arrival, level: float) -> tuple[int, float]:
+    """Key that sorts arrivals from good to bad: the verdict, then the coverage."""
+    return min(VERDICTS.index(arrival.verdict), 2), -arrival.coverage(level)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Unpack
 
 from ldpflow import constants
 from ldpflow.errors import InputError
-from ldpflow.planning.advice import averages_from, with_length
 from ldpflow.planning.checking import RECOMMENDED, check_predictions, with_recommended
 from ldpflow.planning.pilot import Bounds
 from ldpflow.planning.practice import TR_LENGTH, Goal, PracticeRow, practice_rows
-from ldpflow.planning.prediction import Prediction, coarse, described, predict
+from ldpflow.planning.prediction import Prediction, coarse, predict
 from ldpflow.planning.sources import Guess, Pilot
-from ldpflow.study import Study, load_study
+from ldpflow.planning.wording import advice_of, words_of
+from ldpflow.simulators.one_pass import OnePass
+from ldpflow.simulators.simulator import Simulator
+from ldpflow.study import Study
 from ldpflow.theory.arrivals import arrivals
 
 if TYPE_CHECKING:
@@ -42,6 +45,10 @@ class Plan:
         What ``check`` runs.
     checked : list of dict
         Rows of the summaries of a check.
+    simulators : list of Simulator
+        The path of every row.
+    others : dict of str to tuple of str
+        Further paths that a row must hold on, by its own: those under the other laws of a guess.
     """
 
     rows: list[dict[str, Any]]
@@ -49,12 +56,49 @@ class Plan:
     refused: bool
     studies: list[Study] = field(default_factory=list, repr=False)
     checked: list[dict[str, Any]] = field(default_factory=list, repr=False)
+    simulators: list[Simulator[Any, Any]] = field(default_factory=list, repr=False)
+    others: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
 
     def table(self) -> pa.Table:
         """The rows as an Arrow table."""
         import pyarrow as pa
 
         return pa.Table.from_pylist(self.rows)
+
+    def analysis_settings(self, row: int | None = None) -> dict[str, Any]:
+        """Settings with which ``analyse`` reads reports that are collected as a row says.
+
+        The problem, the mechanism, steps and start at full precision, and the recommended method, if any.
+
+        Parameters
+        ----------
+        row : int, optional
+            Place of the row; may be left out where there is one.
+
+        Raises
+        ------
+        InputError
+            If there are several rows and none is named, or such reports cannot be analysed.
+        """
+        from ldpflow.transcripts.collection import read_collection
+
+        last = len(self.rows) - 1
+        if row not in range(last + 1) and not (row is None and last == 0):
+            raise InputError("row", row, f"a row of the plan, from 0 to {last}")
+        wanted, simulator = self.rows[row or 0], self.simulators[row or 0]
+        parts = {name: part.model_dump(exclude_none=True) for name, part in simulator.parts().items()}
+        kept = {
+            "problem": ("kind", "tau", "taus"),
+            "mechanism": ("kind", "epsilon", "mu"),
+            "algorithm": ("kind", "gamma", "c", "theta0", "batch_size"),
+        }
+        found: dict[str, Any] = {"level": wanted["level"]}
+        for table, names in kept.items():
+            found[table] = {name: parts[table][name] for name in names if name in parts.get(table, {})}
+        if wanted["recommended"] is not None:
+            found["method"] = {"kind": "TR", **RECOMMENDED[wanted["recommended"]]}
+        read_collection(found)
+        return found
 
     def check(self, engine: str = "serial", **options: Any) -> bool:
         """Simulate every row with the recommended methods beside those asked for.
@@ -69,30 +113,35 @@ class Plan:
             for study in self.studies
             for row in check_predictions(with_recommended(study), engine, **options)
         ]
-        good = True
-        for row in self.rows:
-            if row["arrival"] is None:
-                continue  # nothing is predicted about such a path, and nothing recommended
-            wanted = None if row["recommended"] is None else RECOMMENDED[row["recommended"]]
-            found = [
-                c["judgement"]
-                for c in self.checked
-                if wanted is not None
-                and c["method"] == "TR"
-                and c["degree"] == wanted["degree"]
-                and (c["path"], c["n"], c["level"], c["coordinate"])
-                == (row["path"], row["n"], row["level"], row["coordinate"])
-            ]
-            good = good and bool(found) and set(found) == {"good"}
-        return good
+        return all(
+            self.covers(row, path)
+            for row in self.rows
+            if row["arrival"] is not None  # nothing is predicted about such a path, and nothing recommended
+            for path in (row["path"], *self.others.get(row["path"], ()))
+        )
+
+    def covers(self, row: Mapping[str, Any], path: str) -> bool:
+        """Whether the method that a row recommends was good on a path."""
+        if row["recommended"] is None:
+            return False
+        degree = RECOMMENDED[row["recommended"]]["degree"]
+        place = (path, row["n"], row["level"], row["coordinate"])
+        found = {
+            c["judgement"]
+            for c in self.checked
+            if (c["method"], c["degree"]) == ("TR", degree)
+            and (c["path"], c["n"], c["level"], c["coordinate"]) == place
+        }
+        return found == {"good"}
 
 
 def plan(
-    study: Study | str | None = None,
+    study: Study | str | os.PathLike[str] | None = None,
     *,
-    pilot: str | None = None,
+    pilot: Any = None,
     column: str | None = None,
     missing: str | None = None,
+    missing_value: float | Sequence[float] | None = None,
     jitter: float | None = None,
     bounds: Sequence[float] | None = None,
     tau: float | Sequence[float] | None = None,
@@ -112,11 +161,18 @@ def plan(
 
     Parameters
     ----------
-    study : Study or str, optional
-        A study, its file or the name of a bundled one; or, in its place, one of the next two.
-    pilot, column, missing, jitter
-        A Parquet or CSV file with a pilot's values, its column, what to do with records without a value
-        (``drop``), and the width of the noise that users add.
+    study : Study, str or path, optional
+        A study, its file, its text or the name of a bundled one; or, in its place, one of the next two.
+    pilot : path, data frame, pyarrow.Table or mapping of columns, optional
+        A pilot's values: a Parquet or CSV file, or a table of pandas, polars or pyarrow.
+    column : str, optional
+        Its column; may be left out where one column is numeric and no other one mostly numbers.
+    missing : str, optional
+        ``drop`` leaves out records without a value, which are an error otherwise.
+    missing_value : number or sequence of numbers, optional
+        Numbers that stand for no value, such as -1 or 9999; their records are left out.
+    jitter : float, optional
+        Width of the noise that users add to their value.
     bounds : (float, float), optional
         Public bounds of the data.
     tau, epsilon, n, level : number or sequence of numbers, optional
@@ -147,12 +203,13 @@ def plan(
     given = {name: listed(value) for name, value in axes.items() if value is not None}
     check_comparison(compare, comparison, pilot=pilot, bounds=bounds, difference=difference)
     if pilot is None and bounds is None:
-        for name, value in (("column", column), ("missing", missing), ("jitter", jitter)):
+        others = {"column": column, "missing": missing, "missing_value": missing_value, "jitter": jitter}
+        for name, value in others.items():
             if value is not None:
                 raise InputError(name, value, "nothing without `pilot`")
         if study is None:
             raise InputError("study", None, "a study, a pilot's file or public bounds")
-        chosen = load_study(study) if isinstance(study, str) else study
+        chosen = study if isinstance(study, Study) else Study.load(os.fspath(study))
         chosen = chosen.replace(given) if given else chosen
         if compare:
             from ldpflow.planning.protocols_plan import plan_protocols
@@ -168,7 +225,9 @@ def plan(
     if pilot is not None:
         if missing not in (None, "drop"):
             raise InputError("missing", missing, "drop, or nothing")
-        source = Pilot(pilot, column, missing == "drop", jitter, seed)
+        codes = tuple(float(value) for value in listed(missing_value)) if missing_value is not None else ()
+        values = os.fspath(pilot) if isinstance(pilot, os.PathLike) else pilot
+        source = Pilot(values, column, missing == "drop", codes, jitter, seed)
     else:
         assert bounds is not None
         if len(bounds) != 2:
@@ -207,7 +266,8 @@ def plan_study(study: Study, goal: Goal) -> Plan:
     cautions = advice_of(found)
     for prediction in found:
         cautions |= dict.fromkeys(coarse(prediction.simulator, prediction.n))
-    return Plan(rows, list(cautions), any(row.refused for row in found), [study])
+    refused = any(row.refused for row in found)
+    return Plan(rows, list(cautions), refused, [study], simulators=[row.simulator for row in found])
 
 
 def alike(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -220,41 +280,6 @@ def alike(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         settings |= dict.fromkeys(names[:first])
         measures |= dict.fromkeys(names[first:])
     return [{name: row.get(name) for name in (*settings, *measures)} for row in rows]
-
-
-def advice_of(found: Sequence[Prediction]) -> dict[str, None]:
-    """Texts, one for every path and n, on why rows are refused or doubtful and what settings would do."""
-    whole: dict[str, set[int]] = {}
-    for row in found:
-        whole.setdefault(row.simulator.key, set()).add(row.coordinate)
-    same: dict[tuple[str, str, str], dict[int, None]] = {}
-    for row in found:
-        for reason in reasons(row):
-            head = f"{described(row.simulator)}, n {row.n:,}"
-            same.setdefault((row.simulator.key, head, reason), {})[row.coordinate] = None
-    texts = []
-    for (key, head, reason), coordinates in same.items():
-        where = "" if set(coordinates) == whole[key] else f", coordinate {', '.join(map(str, coordinates))}"
-        texts.append(f"{head}{where}: {reason}")
-    return dict.fromkeys(texts)
-
-
-def reasons(row: Prediction) -> list[str]:
-    """Reasons why a row is refused or doubtful, and settings that would do; none where the path arrives."""
-    if row.arrival is None:
-        return []
-    advice = row.advice()
-    if advice is not None:
-        first, *others = advice.sentences(row.level)
-        return ["\n  ".join([first, *others])]
-    if not row.refused:
-        return []
-    k, start = row.arrival.relaxation_times, row.arrival.bias_start
-    return [
-        f"{row.arrival.verdict.replace('_', ' ')}: {k:,.1f} relaxation "
-        f"times of the 25 that the slowest direction needs, {abs(start):.1f} SE of bias left from the start: "
-        "take a larger n, larger steps (c), or a start nearer to theta*"
-    ]
 
 
 def per_group(rows: Sequence[Prediction], goal: Goal) -> list[tuple[int | None, str | None]]:
@@ -290,6 +315,7 @@ def plan_practice(source: Pilot | Guess, given: dict[str, list[Any]], goal: Goal
             "coordinate": 0,
             "quantile": row.quantile,
             "sparsity": row.sparsity,
+            "pilot": source.name if isinstance(source, Pilot) else None,
             "pilot_values": len(source.values) if isinstance(source, Pilot) else None,
         }
         | row.values(goal)
@@ -299,8 +325,11 @@ def plan_practice(source: Pilot | Guess, given: dict[str, list[Any]], goal: Goal
     for row in found:
         cautions |= dict.fromkeys(row.cautions)
         cautions |= dict.fromkeys(words_of(row))
-    studies = [checkable(row) for row in found]
-    return Plan(rows, list(cautions), any(row.refused for row in found), studies)
+    studies = [checkable(row, path) for row in found for path in (row.simulator, *row.others)]
+    others = {f"p{row.simulator.key}": tuple(f"p{path.key}" for path in row.others) for row in found}
+    simulators: list[Simulator[Any, Any]] = [row.simulator for row in found]
+    refused = any(row.refused for row in found)
+    return Plan(rows, list(cautions), refused, studies, simulators=simulators, others=others)
 
 
 def whole(value: Any) -> int:
@@ -310,42 +339,11 @@ def whole(value: Any) -> int:
     return int(value)
 
 
-def words_of(row: PracticeRow) -> list[str]:
-    """Sentences on a row from a pilot or from bounds."""
-    head = f"tau {row.tau:g}, epsilon {row.epsilon:g}, n {row.n:,}"
-    found = []
-    if row.verdict != "arrived":
-        k, bias = row.arrival.relaxation_times, abs(row.arrival.bias)
-        covers = f"{row.arrival.coverage(row.level):.2f}"
-        if row.worst is not None:
-            covers += (
-                f" ({row.worst.coverage(row.level):.2f} with the worst but 5% of resampled pilots, by which "
-                "the row is judged)"
-            )
-        remedy = (
-            f"use {with_length(row.arrival, row.method, row.level)}"
-            if row.method
-            else "no interval is recommended: ask more users, or take a larger epsilon"
-        )
-        found.append(
-            f"{head}: {row.verdict.replace('_', ' ')} for an average: "
-            f"{k:.0f} relaxation times, {bias:.2f} SE of bias, an interval around it would cover {covers}; "
-            f"{remedy}.{averages_from(row.feasible, row.n, row.level)}"
-        )
-    if row.survives is not None:
-        low, high = row.survives
-        found.append(
-            f"{head}: the design is a guess from the bounds; it arrives with laws from {low:.2g} to "
-            f"{high:.2g} times as wide as guessed. A pilot of 200 values says more."
-        )
-    return found
-
-
-def checkable(row: PracticeRow) -> Study:
-    """The study that checks a row."""
+def checkable(row: PracticeRow, path: OnePass) -> Study:
+    """The study that checks a row on a path."""
     parts = {
         table: {k: v for k, v in part.model_dump(exclude_none=True).items()}
-        for table, part in row.simulator.parts().items()
+        for table, part in path.parts().items()
     }
     return Study.from_mapping(
         {

@@ -15,7 +15,7 @@ from ldpflow.algorithms.ldp_sgd import LdpSgd
 from ldpflow.errors import InputError
 from ldpflow.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.planning.pilot import Design
-from ldpflow.planning.sources import Guess, Pilot
+from ldpflow.planning.sources import Guess, Pilot, WorstLaw
 from ldpflow.planning.with_method import UsersWithMethod, users_with_method
 from ldpflow.problems.laws import Law
 from ldpflow.simulators.approach import Approach
@@ -86,10 +86,11 @@ class PracticeRow:
     standard_error, half_width : float or None
         Unit of the data; None where the path is refused.
     half_width_range : (float, float) or None
-        90% range over resampled pilots.
+        90% range over resampled pilots, or range over the laws of a guess.
     quantile, sparsity : float
         theta* and 1/f(theta*) of the law.
-    sparsity_range : (float, float) or None
+    sparsity_range : (float, float)
+        Of 1/f, in the same way.
     method : str or None
         Recommended; None where nothing is.
     feasible : float
@@ -103,7 +104,11 @@ class PracticeRow:
     worst : Arrival or None
         The worst but 5% of the arrivals under resampled pilots.
     survives : (float, float) or None
-        Of a guess: factors of the law's scale.
+        Of a guess: factors of the scale of its laws.
+    worst_law : WorstLaw or None
+        Of a guess: the law that is worst for the method.
+    others : tuple of OnePass
+        The path under the other laws of a guess.
     """
 
     tau: float
@@ -119,7 +124,7 @@ class PracticeRow:
     half_width_range: tuple[float, float] | None
     quantile: float
     sparsity: float
-    sparsity_range: tuple[float, float] | None
+    sparsity_range: tuple[float, float]
     method: str | None
     feasible: float
     n_needed: int | None = None
@@ -129,6 +134,8 @@ class PracticeRow:
     group_verdict: str | None = None
     worst: Arrival | None = None
     survives: tuple[float, float] | None = None
+    worst_law: WorstLaw | None = None
+    others: tuple[OnePass, ...] = ()
     cautions: tuple[str, ...] = ()
     with_method: UsersWithMethod | None = None
 
@@ -139,8 +146,8 @@ class PracticeRow:
 
     @property
     def users_range(self) -> tuple[int, int] | None:
-        """Range of ``with_method`` over resampled pilots: users grow with the square of 1/f."""
-        if self.with_method is None or self.sparsity_range is None:
+        """Range of ``with_method`` over pilots or laws: users grow with the square of 1/f."""
+        if self.with_method is None:
             return None
         low, high = (
             math.ceil(self.with_method.users * (end / self.sparsity) ** 2) for end in self.sparsity_range
@@ -159,19 +166,23 @@ class PracticeRow:
             "c": self.design.c,
             "gamma": self.design.gamma,
             "theta0": self.design.theta0,
+            "users": self.n,
+            "answers_each": 1,
+            "epsilon_per_user": self.epsilon,
             "standard_error": self.standard_error,
             "half_width": self.half_width,
             "half_width_low": low,
             "half_width_high": high,
             "length": None if self.half_width is None else 2 * self.half_width,
-            "sparsity_low": None if self.sparsity_range is None else self.sparsity_range[0],
-            "sparsity_high": None if self.sparsity_range is None else self.sparsity_range[1],
+            "sparsity_low": self.sparsity_range[0],
+            "sparsity_high": self.sparsity_range[1],
             "relaxation_times_planned": self.arrival.relaxation_times,
             "bias_start": self.arrival.bias_start,
             "bias_steps": self.arrival.bias_steps,
             "sd_ratio": self.arrival.sd_ratio,
             "coverage_predicted": self.arrival.coverage(self.level),
             "coverage_predicted_worst": None if self.worst is None else self.worst.coverage(self.level),
+            "worst_law": None if self.worst_law is None else self.worst_law.law,
             "arrival": self.verdict,
             "recommended": self.method,
             "n_feasible": self.feasible,
@@ -227,7 +238,7 @@ def row_of(
     z = constants.normal_quantile(0.5 + level / 2)
     error = arrival.standard_error
     sparsity = 1.0 / law.density_at_quantile(tau)
-    known = source.sparsities(tau) if isinstance(source, Pilot) else None
+    known = source.sparsities(tau) if isinstance(source, Pilot) else source.sparsities(case)
     half = None if refused else z * error
     row = PracticeRow(
         tau,
@@ -240,18 +251,25 @@ def row_of(
         verdict,
         standard_error=None if refused else error,
         half_width=half,
-        half_width_range=None
-        if known is None or half is None
-        else (half * known[0] / sparsity, half * known[1] / sparsity),
+        half_width_range=None if half is None else (half * known[0] / sparsity, half * known[1] / sparsity),
         quantile=law.quantile(tau),
         sparsity=sparsity,
         sparsity_range=known,
-        method=source.method(arrival),
+        method=source.method(arrival, case) if isinstance(source, Pilot) else None,
         feasible=feasible_n(law, tau, case.noise),
         worst=worst,
-        survives=source.survives(simulator, n) if isinstance(source, Guess) else None,
         cautions=cautions_of(source, simulator, n, law, tau),
     )
+    if isinstance(source, Guess):
+        worst_law = source.worst_law(case)
+        row = replace(
+            row,
+            method=worst_law.method if worst_law.size <= 1.0 else None,
+            feasible=max(feasible_n(one.law, one.tau, one.noise) for one in source.cases(case).values()),
+            worst_law=worst_law,
+            survives=source.survives(case, worst_law.method),
+            others=tuple(source.simulators(simulator)[1:]),
+        )
     return with_goal(source, row, goal, case.variance() * sparsity**2, z)
 
 
@@ -260,6 +278,11 @@ def cautions_of(source: Pilot | Guess, simulator: OnePass, n: int, law: Law, tau
     if isinstance(source, Guess):
         return ()
     found = [text for text in (simulator.problem.caution(),) if text is not None]
+    for value, share in source.sentinels():
+        found.append(
+            f"{source.name}: {share:.1%} of its values are {value:g}, which looks like a code for no value; "
+            f"missing_value = {value:g} leaves them out"
+        )
     case = simulator.approach(n)
     assert case is not None and law.table is not None
     ratio = lattice_ratio(case)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ldpflow import constants
+from ldpflow.algorithms import Algorithm
 from ldpflow.errors import InputError
 from ldpflow.planning.advice import Advice, advise, recommended
 from ldpflow.planning.with_method import UsersWithMethod, users_with_method
@@ -58,6 +59,8 @@ class Prediction:
     with_method : UsersWithMethod or None
         Fewest users for the target with the method that is recommended there; None without a target, or
         where nothing is recommended.
+    undeclared : str or None
+        Kind of an algorithm that does not declare its steps as c i^-gamma: nothing is computed from them.
     """
 
     simulator: Simulator[Any, Any]
@@ -72,6 +75,7 @@ class Prediction:
     arrival: Arrival | None = None
     arrival_needed: Arrival | None = None
     with_method: UsersWithMethod | None = None
+    undeclared: str | None = None
 
     @property
     def refused(self) -> bool:
@@ -81,7 +85,9 @@ class Prediction:
     @property
     def method(self) -> str | None:
         """The interval method that the path allows: ``TR``, ``TR3`` or None."""
-        return None if self.arrival is None else recommended(self.arrival)
+        if self.arrival is None:
+            return None
+        return recommended(self.arrival, self.simulator.approach(self.n))
 
     def advice(self) -> Advice | None:
         """Settings that would work, for a path of a quantile problem that has not clearly arrived."""
@@ -110,6 +116,9 @@ class Prediction:
             "n": self.n,
             "level": self.level,
             "coordinate": self.coordinate,
+            "users": self.n,
+            "answers_each": answers_of(self.simulator),
+            "epsilon_per_user": self.simulator.privacy().epsilon,
             "standard_error": self.standard_error,
             "half_width": None if self.length is None else self.length / 2,
             "length": self.length,
@@ -124,7 +133,7 @@ class Prediction:
             "bias_steps": None if found is None else found.bias_steps,
             "sd_ratio": None if found is None else found.sd_ratio,
             "coverage_predicted": None if found is None else found.coverage(self.level),
-            "arrival": None if found is None else found.verdict,
+            "arrival": "undeclared_steps" if self.undeclared else None if found is None else found.verdict,
             "recommended": self.method,
             "n_feasible": self.feasible(),
         }
@@ -149,6 +158,10 @@ def predict(study: Study, length: float | None = None) -> list[Prediction]:
         raise InputError("length", length, "a number > 0")
     rows: list[Prediction] = []
     for plan in study.plans():
+        undeclared = undeclared_steps(plan.simulator)
+        if undeclared is not None:
+            rows += blank_rows(plan.simulator, undeclared, study)
+            continue
         law = plan.simulator.limit_law()
         if law is None:
             kind = plan.simulator.parts()["problem"].kind
@@ -156,6 +169,34 @@ def predict(study: Study, length: float | None = None) -> list[Prediction]:
             raise InputError("study", study.name, allowed, f"There is none for {kind}.")
         rows += predictions(plan.simulator, law, study, length)
     return judged(rows)
+
+
+def undeclared_steps(simulator: Simulator[Any, Any]) -> str | None:
+    """Kind of an algorithm whose steps are not declared, of a plug-in; None for others."""
+    algorithm = simulator.parts().get("algorithm")
+    if not isinstance(algorithm, Algorithm):
+        return None
+    declared = (algorithm.step_exponent(), algorithm.step_constant())
+    return algorithm.kind if any(map(math.isnan, declared)) else None
+
+
+def answers_of(simulator: Simulator[Any, Any]) -> int:
+    """Answers of every user."""
+    mechanism, algorithm = (simulator.parts().get(name) for name in ("mechanism", "algorithm"))
+    paths = algorithm.perturbed_paths() if isinstance(algorithm, Algorithm) else 0
+    return int(getattr(mechanism, "answers", 1)) * (1 + paths)
+
+
+def blank_rows(simulator: Simulator[Any, Any], undeclared: str, study: Study) -> list[Prediction]:
+    """Rows that say that nothing is predicted."""
+    columns = {name: value for name, value in simulator.columns().items() if name != "horizon"}
+    users = study.n if simulator.horizon is None else (simulator.horizon,)
+    return [
+        Prediction(simulator, columns, n, level, coordinate, None, None, undeclared=undeclared)
+        for coordinate in range(simulator.dimension)
+        for level in study.level
+        for n in users
+    ]
 
 
 def predictions(
@@ -268,8 +309,9 @@ def arrival_cautions(study: Study) -> list[str]:
         if lost:
             n, worst = lost[-1]
             words, users = worst.verdict.replace("_", " "), ", ".join(f"{m:,}" for m, _ in lost)
+            at = f"{users}; at n = {n:,}" if len(lost) > 1 else f"{users}:"
             lines.append(
-                f"{described(simulator)}: {words} at n = {users}; at n = {n:,} "
+                f"{described(simulator)}: {words} at n = {at} "
                 f"{worst.relaxation_times:,.1f} relaxation times, bias {worst.bias:+.2f} SE, predicted "
                 f"coverage of the oracle {worst.coverage(max(study.level)):.2f} at level "
                 f"{max(study.level):g} (ldpflow plan says what to change)"

@@ -4,31 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-import numpy as np
-
-from ldpflow import constants
-from ldpflow.algorithms.ldp_sgd import LdpSgd
-from ldpflow.algorithms.minibatch_sgd import MinibatchSgd
 from ldpflow.errors import InputError
-from ldpflow.mechanisms.deployed_response import DeployedResponse
 from ldpflow.planning.compare import ProtocolPlan, compare_protocols
-from ldpflow.planning.forecast import Simulated, Steps
+from ldpflow.planning.forecast import Steps
 from ldpflow.planning.plans import Plan
 from ldpflow.problems.quantile import Quantile
 from ldpflow.problems.quantiles import Quantiles
 from ldpflow.protocols import OneShot, Protocol
-from ldpflow.random.lockstep import LANES
-from ldpflow.simulators.one_pass import OnePass, run_path
+from ldpflow.protocols.population import CODES
 
 if TYPE_CHECKING:
     from ldpflow.study import Study
 
-__all__ = ["Comparison", "ProtocolsPlan", "compare_study", "plan_protocols", "simulated_sgd"]
-
-MOST_STEPS = 10**11
+__all__ = ["Comparison", "ProtocolsPlan", "compare_study", "plan_protocols"]
 
 
 class Comparison(TypedDict, total=False):
@@ -49,8 +39,6 @@ class Comparison(TypedDict, total=False):
         or above it.
     answers : int in [1, 64]
         Answers of every user, each with epsilon/answers.
-    simulate_sgd : bool
-        Whether LDP-SGD's coverage is simulated too, with the oracle's interval.
     replicates : int
         Of the simulations.
     """
@@ -63,7 +51,6 @@ class Comparison(TypedDict, total=False):
     answer_below: float
     answer_above: float
     answers: int
-    simulate_sgd: bool
     replicates: int
 
 
@@ -77,7 +64,7 @@ class ProtocolsPlan(Plan):
         ------
         InputError
         """
-        raise InputError("check", True, "nothing with `compare`: `simulate_sgd` simulates LDP-SGD too")
+        raise InputError("check", True, "nothing with `compare`: every row is simulated already")
 
 
 def plan_protocols(
@@ -135,19 +122,16 @@ def compare_study(
         raise InputError("mechanism.epsilon", None, "a study with a pure local budget")
     options: dict[str, Any] = dict(settings)
     ends, scale = public_facts(parts, options.pop("range", None), options.pop("scale_guess", None))
-    simulate = options.pop("simulate_sgd", False)
-    steps = steps_of(parts)
-    options |= {"half_width": half_width, "response": response, "scale": scale, "steps": steps}
+    options |= {"half_width": half_width, "response": response, "scale": scale, "steps": steps_of(parts)}
     found: list[ProtocolPlan] = []
     for problem in problems:
         if not isinstance(problem, (Quantile, Quantiles)):
             raise InputError("problem.kind", problem.kind, "quantile or quantiles, to compare protocols")
         law, taus = problem.data_law(), problem.levels() or ()
+        if law.own is not None:
+            raise InputError("problem.law", law.name, f"one of {', '.join(CODES)}, or a mixture")
         for epsilon, n, level in cases(study, epsilons):
-            rows = compare_protocols(law, taus, epsilon, n, ends, level=level, **options)
-            if simulate and isinstance(problem, Quantile):
-                rows = [with_sgd(row, problem, steps, options) for row in rows]
-            found += rows
+            found += compare_protocols(law, taus, epsilon, n, ends, level=level, **options)
     return found
 
 
@@ -184,7 +168,11 @@ def steps_of(parts: list[dict[str, Any]]) -> Steps:
     """Start and steps of the study's first algorithm of decaying steps; LDP-SGD's defaults without one."""
     for found in parts:
         algorithm = found.get("algorithm")
-        if algorithm is not None and algorithm.step_exponent() > 0.0:
+        if algorithm is None:
+            continue
+        if math.isnan(algorithm.step_exponent()) or math.isnan(algorithm.step_constant()):
+            return Steps(undeclared=algorithm.kind)
+        if algorithm.step_exponent() > 0.0:
             return Steps(
                 algorithm.step_constant(),
                 algorithm.step_exponent(),
@@ -193,66 +181,3 @@ def steps_of(parts: list[dict[str, Any]]) -> Steps:
                 getattr(algorithm, "rounds", None),
             )
     return Steps()
-
-
-def with_sgd(row: ProtocolPlan, problem: Quantile, steps: Steps, options: dict[str, Any]) -> ProtocolPlan:
-    """LDP-SGD's row with its simulated efficiency and coverage; other rows as they are.
-
-    Raises
-    ------
-    InputError
-        If the simulation would take more than 10^11 steps.
-    """
-    if row.protocol != "sgd":
-        return row
-    replicates = options.get("replicates", 2000)
-    if row.n * replicates > MOST_STEPS:
-        raise InputError("n", row.n, f"at most {MOST_STEPS // replicates:,} with `simulate_sgd`")
-    below, above = options.get("answer_below", 1.0), options.get("answer_above", 1.0)
-    share = options["response"] * (problem.tau * below + (1.0 - problem.tau) * above)
-    mechanism = DeployedResponse(epsilon=row.epsilon, answers=options.get("answers", 1))
-    found = simulated_sgd(problem, mechanism, steps, int(row.n * share), row.level, replicates)
-    (truth,) = problem.truth()
-    rmse = found.rmse(truth)
-    coverage = found.coverage(truth)
-    z = constants.normal_quantile(0.5 + row.level / 2)
-    bound = row.half_width_formula / z * math.sqrt(row.efficiency_formula)
-    return replace(
-        row,
-        half_width=z * rmse,
-        interval_half_width=found.half_width(),
-        efficiency=(bound / rmse) ** 2,
-        coverage=coverage,
-        coverage_mcse=math.sqrt(coverage * (1.0 - coverage) / replicates),
-        median_error=found.median_error(truth) / bound,
-        lost=found.far(truth, 5.0 * bound),
-    )
-
-
-def simulated_sgd(
-    problem: Quantile,
-    mechanism: DeployedResponse,
-    steps: Steps,
-    users: int,
-    level: float,
-    replicates: int,
-    seed: int = 1,
-) -> Simulated:
-    """Averages of LDP-SGD, and the oracle's intervals around them."""
-    settings = {"c": steps.c, "gamma": steps.gamma, "theta0": steps.theta0}
-    batch, count = steps.users_per_step(users), steps.count(users)
-    algorithm = (
-        LdpSgd.model_validate(settings)
-        if batch == 1
-        else MinibatchSgd.model_validate({**settings, "batch_size": batch})
-    )
-    path = OnePass(problem, mechanism, algorithm)
-    law = path.limit_law()
-    assert law is not None
-    half = constants.normal_quantile(0.5 + level / 2) * math.sqrt(law.variances[0] / count)
-    parts = [
-        run_path(path, seed, range(r, min(r + LANES, replicates)), [count]).prefix_sums[0, 0]
-        for r in range(0, replicates, LANES)
-    ]
-    estimate = np.concatenate(parts) / count + problem.truth()[0]
-    return Simulated(estimate, estimate - half, estimate + half, np.zeros(len(estimate), dtype=bool))

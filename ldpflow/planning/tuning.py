@@ -24,6 +24,7 @@ from ldpflow.engine.events import Listener
 from ldpflow.engine.run import executor_for
 from ldpflow.errors import InputError
 from ldpflow.results import CellRows, Contrast, compare_cells, stored_cells
+from ldpflow.results.arena import judge
 from ldpflow.store import CELL_KEYS, RunStore, cell_id
 from ldpflow.study import Entry, Study
 
@@ -65,8 +66,13 @@ class TuneResult:
     tolerance: float
 
     @property
+    def state(self) -> str:
+        """Whether the winner holds its level up to the tolerance, by the rule of ldpflow.results.arena."""
+        return judge(self.confirmed, self.tolerance)
+
+    @property
     def within(self) -> bool:
-        """Whether the confirmed coverage is within the tolerance, up to two standard errors."""
+        """Whether the confirmed coverage is compatible with the tolerance: that of few replicates is."""
         row = self.confirmed
         gap = abs(row["coverage_failures_as_misses"] - row["level"])
         return bool(gap <= self.tolerance + 2 * row["coverage_failures_as_misses_mcse"])
@@ -80,7 +86,7 @@ def tune(
     c: Sequence[float],
     beta: Sequence[float],
     tolerance: float = 0.01,
-    confirm: int = 2048,
+    confirm: int = 4096,
     engine: str = "auto",
     address: str | None = None,
     num_cpus: int | None = None,

@@ -28,7 +28,7 @@ class UsersWithMethod(NamedTuple):
 
 def users_with_method(
     path: Callable[[int], Approach | None],
-    method: Callable[[Arrival], str | None],
+    method: Callable[[Arrival, Approach], str | None],
     half_width: float,
     level: float,
     first: int,
@@ -43,7 +43,7 @@ def users_with_method(
     path : callable
         The path of so many users.
     method : callable
-        The method that is recommended for an arrival.
+        The method that is recommended for an arrival and its path.
     half_width : float
         Unit of the data.
     level : float
@@ -60,10 +60,12 @@ def users_with_method(
     def first_of(counts: Sequence[int]) -> int | None:
         """Place of the first number of users that is enough."""
         cases = [path(count) for count in counts]
-        known = [k for k, case in enumerate(cases) if case is not None]
-        found = approaches([case for case in cases if case is not None])
-        for k, arrival in zip(known, found, strict=True):
-            name = method(arrival)
+        known = [(k, case) for k, case in enumerate(cases) if case is not None]
+        found = approaches([case for _, case in known])
+        for (k, case), arrival in zip(known, found, strict=True):
+            if z * arrival.standard_error > half_width:
+                continue  # no method is shorter than the oracle
+            name = method(arrival, case)
             length = None if name is None else expected(arrival, name)
             if name is not None and length is not None:
                 if length.length * z * arrival.standard_error <= half_width:

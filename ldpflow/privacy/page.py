@@ -1,30 +1,33 @@
 """Privacy page: what a mechanism and a design promise, in every notion that follows, with sources.
 
 The page starts from the guarantee of one report (or of one central release) and follows it through the
-design: several reports about one user, a secret random sample of users, reports in a secret random
-order. Every step names what it assumes and where it is proved; a step without a proof says so and gives
-no number. What is promised is the guarantee of the mechanism on paper: it says nothing about an
+design: several reports about one user, users who do not answer, a secret random sample of users, reports in
+a secret random order. Every step names what it assumes and where it is proved; a step without a proof says so
+and gives no number. What is promised is the guarantee of the mechanism on paper: it says nothing about an
 implementation, and the noise that ldpflow simulates protects no data.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 from ldpflow.errors import InputError
 from ldpflow.mechanisms.mechanism import PrivacyStatement
-from ldpflow.privacy.amplification import sampled_pair
+from ldpflow.privacy.amplification import sampled_epsilon, sampled_pair
 from ldpflow.privacy.gaussian import share
-from ldpflow.privacy.pure import count_of
-from ldpflow.privacy.releases import Release, release_of
+from ldpflow.privacy.pure import count_of, nonresponse_epsilon
+from ldpflow.privacy.releases import PureRelease, Release, release_of
 
 __all__ = ["Design", "Guarantee", "PrivacyPage", "privacy_page"]
 
 SHOWN_ORDERS = (2.0, 8.0, 32.0)
+BALLE = "Balle, Barthe and Gaboardi 2018, Theorem 9"
 
-Scope = Literal["one", "composed", "sampled", "shuffled", "shuffled_sampled"]
+Scope = Literal["one", "composed", "answering", "sampled", "shuffled", "shuffled_sampled"]
 
 
 @dataclass(frozen=True)
@@ -34,9 +37,20 @@ class Design:
     Parameters
     ----------
     reports : int >= 1
-        Reports about one user that an adversary may link, k.
+        Reports about one user that an adversary may link, k; of a mechanism by which a user answers several
+        times, how often the user does.
     response_rate : float in (0, 1]
-        Share of the invited who respond, where who responds is random and secret.
+        Share of the invited who respond. By itself it promises nothing.
+    secret_sample : bool
+        Whether the observer knows nothing that tells responders apart:
+
+        * order: reports are seen without order, or in a uniformly random order that is secret. The steps of
+          SGD are an order: it must be that of a shuffler, and not that of invitations or arrivals;
+        * who answered: every set of that many of the invited is equally likely to respond, whatever the
+          values are, and who responded and who did not is secret;
+        * how often: the number of responders was fixed beforehand, and all of them send k reports.
+
+        Only then is a guarantee about one of the invited better than that about a responder.
     shuffled : bool
         Whether a trusted shuffler puts users in a secret uniformly random order.
     users : int, optional
@@ -47,6 +61,7 @@ class Design:
 
     reports: int = 1
     response_rate: float = 1.0
+    secret_sample: bool = False
     shuffled: bool = False
     users: int | None = None
     delta: float = 1e-6
@@ -54,9 +69,13 @@ class Design:
     def __post_init__(self) -> None:
         count_of(self.reports)
         share("delta", self.delta)
-        sampled_pair(0.0, 0.0, self.response_rate)  # refuses a rate that is none
+        sampled_pair(0.0, 0.0, self.response_rate, secret_sample=True)  # refuses a rate that is none
+        if self.secret_sample and self.response_rate == 1:
+            raise InputError("secret_sample", True, "a response_rate below 1: a sample of all is no secret")
         if self.shuffled and self.users is None:
             raise InputError("users", None, "the number of users whose reports are shuffled")
+        if self.users is not None and not self.shuffled:
+            raise InputError("users", self.users, "a number with `shuffled` alone")
         if self.users is not None and not self.users >= 1:
             raise InputError("users", self.users, "a whole number >= 1")
 
@@ -68,7 +87,7 @@ class Guarantee:
     Parameters
     ----------
     scope : str
-        ``one``, ``composed``, ``sampled``, ``shuffled`` or ``shuffled_sampled``.
+        ``one``, ``composed``, ``answering``, ``sampled``, ``shuffled`` or ``shuffled_sampled``.
     release : str
         What is seen.
     against : str
@@ -173,13 +192,17 @@ def privacy_page(
     release = release_of(name, statement)
     found: list[Guarantee] = []
     if release is not None:
-        found.append(one_release(release, design, local))
-        if design.reports > 1:
-            found.append(composed_release(release, design, local))
+        count = design.reports * statement.reports
+        uneven = len(set(statement.answer_rates)) > 1
+        found.append(one_release(release, design, local, uneven))
+        if count > 1:
+            found.append(composed_release(release, count, design, local, uneven))
+        if statement.answer_rates != (1.0, 1.0):
+            found.append(answering_release(statement, design))
         if design.response_rate < 1:
-            found.append(sampled_release(release, design))
+            found.append(sampled_release(release, count, design, uneven))
         if design.shuffled:
-            found += shuffled_releases(release, design, local)
+            found += shuffled_releases(release, count, design, local, uneven)
     return PrivacyPage(name, dict(settings), statement.notion, statement.unit, local, design, tuple(found))
 
 
@@ -195,67 +218,120 @@ def notions(release: Release, count: int, delta: float) -> dict[str, Any]:
     }
 
 
-def one_release(release: Release, design: Design, local: bool) -> Guarantee:
+ANSWERED = "what the observer learns from the fact that the user answers is counted below, and not here"
+UNEVEN = "whether a user answers depends on the value"
+
+
+def one_release(release: Release, design: Design, local: bool, uneven: bool) -> Guarantee:
     """The mechanism's own guarantee."""
     return Guarantee(
         scope="one",
         release="one report" if local else "everything that is released",
         against="anyone who sees it, the collector included" if local else "anyone but the curator",
         delta=design.delta,
+        conditions=(ANSWERED,) if uneven else (),
         sources=release.sources(1),
         **notions(release, 1, design.delta),
     )
 
 
-def composed_release(release: Release, design: Design, local: bool) -> Guarantee:
+def composed_release(release: Release, count: int, design: Design, local: bool, uneven: bool) -> Guarantee:
     """Several reports about the same user."""
-    k = design.reports
     return Guarantee(
         scope="composed",
-        release=f"all {k:,} reports of one user" if local else f"{k:,} releases from the same records",
+        release=f"all {count:,} reports of one user" if local else f"{count:,} releases of the same records",
         against="anyone who sees them and can link them",
         delta=design.delta,
         conditions=(
             "each report has fresh randomness; what is asked may depend on earlier reports",
+            "how many reports a user sends does not depend on the value",
             "a report that is sent a second time is sent as it was, not randomised again",
+            *((ANSWERED,) if uneven else ()),
         ),
-        sources=release.sources(k),
-        **notions(release, k, design.delta),
+        sources=release.sources(count),
+        **notions(release, count, design.delta),
+    )
+
+
+def answering_release(statement: PrivacyStatement, design: Design) -> Guarantee:
+    """Whether a user answers, with all that the user answers."""
+    assert statement.epsilon is not None
+    low, high = sorted(statement.answer_rates)
+    times = f", {design.reports:,} times" if design.reports > 1 else ""
+    line = partial(
+        Guarantee,
+        scope="answering",
+        release=f"whether a user answers, and every answer{times}",
+        against="anyone who sees who answers, the collector included",
+        delta=design.delta,
+    )
+    epsilon = nonresponse_epsilon(statement.epsilon, low, high)
+    if math.isinf(epsilon):
+        always, sign, rate = ("always", "silence", 1 - low) if high == 1 else ("never", "an answer", high)
+        shown = f"{sign} shows the other side (probability {rate:g})"
+        return line(unproved=f"values on one side {always} get an answer, so {shown}")
+    release = PureRelease(epsilon)
+    return line(
+        conditions=("whether a user answers depends on the own value and on chance alone",),
+        sources=release.sources(design.reports),
+        **notions(release, design.reports, design.delta),
     )
 
 
 SECRET_SAMPLE = (
-    "who responds is a uniformly random subset of the invited, whatever their values are",
-    "who responded stays secret: people who know that somebody responded learn what is said above",
+    "the number of responders was fixed beforehand, and every set of that many of the invited is equally "
+    "likely to respond, whatever the values are",
+    "who responded and who did not stays secret: people who know that somebody responded learn what is said "
+    "above",
+    "reports are seen without order, or in a uniformly random order that stays secret, not in that of "
+    "invitations or arrivals",
+    "all responders send equally many reports",
+)
+
+NO_SECRET_SAMPLE = (
+    "a response rate promises nothing where somebody knows something about the order of the reports, as of "
+    "the steps of LDP-SGD, or where the number of responders is left to chance. If the number was fixed "
+    "beforehand, and both the random set of responders and the order are secret, set `secret_sample`"
 )
 
 
-def sampled_release(release: Release, design: Design) -> Guarantee:
-    """One of the invited, of whom a secret random share responds."""
-    pair = release.sampled(design.delta, design.response_rate, design.reports)
-    pure = release.pure(design.reports)
-    return Guarantee(
+def sampled_release(release: Release, count: int, design: Design, uneven: bool) -> Guarantee:
+    """One of the invited, of whom a random share responds."""
+    reason = UNEVEN if uneven else "" if design.secret_sample else NO_SECRET_SAMPLE
+    line = partial(
+        Guarantee,
         scope="sampled",
         release=f"everything, about one of the invited of whom {design.response_rate:g} respond",
-        against="anyone who does not know who responded",
+        against="anyone who knows neither who responded nor the order of the reports",
         delta=design.delta,
-        epsilon=None if pure is None else sampled_pair(pure, 0.0, design.response_rate)[0],
+    )
+    if reason:
+        return line(unproved=reason)
+    rate, secret = design.response_rate, design.secret_sample
+    pair = sampled_epsilon(partial(release.epsilon_at, count=count), design.delta, rate, secret_sample=secret)
+    pure = release.pure(count)
+    return line(
+        epsilon=None if pure is None else sampled_pair(pure, 0.0, rate, secret_sample=secret)[0],
         epsilon_at_delta=pair,
         conditions=SECRET_SAMPLE,
-        sources=("Balle, Barthe and Gaboardi 2018, Theorem 9",),
+        sources=(BALLE,),
         unproved="" if pair is not None else "no epsilon is proved at this delta",
     )
 
 
 SECRET_ORDER = (
     "users come in a uniformly random order that stays secret, and identities are removed by a party "
-    "that does not work with the collector",
+    "that does not work with the observer",
+    "the other users randomise their reports as they should: those who do not, or who show the observer what "
+    "they sent, do not count among the users",
     "every user sends one report",
 )
 
 
-def shuffled_releases(release: Release, design: Design, local: bool) -> list[Guarantee]:
-    """All reports, in a secret random order; and the same for one of the invited."""
+def shuffled_releases(
+    release: Release, count: int, design: Design, local: bool, uneven: bool
+) -> list[Guarantee]:
+    """All reports, in a secret random order, and the same for one of the invited."""
     from ldpflow.privacy.shuffling import largest_local_epsilon
 
     n = design.users
@@ -264,8 +340,10 @@ def shuffled_releases(release: Release, design: Design, local: bool) -> list[Gua
     central = None
     if not local:
         reason = "shuffling amplifies local guarantees; this one is central already"
-    elif design.reports > 1:
+    elif count > 1:
         reason = "the theorem is for one report a user"
+    elif uneven:
+        reason = UNEVEN
     else:
         central = release.shuffled(n, design.delta)
         if central is None:
@@ -286,19 +364,21 @@ def shuffled_releases(release: Release, design: Design, local: bool) -> list[Gua
         sources=("Feldman, McMillan and Talwar 2021, Theorem 3.8",),
         unproved=reason,
     )
-    if central is None or design.response_rate == 1:
-        return [first]
-    inner = release.shuffled(n, design.delta / design.response_rate)
-    if inner is None:
+    if central is None or not design.secret_sample:
         return [first]
     rate = design.response_rate
+    amplified = sampled_epsilon(
+        partial(release.shuffled, n), design.delta, rate, secret_sample=design.secret_sample
+    )
+    if amplified is None:
+        return [first]
     second = Guarantee(
         scope="shuffled_sampled",
         release=f"the same, about one of the invited of whom {rate:g} respond",
         against="anyone who sees what the shuffler gives out and does not know who responded",
         delta=design.delta,
-        epsilon_at_delta=sampled_pair(inner, design.delta / rate, rate)[0],
+        epsilon_at_delta=amplified,
         conditions=(*SECRET_ORDER, *SECRET_SAMPLE),
-        sources=(*first.sources, "Balle, Barthe and Gaboardi 2018, Theorem 9"),
+        sources=(*first.sources, BALLE),
     )
     return [first, second]

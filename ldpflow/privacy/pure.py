@@ -20,6 +20,7 @@ __all__ = [
     "composed_epsilon",
     "epsilon_of_renyi",
     "laplace_renyi",
+    "nonresponse_epsilon",
     "renyi",
 ]
 
@@ -95,6 +96,38 @@ def composed_epsilon(epsilon: float, reports: int, delta: float) -> float:
         else:
             low = middle
     return high
+
+
+def nonresponse_epsilon(epsilon: float, below: float, above: float) -> float:
+    """epsilon of the outcome of an invitation: no answer, or answers that are eps-DP together.
+
+    With r_1 and r_0 the probabilities that a user answers whose value lies below or above a point,
+
+        max(eps + |log(r_1/r_0)|, |log((1 - r_1)/(1 - r_0))|),
+
+    the largest logarithm of a ratio of probabilities over all outcomes: an answer, by the side that answers
+    more and by the other one, or none. Exact for randomised response, whose answer may lie on the other side
+    of its question for every value, and valid for all others.
+
+    Parameters
+    ----------
+    epsilon : float > 0
+        Of all answers together.
+    below, above : float in [0, 1]
+        r_1 and r_0.
+
+    Returns
+    -------
+    float
+        Infinite where silence, or an answer, comes from one side alone.
+    """
+    positive("epsilon", epsilon)
+    if below == above:
+        return epsilon
+    low, high = sorted((below, above))
+    if low <= 0.0 or high >= 1.0:
+        return math.inf
+    return max(epsilon + math.log(high / low), math.log1p(-low) - math.log1p(-high))
 
 
 def renyi(epsilon: float, order: float) -> float:

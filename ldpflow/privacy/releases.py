@@ -1,7 +1,7 @@
 """Guarantees of a release, by notion: pure DP, Gaussian DP, one pair (epsilon, delta).
 
-A release knows what k of it about one user promise together, and what a secret sample or a secret order
-adds. None stands for what does not follow: Gaussian noise has no pure epsilon, one pair no mu.
+A release knows what k of it about one user promise together, and what a secret order adds. None stands for
+what does not follow: Gaussian noise has no pure epsilon, one pair no mu.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Protocol
 from ldpflow.errors import InputError
 from ldpflow.mechanisms.mechanism import PrivacyStatement
 from ldpflow.privacy import gaussian, pure
-from ldpflow.privacy.amplification import sampled_pair
 from ldpflow.privacy.shuffling import amplified, largest_local_epsilon
 
 __all__ = ["GaussianRelease", "Pair", "PureRelease", "Release", "release_of"]
@@ -43,21 +42,11 @@ class Release(Protocol):
     def renyi(self, order: float, count: int) -> float | None:
         """Renyi divergence of an order."""
 
-    def sampled(self, delta: float, rate: float, count: int) -> float | None:
-        """epsilon at delta for one of the people of whom a secret random share is used."""
-
     def shuffled(self, users: int, delta: float) -> float | None:
         """epsilon at delta of the reports of all users in a secret random order; None where unproved."""
 
     def sources(self, count: int) -> tuple[str, ...]:
         """References that prove the numbers."""
-
-
-def sampled_epsilon(release: Release, delta: float, rate: float, count: int) -> float | None:
-    """The pair at delta/rate, amplified to delta."""
-    inner = delta / rate
-    epsilon = 0.0 if inner >= 1 else release.epsilon_at(inner, count)
-    return None if epsilon is None else sampled_pair(epsilon, min(inner, 1.0), rate)[0]
 
 
 @dataclass(frozen=True)
@@ -86,9 +75,6 @@ class PureRelease:
     def renyi(self, order: float, count: int) -> float:
         one = pure.laplace_renyi if self.laplace else pure.renyi
         return count * one(self.epsilon, order)
-
-    def sampled(self, delta: float, rate: float, count: int) -> float | None:
-        return sampled_epsilon(self, delta, rate, count)
 
     def shuffled(self, users: int, delta: float) -> float | None:
         if self.epsilon > largest_local_epsilon(users, delta):
@@ -132,9 +118,6 @@ class GaussianRelease:
     def renyi(self, order: float, count: int) -> float:
         return order * gaussian.zcdp_of(self.total(count))
 
-    def sampled(self, delta: float, rate: float, count: int) -> float | None:
-        return sampled_epsilon(self, delta, rate, count)
-
     def shuffled(self, users: int, delta: float) -> float | None:
         """The least over the pairs (eps_0, delta_0) of one report; half of delta is for delta_0."""
         largest = largest_local_epsilon(users, delta / 2)
@@ -176,9 +159,6 @@ class Pair:
     def renyi(self, order: float, count: int) -> None:
         return None
 
-    def sampled(self, delta: float, rate: float, count: int) -> float | None:
-        return sampled_epsilon(self, delta, rate, count)
-
     def shuffled(self, users: int, delta: float) -> None:
         return None
 
@@ -187,7 +167,7 @@ class Pair:
 
 
 def release_of(name: str, statement: PrivacyStatement) -> Release | None:
-    """The release that a privacy statement describes; None where nothing is protected.
+    """One of the reports that a privacy statement is about; None where nothing is protected.
 
     Raises
     ------
@@ -201,5 +181,5 @@ def release_of(name: str, statement: PrivacyStatement) -> Release | None:
     if statement.epsilon is not None and statement.delta:
         return Pair(statement.epsilon, statement.delta)
     if statement.epsilon is not None:
-        return PureRelease(statement.epsilon, laplace=name == "laplace")
+        return PureRelease(statement.epsilon / statement.reports, laplace=name == "laplace")
     raise InputError("privacy_notion", statement.notion, "pure DP, Gaussian DP or (epsilon, delta)-DP")

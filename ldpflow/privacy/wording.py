@@ -62,7 +62,8 @@ def sentences(guarantee: Guarantee, local: bool) -> list[str]:
     """A guarantee in words: probabilities first, then the notions, then what has to be true."""
     found = [f"Against: {guarantee.against}."]
     if guarantee.unproved:
-        found.append(f"No guarantee beyond the one above: {guarantee.unproved}.")
+        beyond = "" if guarantee.scope == "answering" else " beyond those above"
+        found.append(f"No guarantee{beyond}: {guarantee.unproved}.")
     if guarantee.epsilon is not None:
         found.append(odds(guarantee.epsilon))
     if guarantee.epsilon_at_delta is not None:
@@ -119,6 +120,7 @@ def limits(page: PrivacyPage) -> list[str]:
         "randomness there is cryptographic and no side channel (timing, floating point, logs, "
         "addresses) says more than the report.",
         "- Whether somebody takes part at all, and when, is not hidden unless a line above says so.",
-        "- Other releases about the same people add up with these.",
+        "- Other releases about the same people add up with these. So does what was chosen by looking at "
+        "their data: a start or a step length from a pilot is sent to every user.",
         "- The noise that ldpflow simulates is seeded and protects no data.",
     ]

@@ -5,29 +5,31 @@ Records are data of people: no message and no result of this module shows a valu
 
 from __future__ import annotations
 
-import codecs
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ldpflow.errors import InputError
-from ldpflow.problems.data_files import check_data_file
+from ldpflow.problems.data_files import check_data_file, check_encoding
 from ldpflow.problems.data_lines import place_of, ragged
 
 if TYPE_CHECKING:
     import numpy as np
+    import pyarrow as pa
     from numpy.typing import NDArray
 
-__all__ = ["MOST", "Column", "column_names", "read_column"]
+__all__ = ["MOST", "Column", "column_names", "read_column", "table_column"]
 
 MOST = 10_000_000
 """Most values of a column."""
 
 EXACT = 2.0**53  # integers up to here are doubles
 FIELDS = ("problem.file", "problem.column")
+SAMPLE = 10_000  # records that show whether a column of text is mostly numbers
+NUMBER = r"^\W*\d[\d,.' ]*([eE][+-]?\d+)?\W*$"  # with a currency, or signs that group digits
 MISSING = ("", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None", "none", "-")
 
 
@@ -59,7 +61,7 @@ def read_column(
     file : str
         Parquet by its extension (.parquet, .pq); everything else is CSV with a header, in UTF-8.
     column : str, optional
-        May be left out where the file has one numeric column.
+        May be left out where one column is numeric and no other one holds mostly numbers.
     drop : bool
         Leave out records without a finite value, which are an error otherwise.
     fields : (str, str)
@@ -70,13 +72,14 @@ def read_column(
     InputError
         Naming the file or column, what is wrong with it and the first record where that is so.
     """
-    import numpy as np
     import pyarrow as pa
 
     parquet = checked_file(file, fields[0])
     try:
         schema = schema_of(file, parquet)
         name = chosen(schema, column, fields, parquet)
+        if column is None:
+            refuse_others(name, first_rows(file, parquet), fields)
         parts = list(parquet_parts(file, name) if parquet else text_parts(file, name))
     except (pa.ArrowException, OSError) as error:
         raise InputError(fields[0], file, "a Parquet or CSV file", wording(error, file)) from None
@@ -86,6 +89,38 @@ def read_column(
         ) from None
     except Unusable as error:
         raise InputError(fields[1], name, "a column of numbers", error.sentence(file, name)) from None
+    return finite_column(name, parts, drop, fields, lambda record: place_of(file, record))
+
+
+def table_column(
+    table: pa.Table, column: str | None = None, *, drop: bool = False, fields: tuple[str, str] = FIELDS
+) -> Column:
+    """One numeric column of a table in memory; arguments and faults as of :func:`read_column`."""
+    name = chosen(table.schema, column, fields, True)
+    if column is None:
+        refuse_others(name, table.slice(0, SAMPLE), fields)
+    if table.num_rows > MOST:
+        raise InputError(fields[0], f"{table.num_rows:,} records", f"at most {MOST:,}")
+    parts, start = [], 0
+    try:
+        for batch in table.select([name]).to_batches():
+            parts.append(converted(batch.column(0), start))
+            start += batch.num_rows
+    except Unusable as error:
+        raise InputError(fields[1], name, "a column of numbers", error.sentence(None, name)) from None
+    return finite_column(name, parts, drop, fields, lambda record: f"record {record:,}")
+
+
+def finite_column(
+    name: str,
+    parts: list[NDArray[np.float64]],
+    drop: bool,
+    fields: tuple[str, str],
+    place: Callable[[int], str],
+) -> Column:
+    """The column of values that were read; ``place`` says where a record stands."""
+    import numpy as np
+
     values = np.concatenate(parts) if parts else np.empty(0)
     bad = ~np.isfinite(values)
     count = int(bad.sum())
@@ -94,7 +129,7 @@ def read_column(
             fields[1],
             name,
             "a column without missing or infinite values",
-            f"It has {count:,} of them, the first in {place_of(file, int(bad.argmax()) + 1)}; "
+            f"It has {count:,} of them, the first in {place(int(bad.argmax()) + 1)}; "
             'missing = "drop" leaves such records out.',
         )
     values = values[~bad] if count else values
@@ -115,9 +150,10 @@ class Unusable(Exception):
         super().__init__(what, record)
         self.what, self.record = what, record
 
-    def sentence(self, file: str, column: str) -> str:
+    def sentence(self, file: str | None, column: str) -> str:
         """Sentence on what is wrong with a column, and where."""
-        return f"Column {column!r} has {self.what}, in {place_of(file, self.record)}."
+        place = f"record {self.record:,}" if file is None else place_of(file, self.record)
+        return f"Column {column!r} has {self.what}, in {place}."
 
 
 def checked_file(file: str, field: str) -> bool:
@@ -132,30 +168,6 @@ def checked_file(file: str, field: str) -> bool:
         raise InputError(
             field, file, "a Parquet or CSV file that can be read", f"{error.strerror}."
         ) from None
-
-
-def check_encoding(file: str, field: str) -> None:
-    """Refuse text that is not UTF-8, naming the first byte that is not."""
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    before = 0
-    with open(file, "rb") as source:
-        while True:
-            block = source.read(1 << 20)
-            waiting = len(decoder.getstate()[0])  # bytes of a character that the last block cut
-            try:
-                decoder.decode(block, final=not block)
-            except UnicodeDecodeError as error:
-                place = before - waiting + error.start
-                raise InputError(
-                    field,
-                    file,
-                    "a CSV file in UTF-8",
-                    f"Byte {place:,} (0x{error.object[error.start]:02X}) is in another encoding: "
-                    "save the file as UTF-8.",
-                ) from None
-            if not block:
-                return
-            before += len(block)
 
 
 def schema_of(file: str, parquet: bool) -> Any:
@@ -204,7 +216,7 @@ def chosen(schema: Any, column: str | None, fields: tuple[str, str], parquet: bo
                 fields[1],
                 None,
                 "the name of a column",
-                f"The file has {len(numeric)} numeric columns; all are: {known}.",
+                f"It has {len(numeric)} numeric columns; all are: {known}.",
             )
         return str(numeric[0])
     if column not in names:
@@ -213,6 +225,45 @@ def chosen(schema: Any, column: str | None, fields: tuple[str, str], parquet: bo
     if parquet and column not in numeric and not pa.types.is_null(kind):
         raise InputError(fields[1], column, "a column of numbers", f"Column {column!r} holds {kind}.")
     return column
+
+
+def first_rows(file: str, parquet: bool) -> Any:
+    """The first records of a file, columns as their types are inferred."""
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet as pq
+
+    if parquet:
+        batches = pq.ParquetFile(file).iter_batches(batch_size=SAMPLE)
+        return next(batches, pa.RecordBatch.from_pylist([]))
+    with pyarrow.csv.open_csv(file) as reader:
+        return reader.read_next_batch()
+
+
+def refuse_others(name: str, sample: Any, fields: tuple[str, str]) -> None:
+    """Refuse to choose a column where another one, of text, holds mostly numbers.
+
+    One word among the numbers makes a column text, and an identifier the only numeric one.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    others = []
+    for at, field in enumerate(sample.schema):
+        if not (pa.types.is_string(field.type) or pa.types.is_large_string(field.type)):
+            continue
+        text = pc.utf8_trim_whitespace(sample.column(at).cast(pa.string()))
+        text = text.filter(pc.invert(pc.is_in(text, value_set=pa.array([*MISSING, None], pa.string()))))
+        numbers = pc.sum(pc.match_substring_regex(text, NUMBER)).as_py() or 0
+        if numbers > len(text) / 2:
+            others.append(field.name)
+    if others:
+        raise InputError(
+            fields[1],
+            None,
+            "the name of a column",
+            f"{name!r} is numeric; mostly numbers, with text among them: {', '.join(map(repr, others))}.",
+        )
 
 
 def is_number(kind: Any) -> bool:

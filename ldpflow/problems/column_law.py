@@ -16,7 +16,7 @@ order: it has the same bits on every machine.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -65,7 +65,7 @@ class ColumnLaw:
     """
 
     size: int
-    sparsities: tuple[float, ...]
+    sparsities: tuple[float, ...] = field(repr=False)
     median: float
     spacing: float = 0.0
     dropped: int = 0

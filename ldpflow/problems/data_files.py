@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import stat
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from contextvars import ContextVar
 
 from ldpflow.errors import InputError
 
-__all__ = ["LARGEST_BYTES", "check_data_file", "closed", "data_files_closed"]
+__all__ = ["LARGEST_BYTES", "check_data_file", "check_encoding", "closed", "data_files_closed"]
 
 LARGEST_BYTES = 4 * 2**30
 """Largest size of a data file."""
@@ -55,3 +56,27 @@ def check_data_file(file: str, field: str = "problem.file") -> None:
         raise InputError(
             field, file, limit, f"It has {found.st_size:,}: give a random sample of its records."
         )
+
+
+def check_encoding(file: str, field: str) -> None:
+    """Refuse text that is not UTF-8, naming the first byte that is not."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    before = 0
+    with open(file, "rb") as source:
+        while True:
+            block = source.read(1 << 20)
+            waiting = len(decoder.getstate()[0])  # bytes of a character that the last block cut
+            try:
+                decoder.decode(block, final=not block)
+            except UnicodeDecodeError as error:
+                place = before - waiting + error.start
+                raise InputError(
+                    field,
+                    file,
+                    "a CSV file in UTF-8",
+                    f"Byte {place:,} (0x{error.object[error.start]:02X}) is in another encoding: "
+                    "save the file as UTF-8.",
+                ) from None
+            if not block:
+                return
+            before += len(block)

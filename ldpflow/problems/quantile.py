@@ -148,7 +148,7 @@ class Quantile(Problem):
     missing: Literal["drop"] | None = None
     jitter: Annotated[float, Field(gt=0, le=1e100), Setting("unit of theta")] | None = None
     sha256: str | None = None
-    law_table: Annotated[str, Setting(stored=False)] | None = None
+    law_table: Annotated[str, Setting(stored=False)] | None = Field(None, repr=False)
     units: Annotated[Units, Setting(stored=False)] | None = None
     _column_law: ColumnLaw = PrivateAttr()
     _own_law: DataLaw | None = PrivateAttr(default=None)

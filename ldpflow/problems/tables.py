@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ldpflow.errors import InputError
-from ldpflow.problems.column_file import Unusable, check_encoding, converted, first_unreadable, wording
-from ldpflow.problems.data_files import check_data_file, closed
+from ldpflow.problems.column_file import Unusable, converted, first_unreadable, wording
+from ldpflow.problems.data_files import check_data_file, check_encoding, closed
 from ldpflow.problems.data_lines import place_of
 from ldpflow.random.lockstep import CHUNK, LANES, STRIDE
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numba
 
-from ldpflow.kernels.cache import compiled
+from ldpflow.kernels.module import compiled
 from ldpflow.kernels.specialise import Case
 
 __all__ = ["call"]

@@ -6,7 +6,8 @@ For a published number p with standard error SE_p, printed to a unit whose half 
 
 h^2/3 is the variance of a rounding error uniform on (-h, h). The comparison passes when no
 Holm-adjusted two-sided p value is below 1%, so a correct program fails it about once in a hundred
-runs, however many numbers are compared and whatever their dependence.
+runs, however many numbers are compared and whatever their dependence. A comparison that passes refutes
+nothing; how much that says depends on its power.
 
 The standard error of a coverage is itself estimated, and poorly by few replicates: 49 hits in 50
 make it far too small. With fewer replicates than the published study had, or when ours is 0, SE_o
@@ -17,12 +18,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from ldpflow.errors import InputError
 from ldpflow.published.tables import (
+    MEASURES,
     PUBLISHED_REPLICATES,
     Cell,
     Measure,
@@ -115,7 +117,34 @@ class Comparison:
         """
         if self.findings or not self.rows or any(cell.kind == "unusable" for cell in self.missing):
             return False
-        return all(row.p_adjusted >= self.level_of_test for row in self.rows)
+        return not self.refuted
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the Holm test rejects some number."""
+        return any(row.p_adjusted < self.level_of_test for row in self.rows)
+
+    @property
+    def verdict(self) -> str:
+        """Outcome of the test in words."""
+        if not self.rows:
+            return "nothing to compare"
+        if self.refuted:
+            return "REFUTED"
+        return "not refuted" if self.passed else "not refuted, and not all can be compared"
+
+    def power(self) -> Iterator[str]:
+        """Lines on the size of difference that would be found: without it a verdict says little."""
+        counts = sorted({row.replicates for row in self.rows})
+        for measure in MEASURES:
+            scale, unit = (1.0, "") if measure == "coverage" else (100.0, "%")
+            if (found := self.detectable(measure)) is not None:
+                middle, largest = (f"{scale * value:.3g}{unit}" for value in found)
+                each = " to ".join(f"{count:,}" for count in dict.fromkeys((counts[0], counts[-1])))
+                yield (
+                    f"power: with {each} replicates a true difference of {middle} in {measure} (median of "
+                    f"the numbers; at most {largest}) is found with probability 80%"
+                )
 
     def detectable(self, measure: Measure, power: float = 0.8) -> tuple[float, float] | None:
         """Median and largest difference that the test finds with this probability; None without numbers.

@@ -30,6 +30,11 @@ def scratch_array(size: int) -> NDArray[np.float64]:
     return np.empty(size)
 
 
+# A kernel imports these functions, in place of compiling their Python code.
+register_array.implemented_for_numba = True  # type: ignore[attr-defined]
+scratch_array.implemented_for_numba = True  # type: ignore[attr-defined]
+
+
 @type_callable(register_array)
 @type_callable(scratch_array)
 def type_of_array(context: Any) -> Any:

@@ -20,11 +20,22 @@ import vl_convert
 from markupsafe import Markup
 
 from ldpflow.errors import InputError
-from ldpflow.report.numbers import rounded, short, with_error
+from ldpflow.report.numbers import no_formula, rounded, short, with_error
 from ldpflow.report.page import asset, in_a_line
 from ldpflow.report.results import Names, telling
 from ldpflow.report.style import GREY, styled
-from ldpflow.results.arena import MOST, TOLERANCE, Entry, Setting, Standing, safest, settings_of, standings
+from ldpflow.results.arena import (
+    MOST,
+    TOLERANCE,
+    UNDECIDED,
+    Entry,
+    Setting,
+    Standing,
+    least_replicates,
+    safest,
+    settings_of,
+    standings,
+)
 from ldpflow.results.arena_details import Needs, differences, needs_of, place
 from ldpflow.results.cells import group_keys
 from ldpflow.results.columns import known_columns
@@ -77,9 +88,7 @@ def write_site(store: RunStore, table: pa.Table, folder: str, command: str) -> l
     if table.num_rows == 0:
         raise InputError("run", store.root, "a run with interval methods", "It has trajectories alone.")
     text = arena_html(store, table, command)
-    rows = io.BytesIO()
-    pa.csv.write_csv(table, rows)
-    files = {"index.html": text.encode(), "arena.csv": rows.getvalue()}
+    files = {"index.html": text.encode(), "arena.csv": csv_of(table)}
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
         for name, content in files.items():
@@ -88,6 +97,19 @@ def write_site(store: RunStore, table: pa.Table, folder: str, command: str) -> l
         reason = error.strerror or str(error)
         raise InputError("output", folder, "a folder that can be written", f"{reason}.") from None
     return [str(Path(folder) / name) for name in files]
+
+
+def csv_of(table: pa.Table) -> bytes:
+    """A table as CSV, without cells that a spreadsheet would take for formulas."""
+    columns = {
+        name: pa.array(map(no_formula, table[name].to_pylist()), pa.string())
+        if pa.types.is_string(table.schema.field(name).type)
+        else table[name]
+        for name in table.column_names
+    }
+    rows = io.BytesIO()
+    pa.csv.write_csv(pa.table(columns).rename_columns(list(map(str, map(no_formula, columns)))), rows)
+    return rows.getvalue()
 
 
 def arena_html(store: RunStore, table: pa.Table, command: str, tolerance: float = TOLERANCE) -> str:
@@ -129,6 +151,7 @@ def arena_html(store: RunStore, table: pa.Table, command: str, tolerance: float 
         name=store.root.rstrip("/").rsplit("/", 1)[-1],
         replicates=" to ".join(dict.fromkeys(short(r) for r in (replicates[0], replicates[-1]))),
         tolerance=f"{100 * tolerance:g}",
+        least=f"{max(least_replicates(level, tolerance) for level in {row['level'] for row in rows}):,}",
         matrix=matrix(settings, say),
         standings=[standing_row(standing) for standing in found],
         safest=safest(found),
@@ -168,10 +191,11 @@ def choice(setting: Setting) -> dict[str, str]:
     entry = setting.reference
     if entry is None:
         return {"method": "-", "numbers": "", "kind": "bad", "anchor": anchor(setting)}
+    none = UNDECIDED if setting.undecided else "none holds its level"
     return {
-        "method": entry.label if setting.best else f"none; nearest {entry.label}",
+        "method": entry.label if setting.best else f"{none}; nearest {entry.label}",
         "numbers": f"{entry.coverage:.3f} at {entry.length:.2f}",
-        "kind": "good" if setting.best else "bad",
+        "kind": "good" if setting.best else "open" if setting.undecided else "bad",
         "anchor": anchor(setting),
     }
 
@@ -181,6 +205,7 @@ def standing_row(standing: Standing) -> list[Text]:
     return [
         (named(standing.label, standing.barred), standing.label),
         (f"{standing.held} of {standing.settings}", repr(standing.held / standing.settings)),
+        (str(standing.undecided), str(standing.undecided)),
         (str(standing.best), str(standing.best)),
         (f"{standing.lowest:.3f}", repr(standing.lowest)),
         (f"{standing.failed:.1%}" if standing.failed else "0", repr(standing.failed)),
@@ -298,7 +323,7 @@ def apart(entries: Sequence[Entry]) -> list[Entry]:
 NAME = (0.5, 0.02)
 """Extent of a name in a figure: logarithm of length, and coverage."""
 
-KINDS = {"recommended": "best", "holds its level": "holds", "below its level": "below"}
+KINDS = {"recommended": "best", "holds its level": "holds", UNDECIDED: "open", "fails": "below"}
 """Verdicts of the rule, and the classes of their rows."""
 
 
@@ -306,7 +331,7 @@ def standing_of(entry: Entry, setting: Setting) -> str:
     """Verdict of the rule on a method."""
     if entry is setting.best:
         return "recommended"
-    return "holds its level" if entry.holds else "below its level"
+    return "holds its level" if entry.holds else entry.state
 
 
 def figure(setting: Setting) -> str:
@@ -335,7 +360,7 @@ def figure(setting: Setting) -> str:
     level = setting.keys["level"]
     colour = alt.Color(
         "kind:N",
-        scale=alt.Scale(domain=list(KINDS), range=["#d55e00", "#0072b2", GREY]),
+        scale=alt.Scale(domain=list(KINDS), range=["#d55e00", "#0072b2", "#cc79a7", GREY]),
         legend=alt.Legend(title=None, orient="top"),
     )
     lowest = min(v["low"] for v in values)

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from ldpflow.report import measure_plots, paper, protocol_plot, zip_plots
+from ldpflow.report.figures import MAX_RANKED
 from ldpflow.report.rate_plot import rates
 from ldpflow.report.results import Results
 from ldpflow.report.risk_plot import risk
@@ -33,7 +34,11 @@ class Figure:
         return self.draw(results, x) if self.over_x else self.draw(results)
 
 
-BARS = "Bars are 95% Monte Carlo intervals; points are moved a little aside so that they can be seen."
+BARS = "Bars are 95% Monte Carlo intervals."
+RANKED = (
+    f"{BARS} Up to {MAX_RANKED} values on the axis stand at equal distances, with the series of each side by "
+    "side."
+)
 
 
 def along_a_path(name: str, curves: Curves) -> Figure:
@@ -53,7 +58,7 @@ FIGURES: dict[str, Figure] = {
         "Coverage",
         "Share of replicates whose interval contains the true value. The dashed line is the nominal "
         "level; in the grey band a method with exactly that coverage would lie 95 times in 100, given "
-        "this many replicates. Failed replicates, without an interval, count as misses. " + BARS,
+        "this many replicates. Failed replicates, without an interval, count as misses. " + RANKED,
     ),
     "length": Figure(
         measure_plots.length,
@@ -66,7 +71,7 @@ FIGURES: dict[str, Figure] = {
         measure_plots.relative_length,
         "Length relative to the oracle",
         "The same lengths divided by the oracle's. Below 1 with coverage below nominal: too short. "
-        "Above 1 at nominal coverage: the price of not knowing the variance. " + BARS,
+        "Above 1 at nominal coverage: the price of not knowing the variance. " + RANKED,
     ),
     "protocols": Figure(
         protocol_plot.protocols,
@@ -81,7 +86,8 @@ FIGURES: dict[str, Figure] = {
         "Each line is the interval of one replicate; the truth is the vertical line. Intervals are "
         "ranked by error over half length, the worst on top (of many replicates, evenly spaced ranks). "
         "A method keeps its level when coloured intervals, the misses, fill the space above the dashed "
-        "line and no more; it is unbiased when both colours are equally frequent.",
+        "line and no more. Its tails are balanced when both colours are equally frequent: a biased estimate "
+        "can have balanced tails, and an unbiased one of a skewed law need not.",
         over_x=False,
     ),
     "heat-map": Figure(
@@ -95,14 +101,14 @@ FIGURES: dict[str, Figure] = {
         "Bias of the estimate",
         "Bias in units of the estimate's empirical standard error. At 0.5 a 90% interval of the right "
         "length covers 86% instead of 90%: intervals centred at a biased estimate miss for that reason "
-        "alone. " + BARS,
+        "alone. " + RANKED,
     ),
     "standard-error": Figure(
         measure_plots.standard_error,
         "Standard errors",
         "The methods' own standard errors against the standard deviation of the estimate over "
         "replicates: 0 is right, -0.1 is 10% too small. Methods without a standard error (SN) are "
-        "absent. " + BARS,
+        "absent. " + RANKED,
     ),
     "paper": Figure(
         paper.beside_published,

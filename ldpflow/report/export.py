@@ -12,17 +12,30 @@ import pyarrow as pa
 from ldpflow.errors import InputError
 from ldpflow.report.page import asset
 from ldpflow.report.results import Results, labels, telling
+from ldpflow.results.arena import HOLDS, judge, why_barred
 from ldpflow.results.trajectories import read_trajectories
 from ldpflow.store.schema import cell_keys
 
 __all__ = ["export_duckdb"]
 
 
+HELD = f"level_state = '{HOLDS}'"
+
+ORDER = (
+    f"CASE WHEN {HELD} THEN 0 ELSE 1 END, "
+    f"CASE WHEN {HELD} THEN coalesce(length_relative, length_mean) ELSE -coverage_failures_as_misses END, "
+    "coalesce(length_relative, length_mean)"
+)
+"""Order of methods in a setting: those that hold their level by length, the others by coverage."""
+
+
 def export_duckdb(results: Results, file: str | os.PathLike[str], replace: bool = False) -> None:
     """Write the tables and the views of views.sql.
 
     Tables: ``summary``, ``replicates``, ``paths``, ``trajectories``, ``trajectory_summary``, ``sessions``.
-    The summary has two more columns, ``setting`` and ``series``: in words, what tells its rows apart.
+    The summary has four more columns: ``setting`` and ``series`` say what tells its rows apart,
+    ``level_state`` and ``barred`` whether a method holds its level and why it is not recommended (see
+    ldpflow.results.arena).
 
     Parameters
     ----------
@@ -78,6 +91,7 @@ def fill(connection: duckdb.DuckDBPyConnection, results: Results) -> None:
     keys = ["path", *cell_keys(results.table.schema), "coordinate"]
     named = {"cell": keys, "others": [key for key in keys if key != "beta"]}
     columns = {name: ", ".join(f'"{key}"' for key in found) for name, found in named.items()}
+    columns["order"] = ORDER
     connection.execute(asset("views.sql").format(**columns))
 
 
@@ -93,12 +107,17 @@ def paths(results: Results) -> dict[str, list[str]]:
 
 
 def in_words(results: Results, summary: pa.Table) -> pa.Table:
-    """The summary with the columns ``setting`` and ``series``."""
+    """The summary with the columns ``setting``, ``series``, ``level_state`` and ``barred``."""
     found = paths(results)
     setting = dict(zip(found["path"], found["setting"], strict=True))
     label = labels(results.rows, results.names, results.method_settings)
     rows = summary.to_pylist()
-    said = {"setting": [setting[row["path"]] for row in rows], "series": list(map(label, rows))}
+    said: dict[str, list[str | None]] = {
+        "setting": [setting[row["path"]] for row in rows],
+        "series": [label(row) for row in rows],
+        "level_state": [judge(row) for row in rows],
+        "barred": [why_barred(row) or None for row in rows],
+    }
     for name, texts in said.items():
         summary = summary.append_column(name, pa.array(texts, pa.string()))
     return summary

@@ -5,6 +5,7 @@ What a figure shows is said by the files that draw one: .measure_plots, .risk_pl
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import altair as alt
 
 from ldpflow.errors import InputError
+from ldpflow.report.numbers import short
 from ldpflow.report.results import Results, Row
 from ldpflow.report.style import ramp, series_scales
 
@@ -19,18 +21,18 @@ __all__ = [
     "COLUMNS",
     "LABEL",
     "MAX_PANELS",
+    "MAX_RANKED",
     "Z95",
     "clean",
     "decades",
-    "horizontal",
     "is_number",
     "left_out",
     "lines",
-    "log_axis",
     "ordered",
     "panel_name",
     "panels",
     "panels_of",
+    "place_rows",
     "said",
     "scales",
     "series_of",
@@ -45,8 +47,10 @@ MAX_PANELS = 12
 WIDTH, HEIGHT, COLUMNS = 240, 190, 3
 SIZES = {1: (520, 280), 2: (380, 250)}
 """Of the panels, where there are few."""
+MAX_RANKED = 8
+"""Most values of x that stand at equal distances."""
 LABEL = (
-    "datum.value >= 0.01 && datum.value < 1000 ? format(datum.value, '~g') : "
+    "abs(datum.value) >= 0.01 && abs(datum.value) < 10000 ? format(datum.value, '~g') : "
     "replace(replace(format(datum.value, '~e'), 'e+0', ''), 'e+', 'e')"
 )
 
@@ -123,29 +127,35 @@ def series_of(rows: Sequence[Row]) -> list[tuple[str, str]]:
     return sorted(pairs, key=lambda pair: pair[1] == "oracle")
 
 
-def log_axis(results: Results, x: str, axis: Sequence[float]) -> bool:
-    """Whether an axis is logarithmic."""
-    return results.names.logarithmic(x) and axis[0] > 0
+def place_rows(results: Results, x: str, rows: Sequence[Row], ranked: bool = False) -> alt.X:
+    """Set ``place`` of every row, where it stands on the axis of x; the axis, labelled at its values.
 
-
-def horizontal(results: Results, x: str, rows: Sequence[Row]) -> alt.X:
-    """The axis of x, labelled at its values while they are few."""
-    axis = sorted({float(row[x]) for row in rows})
-    log = log_axis(results, x, axis)
-    lowest, highest = min(r["place"] for r in rows), max(r["place"] for r in rows)
-    pad = (highest / lowest) ** 0.06 * 1.05 if log else (highest - lowest) * 0.06 or 0.1
-    domain = [lowest / pad, highest * pad] if log else [lowest - pad, highest + pad]
-    few: dict[str, Any] = {"values": axis if len(axis) <= 5 else decades(axis) if log else []}
-    if not few["values"]:
-        few = {"tickCount": 5}
-    if x == "n":
-        few["labelExpr"] = LABEL
-    return alt.X(
-        "place:Q",
-        title=results.names.axis(x),
-        scale=alt.Scale(type="log" if log else "linear", domain=domain, nice=False),
-        axis=alt.Axis(grid=False, labelOverlap="parity", labelFlush=False, **few),
-    )
+    A row stands at its value. ``ranked``: while the values are few they stand at equal distances, and
+    the series of each value side by side, so that their error bars do not hide each other.
+    """
+    axis = sorted({row[x] for row in rows})
+    if ranked and len(axis) <= MAX_RANKED:
+        names = [name for name, _ in series_of(rows)]
+        for row in rows:
+            aside = (names.index(row["series"]) + 0.5) / len(names) - 0.5
+            row["place"] = axis.index(row[x]) + 0.6 * aside
+        ticks: dict[str, Any] = {
+            "values": list(range(len(axis))),
+            "labelExpr": f"{json.dumps([short(value) for value in axis])}[datum.value]",
+        }
+        scale = alt.Scale(type="linear", domain=[-0.5, len(axis) - 0.5], nice=False)
+    else:
+        for row in rows:
+            row["place"] = row[x]
+        log = results.names.logarithmic(x) and axis[0] > 0
+        pad = (axis[-1] / axis[0]) ** 0.06 * 1.05 if log else (axis[-1] - axis[0]) * 0.06 or 0.1
+        domain = [axis[0] / pad, axis[-1] * pad] if log else [axis[0] - pad, axis[-1] + pad]
+        marks = axis if len(axis) <= 5 else decades(axis) if log else []
+        ticks = {"values": marks} if marks else {"tickCount": 5}
+        ticks["labelExpr"] = LABEL
+        scale = alt.Scale(type="log" if log else "linear", domain=domain, nice=False)
+    axis_look = alt.Axis(grid=False, labelOverlap="parity", labelFlush=False, **ticks)
+    return alt.X("place:Q", title=results.names.axis(x), scale=scale, axis=axis_look)
 
 
 def decades(axis: Sequence[float]) -> list[float]:

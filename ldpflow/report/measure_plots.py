@@ -20,14 +20,13 @@ from ldpflow.report.figures import (
     MAX_PANELS,
     Z95,
     clean,
-    horizontal,
     left_out,
     lines,
-    log_axis,
     ordered,
     panel_name,
     panels,
     panels_of,
+    place_rows,
     said,
     scales,
     series_of,
@@ -37,7 +36,7 @@ from ldpflow.report.figures import (
     without_setting,
 )
 from ldpflow.report.results import Results, Row, labels, with_misses
-from ldpflow.report.style import GREY, dodged, styled
+from ldpflow.report.style import GREY, styled
 
 __all__ = ["bias", "coverage", "heat_map", "length", "relative_length", "standard_error"]
 
@@ -45,7 +44,7 @@ MAX_PER_METHOD = 4
 
 
 def shown_rows(results: Results, x: str, value: str) -> list[Row]:
-    """Rows with a value, with what the figures need beside it: panel, colour key, place on x."""
+    """Rows with a value, with panel, colour key and what is left out."""
     usable_x(results, x)
     setting = x in results.method_settings
     rows = [with_misses(r) if value == "coverage" else r for r in results.rows]
@@ -69,13 +68,7 @@ def shown_rows(results: Results, x: str, value: str) -> list[Row]:
     hidden = [name for name, _ in all_series if name not in kept]
     missing = all_panels[MAX_PANELS:], hidden, without_setting(results.rows, x)
     rows = [row for row in ordered(results, rows, factors) if row["series"] in kept]
-    names = [name for name, _ in series_of(rows)]
-    axis = sorted({float(row[x]) for row in rows})
     for row in rows:
-        place = dodged(
-            float(row[x]), names.index(row["series"]), len(names), axis, log_axis(results, x, axis)
-        )
-        row["place"] = place
         row["missing"] = missing
     return rows
 
@@ -103,6 +96,7 @@ def coverage(results: Results, x: str = "n") -> Any:
         Any numeric setting of the study; over a method's setting (beta, B) lines are the n.
     """
     rows = shown_rows(results, x, "coverage")
+    at = place_rows(results, x, rows, ranked=True)
     for row in rows:
         count = max(row["replicates"], 1)
         half = Z95 * math.sqrt(row["level"] * (1 - row["level"]) / count)
@@ -125,7 +119,7 @@ def coverage(results: Results, x: str = "n") -> Any:
         return [
             band,
             nominal,
-            *lines(base, horizontal(results, x, rows), y, "coverage_low", "coverage_high", by, tips),
+            *lines(base, at, y, "coverage_low", "coverage_high", by, tips),
         ]
 
     columns = (x, "coverage", "coverage_mcse", "coverage_low", "coverage_high", "band_low", "band_high")
@@ -157,6 +151,7 @@ def length(results: Results, x: str = "n") -> Any:
     """Mean length over a factor (unit of theta, logarithmic), with the oracle's."""
     rows = shown_rows(results, x, "length_mean")
     with_bars(rows, "length_mean", "length_mcse", floor=0.1)
+    at = place_rows(results, x, rows)
     y = alt.Y(
         "length_mean:Q",
         title="mean length (unit of θ)",
@@ -165,7 +160,6 @@ def length(results: Results, x: str = "n") -> Any:
     )
 
     def layers(base: Any) -> list[Any]:
-        at = horizontal(results, x, rows)
         theory = base.mark_line(color=GREY, strokeDash=[5, 4], strokeWidth=1.5).encode(
             x=alt.X(f"{x}:Q"), y=alt.Y("oracle_length:Q"), detail="level:N"
         )
@@ -234,11 +228,9 @@ def one_per_estimate(results: Results, rows: list[Row], x: str) -> list[Row]:
             kept.append(series)
     rows = [row for row in rows if row["series"] in kept]
     if len(kept) == 1 and len(profile) > 1:
-        axis = sorted({float(row[x]) for row in rows})
         for row in rows:
             row["series"] = "average (all methods)"
             row["missing"] = row["missing"][0], [], row["missing"][2]
-            row["place"] = dodged(float(row[x]), 0, 1, axis, log_axis(results, x, axis))
     return rows
 
 
@@ -261,6 +253,7 @@ def around(
 ) -> Any:
     """A measure over x with its ideal value as a line."""
     mcse = f"{value}_mcse"
+    at = place_rows(results, x, rows, ranked=True)
     with_bars(rows, value, mcse)
     y = alt.Y(f"{value}:Q", title=axis, scale=alt.Scale(zero=False, padding=6), axis=alt.Axis(tickCount=6))
 
@@ -269,7 +262,7 @@ def around(
         tips = tooltip(results, x, value, mcse)
         return [
             line,
-            *lines(base, horizontal(results, x, rows), y, "low", "high", scales(results, rows, x), tips),
+            *lines(base, at, y, "low", "high", scales(results, rows, x), tips),
         ]
 
     text = (

@@ -6,7 +6,7 @@ import math
 
 from ldpflow.errors import plain_text
 
-__all__ = ["rounded", "short", "with_error"]
+__all__ = ["no_formula", "rounded", "short", "with_error"]
 
 
 def short(value: object) -> str:
@@ -26,6 +26,14 @@ def short(value: object) -> str:
     mantissa, exponent = text.split("e")
     mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
     return f"{mantissa}e{int(exponent)}"
+
+
+def no_formula(value: object) -> object:
+    """A text that no spreadsheet takes for a formula; other values as they are."""
+    if not isinstance(value, str):
+        return value
+    shown = plain_text(value)
+    return "'" + shown if shown.startswith(("=", "+", "-", "@")) else shown
 
 
 def rounded(value: float | None, digits: int) -> str:

@@ -1,4 +1,4 @@
-"""Two tables of the report: every method at a glance, and the replicates that have no interval."""
+"""Every method at a glance, the replicates that have no interval, and the progress of a run."""
 
 from __future__ import annotations
 
@@ -6,27 +6,24 @@ from typing import Any
 
 from ldpflow.report.numbers import rounded, short, with_error
 from ldpflow.report.results import Results, with_misses
+from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, judge
 from ldpflow.results.failures import diverged_counts, why_failed
 from ldpflow.store import cell_id
 from ldpflow.store.schema import cell_keys
+from ldpflow.study.stored import stored_study
 
-__all__ = ["at_nominal", "failures", "glance"]
+__all__ = ["failures", "glance", "progress"]
 
 MOST_ROWS = 50
 
 
-def at_nominal(row: dict[str, Any]) -> bool:
-    """Whether the level lies in the 95% Monte Carlo interval of the coverage, failures as misses."""
-    row = with_misses(row)
-    return bool(row["coverage_low"] <= row["level"] <= row["coverage_high"])
-
-
-def glance(results: Results) -> list[dict[str, str]]:
+def glance(results: Results) -> list[dict[str, Any]]:
     """One row per series: the range of its coverage, failures as misses, and of its length over the cells."""
     found = []
     for series in dict.fromkeys(row["series"] for row in results.rows):
         rows = [with_misses(row) for row in results.rows if row["series"] == series]
         known = [row for row in rows if row["coverage"] is not None]
+        states = [judge(row) for row in known]
         measured = [row for row in rows if row["length_mean"] is not None and row["oracle_length"]]
         failed = sum(row["failures"] for row in rows)
         total = sum(row["replicates"] for row in rows)
@@ -35,7 +32,7 @@ def glance(results: Results) -> list[dict[str, str]]:
                 "series": series,
                 "cells": str(len(rows)),
                 "coverage": span([row["coverage"] for row in known], 3),
-                "agree": f"{sum(map(at_nominal, known))} of {len(known)}",
+                **{state: str(states.count(state)) for state in (HOLDS, UNDECIDED, FAILS)},
                 "length": span([row["length_mean"] / row["oracle_length"] for row in measured], 2),
                 "failures": f"{failed:,} ({failed / total:.1%})" if failed else "0",
             }
@@ -88,3 +85,17 @@ def failures(results: Results) -> dict[str, Any]:
         ],
         "left": max(len(rows) - MOST_ROWS, 0),
     }
+
+
+def progress(results: Results) -> str:
+    """Progress of a run: the replicates of all paths of its study, started or not."""
+    from ldpflow.engine.reached import reached
+
+    state = "Running, or interrupted" if results.running else "Finished"
+    study = stored_study(results.store)
+    if study is None:
+        return f"{state}."
+    found = reached(study, results.table, results.trajectories)
+    done, wanted = found["done_replicates"], found["wanted_replicates"]
+    paths = f" ({found['complete_paths']:,} of {found['paths']:,} paths complete)"
+    return f"{state}: {done:,} of {wanted:,} replicates{paths if found['paths'] > 1 else ''}."

@@ -18,16 +18,17 @@ from ldpflow.errors import InputError
 from ldpflow.intervals import INTERVAL_METHODS
 from ldpflow.report.catalogue import Figure, figures_of
 from ldpflow.report.numbers import rounded, short, with_error
-from ldpflow.report.overview import at_nominal, failures, glance
+from ldpflow.report.overview import failures, glance, progress
 from ldpflow.report.paper import published_comparisons
 from ldpflow.report.results import Results, Row
 from ldpflow.report.risk_plot import risk_axis
 from ldpflow.report.trajectory_page import last_points, trajectory_lead
 from ldpflow.report.trajectory_plot import curves_of
+from ldpflow.results.arena import TOLERANCE, judge, least_replicates
 from ldpflow.results.columns import summaries_of
 from ldpflow.results.methods_text import study_paragraph
 from ldpflow.results.references import bibtex
-from ldpflow.study.stored import stored_left_out
+from ldpflow.study.stored import stored_left_out, stored_plugins
 
 __all__ = ["report_html"]
 
@@ -56,6 +57,7 @@ def report_html(results: Results, live: bool = False) -> str:
         facts=facts(results),
         left_out=stored_left_out(results.store),
         glance=glance(results),
+        level_rule=level_rule(results),
         methods=[in_a_line(method) for method in results.values("method")],
         diagnostics=[(summary.name, summary.meaning) for summary in diagnostics(results)],
         sections=sections,
@@ -63,10 +65,10 @@ def report_html(results: Results, live: bool = False) -> str:
         followed=last_points(results, MAX_TABLE_ROWS) if results.followed else None,
         comparisons=[comparison_table(c) for c in published_comparisons(results)],
         table=cell_table(results),
-        study_text=results.study_text,
-        command=command(results),
-        paragraph=study_paragraph(results.study, results.table, results.sessions) if results.study else "",
-        references=bibtex(results.study) if results.study else "",
+        texts=results.design.texts,
+        commands=commands(results),
+        paragraph=paragraph(results),
+        references=bibtex(results.design.study) if results.study else "",
         sessions=[session(entry) for entry in results.sessions],
         written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         live=live,
@@ -122,10 +124,7 @@ def drawn(results: Results) -> list[tuple[str, Figure, Any]]:
         if name == "design-beta":
             if len(results.values("beta")) < 2:
                 continue
-            text = "Coverage of the block bootstrap over its block exponent β, a line per n. Short blocks "
-            text += "(small β) miss dependence, long ones leave few blocks; the best β is where a line "
-            text += "comes nearest to the dashed nominal level. "
-            figure = Figure(figure.draw, "The design knob: block exponent β", text + BARS_NOTE)
+            figure = Figure(figure.draw, "The design knob: block exponent β", DESIGN_NOTE)
         try:
             found.append((name, figure, figure.chart(results, x)))
         except InputError:
@@ -133,7 +132,11 @@ def drawn(results: Results) -> list[tuple[str, Figure, Any]]:
     return found
 
 
-BARS_NOTE = "Bars are 95% Monte Carlo intervals."
+DESIGN_NOTE = (
+    "Coverage of the block bootstrap over its block exponent β, a line per n. Short blocks (small β) miss "
+    "dependence, long ones leave few blocks. No β is shown to be best where its bar overlaps with those of "
+    "others. Bars are 95% Monte Carlo intervals."
+)
 
 
 def figure_section(name: str, figure: Figure, chart: Any) -> dict[str, Any]:
@@ -167,12 +170,15 @@ def lead(results: Results) -> str:
     return f"{text}. {each} replicates per cell."
 
 
-def progress(results: Results) -> str:
-    """Progress of a run."""
-    target = results.study.get("replicates")
-    done = min(row["replicates"] for row in (results.rows or results.followed))
-    state = "Running, or interrupted" if results.running else "Finished"
-    return f"{state}: {done:,} of {target:,} replicates in all that is shown." if target else state
+def level_rule(results: Results) -> str:
+    """The rule by which a method holds its level, fails, or has too few replicates to say."""
+    least = max((least_replicates(level) for level in results.values("level")), default=0)
+    return (
+        "A method holds its level in a cell if the 95% Monte Carlo interval (Wilson) of its coverage, "
+        f"failures counted as misses, begins at most {100 * TOLERANCE:g} points below the level; it fails if "
+        "the interval ends lower than that. A method that covers as often as its level says is shown to hold "
+        f"it from about {least:,} replicates on. Each cell is judged by itself."
+    )
 
 
 def facts(results: Results) -> list[tuple[str, str]]:
@@ -183,7 +189,7 @@ def facts(results: Results) -> list[tuple[str, str]]:
         return ", ".join(short(v) for v in found) if found else ""
 
     def with_settings(group: str, leave: tuple[str, ...] = ()) -> str:
-        tables = results.study.get(group, {})
+        tables = results.design.study.get(group, {})
         found = []
         for table in tables if isinstance(tables, list) else [tables]:
             settings = [
@@ -198,8 +204,10 @@ def facts(results: Results) -> list[tuple[str, str]]:
     grid = f"n = {values('n')}; nominal level {values('level')}"
     if not results.rows:
         grid = f"n up to {short(max(row['n'] for row in results.followed))}"
-    if results.study.get("grid", {}).get("independent_n"):
+    if results.design.study.get("grid", {}).get("independent_n"):
         grid += "; paths of their own for every n"
+    if results.rows and not results.design.factorial:
+        grid += "; not a full factorial design: some combinations were not run"
     rows = [
         ("Problem", with_settings("problem") or values("problem")),
         ("Mechanism", with_settings("mechanism") or values("mechanism")),
@@ -208,7 +216,7 @@ def facts(results: Results) -> list[tuple[str, str]]:
         ("Interval methods", with_settings("method") or values("method")),
         ("Grid", grid),
         ("Replicates", values("replicates")),
-        ("Seed", str(results.study.get("seed", ""))),
+        ("Seed", str(results.design.study.get("seed", ""))),
     ]
     return [(name, value) for name, value in rows if value]
 
@@ -226,9 +234,37 @@ def listed(value: Any) -> str:
     return short(value)
 
 
-def command(results: Results) -> str:
-    """The command that gives the same rows again, bit for bit."""
-    return f"ldpflow sweep {shlex.quote(results.name)}.toml --out runs/{shlex.quote(results.name)}-again"
+def paragraph(results: Results) -> str:
+    """The paragraph for a methods section; empty for a run without a study."""
+    found = results.design
+    if not results.study:
+        return ""
+    return study_paragraph(found.study, results.table, results.sessions, found.factorial, found.missing)
+
+
+def commands(results: Results) -> list[str]:
+    """The commands that give the rows again, bit for bit; those of the sessions where no others are known."""
+    texts = results.design.texts
+    if not texts:
+        return [session(entry)["command"] for entry in results.sessions]
+    names = [results.name] if len(texts) == 1 else [f"{results.name}-{at + 1}" for at in range(len(texts))]
+    folder = shlex.quote(f"runs/{results.name}-again")
+    flags = "".join(
+        f" --{name.replace('_', '-')} {value:g}"
+        for name, value in (results.design.precision or {}).items()
+        if value is not None
+    ) + plugin_flags(results)
+    return [f"ldpflow sweep {shlex.quote(f'{name}.toml')} --out {folder}{flags}" for name in names]
+
+
+def plugin_flags(results: Results) -> str:
+    """Options that load the plug-ins of the study from their copies in the run."""
+    found = []
+    for name, digest in stored_plugins(results.study):
+        copy = f"plugins/{name}-{digest[:12]}/{name}.py"
+        is_file = re.fullmatch(r"\w+", name) and results.store.read(copy) is not None
+        found.append(f" --plugin {shlex.quote(results.store.full(copy) if is_file else name)}")
+    return "".join(found)
 
 
 def session(entry: dict[str, Any]) -> dict[str, str]:
@@ -268,7 +304,9 @@ def comparison_table(comparison: Any) -> dict[str, Any]:
     ]
     return {
         "name": comparison.name,
-        "passed": comparison.passed,
+        "verdict": comparison.verdict,
+        "refuted": comparison.refuted,
+        "power": [f"{line[0].upper()}{line[1:]}." for line in comparison.power()],
         "level": f"{comparison.level_of_test:.0%}",
         "rows": rows,
         "missing": len(comparison.missing),
@@ -298,6 +336,7 @@ def cell_table(results: Results) -> dict[str, Any]:
     head = [
         *(results.names.label(n) for n in (*settings, "method", *own)),
         "coverage ± MCSE",
+        "level*",
         *(["failures as misses"] if lost else []),
         "length ± MCSE",
         "length / oracle",
@@ -320,13 +359,13 @@ def cells(row: Row, settings: list[str], checks: list[str], lost: bool) -> list[
     """(text, sort value) of one row; with the coverage of all replicates where some are lost in the run."""
     ratio = row["length_mean"] / row["oracle_length"] if row["oracle_length"] and row["length_mean"] else None
     error = row["relative_error_model_se"]
-    off = row["coverage_failures_as_misses"] is not None and not at_nominal(row)
     found = [(short(row[name]), sortable(row[name])) for name in settings]
-    share = with_error(row["coverage"], row["coverage_mcse"]) + (" *" if off else "")
     misses = row["coverage_failures_as_misses"]
+    state = "-" if misses is None else judge(row)
     length_mcse = negligible(row["length_mcse"], row["length_mean"])
     found += [
-        (share, sortable(row["coverage"])),
+        (with_error(row["coverage"], row["coverage_mcse"]), sortable(row["coverage"])),
+        (state, state),
         *([(rounded(misses, 3), sortable(misses))] if lost else []),
         (with_error(row["length_mean"], length_mcse), sortable(row["length_mean"])),
         ("-" if ratio is None else f"{ratio:.3f}", sortable(ratio)),

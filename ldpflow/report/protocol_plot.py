@@ -10,21 +10,19 @@ from ldpflow.errors import InputError
 from ldpflow.report.figures import (
     MAX_PANELS,
     Z95,
-    horizontal,
     left_out,
     lines,
-    log_axis,
     ordered,
     panel_name,
     panels,
+    place_rows,
     said,
     scales,
-    series_of,
     tooltip,
     usable_x,
 )
 from ldpflow.report.results import Results, Row, with_misses
-from ldpflow.report.style import GREY, dodged, styled
+from ldpflow.report.style import GREY, styled
 
 __all__ = ["protocols"]
 
@@ -66,11 +64,7 @@ def protocols(results: Results, x: str = "n") -> Any:
     rows = [with_misses(row) for row in rows if row["panel"] in shown]
     if not rows:
         raise InputError("figure", "protocols", "intervals that end inside the range")
-    names = [name for name, _ in series_of(rows)]
-    axis = sorted({float(row[x]) for row in rows})
-    for row in rows:
-        at = names.index(row["series"])
-        row["place"] = dodged(float(row[x]), at, len(names), axis, log_axis(results, x, axis))
+    at = place_rows(results, x, rows)
     y = alt.Y(
         "length_mean:Q",
         title="mean length (unit of θ)",
@@ -83,7 +77,7 @@ def protocols(results: Results, x: str = "n") -> Any:
             x=alt.X(f"{x}:Q"), y=alt.Y("bound_length:Q")
         )
         tips = tooltip(results, x, "length_mean", "length_mcse", "coverage", "range_end_share")
-        drawn = lines(base, horizontal(results, x, rows), y, "low", "high", scales(results, rows, x), tips)
+        drawn = lines(base, at, y, "low", "high", scales(results, rows, x), tips)
         return [bound, *drawn] if x == "n" else drawn
 
     columns = (

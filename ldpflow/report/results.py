@@ -15,12 +15,14 @@ from ldpflow.columns import Column
 from ldpflow.errors import InputError
 from ldpflow.report.numbers import short
 from ldpflow.results.columns import known_columns
+from ldpflow.results.design import Design, run_design
 from ldpflow.results.summary import stored_summary, stored_trajectory_summary
 from ldpflow.results.trajectories import meanings
-from ldpflow.results.where import chosen
+from ldpflow.results.where import chosen, condition
 from ldpflow.store import RunStore, UnreadablePart
 from ldpflow.store.provenance import read_sessions
 from ldpflow.store.schema import cell_keys
+from ldpflow.study.stored import shown_study
 from ldpflow.study.toml import parsed
 
 __all__ = ["Names", "Results", "Row", "axes", "labels", "method_settings", "telling", "with_misses"]
@@ -69,7 +71,7 @@ class Results:
     trajectories : pyarrow.Table
         The summary of the trajectories; no rows where the study has none.
     study : dict
-        study.toml, as read; empty where there is none.
+        study.toml, as read, without the values of a pilot; empty where there is none.
     study_text : str
     sessions : list of dict
         provenance.json.
@@ -125,7 +127,7 @@ class Results:
         label = labels(rows, Names(known_columns(table.schema)), method_settings(table.schema))
         for row in rows:
             row["series"] = label(row)
-        study = parsed(text, "run", store.full("study.toml"))
+        study, text = shown_study(parsed(text, "run", store.full("study.toml")), text)
         found = cls(rows, table, followed, study, text, sessions_of(store), store)
         names = found.varying()
 
@@ -193,6 +195,11 @@ class Results:
     def values(self, name: str) -> list[Any]:
         """Distinct values of a column, sorted, without null."""
         return sorted({row[name] for row in self.rows if row.get(name) is not None})
+
+    @cached_property
+    def design(self) -> Design:
+        """The design that the rows are of, whatever commands have made them."""
+        return run_design(self.store, self.table, self.trajectories, self.sessions)
 
     @cached_property
     def running(self) -> bool:
@@ -273,15 +280,18 @@ def filtered(where: str, *tables: pa.Table) -> list[pa.Table]:
     InputError
         If no table has its columns, or no row is left.
     """
-    found, refused = [], []
+    found: list[pa.Table] = []
+    refused, unmet = [], []
     for table in tables:
         try:
-            found.append(chosen(table, where) if table.num_rows else table)
+            met = table.filter(condition(where, table.schema)) if table.num_rows else table
+            unmet += [table] if table.num_rows > met.num_rows == 0 else []
+            found.append(met)
         except InputError as error:
             refused.append(error)
             found.append(table)
     if refused and len(refused) == sum(table.num_rows > 0 for table in tables):
         raise refused[0]
     if not any(table.num_rows for table in found):
-        raise InputError("where", where, "a condition that some row meets")
+        chosen(unmet[0], where)  # which says what there is
     return found

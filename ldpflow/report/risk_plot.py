@@ -11,7 +11,7 @@ from typing import Any
 import altair as alt
 
 from ldpflow.errors import InputError
-from ldpflow.report.figures import MAX_PANELS, Z95, decades, is_number, left_out, panel_name, panels
+from ldpflow.report.figures import LABEL, MAX_PANELS, Z95, decades, is_number, left_out, panel_name, panels
 from ldpflow.report.results import Results, Row
 from ldpflow.report.style import colours, ramp, styled
 
@@ -132,7 +132,7 @@ def chart(results: Results, rows: list[Row], x: str, places: list[float], missin
         "at:Q",
         title=results.names.axis(x),
         scale=alt.Scale(type="log" if log else "linear", nice=False, padding=12),
-        axis=alt.Axis(grid=False, labelOverlap="parity", format="~g" if x != "n" else "~s", **few),
+        axis=alt.Axis(grid=False, labelOverlap="parity", labelExpr=LABEL, **few),
     )
     values = [row[k] for row in rows for k in ("low", "high")]
     scale = alt.Scale(type="log", nice=False, domain=[min(values) / 1.3, max(values) * 1.3])

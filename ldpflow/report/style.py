@@ -6,14 +6,12 @@ serves both; hue is never alone: points differ by series, dashes by setting.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import altair as alt
 
-__all__ = ["GREY", "MISSES", "colours", "dodged", "ramp", "series_scales", "styled"]
+__all__ = ["GREY", "MISSES", "colours", "ramp", "series_scales", "styled"]
 
 # Okabe and Ito's colours, darkened where white paper needs it.
 METHODS = {"BB": "#0072b2", "BM": "#d55e00", "SN": "#008f68", "oracle": "#7f7f7f", "TR": "#b5609a"}
@@ -82,15 +80,6 @@ def series_scales(pairs: Sequence[tuple[str, str]], title: str = "method") -> di
         channel: kind("series:N", scale=alt.Scale(domain=names, range=values), legend=legend)
         for channel, (kind, values) in ranges.items()
     }
-
-
-def dodged(x: float, index: int, count: int, axis: Sequence[float], log: bool) -> float:
-    """x moved a little aside, so that the error bars of ``count`` series do not hide each other."""
-    places = [math.log(value) for value in axis] if log else list(axis)
-    gaps = [b - a for a, b in pairwise(places)]
-    gap = min(gaps) if gaps else 0.5 if log else 0.1
-    shift = 0.45 * gap * ((index + 0.5) / count - 0.5)
-    return math.exp(math.log(x) + shift) if log else x + shift
 
 
 def styled(chart: Any, title: str, description: str, margin: int = 70, left_out: str = "") -> Any:

@@ -1,7 +1,9 @@
 -- Views of an exported study. Its tables are described in docs/tables.md. {cell} stands for the columns
 -- that name a cell in this study, whatever settings it varies.
 -- In summary, `setting` says what tells a path from the study's others, `series` the method and those of its
--- settings that differ. Whatever ranks or compares with the level counts a replicate without interval as a miss.
+-- settings that differ. `level_state` says whether a method holds its level: 'holds', 'fails', or 'too few replicates to
+-- say', by the rule of `ldpflow arena`, which counts a replicate without interval as a miss; `barred` says why a
+-- method is not recommended whatever it covers.
 
 -- Coverage beside its nominal level, with the question that everybody asks.
 CREATE VIEW coverage AS
@@ -9,25 +11,23 @@ SELECT setting, series, {cell},
        coverage_failures_as_misses AS coverage, coverage_failures_as_misses_mcse AS coverage_mcse,
        coverage_failures_as_misses_low AS coverage_low, coverage_failures_as_misses_high AS coverage_high,
        coverage_failures_as_misses - level AS deviation,
-       level BETWEEN coverage_failures_as_misses_low AND coverage_failures_as_misses_high AS at_nominal_level,
-       replicates, failures, failures / replicates AS undefined
+       level_state, replicates, failures, failures / replicates AS undefined
 FROM summary;
 
--- The shortest intervals among the cells that keep their level.
+-- Methods of a setting by place: those that hold their level, the shortest first, then the others, the highest
+-- coverage first. The first is recommended only where its level_state is 'holds'.
 CREATE VIEW best AS
 SELECT *, failures / replicates AS undefined,
-       rank() OVER (PARTITION BY path, n, level, coordinate ORDER BY length_mean) AS place
+       row_number() OVER (PARTITION BY path, n, level, coordinate ORDER BY {order}, series) AS place
 FROM summary
-WHERE coverage_failures_as_misses_high >= level AND method <> 'oracle';
+WHERE barred IS NULL;
 
--- The block exponent as a design knob: the best beta, everything else being equal.
+-- The block exponent as a design knob: the first beta by the rule of `best`, everything else being equal.
 CREATE VIEW best_beta AS
-SELECT setting, {others},
-       arg_min(beta, abs(coverage_failures_as_misses - level)) AS beta,
-       min(abs(coverage_failures_as_misses - level)) AS distance
+SELECT setting, {others}, beta, level_state, coverage_failures_as_misses AS coverage, length_mean
 FROM summary
 WHERE beta IS NOT NULL
-GROUP BY ALL;
+QUALIFY row_number() OVER (PARTITION BY {others} ORDER BY {order}, beta) = 1;
 
 -- Where replicates are lost.
 CREATE VIEW lost AS

@@ -3,10 +3,13 @@
 A setting is a path, n, level and coordinate. The rule is computed and the same everywhere:
 
 * A method holds its level if its coverage, failures counted as misses, is shown to be at most
-  :data:`TOLERANCE` below the level: the lower end of Wilson's 95% interval is. More replicates show more.
+  :data:`TOLERANCE` below the level: the lower end of Wilson's 95% interval is. It fails if the coverage is
+  shown to be lower: the upper end is. Otherwise there are too few replicates to say. Everything that ranks
+  or praises methods asks :func:`judge`.
 * Of the methods that hold it, the one with the shortest mean length is recommended; where none does, the
   one with the highest coverage is named as the nearest.
-* The oracle needs the truth, and a joint region is for all coordinates at once: neither is recommended. A
+* A method that reads the truth, as the oracle does, and a joint region, which is for all coordinates at
+  once, are not recommended; nor is a method whose plug-in is not loaded, since that is not known of it. A
   confidence sequence competes at one n like any other method, and loses by its length.
 * For all settings together it is the shortest of those that hold their level in a share :data:`MOST`.
 """
@@ -20,15 +23,21 @@ from statistics import median
 from typing import Any
 
 from ldpflow.intervals import INTERVAL_METHODS
-from ldpflow.results.measures import wilson
+from ldpflow.results.measures import Z95, wilson
+from ldpflow.simulators.cell import Cell
 
 __all__ = [
+    "FAILS",
+    "HOLDS",
     "MOST",
     "TOLERANCE",
+    "UNDECIDED",
     "Entry",
     "Setting",
     "Standing",
+    "judge",
     "label_of",
+    "least_replicates",
     "safest",
     "settings_of",
     "standings",
@@ -40,6 +49,9 @@ TOLERANCE = 0.02
 
 MOST = 0.9
 """In which share of the settings a method must hold its level to be recommended for all of them."""
+
+HOLDS, UNDECIDED, FAILS = "holds", "too few replicates to say", "fails"
+"""States of a method at its level."""
 
 Row = Mapping[str, Any]
 
@@ -54,16 +66,21 @@ class Entry:
         Kind and the settings that are not at their default.
     row : mapping
         Its row of the summary.
-    holds : bool
-        Whether it holds its level.
+    state : str
+        Whether it holds its level (see :func:`judge`).
     barred : str
         Why it is not recommended whatever it covers (see :func:`why_barred`); empty for most.
     """
 
     label: str
     row: Row
-    holds: bool
+    state: str
     barred: str
+
+    @property
+    def holds(self) -> bool:
+        """Whether it holds its level."""
+        return self.state == HOLDS
 
     @property
     def eligible(self) -> bool:
@@ -120,6 +137,11 @@ class Setting:
         """The entry that others are compared with: the best, or the nearest."""
         return self.best or self.nearest
 
+    @property
+    def undecided(self) -> bool:
+        """Whether no method is recommended and more replicates could change that."""
+        return self.best is None and any(e.eligible and e.state == UNDECIDED for e in self.entries)
+
 
 @dataclass(frozen=True)
 class Standing:
@@ -130,8 +152,8 @@ class Standing:
     label : str
     barred : str
         As of its entries.
-    settings, held, best : int
-        In how many settings it is, holds its level, and is recommended.
+    settings, held, undecided, best : int
+        In how many settings it is, holds its level, has too few replicates to say, and is recommended.
     lowest : float
         Its lowest coverage, failures counted as misses.
     failed : float
@@ -144,6 +166,7 @@ class Standing:
     barred: str
     settings: int
     held: int
+    undecided: int
     best: int
     lowest: float
     failed: float
@@ -170,17 +193,30 @@ def label_of(row: Row) -> str:
 
 
 def why_barred(row: Row) -> str:
-    """Reason why a method gives no interval for data: it takes the true covariance, or is a joint region."""
-    if "oracle" in (row["method"], row.get("base")):
+    """Reason why a method is not recommended, or "".
+
+    It reads the truth, or is a joint region; or it is from a plug-in that is not loaded here, so that
+    neither is known.
+    """
+    if not {row["method"], row.get("base") or row["method"]} <= set(INTERVAL_METHODS):
+        return "its plug-in is not loaded"
+    if Cell.from_columns(dict(row)).method.reads_truth():
         return "needs the truth"
     return "for all coordinates" if row["method"] == "joint" else ""
 
 
-def holds(row: Row, tolerance: float = TOLERANCE) -> bool:
-    """Whether a row of the summary shows that the method holds its level."""
+def judge(row: Row, tolerance: float = TOLERANCE) -> str:
+    """State of a method at its level, from its row of the summary: holds, fails or undecided."""
     replicates = row["replicates"]
-    hits = round(row["coverage_failures_as_misses"] * replicates)
-    return wilson(hits, replicates)[0] >= float(row["level"]) - tolerance
+    low, high = wilson(round(row["coverage_failures_as_misses"] * replicates), replicates)
+    least = float(row["level"]) - tolerance
+    return HOLDS if low >= least else FAILS if high < least else UNDECIDED
+
+
+def least_replicates(level: float, tolerance: float = TOLERANCE) -> int:
+    """Replicates from which on a method that covers as often as its level says is shown to hold it."""
+    least = level - tolerance
+    return math.ceil(Z95**2 * least * (1 - least) / tolerance**2)
 
 
 def settings_of(rows: Iterable[Row], tolerance: float = TOLERANCE) -> list[Setting]:
@@ -188,7 +224,7 @@ def settings_of(rows: Iterable[Row], tolerance: float = TOLERANCE) -> list[Setti
     groups: dict[tuple[Any, ...], list[Entry]] = {}
     for row in rows:
         key = tuple(row[name] for name in KEYS)
-        entry = Entry(label_of(row), row, holds(row, tolerance), why_barred(row))
+        entry = Entry(label_of(row), row, judge(row, tolerance), why_barred(row))
         groups.setdefault(key, []).append(entry)
     return [setting_of(dict(zip(KEYS, key, strict=True)), found) for key, found in groups.items()]
 
@@ -224,6 +260,7 @@ def standings(settings: Sequence[Setting]) -> list[Standing]:
                 places[0][1].barred,
                 len(places),
                 sum(entry.holds for _, entry in places),
+                sum(entry.state == UNDECIDED for _, entry in places),
                 sum(setting.best is entry for setting, entry in places),
                 min(entry.coverage for _, entry in places),
                 max(float(entry.row["failure_share"]) for _, entry in places),

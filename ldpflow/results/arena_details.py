@@ -12,7 +12,7 @@ from ldpflow.intervals import INTERVAL_METHODS
 from ldpflow.random.lockstep import LANES
 from ldpflow.results.arena import Setting
 from ldpflow.results.cells import CellRows, group_keys
-from ldpflow.results.comparison import compared, runs_of
+from ldpflow.results.comparison import compared
 from ldpflow.results.paired import Contrast
 from ldpflow.results.stored import stored_cells
 from ldpflow.simulators.cell import Cell
@@ -68,8 +68,7 @@ def differences(
             for entry in setting.entries:
                 cell = cells.get(place(entry.row, names))
                 if entry is not base and cell is not None and reference is not None:
-                    runs = runs_of(entry.row), runs_of(base.row)
-                    found[place(entry.row, names)] = compared(cell, runs[0], reference, runs[1])
+                    found[place(entry.row, names)] = compared(cell, reference)
     return found
 
 

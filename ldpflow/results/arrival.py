@@ -16,7 +16,8 @@ __all__ = ["Compared", "compared"]
 
 FACTOR = 2.0  # predicted and measured bias agree if one is at most this times the other
 SAME = 1e-6  # of the empirical standard error: sums taken in another order differ by less
-LONG = 50.0  # relaxation times of a run that can afford smaller steps: half of them are enough
+BIAS, TIMES = 0.1, 25.0  # standard errors and relaxation times of a run that arrives
+MOST_USERS = 100.0  # times the users that a study may be asked to have
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,10 @@ class Compared:
         theta0 and theta*, unit of theta.
     scale : float
         The oracle's standard error over the empirical one.
+    gamma : float
+        Exponent of the steps; NaN where it is not known.
+    n : int
+        Users.
     """
 
     arrival: Arrival
@@ -39,6 +44,8 @@ class Compared:
     start: float
     truth: float
     scale: float = 1.0
+    gamma: float = math.nan
+    n: int = 0
 
     def source(self) -> str | None:
         """``start`` or ``steps``, whichever part of the predicted bias is larger.
@@ -65,7 +72,7 @@ class Compared:
         remedy = "a larger n, or a start nearer to the true value"
         if found.verdict == "steps_too_large":
             words += " for the average"
-            remedy = "a larger n" + (", or smaller steps (c)" if found.relaxation_times >= LONG else "")
+            remedy = self.against_steps()
         k = (
             f"{found.relaxation_times:.1f}"
             if found.relaxation_times < 100
@@ -83,6 +90,51 @@ class Compared:
             f"{words.capitalize()}: {k} relaxation times{moved}; predicted bias of the average {start:+.2f} "
             f"(start) and {steps:+.2f} (steps) empirical SE, measured {measured:+.2f}: take {remedy}."
         )
+
+    def smaller_steps(self) -> tuple[float, float]:
+        """Users from which on smaller steps leave little bias in a run that is long enough, and their c.
+
+        With c times r and m times the users the bias in standard errors is r m^(1/2 - gamma) times what it
+        was, and the relaxation times are r m^(1 - gamma) times what they were: the r that leaves a bias of
+        .1 leaves 25 relaxation times from m = (250 |bias| / K)^2 on, whatever gamma is.
+
+        Returns
+        -------
+        users, times : float
+            Users, at least those of the run, and c over that of the run.
+        """
+        bias = abs(self.arrival.bias_steps)
+        more = max((TIMES * bias / (BIAS * self.arrival.relaxation_times)) ** 2, 1.0)
+        return self.n * more, BIAS / bias * more ** (self.gamma - 0.5)
+
+    def users_alone(self) -> float:
+        """Users from which on these steps leave little bias: it falls as n^(1/2 - gamma) standard errors."""
+        exponent = self.gamma - 0.5
+        if exponent <= 0:
+            return math.inf
+        powers = math.log(abs(self.arrival.bias_steps) / BIAS) / exponent
+        return self.n * math.exp(powers) if powers < 100 else math.inf
+
+    def against_steps(self) -> str:
+        """What helps against a bias from the steps."""
+        if math.isnan(self.gamma) or abs(self.arrival.bias_steps) <= BIAS:
+            return "smaller steps, TR or another centre"
+        users, times = self.smaller_steps()
+        steps = f"c times {times:.2g}, or a larger gamma"
+        # A run that is too short for them alone is not advised to take smaller steps: it would not arrive.
+        found = [] if users > self.n else [f"smaller steps ({steps})"]
+        found.append("TR or another centre")
+        if self.n < users <= MOST_USERS * self.n:
+            found.append(f"or about n = {rounded(users)} and {steps}")
+        rate = f"in SE this bias falls as n^-{self.gamma - 0.5:.2g}"
+        if self.users_alone() <= MOST_USERS * self.n:
+            return ", ".join([*found, f"or about n = {rounded(self.users_alone())}: {rate}"])
+        return f"{', '.join(found)}; a larger n alone does not help: {rate}"
+
+
+def rounded(users: float) -> str:
+    """Users with two significant digits."""
+    return f"{float(f'{users:.1e}'):,.0f}"
 
 
 def compared(
@@ -123,6 +175,8 @@ def compared(
             math.nan if start is None else start,
             row["truth"],
             arrival.standard_error / spread,
+            math.nan if row.get("gamma") is None else row["gamma"],
+            row["n"],
         )
         result.append(one if around_average(row, averages.get(place(row)), one) else None)
     return result

@@ -35,7 +35,8 @@ class CellRows:
     """The rows of one cell and coordinate, sorted by replicate; arrays of shape (replicates,).
 
     ``diagnostics`` holds what the method says about its own soundness, by declaration, NaN where it has
-    no value; that of other methods may be absent.
+    no value; that of other methods may be absent. A row is made of ``runs`` consecutive replicates: row r of
+    r runs, ..., (r + 1) runs - 1.
 
     Raises
     ------
@@ -53,6 +54,7 @@ class CellRows:
     length: Floats
     ok: NDArray[np.bool_]
     diagnostics: Mapping[Column, Floats] = field(default_factory=dict)
+    runs: int = 1
 
     def __post_init__(self) -> None:
         if np.any(self.truth != self.truth[:1]):
@@ -60,9 +62,9 @@ class CellRows:
 
     def where(self, kept: NDArray[np.bool_]) -> CellRows:
         """Some of the rows."""
-        rows = {name: values[kept] for name, values in vars(self).items() if name != "diagnostics"}
+        rows = {name: values[kept] for name, values in vars(self).items() if isinstance(values, np.ndarray)}
         checks = {column: values[kept] for column, values in self.diagnostics.items()}
-        return CellRows(**rows, diagnostics=checks)
+        return CellRows(**rows, diagnostics=checks, runs=self.runs)
 
     def finished(self) -> CellRows:
         """The rows that have an interval (see store.schema.FINISHED)."""

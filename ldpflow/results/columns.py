@@ -140,12 +140,16 @@ COLUMNS: dict[str, Measure] = {
     "relative_bias": Measure("bias / theta, where theta is not 0", "1", MORRIS),
     "relative_bias_mcse": Measure("bias_mcse / |theta|", "1", MORRIS),
     "empirical_se": Measure("S = sqrt(sum (estimate - mean)^2 / (R - 1))", THETA, MORRIS),
-    "empirical_se_mcse": Measure("S / sqrt(2 (R - 1)): normal estimates", THETA, MORRIS),
+    "empirical_se_mcse": Measure(
+        "sqrt((R - 1) / R sum (S_r - mean(S))^2), S_r = S without replicate r",
+        THETA,
+        "delete-one jackknife; Morris et al. 2019, Table 6 holds for normal estimates",
+    ),
     "skewness": Measure(
         "g = mean(u^3), u = (estimate - mean) / sqrt(mean((estimate - mean)^2))", "1", "Fisher 1930"
     ),
     "skewness_mcse": Measure(
-        "sqrt(sum psi^2) / R, psi = u^3 - g - 3 u - 1.5 g (u^2 - 1)", "1", "influence function"
+        "sqrt((R - 1) / R sum (g_r - mean(g))^2), g_r = g without replicate r", "1", "delete-one jackknife"
     ),
     "mse": Measure("mean((estimate - theta)^2)", f"({THETA})^2", MORRIS),
     "mse_mcse": Measure("sqrt(sum ((estimate - theta)^2 - mse)^2 / (R (R - 1)))", f"({THETA})^2", MORRIS),

@@ -14,15 +14,13 @@ from typing import Any
 import pyarrow as pa
 
 from ldpflow.errors import InputError
-from ldpflow.intervals import INTERVAL_METHODS
 from ldpflow.results import CellRows, Contrast, compare_cells, stored_cells
 from ldpflow.results.paired import compare_unpaired
 from ldpflow.results.summary import stored_paths
-from ldpflow.simulators.cell import Cell
 from ldpflow.simulators.simulator import Simulator
 from ldpflow.store import RunStore
 
-__all__ = ["CellComparison", "compared", "comparisons", "runs_of", "stored_comparisons"]
+__all__ = ["CellComparison", "compared", "comparisons", "stored_comparisons"]
 
 Row = dict[str, Any]
 TABLES = ("method", "mechanism", "algorithm", "protocol")
@@ -86,7 +84,7 @@ def comparisons(
     left_out = {*columns, *FOLLOWING}
     if by == "mechanism":
         left_out.add("epsilon")
-    groups: dict[str, list[tuple[Row, Row, int, CellRows]]] = {}
+    groups: dict[str, list[tuple[Row, Row, CellRows]]] = {}
     for key, cell in pairs:
         path = paths[key["path"]]
         row = {**path.columns(), **key}
@@ -94,23 +92,23 @@ def comparisons(
         shared = {name: value for name, value in row.items() if name not in left_out}
         settings = sorted((k, v) for k, v in shared.items() if v is not None)
         identity = repr((path.users_key(), settings))
-        groups.setdefault(identity, []).append((shared, differs, runs_of(key), cell))
+        groups.setdefault(identity, []).append((shared, differs, cell))
     found = []
     seen: dict[str, None] = {}
     # By value: the order of paths is that of their hashes.
     for members in sorted(groups.values(), key=lambda members: in_order(members[0][0])):
         members.sort(key=lambda member: in_order(member[1]))
-        seen.update(dict.fromkeys(label(differs, by) for _, differs, _, _ in members))
+        seen.update(dict.fromkeys(label(differs, by) for _, differs, _ in members))
         at = 0
         if baseline is not None:
-            matching = [i for i, (_, d, _, _) in enumerate(members) if matches(d, by, baseline)]
+            matching = [i for i, (_, d, _) in enumerate(members) if matches(d, by, baseline)]
             if not matching:
                 continue
             at = matching[0]
-        _, reference, base_runs, base = members[at]
+        _, reference, base = members[at]
         found += [
-            CellComparison(shared, differs, label(reference, by), compared(cell, runs, base, base_runs))
-            for i, (shared, differs, runs, cell) in enumerate(members)
+            CellComparison(shared, differs, label(reference, by), compared(cell, base))
+            for i, (shared, differs, cell) in enumerate(members)
             if i != at
         ]
     if not found and baseline is not None and len(seen) > 1:
@@ -128,15 +126,9 @@ def stored_comparisons(store: RunStore, by: str, baseline: str | None) -> pa.Tab
     return pa.Table.from_pylist([{name: row.get(name) for name in names} for row in rows])
 
 
-def runs_of(key: Mapping[str, Any]) -> int:
-    """Number of replicates per row of a cell; one for methods that are not known here."""
-    known = key["method"] in INTERVAL_METHODS
-    return Cell.from_columns(dict(key)).runs if known else 1
-
-
-def compared(cell: CellRows, runs: int, baseline: CellRows, baseline_runs: int) -> Contrast:
+def compared(cell: CellRows, baseline: CellRows) -> Contrast:
     """Paired where rows of the same number are of the same replicates."""
-    compare = compare_cells if runs == baseline_runs else compare_unpaired
+    compare = compare_cells if cell.runs == baseline.runs else compare_unpaired
     return compare(cell, baseline)
 
 

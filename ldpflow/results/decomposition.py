@@ -34,6 +34,7 @@ __all__ = ["Decomposition", "Term", "decompose", "rounded"]
 
 JOINT, DEPENDENCE, LIMITS = "joint", "dependence", "limits"
 TINY = 1e-12  # what rounding leaves of terms that are 0
+BY_CHANCE = 0.06  # of the effects that are 0, those beyond two MCSE: Student's t with 19 degrees of freedom
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,8 @@ class Decomposition:
         Of ``|error|`` and length; NaN where one of them does not vary.
     unmeasured : int
         Intervals that end at a public range, so that they have no length, and no effect can be told.
+    looked : int
+        Effects that were compared with two of their MCSE.
     """
 
     diagnosis: Diagnosis
@@ -72,6 +75,7 @@ class Decomposition:
     rest: Term | None
     correlation: float
     unmeasured: int = 0
+    looked: int = 0
 
     def sentence(self, source: str | None = None) -> str:
         """The sum in a sentence.
@@ -193,7 +197,8 @@ def decompose(rows: CellRows, level: float) -> Decomposition:
     both = np.ptp(error) > 0 and np.ptp(half) > 0
     with np.errstate(all="ignore"):
         correlation = float(np.corrcoef(error, half)[0, 1]) if both else math.nan
-    return Decomposition(diagnosis, (*causes, *others), rest, correlation)
+    looked = sum(term.mcse > TINY for term in terms)
+    return Decomposition(diagnosis, (*causes, *others), rest, correlation, looked=looked)
 
 
 def shares(hits: Floats | NDArray[np.bool_], kept: NDArray[np.bool_]) -> Floats:

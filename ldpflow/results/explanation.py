@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from ldpflow.results import stored_cells
 from ldpflow.results.arrival import compared
-from ldpflow.results.decomposition import Decomposition, decompose
+from ldpflow.results.decomposition import BY_CHANCE, Decomposition, decompose
 from ldpflow.results.diagnosis import cautions
 from ldpflow.results.extremes import exploded
 from ldpflow.results.measures import one_dominates
@@ -34,10 +34,14 @@ class Explanation:
     sentences : list of str
         What makes coverage differ from nominal, the cautions of the method's own fit, and what looking
         before the end does.
+    named, looked : int
+        Effects that are named, and those that were compared with two of their MCSE.
     """
 
     row: dict[str, Any]
     sentences: list[str]
+    named: int = 0
+    looked: int = 0
 
 
 def explain(store: RunStore, summary: pa.Table) -> list[Explanation]:
@@ -73,15 +77,29 @@ def explain(store: RunStore, summary: pa.Table) -> list[Explanation]:
         oracle = without_oracle(paths[row["path"]]) if row.get("oracle_length") is None else []
         sure = dominance(row, dominant[place({name: row.get(name) for name in names})])
         more = (*warned, *failures(row), *oracle, *sure, *extremes(row), *looks(row))
-        found.append(Explanation(row, [*sentences, *more]))
+        found.append(Explanation(row, [*sentences, *more], len(coverage.terms), coverage.looked))
     return found
 
 
+def chance_note(found: Sequence[Explanation]) -> str:
+    """Sentence on the effects that chance alone would name in so many cells; empty without any."""
+    looked = sum(one.looked for one in found)
+    if not looked:
+        return ""
+    named = sum(one.named for one in found)
+    return (
+        f"Each effect is judged by itself: {named:,} of {looked:,} are named, because they exceed two MCSE. "
+        f"If all were 0, chance alone would name about {round(BY_CHANCE * looked):,}."
+    )
+
+
 def explained(store: RunStore, summary: pa.Table) -> pa.Table:
-    """The settings of a summary's rows, and their explanation as a text."""
-    text = [" ".join(one.sentences) for one in explain(store, summary)]
+    """The settings of a summary's rows and their explanation as a text; metadata: :func:`chance_note`."""
+    found = explain(store, summary)
+    text = [" ".join(one.sentences) for one in found]
     settings = summary.column_names[: summary.column_names.index("truth")]
-    return summary.select(settings).append_column("explanation", pa.array(text, pa.string()))
+    table = summary.select(settings).append_column("explanation", pa.array(text, pa.string()))
+    return table.replace_schema_metadata({"note": chance_note(found)})
 
 
 def place(key: dict[str, Any]) -> tuple[Any, ...]:

@@ -167,7 +167,6 @@ def estimate_measures(estimate: Floats, truth: float) -> dict[str, float]:
         "bias": bias,
         "bias_mcse": empirical_se / math.sqrt(count),
         "empirical_se": empirical_se,
-        "empirical_se_mcse": empirical_se / math.sqrt(2 * (count - 1)) if count > 1 else math.nan,
         "mse": mse,
         "mse_mcse": math.sqrt(mse_variance / count),
     }
@@ -175,12 +174,50 @@ def estimate_measures(estimate: Floats, truth: float) -> dict[str, float]:
         result["relative_bias"] = bias / truth
         result["relative_bias_mcse"] = result["bias_mcse"] / abs(truth)
     if count > 2 and 0 < variance < math.inf:
-        u = (estimate - mean) / math.sqrt(variance * (count - 1) / count)
-        skewness = total(u * u * u) / count
-        psi = u * u * u - skewness - 3 * u - 1.5 * skewness * (u * u - 1)
-        result["skewness"] = skewness
-        result["skewness_mcse"] = math.sqrt(total(psi * psi)) / count
+        scale = math.sqrt(variance * (count - 1) / count)
+        u = (estimate - mean) / scale
+        result["skewness"] = total(u * u * u) / count
+        result |= errors_of_shape(u, result["skewness"], scale)
+    elif count > 2 and variance == 0:
+        result["empirical_se_mcse"] = 0.0
     return result
+
+
+def errors_of_shape(u: Floats, skewness: float, scale: float) -> dict[str, float]:
+    """MCSE of the empirical SE and of the skewness by the delete-one jackknife; at least three rows.
+
+    Without replicate r, of deviation u_r, the sums of squares and of cubes about the new mean are
+    R - R u_r^2 / (R - 1) and R g - u_r^3 + 3 u_r (R - u_r^2) / (R - 1) - 2 u_r^3 / (R - 1)^2. Where r has
+    most of the squares, the difference would have few digits left: the sums are taken again.
+
+    Parameters
+    ----------
+    u : ndarray
+        Deviations from the mean, of mean square 1.
+    skewness : float
+        g, the mean of u^3.
+    scale : float
+        Unit of u.
+    """
+    count, squares = len(u), u * u
+    second = count - count / (count - 1) * squares
+    third = count * skewness + 3 / (count - 1) * u * (count - squares)
+    third -= (1 + 2 / (count - 1) ** 2) * squares * u
+    for r in np.flatnonzero(squares > DOMINATES * count) if count > TINY else range(count):
+        kept = np.delete(u, r)
+        around = kept - total(kept) / (count - 1)
+        second[r], third[r] = total(around * around), total(around * around * around)
+    result = {"empirical_se_mcse": scale * spread(np.sqrt(second / (count - 2)))}
+    # The skewness of two replicates is always 0.
+    if count > 3:
+        result["skewness_mcse"] = spread(math.sqrt(count - 1) * third / (second * np.sqrt(second)))
+    return result
+
+
+def spread(left_out: Floats) -> float:
+    """Delete-one jackknife standard error of a statistic, from its values without each replicate."""
+    count = len(left_out)
+    return math.sqrt((count - 1) / count * total((left_out - total(left_out) / count) ** 2))
 
 
 def model_se_measures(estimate: Floats, se: Floats) -> dict[str, float]:
@@ -248,9 +285,7 @@ def jackknife(squares: Floats, mean_square: float, estimate: Floats, mean: float
         kept = np.delete(estimate, r)
         squares_left[r] = total(np.delete(squares, r))
         deviations_left[r] = total((kept - total(kept) / (count - 1)) ** 2)
-    ratios = np.sqrt(squares_left / (count - 1) / (deviations_left / (count - 2)))
-    around = ratios - total(ratios) / count
-    return math.sqrt((count - 1) / count * total(around**2))
+    return spread(np.sqrt(squares_left / (count - 1) / (deviations_left / (count - 2))))
 
 
 def rate(name: str, hits: int, count: int) -> dict[str, float]:

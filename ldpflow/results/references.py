@@ -11,7 +11,7 @@ from typing import Any
 from ldpflow import __version__
 from ldpflow.results.bibliography import ENTRIES
 
-__all__ = ["USED_BY", "bibtex", "cited", "kinds_of", "references_of", "unreferenced"]
+__all__ = ["USED_BY", "bibtex", "cited", "kinds_of", "own_variants", "references_of", "unreferenced"]
 
 USED_BY: dict[str, dict[str, tuple[str, ...]]] = {
     "mechanism": {
@@ -73,6 +73,16 @@ USED_BY: dict[str, dict[str, tuple[str, ...]]] = {
 """Keys of the references of every bundled kind, by the table of a study file that names it."""
 
 
+OWN = {"method": ("TR", "TR-BM"), "mechanism": ("cells",), "protocol": ("rounds",)}
+"""Kinds that are ldpflow's own: they build on their references and are in none of them."""
+
+OWN_VARIANTS = (
+    (("BM", "NOL", "EBS"), "quantile", "t", "the t quantiles"),
+    (("LUG",), "base", "BM", "the batch means"),
+)
+"""Kinds of methods that are published, and a setting and value of theirs that is not."""
+
+
 def kinds_of(study: Mapping[str, Any]) -> dict[str, list[str]]:
     """Kinds by table of a study file, each once, in the order of the file."""
     found: dict[str, list[str]] = {}
@@ -101,14 +111,31 @@ def label(key: str) -> str:
     return f"{who}, {fields['year']}"
 
 
-def cited(study: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """Kinds of a study that follow papers, by the papers in the words of :func:`label`."""
+def cited(study: Mapping[str, Any], own: bool = False) -> dict[str, tuple[str, ...]]:
+    """Kinds of a study that follow papers, by the papers in the words of :func:`label`.
+
+    ``own``: those that are ldpflow's own (:data:`OWN`), by the papers that they build on.
+    """
     found: dict[tuple[str, ...], list[str]] = {}
     for table, kinds in kinds_of(study).items():
         for kind in kinds:
-            if keys := USED_BY[table].get(kind, ()):
+            keys = USED_BY[table].get(kind, ())
+            if keys and own == (kind in OWN.get(table, ())):
                 found.setdefault(keys, []).append(kind)
     return {" and ".join(kinds): tuple(label(key) for key in keys) for keys, kinds in found.items()}
+
+
+def own_variants(study: Mapping[str, Any]) -> list[str]:
+    """Variants of published methods in a study that are ldpflow's own, in words."""
+    entries = study.get("method", [])
+    found = []
+    for kinds, name, value, words in OWN_VARIANTS:
+        for entry in entries if isinstance(entries, list) else [entries]:
+            named = [entry["kind"]] if isinstance(entry["kind"], str) else entry["kind"]
+            given = entry.get(name)
+            if value in (given if isinstance(given, list) else [given]):
+                found += [f"{words} of {kind}" for kind in named if kind in kinds]
+    return list(dict.fromkeys(found))
 
 
 def unreferenced(study: Mapping[str, Any]) -> list[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from itertools import chain, groupby
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ldpflow.columns import Column
+from ldpflow.intervals import INTERVAL_METHODS, IntervalMethod
 from ldpflow.results.cells import VALUES, CellRows, Floats, diagnostics_of, floats, group_keys
+from ldpflow.simulators.cell import Cell
 from ldpflow.store import Part, RunStore, UnreadablePart, cell_id
 from ldpflow.store.dataset import Dataset
 from ldpflow.store.kinds import REPLICATE_ROWS
@@ -82,6 +85,7 @@ class PathReader:
         for bad in unreadable:
             self.leave_out(bad)
         self.cells = {part.name: [cell_id(cell) for cell in part.cells] for part in self.parts}
+        self.runs = {cell: count for part in self.parts for cell, count in part.runs.items()}
         self.checked: set[str] = set()
         schema = dataset.schema(self.parts)
         self.checks = diagnostics_of(schema)
@@ -132,10 +136,8 @@ class PathReader:
 
     def piece(self, ranges: Ranges, size: int, keys: pa.Table) -> tuple[pa.Table, list[CellRows]]:
         """The rows of these cells and coordinates, all of which have the same replicates."""
-        units = [
-            (cell_id({name: row[name] for name in self.cell_keys}), row["coordinate"])
-            for row in keys.to_pylist()
-        ]
+        heads = [{name: row[name] for name in self.cell_keys} for row in keys.to_pylist()]
+        units = list(zip(map(cell_id, heads), keys["coordinate"].to_pylist(), strict=True))
         names = {cell for cell, _ in units}
         parts = [part for part in self.parts if names & set(self.cells[part.name])]
         shape = (len(units), size)
@@ -182,7 +184,8 @@ class PathReader:
             kept = slice(None) if present[at].all() else present[at]
             own = {name: found[at][kept] for name, found in held.items()}
             said = {check: known.get(at, absent)[kept] for check, known in checks.items()}
-            cells.append(CellRows(**own, diagnostics=said))
+            runs = self.runs.get(units[at][0]) or unsaid_runs(heads[at])
+            cells.append(CellRows(**own, diagnostics=said, runs=runs))
         return keys.filter(pa.array(some)), cells
 
     def rows(self, parts: list[Part]) -> Iterator[tuple[Part, pa.Table]]:
@@ -199,6 +202,15 @@ class PathReader:
                 continue
             self.checked.add(part.name)
             yield part, table
+
+
+def unsaid_runs(cell: dict[str, Any]) -> int:
+    """Replicates that make one row of a cell whose parts do not say it: those that its method takes.
+
+    Parts say it where it is more than one, but for those that were made before that.
+    """
+    kind = INTERVAL_METHODS.get(cell["method"])
+    return 1 if kind is None or kind.runs is IntervalMethod.runs else Cell.from_columns(cell).runs
 
 
 def ordered(table: pa.Table | UnreadablePart, part: Part) -> pa.Table | UnreadablePart:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +15,12 @@ from ldpflow.errors import InputError
 from ldpflow.store import RunStore
 
 __all__ = ["chosen", "condition", "matching", "stored_rows"]
+
+SOME_ROW = "a condition that some row meets"
+MOST_VALUES = 12
+"""Most values of a column that an error lists; of more it names the ends,"""
+MOST_LOOKED = 100_000
+"""and looks at so many rows of a part."""
 
 FORM = "comparisons of columns with values, joined by and, or, not: method == 'BB' and n >= 1e5"
 
@@ -52,11 +58,7 @@ def condition(text: str, schema: pa.Schema) -> pc.Expression:
     InputError
         Naming ``where``.
     """
-    try:
-        tree = ast.parse(text.strip(), mode="eval")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise InputError("where", text, FORM) from None
-    return Reader(text, schema).read(tree.body)
+    return Reader(text, schema).expression()
 
 
 def chosen(
@@ -79,22 +81,61 @@ def chosen(
     Raises
     ------
     InputError
-        Naming ``where``, ``sort`` or ``columns``.
+        Naming ``where``, ``sort`` or ``columns``; also if no row meets the condition.
     """
     if where is not None:
-        table = table.filter(condition(where, table.schema))
+        table = select_rows(where, table)
     if sort:
         order = []
-        for name in [sort] if isinstance(sort, str) else sort:
+        for name in read_names(sort, "sort"):
             known(name.removeprefix("-"), table.schema, "sort")
             order.append((name.removeprefix("-"), "descending" if name.startswith("-") else "ascending"))
         table = table.sort_by(order)
     if columns:
-        names = [columns] if isinstance(columns, str) else list(columns)
+        names = read_names(columns, "columns")
         for name in names:
             known(name, table.schema, "columns")
         table = table.select(names)
     return table
+
+
+def select_rows(where: str, table: pa.Table) -> pa.Table:
+    """The rows of a table that meet a condition.
+
+    Raises
+    ------
+    InputError
+        If there are rows, and none meets it; the error says what there is.
+    """
+    reader = Reader(where, table.schema)
+    found = table.filter(reader.expression())
+    if table.num_rows and not found.num_rows:
+        raise reader.refuse(SOME_ROW, describe_values(reader.columns, [table]))
+    return found
+
+
+def describe_values(names: Iterable[str], tables: Iterable[pa.Table]) -> str:
+    """What columns hold, as a sentence: ``n has 100, 1000.``"""
+    held: dict[str, set[Any]] = {name: set() for name in names}
+    for table in tables:
+        for name, values in held.items():
+            ends = pc.min_max(table[name]).as_py().values()
+            few = pc.unique(table[name].slice(0, MOST_LOOKED)).to_pylist()[:MOST_VALUES]
+            values |= {*few, *ends} - {None}
+    found = []
+    for name, values in held.items():
+        shown = sorted(values)
+        few = ", ".join(map(repr, shown)) if len(shown) < MOST_VALUES else f"{shown[0]!r} to {shown[-1]!r}"
+        found.append(f"{name} has {few or 'no value'}")
+    return f"{'; '.join(found)}."
+
+
+def read_names(names: str | Sequence[str], field: str) -> list[str]:
+    """Names of columns, one or several, as a list."""
+    found = [names] if isinstance(names, str) else names
+    if not isinstance(found, (list, tuple)) or not all(isinstance(name, str) for name in found):
+        raise InputError(field, names, "names of columns")
+    return list(found)
 
 
 def matching(settings: Mapping[str, Any], schema: pa.Schema) -> pc.Expression | None:
@@ -136,6 +177,23 @@ class Reader:
     def __init__(self, text: str, schema: pa.Schema) -> None:
         self.text = text
         self.schema = schema
+        self.columns: list[str] = []
+
+    def expression(self) -> pc.Expression:
+        """The whole condition; ``columns`` then has the names in it."""
+        if not isinstance(self.text, str):
+            raise self.refuse()
+        try:
+            tree = ast.parse(self.text.strip(), mode="eval")
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            raise self.refuse() from None
+        return self.read(tree.body)
+
+    def column(self, name: str) -> pa.DataType:
+        """The type of a column that the condition names."""
+        known(name, self.schema, "where")
+        self.columns.append(name)
+        return self.schema.field(name).type
 
     def refuse(self, allowed: str = FORM, hint: str = "") -> InputError:
         """The error about the condition."""
@@ -160,8 +218,7 @@ class Reader:
                 found = found & part
             return found
         if isinstance(node, ast.Name):  # a column of truth values
-            known(node.id, self.schema, "where")
-            if pa.types.is_boolean(self.schema.field(node.id).type):
+            if pa.types.is_boolean(self.column(node.id)):
                 return pc.field(node.id)
         raise self.refuse()
 
@@ -171,7 +228,7 @@ class Reader:
             left, right, op = right, left, MIRRORED[type(op)]()
         if not isinstance(left, ast.Name):
             raise self.refuse()
-        known(left.id, self.schema, "where")
+        kind = self.column(left.id)
         value = self.value(right)
         if isinstance(op, (ast.In, ast.NotIn)):
             if not isinstance(value, (list, tuple)):
@@ -183,7 +240,6 @@ class Reader:
             return column.is_null() if isinstance(op, (ast.Eq, ast.Is)) else column.is_valid()
         if type(op) not in COMPARISONS or isinstance(value, (list, tuple)) or value is None:
             raise self.refuse()
-        kind = self.schema.field(left.id).type
         text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
         if text != isinstance(value, str):
             raise self.refuse(f"values of {left.id}, which is {kind}")
@@ -207,13 +263,22 @@ def stored_rows(
     store: RunStore, where: str | None, columns: str | Sequence[str] | None, settings: Mapping[str, Any]
 ) -> pa.Table:
     """Rows of single replicates that meet a condition and have these settings."""
-    found = []
-    for table in store.replicates.iterate():
+    found, named = [], [*settings]
+
+    def tables(columns: list[str] | None = None) -> Iterator[pa.Table]:
+        return store.replicates.iterate(columns=columns)
+
+    for table in tables():
         filters = matching(settings, table.schema)
         if where is not None:
-            own = condition(where, table.schema)
+            reader = Reader(where, table.schema)
+            own = reader.expression()
             filters = own if filters is None else filters & own
+            named = [*dict.fromkeys((*settings, *reader.columns))]
         found.append(table if filters is None else table.filter(filters))
     if not found:
         raise InputError("run", store.root, "a run with rows of replicates", "Nothing finished there.")
+    if named and not any(table.num_rows for table in found):
+        field, value = ("where", where) if where is not None else next(iter(settings.items()))
+        raise InputError(field, value, SOME_ROW, describe_values(named, tables(named)))
     return chosen(pa.concat_tables(found), columns=columns)

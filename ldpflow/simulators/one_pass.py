@@ -158,9 +158,13 @@ class OnePass(Simulator[PathRequest, PathRecord]):
         fewer = self.horizon is not None and made < self.horizon // records
         return LimitLaw(asymptotic_variances(self), records, made if fewer else None)
 
+    def declares_decay(self) -> bool:
+        """Whether the algorithm declares that step i has size c i^(-gamma)."""
+        return 0.0 < self.algorithm.step_exponent() < 1.0 and not math.isnan(self.algorithm.step_constant())
+
     def approach(self, n: int) -> Approach | None:
         target, gamma = self.problem.quantile_target(), self.algorithm.step_exponent()
-        if target is None or not 0.0 < gamma < 1.0 or self.algorithm.projects():
+        if target is None or not self.declares_decay() or self.algorithm.projects():
             return None
         tau, law = target
         records = self.algorithm.records_per_step()
@@ -180,11 +184,14 @@ class OnePass(Simulator[PathRequest, PathRecord]):
         gamma, curvature = self.algorithm.step_exponent(), self.problem.curvature()
         known = all(math.isfinite(value) for row in curvature for value in row)
         law = self.limit_law()
-        if not known or law is None or not 0.0 < gamma < 1.0 or self.algorithm.projects():
+        if not known or law is None or not self.declares_decay() or self.algorithm.projects():
             return None
+        if factors := self.algorithm.step_factors():  # of several quantiles, whose curvature is diagonal
+            curvature = [[f * value for value in row] for f, row in zip(factors, curvature, strict=True)]
+        start, truth = self.algorithm.start(self.dimension), self.problem.truth()
         return LinearApproach(
             tuple(map(tuple, curvature)),
-            tuple(self.algorithm.theta0 - value for value in self.problem.truth()),
+            tuple(a - b for a, b in zip(start, truth, strict=True)),
             law.variances,
             self.algorithm.step_constant(),
             gamma,
@@ -273,11 +280,12 @@ class OnePass(Simulator[PathRequest, PathRecord]):
             )
         asked = self.algorithm.has_intervals() or not followed
         if methods and asked and not any(method.applies(self) for method in methods):
+            reasons = dict.fromkeys(f"{method.kind}: {method.lacking(self)}." for method in methods)
             raise InputError(
                 "method.kind",
                 ", ".join(dict.fromkeys(method.kind for method in methods)),
                 f"a method for {self.algorithm.kind}",
-                "It takes the perturbed paths of budget_split."
+                " ".join(reasons)
                 if self.algorithm.has_intervals()
                 else "It makes too few steps for intervals; a study with [trajectory] alone may have it.",
             )

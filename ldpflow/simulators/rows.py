@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ldpflow.errors import LdpflowError
 from ldpflow.intervals.interval import IntervalMethod, Intervals, columns_of
-from ldpflow.intervals.record import Record
+from ldpflow.intervals.record import Record, TruthRefused
 from ldpflow.simulators.cell import Cell, methods_of
 from ldpflow.store.schema import schema_of
 
@@ -54,8 +54,13 @@ def rows_of(record: Record, cells: Sequence[Cell]) -> pa.Table:
     columns |= {name: np.full(shape, np.nan) for name in checks}
     diverged, range_end = np.empty(shape, dtype=bool), np.zeros(shape, dtype=bool)
     at = 0
+    given = {True: record, False: record.without_truth()}
     for (n, method), group in methods_of(cells):
-        result = method.intervals_once(record, n, [cell.level for cell in group])
+        try:
+            levels = [cell.level for cell in group]
+            result = method.intervals_once(given[method.reads_truth()], n, levels)
+        except TruthRefused as error:
+            raise LdpflowError(f"{place_of(method)}: {error}") from None
         check_intervals(method, result, (len(group), d, count))
         here = slice(at, at + len(group))
         at += len(group)
@@ -107,11 +112,16 @@ def check_intervals(method: IntervalMethod, found: object, shape: tuple[int, int
     """
     fault = fault_in(method, found, shape)
     if fault is not None:
-        try:
-            file = Path(inspect.getfile(type(method))).name
-        except (TypeError, OSError):
-            file = type(method).__module__
-        raise LdpflowError(f"{file}: {type(method).__name__}: {fault}")
+        raise LdpflowError(f"{place_of(method)}: {fault}")
+
+
+def place_of(method: IntervalMethod) -> str:
+    """File and class of a method, for errors."""
+    try:
+        file = Path(inspect.getfile(type(method))).name
+    except (TypeError, OSError):
+        file = type(method).__module__
+    return f"{file}: {type(method).__name__}"
 
 
 def table_of(

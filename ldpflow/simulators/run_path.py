@@ -84,6 +84,7 @@ def run_path(
     sums: Sequence[str] = (),
     perturbation: int = 0,
     users: NDArray[np.uint64] | None = None,
+    origin: NDArray[np.float64] | None = None,
 ) -> PathRecord:
     """Run the path of up to LANES replicates and keep its record.
 
@@ -104,6 +105,8 @@ def run_path(
         k for the k-th perturbed path: the same users, a stream of its own; 0 for the path itself.
     users : ndarray, optional
         State that the users are drawn from; that of seed and replicates unless given.
+    origin : ndarray, shape (d,), optional
+        Point that sums are taken around; theta* unless given.
     """
     if PERTURBED in sums:
         return with_perturbed_paths(path, seed, replicates, times, marked, sums)
@@ -121,7 +124,7 @@ def run_path(
     iterates = np.empty((len(grid), d * LANES))
     extras = np.full((len(grid), len(path.measured()) * LANES), np.nan)
     kept = np.empty((len(marks), count * d * LANES))
-    origin = np.array(path.problem.truth())
+    origin = np.array(path.problem.truth()) if origin is None else origin
     run_kernel(
         kernel,
         data_states(path, seed, replicates) if users is None else users.copy(),

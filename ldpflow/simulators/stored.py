@@ -68,6 +68,16 @@ class Described:
             return None
         return LimitLaw(tuple(law["variances"]), law["users_per_step"], law.get("most_steps"))
 
+    def parts(self) -> dict[str, Any]:
+        """None of its components is known here."""
+        return {}
+
+    def approach(self, n: int) -> None:
+        """No prediction of the path without its components."""
+
+    def linear_approach(self, n: int) -> None:
+        """No prediction of the path without its components."""
+
     def users_key(self) -> str:
         """Key of the users that its replicates meet."""
         return str(self.facts["users_key"])

@@ -120,7 +120,8 @@ def one_pass_trajectories(path: OnePass, record: PathRecord, checkpoints: tuple[
     counts = steps[:, None, None].astype(float)
     centre = record.origin[None, :, None]
     average = centre + record.sums_at(steps) / counts
-    earlier = average - (last - path.algorithm.theta0) / counts
+    start = np.array(path.algorithm.start(path.dimension))[:, None]
+    earlier = average - (last - start) / counts
     finite = np.isfinite(squared(last - centre)) & np.isfinite(squared(average - centre))
     columns: dict[str, Array | None] = {
         "last_sq": squared(last - centre),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -70,11 +71,13 @@ def compact_path(dataset: Dataset, key: str, parts: list[Part], max_rows: int) -
             for _ in dataset.iterate(key):
                 pass  # raises where repeated rows differ
         return {existing[(a, b, ids(cells))] for a, b, cells in pieces}
+    runs = {cell: count for part in parts for cell, count in part.runs.items()}
+    origin = replace(parts[0].origin(), runs=runs)
     names = set()
     for first, last, cells in pieces:
         rows = dataset.read(key, within=(first, last)).drop_columns("path")
         whole = arrange(dataset.kind, of_cells(rows, cells))
-        names.add(dataset.publish(key, whole, parts[0].origin()))
+        names.add(dataset.publish(key, whole, origin))
     return names
 
 

@@ -16,7 +16,7 @@ from pyarrow import fs
 
 from ldpflow.errors import InputError, StorageError, redacted
 
-__all__ = ["OBJECT_STORES", "RunFiles"]
+__all__ = ["OBJECT_STORES", "RunFiles", "address_of"]
 
 PUT_PAUSES = (0.5, 1.0, 2.0, 4.0)
 """Seconds between tries of a put, beyond those that the object store's own client makes."""
@@ -30,9 +30,28 @@ OBJECT_STORES = {"s3", "gcs", "abfs"}
 """Types of file systems that have no folders to be made beforehand."""
 
 
+def address_of(root: object) -> str:
+    """The text of a directory or URI.
+
+    Raises
+    ------
+    InputError
+        If it is no path, or not in UTF-8.
+    """
+    allowed = "a directory, or an s3:// or gs:// address"
+    if not isinstance(root, (str, os.PathLike)):
+        raise InputError("out", root, allowed)
+    address = os.fsdecode(root)
+    try:
+        address.encode()
+    except UnicodeEncodeError:
+        raise InputError("out", address, f"{allowed}, in UTF-8") from None
+    return address
+
+
 def open_filesystem(root: str | os.PathLike[str]) -> tuple[fs.FileSystem, str]:
     """File system and path of a directory or URI."""
-    address = os.fspath(root)
+    address = address_of(root)
     if not address.strip() or "\0" in address:
         raise InputError("out", address, "a directory, or an s3:// or gs:// address")
     if "://" not in address:
@@ -84,7 +103,7 @@ class RunFiles:
     """
 
     def __init__(self, root: str | os.PathLike[str], filesystem: fs.FileSystem | None = None) -> None:
-        self.address = os.fspath(root)
+        self.address = address_of(root)
         self.root = redacted(self.address)
         if filesystem is None:
             self.filesystem, base = open_filesystem(root)

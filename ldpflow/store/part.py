@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from typing import Any
 
@@ -59,6 +59,8 @@ class PartMeta:
         Package versions, and the digests of plug-ins.
     described : mapping, optional
         What the path is, for readers without the code of a plug-in.
+    runs : mapping of str to int
+        Replicates that make one row, by cell id; 1 for cells that are not named.
     """
 
     seed: int
@@ -66,6 +68,7 @@ class PartMeta:
     path_settings: Mapping[str, Any]
     versions: Mapping[str, str]
     described: Mapping[str, Any] | None = None
+    runs: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -92,10 +95,16 @@ class Part:
         """Number of rows."""
         return (self.last - self.first) * len(self.cells) * self.rows_per_cell
 
+    @property
+    def runs(self) -> dict[str, int]:
+        """Replicates that make one row, by the ids of the part's cells; empty where every row is of one."""
+        counts = self.meta.get("runs", ())
+        return {cell_id(cell): count for cell, count in zip(self.cells, counts, strict=False)}
+
     def origin(self) -> PartMeta:
         """Origin of the part: seed, versions and settings."""
-        stored: dict[str, Any] = {field.name: self.meta.get(field.name) for field in fields(PartMeta)}
-        return PartMeta(**stored)
+        stored: dict[str, Any] = {own.name: self.meta.get(own.name) for own in fields(PartMeta)}
+        return PartMeta(**stored | {"runs": self.runs})
 
 
 @dataclass(frozen=True)
@@ -193,6 +202,7 @@ def complete(kind: Kind, table: pa.Table, cells: Sequence[Mapping[str, Any]] | N
 
 def serialise(rows: CompleteRows, path_key: str, meta: PartMeta) -> pa.Buffer:
     """The bytes of a part; equal rows and metadata give equal bytes."""
+    runs = [meta.runs.get(cell_id(cell), 1) for cell in rows.cells] if meta.runs else []
     footer = {
         rows.kind.version_name: rows.kind.version,
         "stream_version": meta.stream_version,
@@ -201,6 +211,7 @@ def serialise(rows: CompleteRows, path_key: str, meta: PartMeta) -> pa.Buffer:
         "path_settings": dict(meta.path_settings),
         "versions": dict(meta.versions),
         **({} if meta.described is None else {"described": dict(meta.described)}),
+        **({"runs": runs} if any(count > 1 for count in runs) else {}),
         **rows.kind.footer_of(rows.first, rows.last, rows.cells, rows.rows_per_cell),
     }
     table = rows.table.replace_schema_metadata({METADATA_KEY: rows.kind.text(footer)})
@@ -266,6 +277,9 @@ def checked_part(
     if match is None or match[3] != kind.hash_of(cells):
         return UnreadablePart(name, "its name does not follow from its content")
     first, last = int(match[1]), int(match[2])
+    runs = meta.get("runs", [1] * len(cells))
+    if len(runs) != len(cells) or not all(isinstance(count, int) and count > 0 for count in runs):
+        return UnreadablePart(name, "it does not say of how many replicates a row of each cell is made")
     if (meta.get("first", first), meta.get("last", last)) != (first, last):
         return UnreadablePart(name, "its name does not follow from its content")
     found = parsed.schema.to_arrow_schema()
@@ -274,9 +288,9 @@ def checked_part(
     part = Part(kind, name, path_key, first, last, cells, rows_per_cell, meta, schema)
     if parsed.num_rows != part.num_rows:
         return UnreadablePart(name, f"{parsed.num_rows} rows do not make it complete")
-    for field in found:
-        if field.name not in known or field.type != schema.field(field.name).type:
-            return UnreadablePart(name, f"column {field.name} ({field.type}) is not in the schema")
+    for column in found:
+        if column.name not in known or column.type != schema.field(column.name).type:
+            return UnreadablePart(name, f"column {column.name} ({column.type}) is not in the schema")
     return part
 
 

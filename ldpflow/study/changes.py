@@ -7,7 +7,7 @@ from typing import Any
 
 from ldpflow.allowed import nearest
 from ldpflow.errors import InputError
-from ldpflow.settings import Axes, Settings
+from ldpflow.settings import Axes, Settings, plain_values
 from ldpflow.study.components import EXAMPLES, tables_of
 from ldpflow.study.entry import GROUPS, Entry, read_group, unknown_kind
 from ldpflow.study.fields import number, plain, read_value, read_values
@@ -46,7 +46,8 @@ def replacements(entries: Mapping[str, Entries], values: Mapping[str, object]) -
     InputError
         Naming the field.
     """
-    given = {k: v for k, v in values.items() if v is not None and v != [] and v != ()}
+    plain_ones = {name: plain_values(value) for name, value in values.items()}
+    given = {name: value for name, value in plain_ones.items() if value is not None and value != []}
     changed: dict[str, Any] = {}
     for name in (*GROUPS, "methods"):
         if name in given and has_components(given[name]):

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from ldpflow.errors import InputError
-from ldpflow.settings import Axes, Settings
+from ldpflow.settings import Axes, Settings, plain_values
 from ldpflow.study.entry import GROUPS
 
-__all__ = ["plain_values", "tables_of"]
+__all__ = ["python_error", "tables_of"]
 
 
 def tables_of(group: str, given: object) -> list[dict[str, Any]]:
@@ -45,8 +46,10 @@ EXAMPLES = {
 }
 
 
-def plain_values(value: object) -> object:
-    """Values as a study file has them: tuples and NumPy's numbers and arrays as lists and numbers."""
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    return [plain_values(item) for item in value] if isinstance(value, (list, tuple, range)) else value
+def python_error(error: InputError) -> InputError:
+    """The error about a study with what Python calls the tables of a study file."""
+    texts = (text.replace(f" ([[{error.field}]] in a file)", "") for text in (error.allowed, error.hint))
+    allowed, hint = (re.sub(r"(?:a table )?\[(\w+)\]", r"`\1`", text) for text in texts)
+    if error.field in EXAMPLES and not error.value:
+        allowed = f"a {error.field}, as in ldpflow.{EXAMPLES[error.field]}, or a list of them"
+    return InputError(error.field, error.value, allowed, hint)

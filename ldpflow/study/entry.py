@@ -17,7 +17,10 @@ from ldpflow.settings import Settings
 from ldpflow.simulators.families import PARTS
 from ldpflow.study.fields import read_values
 
-__all__ = ["GROUPS", "Entry", "read_group", "unknown_kind"]
+__all__ = ["GROUPS", "PILOT_VALUES", "Entry", "read_group", "unknown_kind"]
+
+PILOT_VALUES = "law_table"
+"""Setting that holds a table of a pilot's values: it stays in the run directory."""
 
 GROUPS: dict[str, Mapping[str, type[Settings]]] = {**PARTS, "method": INTERVAL_METHODS}
 
@@ -32,12 +35,16 @@ class Entry:
         Key of GROUPS.
     kind : str
     axes : dict of str to tuple
-        Every setting that has a value, defaults included.
+        Every setting that has a value, defaults included. Its display leaves out the values of a pilot.
     """
 
     group: str
     kind: str
     axes: dict[str, tuple[Any, ...]]
+
+    def __repr__(self) -> str:
+        axes = {name: values for name, values in self.axes.items() if name != PILOT_VALUES}
+        return f"Entry(group={self.group!r}, kind={self.kind!r}, axes={axes!r})"
 
     @classmethod
     def of(cls, group: str, kind: str, axes: Mapping[str, tuple[Any, ...]]) -> Entry:
@@ -78,9 +85,10 @@ class Entry:
                 reason = error.errors()[0]["msg"].removeprefix("Value error, ")
                 raise InputError(
                     self.group,
-                    {"kind": self.kind, **settings},
+                    {"kind": self.kind} | {k: v for k, v in settings.items() if k != PILOT_VALUES},
                     "settings that go together",
-                    f"{reason}. To vary both, write a [[{self.group}]] table for each case.",
+                    f"{reason}. To vary both, list a {self.group} for each case "
+                    f"([[{self.group}]] in a file).",
                 ) from None
         return result
 
@@ -137,7 +145,10 @@ def read_table(group: str, table: Mapping[str, object], stored: bool) -> list[En
                 nearest(name, known) if known else "There is none.",
             )
         for kind in owners:
-            axes[kind][name] = read_values(registry[kind], name, values, f"{group}.{name}")
+            setting = registry[kind].name_of_setting(name, values)
+            if setting in axes[kind] or (setting != name and setting in table):
+                raise InputError(f"{group}.{name}", values, f"given once, as {name} or as {setting}")
+            axes[kind][setting] = read_values(registry[kind], setting, values, f"{group}.{name}")
     for kind, values in axes.items():
         for name in registry[kind].unsaid(values) if not stored else ():
             hint = f"{kind} needs it: a study says its privacy budget."

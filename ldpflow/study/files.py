@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from importlib import resources
@@ -9,12 +10,15 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 
 import ldpflow
-from ldpflow.allowed import nearest
+from ldpflow.allowed import closest, nearest
 from ldpflow.errors import InputError
 from ldpflow.study.study import Study
 from ldpflow.study.toml import parsed, study_text
 
 __all__ = ["bundled_studies", "load_study"]
+
+MOST_NAMED = 20
+"""Most files that a hint names."""
 
 
 def bundled_studies() -> dict[str, Traversable]:
@@ -37,13 +41,15 @@ def files_in(folder: Traversable) -> Iterator[Traversable]:
             yield entry
 
 
-def load_study(source: str) -> Study:
+def load_study(source: str, is_path: bool = False) -> Study:
     """Read a study.
 
     Parameters
     ----------
     source : str
         Path of a .toml file, or the name of a bundled study.
+    is_path : bool
+        Whether it is a path whatever it is called.
 
     Raises
     ------
@@ -51,23 +57,44 @@ def load_study(source: str) -> Study:
         If there is no such study, or it cannot be used.
     """
     bundled = bundled_studies()
-    if source in bundled:
+    if source in bundled and not is_path:
         file, text = bundled[source].name, bundled[source].read_text(encoding="utf-8")
-    elif source.endswith(".toml") or "/" in source:
+    elif is_path or source.endswith(".toml") or "/" in source:
+        if "\0" not in source and not os.path.lexists(source):
+            hint = f"No such file or directory. {nearest_file(source)}".strip()
+            raise InputError("study", source, "a file that can be read", hint)
         file, text = Path(source).name, study_text(source)
     else:
-        hint = nearest(source, bundled)
+        close = closest(source, [*bundled, *study_files(source)])
+        hint = nearest_file(source) if "." in source else close or nearest(source, bundled)
         raise InputError("study", source, "the name of a bundled study or a .toml file", hint)
     mapping = parsed(text, "study", source)
     try:
         # A study without a name is called like its file.
         return Study.from_mapping({"name": file.removesuffix(".toml")} | mapping)
     except InputError as error:
-        if type(error) is not InputError or source in bundled:
+        if type(error) is not InputError or (source in bundled and not is_path):
             raise
         line = line_of(text, error.field)
         where = f"In {source}" + ("." if line is None else f", line {line}.")
         raise InputError(error.field, error.value, error.allowed, f"{error.hint} {where}".strip()) from None
+
+
+def study_files(source: str) -> list[str]:
+    """Names of the study files in the folder of a file."""
+    try:
+        return sorted(entry.name for entry in Path(source).parent.iterdir() if entry.name.endswith(".toml"))
+    except (OSError, ValueError):
+        return []
+
+
+def nearest_file(source: str) -> str:
+    """A hint with the study file that was probably meant, or with those of its folder."""
+    folder, names = Path(source).parent, study_files(source)
+    if found := closest(Path(source).name, names):
+        return found
+    some = ", ".join(names[:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")
+    return f"The folder {folder} has {some}." if names else f"The folder {folder} has no .toml file."
 
 
 def line_of(text: str, field: str) -> int | None:

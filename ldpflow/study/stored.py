@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from typing import Any
 
@@ -12,17 +12,22 @@ from ldpflow.errors import InputError
 from ldpflow.problems.data_files import data_files_closed
 from ldpflow.simulators.stored import names_file
 from ldpflow.store import RunStore
+from ldpflow.study.entry import PILOT_VALUES
 from ldpflow.study.plugins import SOURCES
 from ldpflow.study.study import Study, hash_of
+from ldpflow.study.writing import toml_text
 
 __all__ = [
     "check_plugins",
     "header_holds",
     "reads_files",
+    "shown_study",
     "stored_cautions",
     "stored_left_out",
     "stored_mapping",
+    "stored_plugins",
     "stored_study",
+    "without_pilot",
 ]
 
 
@@ -33,6 +38,21 @@ def stored_mapping(store: RunStore) -> dict[str, Any] | None:
         return None if text is None else tomllib.loads(text)
     except (ValueError, RecursionError, InputError):
         return None
+
+
+def without_pilot(value: Any) -> Any:
+    """Tables of a study without the values of a pilot, whatever their nesting."""
+    if isinstance(value, Mapping):
+        return {name: without_pilot(own) for name, own in value.items() if name != PILOT_VALUES}
+    return [without_pilot(own) for own in value] if isinstance(value, list) else value
+
+
+def shown_study(mapping: Mapping[str, Any], text: str) -> tuple[dict[str, Any], str]:
+    """A run's study as pages show it, its tables and its text: without the values of a pilot."""
+    kept = without_pilot(mapping)
+    if kept == mapping:
+        return kept, text
+    return kept, f"# {PILOT_VALUES} is left out: it holds the values of the pilot.\n{toml_text(kept)}"
 
 
 def stored_study(store: RunStore, to_run: bool = False) -> Study | None:
@@ -82,13 +102,8 @@ def check_plugins(store: RunStore, study: Study | None) -> None:
     UserWarning
         Of a plug-in whose source is not the one that the run was made with.
     """
-    table = (stored_mapping(store) or {}).get("plugins")
-    if not isinstance(table, dict):
-        return
-    given = [table.get(name, []) for name in ("names", "sha256")]
-    names, digests = ([value] if isinstance(value, str) else value for value in given)
     here = {plugin.name: plugin.sha256 for plugin in SOURCES.values() if plugin is not None}
-    for name, digest in zip(names, digests, strict=False):
+    for name, digest in stored_plugins(stored_mapping(store) or {}):
         copy = f"{store.root.rstrip('/')}/plugins/{name}-{str(digest)[:12]}/"
         if name not in here and study is None:
             raise InputError("plugin", None, f"the plug-in {name} of this run", f"Its copy: {copy}")
@@ -98,6 +113,14 @@ def check_plugins(store: RunStore, study: Study | None) -> None:
                 f"{here[name][:12]}, of the run {str(digest)[:12]}); that is in {copy}",
                 stacklevel=2,
             )
+
+
+def stored_plugins(mapping: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Names and digests of the plug-ins that the study of a run names."""
+    table = mapping.get("plugins")
+    given = [table.get(name, []) if isinstance(table, dict) else [] for name in ("names", "sha256")]
+    names, digests = ([value] if isinstance(value, str) else value for value in given)
+    return [(str(name), str(digest)) for name, digest in zip(names, digests, strict=False)]
 
 
 def header_holds(store: RunStore, study: Study) -> bool:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
+from ldpflow.allowed import check_type
 from ldpflow.errors import InputError
-from ldpflow.settings import Settings, canonical_json
+from ldpflow.settings import Settings, canonical_json, plain_values
 from ldpflow.simulators.cell import Cell
 from ldpflow.simulators.families import ACTING, PARTS, family_of
 from ldpflow.simulators.simulator import Plan, Simulator
 from ldpflow.study.changes import replacements
-from ldpflow.study.components import plain_values, tables_of
-from ldpflow.study.entry import GROUPS, Entry
+from ldpflow.study.components import python_error, tables_of
+from ldpflow.study.entry import GROUPS, PILOT_VALUES, Entry
 from ldpflow.study.grid import Monitor, Trajectory
 from ldpflow.study.plugins import plugins_of
 from ldpflow.study.reading import read_study
@@ -27,6 +29,10 @@ __all__ = ["MAX_CELLS", "MAX_PATHS", "Study"]
 
 MAX_CELLS = 100_000
 MAX_PATHS = 10_000
+PILOT_WARNING = (
+    f"the run directory holds the values of the pilot ({PILOT_VALUES}, in study.toml and in every part): "
+    "keep it as private as the pilot; report, cite and export leave the table out"
+)
 
 
 @dataclass(frozen=True, init=False)
@@ -115,13 +121,16 @@ class Study:
             **{table: tables_of(table, value) for table, value in given.items() if value is not None},
             "grid": {"n": plain_values(n), "level": plain_values(level), "independent_n": independent_n},
             "method": tables_of("method", methods),
-            "plugins": {"files": list(plugins)},
+            "plugins": {"files": list(plugins) if isinstance(plugins, (list, tuple)) else plugins},
         }
         if trajectory is not None:
-            mapping["trajectory"] = dict(trajectory)
+            mapping["trajectory"] = trajectory
         if monitor is not None:
-            mapping["monitor"] = dict(monitor)
-        self.fill(read_study(mapping))
+            mapping["monitor"] = monitor
+        try:
+            self.fill(read_study(mapping))
+        except InputError as error:
+            raise python_error(error) if type(error) is InputError else error from None
 
     def fill(self, values: Mapping[str, Any]) -> None:
         """Set the fields, once, and check the design."""
@@ -167,10 +176,11 @@ class Study:
         InputError
             If it is not TOML, or no study.
         """
+        check_type("study", text, str, "the text of a study")
         return cls.from_mapping(parsed(text, "study"), stored)
 
     @classmethod
-    def load(cls, source: str) -> Study:
+    def load(cls, source: str | os.PathLike[str]) -> Study:
         """The study of this name: a bundled one, a path of a ``.toml`` file, or the text of one.
 
         Raises
@@ -180,7 +190,10 @@ class Study:
         """
         from ldpflow.study.files import load_study
 
-        return cls.from_toml(source) if "\n" in source else load_study(source)
+        allowed = "a study, the name of a bundled one, the path of a file, or a text in TOML"
+        check_type("study", source, (str, os.PathLike), allowed)
+        text = os.fspath(source)
+        return cls.from_toml(text) if "\n" in text else load_study(text, isinstance(source, os.PathLike))
 
     def replace(self, values: Mapping[str, object] | None = None, **settings: object) -> Study:
         """The study with some settings replaced, by name.
@@ -193,6 +206,8 @@ class Study:
             ``n=[1e6]``, ``replicates=1000``, ``epsilon=2.0``; components as in
             ``mechanism=Laplace(epsilon=1.0)``; see :mod:`ldpflow.study.changes`.
         """
+        if values is not None and not isinstance(values, Mapping):
+            raise InputError("values", values, "a mapping of names to values, or settings by name")
         entries = {group: self.entries(group) for group in GROUPS}
         changed = replacements(entries, {**(values or {}), **settings})
         return self.with_fields(**changed)
@@ -305,6 +320,8 @@ class Study:
             found.append(next((text for text in reasons if text is not None), None))
         found += [problem.caution() for problem in combinations(self.problem)]
         found += [text for simulator in simulators for text in simulator.warnings()]
+        if any(PILOT_VALUES in entry.axes for entry in self.problem):
+            found.append(PILOT_WARNING)
         return list(dict.fromkeys(text for text in found if text is not None))
 
     def left_out(self) -> list[str]:

@@ -24,30 +24,30 @@ DOTTED = re.compile(
 """A dotted key of too many parts: the parser's time grows with their square."""
 
 
-def study_text(file: str) -> str:
-    """The text of a study file.
+def study_text(file: str, field: str = "study") -> str:
+    """The text of a study file, or of another file in TOML.
 
     Raises
     ------
     InputError
-        Naming ``study``, if it is no regular file of at most :data:`LARGEST_STUDY` bytes in UTF-8.
+        Naming ``field``, if it is no regular file of at most :data:`LARGEST_STUDY` bytes in UTF-8.
     """
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
         with open(descriptor, "rb") as source:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise InputError("study", file, "a file in TOML", "It is not a regular file.")
+                raise InputError(field, file, "a file in TOML", "It is not a regular file.")
             data = source.read(LARGEST_STUDY + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise InputError("study", file, "a file that can be read", f"{reason}.") from None
+        raise InputError(field, file, "a file that can be read", f"{reason}.") from None
     if len(data) > LARGEST_STUDY:
-        raise InputError("study", file, f"a file of at most {LARGEST_STUDY:,} bytes")
+        raise InputError(field, file, f"a file of at most {LARGEST_STUDY:,} bytes")
     try:
         return data.decode("utf-8-sig")  # editors of Windows begin a file with a mark
     except UnicodeDecodeError as error:
         hint = f"Byte {error.start:,} is in another encoding: save the file as UTF-8."
-        raise InputError("study", file, "a file in TOML, which is UTF-8", hint) from None
+        raise InputError(field, file, "a file in TOML, which is UTF-8", hint) from None
 
 
 def parsed(text: str, field: str, value: object = None) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def parsed(text: str, field: str, value: object = None) -> dict[str, Any]:
     try:
         mapping = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(field, shown, "a study in TOML", f"{str(error).rstrip('.')}.") from None
+        raise InputError(field, shown, "TOML", f"{str(error).rstrip('.')}.") from None
     if depth(mapping) > DEEPEST:
         raise InputError(field, shown, f"tables and lists nested at most {DEEPEST} deep")
     return mapping

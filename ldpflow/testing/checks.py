@@ -37,7 +37,7 @@ from ldpflow.simulators.counts import Counts
 from ldpflow.study.plugins import load_plugin
 from ldpflow.testing.laws import law_checks, quantile_of
 from ldpflow.testing.running import STEPS, Wrong, digest, lanes_agree, path_of, runs
-from ldpflow.testing.simulated import mechanism_checks, method_checks, problem_checks
+from ldpflow.testing.simulated import algorithm_checks, mechanism_checks, method_checks, problem_checks
 
 __all__ = ["Finding", "check_plugin"]
 
@@ -154,6 +154,8 @@ def checks_of(kind: type[Settings], source: str) -> Iterator[tuple[str, Callable
         yield from law_checks(made)
     elif issubclass(kind, IntervalMethod):
         yield from method_checks(made)
+    elif issubclass(kind, Algorithm):
+        yield from algorithm_checks(made)
     else:
         yield "runs", lambda: runs(*with_others(made["it"]))
     yield "same bits for one replicate and for many", lambda: lanes_agree(*with_others(made["it"]))

@@ -58,9 +58,11 @@ def cells_of(simulator: Any, methods: list[IntervalMethod]) -> tuple[Cell, ...]:
     return tuple(Cell(n, method, 0.9) for n in numbers for method in methods or [Oracle()])
 
 
-def rows_of(simulator: Any, replicates: range, methods: list[IntervalMethod]) -> list[dict[str, Any]]:
-    """Rows of a few replicates."""
+def rows_of(simulator: Any, numbers: range, methods: list[IntervalMethod]) -> list[dict[str, Any]]:
+    """Rows with these numbers, each of as many replicates as the method takes."""
     cells = cells_of(simulator, methods)
+    runs = cells[0].runs
+    replicates = range(numbers.start * runs, numbers.stop * runs)
     record = simulator.run(SEED, replicates, simulator.needs(cells, ()))
     with np.errstate(all="ignore"):
         rows: list[dict[str, Any]] = build_rows(record, cells).to_pylist()
@@ -74,7 +76,7 @@ def bits(rows: list[dict[str, Any]]) -> str:
 
 
 def digest(simulator: Any, methods: list[IntervalMethod]) -> str:
-    """The digest of eight replicates."""
+    """The digest of eight rows."""
     return bits(rows_of(simulator, range(8), methods))
 
 
@@ -88,7 +90,7 @@ def runs(simulator: Any, methods: Sequence[IntervalMethod] = ()) -> str:
 
 
 def lanes_agree(simulator: Any, methods: list[IntervalMethod]) -> None:
-    """Replicate 5 alone is replicate 5 among many."""
+    """Row 5 alone is row 5 among many."""
     alone = rows_of(simulator, range(5, 6), methods)
     among = [row for row in rows_of(simulator, range(LANES), methods) if row["replicate"] == 5]
     if bits(alone) != bits(among):

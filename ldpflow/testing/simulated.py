@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -12,18 +15,20 @@ from numpy.typing import NDArray
 from ldpflow.algorithms.ldp_sgd import LdpSgd
 from ldpflow.audit.bounds import claim_of
 from ldpflow.audit.local import audit_mechanism
+from ldpflow.intervals.record import joined
 from ldpflow.mechanisms import Mechanism
 from ldpflow.mechanisms.laplace import Laplace
 from ldpflow.mechanisms.none import NoMechanism
 from ldpflow.problems import Problem
 from ldpflow.problems.quantile import Quantile
 from ldpflow.random.lockstep import LANES
+from ldpflow.simulators.cell import Cell
 from ldpflow.simulators.one_pass import OnePass
 from ldpflow.simulators.rows import fault_in
 from ldpflow.testing.probe import Probe
-from ldpflow.testing.running import SEED, STEPS, Wrong, cells_of, path_of, rows_of, runs
+from ldpflow.testing.running import SEED, STEPS, Wrong, path_of, rows_of, runs
 
-__all__ = ["mechanism_checks", "method_checks", "problem_checks"]
+__all__ = ["algorithm_checks", "mechanism_checks", "method_checks", "problem_checks"]
 
 Array = NDArray[np.float64]
 
@@ -183,35 +188,148 @@ def mechanism_checks(made: dict[str, Any]) -> Iterator[tuple[str, Callable[[], s
     yield "audit", audit
 
 
+def algorithm_checks(made: dict[str, Any]) -> Iterator[tuple[str, Callable[[], str | None]]]:
+    """Step sizes of an algorithm: realised against declared ones."""
+
+    def steps() -> str:
+        algorithm = made["it"]
+        if not algorithm.has_intervals():
+            return "it makes too few for intervals"
+        gamma, c = algorithm.step_exponent(), algorithm.step_constant()
+        if math.isnan(gamma) and math.isnan(c):
+            return "not declared: no method or prediction reads them"
+        realised = step_sizes_of(path_of(algorithm=algorithm))
+        if np.isnan(realised).any():
+            if math.isnan(c):
+                return "not compared: the recursion keeps no transcript (kernel.keep_step)"
+            raise Wrong("kernel.keep_step() has to get theta_(i-1) and its private gradient in every step")
+        last, half = len(realised), len(realised) // 2
+        if math.isnan(c):
+            found = math.log(realised[half - 1] / realised[last - 1]) / math.log(last / half)
+            if not abs(found - gamma) < 0.1:
+                raise Wrong(f"steps {half} to {last} fall like i^-{found:.3g}, step_exponent() is {gamma:g}")
+            return f"they fall like i^-{gamma:g}; their sizes are not declared, so TR and TRC are left out"
+        declared = c * np.arange(1.0, last + 1) ** -gamma
+        wrong = np.flatnonzero(np.abs(realised - declared) > 1e-6 * declared)
+        if len(wrong):
+            i = int(wrong[np.argmax(np.abs(np.log(realised[wrong] / declared[wrong])))])
+            raise Wrong(
+                f"step {i + 1} has size {realised[i]:.6g}, step_constant() and step_exponent() declare "
+                f"{c:g} i^-{gamma:g} = {declared[i]:.6g}; let step_constant() return math.nan where "
+                "steps have another size"
+            )
+        return f"{c:g} i^-{gamma:g} in {last} steps"
+
+    yield "runs", lambda: runs(path_of(algorithm=made["it"]))
+    yield "declared steps are the realised ones", steps
+
+
+def step_sizes_of(simulator: Any) -> Array:
+    """eta_i = (theta_(i-1) - theta_i)/A_i, the median over LANES replicates; NaN without a transcript."""
+    from ldpflow.simulators.run_path import run_path
+
+    times = range(1, STEPS // simulator.algorithm.records_per_step() + 1)
+    sums = run_path(simulator, SEED, range(LANES), times, times, ("transcript_linear",)).running_sums
+    theta, gradient = sums["transcript_linear"][:2, :, 0]
+    for part in (theta, gradient):
+        # Sums start again after a power of two.
+        starts = [i for i in range(1, len(part)) if i & (i - 1)]
+        part[starts] -= part[[i - 1 for i in starts]].copy()
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return np.asarray(np.nanmedian((theta[:-1] - theta[1:]) / gradient[:-1], axis=1))
+
+
 def method_checks(made: dict[str, Any]) -> Iterator[tuple[str, Callable[[], str | None]]]:
-    """Times, shapes and nesting of an interval method."""
+    """Times and shapes of an interval method, and whether it reads the truth."""
 
     def times() -> str:
-        found = np.asarray(made["it"].times(STEPS, LdpSgd()))
-        if found.ndim != 1 or not np.issubdtype(found.dtype, np.integer):
-            raise Wrong(
-                f"times() has to be a vector of integers, and is {found.dtype} of shape {found.shape}"
-            )
-        if (np.diff(found) <= 0).any() or found[0] < 1 or found[-1] != STEPS:
-            raise Wrong(f"times() has to increase within 1, ..., {STEPS} and end there: {found[:5]} ...")
-        count = made["it"].count_times(STEPS, LdpSgd())
-        if count < len(found):
-            raise Wrong(f"count_times() says at most {count}, times() has {len(found)}")
-        return f"{len(found)} times"
+        method, algorithm = made["it"], LdpSgd()
+        asked = {
+            "times()": np.asarray(method.times(STEPS, algorithm)),
+            "level_times()": np.asarray(method.level_times(STEPS, algorithm, [0.9])),
+        }
+        most = method.count_times(STEPS, algorithm)
+        for name, found in asked.items():
+            if found.ndim != 1 or not np.issubdtype(found.dtype, np.integer) or not len(found):
+                raise Wrong(
+                    f"{name} has to be a vector of integers, and is {found.dtype} of shape {found.shape}"
+                )
+            if (np.diff(found) <= 0).any() or found[0] < 1 or found[-1] > STEPS:
+                raise Wrong(f"{name} has to increase within 1, ..., {STEPS}: {found[:5]} ... {found[-1]}")
+            if most < len(found):
+                raise Wrong(f"count_times() says at most {most}, {name} has {len(found)}")
+        return f"{len(asked['level_times()'])} times"
 
-    def shapes() -> None:
-        method, levels = made["it"], [0.5, 0.9, 0.99]
+    def shapes() -> str:
+        method, nested = made["it"], True
         simulator = path_of(mechanism=Laplace())
-        record = simulator.run(SEED, range(LANES), simulator.needs(cells_of(simulator, [method]), ()))
-        found = method.intervals(record, STEPS, levels)
-        fault = fault_in(method, found, (len(levels), 1, LANES))
-        if fault is not None:
-            raise Wrong(fault)
-        defined = np.isfinite(found.lower) & np.isfinite(found.upper)
-        both = defined[:-1] & defined[1:]
-        if ((found.lower[1:] > found.lower[:-1]) | (found.upper[1:] < found.upper[:-1]))[both].any():
-            raise Wrong("an interval of a higher level does not contain that of a lower one")
+        for replicates, group in groupby(LEVELS, method.runs):
+            levels = [*group]
+            rows = LANES if replicates == 1 else FEW_ROWS
+            cells = [Cell(STEPS, method, level) for level in levels]
+            record = simulator.run(SEED, range(rows * replicates), simulator.needs(cells, ()))
+            found = method.intervals(record, STEPS, levels)
+            fault = fault_in(method, found, (len(levels), 1, rows))
+            if fault is not None:
+                raise Wrong(fault)
+            defined = np.isfinite(found.lower) & np.isfinite(found.upper)
+            both = defined[:-1] & defined[1:]
+            outside = (found.lower[1:] > found.lower[:-1]) | (found.upper[1:] < found.upper[:-1])
+            nested = nested and not outside[both].any()
+        return "" if nested else "an interval of a higher level need not contain that of a lower one"
+
+    def truth() -> str:
+        method = made["it"]
+        if method.reads_truth():
+            return "it does, and declares it: nothing recommends it"
+        limits, others = limits_at(method, 0.0, False), limits_at(method, 0.375, True)
+        length = np.nanmax(limits[1] - limits[0], initial=0.0)
+        if not np.allclose(limits, others, rtol=0.0, atol=1e-6 * length, equal_nan=True):
+            raise Wrong(
+                "its intervals change with record.origin, or with the law in record.source; let "
+                "reads_truth() return True if it is a yardstick"
+            )
+        return "intervals depend neither on record.origin nor on the law in record.source"
 
     yield "times", times
     yield "runs", lambda: str(len(rows_of(path_of(), range(2), [made["it"]]))) + " rows"
-    yield "shapes, limits in order, levels nested", shapes
+    yield "shapes, limits in order", shapes
+    yield "reads no truth", truth
+
+
+LEVELS = (0.5, 0.9, 0.99)
+FEW_ROWS = 8
+
+
+def limits_at(method: Any, origin: float, other: bool) -> Array:
+    """Limits from paths of the median of N(0, 1), in a record without truth, shape (2, 1, 1, rows).
+
+    Parameters
+    ----------
+    method : PathIntervalMethod
+    origin : float
+        Point that the record's sums are taken around.
+    other : bool
+        Whether the record names another law as its source.
+    """
+    from ldpflow.simulators.run_path import run_path
+
+    simulator = path_of(mechanism=Laplace())
+    request = simulator.needs([Cell(STEPS, method, 0.9)], ())
+    replicates = range(FEW_ROWS * method.runs(0.9))
+    parts = [
+        run_path(
+            simulator, SEED, replicates[at : at + LANES], request.times, request.marked, request.sums,
+            origin=np.array([origin]),
+        )
+        for at in range(0, len(replicates), LANES)
+    ]  # fmt: skip
+    record = joined(parts)
+    if other:
+        named = type("Named", (OnePass,), {"key": simulator.key})  # streams of a method follow the key
+        law = Quantile(law="logistic", location=0.25, scale=2.0)
+        record = replace(record, source=named(law, simulator.mechanism, simulator.algorithm))
+    with np.errstate(all="ignore"):
+        found = method.intervals(record.without_truth(), STEPS, [0.9])
+    return np.stack([found.lower, found.upper])

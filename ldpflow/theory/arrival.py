@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from statistics import NormalDist
 
 import numpy as np
@@ -143,14 +144,14 @@ def approaches(cases: Sequence[Approach]) -> list[Arrival]:
             known[at] = standardised(run.law, run.tau)
         truth, density, table = known[at]
         times = np.array(sorted({cases[place].steps for place in places}))
-        out = np.empty((len(times), 4))
+        out = np.empty((len(times), 5))
         settings = (run.noise, run.c * density, run.gamma, (run.theta0 - truth) * density)
         ends, sums = grids[run.gamma]
         follow(table, nodes, few, ends, sums, run.tau, *settings, float(run.records), times, out)
         rows = dict(zip(times.tolist(), out.tolist(), strict=True))
         for place in places:
             steps = cases[place].steps
-            bias, from_truth, sd, last = rows[steps]
+            bias, from_truth, sd, last, _ = rows[steps]
             error = math.sqrt(run.variance() / steps)
             found[place] = Arrival(
                 relaxation_times=density * run.c * constants.sum_of_powers(1, steps, run.gamma),
@@ -164,6 +165,7 @@ def approaches(cases: Sequence[Approach]) -> list[Arrival]:
     return [arrival for arrival in found if arrival is not None]
 
 
+@lru_cache(maxsize=32)  # a table of 180 kB for each law
 def standardised(law: Law, tau: float) -> tuple[float, float, Floats]:
     """tau-quantile, density there, and the table of F in relaxation units."""
     from ldpflow.theory.closure import tabulated

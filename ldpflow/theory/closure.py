@@ -25,7 +25,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpflow.kernels.cache import compiled
+from ldpflow.kernels.module import compiled
 from ldpflow.kernels.specialise import Case
 from ldpflow.random import bits_of, float_of, register_array
 
@@ -231,9 +231,9 @@ def follow(table, nodes, few, ends, sums, tau, noise, c, gamma, start, records, 
         Records averaged in a step.
     times : ndarray of int64
         Numbers of steps, sorted.
-    out : ndarray, shape (len(times), 4)
+    out : ndarray, shape (len(times), 5)
         Filled with the bias of the average from ``start``, that from theta*, the standard deviation of
-        the average, and the mean of the last iterate.
+        the average, and the mean and the variance of the last iterate.
     """
     here = (start, 0.0, 0.0, 0.0, 0.0)
     other = (0.0, 0.0, 0.0, 0.0, 0.0)
@@ -258,6 +258,7 @@ def follow(table, nodes, few, ends, sums, tau, noise, c, gamma, start, records, 
             out[done, 1] = (end[2] - behind) / n
             out[done, 2] = math.sqrt(end[3]) / n
             out[done, 3] = end[0]
+            out[done, 4] = end[1]
             done += 1
         if done == times.shape[0]:
             break

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,26 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpflow.algorithms import Algorithm
-from ldpflow.errors import InputError
-from ldpflow.intervals import IntervalMethod
+from ldpflow.errors import InputError, plain_text
 from ldpflow.intervals.record import PathRecord
-from ldpflow.transcripts.checks import LARGEST_USERS, Checks, Meaning, Users
+from ldpflow.study.toml import parsed
+from ldpflow.transcripts.checks import Checks, Meaning
 from ldpflow.transcripts.collection import Collection, merged, read_collection
-from ldpflow.transcripts.faults import RowError
 from ldpflow.transcripts.fold import Fold, Folded
+from ldpflow.transcripts.methods import Methods, Wanted, needed
 from ldpflow.transcripts.plausibility import Answers, Moments, Plausibility
 from ldpflow.transcripts.reading import CHUNK, Transcript
-from ldpflow.transcripts.record import (
-    Collected,
-    UnknownLaw,
-    default_methods,
-    needed,
-    regressions,
-    settled,
-    unusable,
-)
+from ldpflow.transcripts.record import Collected, UnknownLaw
 from ldpflow.transcripts.result import Analysis, Progress
 from ldpflow.transcripts.rows import Row, rows_of
+from ldpflow.transcripts.users import LARGEST_USERS, Users
 from ldpflow.transcripts.verdict import Verdict, verdict_of
 
 __all__ = ["FEWEST", "analyse"]
@@ -54,7 +46,8 @@ def analyse(source: object, settings: Mapping[str, Any] | None = None, chunk: in
     settings : mapping, optional
         As in TOML: ``{"problem": {"kind": "quantile", "tau": 0.9}, "mechanism": {"kind":
         "randomized_response", "epsilon": 1.0}, "algorithm": {"c": 40.0, "gamma": 0.51}}``. Settings in the
-        file's metadata must agree with them.
+        file's metadata must agree with them. ``n`` is the number of reports that the file must have, a list
+        ``method`` the rows that are wanted, and one table ``method`` the interval to report.
     chunk : int
         Rows at a time; no result depends on it.
 
@@ -70,9 +63,20 @@ def analyse(source: object, settings: Mapping[str, Any] | None = None, chunk: in
         At the first row that cannot be right.
     """
     opened = Transcript.of(source)
-    stored = opened.settings()
-    tables = merged(settings or {}, tomllib.loads(stored) if stored else {}, "the file")
+    if settings is not None and not isinstance(settings, Mapping):
+        raise InputError("settings", settings, "tables of settings, by name")
+    tables = merged(settings or {}, stored_settings(opened), "the file")
     return Reader(opened, read_collection(tables), chunk).analysis()
+
+
+def stored_settings(source: Transcript) -> dict[str, Any]:
+    """Settings in the metadata of a file."""
+    text = source.settings()
+    try:
+        return {} if text is None else parsed(text, "file", source.place)
+    except InputError as error:
+        allowed = f"settings in its metadata that are {error.allowed}"
+        raise InputError("file", source.place, allowed, error.hint) from None
 
 
 class Reader:
@@ -83,19 +87,21 @@ class Reader:
         self.chunk = chunk
         self.d = dimension_of(source, collection)
         self.rows = source.rows
-        self.first = next(source.chunks(min(FEWEST, chunk) if chunk > 1 else 2), None)
+        self.first = next(source.chunks(2), None)
         self.notes: list[str] = []
         if source.columns.ignored:
-            self.notes.append("columns not used: " + ", ".join(source.columns.ignored))
+            self.notes.append(f"columns not used: {listed(source.columns.ignored)}")
         self.collection = self.completed(collection)
         assert self.collection.algorithm is not None
         self.algorithm: Algorithm = self.collection.algorithm
         self.check_size()
-        self.origin = self.vector("origin", self.collection.origin) or self.start()
+        self.start = self.first_theta()
+        self.origin = self.vector("origin", self.collection.origin) or self.start
         several = self.collection.problem == "quantiles"
         problem = UnknownLaw(d=self.d, taus=self.collection.taus, several=several)
         mechanism = self.collection.mechanism
         self.made = Collected(problem, mechanism, self.algorithm, self.collection.path)
+        self.methods = Methods(self.made, self.collection)
         self.meaning = self.meaning_of()
 
     def completed(self, collection: Collection) -> Collection:
@@ -111,25 +117,31 @@ class Reader:
             raise InputError("step", steps[:2].tolist(), "step sizes c i^-gamma, which fall")
         gamma = round(math.log2(float(steps[0]) / float(steps[1])), 9)
         own: dict[str, object] = {"kind": "ldp_sgd", "c": float(steps[0]), "gamma": gamma}
-        if collection.start is not None:
-            own["theta0"] = collection.start
+        if collection.start is not None and len(set(collection.start)) == 1:
+            own["theta0"] = collection.start[0]
         self.notes.append(f"read off the column step: c = {own['c']!r}, gamma = {gamma!r}")
         return collection.with_algorithm(own)
 
     def check_size(self) -> None:
         """Refuse a transcript that is too short, or whose last round is not complete."""
+        size = self.collection.batch_size
+        if self.rows < FEWEST or self.rows % size:
+            self.check_n()
         if self.rows < FEWEST:
             raise InputError("rows", self.rows, f"at least {FEWEST:,} reports")
-        size = self.collection.batch_size
         if self.rows % size:
             hint = "The last round is not complete: leave its rows out."
             raise InputError("rows", self.rows, f"a multiple of batch_size = {size}", hint)
-        n = self.collection.n
-        if n is not None and self.algorithm.steps(n) != self.algorithm.steps(self.rows):
-            raise InputError("n", n, f"{self.rows}, the reports of the file")
         if not self.source.columns.thetas and self.collection.start is None:
             hint = "Without a column theta it follows from theta0 and the reports."
             raise InputError("algorithm.theta0", None, "the start theta0", hint)
+
+    def check_n(self) -> None:
+        """Refuse a transcript that has not as many rows as it should have."""
+        n, steps = self.collection.n, self.algorithm.steps
+        if n is not None and steps(n) != steps(self.rows):
+            short = "Was the file cut off?" if n > self.rows else "Was another file joined to it?"
+            raise InputError("n", n, f"{self.rows}, the reports of the file", short)
 
     def vector(self, name: str, values: tuple[float, ...] | None) -> tuple[float, ...] | None:
         """One value for every coordinate."""
@@ -139,12 +151,16 @@ class Reader:
             raise InputError(name, list(values), f"{self.d} numbers, or one for all coordinates")
         return values if len(values) == self.d else values * self.d
 
-    def start(self) -> tuple[float, ...]:
+    def first_theta(self) -> tuple[float, ...]:
         """theta_0."""
-        if self.collection.start is not None:
-            return (self.collection.start,) * self.d
-        assert self.first is not None and self.first.thetas is not None
-        return tuple(self.first.thetas[0].tolist())
+        given = self.vector("algorithm.theta0", self.collection.start)
+        if given is None:
+            assert self.first is not None and self.first.thetas is not None
+            return tuple(self.first.thetas[0].tolist())
+        if self.collection.ordered and list(given) != sorted(given):
+            hint = "Quantiles of one value are in the order of their levels."
+            raise InputError("algorithm.theta0", list(given), "numbers that do not decrease", hint)
+        return given
 
     def meaning_of(self) -> Meaning:
         """The private gradient that a report stands for."""
@@ -173,61 +189,44 @@ class Reader:
 
     def checks(self) -> Checks:
         """The checks of this collection."""
-        thetas = bool(self.source.columns.thetas)
         return Checks(
             meaning=self.meaning,
             epsilon=getattr(self.made.mechanism, "epsilon", getattr(self.made.mechanism, "mu", None)),
             c=self.algorithm.step_constant(),
             gamma=self.algorithm.step_exponent(),
             batch_size=self.collection.batch_size,
-            start=None if self.collection.start is None else self.start(),
-            final=self.vector("algorithm.final_theta", self.collection.final) if thetas else None,
+            start=None if self.collection.start is None else self.start,
+            final=self.vector("algorithm.final_theta", self.collection.final),
             ordered=self.collection.ordered,
         )
 
-    def methods(self) -> tuple[tuple[IntervalMethod, ...], tuple[IntervalMethod, ...]]:
-        """The requested methods, and the regressions that the verdict needs."""
-        levels = self.collection.levels
-        asked = self.collection.methods or default_methods(self.made, levels)
-        for method in asked:
-            reason = unusable(method, self.made, levels)
-            if reason is not None:
-                raise InputError("method", method.kind, "a method that a transcript is enough for", reason)
-            warning = method.unsuitable(self.made)
-            if warning is not None:
-                self.notes.append(warning)
-        asked, changed = settled(asked, self.made)
-        if changed:
-            self.notes.append(
-                "the regressions take the residual variance: the variance of a report is known for "
-                "randomised response of quantiles alone"
-            )
-        own, _ = settled(regressions(self.d), self.made)
-        return asked, tuple(method for method in own if method not in asked)
-
     def analysis(self) -> Analysis:
         """Read the file and ask the methods."""
-        asked, beside = self.methods()
         steps = self.algorithm.steps(self.rows)
+        self.methods.check(steps)
+        self.notes += self.methods.notes()
+        wanted = self.methods.all
         fractions = sorted({steps >> k for k in range(7) if steps >> k >= FEWEST} | {steps})
-        everything = (*asked, *beside)
-        times, marked, sums = needed(everything, self.algorithm, self.d, [steps])
-        fits = [method for method in everything if method.kind == "TR"]
-        extra = needed(fits, self.algorithm, self.d, fractions)
+        times, marked, sums = needed(wanted, self.algorithm, self.d, [steps])
+        extra = needed([one for one in wanted if one.method.kind == "TR"], self.algorithm, self.d, fractions)
         trace = np.unique(np.geomspace(1, steps, TRACE_POINTS).astype(np.int64)).tolist()
         times = sorted({*times, *extra[0], *trace})
         marked = sorted({*marked, *extra[1]})
         sums = sorted({*sums, *extra[2]})
+        c, gamma = self.algorithm.step_constant(), self.algorithm.step_exponent()
+        length = c * steps ** (1.0 - gamma) / (1.0 - gamma)
         folded, oddities = self.folded(times, marked, sums)
         record = self.record(folded)
         with np.errstate(all="ignore"):
-            n = self.collection.n or self.rows
-            rows = rows_of(record, n, asked, self.collection.levels, True)
-            rows += rows_of(record, n, beside, self.collection.levels, False)
+            rows = rows_of(record, self.collection.n or self.rows, wanted, self.collection.levels)
             for place, row in enumerate(rows):
                 row["place"] = place
             verdicts = [self.verdict(record, rows, j, steps, bool(oddities)) for j in range(self.d)]
-            progress = self.progress(record, trace, fractions, rows, verdicts, everything)
+            reported = [rows[v.reported] for v in verdicts if v.reported is not None]
+            for row in rows:
+                row["asked"] |= any(same_method(row, other) for other in reported)
+            self.notes += self.methods.cautions([v.relaxation_times / length for v in verdicts], self.rows)
+            progress = self.progress(record, trace, fractions, rows, verdicts, wanted)
         return Analysis(
             rows=rows,
             verdicts=verdicts,
@@ -235,6 +234,7 @@ class Reader:
             steps=steps,
             collection=self.collection,
             algorithm=self.algorithm,
+            start=self.start,
             file=self.source.place,
             sha256=self.source.sha256(),
             oddities=oddities,
@@ -261,47 +261,31 @@ class Reader:
             marked,
             sums,
             np.array(self.origin),
-            np.array(self.start()),
+            np.array(self.start),
             self.algorithm.step_constant(),
             self.algorithm.step_exponent(),
             self.collection.batch_size,
             self.collection.ordered,
         )
+        rows = 0
         for chunk in self.source.chunks(self.chunk):
+            rows += len(chunk)
             checks.look(chunk)
-            if checks.hopeless:
+            if rows > self.rows:
                 break
-            if checks.sound:
+            with np.errstate(all="ignore"):
                 fold.add(self.meaning.gradients(chunk.reports), chunk.thetas, chunk.steps)
                 odd.add(chunk)
-                if users is not None:
-                    users.add(chunk)
-        checks.finish(self.rows)
+            if users is not None:
+                users.add(chunk)
+        if rows != self.rows:
+            raise InputError("file", self.source.place, f"a file of {self.rows:,} reports, one a line")
+        folded = fold.finish(None if checks.final is None else np.array(checks.final))
+        self.check_n()
+        checks.finish(self.rows, fold.last)
         if users is not None:
-            self.refuse_doubled(users)
-        given = self.vector("algorithm.final_theta", self.collection.final)
-        folded = fold.finish(None if given is None else np.array(given))
+            users.refuse_doubled(self.source)
         return folded, odd.oddities()
-
-    def refuse_doubled(self, users: Users) -> None:
-        """Refuse a transcript with several reports of one user."""
-        suspects = users.suspects()[:1000]
-        if not suspects:
-            return
-        rows = {row for pair in suspects for row in pair}
-        names: dict[int, object] = {}
-        for chunk in self.source.chunks(self.chunk):
-            names |= {
-                row: chunk.users[row - chunk.first].as_py()
-                for row in rows
-                if chunk.first <= row < chunk.first + len(chunk)
-            }
-        for earlier, later in suspects:
-            if names[earlier] == names[later]:
-                raise RowError(
-                    later, "user", names[later], "a user without an earlier report",
-                    f"Row {earlier:,} is of the same user.",
-                )  # fmt: skip
 
     def record(self, folded: Folded) -> PathRecord:
         """The record that interval methods take."""
@@ -321,14 +305,18 @@ class Reader:
         """Flags of one coordinate."""
         level = self.collection.levels[0]
         own = [row for row in rows if row["coordinate"] == j and row["level"] == level]
-        recommended, _ = settled(regressions(self.d), self.made)
-        fits = [
-            next(row for row in own if row["settings"] == method.model_dump_json()) for method in recommended
-        ]
-        average = self.origin[j] + float(record.sums_at(np.array([steps]))[0, j, 0]) / steps
-        c, gamma = self.algorithm.step_constant(), self.algorithm.step_exponent()
-        asked = [row for row in own if row["asked"]]
-        return verdict_of(fits, asked, average, self.start()[j], c, gamma, steps, odd)
+        planned = self.methods.planned
+        return verdict_of(
+            fits=[row_of(own, one) for one in self.methods.fits],
+            asked=[row for row in own if row["asked"]],
+            planned=None if planned is None else row_of(own, planned),
+            average=self.origin[j] + float(record.sums_at(np.array([steps]))[0, j, 0]) / steps,
+            theta0=self.start[j],
+            c=self.algorithm.step_constant(),
+            gamma=self.algorithm.step_exponent(),
+            steps=steps,
+            odd=odd,
+        )
 
     def progress(
         self,
@@ -337,23 +325,43 @@ class Reader:
         fractions: Sequence[int],
         rows: list[Row],
         verdicts: list[Verdict],
-        methods: Sequence[IntervalMethod],
+        methods: Sequence[Wanted],
     ) -> Progress:
         """Averages, iterates and the reported regression along the run."""
         at = np.searchsorted(record.times, trace)
         sums = record.prefix_sums[at][:, :, 0]
         steps = np.array(trace, dtype=np.int64)
-        chosen = [rows[v.reported] for v in verdicts if v.reported is not None]
-        settings = {row["settings"] for row in chosen if row["method"] == "TR"}
+        reported = [rows[v.reported] for v in verdicts if v.reported is not None]
         fits: list[Row] = []
-        for method in methods:
-            if method.kind == "TR" and (method.model_dump_json() in settings):
+        for one in methods:
+            if one.method.kind == "TR" and any(is_row_of(row, one) for row in reported):
                 size = self.collection.batch_size
                 for end in fractions:
-                    fits += rows_of(record, end * size, [method], self.collection.levels[:1], True)
+                    fits += rows_of(record, end * size, [one], self.collection.levels[:1])
         return Progress(
             steps, np.array(self.origin) + sums / steps[:, None], record.iterates[at][:, :, 0], fits
         )
+
+
+def is_row_of(row: Row, wanted: Wanted) -> bool:
+    """Whether a row is one of a method's."""
+    return row["alone"] == wanted.alone and bool(row["settings"] == wanted.method.model_dump_json())
+
+
+def same_method(row: Row, other: Row) -> bool:
+    """Whether two rows are of one method with the same settings."""
+    return all(row[name] == other[name] for name in ("settings", "alone"))
+
+
+def row_of(rows: Sequence[Row], wanted: Wanted) -> Row:
+    """The row of a method."""
+    return next(row for row in rows if is_row_of(row, wanted))
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a note, of which there may be many, of any length."""
+    shown = ", ".join(plain_text(name if len(name) <= 40 else f"{name[:40]}...") for name in names[:10])
+    return shown if len(names) <= 10 else f"{shown} and {len(names) - 10:,} more"
 
 
 def dimension_of(source: Transcript, collection: Collection) -> int:

@@ -1,15 +1,16 @@
-"""Checks of a transcript, in their order: what is wrong first is named, with its row.
+"""Checks of a transcript: the first row that cannot be right is named, with what is wrong with it.
 
-    types and missing values; reports in the mechanism's range; round; epsilon; step; theta; user
+Of a row, in this order: types and missing values; reports in the mechanism's range; round; epsilon; step;
+theta. Users that reported twice are looked for when all rows are sound otherwise.
 
 A row's theta must follow from the row before it: theta_i = theta_{i-1} - eta_i A_i, with A_i the value that
 stands for the report. That finds a lost, doubled, moved or edited row at once, and files that were
-sorted. All checks run over one pass through the file; after a fault only the checks before it go on.
+sorted or joined. One pass; it ends at the first fault.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +18,12 @@ from numpy.typing import NDArray
 from ldpflow.transcripts.faults import RowError
 from ldpflow.transcripts.reading import Chunk
 
-__all__ = ["LARGEST_USERS", "Checks", "Meaning", "Users"]
+__all__ = ["Checks", "Meaning"]
 
 Floats = NDArray[np.float64]
 
 TOLERANCE = 1e-9
 ROUNDING = 8 * 2.0**-52
-LARGEST_USERS = 10**7
-"""Rows up to which users are compared."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ class Checks:
     start : tuple of float or None
         theta_0, where it is given beside the file.
     final : tuple of float or None
-        theta_n, the same.
+        theta_n, where it is given.
     ordered : bool
         Whether theta is put in order after every step.
     """
@@ -76,45 +75,48 @@ class Checks:
     start: tuple[float, ...] | None = None
     final: tuple[float, ...] | None = None
     ordered: bool = False
-    faults: dict[int, RowError] = field(default_factory=dict)
     last: Expected | None = None
-    first_round: int | None = None
 
     def look(self, chunk: Chunk) -> None:
-        """Run over a chunk those checks that no earlier fault makes pointless."""
-        for order, check in enumerate(
-            (self.types, self.reports, self.rounds, self.epsilons, self.steps, self.recursion)
-        ):
-            if self.faults and order >= min(self.faults):
-                return
-            fault = check(chunk)
-            if fault is not None:
-                self.faults[order] = fault
-                return
-
-    @property
-    def sound(self) -> bool:
-        """Whether nothing was found so far."""
-        return not self.faults
-
-    @property
-    def hopeless(self) -> bool:
-        """Whether no later row can change which fault comes first."""
-        return 0 in self.faults
-
-    def finish(self, rows: int) -> None:
-        """Raise the first fault in the order of the checks.
+        """Raise the first fault of a chunk.
 
         Raises
         ------
         RowError
         """
-        if not self.faults and self.last is not None and self.final is not None:
-            fault = self.last.compare(np.array([self.final]), "final_theta", rows)
-            if fault is not None:
-                raise fault
-        if self.faults:
-            raise self.faults[min(self.faults)]
+        first: RowError | None = None
+        # After a fault the further checks look at the rows before it alone.
+        with np.errstate(all="ignore"):
+            for check in (self.types, self.reports, self.rounds, self.epsilons, self.steps, self.recursion):
+                fault = check(chunk) if len(chunk) else None
+                if fault is not None:
+                    first, chunk = fault, chunk.before(fault.row)
+        if first is not None:
+            raise first
+
+    def finish(self, rows: int, theta: Floats) -> None:
+        """Compare theta after the last report with the one that was given.
+
+        Parameters
+        ----------
+        rows : int
+        theta : ndarray, shape (d,)
+            As it follows from the reports.
+
+        Raises
+        ------
+        RowError
+        """
+        if self.final is None:
+            return
+        last = self.last
+        if last is None:  # without a column theta errors of rounding add up
+            steps = rows // self.batch_size
+            slack = 1e-6 * self.c * steps**-self.gamma + steps * ROUNDING * np.abs(theta)
+            last = Expected(self, theta, slack, np.zeros_like(theta))
+        fault = last.compare(np.array([self.final]), "final_theta", rows)
+        if fault is not None:
+            raise fault
 
     def types(self, chunk: Chunk) -> RowError | None:
         """Values that are no finite numbers."""
@@ -153,22 +155,28 @@ class Checks:
         """Rounds that do not count up by one, every ``batch_size`` rows."""
         if chunk.rounds is None:
             return None
-        if self.first_round is None:
-            self.first_round = int(chunk.rounds[0])
-            if self.first_round != 1:
-                return RowError(chunk.first, "round", self.first_round, "1")
         expected = 1 + (chunk.first - 1 + np.arange(len(chunk))) // self.batch_size
         bad = chunk.rounds != expected
         if not bad.any():
             return None
         row = int(np.flatnonzero(bad)[0])
         found, wanted = int(chunk.rounds[row]), int(expected[row])
-        if found > wanted:
-            hint = "Rows before it are missing."
+        later = np.flatnonzero(chunk.rounds[row:] == wanted)
+        if found > wanted and len(later):
+            hint = f"Row {chunk.first + row + int(later[0]):,} has it: rows are in another order."
+        elif found > wanted and (chunk.rounds[row:] == expected[row:] + (found - wanted)).all():
+            one = found == wanted + 1
+            hint = (
+                f"Round {wanted:,} is missing." if one else f"Rounds {wanted:,} to {found - 1:,} are missing."
+            )
+        elif found > wanted:
+            hint = "Reports before it are missing, or rows are in another order."
         elif self.batch_size == 1 and found == wanted - 1:
             hint = "It is the round of the row before: a report was counted twice."
+        elif found == 1:
+            hint = "The rounds begin again here: was another file joined to this one?"
         else:
-            hint = "Rows are doubled, or not in the order in which they came."
+            hint = "Reports were counted twice, or rows are in another order."
         return RowError(chunk.first + row, "round", found, str(wanted), hint)
 
     def epsilons(self, chunk: Chunk) -> RowError | None:
@@ -259,7 +267,8 @@ class Expected:
         at, j = map(int, np.argwhere(bad)[0])
         column = name if found.shape[1] == 1 else f"{name}_{j}"
         allowed = f"{float(self.theta[j])!r}, which follows from the row before"
-        return RowError(row + at, column, float(found[at, j]), allowed, few_digits(found))
+        hint = few_digits(found, 0, wanted[0]) or "Are the last rows missing?"
+        return RowError(row + at, column, float(found[at, j]), allowed, hint)
 
     def follow(self, chunk: Chunk) -> RowError | None:
         """Compare a chunk with what is expected of it, and move on to its end."""
@@ -275,18 +284,22 @@ class Expected:
         slack = np.concatenate([self.slack[None], near[:-1]])
         bad = np.abs(thetas - wanted) > slack + ROUNDING * np.maximum(np.abs(thetas), np.abs(wanted))
         self.theta, self.slack = after[-1], near[-1]
-        return fault_of(chunk, thetas, wanted, bad, self.displaced(chunk, gradients, bad))
+        if not bad.any():
+            return None
+        return fault_of(chunk, thetas, wanted, slack, bad, self.displacement(chunk, gradients, bad))
 
-    def displaced(self, chunk: Chunk, gradients: Floats, bad: NDArray[np.bool_]) -> int:
+    def displacement(self, chunk: Chunk, gradients: Floats, bad: NDArray[np.bool_]) -> int:
         """Number of steps by which the rows from the first fault on are displaced; 0 if they fit nowhere."""
         thetas, rows = chunk.thetas, bad.any(axis=1)
         assert thetas is not None
-        if chunk.steps is not None or rows.sum() < 10:
-            return 0
         at = int(np.argmax(rows))
+        if at and (thetas[at] == thetas[at - 1]).all() and (gradients[at] == gradients[at - 1]).all():
+            return -1
+        if chunk.steps is not None or len(thetas) - at < 10:
+            return 0
         step = chunk.first + np.arange(at, len(thetas) - 1)
-        for shift in (1, -1, 2, 3, -2, -3):
-            if step[0] + shift < 1:
+        for shift in (1, -1, 2, 3, -2, -3, 1 - int(step[0])):
+            if step[0] + shift < 1 or shift == 0:
                 continue
             etas = self.checks.c * (step + shift).astype(np.float64) ** -self.checks.gamma
             wanted, slack = self.after(thetas[at:-1], etas[:, None] * gradients[at:-1])
@@ -318,37 +331,48 @@ class Expected:
         else:
             self.theta, self.slack, self.partial = asked[-1], np.zeros_like(self.slack), sums[-1]
         bad = np.abs(thetas - wanted) > near + ROUNDING * np.maximum(np.abs(thetas), np.abs(wanted))
-        return fault_of(chunk, thetas, wanted, bad)
+        return fault_of(chunk, thetas, wanted, near, bad) if bad.any() else None
 
 
 def fault_of(
-    chunk: Chunk, thetas: Floats, wanted: Floats, bad: NDArray[np.bool_], shift: int = 0
-) -> RowError | None:
+    chunk: Chunk, thetas: Floats, wanted: Floats, slack: Floats, bad: NDArray[np.bool_], shift: int = 0
+) -> RowError:
     """The first theta that does not follow, with what may have happened to the file.
 
     ``shift`` is by how many steps the rows from there on are displaced, 0 where that is not known.
     """
-    if not bad.any():
-        return None
     at, j = map(int, np.argwhere(bad)[0])
     row = chunk.first + at
     column = "theta" if thetas.shape[1] == 1 else f"theta_{j}"
-    wrong = float(bad.any(axis=1).mean())
-    hint = few_digits(thetas)
-    if not hint and shift > 0:
-        hint = f"The rows from there on fit if {counted(shift)} missing before it."
-    elif not hint and shift < 0:
-        hint = f"The rows from there on fit if {counted(-shift)} too many before it: were reports doubled?"
-    elif not hint and wrong > 0.1:
-        hint = (
-            "Many other rows do not follow either: were they sorted or shuffled, or are the settings others?"
-        )
-    elif not hint and row == 1:
-        hint = "It is not theta0."
-    elif not hint:
-        hint = "A row is missing, doubled or changed there."
     allowed = f"{float(wanted[at, j])!r}, which follows from the row before"
+    hint = few_digits(thetas, at, wanted[at]) or displaced_rows(row, shift)
+    if not hint:
+        near = np.abs(thetas[at:] - wanted[at]) <= slack[at] + ROUNDING * np.abs(wanted[at])
+        later = np.flatnonzero(near.all(axis=1))
+        if len(later):
+            hint = f"Row {row + int(later[0]):,} has this theta: rows are in another order."
+    if not hint and len(thetas) - at > 20 and np.all(np.diff(thetas[at:, 0]) >= 0.0):
+        hint = "From there on theta never falls: was the file sorted?"
+    if not hint and row == 1:
+        hint = "It is not theta0."
+    if not hint and float(bad.any(axis=1).mean()) > 0.1:
+        hint = (
+            "Many later rows do not follow either: are the settings others, is the file shuffled, or was "
+            "another one joined to it?"
+        )
+    if not hint:
+        hint = "A row is missing, doubled or changed there."
     return RowError(row, column, float(thetas[at, j]), allowed, hint)
+
+
+def displaced_rows(row: int, shift: int) -> str:
+    """What happened before a row where the rows from there on fit ``shift`` steps later."""
+    if shift == 0:
+        return ""
+    if shift == 1 - row and row > 4:
+        return "The rows from there on fit as those of a new collection: was another file joined to this one?"
+    fit = f"The rows from there on fit if {counted(abs(shift))}"
+    return f"{fit} missing before it." if shift > 0 else f"{fit} too many before it: were reports doubled?"
 
 
 def counted(rows: int) -> str:
@@ -356,40 +380,15 @@ def counted(rows: int) -> str:
     return "one row is" if rows == 1 else f"{rows} rows are"
 
 
-def few_digits(thetas: Floats) -> str:
-    """A hint where the numbers were written with too few digits."""
-    shown = [significant(value) for value in thetas[:200].reshape(-1).tolist()]
-    most = max(shown)
-    return f"{most} digits are too few: write 17." if most < 15 and len(shown) > 20 else ""
+def few_digits(thetas: Floats, at: int, wanted: Floats) -> str:
+    """A hint where a theta is the wanted one as far as the digits of all of them go, which are too few."""
+    most = max(significant(value) for value in thetas[:200].reshape(-1).tolist())
+    unit = 10.0 ** (1 - most) * float(np.abs(thetas[at]).max())
+    near = bool((np.abs(thetas[at] - wanted) <= unit).all())
+    return f"{most} digits are too few: write 17." if most < 15 and near else ""
 
 
 def significant(value: float) -> int:
     """Digits of the shortest text that reads back as the value."""
     text = repr(abs(value)).partition("e")[0].replace(".", "").strip("0")
     return len(text)
-
-
-@dataclass
-class Users:
-    """Whether any user reported twice, by 64-bit hashes; two equal hashes are looked up in the file."""
-
-    rows: int
-    hashes: NDArray[np.uint64] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.hashes = np.empty(self.rows, np.uint64)
-
-    def add(self, chunk: Chunk) -> None:
-        """Take in the users of a chunk."""
-        import hashlib
-
-        for row, user in enumerate(chunk.users.to_pylist(), start=chunk.first - 1):
-            digest = hashlib.blake2b(str(user).encode(), digest_size=8).digest()
-            self.hashes[row] = int.from_bytes(digest, "little")
-
-    def suspects(self) -> list[tuple[int, int]]:
-        """Pairs of rows with equal hashes, (earlier, later) from 1, by the later one."""
-        order = np.argsort(self.hashes, kind="stable")
-        equal = np.flatnonzero(self.hashes[order[1:]] == self.hashes[order[:-1]])
-        pairs = zip((order[equal] + 1).tolist(), (order[equal + 1] + 1).tolist(), strict=True)
-        return sorted(pairs, key=lambda pair: pair[1])

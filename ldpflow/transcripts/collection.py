@@ -5,8 +5,7 @@ Nothing here is about the people's values: a transcript has private reports and 
 
 from __future__ import annotations
 
-import math
-import tomllib
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -20,6 +19,7 @@ from ldpflow.intervals import IntervalMethod
 from ldpflow.mechanisms import Mechanism
 from ldpflow.problems import PROBLEMS
 from ldpflow.study.entry import read_group
+from ldpflow.study.toml import parsed, study_text
 
 __all__ = ["Collection", "merged", "read_collection", "read_settings"]
 
@@ -29,6 +29,15 @@ VERSION = 2
 ALGORITHMS_READ = ("ldp_sgd", "minibatch_sgd")
 HEADINGS = ("version", "level", "origin", "seed", "replicate", "path", "n")
 TABLES = ("problem", "mechanism", "algorithm", "method")
+
+MOST_TAUS = 20
+MOST_LEVELS = 100
+LEVELS = (0.01, 0.999999999)
+"""Smallest and largest level: critical values beyond take minutes, or do not exist as doubles."""
+MOST_METHODS = 200
+
+OF_THE_DATA = ("law", "file", "column", "law_table", "components", "sha256")
+"""Settings of a problem in a study that describe the users' values: their values are not repeated."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +54,14 @@ class Collection:
         The randomiser on the users' devices.
     algorithm : Algorithm or None
         ``ldp_sgd`` or ``minibatch_sgd`` with gamma, c and theta0; None where they follow from the file.
-    start : float or None
-        theta0; None where the file's first theta is it.
+    start : tuple of float or None
+        theta0, one number for all coordinates or one for each; None where the file's first theta is it.
     final : tuple of float or None
         theta_n, where it was kept.
     methods : tuple of IntervalMethod
         Empty for all that apply.
+    planned : IntervalMethod or None
+        The method whose interval is reported; None for the rule of the documentation.
     levels : tuple of float
     origin : tuple of float or None
         Around which sums are taken, against cancellation; theta0 unless given.
@@ -59,16 +70,17 @@ class Collection:
     path : str or None
         Key of the path that a simulated transcript was written from.
     n : int or None
-        Users of the study that it was written from, where the last ones fill no round.
+        Users: reports that the file must have. The last ones of a simulated path may fill no round.
     """
 
     problem: str
     taus: tuple[float, ...]
     mechanism: Mechanism
     algorithm: Algorithm | None
-    start: float | None = None
+    start: tuple[float, ...] | None = None
     final: tuple[float, ...] | None = None
     methods: tuple[IntervalMethod, ...] = ()
+    planned: IntervalMethod | None = None
     levels: tuple[float, ...] = (0.9,)
     origin: tuple[float, ...] | None = None
     seed: int = 0
@@ -99,12 +111,7 @@ def read_settings(file: str | Path) -> dict[str, Any]:
     InputError
         If it cannot be read.
     """
-    try:
-        return tomllib.loads(Path(file).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError("settings", str(file), "a TOML file", error.strerror or "") from None
-    except ValueError as error:
-        raise InputError("settings", str(file), "a TOML file", str(error)) from None
+    return parsed(study_text(str(file), "settings"), "settings", str(file))
 
 
 def merged(
@@ -133,7 +140,8 @@ def merged(
             result[name] = merged(result[name], value, where, f"{prefix}{name}.")
         elif not same(result[name], value):
             hint = "Leave it out, or correct one of them."
-            raise InputError(prefix + name, result[name], f"{value!r}, as {where} says", hint)
+            shown = repr(value) if len(repr(value)) <= 100 else f"{repr(value)[:97]}..."
+            raise InputError(f"{prefix}{name}", result[name], f"{shown}, as {where} says", hint)
     return result
 
 
@@ -151,42 +159,65 @@ def read_collection(settings: Mapping[str, Any]) -> Collection:
     ----------
     settings : mapping
         ``[problem] kind, tau`` (or ``taus``); ``[mechanism]``; ``[algorithm] gamma, c, theta0, batch_size,
-        final_theta``; ``[[method]]``; ``level``, ``origin``, ``seed``, ``replicate``, ``path``, ``version``.
+        final_theta``; ``[[method]]`` for the rows that are wanted, or ``[method]`` for the one to report;
+        ``level``, ``origin``, ``n``, ``seed``, ``replicate``, ``path``, ``version``.
 
     Raises
     ------
     InputError
         Naming the field.
     """
+    if not isinstance(settings, Mapping):
+        raise InputError("settings", settings, "tables of settings, by name")
     for name in settings:
         if name not in (*HEADINGS, *TABLES):
             known = (*HEADINGS, *TABLES)
-            raise InputError(name, settings[name], "a setting of a transcript", nearest(name, known))
+            raise InputError(
+                str(name), settings[name], "a setting of a transcript", nearest(str(name), known)
+            )
     version = settings.get("version", 1)
     if version not in range(1, VERSION + 1):
         raise InputError("version", version, f"a whole number from 1 to {VERSION}")
-    problem, taus = read_problem(settings.get("problem", {}))
-    algorithm, start, final = read_algorithm(settings.get("algorithm", {}))
-    levels = tuple(numbers("level", settings.get("level", 0.9)))
+    problem, taus = read_problem(table(settings, "problem"))
+    algorithm, start, final = read_algorithm(table(settings, "algorithm"))
+    levels = tuple(dict.fromkeys(numbers("level", settings.get("level", 0.9))))
     for level in levels:
-        if not 0 < level < 1:
-            raise InputError("level", level, "a number in (0, 1)")
+        if not LEVELS[0] <= level <= LEVELS[1]:
+            raise InputError("level", level, f"a number in [{LEVELS[0]}, {LEVELS[1]}]")
+    if len(levels) > MOST_LEVELS:
+        raise InputError("level", f"{len(levels):,} levels", f"at most {MOST_LEVELS}")
+    path = settings.get("path")
+    if path is not None and not isinstance(path, str):
+        raise InputError("path", path, "a path key")
     origin = settings.get("origin")
+    methods = settings.get("method", [])
+    planned = read_methods(methods) if isinstance(methods, Mapping) else ()
+    if len(planned) > 1:
+        raise InputError("method", dict(methods), "one value for every setting of the method to report")
     return Collection(
         problem=problem,
         taus=taus,
-        mechanism=read_mechanism(settings.get("mechanism"), problem),
+        mechanism=read_mechanism(table(settings, "mechanism"), problem),
         algorithm=algorithm,
         start=start,
         final=final,
-        methods=read_methods(settings.get("method", [])),
-        levels=tuple(dict.fromkeys(levels)),
+        methods=() if planned else read_methods(methods),
+        planned=planned[0] if planned else None,
+        levels=levels,
         origin=None if origin is None else numbers("origin", origin),
         seed=count("seed", settings.get("seed", 0)),
         replicate=count("replicate", settings.get("replicate", 0)),
-        path=settings.get("path"),
+        path=path,
         n=None if "n" not in settings else count("n", settings["n"]),
     )
+
+
+def table(settings: Mapping[str, Any], name: str) -> Mapping[str, object]:
+    """The table of a name, empty where there is none."""
+    found = settings.get(name, {})
+    if not isinstance(found, Mapping):
+        raise InputError(name, found, f"a table [{name}]")
+    return found
 
 
 def single(group: str, table: Mapping[str, object]) -> Any:
@@ -202,7 +233,8 @@ def numbers(field: str, value: Any) -> tuple[float, ...]:
     """One finite number, or a list of them."""
     values = list(value) if isinstance(value, (list, tuple)) else [value]
     for item in values:
-        if isinstance(item, bool) or not isinstance(item, (int, float)) or not math.isfinite(item):
+        number = isinstance(item, (int, float)) and not isinstance(item, bool)
+        if not number or not abs(item) <= sys.float_info.max:
             raise InputError(field, value, "a finite number, or a list of them")
     if not values:
         raise InputError(field, value, "at least one number")
@@ -228,23 +260,25 @@ def read_problem(table: Mapping[str, object]) -> tuple[str, tuple[float, ...]]:
             raise InputError(f"problem.{other}", table[other], f"nothing: {kind} has no {other}")
         if other not in ("kind", name):
             hint = "The law of the values is not known here and not needed."
-            raise InputError(f"problem.{other}", table[other], "kind, and tau of a quantile", hint)
+            value = "what describes users' values" if other in OF_THE_DATA else table[other]
+            raise InputError(f"problem.{other}", value, "kind, and tau of a quantile", hint)
     if name is None:
         return kind, ()
     single_one = name == "tau"
-    allowed = "one number in (0, 1)" if single_one else "increasing numbers in (0, 1)"
+    most = 1 if single_one else MOST_TAUS
+    allowed = "one number in (0, 1)" if single_one else f"up to {most} increasing numbers in (0, 1)"
     if name not in table:
         raise InputError(f"problem.{name}", None, f"the level of the quantile, {allowed}")
     taus = numbers(f"problem.{name}", table[name])
     increasing = all(a < b for a, b in pairwise(taus))
-    if not increasing or not all(0 < tau < 1 for tau in taus) or (single_one and len(taus) > 1):
+    if not increasing or not all(0 < tau < 1 for tau in taus) or len(taus) > most:
         raise InputError(f"problem.{name}", table[name], allowed)
     return kind, taus
 
 
-def read_mechanism(table: object, problem: str) -> Mechanism:
+def read_mechanism(table: Mapping[str, object], problem: str) -> Mechanism:
     """The users' randomiser."""
-    if not isinstance(table, Mapping) or "kind" not in table:
+    if "kind" not in table:
         raise InputError("mechanism.kind", None, "the mechanism on the users' devices")
     mechanism: Mechanism = single("mechanism", table)
     budget = next((name for name in ("epsilon", "mu") if name in type(mechanism).model_fields), None)
@@ -266,11 +300,13 @@ def read_mechanism(table: object, problem: str) -> Mechanism:
 
 def read_algorithm(
     table: Mapping[str, object],
-) -> tuple[Algorithm | None, float | None, tuple[float, ...] | None]:
+) -> tuple[Algorithm | None, tuple[float, ...] | None, tuple[float, ...] | None]:
     """The algorithm, theta0 where it is given, and the final theta where it is given."""
     own = dict(table)
     final = own.pop("final_theta", None)
-    start = own.get("theta0")
+    start = None if "theta0" not in own else numbers("algorithm.theta0", own.pop("theta0"))
+    if start is not None and len(set(start)) == 1:
+        own["theta0"] = start[0]
     kind = own.setdefault("kind", "minibatch_sgd" if "batch_size" in own else "ldp_sgd")
     if kind not in ALGORITHMS_READ:
         allowed = " or ".join(ALGORITHMS_READ)
@@ -280,6 +316,10 @@ def read_algorithm(
         missing = "c" if given == ["gamma"] else "gamma"
         raise InputError(f"algorithm.{missing}", None, f"given with {given[0]}, or both left out")
     algorithm: Algorithm = single("algorithm", own)
+    for name in ("c_factors", "theta0_offsets"):
+        if own.get(name) is not None:
+            hint = "Transcripts with steps or starts by coordinate cannot be read."
+            raise InputError(f"algorithm.{name}", own[name], "nothing", hint)
     if algorithm.projects():
         raise InputError("algorithm.radius", own["radius"], "nothing: projected paths cannot be read")
     if getattr(algorithm, "noise", "record") != "record":
@@ -287,7 +327,7 @@ def read_algorithm(
         raise InputError("algorithm.noise", "batch", "'record'", hint)
     return (
         algorithm if given or kind == "minibatch_sgd" else None,
-        None if start is None else numbers("algorithm.theta0", start)[0],
+        start,
         None if final is None else numbers("algorithm.final_theta", final),
     )
 
@@ -296,4 +336,8 @@ def read_methods(tables: object) -> tuple[IntervalMethod, ...]:
     """Interval methods."""
     if tables in ([], None):
         return ()
-    return tuple(method for entry in read_group("method", tables) for method in entry.combinations())
+    entries = read_group("method", tables)
+    found = sum(entry.size() for entry in entries)
+    if found > MOST_METHODS:
+        raise InputError("method", f"{found:,} methods", f"at most {MOST_METHODS}")
+    return tuple(dict.fromkeys(method for entry in entries for method in entry.combinations()))

@@ -51,6 +51,8 @@ class Analysis:
     users, steps : int
     collection : Collection
     algorithm : Algorithm
+    start : tuple of float
+        theta0.
     file : str
     sha256 : str or None
     oddities, notes : list of str
@@ -66,6 +68,7 @@ class Analysis:
     steps: int
     collection: Collection
     algorithm: Algorithm
+    start: tuple[float, ...]
     file: str
     sha256: str | None
     oddities: list[str]
@@ -89,7 +92,13 @@ class Analysis:
         return max(verdict.exit_code(strict, averages) for verdict in self.verdicts)
 
     def reported(self, coordinate: int = 0) -> Row | None:
-        """The row to report of a coordinate; None where no interval is defined."""
+        """The row to report of a coordinate, or None.
+
+        Returns
+        -------
+        dict or None
+            None where no interval is defined: the flags of the coordinate's verdict have ``undefined``.
+        """
         place = self.verdicts[coordinate].reported
         return None if place is None else self.rows[place]
 

@@ -65,9 +65,7 @@ def stored_transcript(
     methods = dict.fromkeys(
         cell.method
         for cell in plan.cells
-        if cell.method.kind not in ("oracle", "PB")
-        and getattr(cell.method, "base", "") != "oracle"
-        and cell.method.runs(cell.level) == 1
+        if cell.method.kind != "PB" and not cell.method.reads_truth() and cell.method.runs(cell.level) == 1
     )
     levels = dict.fromkeys(cell.level for cell in plan.cells)
     return write_transcript(

@@ -25,6 +25,9 @@ SIGNIFICANT = 2.576
 CLEAR, DOUBTFUL = 1.0, 2.0
 EXACT = 4096
 
+NO_ROOT = "its fit has no root on an increasing branch"
+NO_END = "its interval has no end"
+
 Row = dict[str, Any]
 
 MEANING = {
@@ -33,6 +36,7 @@ MEANING = {
     "poor_fit": "degree 2 does not describe the run: use degree 3",
     "poor_fit_3": "degree 3 does not describe the run either: trust no interval here",
     "undefined": "there is no interval: more users are needed",
+    "undefined_3": "{why}, and degree 3 has no interval here ({reason}): degree 2 is reported",
     "not_arrived": "the average still carries the start: use TR or TR-BM, no interval around the average",
     "steps_too_large": "the average is biased by the size of the steps: use TR or TR-BM, no interval "
     "around the average",
@@ -70,9 +74,10 @@ class Verdict:
 
     def exit_code(self, strict: bool, averages_asked: bool) -> int:
         """0, or 1 where no interval that was asked for can be used."""
-        if {"undefined", "poor_fit_3"} & set(self.flags):
+        flags = set(self.flags)
+        if {"undefined", "poor_fit_3"} & flags or {"poor_fit", "undefined_3"} <= flags:
             return 1
-        if averages_asked and {"not_arrived", "steps_too_large"} & set(self.flags):
+        if averages_asked and {"not_arrived", "steps_too_large"} & flags:
             return 1
         return 1 if strict and self.flags else 0
 
@@ -104,6 +109,7 @@ def finite(value: float | None) -> float:
 def verdict_of(
     fits: list[Row],
     asked: list[Row],
+    planned: Row | None,
     average: float,
     theta0: float,
     c: float,
@@ -119,6 +125,8 @@ def verdict_of(
         Rows of the recommended regressions, the lower degree first.
     asked : list of dict
         Rows that were asked for.
+    planned : dict or None
+        The row that the settings want to have reported.
     average, theta0 : float
     c, gamma : float
     steps : int
@@ -137,7 +145,16 @@ def verdict_of(
             flags.append("poor_fit_3")
     best = high if poor else low
     regressions = [row for row in asked if row["method"] == "TR"]
-    reported = best if best["asked"] else (regressions or asked)[0]
+    reported = planned or (best if best["asked"] else (regressions or asked)[0])
+    words = dict(MEANING)
+    if reported["status"] != "ok" and reported.get("degree") == 3 and low["status"] == "ok":
+        # A parabola may have a root where the cubic has none.
+        flags.append("undefined_3")
+        words["undefined_3"] = MEANING["undefined_3"].format(
+            why="degree 2 does not fit" if reported is not planned and poor else "degree 3 was asked for",
+            reason=NO_ROOT if reported["estimate"] is None else NO_END,
+        )
+        reported = low
     if reported["status"] != "ok":
         flags.append("undefined")
     reference = low if high["se"] is None else high
@@ -160,7 +177,7 @@ def verdict_of(
         distance,
         start,
         reported["place"] if reported["status"] == "ok" else None,
-        tuple(f"{flag}: {MEANING[flag]}" for flag in flags),
+        tuple(f"{flag}: {words[flag]}" for flag in flags),
     )
 
 

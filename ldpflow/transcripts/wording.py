@@ -33,7 +33,7 @@ REFERENCES = {
     "joint": "the projection of a joint region",
 }
 
-NAMED = ("base", "beta", "degree")
+NAMED = ("base", "beta", "degree", "fit")
 """Settings that are always part of a method's name."""
 
 ARRIVAL = {
@@ -74,7 +74,7 @@ def order_of(name: str) -> int:
 def setting_words(name: str, value: Any) -> str:
     """A setting in a method's name."""
     shown = f"{value:g}" if isinstance(value, float) else str(value)
-    return shown if name == "base" else f"{name.replace('_', ' ')} {shown}"
+    return shown if name in ("base", "fit") else f"{name.replace('_', ' ')} {shown}"
 
 
 def coordinate_name(analysis: Analysis, j: int) -> str:
@@ -148,6 +148,8 @@ def method_words(row: Row) -> str:
         what += f", degree {row['degree']}, first {row['burn_in']} steps left out"
         if row.get("variance") is not None:
             what += f", variance {row['variance']}"
+        if row["alone"]:
+            what += ", each quantile by itself"
     return what
 
 
@@ -224,7 +226,8 @@ def as_dict(analysis: Analysis) -> dict[str, Any]:
         "problem": {"kind": analysis.collection.problem, "taus": list(analysis.collection.taus)},
         "mechanism": mechanism.model_dump(),
         "privacy": {"notion": statement.notion, "unit": statement.unit},
-        "algorithm": algorithm.model_dump(),
+        "algorithm": algorithm.model_dump()
+        | {"theta0": analysis.start[0] if len(analysis.start) == 1 else list(analysis.start)},
         "rows": [plain(row) for row in analysis.asked],
         "verdicts": [
             {

@@ -41,6 +41,10 @@ def check_path(path: Any, n: int) -> None:
         raise InputError("path", algorithm.kind, allowed, "Others have no transcript of reports.")
     if algorithm.projects() or getattr(algorithm, "noise", "record") != "record":
         raise InputError("path", algorithm.kind, "a path that is neither projected nor central")
+    if algorithm.by_coordinate():
+        raise InputError(
+            "path", algorithm.kind, "a path with one step constant and start for all coordinates"
+        )
     if getattr(path.mechanism, "varies", bool)():
         raise InputError("path", path.mechanism.kind, "a mechanism with one budget for all users")
     if getattr(path.mechanism, "answers", 1) > 1:

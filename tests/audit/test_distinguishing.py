@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from ldpflow.audit.bounds import Claim, Counts, claim_of, lower_bound, lower_limit, upper_limit
-from ldpflow.audit.distinguishing import Pair, best_test, counted
+from ldpflow.audit.distinguishing import Pair, best_test, counted, scores_for
 from ldpflow.errors import InputError
 from ldpflow.mechanisms import PrivacyStatement
 
@@ -124,6 +124,27 @@ def test_a_leak_that_is_not_monotone():
         return np.where(np.abs(noise) < 0.2, 3 * noise, noise) if which else noise
 
     assert bound_on(draw, centres, Claim("pure", 0.1), CONFIDENCE, 100_000) > 0.5
+
+
+def test_reports_that_repeat_have_frequencies():
+    """A leak at single values of which no score of a direction knows; the other outputs are continuous."""
+    rng = np.random.default_rng(6)
+    centres = (np.array([0.0]), np.array([0.0]))
+
+    def draw(which, count):
+        noise = rng.uniform(-1.0, 1.0, (count, 1))
+        atoms = rng.choice([-0.5, 0.1, 0.3] if which else [-0.3, 0.2, 0.5], (count, 1))
+        return np.where(rng.random((count, 1)) < 0.5, atoms, noise)
+
+    names = {score.name for score in scores_for(Pair("two inputs", draw(0, 1000), draw(1, 1000), centres))}
+    assert "log ratio of frequencies" in names
+    assert bound_on(draw, centres, Claim("pure", 0.1), CONFIDENCE, 1000) > 2.0
+
+    def smooth(which, count):
+        return rng.normal(size=(count, 1))
+
+    names = {score.name for score in scores_for(Pair("two", smooth(0, 1000), smooth(1, 1000), centres))}
+    assert "log ratio of frequencies" not in names
 
 
 def test_claims():

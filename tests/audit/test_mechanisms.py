@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from ldpflow.algorithms.dp_gd import DpGd
 from ldpflow.algorithms.dp_nsgd import DpNsgd
@@ -30,6 +31,7 @@ from ldpflow.privacy.tree import Tree, tree_cost
 from ldpflow.problems import PROBLEMS
 from ldpflow.problems.linear_regression import LinearRegression
 from ldpflow.problems.nonconvex_logistic import NonconvexLogistic
+from ldpflow.problems.quadratic import Quadratic
 from ldpflow.problems.quantile import Quantile
 from ldpflow.problems.quantiles import Quantiles
 from tests.audit.unclipped import Unclipped
@@ -94,6 +96,37 @@ def test_half_of_the_noise_is_caught(epsilon):
     assert found.bound > 1.7 * epsilon and not found.passed
 
 
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_a_thousand_outputs_catch_half_of_the_noise(seed):
+    """Continuous outputs do not repeat: their frequencies say nothing about further ones.
+
+    At confidence .999, so that a sound mechanism is accused once in a thousand audits at most.
+    """
+    found = audit_mechanism(HalfLaplace(epsilon=1.0), MEDIAN, 1000, 0.999, seed)
+    assert found.bound > 1.0 and not found.passed, found
+    found = audit_mechanism(HalfGaussian(mu=1.0), MEDIAN, 1000, 0.999, seed)
+    assert found.bound > 1.0 and not found.passed, found
+
+
+@pytest.mark.parametrize("mechanism", [Laplace(epsilon=1.0), Gaussian(mu=1.0)])
+def test_a_thousand_outputs_accuse_a_sound_mechanism_no_oftener_than_stated(mechanism):
+    """At confidence .9 at most one audit in ten is wrong: 37 or more of 200 have probability below 1e-3.
+
+    And the bound is worth something: it is positive in every one of them.
+    """
+    bounds = [audit_mechanism(mechanism, MEDIAN, 1000, 0.9, seed).bound for seed in range(200)]
+    assert stats.binom.sf(36, 200, 0.1) < 1e-3
+    assert sum(bound > 1.0 for bound in bounds) <= 36
+    assert min(bounds) > 0.0
+
+
+@pytest.mark.parametrize("mechanism", [Laplace(epsilon=1.0), Gaussian(mu=1.0)])
+def test_gradients_at_different_points_are_no_neighbours(mechanism):
+    """The gradient H (theta - theta*) - x is unbounded in theta; two records at one theta are 2 b apart."""
+    found = audit_mechanism(mechanism, Quadratic(), 20_000)
+    assert found.passed and found.bound > 0.8, found
+
+
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
 def test_a_flip_probability_off_by_a_tenth_is_caught(epsilon):
     found = audit_mechanism(EagerResponse(epsilon=epsilon), MEDIAN, 400_000)
@@ -124,7 +157,9 @@ def test_a_sensitivity_that_is_claimed_too_small_is_caught():
 @pytest.mark.slow
 def test_bundled_algorithms_pass(name, settings, problem):
     found = audit(name, settings, samples=60_000)
-    assert found.passed and found.bound > 0.05 * found.claim
+    assert found.passed
+    # Of a sound dp_ssgd nothing is seen: its accounting leaves much room.
+    assert name == "dp_ssgd" or found.bound > 0.05 * found.claim
 
 
 def weak(kind, factor):
@@ -168,7 +203,7 @@ def test_extreme_pairs_are_the_farthest():
     rng = np.random.default_rng(1)
     cloud = rng.uniform(-1, 1, (2000, 3))
     cloud[17], cloud[1200] = (2.0, 2.0, 2.0), (-2.0, -2.0, -2.0)
-    pairs = extreme_pairs(cloud, 1)
+    pairs = extreme_pairs([rng.uniform(-1, 1, (100, 3)), cloud], 1)
     assert any({tuple(a), tuple(b)} == {(2.0, 2.0, 2.0), (-2.0, -2.0, -2.0)} for a, b in pairs)
 
 
@@ -183,6 +218,8 @@ def test_what_cannot_be_audited():
         audit("laplas", {})
     with pytest.raises(InputError, match="problem"):
         audit("laplace", {"epsilon": 1.0}, "quantil")
+    with pytest.raises(InputError, match="problem: 'robust_regression'"):
+        audit("laplace", {"epsilon": 1.0}, "robust_regression")
     with pytest.raises(InputError, match="confidence"):
         audit("laplace", {"epsilon": 1.0}, confidence=1.0, samples=1000)
     with pytest.raises(InputError, match="samples"):

@@ -131,7 +131,7 @@ def test_a_report_of_every_protocol_keeps_its_claim(name, settings):
 
 
 def test_several_answers_share_the_budget():
-    found = audit_protocol(PROTOCOLS["grr"](epsilon=1.0, range=(0.0, 1.0), k=4, answers=2), 3000, 0.999, 1)
+    found = audit_protocol(PROTOCOLS["grr"](epsilon=1.0, range=(0.0, 1.0), k=4, answers=2), 10_000, 0.999, 1)
     assert found.passed and found.bound > 0.6
 
 

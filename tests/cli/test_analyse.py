@@ -5,11 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
+import tomllib
 
 import pyarrow as pa
 import pytest
 
-from tests.oracles.transcript import demo
+from tests.oracles.transcript import cell_demo, demo
 from tests.transcripts.conftest import as_table, write
 
 FLAGS = (
@@ -87,6 +88,57 @@ def test_page(ldpflow, file, tmp_path):
     assert "38.4215" in text and "http://" not in text.partition('<script type="module">')[0]
     refused = ldpflow("analyse", file, *FLAGS, "--html", tmp_path / "none" / "page.html")
     assert refused.code == 2 and "--html" in refused.err
+
+
+def test_a_page_has_nothing_of_a_pilot(ldpflow, tmp_path):
+    """Neither its values nor their table: of a transcript that was simulated from it, nor in an error."""
+    import numpy as np
+
+    values = np.round(np.random.default_rng(3).gamma(2.0, 17.0, 400), 9)
+    pilot = tmp_path / "pilot.csv"
+    pilot.write_text("amount\n" + "\n".join(map(str, values)) + "\n")
+    study = tmp_path / "own.toml"
+    study.write_text(
+        f"name = 'own'\nseed = 1\nreplicates = 2\n[grid]\nn = [2000]\n[problem]\nkind = 'quantile'\n"
+        f"tau = 0.5\nlaw = 'empirical'\nfile = '{pilot}'\n[mechanism]\nkind = 'randomized_response'\n"
+        "epsilon = 1.0\n[algorithm]\nkind = 'ldp_sgd'\nc = 20.0\ntheta0 = 30.0\n[[method]]\nkind = 'BM'\n"
+    )
+    run = tmp_path / "run"
+    assert ldpflow("sweep", study, "--out", run, "--engine", "serial", "--quiet").code == 0
+    (folder,) = (run / "replicates").iterdir()
+    key = folder.name.partition("=")[2]
+    file, page = tmp_path / "reports.csv", tmp_path / "page.html"
+    assert ldpflow("transcript", run, "--path", key, "--replicate", 0, "-o", file).code == 0
+    shown = ldpflow("analyse", file, "--html", page)
+    assert shown.code in (0, 1)
+    table = tomllib.loads((run / "study.toml").read_text())["problem"]["law_table"]
+    settings = file.with_name("reports.csv.toml").read_text()
+    found = page.read_text() + shown.out + shown.err + settings
+    assert "law_table" not in found and str(table)[:40] not in found and "pilot.csv" not in found
+    assert not [text for value in values if len(text := str(value)) > 9 and text in found]
+    odd = tmp_path / "odd.toml"
+    odd.write_text(settings.replace("[problem]", f"[problem]\nlaw_table = {table!r}"))
+    refused = ldpflow("analyse", file, "--settings", odd)
+    assert refused.code == 2 and "problem.law_table" in refused.err and str(table)[:40] not in refused.err
+
+
+def test_a_vector_of_starts_and_the_expected_number(ldpflow, tmp_path):
+    rows, last = cell_demo(theta0=(-1.0, 0.5))
+    columns = {f"theta_{j}": [t[j] for t, _ in rows] for j in (0, 1)} | {"report": [r for _, r in rows]}
+    file = write(pa.table(columns), tmp_path / "cells.parquet")
+    settings = tmp_path / "cells.toml"
+    settings.write_text(
+        "[problem]\nkind = 'quantiles'\ntaus = [0.3, 0.6]\n[mechanism]\nkind = 'cells'\nepsilon = 2.0\n"
+        "[algorithm]\nc = 3.0\ngamma = 0.6\n[[method]]\nkind = 'BM'\n"
+    )
+    flags = ("--settings", settings, "--theta0", -1, "--theta0", 0.5, "--final-theta", last[0])
+    flags = (*flags, "--final-theta", last[1], "--format", "json")
+    shown = ldpflow("analyse", file, *flags, "--n", "4e3")
+    assert shown.code in (0, 1) and json.loads(shown.out)["algorithm"]["theta0"] == [-1.0, 0.5]
+    refused = ldpflow("analyse", file, *flags, "--n", 5000)
+    assert refused.code == 2 and "--n: 5000" in refused.err and "4000, the reports of the file" in refused.err
+    moved = ldpflow("analyse", file, "--settings", settings, "--theta0", 0.5, "--theta0", -1)
+    assert moved.code == 2 and "--theta0" in moved.err
 
 
 def test_exit_codes(ldpflow, tmp_path):

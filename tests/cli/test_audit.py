@@ -5,6 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_table(ldpflow):
@@ -66,3 +74,70 @@ def test_a_mechanism_of_ones_own(tmp_path, ldpflow):
     assert audited.code == 1 and "EXCEEDED" in audited.out, audited.err
     page = ldpflow("privacy", *arguments)
     assert page.code == 0 and "Pure DP with epsilon = 1" in page.out, page.err
+
+
+@pytest.mark.parametrize("command", ["audit", "privacy"])
+def test_a_mechanism_of_an_installed_package(tmp_path, command):
+    """Its entry point is enough: no --plugin, as for a sweep."""
+    (tmp_path / "halves.py").write_text(PLUGIN)
+    entry = tmp_path / "halves-1.0.dist-info"
+    entry.mkdir()
+    (entry / "METADATA").write_text("Metadata-Version: 2.1\nName: halves\nVersion: 1.0\n")
+    (entry / "entry_points.txt").write_text("[ldpflow.plugins]\nhalves = halves\n")
+    more = ["--samples", "2e4"] if command == "audit" else []
+    done = subprocess.run(
+        [sys.executable, "-m", "ldpflow", command, "halved", "--epsilon", "1", *more],
+        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"},
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == (1 if command == "audit" else 0), done.stderr
+    assert ("EXCEEDED" if command == "audit" else "Pure DP with epsilon = 1") in done.stdout
+
+
+STEPS = """
+import ldpflow as lf
+from typing import Literal
+from ldpflow.algorithms.minibatch_sgd import MinibatchSgd, recursion
+from ldpflow.algorithms.algorithm import DecayingSteps
+from ldpflow.mechanisms import PrivacyStatement
+
+
+@lf.register
+class Pairs(DecayingSteps):
+    \"\"\"Two records a step, in a recursion that audits do not know.\"\"\"
+
+    kind: Literal["pairs"] = "pairs"
+
+    def records_per_step(self):
+        return 2
+
+    def kernel_parameters(self, horizon):
+        return {"c": self.c, "gamma": self.gamma, "theta0": self.theta0, "batch_size": 2.0, "once": 0.0}
+
+    def step_covariance(self, problem, mechanism):
+        return problem.gradient_covariance()
+
+    def privacy(self, mechanism):
+        return mechanism.privacy()
+
+
+@lf.register
+class Noisy(Pairs):
+    \"\"\"With noise of its own.\"\"\"
+
+    kind: Literal["noisy"] = "noisy"
+    carries_privacy = True
+
+    def privacy(self, mechanism):
+        return PrivacyStatement("mu-GDP (central)", mu=1.0)
+"""
+
+
+@pytest.mark.parametrize("kind", ["pairs", "noisy"])
+def test_an_algorithm_that_cannot_be_audited(tmp_path, ldpflow, kind):
+    file = tmp_path / "pairs.py"
+    file.write_text(STEPS)
+    budget = ["--mu", 1] if kind == "pairs" else []
+    refused = ldpflow("audit", kind, *budget, "--plugin", file, "--samples", 1000)
+    assert refused.code == 2 and "Traceback" not in refused.err
+    assert kind in refused.err and "an algorithm whose reports an audit knows" in refused.err

@@ -159,7 +159,7 @@ def test_verify(ldpflow: Callable[..., Any], tmp_path: Path) -> None:
     store.write_summary(pa.Table.from_pylist([cell(coverage=0.5)]))
     shown = ldpflow("verify", tmp_path)
     assert shown.code == 1
-    assert "DISAGREE" in shown.out
+    assert "REFUTED" in shown.out and "agree" not in shown.out
     store.write_summary(pa.Table.from_pylist([cell(epsilon=2.0)]))
     shown = ldpflow("verify", tmp_path)
     assert shown.code == 1

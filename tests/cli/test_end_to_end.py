@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from ldpflow.store import RunStore
 from ldpflow.study import load_study
 
@@ -38,3 +40,41 @@ def test_sweep_summary_replay(ldpflow: Callable[..., Any], tmp_path: Path) -> No
     other = ldpflow("sweep", *flags, "--seed", "1", "--out", run)
     assert other.code == 2
     assert "seed" in other.err
+
+
+def test_the_last_line_of_a_sweep_says_what_is_there_and_what_was_computed(
+    ldpflow: Callable[..., Any], tmp_path: Path
+) -> None:
+    flags = ["--epsilon", "1", "--n", "500", "--method", "SN", "--engine", "serial", "--no-progress"]
+    run = ["--out", tmp_path / "run"]
+
+    def last(*more: object) -> str:
+        shown = ldpflow("sweep", *flags, *run, *more)
+        assert shown.code == 0, shown.err
+        line: str = shown.out.splitlines()[-1]
+        return line.partition("; rows in ")[0]
+
+    assert last("--replicates", 40).startswith("1 cell with 40 replicates; computed in ")
+    assert last("--replicates", 40) == "1 cell with 40 replicates; nothing was computed"
+    stored = "1 cell with 40 replicates, all that are stored (asked for: 10); nothing was computed"
+    assert last("--replicates", 10) == stored
+    assert last("--replicates", 60, "--n", "700").startswith("2 cells with 60 replicates; computed in ")
+    more = last("--replicates", 70, "--level", "0.8")
+    assert more.startswith("3 cells with 60 to 70 replicates; computed in ")
+    target = last("--target-mcse", "0.2", "--max-replicates", "256")
+    assert "asked for" not in target
+
+
+def test_a_run_that_does_not_exist_yet_is_not_read(
+    ldpflow: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ldpflow.cli import progress
+
+    first: list[str] = []
+    monkeypatch.setattr(progress, "lines", lambda console, display: first.append(display.counts()) or str)
+    flags = ["--epsilon", "1", "--n", "500", "--method", "SN", "--engine", "serial", "--replicates", "8"]
+    for _ in range(2):
+        assert ldpflow("sweep", *flags, "--out", tmp_path / "run").code == 0
+    assert first == ["starting, 0s", "reading what is stored, 0s"]
+    assert ldpflow("sweep", *flags, "--out", tmp_path / "run", "--fresh").code == 0
+    assert first[2] == "starting, 0s"

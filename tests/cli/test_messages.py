@@ -10,12 +10,13 @@ import subprocess
 import sys
 import threading
 import time
+from inspect import signature
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from ldpflow.cli import main, refused
+from ldpflow.cli import COMMANDS, main, refused
 from ldpflow.errors import InputError
 from ldpflow.report.serve import MOST_CONNECTIONS, server
 from ldpflow.store import RunStore
@@ -70,7 +71,56 @@ def test_a_key_of_a_study_file_is_shown_without_escapes(tmp_path, capsys):
     assert "\x1b" not in capsys.readouterr().err
 
 
+# Names that are not UTF-8
+
+MORE_ARGUMENTS = {
+    "plot": ["coverage"],
+    "replay": ["--replicate", "0"],
+    "export": ["-o", "x.duckdb"],
+    "transcript": ["--path", "p" + 16 * "0", "--replicate", "0", "-o", "x.csv"],
+    "tune": ["--n", "1000", "--epsilon", "1"],
+    "watch": ["--port", "0"],
+}
+
+
+PARAMETERS = {
+    name: {*signature(command).parameters} for panel in COMMANDS.values() for name, command in panel.items()
+}
+
+
+OF_RUNS = [name for name, has in PARAMETERS.items() if has & {"run", "out"} and name != "submit"]
+
+
+@pytest.mark.parametrize("command", OF_RUNS)
+def test_a_run_whose_name_is_not_utf8_is_one_message(command, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    run = os.fsdecode(bytes(tmp_path / "r") + b"\xff")
+    arguments = [run, *MORE_ARGUMENTS.get(command, [])]
+    if "run" not in PARAMETERS[command]:
+        arguments = ["--out", *arguments]
+    assert main([command, *arguments]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "in UTF-8" in said, said
+    assert list(tmp_path.iterdir()) == []
+
+
 # Study files
+
+
+def test_the_nearest_study_files_of_the_folder_are_named(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "skew.toml").write_text(study().to_toml())
+    (tmp_path / "deep").mkdir()
+    for name in ("skew.tml", "skew", "./skw.toml", "deep/../skew.tolm"):
+        assert main(["sweep", name, "--out", "r"]) == 2
+        said = capsys.readouterr().err
+        assert "Did you mean 'skew.toml'?" in said and "quickstart" not in said, said
+    for name, has in (("other.tml", "has skew.toml"), ("deep/other.toml", "deep has no .toml file")):
+        assert main(["sweep", name, "--out", "r"]) == 2
+        said = capsys.readouterr().err
+        assert has in said and "quickstart" not in said, said
+    assert main(["sweep", "quikstart", "--out", "r"]) == 2
+    assert "Did you mean 'quickstart'?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

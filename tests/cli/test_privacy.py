@@ -17,13 +17,47 @@ def test_text(ldpflow):
 
 
 def test_json(ldpflow):
-    arguments = ("--mu", 0.5, "--set", "clip=3", "--response-rate", 0.2, "--format", "json")
+    arguments = (
+        "--mu",
+        0.5,
+        "--set",
+        "clip=3",
+        "--response-rate",
+        0.2,
+        "--secret-sample",
+        "--format",
+        "json",
+    )
     shown = ldpflow("privacy", "clipped_gaussian", *arguments)
     page = json.loads(shown.out)
     assert page["settings"] == {"clip": 3.0, "mu": 0.5}
     one, sampled = page["guarantees"]
     assert one["epsilon"] is None and one["mu"] == 0.5
     assert 0 < sampled["epsilon_at_delta"] < one["epsilon_at_delta"]
+    assert page["design"]["secret_sample"]
+
+
+def test_a_response_rate_promises_nothing_by_itself(ldpflow):
+    """The issue's command claimed 2.619; three people in a known order leak 2.956."""
+    shown = ldpflow("privacy", "randomized_response", "--epsilon", 3, "--response-rate", 2 / 3)
+    text = " ".join(shown.out.split())
+    assert shown.code == 0 and "2.619" not in text and "Balle" not in text
+    assert "No guarantee beyond those above" in text and "LDP-SGD" in text
+    proved = ldpflow(
+        "privacy", "randomized_response", "--epsilon", 3, "--response-rate", 2 / 3, "--secret-sample"
+    )
+    text = " ".join(proved.out.split())
+    assert "epsilon = 2.619" in text and "Balle" in text
+    assert "number of responders was fixed beforehand" in text and "random order that stays secret" in text
+
+
+def test_users_who_do_not_answer(ldpflow):
+    rates = ("--set", "answer_below=0.2", "--set", "answer_above=0.9")
+    shown = ldpflow("privacy", "deployed_response", "--epsilon", 1, *rates, "--set", "answers=4")
+    text = " ".join(shown.out.split())
+    assert "One report Against" in text and "Pure DP with epsilon = 0.25:" in text
+    assert "All 4 reports of one user" in text and "Pure DP with epsilon = 1:" in text
+    assert "Whether a user answers" in text and "e^2.504 = 12.23 times" in text
 
 
 def test_shuffled(ldpflow):
@@ -45,6 +79,7 @@ def test_shuffled(ldpflow):
         (("laplace", "--epsilon", 1, "--shuffled"), "--users"),
         (("laplace", "--epsilon", 1, "--shuffled", "--users", "some"), "--users"),
         (("laplace", "--set", "clip"), "--set"),
+        (("laplace", "--epsilon", 1, "--secret-sample"), "--secret-sample"),
         (("laplace",), "epsilon is missing"),
     ],
 )

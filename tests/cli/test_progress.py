@@ -70,9 +70,21 @@ def test_five_hundred_cells_fit_any_window(size: tuple[int, int]) -> None:
         assert shown[3].split()[:5] == ["0", "1480", "0.625", "±", "0.061"]
 
 
+@pytest.mark.parametrize("width", range(20, 100, 5))
+def test_settings_of_cells_are_never_cut(width: int) -> None:
+    settings = [(law, tau) for law in ("exponential", "normal", "student_t") for tau in (0.25, 0.75)]
+    paths = {f"p{i:016x}": {"law": law, "tau": tau} for i, (law, tau) in enumerate(settings[:5])}
+    display = Display(500, paths, clock=lambda: 0.0)
+    display.take(Progress(5, 40, 1_000_000, 8_000_000, 10.0, statistics=statistics(500)))
+    _, _, *cells = drawn(display, width, 24)
+    assert not any("…" in line for line in cells)
+    assert bool(cells) == (width >= 55)
+
+
 def test_time_goes_on_between_events() -> None:
     now = [0.0]
-    display = Display(None, clock=lambda: now[0])
+    assert Display(None, clock=lambda: now[0]).counts() == "starting, 0s"
+    display = Display(None, continued=True, clock=lambda: now[0])
     assert display.counts() == "reading what is stored, 0s"
     display.take("starting Ray")
     assert display.counts() == "starting Ray, 0s"
@@ -216,5 +228,5 @@ def test_a_notebook_shows_a_bar_that_is_replaced(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "IPython.display", frontend)  # type: ignore[arg-type]
     with reporter(False, 100) as update:
         update(Progress(1, 4, 25, 100, 1.0))
-    assert 'value="0.0000"' in shown[0] and "reading what is stored" in shown[0]
+    assert 'value="0.0000"' in shown[0] and "starting" in shown[0]
     assert 'value="0.2500"' in shown[-1] and "1/4 batches" in shown[-1]

@@ -26,7 +26,8 @@ def test_explain(ldpflow: Callable[..., Any], run_directory: Path) -> None:
     shown = ldpflow("explain", run_directory)
     assert shown.code == 0
     lines = shown.out.splitlines()
-    assert len(lines) == 13 and "± is one Monte Carlo standard error (MCSE)" in lines.pop()
+    assert len(lines) == 14 and "Each effect is judged by itself" in lines.pop()
+    assert "± is one Monte Carlo standard error (MCSE)" in lines.pop()
     assert lines[0].startswith("epsilon 1, method BB, beta 0.65: Coverage 0.")
     assert all("at level 0.9" in line and ": 0.900 (level) " in line for line in lines)
 
@@ -96,7 +97,7 @@ def test_explain_and_compare_show_the_columns_asked_for(
 ) -> None:
     shown = ldpflow("explain", run_directory, "--columns", "n,method", "--where", "method == 'SN'")
     assert shown.code == 0
-    assert [line.partition(":")[0] for line in shown.out.splitlines()[:-1]] == ["n 300, method SN"] * 2
+    assert [line.partition(":")[0] for line in shown.out.splitlines()[:-2]] == ["n 300, method SN"] * 2
     shown = ldpflow("compare", run_directory, "--columns", "method,vs,pairs", "--sort", "-pairs")
     assert shown.out.split()[:3] == ["method", "vs", "pairs"] and "coverage" not in shown.out
     refused = ldpflow("compare", run_directory, "--columns", "pears")
@@ -116,3 +117,17 @@ def test_plot_draws_the_rows_that_meet_a_condition(
     for wrong, said in (("mehtod == 'BB'", "'method'"), ("n == 7", "a condition that some row meets")):
         refused = ldpflow("plot", run_directory, "coverage", "--where", wrong)
         assert refused.code == 2 and "--where" in refused.err and said in refused.err
+
+
+@pytest.mark.parametrize("command", ["summary", "explain", "compare", "plot", "arena"])
+def test_a_condition_that_nothing_meets_is_refused_with_what_there_is(
+    ldpflow: Callable[..., Any], run_directory: Path, tmp_path: Path, command: str
+) -> None:
+    more = {"plot": ["coverage", "-o", tmp_path / "x.svg"], "arena": ["-o", tmp_path / "site"]}
+    refused = ldpflow(command, run_directory, *more.get(command, []), "--where", "epsilon == 3 and n > 1")
+    assert refused.code == 2 and refused.out == ""
+    message = (
+        "ldpflow: --where: 'epsilon == 3 and n > 1' is not allowed; expected a condition that some row meets."
+    )
+    assert refused.err.strip() == f"{message} epsilon has 1.0, 2.0; n has 300."
+    assert list(tmp_path.iterdir()) == []

@@ -6,6 +6,7 @@ import csv
 import importlib
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -134,6 +135,107 @@ def test_a_line_that_was_cut_off(module, tmp_path):
         assert state.add(f"{4:032x}", 5, 0)
         state.close()
         assert file.read_bytes() == whole and state.theta == before.theta
+
+
+def bit_at(i, state):
+    return state.add(f"{i:032x}", i + 1, i % 2)
+
+
+def test_a_full_disk(module, tmp_path):
+    """A report that cannot be written whole is not counted, leaves nothing, and counts when it is sent again.
+
+    The limit of a file's size stands for the disk: the line is cut in the middle, as by a full one.
+    """
+    transcript, before = begun(module, tmp_path)
+    file = tmp_path / "transcript.csv"
+    whole = file.read_bytes()
+    state = transcript.Transcript(file, transcript.Design(**DESIGN))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole) + 10, hard))
+    try:
+        for _ in range(3):  # the device sends it again and again
+            with pytest.raises(OSError):
+                bit_at(5, state)
+            assert file.read_bytes() == whole and state.theta == before.theta
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert bit_at(5, state) and not bit_at(5, state) and bit_at(6, state)
+    state.close()
+    again = transcript.Transcript(file, transcript.Design(**DESIGN))
+    assert again.round == 8 and again.theta == state.theta
+    again.close()
+    assert [line["round"] for line in lines_of(tmp_path)] == [str(i) for i in range(1, 8)]
+
+
+def test_a_disk_that_loses_what_it_took(module, tmp_path, monkeypatch):
+    """After a failed fsync nobody knows what is on the disk: no report is counted until a new start."""
+    transcript, _ = begun(module, tmp_path)
+    file = tmp_path / "transcript.csv"
+    state = transcript.Transcript(file, transcript.Design(**DESIGN))
+
+    def fails(descriptor):
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "fsync", fails)
+        with pytest.raises(OSError):
+            bit_at(5, state)
+    with pytest.raises(OSError, match="start"):
+        bit_at(5, state)
+    state.close()
+    state = transcript.Transcript(file, transcript.Design(**DESIGN))
+    assert state.round == 6 and bit_at(5, state)
+    state.close()
+
+
+def test_a_server_on_a_full_disk_asks_the_same_user_again(module, tmp_path, monkeypatch):
+    pytest.importorskip("flask")
+    transcript = module("transcript")
+    state = transcript.Transcript(tmp_path / "transcript.csv", transcript.Design(**DESIGN))
+    app = module("server").application(state)
+    user = app.test_client()
+    asked = user.post("/ask").get_json()
+    report = {"user": asked["user"], "round": 1, "report": 1}
+
+    def full(*arguments):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(transcript.Transcript, "add", full)
+        refused = user.post("/report", json=report)
+    assert refused.status_code == 503 and "error" in refused.get_json()
+    assert user.post("/report", json=report).get_json() == {"counted": True, "new": True}
+    assert user.post("/ask").get_json()["round"] == 2
+    state.close()
+
+
+def test_two_servers_on_one_folder(module, tmp_path):
+    transcript, _ = begun(module, tmp_path)
+    file = tmp_path / "transcript.csv"
+    first = transcript.Transcript(file, transcript.Design(**DESIGN))
+    with pytest.raises(SystemExit, match="another collector"):
+        transcript.Transcript(file, transcript.Design(**DESIGN))
+    assert bit_at(5, first)
+    first.close()
+    second = transcript.Transcript(file, transcript.Design(**DESIGN))
+    assert second.round == 7
+    second.close()
+
+
+@pytest.mark.parametrize("byte", [b"\r", b"\n", b",", b"\xff", b"\x00", b"7"])
+def test_any_damaged_byte_is_refused(module, tmp_path, byte):
+    """Nothing after it is cut off: those reports were confirmed."""
+    transcript, _ = begun(module, tmp_path)
+    file = tmp_path / "transcript.csv"
+    whole = file.read_bytes()
+    third = whole.index(b"\n2,") + 1
+    for at in range(third, third + 20):
+        if whole[at : at + 1] == byte:
+            continue
+        file.write_bytes(whole[:at] + byte + whole[at + 1 :])
+        with pytest.raises(SystemExit, match="line 3"):
+            transcript.Transcript(file, transcript.Design(**DESIGN))
+        assert len(file.read_bytes()) == len(whole)
 
 
 def test_a_report_is_counted_once(module, tmp_path):

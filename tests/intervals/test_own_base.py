@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import ldpflow as lf
-from ldpflow.errors import LdpflowError
 from ldpflow.study.plugins import REGISTRIES, SOURCES, plugins_of
 
 METHOD = '''
@@ -76,12 +75,23 @@ def test_the_base_travels_with_its_source(half):
     assert arrived.base_method().kind == "half" and arrived.base_method().M == 7
 
 
-def test_a_base_without_a_standard_error_is_one_sentence(tmp_path):
+@pytest.mark.parametrize("kind", [lf.SuffixAverage, lf.ConfidenceSequence])
+def test_a_base_without_a_standard_error_is_refused_before_anything_runs(kind, tmp_path):
     file = tmp_path / "no_se.py"
     file.write_text(METHOD.replace("NONE = False", "NONE = True"))
     lf.load_plugin(str(file))
-    method = lf.SuffixAverage(base="half")
-    simulator = study(method).simulators()[0]
-    record = lf.simulate(simulator, 1, range(4), [300], [method])
-    with pytest.raises(LdpflowError, match="SUF: its base half has no standard error"):
-        method.intervals(record, 300, [0.9])
+    with pytest.raises(lf.InputError, match="half has no standard error"):
+        kind(base="half")
+    file = tmp_path / "in_runs.py"
+    of_runs = "    def runs(self, level):\n        return 3\n\n    kind:"
+    file.write_text(METHOD.replace('"half"', '"runs"').replace("    kind:", of_runs))
+    lf.load_plugin(str(file))
+    with pytest.raises(lf.InputError, match="runs makes a row of several replicates"):
+        study({"kind": kind.model_fields["kind"].default, "base": "runs"})
+
+
+def test_a_base_that_fails_on_a_made_up_record_is_not_refused_for_that(tmp_path):
+    file = tmp_path / "fails.py"
+    file.write_text(METHOD.replace("se = None if", "assert n != 1000\n        se = None if"))
+    lf.load_plugin(str(file))
+    assert lf.SuffixAverage(base="half").base_method().kind == "half"

@@ -111,8 +111,8 @@ def test_a_line_is_the_vectors_fit_in_one_dimension():
     method = TranscriptCovariance(degree=1, variance="residual", small_run=False)
     names = TranscriptRegression(degree=1, variance="residual")
     # The vector's code, asked for by hand: TR's running sums of a vector with d = 1.
-    from ldpflow.intervals.transcript_regression import sums_between
     from ldpflow.intervals.transcript_regression_linear import fit_linear, sandwich
+    from ldpflow.intervals.transcript_regression_sums import sums_between
 
     first = names.first(N)
     fit = fit_linear(sums_between(record, ["transcript_linear"], first, N)[0], N - first)

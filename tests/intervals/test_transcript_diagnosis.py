@@ -21,9 +21,9 @@ from tests.oracles.rows_in_cells import cells_of
 DECLARED = list(BUNDLED_SUMMARIES.values())
 
 
-def summary(path, n):
+def summary(path, n, replicates=64):
     cells = (Cell(n, BatchMeans(), 0.9), Cell(n, TranscriptRegression(), 0.9))
-    rows = simulate(Batch(path, 7, 0, 64, cells)).rows
+    rows = simulate(Batch(path, 7, 0, replicates, cells)).rows
     key = "p" + path.key
     rows = rows.append_column("path", [[key] * rows.num_rows])
     return {row["method"]: row for row in summary_of([cells_of(rows)], {key: path}).to_pylist()}
@@ -68,3 +68,20 @@ def test_large_steps_fit_poorly_and_the_remedy_helps():
     assert "early and the late half" in said and "degree = 2" in said
     (said,) = [s for s in sentences(found | {"condition_median": 1e9}, []) if "collinear" in s]
     assert "burn_in" in said
+
+
+@pytest.mark.parametrize(
+    ("problem", "flagged"),
+    [(Quantile(tau=0.25, law="gamma", shape=0.8), True), (Quantile(tau=0.9), False)],
+    ids=["gamma", "normal"],
+)
+def test_first_steps_that_move_the_estimate_are_flagged(problem, flagged):
+    """A law whose support begins near the quantile: TR covers .84 there, and power 3 is not significant.
+
+    512 replicates: the share is .14 and .006 in 2,048; one below .07, or above .03, has probability 1e-6.
+    """
+    path = OnePass(problem, RandomizedResponse(), LdpSgd())
+    found = summary(path, 5 * 10**4, 512)["TR"]
+    assert (found["early_steps"] > 0.07) if flagged else (found["early_steps"] < 0.03)
+    said = [sentence for sentence in sentences(found, []) if "first 3 to 6% of the steps" in sentence]
+    assert len(said) == flagged and all('burn_in = "0.1n"' in sentence for sentence in said)

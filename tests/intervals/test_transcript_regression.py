@@ -20,6 +20,7 @@ from ldpflow.intervals.transcript_regression import (
     TranscriptRegressionBatchMeans,
 )
 from ldpflow.kernels.running_sums import RUNNING_SUMS, pieces
+from ldpflow.mechanisms.cells import Cells
 from ldpflow.mechanisms.gaussian import Gaussian
 from ldpflow.mechanisms.laplace import Laplace
 from ldpflow.mechanisms.none import NoMechanism
@@ -28,6 +29,7 @@ from ldpflow.problems.logistic_regression import LogisticRegression
 from ldpflow.problems.quadratic import Quadratic
 from ldpflow.problems.quantile import Quantile
 from ldpflow.problems.quantile_regression import QuantileRegression
+from ldpflow.problems.quantiles import Quantiles
 from ldpflow.simulators.batch import Batch, simulate
 from ldpflow.simulators.cell import Cell
 from ldpflow.simulators.one_pass import OnePass, run_path
@@ -164,6 +166,108 @@ def test_interval_is_the_literal_formula(name, degree, variance):
     assert compared >= 4
 
 
+def shift_of(before, A, first, late, degree, S):
+    """The root of the steps after ``late`` less that of those after ``first``, in the latter's se."""
+    centre, scale, b, inverse, _ = oracle.polynomial(before[first:], A[first:], degree)
+    u = oracle.root(b)
+    slope = np.polynomial.Polynomial(b).deriv()(u) / scale
+    v = u ** np.arange(degree + 1)
+    at, unit, c, _, _ = oracle.polynomial(before[late:], A[late:], degree)
+    return (at + unit * oracle.root(c) - centre - scale * u) * slope / np.sqrt(S * v @ inverse @ v)
+
+
+@pytest.mark.parametrize("degree", [2, 3])
+def test_the_early_shift_is_the_literal_one(degree):
+    path = SCALARS["rr"]
+    record = record_of(path)
+    method = TranscriptRegression(degree=degree)
+    S = path.algorithm.step_covariance(path.problem, path.mechanism)[0][0]
+    found = method.intervals(record, N, [0.9]).diagnosis["early_shift"][0]
+    for r in range(6):
+        before, A, _ = transcript_of(record, r)
+        # 128 is the smallest power of two above 4000/32.
+        expected = shift_of(before[:, 0], A[:, 0], method.first(N), 128, degree, S)
+        assert found[r] == pytest.approx(expected, rel=1e-5, abs=1e-7, nan_ok=True)
+    none = TranscriptRegression(degree=degree, burn_in="0.03n").intervals(record, N, [0.9])
+    assert np.isnan(none.diagnosis["early_shift"]).all()
+
+
+SEVERAL = OnePass(Quantiles(taus=(0.2, 0.5, 0.9)), Cells(epsilon=2.0), LdpSgd(c=(2.0, 1.0, 3.0)))
+
+
+@pytest.mark.parametrize("degree", [2, 3])
+def test_separate_fits_are_those_of_the_coordinates(degree):
+    method = TranscriptRegression(degree=degree, separate=True)
+    every = range(1, N + 1)
+    sums = ("transcript_cubic", "transcript_quartic", "transcript_linear")
+    record = run_path(SEVERAL, SEED, range(4), every, every, sums)
+    found = method.intervals(record, N, [0.9])
+    S = SEVERAL.algorithm.step_covariance(SEVERAL.problem, SEVERAL.mechanism)
+    first = method.first(N)
+    steps = np.arange(1.0, N + 1) ** -0.51
+    whole = run_path(SEVERAL, SEED, range(4), every).iterates
+    gradients = sums_to_terms(record.running_sums["transcript_linear"][1])
+    compared = 0
+    for j, factor in enumerate((2.0, 1.0, 3.0)):
+        for r in range(4):
+            before = np.concatenate([[0.0], whole[:-1, j, r]])[first:]
+            terms = before, gradients[first:, j, r], factor * steps[first:], degree, 0.9, S[j][j]
+            estimate, lower, upper, K, t = oracle.interval(*terms)
+            if not np.isfinite([estimate, lower, upper, found.lower[0, j, r], found.upper[0, j, r]]).all():
+                continue
+            compared += 1
+            unit = 1e-6 * (upper - lower)
+            assert found.estimate[j, r] == pytest.approx(estimate, abs=unit)
+            assert found.lower[0, j, r] == pytest.approx(lower, abs=unit)
+            assert found.upper[0, j, r] == pytest.approx(upper, abs=unit)
+            assert found.diagnosis["relaxation_times"][j, r] == pytest.approx(K, rel=1e-6)
+            assert found.diagnosis["lack_of_fit"][j, r] == pytest.approx(t, rel=1e-4, abs=1e-6)
+    assert compared >= 8
+    means = TranscriptRegressionBatchMeans(degree=degree, separate=True)
+    cell = Cell(N, means, 0.9)
+    around = means.intervals(SEVERAL.run(SEED, range(4), SEVERAL.needs((cell,))), N, [0.9])
+    np.testing.assert_allclose(around.estimate, found.estimate, rtol=0, atol=1e-12)
+    assert np.isfinite(around.lower).sum() >= 8
+
+
+def sums_to_terms(sums):
+    """The terms of sums that start again after every power of two."""
+    terms = sums.copy()
+    starts = [i for i in range(1, len(sums)) if i & (i - 1)]
+    terms[starts] -= sums[[i - 1 for i in starts]]
+    return terms
+
+
+def test_separate_is_for_quantiles_and_advised_there():
+    separate = TranscriptRegression(separate=True)
+    assert separate.impossible(SEVERAL.problem) is None
+    assert "separate = true is for quantiles" in separate.impossible(PLANE.problem)
+    assert TranscriptRegression(degree=3, separate=True).impossible(SEVERAL.problem) is None
+    of_one = TranscriptRegression(degree=1)
+    assert "Take separate = true" in of_one.unsuitable(SEVERAL)
+    assert of_one.unsuitable(SCALARS["rr"]) is None and of_one.unsuitable(PLANE) is None
+    assert separate.unsuitable(SEVERAL) is None
+    assert TranscriptRegression().key_settings() == {"kind": "TR"}
+
+
+def test_separate_fits_cover_where_a_line_does_not():
+    """Two quantiles of the exponential law with c = 4: measured .33 and .48 against .90 and .85.
+
+    256 replicates: a share above .6 from .48, or below .75 from .85, has probability 1e-4.
+    """
+    path = OnePass(Quantiles(taus=(0.5, 0.9), law="exponential"), Cells(epsilon=1.0), LdpSgd(c=4.0))
+    shared = {"burn_in": "0.01n", "variance": "residual"}
+    cells = (
+        Cell(10**5, TranscriptRegression(degree=1, **shared), 0.9),
+        Cell(10**5, TranscriptRegression(separate=True, **shared), 0.9),
+    )
+    rows = simulate(Batch(path, SEED, 0, 256, cells)).rows.to_pylist()
+    for separate, holds in ((None, lambda share: share < 0.6), (True, lambda share: share > 0.75)):
+        for j in (0, 1):
+            one = [row["covered"] for row in rows if row["separate"] is separate and row["coordinate"] == j]
+            assert len(one) == 256 and holds(np.mean(one))
+
+
 def test_batch_means_around_the_root():
     path = SCALARS["rr"]
     record = record_of(path)
@@ -279,6 +383,7 @@ def test_no_other_row_changes_a_bit():
     together = simulate(Batch(path, SEED, 0, 40, more)).rows
     keys = [("replicate", "ascending"), ("n", "ascending"), ("method", "ascending")]
     kept = together.filter([m in ("BB", "SN", "BM") for m in together["method"].to_pylist()])
+    kept = kept.select(alone.column_names)
     assert (
         kept.sort_by(keys).drop_columns(["replicate"]).equals(alone.sort_by(keys).drop_columns(["replicate"]))
     )

@@ -19,22 +19,23 @@ ROOT = Path(__file__).parents[2]
 
 COMPILE_ALL = """
 import sys
-from ldpflow.simulators.cell import Cell
+from ldpflow.simulators.cell import by_runs
 from ldpflow.errors import InputError
 from ldpflow.simulators.batch import Batch, simulate
 from ldpflow.study import load_study
 
 def short(study):
     try:
-        return study.replace({"n": [400], "replicates": 1})
+        return study.replace({"n": [400], "replicates": 10})
     except InputError:  # budgets and batches that so few records cannot serve
-        return study.replace({"n": [min(study.n)], "replicates": 1})
+        return study.replace({"n": [min(study.n)], "replicates": 10})
 
 for name in sys.argv[1:]:
     for plan in short(load_study(name)).plans():
-        simulate(Batch(plan.simulator, 1, 0, 1, plan.cells, checkpoints=plan.checkpoints))
+        for cells in by_runs(plan.cells).values() or [()]:
+            simulate(Batch(plan.simulator, 1, 0, 1, cells, checkpoints=plan.checkpoints))
 
-from ldpflow.kernels.cache import counts
+from ldpflow.kernels.module import counts
 print(counts["hits"], counts["misses"])
 """
 
@@ -165,20 +166,3 @@ def test_files_of_the_cache_that_others_could_write_are_not_read(folder):
     assert cache.read_private(link) is None
     cache.write_private(link, b"other")
     assert (cache.read_private(file), cache.read_private(link)) == (b"code", b"other")
-
-
-def test_another_way_of_inlining_is_another_kernel(folder, monkeypatch, tmp_path):
-    from numba.core.registry import cpu_target
-
-    store = cache.KernelCache("run", "digest")
-    before = store.file(cpu_target.target_context)
-    for name in cache.INLINING_MODULES:
-        text = Path(cache.__file__).with_name(f"{name}.py").read_text()
-        (tmp_path / f"{name}.py").write_text(text)
-    monkeypatch.setattr(cache, "__file__", str(tmp_path / "cache.py"))
-    cache.inlining_digest.cache_clear()
-    assert store.file(cpu_target.target_context) == before
-    (tmp_path / "inlining.py").write_text("")
-    cache.inlining_digest.cache_clear()
-    assert store.file(cpu_target.target_context) != before
-    cache.inlining_digest.cache_clear()

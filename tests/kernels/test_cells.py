@@ -69,6 +69,28 @@ def test_kernel_is_the_literal_recursion(run, algorithm, count):
         np.testing.assert_allclose(record.prefix_sums[:, :, r], sums[at], rtol=1e-10, atol=1e-9)
 
 
+OWN = {"c": (0.5, 1.0, 2.0), "theta0": (-0.5, 0.4, 1.5)}
+
+
+@pytest.mark.parametrize(
+    ("run", "algorithm"),
+    either_way({(LdpSgd(**OWN),)}, *((kind,) for kind in (LdpSgd(**OWN), MinibatchSgd(batch_size=4, **OWN)))),
+    ids=name_of,
+)
+def test_quantiles_with_steps_and_starts_of_their_own_are_the_literal_recursion(run, algorithm):
+    problem = Quantiles(taus=LEVELS[3], location=0.2, scale=1.5)
+    path = OnePass(problem, Cells(epsilon=1.3), algorithm)
+    times = [1, 2, 150]
+    record = run(path, SEED, range(2), times)
+    n = 150 * algorithm.records_per_step()
+    values, uniforms = 0.2 + 1.5 * draws.data(path, SEED, 1, n)[:, 0], draws.noise(path, SEED, 1, n)[:, 0]
+    c, start = (np.array(OWN[name]) for name in ("c", "theta0"))
+    batch = algorithm.records_per_step()
+    iterates = oracle.path(values, uniforms, problem.taus, 1.3, c, 0.51, start, batch)
+    at = np.array(times) - 1
+    np.testing.assert_allclose(record.iterates[:, :, 1], iterates[at], rtol=1e-10, atol=1e-12)
+
+
 @pytest.mark.parametrize(("run", "count"), either_way(set(), *((count,) for count in LEVELS)), ids=name_of)
 def test_reports_drawn_from_their_law_are_the_literal_recursion(run, count):
     problem = Quantiles(taus=LEVELS[count], law="logistic", scale=0.5)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import linecache
 import os
 import subprocess
 import sys
@@ -15,9 +14,9 @@ import pytest
 
 from ldpflow.algorithms.ldp_sgd import LdpSgd
 from ldpflow.errors import LdpflowError
-from ldpflow.kernels import cache, specialise
+from ldpflow.kernels import module, specialise
 from ldpflow.kernels.parameters import flat, layout_of, size_of
-from ldpflow.kernels.specialise import Case, Part, specialised
+from ldpflow.kernels.specialise import Case, specialised
 from ldpflow.mechanisms.laplace import Laplace
 from ldpflow.problems.quantile_regression import QuantileRegression
 from ldpflow.random.lockstep import LANES
@@ -75,33 +74,13 @@ def test_constants_loops_parameters_and_branches_are_written_out():
 def test_compiled_and_uncompiled_agree(extra):
     values, parameters = np.array([10.0, 20.0, 30.0]), {"scale": 0.5, "shifts": (1.0, 2.0, 4.0)}
     case = case_of(D=3, EXTRA=extra, tail=(tail,))
-    kernel = cache.compiled(example, case, "void(float64[::1], float64[::1], float64[::1])")
+    kernel = module.compiled(example, case, "void(float64[::1], float64[::1], float64[::1])")
     compiled = np.zeros(3)
     kernel(values, compiled, flat(parameters))
     plain = np.zeros(3)
     namespace = SimpleNamespace(D=3, EXTRA=extra, tail=(tail,))
     example(namespace, values, plain, SimpleNamespace(**parameters))
     assert compiled.tolist() == plain.tolist() == [0.5 + 10.0 * extra, 65.0, 97.0]
-
-
-def test_digests_follow_what_is_compiled():
-    digest = specialised(example, case_of(D=3, EXTRA=False)).digest
-    assert specialised(example, case_of(D=3, EXTRA=False)).digest == digest
-    assert specialised(example, case_of(D=2, EXTRA=False)).digest != digest
-    inlined = Part(example, inlining="inlined")
-    assert specialised(inlined.function, case_of(D=3, EXTRA=False), inlined.inlining).digest != digest
-
-
-def test_a_function_that_moved_has_another_digest():
-    """A cached kernel is loaded by the name of its module, which must be there."""
-    source = "def twice(kernel, values, out):\n    out[0] = 2.0 * values[0]\n"
-    digests = set()
-    for module in ("first", "second"):
-        linecache.cache[f"{module}.py"] = (len(source), None, source.splitlines(True), f"{module}.py")
-        namespace = {"__name__": module}
-        exec(compile(source, f"{module}.py", "exec"), namespace)
-        digests.add(specialised(namespace["twice"], Case()).digest)
-    assert len(digests) == 2
 
 
 def test_what_is_missing_is_named():
@@ -201,7 +180,7 @@ SWEEP = """
 import sys
 import mean_problem
 from ldpflow.engine import run_study
-from ldpflow.kernels.cache import counts
+from ldpflow.kernels.module import counts
 from ldpflow.store import RunStore
 from ldpflow.study import Study
 study = Study.from_mapping({
@@ -258,7 +237,7 @@ def test_a_problem_of_another_package_calls_its_own_functions_and_is_never_stale
 
 ONE = """
 from ldpflow.algorithms.ldp_sgd import LdpSgd
-from ldpflow.kernels.cache import counts
+from ldpflow.kernels.module import counts
 from ldpflow.mechanisms.laplace import Laplace
 from ldpflow.problems.quantile import Quantile
 from ldpflow.simulators.one_pass import run_path
@@ -293,11 +272,3 @@ def test_processes_that_race_leave_one_valid_entry(tmp_path):
     found = [process.communicate()[0].split() for process in racing]
     assert len({bits for bits, *_ in found}) == 1
     assert sorted(loads for _, *loads in found) == [["0", "1"], ["1", "0"], ["1", "0"]]
-    (entry,) = (tmp_path / "kernels").glob("*.bin")
-    # A damaged entry is compiled anew, not loaded.
-    content = bytearray(entry.read_bytes())
-    content[len(content) // 2] ^= 1
-    entry.write_bytes(content)
-    assert run(ONE, path=ROOT, cache=tmp_path) == [found[0][0], "0", "1"]
-    assert run(ONE, path=ROOT, cache=tmp_path) == [found[0][0], "1", "0"]
-    assert [file.suffix for file in sorted((tmp_path / "kernels").iterdir())] == [".bin", ".lock"]

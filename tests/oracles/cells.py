@@ -24,8 +24,11 @@ def private_step(report, taus, eps):
 
 
 def path(values, uniforms, taus, eps, c, gamma, theta0, batch=1):
-    """All iterates; the values of a batch meet the same iterates, whose steps are averaged."""
-    theta = np.full(len(taus), float(theta0))
+    """All iterates; the values of a batch meet the same iterates, whose steps are averaged.
+
+    c and theta0 are numbers, or a vector of one for each quantile.
+    """
+    theta = np.zeros(len(taus)) + theta0
     iterates = []
     for i in range(1, len(values) // batch + 1):
         steps = []

@@ -99,7 +99,7 @@ def cell_demo(n=4000, taus=(0.3, 0.6), epsilon=2.0, c=3.0, gamma=0.6, theta0=0.0
     count = len(taus)
     total = math.exp(epsilon) + count
     keep, other = math.exp(epsilon) / total, 1 / total
-    theta, rows = [theta0] * count, []
+    theta, rows = list(theta0) if isinstance(theta0, tuple) else [theta0] * count, []
     for i in range(1, n + 1):
         x = rng.gauss(0.0, 1.0)
         cell = sum(t < x for t in theta)

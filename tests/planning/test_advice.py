@@ -24,8 +24,8 @@ def arrival(k, bias):
 @pytest.mark.parametrize(
     ("k", "bias", "method"),
     [
-        (25, 0.0, "TR"), (25, -1.0, "TR"), (24.9, 0.0, None), (60, 1.01, "TR3"), (60, -1.5, "TR3"),
-        (44, 1.2, None), (60, 1.6, None), (3, 0.0, None),
+        (25, 0.0, "TR"), (25, -0.5, "TR"), (44, -0.6, None), (45, -1.0, "TR"), (24.9, 0.0, None),
+        (60, 1.01, "TR3"), (60, -1.5, "TR3"), (44, 1.2, None), (60, 1.6, None), (3, 0.0, None),
     ],
 )  # fmt: skip
 def test_recommended(k, bias, method):

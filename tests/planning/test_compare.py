@@ -10,8 +10,9 @@ import pytest
 from ldpflow.errors import InputError
 from ldpflow.planning.compare import at_n, compare_protocols, forecasts
 from ldpflow.planning.counts_forecast import OneShotForecast
-from ldpflow.planning.forecast import SgdForecast, Steps, Target
-from ldpflow.planning.needed import EPSILONS, first_budget
+from ldpflow.planning.forecast import Steps, Target
+from ldpflow.planning.needed import EPSILONS, first_of, least_budget
+from ldpflow.planning.path_forecast import SgdForecast
 from ldpflow.problems.laws import Law
 from ldpflow.protocols import PROTOCOLS
 from tests.protocols.running import Z90
@@ -20,6 +21,7 @@ from tests.protocols.test_reference_table import LAWS as TABLE_LAWS
 NORMAL = Law("normal")
 RANGE = (-6.3, 9.7)
 LOGNORMAL = Law("lognormal", shape=1.0)
+TARGET = Target(NORMAL, 0.5, 0.9, Z90, together=(0.5,))
 
 
 def rows_of(tau, **settings):
@@ -32,13 +34,21 @@ def medians():
     return rows_of(0.5, half_width=0.05)
 
 
-@pytest.mark.slow
-def test_sgd_by_its_asymptotic_variance(medians):
+def test_sgd_with_the_interval_that_a_plan_recommends(medians):
+    """TR at a median: 1.05 to 1.35 times the oracle's half width .0141, so 1.1 to 1.8 times its users."""
     sgd = medians["sgd"]
-    assert sgd.half_width == pytest.approx(0.0141, abs=5e-5)
-    assert sgd.n_needed == 7961
-    assert sgd.epsilon_needed == pytest.approx(0.262, abs=0.0011)
-    assert rows_of(0.9, half_width=0.05, replicates=50)["sgd"].n_needed == 35513
+    assert sgd.interval == "TR" and 1.05 < sgd.half_width / 0.0141 < 1.35
+    assert 1.1 < sgd.n_needed / 7961 < 1.8
+    assert 1.05 < sgd.epsilon_needed / 0.262 < 1.4
+    assert abs(sgd.coverage - 0.9) < 4 * sgd.coverage_mcse + 0.02
+
+
+def test_sgd_is_blank_where_its_average_does_not_arrive():
+    """c = 1 for the .9-quantile: plain plan has no length either, and TR is recommended at larger n."""
+    sgd = rows_of(0.9, replicates=50, half_width=0.05)["sgd"]
+    assert sgd.interval is None and sgd.half_width is None and sgd.coverage is None and sgd.efficiency is None
+    assert any("steps too large" in caution for caution in sgd.cautions)
+    assert sgd.n_needed > 35513 and sgd.interval_needed in ("TR", "TR3")
 
 
 @pytest.mark.parametrize(
@@ -64,9 +74,33 @@ def test_bins_and_half_widths_by_formula(medians):
         "thresholds": (32, 0.0782),
         "grr": (32, 0.1252),
     }
-    for name, (bins, half_width) in expected.items():
-        assert medians[name].bins == bins
-        assert medians[name].half_width_formula == pytest.approx(half_width, abs=1e-4)
+    for forecast in forecasts(TARGET, RANGE, None, Steps()):
+        if forecast.name in expected:
+            bins, half_width = expected[forecast.name]
+            assert medians[forecast.name].bins == bins
+            assert Z90 * forecast.standard_error(10**5, 1.0) == pytest.approx(half_width, abs=1e-4)
+
+
+@pytest.mark.parametrize("name", ["thresholds", "grr", "oue", "hrr", "haar", "tree"])
+def test_half_widths_of_histograms_are_multiples_of_half_a_bin(medians, name):
+    """The outer interval ends at edges: no formula of a standard error knows it."""
+    row = medians[name]
+    assert row.interval == "outer" and (2 * row.half_width * row.bins / 16.0) % 1 == pytest.approx(0.0)
+    assert row.half_width > 2 * 0.05
+
+
+def test_bins_that_are_too_wide_are_said_to_be():
+    """512 bins of 62.5 in a range of 32,000: no n and no budget gives a half width of 20."""
+    law = Law("exponential", scale=1000.0)
+    steps = Steps(c=2000.0, theta0=500.0)
+    rows = compare_protocols(
+        law, [0.5], 1.0, 10**5, (0.0, 32_000.0), half_width=20.0, replicates=50, steps=steps
+    )
+    found = {row.protocol: row for row in rows}
+    for name in ("thresholds", "grr", "oue", "hrr", "haar"):
+        assert found[name].n_needed is None and found[name].epsilon_needed is None
+        assert any("bins of 62.5 cannot give 20" in caution for caution in found[name].cautions)
+    assert found["rounds"].n_needed is not None
 
 
 def test_simulated_figures_are_near_those_of_the_reference_table(medians):
@@ -87,14 +121,12 @@ def test_rows_come_by_users_needed(medians):
 def test_predictions_hold_on_other_replicates_or_carry_a_caution(medians, name):
     """2,000 replicates with other seeds at n and at the n found: within 5%, or the row says so."""
     row = medians[name]
-    target = Target(NORMAL, 0.5, 0.9, Z90, together=(0.5,))
-    forecast = next(f for f in forecasts(target, RANGE, None, Steps()) if f.name == name)
+    forecast = next(f for f in forecasts(TARGET, RANGE, None, Steps()) if f.name == name)
     again = forecast.simulate(row.n, 1.0, 2000, 99)
-    assert Z90 * again.rmse(0.0) == pytest.approx(row.half_width, rel=0.1)
+    assert again.half_width() == pytest.approx(row.half_width, rel=0.05)
     at_needed = forecast.simulate(row.n_needed, 1.0, 2000, 98)
-    if not any("n needed" in caution for caution in row.cautions):
-        # 5% and the Monte Carlo error of two RMSEs of 2,000 replicates.
-        assert Z90 * at_needed.rmse(0.0) == pytest.approx(0.05, rel=0.05 + 4 * 0.023)
+    if not any("simulated again" in caution for caution in row.cautions):
+        assert at_needed.half_width() <= 0.05 * 1.05
 
 
 def test_too_few_users_are_cautioned():
@@ -140,8 +172,10 @@ def test_liars_are_cautioned_by_how_far_they_move_an_estimate():
 
 
 def test_a_response_rate_scales_the_users():
-    half = rows_of(0.5, replicates=50, response=0.25)["sgd"].half_width
-    assert half == pytest.approx(2 * 0.0141, abs=1e-4)
+    """A quarter answers: twice the half width, to the error of two medians of 200."""
+    quarter, full = (rows_of(0.5, replicates=200, response=rate)["sgd"] for rate in (0.25, 1.0))
+    assert quarter.half_width == pytest.approx(2 * full.half_width, rel=0.08)
+    assert (quarter.n, quarter.users, quarter.answers) == (10**5, 25_000, 1)
 
 
 def test_several_quantiles():
@@ -152,18 +186,28 @@ def test_several_quantiles():
         assert found["sgd", tau].efficiency_formula == pytest.approx(1 / 3, rel=1e-3)
         assert found["cells", tau].bits == 2.0
     alone = rows_of(0.5, replicates=100)
-    assert found["haar", 0.5].half_width_formula == alone["haar"].half_width_formula
+    assert found["haar", 0.5].efficiency_formula == alone["haar"].efficiency_formula
+    assert {name: found[name, 0.5].users for name in ("sgd", "rounds", "cells", "haar")} == {
+        "sgd": 33_333, "rounds": 33_333, "cells": 100_000, "haar": 100_000
+    }  # fmt: skip
+    assert found["cells", 0.5].interval == "TR" and found["cells", 0.5].coverage > 0.8
     assert "cells" not in alone
 
 
-def test_smallest_budget_is_the_first_that_is_enough():
-    target = Target(NORMAL, 0.5, 0.9, Z90, together=(0.5,))
-    for forecast in (SgdForecast(target, Steps()), OneShotForecast(target, PROTOCOLS["grr"](range=RANGE))):
-        chosen = first_budget(forecast, 10**6, 0.04)
-        assert Z90 * forecast.standard_error(10**6, chosen) <= 0.04
-        before = EPSILONS[EPSILONS.index(chosen) - 1]
-        assert Z90 * forecast.standard_error(10**6, before) > 0.04
-    assert first_budget(SgdForecast(target, Steps()), 10, 1e-6) is None
+def test_first_value_that_is_enough():
+    for first in (1, 2, 57, 100):
+        assert first_of(range(1, 101), lambda value, first=first: value >= first) == first
+    assert first_of(range(1, 101), lambda value: value > 100) is None
+
+
+def test_smallest_budget_gives_the_half_width():
+    """GRR with 10^6 users: the budget is enough, with other replicates too, and .9 of it is not."""
+    forecast = OneShotForecast(TARGET, PROTOCOLS["grr"](range=RANGE))
+    chosen = least_budget(forecast, 10**6, 0.1, 400, 1)
+    assert chosen in EPSILONS
+    assert forecast.simulate(10**6, chosen, 2000, 5).half_width() <= 0.1
+    assert forecast.simulate(10**6, 0.9 * chosen, 2000, 5).half_width() > 0.1
+    assert least_budget(SgdForecast(TARGET, Steps()), 1000, 1e-6, 400, 1) is None
 
 
 @pytest.mark.parametrize(
@@ -188,11 +232,10 @@ def test_impossible_settings_are_refused(field, settings):
 
 
 def test_a_row_at_n_is_the_same_whatever_is_planned_with_it():
-    target = Target(NORMAL, 0.5, 0.9, Z90, together=(0.5,))
-    forecast = OneShotForecast(target, PROTOCOLS["haar"](range=RANGE))
+    forecast = OneShotForecast(TARGET, PROTOCOLS["haar"](range=RANGE))
     row = at_n(forecast, 10**5, 1.0, 100, 1)
     again = rows_of(0.5, replicates=100, half_width=0.1)["haar"]
-    needs = {"n_needed": None, "n_formula": None, "epsilon_needed": None}
+    needs = {"n_needed": None, "interval_needed": None, "epsilon_needed": None}
     assert replace(again, **needs, cautions=()) == replace(row, cautions=())
 
 
@@ -201,21 +244,22 @@ def test_a_row_at_n_is_the_same_whatever_is_planned_with_it():
 def test_predictions_hold_in_every_cell_of_the_reference_table_or_carry_a_caution(law):
     """tau .5 and .9, eps .5 to 4, n = 1e4 and 1e5, 2,000 other replicates: half widths within 5%.
 
-    A difference above 5% must exceed three Monte Carlo errors of the check to count; where a caution says
-    that half widths are uncertain, or that intervals end at the range, nothing is promised.
+    At a jump of a histogram's median other replicates may be half a bin apart; where a caution says that
+    intervals end at the range, or are undefined, nothing is promised.
     """
     made, ends = TABLE_LAWS[law]
-    cautions = ("heavy tails", "range_end", "n too small", "undefined")
+    cautions = ("range_end", "n too small", "undefined")
     wrong, checked = [], 0
     for tau, epsilon, n in itertools.product((0.5, 0.9), (0.5, 1.0, 2.0, 4.0), (10**4, 10**5)):
         target = Target(made, tau, 0.9, Z90, together=(tau,))
         for forecast in forecasts(target, ends, None, Steps())[1:]:
             row = at_n(forecast, n, epsilon, 2000, 1)
             again = forecast.simulate(n, epsilon, 2000, 99)
-            ratio = Z90 * again.rmse(target.truth) / row.half_width
-            allowed = 0.05 + 3 * again.rmse_error(target.truth)
             checked += 1
-            if abs(ratio - 1) > allowed and not any(word in " ".join(row.cautions) for word in cautions):
-                wrong.append((tau, epsilon, n, row.protocol, ratio, row.cautions))
+            if any(word in " ".join(row.cautions) for word in cautions):
+                continue
+            jump = 0.0 if row.bins is None else 0.5 * (ends[1] - ends[0]) / row.bins
+            if abs(again.half_width() - row.half_width) > max(0.05 * row.half_width, jump * (1 + 1e-9)):
+                wrong.append((tau, epsilon, n, row.protocol, again.half_width(), row.half_width))
     assert checked == 16 * 7
     assert wrong == []

@@ -13,7 +13,7 @@ import pytest
 import ldpflow as lf
 from ldpflow import constants
 from ldpflow.errors import InputError
-from ldpflow.planning.advice import expected, recommended
+from ldpflow.planning.advice import expected, fits, recommended
 from ldpflow.planning.checking import RECOMMENDED, judgement, name_of, with_recommended
 from ldpflow.planning.practice import path_of
 from ldpflow.planning.prediction import arrival_cautions
@@ -105,7 +105,7 @@ def test_users_with_a_method_do_not_depend_on_the_n_asked_about(tmp_path):
     def short_enough(n):
         case = path_of(source, 0.9, 1.0, n)[0].approach(n)
         (arrival,) = approaches([case])
-        found = source.method(arrival)
+        found = source.method(arrival, case)
         length = None if found is None else expected(arrival, found)
         return length is not None and length.length * 1.6448536 * arrival.standard_error <= 100
 
@@ -228,19 +228,40 @@ def test_a_lattice_is_cautioned_and_jitter_removes_the_caution(tmp_path):
 
 
 def test_a_plan_from_bounds():
-    plan = lf.plan(bounds=(0.0, 1000.0), tau=0.9, epsilon=1.0, n=100_000, half_width=5.0)
+    """Numbers are those of the normal law, verdict and method those of the worst of five laws."""
+    plan = lf.plan(bounds=(0.0, 1000.0), tau=0.5, epsilon=1.0, n=200_000, half_width=5.0)
     (row,) = plan.rows
-    assert row["theta0"] == 250.0 and row["recommended"] == "TR3"
-    assert row["relaxation_times_planned"] == pytest.approx(30.0, rel=1e-9)
-    assert row["sparsity_low"] is None and row["n_needed"] is not None
-    (text,) = plan.cautions
-    assert "a guess from the bounds" in text and "0.35 to 2 times" in text
-    # The factors are those over which the closure does not refuse.
-    simulator_case = plan.studies[0].simulators()[0].approach(100_000)
-    for factor, refused in ((0.36, False), (1.99, False), (0.2, True), (3.0, True)):
-        law = replace(simulator_case.law, scale=simulator_case.law.scale * factor)
-        (found,) = approaches([replace(simulator_case, law=law)])
-        assert found.refused == refused
+    assert row["theta0"] == 500.0 and row["recommended"] == "TR" and row["arrival"] == "not_arrived"
+    assert row["relaxation_times_planned"] == pytest.approx(60.0, rel=1e-9)
+    assert row["sparsity_low"] == pytest.approx(50 * math.sqrt(2 * math.pi)), "of the lognormal median"
+    assert row["sparsity_high"] == row["sparsity"] == pytest.approx(125 * math.sqrt(2 * math.pi))
+    assert row["coverage_predicted_worst"] < 0.6 < row["coverage_predicted"]
+    assert row["n_with_method_low"] < row["n_with_method"] == row["n_with_method_high"]
+    average, guess = plan.cautions
+    assert "not arrived for an average" in average and "the worst of the laws tried" in average
+    assert row["worst_law"] == "lognormal from the lower bound" and row["worst_law"] in guess
+    assert "TR covers in all, also where they are 1 to 2 times as wide" in guess
+    # Each of the laws says so by itself: relaxation times and a root without much bias.
+    for study in plan.studies:
+        (simulator,) = study.simulators()
+        case = simulator.approach(200_000)
+        for factor, fine in ((1.0, True), (2.0, True)):
+            path = replace(case, law=replace(case.law, scale=case.law.scale * factor))
+            assert (approaches([path])[0].relaxation_times >= 25 and fits(path, "TR")) == fine
+
+
+def test_laws_from_the_upper_bound_are_mirror_images():
+    """Values counted from the other end: level 1 - tau and a reflected start are the same four paths."""
+
+    def skewed(tau):
+        plan = lf.plan(bounds=(0.0, 8.0), tau=tau, epsilon=1.0, n=100_000)
+        paths = [study.simulators()[0] for study in plan.studies]
+        described = [
+            (p.problem.law, p.problem.tau, p.algorithm.theta0, round(p.algorithm.c, 9)) for p in paths
+        ]
+        return {found for found in described if found[0] != "normal"}
+
+    assert skewed(0.9) == skewed(0.1) and len(skewed(0.9)) == 4
 
 
 def test_smallest_budget_of_a_pilots_plan(tmp_path):
@@ -298,7 +319,10 @@ def test_cautions_of_a_sweep():
     """One line per path that does not arrive; none for those that do, none for too many paths."""
     study = Study.from_mapping(TRIAL | {"method": [{"kind": "BM"}]})
     (line,) = arrival_cautions(study)
-    assert "not arrived at n = 200,000" in line and "2.6 relaxation times, bias -10.60 SE" in line
+    assert "not arrived at n = 200,000: 2.6 relaxation times, bias -10.60 SE" in line
+    assert line.count("n = ") == 1
+    (line,) = arrival_cautions(study.replace(n=[10**4, 10**5]))
+    assert "at n = 10,000, 100,000; at n = 100,000 1.8 relaxation times" in line
     assert arrival_cautions(study.replace({"c": 23.4, "algorithm.theta0": 54.0})) == []
     assert arrival_cautions(study.replace({"c": [1.0, 23.4], "algorithm.theta0": 54.0})) != []
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
+from pathlib import Path
+
 import pytest
 
 import ldpflow as lf
 from ldpflow.cli import main
 from ldpflow.errors import InputError
-from ldpflow.mechanisms.deployed_response import DeployedResponse
 from ldpflow.planning import compare_study
-from ldpflow.planning.forecast import Steps
-from ldpflow.planning.protocols_plan import simulated_sgd
-from ldpflow.problems.quantile import Quantile
 from ldpflow.study import Study
 from ldpflow.theory.private_quantile import repeated_bit_variance
 
@@ -72,8 +69,8 @@ def test_range_and_scale_of_the_study_s_own_protocols():
 def test_axes_may_be_replaced_and_a_half_width_wanted():
     found = plan(range=RANGE, tau=0.5, n=[1e4, 1e5], length=0.1)
     assert [row["n"] for row in found.rows].count(10**5) == 8
-    needed = {row["n_needed"] for row in found.rows if row["protocol"] == "sgd"}
-    assert needed == {7961}
+    needed = [row["n_needed"] for row in found.rows if row["protocol"] == "sgd"]
+    assert all(7961 * 1.05 < n < 7961 * 2 for n in needed), "the oracle's interval takes 7,961"
 
 
 def test_every_caution_is_said_in_words(compared):
@@ -85,9 +82,7 @@ def test_every_caution_is_said_in_words(compared):
 def test_drop_out_is_a_bias_that_no_n_repairs():
     found = plan(range=RANGE, tau=0.5, answer_below=1.0, answer_above=0.5)
     assert all("drop-out: bias -0.319 at every n" in row["cautions"] for row in found.rows)
-    (sgd,) = (row for row in found.rows if row["protocol"] == "sgd")
-    (full,) = (row for row in plan(range=RANGE, tau=0.5).rows if row["protocol"] == "sgd")
-    assert sgd["half_width_formula"] == pytest.approx(full["half_width_formula"] / np.sqrt(0.75), rel=1e-3)
+    assert {row["users"] for row in found.rows} == {7500}
 
 
 def test_answers_share_the_budget():
@@ -96,30 +91,30 @@ def test_answers_share_the_budget():
     assert sgd["efficiency_formula"] == pytest.approx(
         1.1706736 / repeated_bit_variance(0.5, 1.0, 4), rel=1e-6
     )
-    assert all(row["bits"] % 4 == 0 for row in found.rows)
+    assert all(row["bits"] % 4 == 0 and row["answers"] == 4 for row in found.rows)
+    assert {row["epsilon"] for row in found.rows} == {1.0}, "of a user, for all answers together"
 
 
 def test_a_response_rate_scales_the_users():
     found, full = (plan(range=RANGE, tau=0.5, response_rate=rate) for rate in (0.25, 1.0))
-    widths = [row["half_width_formula"] for p in (found, full) for row in p.rows if row["protocol"] == "sgd"]
-    assert widths[0] == pytest.approx(2 * widths[1], rel=1e-3)
-
-
-def test_ldp_sgd_is_simulated_where_asked():
-    found = plan(range=RANGE, tau=0.5, simulate_sgd=True)
-    (sgd,) = (row for row in found.rows if row["protocol"] == "sgd")
-    assert 0.7 < sgd["coverage"] <= 1.0
-    assert 0.5 < sgd["efficiency"] < 2.0
+    assert {row["users"] for row in found.rows} == {2500}
+    assert {row["users"] for row in full.rows} == {10_000} == {row["n"] for row in found.rows}
 
 
 @pytest.mark.parametrize("answers", [1, 3])
-def test_averages_of_ldp_sgd_have_the_predicted_spread(answers):
-    """Median of N(0, 1), 20,000 users, 320 replicates: RMSE within 4 Monte Carlo errors and 8%."""
-    mechanism = DeployedResponse(epsilon=2.0, answers=answers)
-    found = simulated_sgd(Quantile(), mechanism, Steps(), 20_000, 0.9, 320)
-    error = np.sqrt(repeated_bit_variance(0.5, 2.0, answers) / 20_000 * 2 * np.pi)
-    assert found.rmse(0.0) / error == pytest.approx(1.0, abs=0.08 + 4 / np.sqrt(640))
-    assert abs(found.coverage(0.0) - 0.9) < 4 * 0.3 / np.sqrt(320) + 0.02
+def test_ldp_sgd_is_simulated_with_its_answers(answers):
+    """Median of N(0, 1): TR's half width over that of the efficiency bound, 1.0 to 1.5; it covers."""
+    found = lf.plan(
+        STUDY.replace(tau=0.5, n=20_000, epsilon=2.0),
+        compare=True,
+        range=RANGE,
+        replicates=320,
+        answers=answers,
+    )
+    (sgd,) = (row for row in found.rows if row["protocol"] == "sgd")
+    bound = 1.645 * (repeated_bit_variance(0.5, 2.0, answers) / 20_000 * 2 * 3.14159) ** 0.5
+    assert 1.0 < sgd["half_width"] / bound < 1.5
+    assert sgd["interval"] == "TR" and abs(sgd["coverage"] - 0.9) < 4 * 0.3 / 320**0.5 + 0.02
 
 
 @pytest.mark.parametrize(
@@ -161,6 +156,15 @@ def test_a_problem_without_a_quantile_is_refused():
     assert error.value.field == "problem.kind"
 
 
+def test_a_law_of_a_plug_in_is_refused():
+    """The protocols of counts know no distribution function of its own."""
+    lf.load_plugin(str(Path(__file__).parents[1] / "api" / "plugin_law.py"))
+    mapping = STUDY.settings() | {"problem": {"kind": "quantile", "tau": 0.5, "law": "ramp"}}
+    with pytest.raises(InputError, match="or a mixture") as error:
+        compare_study(Study.from_mapping(mapping), range=(0.0, 1.0))
+    assert error.value.field == "problem.law"
+
+
 def test_command_line(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     file = tmp_path / "which.toml"
@@ -168,7 +172,7 @@ def test_command_line(tmp_path, capsys, monkeypatch):
     arguments = ["plan", str(file), "--tau", "0.9", "--epsilon", "0.5", "--compare", "--rounds-max", "3"]
     assert main([*arguments, "--range", "-6.3", "9.7"]) == 0
     printed = capsys.readouterr().out
-    for word in ("haar (k = 32)", "rounds (T = 5)", "efficiency", "n too small", "rounds > 3"):
+    for word in ("haar (k = 32)", "rounds (T = 5)", "coverage", "n too small", "rounds > 3"):
         assert word in printed
     assert main(["plan", str(file), "--compare"]) == 2
     assert "--range" in capsys.readouterr().err

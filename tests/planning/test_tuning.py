@@ -7,6 +7,7 @@ import pytest
 from ldpflow.errors import InputError
 from ldpflow.planning import Candidate, tune
 from ldpflow.planning.tuning import rank
+from ldpflow.results.arena import UNDECIDED
 from ldpflow.study import Study
 from tests.studies import changed
 
@@ -54,6 +55,8 @@ def test_finds_the_step_size_that_works(tmp_path):
     assert found.within == (
         abs(found.confirmed["coverage"] - 0.9) <= 0.06 + 2 * found.confirmed["coverage_mcse"]
     )
+    # Of 200 replicates .845 may be .84 or .80: not shown to hold, nor to fail.
+    assert found.confirmed["coverage"] == 0.845 and found.within and found.state == UNDECIDED
     again = tune(STUDY, tmp_path / "b", **AXES, tolerance=0.06, confirm=200, engine="serial")
     assert again.rungs == found.rungs and again.comparison == found.comparison
 

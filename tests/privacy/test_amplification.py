@@ -1,4 +1,4 @@
-"""What a secret sample and a secret order add, against dp_accounting as far as it goes.
+"""What a secret sample and a secret order add, against enumeration and dp_accounting as far as it goes.
 
 dp_accounting 0.6 samples Gaussian and Laplace noise only (PLDAccountant refuses other events under
 PoissonSampledDpEvent), and has no event for a shuffler. Reports of randomised response and their counts in
@@ -7,15 +7,18 @@ a secret order are therefore given to its privacy loss distributions as tables o
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
 from scipy import stats
 
+from ldpflow.errors import InputError
 from ldpflow.mechanisms import MECHANISMS
 from ldpflow.privacy import shuffling
 from ldpflow.privacy.amplification import sampled_pair
 from ldpflow.privacy.page import Design, privacy_page
+from tests.oracles import secret_sample
 
 GRID = 1e-3
 
@@ -28,7 +31,7 @@ def losses():
 def sampled(kind, settings, rate, delta, reports=1):
     """epsilon at delta of the page, for one of the invited."""
     mechanism = MECHANISMS[kind](**settings)
-    design = Design(reports=reports, response_rate=rate, delta=delta)
+    design = Design(reports=reports, response_rate=rate, secret_sample=True, delta=delta)
     return privacy_page(kind, settings, mechanism.privacy(), design).guarantees[-1].epsilon_at_delta
 
 
@@ -72,7 +75,106 @@ def test_a_sample_of_randomised_responses_is_the_librarys(kind, rate, delta):
     )
     found = sampled(kind, {"epsilon": epsilon}, rate, delta)
     assert found == pytest.approx(theirs.get_epsilon_for_delta(delta), abs=2e-4)
-    assert found <= sampled_pair(epsilon, 0.0, rate)[0] + 1e-12
+    assert found <= sampled_pair(epsilon, 0.0, rate, secret_sample=True)[0] + 1e-12
+
+
+BITS = list(itertools.product((0, 1), repeat=3))
+
+
+def second_threshold(earlier):
+    """What is asked second depends on the first report."""
+    return 2 if earlier and earlier[-1][0] == 0 else 1
+
+
+def claimed(epsilon, rate, reports=1):
+    """epsilon of the page for a secret sample."""
+    statement = MECHANISMS["randomized_response"](epsilon=epsilon).privacy()
+    design = Design(reports=reports, response_rate=rate, secret_sample=True)
+    return privacy_page("randomized_response", {}, statement, design).guarantees[-1].epsilon
+
+
+def test_a_known_order_breaks_the_amplification():
+    """Three people invited in a known order, a uniform two of them respond: 2.956 > 2.619 at epsilon 3."""
+    p = secret_sample.keep(3.0)
+    q = 1.0 - p
+    exact = math.log((p * p + p * q + q * q) / (p * q + 2 * q * q))
+    found = secret_sample.largest_loss([0, 0, 1], 0, (0, 1), {2: 1.0}, 3.0, secret_order=False)
+    assert found == pytest.approx(exact) and exact == pytest.approx(2.956, abs=5e-4)
+    assert claimed(3.0, 2 / 3) == pytest.approx(2.619, abs=5e-4)
+
+
+def test_a_known_order_breaks_it_among_many_too():
+    """12 of 40: at least 2.993 where the formula for samples without order gives 1.906."""
+    rest = [int(bit) for bit in "011110000000000000101111111111111111111"]
+    seen = [int(report) for report in "101111000000"]
+    one, zero = (secret_sample.ordered_chance([bit, *rest], seen, 3.0) for bit in (1, 0))
+    assert math.log(one / zero) == pytest.approx(2.993, abs=5e-4)
+    assert claimed(3.0, 12 / 40) == pytest.approx(1.906, abs=5e-4)
+
+
+def test_runs_of_equal_people_are_enumerated_as_people_are():
+    bits, epsilon = [1, 0, 0, 0, 1, 1, 0], 1.3
+    table = secret_sample.transcripts(bits, {4: 1.0}, epsilon, secret_order=False)
+    for transcript, chance in table.items():
+        seen = [reports[0] for reports in transcript]
+        assert secret_sample.ordered_chance(bits, seen, epsilon) == pytest.approx(chance, rel=1e-12)
+
+
+@pytest.mark.parametrize(("epsilon", "reports"), [(3.0, 1), (1.5, 2)])
+def test_a_secret_order_and_a_fixed_number_make_it_exact(epsilon, reports):
+    """Reports of a responder may be linked; the worst people make the formula an equation."""
+    worst = max(
+        secret_sample.largest_loss(bits, 0, (0, 1), {2: 1.0}, epsilon, secret_order=True, reports=reports)
+        for bits in BITS
+    )
+    assert worst == pytest.approx(claimed(epsilon, 2 / 3, reports), rel=1e-12)
+
+
+def test_questions_that_depend_on_earlier_reports_keep_it():
+    worst = max(
+        secret_sample.largest_loss(
+            list(values), 0, (0, 1, 2), {2: 1.0}, 3.0, secret_order=True, threshold=second_threshold
+        )
+        for values in itertools.product((0, 1, 2), repeat=3)
+    )
+    assert worst == pytest.approx(claimed(3.0, 2 / 3), rel=1e-12)
+
+
+def test_a_random_number_of_responders_breaks_it():
+    """Everybody responds with chance 2/3: where all do, the secret order hides the sample no more."""
+    sizes = {m: math.comb(3, m) * (2 / 3) ** m * (1 / 3) ** (3 - m) for m in range(4)}
+    worst = max(secret_sample.largest_loss(bits, 0, (0, 1), sizes, 3.0, secret_order=True) for bits in BITS)
+    assert worst == pytest.approx(3.0, rel=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["randomized_response", "gaussian"])
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_a_response_rate_alone_gives_no_number(kind, shuffled):
+    settings = {"mu": 1.0} if kind == "gaussian" else {"epsilon": 1.0}
+    users = 10**6 if shuffled else None
+    design = Design(response_rate=0.3, shuffled=shuffled, users=users)
+    page = privacy_page(kind, settings, MECHANISMS[kind](**settings).privacy(), design)
+    found = {guarantee.scope: guarantee for guarantee in page.guarantees}
+    assert "shuffled_sampled" not in found
+    sampled = found["sampled"]
+    assert (sampled.epsilon, sampled.epsilon_at_delta, sampled.mu) == (None, None, None)
+    assert "secret_sample" in sampled.unproved and "order" in sampled.unproved
+    assert sampled_pair(1.0, 1e-6, 0.3, secret_sample=False) == (1.0, 1e-6)
+
+
+def test_a_secret_sample_of_everybody_is_refused():
+    with pytest.raises(InputError, match="secret_sample"):
+        Design(secret_sample=True)
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.3])
+def test_a_sample_of_whom_delta_hides_all(rate):
+    """A person is drawn with probability at most delta: epsilon is 0."""
+    design = Design(response_rate=rate, secret_sample=True, shuffled=True, users=10**6, delta=0.3)
+    statement = MECHANISMS["laplace"](epsilon=1.0).privacy()
+    for guarantee in privacy_page("laplace", {}, statement, design).guarantees:
+        if "sampled" in guarantee.scope:
+            assert guarantee.epsilon_at_delta == 0.0
 
 
 @pytest.mark.parametrize("n", [1000, 20_000])

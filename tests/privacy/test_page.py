@@ -12,6 +12,7 @@ from ldpflow.mechanisms import MECHANISMS, PrivacyStatement
 from ldpflow.privacy import pure
 from ldpflow.privacy.amplification import sampled_pair
 from ldpflow.privacy.page import Design, privacy_page
+from tests.oracles import nonresponse
 
 BUDGETS = (0.25, 1.0, 3.0)
 
@@ -137,7 +138,7 @@ def test_every_bundled_mechanism_was_compared():
 
 def test_every_bundled_mechanism_has_a_page():
     for kind in MECHANISMS:
-        own = page(kind, {}, reports=2, response_rate=0.5, shuffled=True, users=10**6)
+        own = page(kind, {}, reports=2, response_rate=0.5, secret_sample=True, shuffled=True, users=10**6)
         text = own.text()
         assert kind in text and "None" not in text and "nan" not in text
         assert max(map(len, text.splitlines())) <= 78
@@ -174,9 +175,92 @@ def test_a_secret_sample_by_enumeration():
     # The other invited person holds 0: a report of 1 from them has probability 1 - p.
     first = rate * p + (1 - rate) * (1 - p)
     second = rate * (1 - p) + (1 - rate) * (1 - p)
-    assert math.log(first / second) == pytest.approx(sampled_pair(epsilon, 0.0, rate)[0])
-    assert sampled_pair(800.0, 0.0, 0.1)[0] == pytest.approx(800.0 + math.log(0.1))
-    assert sampled_pair(1.0, 1e-6, 1.0) == (1.0, 1e-6)
+    found = sampled_pair(epsilon, 0.0, rate, secret_sample=True)
+    assert math.log(first / second) == pytest.approx(found[0])
+    far = sampled_pair(800.0, 0.0, 0.1, secret_sample=True)
+    assert far[0] == pytest.approx(800.0 + math.log(0.1))
+    assert sampled_pair(1.0, 1e-6, 1.0, secret_sample=True) == (1.0, 1e-6)
+
+
+RATES = [(1.0, 1.0), (0.4, 0.4), (0.2, 0.9), (0.9, 0.2), (0.98, 0.99), (0.5, 1.0), (1.0, 0.7), (0.0, 0.6)]
+
+
+@pytest.mark.parametrize("rates", RATES)
+@pytest.mark.parametrize("answers", [1, 3])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+def test_what_silence_adds_is_the_largest_loss_over_outcomes(rates, answers, epsilon):
+    """Enumeration over values, thresholds and outcomes; infinite where silence or an answer tells a side."""
+    exact = nonresponse.largest_loss(epsilon, answers, *rates)
+    assert pure.nonresponse_epsilon(epsilon, *rates) == pytest.approx(exact, rel=1e-12)
+    assert math.isinf(exact) == (rates[0] != rates[1] and (max(rates) == 1.0 or min(rates) == 0.0))
+
+
+def test_a_page_counts_silence_where_it_depends_on_the_value():
+    """The issue's: answers by 20% and 90% leak a factor of 12.2."""
+    own = page("deployed_response", {"epsilon": 1.0, "answer_below": 0.2, "answer_above": 0.9})
+    one, answering = own.guarantees
+    assert one.scope == "one" and one.epsilon == 1.0 and "counted below" in one.conditions[0]
+    assert answering.scope == "answering" and math.exp(answering.epsilon) == pytest.approx(12.23, abs=0.01)
+    assert answering.epsilon == pytest.approx(1.0 + math.log(4.5))
+    # Silence may tell more than an answer does.
+    quiet = page("deployed_response", {"epsilon": 0.1, "answer_below": 0.98, "answer_above": 0.99})
+    assert quiet.guarantees[-1].epsilon == pytest.approx(math.log(2.0))
+    even = page("deployed_response", {"epsilon": 1.0, "answer_below": 0.3, "answer_above": 0.3})
+    assert [guarantee.epsilon for guarantee in even.guarantees] == [1.0, 1.0]
+    twice = page("deployed_response", {"epsilon": 1.0, "answer_below": 0.2, "answer_above": 0.9}, reports=2)
+    assert twice.guarantees[-1].epsilon == pytest.approx(2.0 * answering.epsilon)
+
+
+def test_a_page_has_no_number_where_silence_tells_the_side():
+    own = page("deployed_response", {"epsilon": 1.0, "answer_below": 0.75})
+    answering = own.guarantees[-1]
+    assert answering.epsilon is None and answering.epsilon_at_delta is None and answering.rho is None
+    assert "0.25" in answering.unproved
+    text = " ".join(own.text().split())
+    assert (
+        "so silence shows the other side (probability 0.25)" in text
+        and "No guarantee: " in text
+        and "= inf" not in text
+    )
+
+
+@pytest.mark.parametrize(
+    "design", [{"response_rate": 0.5, "secret_sample": True}, {"shuffled": True, "users": 10**6}]
+)
+def test_silence_that_depends_on_the_value_is_no_random_sample(design):
+    own = page("deployed_response", {"epsilon": 0.5, "answer_below": 0.4, "answer_above": 0.5}, **design)
+    last = own.guarantees[-1]
+    assert last.epsilon is None and last.epsilon_at_delta is None
+    assert "depends on the value" in last.unproved
+
+
+def test_several_answers_share_the_budget():
+    """One of four answers has epsilon/4; all of them, and twice all of them, are composed of such."""
+    settings = {"epsilon": 1.0, "answers": 4}
+    one, every = page("deployed_response", settings).guarantees
+    assert one.epsilon == 0.25
+    assert every.epsilon == 1.0 and "4 reports" in every.release
+    assert every.epsilon_at_delta == pytest.approx(pure.composed_epsilon(0.25, 4, 1e-6))
+    twice = page("deployed_response", settings, reports=2).guarantees[-1]
+    assert twice.epsilon == 2.0 and "8 reports" in twice.release
+    shuffled = page("deployed_response", settings, shuffled=True, users=10**6).guarantees[-1]
+    assert shuffled.epsilon_at_delta is None and "one report a user" in shuffled.unproved
+
+
+@pytest.mark.parametrize(
+    ("field", "parameters"),
+    [
+        ("reports", {"mu": 1.0, "reports": 2}),
+        ("reports", {"epsilon": 1.0, "reports": 0}),
+        ("answer_rates", {"epsilon": 1.0, "answer_rates": (0.5, 1.5)}),
+        ("answer_rates", {"mu": 1.0, "answer_rates": (0.5, 0.6)}),
+    ],
+)
+def test_impossible_statements(field, parameters):
+    notion = "mu-GDP (local)" if "mu" in parameters else "eps-LDP"
+    with pytest.raises(InputError) as caught:
+        PrivacyStatement(notion, **parameters)
+    assert caught.value.field == field
 
 
 def test_shuffling_is_refused_where_it_is_not_proved():
@@ -201,6 +285,7 @@ def test_shuffling_is_refused_where_it_is_not_proved():
         ({"response_rate": 0.0}, "response_rate"),
         ({"response_rate": 1.5}, "response_rate"),
         ({"shuffled": True}, "users"),
+        ({"users": 1000}, "users"),
     ],
 )
 def test_impossible_designs(design, field):

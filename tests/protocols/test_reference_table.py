@@ -15,13 +15,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from ldpflow.algorithms.ldp_sgd import LdpSgd
+from ldpflow.intervals.oracle import Oracle
 from ldpflow.mechanisms.deployed_response import DeployedResponse
-from ldpflow.planning.forecast import Steps
-from ldpflow.planning.protocols_plan import simulated_sgd
+from ldpflow.planning.forecast import Simulated
+from ldpflow.planning.path_forecast import path_intervals
 from ldpflow.problems.laws import Law
 from ldpflow.problems.quantile import Quantile
 from ldpflow.protocols import PROTOCOLS
 from ldpflow.protocols.runs import run_one_shot, run_rounds
+from ldpflow.simulators.one_pass import OnePass
 from ldpflow.theory.private_quantile import bit_variance
 from tests.protocols.running import Z90, keys
 from tests.random.test_counts import holm
@@ -164,7 +167,10 @@ def averages():
         law, _ = LAWS[row["law"]]
         tau, epsilon, n = float(row["tau"]), float(row["epsilon"]), int(row["n"])
         problem = Quantile(tau=tau, law=row["law"], shape=law.shape)
-        run = simulated_sgd(problem, DeployedResponse(epsilon=epsilon), Steps(), n, 0.9, REPLICATES)
+        path = OnePass(problem, DeployedResponse(epsilon=epsilon), LdpSgd())
+        limits = path_intervals(path, Oracle(), n, 0.9, REPLICATES, 1)
+        ends = (limits.estimate[0], limits.lower[0, 0], limits.upper[0, 0])
+        run = Simulated(*ends, np.zeros(REPLICATES, dtype=bool))
         truth = law.quantile(tau)
         unit = np.sqrt(bit_variance(tau, epsilon) / n) / law.density_at_quantile(tau)
         rmse = run.rmse(truth) / unit

@@ -76,7 +76,7 @@ def test_unknown_name_is_refused_with_the_nearest() -> None:
 
 def test_equal_tables_pass() -> None:
     comparison = compare(pa.Table.from_pylist(rows_as_printed()), "dette-graw")
-    assert comparison.passed
+    assert comparison.passed and comparison.verdict == "not refuted"
     assert comparison.missing == []
     assert len(comparison.rows) == 84
     assert all(row.z == 0.0 and row.p_adjusted == 1.0 for row in comparison.rows)
@@ -104,7 +104,7 @@ def test_a_number_off_by_five_standard_errors_fails() -> None:
         se = row["coverage_mcse" if name == "coverage" else "length_mcse"]
         row[name] -= 5 * math.sqrt(2 * se**2 + digits**2 / 3)
         result = compare(pa.Table.from_pylist(rows), "dette-graw")
-        assert not result.passed
+        assert not result.passed and result.verdict == "REFUTED"
         (bad,) = [r for r in result.rows if r.p_adjusted < 0.01]
         assert bad.z == pytest.approx(-5)
         assert (bad.method, bad.n) == ("BM", 10**7)
@@ -186,10 +186,11 @@ def test_unusable_rows_and_empty_runs_do_not_pass() -> None:
     rows[5].update(coverage=None, coverage_mcse=None)
     result = compare(pa.Table.from_pylist(rows), "dette-graw")
     assert [cell.kind for cell in result.missing] == ["unusable", "unusable"]
-    assert not result.passed
+    assert not result.passed and result.verdict == "not refuted, and not all can be compared"
     nothing = compare(pa.Table.from_pylist(rows).slice(0, 0), "dette-graw")
     assert len(nothing.missing) == 42
-    assert not nothing.passed
+    assert not nothing.passed and nothing.verdict == "nothing to compare"
+    assert list(nothing.power()) == []
     assert nothing.as_table().num_rows == 0
 
 

@@ -6,11 +6,13 @@ import csv
 import re
 from html.parser import HTMLParser
 
+import pyarrow as pa
 import pytest
 
 from ldpflow.engine import run_study
 from ldpflow.errors import InputError
-from ldpflow.results.arena import settings_of
+from ldpflow.report.arena import write_site
+from ldpflow.results.arena import UNDECIDED, settings_of
 from ldpflow.run import open_run
 from ldpflow.study import Study
 from tests.report.browser import browser, complaints, missing, requests, resize
@@ -118,7 +120,8 @@ def test_the_recommendation_is_the_rules(run, tables):
     for row, tau in zip(rows, (0.5, 0.9), strict=True):
         own = [s for s in settings if s.entries[0].row["tau"] == tau]
         for cell, setting in zip(row[1:], own, strict=True):
-            name = setting.best.label if setting.best else f"none; nearest {setting.nearest.label}"
+            none = UNDECIDED if setting.undecided else "none holds its level"
+            name = setting.best.label if setting.best else f"{none}; nearest {setting.nearest.label}"
             assert cell.startswith(name)
             assert not (setting.best and setting.best.row["method"] == "oracle")
     head, *rows = tables["standings"]
@@ -192,3 +195,20 @@ def test_the_page_in_a_browser(page, tmp_path):
                 assert lengths == sorted(lengths, reverse=descending)
             assert complaints(driver) == []
             assert requests(driver) == [(page / "index.html").as_uri()]
+
+
+@pytest.mark.parametrize("formula", ["=cmd|' /C calc'!A0", "+1", "-1", "@SUM(A1)", "\t=1"])
+def test_no_cell_of_the_csv_is_a_formula(run, tmp_path, formula):
+    table = run.summary()
+    for name in ("law", "sampling"):
+        at = table.column_names.index(name)
+        table = table.set_column(at, name, pa.array([formula] * table.num_rows))
+    write_site(run.store, table, str(tmp_path / "site"), "made by a test")
+    text = (tmp_path / "site" / "arena.csv").read_text()
+    rows = list(csv.DictReader(text.splitlines()))
+    assert {row["law"] for row in rows} == {row["sampling"] for row in rows}
+    assert not any(row["law"].startswith(("=", "+", "-", "@", "\t")) for row in rows)
+    assert formula.lstrip("\t") in rows[0]["law"]
+    assert [float(row["coverage"] or "nan") for row in rows] == pytest.approx(
+        [float("nan") if v is None else v for v in table["coverage"].to_pylist()], nan_ok=True
+    )

@@ -11,6 +11,7 @@ import pytest
 from ldpflow.errors import InputError
 from ldpflow.report.export import export_duckdb
 from ldpflow.report.results import Results
+from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, settings_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -49,6 +50,26 @@ def test_no_question_hides_a_factor_that_varies(results: Results, tmp_path: Path
         # A cell without any interval is last among the methods, not absent.
         shown = db.execute("SELECT count(*) FROM coverage WHERE coverage IS NOT NULL").fetchone()
         assert shown == (len(results.rows),)
+
+
+def test_what_is_best_follows_the_rule_of_the_arena(results: Results, tmp_path: Path) -> None:
+    """The first of a setting is the arena's choice, or the nearest; 64 replicates are too few to name one."""
+    export_duckdb(results, tmp_path / "study.duckdb")
+    keys = ("path", "n", "level", "coordinate")
+    with duckdb.connect(str(tmp_path / "study.duckdb"), read_only=True) as db:
+        firsts = db.execute(
+            f"SELECT {', '.join(keys)}, method, beta, level_state FROM best WHERE place = 1"
+        ).fetchall()
+        betas = db.execute("SELECT DISTINCT level_state FROM best_beta").fetchall()
+        shown = db.execute("SELECT DISTINCT level_state FROM coverage").fetchall()
+    settings = settings_of(results.table.to_pylist())
+    expected = {
+        (*map(s.keys.get, keys), s.reference.row["method"], s.reference.row["beta"], s.reference.state)
+        for s in settings
+    }
+    assert set(firsts) == expected
+    assert sum(first[-1] == HOLDS for first in firsts) == sum(s.best is not None for s in settings) < 4
+    assert betas == [(FAILS,)] and {state for (state,) in shown} == {FAILS, UNDECIDED}
 
 
 def test_every_column_of_a_summary_is_documented(results: Results) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import re
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,7 @@ from ldpflow.report import style
 from ldpflow.report.catalogue import FIGURES
 from ldpflow.report.figures import spread
 from ldpflow.report.results import Results
+from ldpflow.report.saving import FORMATS
 from ldpflow.report.trajectory_plot import CURVES
 from ldpflow.report.zip_plots import interesting, intervals
 from ldpflow.store import RunStore
@@ -60,6 +64,45 @@ def test_other_factors_on_the_axis(results: Results, x: str) -> None:
     spec = FIGURES["coverage"].chart(results, x).to_dict()
     if x == "beta":
         assert {row["series"] for row in values(spec)} == {"n = 100", "n = 1000"}
+
+
+def tick_labels(chart: Any) -> set[str]:
+    """The texts at the ticks of the horizontal axes, as they are drawn."""
+    drawn = FORMATS[".svg"](chart.to_json())
+    axes = re.findall(r'aria-label="X-axis.*?role-axis-label.*?</g>', drawn, flags=re.S)
+    assert axes
+    return {text for axis in axes for text in re.findall(r"<text[^>]*>([^<]+)</text>", axis)}
+
+
+@pytest.mark.parametrize("figure", ["coverage", "length", "relative-length", "standard-error", "heat-map"])
+def test_ticks_are_labelled_with_the_values_themselves(results: Results, figure: str) -> None:
+    only_coverage = set() if figure in ("coverage", "heat-map") else {"0.95"}  # no interval: too few blocks
+    labels = tick_labels(FIGURES[figure].chart(results, "beta"))
+    assert labels == {"0.6", "0.75", "0.95"} - only_coverage
+
+
+def with_n(results: Results, users: Sequence[int]) -> Results:
+    """The results with every cell repeated at each of these n."""
+    cells = [row for row in results.rows if row["n"] == 100]
+    return dataclasses.replace(results, rows=[row | {"n": n} for n in users for row in cells])
+
+
+@pytest.mark.parametrize("users", [(100, 1000), (100, 1000, 5000), tuple(100 * 2**i for i in range(9))])
+def test_lengths_stand_at_their_n(results: Results, users: tuple[int, ...]) -> None:
+    """Both axes are logarithmic: a point moved aside would move its whole line."""
+    drawn = [row for row in values(FIGURES["length"].chart(with_n(results, users)).to_dict()) if "n" in row]
+    assert {row["n"] for row in drawn} == set(users)
+    assert all(row["place"] == row["n"] for row in drawn)
+
+
+def test_coverages_stand_side_by_side_at_the_rank_of_their_n(results: Results) -> None:
+    users = (100, 1000, 500_000)
+    drawn = [row for row in values(FIGURES["coverage"].chart(with_n(results, users)).to_dict()) if "n" in row]
+    assert all(round(row["place"]) == users.index(row["n"]) for row in drawn)
+    assert len({(row["panel"], row["place"]) for row in drawn}) == len(drawn)
+    many = [100 * 2**i for i in range(9)]
+    drawn = [row for row in values(FIGURES["coverage"].chart(with_n(results, many)).to_dict()) if "n" in row]
+    assert all(row["place"] == row["n"] for row in drawn)
 
 
 def test_what_cannot_be_drawn_is_refused(results: Results) -> None:

@@ -9,12 +9,16 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from ldpflow.errors import InputError
+from ldpflow.published import compare
+from ldpflow.report.overview import progress
 from ldpflow.report.page import report_html, script_json
 from ldpflow.report.results import Results
 from ldpflow.report.serve import LivePage, server
+from tests.published.test_compare import rows_as_printed
 
 
 def test_a_report_is_one_file_that_names_everything(results: Results) -> None:
@@ -38,6 +42,24 @@ def test_a_report_is_one_file_that_names_everything(results: Results) -> None:
     assert not re.search(r"(src|href)=\"(?!data:)", shell)
     assert shell.count('role="img"') == shell.count("aria-label=") >= 7
     assert f"{sum(r['failures'] for r in results.rows):,} of" in text
+
+
+def test_published_numbers_that_are_not_refuted_come_with_the_power(
+    results: Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    summary = rows_as_printed()
+
+    def section() -> str:
+        found = [compare(pa.Table.from_pylist(summary), "dette-graw")]
+        monkeypatch.setattr("ldpflow.report.page.published_comparisons", lambda results: found)
+        return report_html(results).partition('id="comparison-dette-graw"')[2].partition("</section>")[0]
+
+    text = section()
+    assert "84 published numbers compared: not refuted" in text and "agree" not in text
+    assert "good" not in text and "bad" not in text
+    assert text.count("Power: with 500 replicates a true difference of") == 2
+    summary[0]["coverage"] = 0.5
+    assert 'class="verdict bad">84 published numbers compared: REFUTED' in section()
 
 
 def test_nothing_in_the_data_ends_a_script() -> None:
@@ -68,6 +90,16 @@ def test_the_live_page_is_made_anew_when_a_part_comes(run: Path, tmp_path: Path)
     assert b'data-live="1"' in text and second != first
     page.not_before = 0.0
     assert page.current() == (text, second)
+
+
+def test_the_progress_counts_the_paths_that_have_not_started(run: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(run, copy)
+    assert progress(Results.load(copy)) == "Finished: 256 of 256 replicates (4 of 4 paths complete)."
+    for path in sorted((copy / "replicates").iterdir())[1:]:
+        shutil.rmtree(path)
+    found = progress(Results.load(copy, from_parts=True))
+    assert found == "Finished: 64 of 256 replicates (1 of 4 paths complete)."
 
 
 def test_the_server_answers_this_machine_only(run: Path) -> None:

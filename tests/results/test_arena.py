@@ -3,10 +3,25 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
+import numpy as np
 import pytest
 
-from ldpflow.results.arena import TOLERANCE, label_of, safest, settings_of, standings
+import ldpflow as lf
+from ldpflow.intervals import INTERVAL_METHODS
+from ldpflow.results.arena import (
+    FAILS,
+    HOLDS,
+    TOLERANCE,
+    UNDECIDED,
+    judge,
+    label_of,
+    least_replicates,
+    safest,
+    settings_of,
+    standings,
+)
 from ldpflow.results.measures import wilson
 
 
@@ -62,6 +77,45 @@ def test_the_edge_of_holding_is_wilsons():
     assert [settings_of([r])[0].entries[0].holds for r in (below, at)] == [False, True]
 
 
+@pytest.mark.parametrize(
+    ("coverage", "replicates", "state"),
+    [
+        (0.95, 60, UNDECIDED),  # of 60, so many cover by chance where 88% do
+        (0.80, 60, UNDECIDED),
+        (0.60, 60, FAILS),
+        (0.90, 3000, HOLDS),
+        (0.88, 3000, UNDECIDED),
+        (0.86, 3000, FAILS),
+        (1.0, 60, HOLDS),
+    ],
+)
+def test_a_level_is_held_or_not_or_replicates_are_too_few(coverage, replicates, state):
+    assert judge(row("BM", coverage, 1.0, replicates=replicates)) == state
+
+
+def test_failures_are_misses_where_a_level_is_judged():
+    assert judge(row("BM", 0.8, 1.0, failures=800)) == FAILS
+
+
+def test_fewest_replicates_that_can_show_a_level():
+    """Of a method that covers exactly at its level."""
+    for level in (0.5, 0.9, 0.95):
+        count = least_replicates(level)
+        low, before = (wilson(level * r, r)[0] for r in (count, count - 1))
+        assert low >= level - TOLERANCE > before
+
+
+def test_few_replicates_reward_no_method():
+    """24 settings of 60 replicates: a method that covers .85 is recommended in one of them at most.
+
+    It holds its level there if at least 58 of 60 cover: P = .004 a setting, P(two or more of 24) = .004.
+    """
+    rng = np.random.default_rng(9)
+    rows = [row("BM", rng.binomial(60, 0.85) / 60, 1.0, n=n, replicates=60) for n in range(24)]
+    (standing,) = standings(settings_of(rows))
+    assert standing.best <= 1 and standing.undecided >= 12
+
+
 def test_labels_name_what_is_not_usual():
     assert label_of(row("BM", 0.9, 1)) == "BM"
     assert label_of(row("BM", 0.9, 1, quantile="t", M=7)) == "BM, M = 7, t"
@@ -107,3 +161,21 @@ def test_share_of_the_gap_that_is_bias():
     assert setting.entries[0].bias_share == pytest.approx(0.5)
     (setting,) = settings_of([row("BM", 0.895, 1.0)])
     assert setting.entries[0].bias_share is None
+
+
+class Yardstick(lf.Oracle):
+    """The oracle of a plug-in."""
+
+    kind: Literal["yardstick"] = "yardstick"
+
+
+def test_methods_that_read_the_truth_or_are_not_loaded_are_never_recommended(monkeypatch):
+    rows = [row("yardstick", 0.9, 0.5), row("SUF", 0.9, 0.7, base="yardstick"), row("BM", 0.895, 1.3)]
+    (setting,) = settings_of(rows)
+    assert setting.best.label == "BM"
+    assert [entry.barred for entry in setting.entries] == ["its plug-in is not loaded"] * 2 + [""]
+    monkeypatch.setitem(INTERVAL_METHODS, "yardstick", Yardstick)
+    (setting,) = settings_of(rows)
+    assert setting.best.label == "BM"
+    assert [entry.barred for entry in setting.entries] == ["needs the truth"] * 2 + [""]
+    assert safest(standings([setting])).label == "BM"

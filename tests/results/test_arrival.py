@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 import pytest
@@ -12,12 +13,14 @@ import ldpflow as lf
 from ldpflow.engine import run_study
 from ldpflow.intervals import INTERVAL_METHODS
 from ldpflow.intervals.batch_means import BatchMeans
+from ldpflow.problems.laws import Law
 from ldpflow.results.arrival import Compared, compared
 from ldpflow.results.explanation import explain
 from ldpflow.results.summary import stored_paths
+from ldpflow.simulators.approach import Approach
 from ldpflow.store import RunStore
 from ldpflow.study import Study
-from ldpflow.theory.arrival import Arrival
+from ldpflow.theory.arrival import Arrival, approaches
 
 
 def arrival(bias, start, steps, k=60.0):
@@ -46,16 +49,70 @@ def test_sentence():
         "-10.64 (start) and +0.04 (steps) empirical SE, measured -10.58: take a larger n, or a start nearer "
         "to the true value."
     )
-    large = Compared(arrival(3.0, 0.5, 2.5, k=60.0), 2.0, 0.0, 72.3, scale=0.5).sentence()
+    large = Compared(arrival(3.0, 0.5, 2.5, k=60.0), 2.0, 0.0, 72.3, 0.5, 0.51, 10**5).sentence()
     assert large.startswith("Steps too large for the average: 60.0 relaxation times")
-    assert (
-        "+0.25 (start) and +1.25 (steps) empirical SE, measured +1.00: take a larger n, or smaller" in large
-    )
-    short = Compared(arrival(3.0, 0.5, 2.5, k=20.0), 2.0, 0.0, 72.3).sentence()
-    assert short.endswith(": take a larger n.")
+    assert "+0.25 (start) and +1.25 (steps) empirical SE, measured +1.00: take TR or another centre" in large
     assert Compared(arrival(0.05, 0.0, 0.05), 0.1, 0.0, 72.3).sentence() == ""
     unknown = Arrival(10.0, 0.5, -3.0, -3.0, 0.0, 1.0, math.nan)
     assert "theta went" not in Compared(unknown, -3.1, 0.0, 1.0).sentence()
+
+
+def steps_too_large(b, k, gamma, n=10**5):
+    """What is advised where the steps leave a bias of b standard errors after k relaxation times."""
+    wide = replace(arrival(b, 0.0, b, k=k), sd_ratio=1.5)
+    found = Compared(wide, b, 0.0, 72.3, gamma=gamma, n=n).sentence()
+    assert found.startswith("Steps too large")
+    return found.partition(": take ")[2]
+
+
+@pytest.mark.parametrize(
+    ("b", "k", "gamma", "advice"),
+    [
+        # Long enough for smaller steps; with these the bias falls as n^-.01: 6^100 times the users.
+        (
+            0.6,
+            500.0,
+            0.51,
+            "smaller steps (c times 0.17, or a larger gamma), TR or another centre; a larger n alone does "
+            "not help: in SE this bias falls as n^-0.01.",
+        ),
+        # (.6 / .1)^(1 / .25) = 1296 times the users at gamma .75; at .95 it is 54.
+        (0.6, 500.0, 0.75, "falls as n^-0.25."),
+        (0.6, 500.0, 0.95, "TR or another centre, or about n = 5,400,000: in SE this bias falls as n^-0.45."),
+        # Too short for smaller steps: (250 * .6 / 60)^2 = 6.25 times the users make both possible.
+        (0.6, 60.0, 0.51, "TR or another centre, or about n = 620,000 and c times 0.17, or a larger gamma;"),
+        # The steps widen the average's distribution, and leave no bias that a rate could tell.
+        (0.05, 500.0, 0.51, "smaller steps, TR or another centre."),
+    ],
+)
+def test_against_a_bias_of_steps(b, k, gamma, advice):
+    assert advice in steps_too_large(b, k, gamma)
+    assert steps_too_large(b, k, gamma) == steps_too_large(-b, k, gamma)
+
+
+def arrival_of(c, gamma, n, law, tau):
+    """Prediction of the closure for LDP-SGD with randomised response, epsilon 1, from the quantile itself."""
+    law = Law(law)
+    case = Approach(law, tau, 1.17, c, gamma, law.quantile(tau), n)
+    return approaches([case])[0]
+
+
+@pytest.mark.parametrize(("law", "tau"), [("normal", 0.9), ("exponential", 0.9), ("exponential", 0.3)])
+@pytest.mark.parametrize("gamma", [0.51, 0.6, 0.75, 0.9])
+@pytest.mark.parametrize("n", [10**4, 10**6])
+def test_the_steps_and_users_that_are_advised_arrive(law, tau, gamma, n):
+    """By the closure: with c times and n as advised the path arrives, from whatever steps one comes."""
+    for c in (1.0, 4.0, 16.0):
+        found = arrival_of(c, gamma, n, law, tau)
+        if found.verdict != "steps_too_large":
+            continue
+        one = Compared(found, found.bias, 0.0, 1.0, gamma=gamma, n=n)
+        users, times = one.smaller_steps()
+        again = arrival_of(times * c, gamma, round(users), law, tau)
+        assert again.verdict in ("arrived", "doubtful") and again.relaxation_times > 24.9
+        assert abs(again.bias_steps) < 0.31
+        if n * 100 >= (alone := one.users_alone()):
+            assert arrival_of(c, gamma, round(alone), law, tau).verdict in ("arrived", "doubtful")
 
 
 @pytest.fixture(scope="module")

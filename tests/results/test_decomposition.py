@@ -15,9 +15,9 @@ import ldpflow as lf
 from ldpflow.engine import run_study
 from ldpflow.intervals import INTERVAL_METHODS
 from ldpflow.results import CellRows
-from ldpflow.results.decomposition import decompose, rounded
+from ldpflow.results.decomposition import BY_CHANCE, decompose, rounded
 from ldpflow.results.diagnosis import CAUSES
-from ldpflow.results.explanation import explain, extremes, failures
+from ldpflow.results.explanation import chance_note, explain, extremes, failures
 from ldpflow.store import RunStore
 from ldpflow.study import Study
 
@@ -132,6 +132,31 @@ def test_lengths_without_a_value():
     length[:3] = np.nan
     said = decompose(dataclasses.replace(rows, length=length), 0.9).sentence()
     assert said.startswith("Coverage 0.") and "3 intervals end at a public range" in said
+
+
+def test_chance_names_at_most_the_share_of_effects_that_is_told():
+    """Normal estimates with the right standard error, known up to 4%: no effect is there.
+
+    Of 300 cells of 256 replicates the share that is named has a standard error of about .8%: 4 of them.
+    """
+    rng = np.random.default_rng(12)
+    looked, named = 0, 0
+    for _ in range(300):
+        found = decompose(cell(rng.normal(size=256), 3.29 * np.sqrt(rng.chisquare(400, 256) / 400)), 0.9)
+        looked, named = looked + found.looked, named + len(found.terms)
+    assert looked == 300 * 6  # limits are symmetric: the seventh is exactly 0
+    assert 0.02 < named / looked < BY_CHANCE + 0.032
+
+
+def test_explain_says_how_many_effects_chance_would_name(runs):
+    found = re.match(
+        r"Each effect is judged by itself: (\d+) of (\d+) .* about (\d+)\.", chance_note(runs["many"])
+    )
+    named, looked, chance = map(int, found.groups())
+    terms = sum(len(re.findall(TERM, one.sentences[0])) for one in runs["many"])
+    rests = sum("within 2 MCSE" in one.sentences[0] for one in runs["many"])
+    assert 0 < named == terms - rests < looked and chance == round(BY_CHANCE * looked)
+    assert chance_note([]) == ""
 
 
 def test_rounding_keeps_the_sum():

@@ -107,7 +107,6 @@ def test_by_hand():
         "relative_bias": 0.5,
         "relative_bias_mcse": s / math.sqrt(3) / 2,
         "empirical_se": s,
-        "empirical_se_mcse": s / 2,
         "mse": 17 / 3,
         "mse_mcse": statistics.stdev([1, 0, 16]) / math.sqrt(3),
         "model_se": model,
@@ -128,7 +127,13 @@ def test_by_hand():
     untested -= {f"{name}_{end}" for name in (*RATES, "power") for end in ("low", "high", "mcse")}
     # Tested in tests/intervals/test_transcript_diagnosis.py.
     untested -= {"relaxation_times_median", "too_short", "poor_fit", "condition_median"}
-    assert untested == {"power", "relative_error_model_se_mcse", "skewness", "skewness_mcse"}
+    assert untested == {
+        "power",
+        "relative_error_model_se_mcse",
+        "empirical_se_mcse",
+        "skewness",
+        "skewness_mcse",
+    }
 
 
 def test_power_is_the_share_that_excludes_the_null():
@@ -174,6 +179,63 @@ def test_skewness_and_its_error(law):
     spread = np.std(stats.skew(np.array(found), axis=1), ddof=1)
     mcse = np.sqrt(np.mean([row["skewness_mcse"] ** 2 for row in rough]))
     assert mcse == pytest.approx(spread, rel=0.1)
+
+
+def spread_of_estimates(estimate: np.ndarray) -> float:
+    """Empirical standard error."""
+    return float(np.std(estimate, ddof=1))
+
+
+JACKKNIFED = {"empirical_se": spread_of_estimates, "skewness": stats.skew}
+
+
+def without_one(statistic, estimate: np.ndarray) -> float:
+    """Delete-one jackknife standard error of a statistic of the estimates, literally."""
+    values = np.array([statistic(np.delete(estimate, out)) for out in range(len(estimate))])
+    return math.sqrt((len(values) - 1) / len(values) * np.sum((values - values.mean()) ** 2))
+
+
+@pytest.mark.filterwarnings("ignore:Precision loss")
+@pytest.mark.parametrize("name", JACKKNIFED)
+@pytest.mark.parametrize("count", [4, 5, 12, 200])
+def test_errors_of_spread_and_skewness_are_the_jackknife_at_any_size(name, count):
+    rng = np.random.default_rng(count)
+    for law in (rng.standard_normal, rng.standard_exponential, rng.standard_cauchy):
+        for _ in range(10):
+            estimate = 3.0 + 1e-3 * law(count)
+            found = one(rows(estimate))[f"{name}_mcse"]
+            assert found == pytest.approx(without_one(JACKKNIFED[name], estimate), rel=1e-7)
+
+
+@pytest.mark.parametrize("name", JACKKNIFED)
+def test_errors_of_spread_and_skewness_where_one_replicate_decides(name):
+    estimate = np.random.default_rng(3).standard_normal(50)
+    estimate[7] = 1e6
+    found = one(rows(estimate))[f"{name}_mcse"]
+    assert found == pytest.approx(without_one(JACKKNIFED[name], estimate), rel=1e-6)
+
+
+@pytest.mark.parametrize(("name", "few"), [("empirical_se", 2), ("skewness", 3)])
+def test_errors_of_spread_and_skewness_need_replicates(name, few):
+    """Without one of two there is no spread; of two that are left the skewness is always 0."""
+    estimate = [1.0, 2.0, 4.0, 9.0]
+    assert one(rows(estimate[:few]))[f"{name}_mcse"] is None
+    assert one(rows(estimate[: few + 1]))[f"{name}_mcse"] > 0
+
+
+@pytest.mark.parametrize("name", JACKKNIFED)
+def test_errors_of_spread_and_skewness_against_repeated_studies(name):
+    """Exponential estimates: 2000 studies of 1000 replicates. The formula for normal ones has half of it.
+
+    The root mean square over 300 studies has a relative error of about 1% (spread: 1.6%), and the jackknife
+    is 2% too large at this size for the skewness: 8% leaves four standard errors.
+    """
+    sample = np.random.default_rng(6).standard_exponential((2000, 1000))
+    spread = np.std([JACKKNIFED[name](study) for study in sample], ddof=1)
+    found = [one(rows(study))[f"{name}_mcse"] for study in sample[:300]]
+    assert np.sqrt(np.mean(np.square(found))) == pytest.approx(spread, rel=0.08)
+    if name == "empirical_se":
+        assert 1 / math.sqrt(2 * 999) < 0.55 * spread, "the test can tell"
 
 
 def test_misses_name_the_side_of_the_truth():

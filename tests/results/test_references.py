@@ -25,11 +25,15 @@ STUDY = {
     "name": "small",
     "seed": 7,
     "replicates": 64,
-    "problem": {"kind": "quantile", "law": "normal", "tau": [0.5, 0.9], "location": 0.0},
+    "problem": {"kind": "quantile", "law": "lognormal", "tau": [0.5, 0.9], "location": 0.0, "shape": 0.8},
     "mechanism": [{"kind": "randomized_response", "epsilon": 1.0}],
     "algorithm": {"kind": ["ldp_sgd", "tail_sgd"], "gamma": 0.51, "theta0": 0.0},
     "grid": {"n": [1_000, 10_000], "level": 0.9, "independent_n": False},
-    "method": [{"kind": "BB", "beta": [0.6, 0.75]}, {"kind": "TR"}],
+    "method": [
+        {"kind": "BB", "beta": [0.6, 0.75], "B": 500},
+        {"kind": "TR", "degree": 2},
+        {"kind": "BM", "quantile": "t"},
+    ],
 }
 
 
@@ -50,7 +54,7 @@ def test_every_entry_is_used():
 
 def test_references_follow_the_kinds_of_the_study():
     assert references_of(STUDY) == [
-        "morris2019", "warner1965", "dette2024", "jain2018", "frees1990", "ni2026", "fieller1954"
+        "morris2019", "warner1965", "dette2024", "jain2018", "frees1990", "ni2026", "fieller1954", "chen2020"
     ]  # fmt: skip
     text = bibtex(STUDY)
     keys = re.findall(r"^@\w+\{(\w+),$", text, re.MULTILINE)
@@ -80,19 +84,29 @@ def test_a_component_of_a_plug_in_is_named():
 
 def test_the_paragraph_says_design_seed_streams_replicates_error_and_versions():
     summary = pa.table(
-        {"replicates": [64, 80], "failures": [0, 3], "coverage": [0.9, 0.8], "coverage_mcse": [0.03, 0.05]}
+        {
+            "n": [1_000, 10_000],
+            "horizon": pa.nulls(2, pa.int64()),
+            "replicates": [64, 80],
+            "failures": [0, 3],
+            "coverage": [0.9, 0.8],
+            "coverage_mcse": [0.03, 0.05],
+        }
     )
+    precision = {"target_mcse": 0.01, "target_length": None, "min_replicates": 256, "max_replicates": 100_000}
     sessions = [
         {
             "versions": {"ldpflow": "1.2.3", "python": "3.12.1", "numpy": "2.1.0", "numba": "0.61.0"},
             "machine": {"processor": "Some Processor"},
+            "precision": precision,
         }
     ]
     text = study_paragraph(STUDY, summary, sessions)
     for words in (
-        "problem quantile (law = normal, tau = 0.5 and 0.9)",
+        "problem quantile (law = lognormal, tau = 0.5 and 0.9, shape = 0.8)",
         "ldp_sgd and tail_sgd (gamma = 0.51)",
-        "interval methods BB (beta = 0.6 and 0.75) and TR",
+        "interval methods BB (beta = 0.6 and 0.75), TR (degree = 2) and BM (quantile = t)",
+        "with a full factorial design:",
         "n = 1,000 and 10,000 users",
         "nominal level 0.9",
         "Each of the 2 cells had 64 to 80 independent replicates.",
@@ -100,11 +114,46 @@ def test_the_paragraph_says_design_seed_streams_replicates_error_and_versions():
         "3 of 144 intervals were undefined or diverged",
         "randomized_response: Warner, 1965;",
         "ldp_sgd and BB: Dette and Graw, 2024;",
-        "TR: Frees and Ruppert, 1990, Ni and Huo, 2026, Fieller, 1954).",
+        "BM: Chen et al., 2020).",
+        "TR is ldpflow's own, published nowhere else and without a proof; it builds on Frees and Ruppert, "
+        "1990, Ni and Huo, 2026 and Fieller, 1954.",
+        "Published nowhere else are also the t quantiles of BM.",
+        "All n of a replicate lay on one path",
+        "Replicates were added until the Monte Carlo standard error of every coverage was at most 0.01, path "
+        "by path and judged at numbers fixed in advance, from 256 to at most 100,000.",
         "The seed was 7.",
         "ldpflow 1.2.3 (Python 3.12.1; numpy 2.1.0, numba 0.61.0) on Some Processor.",
     ):
         assert words in text, words
+
+
+@pytest.mark.parametrize(
+    ("horizon", "words"),
+    [([1_000, 10_000], "Every n had users and paths"), ([None, 10_000], "Where an algo")],
+)
+def test_the_paragraph_says_whether_n_share_a_path(horizon, words):
+    more = {"replicates": [9, 9], "failures": [0, 0], "coverage_mcse": [0.1, 0.1]}
+    summary = pa.table({"n": [1_000, 10_000], "horizon": pa.array(horizon, pa.int64()), **more})
+    assert words in study_paragraph(STUDY, summary, [])
+
+
+def test_the_paragraph_says_whose_rows_are_not_paired():
+    study = STUDY | {"method": [{"kind": "BB"}, {"kind": ["PAR", "HULC"]}]}
+    text = study_paragraph(study, pa.table({"replicates": pa.array([], pa.int64())}), [])
+    assert "A row of PAR and HULC is made of several replicates, and paired with no row of others." in text
+    assert "made of several" not in study_paragraph(
+        STUDY, pa.table({"replicates": [9], "failures": [0], "coverage_mcse": [0.1]}), []
+    )
+
+
+def test_settings_of_a_vector_and_of_components_that_are_not_known():
+    study = STUDY | {
+        "problem": {"kind": "linear_regression", "coefficients": [1.0, 0.5]},
+        "algorithm": {"kind": "of_a_plugin", "speed": 3},
+    }
+    text = study_paragraph(study, pa.table({"replicates": pa.array([], pa.int64())}), [])
+    assert "linear_regression (coefficients = (1, 0.5))" in text and "of_a_plugin (speed = 3)" in text
+    assert "published" not in text.partition("own")[0].partition("of_a_plugin:")[1]
 
 
 def test_a_study_of_trajectories_has_a_paragraph():

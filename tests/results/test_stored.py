@@ -41,7 +41,7 @@ def by_key(pieces):
 
 def arrays(cell):
     """The arrays of a cell by name, diagnostics included."""
-    found = {name: values for name, values in vars(cell).items() if name != "diagnostics"}
+    found = {name: values for name, values in vars(cell).items() if isinstance(values, np.ndarray)}
     return found | {column.name: values for column, values in cell.diagnostics.items()}
 
 

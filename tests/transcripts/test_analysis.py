@@ -11,9 +11,9 @@ import pytest
 import ldpflow as lf
 from ldpflow.errors import InputError
 from ldpflow.transcripts.analysis import analyse
-from ldpflow.transcripts.verdict import arrival_of, linear_start
+from ldpflow.transcripts.verdict import arrival_of, linear_start, verdict_of
 from ldpflow.transcripts.wording import as_dict, methods_paragraph, verdict_lines
-from tests.oracles.transcript import SETTINGS, demo
+from tests.oracles.transcript import SETTINGS, cell_demo, demo
 from tests.transcripts.conftest import as_table, write
 
 
@@ -79,6 +79,88 @@ def test_steps_may_be_read_off_the_file(rows, analysis):
     assert any("read off" in note for note in found.notes)
     with pytest.raises(InputError, match=r"algorithm\.c"):
         analyse(as_table(rows[0]), {k: v for k, v in SETTINGS.items() if k != "algorithm"})
+
+
+def test_the_start_of_a_vector():
+    """theta0 with one number a coordinate: checked where theta is there, taken where it is left out."""
+    rows, _ = cell_demo(theta0=(-1.0, 0.5))
+    table = pa.table(
+        {f"theta_{j}": [t[j] for t, _ in rows] for j in (0, 1)} | {"report": [r for _, r in rows]}
+    )
+    settings = {
+        "problem": {"kind": "quantiles", "taus": [0.3, 0.6]},
+        "mechanism": {"kind": "cells", "epsilon": 2.0},
+        "algorithm": {"c": 3.0, "gamma": 0.6, "theta0": [-1.0, 0.5]},
+        "method": [{"kind": "BM"}],
+    }
+    whole = analyse(table, settings)
+    bare = analyse(table.select(["report"]), settings)
+    for ours, theirs in zip(whole.asked, bare.asked, strict=True):
+        assert ours["lower"] == pytest.approx(theirs["lower"], rel=1e-9)
+    assert whole.start == (-1.0, 0.5) and as_dict(whole)["algorithm"]["theta0"] == [-1.0, 0.5]
+
+    def refused(theta0, field="algorithm.theta0"):
+        with pytest.raises(InputError) as caught:
+            analyse(table, settings | {"algorithm": {"c": 3.0, "gamma": 0.6, "theta0": theta0}})
+        assert field in caught.value.field
+        return str(caught.value)
+
+    assert "row 1, theta_1" in refused([-1.0, 0.6], "theta_1")
+    assert "2 numbers, or one for all" in refused([-1.0, 0.5, 1.0])
+    assert "do not decrease" in refused([0.5, -1.0])
+
+
+def test_the_start_that_is_shown(rows):
+    """In JSON theta0 is that of the run, where it is read off the file too."""
+    without = {**SETTINGS, "algorithm": {"c": 40.0, "gamma": 0.51}, "method": [{"kind": "BM"}]}
+    assert as_dict(analyse(as_table(rows[0]), without))["algorithm"]["theta0"] == 20.0
+
+
+def test_the_method_to_report(rows, analysis):
+    """The settings' [method] is reported, beside the usual rows; [[method]] says which rows there are."""
+    planned = {"kind": "TR", "degree": 3, "burn_in": "0.01n"}
+    found = analyse(as_table(rows[0]), SETTINGS | {"method": planned})
+    assert (found.reported()["method"], found.reported()["degree"]) == ("TR", 3)
+    assert analysis.reported()["degree"] == 2
+    usual = {(row["method"], row.get("degree")) for row in analysis.asked}
+    assert {(row["method"], row.get("degree")) for row in found.asked} == usual
+    assert "degree 3" in found.methods_paragraph()
+    other = analyse(as_table(rows[0]), SETTINGS | {"method": {"kind": "BM", "M": 20}})
+    assert other.reported()["method"] == "BM" and other.reported()["M"] == 20
+    with pytest.raises(InputError, match="one value for every setting"):
+        analyse(as_table(rows[0]), SETTINGS | {"method": {"kind": "TR", "degree": [2, 3]}})
+
+
+def test_degree_2_is_reported_where_degree_3_has_no_interval():
+    """With the reason: the score set of the cubic has no end here, that of the parabola has one."""
+    rows, _ = demo(n=2000, c=20.0)
+    settings = SETTINGS | {"algorithm": {"c": 20.0, "gamma": 0.51}}
+    planned = settings | {"method": {"kind": "TR", "degree": 3, "burn_in": "0.01n"}}
+    found = analyse(as_table(rows), planned)
+    (cubic,) = [row for row in found.asked if row.get("degree") == 3]
+    assert cubic["status"] == "undefined"
+    assert found.reported()["degree"] == 2 and "undefined_3" in found.flags
+    (words,) = [words for words in found.verdicts[0].words if words.startswith("undefined_3")]
+    assert "degree 3 was asked for" in words and "interval has no end" in words
+    assert "degree 2 is reported" in words and found.exit_code() == 0 and found.exit_code(strict=True) == 1
+    alone = analyse(as_table(rows), settings | {"method": [{"kind": "TR", "degree": 3, "burn_in": "0.01n"}]})
+    assert [row["degree"] for row in alone.asked] == [3, 2] and alone.reported()["degree"] == 2
+
+
+@pytest.mark.parametrize(("poor", "code"), [(False, 0), (True, 1)])
+def test_the_exit_code_where_degree_3_has_no_interval(poor, code):
+    """Where degree 2 does not fit either, the interval that is reported cannot be trusted."""
+
+    def row(place, degree, **values):
+        fit = {"relaxation_times": 60.0, "lack_of_fit": 0.0, "estimate": 1.0, "se": 0.1, "status": "ok"}
+        return {"place": place, "method": "TR", "degree": degree, "asked": True} | fit | values
+
+    low = row(0, 2, lack_of_fit=3.0 if poor else 0.0)
+    high = row(1, 3, estimate=None, se=None, relaxation_times=None, lack_of_fit=None, status="undefined")
+    found = verdict_of([low, high], [low, high], None if poor else high, 1.0, 0.0, 1.0, 0.51, 10_000, False)
+    assert found.reported == 0 and found.exit_code(False, False) == code
+    why = "degree 2 does not fit" if poor else "degree 3 was asked for"
+    assert any(why in words and "no root" in words for words in found.words)
 
 
 def test_words(analysis):
@@ -241,6 +323,35 @@ def test_the_linear_start():
     for slope in (0.003, 0.1):
         exact = -5.0 * np.mean(np.exp(-slope * s))
         assert linear_start(-5.0, 0.0, slope, 3.0, 0.6, 20_000) == pytest.approx(exact, rel=0.01)
+
+
+def test_short_batches_are_pointed_out(rows, analysis):
+    """EBS with c = .1 makes batches of 256 steps; the path remembers n/(K (1 - gamma)) = 523, K = 78."""
+    (note,) = [note for note in analysis.notes if note.startswith("EBS")]
+    (row,) = [row for row in analysis.asked if row["method"] == "EBS"]
+    assert "batches of 256 steps" in note and "remembers about 523" in note and row["status"] == "ok"
+    long = analyse(as_table(rows[0]), SETTINGS | {"method": [{"kind": "EBS", "block_rule": "3n^0.75"}]})
+    assert long.notes == []
+
+
+def test_the_number_of_reports_that_is_expected(rows):
+    settings = SETTINGS | {"method": [{"kind": "BM"}], "n": 20_000}
+    assert analyse(as_table(rows[0]), settings).users == 20_000
+    for some, said in (
+        (rows[0][:-1], "cut off"),
+        ([*rows[0], rows[0][0]], "row 20,001, theta"),
+        (rows[0][:900], "cut off"),
+    ):
+        with pytest.raises(InputError, match=said):
+            analyse(as_table(some), settings)
+    lost = [*rows[0][:99], *rows[0][100:]]
+    with pytest.raises(InputError, match="row 100, theta"):  # the row is named, not the number alone
+        analyse(as_table(lost), settings)
+    bare = as_table(rows[0]).select(["report"])
+    algorithm = SETTINGS["algorithm"] | {"final_theta": rows[1]}
+    assert analyse(bare, settings | {"algorithm": algorithm}).users == 20_000
+    with pytest.raises(InputError, match="final_theta"):
+        analyse(bare.slice(0, 19_999), settings | {"algorithm": algorithm, "n": 19_999})
 
 
 @pytest.mark.parametrize("kind", ["oracle", "PB", "HULC", "ACS"])

@@ -25,7 +25,7 @@ def checked(table, chunk=4096, **settings):
     try:
         for part in source.chunks(chunk):
             checks.look(part)
-        checks.finish(source.rows)
+        checks.finish(source.rows, np.array([math.nan]))
     except RowError as error:
         return error
     return None
@@ -60,7 +60,7 @@ def test_a_row_that_is_missing(rows, chunk):
     rounds = [*range(1, 100), *range(101, 3001)]
     fault = checked(as_table(gone, round=rounds), chunk)
     assert (fault.row, fault.column, fault.value) == (100, "round", 101)
-    assert "missing" in fault.hint
+    assert fault.hint == "Round 100 is missing."
 
 
 def test_a_row_that_was_counted_twice(rows):
@@ -71,15 +71,44 @@ def test_a_row_that_was_counted_twice(rows):
     assert (fault.row, fault.column) == (101, "round") and "twice" in fault.hint
 
 
-def test_swapped_rows(rows):
+@pytest.mark.parametrize("named", [True, False])
+def test_swapped_rows(rows, named):
     swapped = list(rows[0])
     swapped[500], swapped[501] = swapped[501], swapped[500]
-    assert checked(as_table(swapped)).row == 501
+    rounds = [*range(1, 501), 502, 501, *range(503, 20_001)]
+    fault = checked(as_table(swapped, round=rounds) if named else as_table(swapped))
+    assert fault.row == 501
+    assert "Row 502 has" in fault.hint and "another order" in fault.hint and "missing" not in fault.hint
 
 
-def test_sorted_rows(rows):
+def test_sorted_and_shuffled_rows(rows):
     fault = checked(as_table(sorted(rows[0])))
-    assert fault.row == 2 and "sorted or shuffled" in fault.hint
+    assert fault.row == 2 and "sorted" in fault.hint
+    order = np.random.default_rng(1).permutation(20_000)
+    shuffled = [rows[0][i] for i in order]
+    fault = checked(as_table(shuffled))
+    assert fault.row == 2 and "shuffled" in fault.hint
+    fault = checked(as_table(shuffled, round=(1 + order).tolist()), 2**16)
+    at = order.tolist().index(0) + 1
+    assert (fault.row, fault.column) == (1, "round") and f"Row {at:,} has it" in fault.hint
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("theta0", [20.0, 35.0])
+def test_files_that_were_joined(rows, named, theta0):
+    """The second file begins at row 3,001, from its own theta0."""
+    from tests.oracles.transcript import demo
+
+    further = demo(1000, theta0=theta0)[0]
+    together = [*rows[0][:3000], *further]
+    rounds = [*range(1, 3001), *range(1, 1001)]
+    fault = checked(as_table(together, round=rounds) if named else as_table(together))
+    assert fault.row == 3001 and "joined" in fault.hint and "sorted" not in fault.hint
+
+
+def test_the_last_rows_are_missing(rows):
+    fault = checked(as_table(rows[0][:-1]), final=(rows[1],))
+    assert (fault.row, fault.column) == (19_999, "final_theta") and "last rows missing" in fault.hint
 
 
 @pytest.mark.parametrize("name", ["theta", "report"])
@@ -112,15 +141,46 @@ def test_a_step_of_another_size(rows):
     assert (fault.row, fault.column) == (11, "step")
 
 
-def test_the_order_of_the_checks(rows):
-    """A later row's earlier check wins over an earlier row's later check."""
-    broken = moved(rows[0], 50, 1.0)
-    broken[15_000] = (broken[15_000][0], 3)
-    fault = checked(as_table(broken), 1000)
-    assert (fault.row, fault.column) == (15_001, "report")
-    rounds = list(range(1, 20_001))
-    rounds[9_000] = 5
-    assert checked(as_table(moved(rows[0], 50, 1.0), round=rounds), 1000).column == "round"
+@CHUNKS
+def test_the_first_bad_row_is_named(rows, chunk):
+    """Whatever is wrong with later rows; of one row the earlier check wins."""
+    some = rows[0] if chunk > 1 else rows[0][:200]
+    broken = moved(some, 50, 1.0)
+    broken[150] = (broken[150][0], 3)
+    rounds = list(range(1, len(some) + 1))
+    rounds[90] = 5
+    fault = checked(as_table(broken, round=rounds), chunk)
+    assert (fault.row, fault.column) == (50, "theta")
+    rounds[49] = 7
+    assert checked(as_table(broken, round=rounds), chunk).column == "round"
+    thetas = [None, *(theta for theta, _ in broken[1:])]
+    table = pa.table({"theta": thetas, "report": [report for _, report in broken]})
+    fault = checked(table, chunk)
+    assert (fault.row, fault.column) == (1, "theta")
+
+
+@pytest.mark.parametrize("kind", [".csv", ".parquet"])
+def test_the_first_bad_row_of_a_file(rows, tmp_path, kind):
+    """A missing value and a text in later rows of one block do not hide an earlier theta."""
+    broken = moved(rows[0][:3000], 700, 1e-6)
+    thetas = [theta for theta, _ in broken]
+    columns = {"theta": [*thetas[:900], None, *thetas[901:]], "report": [report for _, report in broken]}
+    file = write(pa.table(columns), tmp_path / f"t{kind}")
+    if kind == ".csv":
+        lines = file.read_text().splitlines()
+        lines[901] = lines[901].replace("None", "")
+        lines[1000] = "abc,1"
+        lines[1100] += ",7"
+        file.write_text("\n".join(lines) + "\n")
+    with pytest.raises(RowError) as caught:
+        analyse(file, SETTINGS)
+    assert (caught.value.row, caught.value.column) == (700, "theta")
+    if kind == ".csv":
+        file.write_text("\n".join([lines[0], *(f"{t!r},{r}" for t, r in rows[0][:800]), *lines[801:]]))
+        with pytest.raises(RowError) as caught:
+            analyse(file, SETTINGS)
+        assert (caught.value.row, caught.value.column, caught.value.value) == (901, "theta", None)
+        assert str(caught.value) == "row 901, theta is missing; expected a value."
 
 
 def test_a_wrong_start_and_end(rows):
@@ -136,7 +196,7 @@ def test_a_wrong_start_and_end(rows):
         (lambda rows: rows[:99] + rows[100:], 100, "if one row is missing before it"),
         (lambda rows: rows[:299] + rows[301:], 300, "if 2 rows are missing before it"),
         (lambda rows: rows[:300] + rows[299:], 301, "if one row is too many before it"),
-        (lambda rows: sorted(rows), 1, "sorted or shuffled"),
+        (lambda rows: sorted(rows), 1, "Row 18 has this theta: rows are in another order"),
         (lambda rows: moved(rows, 4712, 1e-6), 4712, "missing, doubled or changed there"),
     ],
 )
@@ -149,6 +209,9 @@ def test_too_few_digits(rows, tmp_path):
     short = [(float(f"{theta:.7g}"), report) for theta, report in rows[0]]
     fault = checked(as_table(short))
     assert fault.hint == "7 digits are too few: write 17."
+    assert checked(as_table(rows[0]), final=(38.75,)).hint == "4 digits are too few: write 17."
+    other = [(float(round(theta)), report) for theta, report in moved(rows[0], 1, 50.0)]
+    assert "digits" not in checked(as_table(other), start=(20.0,)).hint  # 50 is no rounding
 
 
 @pytest.mark.parametrize("kind", [".csv", ".parquet"])
@@ -185,8 +248,9 @@ def test_a_missing_value_in_a_csv_file(rows, tmp_path):
 def test_a_ragged_csv_file(rows, tmp_path):
     file = write(as_table(rows[0][:3000]), tmp_path / "t.csv")
     file.write_text(file.read_text() + "1.0\n")
-    with pytest.raises(InputError, match="3002"):
+    with pytest.raises(RowError) as caught:
         analyse(file, SETTINGS)
+    assert caught.value.row == 3001 and "number of values: 1 is not allowed; expected 2" in str(caught.value)
 
 
 def test_users_that_reported_twice(rows, tmp_path):
@@ -201,12 +265,12 @@ def test_users_that_reported_twice(rows, tmp_path):
 
 
 def test_equal_hashes_of_different_users_are_no_fault(rows, monkeypatch):
-    from ldpflow.transcripts import checks
+    from ldpflow.transcripts import users
 
     def all_alike(self, chunk):
         self.hashes[chunk.first - 1 : chunk.first - 1 + len(chunk)] = 7
 
-    monkeypatch.setattr(checks.Users, "add", all_alike)
+    monkeypatch.setattr(users.Users, "add", all_alike)
     table = as_table(rows[0], user=[f"u{i}" for i in range(20_000)])
     assert analyse(table, SETTINGS).users == 20_000
 

@@ -18,7 +18,7 @@ def test_what_is_read():
     }
     collection = read_collection(SETTINGS | more)
     assert collection.taus == (0.9,) and collection.levels == (0.9, 0.95)
-    assert collection.algorithm.step_constant() == 40.0 and collection.start == 20.0
+    assert collection.algorithm.step_constant() == 40.0 and collection.start == (20.0,)
     assert [m.kind for m in collection.methods] == ["TR", "BB", "BB"]
     assert collection.origin == (39.0,) and collection.batch_size == 1
     rounds = read_collection(SETTINGS | {"algorithm": {"c": 1.0, "gamma": 0.6, "batch_size": 20}})
@@ -66,6 +66,21 @@ def without(table, name):
         (changed("algorithm", final_theta="x"), "algorithm.final_theta"),
         (SETTINGS | {"method": [{"kind": "TT"}]}, "method.kind"),
         (SETTINGS | {"level": 1.0}, "level"),
+        (SETTINGS | {"level": 1e-320}, "level"),
+        (SETTINGS | {"level": 10**400}, "level"),
+        (SETTINGS | {"level": [0.5 + i / 1000 for i in range(200)]}, "level"),
+        (SETTINGS | {"problem": 3}, "problem"),
+        (
+            SETTINGS | {"problem": {"kind": "quantiles", "taus": [i / 50 for i in range(1, 40)]}},
+            "problem.taus",
+        ),
+        (SETTINGS | {"mechanism": [1]}, "mechanism"),
+        (SETTINGS | {"algorithm": "ldp_sgd"}, "algorithm"),
+        (SETTINGS | {"method": {"kind": ["TR", "BM"]}}, "method"),
+        (SETTINGS | {"method": [{"kind": "BM"}] * 300}, "method"),
+        (SETTINGS | {"path": 3}, "path"),
+        (changed("algorithm", theta0=[1.0, "a"]), "algorithm.theta0"),
+        ([1], "settings"),
         (SETTINGS | {"origin": "here"}, "origin"),
         (SETTINGS | {"seed": -1}, "seed"),
     ],

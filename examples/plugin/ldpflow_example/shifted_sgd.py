@@ -1,5 +1,6 @@
 """Algorithm shifted_sgd: SGD on private gradients with steps c (i + shift)^(-gamma)."""
 
+import math
 from typing import Annotated, Literal
 
 import numpy as np
@@ -25,6 +26,10 @@ class ShiftedSgd(DecayingSteps):
 
     kind: Literal["shifted_sgd"] = "shifted_sgd"
     shift: Annotated[float, Field(ge=0, le=1e6), Setting("steps", "shift of the schedule")] = 10.0
+
+    def step_constant(self):
+        """Not declared: shifted steps are not c i^(-gamma), though they fall like it."""
+        return math.nan
 
     def kernel_parameters(self, horizon):
         """What the recursion reads by name from its argument ``settings``."""

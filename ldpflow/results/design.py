@@ -1,0 +1,311 @@
+"""Design that the rows of a run are of, whatever commands have made them.
+
+A run may grow, and its study.toml is the study of the last command. What is said of a run follows from its
+rows: their settings, whether they are a full factorial design, and study files that give them again. The
+study of the last command serves where its cells are those of the rows.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from ldpflow.errors import InputError
+from ldpflow.results.stored import unsaid_runs
+from ldpflow.results.summary import stored_paths
+from ldpflow.settings import canonical_json
+from ldpflow.simulators.families import PARTS
+from ldpflow.store import RunStore, cell_id
+from ldpflow.store.schema import cell_keys
+from ldpflow.study import Study
+from ldpflow.study.stored import problems, shown_study, stored_mapping, stored_study
+from ldpflow.study.writing import toml_text
+
+__all__ = ["Design", "products", "run_design"]
+
+AXES = (*PARTS, "method", "level", "n")
+"""What a study takes the product of, in the order in which blocks are joined."""
+
+FIXED = ("replicates", "independent_n", "followed")
+"""What all cells of a study share."""
+
+BUDGET = {"epsilon", "mu", "delta"}
+"""Settings in which a run may grow by any values; in others a study that adds some has the old ones too."""
+
+Place = tuple[str, str]
+"""Path, and id of a cell; an empty id for trajectories."""
+
+Block = dict[str, tuple[str, ...]]
+"""Values by name, as canonical JSON: all combinations of them."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """What the rows of a run are of.
+
+    Parameters
+    ----------
+    study : mapping
+        The tables of a study file that has all values of the rows, without the values of a pilot.
+    factorial : bool
+        Whether the rows are all combinations of these values.
+    texts : tuple of str
+        Study files that together give the rows, in the order in which they can be run; empty where none are
+        known.
+    precision : mapping, optional
+        Targets that decided the number of replicates.
+    missing : tuple of (int, int), optional
+        Cells that have rows, and cells of the study, of a run that is not finished.
+    """
+
+    study: Mapping[str, Any]
+    factorial: bool
+    texts: tuple[str, ...]
+    precision: Mapping[str, Any] | None = None
+    missing: tuple[int, int] | None = None
+
+
+def run_design(
+    store: RunStore, summary: pa.Table, followed: pa.Table, sessions: Sequence[Mapping[str, Any]]
+) -> Design:
+    """The design of a run's rows.
+
+    Parameters
+    ----------
+    store : RunStore
+    summary, followed : pyarrow.Table
+        Summaries of the rows and of the trajectories.
+    sessions : sequence of mapping
+        provenance.json.
+    """
+    mapping = stored_mapping(store) or {}
+    rows = Rows(store, summary, followed)
+    study = stored_study(store)
+    last = sessions[-1] if sessions else {}
+    targets = last.get("precision")
+    tables, text = shown_study(mapping, store.read_study() or "")
+    design = Design(tables, True, (text,) if text else ())
+    if not rows.cells or (mapping and study is None and len(sessions) == 1):
+        return design if targets is None else replace(design, precision=targets)
+    if study is not None:
+        wanted = places_of(study)
+        if wanted == rows.counts.keys():
+            if rows.fit(study.replicates):
+                return design
+            if targets is not None:
+                return replace(design, precision=targets)
+        broken = last.get("ended") is None or last.get("stopped") or last.get("failed_batches")
+        if broken and rows.counts.keys() <= wanted:
+            return replace(design, missing=(len(rows.counts), len(wanted)))
+    return rows.design(mapping, targets)
+
+
+def places_of(study: Study) -> set[Place]:
+    """The cells and trajectories of a study."""
+    found = set()
+    for plan in study.plans():
+        path = f"p{plan.simulator.key}"
+        found |= {(path, cell_id(cell.columns())) for cell in plan.cells}
+        found |= {(path, "")} if plan.checkpoints else set()
+    return found
+
+
+class Rows:
+    """The cells of a run that have rows, how many, and what they are of."""
+
+    def __init__(self, store: RunStore, summary: pa.Table, followed: pa.Table) -> None:
+        self.paths = stored_paths(store.replicates) | stored_paths(store.trajectories)
+        self.name = store.root.rstrip("/").rsplit("/", 1)[-1]
+        self.cells: dict[Place, dict[str, Any]] = {}
+        self.counts: dict[Place, int] = {}
+        keys = cell_keys(summary.schema) if summary.num_rows else ()
+        for row in summary.select(["path", "replicates", *keys]).to_pylist() if summary.num_rows else ():
+            cell = {name: row[name] for name in keys if row[name] is not None}
+            place = row["path"], cell_id(cell)
+            self.cells[place], self.counts[place] = cell, row["replicates"]
+        for row in followed.select(["path", "replicates"]).to_pylist() if followed.num_rows else ():
+            self.counts[row["path"], ""] = row["replicates"]
+        parts = store.replicates.scan()[0]
+        said = {(f"p{part.path_key}", cell): runs for part in parts for cell, runs in part.runs.items()}
+        self.runs = {
+            place: said.get(place) or (unsaid_runs(self.cells[place]) if place in self.cells else 1)
+            for place in self.counts
+        }
+        self.seed = parts[0].meta["seed"] if parts else 0
+
+    def fit(self, replicates: int) -> bool:
+        """Whether so many replicates make the rows."""
+        return all(count == replicates // self.runs[place] for place, count in self.counts.items())
+
+    def replicates(self) -> dict[Place, int]:
+        """Replicates that make the rows of each cell: one number for all of them, where there is one.
+
+        Several make r rows of m replicates each; that of other cells of the path is preferred.
+        """
+        least = {place: count * self.runs[place] for place, count in self.counts.items()}
+        most = max(least.values(), default=0)
+        if self.fit(most):
+            return dict.fromkeys(least, most)
+        whole: dict[str, list[int]] = {}
+        for (path, _), count in least.items():
+            whole.setdefault(path, []).append(count)
+        return {
+            place: max(r for r in whole[place[0]] if 0 <= r - count < self.runs[place])
+            for place, count in least.items()
+        }
+
+    def points(self, mapping: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+        """The cells, each by its values as canonical JSON."""
+        tables = {path: tables_of(simulator) for path, simulator in self.paths.items()}
+        replicates = self.replicates()
+        for place, cell in self.cells.items():
+            path = place[0]
+            n, level, method = cell["n"], cell["level"], cell["method"]
+            settings = {k: v for k, v in cell.items() if k not in ("n", "level", "method")}
+            values = {
+                **tables[path],
+                "method": {"kind": method, **settings},
+                "level": level,
+                "n": n,
+                "replicates": replicates[place],
+                "independent_n": has_own_n(self.paths[path], mapping),
+                "followed": (path, "") in self.counts,
+            }
+            yield {name: canonical_json(value) for name, value in values.items()}
+
+    def design(self, mapping: Mapping[str, Any], targets: Mapping[str, Any] | None) -> Design:
+        """The design from the rows alone; ``mapping`` is the study of the last command."""
+        points = list(self.points(mapping))
+        whole = {name: tuple(dict.fromkeys(p[name] for p in points if name in p)) for name in (*AXES, *FIXED)}
+        tables, _ = shown_study(self.study_of(whole, mapping), "")
+        cells = [{name: value for name, value in point.items() if name != "replicates"} for point in points]
+        one = len(products(cells, AXES)) == 1
+        same = all(len(whole[name]) == 1 for name in FIXED)
+        factorial = one or self.made_by(self.study_of(whole, mapping)) == self.counts.keys()
+        if factorial and same:
+            blocks = [whole]
+        elif factorial and targets is not None and all(len(whole[name]) == 1 for name in FIXED[1:]):
+            return Design(tables, True, self.texts([whole], mapping), targets)
+        else:
+            blocks = sorted(products(points, AXES), key=lambda block: -len(designs_of(block)))
+        return Design(tables, factorial, self.texts(blocks, mapping))
+
+    def texts(self, blocks: Sequence[Block], mapping: Mapping[str, Any]) -> tuple[str, ...]:
+        """Study files of the blocks; empty where they do not give the rows or a run cannot grow by them."""
+        studies = [self.study_of(block, mapping) for block in blocks]
+        made = [self.made_by(study) for study in studies]
+        known = [places for places in made if places is not None]
+        places = {place for places in known for place in places}
+        if len(known) == len(made) and places != self.counts.keys():
+            return ()
+        if not designs_of(blocks[0]) >= {design for block in blocks for design in designs_of(block)}:
+            return ()
+        return tuple(shown_study(study, toml_text(study))[1] for study in studies)
+
+    def made_by(self, study: Mapping[str, Any]) -> set[Place] | None:
+        """The cells of a study; None where a component is not known here, none of an impossible study."""
+        if not all(simulator.parts() for simulator in self.paths.values()):
+            return None
+        try:
+            return places_of(Study.from_mapping(study, stored=True))
+        except (InputError, ValueError):
+            return set()
+
+    def study_of(self, block: Block, mapping: Mapping[str, Any]) -> dict[str, Any]:
+        """The tables of a study file of a block."""
+        values = {name: [json.loads(text) for text in texts] for name, texts in block.items()}
+        files = {table.get("sha256"): table["file"] for table in problems(dict(mapping)) if "file" in table}
+        for problem in values["problem"]:
+            if problem.get("sha256") in files:
+                problem["file"] = files[problem["sha256"]]
+        tables = {name: entries(values[name]) for name in PARTS if values.get(name)}
+        further = [name for name in ("monitor", "plugins") if name in mapping]
+        further += ["trajectory"] if True in values["followed"] and "trajectory" in mapping else []
+        return {
+            "name": mapping.get("name", self.name),
+            "seed": mapping.get("seed", self.seed),
+            "replicates": max(values["replicates"]),
+            **tables,
+            "grid": {
+                "n": sorted(values["n"]),
+                "level": sorted(values["level"]),
+                "independent_n": True in values["independent_n"],
+            },
+            "method": entries(values["method"]),
+            **{name: mapping[name] for name in further},
+        }
+
+
+def tables_of(simulator: Any) -> dict[str, dict[str, Any]]:
+    """Kinds and settings of the parts of a path, by table."""
+    parts = {table: part.model_dump(mode="json") for table, part in simulator.parts().items()}
+    found = parts or {table: simulator.settings()[table] for table in PARTS if table in simulator.settings()}
+    return {table: {k: v for k, v in part.items() if v is not None} for table, part in found.items()}
+
+
+def has_own_n(simulator: Any, mapping: Mapping[str, Any]) -> bool:
+    """Whether a path serves one n because a study says so; as the study does, if its parts are not known."""
+    if simulator.settings().get("n") is None:
+        return False
+    if not simulator.parts():
+        return bool(mapping.get("grid", {}).get("independent_n"))
+    return simulator.family == "one_pass" and not simulator.parts()["algorithm"].depends_on_horizon()
+
+
+def entries(tables: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Entries of a study file for these kinds and settings: each stands for all combinations of its lists."""
+    points = [{name: canonical_json(value) for name, value in table.items()} for table in tables]
+    found = []
+    for block in products(points):
+        entry = {name: in_order(map(json.loads, texts)) for name, texts in block.items()}
+        kinds = entry["kind"]
+        found.append(entry | {"kind": kinds[0] if len(kinds) == 1 else kinds})
+    return found
+
+
+def in_order(values: Iterable[Any]) -> list[Any]:
+    """Values of an axis: numbers by size, others as text."""
+    return sorted(values, key=lambda v: (v, "") if isinstance(v, (int, float)) else (math.inf, str(v)))
+
+
+def designs_of(block: Block) -> set[str]:
+    """Combinations of problem and what acts on it in a block, budgets left out."""
+    found = {""}
+    for table in PARTS:
+        parts = [json.loads(text) for text in block.get(table, ())]
+        texts = {canonical_json({k: v for k, v in part.items() if k not in BUDGET}) for part in parts}
+        found = {before + text for before in found for text in texts or {""}}
+    return found
+
+
+def products(points: Iterable[Mapping[str, str]], axes: Sequence[str] | None = None) -> list[Block]:
+    """Blocks whose combinations are these points, each once.
+
+    Two blocks that differ in one axis alone are joined, until no two do.
+
+    Parameters
+    ----------
+    points : iterable of mapping
+        Values by name; all equal points are one.
+    axes : sequence of str, optional
+        Names along which blocks are joined, in this order; all of them unless given.
+    """
+    blocks: list[Block] = [{name: (value,) for name, value in point.items()} for point in points]
+    names = list(axes or dict.fromkeys(name for block in blocks for name in block))
+    count = None
+    while count != len(blocks):
+        count = len(blocks)
+        for name in names:
+            groups: dict[Any, Block] = {}
+            for block in blocks:
+                rest = tuple(sorted((k, v) for k, v in block.items() if k != name))
+                found = groups.setdefault((rest, name in block), dict(block))
+                if name in block:
+                    found[name] = tuple(sorted({*found[name], *block[name]}))
+            blocks = list(groups.values())
+    return blocks

@@ -1,0 +1,120 @@
+"""``check-plugin`` passes every sound method, and finds those that read the truth."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+import pytest
+
+import ldpflow as lf
+from ldpflow.errors import LdpflowError
+from ldpflow.intervals import INTERVAL_METHODS, average
+from ldpflow.intervals.asymptotics import asymptotic_variances
+from ldpflow.simulators.batch import Batch, simulate
+from ldpflow.simulators.cell import Cell
+from ldpflow.testing.running import Wrong, lanes_agree, path_of
+from ldpflow.testing.simulated import method_checks
+
+BUNDLED = [
+    kind
+    for kind, method in INTERVAL_METHODS.items()
+    if issubclass(method, lf.PathIntervalMethod) and kind not in ("joint", "PB")
+]
+
+
+def check_method(method):
+    """What every check says."""
+    found = {name: check() for name, check in method_checks({"it": method})}
+    lanes_agree(path_of(), [method])
+    return found
+
+
+@pytest.mark.parametrize("kind", BUNDLED)
+def test_bundled_methods_pass(kind):
+    method = INTERVAL_METHODS[kind].model_validate({"t_opt": 500} if kind == "ACS" else {})
+    found = check_method(method)
+    assert found["reads no truth"].startswith("it does" if kind == "oracle" else "intervals depend neither")
+
+
+class Fixed(lf.PathIntervalMethod):
+    """The average, give or take a half width that shrinks with the level."""
+
+    kind: Literal["fixed"] = "fixed"
+
+    def times(self, steps, algorithm):
+        return np.array([steps // 2, steps])
+
+    def level_times(self, steps, algorithm, levels):
+        return np.array([steps])
+
+    def count_times(self, steps, algorithm):
+        return 2
+
+    def around(self, centre, levels):
+        half = np.stack([np.full_like(centre, 1.0 - level) for level in levels])
+        return lf.Intervals(centre, None, centre - half, centre + half)
+
+    def intervals(self, record, n, levels):
+        return self.around(average(record, record.steps(n)), levels)
+
+
+class OfRuns(Fixed):
+    """The middle of three runs, each on all users; a level above .95 takes five."""
+
+    kind: Literal["of_runs"] = "of_runs"
+
+    def runs(self, level):
+        return 5 if level > 0.95 else 3
+
+    def intervals(self, record, n, levels):
+        centre = average(record, record.steps(n))
+        runs = self.runs(levels[0])
+        return self.around(np.median(centre.reshape(len(centre), -1, runs), axis=2), levels)
+
+
+def test_methods_pass_that_have_times_by_level_or_several_runs_or_do_not_nest():
+    for method in (Fixed(), OfRuns()):
+        found = check_method(method)
+        assert found["times"] == "1 times"
+        assert "need not contain" in found["shapes, limits in order"]
+
+
+class Cheat(Fixed):
+    """Around the truth."""
+
+    kind: Literal["cheat"] = "cheat"
+    way: str = "truth"
+    declared: bool = False
+
+    def reads_truth(self):
+        return self.declared
+
+    def intervals(self, record, n, levels):
+        found = super().intervals(record, n, levels)
+        if self.way == "truth":
+            return self.around(np.zeros_like(found.estimate) + record.truth[:, None], levels)
+        if self.way == "origin":
+            return self.around(np.zeros_like(found.estimate) + record.origin[:, None], levels)
+        if self.way == "problem":
+            truth = np.array(record.source.problem.truth())
+            return self.around(np.zeros_like(found.estimate) + truth[:, None], levels)
+        half = np.sqrt(asymptotic_variances(record.source)[0] / n)
+        return replace(found, lower=found.estimate - half + 0 * found.lower, upper=found.upper + half)
+
+
+@pytest.mark.parametrize("way", ["truth", "origin", "problem", "variance"])
+def test_a_method_that_reads_the_truth_is_found(way):
+    check = dict(method_checks({"it": Cheat(way=way)}))["reads no truth"]
+    with pytest.raises((Wrong, LdpflowError), match=r"let reads_truth\(\) return True"):
+        check()
+    declared = dict(method_checks({"it": Cheat(way=way, declared=True)}))["reads no truth"]
+    assert declared().startswith("it does, and declares it")
+
+
+def test_rows_of_a_method_that_reads_the_truth_are_refused():
+    batch = [Batch(path_of(), 1, 0, 3, (Cell(100, Cheat(declared=d), 0.9),)) for d in (True, False)]
+    assert simulate(batch[0]).rows["covered"].to_pylist() == [True] * 3
+    with pytest.raises(LdpflowError, match=r"test_checks_of_methods.py: Cheat: it reads record.truth"):
+        simulate(batch[1])

@@ -1,0 +1,220 @@
+"""What Python users give by mistake: one error that names the field, never Python's own."""
+
+from __future__ import annotations
+
+import pathlib
+
+import numpy as np
+import pytest
+
+import ldpflow as lf
+
+BASE = {
+    "problem": lf.Quantile(tau=0.5),
+    "mechanism": lf.RandomizedResponse(epsilon=2.0),
+    "algorithm": lf.LdpSgd(),
+    "methods": lf.Oracle(),
+    "n": [100],
+    "replicates": 4,
+    "name": "refused",
+}
+pytestmark = pytest.mark.filterwarnings("ignore::ldpflow.Caution")
+
+
+def study(**changes):
+    return lf.Study(**BASE | changes)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return lf.sweep(study(), tmp_path_factory.mktemp("refused") / "run", executor="serial")
+
+
+def refused(call, field, *said):
+    with pytest.raises(lf.InputError) as caught:
+        call()
+    assert caught.value.field == field, str(caught.value)
+    assert all(text in str(caught.value) for text in said), str(caught.value)
+    return str(caught.value)
+
+
+def test_settings_are_given_by_name():
+    refused(lambda: lf.Quantile(0.5), "problem", "0.5", "settings by name, as in Quantile(tau=0.5)")
+    refused(lambda: lf.Oracle(1, 2), "method", "no settings")
+
+
+@pytest.mark.parametrize("value", ["1", "1e0", b"1", True])
+def test_a_text_is_no_number_in_any_setting(value):
+    refused(lambda: lf.RandomizedResponse(epsilon=value), "mechanism.epsilon", "expected a number in")
+    refused(lambda: lf.BlockBootstrap(B=value), "method.B", "expected an integer in")
+    refused(lambda: lf.QuantileRegression(coefficients=(1.0, value)), "problem.coefficients")
+    refused(lambda: study(n=value), "grid.n")
+    refused(lambda: study(level=value), "grid.level")
+    refused(lambda: study(mechanism=lf.RandomizedResponse(epsilon=[value])), "mechanism.epsilon")
+
+
+def test_arrays_are_axes_in_every_setting():
+    tau = np.linspace(0.25, 0.75, 3)
+    expected = study(problem=lf.Quantile(tau=[0.25, 0.5, 0.75]))
+    assert study(problem=lf.Quantile(tau=tau)) == expected == study().replace(tau=tau)
+    assert study().replace({"problem.tau": tau}) == expected
+    many = study(n=[100, 200], methods=lf.BlockBootstrap(B=[100, 200], beta=0.75))
+    method = lf.BlockBootstrap(B=np.array([100, 200]), beta=np.float64(0.75))
+    assert study(n=np.array([100, 200]), methods=method) == many
+    assert study(n=range(100, 300, 100), methods=lf.BlockBootstrap(B=range(100, 300, 100))) == many
+    assert study(methods=method).replace(n=range(100, 300, 100)) == many
+    assert study(methods=method).replace(n=np.array([100, 200])) == many
+    assert lf.Quantile(tau=np.array(0.5)) == lf.Quantile(tau=0.5)
+
+
+def test_an_array_is_one_vector_and_a_matrix_an_axis():
+    vector, matrix = np.array([1.0, 2.0]), np.array([[1.0, 2.0], [0.0, 1.0]])
+    assert lf.QuantileRegression(coefficients=vector) == lf.QuantileRegression(coefficients=(1.0, 2.0))
+    laplace = lf.Laplace(epsilon=1.0)
+    axes = study(mechanism=laplace, problem=lf.QuantileRegression(coefficients=matrix))
+    assert axes.problem[0].axes["coefficients"] == ((1.0, 2.0), (0.0, 1.0))
+    assert axes == study(
+        mechanism=laplace, problem=lf.QuantileRegression(coefficients=[(1.0, 2.0), (0.0, 1.0)])
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"methods": []}, "method"),
+        ({"methods": ()}, "method"),
+        ({"problem": None}, "problem"),
+        ({"algorithm": None}, "algorithm"),
+        ({"mechanism": None}, "mechanism"),
+        ({"mechanism": []}, "mechanism"),
+        ({"algorithm": lf.Thresholds(range=(0.0, 1.0))}, "algorithm.kind"),
+        ({"algorithm": lf.LdpSgd(gamma=[0.6, 0.7], theta0=[0.0, (1.0, 2.0)])}, "algorithm.theta0"),
+        ({"trajectory": 3}, "trajectory"),
+        ({"trajectory": {"frist": 3}}, "trajectory.frist"),
+        ({"monitor": 3}, "monitor"),
+        ({"plugins": 3}, "plugins"),
+        ({"plugins": [3]}, "plugins"),
+        ({"n": {}}, "grid.n"),
+    ],
+)
+def test_errors_about_a_study_speak_python(changes, field):
+    said = refused(lambda: study(**changes), field)
+    assert "[[" not in said and "table [" not in said, said
+
+
+def test_settings_that_do_not_go_together_speak_python():
+    problem = lf.Quantile(law=["normal", "gamma"], shape=[2.0])
+    said = refused(lambda: study(problem=problem), "problem")
+    assert "[[" not in said and "a problem for each case" in said
+
+
+def test_the_name_of_one_plugin_is_no_list_of_letters():
+    refused(lambda: study(plugins="absent.py"), "plugins", "absent.py")
+
+
+def test_a_study_is_a_path_too(tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text(study().to_toml())
+    assert lf.Study.load(file) == study() == lf.Study.load(str(file))
+    assert lf.sweep(file, tmp_path / "run", executor="serial").study == study()
+    absent = pathlib.Path("absent.toml")
+    refused(lambda: lf.sweep(absent, tmp_path / "run"), "study", "absent.toml", "No such file")
+    for wrong in (3, None, ["quickstart"], lf.Quantile()):
+        refused(lambda wrong=wrong: lf.sweep(wrong, tmp_path / "run"), "study", "a study, the name of")
+        refused(lambda wrong=wrong: lf.Study.load(wrong), "study")
+        refused(lambda wrong=wrong: lf.Study.from_toml(wrong), "study")
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("target_mcse", "0.5%"),
+        ("target_length", "1"),
+        ("target_mcse", True),
+        ("min_replicates", "300"),
+        ("min_replicates", 300.5),
+        ("max_replicates", [300]),
+        ("max_time", [3]),
+        ("max_memory", {}),
+        ("num_cpus", "2"),
+        ("num_cpus", 0),
+        ("num_cpus", 1.5),
+        ("max_in_flight", "2"),
+        ("max_in_flight", 0),
+        ("nice", "15"),
+        ("nice", 20),
+        ("retries", "2"),
+        ("retries", -1),
+        ("address", 3),
+        ("executor", 3),
+    ],
+)
+def test_options_of_a_sweep(tmp_path, option, value):
+    target = {"target_mcse": 0.2} if option.endswith("_replicates") else {}
+    options = {"executor": "serial", **target, option: value}
+    said = refused(lambda: lf.sweep(study(), tmp_path / "run", **options), option)
+    assert said.startswith(f"{option}: {value!r} is not allowed; expected ")
+    assert not (tmp_path / "run").exists()
+
+
+def test_numbers_of_numpy_are_options_of_a_sweep(tmp_path):
+    options = {"num_cpus": np.int64(1), "target_mcse": np.float64(0.25), "max_replicates": np.int64(256)}
+    assert lf.sweep(study(), tmp_path / "run", executor="serial", **options).summary().num_rows == 1
+
+
+def test_places_of_runs(tmp_path):
+    refused(lambda: lf.sweep(study(), 3), "out", "3")
+    refused(lambda: lf.open_run(3), "out", "3")
+
+
+@pytest.mark.parametrize(
+    ("call", "field"),
+    [
+        (lambda run: run.replay(3), "path"),
+        (lambda run: run.replay(replicate="3"), "replicate"),
+        (lambda run: run.replay(replicate=0, last="3"), "last"),
+        (lambda run: run.replay(replicate=0.5), "replicate"),
+        (lambda run: run.summary(where=3), "where"),
+        (lambda run: run.summary(sort=3), "sort"),
+        (lambda run: run.summary(columns=3), "columns"),
+        (lambda run: run.summary(columns=[3]), "columns"),
+        (lambda run: run.rows(columns=3), "columns"),
+        (lambda run: run.rows(where=3), "where"),
+        (lambda run: run.plot("coverage", where=3), "where"),
+        (lambda run: run.report(3.5), "file"),
+        (lambda run: run.arena(3.5), "folder"),
+        (lambda run: run.check("x"), "recompute"),
+        (lambda run: run.study.replace(3), "values"),
+    ],
+)
+def test_methods_of_a_run(run, call, field):
+    refused(lambda: call(run), field)
+
+
+def test_a_path_that_is_a_number_was_meant_as_a_replicate(run):
+    assert "replicate=3" in refused(lambda: run.replay(3), "path", "the key of a path")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda run, where: run.summary(where=where),
+        lambda run, where: run.rows(where=where),
+        lambda run, where: run.explain(where=where),
+        lambda run, where: run.plot("coverage", where=where),
+        lambda run, where: run.arena("site", where=where),
+    ],
+    ids=["summary", "rows", "explain", "plot", "arena"],
+)
+def test_a_condition_that_nothing_meets_is_refused_with_what_there_is(run, call, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    where = "n == 7 and method == 'BB'"
+    said = refused(lambda: call(run, where), "where", where, "a condition that some row meets")
+    assert "n has 100" in said and "method has 'oracle'" in said
+    refused(lambda: call(run, "7 > n"), "where", "n has 100")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_settings_that_no_row_has_are_refused_with_what_there_is(run):
+    refused(lambda: run.rows(n=7), "n", "7", "n has 100")
+    assert run.rows(n=100.0).num_rows == 4

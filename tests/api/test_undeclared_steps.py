@@ -1,0 +1,79 @@
+"""Nothing is computed from step sizes that an algorithm does not declare, or declares wrongly."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import ldpflow as lf
+from ldpflow.intervals import INTERVAL_METHODS
+from ldpflow.testing.running import Wrong
+from ldpflow.testing.simulated import algorithm_checks
+from ldpflow.testing.templates import write_component
+
+DECLARATION = '''    def step_constant(self):
+        """Not declared: clipped steps are not c i^(-gamma). Where yours are, leave this method out."""
+        return math.nan
+
+'''
+
+
+def check_steps(algorithm):
+    return dict(algorithm_checks({"it": algorithm}))["declared steps are the realised ones"]()
+
+
+@pytest.fixture(scope="module")
+def clipped(tmp_path_factory):
+    """The component that ``ldpflow new algorithm`` writes."""
+    code, _ = write_component("algorithm", "clipped_steps", str(tmp_path_factory.mktemp("clipped")))
+    return lf.load_plugin(str(code)).ClippedSteps()
+
+
+def test_the_scaffold_declares_no_size_and_is_left_out(clipped):
+    assert math.isnan(clipped.step_constant())
+    assert "not declared" in check_steps(clipped)
+    methods = [{"kind": kind} for kind in ("TR", "TR-BM", "TRC", "BM", "EBS")]
+    study = lf.Study(
+        problem=lf.Quantile(), mechanism=lf.NoMechanism(), algorithm=clipped, n=[1000], methods=methods
+    )
+    lines = study.left_out()
+    assert [line.split()[0] for line in lines] == ["TR", "TR-BM", "TRC"]
+    assert "step sizes that clipped_steps does not declare (step_constant)" in lines[0]
+    assert {cell.method.kind for cell in study.plans()[0].cells} == {"BM", "EBS"}
+    simulator = study.simulators()[0]
+    assert simulator.approach(1000) is None and simulator.linear_approach(1000) is None
+    record = lf.simulate(simulator, 1, range(3), [1000], [lf.TranscriptRegression()])
+    assert np.isnan(lf.TranscriptRegression().intervals(record, 1000, [0.9]).lower).all()
+    with pytest.raises(lf.InputError, match="TR: it is computed from step sizes"):
+        study.replace(methods=lf.TranscriptRegression()).plans()
+
+
+def test_steps_that_are_declared_wrongly_are_found(tmp_path):
+    code, _ = write_component("algorithm", "wrong_steps", str(tmp_path))
+    text = code.read_text()
+    assert DECLARATION in text
+    code.write_text(text.replace(DECLARATION, ""))
+    algorithm = lf.load_plugin(str(code)).WrongSteps()
+    with pytest.raises(Wrong, match=r"step 1 has size 0.5, .* = 1; let step_constant\(\) return math.nan"):
+        check_steps(algorithm)
+    assert "1 i^-0.51 in 999 steps" in check_steps(algorithm.model_copy(update={"largest": 10.0}))
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    [lf.LdpSgd(c=3.0, gamma=0.7), lf.LdpSgd(radius=0.5), lf.MinibatchSgd(), lf.TailSgd(eta=0.1)],
+    ids=lambda algorithm: algorithm.kind,
+)
+def test_bundled_algorithms_step_as_they_declare(algorithm):
+    assert "i^-" in check_steps(algorithm)
+
+
+def test_methods_name_what_they_read_of_the_steps():
+    paths = {k: m for k, m in INTERVAL_METHODS.items() if issubclass(m, lf.PathIntervalMethod)}
+    read = {kind: method().steps_read() for kind, method in paths.items()}
+    sizes, exponent = ("step_exponent", "step_constant"), ("step_exponent",)
+    assert {k for k, names in read.items() if names == sizes} == {"TR", "TR-BM", "TRC", "SUF", "ACS", "joint"}
+    assert {k for k, names in read.items() if names == exponent} == {"BM", "NOL", "OBM", "EBS", "LUG"}
+    assert lf.EqualBatches(block_rule="3n^0.75").steps_read() == ()

@@ -1,0 +1,372 @@
+"""What ``ldpflow plan`` claims: nothing that a simulation refutes, nothing that it does not know."""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ldpflow as lf
+from ldpflow.planning.checking import RECOMMENDED
+from ldpflow.study import Study
+
+STUDY = """
+name = "claims"
+seed = 1
+replicates = 512
+
+[problem]
+kind = "quantile"
+tau = {tau}
+law = "{law}"
+{settings}
+
+[mechanism]
+kind = "randomized_response"
+epsilon = {epsilon}
+
+[algorithm]
+kind = "ldp_sgd"
+gamma = 0.51
+c = {c}
+
+[grid]
+n = {n}
+
+[[method]]
+kind = "oracle"
+"""
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Callable[..., str]:
+    """A study file of a quantile under randomised response."""
+
+    def write(**settings: Any) -> str:
+        given = {"tau": 0.5, "law": "normal", "settings": "", "epsilon": 1, "c": 1.0, "n": 5e4} | settings
+        file = tmp_path / "claims.toml"
+        file.write_text(STUDY.format(**given))
+        return str(file)
+
+    return write
+
+
+SKEWED = [(0.8, 0.25), (0.7, 0.3)]
+
+
+@pytest.mark.parametrize(("shape", "tau"), SKEWED)
+def test_tr_is_not_recommended_where_its_degree_does_not_fit(
+    ldpflow: Callable[..., Any], study: Any, shape: float, tau: float
+) -> None:
+    """Gamma laws where TR of degree 2 covers .837 and .843 of 90% at n = 5e4, and TR3 .90."""
+    shown = ldpflow("plan", study(law="gamma", settings=f"shape = {shape}", tau=tau))
+    row = next(line for line in shown.out.splitlines() if line.startswith("5e4"))
+    assert shown.code == 1 and row.split()[-1] == "TR3"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("shape", "tau"), SKEWED)
+def test_the_method_that_is_recommended_covers_there(study: Any, shape: float, tau: float) -> None:
+    """512 replicates: the recommended one covers .87 or more; TR is .04 short in 2,000 replicates."""
+    plan = lf.plan(study(law="gamma", settings=f"shape = {shape}", tau=tau))
+    assert [row["recommended"] for row in plan.rows] == ["TR3"]
+    assert plan.check()
+
+
+@pytest.mark.slow
+def test_a_recommended_method_covers_on_random_paths() -> None:
+    """24 laws and steps: the recommended method covers .84 or more of 90%, 400 replicates each.
+
+    A method that covers .90 falls below .84 with probability 6e-5, one that covers .88 with 1e-2.
+    """
+    laws = [
+        {"law": "gamma", "shape": 0.8},
+        {"law": "weibull", "shape": 0.7},
+        {"law": "exponential"},
+        {"law": "laplace"},
+        {"law": "lognormal", "shape": 1.0},
+        {"law": "uniform"},
+    ]
+    recommended, low = 0, []
+    for k, law in enumerate(laws):
+        for tau, c in ((0.1, 0.3), (0.25, 1.0), (0.5, 4.0), (0.9, 1.0)):
+            mapping = {
+                "name": "random",
+                "seed": 30 + k,
+                "replicates": 400,
+                "problem": {"kind": "quantile", "tau": tau, **law},
+                "mechanism": {"kind": "randomized_response", "epsilon": 1.0},
+                "algorithm": {"kind": "ldp_sgd", "gamma": 0.51, "c": c, "theta0": 0.3},
+                "grid": {"n": [3e4], "level": 0.9},
+                "method": [{"kind": "oracle"}],
+            }
+            plan = lf.plan(Study.from_mapping(mapping))
+            (row,) = plan.rows
+            if row["recommended"] is None:
+                continue
+            recommended += 1
+            plan.check()
+            degree = {"TR": 2, "TR3": 3}[row["recommended"]]
+            (found,) = (r for r in plan.checked if r["degree"] == degree)
+            if found["coverage_failures_as_misses"] < 0.84:
+                low.append((law, tau, c, found["coverage_failures_as_misses"]))
+    assert recommended >= 8 and low == []
+
+
+def test_bounds_are_planned_with_skewed_laws_too(ldpflow: Callable[..., Any]) -> None:
+    """The average arrives under a normal law and not under skewed ones; TR covers under all of them."""
+    shown = ldpflow("plan", "--bounds", "0", "1000", "--tau", "0.5", "--epsilon", "1", "--n", "2e5")
+    text = " ".join(shown.out.split())
+    assert shown.code == 1 and "arrived TR3" not in text, "the average does not arrive under every law"
+    assert "tried with 5 laws within them: TR covers in all" in text
+    assert "the worst is lognormal from the lower bound" in text
+
+
+def test_bounds_recommend_nothing_that_one_of_the_laws_forbids(ldpflow: Callable[..., Any]) -> None:
+    shown = ldpflow("plan", "--bounds", "0", "1000", "--tau", "0.9", "--epsilon", "1", "--n", "2e4")
+    text = " ".join(shown.out.split())
+    assert shown.code == 1 and "no method covers in all, the worst is" in text and "use TR" not in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tau", [0.5, 0.9])
+def test_the_check_of_bounds_simulates_every_law(tau: float) -> None:
+    """512 replicates under each of five laws: the recommended method is good under all."""
+    plan = lf.plan(bounds=(0, 1000), tau=tau, epsilon=1, n=2e5)
+    assert plan.rows[0]["recommended"] == "TR" and plan.check()
+    # At the median a law and its mirror image are one path.
+    assert len({row["path"] for row in plan.checked}) == (3 if tau == 0.5 else 5)
+
+
+def compared(shown: Any) -> dict[str, list[str]]:
+    """Words of the rows of a comparison, by protocol."""
+    rows = [line.split() for line in shown.out.splitlines()]
+    return {row[0]: row for row in rows if row and row[0] in ("sgd", "rounds", "oue", "haar", "tree", "grr")}
+
+
+def test_a_comparison_prints_the_half_width_that_a_sweep_measures(
+    ldpflow: Callable[..., Any], study: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """OUE's outer interval, 2,000 replicates: a standard error of its estimate does not know its length."""
+    monkeypatch.setenv("COLUMNS", "200")
+    shown = ldpflow("plan", study(n=1e5), "--compare", "--range", "-6.3", "9.7")
+    assert shown.code == 0 and "interval" in shown.out and "outer" in shown.out
+    mapping = {
+        "name": "oue",
+        "seed": 3,
+        "replicates": 2000,
+        "problem": {"kind": "quantile", "tau": 0.5},
+        "protocol": {"kind": "oue", "epsilon": 1.0, "range": [-6.3, 9.7]},
+        "grid": {"n": [1e5], "level": 0.9},
+        "method": [{"kind": "inversion", "limits": "outer"}],
+    }
+    (row,) = lf.sweep(Study.from_mapping(mapping), tmp_path / "run", executor="serial").summary().to_pylist()
+    assert any(f"{row['length_median'] / 2:g}" == word for word in compared(shown)["oue"])
+
+
+def test_users_for_a_half_width_give_that_half_width(study: Any) -> None:
+    """At the n of a comparison, every default interval is as short as asked for, with other replicates."""
+    found = lf.plan(study(n=1e5), compare=True, range=(-6.3, 9.7), half_width=0.1, replicates=400)
+    for row in found.rows:
+        if row["protocol"] in ("sgd", "rounds", "haar", "tree"):
+            plan = lf.plan(study(n=row["n_needed"]), compare=True, range=(-6.3, 9.7), replicates=1000)
+            (there,) = (r for r in plan.rows if r["protocol"] == row["protocol"])
+            assert there["half_width"] <= 0.1 * 1.06, row["protocol"]
+
+
+def test_a_comparison_is_blank_where_plain_plan_is(
+    ldpflow: Callable[..., Any], study: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """c = 0.01: the average does not arrive, so LDP-SGD has no half width and no coverage."""
+    monkeypatch.setenv("COLUMNS", "200")
+    file = study(n=2e4, c=0.01, tau=0.9)
+    plain = ldpflow("plan", file)
+    shown = ldpflow("plan", file, "--compare", "--check", "--range", "-6.3", "9.7")
+    assert plain.code == 1 and shown.code == 0
+    assert compared(shown)["sgd"][-3:] == ["-", "-", "-"]
+    assert "sgd, tau 0.9, epsilon 1, n 20,000: not arrived" in shown.out
+
+
+@pytest.mark.parametrize(
+    "settings",
+    ['components = [{ law = "normal" }, { law = "normal", location = 3.0 }]', 'file = "pilot.csv"'],
+)
+def test_mixtures_and_columns_are_compared(
+    ldpflow: Callable[..., Any], study: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    values = np.random.default_rng(3).normal(size=1000)
+    (tmp_path / "pilot.csv").write_text("a\n" + "".join(f"{v!r}\n" for v in values.tolist()))
+    law = "mixture" if "components" in settings else "empirical"
+    file = study(n=2000, law=law, settings=settings)
+    shown = ldpflow("plan", file, "--compare", "--check", "--range", "-6", "9")
+    assert shown.code == 0 and shown.err == ""
+
+
+@pytest.fixture
+def pilot(tmp_path: Path) -> Callable[[dict[str, list[Any]]], str]:
+    """A CSV file of some columns."""
+
+    def write(columns: dict[str, list[Any]]) -> str:
+        file = tmp_path / "pilot.csv"
+        rows = [",".join(map(str, row)) for row in zip(*columns.values(), strict=True)]
+        file.write_text("\n".join([",".join(columns), *rows]) + "\n")
+        return str(file)
+
+    return write
+
+
+VALUES = [round(float(v), 2) for v in np.random.default_rng(11).gamma(2.0, 30.0, 1000)]
+ASKED = ("--tau", "0.5", "--epsilon", "1", "--n", "2e5")
+
+
+def test_users_answers_and_budget_of_every_row(ldpflow: Callable[..., Any], pilot: Any) -> None:
+    """Two quantiles are two surveys: twice the invitations, or two answers and twice the budget."""
+    file = pilot({"amount": VALUES})
+    shown = ldpflow("plan", "--pilot", file, *ASKED, "--tau", "0.9", "--response-rate", "0.4")
+    text = " ".join(shown.out.split())
+    for tau in ("0.5", "0.9"):
+        assert f"tau {tau}, 200,000 users, 1 answer each, epsilon 1 a user, 500,000 invitations" in text
+    assert "400,000 in all (1,000,000 invitations)" in text and "2 answers each and spend epsilon 2" in text
+
+
+def test_a_single_quantile_has_no_total(ldpflow: Callable[..., Any], pilot: Any) -> None:
+    shown = ldpflow("plan", "--pilot", pilot({"amount": VALUES}), *ASKED, "--response-rate", "0.4")
+    text = " ".join(shown.out.split())
+    assert "200,000 users, 1 answer each, epsilon 1 a user, 500,000 invitations" in text
+    assert "in all" not in text
+
+
+def test_the_column_is_named(ldpflow: Callable[..., Any], pilot: Any) -> None:
+    shown = ldpflow("plan", "--pilot", pilot({"amount": VALUES}), *ASKED)
+    assert "pilot: column 'amount' of" in shown.out and shown.code == 0
+
+
+@pytest.mark.parametrize("word", ["refused", "1 234,50 EUR"])
+def test_an_identifier_is_not_planned_silently(ldpflow: Callable[..., Any], pilot: Any, word: str) -> None:
+    """One text among the amounts makes the identifier the only numeric column."""
+    amounts: list[Any] = [*VALUES[:-1], f'"{word}"']
+    file = pilot({"id": list(range(1000)), "amount": amounts, "town": ["Bochum"] * 1000})
+    refused = ldpflow("plan", "--pilot", file, *ASKED)
+    assert refused.code == 2 and "--column" in refused.err
+    assert "'id' is numeric" in refused.err and "'amount'" in refused.err and "'town'" not in refused.err
+    assert ldpflow("plan", "--pilot", file, "--column", "id", *ASKED).code == 0
+
+
+def test_codes_for_no_value_are_pointed_out(ldpflow: Callable[..., Any], pilot: Any) -> None:
+    """-1 in 3% of the records, 9999 in .5%; left out on request they are counted."""
+    amounts = [-1.0] * 30 + [9999.0] * 5 + VALUES[35:]
+    file = pilot({"amount": amounts})
+    shown = ldpflow("plan", "--pilot", file, *ASKED)
+    text = " ".join(shown.out.split())
+    for words in ("3.0% of its values are -1,", "0.5% of its values are 9999,", "missing_value = -1 leaves"):
+        assert words in text
+    codes = ("--missing-value", "-1", "--missing-value", "9999")
+    clean = " ".join(ldpflow("plan", "--pilot", file, *ASKED, *codes).out.split())
+    assert "looks like a code" not in clean and "965 values" in clean
+    assert "35 of 1,000 records had no value and were left out" in clean
+    unknown = ldpflow("plan", "--pilot", file, *ASKED, "--missing-value", "-2")
+    assert unknown.code == 2 and "--missing-value" in unknown.err
+    lone = ldpflow("plan", "quickstart", "--missing-value", "-1")
+    assert lone.code == 2 and "--pilot" in lone.err
+
+
+def test_values_are_not_called_codes(ldpflow: Callable[..., Any], pilot: Any) -> None:
+    """Zeros, ties at the largest value, negative numbers among others."""
+    for values in ([0.0] * 200 + VALUES[200:], [*VALUES[5:], *[max(VALUES)] * 5], [v - 40 for v in VALUES]):
+        shown = ldpflow("plan", "--pilot", pilot({"amount": values}), *ASKED)
+        assert "looks like a code" not in shown.out
+
+
+def test_settings_for_analyse_hold_the_method(
+    ldpflow: Callable[..., Any], pilot: Any, tmp_path: Path
+) -> None:
+    """TR3 is recommended: what the plan hands over says so, with steps at full precision."""
+    file, settings = pilot({"amount": VALUES}), tmp_path / "collected.toml"
+    asked = ("--tau", "0.9", "--epsilon", "1", "--n", "2e4")
+    shown = ldpflow("plan", "--pilot", file, *asked, "--settings", settings)
+    row = next(line for line in shown.out.splitlines() if line.startswith("2e4"))
+    assert row.split()[-1] == "TR3"
+    found = tomllib.loads(settings.read_text())
+    assert found["method"] == {"kind": "TR", "degree": 3, "burn_in": "0.01n"}
+    plan = lf.plan(pilot=file, tau=0.9, epsilon=1, n=2e4)
+    assert found["algorithm"]["c"] == plan.rows[0]["c"] and found["problem"]["tau"] == 0.9
+    assert plan.analysis_settings() == found
+    again = ldpflow("plan", "--pilot", file, *asked, "--settings", settings)
+    assert again.code == 2 and "--settings" in again.err
+    several = ldpflow("plan", "--pilot", file, *ASKED, "--tau", "0.9", "--settings", tmp_path / "x.toml")
+    assert several.code == 2 and "one row" in several.err
+
+
+def test_reports_are_analysed_with_the_method_of_the_plan(study: Any, tmp_path: Path) -> None:
+    """From a plan to a collection to its intervals: TR of degree 3, not of degree 2."""
+    plan = lf.plan(study(law="gamma", settings="shape = 0.8", tau=0.25, n=5e4))
+    assert plan.rows[0]["recommended"] == "TR3"
+    (simulator,) = plan.studies[0].simulators()
+    record = lf.simulate(simulator, 1, range(1), list(range(1, 50_001)))
+    thetas = np.concatenate([[simulator.algorithm.theta0], record.iterates[:, 0, 0]])
+    steps = np.arange(1, 50_001) ** -0.51
+    reports = np.where((thetas[:-1] - thetas[1:]) / steps > 0, 1, 0)
+    found = lf.analyse({"report": reports, "theta": thetas[:-1]}, plan.analysis_settings())
+    reported = found.reported()
+    assert reported is not None and (reported["method"], reported["degree"]) == ("TR", 3)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow", "dict"])
+def test_a_pilot_in_memory(library: str) -> None:
+    columns = {"name": ["x"] * 1000, "amount": VALUES}
+    frame: Any = columns if library == "dict" else None
+    if frame is None:
+        module = pytest.importorskip(library)
+        frame = module.table(columns) if library == "pyarrow" else module.DataFrame(columns)
+    plan = lf.plan(pilot=frame, column="amount", tau=0.5, epsilon=1, n=2e5)
+    assert plan.rows[0]["pilot"] == "column 'amount'" and plan.rows[0]["pilot_values"] == 1000
+    assert plan.rows[0]["quantile"] == pytest.approx(float(np.median(VALUES)), rel=0.02)
+    assert plan.rows == lf.plan(pilot=frame, tau=0.5, epsilon=1, n=2e5).rows
+    with pytest.raises(lf.InputError, match="column: 'spent' is not allowed"):
+        lf.plan(pilot=frame, column="spent", tau=0.5, epsilon=1, n=2e5)
+
+
+@pytest.mark.parametrize("source", [5, VALUES, np.array(VALUES), object()])
+def test_a_pilot_that_is_no_table_is_refused(source: Any) -> None:
+    with pytest.raises(lf.InputError, match="a data frame of pandas or polars") as caught:
+        lf.plan(pilot=source, tau=0.5, epsilon=1, n=2e5)
+    assert caught.value.field == "pilot"
+
+
+def test_a_plan_of_the_text_of_a_study(study: Any) -> None:
+    file = study()
+    assert lf.plan(Path(file).read_text()).rows == lf.plan(file).rows
+
+
+def test_nothing_is_computed_from_undeclared_steps(
+    ldpflow: Callable[..., Any], study: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An algorithm of a plug-in whose step_constant() is NaN: blank rows that say why, and no method."""
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(lf.LdpSgd, "step_constant", lambda self: math.nan)
+    shown = ldpflow("plan", study(), "--length", "0.1")
+    line = next(line for line in shown.out.splitlines() if line.startswith("5e4"))
+    assert "undeclared steps" in line and not re.search(r"\bTR", shown.out)
+    assert "ldp_sgd does not declare that step i has size c i^-gamma" in shown.out
+    plan = lf.plan(study())
+    (row,) = plan.rows
+    assert {row[name] for name in ("standard_error", "length", "recommended", "n_with_method")} == {None}
+    assert not plan.check(), "no method is recommended"
+    shown = ldpflow("plan", study(n=2000), "--compare", "--range", "-6", "9", "--half-width", "1")
+    assert compared(shown)["sgd"][-5:] == ["-", "-", "-", "none", "none"]
+    assert "ldp_sgd does not declare steps" in shown.out
+
+
+def test_no_method_that_is_recommended_reads_the_truth() -> None:
+    """The oracle is simulated beside the methods, never recommended and never in a row of a comparison."""
+    plan = lf.plan("quickstart", compare=True, range=(-6, 9), tau=0.5, epsilon=1.0, n=1e5, replicates=50)
+    assert {row["interval"] for row in plan.rows} <= {"TR", "TR3", "fieller", "outer", None}
+    assert {row["recommended"] for row in lf.plan("quickstart").rows} <= {"TR", "TR3", None}
+    assert set(RECOMMENDED) == {"TR", "TR3"}

@@ -1,0 +1,156 @@
+"""Tables on a terminal: settings are whole at every width, and columns say something."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from ldpflow.cli.tables import print_summary, print_trajectories
+from tests.cli.conftest import cell, without
+
+
+def with_setting(row: dict[str, Any], **settings: Any) -> dict[str, Any]:
+    """The row with further settings, which stand before its results."""
+    return settings | row
+
+
+SETTINGS = ["tau", "epsilon", "n", "method", "beta"]
+
+
+def shown(rows: list[dict[str, Any]], capsys: pytest.CaptureFixture[str], **columns: Any) -> list[str]:
+    """Lines of the summary of these rows."""
+    print_summary(pa.Table.from_pylist([row | columns for row in rows]))
+    return capsys.readouterr().out.splitlines()
+
+
+def design(**columns: Any) -> list[dict[str, Any]]:
+    """A factorial design in which everything varies that people vary."""
+    settings = [(tau, e, n) for tau in (0.25, 0.75) for e in (0.25, 0.5) for n in (1234, 10**6)]
+    rows = [cell(tau=t, epsilon=e, n=n, beta=b, **columns) for t, e, n in settings for b in (0.65, 0.85)]
+    return rows + [without(tau=t, epsilon=e, n=n, method="BM", **columns) for t, e, n in settings]
+
+
+def header(lines: list[str]) -> int:
+    """Number of the line with the names of the columns."""
+    return next(i for i, line in enumerate(lines) if "coverage" in line and "tau" in line.split())
+
+
+@pytest.mark.parametrize("width", [10, 40, 60, 80, 100, 120, 200])
+@pytest.mark.parametrize("failures", [0, 40])
+def test_settings_are_never_cut_and_results_are_left_out_by_name(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int, failures: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    rows = design() + design(replicates=640, failures=failures, coverage_failures_as_misses=0.825, gamma=0.7)
+    lines = shown(rows, capsys)
+    assert not any("…" in line for line in lines)
+    start = header(lines)
+    names = lines[start].split()
+    assert set(names) >= {*SETTINGS, "gamma", "coverage"}
+    table = [line for line in lines[start:] if line.strip()[:1] in "01" and "±" in line]
+    assert {line.split()[0] for line in table} == {"0.25", "0.75"}, "tau"
+    assert len(table) == 48 and {"1234", "1e6"} <= {word for line in table for word in line.split()}
+    assert max(map(len, table)) <= max(width, 60)
+    left = " ".join(lines)
+    for result in ("bias", "emp. SE", "length", "replicates"):
+        assert result in " ".join(lines[start : start + 2]) or result in left.partition("too narrow for")[2]
+
+
+def test_the_first_to_go_are_the_least_important(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = []
+    for width in range(130, 20, -2):
+        monkeypatch.setenv("COLUMNS", str(width))
+        rows = design(failures=40, coverage_failures_as_misses=0.8)
+        lines = shown([*rows, cell(replicates=640)], capsys)
+        text = " ".join(lines[header(lines) : header(lines) + 2])
+        kept.append([name for name in ("emp. SE", "bias", "replicates", "length", "misses") if name in text])
+    for wide, narrow in pairwise(kept):
+        assert wide[len(wide) - len(narrow) :] == narrow
+    assert kept[0] == ["emp. SE", "bias", "replicates", "length", "misses"] and kept[-1] == []
+
+
+def test_one_failure_is_a_line_and_no_column(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = design()
+    rows[3] |= {"failures": 1, "coverage_failures_as_misses": 0.878}
+    lines = shown(rows, capsys)
+    names = " ".join(lines[header(lines) : header(lines) + 2])
+    assert "misses" not in names and "failures" not in names
+    said = "1 of 12,000 intervals failed, at most 1 of 500 in a cell"
+    assert f"{said}; as misses they lower a coverage by up to 0.0020" in lines
+
+
+def test_failures_that_change_a_coverage_are_a_column_at_any_width(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = design()
+    rows[3] |= {"failures": 175, "coverage_failures_as_misses": 0.57}
+    lines = shown(rows, capsys)
+    assert "misses" in " ".join(lines) and any("0.570" in line for line in lines)
+    monkeypatch.setenv("COLUMNS", "50")
+    lines = shown(rows, capsys)
+    assert any("175 of 500 in a cell" in line and "0.31" in line for line in lines), "or it is said below"
+
+
+def test_what_one_kind_alone_has_is_no_constant(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [with_setting(cell(law=law, n=n), shape=1.5 if law == "gamma" else None)
+            for law in ("gamma", "normal") for n in (10, 20)]  # fmt: skip
+    rows += [with_setting(without(law="normal", n=n, method="BM"), shape=None) for n in (10, 20)]
+    lines = shown(rows, capsys)
+    constants = lines[: next(i for i, line in enumerate(lines) if "coverage" in line)]
+    assert "gamma: shape=1.5" in constants
+    assert "BB: beta=0.75  B=500  multiplier=uniform" in constants
+    assert not any("shape" in line for line in constants if not line.startswith("gamma: "))
+    assert any("level=0.9" in line for line in constants)
+
+
+def test_a_setting_of_some_rows_alone_is_a_column(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [with_setting(cell(n=n), jitter=0.5 if n == 10 else None) for n in (10, 20)]
+    lines = shown(rows, capsys)
+    assert "jitter" in next(line for line in lines if "coverage" in line).split()
+
+
+def test_a_list_that_varies_is_no_constant(capsys: pytest.CaptureFixture[str]) -> None:
+    """The number of coefficients tells the rows apart; the coefficients of one row are not those of all."""
+    rows = [with_setting(cell(), dimension=d, coefficients=str([1.0] * d)) for d in (10, 20)]
+    assert not any("[1.0" in line for line in shown(rows, capsys))
+
+
+def test_statistics_of_trajectories_go_before_settings_are_cut(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "45")
+    rows = [
+        {"path": f"p{tau}", "law": "exponential", "tau": tau, "n": 10**6, "step": 10**6, "stat": stat,
+         "mean": 0.123456, "mcse": 0.00123}
+        for tau in (0.25, 0.75) for stat in ("last_sq", "avg_sq", "loss")
+    ]  # fmt: skip
+    print_trajectories(pa.Table.from_pylist(rows))
+    out = capsys.readouterr().out
+    assert "0.25" in out and "…" not in out and "(too narrow for loss: see --format csv)" in out
+
+
+def test_a_comparison_keeps_its_settings(
+    ldpflow: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = ["--n", "300", "--epsilon", "1", "--replicates", "40", "--engine", "serial", "--quiet"]
+    assert ldpflow("sweep", *study, "--out", tmp_path / "run").code == 0
+    monkeypatch.setenv("COLUMNS", "60")
+    out = ldpflow("compare", tmp_path / "run").out
+    *table, left = out.splitlines()
+    assert "…" not in out and "0.65" in out and max(map(len, table)) <= 60
+    assert "only vs, only this" in left and "--columns shows any" in left
+
+
+def test_results_of_a_real_sweep(ldpflow: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = ["--n", "300", "--epsilon", "1", "--replicates", "40", "--engine", "serial", "--quiet"]
+    assert ldpflow("sweep", *study, "--out", tmp_path / "run").code == 0
+    for width in (40, 80, 100, 120):
+        monkeypatch.setenv("COLUMNS", str(width))
+        out = ldpflow("summary", tmp_path / "run").out
+        assert "…" not in out and "0.65" in out and "TR: degree=2" in out

@@ -1,0 +1,158 @@
+"""The generated module of a kernel: its text, its digest, its errors, and its machine code on disk."""
+
+from __future__ import annotations
+
+import errno
+
+import numba
+import numpy as np
+import pytest
+
+from ldpflow.errors import InputError, LdpflowError
+from ldpflow.kernels import cache, module
+from ldpflow.kernels.specialise import Case, Part, specialised
+from ldpflow.random import exp, register_array
+
+FLOATS = "void(float64[::1], float64[::1])"
+TABLE = np.array([1.0, 2.0])
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty cache, and no kernel loaded in this process."""
+    monkeypatch.setenv("LDPFLOW_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(module, "KERNELS", {})
+    monkeypatch.setattr(module, "counts", {"hits": 0, "misses": 0, "compiling": 0})
+    cache.cache_folder.cache_clear()
+    yield cache.cache_folder()
+    cache.cache_folder.cache_clear()
+
+
+def text_of(function, **values):
+    return module.module_of(specialised(function, Case(tuple(values.items())), "called"))[1].text
+
+
+def square(x):
+    return x * x
+
+
+def shifted(kernel, x):
+    return square(x) + kernel.SHIFT
+
+
+def fill(kernel, values, out):
+    square = register_array(4)
+    for i in range(4):
+        square[i] = kernel.part(values[i]) + kernel.other(values[i])
+        out[i] = square[i] + TABLE[0]
+
+
+PARTS = {"part": Part(shifted, Case((("SHIFT", 2),))), "other": Part(shifted, Case((("SHIFT", 3),)))}
+
+
+def test_every_function_is_written_once_with_its_origin():
+    text = text_of(fill, **PARTS)
+    functions = [line for line in text.splitlines() if line.startswith("def ")]
+    # `square` is a local variable of `fill`, so the function gets another name.
+    assert functions == [
+        "def square_2(x):",
+        "def shifted(x):",
+        "def shifted_2(x):",
+        "def fill(values, out):",
+    ]
+    assert f"# fill of {__name__}\n@numba.njit(" in text
+    assert "return square_2(x) + 3" in text
+    assert f"from {__name__} import TABLE  # " in text
+    compile(text, "kernel.py", "exec")
+
+
+def test_a_kernel_runs_from_a_file_that_the_user_can_open(folder):
+    kernel = module.compiled(fill, Case(tuple(PARTS.items())), FLOATS)
+    out = np.zeros(4)
+    kernel(np.array([1.0, 2.0, 3.0, 4.0]), out)
+    assert out.tolist() == [8.0, 14.0, 24.0, 38.0]
+    (file,) = folder.glob("*.py")
+    assert file.read_text() == text_of(fill, **PARTS)
+    assert file.stem == module.kernel_digest(fill, Case(tuple(PARTS.items())))
+
+
+def test_the_digest_follows_constants_parts_and_what_is_imported(monkeypatch):
+    digest = module.kernel_digest(fill, Case(tuple(PARTS.items())))
+    other = {**PARTS, "other": Part(shifted, Case((("SHIFT", 4),)))}
+    assert module.kernel_digest(fill, Case(tuple(other.items()))) != digest
+    module.module_of.cache_clear()
+    specialised.cache_clear()
+    assert module.kernel_digest(fill, Case(tuple(PARTS.items()))) == digest
+    monkeypatch.setitem(globals(), "TABLE", np.array([1.0, 3.0]))
+    module.module_of.cache_clear()
+    specialised.cache_clear()
+    assert module.kernel_digest(fill, Case(tuple(PARTS.items()))) != digest
+    specialised.cache_clear()
+
+
+@numba.njit(fastmath=True)
+def summed(values):
+    total = 0.0
+    for i in range(values.shape[0]):
+        total += exp(values[i])
+    return total
+
+
+def sums(values, out):
+    out[0] = summed(values)
+
+
+def test_a_decorated_function_keeps_its_options():
+    text = text_of(sums)
+    assert "fastmath=True)\ndef summed(values):" in text
+    assert text.count("fastmath") == 1  # not the functions that it calls
+
+
+def wrong(out):
+    out[0] = "text" + 1.0
+
+
+def calls_wrong(values, out):
+    wrong(out)
+
+
+def test_an_error_names_file_and_line_of_the_source(folder):
+    line = wrong.__code__.co_firstlineno + 1
+    with pytest.raises(LdpflowError, match=rf'test_module.py", line {line}') as refused:
+        module.compiled(calls_wrong, Case(), FLOATS)
+    assert str(folder) not in str(refused.value)
+
+
+def loads(folder):
+    """Hits and misses of a kernel that this process forgets."""
+    module.KERNELS.clear()
+    module.counts.update(hits=0, misses=0)
+    module.compiled(sums, Case(), FLOATS)
+    return module.counts["hits"], module.counts["misses"]
+
+
+def test_machine_code_is_loaded_unless_it_is_damaged(folder, monkeypatch):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(folder.parent / "elsewhere"))
+    assert loads(folder) == (0, 1)
+    assert loads(folder) == (1, 0)
+    for code in (folder / "__pycache__").iterdir():
+        content = bytearray(code.read_bytes())
+        content[len(content) // 2] ^= 1
+        code.write_bytes(content)
+        assert loads(folder) == (0, 1), code.suffix
+        assert loads(folder) == (1, 0), code.suffix
+    (source,) = folder.glob("*.py")
+    source.write_text("raise SystemExit(3)\n")
+    loads(folder)
+    assert source.read_text() == text_of(sums)
+    assert not (folder.parent / "elsewhere").exists()
+
+
+def test_a_full_disk_is_one_message(folder, monkeypatch):
+    def full(*arguments):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(module, "write_private", full)
+    with pytest.raises(InputError, match="No space left on device") as refused:
+        module.compiled(sums, Case(), FLOATS)
+    assert refused.value.field == "LDPFLOW_CACHE_DIR"

@@ -1,0 +1,80 @@
+"""Reports of a sample of the invited, by enumeration of who responds, in which order, with which reports.
+
+A transcript is the sequence of what responders send, as an observer sees it who knows everybody's value but
+neither who responds nor, where the order is secret, in which order.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import defaultdict
+
+
+def keep(epsilon):
+    return 1.0 / (1.0 + math.exp(-epsilon))
+
+
+def chance_of(report, bit, epsilon):
+    """P(report | bit) of randomised response."""
+    return keep(epsilon) if report == bit else 1.0 - keep(epsilon)
+
+
+def fixed_threshold(earlier):
+    """The same question for every responder: is the value at least 1?"""
+    return 1
+
+
+def transcripts(values, sizes, epsilon, secret_order, reports=1, threshold=fixed_threshold):
+    """Probability of every transcript.
+
+    ``values``: of the invited, in the order of invitation. ``sizes``: numbers of responders with their
+    probabilities; given the number, all subsets of that size are equally likely. ``reports``: number of
+    linked reports of every responder. ``threshold``: asked of a responder, given the transcript so far.
+    """
+    found = defaultdict(float)
+    for size, chance in sizes.items():
+        subsets = list(itertools.combinations(range(len(values)), size))
+        for subset in subsets:
+            orders = list(itertools.permutations(subset)) if secret_order else [subset]
+            for order in orders:
+                for transcript in itertools.product(itertools.product((0, 1), repeat=reports), repeat=size):
+                    p = chance / len(subsets) / len(orders)
+                    for place, person in enumerate(order):
+                        bit = int(values[person] >= threshold(transcript[:place]))
+                        for report in transcript[place]:
+                            p *= chance_of(report, bit, epsilon)
+                    found[transcript] += p
+    return dict(found)
+
+
+def largest_loss(values, place, possible, *arguments, **settings):
+    """max |log P(transcript | x)/P(transcript | x')| over transcripts and values x, x' of one person."""
+    tables = [
+        transcripts([*values[:place], value, *values[place + 1 :]], *arguments, **settings)
+        for value in possible
+    ]
+    return max(
+        abs(math.log(first[transcript] / second[transcript]))
+        for first, second in itertools.combinations(tables, 2)
+        for transcript in first
+    )
+
+
+def ordered_chance(bits, seen, epsilon):
+    """P(reports seen in the order of invitation | bits), where len(seen) random people respond.
+
+    Runs of people with equal bits are enumerated by how many of each run respond: all such subsets send the
+    reports with the same probability.
+    """
+    runs = [(bit, len(list(run))) for bit, run in itertools.groupby(bits)]
+    total = 0.0
+    for counts in itertools.product(*(range(length + 1) for _, length in runs)):
+        if sum(counts) != len(seen):
+            continue
+        responders = [bit for (bit, _), count in zip(runs, counts, strict=True) for _ in range(count)]
+        p = math.prod(math.comb(length, count) for (_, length), count in zip(runs, counts, strict=True))
+        for report, bit in zip(seen, responders, strict=True):
+            p *= chance_of(report, bit, epsilon)
+        total += p
+    return total / math.comb(len(bits), len(seen))

@@ -1,0 +1,109 @@
+"""The table of a pilot's values stays in the run directory: no page, citation, export or display has it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+import ldpflow as lf
+from ldpflow.cli import main
+from ldpflow.study.toml import parsed
+from tests.oracles.column_law import example_column
+
+HEXADECIMAL = re.compile(r"0x1\.[0-9a-f]{13}p[+-]\d+")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> lf.Run:
+    """A study of a pilot's column."""
+    folder = tmp_path_factory.mktemp("pilot")
+    (folder / "pilot.csv").write_text("a\n" + "".join(f"{v!r}\n" for v in example_column(1000).tolist()))
+    problem = lf.Quantile(law="empirical", file=str(folder / "pilot.csv"), column="a")
+    study = lf.Study(
+        problem=problem,
+        mechanism=lf.RandomizedResponse(epsilon=1.0),
+        algorithm=lf.LdpSgd(c=1000.0, theta0=2000.0),
+        methods=[lf.SelfNormalization()],
+        n=[400],
+        replicates=40,
+        name="pilot",
+    )
+    with pytest.warns(lf.Caution, match="holds the values of the pilot"):
+        return lf.sweep(study, folder / "run", executor="serial")
+
+
+def printed(run: lf.Run, capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """What a command prints."""
+    assert main([words[0], run.out, *words[1:]]) == 0
+    shown = capsys.readouterr()
+    return shown.out + shown.err
+
+
+def test_the_run_has_the_table(run: lf.Run) -> None:
+    """Or the tests below would show nothing."""
+    assert len(HEXADECIMAL.findall((Path(run.out) / "study.toml").read_text())) > 30
+
+
+def test_report_and_displays_are_without_it(run: lf.Run, tmp_path: Path) -> None:
+    page = Path(run.report(tmp_path / "report.html")).read_text()
+    assert not HEXADECIMAL.search(page) and "law_table is left out" in page
+    study: Any = run.study
+    texts = [repr(study), repr(study.components()), repr(study.simulators()), repr(study.problem[0])]
+    texts += [repr(study.simulators()[0].problem.data_law()), run._repr_html_(), json.dumps(run.provenance)]
+    assert not any(HEXADECIMAL.search(text) for text in texts)
+
+
+def test_what_commands_print_is_without_it(run: lf.Run, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (
+        ("cite",),
+        ("cite", "--text"),
+        ("summary", "--format", "json"),
+        ("summary", "--format", "csv"),
+        ("explain",),
+        ("check",),
+        ("replay", "--replicate", "3"),
+    ):
+        assert not HEXADECIMAL.search(printed(run, capsys, *words)), words
+
+
+def test_files_for_others_are_without_it(
+    run: lf.Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    printed(run, capsys, "export", "-o", str(tmp_path / "study.duckdb"))
+    with duckdb.connect(str(tmp_path / "study.duckdb"), read_only=True) as db:
+        for (name,) in db.execute("SELECT table_name FROM duckdb_tables()").fetchall():
+            assert not HEXADECIMAL.search(repr(db.execute(f"FROM {name}").fetchall())), name
+    run.arena(tmp_path / "site")
+    files = [*(tmp_path / "site").iterdir(), Path(run.out) / "summary.parquet"]
+    assert len(files) == 3
+    assert not any(HEXADECIMAL.search(file.read_bytes().decode("latin-1")) for file in files)
+
+
+def test_the_study_of_the_report_reads_the_file_again(run: lf.Run, tmp_path: Path) -> None:
+    """The text is a study file that gives the paths of the run, as long as the pilot is there."""
+    page = Path(run.report(tmp_path / "report.html")).read_text()
+    text = re.search(r"every default written out</summary><pre><code>(.*?)</code>", page, re.S)
+    assert text is not None
+    found = text[1].replace("&#34;", '"').replace("&#39;", "'")
+    assert "law_table" not in json.dumps(parsed(found, "study"))
+    again = lf.Study.from_toml(found)
+    assert [s.key for s in again.simulators()] == [s.key for s in run.study.simulators()]
+
+
+def test_a_study_without_a_pilot_is_shown_as_it_is(tmp_path: Path) -> None:
+    study = lf.Study(
+        problem=lf.Quantile(tau=0.5),
+        mechanism=lf.RandomizedResponse(epsilon=1.0),
+        algorithm=lf.LdpSgd(),
+        methods=[lf.SelfNormalization()],
+        n=[400],
+        replicates=10,
+    )
+    run = lf.sweep(study, tmp_path / "run", executor="serial")
+    assert not any("pilot" in text for text in study.warnings())
+    assert run.results.study_text == (tmp_path / "run" / "study.toml").read_text()

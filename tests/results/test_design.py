@@ -1,0 +1,208 @@
+"""The design that the rows of a run are of, whatever commands made them, and studies that give it again."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from html import unescape
+
+import pytest
+
+import ldpflow as lf
+from ldpflow.cli import main
+from ldpflow.engine import Precision, run_study
+from ldpflow.report.page import report_html
+from ldpflow.report.results import Results
+from ldpflow.results.design import Rows, places_of, products
+from ldpflow.store import cell_id
+from ldpflow.store.provenance import sum_of
+from ldpflow.study import Study, bundled_studies, load_study
+
+SWEEP = ["sweep", "quickstart", "--n", "500", "--replicates", "20", "--quiet", "--engine", "serial"]
+
+
+def sections(run):
+    """Texts of the sections of a report, by id."""
+    text = re.sub(r"<script.*?</script>", "", report_html(Results.load(run)), flags=re.S)
+    found = re.findall(r'<section[^>]*id="([\w-]+)">(.*?)</section>', text, re.S)
+    return {name: unescape(re.sub(r"<[^>]+>", " ", words)) for name, words in found}
+
+
+def studies(run):
+    """Commands and study files of "To run it again"."""
+    text = report_html(Results.load(run)).partition('id="again"')[2].partition("Session:")[0]
+    blocks = [unescape(block) for block in re.findall(r"<pre><code>(.*?)</code></pre>", text, re.S)]
+    return blocks[0].splitlines(), blocks[1:]
+
+
+def rows_again(run, folder, monkeypatch):
+    """Rows of the run that the commands of the report make in another folder, from the studies in it."""
+    commands, texts = studies(run)
+    names = [re.match(r"ldpflow sweep (\S+)", command)[1] for command in commands]
+    for name, text in zip(names, texts, strict=True):
+        (folder / name).write_text(text)
+    monkeypatch.chdir(folder)
+    for command in commands:
+        assert main([*command.split()[1:], "--quiet", "--engine", "serial"]) == 0
+    (made,) = (folder / "runs").iterdir()
+    return made
+
+
+def summary(run):
+    return sorted(map(repr, lf.open_run(run).summary().to_pylist()))
+
+
+def swept(out, *flags):
+    assert main([*SWEEP, *flags, "--out", str(out)]) == 0
+
+
+def test_two_methods_by_two_commands(tmp_path, monkeypatch):
+    run = tmp_path / "run"
+    swept(run, "--epsilon", "1", "--method", "SN")
+    swept(run, "--epsilon", "1", "--method", "BM")
+    found = sections(run)
+    for name in ("studied", "methods", "again"):
+        assert "SN" in found[name] and "BM" in found[name], name
+    assert "full factorial design" in found["methods"]
+    assert summary(rows_again(run, tmp_path, monkeypatch)) == summary(run)
+
+
+def test_a_budget_that_was_left_is_still_described(tmp_path, monkeypatch):
+    run = tmp_path / "run"
+    swept(run, "--epsilon", "0.5", "--epsilon", "1", "--method", "SN")
+    swept(run, "--epsilon", "2", "--method", "SN")
+    found = sections(run)
+    assert "ε = 0.5, 1, 2" in found["studied"] and "epsilon = 0.5, 1 and 2" in found["methods"]
+    assert summary(rows_again(run, tmp_path, monkeypatch)) == summary(run)
+
+
+def test_a_design_that_is_not_factorial_is_said_to_be_none(tmp_path, monkeypatch, capsys):
+    run = tmp_path / "run"
+    swept(run, "--epsilon", "1", "--tau", "0.5", "--method", "SN", "--n", "400")
+    swept(run, "--epsilon", "1", "--tau", "0.5", "--tau", "0.9", "--method", "BM")
+    found = sections(run)
+    assert "not a full factorial design" in found["methods"] and "not a full factorial" in found["studied"]
+    assert "a full factorial design:" not in found["methods"]
+    commands, texts = studies(run)
+    assert len(commands) == len(texts) == 2
+    capsys.readouterr()
+    assert main(["cite", str(run), "--text"]) == 0
+    paragraph = capsys.readouterr().out.strip()
+    assert "not a full factorial design" in paragraph and "SN" in paragraph and "BM" in paragraph
+    assert main(["cite", str(run)]) == 0
+    assert {"liu2023", "chen2020"} <= set(re.findall(r"@\w+\{(\w+),", capsys.readouterr().out))
+    assert summary(rows_again(run, tmp_path, monkeypatch)) == summary(run)
+
+
+def test_other_numbers_of_replicates(tmp_path, monkeypatch):
+    run = tmp_path / "run"
+    swept(run, "--epsilon", "1", "--method", "SN")
+    swept(run, "--epsilon", "1", "--method", "BM", "--replicates", "30")
+    assert "20 to 30 independent replicates" in sections(run)["methods"]
+    assert summary(rows_again(run, tmp_path, monkeypatch)) == summary(run)
+
+
+def test_a_run_of_one_command_is_described_by_its_study(tmp_path):
+    run = tmp_path / "run"
+    swept(run, "--epsilon", "1")
+    commands, texts = studies(run)
+    assert commands == ["ldpflow sweep quickstart.toml --out runs/quickstart-again"]
+    assert texts == [lf.open_run(run).store.read_study()]
+
+
+def test_rows_of_several_replicates_and_their_number(tmp_path, monkeypatch):
+    """103 replicates are 20 rows of PAR; those of BM alone tell how many they were."""
+    study = {
+        "name": "rows",
+        "replicates": 23,
+        "problem": {"kind": "quantile"},
+        "mechanism": {"kind": "randomized_response", "epsilon": 1.0},
+        "algorithm": {"kind": "ldp_sgd"},
+        "grid": {"n": [500]},
+        "method": [{"kind": "PAR"}],
+    }
+    run = tmp_path / "run"
+    run_study(Study.from_mapping(study), run, engine="serial")
+    run_study(Study.from_mapping(study | {"method": [{"kind": "BM"}]}), run, engine="serial")
+    assert "replicates = 23" in studies(run)[1][0]
+    assert summary(rows_again(run, tmp_path, monkeypatch)) == summary(run)
+
+
+def test_replicates_that_a_target_decided(tmp_path):
+    run = tmp_path / "run"
+    study = Study.load("quickstart").replace(n=[100, 500], epsilon=[1.0], method=["SN", "BM"], tau=[0.5, 0.9])
+    run_study(study, run, engine="serial", precision=Precision(target_mcse=0.02, max_replicates=2000))
+    found = sections(run)
+    assert "--target-mcse 0.02" in found["again"] and "--max-replicates 2000" in found["again"]
+    assert (
+        "Replicates were added until the Monte Carlo standard error of every coverage was at most 0.02"
+        in (found["methods"])
+    )
+
+
+def test_an_unfinished_run_is_described_by_its_study_and_says_so(tmp_path):
+    run = tmp_path / "run"
+    swept(run, "--epsilon", "1", "--epsilon", "2", "--method", "SN")
+    shutil.rmtree(next((run / "replicates").iterdir()))
+    sessions = json.loads((run / "provenance.json").read_text())
+    sessions[-1] |= {"ended": None, "sha256": None}
+    sessions[-1]["sha256"] = sum_of(sessions[-1])
+    (run / "provenance.json").write_text(json.dumps(sessions))
+    (run / "summary.parquet").unlink()
+    found = sections(run)
+    assert "1 of 2 cells have rows" in found["methods"] and "ε = 1, 2" in found["studied"]
+
+
+def rows_of(study, kept):
+    """The rows that a run of some of the cells of a study has, without a run."""
+    rows = object.__new__(Rows)
+    rows.name, rows.seed, rows.paths = study.name, study.seed, {}
+    rows.cells, rows.counts, rows.runs = {}, {}, {}
+    for plan in study.plans():
+        path = f"p{plan.simulator.key}"
+        for cell in filter(kept, plan.cells):
+            place = path, cell_id(cell.columns())
+            rows.paths[path] = plan.simulator
+            rows.cells[place] = {k: v for k, v in cell.columns().items() if v is not None}
+            rows.runs[place] = cell.runs
+            rows.counts[place] = study.replicates // cell.runs
+        if plan.checkpoints and path in rows.paths:
+            rows.counts[path, ""], rows.runs[path, ""] = study.replicates, 1
+    return rows
+
+
+@pytest.mark.parametrize("name", [name for name in bundled_studies() if load_study(name).method])
+def test_studies_are_rebuilt_from_their_rows(name):
+    """All rows give one study with the same cells; without those of a method at the largest n, several.
+
+    A run cannot grow from algorithms to protocols without both: then no studies are given.
+    """
+    study = load_study(name)
+    mapping = {"name": name, "seed": study.seed} | {
+        table: value for table, value in study.settings().items() if table in ("trajectory", "monitor")
+    }
+    last = study.method_settings[-1]
+    for kept, whole in (
+        (lambda cell: True, True),
+        (lambda cell: cell.n < study.n[-1] or cell.method != last, False),
+    ):
+        if not whole and len(study.method_settings) == 1:
+            continue
+        rows = rows_of(study, kept)
+        found = rows.design(mapping, None)
+        made = [Study.from_toml(text) for text in found.texts]
+        assert found.factorial is whole and (len(made) == 1) is whole
+        if not whole and study.protocol and study.algorithm:
+            assert made == []
+            continue
+        assert set().union(*map(places_of, made)) == rows.counts.keys()
+        assert {again.replicates for again in made} == {study.replicates}
+
+
+def test_products_of_points():
+    points = [{"a": a, "b": b} for a in "xy" for b in "uvw"] + [{"a": "z", "b": "u"}, {"c": "q"}]
+    found = products(points)
+    assert found == [{"a": ("x", "y", "z"), "b": ("u",)}, {"a": ("x", "y"), "b": ("v", "w")}, {"c": ("q",)}]
+    assert products(points[:6]) == [{"a": ("x", "y"), "b": ("u", "v", "w")}]
+    assert products([]) == []

@@ -1,0 +1,128 @@
+"""Reading a run whose plug-in is not loaded: explanations, and which rows are of the same users."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import ldpflow as lf
+from ldpflow.report.page import report_html
+from ldpflow.report.results import Results
+from ldpflow.results import stored_cells
+from ldpflow.results.design import places_of
+from ldpflow.store import RunStore, compact
+from ldpflow.store.part import CompleteRows
+from ldpflow.study.plugins import REGISTRIES
+
+PLUGIN = str(Path(__file__).with_name("own_parts.py"))
+
+
+def forget_own():
+    """The registries as of a process that has not loaded the plug-in."""
+    for kinds in REGISTRIES.values():
+        for kind in [kind for kind in kinds if kind.startswith("own_")]:
+            del kinds[kind]
+
+
+def swept(out, **parts):
+    lf.load_plugin(PLUGIN)
+    given = {
+        "problem": {"kind": "quantile"},
+        "mechanism": {"kind": "randomized_response", "epsilon": 1.0},
+        "algorithm": {"kind": "ldp_sgd"},
+        "methods": [lf.BatchMeans(), lf.SelfNormalization()],
+        "replicates": 40,
+    }
+    study = lf.Study(**given | parts, n=[500], name="own", plugins=[PLUGIN])
+    return lf.sweep(study, out, executor="serial")
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"problem": {"kind": "own_quantile"}},
+        {"problem": {"kind": "quantile", "law": "own_ramp", "tau": 0.25}},
+        {"mechanism": {"kind": "own_response", "epsilon": 1.0}},
+        {"algorithm": {"kind": "own_sgd"}},
+    ],
+    ids=["problem", "law", "mechanism", "algorithm"],
+)
+def test_a_run_is_explained(part, tmp_path):
+    swept(tmp_path / "run", **part)
+    forget_own()
+    found = lf.open_run(tmp_path / "run").explain()["explanation"].to_pylist()
+    assert len(found) == 2 and all(text.startswith("Coverage 0.") for text in found)
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """BM on single replicates, PAR and a plug-in's copy of it on five a row."""
+    methods = [{"kind": "BM"}, {"kind": "PAR"}, {"kind": "own_runs"}]
+    swept(tmp_path / "run", methods=methods, replicates=100)
+    return lf.open_run(tmp_path / "run")
+
+
+def compared(run):
+    return {row["method"]: row for row in run.compare(baseline="BM").to_pylist()}
+
+
+def runs_by_method(store):
+    """Replicates that make one row, as the reader of cells has it."""
+    pieces = [(keys["method"].to_pylist(), cells) for keys, cells in stored_cells(store)]
+    return {name: cell.runs for names, cells in pieces for name, cell in zip(names, cells, strict=True)}
+
+
+def test_rows_of_several_runs_are_not_paired_with_others(runs):
+    with_it = compared(runs)
+    forget_own()
+    without = compared(runs)
+    assert without == with_it
+    assert without["own_runs"]["paired"] is False and without["own_runs"]["pairs"] == 20
+    # Both are made of the same five runs, and the copy has PAR's numbers.
+    (own,) = (row for row in runs.compare(baseline="PAR").to_pylist() if row["method"] == "own_runs")
+    assert own["paired"] is True and own["coverage_difference"] == 0.0 and own["length_ratio"] == 1.0
+
+
+def test_the_number_of_runs_survives_compaction_and_growth(runs):
+    """Compaction joins cells of any number of runs in one part."""
+    store = RunStore(runs.out)
+    compact(store)
+    swept(runs.out, methods=[{"kind": "BM"}, {"kind": "PAR"}, {"kind": "own_runs"}], replicates=120)
+    forget_own()
+    assert compared(runs)["own_runs"]["paired"] is False and compared(runs)["own_runs"]["pairs"] == 24
+    assert runs_by_method(store) == {"BM": 1, "PAR": 5, "own_runs": 5}
+
+
+def test_parts_that_do_not_say_it_have_the_runs_of_methods_that_are_known(runs):
+    """As parts of earlier versions: five of PAR, and one of a method whose plug-in is not loaded."""
+    store = RunStore(runs.out)
+    for part in store.replicates.scan()[0]:
+        whole = CompleteRows(part.kind, store.replicates.load(part), part.first, part.last, part.cells, 1)
+        store.replicates.publish(part.path_key, whole, replace(part.origin(), runs={}))
+    forget_own()
+    assert runs_by_method(store) == {"BM": 1, "PAR": 5, "own_runs": 1}
+
+
+def test_a_grown_run_is_described_with_the_plug_in_and_without(tmp_path):
+    """Two commands, one method each: both are named, and the study that gives the rows loads the copy."""
+    parts = {"problem": {"kind": "own_quantile"}, "algorithm": {"kind": "own_sgd"}}
+    swept(tmp_path / "run", **parts, methods=[{"kind": "own_runs"}])
+    swept(tmp_path / "run", **parts, methods=[{"kind": "BM"}])
+    with_it = Results.load(tmp_path / "run")
+    (text,) = with_it.design.texts
+    expected = {(row["path"], row["method"]) for row in with_it.rows}
+    made = places_of(lf.Study.from_toml(text))
+    assert {(path, json.loads(cell)["method"]) for path, cell in made} == expected and len(expected) == 2
+    forget_own()
+    without = Results.load(tmp_path / "run")
+    assert without.design.factorial and len(without.design.texts) == 1
+    page = re.sub(r"<script.*?</script>", "", report_html(without), flags=re.S)
+    assert (
+        "own_quantile" in page and "own_runs" in without.design.texts[0] and "BM" in without.design.texts[0]
+    )
+    (copy,) = (tmp_path / "run" / "plugins").glob("own_parts-*/own_parts.py")
+    assert f"--plugin {copy}" in page

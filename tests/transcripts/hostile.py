@@ -1,0 +1,521 @@
+"""Hostile transcripts and settings from a fixed seed, and a process that analyses them one by one.
+
+    python -m tests.transcripts.hostile FOLDER
+
+analyses the cases that :func:`write_cases` wrote into the folder, and prints a line of JSON for each: exit
+code, output, CPU seconds and largest memory.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import re
+import resource
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tests.oracles.transcript import demo
+
+SEED = 32
+USERS = 1500
+ALARM_SECONDS = 240
+CPU_SECONDS = 10.0
+MEGABYTES = 2000.0
+ADDRESSES = 24 * 2**30
+"""A limit that keeps the machine alive; what a case takes is measured."""
+
+TABLES = {
+    "": {"n": "1500"},
+    "problem": {"tau": "0.9"},
+    "mechanism": {"kind": "'randomized_response'", "epsilon": "1.0"},
+    "algorithm": {"gamma": "0.51", "c": "40.0", "theta0": "20.0"},
+}
+"""Settings of the sound transcript, as TOML has them."""
+
+BARE = (
+    "[problem]\nkind = 'other'\n[mechanism]\nkind = 'none'\n[algorithm]\nc = 1.0\ngamma = 0.51\ntheta0 = 0\n"
+)
+
+ODD = [
+    "3", "-1", "0", "1e400", "nan", "inf", "-inf", "true", '""', '"x"', "[]", "[[]]", "[1, 'a']", "{}",
+    "{a = 1}", "1979-05-27", "1979-05-27T07:32:00Z", "07:32:00", "9" * 400, '"' + "a" * 70_000 + '"',
+    "[" + "1," * 2000 + "]", "1e-320", "1e308", '"\\u0000"', "[true]", "[nan]", "9223372036854775808",
+]  # fmt: skip
+
+FIELDS = [
+    ("", "version"), ("", "level"), ("", "origin"), ("", "seed"), ("", "replicate"), ("", "path"), ("", "n"),
+    ("", "problem"), ("", "mechanism"), ("", "algorithm"), ("", "method"), ("", "colour"),
+    ("problem", "kind"), ("problem", "tau"), ("problem", "taus"), ("problem", "law_table"),
+    ("mechanism", "kind"), ("mechanism", "epsilon"), ("mechanism", "sampling"), ("mechanism", "mu"),
+    ("algorithm", "kind"), ("algorithm", "c"), ("algorithm", "gamma"), ("algorithm", "theta0"),
+    ("algorithm", "batch_size"), ("algorithm", "final_theta"), ("algorithm", "radius"),
+    ("method", "kind"), ("method", "degree"), ("method", "burn_in"), ("method", "M"),
+    ("method", "block_rule"), ("method", "B"), ("method", "beta"), ("method", "base"),
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Case:
+    """A command line that reads hostile files.
+
+    ``right``: what may come out in the place of a refusal: ``nothing``, the ``rows`` of the sound transcript,
+    or ``others``.
+    """
+
+    name: str
+    arguments: tuple[str, ...]
+    right: str = "nothing"
+
+
+def toml(tables: dict[str, dict[str, str]]) -> str:
+    """Tables of settings as TOML."""
+    lines = []
+    for name, settings in tables.items():
+        lines += [name] * bool(name) + [f"{key} = {value}" for key, value in settings.items()]
+    return "\n".join(lines) + "\n"
+
+
+class Cases:
+    """Writes the files of the cases into a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.random = Random(SEED)
+        self.rows, final = demo(USERS)
+        tables = {f"[{name}]" * bool(name): dict(settings) for name, settings in TABLES.items()}
+        tables["[algorithm]"]["final_theta"] = repr(final)
+        self.settings = self.write("settings.toml", toml(tables))
+        self.bare = self.write("bare.toml", BARE)
+        self.lines = ["theta,report,round"]
+        self.lines += [f"{theta!r},{report},{i}" for i, (theta, report) in enumerate(self.rows, start=1)]
+        self.made = 0
+
+    def write(self, name: str, content: str | bytes) -> str:
+        """A file of the folder."""
+        file = self.folder / name
+        file.write_bytes(content.encode() if isinstance(content, str) else content)
+        return str(file)
+
+    def name(self, suffix: str) -> str:
+        """A new file name."""
+        self.made += 1
+        return f"{self.made}{suffix}"
+
+    def csv(self, what: str, content: str | bytes, right: str = "nothing", settings: str = "") -> Case:
+        """A case of a CSV file."""
+        file = self.write(self.name(".csv"), content)
+        return Case(what, (file, "--settings", settings or self.settings), right)
+
+    def parquet(self, what: str, table: pa.Table, right: str = "nothing", **options: Any) -> Case:
+        """A case of a Parquet file."""
+        file = self.folder / self.name(".parquet")
+        pq.write_table(table, file, **options)
+        return Case(what, (str(file), "--settings", self.settings), right)
+
+    def table(self, **columns: Any) -> pa.Table:
+        """The sound rows with other or further columns."""
+        own = {"theta": [row[0] for row in self.rows], "report": [row[1] for row in self.rows]}
+        return pa.table(own | columns)
+
+    def text(self, lines: list[str]) -> str:
+        return "\n".join(lines) + "\n"
+
+    def header(self, names: list[str]) -> str:
+        """A CSV file of three rows with the given names."""
+        return self.text([",".join(names)] + [",".join(["0"] * len(names))] * 3)
+
+    def families(self) -> list[Callable[[], Iterator[Case]]]:
+        """Kinds of cases, each without an end or with a few."""
+        return [
+            self.names, self.values, self.bytes_of_csv, self.settings_of_wrong_types, self.wide,
+            self.places, self.rows_elsewhere, self.parquet_types, self.bytes_of_parquet,
+            self.settings_files, self.metadata,
+        ]  # fmt: skip
+
+    def all(self, count: int) -> list[Case]:
+        """So many cases, of every family in turn."""
+        running = [family() for family in self.families()]
+        found: list[Case] = []
+        while running and len(found) < count:
+            for family in list(running):
+                case = next(family, None)
+                if case is None:
+                    running.remove(family)
+                else:
+                    found.append(case)
+        return found[:count]
+
+    def names(self) -> Iterator[Case]:
+        """Names of columns."""
+        for names in (
+            ["report_٣", "theta_٣"], ["report_00", "theta_00"], ["report_0", "report_00"],
+            ["report_" + "9" * 5000], ["report_" + "1" * 4000], ["report_0", "report_2"],
+            ["report", "report_0"], ["report", "report"], ["theta", "theta_0", "report"],
+            ["report_0", "report_1", "theta"], ["a" * 200_000, "report"], ["report", "a" * 131_073],
+            ["\x1b[31mreport"], ["report", "\x1b]0;x\x07"], ['"report'], ['"re\nport"', "theta"],
+            ["", "", "report"], [" report ", "theta"], ["REPORT"], ["report", "theta", "step\x00"],
+            ["report_0"] * 3, ["report_-1"], ["report_+1"], ["report_1_0"], ["report_1e3"], ["report_²"],
+            ["report", "\ud7ff", "user", "user "], ["report", "round", "round"],
+        ):  # fmt: skip
+            yield self.csv(f"names {str(names)[:60]!a}", self.header(names))
+
+    def values(self) -> Iterator[Case]:
+        """One value of a sound file replaced."""
+        texts = [
+            "", "nan", "inf", "-inf", "1e400", "0x10", '"1,5"', "abc", "NA", "☃", "9" * 200_000, "1e308",
+            "-1e308", "true", "1 2", "\x00", "\x1b[2J", '"', "1.0.0", "--1", "9223372036854775808", "2",
+        ]  # fmt: skip
+        for text in texts:
+            lines = list(self.lines)
+            at = self.random.randrange(1, len(lines))
+            fields = lines[at].split(",")
+            fields[self.random.randrange(3)] = text
+            lines[at] = ",".join(fields)
+            yield self.csv(f"value {text[:20]!a} in row {at}", self.text(lines))
+
+    def bytes_of_csv(self) -> Iterator[Case]:
+        """Files that are no CSV in UTF-8, and sound ones with bytes changed."""
+        whole = self.text(self.lines)
+        for what, content, sound in (
+            ("empty", b"", False),
+            ("header alone", b"theta,report\n", False),
+            ("header without an end", b"theta,report", False),
+            ("utf-16", whole.encode("utf-16"), False),
+            ("mark of utf-8", b"\xef\xbb\xbf" + whole.encode(), True),
+            ("latin-1", ("é" + whole).encode("latin-1"), False),
+            ("carriage returns", whole.replace("\n", "\r").encode(), True),
+            ("two line ends", whole.replace("\n", "\r\n").encode(), True),
+            ("zeros", bytes(100_000), False),
+            ("random", self.random.randbytes(100_000), False),
+            ("gzip", b"\x1f\x8b\x08" + self.random.randbytes(1000), False),
+            ("empty lines", whole.replace("\n", "\n\n").encode(), True),
+            ("a line of 3 MiB", whole.encode() + b"0," * 3 * 2**19 + b"\n", False),
+            ("a header of 3 MiB", b"a," * 3 * 2**19 + whole.encode(), False),
+            ("an open quote", whole.replace("\n", '\n"', 3).encode(), False),
+            ("a short line", whole.encode() + b"1.0\n", False),
+            ("a long line", whole.encode() + b"1.0,1,1501,7\n", False),
+            ("semicolons", whole.replace(",", ";").encode(), False),
+            ("tabs", whole.replace(",", "\t").encode(), False),
+            ("a user who is no text", whole.replace("round", "user").encode() + b"1,1,\xff\n", False),
+        ):
+            yield self.csv(f"csv {what}", content, "rows" if sound else "nothing")
+        while True:
+            data = bytearray(whole.encode())
+            at = self.random.randrange(len(data))
+            data[at] = self.random.randrange(256)
+            yield self.csv(f"csv byte {at} = {data[at]}", bytes(data), "rows")
+
+    def rows_elsewhere(self) -> Iterator[Case]:
+        """Rows deleted, doubled, swapped, sorted, joined, cut."""
+        head, rows = self.lines[0], self.lines[1:]
+        cut = [line.rpartition(",")[0] for line in self.lines]
+        for what, lines in (
+            ("sorted", sorted(rows)), ("reversed", rows[::-1]), ("joined", rows + rows),
+            ("cut", rows[:-1]), ("cut in two", rows[:700]), ("shuffled", self.random.sample(rows, len(rows))),
+            ("a second header", [*rows, head, *rows]),
+        ):  # fmt: skip
+            yield self.csv(f"rows {what}", self.text([head, *lines]))
+        yield self.csv("rows without round joined", self.text([*cut, *cut[1:]]))
+        while True:
+            lines = list(rows)
+            at, other = sorted(self.random.sample(range(len(rows)), 2))
+            what = self.random.choice(["deleted", "doubled", "swapped", "moved"])
+            if what == "deleted":
+                del lines[at]
+            elif what == "doubled":
+                lines.insert(at, lines[at])
+            elif what == "swapped":
+                lines[at], lines[other] = lines[other], lines[at]
+            else:
+                lines.insert(at, lines.pop(other))
+            yield self.csv(f"rows {what} {at} {other}", self.text([head, *lines]))
+
+    def wide(self) -> Iterator[Case]:
+        """Many columns."""
+        for count in (60_000, 300_000):
+            yield self.csv(f"{count} reports", self.header([f"report_{j}" for j in range(count)]))
+            yield self.csv(f"{count} names", self.header(["report", *(f"a{j}" for j in range(count))]))
+        both = [f"{stem}_{j}" for stem in ("report", "theta") for j in range(30_000)]
+        yield self.csv("30,000 coordinates", self.header(both), settings=self.bare)
+        yield self.csv("65 coordinates", self.header([f"report_{j}" for j in range(65)]), settings=self.bare)
+        further = {f"a{j}": [0] * USERS for j in range(2000)}
+        yield self.parquet("2,000 columns in Parquet", self.table(**further), "rows")
+        names = pa.table({f"report_{j}": [1.0, 2.0] for j in range(60_000)})
+        yield self.parquet("60,000 columns in Parquet", names)
+
+    def parquet_types(self) -> Iterator[Case]:
+        """Columns of odd types."""
+        size = range(USERS)
+        columns: list[tuple[str, dict[str, Any]]] = [
+            ("texts", {"report": ["1"] * USERS}),
+            ("lists", {"report": [[1]] * USERS}),
+            ("records", {"report": [{"a": 1}] * USERS}),
+            ("nothing", {"theta": pa.nulls(USERS)}),
+            ("nulls", {"theta": [None, *(row[0] for row in self.rows[1:])]}),
+            ("times", {"round": pa.array([0] * USERS, pa.timestamp("ns"))}),
+            ("decimals", {"theta": pa.array([1] * USERS, pa.decimal128(38, 3))}),
+            ("halves", {"theta": pa.array([1.0] * USERS, pa.float32()).cast(pa.float16())}),
+            ("large integers", {"theta": pa.array([2**53 + 1] * USERS)}),
+            ("largest integers", {"report": pa.array([2**64 - 1] * USERS, pa.uint64())}),
+            ("rounds of 2^64", {"round": pa.array([2**64 - 1] * USERS, pa.uint64())}),
+            ("rounds of halves", {"round": [0.5] * USERS}),
+            ("rounds of inf", {"round": [float("inf")] * USERS}),
+            ("rounds of texts", {"round": ["1"] * USERS}),
+            ("users in lists", {"user": [[i] for i in size]}),
+            ("users as times", {"user": pa.array([2**62] * USERS, pa.timestamp("ns"))}),
+            ("users as bytes", {"user": [b"\xff"] * USERS}),
+            ("users as one", {"user": pa.array(["a"] * USERS).dictionary_encode()}),
+            ("steps of zero", {"step": [0.0] * USERS}),
+            ("steps as texts", {"step": ["a"] * USERS}),
+            ("budgets of nan", {"epsilon": [float("nan")] * USERS}),
+            ("truth values", {"theta": [True] * USERS}),
+            ("thetas of 1e308", {"theta": [1e308, -1e308] * (USERS // 2)}),
+        ]
+        for what, changed in columns:
+            yield self.parquet(f"parquet {what}", self.table(**changed))
+        yield self.parquet("parquet without rows", self.table().slice(0, 0))
+        yield self.parquet("parquet without columns", pa.table({}))
+        zeros = pa.table({"theta": [0.0] * 2**22, "report": [0] * 2**22})
+        yield self.parquet("parquet of 4 million equal rows", zeros, compression="zstd")
+        page = pa.table({"report": pa.array([0] * 2**24, pa.int64())})
+        yield self.parquet(
+            "parquet of one page", page, data_page_size=2**30, compression="zstd", use_dictionary=False
+        )
+        texts = self.table(user=pa.array(["a" * 400_000] * USERS))
+        yield self.parquet("parquet of large texts", texts, compression="zstd", use_dictionary=False)
+
+    def bytes_of_parquet(self) -> Iterator[Case]:
+        """A sound Parquet file with bytes changed, or cut."""
+        sink = io.BytesIO()
+        pq.write_table(self.table(), sink, write_page_checksum=True)
+        whole = sink.getvalue()
+        contents = [
+            b"PAR1", b"PAR1PAR1", whole[:-4], whole[4:], whole[:-9], whole[:100],
+            b"PARE" + whole[4:-4] + b"PARE",
+            whole[:-8] + b"\xff\xff\xff\x7fPAR1", whole[:-8] + b"\x00\x00\x00\x00PAR1", whole + whole,
+        ]  # fmt: skip
+        sound = contents[-1:]
+        for content in contents:
+            file = self.write(self.name(".parquet"), content)
+            arguments = (file, "--settings", self.settings)
+            yield Case(
+                f"parquet of {len(content)} bytes", arguments, "rows" if content in sound else "nothing"
+            )
+        while True:
+            data = bytearray(whole)
+            # Half of the changes to the metadata at the end.
+            first = self.random.choice([0, len(data) - 900])
+            at = self.random.randrange(first, len(data))
+            data[at] ^= 1 << self.random.randrange(8)
+            file = self.write(self.name(".parquet"), bytes(data))
+            yield Case(f"parquet bit of byte {at}", (file, "--settings", self.settings), "rows")
+
+    def places(self) -> Iterator[Case]:
+        """What is no regular file, as transcript, settings and settings of its name."""
+        folder = self.folder
+        sound = self.write("sound.csv", self.text(self.lines))
+        os.mkfifo(folder / "pipe.csv")
+        (folder / "folder.csv").mkdir()
+        for suffix in (".csv", ".parquet"):
+            (folder / f"endless{suffix}").symlink_to("/dev/zero")
+            with open(folder / f"sparse{suffix}", "wb") as out:
+                out.truncate(2**30)
+        for name, line in (("header", "theta,report,round\n"), ("rows", self.text(self.lines))):
+            with open(folder / f"{name}-and-holes.csv", "w") as text:
+                text.write(line)
+                text.truncate(2**30)
+        (folder / "loop.csv").symlink_to("loop.csv")
+        os.mkfifo(folder / "pipe.toml")
+        (folder / "endless.toml").symlink_to("/dev/zero")
+        with open(folder / "sparse.toml", "wb") as out:
+            out.truncate(2**30)
+        (folder / "folder.toml").mkdir()
+        for name in (
+            "pipe.csv", "header-and-holes.csv", "rows-and-holes.csv", "folder.csv", "endless.csv",
+            "endless.parquet", "sparse.csv", "sparse.parquet", "loop.csv", "none.csv", "a" * 300 + ".csv",
+        ):  # fmt: skip
+            yield Case(f"file {name[:20]}", (str(folder / name), "--settings", self.settings))
+        for name in ("pipe.toml", "folder.toml", "endless.toml", "sparse.toml", "none.toml"):
+            yield Case(f"settings {name}", (sound, "--settings", str(folder / name)))
+            if name != "none.toml":
+                named = folder / f"of-{name}.csv"
+                named.write_text(self.text(self.lines))
+                Path(f"{named}.toml").symlink_to(folder / name)
+                yield Case(f"settings of its name {name}", (str(named),))
+
+    def settings_files(self) -> Iterator[Case]:
+        """Settings that are no TOML, or too much of it."""
+        sound = self.write("sound-too.csv", self.text(self.lines))
+        good = Path(self.settings).read_text()
+        for what, content in (
+            ("nested", "a = " + "[" * 50_000 + "]" * 50_000),
+            ("nested a little", "a = " + "[" * 100 + "]" * 100),
+            ("tables in tables", "a = " + "{a = " * 300 + "1" + "}" * 300),
+            ("dotted", "a" + ".a" * 200_000 + " = 1"),
+            ("dotted table", "[" + "a." * 100_000 + "a]"),
+            ("many dotted", "\n".join(f"a{'.b' * 60}.c{i} = 1" for i in range(7000))),
+            ("large", "# " + "a" * 2**21),
+            ("many keys", "\n".join(f"a{i} = 1" for i in range(50_000))),
+            ("many methods", good + "[[method]]\nkind = 'BM'\n" * 20_000),
+            ("many values", good + "[[method]]\nkind = 'BB'\nbeta = [" + "0.7," * 2000 + "]\nB = ["
+             + ",".join(map(str, range(2, 2000))) + "]\n"),
+            ("many levels", "level = [" + ",".join(f"{0.5 + i / 1e6}" for i in range(50_000)) + "]\n" + good),
+            ("many batches", good + "[[method]]\nkind = 'BM'\nM = 1000000\n"),
+            ("a long integer", "n = " + "9" * 5000),
+            ("latin-1", "# é".encode("latin-1")),
+            ("utf-16", good.encode("utf-16")),
+            ("zeros", bytes(1000)),
+            ("random", self.random.randbytes(1000)),
+            ("doubled", good + good),
+            ("open", "[problem\ntau"),
+            ("empty", ""),
+        ):  # fmt: skip
+            file = self.write(self.name(".toml"), content)
+            yield Case(f"toml {what}", (sound, "--settings", file))
+
+    def settings_of_wrong_types(self) -> Iterator[Case]:
+        """One setting of another type or size."""
+        sound = self.write("sound-again.csv", self.text(self.lines))
+        while True:
+            table, field = self.random.choice(FIELDS)
+            value = self.random.choice(ODD)
+            tables = {name: dict(settings) for name, settings in TABLES.items()}
+            tables.pop(field, None)
+            tables.setdefault(table, {"kind": "'TR'"})[field] = value
+            form = {"": "", "method": self.random.choice(["[method]", "[[method]]"])}
+            text = toml({form.get(name, f"[{name}]"): settings for name, settings in tables.items()})
+            file = self.write(self.name(".toml"), text)
+            what = f"setting {table}.{field} = {value[:20]}"
+            yield Case(
+                what, (sound, "--settings", file), "others"
+            )  # some values are right, such as an origin
+
+    def metadata(self) -> Iterator[Case]:
+        """Settings in the metadata of a Parquet file."""
+        for what, content in (
+            ("not UTF-8", b"\xff\xfe"),
+            ("no TOML", b"[problem"),
+            ("nested", b"a = " + b"[" * 50_000 + b"]" * 50_000),
+            ("dotted", b"a" + b".a" * 200_000 + b" = 1"),
+            ("large", b"# " + b"a" * 2**21),
+            ("contradiction", b"[problem]\ntau = 0.5\n"),
+            ("types", b"problem = 3\n"),
+            ("other types", b"[algorithm]\nc = [1]\n"),
+        ):
+            table = self.table().replace_schema_metadata({"ldpflow": content})
+            yield self.parquet(f"metadata {what}", table)
+
+
+def peak() -> float:
+    """Largest memory of this process since :func:`forget_peak`, in MB."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmHWM"):
+            return int(line.split()[1]) / 1024
+    return 0.0
+
+
+def forget_peak() -> None:
+    """Start the measurement of memory again."""
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def too_long(signum: int, frame: object) -> None:
+    raise TimeoutError(f"no answer in {ALARM_SECONDS} s")
+
+
+def outcome(case: Case) -> dict[str, Any]:
+    """Exit code, output, CPU time and memory of a case."""
+    from ldpflow.cli import main
+
+    out, err = io.StringIO(), io.StringIO()
+    forget_peak()
+    started = time.process_time()
+    failure = ""
+    code: int | None = None
+    signal.alarm(ALARM_SECONDS)
+    try:
+        with redirect_stdout(out), redirect_stderr(err):
+            code = main(["analyse", *case.arguments, "--format", "csv"])
+    except BaseException:
+        failure = traceback.format_exc()
+    signal.alarm(0)
+    return {
+        "name": case.name,
+        "right": case.right,
+        "code": code,
+        "out": out.getvalue(),
+        "err": err.getvalue(),
+        "failure": failure[-2000:],
+        "seconds": time.process_time() - started,
+        "megabytes": peak(),
+    }
+
+
+def wrong(found: dict[str, Any], sound: str) -> str:
+    """What is wrong with an outcome, or nothing; ``sound`` is the output for the sound transcript."""
+    lines = [line for line in found["err"].splitlines() if not line.startswith("settings: ")]
+    if found["failure"]:
+        return f"traceback: {found['failure'].strip().splitlines()[-1][:200]}"
+    if found["code"] == 2 and (len(lines) != 1 or not lines[0].startswith("ldpflow: ") or found["out"]):
+        return f"not one message: {found['err'][:300]!r}"
+    if found["code"] not in ((2,) if found["right"] == "nothing" else (0, 1, 2)):
+        return f"exit code {found['code']}: {found['out'][:300]!r}"
+    if found["code"] != 2 and found["right"] == "rows" and not alike(found["out"], sound):
+        return "other rows than those of the sound transcript"
+    if not found["err"].replace("\n", "").isprintable():
+        return "escapes for the terminal"
+    if len(found["err"]) > 1500:
+        return f"a message of {len(found['err'])} characters"
+    if found["seconds"] > CPU_SECONDS:
+        return f"{found['seconds']:.0f} s of CPU time"
+    if found["megabytes"] > MEGABYTES:
+        return f"{found['megabytes']:.0f} MB"
+    return ""
+
+
+def alike(out: str, sound: str) -> bool:
+    """Whether two tables are equal but for the last digits: a change of theta within its rounding is none."""
+    pairs = list(zip(re.split("[,\\n]", out), re.split("[,\\n]", sound), strict=False))
+    return out.count(",") == sound.count(",") and all(a == b or close(a, b) for a, b in pairs)
+
+
+def close(first: str, second: str) -> bool:
+    """Whether two texts are numbers that agree to 1e-7."""
+    try:
+        return math.isclose(float(first), float(second), rel_tol=1e-7)
+    except ValueError:
+        return False
+
+
+def write_cases(folder: Path, count: int) -> None:
+    """Write the files of so many cases into a folder, and a list of the cases; the first one is sound."""
+    cases = Cases(folder)
+    sound = cases.csv("sound", cases.text(cases.lines), "rows")
+    found = [asdict(case) for case in [sound, *cases.all(count)]]
+    (folder / "cases.json").write_text(json.dumps(found))
+
+
+def main(folder: str) -> None:
+    """Analyse the cases of a folder and print what came out."""
+    resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES, ADDRESSES))
+    signal.signal(signal.SIGALRM, too_long)
+    for case in json.loads((Path(folder) / "cases.json").read_text()):
+        print(json.dumps(outcome(Case(**case))), file=sys.__stdout__, flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
