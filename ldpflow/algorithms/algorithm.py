@@ -19,8 +19,6 @@ from ldpflow.problems.problem import Matrix
 from ldpflow.problems.units import Units
 from ldpflow.settings import Parameters, Setting, Settings
 
-__all__ = ["Algorithm", "BaseAlgorithm", "CoordinateSteps", "DecayingSteps"]
-
 Exponent = Annotated[float, Field(gt=0, lt=1), Setting("1", symbol="γ", title="step-size exponent")]  # noqa: RUF001
 StepConstant = Annotated[float, Field(gt=0), Setting(title="step-size constant", logarithmic=True)]
 StepLength = Annotated[float, Field(gt=0, le=1e6)]

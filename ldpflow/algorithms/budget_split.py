@@ -19,7 +19,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ldpflow.algorithms.algorithm import DecayingSteps, combined
-from ldpflow.algorithms.ldp_sgd import recursion
+from ldpflow.algorithms.ldp_sgd import recursion  # noqa: F401 (its kernel function)
 from ldpflow.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.mechanisms.gaussian import Gaussian
 from ldpflow.problems import Problem
@@ -27,8 +27,6 @@ from ldpflow.problems.laws import Variate
 from ldpflow.problems.problem import Matrix
 from ldpflow.random.lockstep import LANES, STRIDE
 from ldpflow.settings import Parameters
-
-__all__ = ["WEIGHT", "BudgetSplit", "randomise", "recursion"]
 
 WEIGHT = Variate("exponential")
 """w_i of a perturbed path: drawn after the noise of the mechanism, from the same stream."""

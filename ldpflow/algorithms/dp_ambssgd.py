@@ -37,8 +37,6 @@ from ldpflow.problems.least_squares import LeastSquares
 from ldpflow.random import fill_normal, register_array
 from ldpflow.random.lockstep import CHUNK, LANES, PLANE, STRIDE
 
-__all__ = ["DpAmbssgd", "recursion"]
-
 
 class DpAmbssgd(MinibatchRegression):
     """Mini-batch SGD whose clipping threshold follows the residuals.

@@ -30,8 +30,6 @@ from ldpflow.problems.finite_sum import FiniteSumProblem
 from ldpflow.random import register_array
 from ldpflow.random.lockstep import LANES
 
-__all__ = ["DpNsgd", "recursion"]
-
 
 class DpNsgd(MomentumAlgorithm):
     """Normalised SGD with momentum, private or not.

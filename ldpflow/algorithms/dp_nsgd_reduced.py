@@ -43,8 +43,6 @@ from ldpflow.random.lockstep import LANES
 if TYPE_CHECKING:
     from ldpflow.privacy.tree import Tree
 
-__all__ = ["DpNsgdReduced", "recursion", "tree_variances"]
-
 
 def tree_variances(batches: int, steps: int) -> tuple[float, float]:
     """V1 and V2: bounds of the nodes that one record enters, ending at step 2M or before, and all.

@@ -13,7 +13,7 @@ import math
 from typing import Literal
 
 from ldpflow.algorithms.algorithm import BatchSize
-from ldpflow.algorithms.dp_gd import recursion
+from ldpflow.algorithms.dp_gd import recursion  # noqa: F401 (its kernel function)
 from ldpflow.algorithms.finite_sum import (
     DEFAULT_EPOCHS,
     LARGEST_STEPS,
@@ -24,8 +24,6 @@ from ldpflow.algorithms.finite_sum import (
 from ldpflow.errors import InputError
 from ldpflow.problems.finite_sum import FiniteSumProblem
 from ldpflow.random.lockstep import LANES
-
-__all__ = ["DpSgd", "recursion"]
 
 
 class DpSgd(FiniteSumAlgorithm):

@@ -22,8 +22,6 @@ from ldpflow.random import register_array, step_sizes
 from ldpflow.random.lockstep import CHUNK, LANES, STRIDE
 from ldpflow.settings import Parameters
 
-__all__ = ["LdpSgd", "project", "put_in_order", "recursion"]
-
 
 class LdpSgd(CoordinateSteps):
     """One-pass stochastic gradient descent on privatised gradients.

@@ -31,8 +31,6 @@ from ldpflow.random import register_array, step_sizes
 from ldpflow.random.lockstep import CHUNK, LANES, STRIDE
 from ldpflow.settings import Parameters, Setting
 
-__all__ = ["MinibatchSgd", "recursion"]
-
 BATCH_SIZE = 10
 
 

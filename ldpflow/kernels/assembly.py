@@ -25,8 +25,6 @@ from ldpflow.problems import file_rows, tables
 from ldpflow.problems.laws import Variate
 from ldpflow.random.lockstep import LANES
 
-__all__ = ["kernel_case", "kernel_digest", "noise_variates", "one_pass_kernel", "part_of"]
-
 Function = Callable[..., Any]
 
 INLINED_FROM = 5

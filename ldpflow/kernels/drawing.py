@@ -12,8 +12,6 @@ from ldpflow.kernels.specialise import Case, Part
 from ldpflow.problems.laws import Variate
 from ldpflow.random.lockstep import LANES, STRIDE
 
-__all__ = ["drawing", "drawing_parameters", "roles_of"]
-
 
 def roles_of(variates: Sequence[Variate]) -> list[str | None]:
     """The roles whose streams are needed: None, that of the component that asks, then the others."""

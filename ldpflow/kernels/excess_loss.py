@@ -13,8 +13,6 @@ from ldpflow.problems import Problem
 from ldpflow.random import register_array
 from ldpflow.random.lockstep import LANES
 
-__all__ = ["loss_gap_kernel", "loss_gap_of", "mean_gap"]
-
 SIGNATURE = "void(float64[:, ::1], float64[:, ::1], float64[::1], float64[::1], float64[:, ::1])"
 
 

@@ -33,22 +33,6 @@ from ldpflow.problems.finite_sum import FiniteSumProblem
 from ldpflow.random import register_array
 from ldpflow.random.lockstep import LANES
 
-__all__ = [
-    "add_gradient",
-    "choose",
-    "fetch",
-    "finite_sum_kernel",
-    "halvings",
-    "keep",
-    "kernel_digest",
-    "move",
-    "prefix_noise",
-    "records_kernel",
-    "risk",
-    "risk_kernel",
-    "run",
-]
-
 STEPS = (
     "void(uint64[::1], uint64[::1], float64[::1], float64[::1], int64[::1], float64[::1], "
     "float64[::1], float64[::1], int64[::1], int64[::1], int64[::1], float64[:, ::1], "

@@ -16,8 +16,6 @@ from ldpflow.problems.laws import Law, Variate
 from ldpflow.random import fill_uniform
 from ldpflow.random.lockstep import PLANE
 
-__all__ = ["is_tabulated", "sampler_of", "table_of"]
-
 Floats = NDArray[np.float64]
 
 

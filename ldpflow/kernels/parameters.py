@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from ldpflow.settings import Parameters
 
-__all__ = ["Layout", "flat", "layout_of", "size_of"]
-
 Layout = tuple[tuple[str, int, int | None], ...]
 """Name, first place and length of every parameter; length None: a number, not a tuple."""
 

@@ -24,8 +24,6 @@ import numpy as np
 from ldpflow.kernels.parameters import Layout
 from ldpflow.random import scratch_array
 
-__all__ = ["Rewriter"]
-
 FOLDED: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,

@@ -9,8 +9,6 @@ from typing import Any
 
 from ldpflow.errors import InputError
 
-__all__ = ["check_parameters", "kernel_function"]
-
 PARAMETERS = {
     "gradient": ("g", "theta", "data", "at", "lane", "problem"),
     "randomise": ("g", "noise", "at", "lane", "mechanism", "counts"),

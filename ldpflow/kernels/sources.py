@@ -11,8 +11,6 @@ from types import CodeType, FunctionType
 
 from ldpflow.errors import LdpflowError
 
-__all__ = ["code_digest", "names_in", "source_tree"]
-
 
 def source_tree(function: FunctionType) -> ast.FunctionDef:
     """A copy of the function's syntax tree, with the line numbers of its file.

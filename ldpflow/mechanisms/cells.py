@@ -25,8 +25,6 @@ from ldpflow.problems.problem import Matrix
 from ldpflow.random.lockstep import LANES
 from ldpflow.settings import Parameters
 
-__all__ = ["Cells", "randomise", "randomise_probability"]
-
 THIRD_DERIVATIVES: dict[str, float] = {}  # no expansion of the probabilities around an anchor
 
 

@@ -23,8 +23,6 @@ from ldpflow.problems.problem import Matrix
 from ldpflow.random.lockstep import LANES, STRIDE
 from ldpflow.settings import Parameters
 
-__all__ = ["ClippedGaussian", "randomise"]
-
 
 class ClippedGaussian(Mechanism):
     """Gradient clipping and the Gaussian noise that its bound calls for.

@@ -25,8 +25,6 @@ from ldpflow.problems.problem import Matrix
 from ldpflow.random.lockstep import LANES, STRIDE
 from ldpflow.settings import Parameters
 
-__all__ = ["Gaussian", "randomise"]
-
 # One extremely small budget would throw any iterate away.
 Budget = Annotated[float, Field(ge=1e-3, le=1e6), MU]
 

@@ -18,8 +18,6 @@ from ldpflow.problems.problem import Matrix
 from ldpflow.random.lockstep import LANES, STRIDE
 from ldpflow.settings import Parameters
 
-__all__ = ["Laplace", "randomise"]
-
 
 class Laplace(Mechanism):
     """Laplace noise calibrated to the L1 sensitivity of the whole gradient.

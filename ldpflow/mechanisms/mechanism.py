@@ -14,8 +14,6 @@ from ldpflow.problems.laws import Variate
 from ldpflow.problems.problem import Matrix
 from ldpflow.settings import Parameters, Setting, Settings
 
-__all__ = ["CLIPPED", "DELTA", "EPSILON", "MU", "THRESHOLD", "Mechanism", "PrivacyStatement"]
-
 EPSILON = Setting("nats", symbol="ε", title="privacy budget", logarithmic=True, asked=True)
 CLIPPED = Column(
     "clipped", "double", "share", "share of clipped gradients since the checkpoint before", running=True

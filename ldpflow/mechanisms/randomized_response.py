@@ -20,13 +20,6 @@ from ldpflow.problems.laws import Variate
 from ldpflow.problems.problem import Matrix
 from ldpflow.settings import Parameters
 
-__all__ = [
-    "THIRD_DERIVATIVES",
-    "RandomizedResponse",
-    "randomise",
-    "randomise_probability",
-]
-
 # sup of the third derivative's size, for the laws smooth enough to expand around an anchor.
 THIRD_DERIVATIVES = {"normal": 0.39894228040143276, "logistic": 0.125}
 

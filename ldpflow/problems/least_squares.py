@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-__all__ = ["LeastSquares", "feature", "gradient", "residual", "square_norm"]
-
 LARGEST_FILE = 2**20
 
 LAWS = {  # sampler, scale to variance 1, fourth moment then

@@ -23,8 +23,6 @@ from ldpflow.problems.tables import digest_of
 from ldpflow.problems.units import Units
 from ldpflow.settings import OneOf, Parameters, Setting, Settings, SettingsType
 
-__all__ = ["MixturePart", "Quantile", "bit_probability", "gradient"]
-
 SimpleLaw = Literal[
     "normal",
     "laplace",

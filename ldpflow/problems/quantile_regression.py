@@ -23,8 +23,6 @@ from ldpflow.problems.problem import Matrix, Problem
 from ldpflow.random.lockstep import LANES, STRIDE
 from ldpflow.settings import Parameters, Setting
 
-__all__ = ["QuantileRegression", "gradient"]
-
 
 class QuantileRegression(Problem):
     """Linear tau-quantile regression with an intercept.

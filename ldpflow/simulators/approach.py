@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from ldpflow.problems.laws import Law
 
-__all__ = ["Approach", "LinearApproach"]
-
 Matrix = tuple[tuple[float, ...], ...]
 
 

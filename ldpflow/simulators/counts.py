@@ -29,7 +29,6 @@ from ldpflow.simulators.simulator import Cost, LimitLaw, Request, Simulator
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Counts"]
 
 ROLE = "reports"
 """Role of the streams: users' values and their noise are drawn together."""

@@ -13,8 +13,6 @@ from ldpflow.kernels.parameters import flat
 from ldpflow.problems.finite_sum import FiniteSumProblem
 from ldpflow.random.lockstep import LANES
 
-__all__ = ["Records", "draw_records", "minimum", "prepare", "risk"]
-
 MOST_ITERATIONS = 5000
 
 

@@ -15,8 +15,6 @@ from ldpflow.simulators.finite_sum import FiniteSum
 from ldpflow.simulators.one_pass import OnePass
 from ldpflow.simulators.simulator import Simulator
 
-__all__ = ["ACTING", "FAMILIES", "PARTS", "family_of", "simulator_from_settings"]
-
 FAMILIES: dict[str, type[Simulator[Any, Any]]] = {
     "one_pass": OnePass,
     "finite_sum": FiniteSum,

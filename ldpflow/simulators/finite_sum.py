@@ -31,7 +31,6 @@ from ldpflow.simulators.turns import run_kernel
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ErmRecord", "FiniteSum", "Records", "RiskRecord", "draw_records", "minimum", "risk", "run_erm"]
 
 Array = NDArray[np.float64]
 

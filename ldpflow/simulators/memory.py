@@ -16,7 +16,6 @@ from ldpflow.simulators.cell import Cell, methods_of
 if TYPE_CHECKING:
     from ldpflow.simulators.one_pass import OnePass
 
-__all__ = ["BUDGET", "BYTES_PER_TIME", "check_budget", "recorded_times"]
 
 BUDGET = 128 * 2**20
 """Bytes that the record of LANES replicates of one path may take."""

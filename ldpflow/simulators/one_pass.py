@@ -18,6 +18,7 @@ from ldpflow.errors import InputError
 from ldpflow.intervals import IntervalMethod
 from ldpflow.intervals.asymptotics import asymptotic_variances
 from ldpflow.intervals.record import PathRecord, Record, joined
+from ldpflow.kernels.assembly import kernel_digest
 from ldpflow.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.problems import BaseProblem, Problem
 from ldpflow.problems.laws import Variate
@@ -27,14 +28,13 @@ from ldpflow.settings import Settings, canonical_json
 from ldpflow.simulators.approach import Approach, LinearApproach
 from ldpflow.simulators.cell import Cell, by_runs, methods_of
 from ldpflow.simulators.memory import BYTES_PER_TIME, check_budget, recorded_times
-from ldpflow.simulators.run_path import count_of, kernel_digest, kernel_of, run_path
+from ldpflow.simulators.run_path import count_of, kernel_of, run_path
 from ldpflow.simulators.simulator import Cost, LimitLaw, Request, Simulator
 from ldpflow.simulators.trajectories import excess_loss_seconds, log_spaced, one_pass_trajectories
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["NANOSECONDS_PER_COORDINATE", "OnePass", "PathRequest", "kernel_of", "run_path"]
 
 NANOSECONDS_PER_COORDINATE = 3.0
 """First guess of the time of a step, replicate and coordinate, replaced by what a run measures."""

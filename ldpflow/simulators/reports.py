@@ -23,8 +23,6 @@ from ldpflow.settings import Parameters
 from ldpflow.simulators.one_pass import OnePass
 from ldpflow.simulators.run_path import data_parameters, data_states, noise_states
 
-__all__ = ["reports_of"]
-
 Floats = NDArray[np.float64]
 
 WINDOW = 2**16  # users at a time, a multiple of CHUNK

@@ -20,8 +20,6 @@ from ldpflow.intervals.record import Record, TruthRefused
 from ldpflow.simulators.cell import Cell, methods_of
 from ldpflow.store.schema import schema_of
 
-__all__ = ["fault_in", "rows_of", "rows_schema", "seconds_of_rows"]
-
 
 @lru_cache(maxsize=8)  # every batch of a path has the same cells
 def rows_schema(cells: tuple[Cell, ...]) -> pa.Schema:

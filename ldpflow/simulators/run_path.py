@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ldpflow.intervals.record import PathRecord
 from ldpflow.kernels import assembly
-from ldpflow.kernels.assembly import kernel_digest, noise_variates
+from ldpflow.kernels.assembly import noise_variates
 from ldpflow.kernels.drawing import drawing_parameters, roles_of
 from ldpflow.kernels.parameters import flat
 from ldpflow.kernels.running_sums import PERTURBED, RUNNING_SUMS
@@ -20,8 +20,6 @@ from ldpflow.simulators.turns import run_kernel
 
 if TYPE_CHECKING:
     from ldpflow.simulators.one_pass import OnePass
-
-__all__ = ["count_of", "kernel_digest", "kernel_of", "run_path"]
 
 
 def kernel_of(path: OnePass, sums: tuple[str, ...], perturbed: bool = False) -> Callable[..., None]:

@@ -21,8 +21,6 @@ from ldpflow.simulators.cell import Cell
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Cost", "LimitLaw", "Plan", "Request", "Simulator"]
-
 
 @dataclass(frozen=True)
 class Request:

@@ -14,15 +14,6 @@ from ldpflow.settings import canonical_json
 from ldpflow.simulators.families import PARTS, simulator_from_settings
 from ldpflow.simulators.simulator import LimitLaw, Simulator
 
-__all__ = [
-    "Described",
-    "check_digests",
-    "described_simulator",
-    "description",
-    "names_file",
-    "runnable_simulator",
-]
-
 
 @dataclass(frozen=True)
 class Described:

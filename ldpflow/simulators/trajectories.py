@@ -29,15 +29,6 @@ if TYPE_CHECKING:
 
     from ldpflow.simulators.one_pass import OnePass
 
-__all__ = [
-    "EVALUATION",
-    "excess_loss",
-    "excess_loss_seconds",
-    "log_spaced",
-    "one_pass_trajectories",
-    "squared",
-    "trajectory_table",
-]
 
 EVALUATION = 20_000
 """Covariates of the evaluation set."""
