@@ -53,6 +53,10 @@ class BaseAlgorithm(Settings):
 
     theta0: float = 0.0
 
+    def cautions(self, problem: Any, horizon: int | None) -> list[str]:
+        """Warnings about resolved settings that cannot do what their theory says at this n."""
+        return []
+
     @classmethod
     def unsaid(cls, given: Mapping[str, object]) -> list[str]:
         """None where the algorithm has no noise, or noise of a given size."""
@@ -129,10 +133,6 @@ class Algorithm(BaseAlgorithm):
             If there are none.
         """
         return self
-
-    def cautions(self, problem: Problem, horizon: int | None) -> list[str]:
-        """Warnings about resolved settings that cannot do what their theory says at this n."""
-        return []
 
     def has_intervals(self) -> bool:
         """Whether a path has the many steps that interval methods live on."""

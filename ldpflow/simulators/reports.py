@@ -20,8 +20,7 @@ from ldpflow.random.lockstep import CHUNK, LANES, STRIDE
 from ldpflow.random.registers import register_array
 from ldpflow.random.samplers import step_sizes
 from ldpflow.settings import Parameters
-from ldpflow.simulators.one_pass import OnePass
-from ldpflow.simulators.run_path import data_parameters, data_states, noise_states
+from ldpflow.simulators.one_pass import OnePass, data_parameters, data_states, noise_states
 
 Floats = NDArray[np.float64]
 

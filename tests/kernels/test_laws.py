@@ -122,7 +122,7 @@ def test_a_gamma_table_is_kept_and_a_damaged_one_made_again():
 def test_a_power_of_two_as_unit_scales_every_bit(monkeypatch, unit, sampling):
     """Scale, c and theta0 times a, at equal streams: iterates, sums and limits times a, bit for bit."""
     from ldpflow.intervals import INTERVAL_METHODS
-    from ldpflow.simulators import run_path as running
+    from ldpflow.simulators import one_pass as running
 
     states = {}
 
