@@ -56,7 +56,8 @@ def seconds_per_step(simulator: Any, request: Request, budget: float) -> float:
     while not done or time.thread_time() - started < budget / 3.0:
         simulator.run(0, range(LANES), request)
         done += 1
-    return (time.thread_time() - started) / (done * simulator.cost(request, 1).steps)
+    steps: int = simulator.cost(request, 1).steps
+    return (time.thread_time() - started) / (done * steps)
 
 
 @seconds_per_step.register

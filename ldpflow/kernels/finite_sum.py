@@ -23,10 +23,9 @@ import numpy as np
 
 from ldpflow.algorithms.finite_sum import FiniteSumAlgorithm
 from ldpflow.kernels import module
-from ldpflow.kernels.assembly import part_of
 from ldpflow.kernels.drawing import drawing
+from ldpflow.kernels.functions import layout_of, part_of, size_of
 from ldpflow.kernels.module import compiled
-from ldpflow.kernels.parameters import layout_of, size_of
 from ldpflow.kernels.specialise import Case, Part
 from ldpflow.problems import synthetic
 from ldpflow.problems.finite_sum import FiniteSumProblem

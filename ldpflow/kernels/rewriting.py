@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from ldpflow.kernels.parameters import Layout
+from ldpflow.kernels.functions import Layout
 from ldpflow.random import scratch_array
 
 FOLDED: dict[type[ast.AST], Callable[[Any, Any], Any]] = {

@@ -21,7 +21,6 @@ from ldpflow.problems.quantile import Quantile
 from ldpflow.protocols import OneShot, Protocol, Rounds
 from ldpflow.random.lockstep import LANES
 from ldpflow.random.streams import counter_keys
-from ldpflow.settings import Settings
 from ldpflow.simulators.cell import Cell
 from ldpflow.simulators.simulator import Cost, Request, Simulator
 
@@ -55,7 +54,7 @@ class Counts(Simulator[Request, CountsRecord]):
     protocol: Protocol
     horizon: int
 
-    def parts(self) -> dict[str, Settings]:
+    def parts(self) -> dict[str, Any]:
         return {"problem": self.problem, "protocol": self.protocol}
 
     def truth(self) -> NDArray[np.float64]:

@@ -14,12 +14,11 @@ from ldpflow.errors import InputError
 from ldpflow.intervals import IntervalMethod
 from ldpflow.intervals.record import Record
 from ldpflow.kernels import finite_sum
-from ldpflow.kernels.parameters import flat
+from ldpflow.kernels.functions import flat
 from ldpflow.mechanisms import PrivacyStatement
 from ldpflow.mechanisms.none import NoMechanism
 from ldpflow.problems.finite_sum import FiniteSumProblem
 from ldpflow.random.lockstep import LANES
-from ldpflow.settings import Settings
 from ldpflow.simulators.cell import Cell
 from ldpflow.simulators.empirical_risk import Records, draw_records, minimum, prepare, risk
 from ldpflow.simulators.one_pass import NANOSECONDS_PER_COORDINATE
@@ -107,7 +106,7 @@ class FiniteSum(Simulator[Request, RiskRecord]):
         """Steps, step length and noise of a run."""
         return plan_of(self.problem, self.algorithm, self.horizon)
 
-    def parts(self) -> dict[str, Settings]:
+    def parts(self) -> dict[str, Any]:
         return {"problem": self.problem, "mechanism": NoMechanism(), "algorithm": self.algorithm}
 
     def truth(self) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import Any
 
 from ldpflow.algorithms import Algorithm
 from ldpflow.errors import InputError
@@ -20,7 +21,7 @@ BYTES_PER_TIME = 16 * LANES
 
 
 def recorded_times(
-    algorithm: Algorithm, methods: Iterable[tuple[int, IntervalMethod]]
+    algorithm: Algorithm, methods: Iterable[tuple[int, Any]]
 ) -> tuple[int, tuple[int, int, IntervalMethod]]:
     """Upper bound of the number of times that a path records for its intervals, and its largest part.
 

@@ -18,14 +18,14 @@ from ldpflow.intervals.record import Array, PathRecord, Record, joined
 from ldpflow.kernels import assembly
 from ldpflow.kernels.assembly import noise_variates
 from ldpflow.kernels.drawing import drawing_parameters, roles_of
-from ldpflow.kernels.parameters import flat
+from ldpflow.kernels.functions import flat
 from ldpflow.kernels.running_sums import PERTURBED, RUNNING_SUMS
 from ldpflow.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.problems import BaseProblem, Problem
 from ldpflow.problems.laws import Variate
 from ldpflow.problems.units import Units
 from ldpflow.random.lockstep import LANES
-from ldpflow.settings import Settings, canonical_json
+from ldpflow.settings import canonical_json
 from ldpflow.simulators.cell import Cell, methods_of
 from ldpflow.simulators.memory import BYTES_PER_TIME, check_budget, recorded_times
 from ldpflow.simulators.simulator import Cost, Request, Simulator
@@ -119,7 +119,7 @@ class OnePass(Simulator[PathRequest, PathRecord]):
     horizon: int | None = None
     units: Units | None = None
 
-    def parts(self) -> dict[str, Settings]:
+    def parts(self) -> dict[str, Any]:
         return {"problem": self.problem, "mechanism": self.mechanism, "algorithm": self.algorithm}
 
     def truth(self) -> NDArray[np.float64]:

@@ -14,7 +14,7 @@ from ldpflow.intervals import IntervalMethod
 from ldpflow.intervals.record import Array, Record
 from ldpflow.mechanisms import PrivacyStatement
 from ldpflow.problems.units import Units
-from ldpflow.settings import Settings, canonical_json
+from ldpflow.settings import canonical_json
 from ldpflow.simulators.cell import Cell
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Simulator(ABC, Generic[RequestT, RecordT]):
     # What it is.
 
     @abstractmethod
-    def parts(self) -> dict[str, Settings]:
+    def parts(self) -> dict[str, Any]:
         """Problem, algorithm and so on, by their table in a study file."""
 
     def settings(self) -> dict[str, Any]:

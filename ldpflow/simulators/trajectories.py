@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from ldpflow import constants
 from ldpflow.columns import Column
-from ldpflow.kernels.assembly import part_of
+from ldpflow.kernels.functions import flat, layout_of, part_of
 from ldpflow.kernels.module import compiled
-from ldpflow.kernels.parameters import flat, layout_of
 from ldpflow.kernels.specialise import Case
 from ldpflow.problems import Problem
 from ldpflow.random import register_array
