@@ -39,6 +39,9 @@ class BaseAlgorithm(Settings):
 
     group: ClassVar[str] = "algorithm"
 
+    cites: ClassVar[tuple[str, ...]] = ()
+    """Papers that it follows, by their keys in ldpflow.results.bibliography."""
+
     family: ClassVar[str]
     """The family of simulators that runs the algorithm (see ldpflow.simulators.families)."""
 

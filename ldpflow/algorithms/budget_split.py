@@ -14,7 +14,7 @@ needs its own share, so it is B + 1 here.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -43,6 +43,7 @@ class BudgetSplit(DecayingSteps):
         Perturbed paths B; each of the B + 1 paths gets eps/(B + 1).
     """
 
+    cites: ClassVar = ("fang2018",)
     kind: Literal["budget_split"] = "budget_split"
     perturbations: Annotated[int, Field(ge=2, le=1000)] = 20
 

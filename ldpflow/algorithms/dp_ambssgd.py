@@ -63,6 +63,7 @@ class DpAmbssgd(MinibatchRegression):
         Column("margin", "double", "records", "Gamma, by which a step's noisy counts may be off"),
     )
 
+    cites: ClassVar = ("varshney2022",)
     kind: Literal["dp_ambssgd"] = "dp_ambssgd"
     c_zeta: Annotated[float, Field(gt=0, le=1e3)] = 2.0
     domain: Annotated[float, Field(gt=0, le=1e12)] | None = None

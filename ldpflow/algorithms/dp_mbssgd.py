@@ -34,6 +34,7 @@ class DpMbssgd(MinibatchRegression):
 
     measures: ClassVar = (CLIPPED, THRESHOLD)
 
+    cites: ClassVar = ("varshney2022",)
     kind: Literal["dp_mbssgd"] = "dp_mbssgd"
     clip: Annotated[float, Field(gt=0, le=1e9)] | None = None
     c_zeta: Annotated[float, Field(gt=0, le=1e3)] = 2.0

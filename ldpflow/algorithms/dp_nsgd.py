@@ -17,7 +17,7 @@ one new vector a step, and only floor(log2 T) + 1 vectors are alive.
 from __future__ import annotations
 
 import math
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import model_validator
@@ -41,6 +41,7 @@ class DpNsgd(MomentumAlgorithm):
         2 G sigma sqrt(T/M) / b on every gradient; ``none``: the non-private baseline.
     """
 
+    cites: ClassVar = ("tran2022",)
     kind: Literal["dp_nsgd"] = "dp_nsgd"
     noise: Literal["tree", "independent", "none"] = "tree"
 

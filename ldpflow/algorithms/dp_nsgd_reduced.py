@@ -67,6 +67,7 @@ class DpNsgdReduced(MomentumAlgorithm):
         itself in a fixed order. Any value is accounted for by ``exact`` and ``whole_tree``.
     """
 
+    cites: ClassVar = ("tran2022",)
     kind: Literal["dp_nsgd_reduced"] = "dp_nsgd_reduced"
     cross: Annotated[float, Field(gt=0, lt=1)] | None = None
     difference_scale: Annotated[float, Field(gt=0, le=1e3)] = 4.0

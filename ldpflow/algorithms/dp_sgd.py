@@ -10,7 +10,7 @@ clipped.
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import ClassVar, Literal
 
 from ldpflow.algorithms.algorithm import BatchSize
 from ldpflow.algorithms.dp_gd import recursion  # noqa: F401 (its kernel function)
@@ -38,6 +38,7 @@ class DpSgd(FiniteSumAlgorithm):
         included: what the analysis of non-convex SGD asks for.
     """
 
+    cites: ClassVar = ("abadi2016",)
     kind: Literal["dp_sgd"] = "dp_sgd"
     batch_size: BatchSize = 100
 

@@ -49,6 +49,7 @@ class DpSsgd(TailSgd):
 
     carries_privacy: ClassVar[bool] = True
 
+    cites: ClassVar = ("varshney2022",)
     kind: Literal["dp_ssgd"] = "dp_ssgd"  # type: ignore[assignment]
     epsilon: Annotated[float, Field(gt=0, le=1), EPSILON] = 0.01
     delta: Delta = 1e-6

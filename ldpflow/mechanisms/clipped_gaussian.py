@@ -37,6 +37,7 @@ class ClippedGaussian(Mechanism):
 
     measures: ClassVar = (CLIPPED,)
 
+    cites: ClassVar = ("varshney2022", "dong2022")
     kind: Literal["clipped_gaussian"] = "clipped_gaussian"
     clip: Annotated[float, Field(ge=1e-9, le=1e9)] = 1.0
     mu: Budget = 1.0

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from mpmath import mp, mpf
 from pydantic import Field, model_validator
@@ -42,6 +42,7 @@ class Gaussian(Mechanism):
         A given list: user k has budgets[(k - 1) mod length]. Excludes mu and mu_min.
     """
 
+    cites: ClassVar = ("dong2022",)
     kind: Literal["gaussian"] = "gaussian"
     mu: Budget = 1.0
     mu_min: Budget | None = None

@@ -83,6 +83,9 @@ class Mechanism(Settings):
 
     group: ClassVar[str] = "mechanism"
 
+    cites: ClassVar[tuple[str, ...]] = ()
+    """Papers that it follows, by their keys in ldpflow.results.bibliography."""
+
     measures: ClassVar[tuple[Column, ...]] = ()
     """Columns that ``randomise`` counts: the k-th in ``counts[k * LANES + lane]``."""
 

@@ -8,7 +8,7 @@ with the square).
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from mpmath import mp, mpf
 from pydantic import Field
@@ -39,6 +39,7 @@ class RandomizedResponse(Mechanism):
         bits a report, and further ones where these do not decide.
     """
 
+    cites: ClassVar = ("warner1965",)
     kind: Literal["randomized_response"] = "randomized_response"
     epsilon: Annotated[float, Field(ge=1e-6, le=30), EPSILON] = 1.0
     sampling: Literal["data", "private_bit", "private_bit_32"] = "data"

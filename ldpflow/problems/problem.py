@@ -28,6 +28,9 @@ class BaseProblem(Settings):
 
     group: ClassVar[str] = "problem"
 
+    cites: ClassVar[tuple[str, ...]] = ()
+    """Papers that it follows, by their keys in ldpflow.results.bibliography."""
+
     @property
     @abstractmethod
     def dimension(self) -> int:

@@ -12,7 +12,7 @@ the supremum of ||x||_1 is 1 + (d - 1) bound, the same at the paper's bound = 1,
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from mpmath import mp, mpf
 from pydantic import Field, model_validator
@@ -46,6 +46,7 @@ class QuantileRegression(Problem):
         Degrees of freedom of ``student_t`` errors.
     """
 
+    cites: ClassVar = ("dette2024",)
     kind: Literal["quantile_regression"] = "quantile_regression"
     tau: Annotated[float, Field(gt=0, lt=1), Setting("share", symbol="τ")] = 0.5
     coefficients: Annotated[tuple[float, ...], Field(min_length=2, max_length=64)] = (
