@@ -17,17 +17,20 @@ from ldpflow.algorithms.tail_sgd import TailSgd
 __all__ = ["ALGORITHMS", "Algorithm", "BaseAlgorithm"]
 
 ALGORITHMS: dict[str, type[BaseAlgorithm]] = {
-    "ldp_sgd": LdpSgd,
-    "minibatch_sgd": MinibatchSgd,
-    "budget_split": BudgetSplit,
-    "dp_nsgd": DpNsgd,
-    "dp_nsgd_reduced": DpNsgdReduced,
-    "dp_gd": DpGd,
-    "dp_sgd": DpSgd,
-    "tail_sgd": TailSgd,
-    "dp_ssgd": DpSsgd,
-    "dp_ambssgd": DpAmbssgd,
-    "dp_mbssgd": DpMbssgd,
-    "ols": OrdinaryLeastSquares,
-    "sufficient_statistics": SufficientStatistics,
+    cls.model_fields["kind"].default: cls
+    for cls in (
+        LdpSgd,
+        MinibatchSgd,
+        BudgetSplit,
+        DpNsgd,
+        DpNsgdReduced,
+        DpGd,
+        DpSgd,
+        TailSgd,
+        DpSsgd,
+        DpAmbssgd,
+        DpMbssgd,
+        OrdinaryLeastSquares,
+        SufficientStatistics,
+    )
 }

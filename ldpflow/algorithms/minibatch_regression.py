@@ -20,7 +20,7 @@ from ldpflow.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.privacy import clipping
 from ldpflow.problems import Problem
 from ldpflow.problems.least_squares import LeastSquares
-from ldpflow.problems.problem import Matrix
+from ldpflow.problems.problem import Matrix, unknown_matrix
 
 
 @dataclass(frozen=True)
@@ -78,16 +78,14 @@ class MinibatchRegression(OnePassRegression):
     radius_of: Literal["trace", "moment"] = "trace"
     infeasible_is: Literal["refused", "warned"] = "refused"
 
-    def steps(self, n: int) -> int:
-        return self.iterations or 0
+    def steps(self, n: int, horizon: int | None = None) -> int:
+        made = self.iterations or 0
+        return made if horizon is None else min(made, n // self.records(horizon))
 
     def records(self, horizon: int) -> int:
         """Records of one step; what is left over after T steps is not used."""
         assert self.iterations is not None
         return horizon // self.iterations
-
-    def steps_within(self, n: int, horizon: int) -> int:
-        return min(self.steps(horizon), n // self.records(horizon))
 
     def checkpoints(self, problem: Problem, n: int, points: int) -> tuple[int, ...]:
         """Every step; the last one has all users."""
@@ -212,5 +210,4 @@ class MinibatchRegression(OnePassRegression):
 
     def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
         """No intervals are built on the few steps of such a path."""
-        d = problem.dimension
-        return [[float("nan")] * d for _ in range(d)]
+        return unknown_matrix(problem.dimension)

@@ -21,6 +21,8 @@ class OnePassRegression(Algorithm):
     """An algorithm for ``least_squares`` that knows n, sees raw records and answers for its privacy."""
 
     carries_privacy: ClassVar[bool] = True
+    has_intervals: ClassVar[bool] = False
+    averages_tail: ClassVar[bool] = True
 
     def unsuitable(self, problem: Problem, mechanism: Mechanism) -> str | None:
         if mechanism.kind != "none":
@@ -34,9 +36,3 @@ class OnePassRegression(Algorithm):
 
     def step_exponent(self) -> float:
         return 0.0
-
-    def has_intervals(self) -> bool:
-        return False
-
-    def averages_tail(self) -> bool:
-        return True

@@ -12,11 +12,14 @@ from ldpflow.mechanisms.randomized_response import RandomizedResponse
 __all__ = ["MECHANISMS", "Mechanism", "PrivacyStatement"]
 
 MECHANISMS: dict[str, type[Mechanism]] = {
-    "randomized_response": RandomizedResponse,
-    "cells": Cells,
-    "deployed_response": DeployedResponse,
-    "laplace": Laplace,
-    "gaussian": Gaussian,
-    "clipped_gaussian": ClippedGaussian,
-    "none": NoMechanism,
+    cls.model_fields["kind"].default: cls
+    for cls in (
+        RandomizedResponse,
+        Cells,
+        DeployedResponse,
+        Laplace,
+        Gaussian,
+        ClippedGaussian,
+        NoMechanism,
+    )
 }

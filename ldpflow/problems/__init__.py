@@ -15,14 +15,17 @@ from ldpflow.problems.sigmoid_loss import SigmoidLoss
 __all__ = ["PROBLEMS", "BaseProblem", "Problem"]
 
 PROBLEMS: dict[str, type[BaseProblem]] = {
-    "quantile": Quantile,
-    "quantiles": Quantiles,
-    "quantile_regression": QuantileRegression,
-    "linear_regression": LinearRegression,
-    "logistic_regression": LogisticRegression,
-    "quadratic": Quadratic,
-    "least_squares": LeastSquares,
-    "nonconvex_logistic": NonconvexLogistic,
-    "sigmoid_loss": SigmoidLoss,
-    "robust_regression": RobustRegression,
+    cls.model_fields["kind"].default: cls
+    for cls in (
+        Quantile,
+        Quantiles,
+        QuantileRegression,
+        LinearRegression,
+        LogisticRegression,
+        Quadratic,
+        LeastSquares,
+        NonconvexLogistic,
+        SigmoidLoss,
+        RobustRegression,
+    )
 }

@@ -170,6 +170,23 @@ def solved(left: Matrix, right: list[float]) -> list[float] | None:
         return [float(value) for value in solution]
 
 
+def check_independent(moments: Matrix, field: str, value: object) -> tuple[float, float]:
+    """The least and the largest eigenvalue of columns' second moments.
+
+    Raises
+    ------
+    InputError
+        Naming ``field`` with its ``value``, if columns follow from each other.
+    """
+    eigenvalues = np.linalg.eigvalsh(np.array(moments))
+    low, high = float(eigenvalues[0]), float(eigenvalues[-1])
+    if low <= 1e-9 * high:
+        allowed = "columns none of which follows from the others"
+        reason = f"The eigenvalues of their second moments go from {low:.3g} to {high:.3g}."
+        raise InputError(field, value, allowed, reason)
+    return low, high
+
+
 def fitted(rows: Rows, weight: Floats, score: Score, start: tuple[float, ...], bound: float) -> Fit:
     """theta*, G and S of rows.
 
@@ -191,15 +208,7 @@ def fitted(rows: Rows, weight: Floats, score: Score, start: tuple[float, ...], b
     """
     columns = rows.columns
     whole = second_moments(columns, weight)
-    eigenvalues = np.linalg.eigvalsh(np.array(whole))
-    if eigenvalues[0] <= 1e-9 * eigenvalues[-1]:
-        low, high = eigenvalues[0], eigenvalues[-1]
-        raise InputError(
-            "problem.features",
-            len(columns),
-            "columns none of which follows from the others",
-            f"The eigenvalues of their weighted second moments go from {low:.3g} to {high:.3g}.",
-        )
+    low, _ = check_independent(whole, "problem.features", len(columns))
     sizes = [math.sqrt(whole[j][j]) for j in range(len(columns))]
 
     def gradient(theta: tuple[float, ...]) -> tuple[list[float], float]:
@@ -225,7 +234,7 @@ def fitted(rows: Rows, weight: Floats, score: Score, start: tuple[float, ...], b
     typical = mean(np.abs(weight * s))
     least = np.linalg.eigvalsh(np.array(curvature))[0]
     # Where classes can be separated theta grows without end, and s' vanishes with the gradient.
-    if size > 1e-11 * (typical + mean(weight)) or least <= 1e-7 * bound * eigenvalues[0]:
+    if size > 1e-11 * (typical + mean(weight)) or least <= 1e-7 * bound * low:
         raise InputError(
             "problem.target",
             "the file's rows",

@@ -24,7 +24,7 @@ from pydantic import model_validator
 from ldpflow import constants
 from ldpflow.errors import InputError
 from ldpflow.problems.file_rows import Fit, Rows, rows_of
-from ldpflow.problems.problem import Matrix, Problem
+from ldpflow.problems.problem import Problem
 from ldpflow.settings import canonical_json
 
 Array = NDArray[np.float64]
@@ -247,8 +247,3 @@ def mean_along(d: int, f: Callable[[Array, Array], Array], kinks: tuple[float, .
     scale = 2 * math.gamma(d / 2) / (math.sqrt(math.pi) * math.gamma((d - 1) / 2))
     around = scale * np.sin(angle) ** (d - 2) * t**2 * (math.pi / 4 * weights)[None, :]
     return float((ring * around * f(r, t)).sum())
-
-
-def isotropic(d: int, value: float) -> Matrix:
-    """value * I."""
-    return [[value if i == j else 0.0 for j in range(d)] for i in range(d)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from ldpflow.problems.laws import Law, Variate
@@ -21,6 +22,21 @@ Matrix = list[list[float]]
 def unknown_matrix(dimension: int) -> Matrix:
     """NaN in every place: what is not known."""
     return [[math.nan] * dimension for _ in range(dimension)]
+
+
+def diagonal(values: Sequence[float]) -> Matrix:
+    """Diagonal matrix."""
+    return [[v if i == j else 0.0 for j in range(len(values))] for i, v in enumerate(values)]
+
+
+def isotropic(dimension: int, value: float) -> Matrix:
+    """value * I."""
+    return diagonal([value] * dimension)
+
+
+def scaled(matrix: Matrix, factor: float) -> Matrix:
+    """factor * matrix."""
+    return [[factor * value for value in row] for row in matrix]
 
 
 class BaseProblem(Settings):

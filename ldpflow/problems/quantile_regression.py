@@ -19,7 +19,7 @@ from pydantic import Field, model_validator
 
 from ldpflow import constants
 from ldpflow.problems.laws import Law, Variate
-from ldpflow.problems.problem import Matrix, Problem
+from ldpflow.problems.problem import Matrix, Problem, diagonal, scaled
 from ldpflow.random.lockstep import LANES, STRIDE
 from ldpflow.settings import Parameters, Setting
 
@@ -114,16 +114,6 @@ class QuantileRegression(Problem):
 
     def gradient_covariance(self) -> Matrix:
         return scaled(self.second_moment(), self.tau * (1.0 - self.tau))
-
-
-def diagonal(values: list[float]) -> Matrix:
-    """Diagonal matrix."""
-    return [[v if i == j else 0.0 for j in range(len(values))] for i, v in enumerate(values)]
-
-
-def scaled(matrix: Matrix, factor: float) -> Matrix:
-    """factor * matrix."""
-    return [[factor * value for value in row] for row in matrix]
 
 
 def gradient(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]

@@ -12,7 +12,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from ldpflow.problems.laws import Law, Variate
-from ldpflow.problems.problem import Matrix, Problem
+from ldpflow.problems.problem import Matrix, Problem, diagonal
 from ldpflow.problems.quantile import Quantile
 from ldpflow.problems.units import Units
 from ldpflow.random.lockstep import LANES
@@ -100,10 +100,7 @@ class Quantiles(Problem):
 
     def curvature(self) -> Matrix:
         law = self.data_law()
-        return [
-            [law.density_at_quantile(tau) if q == r else 0.0 for r in range(self.dimension)]
-            for q, tau in enumerate(self.taus)
-        ]
+        return diagonal([law.density_at_quantile(tau) for tau in self.taus])
 
     def gradient_covariance(self) -> Matrix:
         return [[min(a, b) - a * b for b in self.taus] for a in self.taus]

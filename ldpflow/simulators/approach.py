@@ -108,7 +108,7 @@ def limit_law(simulator: Any) -> LimitLaw | None:
 @limit_law.register
 def limit_law_of_path(path: OnePass) -> LimitLaw | None:
     """That of the average of all iterates."""
-    if not path.algorithm.has_intervals():
+    if not path.algorithm.has_intervals:
         return None
     records, made = path.algorithm.records_per_step(), path.steps(path.horizon or 0)
     fewer = path.horizon is not None and made < path.horizon // records

@@ -193,7 +193,7 @@ def algorithm_checks(made: dict[str, Any]) -> Iterator[tuple[str, Callable[[], s
 
     def steps() -> str:
         algorithm = made["it"]
-        if not algorithm.has_intervals():
+        if not algorithm.has_intervals:
             return "it makes too few for intervals"
         gamma, c = algorithm.step_exponent(), algorithm.step_constant()
         if math.isnan(gamma) and math.isnan(c):
