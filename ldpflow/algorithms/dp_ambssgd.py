@@ -26,7 +26,7 @@ from mpmath import mp, mpf
 from pydantic import Field
 
 from ldpflow import constants
-from ldpflow.algorithms.minibatch_regression import Feasibility, MinibatchRegression
+from ldpflow.algorithms.regression import Feasibility, MinibatchRegression
 from ldpflow.columns import Column
 from ldpflow.errors import InputError
 from ldpflow.mechanisms import Mechanism, PrivacyStatement

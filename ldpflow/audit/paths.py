@@ -20,8 +20,8 @@ from ldpflow.algorithms.algorithm import Algorithm
 from ldpflow.algorithms.budget_split import BudgetSplit
 from ldpflow.algorithms.dp_ambssgd import DpAmbssgd
 from ldpflow.algorithms.dp_ssgd import DpSsgd
-from ldpflow.algorithms.minibatch_regression import MinibatchRegression
 from ldpflow.algorithms.minibatch_sgd import MinibatchSgd
+from ldpflow.algorithms.regression import MinibatchRegression
 from ldpflow.algorithms.sufficient_statistics import SufficientStatistics
 from ldpflow.audit.audit import Audit, Neighbours, audited
 from ldpflow.audit.bounds import claim_of
