@@ -14,7 +14,6 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 from mpmath import matrix, mp
@@ -22,12 +21,10 @@ from numpy.typing import NDArray
 
 from ldpflow import constants
 from ldpflow.errors import InputError
+from ldpflow.problems.problem import Matrix
+from ldpflow.problems.tables import digest_of, read_columns
 from ldpflow.random import fill_uniform
 from ldpflow.random.lockstep import PLANE, STRIDE
-
-if TYPE_CHECKING:
-    from ldpflow.problems.problem import Matrix
-
 
 Floats = NDArray[np.float64]
 
@@ -111,8 +108,6 @@ def kept(
     file: str, stamp: tuple[int, int], target: str, features: tuple[str, ...] | None, sha256: str
 ) -> Rows:
     """Rows that were read before."""
-    from ldpflow.problems.tables import digest_of, read_columns
-
     if digest_of(file) != sha256:
         raise InputError("problem.file", file, f"the file with SHA-256 {sha256}", "It has changed.")
     columns, y = read_columns(file, target, features)

@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from mpmath import mp, mpf
+from numpy.typing import NDArray
 
 from ldpflow import constants
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from ldpflow.problems.column_law import ColumnLaw
     from ldpflow.problems.data_law import DataLaw
 
@@ -64,7 +63,6 @@ class StandardLaw(ABC):
 
     def cdf_values(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
         """P(Z <= z) for an array."""
-        import numpy as np
 
         def value(x: float) -> float:
             return float(self.cdf(mpf(x))) if math.isfinite(x) else float(x > 0)

@@ -23,6 +23,7 @@ from ldpflow.errors import InputError
 from ldpflow.problems.file_rows import check_independent, mean, second_moments, solved
 from ldpflow.problems.laws import Variate
 from ldpflow.problems.problem import Matrix, Problem, diagonal, scaled
+from ldpflow.problems.tables import identified, read_columns
 from ldpflow.random.lockstep import LANES, STRIDE
 from ldpflow.settings import Parameters, canonical_json
 
@@ -87,8 +88,6 @@ class LeastSquares(Problem):
 
     @model_validator(mode="after")
     def check(self) -> Self:
-        from ldpflow.problems.tables import identified
-
         found = identified(self.file, self.target, self.features, self.sha256, self.d)
         if found is None:
             if self.eigenvalues is not None:
@@ -220,8 +219,6 @@ class LeastSquares(Problem):
     @cached_property
     def population(self) -> Population:
         """Population quantities computed from the file's records."""
-        from ldpflow.problems.tables import read_columns
-
         assert self.file is not None and self.target is not None
         columns, y = read_columns(self.file, self.target, self.features)
         if len(y) > LARGEST_FILE:

@@ -25,6 +25,7 @@ from ldpflow import constants
 from ldpflow.errors import InputError
 from ldpflow.problems.file_rows import Fit, Rows, rows_of
 from ldpflow.problems.problem import Problem
+from ldpflow.problems.tables import identified
 from ldpflow.settings import canonical_json
 
 Array = NDArray[np.float64]
@@ -55,8 +56,6 @@ class BoundedRegression(Problem):
     @model_validator(mode="after")
     def check_rows(self) -> Self:
         """Read the file, or what was computed from it, and fill in what follows from its rows."""
-        from ldpflow.problems.tables import identified
-
         if self.file is None:
             if self.sha256 is not None or self.moments is not None:
                 raise ValueError("sha256 and moments go with file")

@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ldpflow.problems.laws import Law, Variate
 from ldpflow.problems.units import Units
 from ldpflow.settings import Parameters, Settings, canonical_json
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 Matrix = list[list[float]]
 
@@ -108,8 +106,6 @@ class Problem(BaseProblem):
 
     def table(self) -> NDArray[np.float64]:
         """The stored records, one column per variate, shape (N, len(variates()))."""
-        import numpy as np
-
         return np.empty((0, len(self.variates())))
 
     def exact_hessian(self) -> Matrix | None:

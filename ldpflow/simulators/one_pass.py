@@ -25,6 +25,7 @@ from ldpflow.problems import BaseProblem, Problem
 from ldpflow.problems.laws import Variate
 from ldpflow.problems.units import Units
 from ldpflow.random.lockstep import LANES
+from ldpflow.random.streams import lane_states
 from ldpflow.settings import canonical_json
 from ldpflow.simulators.cell import Cell, methods_of
 from ldpflow.simulators.memory import BYTES_PER_TIME, check_budget, recorded_times
@@ -280,8 +281,6 @@ def kernel_of(path: OnePass, sums: tuple[str, ...], perturbed: bool = False) -> 
 
 def noise_states(path: OnePass, key: str, seed: int, replicates: Sequence[int]) -> NDArray[np.uint64]:
     """States of the streams that the mechanism draws from, one role after the other."""
-    from ldpflow.random.streams import lane_states
-
     states = []
     for role in roles_of(path.randomiser.variates(path.problem)):
         if role is None:
@@ -296,7 +295,6 @@ def noise_states(path: OnePass, key: str, seed: int, replicates: Sequence[int]) 
 def data_states(path: OnePass, seed: int, replicates: Sequence[int]) -> NDArray[np.uint64]:
     """States of the data streams; for stored records every lane's random order of them (a shuffle)."""
     from ldpflow.random.orders import draw_order
-    from ldpflow.random.streams import lane_states
 
     state = lane_states(seed, "data", path.data_key(), replicates)
     if not path.problem.stored_records() or path.problem.with_replacement():
