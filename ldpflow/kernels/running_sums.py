@@ -26,8 +26,6 @@ from ldpflow.kernels.specialise import Part
 from ldpflow.random import register_array
 from ldpflow.random.lockstep import LANES
 
-__all__ = ["PERTURBED", "RUNNING_SUMS", "TILE", "UNROLLED", "RunningSums", "parts", "pieces", "regressors"]
-
 PERTURBED = "perturbed_paths"
 """S of every perturbed path of an algorithm that has some: no sum along the path itself."""
 
