@@ -14,8 +14,6 @@ from ldpflow.errors import InputError, need
 if TYPE_CHECKING:
     from ldpflow.transcripts.result import Analysis
 
-__all__ = ["analyse"]
-
 
 def analyse(
     file: Annotated[str, typer.Argument(metavar="FILE", help="Transcript: Parquet, or CSV with a header.")],

@@ -25,8 +25,6 @@ from ldpflow.transcripts.rows import Row, rows_of
 from ldpflow.transcripts.users import LARGEST_USERS, Users
 from ldpflow.transcripts.verdict import Verdict, verdict_of
 
-__all__ = ["FEWEST", "analyse"]
-
 FEWEST = 1000
 TRACE_POINTS = 240
 

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from ldpflow.transcripts.faults import RowError
 from ldpflow.transcripts.reading import Chunk
 
-__all__ = ["Checks", "Meaning"]
-
 Floats = NDArray[np.float64]
 
 TOLERANCE = 1e-9

@@ -23,8 +23,6 @@ from ldpflow.kernels.specialise import Case, Part
 from ldpflow.random.lockstep import CHUNK, LANES
 from ldpflow.random.samplers import step_sizes
 
-__all__ = ["Fold", "Folded"]
-
 Floats = NDArray[np.float64]
 
 SIGNATURE = (

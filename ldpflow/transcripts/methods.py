@@ -18,8 +18,6 @@ from ldpflow.transcripts.collection import Collection
 from ldpflow.transcripts.record import Collected, UnknownLaw
 from ldpflow.transcripts.verdict import around_average
 
-__all__ = ["Methods", "Wanted", "needed"]
-
 PLANE_OR_SPACE = 3
 """Coordinates up to which the quadratic fit is made without being asked for: compiling it takes long."""
 

@@ -13,8 +13,6 @@ from ldpflow.transcripts.collection import Collection
 from ldpflow.transcripts.rows import Row
 from ldpflow.transcripts.verdict import Verdict, around_average
 
-__all__ = ["Analysis", "Progress"]
-
 Floats = NDArray[np.float64]
 
 

@@ -10,8 +10,6 @@ from typing import Any
 from ldpflow.intervals.record import PathRecord
 from ldpflow.transcripts.methods import Wanted
 
-__all__ = ["Row", "columns_of", "rows_of"]
-
 Row = dict[str, Any]
 
 OF_THE_TRUTH = ("joint_covered", "joint_size")

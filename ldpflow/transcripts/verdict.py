@@ -15,8 +15,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-__all__ = ["Verdict", "around_average", "verdict_of"]
-
 ROOTS = ("TR", "TR-BM")
 """Methods around the root of the regression; all others are around an average of iterates."""
 SHORT = 25.0

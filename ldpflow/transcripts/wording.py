@@ -12,7 +12,6 @@ from ldpflow.transcripts.rows import Row, columns_of
 if TYPE_CHECKING:
     from ldpflow.transcripts.result import Analysis
 
-__all__ = ["as_dict", "coordinate_name", "label", "methods_paragraph", "verdict_lines"]
 
 REFERENCES = {
     "BB": "the multiplier block bootstrap (Dette and Graw)",
