@@ -278,9 +278,10 @@ class Reader:
                 users.add(chunk)
         if rows != self.rows:
             raise InputError("file", self.source.place, f"a file of {self.rows:,} reports, one a line")
-        folded = fold.finish(None if checks.final is None else np.array(checks.final))
         self.check_n()
         checks.finish(self.rows, fold.last)
+        known = checks.final is not None and self.source.columns.thetas
+        folded = fold.finish(np.array(checks.final) if known else None)
         if users is not None:
             users.refuse_doubled(self.source)
         return folded, odd.oddities()
