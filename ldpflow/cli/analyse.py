@@ -147,7 +147,7 @@ def print_csv(analysis: Analysis) -> None:
     import csv
     import sys
 
-    from ldpflow.transcripts.rows import columns_of
+    from ldpflow.transcripts.methods import columns_of
 
     names = columns_of(analysis.asked)
     writer = csv.DictWriter(sys.stdout, names, extrasaction="ignore", lineterminator="\n")
