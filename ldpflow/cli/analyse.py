@@ -14,8 +14,6 @@ from ldpflow.errors import InputError, need
 if TYPE_CHECKING:
     from ldpflow.transcripts.result import Analysis
 
-__all__ = ["analyse"]
-
 
 def analyse(
     file: Annotated[str, typer.Argument(metavar="FILE", help="Transcript: Parquet, or CSV with a header.")],
@@ -149,7 +147,7 @@ def print_csv(analysis: Analysis) -> None:
     import csv
     import sys
 
-    from ldpflow.transcripts.rows import columns_of
+    from ldpflow.transcripts.methods import columns_of
 
     names = columns_of(analysis.asked)
     writer = csv.DictWriter(sys.stdout, names, extrasaction="ignore", lineterminator="\n")

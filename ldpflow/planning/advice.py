@@ -18,20 +18,6 @@ from ldpflow.problems.units import Units
 from ldpflow.simulators.approach import Approach
 from ldpflow.theory.arrival import Arrival, approaches, feasible_n
 
-__all__ = [
-    "RECOMMENDED",
-    "Advice",
-    "Expected",
-    "advise",
-    "averages_from",
-    "expected",
-    "fits",
-    "own_fit",
-    "recommended",
-    "upwards",
-    "with_length",
-]
-
 
 class Expected(NamedTuple):
     """Median coverage of a 90% interval, and its median length over the oracle's."""

@@ -19,8 +19,6 @@ from ldpflow.simulators.approach import Approach
 from ldpflow.theory.arrival import standardised
 from ldpflow.theory.closure import equal_probability, few_nodes, follow_kernel, grid
 
-__all__ = ["ExpectedFit", "expected_fit"]
-
 RATIO = 1.08  # of the times between which the iterates count as one normal law
 NODES = 40
 MARGIN = 10.0  # a digit to spare: the runs of a path differ

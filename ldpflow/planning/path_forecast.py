@@ -29,8 +29,6 @@ from ldpflow.simulators.one_pass import OnePass
 from ldpflow.theory.arrival import Arrival, approaches
 from ldpflow.theory.private_quantile import cells_covariance, repeated_bit_variance
 
-__all__ = ["CellsForecast", "SgdForecast", "UndeclaredForecast", "path_intervals"]
-
 MOST_STEPS = 2 * 10**9
 """Steps of a simulation of LDP-SGD, over all replicates: some seconds."""
 

@@ -21,8 +21,6 @@ from ldpflow.problems import PROBLEMS
 from ldpflow.study.entry import read_group
 from ldpflow.study.toml import parsed, study_text
 
-__all__ = ["Collection", "merged", "read_collection", "read_settings"]
-
 VERSION = 2
 """Of the schema: 1 has a report per step, 2 rounds of several reports per theta as well."""
 

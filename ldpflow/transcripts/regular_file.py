@@ -11,8 +11,6 @@ import pyarrow as pa
 
 from ldpflow.errors import InputError
 
-__all__ = ["RegularFile"]
-
 
 @dataclass(frozen=True)
 class RegularFile:
