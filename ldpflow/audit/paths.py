@@ -35,8 +35,6 @@ from ldpflow.random.lockstep import LANES
 from ldpflow.simulators.one_pass import OnePass
 from ldpflow.simulators.run_path import run_path
 
-__all__ = ["DEFAULT_MECHANISM", "audit_path"]
-
 Floats = NDArray[np.float64]
 Row = tuple[float, float]
 
