@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -326,7 +326,6 @@ NO_SECRET_SAMPLE = (
 
 def sampled_release(release: Release, count: int, design: Design, uneven: bool) -> Guarantee:
     """One of the invited, of whom a random share responds."""
-    reason = UNEVEN if uneven else "" if design.secret_sample else NO_SECRET_SAMPLE
     line = partial(
         Guarantee,
         scope="sampled",
@@ -334,13 +333,12 @@ def sampled_release(release: Release, count: int, design: Design, uneven: bool) 
         against="anyone who knows neither who responded nor the order of the reports",
         delta=design.delta,
     )
-    if reason:
-        return line(unproved=reason)
-    rate, secret = design.response_rate, design.secret_sample
-    pair = sampled_epsilon(partial(release.epsilon_at, count=count), design.delta, rate, secret_sample=secret)
-    pure = release.pure(count)
+    if uneven or not design.secret_sample:
+        return line(unproved=UNEVEN if uneven else NO_SECRET_SAMPLE)
+    rate, pure = design.response_rate, release.pure(count)
+    pair = sampled_epsilon(partial(release.epsilon_at, count=count), design.delta, rate, secret_sample=True)
     return line(
-        epsilon=None if pure is None else sampled_pair(pure, 0.0, rate, secret_sample=secret)[0],
+        epsilon=None if pure is None else sampled_pair(pure, 0.0, rate, secret_sample=True)[0],
         epsilon_at_delta=pair,
         conditions=SECRET_SAMPLE,
         sources=(BALLE,),
@@ -361,26 +359,18 @@ def shuffled_releases(
     release: Release, count: int, design: Design, local: bool, uneven: bool
 ) -> list[Guarantee]:
     """All reports, in a secret random order, and the same for one of the invited."""
-    n = design.users
-    assert n is not None
-    reason = ""
-    central = None
+    n, reason = design.users or 0, ""
     if not local:
         reason = "shuffling amplifies local guarantees; this one is central already"
     elif count > 1:
         reason = "the theorem is for one report a user"
     elif uneven:
         reason = UNEVEN
-    else:
-        central = release.shuffled(n, design.delta)
-        if central is None:
-            largest = largest_local_epsilon(n, design.delta / 2)
-            reason = (
-                f"no epsilon of one report at most {largest:.4g}, the theorem's limit with {n:,} users, "
-                "gives this delta"
-                if largest > 0
-                else f"the theorem says nothing for {n:,} users"
-            )
+    central = None if reason else release.shuffled(n, design.delta)
+    if central is None and not reason:
+        largest = largest_local_epsilon(n, design.delta / 2)
+        limit = f"no epsilon of one report at most {largest:.4g}, the theorem's limit with {n:,} users"
+        reason = f"{limit}, gives this delta" if largest > 0 else f"the theorem says nothing for {n:,} users"
     first = Guarantee(
         scope="shuffled",
         release=f"all reports of {n:,} users, shuffled",
@@ -394,16 +384,14 @@ def shuffled_releases(
     if central is None or not design.secret_sample:
         return [first]
     rate = design.response_rate
-    amplified = sampled_epsilon(
-        partial(release.shuffled, n), design.delta, rate, secret_sample=design.secret_sample
-    )
+    amplified = sampled_epsilon(partial(release.shuffled, n), design.delta, rate, secret_sample=True)
     if amplified is None:
         return [first]
-    second = Guarantee(
+    second = replace(
+        first,
         scope="shuffled_sampled",
         release=f"the same, about one of the invited of whom {rate:g} respond",
         against="anyone who sees what the shuffler gives out and does not know who responded",
-        delta=design.delta,
         epsilon_at_delta=amplified,
         conditions=(*SECRET_ORDER, *SECRET_SAMPLE),
         sources=(*first.sources, BALLE),
