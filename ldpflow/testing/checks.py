@@ -39,8 +39,6 @@ from ldpflow.testing.laws import law_checks, quantile_of
 from ldpflow.testing.running import STEPS, Wrong, digest, lanes_agree, path_of, runs
 from ldpflow.testing.simulated import algorithm_checks, mechanism_checks, method_checks, problem_checks
 
-__all__ = ["Finding", "check_plugin"]
-
 Array = NDArray[np.float64]
 
 RANGE = (-4.0, 4.0)

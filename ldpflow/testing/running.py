@@ -20,19 +20,6 @@ from ldpflow.simulators.cell import Cell
 from ldpflow.simulators.one_pass import OnePass
 from ldpflow.simulators.rows import rows_of as build_rows
 
-__all__ = [
-    "SEED",
-    "STEPS",
-    "Wrong",
-    "bits",
-    "cells_of",
-    "digest",
-    "lanes_agree",
-    "path_of",
-    "rows_of",
-    "runs",
-]
-
 STEPS = 1000
 SEED = 20240520
 
