@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from ldpflow.errors import InputError
 from ldpflow.intervals import IntervalMethod
-from ldpflow.intervals.batch_means import BatchMeans
-from ldpflow.intervals.block_bootstrap import BlockBootstrap
+from ldpflow.intervals.bootstrap import BlockBootstrap
+from ldpflow.intervals.variance import BatchMeans
 from ldpflow.random.lockstep import LANES
 from ldpflow.simulators.cell import Cell, methods_of
 

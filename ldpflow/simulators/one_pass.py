@@ -16,8 +16,8 @@ from ldpflow.algorithms import Algorithm
 from ldpflow.columns import Column
 from ldpflow.errors import InputError
 from ldpflow.intervals import IntervalMethod
-from ldpflow.intervals.asymptotics import asymptotic_variances
 from ldpflow.intervals.record import PathRecord, Record, joined
+from ldpflow.intervals.variance import asymptotic_variances
 from ldpflow.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.problems import BaseProblem, Problem
 from ldpflow.problems.laws import Variate
