@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from ldpflow.intervals.transcript_regression import TranscriptRegression
+from ldpflow.intervals.transcript import TranscriptRegression
 from ldpflow.planning.expected_fit import ExpectedFit, expected_fit
 from ldpflow.planning.pilot import Design, design
 from ldpflow.problems.units import Units

@@ -25,8 +25,7 @@ from numpy.typing import NDArray
 from ldpflow.algorithms import Algorithm
 from ldpflow.errors import LdpflowError
 from ldpflow.intervals import IntervalMethod
-from ldpflow.intervals.fieller import Fieller
-from ldpflow.intervals.inversion import Inversion
+from ldpflow.intervals.counts import Fieller, Inversion
 from ldpflow.mechanisms import Mechanism
 from ldpflow.problems import Problem
 from ldpflow.problems.data_law import DataLaw

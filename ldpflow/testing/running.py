@@ -39,7 +39,7 @@ def path_of(
 
 def cells_of(simulator: Any, methods: list[IntervalMethod]) -> tuple[Cell, ...]:
     """Cells at two numbers of users."""
-    from ldpflow.intervals.oracle import Oracle
+    from ldpflow.intervals.variance import Oracle
 
     numbers = (STEPS // 2, STEPS) if simulator.horizon is None else (simulator.horizon,)
     return tuple(Cell(n, method, 0.9) for n in numbers for method in methods or [Oracle()])
