@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from ldpflow.columns import Column
+from ldpflow.documents import parse_toml
 from ldpflow.errors import InputError
 from ldpflow.report.numbers import short
 from ldpflow.results.columns import known_columns
@@ -23,7 +24,6 @@ from ldpflow.store import RunStore, UnreadablePart
 from ldpflow.store.provenance import read_sessions
 from ldpflow.store.schema import cell_keys
 from ldpflow.study.stored import shown_study
-from ldpflow.study.toml import parsed
 
 __all__ = ["Names", "Results", "Row", "axes", "labels", "method_settings", "telling", "with_misses"]
 
@@ -127,7 +127,7 @@ class Results:
         label = labels(rows, Names(known_columns(table.schema)), method_settings(table.schema))
         for row in rows:
             row["series"] = label(row)
-        study, text = shown_study(parsed(text, "run", store.full("study.toml")), text)
+        study, text = shown_study(parse_toml(text, "run", store.full("study.toml")), text)
         found = cls(rows, table, followed, study, text, sessions_of(store), store)
         names = found.varying()
 

@@ -105,11 +105,8 @@ def written(value: Any) -> Any:
     return value.model_dump(exclude_none=True) if isinstance(value, BaseModel) else value
 
 
-def read_group(group: str, tables: object, stored: bool = False) -> tuple[Entry, ...]:
-    """Entries of one table, or of a list of tables; a list of kinds makes an entry per kind.
-
-    ``stored``: those of a run that is there already. Others must say their privacy budget.
-    """
+def read_group(group: str, tables: object) -> tuple[Entry, ...]:
+    """Entries of one table, or of a list of tables; a list of kinds makes an entry per kind."""
     form = f"a table [{group}] with a kind" if group != "method" else "a table [[method]] or more"
     if isinstance(tables, Mapping):
         tables = [tables]
@@ -117,10 +114,10 @@ def read_group(group: str, tables: object, stored: bool = False) -> tuple[Entry,
         raise InputError(group, tables, form)
     if not tables:
         raise InputError(group, tables, form, f"The study has no {group}.")
-    return tuple(entry for table in tables for entry in read_table(group, table, stored))
+    return tuple(entry for table in tables for entry in read_table(group, table))
 
 
-def read_table(group: str, table: Mapping[str, object], stored: bool) -> list[Entry]:
+def read_table(group: str, table: Mapping[str, object]) -> list[Entry]:
     """Entries of one table."""
     registry = GROUPS[group]
     raw = table.get("kind")
@@ -150,7 +147,7 @@ def read_table(group: str, table: Mapping[str, object], stored: bool) -> list[En
                 raise InputError(f"{group}.{name}", values, f"given once, as {name} or as {setting}")
             axes[kind][setting] = read_values(registry[kind], setting, values, f"{group}.{name}")
     for kind, values in axes.items():
-        for name in registry[kind].unsaid(values) if not stored else ():
+        for name in registry[kind].unsaid(values):
             hint = f"{kind} needs it: a study says its privacy budget."
             raise InputError(f"{group}.{name}", None, allowed(registry[kind], name), hint)
     return [Entry.of(group, kind, values) for kind, values in axes.items()]
