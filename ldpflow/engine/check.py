@@ -353,7 +353,7 @@ def summary_findings(store: RunStore, parts: list[Part]) -> Iterator[Finding]:
     try:
         again = stored_summary(store)
     except (LdpflowError, KeyError, ValueError):
-        yield Finding("summary.parquet: not compared, because of the parts above")
+        yield Finding("summary.parquet: not compared, because of the findings above")
         return
     if not agrees(stored, again):
         yield Finding("summary.parquet: its numbers are not those of the rows")

@@ -1,4 +1,4 @@
-"""Runs that a stranger made: no command and no method of Run executes anything that the reader did not name."""
+"""Runs that a stranger made: no command and no method of Run executes what the reader did not name."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ PLUGIN_LINES = {
 }
 
 VALUES = {
-    "replicate": "0", "output": "written.csv", "figure": "coverage", "path": "{path}", "file": "collected.csv",
-    "component": "randomized_response", "mechanism": "randomized_response", "kind": "method",
+    "replicate": "0", "output": "written.csv", "figure": "coverage", "path": "{path}",
+    "file": "collected.csv",    "component": "randomized_response", "mechanism": "randomized_response", "kind": "method",
     "name": "new_name", "source": "quickstart", "address": "127.0.0.1:1", "job": "j", "out": "s3://b/r",
 }  # fmt: skip
 """Values of what a command or method needs beside a run or a study; a new one is added here."""
@@ -159,7 +159,7 @@ def test_no_method_of_run_executes_what_a_run_names(foreign):
             pass
         assert marks(foreign) == [], name
     with pytest.raises(lf.InputError, match="plugins"):
-        lf.open_run(foreign).study
+        _ = lf.open_run(foreign).study
     with pytest.raises(lf.InputError, match="plugins"):
         load_study(str(foreign / "study.toml"))
 
