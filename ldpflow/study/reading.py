@@ -8,7 +8,7 @@ from typing import Any
 from ldpflow.allowed import nearest
 from ldpflow.errors import InputError
 from ldpflow.simulators.families import ACTING, PARTS, family_of
-from ldpflow.study.entry import Entry, read_group
+from ldpflow.study.entry import GROUPS, Entry, entry_tables, read_group
 from ldpflow.study.fields import plain, read_value, read_values
 from ldpflow.study.grid import Grid, Heading, Monitor, Trajectory
 from ldpflow.study.plugins import load_plugins
@@ -19,10 +19,16 @@ TABLES = (*PARTS, "grid", "method", "trajectory", "monitor", "plugins")
 
 
 def read_study(mapping: Mapping[str, Any], stored: bool = False) -> dict[str, Any]:
-    """The fields of the study that a mapping says, its plug-ins loaded.
+    """Fields of the study that a mapping says, its plug-ins loaded.
 
     ``stored``: the study of a run, which loads no plug-in.
     """
+    found = read_tables(mapping, stored)
+    return found | read_groups(mapping, found["trajectory"])
+
+
+def read_tables(mapping: Mapping[str, Any], stored: bool = False) -> dict[str, Any]:
+    """Fields of a study without its components, of which the form alone is checked; plug-ins are loaded."""
     plain(mapping, "")
     known = (*Heading.model_fields, *TABLES)
     for key, value in mapping.items():
@@ -35,8 +41,9 @@ def read_study(mapping: Mapping[str, Any], stored: bool = False) -> dict[str, An
         )
         for name, field in Heading.model_fields.items()
     }
-    trajectory = read_trajectory(mapping.get("trajectory"))
-    groups = read_groups(mapping, trajectory)
+    for group in GROUPS:
+        if mapping.get(group):
+            entry_tables(group, mapping[group])
     grid = mapping.get("grid")
     if not isinstance(grid, Mapping) or "n" not in grid:
         raise InputError("grid", grid, "a table [grid] with n, the numbers of users")
@@ -50,11 +57,10 @@ def read_study(mapping: Mapping[str, Any], stored: bool = False) -> dict[str, An
     users = tuple(sorted(read_values(Grid, "n", grid["n"], "grid.n")))
     return {
         **heading,
-        **groups,
         "n": users,
         "level": tuple(sorted(read_values(Grid, "level", level, "grid.level"))),
         "independent_n": read_value(Grid, "independent_n", independent, "grid.independent_n"),
-        "trajectory": trajectory,
+        "trajectory": read_trajectory(mapping.get("trajectory")),
         "monitor": read_monitor(mapping.get("monitor"), users),
         "plugins": plugins,
     }

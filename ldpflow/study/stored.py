@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
+from itertools import chain
 from typing import Any
 
 from ldpflow.documents import parse_toml
@@ -12,8 +13,9 @@ from ldpflow.errors import InputError
 from ldpflow.problems.data_files import data_files_closed
 from ldpflow.simulators.stored import names_file
 from ldpflow.store import RunStore
-from ldpflow.study.entry import PILOT_VALUES
+from ldpflow.study.entry import GROUPS, PILOT_VALUES, entry_tables
 from ldpflow.study.plugins import SOURCES
+from ldpflow.study.reading import read_tables
 from ldpflow.study.study import Study, hash_of
 from ldpflow.study.writing import toml_text
 
@@ -27,7 +29,19 @@ def stored_mapping(store: RunStore) -> dict[str, Any] | None:
         If it is not what a sweep wrote.
     """
     text = store.read_study()
-    return None if text is None else parse_toml(text, "run", store.full("study.toml"))
+    if text is None:
+        return None
+    place = store.full("study.toml")
+    mapping = parse_toml(text, "run", place)
+    try:
+        read_tables(mapping, stored=True)
+        for group in GROUPS.keys() & mapping.keys():
+            for name, value in chain(*(table.items() for table in entry_tables(group, mapping[group]))):
+                if value == []:
+                    raise InputError(f"{group}.{name}", value, "at least one value")
+    except InputError as error:
+        raise InputError("run", place, "a study as a sweep writes it", str(error)) from None
+    return mapping
 
 
 def without_pilot(value: Any) -> Any:
