@@ -20,7 +20,6 @@ from ldpflow.kernels.assembly import noise_variates
 from ldpflow.kernels.drawing import drawing_parameters, roles_of
 from ldpflow.kernels.functions import flat
 from ldpflow.kernels.running_sums import PERTURBED, RUNNING_SUMS
-from ldpflow.intervals.variance import asymptotic_variances
 from ldpflow.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.problems import BaseProblem, Problem
 from ldpflow.problems.laws import Variate

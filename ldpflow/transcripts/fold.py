@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from ldpflow.algorithms.ldp_sgd import put_in_order
 from ldpflow.kernels import one_pass, running_sums
-from ldpflow.kernels.functions import flat, layout_of
 from ldpflow.kernels.module import compiled
 from ldpflow.kernels.running_sums import RUNNING_SUMS
 from ldpflow.kernels.specialise import Case, Part

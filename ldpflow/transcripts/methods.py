@@ -14,8 +14,8 @@ from ldpflow.algorithms import Algorithm
 from ldpflow.errors import InputError
 from ldpflow.intervals import INTERVAL_METHODS, IntervalMethod
 from ldpflow.intervals.interval import PathIntervalMethod
-from ldpflow.intervals.record import PathRecord
 from ldpflow.intervals.nested import Nested
+from ldpflow.intervals.record import PathRecord
 from ldpflow.simulators.memory import check_budget
 from ldpflow.transcripts.collection import Collection
 from ldpflow.transcripts.record import Collected
