@@ -13,6 +13,13 @@ from ldpflow.store import Aggregator
 
 __all__ = ["ThreadExecutor"]
 
+THREAD_NAME = "batches"
+
+
+def dropped_batches() -> bool:
+    """Whether a batch that was given up still runs: the interpreter waits for its end."""
+    return any(thread.name == THREAD_NAME for thread in threading.enumerate())
+
 
 class ThreadExecutor:
     """Executor of one batch per thread.
@@ -38,8 +45,10 @@ class ThreadExecutor:
         self.preparation = Preparation()
         self.waiting: queue.SimpleQueue[tuple[Batch, bool] | None] = queue.SimpleQueue()
         self.finished: queue.SimpleQueue[tuple[Batch, BatchResult | BaseException]] = queue.SimpleQueue()
-        # Daemons: the interpreter must be able to end before a batch that was dropped does.
-        self.threads = [threading.Thread(target=self._run, name="batches", daemon=True) for _ in range(cores)]
+        # No daemons, in a daemon thread too: one that Python ends inside of compiled code takes the process down.
+        self.threads = [
+            threading.Thread(target=self._run, name=THREAD_NAME, daemon=False) for _ in range(cores)
+        ]
         for thread in self.threads:
             thread.start()
 
@@ -104,6 +113,5 @@ class ThreadExecutor:
         for _ in self.threads:
             self.waiting.put(None)
         if not self.dropped.is_set():
-            # One that ended while the interpreter ends could take the process down.
             for thread in self.threads:
                 thread.join()

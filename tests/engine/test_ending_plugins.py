@@ -15,12 +15,8 @@ from ldpflow.study.plugins import load_plugin
 from tests.faults.study import MAPPING
 
 METHOD = (Path(__file__).parents[1] / "api" / "plugin_method.py").read_text()
-ENDINGS = [
-    "raise SystemExit(3)",
-    "raise KeyboardInterrupt",
-    "raise GeneratorExit",
-    "raise BaseException('no')",
-]
+ERRORS = ("SystemExit(3)", "KeyboardInterrupt", "GeneratorExit", "BaseException")
+ENDINGS = [f"raise {error}" for error in ERRORS]
 STUDY = MAPPING | {
     "replicates": 8,
     "problem": {"kind": "quantile"},
@@ -29,20 +25,24 @@ STUDY = MAPPING | {
 }
 
 
-def loaded(folder: Path, ending: str) -> Path:
-    """A plug-in whose intervals end so."""
-    file = folder / f"ending_{ENDINGS.index(ending)}.py"  # a Ray worker keeps the plug-ins of earlier tests
+def ending_study(folder: Path, ending: str) -> Study:
+    """A study with a method of a plug-in whose intervals end so.
+
+    Each ending has a kind and a file of its own: a Ray worker keeps the plug-ins of earlier tests.
+    """
+    number = ENDINGS.index(ending)
+    file = folder / f"ending_{number}.py"
     head, found, rest = METHOD.partition("        steps = record.steps(n)\n")
     assert found
-    file.write_text(f"{head}        {ending}\n{rest}")
-    return file
+    file.write_text(f"{head}        {ending}\n{rest}".replace("fixed_width", f"ending_{number}"))
+    load_plugin(str(file))
+    return Study.from_mapping(STUDY | {"method": [{"kind": f"ending_{number}"}, {"kind": "BM"}]})
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
 @pytest.mark.parametrize("engine", ["serial", "threads"])
 def test_a_plugin_that_ends_the_process_fails_its_batch(tmp_path, ending, engine):
-    load_plugin(str(loaded(tmp_path, ending)))
-    result = run_study(Study.from_mapping(STUDY), tmp_path / "run", engine=engine, num_cpus=2)
+    result = run_study(ending_study(tmp_path, ending), tmp_path / "run", engine=engine, num_cpus=2)
     assert result.failed_batches and result.stopped is None
     name = ending.removeprefix("raise ").partition("(")[0]
     assert all(name in failed for failed in result.failed_batches), result.failed_batches
@@ -50,8 +50,7 @@ def test_a_plugin_that_ends_the_process_fails_its_batch(tmp_path, ending, engine
 
 @pytest.mark.parametrize("ending", ENDINGS[:2])
 def test_on_ray(tmp_path, ending, ray_session):
-    load_plugin(str(loaded(tmp_path, ending)))
-    result = run_study(Study.from_mapping(STUDY), tmp_path / "run", engine="ray")
+    result = run_study(ending_study(tmp_path, ending), tmp_path / "run", engine="ray")
     assert result.failed_batches and result.stopped is None
     name = ending.removeprefix("raise ").partition("(")[0]
     assert all(name in failed for failed in result.failed_batches), result.failed_batches
@@ -80,7 +79,7 @@ def test_a_component_that_cannot_be_pickled_is_one_message(tmp_path, ray_session
         run_study(Study.from_mapping(STUDY), tmp_path / "run", engine="ray")
 
 
-@pytest.mark.parametrize("ending", ["sys.exit(3)", "raise BaseException('no')", "sys.exit()"])
+@pytest.mark.parametrize("ending", ["sys.exit(3)", "raise BaseException", "sys.exit()"])
 def test_a_plugin_that_ends_the_process_when_it_is_imported(tmp_path, ending, capsys):
     file = tmp_path / "leaving.py"
     file.write_text(f"import sys\n{ending}\n")
