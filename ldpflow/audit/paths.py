@@ -34,8 +34,6 @@ from ldpflow.problems import Problem
 from ldpflow.random.lockstep import LANES
 from ldpflow.simulators.one_pass import OnePass, run_path
 
-__all__ = ["DEFAULT_MECHANISM", "audit_path"]
-
 Floats = NDArray[np.float64]
 Row = tuple[float, float]
 

@@ -133,7 +133,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except OSError as error:
         code = output_lost(error, code or 2)
+    if arguments is None:
+        leave_batches(code)
     return code
+
+
+def leave_batches(code: int) -> None:
+    """End the process at once where a batch that was given up still runs: its kernel may take minutes."""
+    threads = sys.modules.get("ldpflow.engine.threads")
+    if threads is not None and threads.dropped_batches():
+        sys.stderr.flush()
+        os._exit(code)
 
 
 def output_lost(error: OSError, code: int) -> int:

@@ -23,8 +23,6 @@ from ldpflow.simulators.one_pass import OnePass
 from ldpflow.theory.arrival import Arrival, feasible_n
 from ldpflow.theory.arrivals import LATTICE, lattice_ratio
 
-__all__ = ["Goal", "PracticeRow", "practice_rows"]
-
 EPSILONS = (1e-6, 30.0)
 TR_LENGTH = 1.12
 """Length of TR's intervals over the oracle's, of long runs (ldpflow.planning.advice)."""

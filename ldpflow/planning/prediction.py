@@ -24,8 +24,6 @@ from ldpflow.study import Study
 from ldpflow.theory.arrival import Arrival, feasible_n
 from ldpflow.theory.arrivals import LATTICE, arrivals, lattice_ratio
 
-__all__ = ["MOST_PATHS", "Prediction", "arrival_cautions", "predict"]
-
 EPSILONS = (1e-6, 30.0)  # where budgets are looked for
 MOST_PATHS = 2000
 """Paths up to which a sweep looks whether they arrive before it runs."""

@@ -40,7 +40,6 @@ from ldpflow.theory.arrival import Arrival, approaches
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Guess", "Judged", "Pilot", "WorstLaw"]
 
 SURVEYED = tuple(2.0**k for k in range(-3, 4))  # scales of the laws that a guess is tried with
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import singledispatch
 from typing import Any
 
-from ldpflow.intervals.asymptotics import asymptotic_variances
+from ldpflow.intervals.variance import asymptotic_variances
 from ldpflow.problems.laws import Law
 from ldpflow.protocols import OneShot
 from ldpflow.simulators.counts import Counts

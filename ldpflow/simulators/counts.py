@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ldpflow.errors import InputError
 from ldpflow.intervals import IntervalMethod
-from ldpflow.intervals.counts_record import CountsRecord, HistogramRecord, SearchRecord
+from ldpflow.intervals.counts import CountsRecord, HistogramRecord, SearchRecord
 from ldpflow.intervals.record import Record
 from ldpflow.mechanisms import PrivacyStatement
 from ldpflow.problems.laws import Law

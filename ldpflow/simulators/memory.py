@@ -9,8 +9,8 @@ from typing import Any
 from ldpflow.algorithms import Algorithm
 from ldpflow.errors import InputError
 from ldpflow.intervals import IntervalMethod
-from ldpflow.intervals.batch_means import BatchMeans
-from ldpflow.intervals.block_bootstrap import BlockBootstrap
+from ldpflow.intervals.bootstrap import BlockBootstrap
+from ldpflow.intervals.variance import BatchMeans
 from ldpflow.random.lockstep import LANES
 
 BUDGET = 128 * 2**20

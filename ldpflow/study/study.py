@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from ldpflow.allowed import check_type
+from ldpflow.documents import parse_toml
 from ldpflow.errors import InputError
 from ldpflow.settings import Settings, canonical_json, plain_values
 from ldpflow.simulators.cell import Cell
@@ -22,7 +23,6 @@ from ldpflow.study.entry import GROUPS, PILOT_VALUES, Entry
 from ldpflow.study.grid import Monitor, Trajectory
 from ldpflow.study.plugins import plugins_of
 from ldpflow.study.reading import read_study
-from ldpflow.study.toml import parsed
 from ldpflow.study.writing import toml_text
 
 __all__ = ["MAX_CELLS", "MAX_PATHS", "Study"]
@@ -156,7 +156,7 @@ class Study:
     def from_mapping(cls, mapping: Mapping[str, Any], stored: bool = False) -> Study:
         """The study that a mapping says, in the form of a study file.
 
-        ``stored``: the study of a run that is there already, which need not say its privacy budget.
+        ``stored``: the study of a run, which loads no plug-in.
         """
         return cls.of_fields(read_study(mapping, stored))
 
@@ -168,8 +168,8 @@ class Study:
         return study
 
     @classmethod
-    def from_toml(cls, text: str, stored: bool = False) -> Study:
-        """The study that a text in TOML says; ``stored`` as of :meth:`from_mapping`.
+    def from_toml(cls, text: str) -> Study:
+        """The study that a text in TOML says.
 
         Raises
         ------
@@ -177,7 +177,7 @@ class Study:
             If it is not TOML, or no study.
         """
         check_type("study", text, str, "the text of a study")
-        return cls.from_mapping(parsed(text, "study"), stored)
+        return cls.from_mapping(parse_toml(text, "study"))
 
     @classmethod
     def load(cls, source: str | os.PathLike[str]) -> Study:

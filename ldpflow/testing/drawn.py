@@ -15,8 +15,6 @@ from ldpflow.random.lockstep import CHUNK, LANES, PLANE
 from ldpflow.random.samplers import SAMPLERS
 from ldpflow.random.streams import lane_states
 
-__all__ = ["Draws", "draws", "planes"]
-
 Array = NDArray[np.float64]
 
 

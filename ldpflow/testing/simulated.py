@@ -28,8 +28,6 @@ from ldpflow.simulators.rows import fault_in
 from ldpflow.testing.probe import Probe
 from ldpflow.testing.running import SEED, STEPS, Wrong, path_of, rows_of, runs
 
-__all__ = ["algorithm_checks", "mechanism_checks", "method_checks", "problem_checks"]
-
 Array = NDArray[np.float64]
 
 ERROR_RATE = 1e-4

@@ -7,9 +7,8 @@ import pytest
 
 from ldpflow.engine import run_study
 from ldpflow.errors import InputError
-from ldpflow.intervals.fieller import Fieller
-from ldpflow.intervals.inversion import Inversion
-from ldpflow.intervals.oracle import Oracle
+from ldpflow.intervals.counts import Fieller, Inversion
+from ldpflow.intervals.variance import Oracle
 from ldpflow.problems.quantile import Quantile
 from ldpflow.protocols import PROTOCOLS
 from ldpflow.simulators.approach import limit_law
