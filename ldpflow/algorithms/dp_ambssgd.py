@@ -228,7 +228,7 @@ def recursion(kernel, users, noises, problem, mechanism, settings, record):  # t
                 edge *= 2.0
             for lane in range(LANES):
                 zeta[lane] = scale * edge
-            # Downwards, so that the first query that passes has the last word.
+            # Descending: the smallest passing query wins.
             for _ in range(queries - doublings):
                 edge *= 2.0
             for m in range(queries - 1, -1, -1):
