@@ -16,9 +16,8 @@ from ldpflow.mechanisms import Mechanism
 from ldpflow.mechanisms.cells import Cells
 from ldpflow.mechanisms.deployed_response import DeployedResponse
 from ldpflow.mechanisms.randomized_response import RandomizedResponse
-from ldpflow.planning.advice import RECOMMENDED, expected, recommended
 from ldpflow.planning.forecast import Forecast, Simulated, Steps, Target
-from ldpflow.planning.with_method import users_with_method
+from ldpflow.planning.method import RECOMMENDED, expected, recommended, users_with_method
 from ldpflow.problems import Problem
 from ldpflow.problems.laws import Law
 from ldpflow.problems.quantile import MixturePart, Quantile
