@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ldpflow import constants
-from ldpflow.intervals.transcript_regression import TranscriptRegression
+from ldpflow.intervals.transcript import TranscriptRegression
 from ldpflow.planning.expected_fit import ExpectedFit, expected_fit
 from ldpflow.simulators.approach import Approach
 from ldpflow.theory.arrival import Arrival, approaches

@@ -11,7 +11,7 @@ import numpy as np
 from ldpflow.algorithms.ldp_sgd import LdpSgd
 from ldpflow.algorithms.minibatch_sgd import MinibatchSgd
 from ldpflow.intervals.interval import Intervals, PathIntervalMethod
-from ldpflow.intervals.transcript_regression import SMALL, TranscriptRegression
+from ldpflow.intervals.transcript import SMALL, TranscriptRegression
 from ldpflow.mechanisms import Mechanism
 from ldpflow.mechanisms.cells import Cells
 from ldpflow.mechanisms.deployed_response import DeployedResponse

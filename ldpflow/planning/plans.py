@@ -278,6 +278,9 @@ def plan(study: Study | str | os.PathLike[str] | None = None, **options: Any) ->
     InputError
         For settings that do not go together, or a fault of the file.
     """
+    for name, value in options.items():
+        if name not in OPTIONS:
+            raise InputError(name, value, f"one of {', '.join(OPTIONS)}")
     given = PlanOptions(**options)
     if (study is not None and (given.pilot is not None or given.bounds is not None)) or (
         given.pilot is not None and given.bounds is not None

@@ -23,8 +23,8 @@ from ldpflow.algorithms import Algorithm
 from ldpflow.errors import InputError
 from ldpflow.planning.method import TR_LENGTH, UsersWithMethod, recommended, users_with_method
 from ldpflow.planning.sources import Judged, Source
-from ldpflow.simulators.approach import Approach
-from ldpflow.simulators.simulator import LimitLaw, Simulator
+from ldpflow.simulators.approach import Approach, LimitLaw, approach, limit_law, with_epsilon
+from ldpflow.simulators.simulator import Simulator
 from ldpflow.study import Study
 from ldpflow.theory.arrival import Arrival, feasible_n
 from ldpflow.theory.arrivals import arrivals
@@ -138,7 +138,7 @@ class PlanRow:
     @cached_property
     def case(self) -> Approach | None:
         """The path as far as its arrival depends on it, of a quantile."""
-        return self.simulator.approach(self.n)
+        return approach(self.simulator, self.n)
 
     @property
     def z(self) -> float:
@@ -148,7 +148,7 @@ class PlanRow:
     @cached_property
     def law(self) -> LimitLaw | None:
         """Asymptotic law of the estimate, None where the steps are not declared."""
-        return None if self.undeclared else self.simulator.limit_law()
+        return None if self.undeclared else limit_law(self.simulator)
 
     @cached_property
     def standard_error(self) -> float | None:
@@ -254,7 +254,7 @@ def study_rows(study: Study) -> list[PlanRow]:
     rows = []
     for simulator in (plan.simulator for plan in study.plans()):
         undeclared = undeclared_steps(simulator)
-        if undeclared is None and simulator.limit_law() is None:
+        if undeclared is None and limit_law(simulator) is None:
             kind = simulator.parts()["problem"].kind
             allowed = "a study whose estimates have a limit law around a true parameter"
             raise InputError("study", study.name, allowed, f"There is none for {kind}.")
@@ -282,7 +282,7 @@ def source_rows(
     rows = []
     for t, e, users, p in product(tau, epsilon, n, level):
         path = source.path(t, e, users)
-        case = path.approach(users)
+        case = approach(path, users)
         assert case is not None
         settings = {
             "quantile": case.law.quantile(t),
@@ -354,17 +354,17 @@ def users_for(row: PlanRow, half_width: float, needed: int) -> UsersWithMethod |
     if row.simulator.horizon is not None or row.case is None:
         return None
     method = recommended if row.source is None else row.source.method
-    return users_with_method(lambda n: row.path_at(n).approach(n), method, half_width, row.level, needed)
+    return users_with_method(lambda n: approach(row.path_at(n), n), method, half_width, row.level, needed)
 
 
 def epsilon_for(row: PlanRow, error: float) -> float | None:
     """The smallest budget with which the predicted standard error is at most this."""
-    if row.simulator.with_epsilon(EPSILONS[1]) is None:
+    if with_epsilon(row.simulator, EPSILONS[1]) is None:
         return None
 
     def enough(epsilon: float) -> bool:
-        other = row.simulator.with_epsilon(epsilon)
-        law = None if other is None else other.limit_law()
+        other = with_epsilon(row.simulator, epsilon)
+        law = None if other is None else limit_law(other)
         return law is not None and math.sqrt(law.variances[row.coordinate] / law.steps(row.n)) <= error
 
     low, high = EPSILONS

@@ -10,7 +10,7 @@ from typing import Any
 from ldpflow.planning.method import expected, recommended
 from ldpflow.planning.rows import PlanRow
 from ldpflow.planning.sources import Guess, WorstLaw, design
-from ldpflow.simulators.approach import Approach
+from ldpflow.simulators.approach import Approach, approach
 from ldpflow.simulators.simulator import Simulator
 from ldpflow.study import Study
 from ldpflow.theory.arrival import Arrival, approaches
@@ -208,7 +208,7 @@ def arrival_cautions(study: Study) -> list[str]:
 
 def coarse(simulator: Simulator[Any, Any], n: int) -> list[str]:
     """A line where the values of a column lie on a lattice that the iterates feel."""
-    case = simulator.approach(n)
+    case = approach(simulator, n)
     ratio = 0.0 if case is None else lattice_ratio(case)
     if case is None or case.law.table is None or ratio <= LATTICE:
         return []

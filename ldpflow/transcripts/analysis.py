@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpflow.algorithms import Algorithm
+from ldpflow.documents import parse_toml
 from ldpflow.errors import InputError, plain_text
 from ldpflow.intervals import IntervalMethod
 from ldpflow.intervals.record import PathRecord
-from ldpflow.study.toml import parsed
 from ldpflow.transcripts.checks import Checks, Meaning
 from ldpflow.transcripts.collection import Collection, merged, read_collection
 from ldpflow.transcripts.fold import Fold, Folded
@@ -71,7 +71,7 @@ def stored_settings(source: Transcript) -> dict[str, Any]:
     """Settings in the metadata of a file."""
     text = source.settings()
     try:
-        return {} if text is None else parsed(text, "file", source.place)
+        return {} if text is None else parse_toml(text, "file", source.place)
     except InputError as error:
         allowed = f"settings in its metadata that are {error.allowed}"
         raise InputError("file", source.place, allowed, error.hint) from None

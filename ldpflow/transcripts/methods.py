@@ -14,8 +14,8 @@ from ldpflow.algorithms import Algorithm
 from ldpflow.errors import InputError
 from ldpflow.intervals import INTERVAL_METHODS, IntervalMethod
 from ldpflow.intervals.interval import PathIntervalMethod
+from ldpflow.intervals.nested import Nested
 from ldpflow.intervals.record import PathRecord
-from ldpflow.intervals.wrapped import Wrapped
 from ldpflow.simulators.memory import check_budget
 from ldpflow.transcripts.collection import Collection
 from ldpflow.transcripts.record import Collected
@@ -196,7 +196,7 @@ def knows_variance(source: Collected) -> bool:
 
 def takes_known(method: IntervalMethod) -> bool:
     """Whether a method takes the known variance, by itself or by the method that it is based on."""
-    base = method.base_method() if isinstance(method, Wrapped) else method
+    base = method.base_method() if isinstance(method, Nested) else method
     return getattr(base, "variance", None) == "known"
 
 

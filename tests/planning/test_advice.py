@@ -69,9 +69,9 @@ def test_the_trials_advice():
     (text,) = sentences(row_of(TRIAL))
     for words in (
         "c 1, theta0 0, n 200,000: not arrived for an average: 2.6 relaxation times of the 25 that it needs",
-        "10.60 SE of bias, mostly from the start (theta0 = 0, quantile 72.3), an interval around it would cover 0",
+        "10.60 SE of bias, mostly from the start (theta0 = 0, quantile 72.3), an interval around it would",
         "better steps and start, in the unit of the data: c = 23 (60 relaxation times; anything in 12 .. 47)",
-        "theta0 = 54; with them 0.37 SE of bias, use TR 0.91 at length 2.6. Below n = 4.0e5 no interval around",
+        "theta0 = 54; with them 0.37 SE of bias, use TR 0.91 at length 2.6. Below n = 4.0e5 no interval",
     ):
         assert words in text
 

@@ -14,8 +14,7 @@ from ldpflow.intervals.record import joined
 from ldpflow.mechanisms import MECHANISMS
 from ldpflow.problems import PROBLEMS
 from ldpflow.random.lockstep import LANES
-from ldpflow.simulators.one_pass import OnePass
-from ldpflow.simulators.run_path import run_path
+from ldpflow.simulators.one_pass import OnePass, run_path
 from ldpflow.transcripts.methods import needed, regressions
 
 REPLICATES = 512
