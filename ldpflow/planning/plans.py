@@ -298,7 +298,7 @@ def plan(study: Study | str | os.PathLike[str] | None = None, **options: Any) ->
     chosen = study if isinstance(study, Study) else Study.load(os.fspath(study))
     chosen = chosen.replace(given.axes) if given.axes else chosen
     if given.compare:
-        from ldpflow.planning.protocols_plan import plan_protocols
+        from ldpflow.planning.compare import plan_protocols
 
         return plan_protocols(chosen, goal.half_width, goal.response_rate or 1.0, **given.comparison)
     return finished(study_rows(chosen), goal, chosen)
