@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -474,8 +475,7 @@ def least_budget(forecast: Forecast, n: int, half_width: float, replicates: int,
         return first_of(EPSILONS, lambda epsilon: reaches(forecast, n, epsilon, half_width, count, seed))
     ratio, chosen = 1.0, None
     for _ in range(CORRECTIONS + 1):
-        aim = half_width / ratio
-        chosen = first_of(EPSILONS, lambda epsilon, aim=aim: forecast.expected_half_width(n, epsilon) <= aim)
+        chosen = first_of(EPSILONS, partial(expects, forecast, n, half_width / ratio))
         found = None if chosen is None else forecast.simulate(n, chosen, count, seed)
         if chosen is None or found is None:
             break
@@ -484,6 +484,11 @@ def least_budget(forecast: Forecast, n: int, half_width: float, replicates: int,
             break
         ratio = measured
     return chosen
+
+
+def expects(forecast: SgdForecast, n: int, half_width: float, epsilon: float) -> bool:
+    """Whether the half width that LDP-SGD's method has on such paths is at most that wanted."""
+    return forecast.expected_half_width(n, epsilon) <= half_width
 
 
 def reaches(

@@ -304,12 +304,12 @@ def completed(rows: Sequence[PlanRow], goal: Goal) -> list[PlanRow]:
     found = [with_goal(row, goal) for row in found]
     for count, verdict in (("n_needed", "arrival_needed"), ("n_per_group", "arrival_per_group")):
         asked = [row for row in found if getattr(row, count) is not None]
-        others = [replace(row, simulator=row.path_at(n), n=n) for row in asked if (n := getattr(row, count))]
-        there = dict(zip(map(id, asked), judged(others), strict=True))
-        found = [
-            row if (one := there.get(id(row))) is None else replace(row, **{verdict: one.verdict})
-            for row in found
-        ]
+        places = {id(row): place for place, row in enumerate(found)}
+        users = [int(getattr(row, count)) for row in asked]
+        there = [replace(row, simulator=row.path_at(n), n=n) for row, n in zip(asked, users, strict=True)]
+        for row, one in zip(asked, judged(there), strict=True):
+            known: dict[str, Any] = {verdict: None if one is None else one.verdict}
+            found[places[id(row)]] = replace(row, **known)
     return found
 
 

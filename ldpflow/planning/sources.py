@@ -22,12 +22,11 @@ from ldpflow.algorithms.ldp_sgd import LdpSgd
 from ldpflow.errors import InputError
 from ldpflow.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.planning.method import FEWEST_TIMES, MOST_BIAS, fits, own_fit, recommended
-from ldpflow.problems.column_file import Column, table_column
 from ldpflow.problems.column_law import SMALLEST, ColumnLaw, column_law
+from ldpflow.problems.data_files import Column, digest_of, read_column
 from ldpflow.problems.laws import Law
 from ldpflow.problems.own_column import LAW_FROM, check_level, column_of, law_of_column, values_of
 from ldpflow.problems.quantile import Quantile
-from ldpflow.problems.tables import digest_of
 from ldpflow.simulators.approach import Approach
 from ldpflow.simulators.one_pass import OnePass
 from ldpflow.theory.arrival import VERDICTS, Arrival, approaches, feasible_n
@@ -176,7 +175,7 @@ class Pilot(Source):
             found = column_of(self.source, self.column, self.drop, FIELDS)[0]
         else:
             table = table_of(self.source, self.column)
-            found = table_column(table, self.column, drop=self.drop, fields=FIELDS)
+            found = read_column(table, self.column, drop=self.drop, fields=FIELDS)
         values = found.values
         for missing in self.missing_values:
             if missing not in found.values:

@@ -111,7 +111,8 @@ def kept(
     file: str, stamp: tuple[int, int], target: str, features: tuple[str, ...] | None, sha256: str
 ) -> Rows:
     """Rows that were read before."""
-    from ldpflow.problems.tables import digest_of, read_columns
+    from ldpflow.problems.data_files import digest_of
+    from ldpflow.problems.tables import read_columns
 
     if digest_of(file) != sha256:
         raise InputError("problem.file", file, f"the file with SHA-256 {sha256}", "It has changed.")

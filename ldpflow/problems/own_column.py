@@ -7,7 +7,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ldpflow.errors import InputError
-from ldpflow.problems.column_file import FIELDS, Column, read_column
 from ldpflow.problems.column_law import (
     SMALLEST,
     ColumnLaw,
@@ -15,6 +14,7 @@ from ldpflow.problems.column_law import (
     jittered,
     share_of_one_value,
 )
+from ldpflow.problems.data_files import FIELDS, Column, read_column
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,7 +40,7 @@ def column_of(
     Raises
     ------
     InputError
-        For a fault of the file or column (:func:`ldpflow.problems.column_file.read_column`), or fewer
+        For a fault of the file or column (:func:`ldpflow.problems.data_files.read_column`), or fewer
         than SMALLEST values.
     """
     try:
