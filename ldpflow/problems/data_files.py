@@ -1,7 +1,7 @@
 """Tables that users bring: Parquet and CSV files, and tables in memory, with a message for every fault.
 
-A file is a regular one of a stated size, opened only where rows are computed. Files that end in .parquet or .pq
-are Parquet; everything else is CSV with a header, in UTF-8. Records are data of people: no message shows a
+A file is a regular one of a stated size, opened only where rows are computed. Names in .parquet or .pq are of
+Parquet; everything else is CSV with a header, in UTF-8. Records are data of people: no message shows a
 value of the file; it names the first record that is wrong, and its line.
 """
 
@@ -212,7 +212,7 @@ class UserTable:
             return reader.read_next_batch()
 
     def batches(self, names: list[str]) -> Iterator[pa.RecordBatch]:
-        """Records of some columns, those of a CSV file as text; an empty line of a single column is no value."""
+        """Records of some columns, of a CSV file as text; an empty line of a single column is no value."""
         import pyarrow as pa
         import pyarrow.csv
         import pyarrow.parquet as pq
