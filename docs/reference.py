@@ -46,7 +46,7 @@ NOUNS: dict[str, tuple[str, ...]] = {
         "ldpflow.plan",
         "ldpflow.Plan",
         "ldpflow.planning.tune",
-        "ldpflow.planning.protocols_plan.Comparison",
+        "ldpflow.planning.PlanOptions",
     ),
     "Collected reports": ("ldpflow.analyse", "ldpflow.transcripts.analysis.Analysis", "ldpflow.Transcript"),
     "Privacy accounting": tuple(
