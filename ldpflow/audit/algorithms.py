@@ -40,8 +40,7 @@ from ldpflow.random.lockstep import LANES
 from ldpflow.settings import Parameters
 from ldpflow.simulators.empirical_risk import Records
 from ldpflow.simulators.finite_sum import run_erm
-from ldpflow.simulators.one_pass import OnePass
-from ldpflow.simulators.run_path import run_path
+from ldpflow.simulators.one_pass import OnePass, run_path
 
 Floats = NDArray[np.float64]
 Row = tuple[float, float]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -164,13 +165,14 @@ def scores_for(pair: Pair) -> list[Score]:
     direction = (first - second) / size if size > 0 else np.ones(d) / np.sqrt(d)
 
     def distances(outputs: Floats) -> Floats:
-        return np.abs(outputs - second).sum(axis=1) - np.abs(outputs - first).sum(axis=1)
+        result: Floats = np.abs(outputs - second).sum(axis=1) - np.abs(outputs - first).sum(axis=1)
+        return result
 
     scores = [Score("projection on the difference of the inputs", lambda outputs: outputs @ direction)]
     if d > 1:
         scores.append(Score("difference of the L1 distances to the inputs", distances))
         for j in range(min(d, COORDINATES)):
-            scores.append(Score(f"coordinate {j + 1}", lambda outputs, j=j: outputs[:, j]))
+            scores.append(Score(f"coordinate {j + 1}", partial(np.take, indices=j, axis=1)))
     if 1 < d <= LINEAR:
         scores.append(linear_score(pair))
     scores.append(histogram_score(scores[-1].values, pair))

@@ -13,9 +13,8 @@ from ldpflow.algorithms import Algorithm
 from ldpflow.algorithms.ldp_sgd import LdpSgd
 from ldpflow.constants import normal_quantile
 from ldpflow.intervals import IntervalMethod
-from ldpflow.intervals.fieller import Fieller
-from ldpflow.intervals.inversion import Inversion
-from ldpflow.intervals.oracle import Oracle
+from ldpflow.intervals.counts import Fieller, Inversion
+from ldpflow.intervals.variance import Oracle
 from ldpflow.mechanisms import Mechanism
 from ldpflow.mechanisms.none import NoMechanism
 from ldpflow.problems import Problem
@@ -25,9 +24,8 @@ from ldpflow.protocols import Protocol
 from ldpflow.random.lockstep import LANES
 from ldpflow.simulators.cell import Cell
 from ldpflow.simulators.counts import Counts
-from ldpflow.simulators.one_pass import OnePass
+from ldpflow.simulators.one_pass import OnePass, run_path
 from ldpflow.simulators.rows import rows_of as build_rows
-from ldpflow.simulators.run_path import run_path
 from ldpflow.testing.probe import Probe
 
 Array = NDArray[np.float64]
