@@ -6,14 +6,11 @@ from one report tells which report it was. Of ``rounds`` it is the answer at one
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpflow.audit.audit import Audit, Neighbours, audited
 from ldpflow.audit.bounds import claim_of
+from ldpflow.audit.distinguishing import Audit, Neighbours, audited
 from ldpflow.errors import InputError
 from ldpflow.problems.laws import Law
 from ldpflow.protocols import Protocol
@@ -50,20 +47,16 @@ def audit_protocol(protocol: Protocol, samples: int, confidence: float, seed: in
     confidence : float
     seed : int
     """
-    honest = {"answer_below": 1.0, "answer_above": 1.0, "liars": 0.0}
-    protocol = protocol.model_copy(update=honest)
+    protocol = protocol.model_copy(update={"answer_below": 1.0, "answer_above": 1.0, "liars": 0.0})
     if isinstance(protocol, Rounds):
         neighbours = [rounds_neighbours(protocol, seed)]
-    elif not isinstance(protocol, OneShot):
-        raise InputError("protocol.kind", protocol.kind, "a protocol of one round, or rounds of thresholds")
-    else:
+    elif isinstance(protocol, OneShot):
         k = protocol.bins(USERS)
         pairs = dict.fromkeys([(0, k - 1), (k // 2 - 1, k // 2), (0, 1)])
         neighbours = [bin_neighbours(protocol, k, pair, seed) for pair in pairs]
-    settings = {
-        name: value for name, value in protocol.model_dump().items() if name != "kind" and value is not None
-    }
-    return audited(protocol.kind, settings, claim_of(protocol.privacy()), neighbours, samples, confidence)
+    else:
+        raise InputError("protocol.kind", protocol.kind, "a protocol of one round, or rounds of thresholds")
+    return audited(protocol, claim_of(protocol.privacy()), neighbours, samples, confidence)
 
 
 def keys_of(seed: int, which: int, count: int, stage: int, name: str) -> NDArray[np.uint64]:
@@ -77,23 +70,17 @@ def keys_of(seed: int, which: int, count: int, stage: int, name: str) -> NDArray
 def bin_neighbours(protocol: OneShot, k: int, pair: tuple[int, int], seed: int) -> Neighbours:
     """A user whose value lies in either of two bins."""
     draw_counts, _ = protocol.kernels()
+    cdfs = [(np.arange(k + 1) > place).astype(np.float64) for place in pair]
 
     def draw(which: int, count: int, stage: int) -> Floats:
-        cdf = (np.arange(k + 1) > pair[which]).astype(np.float64)
         values, received, empty = np.empty((count, k - 1)), np.empty(count), np.empty(count)
         keys = keys_of(seed, which, count, stage, f"{protocol.kind}/{pair}")
-        counts: Sequence[Any] = (values, received, empty, keys, 1.0, 1.0, 0.0)
-        call(collect, *counts, protocol.design(cdf, 1), protocol.budget(), draw=draw_counts)
+        design, budget = protocol.design(cdfs[which], 1), protocol.budget()
+        call(collect, values, received, empty, keys, 1.0, 1.0, 0.0, design, budget, draw=draw_counts)
         return values
 
     name = f"values in bins {pair[0] + 1} and {pair[1] + 1} of {k}"
-    return Neighbours(name, draw, true_cdfs(k, pair))
-
-
-def true_cdfs(k: int, pair: tuple[int, int]) -> tuple[Floats, Floats]:
-    """F at the inner edges for either value."""
-    edges = np.arange(1, k)
-    return tuple((edges > place).astype(np.float64) for place in pair)  # type: ignore[return-value]
+    return Neighbours(name, draw, (cdfs[0][1:-1], cdfs[1][1:-1]))
 
 
 def rounds_neighbours(protocol: Rounds, seed: int) -> Neighbours:
@@ -101,7 +88,6 @@ def rounds_neighbours(protocol: Rounds, seed: int) -> Neighbours:
     low, high = protocol.ends
     width = high - low
     design = protocol.design(USERS, 0.5)
-    middle = low + 0.5 * width
     values = (low + 0.25 * width, low + 0.75 * width)
 
     def draw(which: int, count: int, stage: int) -> Floats:
@@ -109,8 +95,8 @@ def rounds_neighbours(protocol: Rounds, seed: int) -> Neighbours:
         population = population_of(Law("uniform", values[which], 1e-3 * width))
         out = np.empty((count, 1))
         keys = keys_of(seed, which, count, stage, protocol.kind)
-        call(ask_once, out, keys, middle, population, design, protocol.budget())
+        call(ask_once, out, keys, low + 0.5 * width, population, design, protocol.budget())
         return out
 
-    ones = float(protocol.answers)
-    return Neighbours("values below and above the threshold", draw, (np.array([ones]), np.array([0.0])))
+    centres = (np.array([float(protocol.answers)]), np.array([0.0]))
+    return Neighbours("values below and above the threshold", draw, centres)
