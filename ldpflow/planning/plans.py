@@ -19,7 +19,7 @@ from ldpflow.planning.wording import advice_of, words_of
 from ldpflow.simulators.one_pass import OnePass
 from ldpflow.simulators.simulator import Simulator
 from ldpflow.study import Study
-from ldpflow.theory.arrivals import arrivals
+from ldpflow.theory.arrival import arrivals
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -20,8 +20,7 @@ from ldpflow.planning.with_method import UsersWithMethod, users_with_method
 from ldpflow.problems.laws import Law
 from ldpflow.simulators.approach import Approach, approach
 from ldpflow.simulators.one_pass import OnePass
-from ldpflow.theory.arrival import Arrival, feasible_n
-from ldpflow.theory.arrivals import LATTICE, lattice_ratio
+from ldpflow.theory.arrival import LATTICE, Arrival, feasible_n, lattice_ratio
 
 EPSILONS = (1e-6, 30.0)
 TR_LENGTH = 1.12

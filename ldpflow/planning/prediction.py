@@ -21,8 +21,7 @@ from ldpflow.planning.with_method import UsersWithMethod, users_with_method
 from ldpflow.simulators.approach import LimitLaw, approach, limit_law, with_epsilon
 from ldpflow.simulators.simulator import Simulator
 from ldpflow.study import Study
-from ldpflow.theory.arrival import Arrival, feasible_n
-from ldpflow.theory.arrivals import LATTICE, arrivals, lattice_ratio
+from ldpflow.theory.arrival import LATTICE, Arrival, arrivals, feasible_n, lattice_ratio
 
 EPSILONS = (1e-6, 30.0)  # where budgets are looked for
 MOST_PATHS = 2000
