@@ -9,8 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpflow.planning.forecast import Forecast, Simulated, Target
-from ldpflow.protocols import OneShot, Protocol, Rounds
-from ldpflow.protocols.runs import Limits, edge_cdf, line_quantile, run_one_shot, run_rounds, variance_at
+from ldpflow.protocols import OneShot, Protocol
+from ldpflow.protocols.counts.runs import (
+    Limits,
+    edge_cdf,
+    line_quantile,
+    run_one_shot,
+    run_rounds,
+    variance_at,
+)
+from ldpflow.protocols.rounds import Rounds
 from ldpflow.random.streams import counter_keys
 from ldpflow.theory.private_quantile import repeated_bit_variance
 

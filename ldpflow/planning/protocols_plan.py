@@ -13,7 +13,7 @@ from ldpflow.planning.plans import Plan
 from ldpflow.problems.quantile import Quantile
 from ldpflow.problems.quantiles import Quantiles
 from ldpflow.protocols import OneShot, Protocol
-from ldpflow.protocols.population import CODES
+from ldpflow.protocols.counts.rounds import CODES
 
 if TYPE_CHECKING:
     from ldpflow.study import Study
