@@ -350,5 +350,5 @@ def find_components(package: str, base: type[T]) -> dict[str, type[T]]:
         if isinstance(value, type)
         and issubclass(value, base)
         and value.__module__ == module.__name__
-        and "kind" in vars(value)["__annotations__"]
+        and "kind" in vars(value).get("__annotations__", ())
     }
