@@ -32,8 +32,16 @@ from ldpflow.problems import Problem
 from ldpflow.problems.laws import Law
 from ldpflow.problems.quantile import MixturePart, Quantile
 from ldpflow.problems.quantiles import Quantiles
-from ldpflow.protocols import OneShot, Protocol, Rounds
-from ldpflow.protocols.runs import Limits, edge_cdf, line_quantile, run_one_shot, run_rounds, variance_at
+from ldpflow.protocols import OneShot, Protocol
+from ldpflow.protocols.counts.runs import (
+    Limits,
+    edge_cdf,
+    line_quantile,
+    run_one_shot,
+    run_rounds,
+    variance_at,
+)
+from ldpflow.protocols.rounds import Rounds
 from ldpflow.random.streams import counter_keys
 from ldpflow.simulators.approach import Approach
 from ldpflow.simulators.cell import Cell
