@@ -65,7 +65,7 @@ def odd_value(chance: random.Random, depth: int = 0) -> Any:
         return {chance.choice(["kind", "n", "x", "é", "a b"]): odd_value(chance, depth + 1)}
     if kind == 5:
         value: Any = 1
-        for _ in range(chance.choice([5, 50, 70, 500])):
+        for _ in range(chance.choice([5, 50, 70, 200])):
             value = [value]
         return value
     if kind == 6:
@@ -135,7 +135,7 @@ def hostile_text(number: int) -> str:
         try:
             text = toml_text({str(name): value for name, value in tables.items()})
             break
-        except AttributeError:  # a group that is a list of numbers cannot be written
+        except (AttributeError, RecursionError):  # a list of numbers in the place of tables, for example
             continue
     at, damage = chance.randrange(len(text)), chance.randrange(10)
     if damage == 0:
