@@ -69,7 +69,7 @@ def odd_value(chance: random.Random, depth: int = 0) -> Any:
             value = [value]
         return value
     if kind == 6:
-        return [chance.choice(NUMBERS)] * chance.choice([2, 1000, 100_001])
+        return [chance.choice(NUMBERS)] * 2 if depth or chance.random() < 0.5 else [0.5] * 100_001
     return [chance.random() for _ in range(chance.choice([100, 3000]))]
 
 
@@ -130,7 +130,7 @@ def hostile_text(number: int) -> str:
     chance = random.Random(number)
     while True:
         tables = json.loads(json.dumps(study().settings()))
-        for _ in range(chance.randrange(1, 4)):
+        for _ in range(chance.randrange(2, 5)):
             mutate(chance, tables)
         try:
             text = toml_text({str(name): value for name, value in tables.items()})
