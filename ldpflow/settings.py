@@ -13,27 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Union
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ldpflow.allowed import OneOf, allowed, hint_for, nearest, stripped, typed
+from ldpflow.allowed import allowed, hint_for, nearest, stripped, typed
 from ldpflow.columns import Column
 from ldpflow.errors import InputError
-
-if TYPE_CHECKING:
-    from pydantic._internal._model_construction import ModelMetaclass as ModelType
-else:
-    ModelType = type(BaseModel)
-
-__all__ = [
-    "Axes",
-    "OneOf",
-    "Parameters",
-    "Setting",
-    "Settings",
-    "SettingsType",
-    "canonical_json",
-    "documented",
-    "plain_values",
-    "value_type",
-]
 
 Parameters = Mapping[str, float | tuple[float, ...]]
 """Named numbers that a component's kernel functions read: ``problem.tau``, ``problem.coefficients[j]``."""
@@ -95,33 +77,36 @@ class Axes:
         return f"{self.component.__name__}({values})"
 
 
-class SettingsType(ModelType):
-    """Type of settings: calling a class with values that it does not allow raises an InputError.
+class Checked(BaseModel):
+    """Values by name that raise an InputError where one is not allowed.
 
     One rule holds here and in a study: numbers may be NumPy's, arrays are lists, and a text is no number.
     """
 
-    if not TYPE_CHECKING:  # a type checker knows the classes by their own constructors
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-        def __call__(cls, *args: Any, **settings: Any) -> Any:
+    if not TYPE_CHECKING:  # a type checker knows the classes by their fields
+
+        def __init__(self, *args: Any, **settings: Any) -> None:
+            cls = type(self)
             if args:
                 raise positional_error(cls, args)
-            settings = {name: setting_value(cls, name, value) for name, value in settings.items()}
+            settings = given_values(cls, settings)
             try:
-                return super().__call__(**settings)
+                super().__init__(**settings)
             except ValidationError as error:
                 raise input_error(cls, error, settings) from None
 
+        __init__.__pydantic_base_init__ = True  # what pydantic makes from a mapping does not pass here
 
-class Settings(BaseModel, metaclass=SettingsType):
+
+class Settings(Checked):
     """One point of one axis group of a study: a kind and its settings, validated and immutable.
 
     A subclass declares ``kind`` as a Literal with its default, and its settings as fields that are
     documented in its docstring and may be annotated with a :class:`Setting`. Every scalar field may be a
     list in a study file; a field that is itself a vector is a tuple.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     kind: str
 
@@ -132,8 +117,9 @@ class Settings(BaseModel, metaclass=SettingsType):
 
         def __new__(cls, *args: Any, **settings: Any) -> Any:
             """The settings; or, where a value is a list, the axes of a design (see :class:`Axes`)."""
-            if any(isinstance(value, list) for value in settings.values()):
-                return Axes(cls, settings)
+            given = given_values(cls, settings)
+            if any(isinstance(value, list) for value in given.values()):
+                return Axes(cls, given)
             return super().__new__(cls)
 
     def __eq__(self, other: object) -> bool:
@@ -217,6 +203,11 @@ def positional_error(cls: type[BaseModel], values: tuple[Any, ...]) -> InputErro
     allowed = f"settings by name, as in {cls.__name__}({settings})" if names else "no settings"
     group = getattr(cls, "group", "") or cls.__name__
     return InputError(group, values[0] if len(values) == 1 else list(values), allowed)
+
+
+def given_values(cls: type[BaseModel], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings that were given in Python, without NumPy's types."""
+    return {name: setting_value(cls, name, value) for name, value in settings.items()}
 
 
 def setting_value(cls: type[BaseModel], name: str, value: Any) -> Any:

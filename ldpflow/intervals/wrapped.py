@@ -13,6 +13,7 @@ from pydantic import Field, PrivateAttr, model_validator
 
 from ldpflow.algorithms import Algorithm
 from ldpflow.algorithms.ldp_sgd import LdpSgd
+from ldpflow.allowed import OneOf
 from ldpflow.errors import LdpflowError
 from ldpflow.intervals.batch_means import Batches, BatchMeans
 from ldpflow.intervals.equal_batches import EqualBatches
@@ -37,7 +38,7 @@ from ldpflow.mechanisms import Mechanism
 from ldpflow.mechanisms.none import NoMechanism
 from ldpflow.problems import Problem
 from ldpflow.problems.quantile import Quantile
-from ldpflow.settings import OneOf, Settings
+from ldpflow.settings import Settings
 
 __all__ = ["Wrapped", "base_of"]
 

@@ -146,7 +146,6 @@ def read_monitor(table: object, users: tuple[int, ...] = ()) -> Monitor | None:
     values = {key: read_value(Monitor, key, value, f"monitor.{key}") for key, value in table.items()}
     if len(values.keys() & {"target_length", "target_n"}) == 2:
         raise InputError("monitor.target_n", values["target_n"], "one target", "There is target_length too.")
-    first = values.setdefault("first_n", min(users, default=None))
-    if users and first > users[-1]:
-        raise InputError("monitor.first_n", first, f"at most {users[-1]:,}, the largest n")
+    if users and values.setdefault("first_n", users[0]) > users[-1]:
+        raise InputError("monitor.first_n", values["first_n"], f"at most {users[-1]:,}, the largest n")
     return Monitor(**values)
