@@ -87,15 +87,6 @@ def test_a_library_stays_in_its_packages(library, packages):
     assert found <= packages
 
 
-def test_no_file_outgrows_its_idea():
-    long = {
-        str(f.relative_to(PACKAGE.parent)): n
-        for f in PACKAGE.rglob("*.py")
-        if (n := len(f.read_text().splitlines())) > 400
-    }
-    assert long == {}
-
-
 def loaded(code):
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", f"import sys; {code}; print(*sys.modules)"],

@@ -56,18 +56,25 @@ app = typer.Typer(
 
 
 def print_version(given: bool) -> None:
-    """Print the version and end."""
+    """Print the version and the folder of compiled kernels, and end."""
     if given:
         from ldpflow import __version__
+        from ldpflow.kernels.cache import cache_place
 
-        typer.echo(f"ldpflow {__version__}")
+        typer.echo(f"ldpflow {__version__}\nkernels: {cache_place()}")
         raise typer.Exit
 
 
 @app.callback()
 def common(
     version: Annotated[
-        bool, typer.Option("--version", callback=print_version, is_eager=True, help="Print the version.")
+        bool,
+        typer.Option(
+            "--version",
+            callback=print_version,
+            is_eager=True,
+            help="Print the version and the folder of compiled kernels.",
+        ),
     ] = False,
 ) -> None:
     """Options that stand before a command."""
@@ -126,7 +133,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except OSError as error:
         code = output_lost(error, code or 2)
+    if arguments is None:
+        leave_batches(code)
     return code
+
+
+def leave_batches(code: int) -> None:
+    """End the process at once where a batch that was given up still runs: its kernel may take minutes."""
+    threads = sys.modules.get("ldpflow.engine.threads")
+    if threads is not None and threads.dropped_batches():
+        sys.stderr.flush()
+        os._exit(code)
 
 
 def output_lost(error: OSError, code: int) -> int:

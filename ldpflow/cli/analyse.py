@@ -14,8 +14,6 @@ from ldpflow.errors import InputError, need
 if TYPE_CHECKING:
     from ldpflow.transcripts.result import Analysis
 
-__all__ = ["analyse"]
-
 
 def analyse(
     file: Annotated[str, typer.Argument(metavar="FILE", help="Transcript: Parquet, or CSV with a header.")],
@@ -147,7 +145,7 @@ def print_table(analysis: Analysis) -> None:
 def print_csv(analysis: Analysis) -> None:
     """The rows at full precision."""
     from ldpflow.cli.tables import write_csv
-    from ldpflow.transcripts.rows import columns_of
+    from ldpflow.transcripts.methods import columns_of
 
     write_csv(columns_of(analysis.asked), analysis.asked)
 

@@ -12,8 +12,6 @@ from ldpflow.cli.summary import Format
 if TYPE_CHECKING:
     from ldpflow.audit.audit import Audit
 
-__all__ = ["audit"]
-
 
 def audit(
     name: Annotated[

@@ -8,13 +8,13 @@ from functools import cache
 from typing import Any, Protocol
 
 from ldpflow.errors import LdpflowError
-from ldpflow.simulators.batch import Batch, BatchResult
+from ldpflow.simulators.batch import Batch, BatchResult, simulate
 from ldpflow.simulators.stored import description, names_file
 from ldpflow.store import PartMeta, RunStore, cell_id
 from ldpflow.store.provenance import versions
 from ldpflow.study.plugins import plugins_of
 
-__all__ = ["Executor", "Outcome", "part_meta", "publish_trajectories", "said"]
+__all__ = ["Executor", "Outcome", "part_meta", "publish_trajectories", "run_batch", "said"]
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,24 @@ def publish_trajectories(store: RunStore, batch: Batch, result: BatchResult) -> 
         store.trajectories.write(batch.simulator.key, result.trajectories, part_meta(batch), cells)
 
 
-def said(error: Exception) -> str:
+def run_batch(batch: Batch) -> BatchResult:
+    """Run a batch in a thread or process that serves several.
+
+    Raises
+    ------
+    Exception
+        What the batch raised; also where a plug-in's code called ``sys.exit`` or raised KeyboardInterrupt,
+        which would end the thread.
+    """
+    try:
+        return simulate(batch)
+    except Exception:
+        raise
+    except BaseException as error:
+        raise LdpflowError(f"{type(error).__name__}: {error}") from error
+
+
+def said(error: BaseException) -> str:
     """Message of an error, with its class name unless it is one of ldpflow's own."""
     return str(error) if isinstance(error, LdpflowError) else f"{type(error).__name__}: {error}"
 

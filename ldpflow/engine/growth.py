@@ -247,8 +247,8 @@ def witness(
     ]
 
     def cost(cell: Cell) -> tuple[float, ...]:
-        request = plan.simulator.needs((cell,))
-        return -cell.n, plan.simulator.cost(request, 1).seconds, plan.simulator.memory(request)
+        found = plan.simulator.cost(plan.simulator.needs((cell,)), 1)
+        return -cell.n, found.seconds, found.bytes
 
     return (min(usable, key=cost),) if usable else ()
 

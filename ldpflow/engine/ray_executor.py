@@ -9,6 +9,7 @@ published parts are named by their content, so that is harmless.
 
 from __future__ import annotations
 
+import pickle
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,15 +17,16 @@ from typing import Any
 
 import pyarrow as pa
 import ray
+from ray import cloudpickle
 from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
 
 from ldpflow.engine.aggregators import Sent, Shard, new_aggregator
 from ldpflow.engine.connection import connect
-from ldpflow.engine.executor import Outcome, said
+from ldpflow.engine.executor import Outcome, run_batch, said
 from ldpflow.engine.liveness import Liveness, abandon
 from ldpflow.engine.metrics import Metrics
 from ldpflow.errors import EngineLost, InputError, LdpflowError, StorageError
-from ldpflow.simulators.batch import Batch, BatchResult, simulate
+from ldpflow.simulators.batch import Batch, BatchResult
 from ldpflow.simulators.cell import Cell
 from ldpflow.store import Aggregator, cell_set_hash
 
@@ -37,10 +39,10 @@ MAX_DEATHS = 20  # of aggregators in one sweep
 CORES_PER_AGGREGATOR = 1000  # one takes the rows of twice as many; see docs/scale.md
 
 
-def run_batch(batch: Batch) -> BatchResult:
+def run_task(batch: Batch) -> BatchResult:
     """The task."""
     pa.set_cpu_count(1)
-    return simulate(batch)
+    return run_batch(batch)
 
 
 class RayExecutor:
@@ -92,7 +94,7 @@ class RayExecutor:
         self.max_in_flight = max_in_flight
         self.looked = -LOOK_SECONDS
         self.there = 0
-        task: Any = ray.remote(run_batch)
+        task: Any = ray.remote(run_task)
         self.task = task.options(max_retries=retries, num_cpus=1)
         self.make_aggregator = make_aggregator
         self.most_shards = 1 + self.cores // CORES_PER_AGGREGATOR
@@ -150,7 +152,10 @@ class RayExecutor:
 
     def submit(self, batch: Batch) -> None:
         shard = self.shard_of(batch)
-        rows = self.task.remote(batch)
+        try:
+            rows = self.task.remote(batch)
+        except (TypeError, AttributeError, pickle.PicklingError) as error:
+            raise unpicklable(batch, error) from error
         self.send(Sent(batch, self.cell_set_of(batch), rows, shard, shard.aggregator, counted=False))
 
     def send(self, sent: Sent) -> None:
@@ -260,6 +265,22 @@ class RayExecutor:
         self.metrics.flying(0)
         if self.started_ray and not self.keep:
             ray.shutdown()
+
+
+def unpicklable(batch: Batch, error: Exception) -> InputError:
+    """The component that keeps a batch from being sent to another process."""
+    for component in (*batch.simulator.parts().values(), *(cell.method for cell in batch.cells)):
+        try:
+            cloudpickle.dumps(component)
+        except Exception as reason:
+            error, name = reason, type(component).__name__
+            break
+    else:
+        name = type(batch.simulator).__name__
+    return InputError(
+        "engine", "ray", f"threads or serial for a {name}, which cannot be pickled",
+        f"{type(error).__name__}: {str(error).splitlines()[0]}",
+    )  # fmt: skip
 
 
 def raise_if_of_store(error: RayError) -> None:

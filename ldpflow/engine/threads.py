@@ -5,13 +5,20 @@ from __future__ import annotations
 import queue
 import threading
 
-from ldpflow.engine.executor import Outcome, part_meta, publish_trajectories, said
+from ldpflow.engine.executor import Outcome, part_meta, publish_trajectories, run_batch, said
 from ldpflow.engine.preparing import Preparation
 from ldpflow.errors import InputError, StorageError
-from ldpflow.simulators.batch import Batch, BatchResult, simulate
+from ldpflow.simulators.batch import Batch, BatchResult
 from ldpflow.store import Aggregator
 
 __all__ = ["ThreadExecutor"]
+
+THREAD_NAME = "batches"
+
+
+def dropped_batches() -> bool:
+    """Whether a batch that was given up still runs: the interpreter waits for its end."""
+    return any(thread.name == THREAD_NAME for thread in threading.enumerate())
 
 
 class ThreadExecutor:
@@ -37,9 +44,11 @@ class ThreadExecutor:
         self.dropped = threading.Event()
         self.preparation = Preparation()
         self.waiting: queue.SimpleQueue[tuple[Batch, bool] | None] = queue.SimpleQueue()
-        self.finished: queue.SimpleQueue[tuple[Batch, BatchResult | Exception]] = queue.SimpleQueue()
-        # Daemons: the interpreter must be able to end before a batch that was dropped does.
-        self.threads = [threading.Thread(target=self._run, name="batches", daemon=True) for _ in range(cores)]
+        self.finished: queue.SimpleQueue[tuple[Batch, BatchResult | BaseException]] = queue.SimpleQueue()
+        # No daemons, in a daemon thread too: one that Python ends inside of compiled code takes the process down.
+        self.threads = [
+            threading.Thread(target=self._run, name=THREAD_NAME, daemon=False) for _ in range(cores)
+        ]
         for thread in self.threads:
             thread.start()
 
@@ -55,8 +64,8 @@ class ThreadExecutor:
                     self.preparation.prepare(batch)
                 if self.dropped.is_set():
                     return
-                self.finished.put((batch, simulate(batch)))
-            except Exception as error:
+                self.finished.put((batch, run_batch(batch)))
+            except BaseException as error:  # sys.exit in a plug-in included: the loop waits for an answer
                 self.finished.put((batch, error))
 
     def submit(self, batch: Batch) -> None:
@@ -69,8 +78,8 @@ class ThreadExecutor:
         except queue.Empty:
             return []
         try:
-            if isinstance(result, Exception):
-                raise result
+            if isinstance(result, BaseException):
+                return [Outcome(batch, error=said(result))]
             publish_trajectories(self.aggregator.store, batch, result)
             if batch.cells:
                 self.aggregator.add(
@@ -104,6 +113,5 @@ class ThreadExecutor:
         for _ in self.threads:
             self.waiting.put(None)
         if not self.dropped.is_set():
-            # One that ended while the interpreter ends could take the process down.
             for thread in self.threads:
                 thread.join()

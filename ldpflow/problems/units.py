@@ -8,8 +8,6 @@ from pydantic import Field
 
 from ldpflow.settings import Checked
 
-__all__ = ["Units"]
-
 
 class Units(Checked):
     """Location and scale in which a study gives its steps and its start.

@@ -19,7 +19,8 @@ from ldpflow.results.cells import group_keys
 from ldpflow.results.columns import BUNDLED_SUMMARIES, COLUMNS, PATH_COLUMNS
 from ldpflow.results.diagnosis import DIAGNOSIS_COLUMNS, diagnose, diagnosis_columns
 from ldpflow.results.monitoring import Watch
-from ldpflow.simulators.simulator import LimitLaw, Simulator
+from ldpflow.simulators.approach import LimitLaw, limit_law
+from ldpflow.simulators.simulator import Simulator
 from ldpflow.simulators.stored import described_simulator
 from ldpflow.store import RunStore, UnreadablePart
 from ldpflow.store.dataset import Dataset
@@ -168,7 +169,7 @@ def measured_and_derived(
     keys, rows = cells
     measured = summarise_cells(keys, rows, null)
     return measured, [
-        relative_length(paths[row["path"]].limit_law(), row) | diagnosis_columns(diagnose(cell, row["level"]))
+        relative_length(limit_law(paths[row["path"]]), row) | diagnosis_columns(diagnose(cell, row["level"]))
         for row, cell in zip(measured.to_pylist(), rows, strict=True)
     ]
 
@@ -226,7 +227,7 @@ def watch_of(store: RunStore, paths: Simulators) -> Watch | None:
     assert monitor is not None
 
     def target(key: Mapping[str, Any]) -> float | None:
-        law = paths[key["path"]].limit_law()
+        law = limit_law(paths[key["path"]])
         if monitor.target_n is None or law is None:
             return monitor.target_length
         return oracle_length(law, key["coordinate"], monitor.target_n, key["level"])

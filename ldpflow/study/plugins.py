@@ -252,8 +252,8 @@ def load_file(file: Path, name: str | None = None) -> ModuleType:
 
 
 def failed(where: str, error: BaseException) -> BaseException:
-    """The error of a plug-in that cannot be imported, as one message; others pass."""
-    if isinstance(error, InputError) or not isinstance(error, Exception):
+    """The error of a plug-in that cannot be imported, as one message; Ctrl-C passes."""
+    if isinstance(error, InputError | KeyboardInterrupt):
         return error
     line = ""
     at = error.__traceback__
@@ -297,7 +297,7 @@ def load_plugin(source: str) -> ModuleType:
         if error.name is not None and (source == error.name or source.startswith(f"{error.name}.")):
             raise InputError("plugins", source, "a file ending in .py, or a module that is there") from None
         raise failed(source, error) from error
-    except Exception as error:
+    except BaseException as error:  # sys.exit included
         raise failed(source, error) from error
     plugin_of(module)
     return module
@@ -318,7 +318,7 @@ def load_installed() -> None:
     for point in entry_points(group=ENTRY_POINTS):
         try:
             point.load()
-        except Exception as error:
+        except BaseException as error:
             raise failed(f"entry point {point.name} of {point.value}", error) from error
 
 

@@ -206,7 +206,7 @@ def read_groups(mapping: Mapping[str, Any], trajectory: Trajectory | None) -> di
         groups["method"] = read_group("method", mapping["method"])
     elif trajectory is not None:
         groups["method"] = ()
-    elif not all(family.makes_intervals() for family in families):
+    elif not all(family.makes_intervals for family in families):
         kinds = ", ".join(entry.kind for entry in groups["problem"])
         raise InputError("trajectory", None, "a table [trajectory]", f"{kinds} has no other results.")
     else:

@@ -283,16 +283,14 @@ class Study:
 
     def planned(self, simulator: Simulator[Any, Any], users: tuple[int, ...]) -> Plan:
         """Plan of the cells and checkpoints of a simulator for these numbers of users."""
-        methods = self.method_settings
-        simulator.check_methods(methods, self.trajectory is not None)
-        methods = [method for method in methods if method.applies(simulator)]
+        methods = [method for method in self.method_settings if method.applies(simulator)]
         for method in methods:
             problem = simulator.parts()["problem"]
             if (reason := method.impossible(problem)) is not None:
                 raise InputError("method", method.model_dump(), f"a method for {problem.kind}", f"{reason}.")
         cells = tuple(Cell(n, method, level) for n in users for method in methods for level in self.level)
+        simulator.check(self.method_settings, cells, self.trajectory is not None)
         if cells:
-            simulator.check_cost(cells)
             most = max(cells, key=lambda cell: cell.runs)
             if most.runs > self.replicates:
                 hint = f"A row of {most.method.kind} is made of {most.runs} replicates."
@@ -317,7 +315,10 @@ class Study:
             )
             found.append(next((text for text in reasons if text is not None), None))
         found += [problem.caution() for problem in combinations(self.problem)]
-        found += [text for simulator in simulators for text in simulator.warnings()]
+        for simulator in simulators:
+            parts = simulator.parts()
+            if "algorithm" in parts:
+                found += parts["algorithm"].cautions(parts["problem"], simulator.horizon)
         if any(PILOT_VALUES in entry.axes for entry in self.problem):
             found.append(PILOT_WARNING)
         return list(dict.fromkeys(text for text in found if text is not None))

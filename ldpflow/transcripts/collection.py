@@ -21,8 +21,6 @@ from ldpflow.mechanisms import Mechanism
 from ldpflow.problems import PROBLEMS
 from ldpflow.study.entry import read_group
 
-__all__ = ["Collection", "merged", "read_collection", "read_settings"]
-
 VERSION = 2
 """Of the schema: 1 has a report per step, 2 rounds of several reports per theta as well."""
 

@@ -27,8 +27,6 @@ from ldpflow.transcripts.faults import RowError
 from ldpflow.transcripts.regular_file import RegularFile
 from ldpflow.transcripts.values import as_floats, as_names, as_whole, check_names, is_text, short_names
 
-__all__ = ["CHUNK", "Chunk", "Columns", "Transcript"]
-
 CHUNK = 2**16
 METADATA = b"ldpflow"
 READ_ROWS = 2**16

@@ -11,8 +11,6 @@ from ldpflow.store import RunStore
 from ldpflow.study.stored import needed_study
 from ldpflow.transcripts.writing import write_transcript
 
-__all__ = ["stored_transcript"]
-
 
 def stored_transcript(
     run: str | os.PathLike[str],
