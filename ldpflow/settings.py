@@ -26,7 +26,7 @@ from typing import (
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ldpflow.allowed import allowed, hint_for, nearest, stripped, typed
+from ldpflow.allowed import nearest, setting_error, stripped, typed
 from ldpflow.columns import Column
 from ldpflow.errors import InputError
 
@@ -242,8 +242,7 @@ def setting_value(cls: type[BaseModel], name: str, value: Any) -> Any:
         value = tuple(value)
     items = value if isinstance(value, tuple) else (value,)
     if numeric and any(isinstance(item, (str, bytes, bool)) for item in items):
-        group = getattr(cls, "group", "") or cls.__name__
-        raise InputError(f"{group}.{name}", value, allowed(cls, name))
+        raise setting_error(cls, name, value)
     return value
 
 
@@ -267,14 +266,13 @@ def input_error(cls: type[BaseModel], error: ValidationError, given: Mapping[str
     """The first error that pydantic found, as one message that names the setting: ``problem.tau``."""
     found = error.errors()[0]
     name = str(found["loc"][0]) if found["loc"] else ""
-    group = getattr(cls, "group", "") or cls.__name__
-    where = f"{group}.{name}"
     if name in cls.model_fields:
-        value = given.get(name)
-        return InputError(where, value, allowed(cls, name), hint_for(cls, name, value))
+        return setting_error(cls, name, given.get(name))
+    group = getattr(cls, "group", "") or cls.__name__
     if name:
         known = [known for known in cls.model_fields if known != "kind"]
-        return InputError(where, given.get(name), f"a setting of {cls.__name__}", nearest(name, known))
+        allowed = f"a setting of {cls.__name__}"
+        return InputError(f"{group}.{name}", given.get(name), allowed, nearest(name, known))
     reason = found["msg"].removeprefix("Value error, ")
     return InputError(group, dict(given), "settings that go together", f"{reason}.")
 
