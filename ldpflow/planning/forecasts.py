@@ -481,7 +481,7 @@ class CellsForecast(SgdForecast):
         law = self.target.law
         problem = Quantiles(
             taus=self.target.together,
-            law=law.name,
+            law=law.name,  # type: ignore[arg-type]
             location=law.location,
             scale=law.scale,
             df=law.df,
@@ -620,7 +620,7 @@ def problem_of(law: Law, tau: float) -> Quantile:
     parts = tuple(
         MixturePart(
             weight=part.weight,
-            law=part.law.name,
+            law=part.law.name,  # type: ignore[arg-type]
             location=part.law.location,
             scale=part.law.scale,
             df=part.law.df,
@@ -630,7 +630,7 @@ def problem_of(law: Law, tau: float) -> Quantile:
     )
     return Quantile(
         tau=tau,
-        law=law.name,
+        law=law.name,  # type: ignore[arg-type]
         location=law.location,
         scale=law.scale,
         df=law.df,
