@@ -45,7 +45,7 @@ class ThreadExecutor:
         self.preparation = Preparation()
         self.waiting: queue.SimpleQueue[tuple[Batch, bool] | None] = queue.SimpleQueue()
         self.finished: queue.SimpleQueue[tuple[Batch, BatchResult | BaseException]] = queue.SimpleQueue()
-        # No daemons, in a daemon thread too: one that Python ends inside of compiled code takes the process down.
+        # No daemons, in a daemon thread too: one that ends inside of compiled code takes the process down.
         self.threads = [
             threading.Thread(target=self._run, name=THREAD_NAME, daemon=False) for _ in range(cores)
         ]
