@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import inspect
 import json
+import pkgutil
 import re
 import types
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Union, get_args, get_origin
+from importlib import import_module
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    Self,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+)
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -37,6 +50,8 @@ __all__ = [
 
 Parameters = Mapping[str, float | tuple[float, ...]]
 """Named numbers that a component's kernel functions read: ``problem.tau``, ``problem.coefficients[j]``."""
+
+T = TypeVar("T", bound="Settings")
 
 STORED = {int: "int64", float: "double", str: "string", bool: "bool"}
 
@@ -322,3 +337,18 @@ def is_vector(annotation: Any) -> bool:
 def canonical_json(value: object) -> str:
     """JSON with sorted keys, no blanks and floats by ``repr``: equal meanings, equal text."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def find_components(package: str, base: type[T]) -> dict[str, type[T]]:
+    """Components that the modules of a package define, by kind: classes with a kind of their own."""
+    folder = import_module(package).__path__
+    modules = [import_module(f"{package}.{found.name}") for found in pkgutil.iter_modules(folder)]
+    return {
+        value.model_fields["kind"].default: value
+        for module in modules
+        for value in vars(module).values()
+        if isinstance(value, type)
+        and issubclass(value, base)
+        and value.__module__ == module.__name__
+        and "kind" in vars(value)["__annotations__"]
+    }

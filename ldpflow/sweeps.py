@@ -277,7 +277,7 @@ def simulate(
         ``method.intervals(record, n, [0.9])`` gives the intervals.
     """
     from ldpflow.intervals import IntervalMethod
-    from ldpflow.intervals.oracle import Oracle
+    from ldpflow.intervals.variance import Oracle
     from ldpflow.simulators.cell import Cell
 
     kinds: list[IntervalMethod] = [*methods] or [Oracle()]

@@ -19,8 +19,6 @@ from ldpflow.problems.problem import Matrix
 from ldpflow.problems.units import Units
 from ldpflow.settings import Parameters, Setting, Settings
 
-__all__ = ["Algorithm", "BaseAlgorithm", "CoordinateSteps", "DecayingSteps"]
-
 Exponent = Annotated[float, Field(gt=0, lt=1), Setting("1", symbol="γ", title="step-size exponent")]  # noqa: RUF001
 StepConstant = Annotated[float, Field(gt=0), Setting(title="step-size constant", logarithmic=True)]
 StepLength = Annotated[float, Field(gt=0, le=1e6)]
@@ -41,6 +39,9 @@ class BaseAlgorithm(Settings):
 
     group: ClassVar[str] = "algorithm"
 
+    cites: ClassVar[tuple[str, ...]] = ()
+    """Papers that it follows, by their keys in ldpflow.results.bibliography."""
+
     family: ClassVar[str]
     """The family of simulators that runs the algorithm (see ldpflow.simulators.families)."""
 
@@ -54,6 +55,10 @@ class BaseAlgorithm(Settings):
     """Columns that :meth:`columns` adds to the settings."""
 
     theta0: float = 0.0
+
+    def cautions(self, problem: Any, horizon: int | None) -> list[str]:
+        """Warnings about resolved settings that cannot do what their theory says at this n."""
+        return []
 
     @classmethod
     def unsaid(cls, given: Mapping[str, object]) -> list[str]:
@@ -131,10 +136,6 @@ class Algorithm(BaseAlgorithm):
             If there are none.
         """
         return self
-
-    def cautions(self, problem: Problem, horizon: int | None) -> list[str]:
-        """Warnings about resolved settings that cannot do what their theory says at this n."""
-        return []
 
     def has_intervals(self) -> bool:
         """Whether a path has the many steps that interval methods live on."""

@@ -37,8 +37,6 @@ from ldpflow.problems.least_squares import LeastSquares
 from ldpflow.random import fill_normal, register_array
 from ldpflow.random.lockstep import CHUNK, LANES, PLANE, STRIDE
 
-__all__ = ["DpAmbssgd", "recursion"]
-
 
 class DpAmbssgd(MinibatchRegression):
     """Mini-batch SGD whose clipping threshold follows the residuals.
@@ -65,6 +63,7 @@ class DpAmbssgd(MinibatchRegression):
         Column("margin", "double", "records", "Gamma, by which a step's noisy counts may be off"),
     )
 
+    cites: ClassVar = ("varshney2022",)
     kind: Literal["dp_ambssgd"] = "dp_ambssgd"
     c_zeta: Annotated[float, Field(gt=0, le=1e3)] = 2.0
     domain: Annotated[float, Field(gt=0, le=1e12)] | None = None

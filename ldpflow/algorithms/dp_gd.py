@@ -25,8 +25,6 @@ from ldpflow.problems.finite_sum import FiniteSumProblem
 from ldpflow.random import register_array
 from ldpflow.random.lockstep import CHUNK, LANES, PLANE
 
-__all__ = ["DpGd", "recursion"]
-
 
 class DpGd(FiniteSumAlgorithm):
     """Noisy gradient descent; an epoch is one step.

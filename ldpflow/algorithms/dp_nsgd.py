@@ -17,7 +17,7 @@ one new vector a step, and only floor(log2 T) + 1 vectors are alive.
 from __future__ import annotations
 
 import math
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import model_validator
@@ -30,8 +30,6 @@ from ldpflow.problems.finite_sum import FiniteSumProblem
 from ldpflow.random import register_array
 from ldpflow.random.lockstep import LANES
 
-__all__ = ["DpNsgd", "recursion"]
-
 
 class DpNsgd(MomentumAlgorithm):
     """Normalised SGD with momentum, private or not.
@@ -43,6 +41,7 @@ class DpNsgd(MomentumAlgorithm):
         2 G sigma sqrt(T/M) / b on every gradient; ``none``: the non-private baseline.
     """
 
+    cites: ClassVar = ("tran2022",)
     kind: Literal["dp_nsgd"] = "dp_nsgd"
     noise: Literal["tree", "independent", "none"] = "tree"
 

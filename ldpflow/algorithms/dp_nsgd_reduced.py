@@ -43,8 +43,6 @@ from ldpflow.random.lockstep import LANES
 if TYPE_CHECKING:
     from ldpflow.privacy.tree import Tree
 
-__all__ = ["DpNsgdReduced", "recursion", "tree_variances"]
-
 
 def tree_variances(batches: int, steps: int) -> tuple[float, float]:
     """V1 and V2: bounds of the nodes that one record enters, ending at step 2M or before, and all.
@@ -69,6 +67,7 @@ class DpNsgdReduced(MomentumAlgorithm):
         itself in a fixed order. Any value is accounted for by ``exact`` and ``whole_tree``.
     """
 
+    cites: ClassVar = ("tran2022",)
     kind: Literal["dp_nsgd_reduced"] = "dp_nsgd_reduced"
     cross: Annotated[float, Field(gt=0, lt=1)] | None = None
     difference_scale: Annotated[float, Field(gt=0, le=1e3)] = 4.0

@@ -10,10 +10,10 @@ clipped.
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import ClassVar, Literal
 
 from ldpflow.algorithms.algorithm import BatchSize
-from ldpflow.algorithms.dp_gd import recursion
+from ldpflow.algorithms.dp_gd import recursion  # noqa: F401 (its kernel function)
 from ldpflow.algorithms.finite_sum import (
     DEFAULT_EPOCHS,
     LARGEST_STEPS,
@@ -24,8 +24,6 @@ from ldpflow.algorithms.finite_sum import (
 from ldpflow.errors import InputError
 from ldpflow.problems.finite_sum import FiniteSumProblem
 from ldpflow.random.lockstep import LANES
-
-__all__ = ["DpSgd", "recursion"]
 
 
 class DpSgd(FiniteSumAlgorithm):
@@ -40,6 +38,7 @@ class DpSgd(FiniteSumAlgorithm):
         included: what the analysis of non-convex SGD asks for.
     """
 
+    cites: ClassVar = ("abadi2016",)
     kind: Literal["dp_sgd"] = "dp_sgd"
     batch_size: BatchSize = 100
 

@@ -23,18 +23,6 @@ from ldpflow.mechanisms import PrivacyStatement
 from ldpflow.problems.finite_sum import FiniteSumProblem
 from ldpflow.random.lockstep import LANES
 
-__all__ = [
-    "MEMORY_BUDGET",
-    "NOTION",
-    "UNIT",
-    "FiniteSumAlgorithm",
-    "MomentumAlgorithm",
-    "RunPlan",
-    "Schedule",
-    "checkpoint_steps",
-    "plan_of",
-]
-
 NOTION = "(eps, delta)-DP (central)"
 UNIT = "record (replacement)"
 LARGEST_STEPS = 2**40

@@ -22,8 +22,6 @@ from ldpflow.problems import Problem
 from ldpflow.problems.least_squares import LeastSquares
 from ldpflow.problems.problem import Matrix
 
-__all__ = ["Feasibility", "MinibatchRegression"]
-
 
 @dataclass(frozen=True)
 class Feasibility:

@@ -10,8 +10,6 @@ from ldpflow.mechanisms import Mechanism
 from ldpflow.problems import Problem
 from ldpflow.problems.least_squares import LeastSquares
 
-__all__ = ["BUDGET", "OnePassRegression"]
-
 BUDGET = (
     Column("noise_multiplier", "double", "-", "alpha, the noise multiplier"),
     Column("rho", "double", "nats", "zCDP of the whole run"),

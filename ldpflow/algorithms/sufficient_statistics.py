@@ -30,8 +30,6 @@ from ldpflow.problems.problem import Matrix
 from ldpflow.random import fill_normal, register_array
 from ldpflow.random.lockstep import CHUNK, LANES, PLANE, STRIDE
 
-__all__ = ["OrdinaryLeastSquares", "SufficientStatistics", "recursion"]
-
 
 class OrdinaryLeastSquares(OnePassRegression):
     """Ordinary least squares of all n records: the non-private yardstick, a path of one step."""

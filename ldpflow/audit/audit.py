@@ -13,8 +13,6 @@ from ldpflow.audit.bounds import Claim, Counts, lower_bound
 from ldpflow.audit.distinguishing import Pair, best_test, counted
 from ldpflow.errors import InputError
 
-__all__ = ["Audit", "Neighbours", "audited"]
-
 Floats = NDArray[np.float64]
 
 

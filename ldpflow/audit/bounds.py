@@ -25,8 +25,6 @@ from numpy.typing import NDArray
 from ldpflow.errors import InputError
 from ldpflow.mechanisms import PrivacyStatement
 
-__all__ = ["Claim", "Counts", "claim_of", "lower_bound", "lower_limit", "upper_limit"]
-
 Floats = NDArray[np.float64]
 Numbers = NDArray[Any]
 

@@ -20,8 +20,6 @@ from ldpflow.protocols import PROTOCOLS
 from ldpflow.study.entry import read_group
 from ldpflow.study.plugins import load_plugins
 
-__all__ = ["BUNDLED", "audit", "audit_bundled", "finite_sum_kinds"]
-
 # Name, settings, problem: quantile where a report is a number, a regression where it is a vector.
 BUNDLED: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("randomized_response", {"epsilon": 0.5}, "quantile"),

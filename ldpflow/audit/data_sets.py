@@ -20,8 +20,6 @@ from ldpflow.random.lockstep import LANES
 from ldpflow.simulators.empirical_risk import Records
 from ldpflow.simulators.finite_sum import run_erm
 
-__all__ = ["audit_algorithm", "neighbouring_records"]
-
 Floats = NDArray[np.float64]
 
 FAR = 400.0

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 
 from ldpflow.audit.bounds import Claim, Counts, bounds_of_counts
 
-__all__ = ["Pair", "Score", "Test", "best_test", "counted", "scores_for"]
-
 Floats = NDArray[np.float64]
 
 THRESHOLDS = 512

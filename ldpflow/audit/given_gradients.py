@@ -12,8 +12,6 @@ from ldpflow.problems.laws import Variate
 from ldpflow.problems.problem import Matrix, Problem, unknown_matrix
 from ldpflow.settings import Parameters
 
-__all__ = ["GivenGradients", "gradient"]
-
 Floats = NDArray[np.float64]
 
 

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from ldpflow.problems.least_squares import LeastSquares
 from ldpflow.settings import Parameters
 
-__all__ = ["GivenRegression"]
-
 Floats = NDArray[np.float64]
 
 

@@ -25,8 +25,6 @@ from ldpflow.settings import Parameters, Setting
 from ldpflow.simulators.one_pass import OnePass
 from ldpflow.simulators.reports import reports_of
 
-__all__ = ["GivenGradient", "audit_mechanism", "extreme_pairs"]
-
 Floats = NDArray[np.float64]
 
 RECORDS = 30_000

@@ -32,10 +32,7 @@ from ldpflow.intervals.record import PathRecord
 from ldpflow.mechanisms import MECHANISMS, Mechanism
 from ldpflow.problems import Problem
 from ldpflow.random.lockstep import LANES
-from ldpflow.simulators.one_pass import OnePass
-from ldpflow.simulators.run_path import run_path
-
-__all__ = ["DEFAULT_MECHANISM", "audit_path"]
+from ldpflow.simulators.one_pass import OnePass, run_path
 
 Floats = NDArray[np.float64]
 Row = tuple[float, float]

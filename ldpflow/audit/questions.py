@@ -25,8 +25,6 @@ from ldpflow.protocols.protocol import OneShot
 from ldpflow.protocols.rounds import Rounds
 from ldpflow.random.streams import counter_keys
 
-__all__ = ["audit_protocol"]
-
 Floats = NDArray[np.float64]
 
 USERS = 10_000

@@ -56,18 +56,25 @@ app = typer.Typer(
 
 
 def print_version(given: bool) -> None:
-    """Print the version and end."""
+    """Print the version and the folder of compiled kernels, and end."""
     if given:
         from ldpflow import __version__
+        from ldpflow.kernels.cache import cache_place
 
-        typer.echo(f"ldpflow {__version__}")
+        typer.echo(f"ldpflow {__version__}\nkernels: {cache_place()}")
         raise typer.Exit
 
 
 @app.callback()
 def common(
     version: Annotated[
-        bool, typer.Option("--version", callback=print_version, is_eager=True, help="Print the version.")
+        bool,
+        typer.Option(
+            "--version",
+            callback=print_version,
+            is_eager=True,
+            help="Print the version and the folder of compiled kernels.",
+        ),
     ] = False,
 ) -> None:
     """Options that stand before a command."""

@@ -13,7 +13,6 @@ from ldpflow.errors import InputError
 if TYPE_CHECKING:
     from ldpflow.planning import Plan
 
-__all__ = ["plan"]
 
 COMPARE = "Protocols side by side"
 PILOT, GOAL = "A pilot's data, or public bounds", "What the plan is for"

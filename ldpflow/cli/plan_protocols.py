@@ -12,7 +12,6 @@ from ldpflow.report.numbers import with_error
 if TYPE_CHECKING:
     from ldpflow.planning import Plan
 
-__all__ = ["print_protocols"]
 
 SETTINGS = ("tau", "epsilon", "n", "level")
 

@@ -25,7 +25,6 @@ from ldpflow.cli.tables import (
 if TYPE_CHECKING:
     from ldpflow.planning import Plan
 
-__all__ = ["print_check", "print_plan", "print_replicates", "print_source"]
 
 Row = dict[str, Any]
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from ldpflow.engine.timing import kernel_key
 from ldpflow.random.lockstep import LANES
 from ldpflow.simulators.batch import Batch
 from ldpflow.simulators.cell import Cell
@@ -51,7 +52,7 @@ class Missing:
 def kernel_of(work: Missing | Batch) -> Hashable:
     """Key of the kernel that missing rows, or a batch, need."""
     request = work.simulator.needs(work.cells + work.witnesses, work.checkpoints)
-    return repr(work.simulator.kernel(request))
+    return repr(kernel_key(work.simulator, request))
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,6 @@ from ldpflow.problems.problem import Matrix
 from ldpflow.random.lockstep import LANES, STRIDE
 from ldpflow.settings import Parameters
 
-__all__ = ["ClippedGaussian", "randomise"]
-
 
 class ClippedGaussian(Mechanism):
     """Gradient clipping and the Gaussian noise that its bound calls for.
@@ -39,6 +37,7 @@ class ClippedGaussian(Mechanism):
 
     measures: ClassVar = (CLIPPED,)
 
+    cites: ClassVar = ("varshney2022", "dong2022")
     kind: Literal["clipped_gaussian"] = "clipped_gaussian"
     clip: Annotated[float, Field(ge=1e-9, le=1e9)] = 1.0
     mu: Budget = 1.0

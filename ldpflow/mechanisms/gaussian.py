@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from mpmath import mp, mpf
 from pydantic import Field, model_validator
@@ -24,8 +24,6 @@ from ldpflow.problems.laws import Variate
 from ldpflow.problems.problem import Matrix
 from ldpflow.random.lockstep import LANES, STRIDE
 from ldpflow.settings import Parameters
-
-__all__ = ["Gaussian", "randomise"]
 
 # One extremely small budget would throw any iterate away.
 Budget = Annotated[float, Field(ge=1e-3, le=1e6), MU]
@@ -44,6 +42,7 @@ class Gaussian(Mechanism):
         A given list: user k has budgets[(k - 1) mod length]. Excludes mu and mu_min.
     """
 
+    cites: ClassVar = ("dong2022",)
     kind: Literal["gaussian"] = "gaussian"
     mu: Budget = 1.0
     mu_min: Budget | None = None

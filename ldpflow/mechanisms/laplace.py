@@ -7,7 +7,7 @@ from a seeded generator in floating point: right for studying variances, no prot
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -17,8 +17,6 @@ from ldpflow.problems.laws import Variate
 from ldpflow.problems.problem import Matrix
 from ldpflow.random.lockstep import LANES, STRIDE
 from ldpflow.settings import Parameters
-
-__all__ = ["Laplace", "randomise"]
 
 
 class Laplace(Mechanism):
@@ -30,6 +28,7 @@ class Laplace(Mechanism):
         Budget of one record.
     """
 
+    cites: ClassVar = ("dwork2006",)
     kind: Literal["laplace"] = "laplace"
     epsilon: Annotated[float, Field(ge=1e-6, le=1e6), EPSILON] = 1.0
 

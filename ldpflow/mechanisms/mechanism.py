@@ -14,8 +14,6 @@ from ldpflow.problems.laws import Variate
 from ldpflow.problems.problem import Matrix
 from ldpflow.settings import Parameters, Setting, Settings
 
-__all__ = ["CLIPPED", "DELTA", "EPSILON", "MU", "THRESHOLD", "Mechanism", "PrivacyStatement"]
-
 EPSILON = Setting("nats", symbol="ε", title="privacy budget", logarithmic=True, asked=True)
 CLIPPED = Column(
     "clipped", "double", "share", "share of clipped gradients since the checkpoint before", running=True
@@ -84,6 +82,9 @@ class Mechanism(Settings):
     """
 
     group: ClassVar[str] = "mechanism"
+
+    cites: ClassVar[tuple[str, ...]] = ()
+    """Papers that it follows, by their keys in ldpflow.results.bibliography."""
 
     measures: ClassVar[tuple[Column, ...]] = ()
     """Columns that ``randomise`` counts: the k-th in ``counts[k * LANES + lane]``."""

@@ -10,8 +10,6 @@ from ldpflow.problems.laws import Variate
 from ldpflow.problems.problem import Matrix
 from ldpflow.settings import Parameters
 
-__all__ = ["NoMechanism", "randomise"]
-
 
 class NoMechanism(Mechanism):
     """A(g) = g."""

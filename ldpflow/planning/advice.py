@@ -11,26 +11,12 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from ldpflow.intervals.transcript_regression import TranscriptRegression
+from ldpflow.intervals.transcript import TranscriptRegression
 from ldpflow.planning.expected_fit import ExpectedFit, expected_fit
 from ldpflow.planning.pilot import Design, design
 from ldpflow.problems.units import Units
 from ldpflow.simulators.approach import Approach
 from ldpflow.theory.arrival import Arrival, approaches, feasible_n
-
-__all__ = [
-    "RECOMMENDED",
-    "Advice",
-    "Expected",
-    "advise",
-    "averages_from",
-    "expected",
-    "fits",
-    "own_fit",
-    "recommended",
-    "upwards",
-    "with_length",
-]
 
 
 class Expected(NamedTuple):

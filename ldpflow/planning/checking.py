@@ -12,8 +12,6 @@ from ldpflow.planning.advice import RECOMMENDED
 from ldpflow.store import RunStore
 from ldpflow.study import Entry, Study
 
-__all__ = ["CHECK_REPLICATES", "RECOMMENDED", "check_predictions", "judgement", "name_of", "with_recommended"]
-
 CHECK_REPLICATES = 512
 
 FAILURES = 0.05  # of the rows: above it a method is undefined

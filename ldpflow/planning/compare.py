@@ -16,8 +16,6 @@ from ldpflow.problems.laws import Law
 from ldpflow.protocols import PROTOCOLS, OneShot
 from ldpflow.theory.private_quantile import bit_variance
 
-__all__ = ["ProtocolPlan", "compare_protocols", "forecasts"]
-
 SHORT = 0.03  # coverage below the level that needs a caution
 AGREES = 0.05  # a half width this close to a simulation with other seeds needs no caution
 PRECISE = 0.01  # Monte Carlo error of an RMSE, over the RMSE, that ends a simulation early

@@ -14,8 +14,6 @@ from ldpflow.protocols.runs import Limits, edge_cdf, line_quantile, run_one_shot
 from ldpflow.random.streams import counter_keys
 from ldpflow.theory.private_quantile import repeated_bit_variance
 
-__all__ = ["OneShotForecast", "RoundsForecast"]
-
 Floats = NDArray[np.float64]
 
 

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from ldpflow.problems.laws import Law
 from ldpflow.theory.private_quantile import level_with_dropout, level_with_liars
 
-__all__ = ["Forecast", "Simulated", "Steps", "Target"]
-
 Floats = NDArray[np.float64]
 
 

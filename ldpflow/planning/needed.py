@@ -15,8 +15,6 @@ from typing import TypeVar
 from ldpflow.planning.forecast import Forecast
 from ldpflow.planning.path_forecast import SgdForecast
 
-__all__ = ["EPSILONS", "MOST_USERS", "USERS", "fewest_users", "least_budget"]
-
 EPSILONS: tuple[float, ...] = tuple(round(0.05 + 0.001 * i, 3) for i in range(11951))
 """Budgets among which the smallest that is enough is looked for: .05, .051, .. 12."""
 

@@ -11,7 +11,7 @@ import numpy as np
 from ldpflow.algorithms.ldp_sgd import LdpSgd
 from ldpflow.algorithms.minibatch_sgd import MinibatchSgd
 from ldpflow.intervals.interval import Intervals, PathIntervalMethod
-from ldpflow.intervals.transcript_regression import SMALL, TranscriptRegression
+from ldpflow.intervals.transcript import SMALL, TranscriptRegression
 from ldpflow.mechanisms import Mechanism
 from ldpflow.mechanisms.cells import Cells
 from ldpflow.mechanisms.deployed_response import DeployedResponse
@@ -28,8 +28,6 @@ from ldpflow.simulators.cell import Cell
 from ldpflow.simulators.one_pass import OnePass
 from ldpflow.theory.arrival import Arrival, approaches
 from ldpflow.theory.private_quantile import cells_covariance, repeated_bit_variance
-
-__all__ = ["CellsForecast", "SgdForecast", "UndeclaredForecast", "path_intervals"]
 
 MOST_STEPS = 2 * 10**9
 """Steps of a simulation of LDP-SGD, over all replicates: some seconds."""

@@ -15,18 +15,6 @@ from ldpflow.problems.laws import Law
 from ldpflow.simulators.approach import Approach
 from ldpflow.theory.arrival import VERDICTS, Arrival, approaches
 
-__all__ = [
-    "RELAXATION_TIMES",
-    "Bounds",
-    "Design",
-    "badness",
-    "design",
-    "design_within",
-    "percentile_range",
-    "resampled_laws",
-    "worst_arrival",
-]
-
 Floats = NDArray[np.float64]
 
 RELAXATION_TIMES = 60.0

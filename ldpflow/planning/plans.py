@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from ldpflow.planning.protocols_plan import Comparison
 
-__all__ = ["Plan", "plan", "plan_practice", "plan_study"]
-
 
 @dataclass
 class Plan:

@@ -18,12 +18,10 @@ from ldpflow.planning.pilot import Design
 from ldpflow.planning.sources import Guess, Pilot, WorstLaw
 from ldpflow.planning.with_method import UsersWithMethod, users_with_method
 from ldpflow.problems.laws import Law
-from ldpflow.simulators.approach import Approach
+from ldpflow.simulators.approach import Approach, approach
 from ldpflow.simulators.one_pass import OnePass
 from ldpflow.theory.arrival import Arrival, feasible_n
 from ldpflow.theory.arrivals import LATTICE, lattice_ratio
-
-__all__ = ["Goal", "PracticeRow", "practice_rows"]
 
 EPSILONS = (1e-6, 30.0)
 TR_LENGTH = 1.12
@@ -230,7 +228,7 @@ def row_of(
 ) -> PracticeRow:
     """One row."""
     simulator, chosen = path_of(source, tau, epsilon, n)
-    case = simulator.approach(n)
+    case = approach(simulator, n)
     assert case is not None
     law = case.law
     arrival, verdict, worst = source.arrival(simulator, n, level)
@@ -283,7 +281,7 @@ def cautions_of(source: Pilot | Guess, simulator: OnePass, n: int, law: Law, tau
             f"{source.name}: {share:.1%} of its values are {value:g}, which looks like a code for no value; "
             f"missing_value = {value:g} leaves them out"
         )
-    case = simulator.approach(n)
+    case = approach(simulator, n)
     assert case is not None and law.table is not None
     ratio = lattice_ratio(case)
     if ratio > LATTICE:
@@ -321,7 +319,7 @@ def users_for(
     """Users for the half width with the method that is recommended there, steps chosen for them."""
 
     def path(n: int) -> Approach | None:
-        return path_of(source, row.tau, row.epsilon, n)[0].approach(n)
+        return approach(path_of(source, row.tau, row.epsilon, n)[0], n)
 
     return users_with_method(path, source.method, half_width, row.level, needed)
 

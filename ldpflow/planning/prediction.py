@@ -18,12 +18,11 @@ from ldpflow.algorithms import Algorithm
 from ldpflow.errors import InputError
 from ldpflow.planning.advice import Advice, advise, recommended
 from ldpflow.planning.with_method import UsersWithMethod, users_with_method
-from ldpflow.simulators.simulator import LimitLaw, Simulator
+from ldpflow.simulators.approach import LimitLaw, approach, limit_law, with_epsilon
+from ldpflow.simulators.simulator import Simulator
 from ldpflow.study import Study
 from ldpflow.theory.arrival import Arrival, feasible_n
 from ldpflow.theory.arrivals import LATTICE, arrivals, lattice_ratio
-
-__all__ = ["MOST_PATHS", "Prediction", "arrival_cautions", "predict"]
 
 EPSILONS = (1e-6, 30.0)  # where budgets are looked for
 MOST_PATHS = 2000
@@ -87,18 +86,18 @@ class Prediction:
         """The interval method that the path allows: ``TR``, ``TR3`` or None."""
         if self.arrival is None:
             return None
-        return recommended(self.arrival, self.simulator.approach(self.n))
+        return recommended(self.arrival, approach(self.simulator, self.n))
 
     def advice(self) -> Advice | None:
         """Settings that would work, for a path of a quantile problem that has not clearly arrived."""
-        case = self.simulator.approach(self.n)
+        case = approach(self.simulator, self.n)
         if case is None or self.arrival is None or self.arrival.verdict == "arrived":
             return None
         return advise(case, self.arrival, self.simulator.units)
 
     def feasible(self) -> float | None:
         """Users from which on averages can be honest, whatever their steps; None where not known."""
-        case = self.simulator.approach(self.n)
+        case = approach(self.simulator, self.n)
         return None if case is None else feasible_n(case.law, case.tau, case.noise) * case.records
 
     def in_units(self) -> dict[str, float | None]:
@@ -162,7 +161,7 @@ def predict(study: Study, length: float | None = None) -> list[Prediction]:
         if undeclared is not None:
             rows += blank_rows(plan.simulator, undeclared, study)
             continue
-        law = plan.simulator.limit_law()
+        law = limit_law(plan.simulator)
         if law is None:
             kind = plan.simulator.parts()["problem"].kind
             allowed = "a study whose estimates have a limit law around a true parameter"
@@ -228,9 +227,9 @@ def users_for(
     simulator: Simulator[Any, Any], half_width: float, level: float, needed: int
 ) -> UsersWithMethod | None:
     """Users for a half width with the recommended method, the steps as they are."""
-    if simulator.horizon is not None or simulator.approach(needed) is None:
+    if simulator.horizon is not None or approach(simulator, needed) is None:
         return None
-    return users_with_method(simulator.approach, recommended, half_width, level, needed)
+    return users_with_method(lambda users: approach(simulator, users), recommended, half_width, level, needed)
 
 
 def judged(rows: Sequence[Prediction]) -> list[Prediction]:
@@ -267,12 +266,12 @@ def judged(rows: Sequence[Prediction]) -> list[Prediction]:
 
 def epsilon_for(simulator: Simulator[Any, Any], n: int, coordinate: int, se: float) -> float | None:
     """The smallest budget with which the predicted standard error is at most ``se``."""
-    if simulator.with_epsilon(EPSILONS[1]) is None:
+    if with_epsilon(simulator, EPSILONS[1]) is None:
         return None
 
     def enough(epsilon: float) -> bool:
-        other = simulator.with_epsilon(epsilon)
-        law = None if other is None else other.limit_law()
+        other = with_epsilon(simulator, epsilon)
+        law = None if other is None else limit_law(other)
         return law is not None and math.sqrt(law.variances[coordinate] / law.steps(n)) <= se
 
     low, high = EPSILONS
@@ -322,7 +321,7 @@ def arrival_cautions(study: Study) -> list[str]:
 
 def coarse(simulator: Simulator[Any, Any], n: int) -> list[str]:
     """A line where the values of a column lie on a lattice that the iterates feel."""
-    case = simulator.approach(n)
+    case = approach(simulator, n)
     ratio = 0.0 if case is None else lattice_ratio(case)
     if case is None or case.law.table is None or ratio <= LATTICE:
         return []

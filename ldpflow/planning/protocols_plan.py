@@ -18,8 +18,6 @@ from ldpflow.protocols.population import CODES
 if TYPE_CHECKING:
     from ldpflow.study import Study
 
-__all__ = ["Comparison", "ProtocolsPlan", "compare_study", "plan_protocols"]
-
 
 class Comparison(TypedDict, total=False):
     """Settings of a comparison of protocols, beside its study.

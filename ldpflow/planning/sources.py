@@ -33,14 +33,13 @@ from ldpflow.problems.column_law import SMALLEST, ColumnLaw
 from ldpflow.problems.own_column import LAW_FROM, check_level, column_of, law_of_column, values_of
 from ldpflow.problems.quantile import Quantile
 from ldpflow.problems.tables import digest_of
-from ldpflow.simulators.approach import Approach
+from ldpflow.simulators.approach import Approach, approach
 from ldpflow.simulators.one_pass import OnePass
 from ldpflow.theory.arrival import Arrival, approaches
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Guess", "Judged", "Pilot", "WorstLaw"]
 
 SURVEYED = tuple(2.0**k for k in range(-3, 4))  # scales of the laws that a guess is tried with
 
@@ -152,7 +151,7 @@ class Pilot:
 
     def arrival(self, simulator: OnePass, n: int, level: float) -> Judged:
         """The arrival under the pilot's law, and the verdict that the pilot vouches for."""
-        case = simulator.approach(n)
+        case = approach(simulator, n)
         assert case is not None
         (found,) = approaches([case])
         worst = worst_arrival(case, self.resampled, level)
@@ -300,7 +299,7 @@ class Guess:
 
     def arrival(self, simulator: OnePass, n: int, level: float) -> Judged:
         """The arrival under the normal law, and the verdict under the law of the family that is worst."""
-        case = simulator.approach(n)
+        case = approach(simulator, n)
         assert case is not None
         found = approaches(list(self.cases(case).values()))
         worst = max(found, key=lambda arrival: badness(arrival, level))

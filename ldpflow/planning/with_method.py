@@ -11,8 +11,6 @@ from ldpflow.planning.advice import expected
 from ldpflow.simulators.approach import Approach
 from ldpflow.theory.arrival import Arrival, approaches
 
-__all__ = ["UsersWithMethod", "users_with_method"]
-
 PER_DOUBLING = 4
 DOUBLINGS = 14
 BETWEEN = 8

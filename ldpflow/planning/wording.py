@@ -10,8 +10,6 @@ from ldpflow.planning.practice import PracticeRow
 from ldpflow.planning.prediction import Prediction, described
 from ldpflow.planning.sources import WorstLaw
 
-__all__ = ["advice_of", "words_of"]
-
 
 def advice_of(found: Sequence[Prediction]) -> dict[str, None]:
     """Texts, one for every path and n, on why rows are refused or doubtful and what settings would do."""

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-__all__ = ["MOST", "Column", "column_names", "read_column", "table_column"]
 
 MOST = 10_000_000
 """Most values of a column."""

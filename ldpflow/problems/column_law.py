@@ -25,18 +25,6 @@ from numpy.typing import NDArray
 
 from ldpflow import constants
 
-__all__ = [
-    "CELLS",
-    "SMALLEST",
-    "ColumnLaw",
-    "bandwidth",
-    "column_law",
-    "jittered",
-    "knots",
-    "lattice_spacing",
-    "share_of_one_value",
-]
-
 Floats = NDArray[np.float64]
 
 CELLS = 16

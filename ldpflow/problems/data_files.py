@@ -11,8 +11,6 @@ from contextvars import ContextVar
 
 from ldpflow.errors import InputError
 
-__all__ = ["LARGEST_BYTES", "check_data_file", "check_encoding", "closed", "data_files_closed"]
-
 LARGEST_BYTES = 4 * 2**30
 """Largest size of a data file."""
 

@@ -10,8 +10,6 @@ from mpmath import mpf
 from ldpflow.problems.standard_laws import bisected
 from ldpflow.settings import Settings
 
-__all__ = ["DATA_LAWS", "DataLaw"]
-
 WIDEST = 1024
 """Quantiles are looked for within 2^-WIDEST and 2^WIDEST."""
 

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-__all__ = ["place_of", "ragged"]
-
 MOST = 2_000_000
 """Records up to which lines are looked for: a message may take a second or two."""
 

@@ -28,7 +28,6 @@ from ldpflow.random.lockstep import PLANE, STRIDE
 if TYPE_CHECKING:
     from ldpflow.problems.problem import Matrix
 
-__all__ = ["Fit", "Rows", "draw_rows", "fitted", "rows_of"]
 
 Floats = NDArray[np.float64]
 

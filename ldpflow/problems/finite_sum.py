@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["FiniteSumProblem"]
-
 
 class FiniteSumProblem(BaseProblem):
     """A smooth loss of a linear score, and the records it is averaged over.

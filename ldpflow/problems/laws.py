@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from ldpflow.problems.column_law import ColumnLaw
     from ldpflow.problems.data_law import DataLaw
 
-__all__ = ["Component", "Law", "Variate"]
-
 
 @dataclass(frozen=True)
 class Variate:

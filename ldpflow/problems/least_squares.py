@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from mpmath import matrix, mp, mpf
@@ -28,8 +28,6 @@ from ldpflow.settings import Parameters, canonical_json
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-
-__all__ = ["LeastSquares", "feature", "gradient", "residual", "square_norm"]
 
 LARGEST_FILE = 2**20
 
@@ -68,6 +66,7 @@ class LeastSquares(Problem):
         given), and the file's digest, filled in when it is first read and checked afterwards.
     """
 
+    cites: ClassVar = ("varshney2022",)
     kind: Literal["least_squares"] = "least_squares"
     d: Annotated[int, Field(ge=1, le=64)] = 10
     kappa: Annotated[float, Field(ge=1, le=1e6)] = 1.0

@@ -34,8 +34,6 @@ from ldpflow.random import cdf_normal, exp
 from ldpflow.random.lockstep import LANES, STRIDE
 from ldpflow.settings import Parameters, Setting
 
-__all__ = ["LinearRegression", "gradient", "loss_gap"]
-
 
 class LinearRegression(BoundedRegression):
     """Linear regression without intercept under Huber's loss.

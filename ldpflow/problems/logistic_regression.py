@@ -30,8 +30,6 @@ from ldpflow.random import exp, log
 from ldpflow.random.lockstep import LANES, STRIDE
 from ldpflow.settings import Parameters, Setting
 
-__all__ = ["LogisticRegression", "gradient", "loss_gap"]
-
 
 class LogisticRegression(BoundedRegression):
     """Logistic regression.

@@ -27,16 +27,6 @@ from ldpflow.problems.file_rows import Fit, Rows, rows_of
 from ldpflow.problems.problem import Matrix, Problem
 from ldpflow.settings import canonical_json
 
-__all__ = [
-    "Array",
-    "BoundedRegression",
-    "along_and_across",
-    "isotropic",
-    "mean_along",
-    "radial_mean",
-    "weight",
-]
-
 Array = NDArray[np.float64]
 
 DIGITS = 30

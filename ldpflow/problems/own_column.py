@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["FEWEST_BEYOND", "LAW_FROM", "check_level", "column_of", "law_of_column", "values_of"]
 
 FEWEST_BEYOND = 20
 """Values that must lie beyond a quantile, on the side where there are fewer."""

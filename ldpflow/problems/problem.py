@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["BaseProblem", "Matrix", "Problem", "unknown_matrix"]
 
 Matrix = list[list[float]]
 
@@ -28,6 +27,9 @@ class BaseProblem(Settings):
     """Base class of the problems of every family of simulators."""
 
     group: ClassVar[str] = "problem"
+
+    cites: ClassVar[tuple[str, ...]] = ()
+    """Papers that it follows, by their keys in ldpflow.results.bibliography."""
 
     @property
     @abstractmethod

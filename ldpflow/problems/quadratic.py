@@ -18,8 +18,6 @@ from ldpflow.problems.problem import Matrix, Problem
 from ldpflow.random.lockstep import LANES, STRIDE
 from ldpflow.settings import Parameters
 
-__all__ = ["Quadratic", "gradient"]
-
 
 class Quadratic(Problem):
     """Quadratic loss with bounded noise.

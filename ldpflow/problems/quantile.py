@@ -7,7 +7,7 @@ density of X, S_SGD = tau (1 - tau).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 
@@ -22,8 +22,6 @@ from ldpflow.problems.standard_laws import SHAPES
 from ldpflow.problems.tables import digest_of
 from ldpflow.problems.units import Units
 from ldpflow.settings import OneOf, Parameters, Setting, Settings, SettingsType
-
-__all__ = ["MixturePart", "Quantile", "bit_probability", "gradient"]
 
 SimpleLaw = Literal[
     "normal",
@@ -135,6 +133,7 @@ class Quantile(Problem):
         What 0 and 1 stand for in the steps and the start of the study; the unit of the data unless given.
     """
 
+    cites: ClassVar = ("dette2024",)
     kind: Literal["quantile"] = "quantile"
     tau: Annotated[float, Field(gt=0, lt=1), Setting("share", symbol="τ")] = 0.5
     law: Annotated[str, OneOf(law_names)] = "normal"

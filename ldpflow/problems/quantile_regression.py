@@ -12,7 +12,7 @@ the supremum of ||x||_1 is 1 + (d - 1) bound, the same at the paper's bound = 1,
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from mpmath import mp, mpf
 from pydantic import Field, model_validator
@@ -22,8 +22,6 @@ from ldpflow.problems.laws import Law, Variate
 from ldpflow.problems.problem import Matrix, Problem
 from ldpflow.random.lockstep import LANES, STRIDE
 from ldpflow.settings import Parameters, Setting
-
-__all__ = ["QuantileRegression", "gradient"]
 
 
 class QuantileRegression(Problem):
@@ -48,6 +46,7 @@ class QuantileRegression(Problem):
         Degrees of freedom of ``student_t`` errors.
     """
 
+    cites: ClassVar = ("dette2024",)
     kind: Literal["quantile_regression"] = "quantile_regression"
     tau: Annotated[float, Field(gt=0, lt=1), Setting("share", symbol="τ")] = 0.5
     coefficients: Annotated[tuple[float, ...], Field(min_length=2, max_length=64)] = (

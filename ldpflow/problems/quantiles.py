@@ -18,8 +18,6 @@ from ldpflow.problems.units import Units
 from ldpflow.random.lockstep import LANES
 from ldpflow.settings import Parameters, Setting
 
-__all__ = ["Quantiles", "bit_probability", "gradient", "gradient_bit"]
-
 
 class Quantiles(Problem):
     """The quantiles of ``location + scale * Z`` at several levels; iterates are kept in order.

@@ -16,8 +16,6 @@ from ldpflow.problems.finite_sum import FiniteSumProblem
 from ldpflow.random import log
 from ldpflow.settings import Parameters
 
-__all__ = ["RobustRegression", "derivative", "loss", "separable", "separable_loss"]
-
 
 class RobustRegression(FiniteSumProblem):
     """Cauchy regression.

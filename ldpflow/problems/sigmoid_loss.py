@@ -13,8 +13,6 @@ from typing import Literal
 from ldpflow.problems.binary import BinaryProblem
 from ldpflow.random import exp
 
-__all__ = ["SigmoidLoss", "derivative", "loss", "separable", "separable_loss"]
-
 
 class SigmoidLoss(BinaryProblem):
     """1 / (1 + exp(margin))."""

@@ -15,8 +15,6 @@ from mpmath import mp, mpf
 
 from ldpflow import constants
 
-__all__ = ["SHAPES", "STANDARD_LAWS", "StandardLaw", "bisected"]
-
 SHAPES: dict[str, tuple[float, float]] = {
     "lognormal": (1e-3, 50.0),
     "weibull": (0.06, 1e3),

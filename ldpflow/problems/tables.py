@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-__all__ = ["columns_of", "digest_of", "draw_data", "identified", "read_columns", "read_records"]
-
 LARGEST = 256
 
 

@@ -8,8 +8,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ldpflow.settings import SettingsType
 
-__all__ = ["Units"]
-
 
 class Units(BaseModel, metaclass=SettingsType):
     """Location and scale in which a study gives its steps and its start.

@@ -15,23 +15,6 @@ from numpy.typing import NDArray
 from ldpflow import constants
 from ldpflow.random.elementary import exp, expm1, fma, jit, log
 
-__all__ = [
-    "cdf_bimodal",
-    "cdf_exponential",
-    "cdf_gamma",
-    "cdf_laplace",
-    "cdf_logistic",
-    "cdf_lognormal",
-    "cdf_normal",
-    "cdf_pareto",
-    "cdf_student_t",
-    "cdf_uniform",
-    "cdf_values",
-    "cdf_weibull",
-    "expansion_logistic",
-    "expansion_normal",
-]
-
 TINY = 1e-300
 
 

@@ -12,8 +12,8 @@ from markupsafe import Markup
 
 from ldpflow.report.page import asset, script_json
 from ldpflow.report.style import GREY, colours, styled
+from ldpflow.transcripts.verdict import ARRIVAL
 from ldpflow.transcripts.wording import (
-    ARRIVAL,
     coordinate_name,
     label,
     methods_paragraph,

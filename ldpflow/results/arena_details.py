@@ -43,7 +43,7 @@ def needs_of(simulator: Any, columns: Mapping[str, Any]) -> Needs | None:
         return None
     cell = Cell.from_columns(dict(columns))
     request = simulator.needs((cell,))
-    return Needs(simulator.memory(request) // LANES, ", ".join(request.sums))
+    return Needs(simulator.cost(request, 1).bytes // LANES, ", ".join(request.sums))
 
 
 def differences(

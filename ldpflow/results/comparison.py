@@ -18,6 +18,7 @@ from ldpflow.results import CellRows, Contrast, compare_cells, stored_cells
 from ldpflow.results.paired import compare_unpaired
 from ldpflow.results.summary import stored_paths
 from ldpflow.simulators.simulator import Simulator
+from ldpflow.simulators.stored import setting_names
 from ldpflow.store import RunStore
 
 __all__ = ["CellComparison", "compared", "comparisons", "stored_comparisons"]
@@ -144,7 +145,7 @@ def settings_of(simulators: Iterable[Any], keys: Iterable[str]) -> dict[str, tup
     """Columns that are settings of interval methods, mechanisms and algorithms of a run."""
     found: dict[str, dict[str, None]] = {table: {} for table in TABLES}
     for simulator in simulators:
-        for table, names in simulator.setting_names().items():
+        for table, names in setting_names(simulator).items():
             if table in found:
                 found[table].update(dict.fromkeys(names))
     found["method"] = {name: None for name in keys if name not in CELL}

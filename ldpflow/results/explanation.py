@@ -16,6 +16,7 @@ from ldpflow.results.diagnosis import cautions
 from ldpflow.results.extremes import exploded
 from ldpflow.results.measures import one_dominates
 from ldpflow.results.summary import stored_paths
+from ldpflow.simulators.approach import limit_law
 from ldpflow.simulators.simulator import Simulator
 from ldpflow.store import RunStore
 from ldpflow.store.schema import declared_columns
@@ -120,7 +121,7 @@ def failures(row: Mapping[str, Any]) -> list[str]:
 
 def without_oracle(path: Simulator[Any, Any]) -> list[str]:
     """A sentence on why there is no oracle to compare lengths with."""
-    law = path.limit_law()
+    law = limit_law(path)
     if law is None:
         return ["There is no oracle: no limit law of the estimate is known here."]
     if any(math.isinf(value) for value in law.variances):

@@ -9,35 +9,23 @@ from collections.abc import Mapping
 from typing import Any
 
 from ldpflow import __version__
+from ldpflow.algorithms import ALGORITHMS
+from ldpflow.mechanisms import MECHANISMS
+from ldpflow.problems import PROBLEMS
 from ldpflow.results.bibliography import ENTRIES
 
 __all__ = ["USED_BY", "bibtex", "cited", "kinds_of", "own_variants", "references_of", "unreferenced"]
 
+
+def cites_of(kinds: Mapping[str, type[Any]]) -> dict[str, tuple[str, ...]]:
+    """Keys of the references of bundled components, by kind."""
+    return {kind: cls.cites for kind, cls in kinds.items() if cls.__module__.startswith("ldpflow.")}
+
+
 USED_BY: dict[str, dict[str, tuple[str, ...]]] = {
-    "mechanism": {
-        "randomized_response": ("warner1965",),
-        "deployed_response": ("warner1965",),
-        "cells": ("warner1965", "wang2017"),
-        "laplace": ("dwork2006",),
-        "gaussian": ("dong2022",),
-        "clipped_gaussian": ("varshney2022", "dong2022"),
-        "none": (),
-    },
-    "algorithm": {
-        "ldp_sgd": ("dette2024",),
-        "minibatch_sgd": ("dette2024", "song2013"),
-        "budget_split": ("fang2018",),
-        "dp_nsgd": ("tran2022",),
-        "dp_nsgd_reduced": ("tran2022",),
-        "dp_gd": (),
-        "dp_sgd": ("abadi2016",),
-        "tail_sgd": ("jain2018",),
-        "dp_ssgd": ("varshney2022",),
-        "dp_ambssgd": ("varshney2022",),
-        "dp_mbssgd": ("varshney2022",),
-        "ols": (),
-        "sufficient_statistics": (),
-    },
+    "problem": cites_of(PROBLEMS),
+    "mechanism": cites_of(MECHANISMS),
+    "algorithm": cites_of(ALGORITHMS),
     "protocol": {
         "rounds": ("warner1965", "fieller1954"),
         "thresholds": ("warner1965",),
@@ -118,6 +106,8 @@ def cited(study: Mapping[str, Any], own: bool = False) -> dict[str, tuple[str, .
     """
     found: dict[tuple[str, ...], list[str]] = {}
     for table, kinds in kinds_of(study).items():
+        if table == "problem":
+            continue  # the text describes it
         for kind in kinds:
             keys = USED_BY[table].get(kind, ())
             if keys and own == (kind in OWN.get(table, ())):

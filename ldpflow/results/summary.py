@@ -6,7 +6,6 @@ It is computed from the stored rows alone, so that it can be made again at any t
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
@@ -15,17 +14,18 @@ from typing import Any
 import pyarrow as pa
 
 from ldpflow import constants
-from ldpflow.errors import InputError
 from ldpflow.results import SUMMARY, CellRows, Measure, stored_cells, summarise_cells, trajectories
 from ldpflow.results.cells import group_keys
 from ldpflow.results.columns import BUNDLED_SUMMARIES, COLUMNS, PATH_COLUMNS
 from ldpflow.results.diagnosis import DIAGNOSIS_COLUMNS, diagnose, diagnosis_columns
 from ldpflow.results.monitoring import Watch
-from ldpflow.simulators.simulator import LimitLaw, Simulator
+from ldpflow.simulators.approach import LimitLaw, limit_law
+from ldpflow.simulators.simulator import Simulator
 from ldpflow.simulators.stored import described_simulator
 from ldpflow.store import RunStore, UnreadablePart
 from ldpflow.store.dataset import Dataset
-from ldpflow.study.grid import Monitor
+from ldpflow.study.reading import read_monitor
+from ldpflow.study.stored import stored_mapping
 from ldpflow.theory import lines
 
 __all__ = [
@@ -169,7 +169,7 @@ def measured_and_derived(
     keys, rows = cells
     measured = summarise_cells(keys, rows, null)
     return measured, [
-        relative_length(paths[row["path"]].limit_law(), row) | diagnosis_columns(diagnose(cell, row["level"]))
+        relative_length(limit_law(paths[row["path"]]), row) | diagnosis_columns(diagnose(cell, row["level"]))
         for row, cell in zip(measured.to_pylist(), rows, strict=True)
     ]
 
@@ -220,16 +220,14 @@ def stored_summary(
 
 def watch_of(store: RunStore, paths: Simulators) -> Watch | None:
     """Collector of the measures of the run's [monitor]; None where its study has none."""
-    try:
-        table = tomllib.loads(store.read_study() or "").get("monitor")
-    except (ValueError, RecursionError, InputError):
-        return None
+    table = (stored_mapping(store) or {}).get("monitor")
     if not isinstance(table, Mapping) or "first_n" not in table:
         return None
-    monitor = Monitor.model_validate(table)
+    monitor = read_monitor(table)
+    assert monitor is not None
 
     def target(key: Mapping[str, Any]) -> float | None:
-        law = paths[key["path"]].limit_law()
+        law = limit_law(paths[key["path"]])
         if monitor.target_n is None or law is None:
             return monitor.target_length
         return oracle_length(law, key["coordinate"], monitor.target_n, key["level"])

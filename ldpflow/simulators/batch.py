@@ -15,8 +15,6 @@ from ldpflow.simulators.rows import rows_of, rows_schema
 from ldpflow.simulators.simulator import Simulator
 from ldpflow.simulators.turns import turn
 
-__all__ = ["Batch", "BatchResult", "simulate"]
-
 
 @dataclass(frozen=True)
 class Batch:

@@ -9,11 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpflow.kernels import finite_sum
-from ldpflow.kernels.parameters import flat
+from ldpflow.kernels.functions import flat
 from ldpflow.problems.finite_sum import FiniteSumProblem
 from ldpflow.random.lockstep import LANES
-
-__all__ = ["Records", "draw_records", "minimum", "prepare", "risk"]
 
 MOST_ITERATIONS = 5000
 

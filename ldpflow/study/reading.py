@@ -8,7 +8,7 @@ from typing import Any
 from ldpflow.allowed import nearest
 from ldpflow.errors import InputError
 from ldpflow.simulators.families import ACTING, PARTS, family_of
-from ldpflow.study.entry import Entry, read_group
+from ldpflow.study.entry import GROUPS, Entry, entry_tables, read_group
 from ldpflow.study.fields import plain, read_value, read_values
 from ldpflow.study.grid import Grid, Heading, Monitor, Trajectory
 from ldpflow.study.plugins import load_plugins
@@ -19,24 +19,31 @@ TABLES = (*PARTS, "grid", "method", "trajectory", "monitor", "plugins")
 
 
 def read_study(mapping: Mapping[str, Any], stored: bool = False) -> dict[str, Any]:
-    """The fields of the study that a mapping says, its plug-ins loaded.
+    """Fields of the study that a mapping says, its plug-ins loaded.
 
-    ``stored``: the study of a run that is there already, which need not say its privacy budget.
+    ``stored``: the study of a run, which loads no plug-in.
     """
+    found = read_tables(mapping, stored)
+    return found | read_groups(mapping, found["trajectory"])
+
+
+def read_tables(mapping: Mapping[str, Any], stored: bool = False) -> dict[str, Any]:
+    """Fields of a study without its components, of which the form alone is checked; plug-ins are loaded."""
     plain(mapping, "")
     known = (*Heading.model_fields, *TABLES)
     for key, value in mapping.items():
         if key not in known:
             raise InputError(str(key), value, "a known key or table", nearest(key, known))
-    plugins = read_plugins(mapping.get("plugins", {}))
+    plugins = read_plugins(mapping.get("plugins", {}), stored)
     heading = {
         name: read_value(
             Heading, name, mapping.get(name, None if field.is_required() else field.get_default()), name
         )
         for name, field in Heading.model_fields.items()
     }
-    trajectory = read_trajectory(mapping.get("trajectory"))
-    groups = read_groups(mapping, trajectory, stored)
+    for group in GROUPS:
+        if mapping.get(group):
+            entry_tables(group, mapping[group])
     grid = mapping.get("grid")
     if not isinstance(grid, Mapping) or "n" not in grid:
         raise InputError("grid", grid, "a table [grid] with n, the numbers of users")
@@ -50,22 +57,21 @@ def read_study(mapping: Mapping[str, Any], stored: bool = False) -> dict[str, An
     users = tuple(sorted(read_values(Grid, "n", grid["n"], "grid.n")))
     return {
         **heading,
-        **groups,
         "n": users,
         "level": tuple(sorted(read_values(Grid, "level", level, "grid.level"))),
         "independent_n": read_value(Grid, "independent_n", independent, "grid.independent_n"),
-        "trajectory": trajectory,
+        "trajectory": read_trajectory(mapping.get("trajectory")),
         "monitor": read_monitor(mapping.get("monitor"), users),
         "plugins": plugins,
     }
 
 
-def read_plugins(table: object) -> tuple[str, ...]:
+def read_plugins(table: object, stored: bool = False) -> tuple[str, ...]:
     """Load the plug-ins that a table [plugins] names, and those that installed packages bring.
 
-    ``names`` and ``sha256``, which a run's study has, load nothing.
+    ``names`` and ``sha256``, which a run's study has, load nothing; a stored study has nothing else there.
     """
-    known = ("files", "modules", "names", "sha256")
+    known = ("names", "sha256") if stored else ("files", "modules", "names", "sha256")
     table = (
         {k: [v] if isinstance(v, str) else v for k, v in table.items()}
         if isinstance(table, Mapping)
@@ -75,33 +81,36 @@ def read_plugins(table: object) -> tuple[str, ...]:
         key in known and isinstance(values, list) and all(isinstance(value, str) for value in values)
         for key, values in table.items()
     ):
+        if stored:
+            hint = "The study of a run loads no code: name the plug-in yourself."
+            raise InputError(
+                "plugins", table, "a table [plugins] with names and sha256, lists of texts", hint
+            )
         raise InputError("plugins", table, "a table [plugins] with files and modules, lists of texts")
     sources = (*table.get("files", ()), *table.get("modules", ()))
     load_plugins(sources)
     return sources
 
 
-def read_groups(
-    mapping: Mapping[str, Any], trajectory: Trajectory | None, stored: bool
-) -> dict[str, tuple[Entry, ...]]:
+def read_groups(mapping: Mapping[str, Any], trajectory: Trajectory | None) -> dict[str, tuple[Entry, ...]]:
     """The entries of every group; a method and a mechanism are not needed everywhere."""
     given = [table for table in ACTING if table in mapping] or ACTING[:1]
     groups: dict[str, tuple[Entry, ...]] = dict.fromkeys(PARTS, ())
-    groups |= {table: read_group(table, mapping.get(table), stored) for table in ("problem", *given)}
+    groups |= {table: read_group(table, mapping.get(table)) for table in ("problem", *given)}
     acting: list[Any] = [PARTS[table][entry.kind] for table in given for entry in groups[table]]
     families = {family_of(kind) for kind in acting}
     randomised = [kind for kind in acting if "mechanism" in family_of(kind).tables]
     if "mechanism" in mapping and not randomised:
         raise InputError("mechanism", mapping["mechanism"], f"no table [mechanism] beside [{given[0]}]")
     if "mechanism" in mapping or not all(kind.carries_privacy for kind in randomised):
-        groups["mechanism"] = read_group("mechanism", mapping.get("mechanism"), stored)
+        groups["mechanism"] = read_group("mechanism", mapping.get("mechanism"))
     elif randomised:
         groups["mechanism"] = (Entry.of("mechanism", "none", {}),)
     if mapping.get("method"):
         groups["method"] = read_group("method", mapping["method"])
     elif trajectory is not None:
         groups["method"] = ()
-    elif not all(family.makes_intervals() for family in families):
+    elif not all(family.makes_intervals for family in families):
         kinds = ", ".join(entry.kind for entry in groups["problem"])
         raise InputError("trajectory", None, "a table [trajectory]", f"{kinds} has no other results.")
     else:
@@ -124,7 +133,7 @@ def read_trajectory(table: object) -> Trajectory | None:
     )
 
 
-def read_monitor(table: object, users: tuple[int, ...]) -> Monitor | None:
+def read_monitor(table: object, users: tuple[int, ...] = ()) -> Monitor | None:
     """The table [monitor]; None where the study has none. Looks start at the smallest n unless said."""
     if table is None:
         return None
@@ -137,7 +146,7 @@ def read_monitor(table: object, users: tuple[int, ...]) -> Monitor | None:
     values = {key: read_value(Monitor, key, value, f"monitor.{key}") for key, value in table.items()}
     if len(values.keys() & {"target_length", "target_n"}) == 2:
         raise InputError("monitor.target_n", values["target_n"], "one target", "There is target_length too.")
-    first = values.setdefault("first_n", users[0])
-    if first > users[-1]:
+    first = values.setdefault("first_n", min(users, default=None))
+    if users and first > users[-1]:
         raise InputError("monitor.first_n", first, f"at most {users[-1]:,}, the largest n")
     return Monitor(**values)

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from ldpflow.columns import Column, by_name
 from ldpflow.errors import InputError
-from ldpflow.kernels.signatures import check_parameters, kernel_function
+from ldpflow.kernels.functions import check_parameters, kernel_function
 from ldpflow.problems.data_law import DATA_LAWS
 from ldpflow.settings import Settings
 from ldpflow.study.entry import GROUPS

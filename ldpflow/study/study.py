@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from ldpflow.allowed import check_type
+from ldpflow.documents import parse_toml
 from ldpflow.errors import InputError
 from ldpflow.settings import Settings, canonical_json, plain_values
 from ldpflow.simulators.cell import Cell
@@ -22,7 +23,6 @@ from ldpflow.study.entry import GROUPS, PILOT_VALUES, Entry
 from ldpflow.study.grid import Monitor, Trajectory
 from ldpflow.study.plugins import plugins_of
 from ldpflow.study.reading import read_study
-from ldpflow.study.toml import parsed
 from ldpflow.study.writing import toml_text
 
 __all__ = ["MAX_CELLS", "MAX_PATHS", "Study"]
@@ -156,7 +156,7 @@ class Study:
     def from_mapping(cls, mapping: Mapping[str, Any], stored: bool = False) -> Study:
         """The study that a mapping says, in the form of a study file.
 
-        ``stored``: the study of a run that is there already, which need not say its privacy budget.
+        ``stored``: the study of a run, which loads no plug-in.
         """
         return cls.of_fields(read_study(mapping, stored))
 
@@ -168,8 +168,8 @@ class Study:
         return study
 
     @classmethod
-    def from_toml(cls, text: str, stored: bool = False) -> Study:
-        """The study that a text in TOML says; ``stored`` as of :meth:`from_mapping`.
+    def from_toml(cls, text: str) -> Study:
+        """The study that a text in TOML says.
 
         Raises
         ------
@@ -177,7 +177,7 @@ class Study:
             If it is not TOML, or no study.
         """
         check_type("study", text, str, "the text of a study")
-        return cls.from_mapping(parsed(text, "study"), stored)
+        return cls.from_mapping(parse_toml(text, "study"))
 
     @classmethod
     def load(cls, source: str | os.PathLike[str]) -> Study:
@@ -285,16 +285,14 @@ class Study:
 
     def planned(self, simulator: Simulator[Any, Any], users: tuple[int, ...]) -> Plan:
         """Plan of the cells and checkpoints of a simulator for these numbers of users."""
-        methods = self.method_settings
-        simulator.check_methods(methods, self.trajectory is not None)
-        methods = [method for method in methods if method.applies(simulator)]
+        methods = [method for method in self.method_settings if method.applies(simulator)]
         for method in methods:
             problem = simulator.parts()["problem"]
             if (reason := method.impossible(problem)) is not None:
                 raise InputError("method", method.model_dump(), f"a method for {problem.kind}", f"{reason}.")
         cells = tuple(Cell(n, method, level) for n in users for method in methods for level in self.level)
+        simulator.check(self.method_settings, cells, self.trajectory is not None)
         if cells:
-            simulator.check_cost(cells)
             most = max(cells, key=lambda cell: cell.runs)
             if most.runs > self.replicates:
                 hint = f"A row of {most.method.kind} is made of {most.runs} replicates."
@@ -319,7 +317,10 @@ class Study:
             )
             found.append(next((text for text in reasons if text is not None), None))
         found += [problem.caution() for problem in combinations(self.problem)]
-        found += [text for simulator in simulators for text in simulator.warnings()]
+        for simulator in simulators:
+            parts = simulator.parts()
+            if "algorithm" in parts:
+                found += parts["algorithm"].cautions(parts["problem"], simulator.horizon)
         if any(PILOT_VALUES in entry.axes for entry in self.problem):
             found.append(PILOT_WARNING)
         return list(dict.fromkeys(text for text in found if text is not None))

@@ -25,8 +25,7 @@ from numpy.typing import NDArray
 from ldpflow.algorithms import Algorithm
 from ldpflow.errors import LdpflowError
 from ldpflow.intervals import IntervalMethod
-from ldpflow.intervals.fieller import Fieller
-from ldpflow.intervals.inversion import Inversion
+from ldpflow.intervals.counts import Fieller, Inversion
 from ldpflow.mechanisms import Mechanism
 from ldpflow.problems import Problem
 from ldpflow.problems.data_law import DataLaw
@@ -38,8 +37,6 @@ from ldpflow.study.plugins import load_plugin
 from ldpflow.testing.laws import law_checks, quantile_of
 from ldpflow.testing.running import STEPS, Wrong, digest, lanes_agree, path_of, runs
 from ldpflow.testing.simulated import algorithm_checks, mechanism_checks, method_checks, problem_checks
-
-__all__ = ["Finding", "check_plugin"]
 
 Array = NDArray[np.float64]
 

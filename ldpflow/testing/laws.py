@@ -18,8 +18,6 @@ from ldpflow.testing.drawn import planes
 from ldpflow.testing.running import SEED, Wrong, path_of, runs
 from ldpflow.testing.simulated import ERROR_RATE, gradients, near
 
-__all__ = ["law_checks", "quantile_of"]
-
 DRAWS = 8000
 LEVELS = (0.1, 0.3, 0.5, 0.7, 0.9)
 

@@ -20,19 +20,6 @@ from ldpflow.simulators.cell import Cell
 from ldpflow.simulators.one_pass import OnePass
 from ldpflow.simulators.rows import rows_of as build_rows
 
-__all__ = [
-    "SEED",
-    "STEPS",
-    "Wrong",
-    "bits",
-    "cells_of",
-    "digest",
-    "lanes_agree",
-    "path_of",
-    "rows_of",
-    "runs",
-]
-
 STEPS = 1000
 SEED = 20240520
 
@@ -52,7 +39,7 @@ def path_of(
 
 def cells_of(simulator: Any, methods: list[IntervalMethod]) -> tuple[Cell, ...]:
     """Cells at two numbers of users."""
-    from ldpflow.intervals.oracle import Oracle
+    from ldpflow.intervals.variance import Oracle
 
     numbers = (STEPS // 2, STEPS) if simulator.horizon is None else (simulator.horizon,)
     return tuple(Cell(n, method, 0.9) for n in numbers for method in methods or [Oracle()])

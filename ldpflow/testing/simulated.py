@@ -28,8 +28,6 @@ from ldpflow.simulators.rows import fault_in
 from ldpflow.testing.probe import Probe
 from ldpflow.testing.running import SEED, STEPS, Wrong, path_of, rows_of, runs
 
-__all__ = ["algorithm_checks", "mechanism_checks", "method_checks", "problem_checks"]
-
 Array = NDArray[np.float64]
 
 ERROR_RATE = 1e-4
@@ -41,7 +39,7 @@ AUDITED = 2000
 def gradients(problem: Problem, mechanism: Mechanism, point: tuple[float, ...]) -> Array:
     """Private gradients of STEPS users in LANES replicates at one point, shape (users, d)."""
     simulator = OnePass(problem, mechanism, Probe(point=point))
-    from ldpflow.simulators.run_path import run_path
+    from ldpflow.simulators.one_pass import run_path
 
     record = run_path(simulator, SEED, range(LANES), list(range(1, STEPS + 1)))
     return np.asarray(record.iterates.transpose(0, 2, 1).reshape(-1, problem.dimension))
@@ -226,7 +224,7 @@ def algorithm_checks(made: dict[str, Any]) -> Iterator[tuple[str, Callable[[], s
 
 def step_sizes_of(simulator: Any) -> Array:
     """eta_i = (theta_(i-1) - theta_i)/A_i, the median over LANES replicates; NaN without a transcript."""
-    from ldpflow.simulators.run_path import run_path
+    from ldpflow.simulators.one_pass import run_path
 
     times = range(1, STEPS // simulator.algorithm.records_per_step() + 1)
     sums = run_path(simulator, SEED, range(LANES), times, times, ("transcript_linear",)).running_sums
@@ -313,7 +311,7 @@ def limits_at(method: Any, origin: float, other: bool) -> Array:
     other : bool
         Whether the record names another law as its source.
     """
-    from ldpflow.simulators.run_path import run_path
+    from ldpflow.simulators.one_pass import run_path
 
     simulator = path_of(mechanism=Laplace())
     request = simulator.needs([Cell(STEPS, method, 0.9)], ())

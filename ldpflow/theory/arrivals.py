@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ldpflow.simulators.approach import Approach
+from ldpflow.simulators.approach import Approach, approach, linear_approach
 from ldpflow.simulators.simulator import Simulator
 from ldpflow.theory.arrival import Arrival, approaches
 from ldpflow.theory.linear_arrival import linear_arrivals
@@ -31,7 +31,7 @@ def arrivals(
     list of tuple of Arrival, or None
         One per coordinate of theta; None for a simulator without a path or without a prediction.
     """
-    paths = [simulator.approach(n) for simulator, n in wanted]
+    paths = [approach(simulator, n) for simulator, n in wanted]
     places = [place for place, path in enumerate(paths) if path is not None]
     closed = approaches([path for path in paths if path is not None])
     found: list[tuple[Arrival, ...] | None] = [None] * len(wanted)
@@ -39,7 +39,7 @@ def arrivals(
         found[place] = (arrival,)
     for place, (simulator, n) in enumerate(wanted):
         if found[place] is None:
-            linear = simulator.linear_approach(n)
+            linear = linear_approach(simulator, n)
             found[place] = None if linear is None else tuple(linear_arrivals(linear))
     return found
 

@@ -8,8 +8,6 @@ from typing import Any, Protocol, Self
 
 import pyarrow as pa
 
-__all__ = ["RowWriter", "row_writer"]
-
 ROW_GROUP = 2**20
 
 

@@ -23,8 +23,6 @@ from ldpflow.simulators.reports import reports_of
 from ldpflow.transcripts.collection import ALGORITHMS_READ, VERSION
 from ldpflow.transcripts.row_files import row_writer
 
-__all__ = ["transcript_settings", "write_transcript"]
-
 Floats = NDArray[np.float64]
 
 

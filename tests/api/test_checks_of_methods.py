@@ -11,7 +11,7 @@ import pytest
 import ldpflow as lf
 from ldpflow.errors import LdpflowError
 from ldpflow.intervals import INTERVAL_METHODS, average
-from ldpflow.intervals.asymptotics import asymptotic_variances
+from ldpflow.intervals.variance import asymptotic_variances
 from ldpflow.simulators.batch import Batch, simulate
 from ldpflow.simulators.cell import Cell
 from ldpflow.testing.running import Wrong, lanes_agree, path_of

@@ -9,6 +9,7 @@ import pytest
 
 import ldpflow as lf
 from ldpflow.intervals import INTERVAL_METHODS
+from ldpflow.simulators.approach import approach, linear_approach
 from ldpflow.testing.running import Wrong
 from ldpflow.testing.simulated import algorithm_checks
 from ldpflow.testing.templates import write_component
@@ -43,7 +44,7 @@ def test_the_scaffold_declares_no_size_and_is_left_out(clipped):
     assert "step sizes that clipped_steps does not declare (step_constant)" in lines[0]
     assert {cell.method.kind for cell in study.plans()[0].cells} == {"BM", "EBS"}
     simulator = study.simulators()[0]
-    assert simulator.approach(1000) is None and simulator.linear_approach(1000) is None
+    assert approach(simulator, 1000) is None and linear_approach(simulator, 1000) is None
     record = lf.simulate(simulator, 1, range(3), [1000], [lf.TranscriptRegression()])
     assert np.isnan(lf.TranscriptRegression().intervals(record, 1000, [0.9]).lower).all()
     with pytest.raises(lf.InputError, match="TR: it is computed from step sizes"):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ldpflow.algorithms.ldp_sgd import LdpSgd
 from ldpflow.engine.batching import TAIL_SECONDS, Missing, cut
-from ldpflow.intervals.batch_means import BatchMeans
+from ldpflow.intervals.variance import BatchMeans
 from ldpflow.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.problems.quantile import Quantile
 from ldpflow.random.lockstep import LANES

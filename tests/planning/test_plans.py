@@ -18,6 +18,7 @@ from ldpflow.planning.checking import RECOMMENDED, judgement, name_of, with_reco
 from ldpflow.planning.practice import path_of
 from ldpflow.planning.prediction import arrival_cautions
 from ldpflow.planning.sources import Pilot
+from ldpflow.simulators.approach import approach
 from ldpflow.study import Study
 from ldpflow.theory.arrival import approaches
 from tests.oracles.column_law import example_column
@@ -103,7 +104,7 @@ def test_users_with_a_method_do_not_depend_on_the_n_asked_about(tmp_path):
     source = Pilot(file, "amount")
 
     def short_enough(n):
-        case = path_of(source, 0.9, 1.0, n)[0].approach(n)
+        case = approach(path_of(source, 0.9, 1.0, n)[0], n)
         (arrival,) = approaches([case])
         found = source.method(arrival, case)
         length = None if found is None else expected(arrival, found)
@@ -244,7 +245,7 @@ def test_a_plan_from_bounds():
     # Each of the laws says so by itself: relaxation times and a root without much bias.
     for study in plan.studies:
         (simulator,) = study.simulators()
-        case = simulator.approach(200_000)
+        case = approach(simulator, 200_000)
         for factor, fine in ((1.0, True), (2.0, True)):
             path = replace(case, law=replace(case.law, scale=case.law.scale * factor))
             assert (approaches([path])[0].relaxation_times >= 25 and fits(path, "TR")) == fine

@@ -16,7 +16,7 @@ import pytest
 from scipy import stats
 
 from ldpflow.algorithms.ldp_sgd import LdpSgd
-from ldpflow.intervals.oracle import Oracle
+from ldpflow.intervals.variance import Oracle
 from ldpflow.mechanisms.deployed_response import DeployedResponse
 from ldpflow.planning.forecast import Simulated
 from ldpflow.planning.path_forecast import path_intervals

@@ -10,12 +10,14 @@ import pytest
 from ldpflow.algorithms import ALGORITHMS
 from ldpflow.intervals import INTERVAL_METHODS
 from ldpflow.mechanisms import MECHANISMS
+from ldpflow.problems import PROBLEMS
 from ldpflow.protocols import PROTOCOLS
 from ldpflow.results.bibliography import ENTRIES
 from ldpflow.results.methods_text import study_paragraph
 from ldpflow.results.references import USED_BY, bibtex, references_of, unreferenced
 
 REGISTRIES = {
+    "problem": PROBLEMS,
     "mechanism": MECHANISMS,
     "algorithm": ALGORITHMS,
     "protocol": PROTOCOLS,
@@ -54,7 +56,7 @@ def test_every_entry_is_used():
 
 def test_references_follow_the_kinds_of_the_study():
     assert references_of(STUDY) == [
-        "morris2019", "warner1965", "dette2024", "jain2018", "frees1990", "ni2026", "fieller1954", "chen2020"
+        "morris2019", "dette2024", "warner1965", "jain2018", "frees1990", "ni2026", "fieller1954", "chen2020"
     ]  # fmt: skip
     text = bibtex(STUDY)
     keys = re.findall(r"^@\w+\{(\w+),$", text, re.MULTILINE)

@@ -163,6 +163,17 @@ def test_the_exit_code_where_degree_3_has_no_interval(poor, code):
     assert any(why in words and "no root" in words for words in found.words)
 
 
+@pytest.mark.parametrize(("shift", "flagged"), [(-1.2, True), (0.9, False), (None, False)])
+def test_early_steps(shift, flagged):
+    """The interval that is reported moves by more than a standard error without the first steps."""
+    row = {"relaxation_times": 60.0, "lack_of_fit": 0.0, "estimate": 1.0, "se": 0.1, "status": "ok"}
+    row |= {"place": 0, "method": "TR", "degree": 2, "asked": True, "early_shift": shift}
+    found = verdict_of([row], [row], None, 1.0, 0.0, 1.0, 0.51, 10_000, False)
+    assert ("early_steps" in found.flags) == flagged and found.exit_code(False, False) == 0
+    assert found.exit_code(True, False) == int(flagged)
+    assert any("0.1n" in words for words in found.words) == flagged
+
+
 def test_words(analysis):
     lines = verdict_lines(analysis)
     assert lines[0].startswith("report TR (degree 2): 38.4215, 90% interval [36.8024, 40.1578]")

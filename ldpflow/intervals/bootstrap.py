@@ -1,4 +1,6 @@
-"""Multiplier block bootstrap, BB (Dette and Graw, Algorithm 2, eq. 11 and 12).
+"""Bootstrap of the average: of blocks of one path, and from perturbed paths.
+
+**BB**, multiplier block bootstrap (Dette and Graw, Algorithm 2, eq. 11 and 12)
 
     l = floor(n^beta), m = floor(n/l),  D_j = sum of (theta_b - thetabar) over block j
     thetabar*(k) = (1/(m l)) sum_j eps_j^(k) D_j,   k = 1..B,   eps iid, mean 0, variance 1, bounded
@@ -6,13 +8,28 @@
 
 Given the path the replicates have mean 0 and variance sum_j D_j^2/(m l)^2, the method's own squared
 standard error.
+
+**CHB**, cheap bootstrap (Lam and Wang, 2026): a few replications and a t quantile
+
+    S2 = B^-1 sum_k thetabar*(k)^2,   interval thetabar -+ t_B sqrt(S2)
+
+with thetabar*(1), ..., thetabar*(B) the first B replications of BB with the same blocks and multipliers.
+Deviations are from thetabar and not from their mean, so t has B degrees of freedom and B = 1 is possible. It
+shares BB's variance, and is too short where BB is.
+
+**PB**, perturbed paths (Fang, Xu and Yang, 2018; see algorithm budget_split)
+
+    se = sd of thetabar_n^(k) over k = 1..B,   interval thetabar_n -+ z se
+
+With a split budget it is conservative. A perturbed path weighs the privacy noise of its own answers, which
+has variance E w^2 S_LDP = 2 S_LDP where the estimate has S_LDP, and S_LDP itself is that of eps/(B + 1).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,15 +37,25 @@ from pydantic import Field
 
 from ldpflow import constants
 from ldpflow.algorithms import Algorithm
-from ldpflow.intervals.interval import Array, Intervals, PathIntervalMethod, average, in_order
+from ldpflow.intervals.interval import (
+    REPLICATIONS,
+    Array,
+    Beta,
+    Intervals,
+    Multiplier,
+    PathIntervalMethod,
+    average,
+    defined,
+    in_order,
+    normal_intervals,
+    undefined,
+)
 from ldpflow.intervals.record import PathRecord, PathSource
-from ldpflow.intervals.shared_settings import BETA, MULTIPLIER, REPLICATIONS
 from ldpflow.kernels.module import compiled
+from ldpflow.kernels.running_sums import PERTURBED
 from ldpflow.kernels.specialise import Case, Part
 from ldpflow.random import register_array
 from ldpflow.random.lockstep import LANES
-
-__all__ = ["BlockBootstrap", "multiplier_sums"]
 
 SIGNATURE = "void(uint64[::1], float64[::1], float64, float64[::1], float64[:, ::1], uint64[::1])"
 GROUP = 4  # blocks added per visit to a lane's state: keeps state and sum in registers
@@ -51,35 +78,24 @@ class BlockBootstrap(PathIntervalMethod):
         Law of eps: ``uniform`` on (-sqrt 3, sqrt 3), or ``rademacher``.
     """
 
-    title: ClassVar[str] = (
-        "multiplier block bootstrap (Dette and Graw): blocks of floor(n^β) steps, B replications"
-    )
-
-    undefined_where: ClassVar[str] = "there are fewer than two blocks"
-
-    around_average: ClassVar[bool | None] = True
-
     kind: Literal["BB"] = "BB"
-    beta: Annotated[
-        float,
-        Field(gt=0, lt=1),
-        BETA,
-    ] = 0.75
-    B: Annotated[
-        int,
-        Field(ge=2, le=10**5),
-        REPLICATIONS,
-    ] = 500
-    multiplier: Annotated[Literal["uniform", "rademacher"], MULTIPLIER] = "uniform"
+    cites = ("dette2024",)
+    title = "multiplier block bootstrap (Dette and Graw): blocks of floor(n^β) steps, B replications"
+    undefined_where = "there are fewer than two blocks"
+    around_average = True
+
+    beta: Beta = 0.75
+    B: Annotated[int, Field(ge=2, le=10**5), REPLICATIONS] = 500
+    multiplier: Multiplier = "uniform"
 
     def unsuitable(self, source: PathSource) -> str | None:
         gamma = source.algorithm.step_exponent()
-        if gamma >= self.beta:
-            return (
-                f"BB with beta = {self.beta} and gamma = {gamma}: the bootstrap is proved "
-                "for gamma < beta only; expect intervals that are too short"
-            )
-        return None
+        if not gamma >= self.beta:
+            return None
+        return (
+            f"{self.kind} with beta = {self.beta} and gamma = {gamma}: the bootstrap is proved "
+            "for gamma < beta only; expect intervals that are too short"
+        )
 
     def blocks(self, steps: int) -> tuple[int, int]:
         """Block length l and number of blocks m."""
@@ -103,8 +119,7 @@ class BlockBootstrap(PathIntervalMethod):
         length, m = self.blocks(steps)
         estimate = average(record, steps)
         if m < 2:
-            nothing = np.full((len(levels), *estimate.shape), np.nan)
-            return Intervals(estimate, np.full_like(estimate, np.nan), nothing, nothing)
+            return undefined(estimate, levels)
         tails = [(1.0 - level) / 2.0 for level in levels]
         deviations = self.deviations(record, steps)
         sd = np.sqrt(in_order(deviations * deviations))
@@ -292,3 +307,68 @@ def add_blocks(kernel, s0, s1, s2, s3, deviations, m, j, eps, total):  # type: i
             for i in range(kernel.BLOCKS):
                 s += eps[i * LANES + lane] * D[i * LANES + lane]
             into[lane] = s
+
+
+class CheapBootstrap(BlockBootstrap):
+    """Interval from a few bootstrap replications.
+
+    Parameters
+    ----------
+    beta : float in (0, 1)
+        Block exponent, as in BB.
+    B : int in [1, 100]
+        Bootstrap replications.
+    multiplier : str
+        As in BB.
+    """
+
+    kind: Literal["CHB"] = "CHB"  # type: ignore[assignment]
+    cites = ("lam2026",)
+    title = "cheap bootstrap: few replications and a t quantile (Lam and Wang, 2026)"
+    undefined_where = "there are fewer than two blocks, or their sums are equal"
+
+    B: Annotated[int, Field(ge=1, le=100), REPLICATIONS] = 5
+
+    def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
+        steps = record.steps(n)
+        estimate = average(record, steps)
+        length, count = self.blocks(steps)
+        if count < 2:
+            return undefined(estimate, levels)
+        replicates = self.replicates(record, n, self.deviations(record, steps), self.B)
+        squares = np.zeros_like(estimate)
+        for k in range(self.B):
+            squares += replicates[:, :, k] * replicates[:, :, k]
+        se = np.sqrt(defined(squares / self.B)) / (count * length)
+        return normal_intervals(estimate, se, levels, float(self.B))
+
+
+class PerturbedBootstrap(PathIntervalMethod):
+    """Normal interval with the spread of perturbed paths as standard error."""
+
+    kind: Literal["PB"] = "PB"
+    cites = ("fang2018",)
+    around_average = True
+
+    def lacking(self, source: PathSource) -> str:
+        reason = super().lacking(source)
+        return reason or (
+            "" if source.algorithm.perturbed_paths() else "it takes the perturbed paths of budget_split"
+        )
+
+    def running_sums(self, dimension: int) -> tuple[str, ...]:
+        return (PERTURBED,)
+
+    def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
+        steps = record.steps(n)
+        estimate = average(record, steps)
+        averages = record.running(PERTURBED, steps) / steps
+        count = len(averages)
+        mean = np.zeros_like(estimate)
+        for row in averages:
+            mean += row
+        mean /= count
+        squares = np.zeros_like(estimate)
+        for row in averages:
+            squares += (row - mean) * (row - mean)
+        return normal_intervals(estimate, np.sqrt(squares / (count - 1)), levels)
