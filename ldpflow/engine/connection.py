@@ -66,6 +66,7 @@ class Watch:
         self.silent = False
         self.raylet = self.gcs = ""  # sockets, known once Ray has been joined
         self.silent_since = 0.0
+        self.before = ray_processes(os.getpid())  # of a Ray that has been shut down
         self.seen: dict[int, str] = {}
         self.noticed = threading.Event()
         self.closed = threading.Event()
@@ -111,10 +112,10 @@ class Watch:
         """What has died, or None."""
         if self.own:
             here = ray_processes(os.getpid())
-            for process, name in self.seen.items():
-                if process not in here:
+            for process, name in (self.seen | here).items():
+                if process not in self.before and not runs(process):
                     return f"Ray's {name} on this machine has died"
-            self.seen = here
+            self.seen |= here
         if self.raylet and not raylet_answers(self.raylet):
             return "Ray's raylet on this machine has died"
         if not self.gcs:
@@ -131,17 +132,28 @@ class Watch:
 
 
 def ray_processes(parent: int) -> dict[int, str]:
-    """Names of the raylet and the GCS that a process has started and that run; empty without ``/proc``."""
+    """Names of the raylet and the GCS that a process has started, dead or alive; empty without ``/proc``."""
     found = {}
-    for entry in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            head, _, rest = entry.read_text(errors="replace").rpartition(")")
-        except OSError:
-            continue  # ended meanwhile
-        name, (state, above, *_) = head.partition("(")[2], rest.split()
-        if name in ("raylet", "gcs_server") and int(above) == parent and state not in "ZX":
-            found[int(entry.parent.name)] = name
+    for entry in Path("/proc").glob("[0-9]*"):
+        name, _, above = state_of(int(entry.name))
+        if name in ("raylet", "gcs_server") and above == parent:
+            found[int(entry.name)] = name
     return found
+
+
+def state_of(process: int) -> tuple[str, str, int]:
+    """Name, state (Z: dead, its parent has not asked yet) and parent of a process."""
+    try:
+        head, _, rest = Path(f"/proc/{process}/stat").read_text(errors="replace").rpartition(")")
+    except OSError:
+        return "", "X", 0
+    state, parent, *_ = rest.split()
+    return head.partition("(")[2], state, int(parent)
+
+
+def runs(process: int) -> bool:
+    """Whether a process is alive."""
+    return state_of(process)[1] not in "ZX"
 
 
 def grace() -> float:

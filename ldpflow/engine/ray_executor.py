@@ -103,8 +103,6 @@ class RayExecutor:
         self.started_ray = not ray.is_initialized()
         self.watch = connection.connect(address, num_cpus, verbose, nice) if self.started_ray else None
 
-    compiling = None  # workers compile
-
     @property
     def cores(self) -> int:
         """Cores that the cluster has, or is to have."""

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from ldpflow.engine import connection
-from ldpflow.engine.connection import WAIT, Watch, ray_processes
+from ldpflow.engine.connection import WAIT, Watch, ray_processes, runs
 from ldpflow.errors import EngineLost
 
 
@@ -58,16 +58,21 @@ def fake(tmp_path):
 
 
 @pytest.mark.parametrize("dead", ["raylet", "gcs_server"])
-def test_a_process_of_ones_own_that_has_died(watching, fake, dead):
+@pytest.mark.parametrize(("seen", "reaped"), [(True, False), (True, True), (False, False)])
+def test_a_process_of_ones_own_that_has_died(watching, fake, dead, seen, reaped):
     watch = watching(own=True)
     assert watch.look() is None, "nothing has been started yet"
     processes = {name: fake(name) for name in ("raylet", "gcs_server")}
-    assert watch.look() is None
+    assert not seen or watch.look() is None
     processes[dead].send_signal(signal.SIGKILL)
     limit = time.monotonic() + 30
-    while processes[dead].pid in ray_processes(os.getpid()) and time.monotonic() < limit:
+    while runs(processes[dead].pid) and time.monotonic() < limit:
         time.sleep(0.01)
-    assert watch.look() == f"Ray's {dead} on this machine has died"
+    if reaped:
+        processes[dead].wait()
+    lost = watch.look()
+    assert lost == f"Ray's {dead} on this machine has died"
+    assert watching(own=True).look() is None, "it belongs to an earlier Ray"
 
 
 def test_a_call_that_does_not_return_after_a_loss(monkeypatch):
