@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ldpflow.cli.tables import plain, print_rows, rounded, short, telling
-from ldpflow.report.numbers import with_error
+from ldpflow.cli.tables import plain, print_rows, rounded, short
+from ldpflow.report.numbers import distinguishing_columns, with_error
 
 if TYPE_CHECKING:
     from ldpflow.planning import Plan
@@ -27,7 +27,7 @@ def print_protocols(found: Plan, half_width: float | None, response: float | Non
     """A row per protocol: accuracy at n, what a half width takes; then the cautions."""
     rows = found.rows
     columns: list[Any] = [
-        *map(plain, telling(SETTINGS, rows)),
+        *map(plain, distinguishing_columns(SETTINGS, rows, implied=True)),
         ("protocol", protocol),
         ("rounds", lambda row: f"{row['rounds']:,}"),
         ("bits", lambda row: rounded(row["bits"], 3)),

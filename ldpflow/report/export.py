@@ -10,8 +10,9 @@ import duckdb
 import pyarrow as pa
 
 from ldpflow.errors import InputError
+from ldpflow.report.numbers import distinguishing_columns
 from ldpflow.report.page import asset
-from ldpflow.report.results import Results, labels, telling
+from ldpflow.report.results import Results, labels
 from ldpflow.results.arena import HOLDS, judge, why_barred
 from ldpflow.results.trajectories import read_trajectories
 from ldpflow.store.schema import cell_keys
@@ -99,7 +100,7 @@ def paths(results: Results) -> dict[str, list[str]]:
     """Every path and, in words, the settings that tell it from the study's others."""
     rows = list({row["path"]: row for row in results.rows}.values())
     names = [name for name in results.parameters if name not in ("n", "level", "coordinate")]
-    apart = telling(names, rows)
+    apart = distinguishing_columns(names, rows)
     return {
         "path": [row["path"] for row in rows],
         "setting": [results.names.settings(row, apart) for row in rows],

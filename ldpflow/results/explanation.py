@@ -13,14 +13,11 @@ from ldpflow.results import stored_cells
 from ldpflow.results.arrival import compared
 from ldpflow.results.decomposition import BY_CHANCE, Decomposition, decompose
 from ldpflow.results.diagnosis import cautions
-from ldpflow.results.extremes import exploded
-from ldpflow.results.measures import one_dominates
+from ldpflow.results.measures import exploded, one_dominates
 from ldpflow.results.summary import stored_paths
 from ldpflow.simulators.simulator import Simulator
 from ldpflow.store import RunStore
 from ldpflow.store.schema import declared_columns
-
-__all__ = ["Explanation", "explain", "explained"]
 
 
 @dataclass(frozen=True)
