@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ldpflow.results import COLUMNS
-from ldpflow.results.diagnosis import DIAGNOSIS
+from ldpflow.results.decomposition import DIAGNOSIS
 from ldpflow.results.summary import RELATIVE
 from ldpflow.settings import documented
 from ldpflow.study.grid import Grid, Heading, Monitor, Trajectory
