@@ -152,9 +152,9 @@ def draw(points: Sequence[Row], layout: Layout) -> Any:
     layers.append(dots.transform_filter("isValid(datum.marked)") if layout.ribbons else dots)
     columns = (*DATA, *layout.theory, *layout.tips)
     heading = f"{layout.heading} over {layout.x.partition(' (')[0]}"
-    return styled(
-        panels(points, columns, layers), heading, in_words(points, layout), left_out=layout.left_out
-    )
+    drawn, words = panels(points, columns, layers), in_words(points, layout)
+    # Many long names would make the figure wider than its panels.
+    return styled(drawn, heading, words, left_out=layout.left_out, wrapped=len(layout.series) > 5)
 
 
 def panels(
@@ -255,16 +255,14 @@ def looks(points: Sequence[Row], layout: Layout) -> dict[str, Any]:
         order: dict[str, Any] = {"sort": None} if kind == "O" else {}
         return of(f"{name}:{kind}", scale=alt.Scale(domain=list(domain), range=shown), legend=key, **order)
 
-    # Many long names would make the figure wider than its panels.
-    wrapped: dict[str, Any] = {"columns": 3, "labelLimit": 320} if max(len(names), len(parts)) > 5 else {}
     if by_part or len(parts) < 2:
         title, domain = ("part", parts) if by_part else ("series", names)
-        look = {"color": channel(alt.Color, title, domain, shades, **wrapped)}
-        look["shape"] = channel(alt.Shape, title, domain, SHAPES, **wrapped)
+        look = {"color": channel(alt.Color, title, domain, shades)}
+        look["shape"] = channel(alt.Shape, title, domain, SHAPES)
     else:
         grey = {"symbolFillColor": "#777777", "symbolStrokeColor": "#777777", "symbolOpacity": 1}
         square = {"symbolType": "square", "symbolOpacity": 1}
-        look = {"color": channel(alt.Color, "series", names, shades, **wrapped, **square)}
+        look = {"color": channel(alt.Color, "series", names, shades, **square)}
         look["shape"] = channel(alt.Shape, "part", parts, SHAPES, **grey)
         look["strokeWidth"] = channel(alt.StrokeWidth, "part", parts, WIDTHS, kind="O", **grey)
     if layout.theory:
@@ -275,7 +273,7 @@ def looks(points: Sequence[Row], layout: Layout) -> dict[str, Any]:
     elif len(parts) < 2:
         at = [families[:i].count(family) for i, family in enumerate(families)]
         dashes = [DASHES[i % len(DASHES)] for i in at]
-        look["strokeDash"] = channel(alt.StrokeDash, "series", names, dashes, **wrapped)
+        look["strokeDash"] = channel(alt.StrokeDash, "series", names, dashes)
     return look
 
 

@@ -219,15 +219,18 @@ def one_per_estimate(rows: list[Row], x: str) -> list[Row]:
     for row in rows:
         cells = profile.setdefault(row["series"], {})
         cells[row["path"], row["level"], row["coordinate"], row[x]] = (row["bias"], row["empirical_se"])
-    kept: list[str] = []
+    members: dict[str, list[str]] = {}
     for series, cells in sorted(profile.items(), key=lambda item: -len(item[1])):
-        known = (profile[other] for other in kept)
-        if not any(all(other.get(at) == value for at, value in cells.items()) for other in known):
-            kept.append(series)
-    rows = [row for row in rows if row["series"] in kept]
-    if len(kept) == 1 and len(profile) > 1:
-        rows = [row | {"series": "average (all methods)"} for row in rows]
-    return rows
+        own = (o for o in members if all(profile[o].get(at) == value for at, value in cells.items()))
+        members.setdefault(next(own, series), []).append(series)
+    methods = {row["series"]: row["method"] for row in rows}
+    names = {
+        first: ", ".join(dict.fromkeys(methods[series] for series in shared)) if len(shared) > 1 else first
+        for first, shared in members.items()
+    }
+    if len(members) == 1 and len(profile) > 1:
+        names = dict.fromkeys(names, "average (all methods)")
+    return [row | {"series": names[row["series"]]} for row in rows if row["series"] in names]
 
 
 OF_PROTOCOLS = (

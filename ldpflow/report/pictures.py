@@ -260,8 +260,11 @@ def beside_published(results: Results) -> Any:
 
 # Coverage against length, the choice between methods
 
-NAME = (0.5, 0.02)
+NAME = (0.4, 0.05)
 """Extent of a name in the figure: logarithm of length, and coverage."""
+LENGTHS = (0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.4, 1.7, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0)
+"""Marks of the axis of lengths, in those of the oracle."""
+
 VERDICTS = {
     "recommended": "#d55e00",
     "holds": "#0072b2",
@@ -303,11 +306,13 @@ def choice(results: Results) -> Any:
     heading = "coverage, failures as misses"
     y = alt.Y("coverage:Q", scale=scale, title=heading, axis=alt.Axis(labelExpr=LABEL))
     across = alt.Scale(type="log", nice=False, padding=16)
+    ends = min(point["short"] for point in points), max(point["long"] for point in points)
+    marks = [mark for mark in LENGTHS if ends[0] <= mark <= ends[1]]
     x = alt.X(
         "length:Q",
         scale=across,
         title="mean length / oracle length",
-        axis=alt.Axis(labelExpr=LABEL, tickCount=6),
+        axis=alt.Axis(labelExpr=LABEL, values=marks, labelOverlap=True),
     )
     base = alt.Chart()
     bars = base.mark_rule(strokeWidth=1.2).encode(color=colour)

@@ -61,11 +61,14 @@ def channels(colour: str) -> list[int]:
     return [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
 
 
-def styled(chart: Any, title: str, description: str, margin: int = 70, left_out: str = "") -> Any:
+def styled(
+    chart: Any, title: str, description: str, margin: int = 70, left_out: str = "", wrapped: bool = False
+) -> Any:
     """The chart with its title, its text for those who cannot see it, and the common look.
 
     ``margin`` is what a panel needs beside its plotting area, pixels; a page lays panels out by it.
-    ``left_out`` is a sentence on what the run has and the figure does not show.
+    ``left_out`` is a sentence on what the run has and the figure does not show; a ``wrapped`` legend has three
+    columns.
     """
     plain: Any = "normal"
     below: dict[str, Any] = {"subtitle": left_out, "subtitleFontSize": 11} if left_out else {}
@@ -86,7 +89,8 @@ def styled(chart: Any, title: str, description: str, margin: int = 70, left_out:
             titleFontWeight=plain,
             symbolStrokeWidth=2,
             symbolSize=70,
-            labelLimit=240,
+            labelLimit=320,
+            **({"columns": 3} if wrapped else {}),
         ),
     )
 

@@ -196,7 +196,7 @@ class Decomposition:
 
     @cached_property
     def parts(self) -> dict[str, Floats]:
-        """The terms that add up to coverage - level, each with its values without a group; empty if undefined."""
+        """Terms that add up to coverage - level, with their values without each group; empty if undefined."""
         if self.found is None or not self.effects():
             return {}
         rows, kept = self.rows, left_out_groups(len(self.rows.ok))
