@@ -67,8 +67,8 @@ def styled(
     """The chart with its title, its text for those who cannot see it, and the common look.
 
     ``margin`` is what a panel needs beside its plotting area, pixels; a page lays panels out by it.
-    ``left_out`` is a sentence on what the run has and the figure does not show; a ``wrapped`` legend has three
-    columns.
+    ``left_out`` is a sentence on what the run has and the figure does not show; a
+    ``wrapped`` legend has three columns.
     """
     plain: Any = "normal"
     below: dict[str, Any] = {"subtitle": left_out, "subtitleFontSize": 11} if left_out else {}
