@@ -115,8 +115,8 @@ class Run:
     """The stored results of a sweep.
 
     Make one with :func:`ldpflow.sweep` or :func:`ldpflow.open_run`. Every number is read from the run's
-    Parquet files when it is asked for. Without the packages of the extra ``report``, :meth:`plot`,
-    :meth:`report` and :meth:`arena` raise MissingExtra.
+    Parquet files when it is asked for. Without the packages of the extra ``report``, :meth:`plot` and
+    :meth:`report` raise MissingExtra.
     """
 
     def __init__(self, store: RunStore, result: RunResult | None = None) -> None:

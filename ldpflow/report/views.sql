@@ -2,7 +2,7 @@
 -- that name a cell in this study, whatever settings it varies.
 -- In summary, `setting` says what tells a path from the study's others, `series` the method and those of its
 -- settings that differ. `level_state` says whether a method holds its level: 'holds', 'fails', or 'too few replicates to
--- say', by the rule of `ldpflow arena`, which counts a replicate without interval as a miss; `barred` says why a
+-- say', by the rule of all that is ranked, which counts a replicate without interval as a miss; `barred` says why a
 -- method is not recommended whatever it covers.
 
 -- Coverage beside its nominal level, with the question that everybody asks.
