@@ -18,7 +18,11 @@ def recommended(settings: list[Setting]) -> str:
     for setting in settings:
         row = setting.entries[0].row
         entry = setting.reference
-        name = ("too few to say" if setting.undecided else "none") if setting.best is None else setting.best.label
+        name = (
+            ("too few to say" if setting.undecided else "none")
+            if setting.best is None
+            else setting.best.label
+        )
         text = name if entry is None else f"{name} ({entry.coverage:.3f}, {entry.length:.2f})"
         case = tuple("-" if row.get(name) is None else f"{row[name]}" for name in SAID)
         rows.setdefault(case, {})[setting.keys["n"]] = text

@@ -73,6 +73,8 @@ def summary(
     show = {Format.table: print_summary, Format.csv: print_csv, Format.json: print_json}[form]
     table = read_summary(run)
     if table.num_rows == 0 and (trajectories := read_trajectories(run)).num_rows:
+        if best:
+            raise InputError("best", True, "a run with intervals", "It has trajectories alone.")
         print_trajectories(trajectories) if form is Format.table else show(trajectories)
         return
     if null is not None:
@@ -121,17 +123,9 @@ def print_left_out(run: str) -> None:
 
 def read_summary(run: str) -> pa.Table:
     """The summary of a run directory."""
-    import pyarrow as pa
+    from ldpflow.run import open_run
 
-    from ldpflow.store import RunStore
-
-    try:
-        table = RunStore(run).read_summary()
-    except (pa.ArrowException, OSError) as error:
-        raise InputError("run", run, "a run directory with a readable summary", str(error)) from None
-    if table is None:
-        raise InputError("run", run, "a run directory with a summary", "Nothing finished there.")
-    return table
+    return open_run(run).summary()
 
 
 def read_trajectories(run: str) -> pa.Table:

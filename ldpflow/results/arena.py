@@ -24,6 +24,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from ldpflow.errors import InputError
 from ldpflow.intervals import INTERVAL_METHODS
 from ldpflow.results.measures import Z95, wilson
 from ldpflow.results.summary import stored_paths
@@ -222,6 +223,8 @@ def best_rows(store: RunStore, summary: pa.Table) -> pa.Table:
     rows = [row | {"fixed": fixed[row["path"]], "place": at} for at, row in enumerate(summary.to_pylist())]
     found = settings_of(rows, ("fixed", *KEYS[1:]))
     chosen = [(setting.reference, len(setting.entries)) for setting in found if setting.reference is not None]
+    if not chosen:
+        raise InputError("best", True, "a run with an interval method that needs no knowledge of the truth")
     table = summary.take(pa.array([entry.row["place"] for entry, _ in chosen], pa.int64()))
     states = pa.array([entry.state for entry, _ in chosen], pa.string())
     counts = pa.array([count for _, count in chosen], pa.int64())

@@ -221,65 +221,50 @@ def label(differs: Row, by: str) -> str:
     return " ".join([str(differs[by]), *rest])
 
 
-def nothing(paired: bool) -> Contrast:
-    """No rows to compare."""
-    return Contrast(0, 0, 0, math.nan, math.nan, math.nan, math.nan, paired)
-
-
 def compare_cells(this: CellRows, baseline: CellRows) -> Contrast:
     """Compare paired rows; NaN where there is no pair, or no MCSE with one pair."""
-    _, mine, other = np.intersect1d(
-        this.replicate, baseline.replicate, assume_unique=True, return_indices=True
-    )
-    pairs = len(mine)
+    both = np.intersect1d(this.replicate, baseline.replicate, assume_unique=True, return_indices=True)[1:]
+    pairs = len(both[0])
     if pairs == 0:
-        return nothing(paired=True)
-    d = hits(this)[mine] - hits(baseline)[other]
-    difference, variance = moments(d)
-    both = this.ok[mine] & baseline.ok[other]
-    a, b = measured(this, mine[both]), measured(baseline, other[both])
-    known = ~(np.isnan(a) | np.isnan(b))
-    ratio, ratio_mcse = length_ratio(a[known], b[known])
+        return Contrast(0, 0, 0, math.nan, math.nan, math.nan, math.nan)
+    cells = (this, baseline)
+    difference = hits(this)[both[0]] - hits(baseline)[both[1]]
+    mean, variance = moments(difference)
+    finished = this.ok[both[0]] & baseline.ok[both[1]]
+    lengths = [measured(cell, at[finished]) for cell, at in zip(cells, both, strict=True)]
+    known = ~(np.isnan(lengths[0]) | np.isnan(lengths[1]))
+    undefined = [1.0 - float(np.mean(cell.ok[at])) for cell, at in zip(cells, both, strict=True)]
     return Contrast(
-        pairs=pairs,
-        only_this=int(np.sum(d > 0)),
-        only_baseline=int(np.sum(d < 0)),
-        coverage_difference=difference,
-        coverage_difference_mcse=math.sqrt(variance / pairs),
-        length_ratio=ratio,
-        length_ratio_mcse=ratio_mcse,
-        undefined=1.0 - float(np.mean(this.ok[mine])),
-        undefined_baseline=1.0 - float(np.mean(baseline.ok[other])),
+        pairs,
+        int(np.sum(difference > 0)),
+        int(np.sum(difference < 0)),
+        mean,
+        math.sqrt(variance / pairs),
+        *length_ratio(lengths[0][known], lengths[1][known]),
+        True,
+        *undefined,
     )
 
 
 def compare_unpaired(this: CellRows, baseline: CellRows) -> Contrast:
     """Compare cells whose rows are on replicates of their own: standard errors add in squares."""
-    counts = [len(this.ok), len(baseline.ok)]
-    if not all(counts):
-        return nothing(paired=False)
-    (p, p_variance), (q, q_variance) = (moments(hits(cell)) for cell in (this, baseline))
-    lengths = [cell.finished().lengths() for cell in (this, baseline)]
-    lengths = [values[~np.isnan(values)] for values in lengths]
-    (a, a_variance), (b, b_variance) = (
-        moments(values) if len(values) else (math.nan, math.nan) for values in lengths
-    )
-    ratio = a / b if b > 0 else math.nan
-    relative = (
-        a_variance / len(lengths[0]) / a**2 + b_variance / len(lengths[1]) / b**2 if ratio > 0 else math.nan
-    )
-    return Contrast(
-        pairs=min(counts),
-        only_this=0,
-        only_baseline=0,
-        coverage_difference=p - q,
-        coverage_difference_mcse=math.sqrt(p_variance / counts[0] + q_variance / counts[1]),
-        length_ratio=ratio,
-        length_ratio_mcse=ratio * math.sqrt(relative),
-        paired=False,
-        undefined=1.0 - float(np.mean(this.ok)),
-        undefined_baseline=1.0 - float(np.mean(baseline.ok)),
-    )
+    cells = (this, baseline)
+    pairs = min(len(cell.ok) for cell in cells)
+    if pairs == 0:
+        return Contrast(0, 0, 0, math.nan, math.nan, math.nan, math.nan, False)
+    (p, p_variance), (q, q_variance) = (moments(hits(cell)) for cell in cells)
+    error = math.sqrt(p_variance / len(this.ok) + q_variance / len(baseline.ok))
+    found = (cell.finished().lengths() for cell in cells)
+    lengths = [values[~np.isnan(values)] for values in found]
+    ratio = ratio_mcse = math.nan
+    if all(map(len, lengths)):
+        (a, a_variance), (b, b_variance) = map(moments, lengths)
+        ratio = a / b if b > 0 else math.nan
+        if ratio > 0:
+            relative = a_variance / len(lengths[0]) / a**2 + b_variance / len(lengths[1]) / b**2
+            ratio_mcse = ratio * math.sqrt(relative)
+    undefined = [1.0 - float(np.mean(cell.ok)) for cell in cells]
+    return Contrast(pairs, 0, 0, p - q, error, ratio, ratio_mcse, False, *undefined)
 
 
 def hits(cell: CellRows) -> Floats:
