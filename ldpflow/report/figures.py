@@ -83,6 +83,11 @@ class Measure:
     ranked: bool = True
     shared: str = ""
 
+    @property
+    def error(self) -> str:
+        """Column of its Monte Carlo standard error."""
+        return f"{self.column.removesuffix('_mean')}_mcse"
+
 
 MEASURES = {
     "coverage": Measure("coverage", "coverage", "Coverage"),
@@ -128,7 +133,7 @@ def measure(results: Results, x: str, name: str) -> Any:
             point |= {"low": row["coverage_low"], "high": row["coverage_high"], "ideal": row["level"]}
             point |= {"band_low": row["level"] - half, "band_high": min(row["level"] + half, 1.0)}
         else:
-            point |= interval(row[what.column], row.get(f"{what.column}_mcse"), what.log)
+            point |= interval(row[what.column], row.get(what.error), what.log)
             point |= {} if what.ideal is None else {"ideal": what.ideal}
         if what.shared and (x == "n" if name == "protocols" else not own):
             point["shared"] = row.get(what.shared)

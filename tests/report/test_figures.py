@@ -17,7 +17,7 @@ from ldpflow.errors import InputError
 from ldpflow.report import style
 from ldpflow.report.catalogue import FIGURES
 from ldpflow.report.charts import spread
-from ldpflow.report.figures import CURVES
+from ldpflow.report.figures import CURVES, MEASURES
 from ldpflow.report.pictures import interesting, intervals
 from ldpflow.report.results import Results
 from ldpflow.report.style import FORMATS
@@ -93,6 +93,18 @@ def test_lengths_stand_at_their_n(results: Results, users: tuple[int, ...]) -> N
     drawn = [row for row in values(FIGURES["length"].chart(with_n(results, users)).to_dict()) if "x" in row]
     assert {row["x"] for row in drawn} == set(users)
     assert not any("place" in row for row in drawn)
+
+
+@pytest.mark.parametrize("name", [name for name in MEASURES if name != "protocols"])
+def test_every_mean_has_its_monte_carlo_interval(results: Results, name: str) -> None:
+    column = MEASURES[name].column
+    error = MEASURES[name].error
+    drawn = [row for row in values(FIGURES[name].chart(results).to_dict()) if "y" in row]
+    assert drawn and all(row["low"] <= row["y"] <= row["high"] for row in drawn)
+    if name != "coverage":
+        halves = [1.959964 * row[error] for row in results.rows if row[column] is not None]
+        for row in drawn:
+            assert min(abs(row["high"] - row["y"] - half) for half in halves) < 1e-5 * (1 + abs(row["y"]))
 
 
 def test_coverages_stand_side_by_side_at_the_rank_of_their_n(results: Results) -> None:
