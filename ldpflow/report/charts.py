@@ -35,24 +35,13 @@ LABEL = (
 """Vega expression of a tick: the whole value, as :func:`ldpflow.report.numbers.short` writes it."""
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "stroke")
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3])
-OF_THEORY = {"bound": [7, 4], "limit": [1.5, 3]}
+OF_THEORY: dict[str, Any] = {"bound": [7, 4], "limit": [1.5, 3]}
 WIDTHS = (2.2, 1.1, 0.8)
 SIMULATED = "simulated"
-DATA = (
-    "panel",
-    "series",
-    "part",
-    "replicate",
-    "x",
-    "place",
-    "y",
-    "low",
-    "high",
-    "ideal",
-    "band_low",
-    "band_high",
-)
-DATA += ("shared", "marked", "replicates", "failures")
+DATA: tuple[str, ...] = (
+    "panel", "series", "part", "replicate", "x", "place", "y", "low", "high", "ideal", "band_low",
+    "band_high", "shared", "marked", "replicates", "failures",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -118,7 +107,9 @@ def draw(points: Sequence[Row], layout: Layout) -> Any:
     def line(name: str, kind: str) -> Any:
         """A line that knows what it is of, where dashes say that."""
         channels = {key: look[key] for key in ("color", "strokeDash", "strokeWidth") if key in look}
-        width = {} if "strokeWidth" in look else {"strokeWidth": 1.6 if kind == SIMULATED else 1.2}
+        width: dict[str, Any] = (
+            {} if "strokeWidth" in look else {"strokeWidth": 1.6 if kind == SIMULATED else 1.2}
+        )
         drawn = base.mark_line(clip=True, aria=False, **width).encode(x=x, y=up(name), detail=by, **channels)
         drawn = drawn.transform_filter(f"isValid(datum.{name})")
         return drawn.transform_calculate(kind=f"'{kind}'") if layout.theory else drawn
@@ -260,13 +251,17 @@ def looks(points: Sequence[Row], layout: Layout) -> dict[str, Any]:
         look = {"color": channel(alt.Color, title, domain, shades)}
         look["shape"] = channel(alt.Shape, title, domain, SHAPES)
     else:
-        grey = {"symbolFillColor": "#777777", "symbolStrokeColor": "#777777", "symbolOpacity": 1}
-        square = {"symbolType": "square", "symbolOpacity": 1}
+        grey: dict[str, Any] = {
+            "symbolFillColor": "#777777",
+            "symbolStrokeColor": "#777777",
+            "symbolOpacity": 1,
+        }
+        square: dict[str, Any] = {"symbolType": "square", "symbolOpacity": 1}
         look = {"color": channel(alt.Color, "series", names, shades, **square)}
         look["shape"] = channel(alt.Shape, "part", parts, SHAPES, **grey)
         look["strokeWidth"] = channel(alt.StrokeWidth, "part", parts, WIDTHS, kind="O", **grey)
     if layout.theory:
-        kinds = [SIMULATED, *layout.theory.values()]
+        kinds: list[Any] = [SIMULATED, *layout.theory.values()]
         key = alt.Legend(title=None, values=kinds, symbolType="stroke", symbolSize=300)
         scale = alt.Scale(domain=kinds, range=[[1, 0], *(OF_THEORY[name] for name in layout.theory)])
         look["strokeDash"] = alt.StrokeDash("kind:N", scale=scale, legend=key)

@@ -280,7 +280,7 @@ def choice(results: Results) -> Any:
         raise InputError("figure", "choice", "a run with intervals")
     factors = [*results.varying(without=("n", "level", "coordinate")), "n", "level", "coordinate"]
     factors = [name for name in factors if len(results.values(name)) > 1] or ["n"]
-    points = []
+    points: list[Row] = []
     for setting in settings:
         named = {id(entry) for entry in apart(frontier(setting))}
         for entry in setting.entries:
@@ -288,7 +288,7 @@ def choice(results: Results) -> Any:
                 continue
             row = entry.row
             half = Z95 * (row.get("length_relative_mcse") or row.get("length_mcse") or 0.0)
-            point = {"panel": panel_name(results, dict(row), factors), "length": entry.length}
+            point: Row = {"panel": panel_name(results, dict(row), factors), "length": entry.length}
             point |= {"coverage": entry.coverage, "level": row["level"], "method": entry.label}
             point |= {end: row[f"coverage_failures_as_misses_{end}"] for end in ("low", "high")}
             point |= {"short": max(entry.length - half, entry.length / 10), "long": entry.length + half}

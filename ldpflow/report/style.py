@@ -90,7 +90,7 @@ def styled(
             symbolStrokeWidth=2,
             symbolSize=70,
             labelLimit=320,
-            **({"columns": 3} if wrapped else {}),
+            columns=3 if wrapped else alt.Undefined,
         ),
     )
 

@@ -232,7 +232,8 @@ class Decomposition:
         if not self.parts:
             return None
         named = {term.name for term in self.terms}
-        left = sum(self.parts.values()) - sum(self.parts[name] for name in named)
+        others = [values for name, values in self.parts.items() if name not in named]
+        left: Floats = np.sum(others or [np.zeros(2)], axis=0)
         return None if named and abs(left[0]) < TINY else term_of("rest", left)
 
     def sentence(self, source: str | None = None) -> str:
