@@ -45,7 +45,6 @@ NOUNS: dict[str, tuple[str, ...]] = {
     "Planning": (
         "ldpflow.plan",
         "ldpflow.Plan",
-        "ldpflow.planning.tune",
         "ldpflow.planning.PlanOptions",
     ),
     "Collected reports": ("ldpflow.analyse", "ldpflow.transcripts.analysis.Analysis", "ldpflow.Transcript"),

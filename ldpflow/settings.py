@@ -328,7 +328,7 @@ def canonical_json(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def find_components(package: str, base: type[T]) -> dict[str, type[T]]:
+def find_components(package: str, base: type[Any]) -> dict[str, type[Any]]:
     """Components that the modules of a package define, by kind: classes with a kind of their own.
 
     Modules without any are not imported: some load a compiler.
@@ -340,12 +340,14 @@ def find_components(package: str, base: type[T]) -> dict[str, type[T]]:
     }
     names = sorted(name for name, text in texts.items() if '    kind: Literal["' in text)
     modules = [import_module(f"{package}.{name}") for name in names]
+    found: list[tuple[str, Any]] = [
+        (module.__name__, value) for module in modules for value in vars(module).values()
+    ]
     return {
         value.model_fields["kind"].default: value
-        for module in modules
-        for value in vars(module).values()
+        for name, value in found
         if isinstance(value, type)
         and issubclass(value, base)
-        and value.__module__ == module.__name__
+        and value.__module__ == name
         and "kind" in vars(value).get("__annotations__", ())
     }

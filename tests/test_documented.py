@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ldpflow.results import COLUMNS
-from ldpflow.results.diagnosis import DIAGNOSIS
+from ldpflow.results.decomposition import DIAGNOSIS
 from ldpflow.results.summary import RELATIVE
 from ldpflow.settings import documented
 from ldpflow.study.reading import Grid, Heading, Monitor, Trajectory

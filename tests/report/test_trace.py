@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ldpflow.errors import InputError
-from ldpflow.results.trace import log_spaced, trace
+from ldpflow.report.trace import log_spaced, trace
 from ldpflow.simulators.batch import Batch, simulate
 from ldpflow.simulators.cell import Cell
 from ldpflow.study import Study
@@ -55,6 +55,6 @@ def test_refused(study: dict, options: dict, field: str) -> None:
 
 
 def test_records_that_are_too_large_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ldpflow.results.trace.MOST_BYTES", 2**16)
+    monkeypatch.setattr("ldpflow.report.trace.MOST_BYTES", 2**16)
     with pytest.raises(InputError, match="^points: "):
         trace(Study.from_mapping(ONE), last=10_000, points=50)
