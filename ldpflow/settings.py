@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
 from importlib.resources import files
+from inspect import isclass
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -346,7 +347,7 @@ def find_components(package: str, base: type[Any]) -> dict[str, type[Any]]:
     return {
         value.model_fields["kind"].default: value
         for name, value in found
-        if isinstance(value, type)
+        if isclass(value)
         and issubclass(value, base)
         and value.__module__ == name
         and "kind" in vars(value).get("__annotations__", ())
