@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from ldpflow.store import RunStore
     from ldpflow.study import Study
 
-__all__ = ["Checked", "Replay", "Run", "open_run"]
-
 Names = str | Sequence[str] | None
 
 

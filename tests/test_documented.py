@@ -14,7 +14,7 @@ from ldpflow.results import COLUMNS
 from ldpflow.results.diagnosis import DIAGNOSIS
 from ldpflow.results.summary import RELATIVE
 from ldpflow.settings import documented
-from ldpflow.study.grid import Grid, Heading, Monitor, Trajectory
+from ldpflow.study.reading import Grid, Heading, Monitor, Trajectory
 
 TABLES = Path(__file__).parents[1] / "docs" / "tables.md"
 PAGE = Path(__file__).parents[1] / "docs" / "reading-results.md"

@@ -24,8 +24,8 @@ from ldpflow.algorithms.budget_split import BudgetSplit
 from ldpflow.algorithms.dp_ambssgd import DpAmbssgd
 from ldpflow.algorithms.dp_ssgd import DpSsgd
 from ldpflow.algorithms.finite_sum import FiniteSumAlgorithm, plan_of
-from ldpflow.algorithms.minibatch_regression import MinibatchRegression
 from ldpflow.algorithms.minibatch_sgd import MinibatchSgd
+from ldpflow.algorithms.regression import MinibatchRegression
 from ldpflow.algorithms.sufficient_statistics import SufficientStatistics
 from ldpflow.audit.bounds import claim_of
 from ldpflow.audit.distinguishing import Audit, Neighbours, audited

@@ -14,10 +14,9 @@ from ldpflow.audit.distinguishing import Audit, Neighbours, audited
 from ldpflow.errors import InputError
 from ldpflow.problems.laws import Law
 from ldpflow.protocols import Protocol
-from ldpflow.protocols.calling import call
-from ldpflow.protocols.counts.collect import collect
-from ldpflow.protocols.counts.rounds import ask
-from ldpflow.protocols.population import population_of
+from ldpflow.protocols.counts.histograms import collect
+from ldpflow.protocols.counts.rounds import ask, population_of
+from ldpflow.protocols.counts.runs import call
 from ldpflow.protocols.protocol import OneShot
 from ldpflow.protocols.rounds import Rounds
 from ldpflow.random.streams import counter_keys

@@ -13,7 +13,7 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from io import TextIOWrapper
-from typing import Annotated, TextIO
+from typing import Annotated, NoReturn, TextIO
 
 import typer
 
@@ -174,9 +174,7 @@ def called(arguments: Sequence[str] | None) -> int:
             warnings.showwarning = print_warning
             app(args=arguments, prog_name="ldpflow")
     except EngineLost as error:
-        code = said(str(error), 1)
-        sys.stdout.flush()
-        os._exit(code)  # the interpreter's end would wait for a Ray that is gone, or crash in it
+        leave_at_once(str(error))
     except KeyboardInterrupt:
         return 130
     except SystemExit as stop:
@@ -184,6 +182,13 @@ def called(arguments: Sequence[str] | None) -> int:
     except Exception as error:
         return refused(error)
     return 0
+
+
+def leave_at_once(message: str) -> NoReturn:
+    """End the process: the interpreter's own end would wait for a Ray that is gone, or crash in it."""
+    code = said(message, 1)
+    sys.stdout.flush()
+    os._exit(code)
 
 
 OF_MEMORY = "map segment|allocate memory|shared object file|launch worker thread|start new thread"

@@ -126,7 +126,8 @@ def compact_run(run: str) -> tuple[int, int]:
 
 def examined(store: RunStore, recompute: float | None = None) -> tuple[list[Finding], dict[str, int]]:
     """All findings, and what was looked at."""
-    study, mapping, findings = None, {}, []
+    study, mapping = None, {}
+    findings: list[Finding] = []
     try:
         mapping = stored_mapping(store) or {}
         study = stored_study(store)

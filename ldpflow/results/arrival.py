@@ -9,8 +9,7 @@ from typing import Any
 
 from ldpflow.intervals import INTERVAL_METHODS
 from ldpflow.simulators.simulator import Simulator
-from ldpflow.theory.arrival import Arrival
-from ldpflow.theory.arrivals import arrivals
+from ldpflow.theory.arrival import Arrival, arrivals
 
 __all__ = ["Compared", "compared"]
 

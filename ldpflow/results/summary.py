@@ -26,7 +26,7 @@ from ldpflow.store import RunStore, UnreadablePart
 from ldpflow.store.dataset import Dataset
 from ldpflow.study.reading import read_monitor
 from ldpflow.study.stored import stored_mapping
-from ldpflow.theory import lines
+from ldpflow.theory.curves import curves
 
 __all__ = [
     "RELATIVE",
@@ -61,7 +61,7 @@ def trajectory_summary_of(rows: pa.Table, paths: Simulators) -> pa.Table:
     pyarrow.Table
         One row per path, n, step and stat: the path's parameters; replicates, failures, mean, mcse, q05, q50,
         q95, max; ``theory_bound``, a proved upper bound of the mean, and ``theory_limit``, its leading
-        term, null where there is none (see ldpflow.theory.lines).
+        term, null where there is none (see ldpflow.theory.curves).
     """
     measured = trajectories.summarise(rows)
     described = {name: path.columns() for name, path in paths.items()}
@@ -69,16 +69,16 @@ def trajectory_summary_of(rows: pa.Table, paths: Simulators) -> pa.Table:
     theory: dict[str, dict[tuple[str, int, str], float]] = {"bound": {}, "limit": {}}
     for name, path in paths.items():
         own = sorted({step for key, step in zip(keys, steps, strict=True) if key == name})
-        for column, curves in (("bound", lines.bounds), ("limit", lines.limits)):
-            for stat, line in curves(path, own).items():
+        for column, found in curves(path, own).items():
+            for stat, line in found.items():
                 for k, value in zip(own, line.tolist(), strict=True):
                     theory[column][(name, k, stat)] = value
     names = parameter_names(paths, described)
     table = with_settings(measured.select(["path"]), names, [described[key] for key in keys])
     for name in measured.column_names[1:]:
         table = table.append_column(measured.schema.field(name), measured[name])
-    for column, found in theory.items():
-        values = [found.get(key) for key in zip(keys, steps, stats, strict=True)]
+    for column, by_place in theory.items():
+        values = [by_place.get(key) for key in zip(keys, steps, stats, strict=True)]
         table = table.append_column(f"theory_{column}", pa.array(values, pa.float64()))
     return table
 

@@ -178,7 +178,7 @@ def audit(mechanism: Mechanism) -> str:
 
 def declared_steps(algorithm: Algorithm) -> str:
     """Realised step sizes are the declared ones."""
-    if not algorithm.has_intervals():
+    if not algorithm.has_intervals:
         return "it makes too few for intervals"
     gamma, c = algorithm.step_exponent(), algorithm.step_constant()
     if math.isnan(gamma) and math.isnan(c):

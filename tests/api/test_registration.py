@@ -19,8 +19,7 @@ from ldpflow.results.summary import names_of_summary
 from ldpflow.results.trajectories import SUMMARY_COLUMNS, THEORY
 from ldpflow.settings import Setting
 from ldpflow.store.reserved import RESERVED
-from ldpflow.study.plugins import FILE_MODULE, REGISTRIES, load_file
-from ldpflow.study.registration import check_columns
+from ldpflow.study.plugins import FILE_MODULE, REGISTRIES, check_columns, load_file
 
 SHARED = {"epsilon", "mu", "delta", "gamma", "c", "batch_size"}
 """Columns of the summary that are settings of bundled components."""

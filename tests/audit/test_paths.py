@@ -26,7 +26,7 @@ from ldpflow.errors import InputError
 from ldpflow.mechanisms.clipped_gaussian import ClippedGaussian
 from ldpflow.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.protocols import PROTOCOLS
-from ldpflow.protocols.budget import budget
+from ldpflow.protocols.protocol import budget
 from tests.audit.test_mechanisms import HalfLaplace
 from tests.audit.unclipped import Unclipped
 

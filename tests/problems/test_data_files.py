@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from ldpflow.errors import InputError
-from ldpflow.problems import column_file
-from ldpflow.problems.column_file import column_names, read_column
+from ldpflow.problems import data_files
+from ldpflow.problems.data_files import column_names, read_column
 
 
 def written(tmp_path, content, name="data"):
@@ -158,7 +158,7 @@ def test_files_that_are_none(tmp_path):
 
 
 def test_too_many_values(tmp_path, monkeypatch):
-    monkeypatch.setattr(column_file, "MOST", 1000)
+    monkeypatch.setattr(data_files, "MOST", 1000)
     for content in ("a\n" + "1\n2\n3\n4\n" * 251, {"a": np.arange(1001.0)}):
         with pytest.raises(InputError, match="at most 1,000. Give a random sample"):
             read_column(written(tmp_path, content))

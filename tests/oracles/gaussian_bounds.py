@@ -1,7 +1,7 @@
-"""Theorems 3 and 4: strongly convex loss, last iterate and average (see .bounds).
+"""Printed, closed and further forms of the bounds under Gaussian LDP, which tests alone use.
 
-Strong convexity on all of R^d and a bounded gradient exclude each other: Theorem 3 is about projected
-iterates, with m the one-point constant over the ball, or about a quadratic.
+Those that end in ``_printed`` are what the paper's proofs end with; they fail or say nothing in places. See
+ldpflow.theory.gaussian_bounds for the source and the notation.
 """
 
 from __future__ import annotations
@@ -11,42 +11,16 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ldpflow.theory.bounds import Array, Setting, at, psi
-
-__all__ = [
-    "average_bound",
-    "average_bound_printed",
-    "distance_bound",
-    "distance_bound_closed",
-    "distance_bound_printed",
-    "distance_bound_unit_exponent",
-    "fourth_moment_bound",
-    "fourth_moment_bound_closed",
-    "fourth_moment_bound_printed",
-    "leading_term",
-]
+from ldpflow.errors import InputError
+from ldpflow.theory.gaussian_bounds import Array, Setting, at, distance_bound
 
 
-def distance_bound(s: Setting, n: ArrayLike, budgets: ArrayLike | None = None) -> Array:
-    """Theorem 3 as its recursion, the sharpest form: R_n >= E||theta_n - theta*||^2.
-
-    R_k = max(0, 1 - 2 m eta_k) R_{k-1} + eta_k^2 (C0^2 + 4 C0^2 d/mu_k^2).
-
-    Parameters
-    ----------
-    s : Setting
-    n : int or array of int >= 0
-    budgets : array, optional
-        mu_1, mu_2, ...; all ``s.mu`` unless given.
-    """
-    s.needs_convexity()
-    last = int(np.max(n))
-    r = s.start
-    values = [r]
-    for eta, moment in zip(s.steps(last).tolist(), s.moments(last, budgets).tolist(), strict=True):
-        r = max(0.0, 1 - 2 * s.convexity * eta) * r + eta**2 * moment
-        values.append(r)
-    return at(np.array(values), n)
+def psi(beta: float, n: ArrayLike) -> Array:
+    """psi_beta(n) = (n^beta - 1)/beta, log n for beta = 0; sum k^-a <= 1 + psi_{1-a}(n)."""
+    log_n = np.log(np.asarray(n, dtype=float))
+    if abs(beta) < 1e-12:
+        return np.asarray(log_n)
+    return np.asarray(np.expm1(beta * log_n) / beta)
 
 
 def halves(n: Array) -> Array:
@@ -154,59 +128,6 @@ def fourth_moment_bound_printed(
     return at(np.array(values), n)
 
 
-def leading_term(curvature: ArrayLike, covariance: ArrayLike, noise_variance: float) -> float:
-    """tr(H^-1 (S + s^2 I) H^-1), s^2 = 4 C0^2 mean(mu_k^-2): n E||average - theta*||^2 in the limit."""
-    inverse = np.linalg.inv(np.asarray(curvature, dtype=float))
-    noise = np.asarray(covariance, dtype=float) + noise_variance * np.eye(len(inverse))
-    return float(np.trace(inverse @ noise @ inverse.T))
-
-
-def average_bound(
-    s: Setting,
-    n: ArrayLike,
-    leading: float,
-    distances: ArrayLike,
-    fourths: ArrayLike,
-    third_order: float,
-    smoothness: float | None = None,
-    post: bool = False,
-) -> Array:
-    """Theorem 4, by Minkowski's inequality: E||average - theta*||^2 of unprojected iterates.
-
-    Parameters
-    ----------
-    s : Setting
-        ``convexity`` bounds the smallest eigenvalue of H from below.
-    n : int or array of int >= 1
-    leading : float
-        :func:`leading_term`.
-    distances, fourths : array, length max(n) + 1
-        Upper bounds (or exact values) of E||delta_k||^2 and E||delta_k||^4, k = 0, 1, ...
-    third_order : float
-        C1 with ||grad F(theta) - H (theta - theta*)|| <= (C1/2)||theta - theta*||^2; 0 for a quadratic.
-    smoothness : float, optional
-        M of the last term, ``s.smoothness`` unless given; 0 for a quadratic.
-    post : bool
-        For (1/n) sum_{k=1}^n theta_k instead of (1/n) sum_{k=0}^{n-1} theta_k.
-    """
-    s.needs_convexity()
-    last = int(np.max(n))
-    big_m = s.smoothness if smoothness is None else smoothness
-    square = np.asarray(distances, dtype=float)[: last + 1]
-    root = np.sqrt(square)
-    inverse = 1 / s.steps(last + 1)
-    turns = np.concatenate([[0.0, 0.0], np.cumsum(np.diff(inverse)[: last - 1] * root[1:last])])
-    fourth = np.concatenate([[0.0], np.cumsum(np.sqrt(np.asarray(fourths, float)[:last]))])
-    second = np.concatenate([[0.0], np.cumsum(square[:last])])
-    k = np.asarray(n, dtype=np.int64)
-    rest = root[0] * inverse[0] + root[k] * inverse[k - 1] + turns[k]
-    rest = rest + third_order / 2 * fourth[k] + big_m * np.sqrt(second[k])
-    total = np.sqrt(leading / k) + rest / (s.convexity * k)
-    if post:
-        total = total + (root[k] + root[0]) / k
-    return np.asarray(total**2)
-
-
 def average_bound_printed(
     s: Setting,
     n: ArrayLike,
@@ -247,3 +168,65 @@ def average_bound_printed(
         printed = 4 * big_m**2 * eta * sigma / (m * k) ** 2
         total = total + (third_order / (4 * m * k**2) if as_meant else printed) * braces * big_b
     return np.asarray(total)
+
+
+def excess_bound_recursion(s: Setting, n: ArrayLike, start: float | None = None) -> Array:
+    """Theorem 5 as its recursion, for eta <= 1/M.
+
+    D_k <= D_{k-1} - (eta_k/K_{k-1}) D_{k-1}^2 + eta_k^2 M sigma^2/2.
+    """
+    if s.eta * s.smoothness > 1:
+        raise InputError("eta", s.eta, f"at most 1/M = {1 / s.smoothness:g}")
+    last = int(np.max(n))
+    energy = s.energy(last).tolist()
+    force = s.smoothness * s.second_moment() / 2
+    excess = s.starting_excess(start)
+    values = [excess]
+    for k, eta in enumerate(s.steps(last).tolist()):
+        excess = excess - eta / energy[k] * excess**2 + eta**2 * force
+        values.append(excess)
+    return at(np.array(values), n)
+
+
+def excess_bound_repaired(s: Setting, n: ArrayLike) -> Array:
+    """The printed form of Theorem 5 with its units repaired, for alpha in (1/3, 1).
+
+    2 sqrt(K) (sqrt(K) + 4 sqrt(M) sigma eta^(3/2))/(eta psi_x(n + 1)), x = alpha/2 up to 2/3 and
+    1 - alpha above. Checked on a grid of settings, not proved.
+    """
+    if not 1 / 3 < s.alpha < 1:
+        raise InputError("alpha", s.alpha, "a number in (1/3, 1)")
+    k = np.asarray(n, dtype=float)
+    sigma = s.second_moment()
+    energy = s.start + sigma * s.eta**2 * (1 + psi(1 - 2 * s.alpha, k))
+    x = s.alpha / 2 if s.alpha <= 2 / 3 else 1 - s.alpha
+    extra = 4 * np.sqrt(s.smoothness * sigma) * s.eta**1.5
+    return np.asarray(2 * np.sqrt(energy) * (np.sqrt(energy) + extra) / (s.eta * psi(x, k + 1)))
+
+
+def excess_bound_printed(s: Setting, n: ArrayLike, noise_constant: float = 64.0) -> Array:
+    """Theorem 5 as printed (eta < 1/M): adds 1 to a length, and a real process violates it.
+
+    Infinite at alpha = 1/2, where print divides by 0, up to the branch 1/2 < alpha.
+    """
+    k = np.asarray(n, dtype=float)
+    sigma = s.second_moment(noise_constant)
+    a, eta = s.alpha, s.eta
+    length = 1 + 4 * np.sqrt(s.smoothness * sigma) * eta**1.5
+    with np.errstate(divide="ignore"):
+        if a > 0.5:
+            x = a / 2 if a <= 2 / 3 else 1 - a
+            energy = s.start + sigma * eta**2 * psi(1 - 2 * a, k)
+            return np.asarray(2 * np.sqrt(energy) * length / (eta * psi(x, k)))
+        scale = np.sqrt(np.float64(1 - 2 * a))
+        first = s.start + sigma * eta**2
+        return np.asarray(2 * first * length / (eta * scale * psi(1.5 * a - 0.5, k)))
+
+
+def average_excess_bound_printed(s: Setting, n: ArrayLike, noise_constant: float = 64.0) -> Array:
+    """Theorem 6 as printed: sums bounded by psi instead of 1 + psi."""
+    k = np.asarray(n, dtype=float)
+    sigma = s.second_moment(noise_constant)
+    a, eta = s.alpha, s.eta
+    energy = s.start + sigma * eta**2 * psi(1 - 2 * a, k)
+    return np.asarray(k ** (a - 1) / (2 * eta) * energy + sigma * eta * psi(1 - a, k) / (2 * k))

@@ -1,11 +1,10 @@
-"""Lines over a trajectory: for every statistic a proved bound and the limit, where there are any."""
+"""Curves over a trajectory: a proved bound of the mean of every statistic, and its limit, where known."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,12 +13,36 @@ from ldpflow.algorithms.ldp_sgd import LdpSgd
 from ldpflow.mechanisms.gaussian import Gaussian
 from ldpflow.problems.least_squares import LeastSquares
 from ldpflow.problems.quadratic import Quadratic
+from ldpflow.simulators.finite_sum import FiniteSum
 from ldpflow.simulators.one_pass import OnePass
 from ldpflow.simulators.simulator import Simulator
-from ldpflow.theory import convex, momentum, private_regression, strongly_convex
-from ldpflow.theory.bounds import Array, Setting
+from ldpflow.theory import gaussian_bounds, momentum, private_regression
+from ldpflow.theory.gaussian_bounds import Array, Setting
 
-__all__ = ["bounds", "limits", "setting_of"]
+
+def curves(simulator: Simulator[Any, Any], n: ArrayLike) -> dict[str, dict[str, Array]]:
+    """Proved upper bounds of the means of a trajectory, and their leading terms, by statistic.
+
+    Parameters
+    ----------
+    simulator : Simulator
+    n : array_like
+        Checkpoints: steps.
+
+    Returns
+    -------
+    dict
+        ``bound`` and ``limit``: curves by statistic, none where there is no theory.
+    """
+    bounds: dict[str, Array] = {}
+    limits: dict[str, Array] = {}
+    if isinstance(simulator, FiniteSum):
+        bounds, limits = momentum.curves(simulator, n)
+    elif isinstance(simulator, OnePass) and isinstance(simulator.problem, LeastSquares):
+        bounds, limits = private_regression.bounds(simulator, n), private_regression.limits(simulator, n)
+    elif isinstance(simulator, OnePass):
+        bounds, limits = one_pass_bounds(simulator, n), one_pass_limits(simulator, n)
+    return {"bound": bounds, "limit": limits}
 
 
 def setting_of(path: OnePass) -> Setting | None:
@@ -45,49 +68,27 @@ def setting_of(path: OnePass) -> Setting | None:
     )
 
 
-def bounds(simulator: Simulator[Any, Any], n: ArrayLike) -> dict[str, Array]:
-    """Proved upper bounds of the means of a trajectory, by statistic; none where there is no theory.
-
-    Parameters
-    ----------
-    simulator : Simulator
-    n : array_like
-        Checkpoints: steps.
-    """
-    theory = LINES.get(simulator.family)
-    return {} if theory is None else theory.bounds(simulator, n)
-
-
-def limits(simulator: Simulator[Any, Any], n: ArrayLike) -> dict[str, Array]:
-    """Leading terms of the means of a trajectory, by statistic, as :func:`bounds`."""
-    theory = LINES.get(simulator.family)
-    return {} if theory is None else theory.limits(simulator, n)
-
-
 def one_pass_bounds(path: OnePass, n: ArrayLike) -> dict[str, Array]:
     """Bounds by statistic, in their corrected forms.
 
     Theorem 6; Theorem 5 of unprojected iterates; Theorem 3 of iterates that are projected onto a ball
     around the start that holds theta*, with the curvature that the problem has within it; Theorem 4 for
     the quadratic, from its exact distances. Otherwise Theorem 4 needs distances that nothing bounds.
-    Private least squares: .private_regression.
     """
-    if isinstance(path.problem, LeastSquares):
-        return private_regression.bounds(path, n)
     s = setting_of(path)
     if s is None:
         return {}
     if isinstance(path.problem, Quadratic):  # whose gradient is unbounded
         return quadratic_bound(path, path.problem, s, n)
-    found = {"avg_exc": convex.average_excess_bound(s, n, post=True)}
+    found = {"avg_exc": gaussian_bounds.average_excess_bound(s, n, post=True)}
     radius = getattr(path.algorithm, "radius", None)
     if radius is None:
-        found["last_exc"] = convex.excess_bound(s, n)
+        found["last_exc"] = gaussian_bounds.excess_bound(s, n)
         return found
     away = math.sqrt(s.start)
     m = path.problem.one_point_convexity(radius + away) if away <= radius else None
     if m is not None:
-        found["last_sq"] = strongly_convex.distance_bound(replace(s, convexity=m), n)
+        found["last_sq"] = gaussian_bounds.distance_bound(replace(s, convexity=m), n)
     return found
 
 
@@ -112,11 +113,11 @@ def quadratic_bound(path: OnePass, problem: Quadratic, s: Setting, n: ArrayLike)
             p = (1 - eta * h) ** 2 * p + eta**2 * noise
             values.append(p)
         distances += np.array(values)
-    leading = strongly_convex.leading_term(problem.curvature(), covariance, 0.0)
+    leading = gaussian_bounds.leading_term(problem.curvature(), covariance, 0.0)
     within = replace(s, convexity=min(problem.curvatures))
     zero = np.zeros(last + 1)
     return {
-        name: strongly_convex.average_bound(within, n, leading, distances, zero, 0.0, 0.0, post)
+        name: gaussian_bounds.average_bound(within, n, leading, distances, zero, 0.0, 0.0, post)
         for name, post in (("avg_sq", True), ("avg_pre_sq", False))
     }
 
@@ -126,28 +127,12 @@ def one_pass_limits(path: OnePass, n: ArrayLike) -> dict[str, Array]:
 
     For the squared distance of the last iterate and of the average; s^2 from the mean of mu_k^-2.
     """
-    if isinstance(path.problem, LeastSquares):
-        return private_regression.limits(path, n)
     h = np.array(path.problem.curvature())
     covariance = np.array(path.algorithm.step_covariance(path.problem, path.mechanism))
     if not (np.isfinite(h).all() and isinstance(path.algorithm, LdpSgd)):
         return {}
     k = np.asarray(n, dtype=float)
     inverse = np.linalg.inv(h)
-    average = strongly_convex.leading_term(h, covariance, 0.0) / k
+    average = gaussian_bounds.leading_term(h, covariance, 0.0) / k
     last = path.algorithm.c / 2 * k**-path.algorithm.gamma * float(np.trace(inverse @ covariance))
     return {"last_sq": last, "avg_sq": average, "avg_pre_sq": average}
-
-
-class Lines(NamedTuple):
-    """Functions of a simulator and its checkpoints."""
-
-    bounds: Callable[[Any, ArrayLike], dict[str, Array]]
-    limits: Callable[[Any, ArrayLike], dict[str, Array]]
-
-
-LINES = {
-    "one_pass": Lines(one_pass_bounds, one_pass_limits),
-    "finite_sum": Lines(momentum.bounds, momentum.limits),
-}
-"""Theory by family of simulators."""

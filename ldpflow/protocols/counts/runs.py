@@ -3,38 +3,41 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpflow.protocols.calling import call
-from ldpflow.protocols.counts.collect import collect
-from ldpflow.protocols.counts.estimate import estimate_all, first_crossing, variance_at_edge
-from ldpflow.protocols.counts.population_cdf import cdf_at
-from ldpflow.protocols.counts.rounds import fieller_all, search_all
-from ldpflow.protocols.population import population_of
+from ldpflow.kernels.module import compiled
+from ldpflow.kernels.specialise import Case
+from ldpflow.protocols.counts.histograms import collect, estimate_all, first_crossing, variance_at_edge
+from ldpflow.protocols.counts.rounds import cdf_at, fieller_all, population_of, search_all
 from ldpflow.protocols.protocol import OneShot
 from ldpflow.protocols.rounds import Rounds
 
 if TYPE_CHECKING:
     from ldpflow.problems.laws import Law
 
-__all__ = [
-    "Histograms",
-    "Limits",
-    "Searches",
-    "cdf_values",
-    "edge_cdf",
-    "line_quantile",
-    "run_one_shot",
-    "run_rounds",
-    "variance_at",
-]
-
 Floats = NDArray[np.float64]
+
+
+def call(function: Callable[..., Any], *arguments: Any, **parts: Callable[..., Any]) -> None:
+    """Call a kernel function that fills arrays.
+
+    Parameters
+    ----------
+    function : callable
+        Its first argument is ``kernel``, which stands for the parts.
+    arguments
+        Arrays, numbers and named tuples of those.
+    parts : callable
+        What ``kernel.NAME`` stands for.
+    """
+    signature = numba.void(*map(numba.typeof, arguments))
+    compiled(function, Case(tuple(parts.items())), signature)(*arguments)
 
 
 @dataclass(frozen=True)
