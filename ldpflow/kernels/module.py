@@ -35,7 +35,7 @@ HEAD = """# Kernel made by ldpflow from the functions named below, for one case.
 INNER = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 ENTRY = {"error_model": "numpy", "no_cfunc_wrapper": True, "nogil": True, "cache": True}
 
-counts = {"hits": 0, "misses": 0, "compiling": 0}
+counts = {"hits": 0, "misses": 0}
 """Kernels of this process that were loaded from the cache, and those that were compiled."""
 
 KERNELS: dict[tuple[str, Any], Callable[..., None]] = {}

@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 
 from ldpflow import constants
 from ldpflow.errors import InputError
+from ldpflow.problems.data_files import digest_of
 from ldpflow.problems.problem import Matrix
-from ldpflow.problems.tables import digest_of, read_columns
+from ldpflow.problems.tables import read_columns
 from ldpflow.random import fill_uniform
 from ldpflow.random.lockstep import PLANE, STRIDE
 

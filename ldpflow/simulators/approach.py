@@ -121,7 +121,7 @@ def limit_law_of_counts(simulator: Counts) -> LimitLaw | None:
     protocol, tau = simulator.protocol, simulator.problem.tau
     if not isinstance(protocol, OneShot) or protocol.distorts():
         return None
-    from ldpflow.protocols.runs import variance_at
+    from ldpflow.protocols.counts.runs import variance_at
 
     variance = variance_at(protocol, simulator.law, tau, protocol.bins(simulator.horizon))
     answering = protocol.answer_probability(tau)
