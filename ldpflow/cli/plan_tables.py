@@ -11,16 +11,15 @@ from rich.console import Console
 
 from ldpflow.cli.tables import (
     Shown,
-    count_apart,
     fits,
     plain,
     print_rows,
     rich_table,
     rounded,
     short,
-    telling,
     with_error,
 )
+from ldpflow.report.numbers import distinguishing_columns
 
 if TYPE_CHECKING:
     from ldpflow.planning import Plan
@@ -77,7 +76,7 @@ def print_plan(
     hidden = (*HIDDEN, *DESIGN) if chosen else HIDDEN
     first = list(rows[0])
     names = [name for name in first[: first.index(FIRST_MEASURE)] if name not in hidden]
-    settings: list[Shown] = [*map(plain, telling(names, rows) or ["n"])]
+    settings: list[Shown] = [*map(plain, distinguishing_columns(names, rows, implied=True) or ["n"])]
     in_units = any("length_in_units" in row for row in rows)
     methods = any(row["n_with_method"] is not None for row in rows)
     print_parts(settings, [*measures(chosen, in_units), *goals(wanted, methods, difference)], rows)
@@ -87,7 +86,9 @@ def print_plan(
         typer.echo(text)
     print_users(rows, names, response_rate)
     if wanted is not None and methods:
-        apart = [name for name in telling(names, rows) if name not in ("n", "level")]
+        apart = [
+            name for name in distinguishing_columns(names, rows, implied=True) if name not in ("n", "level")
+        ]
         for text in dict.fromkeys(answer(row, wanted, apart, response_rate) for row in rows):
             typer.echo(text)
 
@@ -97,7 +98,7 @@ def print_users(rows: list[Row], names: Sequence[str], response_rate: float | No
     several = len({row.get("tau") for row in rows}) > 1
     if response_rate is None and not several:
         return
-    apart = [name for name in telling(names, rows) if name not in ("n", "level")]
+    apart = [name for name in distinguishing_columns(names, rows, implied=True) if name not in ("n", "level")]
     lines: dict[str, None] = {}
     for row in rows:
         settings = [f"{name} {short(row[name])}" for name in apart if row.get(name) is not None]
@@ -280,10 +281,8 @@ def print_check(found: Plan) -> None:
     rows = [{**row, "method": name_of(row)} for row in found.checked]
     settings = [name for name in rows[0] if name not in ("path", "replicates", "failures")]
     settings = settings[: settings.index("truth")]
-    for name in reversed(settings):
-        others = [other for other in settings if other != name]
-        if name != "method" and count_apart(others, rows) == count_apart(settings, rows):
-            settings = others
+    apart = {"method", *distinguishing_columns(settings, rows)}
+    settings = [name for name in settings if name in apart]
     print_parts(
         [*map(plain, settings)],
         [
@@ -307,7 +306,7 @@ def print_protocols(found: Plan, half_width: float | None, response: float | Non
     """A row per protocol: accuracy at n, what a half width takes; then the cautions."""
     rows = found.rows
     columns: list[Any] = [
-        *map(plain, telling(("tau", "epsilon", "n", "level"), rows)),
+        *map(plain, distinguishing_columns(("tau", "epsilon", "n", "level"), rows, implied=True)),
         ("protocol", protocol),
         ("rounds", lambda row: f"{row['rounds']:,}"),
         ("bits", lambda row: rounded(row["bits"], 3)),

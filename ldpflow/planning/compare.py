@@ -32,7 +32,7 @@ from ldpflow.problems.laws import Law
 from ldpflow.problems.quantile import Quantile
 from ldpflow.problems.quantiles import Quantiles
 from ldpflow.protocols import PROTOCOLS, OneShot, Protocol
-from ldpflow.protocols.population import CODES
+from ldpflow.protocols.counts.rounds import CODES
 from ldpflow.theory.private_quantile import bit_variance
 
 if TYPE_CHECKING:

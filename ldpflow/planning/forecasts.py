@@ -32,8 +32,16 @@ from ldpflow.problems import Problem
 from ldpflow.problems.laws import Law
 from ldpflow.problems.quantile import MixturePart, Quantile
 from ldpflow.problems.quantiles import Quantiles
-from ldpflow.protocols import OneShot, Protocol, Rounds
-from ldpflow.protocols.runs import Limits, edge_cdf, line_quantile, run_one_shot, run_rounds, variance_at
+from ldpflow.protocols import OneShot, Protocol
+from ldpflow.protocols.counts.runs import (
+    Limits,
+    edge_cdf,
+    line_quantile,
+    run_one_shot,
+    run_rounds,
+    variance_at,
+)
+from ldpflow.protocols.rounds import Rounds
 from ldpflow.random.streams import counter_keys
 from ldpflow.simulators.approach import Approach
 from ldpflow.simulators.cell import Cell
@@ -473,7 +481,7 @@ class CellsForecast(SgdForecast):
         law = self.target.law
         problem = Quantiles(
             taus=self.target.together,
-            law=law.name,
+            law=law.name,  # type: ignore[arg-type]
             location=law.location,
             scale=law.scale,
             df=law.df,
@@ -612,7 +620,7 @@ def problem_of(law: Law, tau: float) -> Quantile:
     parts = tuple(
         MixturePart(
             weight=part.weight,
-            law=part.law.name,
+            law=part.law.name,  # type: ignore[arg-type]
             location=part.law.location,
             scale=part.law.scale,
             df=part.law.df,
@@ -622,7 +630,7 @@ def problem_of(law: Law, tau: float) -> Quantile:
     )
     return Quantile(
         tau=tau,
-        law=law.name,
+        law=law.name,  # type: ignore[arg-type]
         location=law.location,
         scale=law.scale,
         df=law.df,

@@ -26,8 +26,7 @@ from ldpflow.planning.sources import Judged, Source
 from ldpflow.simulators.approach import Approach, LimitLaw, approach, limit_law, with_epsilon
 from ldpflow.simulators.simulator import Simulator
 from ldpflow.study import Study
-from ldpflow.theory.arrival import Arrival, feasible_n
-from ldpflow.theory.arrivals import arrivals
+from ldpflow.theory.arrival import Arrival, arrivals, feasible_n
 
 EPSILONS = (1e-6, 30.0)  # where budgets are looked for
 

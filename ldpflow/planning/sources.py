@@ -29,8 +29,7 @@ from ldpflow.problems.own_column import LAW_FROM, check_level, column_of, law_of
 from ldpflow.problems.quantile import Quantile
 from ldpflow.simulators.approach import Approach
 from ldpflow.simulators.one_pass import OnePass
-from ldpflow.theory.arrival import VERDICTS, Arrival, approaches, feasible_n
-from ldpflow.theory.arrivals import LATTICE, lattice_ratio
+from ldpflow.theory.arrival import LATTICE, VERDICTS, Arrival, approaches, feasible_n, lattice_ratio
 
 if TYPE_CHECKING:
     import pyarrow as pa

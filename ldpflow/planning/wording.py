@@ -13,8 +13,7 @@ from ldpflow.planning.sources import Guess, WorstLaw, design
 from ldpflow.simulators.approach import Approach, approach
 from ldpflow.simulators.simulator import Simulator
 from ldpflow.study import Study
-from ldpflow.theory.arrival import Arrival, approaches
-from ldpflow.theory.arrivals import LATTICE, arrivals, lattice_ratio
+from ldpflow.theory.arrival import LATTICE, Arrival, approaches, arrivals, lattice_ratio
 
 MOST_PATHS = 2000
 """Paths up to which a sweep looks whether they arrive before it runs."""

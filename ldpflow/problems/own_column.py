@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from functools import lru_cache
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ldpflow.errors import InputError
 from ldpflow.problems.column_law import (
@@ -15,11 +17,6 @@ from ldpflow.problems.column_law import (
     share_of_one_value,
 )
 from ldpflow.problems.data_files import FIELDS, Column, read_column
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 FEWEST_BEYOND = 20
 """Values that must lie beyond a quantile, on the side where there are fewer."""

@@ -17,7 +17,7 @@ from ldpflow.simulators.families import simulator_from_settings
 from ldpflow.simulators.stored import Described, description
 from ldpflow.store import RunStore
 from ldpflow.study import Study
-from ldpflow.study.components import tables_of
+from ldpflow.study.changes import tables_of
 from ldpflow.transcripts.writing import write_transcript
 from tests import draws
 from tests.oracles import cells as oracle
