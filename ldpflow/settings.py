@@ -18,7 +18,6 @@ from typing import (
     ClassVar,
     Literal,
     Self,
-    TypeVar,
     Union,
     get_args,
     get_origin,
@@ -50,8 +49,6 @@ __all__ = [
 
 Parameters = Mapping[str, float | tuple[float, ...]]
 """Named numbers that a component's kernel functions read: ``problem.tau``, ``problem.coefficients[j]``."""
-
-T = TypeVar("T", bound="Settings")
 
 STORED = {int: "int64", float: "double", str: "string", bool: "bool"}
 
@@ -339,7 +336,7 @@ def canonical_json(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def find_components(package: str, base: type[T]) -> dict[str, type[T]]:
+def find_components(package: str, base: type[Any]) -> dict[str, Any]:
     """Components that the modules of a package define, by kind: classes with a kind of their own.
 
     Modules without any are not imported: some load a compiler.
