@@ -17,7 +17,7 @@ from ldpflow import constants
 from ldpflow.results import SUMMARY, CellRows, Measure, stored_cells, summarise_cells, trajectories
 from ldpflow.results.cells import group_keys
 from ldpflow.results.columns import BUNDLED_SUMMARIES, COLUMNS, PATH_COLUMNS
-from ldpflow.results.diagnosis import DIAGNOSIS_COLUMNS, diagnose, diagnosis_columns
+from ldpflow.results.decomposition import DIAGNOSIS_COLUMNS, decompose
 from ldpflow.results.monitoring import Watch
 from ldpflow.simulators.approach import LimitLaw, limit_law
 from ldpflow.simulators.simulator import Simulator
@@ -130,7 +130,7 @@ def summary_of(
     -------
     pyarrow.Table
         Parameters of the path, columns of the cell, :data:`ldpflow.results.COLUMNS`, then
-        :data:`RELATIVE` and the diagnosis (:mod:`ldpflow.results.diagnosis`).
+        :data:`RELATIVE` and the diagnosis (:mod:`ldpflow.results.decomposition`).
     """
     pieces = [SUMMARY.empty_table()]
     derived: list[dict[str, float | str | None]] = []
@@ -169,7 +169,7 @@ def measured_and_derived(
     keys, rows = cells
     measured = summarise_cells(keys, rows, null)
     return measured, [
-        relative_length(limit_law(paths[row["path"]]), row) | diagnosis_columns(diagnose(cell, row["level"]))
+        relative_length(limit_law(paths[row["path"]]), row) | decompose(cell, row["level"]).columns()
         for row, cell in zip(measured.to_pylist(), rows, strict=True)
     ]
 

@@ -18,8 +18,7 @@ from scipy import stats
 from ldpflow.algorithms.ldp_sgd import LdpSgd
 from ldpflow.intervals.variance import Oracle
 from ldpflow.mechanisms.deployed_response import DeployedResponse
-from ldpflow.planning.forecast import Simulated
-from ldpflow.planning.path_forecast import path_intervals
+from ldpflow.planning.forecasts import Simulated, path_intervals
 from ldpflow.problems.laws import Law
 from ldpflow.problems.quantile import Quantile
 from ldpflow.protocols import PROTOCOLS

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from ldpflow.engine import run_study
-from ldpflow.planning.pilot import design
+from ldpflow.planning.sources import design
 from ldpflow.problems.column_law import column_law
 from ldpflow.problems.laws import Law
 from ldpflow.store import RunStore
