@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-__all__ = ["Interrupts", "interpreter_open"]
+LAST_SECONDS = 5.0
 
 
 @contextmanager
@@ -24,9 +24,14 @@ def interpreter_open() -> Iterator[Callable[[], str | None]]:
     if not threading.current_thread().daemon:
         yield lambda: None
         return
-    over = threading.Event()
-    threading.Thread(target=over.wait, name="end of a sweep", daemon=False).start()
-    main = threading.main_thread()
+    over, main, caller = threading.Event(), threading.main_thread(), threading.current_thread()
+
+    def hold() -> None:
+        over.wait()
+        if not main.is_alive():
+            caller.join(LAST_SECONDS)  # for the traceback of its SweepInterrupted
+
+    threading.Thread(target=hold, name="end of a sweep", daemon=False).start()
     try:
         yield lambda: None if main.is_alive() else "the main thread has ended"
     finally:

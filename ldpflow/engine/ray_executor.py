@@ -26,11 +26,10 @@ from ldpflow.engine.aggregators import Sent, Shard, new_aggregator
 from ldpflow.engine.executor import Outcome, run_batch, said
 from ldpflow.engine.metrics import Metrics
 from ldpflow.errors import InputError, LdpflowError, StorageError
+from ldpflow.options import SweepOptions
 from ldpflow.simulators.batch import Batch, BatchResult
 from ldpflow.simulators.cell import Cell
 from ldpflow.store import Aggregator, cell_set_hash
-
-__all__ = ["RayExecutor"]
 
 POLL_SECONDS = 0.5
 LOOK_SECONDS = 5.0  # how often the cluster is asked for its cores: nodes come and go
@@ -52,45 +51,23 @@ class RayExecutor:
     ----------
     make_aggregator : callable
         Makes an aggregator inside the actor.
-    address : str, optional
-        An existing cluster's address, ``auto`` for the one this machine belongs to; without it a
-        local Ray is started and stopped again.
-    num_cpus : int, optional
-        Cores of the local Ray, all of this machine's unless given; with an address, cores that
-        batches are sent out for although the cluster has fewer, so that its autoscaler starts nodes.
-    retries : int
-        How often Ray runs a task again whose worker or node died.
-    verbose : bool
-        Let Ray's own log lines through.
-    max_in_flight : int, optional
-        Batches sent out and not stored; twice the cores unless given.
+    options : SweepOptions
     run : str
         What the metrics call this run.
-    nice : int, optional
-        Niceness of a local Ray's workers, 15 unless given.
-    keep : bool
-        Leave a local Ray running when the executor is closed: it ends with this process.
     """
 
     def __init__(
-        self,
-        make_aggregator: Callable[[], Aggregator],
-        address: str | None = None,
-        num_cpus: int | None = None,
-        retries: int = 3,
-        verbose: bool = False,
-        max_in_flight: int | None = None,
-        run: str = "",
-        nice: int | None = None,
-        keep: bool = False,
+        self, make_aggregator: Callable[[], Aggregator], options: SweepOptions | None = None, run: str = ""
     ) -> None:
-        self.keep = keep
-        self.wanted = 1 if address is None or num_cpus is None else num_cpus
-        self.max_in_flight = max_in_flight
+        options = options or SweepOptions()
+        self.keep = options.keep_ray
+        # With an address: cores that batches are sent out for although the cluster has fewer.
+        self.wanted = 1 if options.address is None else options.num_cpus or 1
+        self.max_in_flight = options.max_in_flight
         self.looked = -LOOK_SECONDS
         self.there = 0
         task: Any = ray.remote(run_task)
-        self.task = task.options(max_retries=retries, num_cpus=1)
+        self.task = task.options(max_retries=options.retries, num_cpus=1)
         self.make_aggregator = make_aggregator
         # Started when paths come: a study of one path needs one.
         self.shards: list[Shard] = []
@@ -101,7 +78,7 @@ class RayExecutor:
         self.dropped = False
         self.metrics = Metrics(run)
         self.started_ray = not ray.is_initialized()
-        self.watch = connection.connect(address, num_cpus, verbose, nice) if self.started_ray else None
+        self.watch = connection.connect(options) if self.started_ray else None
 
     @property
     def cores(self) -> int:

@@ -23,6 +23,7 @@ from ldpflow.engine.choice import chosen_engine, cores_of
 from ldpflow.engine.events import Listener
 from ldpflow.engine.run import executor_for
 from ldpflow.errors import InputError
+from ldpflow.options import SweepOptions
 from ldpflow.results import CellRows, Contrast, compare_cells, stored_cells
 from ldpflow.results.arena import judge
 from ldpflow.store import CELL_KEYS, RunStore, cell_id
@@ -125,8 +126,7 @@ def tune(
         engine = "ray" if address is not None else engine_for(study, candidates, confirm, num_cpus)
     options: dict[str, Any] = {"engine": engine, "address": address, "num_cpus": num_cpus}
     # Held open, so that Ray starts once and not with every rung.
-    cluster = {"address": address, "num_cpus": num_cpus}
-    held = executor_for(engine, RunStore(search), None, cluster, 0.0)
+    held = executor_for(RunStore(search), SweepOptions(**options))
     try:
         replicates = FIRST_RUNG
         while True:
