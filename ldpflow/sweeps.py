@@ -153,8 +153,7 @@ def run_sweep(
     See :func:`sweep`.
     """
     from ldpflow.engine import run_study
-    from ldpflow.engine.interrupts import Interrupts, interpreter_open
-    from ldpflow.engine.limits import limits
+    from ldpflow.engine.limits import Interrupts, interpreter_open, limits
     from ldpflow.engine.precision import Precision
     from ldpflow.store import RunStore
     from ldpflow.store.files import address_of

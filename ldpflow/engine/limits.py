@@ -1,11 +1,17 @@
-"""When a sweep has run long enough or grown too large: time and memory."""
+"""What ends a sweep early: limits of time and memory, Ctrl-C, and the end of the interpreter."""
 
 from __future__ import annotations
 
 import os
+import signal
+import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 from ldpflow.errors import InputError
 
@@ -83,3 +89,69 @@ def proportional_size(process: int) -> int:
             return sum(int(line.split()[1]) * 1024 for line in file if line.startswith("Pss:"))
     except (OSError, ValueError):
         return 0
+
+
+LAST_SECONDS = 5.0
+
+
+@contextmanager
+def interpreter_open() -> Iterator[Callable[[], str | None]]:
+    """Keep the interpreter from ending in the middle of a sweep, in a daemon thread too.
+
+    At its end Python waits for threads that are no daemons; a daemon inside of compiled code would abort the
+    process. So while a daemon thread sweeps another thread waits for it, and gives it a reason to stop.
+    """
+    if not threading.current_thread().daemon:
+        yield lambda: None
+        return
+    over, main, caller = threading.Event(), threading.main_thread(), threading.current_thread()
+
+    def hold() -> None:
+        over.wait()
+        if not main.is_alive():
+            caller.join(LAST_SECONDS)  # for the traceback of its SweepInterrupted
+
+    threading.Thread(target=hold, name="end of a sweep", daemon=False).start()
+    try:
+        yield lambda: None if main.is_alive() else "the main thread has ended"
+    finally:
+        over.set()
+
+
+class Interrupts:
+    """While the context is open, the first Ctrl-C is noted, the second ends all.
+
+    SIGTERM, and SIGHUP when a terminal closes, do the same.
+
+    Calling it gives the reason to stop, or None.
+    """
+
+    def __init__(self) -> None:
+        self.reason: str | None = None
+        self.before: dict[signal.Signals, Any] = {}
+
+    def __call__(self) -> str | None:
+        return self.reason
+
+    def __enter__(self) -> Interrupts:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            try:
+                self.before[number] = signal.signal(number, self.received)
+            except ValueError:  # not in the main thread, which alone may set handlers
+                break
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self.before.items():
+            signal.signal(number, handler)
+
+    def received(self, number: int, frame: FrameType | None) -> None:
+        """The handler. It writes to the descriptor: a buffer may be locked by what it interrupts."""
+        if self.reason is not None:
+            if sys.stderr.isatty():
+                os.write(2, b"\x1b[?25h")  # the progress bar hides the cursor
+            os.write(2, b"\nldpflow: stopped at once; what was on disk is kept\n")
+            # No clean-up: what is not on disk is computed again, and the lock dies with the process.
+            os._exit(130)
+        self.reason = f"{signal.Signals(number).name} received"
+        os.write(2, b"\nldpflow: finishing what is running (at most 10 s); again to stop at once\n")

@@ -20,11 +20,11 @@ import pyarrow as pa
 import ray
 from ray import cloudpickle
 from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
+from ray.util.metrics import Counter, Gauge
 
 from ldpflow.engine import connection
 from ldpflow.engine.aggregators import Sent, Shard, new_aggregator
 from ldpflow.engine.executor import Outcome, run_batch, said
-from ldpflow.engine.metrics import Metrics
 from ldpflow.errors import InputError, LdpflowError, StorageError
 from ldpflow.options import SweepOptions
 from ldpflow.simulators.batch import Batch, BatchResult
@@ -77,8 +77,7 @@ class RayExecutor:
         self.cell_sets: dict[int, tuple[tuple[Cell, ...], str]] = {}
         self.dropped = False
         self.metrics = Metrics(run)
-        self.started_ray = not ray.is_initialized()
-        self.watch = connection.connect(options) if self.started_ray else None
+        self.watch = None if ray.is_initialized() else connection.connect(options)
 
     @property
     def cores(self) -> int:
@@ -232,14 +231,15 @@ class RayExecutor:
         return True
 
     def close(self) -> None:
-        lost = False
-        if self.watch is not None:
-            self.watch.close()
-            lost = self.watch.lost is not None
+        if self.watch is None:  # the caller's Ray
+            self.metrics.flying(0)
+            return
+        self.watch.close()
+        lost = self.watch.lost is not None
         if not lost:
             self.metrics.flying(0)
         # A command line whose Ray is lost ends at once, and what is left of that Ray with it.
-        if self.started_ray and (connection.when_stuck is None if lost else not self.keep):
+        if connection.when_stuck is None if lost else not self.keep:
             ray.shutdown()
 
 
@@ -271,3 +271,47 @@ def reason(error: RayError) -> str:
     if isinstance(error, RayTaskError):
         return said(error.cause)
     return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+
+
+class Metrics:
+    """Counters and gauges of one run for Ray's Prometheus endpoint; Ray adds ``ray_`` before their names.
+
+    Replicates and steps are counted once per path, when their batch is done; batches that Ray ran
+    again because a node was lost are counted alike.
+
+    Parameters
+    ----------
+    run : str
+        The run directory, the label ``run``.
+    """
+
+    def __init__(self, run: str) -> None:
+        def counter(name: str, description: str) -> Counter:
+            made = Counter(name, description, tag_keys=("run",))
+            made.set_default_tags({"run": run})
+            return made
+
+        self.replicates = counter("ldpflow_replicates_done", "Replicates of paths, done.")
+        self.steps = counter("ldpflow_steps_done", "Steps of the recursion, done.")
+        self.batches = counter("ldpflow_batches_done", "Batches done.")
+        self.failures = counter("ldpflow_batches_failed", "Batches given up.")
+        self.kernel_seconds = counter("ldpflow_kernel_seconds", "CPU seconds in recursions.")
+        self.in_flight = Gauge(
+            "ldpflow_batches_in_flight", "Batches sent out and not stored.", tag_keys=("run",)
+        )
+        self.in_flight.set_default_tags({"run": run})
+
+    def took(self, outcome: Outcome) -> None:
+        """A batch has come back."""
+        if outcome.error is not None:
+            self.failures.inc()
+            return
+        self.batches.inc()
+        self.replicates.inc(outcome.batch.last - outcome.batch.first)
+        self.steps.inc(outcome.batch.steps)
+        if outcome.kernel_seconds > 0.0:  # Ray refuses to add nothing
+            self.kernel_seconds.inc(outcome.kernel_seconds)
+
+    def flying(self, batches: int) -> None:
+        """So many batches are on their way."""
+        self.in_flight.set(batches)

@@ -23,13 +23,12 @@ from ldpflow.engine.choice import (
     seconds_of,
 )
 from ldpflow.engine.events import Listener, Phase, Planned, RunResult
-from ldpflow.engine.executor import Executor, Outcome
+from ldpflow.engine.executor import Executor, Outcome, ThreadExecutor
 from ldpflow.engine.growth import declare_columns, gaps, planned, usable_parts
 from ldpflow.engine.loop import Stop, Tally, drive, never
 from ldpflow.engine.precision import Precision, Round, ahead, rounds
 from ldpflow.engine.reached import reached
-from ldpflow.engine.threads import ThreadExecutor
-from ldpflow.errors import EngineLost, InputError
+from ldpflow.errors import EngineLost, InputError, address_limit
 from ldpflow.kernels.cache import cache_folder
 from ldpflow.options import SweepOptions
 from ldpflow.results.summary import stored_summary, stored_trajectory_summary
@@ -44,6 +43,8 @@ from ldpflow.store import (
 from ldpflow.store.overlaps import overlapping
 from ldpflow.study import Study
 from ldpflow.study.plugins import plugins_of, sources_of
+
+FEW_THREADS, MANY_ADDRESSES = 2, 2 * 2**30  # 8 threads ran out of addresses at 1.25 GiB; 32 did not at 2
 
 
 def run_study(
@@ -266,6 +267,9 @@ def executor_for(
         if on_engine is not None:
             on_engine(why)
     if engine != "ray":
+        if cores > FEW_THREADS and (limit := address_limit()) < MANY_ADDRESSES:
+            allowed = f"at most {FEW_THREADS} threads with a limit of {limit / 2**30:.2f} GiB (ulimit -v)"
+            raise InputError("num_cpus", cores, allowed, "More of them need 2 GiB of addresses.")
         return ThreadExecutor(Aggregator(store), cores)
     from ldpflow.engine.ray_executor import RayExecutor
 
