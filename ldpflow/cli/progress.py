@@ -14,7 +14,7 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress
 from rich.text import Text
 
-from ldpflow.report.numbers import short
+from ldpflow.report.numbers import distinguishing_columns, short
 
 SECONDS_BETWEEN_LINES = 5.0
 DRAWN_PER_SECOND = 4
@@ -192,12 +192,10 @@ class State:
 
 def settings_apart(paths: Sequence[Mapping[str, Any]]) -> list[str]:
     """The settings that tell paths apart, what follows from others last."""
-    from ldpflow.report.results import telling
-
     names = dict.fromkeys(name for path in paths for name in path)
     following = ("dimension", "privacy_notion", "privacy_unit", "neighbouring")
     ordered = sorted(names, key=lambda name: name in following)
-    return telling(ordered, [{name: path.get(name) for name in ordered} for path in paths])
+    return distinguishing_columns(ordered, [{name: path.get(name) for name in ordered} for path in paths])
 
 
 def in_notebook() -> bool:

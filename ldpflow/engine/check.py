@@ -19,7 +19,7 @@ from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError, LdpflowError
 from ldpflow.intervals import INTERVAL_METHODS
 from ldpflow.random.streams import STREAM_VERSION
-from ldpflow.results.diagnosis import DIAGNOSIS_COLUMNS
+from ldpflow.results.decomposition import DIAGNOSIS_COLUMNS
 from ldpflow.results.summary import stored_summary, stored_trajectory_summary
 from ldpflow.simulators.cell import Cell
 from ldpflow.simulators.stored import described_simulator
@@ -126,7 +126,8 @@ def compact_run(run: str) -> tuple[int, int]:
 
 def examined(store: RunStore, recompute: float | None = None) -> tuple[list[Finding], dict[str, int]]:
     """All findings, and what was looked at."""
-    study, mapping, findings = None, {}, []
+    study, mapping = None, {}
+    findings: list[Finding] = []
     try:
         mapping = stored_mapping(store) or {}
         study = stored_study(store)

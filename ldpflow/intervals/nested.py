@@ -47,6 +47,7 @@ from pydantic import Field, PrivateAttr, model_validator
 from ldpflow import constants
 from ldpflow.algorithms import Algorithm
 from ldpflow.algorithms.ldp_sgd import LdpSgd
+from ldpflow.allowed import OneOf
 from ldpflow.columns import Column, Summary
 from ldpflow.errors import LdpflowError
 from ldpflow.intervals.interval import (
@@ -75,7 +76,7 @@ from ldpflow.mechanisms import Mechanism
 from ldpflow.mechanisms.none import NoMechanism
 from ldpflow.problems import Problem
 from ldpflow.problems.quantile import Quantile
-from ldpflow.settings import OneOf, Setting
+from ldpflow.settings import Setting
 
 STEPS, LEVEL = 1000, 0.9
 """Steps of the record that a plug-in's base is tried on, and the level."""

@@ -208,8 +208,9 @@ def compiled(function: Callable[..., Any], case: Case, signature: Any) -> Callab
                 with Lock(file.with_suffix(".lock")):
                     KERNELS[digest, signature] = loaded(made, entry, file, signature)
             except OSError as error:
-                room = "a folder with room for compiled kernels"
-                raise InputError("LDPFLOW_CACHE_DIR", str(file.parent), room, f"{error.strerror}.") from None
+                allowed = "a folder on a disk with free space"
+                reason = f"{error.strerror}."
+                raise InputError("LDPFLOW_CACHE_DIR", str(file.parent), allowed, reason) from None
         return KERNELS[digest, signature]
 
 

@@ -13,11 +13,9 @@ from pydantic import BaseModel, ValidationError
 from ldpflow.allowed import allowed, closest, nearest
 from ldpflow.errors import InputError
 from ldpflow.intervals import INTERVAL_METHODS
-from ldpflow.settings import Settings
+from ldpflow.settings import Settings, input_error
 from ldpflow.simulators.families import PARTS
 from ldpflow.study.fields import read_values
-
-__all__ = ["GROUPS", "PILOT_VALUES", "Entry", "read_group", "unknown_kind"]
 
 PILOT_VALUES = "law_table"
 """Setting that holds a table of a pilot's values: it stays in the run directory."""
@@ -82,14 +80,10 @@ class Entry:
                 result.append(GROUPS[self.group][self.kind].model_validate(settings))
             except ValidationError as error:
                 # Single values are checked already: what is left is how they go together.
-                reason = error.errors()[0]["msg"].removeprefix("Value error, ")
-                raise InputError(
-                    self.group,
-                    {"kind": self.kind} | {k: v for k, v in settings.items() if k != PILOT_VALUES},
-                    "settings that go together",
-                    f"{reason}. To vary both, list a {self.group} for each case "
-                    f"([[{self.group}]] in a file).",
-                ) from None
+                shown = {"kind": self.kind} | {k: v for k, v in settings.items() if k != PILOT_VALUES}
+                found = input_error(GROUPS[self.group][self.kind], error, shown)
+                both = f"To vary both, list a {self.group} for each case ([[{self.group}]] in a file)."
+                raise InputError(found.field, found.value, found.allowed, f"{found.hint} {both}") from None
         return result
 
     def mapping(self) -> dict[str, Any]:

@@ -16,8 +16,6 @@ from ldpflow.errors import InputError
 from ldpflow.study.reading import read_plugins
 from ldpflow.study.study import Study
 
-__all__ = ["bundled_studies", "load_study"]
-
 MOST_NAMED = 20
 """Most files that a hint names."""
 

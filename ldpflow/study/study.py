@@ -17,18 +17,16 @@ from ldpflow.settings import Settings, canonical_json, plain_values
 from ldpflow.simulators.cell import Cell
 from ldpflow.simulators.families import ACTING, PARTS, family_of
 from ldpflow.simulators.simulator import Plan, Simulator
-from ldpflow.study.changes import replacements
-from ldpflow.study.components import python_error, tables_of
+from ldpflow.study.changes import python_error, replacements, tables_of
 from ldpflow.study.entry import GROUPS, PILOT_VALUES, Entry
-from ldpflow.study.grid import Monitor, Trajectory
 from ldpflow.study.plugins import plugins_of
-from ldpflow.study.reading import read_study
+from ldpflow.study.reading import Monitor, Trajectory, read_study
 from ldpflow.study.writing import toml_text
-
-__all__ = ["MAX_CELLS", "MAX_PATHS", "Study"]
 
 MAX_CELLS = 100_000
 MAX_PATHS = 10_000
+MOST_NAMES = 6
+"""Most names that a sentence lists."""
 PILOT_WARNING = (
     f"the run directory holds the values of the pilot ({PILOT_VALUES}, in study.toml and in every part): "
     "keep it as private as the pilot; report, cite and export leave the table out"
@@ -327,8 +325,6 @@ class Study:
 
     def left_out(self) -> list[str]:
         """Methods, trajectories and replicates that the study asks for and that make no rows, and why."""
-        from ldpflow.study.left_out import left_out
-
         return left_out(self)
 
     def settings(self) -> dict[str, Any]:
@@ -377,3 +373,59 @@ def combinations(entries: tuple[Entry, ...]) -> list[Any]:
 def hash_of(settings: Mapping[str, Any]) -> str:
     """First 16 hex digits of SHA-256 over the canonical JSON of a study's settings."""
     return hashlib.sha256(canonical_json(dict(settings)).encode()).hexdigest()[:16]
+
+
+def left_out(study: Study) -> list[str]:
+    """Sentences on the methods, trajectories and replicates of a study that make no rows, and why.
+
+    One for each method and reason; none where everything that the study asks for is computed.
+    """
+    simulators = study.simulators()
+    found = []
+    for kind in dict.fromkeys(method.kind for method in study.method_settings):
+        methods = [method for method in study.method_settings if method.kind == kind]
+        reasons: dict[str, dict[str, None]] = {}
+        used = False
+        for simulator in simulators:
+            for method in methods:
+                if method.applies(simulator):
+                    used = True
+                else:
+                    reasons.setdefault(method.lacking(simulator), {})[name_of(simulator)] = None
+        for reason, names in reasons.items():
+            share = "is left out with" if used else "makes no interval in this study; it is left out with"
+            found.append(f"{kind} {share} {listed(list(names))}: {reason}")
+    return [*found, *without_trajectory(study), *without_row(study)]
+
+
+def name_of(simulator: Any) -> str:
+    """The algorithm or protocol of a simulator."""
+    parts = simulator.parts()
+    acting = parts.get("algorithm") or parts.get("protocol") or parts["problem"]
+    return str(acting.kind)
+
+
+def listed(names: list[str]) -> str:
+    """Some names, the first of them where there are many."""
+    more = len(names) - MOST_NAMES
+    return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def without_trajectory(study: Study) -> list[str]:
+    """A sentence on what has no trajectory although the study asks for them."""
+    if study.trajectory is None:
+        return []
+    names = dict.fromkeys(name_of(plan.simulator) for plan in study.plans() if not plan.checkpoints)
+    return [f"trajectory: none of {listed(list(names))}, which makes no steps to follow"] if names else []
+
+
+def without_row(study: Study) -> list[str]:
+    """Sentences on methods whose rows are made of several replicates, where some are left over."""
+    found: dict[str, None] = {}
+    for plan in study.plans():
+        for cell in plan.cells:
+            if left := study.replicates % cell.runs:
+                text = f"{cell.method.kind}, level {cell.level:g}: a row is made of {cell.runs} replicates; "
+                text += f"the last {left} of {study.replicates:,} make none"
+                found[text] = None
+    return list(found)

@@ -8,8 +8,8 @@ import pytest
 from ldpflow.algorithms.minibatch_sgd import MinibatchSgd
 from ldpflow.engine import run_study
 from ldpflow.errors import InputError
-from ldpflow.planning.forecast import Steps
-from ldpflow.planning.protocols_plan import steps_of
+from ldpflow.planning.compare import steps_of
+from ldpflow.planning.forecasts import Steps
 from ldpflow.results.summary import oracle_length
 from ldpflow.simulators.approach import limit_law
 from ldpflow.simulators.batch import Batch, simulate
@@ -17,7 +17,7 @@ from ldpflow.simulators.families import simulator_from_settings
 from ldpflow.simulators.stored import Described, description
 from ldpflow.store import RunStore
 from ldpflow.study import Study
-from ldpflow.study.components import tables_of
+from ldpflow.study.changes import tables_of
 from ldpflow.transcripts.writing import write_transcript
 from tests import draws
 from tests.oracles import cells as oracle

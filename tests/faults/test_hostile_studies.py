@@ -38,6 +38,6 @@ def test_a_hostile_study_has_an_answer(tmp_path, first):
 
 def test_the_studies_are_of_many_kinds():
     texts = [hostile_text(number) for number in range(COUNT)]
-    assert len(set(texts)) > 0.95 * COUNT
+    assert len(set(texts)) > 0.9 * COUNT
     for said in ("[plugins]", "[monitor]", "[trajectory]", "\x1b", "[[[[[", "nan", "9223372036854775808"):
         assert any(said in text.replace("_", "") or said in text for text in texts), said
