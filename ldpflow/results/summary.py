@@ -28,16 +28,6 @@ from ldpflow.store.dataset import Dataset
 from ldpflow.study.grid import Monitor
 from ldpflow.theory import lines
 
-__all__ = [
-    "RELATIVE",
-    "names_of_summary",
-    "stored_paths",
-    "stored_summary",
-    "stored_trajectory_summary",
-    "summary_of",
-    "trajectory_summary_of",
-]
-
 RELATIVE = {
     "oracle_length": Measure("2 z sqrt(Sigma / steps)", "unit of theta", "Dette and Graw, Theorem 3.1"),
     "length_relative": Measure("length_mean / oracle_length", "1", "-"),
