@@ -9,7 +9,7 @@ from benchmarks.designs import LEVEL, SEED
 from benchmarks.effort import Effort
 from benchmarks.measurement import Measurement
 from benchmarks.timing import cpu_seconds
-from ldpflow.intervals.inversion import Inversion
+from ldpflow.intervals.counts import Inversion
 from ldpflow.planning.compare import ProtocolPlan, compare_protocols
 from ldpflow.problems.quantile import Quantile
 from ldpflow.protocols import PROTOCOLS

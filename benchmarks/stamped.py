@@ -36,7 +36,7 @@ def stamped_batch(batch, *, folder):  # type: ignore[no-untyped-def]
     from ldpflow.engine import ray_executor
 
     stamp(folder, "batch", time.time())
-    simulator = import_module("ldpflow.simulators.run_path")
+    simulator = import_module("ldpflow.simulators.one_pass")
     load = simulator.kernel_of
 
     def stamped_load(*arguments, **options):  # type: ignore[no-untyped-def]

@@ -10,7 +10,7 @@ from benchmarks.designs import LEVEL, SEED, cells, quantile, regression
 from benchmarks.effort import Effort
 from benchmarks.measurement import Measurement
 from benchmarks.timing import compare, cpu_seconds
-from ldpflow.intervals.block_bootstrap import BlockBootstrap
+from ldpflow.intervals.bootstrap import BlockBootstrap
 from ldpflow.random.lockstep import LANES
 from ldpflow.simulators.batch import Batch, simulate
 from ldpflow.simulators.cell import Cell

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from ldpflow.store import RunStore
     from ldpflow.study import Study
 
-__all__ = ["Checked", "Replay", "Run", "open_run"]
-
 Names = str | Sequence[str] | None
 
 
@@ -138,12 +136,9 @@ class Run:
         InputError
             If there is none, or a plug-in that it needs is not loaded.
         """
-        from ldpflow.study import Study
+        from ldpflow.study.stored import needed_study
 
-        text = self.store.read_study()
-        if text is None:
-            raise InputError("run", self.out, "a run with a study.toml")
-        return Study.from_toml(text, stored=True)
+        return needed_study(self.store)
 
     @property
     def cautions(self) -> list[str]:

@@ -71,6 +71,8 @@ def sweep(
 
     The rows are the same bits on any executor and after any interruption.
 
+    In a daemon thread it ends in order when the main thread does; the interpreter waits for it.
+
     Parameters
     ----------
     study : Study, str or path
@@ -127,11 +129,12 @@ def sweep(
     SweepFailed
         If batches raised, unless ``allow_failures``.
     KeyboardInterrupt
-        As :class:`SweepInterrupted`, after an orderly stop; what had finished is kept.
+        As :class:`SweepInterrupted`, after an orderly stop; what had finished is kept. A batch inside of
+        compiled code goes on in its thread: the interpreter ends once the batch has.
     """
     from ldpflow.engine import limits, read_bytes, read_seconds, run_study
     from ldpflow.engine.choice import ENGINES
-    from ldpflow.engine.interrupts import Interrupts
+    from ldpflow.engine.interrupts import Interrupts, interpreter_open
     from ldpflow.store import RunStore
     from ldpflow.store.files import address_of
     from ldpflow.study import Study
@@ -171,7 +174,7 @@ def sweep(
     precision = wanted_precision(**{name: options.pop(name) for name in targets})
     passed = limits(options.pop("max_time"), options.pop("max_memory"))
     shown = display(progress, chosen, precision is not None, None if fresh else root)
-    with Interrupts() as interrupted, shown as report:
+    with interpreter_open() as ending, Interrupts() as interrupted, shown as report:
         result = run_study(
             chosen,
             root,
@@ -180,15 +183,16 @@ def sweep(
             on_phase=report,
             on_plan=on_plan,
             on_engine=on_engine,
-            should_stop=lambda: interrupted() or passed(),
+            should_stop=lambda: interrupted() or ending() or passed(),
             **options,
             keep_ray=keep_ray,
             fresh=fresh,
             verbose=verbose,
             precision=precision,
         )
-    run = Run(RunStore(root), result)
-    if interrupted() is not None:
+        run = Run(RunStore(root), result)
+        stopped = interrupted() or ending()
+    if stopped is not None:
         raise SweepInterrupted(result)
     if result.failed_batches and not allow_failures:
         raise SweepFailed(result)
@@ -273,7 +277,7 @@ def simulate(
         ``method.intervals(record, n, [0.9])`` gives the intervals.
     """
     from ldpflow.intervals import IntervalMethod
-    from ldpflow.intervals.oracle import Oracle
+    from ldpflow.intervals.variance import Oracle
     from ldpflow.simulators.cell import Cell
 
     kinds: list[IntervalMethod] = [*methods] or [Oracle()]

@@ -21,8 +21,6 @@ from mpmath import mp, mpf
 
 from ldpflow.constants import workdps
 
-__all__ = ["best_epochs", "first_theorem_steps", "reduced_theorem_steps"]
-
 DIGITS = 40
 
 

@@ -13,7 +13,7 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from io import TextIOWrapper
-from typing import Annotated, TextIO
+from typing import Annotated, NoReturn, TextIO
 
 import typer
 
@@ -54,18 +54,25 @@ app = typer.Typer(
 
 
 def print_version(given: bool) -> None:
-    """Print the version and end."""
+    """Print the version and the folder of compiled kernels, and end."""
     if given:
         from ldpflow import __version__
+        from ldpflow.kernels.cache import cache_place
 
-        typer.echo(f"ldpflow {__version__}")
+        typer.echo(f"ldpflow {__version__}\nkernels: {cache_place()}")
         raise typer.Exit
 
 
 @app.callback()
 def common(
     version: Annotated[
-        bool, typer.Option("--version", callback=print_version, is_eager=True, help="Print the version.")
+        bool,
+        typer.Option(
+            "--version",
+            callback=print_version,
+            is_eager=True,
+            help="Print the version and the folder of compiled kernels.",
+        ),
     ] = False,
 ) -> None:
     """Options that stand before a command."""
@@ -130,7 +137,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except OSError as error:
         code = output_lost(error, code or 2)
+    if arguments is None:
+        leave_batches(code)
     return code
+
+
+def leave_batches(code: int) -> None:
+    """End the process at once where a batch that was given up still runs: its kernel may take minutes."""
+    threads = sys.modules.get("ldpflow.engine.threads")
+    if threads is not None and threads.dropped_batches():
+        sys.stderr.flush()
+        os._exit(code)
 
 
 def output_lost(error: OSError, code: int) -> int:
@@ -164,9 +181,7 @@ def called(arguments: Sequence[str] | None) -> int:
             warnings.showwarning = print_warning
             app(args=arguments, prog_name="ldpflow")
     except EngineLost as error:
-        code = said(str(error), 1)
-        sys.stdout.flush()
-        os._exit(code)  # the interpreter's end would wait for a Ray that is gone, or crash in it
+        leave_at_once(str(error))
     except KeyboardInterrupt:
         return 130
     except SystemExit as stop:
@@ -174,6 +189,13 @@ def called(arguments: Sequence[str] | None) -> int:
     except Exception as error:
         return refused(error)
     return 0
+
+
+def leave_at_once(message: str) -> NoReturn:
+    """End the process: the interpreter's own end would wait for a Ray that is gone, or crash in it."""
+    code = said(message, 1)
+    sys.stdout.flush()
+    os._exit(code)
 
 
 OF_MEMORY = "map segment|allocate memory|shared object file|launch worker thread|start new thread"

@@ -7,7 +7,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -299,9 +299,14 @@ def print_table(table: pa.Table) -> None:
 
 def print_csv(table: pa.Table) -> None:
     """Every column; floats by repr, nothing for null."""
+    write_csv(table.column_names, table.to_pylist())
+
+
+def write_csv(names: Sequence[str], rows: Iterable[Mapping[str, object]]) -> None:
+    """Values of these names as CSV, without cells that a spreadsheet would take for formulas."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(map(no_formula, table.column_names))
-    writer.writerows(map(no_formula, row.values()) for row in table.to_pylist())
+    writer.writerow(map(no_formula, names))
+    writer.writerows([no_formula(row.get(name)) for name in names] for row in rows)
 
 
 def print_json(table: pa.Table) -> None:

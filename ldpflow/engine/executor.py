@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
 
 from ldpflow.errors import LdpflowError
-from ldpflow.simulators.batch import Batch, BatchResult
+from ldpflow.simulators.batch import Batch, BatchResult, simulate
 from ldpflow.simulators.stored import description, names_file
 from ldpflow.store import PartMeta, RunStore, cell_id
 from ldpflow.store.provenance import versions
 from ldpflow.study.plugins import plugins_of
 
-__all__ = ["Executor", "Outcome", "part_meta", "publish_trajectories", "said"]
+__all__ = ["Executor", "Outcome", "part_meta", "publish_trajectories", "run_batch", "said"]
 
 
 @dataclass(frozen=True)
@@ -39,10 +38,6 @@ class Executor(Protocol):
     def capacity(self) -> int:
         """Batches that may be in flight; asked before every one, since nodes come and go."""
 
-    @property
-    def compiling(self) -> Callable[[], int] | None:
-        """Number of kernels that are being compiled; None where Ray's workers compile."""
-
     def submit(self, batch: Batch) -> None:
         """Start a batch."""
 
@@ -64,6 +59,23 @@ def publish_trajectories(store: RunStore, batch: Batch, result: BatchResult) -> 
     if result.trajectories is not None:
         cells = [{"checkpoints": batch.checkpoints}]
         store.trajectories.write(batch.simulator.key, result.trajectories, part_meta(batch), cells)
+
+
+def run_batch(batch: Batch) -> BatchResult:
+    """Run a batch in a thread or process that serves several.
+
+    Raises
+    ------
+    Exception
+        What the batch raised; also where a plug-in's code called ``sys.exit`` or raised KeyboardInterrupt,
+        which would end the thread.
+    """
+    try:
+        return simulate(batch)
+    except Exception:
+        raise
+    except BaseException as error:
+        raise LdpflowError(f"{type(error).__name__}: {error}") from error
 
 
 def said(error: Exception) -> str:

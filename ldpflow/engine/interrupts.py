@@ -1,14 +1,36 @@
-"""Ctrl-C: once ends a sweep in order, twice at once."""
+"""What ends a sweep early: Ctrl-C, once in order and twice at once, and the end of the interpreter."""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-__all__ = ["Interrupts"]
+__all__ = ["Interrupts", "interpreter_open"]
+
+
+@contextmanager
+def interpreter_open() -> Iterator[Callable[[], str | None]]:
+    """Keep the interpreter from ending in the middle of a sweep, in a daemon thread too.
+
+    At its end Python waits for threads that are no daemons; a daemon inside of compiled code would abort the
+    process. So while a daemon thread sweeps another thread waits for it, and gives it a reason to stop.
+    """
+    if not threading.current_thread().daemon:
+        yield lambda: None
+        return
+    over = threading.Event()
+    threading.Thread(target=over.wait, name="end of a sweep", daemon=False).start()
+    main = threading.main_thread()
+    try:
+        yield lambda: None if main.is_alive() else "the main thread has ended"
+    finally:
+        over.set()
 
 
 class Interrupts:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import queue
 import threading
 
-from ldpflow.engine.executor import Outcome, part_meta, publish_trajectories, said
-from ldpflow.engine.preparing import Preparation
+from ldpflow.engine.executor import Outcome, part_meta, publish_trajectories, run_batch, said
 from ldpflow.errors import InputError, StorageError
-from ldpflow.simulators.batch import Batch, BatchResult, simulate
+from ldpflow.simulators.batch import Batch, BatchResult
 from ldpflow.store import Aggregator
 
-__all__ = ["ThreadExecutor"]
+THREAD_NAME = "batches"
+
+
+def dropped_batches() -> bool:
+    """Whether a batch that was given up still runs: the interpreter waits for its end."""
+    return any(thread.name == THREAD_NAME for thread in threading.enumerate())
 
 
 class ThreadExecutor:
@@ -35,33 +39,24 @@ class ThreadExecutor:
         # With several threads, one batch waits: a thread does not wait for rows to be stored.
         self.capacity = cores + (cores > 1)
         self.dropped = threading.Event()
-        self.preparation = Preparation()
-        self.waiting: queue.SimpleQueue[tuple[Batch, bool] | None] = queue.SimpleQueue()
+        self.waiting: queue.SimpleQueue[Batch | None] = queue.SimpleQueue()
         self.finished: queue.SimpleQueue[tuple[Batch, BatchResult | Exception]] = queue.SimpleQueue()
-        # Daemons: the interpreter must be able to end before a batch that was dropped does.
-        self.threads = [threading.Thread(target=self._run, name="batches", daemon=True) for _ in range(cores)]
+        # No daemons, in a daemon thread too: one that ends inside of compiled code takes the process down.
+        self.threads = [
+            threading.Thread(target=self._run, name=THREAD_NAME, daemon=False) for _ in range(cores)
+        ]
         for thread in self.threads:
             thread.start()
 
-    def compiling(self) -> int:
-        """Number of kernels that are being compiled, by this process and those that it started."""
-        return self.preparation.compiling()
-
     def _run(self) -> None:
-        while (taken := self.waiting.get()) is not None and not self.dropped.is_set():
-            batch, first = taken
+        while (batch := self.waiting.get()) is not None and not self.dropped.is_set():
             try:
-                if first:
-                    self.preparation.prepare(batch)
-                if self.dropped.is_set():
-                    return
-                self.finished.put((batch, simulate(batch)))
+                self.finished.put((batch, run_batch(batch)))
             except Exception as error:
                 self.finished.put((batch, error))
 
     def submit(self, batch: Batch) -> None:
-        first = self.cores > 1 and self.preparation.needed(batch)
-        self.waiting.put((batch, first))
+        self.waiting.put(batch)
 
     def wait(self, timeout: float) -> list[Outcome]:
         try:
@@ -70,7 +65,7 @@ class ThreadExecutor:
             return []
         try:
             if isinstance(result, Exception):
-                raise result
+                return [Outcome(batch, error=said(result))]
             publish_trajectories(self.aggregator.store, batch, result)
             if batch.cells:
                 self.aggregator.add(
@@ -93,17 +88,14 @@ class ThreadExecutor:
 
     def drop(self) -> None:
         self.dropped.set()
-        self.preparation.stop()
 
     def flush(self) -> list[Outcome]:
         self.aggregator.flush()
         return []
 
     def close(self) -> None:
-        self.preparation.stop()
         for _ in self.threads:
             self.waiting.put(None)
         if not self.dropped.is_set():
-            # One that ended while the interpreter ends could take the process down.
             for thread in self.threads:
                 thread.join()

@@ -1,15 +1,13 @@
 """Planning a study before it is run."""
 
 from ldpflow.planning.checking import check_predictions
-from ldpflow.planning.compare import ProtocolPlan, compare_protocols
-from ldpflow.planning.plans import Plan, plan
-from ldpflow.planning.prediction import Prediction, arrival_cautions, predict
-from ldpflow.planning.protocols_plan import Comparison, ProtocolsPlan, compare_study
+from ldpflow.planning.compare import ProtocolPlan, ProtocolsPlan, compare_protocols, compare_study
+from ldpflow.planning.plans import Plan, PlanOptions, plan
+from ldpflow.planning.wording import arrival_cautions
 
 __all__ = [
-    "Comparison",
     "Plan",
-    "Prediction",
+    "PlanOptions",
     "ProtocolPlan",
     "ProtocolsPlan",
     "arrival_cautions",
@@ -17,5 +15,4 @@ __all__ = [
     "compare_protocols",
     "compare_study",
     "plan",
-    "predict",
 ]

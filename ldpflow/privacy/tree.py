@@ -22,8 +22,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["EXACT_STEPS", "Tree", "compose", "levels_of", "nodes", "touched_nodes", "tree_cost"]
-
 EXACT_STEPS = 2**23
 EXACT_EPOCH = 2**15
 """Runs or epochs up to this length in a fixed order are accounted node by node; beyond, an upper bound.

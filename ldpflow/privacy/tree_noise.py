@@ -11,16 +11,6 @@ from collections.abc import Callable
 
 from ldpflow.privacy.tree import compose
 
-__all__ = [
-    "chi_mean",
-    "mean_prefix_discount",
-    "mean_window_discount",
-    "prefix_discount",
-    "reduced_variance",
-    "squared_weights",
-    "window_variance",
-]
-
 
 def chi_mean(dimension: int) -> float:
     """E||Z|| of a standard normal vector: sqrt(2) Gamma((d+1)/2) / Gamma(d/2)."""

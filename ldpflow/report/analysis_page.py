@@ -8,8 +8,8 @@ import altair as alt
 
 from ldpflow.report.page import rendered, script_json
 from ldpflow.report.style import GREY, colours, styled
+from ldpflow.transcripts.verdict import ARRIVAL
 from ldpflow.transcripts.wording import (
-    ARRIVAL,
     coordinate_name,
     label,
     methods_paragraph,

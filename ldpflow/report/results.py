@@ -22,8 +22,7 @@ from ldpflow.results.where import chosen, condition
 from ldpflow.store import RunStore, UnreadablePart
 from ldpflow.store.provenance import read_sessions
 from ldpflow.store.schema import cell_keys
-from ldpflow.study.stored import shown_study
-from ldpflow.study.toml import parsed
+from ldpflow.study.stored import shown_study, stored_mapping
 
 Row = dict[str, Any]
 
@@ -112,7 +111,7 @@ class Results:
             followed = None if from_parts else store.read_trajectory_summary()
             if followed is None or "dimension" not in followed.column_names:
                 followed = stored_trajectory_summary(store, damaged)
-            text = store.read_study() or ""
+            text, mapping = store.read_study() or "", stored_mapping(store) or {}
         except (pa.ArrowException, OSError, ValueError) as error:
             raise InputError("run", str(run), "a run directory that can be read", str(error)) from None
         if damaged and not from_parts:
@@ -125,7 +124,7 @@ class Results:
         label = labels(rows, Names(known_columns(table.schema)), method_settings(table.schema))
         for row in rows:
             row["series"] = label(row)
-        study, text = shown_study(parsed(text, "run", store.full("study.toml")), text)
+        study, text = shown_study(mapping, text)
         found = cls(rows, table, followed, study, text, sessions_of(store), store)
         names = found.varying()
 

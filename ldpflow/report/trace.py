@@ -66,12 +66,12 @@ def trace(
             "Choose one value for every setting.",
         )
     simulator = plans[0].simulator
-    least = simulator.least_users()
+    least = simulator.parts()["algorithm"].records_per_step()
     if not least <= first < last:
         raise InputError("from", first, f"an integer in [{least}, {last})")
     grid = log_spaced(first, last, points)
     cells = tuple(Cell(n, m, level) for n in grid for m in study.method_settings for level in study.level)
-    size = simulator.memory(simulator.needs(cells))
+    size = simulator.cost(simulator.needs(cells), 1).bytes
     if size > MOST_BYTES:
         allowed = f"a record of at most {MOST_BYTES / 2**20:,.0f} MiB"
         raise InputError("points", points, allowed, f"These points need {size / 2**20:,.0f} MiB.")

@@ -24,6 +24,7 @@ from ldpflow.results.measures import moments, total
 from ldpflow.results.stored import stored_cells
 from ldpflow.results.summary import stored_paths
 from ldpflow.simulators.simulator import Simulator
+from ldpflow.simulators.stored import setting_names
 from ldpflow.store import RunStore
 
 Row = dict[str, Any]
@@ -183,7 +184,7 @@ def settings_of(simulators: Iterable[Any], keys: Iterable[str]) -> dict[str, tup
     """Columns that are settings of interval methods, mechanisms and algorithms of a run."""
     found: dict[str, dict[str, None]] = {table: {} for table in TABLES}
     for simulator in simulators:
-        for table, names in simulator.setting_names().items():
+        for table, names in setting_names(simulator).items():
             if table in found:
                 found[table].update(dict.fromkeys(names))
     found["method"] = {name: None for name in keys if name not in CELL}

@@ -19,11 +19,11 @@ from ldpflow.results import stored_cells
 from ldpflow.results.decomposition import BY_CHANCE, decompose
 from ldpflow.results.measures import exploded, one_dominates
 from ldpflow.results.summary import stored_paths
+from ldpflow.simulators.approach import limit_law
 from ldpflow.simulators.simulator import Simulator
 from ldpflow.store import RunStore
 from ldpflow.store.schema import cell_keys, declared_columns
-from ldpflow.theory.arrival import Arrival
-from ldpflow.theory.arrivals import arrivals
+from ldpflow.theory.arrival import Arrival, arrivals
 
 FACTOR = 2.0  # predicted and measured bias agree if one is at most this times the other
 SAME = 1e-6  # of the empirical standard error: sums taken in another order differ by less
@@ -150,7 +150,7 @@ def failures(row: Mapping[str, Any]) -> list[str]:
 
 def without_oracle(path: Simulator[Any, Any]) -> list[str]:
     """A sentence on why there is no oracle to compare lengths with."""
-    law = path.limit_law()
+    law = limit_law(path)
     if law is None:
         return ["There is no oracle: no limit law of the estimate is known here."]
     if any(math.isinf(value) for value in law.variances):

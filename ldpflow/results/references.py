@@ -26,67 +26,8 @@ from ldpflow.study import GROUPS
 MEASURES = "morris2019"
 """Key of the paper on the measures and their errors."""
 
-TABLES = ("mechanism", "algorithm", "protocol", "method")
+TABLES = ("problem", "mechanism", "algorithm", "protocol", "method")
 """Tables of a study file whose components follow papers."""
-
-CITES: dict[str, dict[str, tuple[str, ...]]] = {
-    "mechanism": {
-        "randomized_response": ("warner1965",),
-        "deployed_response": ("warner1965",),
-        "cells": ("warner1965", "wang2017"),
-        "laplace": ("dwork2006",),
-        "gaussian": ("dong2022",),
-        "clipped_gaussian": ("varshney2022", "dong2022"),
-        "none": (),
-    },
-    "algorithm": {
-        "ldp_sgd": ("dette2024",),
-        "minibatch_sgd": ("dette2024", "song2013"),
-        "budget_split": ("fang2018",),
-        "dp_nsgd": ("tran2022",),
-        "dp_nsgd_reduced": ("tran2022",),
-        "dp_gd": (),
-        "dp_sgd": ("abadi2016",),
-        "tail_sgd": ("jain2018",),
-        "dp_ssgd": ("varshney2022",),
-        "dp_ambssgd": ("varshney2022",),
-        "dp_mbssgd": ("varshney2022",),
-        "ols": (),
-        "sufficient_statistics": (),
-    },
-    "protocol": {
-        "rounds": ("warner1965", "fieller1954"),
-        "thresholds": ("warner1965",),
-        "grr": ("wang2017",),
-        "oue": ("wang2017",),
-        "hrr": ("acharya2019",),
-        "haar": ("cormode2019",),
-        "tree": ("cormode2019", "hay2010"),
-    },
-    "method": {
-        "BB": ("dette2024",),
-        "BM": ("chen2020",),
-        "SN": ("liu2023", "lee2022"),
-        "oracle": (),
-        "TR": ("frees1990", "ni2026", "fieller1954"),
-        "TR-BM": ("frees1990", "ni2026", "chen2020"),
-        "TRC": ("ni2026",),
-        "PB": ("fang2018",),
-        "NOL": ("zhu2023",),
-        "OBM": ("zhu2023",),
-        "EBS": ("singh2025",),
-        "LUG": ("vats2022",),
-        "SUF": ("wei2023",),
-        "CHB": ("lam2026",),
-        "ACS": ("waudbysmith2024", "xie2024"),
-        "joint": (),
-        "inversion": (),
-        "fieller": ("fieller1954",),
-        "PAR": ("zhu2024",),
-        "HULC": ("kuchibhotla2024",),
-    },
-}
-"""Keys by kind, of classes without ``cites``."""
 
 OWN = {"method": ("TR", "TR-BM"), "mechanism": ("cells",), "protocol": ("rounds",)}
 """Kinds that are ldpflow's own: they build on their references and are in none of them."""
@@ -137,10 +78,10 @@ def kinds_of(study: Mapping[str, Any], table: str) -> list[str]:
 
 
 def cites_of(table: str, kind: str) -> dict[str, Reference] | None:
-    """References of a kind by key; None where they are not known, as of a plug-in that is not loaded."""
-    named = getattr(GROUPS[table].get(kind), "cites", None)
-    names = CITES[table].get(kind) if named is None else named
-    if names is None:
+    """References of a kind by key; None where a component of a plug-in names none, or is not loaded."""
+    component = GROUPS[table].get(kind)
+    names = getattr(component, "cites", ())
+    if not names and (component is None or component.__module__.partition(".")[0] != "ldpflow"):
         return None
     found: dict[str, Reference] = {}
     for name in names:
@@ -185,7 +126,7 @@ def cited(study: Mapping[str, Any], own: bool) -> dict[str, list[str]]:
     ``own``: those that are ldpflow's own (:data:`OWN`), by the papers that they build on.
     """
     found: dict[tuple[str, ...], list[str]] = {}
-    for table in TABLES:
+    for table in TABLES[1:]:  # the text describes the problem
         for kind in kinds_of(study, table):
             papers = tuple(map(label, (cites_of(table, kind) or {}).values()))
             if papers and own == (kind in OWN.get(table, ())):

@@ -118,23 +118,31 @@ class RunFiles:
         """The path of a file of the run inside :attr:`filesystem`."""
         return f"{self.base}/{name}"
 
-    def read(self, name: str) -> pa.Buffer | None:
+    def read(self, name: str, largest: int | None = None) -> pa.Buffer | None:
         """The bytes of a file of the run, or None where there is none.
 
         Raises
         ------
         InputError
-            If it is no regular file of the run, such as a link to another place.
+            If it is no regular file of the run, such as a link to another place, or has more bytes than
+            ``largest``.
         """
         try:
             if self.local:
-                return self._read_local(name)
+                return self._read_local(name, largest)
             with self.filesystem.open_input_file(self.full(name)) as file:
+                self._check_size(name, file.size(), largest)
                 return file.read_buffer()
         except FileNotFoundError:
             return None
 
-    def _read_local(self, name: str) -> pa.Buffer:
+    def _check_size(self, name: str, size: int, largest: int | None) -> None:
+        if largest is not None and size > largest:
+            raise InputError(
+                "run", self.full(name), f"a file of at most {largest:,} bytes", f"It has {size:,}."
+            )
+
+    def _read_local(self, name: str, largest: int | None) -> pa.Buffer:
         self.check_folders(name)
         try:
             # A link is not followed, and a pipe does not wait for its writer.
@@ -148,7 +156,9 @@ class RunFiles:
                 raise self.not_ours(name)
             # Memory of Arrow's own, not of a Python object: Arrow's threads may be the last to free it,
             # when the interpreter has ended.
-            data = pa.allocate_buffer(os.fstat(descriptor).st_size)
+            size = os.fstat(descriptor).st_size
+            self._check_size(name, size, largest)
+            data = pa.allocate_buffer(size)
             return data.slice(0, file.readinto(memoryview(data)))
 
     def check_folders(self, name: str) -> None:

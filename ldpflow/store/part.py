@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ldpflow.documents import parse_json
 from ldpflow.errors import InputError
 from ldpflow.store.checksums import check_body, check_footer, encode
 from ldpflow.store.kinds import Kind
@@ -36,6 +37,7 @@ __all__ = [
 ]
 
 METADATA_KEY = b"ldpflow"
+LARGEST_METADATA = 16 * 2**20
 MAGIC = b"PAR1"
 NAME = re.compile(r"part-(\d+)-(\d+)-([0-9a-f]{12})\.parquet")
 
@@ -254,7 +256,7 @@ def parse_footer(kind: Kind, tail: bytes, size: int, name: str, path_key: str) -
         check_footer(tail[-needed:])
         # The footer alone, framed as a file, so that parsing does no I/O of its own.
         parsed = pq.read_metadata(pa.BufferReader(MAGIC + tail[-needed:]))
-        meta = json.loads(parsed.metadata[METADATA_KEY])
+        meta = parse_json(parsed.metadata[METADATA_KEY], LARGEST_METADATA)
         version = int(meta[kind.version_name])
         if version <= kind.version:
             return checked_part(kind, name, path_key, meta, parsed)

@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ldpflow import __version__
+from ldpflow.documents import parse_json
 from ldpflow.errors import InputError, redacted
 from ldpflow.store.run_store import RunStore
 
@@ -141,13 +142,13 @@ def read_sessions(store: RunStore) -> list[dict[str, Any]]:
     InputError
         If provenance.json is not a list of sessions.
     """
-    data = store.read(FILE)
+    data = store.read(FILE, LARGEST)
     if data is None:
         return []
     allowed, hint = "a JSON list of sessions as sweeps write it", "Move the file away."
     try:
-        sessions = json.loads(data.to_pybytes()) if data.size <= LARGEST else None
-    except (ValueError, RecursionError):
+        sessions = parse_json(data.to_pybytes(), LARGEST)
+    except ValueError:
         sessions = None
     if not isinstance(sessions, list) or not all(map(is_session, sessions)):
         raise InputError(store.full(FILE), "its content", allowed, hint)

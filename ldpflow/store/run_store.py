@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import warnings
 from collections.abc import Callable, Mapping
@@ -19,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from ldpflow.documents import LARGEST, check_sum, decode_text, with_sum
 from ldpflow.errors import InputError
 from ldpflow.store.checksums import check_body, encode
 from ldpflow.store.dataset import Dataset
@@ -30,8 +30,6 @@ __all__ = ["RunStore"]
 
 RESOLVED = "# Resolved study, hash "
 """Start of a study.toml that a sweep has written."""
-
-SUM_OF_TEXT = "# SHA-256 of the lines above: "
 
 Expected = Callable[[pa.DataType], bool]
 
@@ -79,25 +77,17 @@ class RunStore(RunFiles):
         Raises
         ------
         InputError
-            If it is not the text that a sweep wrote.
+            If it is not the text that a sweep wrote, with its checksum.
         """
-        data = self.read("study.toml")
+        data = self.read("study.toml", LARGEST)
         if data is None:
             return None
-        again = "The sweep with its study file writes it again."
-        try:
-            text: str = data.to_pybytes().decode("utf-8-sig")
-        except UnicodeDecodeError:
-            raise InputError("run", self.full("study.toml"), "a study.toml in UTF-8", again) from None
-        body, mark, checksum = text.rpartition(SUM_OF_TEXT)
-        if mark and checksum.strip() != hashlib.sha256(body.encode()).hexdigest():
-            raise InputError("run", self.full("study.toml"), "a study.toml as a sweep wrote it", again)
-        return text
+        place = self.full("study.toml")
+        return check_sum(decode_text(data.to_pybytes(), "run", place, "a study.toml"), place)
 
     def write_study(self, text: str) -> None:
         """Write study.toml, its checksum in the last line."""
-        total = hashlib.sha256(text.encode()).hexdigest()
-        self.publish("study.toml", f"{text}{SUM_OF_TEXT}{total}\n".encode())
+        self.publish("study.toml", with_sum(text).encode())
 
     def read_table(self, name: str, expected: Mapping[str, Expected]) -> pa.Table | None:
         """A Parquet file of the run, checksums verified, or None where there is none.

@@ -18,8 +18,6 @@ import pyarrow.compute as pc
 from ldpflow.transcripts.faults import RowError
 from ldpflow.transcripts.regular_file import RegularFile
 
-__all__ = ["CsvFile"]
-
 LARGEST_LINE = 2**20
 HEADER = re.compile(rb"[^\r\n]*(\r\n|\r|\n)?")
 TEXTS = 4096

@@ -6,8 +6,6 @@ from typing import Any
 
 from ldpflow.errors import InputError
 
-__all__ = ["RowError"]
-
 
 class RowError(InputError):
     """A row of a transcript cannot be right; nothing is computed from the file.

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-import stat
 from dataclasses import dataclass
 from io import BufferedReader
 
 import pyarrow as pa
 
+from ldpflow.documents import open_regular
 from ldpflow.errors import InputError
 
-__all__ = ["RegularFile"]
+FORM = "a Parquet or CSV file"
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class RegularFile:
         InputError
             If it is not a regular file that can be read.
         """
-        descriptor = open_regular(place)
+        descriptor = open_regular(place, "file", FORM)
         state = state_of(descriptor)
         os.close(descriptor)
         return cls(place, state)
@@ -51,7 +51,7 @@ class RegularFile:
         InputError
             If it cannot be read, or changed since it was opened first.
         """
-        descriptor = open_regular(self.place)
+        descriptor = open_regular(self.place, "file", FORM)
         if state_of(descriptor) == self.state:
             return descriptor
         os.close(descriptor)
@@ -72,20 +72,6 @@ class RegularFile:
     def error(self, allowed: str, hint: str = "") -> InputError:
         """An error that names the file."""
         return InputError("file", self.place, allowed, hint)
-
-
-def open_regular(place: str) -> int:
-    """Descriptor of a regular file, opened without waiting."""
-    allowed = "a Parquet or CSV file"
-    try:
-        descriptor = os.open(place, os.O_RDONLY | os.O_NONBLOCK)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InputError("file", place, allowed, f"{reason}.") from None
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise InputError("file", place, allowed, "It is not a regular file.")
-    return descriptor
 
 
 def state_of(descriptor: int) -> tuple[int, ...]:

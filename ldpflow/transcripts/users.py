@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from ldpflow.transcripts.faults import RowError
 from ldpflow.transcripts.reading import Chunk, Transcript
 
-__all__ = ["LARGEST_USERS", "Users"]
-
 LARGEST_USERS = 10**7
 """Rows up to which users are compared."""
 

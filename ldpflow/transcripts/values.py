@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from ldpflow.errors import InputError
 from ldpflow.transcripts.faults import RowError
 
-__all__ = ["as_floats", "as_names", "as_whole", "check_names", "is_text", "short_names"]
-
 LONGEST_NAME = 1000
 """Most bytes of a user's name."""
 

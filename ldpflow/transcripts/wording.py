@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ldpflow import __version__
-from ldpflow.transcripts.rows import Row, columns_of
+from ldpflow.transcripts.methods import Row, columns_of
+from ldpflow.transcripts.verdict import ARRIVAL
 
 if TYPE_CHECKING:
     from ldpflow.transcripts.result import Analysis
 
-__all__ = ["as_dict", "coordinate_name", "label", "methods_paragraph", "verdict_lines"]
 
 REFERENCES = {
     "BB": "the multiplier block bootstrap (Dette and Graw)",
@@ -33,16 +33,8 @@ REFERENCES = {
     "joint": "the projection of a joint region",
 }
 
-NAMED = ("base", "beta", "degree", "fit")
+NAMED = ("base", "beta", "degree", "separate")
 """Settings that are always part of a method's name."""
-
-ARRIVAL = {
-    "arrived": "the run arrived: the average agrees with the root of the regression",
-    "doubtful": "doubtful: the run is short, or the average is somewhat off the root of the regression",
-    "not_arrived": "not arrived: the average still carries the start",
-    "steps_too_large": "steps too large: they bias the average",
-    "unknown": "unknown: the regression has no root",
-}
 
 
 def label(row: Row, among: Sequence[Row] = ()) -> str:
@@ -73,8 +65,10 @@ def order_of(name: str) -> int:
 
 def setting_words(name: str, value: Any) -> str:
     """A setting in a method's name."""
+    if name == "separate":
+        return "by quantile" if value else "together"
     shown = f"{value:g}" if isinstance(value, float) else str(value)
-    return shown if name in ("base", "fit") else f"{name.replace('_', ' ')} {shown}"
+    return shown if name == "base" else f"{name.replace('_', ' ')} {shown}"
 
 
 def coordinate_name(analysis: Analysis, j: int) -> str:
@@ -128,8 +122,10 @@ def privacy_words(analysis: Analysis) -> str:
     if statement.notion == "none":
         return "no randomiser: the reports are not private"
     budget = f"epsilon = {statement.epsilon:g}" if statement.epsilon is not None else f"mu = {statement.mu:g}"
+    several = statement.reports > 1
+    per = f"for the {statement.reports} answers of a report together" if several else "per report"
     once = "each user reported once" if analysis.users_compared else "per user too if each reported once"
-    return f"{kind} with {budget} ({statement.notion} per report; {once})"
+    return f"{kind} with {budget} ({statement.notion} {per}; {once})"
 
 
 def target_words(taus: Sequence[float]) -> str:
@@ -148,7 +144,7 @@ def method_words(row: Row) -> str:
         what += f", degree {row['degree']}, first {row['burn_in']} steps left out"
         if row.get("variance") is not None:
             what += f", variance {row['variance']}"
-        if row["alone"]:
+        if row.get("separate"):
             what += ", each quantile by itself"
     return what
 

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pytest
 
 from ldpflow.cli import COMMANDS, main, refused
+from ldpflow.documents import parse_toml
 from ldpflow.errors import InputError
 from ldpflow.store import RunStore
 from ldpflow.study import load_study
-from ldpflow.study.toml import parsed
 from tests.cli.conftest import cell
 from tests.faults.study import serial, study
 
@@ -133,7 +133,7 @@ def test_the_nearest_study_files_of_the_folder_are_named(tmp_path, monkeypatch, 
 def test_a_study_that_is_too_large_or_deep_is_refused_in_bounded_time(text):
     before = time.process_time()
     with pytest.raises(InputError):
-        parsed(text, "study")
+        parse_toml(text, "study")
     assert time.process_time() - before < 5
 
 

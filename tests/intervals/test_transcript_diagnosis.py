@@ -6,8 +6,8 @@ import pytest
 
 from ldpflow.algorithms.ldp_sgd import LdpSgd
 from ldpflow.cli.tables import cautions
-from ldpflow.intervals.batch_means import BatchMeans
-from ldpflow.intervals.transcript_regression import TranscriptRegression
+from ldpflow.intervals.transcript import TranscriptRegression
+from ldpflow.intervals.variance import BatchMeans
 from ldpflow.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.problems.quantile import Quantile
 from ldpflow.results.columns import BUNDLED_SUMMARIES

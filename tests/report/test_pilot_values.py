@@ -12,7 +12,7 @@ import pytest
 
 import ldpflow as lf
 from ldpflow.cli import main
-from ldpflow.study.toml import parsed
+from ldpflow.documents import parse_toml
 from tests.oracles.column_law import example_column
 
 HEXADECIMAL = re.compile(r"0x1\.[0-9a-f]{13}p[+-]\d+")
@@ -88,7 +88,7 @@ def test_the_study_of_the_report_reads_the_file_again(run: lf.Run, tmp_path: Pat
     text = re.search(r"every default written out</summary><pre><code>(.*?)</code>", page, re.S)
     assert text is not None
     found = text[1].replace("&#34;", '"').replace("&#39;", "'")
-    assert "law_table" not in json.dumps(parsed(found, "study"))
+    assert "law_table" not in json.dumps(parse_toml(found, "study"))
     again = lf.Study.from_toml(found)
     assert [s.key for s in again.simulators()] == [s.key for s in run.study.simulators()]
 

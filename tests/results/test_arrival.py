@@ -12,7 +12,7 @@ import pytest
 import ldpflow as lf
 from ldpflow.engine import run_study
 from ldpflow.intervals import INTERVAL_METHODS
-from ldpflow.intervals.batch_means import BatchMeans
+from ldpflow.intervals.variance import BatchMeans
 from ldpflow.problems.laws import Law
 from ldpflow.results.explanation import PredictedBias, explain, predicted_biases
 from ldpflow.results.summary import stored_paths

@@ -10,6 +10,7 @@ import pytest
 from ldpflow.algorithms import ALGORITHMS
 from ldpflow.intervals import INTERVAL_METHODS, IntervalMethod
 from ldpflow.mechanisms import MECHANISMS
+from ldpflow.problems import PROBLEMS
 from ldpflow.protocols import PROTOCOLS
 from ldpflow.results import references as module
 from ldpflow.results.design import Design
@@ -25,6 +26,7 @@ from ldpflow.results.references import (
 )
 
 REGISTRIES = {
+    "problem": PROBLEMS,
     "mechanism": MECHANISMS,
     "algorithm": ALGORITHMS,
     "protocol": PROTOCOLS,
@@ -87,7 +89,7 @@ def test_a_component_names_its_papers_itself(monkeypatch):
 
 def test_references_follow_the_kinds_of_the_study():
     assert list(references_of(STUDY)) == [
-        "morris2019", "warner1965", "dette2024", "jain2018", "frees1990", "ni2026", "fieller1954", "chen2020"
+        "morris2019", "dette2024", "warner1965", "jain2018", "frees1990", "ni2026", "fieller1954", "chen2020"
     ]  # fmt: skip
     text = bibtex(STUDY)
     keys = re.findall(r"^@\w+\{(\w+),$", text, re.MULTILINE)
