@@ -260,8 +260,8 @@ def lead(results: Results) -> str:
         paths, steps = (len({row[name] for row in rows}) for name in ("path", "step"))
         text = f"{paths} path{'s' if paths > 1 else ''} followed at {steps} checkpoints"
         text += f" up to n = {short(max(row['n'] for row in rows))}"
-        names = results.path_varying
-        text += varied(results, {n: sorted({r[n] for r in rows if r[n] is not None}) for n in names})
+        settings = results.path_varying
+        text += varied(results, {n: sorted({r[n] for r in rows if r[n] is not None}) for n in settings})
         found.append(f"{text}. {counted(rows)} replicates per path.")
     return " ".join(found)
 
