@@ -45,8 +45,7 @@ NOUNS: dict[str, tuple[str, ...]] = {
     "Planning": (
         "ldpflow.plan",
         "ldpflow.Plan",
-        "ldpflow.planning.tune",
-        "ldpflow.planning.protocols_plan.Comparison",
+        "ldpflow.planning.PlanOptions",
     ),
     "Collected reports": ("ldpflow.analyse", "ldpflow.transcripts.analysis.Analysis", "ldpflow.Transcript"),
     "Privacy accounting": tuple(

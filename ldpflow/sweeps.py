@@ -71,7 +71,7 @@ def sweep(
 
     The rows are the same bits on any executor and after any interruption.
 
-    In a daemon thread it ends in order, within seconds, when the main thread does; the interpreter waits for it.
+    In a daemon thread it ends in order when the main thread does; the interpreter waits for it.
 
     Parameters
     ----------
@@ -129,8 +129,8 @@ def sweep(
     SweepFailed
         If batches raised, unless ``allow_failures``.
     KeyboardInterrupt
-        As :class:`SweepInterrupted`, after an orderly stop; what had finished is kept. A batch that is in compiled code goes on in
-        its thread: the interpreter can end once the batch has.
+        As :class:`SweepInterrupted`, after an orderly stop; what had finished is kept. A batch inside of
+        compiled code goes on in its thread: the interpreter ends once the batch has.
     """
     from ldpflow.engine import limits, read_bytes, read_seconds, run_study
     from ldpflow.engine.choice import ENGINES

@@ -78,6 +78,15 @@ class Algorithm(BaseAlgorithm):
 
     family: ClassVar[str] = "one_pass"
 
+    has_intervals: ClassVar[bool] = True
+    """Whether a path has the many steps that interval methods live on."""
+
+    averages_tail: ClassVar[bool] = False
+    """Whether the output is the average of the second half of the iterates."""
+
+    counts_in_mechanism: ClassVar[bool] = False
+    """Whether the kernel records what the mechanism counts instead of :attr:`measures`."""
+
     def step_exponent(self) -> float:
         """gamma where step sizes fall like i^(-gamma), 0 for constant steps; NaN where not declared."""
         return math.nan
@@ -137,22 +146,6 @@ class Algorithm(BaseAlgorithm):
         """
         return self
 
-    def has_intervals(self) -> bool:
-        """Whether a path has the many steps that interval methods live on."""
-        return True
-
-    def averages_tail(self) -> bool:
-        """Whether the output is the average of the second half of the iterates."""
-        return False
-
-    def measured(self) -> tuple[str, ...]:
-        """Names of :attr:`measures`."""
-        return tuple(column.name for column in self.measures)
-
-    def counts_in_mechanism(self) -> bool:
-        """Whether the kernel records what the mechanism counts instead."""
-        return False
-
     def unsuitable(self, problem: Problem, mechanism: Mechanism) -> str | None:
         """Reason why this algorithm cannot run the problem under the mechanism, or None."""
         return None
@@ -173,13 +166,9 @@ class Algorithm(BaseAlgorithm):
         """Records (users) that one step consumes."""
         return 1
 
-    def steps(self, n: int) -> int:
-        """Steps that n users make."""
+    def steps(self, n: int, horizon: int | None = None) -> int:
+        """Steps that n users make: the first of ``horizon`` where steps depend on it."""
         return n // self.records_per_step()
-
-    def steps_within(self, n: int, horizon: int) -> int:
-        """Steps that the first n of ``horizon`` users make, where they depend on the horizon."""
-        return self.steps(n)
 
     def checkpoints(self, problem: Problem, n: int, points: int) -> tuple[int, ...] | None:
         """Steps at which a trajectory of n users is kept, or None for log-spaced numbers of users."""

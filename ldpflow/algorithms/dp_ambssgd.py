@@ -26,7 +26,7 @@ from mpmath import mp, mpf
 from pydantic import Field
 
 from ldpflow import constants
-from ldpflow.algorithms.minibatch_regression import Feasibility, MinibatchRegression
+from ldpflow.algorithms.regression import Feasibility, MinibatchRegression
 from ldpflow.columns import Column
 from ldpflow.errors import InputError
 from ldpflow.mechanisms import Mechanism, PrivacyStatement
@@ -228,7 +228,7 @@ def recursion(kernel, users, noises, problem, mechanism, settings, record):  # t
                 edge *= 2.0
             for lane in range(LANES):
                 zeta[lane] = scale * edge
-            # Downwards, so that the first query that passes has the last word.
+            # Descending: the smallest passing query wins.
             for _ in range(queries - doublings):
                 edge *= 2.0
             for m in range(queries - 1, -1, -1):

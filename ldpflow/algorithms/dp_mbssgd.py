@@ -13,7 +13,7 @@ from pydantic import Field
 
 from ldpflow import constants
 from ldpflow.algorithms.dp_ambssgd import recursion  # noqa: F401 (its kernel function)
-from ldpflow.algorithms.minibatch_regression import MinibatchRegression
+from ldpflow.algorithms.regression import MinibatchRegression
 from ldpflow.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.mechanisms.mechanism import CLIPPED, THRESHOLD
 from ldpflow.privacy import clipping

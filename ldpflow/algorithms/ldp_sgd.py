@@ -32,6 +32,7 @@ class LdpSgd(CoordinateSteps):
         Every iterate is projected onto the ball of this radius around the start; not unless given.
     """
 
+    counts_in_mechanism: ClassVar[bool] = True
     cites: ClassVar = ("dette2024",)
     kind: Literal["ldp_sgd"] = "ldp_sgd"
     radius: Annotated[float, Field(gt=0)] | None = None
@@ -42,9 +43,6 @@ class LdpSgd(CoordinateSteps):
 
     def projects(self) -> bool:
         return self.radius is not None
-
-    def counts_in_mechanism(self) -> bool:
-        return True
 
     def kernel_parameters(self, horizon: int | None) -> Parameters:
         own = {"c": self.c, "gamma": self.gamma, "theta0": self.theta0, "radius": self.radius or 0.0}

@@ -104,7 +104,7 @@ class MinibatchSgd(CoordinateSteps):
         assert self.batch_size is not None  # given, or by with_users
         return self.batch_size
 
-    def steps(self, n: int) -> int:
+    def steps(self, n: int, horizon: int | None = None) -> int:
         made = n // self.records_per_step()
         return made if self.rounds is None else min(made, self.rounds)
 

@@ -44,7 +44,7 @@ class OrdinaryLeastSquares(OnePassRegression):
             )
         return self
 
-    def steps(self, n: int) -> int:
+    def steps(self, n: int, horizon: int | None = None) -> int:
         return 1
 
     def checkpoints(self, problem: Problem, n: int, points: int) -> tuple[int, ...]:

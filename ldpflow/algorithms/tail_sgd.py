@@ -31,6 +31,8 @@ class TailSgd(Algorithm):
         (Lemma 3.5 there).
     """
 
+    counts_in_mechanism: ClassVar[bool] = True
+    averages_tail: ClassVar[bool] = True
     cites: ClassVar = ("jain2018",)
     kind: Literal["tail_sgd"] = "tail_sgd"
     eta: StepLength | None = None
@@ -50,12 +52,6 @@ class TailSgd(Algorithm):
         if self.eta is not None or not isinstance(problem, LeastSquares):
             return self
         return self.model_copy(update={"eta": 0.5 / problem.radius_square()})
-
-    def counts_in_mechanism(self) -> bool:
-        return True
-
-    def averages_tail(self) -> bool:
-        return True
 
     def step_exponent(self) -> float:
         return 0.0

@@ -13,19 +13,18 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from io import TextIOWrapper
-from typing import Annotated, TextIO
+from typing import Annotated, NoReturn, TextIO
 
 import typer
 
 from ldpflow.cli.analyse import analyse
-from ldpflow.cli.arena import arena
 from ldpflow.cli.audit import audit
 from ldpflow.cli.catalogue import catalogue
 from ldpflow.cli.check import check, compact
 from ldpflow.cli.cite import cite
 from ldpflow.cli.compare import compare
 from ldpflow.cli.explain import explain
-from ldpflow.cli.export import export, watch
+from ldpflow.cli.export import export
 from ldpflow.cli.flags import FlagCommand, with_plugins
 from ldpflow.cli.jobs import jobs
 from ldpflow.cli.new import check_plugin, new
@@ -38,7 +37,6 @@ from ldpflow.cli.summary import summary
 from ldpflow.cli.sweep import sweep
 from ldpflow.cli.trace import trace
 from ldpflow.cli.transcript import transcript
-from ldpflow.cli.tune import tune
 from ldpflow.cli.verify import verify
 from ldpflow.errors import EngineLost, InputError, LdpflowError, address_limit, plain_text
 
@@ -88,14 +86,12 @@ COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
         "compare": compare,
         "verify": verify,
         "report": report,
-        "arena": arena,
         "plot": plot,
         "trace": trace,
-        "watch": watch,
         "export": export,
         "cite": cite,
     },
-    "Plan": {"plan": plan, "tune": tune},
+    "Plan": {"plan": plan},
     "Privacy and collected reports": {
         "privacy": privacy,
         "audit": audit,
@@ -106,6 +102,14 @@ COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
     "Components": {"list": catalogue, "new": new, "check-plugin": check_plugin},
 }
 """Commands by the heading under which the help lists them."""
+
+REMOVED = {
+    "arena": "ldpflow report RUN, whose section `Which interval?` recommends a method for every setting",
+    "tune": "ldpflow sweep STUDY --c 0.5 --c 1 --beta 0.7 --beta 0.8 --out RUN, then ldpflow summary RUN "
+    "--best (and ldpflow compare RUN --by c)",
+    "watch": "ldpflow report RUN --follow",
+}
+"""Commands of earlier versions, and what to type in their place."""
 
 WITHOUT_PLUGINS = {"compact", "new", "check-plugin"}
 """Commands that neither compute nor show anything of a plug-in's components."""
@@ -167,16 +171,17 @@ def check_limit(arguments: Sequence[str]) -> None:
 
 def called(arguments: Sequence[str] | None) -> int:
     """Run a command line; its exit code. An error is one message."""
+    given = sys.argv[1:] if arguments is None else arguments
+    if given and given[0] in REMOVED:
+        return said(f"the command `{given[0]}` is gone; type: {REMOVED[given[0]]}", 2)
     try:
-        check_limit(sys.argv[1:] if arguments is None else arguments)
+        check_limit(given)
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)
             warnings.showwarning = print_warning
             app(args=arguments, prog_name="ldpflow")
     except EngineLost as error:
-        code = said(str(error), 1)
-        sys.stdout.flush()
-        os._exit(code)  # the interpreter's end would wait for a Ray that is gone, or crash in it
+        leave_at_once(str(error))
     except KeyboardInterrupt:
         return 130
     except SystemExit as stop:
@@ -184,6 +189,13 @@ def called(arguments: Sequence[str] | None) -> int:
     except Exception as error:
         return refused(error)
     return 0
+
+
+def leave_at_once(message: str) -> NoReturn:
+    """End the process: the interpreter's own end would wait for a Ray that is gone, or crash in it."""
+    code = said(message, 1)
+    sys.stdout.flush()
+    os._exit(code)
 
 
 OF_MEMORY = "map segment|allocate memory|shared object file|launch worker thread|start new thread"

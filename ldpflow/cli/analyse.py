@@ -162,7 +162,7 @@ def print_json(analysis: Analysis) -> None:
 def write_page(analysis: Analysis, file: str) -> None:
     """The page."""
 
-    need("report", "altair", "vl_convert", "jinja2")
+    need("report", "altair", "vl_convert")
     from ldpflow.report.analysis_page import analysis_html
 
     try:

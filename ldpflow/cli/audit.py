@@ -10,7 +10,7 @@ from ldpflow.cli.privacy import Epsilon, Mu, Settings, given_settings, whole
 from ldpflow.cli.summary import Format
 
 if TYPE_CHECKING:
-    from ldpflow.audit.audit import Audit
+    from ldpflow.audit.distinguishing import Audit
 
 
 def audit(

@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ldpflow.cli.tables import width_of
-from ldpflow.report.numbers import short
+from ldpflow.report.numbers import distinguishing_columns, short
 
 __all__ = ["Display", "reporter"]
 
@@ -226,12 +226,10 @@ class Display:
 
 def settings_apart(paths: Sequence[Mapping[str, Any]]) -> list[str]:
     """The settings that tell paths apart, what follows from others last."""
-    from ldpflow.report.results import telling
-
     names = dict.fromkeys(name for path in paths for name in path)
     following = ("dimension", "privacy_notion", "privacy_unit", "neighbouring")
     ordered = sorted(names, key=lambda name: name in following)
-    return telling(ordered, [{name: path.get(name) for name in ordered} for path in paths])
+    return distinguishing_columns(ordered, [{name: path.get(name) for name in ordered} for path in paths])
 
 
 def in_notebook() -> bool:

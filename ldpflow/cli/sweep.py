@@ -296,8 +296,12 @@ def targets_of(
 
 def swept(study: Study, out: str | None, quiet: bool, **options: Any) -> tuple[RunResult, bool]:
     """Run the sweep: its result, and whether it was interrupted."""
+    from ldpflow.cli import leave_at_once
+    from ldpflow.engine import connection
     from ldpflow.errors import SweepInterrupted
     from ldpflow.sweeps import sweep as compute
+
+    connection.when_stuck = lambda lost: leave_at_once(f"{lost}; run the same command again to continue")
 
     if not quiet:
         options |= {"on_engine": print_note, "on_plan": print_plan}

@@ -19,7 +19,7 @@ from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError, LdpflowError
 from ldpflow.intervals import INTERVAL_METHODS
 from ldpflow.random.streams import STREAM_VERSION
-from ldpflow.results.diagnosis import DIAGNOSIS_COLUMNS
+from ldpflow.results.decomposition import DIAGNOSIS_COLUMNS
 from ldpflow.results.summary import stored_summary, stored_trajectory_summary
 from ldpflow.simulators.cell import Cell
 from ldpflow.simulators.stored import described_simulator

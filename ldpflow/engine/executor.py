@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
@@ -38,10 +37,6 @@ class Executor(Protocol):
     @property
     def capacity(self) -> int:
         """Batches that may be in flight; asked before every one, since nodes come and go."""
-
-    @property
-    def compiling(self) -> Callable[[], int] | None:
-        """Number of kernels that are being compiled; None where Ray's workers compile."""
 
     def submit(self, batch: Batch) -> None:
         """Start a batch."""
@@ -83,7 +78,7 @@ def run_batch(batch: Batch) -> BatchResult:
         raise LdpflowError(f"{type(error).__name__}: {error}") from error
 
 
-def said(error: BaseException) -> str:
+def said(error: Exception) -> str:
     """Message of an error, with its class name unless it is one of ldpflow's own."""
     return str(error) if isinstance(error, LdpflowError) else f"{type(error).__name__}: {error}"
 

@@ -13,6 +13,7 @@ import pickle
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -20,12 +21,11 @@ import ray
 from ray import cloudpickle
 from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
 
+from ldpflow.engine import connection
 from ldpflow.engine.aggregators import Sent, Shard, new_aggregator
-from ldpflow.engine.connection import connect
 from ldpflow.engine.executor import Outcome, run_batch, said
-from ldpflow.engine.liveness import Liveness, abandon
 from ldpflow.engine.metrics import Metrics
-from ldpflow.errors import EngineLost, InputError, LdpflowError, StorageError
+from ldpflow.errors import InputError, LdpflowError, StorageError
 from ldpflow.simulators.batch import Batch, BatchResult
 from ldpflow.simulators.cell import Cell
 from ldpflow.store import Aggregator, cell_set_hash
@@ -84,11 +84,6 @@ class RayExecutor:
         nice: int | None = None,
         keep: bool = False,
     ) -> None:
-        self.started_ray = not ray.is_initialized()
-        self.lost = False
-        if self.started_ray:
-            connect(address, num_cpus, verbose, nice)
-        self.liveness = Liveness() if self.started_ray else None
         self.keep = keep
         self.wanted = 1 if address is None or num_cpus is None else num_cpus
         self.max_in_flight = max_in_flight
@@ -97,7 +92,6 @@ class RayExecutor:
         task: Any = ray.remote(run_task)
         self.task = task.options(max_retries=retries, num_cpus=1)
         self.make_aggregator = make_aggregator
-        self.most_shards = 1 + self.cores // CORES_PER_AGGREGATOR
         # Started when paths come: a study of one path needs one.
         self.shards: list[Shard] = []
         self.shard_of_path: dict[str, Shard] = {}
@@ -106,31 +100,33 @@ class RayExecutor:
         self.cell_sets: dict[int, tuple[tuple[Cell, ...], str]] = {}
         self.dropped = False
         self.metrics = Metrics(run)
-
-    compiling = None  # workers compile
+        self.started_ray = not ray.is_initialized()
+        self.watch = connection.connect(address, num_cpus, verbose, nice) if self.started_ray else None
 
     @property
     def cores(self) -> int:
         """Cores that the cluster has, or is to have."""
-        if time.monotonic() - self.looked >= LOOK_SECONDS and self.check_alive():
+        self.check_alive()
+        silent = self.watch is not None and self.watch.silent
+        if time.monotonic() - self.looked >= LOOK_SECONDS and not silent:
             self.looked = time.monotonic()
             self.there = int(ray.cluster_resources().get("CPU", 0))
         return max(self.there, self.wanted)
+
+    @cached_property
+    def most_shards(self) -> int:
+        """Aggregators that share the rows, where there are as many paths."""
+        return 1 + self.cores // CORES_PER_AGGREGATOR
 
     @property
     def capacity(self) -> int:
         """One batch that runs and one that waits per core: a core never waits for the driver."""
         return self.max_in_flight or 2 * self.cores
 
-    def check_alive(self) -> bool:
-        """Raise if Ray has lost a process that it cannot do without; whether all of them answer."""
-        if self.liveness is None:
-            return True
-        try:
-            return self.liveness.check()
-        except EngineLost:
-            self.lost = True
-            raise
+    def check_alive(self) -> None:
+        """Raise if Ray has lost a process that it cannot do without."""
+        if self.watch is not None:
+            self.watch.check()
 
     def shard_of(self, batch: Batch) -> Shard:
         """The aggregator of a path; paths go to them in turn."""
@@ -259,11 +255,14 @@ class RayExecutor:
         return True
 
     def close(self) -> None:
-        if self.lost:
-            abandon()
-            return
-        self.metrics.flying(0)
-        if self.started_ray and not self.keep:
+        lost = False
+        if self.watch is not None:
+            self.watch.close()
+            lost = self.watch.lost is not None
+        if not lost:
+            self.metrics.flying(0)
+        # A command line whose Ray is lost ends at once, and what is left of that Ray with it.
+        if self.started_ray and (connection.when_stuck is None if lost else not self.keep):
             ray.shutdown()
 
 

@@ -6,12 +6,9 @@ import queue
 import threading
 
 from ldpflow.engine.executor import Outcome, part_meta, publish_trajectories, run_batch, said
-from ldpflow.engine.preparing import Preparation
 from ldpflow.errors import InputError, StorageError
 from ldpflow.simulators.batch import Batch, BatchResult
 from ldpflow.store import Aggregator
-
-__all__ = ["ThreadExecutor"]
 
 THREAD_NAME = "batches"
 
@@ -42,35 +39,24 @@ class ThreadExecutor:
         # With several threads, one batch waits: a thread does not wait for rows to be stored.
         self.capacity = cores + (cores > 1)
         self.dropped = threading.Event()
-        self.preparation = Preparation()
-        self.waiting: queue.SimpleQueue[tuple[Batch, bool] | None] = queue.SimpleQueue()
-        self.finished: queue.SimpleQueue[tuple[Batch, BatchResult | BaseException]] = queue.SimpleQueue()
-        # No daemons, in a daemon thread too: one that Python ends inside of compiled code takes the process down.
+        self.waiting: queue.SimpleQueue[Batch | None] = queue.SimpleQueue()
+        self.finished: queue.SimpleQueue[tuple[Batch, BatchResult | Exception]] = queue.SimpleQueue()
+        # No daemons, in a daemon thread too: one that ends inside of compiled code takes the process down.
         self.threads = [
             threading.Thread(target=self._run, name=THREAD_NAME, daemon=False) for _ in range(cores)
         ]
         for thread in self.threads:
             thread.start()
 
-    def compiling(self) -> int:
-        """Number of kernels that are being compiled, by this process and those that it started."""
-        return self.preparation.compiling()
-
     def _run(self) -> None:
-        while (taken := self.waiting.get()) is not None and not self.dropped.is_set():
-            batch, first = taken
+        while (batch := self.waiting.get()) is not None and not self.dropped.is_set():
             try:
-                if first:
-                    self.preparation.prepare(batch)
-                if self.dropped.is_set():
-                    return
                 self.finished.put((batch, run_batch(batch)))
-            except BaseException as error:  # sys.exit in a plug-in included: the loop waits for an answer
+            except Exception as error:
                 self.finished.put((batch, error))
 
     def submit(self, batch: Batch) -> None:
-        first = self.cores > 1 and self.preparation.needed(batch)
-        self.waiting.put((batch, first))
+        self.waiting.put(batch)
 
     def wait(self, timeout: float) -> list[Outcome]:
         try:
@@ -78,7 +64,7 @@ class ThreadExecutor:
         except queue.Empty:
             return []
         try:
-            if isinstance(result, BaseException):
+            if isinstance(result, Exception):
                 return [Outcome(batch, error=said(result))]
             publish_trajectories(self.aggregator.store, batch, result)
             if batch.cells:
@@ -102,14 +88,12 @@ class ThreadExecutor:
 
     def drop(self) -> None:
         self.dropped.set()
-        self.preparation.stop()
 
     def flush(self) -> list[Outcome]:
         self.aggregator.flush()
         return []
 
     def close(self) -> None:
-        self.preparation.stop()
         for _ in self.threads:
             self.waiting.put(None)
         if not self.dropped.is_set():

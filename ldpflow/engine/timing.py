@@ -20,7 +20,7 @@ from ldpflow.simulators.empirical_risk import draw_records, risk
 from ldpflow.simulators.finite_sum import FiniteSum, run_erm
 from ldpflow.simulators.one_pass import OnePass, PathRequest, count_of, run_path
 from ldpflow.simulators.rows import rows_of
-from ldpflow.simulators.simulator import Request, Simulator
+from ldpflow.simulators.simulator import Request
 
 
 @singledispatch
@@ -151,9 +151,3 @@ def seconds_of_rows(record: Record, cells: Sequence[Cell]) -> float:
         started = time.thread_time()
         rows_of(again, cells)
     return time.thread_time() - started
-
-
-def kernel_key(simulator: Simulator[Any, Any], request: Request) -> object:
-    """Key of its compiled code: simulators with equal keys share a kernel."""
-    found = step_kind(simulator, request)
-    return found[0] if isinstance(found, tuple) else found

@@ -24,7 +24,7 @@ from ldpflow.intervals.interval import IntervalMethod, Intervals
 from ldpflow.intervals.record import Array, Record
 
 if TYPE_CHECKING:
-    from ldpflow.protocols.runs import Histograms, Searches
+    from ldpflow.protocols.counts.runs import Histograms, Searches
 
 
 @dataclass(frozen=True)

@@ -89,8 +89,8 @@ def kernel_case(path: Any, sums: tuple[str, ...], perturbed: bool = False) -> Ca
     values: dict[str, Any] = {
         "D": d,
         "STATE": d * LANES,
-        "EXTRAS": len(path.measured()) * LANES,
-        "COUNTS": len(path.randomiser.measured()) * LANES,
+        "EXTRAS": len(path.measures()) * LANES,
+        "COUNTS": len(path.randomiser.measures) * LANES,
         "PROBLEM_SIZE": size_of(layouts["problem"]),
         "MECHANISM_SIZE": size_of(layouts["mechanism"]),
         "PROJECTED": path.algorithm.projects(),

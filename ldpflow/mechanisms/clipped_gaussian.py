@@ -19,7 +19,7 @@ from ldpflow.mechanisms.gaussian import Budget
 from ldpflow.mechanisms.mechanism import CLIPPED, Mechanism, PrivacyStatement
 from ldpflow.problems import Problem
 from ldpflow.problems.laws import Variate
-from ldpflow.problems.problem import Matrix
+from ldpflow.problems.problem import Matrix, isotropic
 from ldpflow.random.lockstep import LANES, STRIDE
 from ldpflow.settings import Parameters
 
@@ -50,8 +50,7 @@ class ClippedGaussian(Mechanism):
 
     def noise_covariance(self, problem: Problem) -> Matrix:
         variance = (2.0 * self.clip / self.mu) ** 2
-        d = problem.dimension
-        return [[variance if i == j else 0.0 for j in range(d)] for i in range(d)]
+        return isotropic(problem.dimension, variance)
 
     def privacy(self) -> PrivacyStatement:
         return PrivacyStatement("mu-GDP (local)", "record (replacement)", mu=self.mu)

@@ -21,7 +21,7 @@ from ldpflow import constants
 from ldpflow.mechanisms.mechanism import MU, Mechanism, PrivacyStatement
 from ldpflow.problems import Problem
 from ldpflow.problems.laws import Variate
-from ldpflow.problems.problem import Matrix
+from ldpflow.problems.problem import Matrix, isotropic
 from ldpflow.random.lockstep import LANES, STRIDE
 from ldpflow.settings import Parameters
 
@@ -122,8 +122,7 @@ class Gaussian(Mechanism):
 
     def noise_covariance(self, problem: Problem) -> Matrix:
         variance = problem.l2_sensitivity() ** 2 * self.mean_inverse_square()
-        d = problem.dimension
-        return [[variance if i == j else 0.0 for j in range(d)] for i in range(d)]
+        return isotropic(problem.dimension, variance)
 
     def privacy(self) -> PrivacyStatement:
         return PrivacyStatement("mu-GDP (local)", mu=self.largest())

@@ -14,7 +14,7 @@ from pydantic import Field
 from ldpflow.mechanisms.mechanism import EPSILON, Mechanism, PrivacyStatement
 from ldpflow.problems import Problem
 from ldpflow.problems.laws import Variate
-from ldpflow.problems.problem import Matrix
+from ldpflow.problems.problem import Matrix, isotropic
 from ldpflow.random.lockstep import LANES, STRIDE
 from ldpflow.settings import Parameters
 
@@ -49,8 +49,7 @@ class Laplace(Mechanism):
 
     def noise_covariance(self, problem: Problem) -> Matrix:
         variance = 2.0 * self.scale(problem) ** 2
-        d = problem.dimension
-        return [[variance if i == j else 0.0 for j in range(d)] for i in range(d)]
+        return isotropic(problem.dimension, variance)
 
     def privacy(self) -> PrivacyStatement:
         return PrivacyStatement("eps-LDP", epsilon=self.epsilon)

@@ -101,10 +101,6 @@ class Mechanism(Settings):
         """
         return False
 
-    def measured(self) -> tuple[str, ...]:
-        """Names of :attr:`measures`."""
-        return tuple(column.name for column in self.measures)
-
     def reads_bit(self) -> bool:
         """Whether all that ``randomise`` reads of a gradient is whether it is positive.
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ldpflow import constants
 from ldpflow.engine import run_study
-from ldpflow.planning.advice import RECOMMENDED
+from ldpflow.planning.method import RECOMMENDED
 from ldpflow.store import RunStore
 from ldpflow.study import Entry, Study
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ldpflow.columns import Column
 from ldpflow.errors import InputError
-from ldpflow.report.numbers import short
+from ldpflow.report.numbers import distinguishing_columns, short
 from ldpflow.results.columns import known_columns
 from ldpflow.results.design import Design, run_design
 from ldpflow.results.summary import stored_summary, stored_trajectory_summary
@@ -23,8 +23,6 @@ from ldpflow.store import RunStore, UnreadablePart
 from ldpflow.store.provenance import read_sessions
 from ldpflow.store.schema import cell_keys
 from ldpflow.study.stored import shown_study, stored_mapping
-
-__all__ = ["Names", "Results", "Row", "axes", "labels", "method_settings", "telling", "with_misses"]
 
 Row = dict[str, Any]
 
@@ -162,7 +160,7 @@ class Results:
 
     def varying(self, without: Sequence[str] = ()) -> list[str]:
         """The parameters that tell the cells of one series apart, each only if it adds to that."""
-        return telling([name for name in self.parameters if name not in without], self.rows)
+        return distinguishing_columns([name for name in self.parameters if name not in without], self.rows)
 
     @cached_property
     def followed(self) -> list[Row]:
@@ -184,7 +182,7 @@ class Results:
         # What the study varies before what follows from it.
         chosen = {"dimension", "problem", "mechanism", "algorithm", *axes(self.study)}
         settings.sort(key=lambda name: name not in chosen)
-        return telling(settings, list({row["path"]: row for row in self.followed}.values()))
+        return distinguishing_columns(settings, list({row["path"]: row for row in self.followed}.values()))
 
     def constant(self, name: str) -> Any:
         """The value of a column that does not vary; None where it varies or is null."""
@@ -233,18 +231,6 @@ def axes(study: dict[str, Any]) -> set[str]:
         for name, value in table.items()
         if isinstance(value, list) and len(value) > 1
     }
-
-
-def telling(names: Sequence[str], rows: Sequence[Row]) -> list[str]:
-    """Those of the names whose values tell rows apart that the ones before do not."""
-    kept: list[str] = []
-    count = 1
-    for name in names:
-        combinations = {tuple(repr(row[k]) for k in (*kept, name)) for row in rows}
-        if len(combinations) > count:
-            kept.append(name)
-            count = len(combinations)
-    return kept
 
 
 def method_settings(schema: pa.Schema) -> tuple[str, ...]:

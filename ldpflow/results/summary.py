@@ -17,7 +17,7 @@ from ldpflow import constants
 from ldpflow.results import SUMMARY, CellRows, Measure, stored_cells, summarise_cells, trajectories
 from ldpflow.results.cells import group_keys
 from ldpflow.results.columns import BUNDLED_SUMMARIES, COLUMNS, PATH_COLUMNS
-from ldpflow.results.diagnosis import DIAGNOSIS_COLUMNS, diagnose, diagnosis_columns
+from ldpflow.results.decomposition import DIAGNOSIS_COLUMNS, decompose
 from ldpflow.results.monitoring import Watch
 from ldpflow.simulators.approach import LimitLaw, limit_law
 from ldpflow.simulators.simulator import Simulator
@@ -26,7 +26,7 @@ from ldpflow.store import RunStore, UnreadablePart
 from ldpflow.store.dataset import Dataset
 from ldpflow.study.reading import read_monitor
 from ldpflow.study.stored import stored_mapping
-from ldpflow.theory import lines
+from ldpflow.theory.curves import curves
 
 __all__ = [
     "RELATIVE",
@@ -61,7 +61,7 @@ def trajectory_summary_of(rows: pa.Table, paths: Simulators) -> pa.Table:
     pyarrow.Table
         One row per path, n, step and stat: the path's parameters; replicates, failures, mean, mcse, q05, q50,
         q95, max; ``theory_bound``, a proved upper bound of the mean, and ``theory_limit``, its leading
-        term, null where there is none (see ldpflow.theory.lines).
+        term, null where there is none (see ldpflow.theory.curves).
     """
     measured = trajectories.summarise(rows)
     described = {name: path.columns() for name, path in paths.items()}
@@ -69,16 +69,16 @@ def trajectory_summary_of(rows: pa.Table, paths: Simulators) -> pa.Table:
     theory: dict[str, dict[tuple[str, int, str], float]] = {"bound": {}, "limit": {}}
     for name, path in paths.items():
         own = sorted({step for key, step in zip(keys, steps, strict=True) if key == name})
-        for column, curves in (("bound", lines.bounds), ("limit", lines.limits)):
-            for stat, line in curves(path, own).items():
+        for column, found in curves(path, own).items():
+            for stat, line in found.items():
                 for k, value in zip(own, line.tolist(), strict=True):
                     theory[column][(name, k, stat)] = value
     names = parameter_names(paths, described)
     table = with_settings(measured.select(["path"]), names, [described[key] for key in keys])
     for name in measured.column_names[1:]:
         table = table.append_column(measured.schema.field(name), measured[name])
-    for column, found in theory.items():
-        values = [found.get(key) for key in zip(keys, steps, stats, strict=True)]
+    for column, by_place in theory.items():
+        values = [by_place.get(key) for key in zip(keys, steps, stats, strict=True)]
         table = table.append_column(f"theory_{column}", pa.array(values, pa.float64()))
     return table
 
@@ -130,7 +130,7 @@ def summary_of(
     -------
     pyarrow.Table
         Parameters of the path, columns of the cell, :data:`ldpflow.results.COLUMNS`, then
-        :data:`RELATIVE` and the diagnosis (:mod:`ldpflow.results.diagnosis`).
+        :data:`RELATIVE` and the diagnosis (:mod:`ldpflow.results.decomposition`).
     """
     pieces = [SUMMARY.empty_table()]
     derived: list[dict[str, float | str | None]] = []
@@ -169,7 +169,7 @@ def measured_and_derived(
     keys, rows = cells
     measured = summarise_cells(keys, rows, null)
     return measured, [
-        relative_length(limit_law(paths[row["path"]]), row) | diagnosis_columns(diagnose(cell, row["level"]))
+        relative_length(limit_law(paths[row["path"]]), row) | decompose(cell, row["level"]).columns()
         for row, cell in zip(measured.to_pylist(), rows, strict=True)
     ]
 

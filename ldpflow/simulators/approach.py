@@ -107,8 +107,8 @@ def limit_law(simulator: Any) -> LimitLaw | None:
 
 @limit_law.register
 def limit_law_of_path(path: OnePass) -> LimitLaw | None:
-    """That of the average of all iterates."""
-    if not path.algorithm.has_intervals():
+    """Limit law of the average of all iterates."""
+    if not path.algorithm.has_intervals:
         return None
     records, made = path.algorithm.records_per_step(), path.steps(path.horizon or 0)
     fewer = path.horizon is not None and made < path.horizon // records
@@ -117,11 +117,11 @@ def limit_law_of_path(path: OnePass) -> LimitLaw | None:
 
 @limit_law.register
 def limit_law_of_counts(simulator: Counts) -> LimitLaw | None:
-    """That of the quantile estimated from the reports of a one-shot protocol."""
+    """Limit law of the quantile estimated from the reports of a one-shot protocol."""
     protocol, tau = simulator.protocol, simulator.problem.tau
     if not isinstance(protocol, OneShot) or protocol.distorts():
         return None
-    from ldpflow.protocols.runs import variance_at
+    from ldpflow.protocols.counts.runs import variance_at
 
     variance = variance_at(protocol, simulator.law, tau, protocol.bins(simulator.horizon))
     answering = protocol.answer_probability(tau)
@@ -151,7 +151,7 @@ def approach(simulator: Any, n: int) -> Approach | None:
 
 
 def linear_approach(simulator: Any, n: int) -> LinearApproach | None:
-    """The same near theta* for a path with a known curvature, or None."""
+    """Quantities that decide it near theta*, for a path with a known curvature; None for others."""
     if not isinstance(simulator, OnePass) or not declares_decay(simulator):
         return None
     algorithm, curvature = simulator.algorithm, simulator.problem.curvature()

@@ -18,7 +18,8 @@ from ldpflow.intervals.record import Record
 from ldpflow.mechanisms import PrivacyStatement
 from ldpflow.problems.laws import Law
 from ldpflow.problems.quantile import Quantile
-from ldpflow.protocols import OneShot, Protocol, Rounds
+from ldpflow.protocols import OneShot, Protocol
+from ldpflow.protocols.rounds import Rounds
 from ldpflow.random.lockstep import LANES
 from ldpflow.random.streams import counter_keys
 from ldpflow.simulators.cell import Cell
@@ -128,7 +129,7 @@ class Counts(Simulator[Request, CountsRecord]):
         self.run(0, range(2), request)
 
     def run(self, seed: int, replicates: Sequence[int], request: Request) -> CountsRecord:
-        from ldpflow.protocols.runs import run_one_shot, run_rounds
+        from ldpflow.protocols.counts.runs import run_one_shot, run_rounds
 
         words = [counter_keys(seed, ROLE, self.key, replicate) for replicate in replicates]
         keys = np.array(words, dtype=np.uint64)

@@ -19,6 +19,7 @@ from ldpflow.mechanisms import PrivacyStatement
 from ldpflow.mechanisms.none import NoMechanism
 from ldpflow.problems.finite_sum import FiniteSumProblem
 from ldpflow.random.lockstep import LANES
+from ldpflow.random.streams import lane_keys, lane_states
 from ldpflow.simulators.cell import Cell
 from ldpflow.simulators.empirical_risk import Records, draw_records, minimum, prepare, risk
 from ldpflow.simulators.one_pass import NANOSECONDS_PER_COORDINATE
@@ -236,8 +237,6 @@ def run_erm(
     **parts
         Other functions for parts of the kernel, see :func:`ldpflow.kernels.finite_sum.finite_sum_kernel`.
     """
-    from ldpflow.random.streams import lane_keys, lane_states
-
     settings = algorithm.kernel_settings(plan)
     kernel = finite_sum.finite_sum_kernel(problem, algorithm, tuple(settings), **parts)
     d = problem.dimension

@@ -25,6 +25,7 @@ from ldpflow.problems import BaseProblem, Problem
 from ldpflow.problems.laws import Variate
 from ldpflow.problems.units import Units
 from ldpflow.random.lockstep import LANES
+from ldpflow.random.streams import lane_states
 from ldpflow.settings import canonical_json
 from ldpflow.simulators.cell import Cell, methods_of
 from ldpflow.simulators.memory import BYTES_PER_TIME, check_budget, recorded_times
@@ -84,7 +85,7 @@ def recorded_by(
     """Times that cells and checkpoints need, and the marked ones of them, in order."""
     d = path.dimension
     times = {path.steps(n) for n in checkpoints}
-    if path.algorithm.averages_tail():
+    if path.algorithm.averages_tail:
         times |= {t // 2 for t in times if t > 1}
     marked: set[int] = set()
     for (n, method), group in methods_of(cells):
@@ -145,17 +146,13 @@ class OnePass(Simulator[PathRequest, PathRecord]):
         return self.algorithm.randomiser(self.mechanism)
 
     def measures(self) -> tuple[Column, ...]:
-        return (self.randomiser if self.algorithm.counts_in_mechanism() else self.algorithm).measures
-
-    def measured(self) -> tuple[str, ...]:
-        """Names of what the kernel records beside the iterates."""
-        return tuple(column.name for column in self.measures())
+        return (self.randomiser if self.algorithm.counts_in_mechanism else self.algorithm).measures
 
     def steps(self, n: int) -> int:
         """Steps that the first n users make on this path."""
         if self.horizon is None or n == self.horizon:
             return self.algorithm.steps(n)
-        return self.algorithm.steps_within(n, self.horizon)
+        return self.algorithm.steps(n, self.horizon)
 
     def data_variates(self) -> tuple[Variate, ...]:
         """Standard variates that one record takes; none where no record is drawn."""
@@ -202,7 +199,7 @@ class OnePass(Simulator[PathRequest, PathRecord]):
         return tuple(sorted({*spaced, *users}))
 
     def interval_record(self) -> type[Record] | None:
-        return PathRecord if self.algorithm.has_intervals() else None
+        return PathRecord if self.algorithm.has_intervals else None
 
     def check(self, methods: Sequence[IntervalMethod], cells: tuple[Cell, ...], followed: bool) -> None:
         gamma = self.algorithm.step_exponent()
@@ -216,14 +213,14 @@ class OnePass(Simulator[PathRequest, PathRecord]):
             )
         if cells:
             check_budget(*self.recorded_times(cells), self.dimension)
-        elif methods and (self.algorithm.has_intervals() or not followed):
+        elif methods and (self.algorithm.has_intervals or not followed):
             reasons = dict.fromkeys(f"{method.kind}: {method.lacking(self)}." for method in methods)
             raise InputError(
                 "method.kind",
                 ", ".join(dict.fromkeys(method.kind for method in methods)),
                 f"a method for {self.algorithm.kind}",
                 " ".join(reasons)
-                if self.algorithm.has_intervals()
+                if self.algorithm.has_intervals
                 else "It makes too few steps for intervals; a study with [trajectory] alone may have it.",
             )
 
@@ -241,7 +238,7 @@ class OnePass(Simulator[PathRequest, PathRecord]):
         slower = 1.0 + SHARE_OF_SUM * len(request.sums)
         seconds = gradients * slower * NANOSECONDS_PER_COORDINATE * 1e-9
         if request.checkpoints:
-            curves = 3 if self.algorithm.averages_tail() else 2
+            curves = 3 if self.algorithm.averages_tail else 2
             losses = curves * len(request.checkpoints) * replicates
             seconds += losses * excess_loss_seconds(self.problem)
         times = self.recorded_times(request.cells)[0] if request.cells else 0
@@ -284,8 +281,6 @@ def kernel_of(path: OnePass, sums: tuple[str, ...], perturbed: bool = False) -> 
 
 def noise_states(path: OnePass, key: str, seed: int, replicates: Sequence[int]) -> NDArray[np.uint64]:
     """States of the streams that the mechanism draws from, one role after the other."""
-    from ldpflow.random.streams import lane_states
-
     states = []
     for role in roles_of(path.randomiser.variates(path.problem)):
         if role is None:
@@ -300,7 +295,6 @@ def noise_states(path: OnePass, key: str, seed: int, replicates: Sequence[int]) 
 def data_states(path: OnePass, seed: int, replicates: Sequence[int]) -> NDArray[np.uint64]:
     """States of the data streams; for stored records every lane's random order of them (a shuffle)."""
     from ldpflow.random.orders import draw_order
-    from ldpflow.random.streams import lane_states
 
     state = lane_states(seed, "data", path.data_key(), replicates)
     if not path.problem.stored_records() or path.problem.with_replacement():
@@ -373,7 +367,7 @@ def run_path(
     rows[np.searchsorted(grid, marks)] = np.arange(len(marks))
     prefix_sums = np.empty((len(grid), d * LANES))
     iterates = np.empty((len(grid), d * LANES))
-    extras = np.full((len(grid), len(path.measured()) * LANES), np.nan)
+    extras = np.full((len(grid), len(path.measures()) * LANES), np.nan)
     kept = np.empty((len(marks), count * d * LANES))
     origin = np.array(path.problem.truth()) if origin is None else origin
     run_kernel(
@@ -404,7 +398,7 @@ def run_path(
         iterates=iterates.reshape(len(grid), d, LANES)[..., :lanes],
         running_sums=by_name(kept, sums, d, lanes),
         marked_times=marks,
-        extras={name: extras[:, k * LANES : k * LANES + lanes] for k, name in enumerate(path.measured())},
+        extras={m.name: extras[:, k * LANES : k * LANES + lanes] for k, m in enumerate(path.measures())},
     )
 
 
@@ -456,7 +450,7 @@ def path_trajectories(path: OnePass, record: PathRecord, checkpoints: tuple[int,
         "avg_pre_sq": squared(earlier - centre),
         "last_exc": excess_loss(path.problem, last),
         "avg_exc": excess_loss(path.problem, average),
-        "tail_exc": tail_excess(path, record, steps) if path.algorithm.averages_tail() else None,
+        "tail_exc": tail_excess(path, record, steps) if path.algorithm.averages_tail else None,
     }
     columns |= {name: own_number(path, record, name, steps) for name in record.extras}
     users = np.array(checkpoints, dtype=np.int64)

@@ -60,7 +60,7 @@ class Described:
 
 @limit_law.register
 def limit_law_described(simulator: Described) -> LimitLaw | None:
-    """That which was stored."""
+    """Limit law as stored with the rows."""
     law = simulator.facts["limit_law"]
     return None if law is None else LimitLaw(**law | {"variances": tuple(law["variances"])})
 

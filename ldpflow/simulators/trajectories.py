@@ -23,6 +23,7 @@ from ldpflow.kernels.specialise import Case
 from ldpflow.problems import Problem
 from ldpflow.random import register_array
 from ldpflow.random.lockstep import LANES, PLANE
+from ldpflow.random.streams import lane_states
 from ldpflow.simulators.turns import run_kernel
 
 if TYPE_CHECKING:
@@ -46,7 +47,6 @@ def evaluation_set(problem: Problem) -> Array:
     if getattr(problem, "covariates", "normal") == "one":
         return np.ones((1, 1))
     from ldpflow.random.samplers import fill_normal
-    from ldpflow.random.streams import lane_states
 
     d = problem.dimension
     state = lane_states(0, "evaluation", f"normal/{d}", range(LANES))

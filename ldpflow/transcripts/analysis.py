@@ -210,8 +210,8 @@ class Reader:
         trace = np.unique(np.geomspace(1, steps, TRACE_POINTS).astype(np.int64)).tolist()
         asked = needed(methods, self.algorithm, self.d, [steps])
         extra = needed(regressions, self.algorithm, self.d, fractions)
-        times, marked, sums = (sorted({*one, *other}) for one, other in zip(asked, extra, strict=True))
-        folded, oddities = self.folded(sorted({*times, *trace}), marked, sums)
+        times, marked = (sorted({*asked[place], *extra[place]}) for place in (0, 1))
+        folded, oddities = self.folded(sorted({*times, *trace}), marked, sorted({*asked[2], *extra[2]}))
         record = self.record(folded)
         length = self.c * steps ** (1.0 - self.gamma) / (1.0 - self.gamma)
         with np.errstate(all="ignore"):

@@ -255,7 +255,8 @@ class Checks:
         row = chunk.first + at
         shift = self.displacement(chunk, thetas, gradients, at)
         count = "one row is" if abs(shift) == 1 else f"{abs(shift)} rows are"
-        later = first_of(~apart(thetas[at:], wanted[at], TOLERANCE * np.abs(wanted[at])).any(axis=1))
+        near = ~apart(thetas[at:], wanted[at], TOLERANCE * np.abs(wanted[at]))
+        later = first_of(np.asarray(near.all(axis=1)))
         if shift and shift == 1 - row and row > 4:
             return "The rows from there on fit as those of a new collection: was another file joined to it?"
         if shift:

@@ -122,8 +122,10 @@ def privacy_words(analysis: Analysis) -> str:
     if statement.notion == "none":
         return "no randomiser: the reports are not private"
     budget = f"epsilon = {statement.epsilon:g}" if statement.epsilon is not None else f"mu = {statement.mu:g}"
+    several = statement.reports > 1
+    per = f"for the {statement.reports} answers of a report together" if several else "per report"
     once = "each user reported once" if analysis.users_compared else "per user too if each reported once"
-    return f"{kind} with {budget} ({statement.notion} per report; {once})"
+    return f"{kind} with {budget} ({statement.notion} {per}; {once})"
 
 
 def target_words(taus: Sequence[float]) -> str:

@@ -8,8 +8,8 @@ import pytest
 from ldpflow.algorithms.minibatch_sgd import MinibatchSgd
 from ldpflow.engine import run_study
 from ldpflow.errors import InputError
-from ldpflow.planning.forecast import Steps
-from ldpflow.planning.protocols_plan import steps_of
+from ldpflow.planning.compare import steps_of
+from ldpflow.planning.forecasts import Steps
 from ldpflow.results.summary import oracle_length
 from ldpflow.simulators.approach import limit_law
 from ldpflow.simulators.batch import Batch, simulate

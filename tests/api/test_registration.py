@@ -11,7 +11,7 @@ import pytest
 from pydantic import Field, create_model
 
 import ldpflow as lf
-from ldpflow.audit.local import GivenGradient
+from ldpflow.audit.given_gradient import GivenGradient
 from ldpflow.columns import Column, Summary
 from ldpflow.mechanisms import PrivacyStatement
 from ldpflow.results.columns import PATH_COLUMNS

@@ -24,7 +24,8 @@ begun = threading.Event()
 
 def work():
     for number in range(1000):
-        lf.sweep(study(replicates=3200), f"{sys.argv[1]}/run-{number}", executor=sys.argv[2], on_plan=lambda plan: begun.set())
+        run = f"{sys.argv[1]}/run-{number}"
+        lf.sweep(study(replicates=3200), run, executor=sys.argv[2], on_plan=lambda plan: begun.set())
 
 threading.Thread(target=work, daemon=True).start()
 begun.wait()

@@ -11,7 +11,7 @@ from ldpflow.intervals.variance import BatchMeans
 from ldpflow.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.problems.quantile import Quantile
 from ldpflow.results.columns import BUNDLED_SUMMARIES
-from ldpflow.results.diagnosis import cautions as sentences
+from ldpflow.results.explanation import cautions as sentences
 from ldpflow.results.summary import summary_of
 from ldpflow.simulators.batch import Batch, simulate
 from ldpflow.simulators.cell import Cell
