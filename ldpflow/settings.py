@@ -19,7 +19,6 @@ from typing import (
     ClassVar,
     Literal,
     Self,
-    TypeVar,
     Union,
     get_args,
     get_origin,
@@ -33,8 +32,6 @@ from ldpflow.errors import InputError
 
 Parameters = Mapping[str, float | tuple[float, ...]]
 """Named numbers that a component's kernel functions read: ``problem.tau``, ``problem.coefficients[j]``."""
-
-T = TypeVar("T", bound="Settings")
 
 STORED = {int: "int64", float: "double", str: "string", bool: "bool"}
 

@@ -40,7 +40,7 @@ class BaseAlgorithm(Settings):
     group: ClassVar[str] = "algorithm"
 
     cites: ClassVar[tuple[str, ...]] = ()
-    """Papers that it follows, by their keys in ldpflow.results.bibliography."""
+    """Papers that it follows, by their keys in ldpflow/results/references.bib, or whole BibTeX entries."""
 
     family: ClassVar[str]
     """The family of simulators that runs the algorithm (see ldpflow.simulators.families)."""

@@ -32,6 +32,7 @@ def report(
     from ldpflow.report.results import Results
 
     if follow:
+        typer.echo(f"following {run}: the page is written whenever rows have come; Ctrl-C stops")
         results = page.follow(run, output, lambda place, text: print_written(place, text, "written"))
         print_written(f"{results.store.root}", "", "the sweep has ended")
         return

@@ -84,7 +84,7 @@ class Mechanism(Settings):
     group: ClassVar[str] = "mechanism"
 
     cites: ClassVar[tuple[str, ...]] = ()
-    """Papers that it follows, by their keys in ldpflow.results.bibliography."""
+    """Papers that it follows, by their keys in ldpflow/results/references.bib, or whole BibTeX entries."""
 
     measures: ClassVar[tuple[Column, ...]] = ()
     """Columns that ``randomise`` counts: the k-th in ``counts[k * LANES + lane]``."""

@@ -43,7 +43,7 @@ class BaseProblem(Settings):
     group: ClassVar[str] = "problem"
 
     cites: ClassVar[tuple[str, ...]] = ()
-    """Papers that it follows, by their keys in ldpflow.results.bibliography."""
+    """Papers that it follows, by their keys in ldpflow/results/references.bib, or whole BibTeX entries."""
 
     @property
     @abstractmethod

@@ -9,8 +9,6 @@ from ldpflow.report.numbers import distinguishing_columns, short, with_error
 from ldpflow.report.results import Results
 from ldpflow.study.stored import stored_left_out
 
-__all__ = ["run_html"]
-
 MOST_ROWS = 30
 
 

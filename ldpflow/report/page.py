@@ -6,7 +6,7 @@ import json
 import re
 import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
@@ -22,7 +22,7 @@ from ldpflow.report.catalogue import Figure, figures_of
 from ldpflow.report.figures import curves_of, risk_axis
 from ldpflow.report.numbers import short
 from ldpflow.report.pictures import published_comparisons
-from ldpflow.report.results import Results
+from ldpflow.report.results import Results, Row
 from ldpflow.report.sections import (
     cell_table,
     choices,
@@ -34,7 +34,7 @@ from ldpflow.report.sections import (
     level_rule,
 )
 from ldpflow.results.arena import settings_of
-from ldpflow.results.references import bibtex, study_paragraph
+from ldpflow.results.references import bibtex, entries, study_paragraph
 from ldpflow.store import RunStore
 from ldpflow.store.provenance import read_sessions
 from ldpflow.study.stored import stored_left_out, stored_plugins, stored_study
@@ -61,7 +61,7 @@ def report_html(results: Results, live: bool = False) -> str:
     return rendered(
         "page.html.jinja",
         name=results.name,
-        lead=" ".join(filter(None, (lead(results), trajectory_lead(results)))),
+        lead=lead(results),
         progress=progress(results) if live or results.running else "",
         facts=facts(results),
         left_out=stored_left_out(results.store),
@@ -247,22 +247,38 @@ def figure_section(name: str, figure: Figure, chart: Any) -> dict[str, Any]:
 
 
 def lead(results: Results) -> str:
-    """The cells in a sentence; nothing where there are none."""
-    if not results.rows:
-        return ""
-    counts = []
-    for name in (*results.varying(), *results.method_settings):
-        if (count := len(results.values(name))) > 1:
-            values = ", ".join(short(v) for v in results.values(name)[:10])
-            counts.append(f"{results.names.label(name)} in {{{values}{', ...' if count > 10 else ''}}}")
-    replicates = sorted({row["replicates"] for row in results.rows})
-    each = short(replicates[0]) if len(replicates) == 1 else f"{replicates[0]} to {replicates[-1]}"
-    methods = ", ".join(results.values("method"))
-    level = " and ".join(f"{100 * v:g}%" for v in results.values("level"))
-    text = f"{len(results.rows)} cells of nominal {level} intervals ({methods})"
-    if counts:
-        text += ": " + "; ".join(counts)
-    return f"{text}. {each} replicates per cell."
+    """The cells and the followed paths, in a sentence each."""
+    found = []
+    if rows := results.rows:
+        level = " and ".join(f"{100 * v:g}%" for v in results.values("level"))
+        methods = ", ".join(results.values("method"))
+        text = f"{len(rows)} cells of nominal {level} intervals ({methods})"
+        names = (*results.varying(), *results.method_settings)
+        text += varied(results, {name: results.values(name) for name in names})
+        found.append(f"{text}. {counted(rows)} replicates per cell.")
+    if rows := results.followed:
+        paths, steps = (len({row[name] for row in rows}) for name in ("path", "step"))
+        text = f"{paths} path{'s' if paths > 1 else ''} followed at {steps} checkpoints"
+        text += f" up to n = {short(max(row['n'] for row in rows))}"
+        settings = results.path_varying
+        text += varied(results, {n: sorted({r[n] for r in rows if r[n] is not None}) for n in settings})
+        found.append(f"{text}. {counted(rows)} replicates per path.")
+    return " ".join(found)
+
+
+def varied(results: Results, values: Mapping[str, Sequence[Any]]) -> str:
+    """The settings that vary, with at most ten of their values."""
+    found = []
+    for name, each in values.items():
+        some = ", ".join([*map(short, each[:10]), *(["..."] if len(each) > 10 else [])])
+        found += [f"{results.names.label(name)} in {{{some}}}"] if len(each) > 1 else []
+    return f": {'; '.join(found)}" if found else ""
+
+
+def counted(rows: Sequence[Row]) -> str:
+    """The number of replicates of some rows, or the least and the largest."""
+    counts = [row["replicates"] for row in rows]
+    return " to ".join(dict.fromkeys(map(short, (min(counts), max(counts)))))
 
 
 def facts(results: Results) -> list[tuple[str, str]]:
@@ -272,15 +288,10 @@ def facts(results: Results) -> list[tuple[str, str]]:
         found = results.values(name) or sorted({r[name] for r in results.followed if r.get(name) is not None})
         return ", ".join(short(v) for v in found) if found else ""
 
-    def with_settings(group: str, leave: tuple[str, ...] = ()) -> str:
-        tables = results.design.study.get(group, {})
+    def with_settings(group: str) -> str:
         found = []
-        for table in tables if isinstance(tables, list) else [tables]:
-            settings = [
-                f"{results.names.label(k)} = {listed(v)}"
-                for k, v in table.items()
-                if k != "kind" and k not in leave
-            ]
+        for table in entries(results.design.study, group):
+            settings = [f"{results.names.label(k)} = {listed(v)}" for k, v in table.items() if k != "kind"]
             kind = listed(table.get("kind", ""))
             found.append(f"{kind} ({', '.join(settings)})" if settings else kind)
         return "; ".join(found)
@@ -357,26 +368,6 @@ def session(entry: dict[str, Any]) -> dict[str, str]:
         f"engine {entry.get('engine', '?')}",
         "versions": ", ".join(f"{k} {v}" for k, v in (entry.get("versions") or {}).items()),
     }
-
-
-def trajectory_lead(results: Results) -> str:
-    """The followed paths in a sentence; nothing where there are none."""
-    rows = results.followed
-    if not rows:
-        return ""
-    parts = []
-    for name in results.path_varying:
-        found = sorted({row[name] for row in rows if row[name] is not None})
-        values = ", ".join(short(v) for v in found[:10]) + (", ..." if len(found) > 10 else "")
-        parts.append(f"{results.names.label(name)} in {{{values}}}")
-    paths = len({row["path"] for row in rows})
-    steps = len({row["step"] for row in rows})
-    text = f"{paths} path{'s' if paths > 1 else ''} followed at {steps} checkpoints"
-    text += f" up to n = {short(max(row['n'] for row in rows))}"
-    text += ": " + "; ".join(parts) if parts else ""
-    counts = sorted({row["replicates"] for row in rows})
-    each = short(counts[0]) if len(counts) == 1 else f"{short(counts[0])} to {short(counts[-1])}"
-    return f"{text}. {each} replicates per path."
 
 
 def progress(results: Results) -> str:

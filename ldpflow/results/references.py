@@ -26,7 +26,7 @@ from ldpflow.study import GROUPS
 MEASURES = "morris2019"
 """Key of the paper on the measures and their errors."""
 
-TABLES = ("mechanism", "algorithm", "protocol", "method")
+TABLES = ("problem", "mechanism", "algorithm", "protocol", "method")
 """Tables of a study file whose components follow papers."""
 
 OWN = {"method": ("TR", "TR-BM"), "mechanism": ("cells",), "protocol": ("rounds",)}
@@ -78,9 +78,10 @@ def kinds_of(study: Mapping[str, Any], table: str) -> list[str]:
 
 
 def cites_of(table: str, kind: str) -> dict[str, Reference] | None:
-    """References of a kind by key; None where they are not known, as of a plug-in that is not loaded."""
-    names = getattr(GROUPS[table].get(kind), "cites", None)
-    if names is None:
+    """References of a kind by key; None where a component of a plug-in names none, or is not loaded."""
+    component = GROUPS[table].get(kind)
+    names = getattr(component, "cites", ())
+    if not names and (component is None or component.__module__.partition(".")[0] != "ldpflow"):
         return None
     found: dict[str, Reference] = {}
     for name in names:
@@ -125,7 +126,7 @@ def cited(study: Mapping[str, Any], own: bool) -> dict[str, list[str]]:
     ``own``: those that are ldpflow's own (:data:`OWN`), by the papers that they build on.
     """
     found: dict[tuple[str, ...], list[str]] = {}
-    for table in TABLES:
+    for table in TABLES[1:]:  # the text describes the problem
         for kind in kinds_of(study, table):
             papers = tuple(map(label, (cites_of(table, kind) or {}).values()))
             if papers and own == (kind in OWN.get(table, ())):

@@ -28,16 +28,6 @@ from ldpflow.study.reading import read_monitor
 from ldpflow.study.stored import stored_mapping
 from ldpflow.theory.curves import curves
 
-__all__ = [
-    "RELATIVE",
-    "names_of_summary",
-    "stored_paths",
-    "stored_summary",
-    "stored_trajectory_summary",
-    "summary_of",
-    "trajectory_summary_of",
-]
-
 RELATIVE = {
     "oracle_length": Measure("2 z sqrt(Sigma / steps)", "unit of theta", "Dette and Graw, Theorem 3.1"),
     "length_relative": Measure("length_mean / oracle_length", "1", "-"),

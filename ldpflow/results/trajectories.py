@@ -14,17 +14,6 @@ from ldpflow.errors import InputError
 from ldpflow.store import RunStore, UnreadablePart
 from ldpflow.store.schema import ARROW, MEASURED, declared_columns, key_codes
 
-__all__ = [
-    "MEANS",
-    "SUMMARY",
-    "SUMMARY_COLUMNS",
-    "THEORY",
-    "meanings",
-    "read_trajectories",
-    "statistics_of",
-    "summarise",
-]
-
 MEANS = {"mean_gradient_norm": "gradient_norm", "mean_noise_norm": "noise_norm"}
 """Means along the path, by what they are the mean of: over a replicate's checkpoints but the last, which
 lie in the middles of equal parts of its steps. In summaries only, at the last step of many epochs."""

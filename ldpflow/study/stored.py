@@ -150,12 +150,9 @@ def check_plugins(store: RunStore, study: Study | None) -> None:
 
 def stored_plugins(mapping: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Names and digests of the plug-ins that the study of a run names."""
-    table = mapping.get("plugins")
-    given = [table.get(name) if isinstance(table, dict) else None for name in ("names", "sha256")]
-    lists = (
-        [value] if isinstance(value, str) else value if isinstance(value, list) else [] for value in given
-    )
-    return [(str(name), str(digest)) for name, digest in zip(*lists, strict=False)]
+    table = mapping.get("plugins", {})
+    names, digests = ([v] if isinstance(v, str) else v for v in map(table.get, ("names", "sha256"), ([], [])))
+    return list(zip(names, digests, strict=False))
 
 
 def header_holds(store: RunStore, study: Study) -> bool:
@@ -179,9 +176,8 @@ def reads_files(mapping: dict[str, Any]) -> bool:
 
 def problems(mapping: dict[str, Any]) -> list[dict[str, Any]]:
     """The tables [problem] of a study's mapping."""
-    found = mapping.get("problem")
-    tables = found if isinstance(found, list) else [found]
-    return [table for table in tables if isinstance(table, dict)]
+    found = mapping.get("problem", [])
+    return [found] if isinstance(found, dict) else list(found)
 
 
 def stored_digest(store: RunStore, file: object) -> str | None:
