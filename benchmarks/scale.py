@@ -137,7 +137,7 @@ def measure(batches: int, num_cpus: int, cells: int, seconds: float) -> dict[str
     with (
         tempfile.TemporaryDirectory() as out,
         worker_path(),
-        mock.patch.object(ray_executor, "run_batch", tiny_task(mapping, seconds)),
+        mock.patch.object(ray_executor, "run_task", tiny_task(mapping, seconds)),
         mock.patch("ldpflow.engine.batching.TARGET_SECONDS", 1e-9),
     ):
         result = run_study(Study.from_mapping(mapping), out, engine="ray", num_cpus=num_cpus, on_event=note)

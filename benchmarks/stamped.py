@@ -43,7 +43,7 @@ def stamped_batch(batch, *, folder):  # type: ignore[no-untyped-def]
         return function
 
     with mock.patch.object(simulator, "kernel_of", stamped_load):
-        result = ray_executor.run_batch(batch)
+        result = ray_executor.run_task(batch)
     stamp(folder, "peak", peak_megabytes())
     return result
 
@@ -52,15 +52,15 @@ def patched(folder: str):  # type: ignore[no-untyped-def]
     """Let the engine of this process use the stamped task; returns a function that undoes it."""
     from ldpflow.engine import ray_executor
 
-    original = ray_executor.run_batch
+    original = ray_executor.run_task
 
     def stamped(batch):  # type: ignore[no-untyped-def]
         return stamped_batch(batch, folder=folder)
 
-    ray_executor.run_batch = stamped
+    ray_executor.run_task = stamped
 
     def undo() -> None:
-        ray_executor.run_batch = original
+        ray_executor.run_task = original
 
     return undo
 

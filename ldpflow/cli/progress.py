@@ -143,7 +143,7 @@ class State:
             keys = [name for name in names[: names.index("replicates")] if name != "path"]
             several = [name for name in keys if len(statistics[name].drop_null().unique()) > 1]
             (cell,) = statistics.slice(worst, 1).to_pylist()
-            values = self.paths.get(cell["path"], {}) | {name: cell[name] for name in several}
+            values = dict(self.paths.get(cell["path"], {})) | {name: cell[name] for name in several}
             keys = [*self.path_names, *several]
             settings = ", ".join(f"{name} {short(values.get(name))}" for name in keys)
             coverage = columns["covered"][worst] / finished[worst]

@@ -9,6 +9,7 @@ import math
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -199,8 +200,8 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """An engine that notes what it is asked for and finishes as a test wants."""
     notes: dict[str, Any] = {"result": {}}
 
-    def run_study(study: Any, out: Any, **options: Any) -> RunResult:
-        notes.update(study=study, out=out, **options)
+    def run_study(study: Any, out: Any, chosen: Any, **options: Any) -> RunResult:
+        notes.update(study=study, out=out, **asdict(chosen), **options)
         if isinstance(notes.get("raises"), BaseException):
             raise notes["raises"]
         options["on_event"](Progress(1, 2, 50, 100, 1.0))
