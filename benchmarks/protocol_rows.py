@@ -17,8 +17,6 @@ from ldpflow.simulators.batch import Batch, simulate
 from ldpflow.simulators.cell import Cell
 from ldpflow.simulators.counts import Counts
 
-__all__ = ["protocol_rows"]
-
 RANGE = (-6.3, 9.7)
 USERS = (10**4, 10**6, 10**9)
 REPLICATES = 2000

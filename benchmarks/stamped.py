@@ -13,8 +13,6 @@ from importlib import import_module
 from pathlib import Path
 from unittest import mock
 
-__all__ = ["patched", "read_stamps", "stamped_batch"]
-
 
 def stamp(folder: str, event: str, value: float) -> None:
     """Append one event."""

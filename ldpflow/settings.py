@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
 from importlib.resources import files
+from inspect import isclass
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -18,7 +19,6 @@ from typing import (
     ClassVar,
     Literal,
     Self,
-    TypeVar,
     Union,
     get_args,
     get_origin,
@@ -32,8 +32,6 @@ from ldpflow.errors import InputError
 
 Parameters = Mapping[str, float | tuple[float, ...]]
 """Named numbers that a component's kernel functions read: ``problem.tau``, ``problem.coefficients[j]``."""
-
-T = TypeVar("T", bound="Settings")
 
 STORED = {int: "int64", float: "double", str: "string", bool: "bool"}
 
@@ -328,7 +326,7 @@ def canonical_json(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def find_components(package: str, base: type[T]) -> dict[str, type[T]]:
+def find_components(package: str, base: type[Any]) -> dict[str, type[Any]]:
     """Components that the modules of a package define, by kind: classes with a kind of their own.
 
     Modules without any are not imported: some load a compiler.
@@ -340,12 +338,14 @@ def find_components(package: str, base: type[T]) -> dict[str, type[T]]:
     }
     names = sorted(name for name, text in texts.items() if '    kind: Literal["' in text)
     modules = [import_module(f"{package}.{name}") for name in names]
+    found: list[tuple[str, Any]] = [
+        (module.__name__, value) for module in modules for value in vars(module).values()
+    ]
     return {
         value.model_fields["kind"].default: value
-        for module in modules
-        for value in vars(module).values()
-        if isinstance(value, type)
+        for name, value in found
+        if isclass(value)
         and issubclass(value, base)
-        and value.__module__ == module.__name__
+        and value.__module__ == name
         and "kind" in vars(value).get("__annotations__", ())
     }

@@ -5,4 +5,4 @@ from ldpflow.settings import find_components
 
 __all__ = ["ALGORITHMS", "Algorithm", "BaseAlgorithm"]
 
-ALGORITHMS = find_components(__name__, BaseAlgorithm)
+ALGORITHMS: dict[str, type[BaseAlgorithm]] = find_components(__name__, BaseAlgorithm)

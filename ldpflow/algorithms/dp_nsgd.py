@@ -75,8 +75,7 @@ class DpNsgd(MomentumAlgorithm):
         if self.noise == "none":
             raise InputError("algorithm.parameters", self.parameters, "'given' without noise to balance")
         from ldpflow.privacy.rdp import noise_multiplier
-        from ldpflow.privacy.tree import Tree, cost_bound, touched_nodes
-        from ldpflow.privacy.tree_noise import chi_mean, mean_prefix_discount
+        from ldpflow.privacy.tree import Tree, chi_mean, cost_bound, mean_prefix_discount, touched_nodes
 
         steps, alpha = epochs * batches, 1.0 / batches
         unit = 2.0 * problem.lipschitz_of_loss() / self.batch_size

@@ -99,9 +99,9 @@ class DpNsgdReduced(MomentumAlgorithm):
 
     def mean_noise(self, problem: FiniteSumProblem, batches: int, epochs: int) -> float:
         from ldpflow.privacy.rdp import noise_multiplier
-        from ldpflow.privacy.tree import cost_bound
-        from ldpflow.privacy.tree_noise import (
+        from ldpflow.privacy.tree import (
             chi_mean,
+            cost_bound,
             mean_prefix_discount,
             mean_window_discount,
             power,

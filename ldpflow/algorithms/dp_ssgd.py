@@ -18,7 +18,6 @@ from pydantic import Field
 from ldpflow import constants
 from ldpflow.algorithms.algorithm import Delta
 from ldpflow.algorithms.finite_sum import UNIT
-from ldpflow.algorithms.ldp_sgd import recursion  # noqa: F401 (its kernel function)
 from ldpflow.algorithms.tail_sgd import TailSgd
 from ldpflow.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.mechanisms.clipped_gaussian import ClippedGaussian

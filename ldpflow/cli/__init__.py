@@ -144,8 +144,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def leave_batches(code: int) -> None:
     """End the process at once where a batch that was given up still runs: its kernel may take minutes."""
-    threads = sys.modules.get("ldpflow.engine.threads")
-    if threads is not None and threads.dropped_batches():
+    executors = sys.modules.get("ldpflow.engine.executor")
+    if executors is not None and executors.dropped_batches():
         sys.stderr.flush()
         os._exit(code)
 

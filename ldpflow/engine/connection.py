@@ -14,6 +14,7 @@ from typing import Any
 
 from ldpflow.engine.choice import ray_addresses
 from ldpflow.errors import EngineLost, InputError, LdpflowError, address_limit
+from ldpflow.options import SweepOptions
 
 # One thread per task: the replicates are the parallelism.
 THREADS = {
@@ -177,19 +178,8 @@ def raylet_answers(path: str) -> bool:
     return True
 
 
-def connect(address: str | None, num_cpus: int | None, verbose: bool, nice: int | None = None) -> Watch:
-    """Start or join Ray; a watch of its processes.
-
-    Parameters
-    ----------
-    address : str or None
-        Of the cluster, as for ``ray.init``; None starts a Ray that ends with this process.
-    num_cpus : int or None
-        Cores of the Ray that is started.
-    verbose : bool
-        Let Ray's own log lines through.
-    nice : int, optional
-        Niceness of the workers of the Ray that is started; Ray's own is 15.
+def connect(options: SweepOptions) -> Watch:
+    """Start a Ray that ends with this process, or join the one at an address; a watch of its processes.
 
     Raises
     ------
@@ -203,32 +193,33 @@ def connect(address: str | None, num_cpus: int | None, verbose: bool, nice: int 
     import ray
     from ray.exceptions import AuthenticationError
 
-    logging: dict[str, Any] = {"log_to_driver": verbose}
-    if not verbose:
+    address = options.address
+    logging: dict[str, Any] = {"log_to_driver": options.verbose}
+    if not options.verbose:
         logging["logging_level"] = "ERROR"
     if address is None:
         if (limit := address_limit()) < (least := ray_addresses()):
             allowed = f"`engine` threads with a limit of {limit / 2**30:.1f} GiB of addresses (ulimit -v)"
             raise InputError("engine", "ray", allowed, f"Ray needs {least / 2**30:.1f} GiB here.")
         os.environ.update(THREADS)
-        if nice is not None:
-            os.environ["RAY_worker_niceness"] = str(nice)
+        if options.nice is not None:
+            os.environ["RAY_worker_niceness"] = str(options.nice)
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         # Without "local" Ray would join whatever cluster this machine happens to run.
-        options: dict[str, Any] = {
+        chosen: dict[str, Any] = {
             "address": "local",
-            "num_cpus": num_cpus,
+            "num_cpus": options.num_cpus,
             "include_dashboard": False,
         }
     else:
         check_address(address)
         for name, value in KEEPALIVE.items():
             os.environ.setdefault(name, value)
-        options = {"address": address, "runtime_env": {"env_vars": THREADS}}
+        chosen = {"address": address, "runtime_env": {"env_vars": THREADS}}
     before = signal.getsignal(signal.SIGTERM)
     watch = Watch(own=address is None)
     try:
-        ray.init(**options, **logging)
+        ray.init(**chosen, **logging)
         watch.join_node()
     except BaseException as error:
         watch.close()

@@ -20,17 +20,16 @@ import pyarrow as pa
 import ray
 from ray import cloudpickle
 from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
+from ray.util.metrics import Counter, Gauge
 
 from ldpflow.engine import connection
 from ldpflow.engine.aggregators import Sent, Shard, new_aggregator
 from ldpflow.engine.executor import Outcome, run_batch, said
-from ldpflow.engine.metrics import Metrics
 from ldpflow.errors import InputError, LdpflowError, StorageError
+from ldpflow.options import SweepOptions
 from ldpflow.simulators.batch import Batch, BatchResult
 from ldpflow.simulators.cell import Cell
 from ldpflow.store import Aggregator, cell_set_hash
-
-__all__ = ["RayExecutor"]
 
 POLL_SECONDS = 0.5
 LOOK_SECONDS = 5.0  # how often the cluster is asked for its cores: nodes come and go
@@ -52,45 +51,23 @@ class RayExecutor:
     ----------
     make_aggregator : callable
         Makes an aggregator inside the actor.
-    address : str, optional
-        An existing cluster's address, ``auto`` for the one this machine belongs to; without it a
-        local Ray is started and stopped again.
-    num_cpus : int, optional
-        Cores of the local Ray, all of this machine's unless given; with an address, cores that
-        batches are sent out for although the cluster has fewer, so that its autoscaler starts nodes.
-    retries : int
-        How often Ray runs a task again whose worker or node died.
-    verbose : bool
-        Let Ray's own log lines through.
-    max_in_flight : int, optional
-        Batches sent out and not stored; twice the cores unless given.
+    options : SweepOptions
     run : str
         What the metrics call this run.
-    nice : int, optional
-        Niceness of a local Ray's workers, 15 unless given.
-    keep : bool
-        Leave a local Ray running when the executor is closed: it ends with this process.
     """
 
     def __init__(
-        self,
-        make_aggregator: Callable[[], Aggregator],
-        address: str | None = None,
-        num_cpus: int | None = None,
-        retries: int = 3,
-        verbose: bool = False,
-        max_in_flight: int | None = None,
-        run: str = "",
-        nice: int | None = None,
-        keep: bool = False,
+        self, make_aggregator: Callable[[], Aggregator], options: SweepOptions | None = None, run: str = ""
     ) -> None:
-        self.keep = keep
-        self.wanted = 1 if address is None or num_cpus is None else num_cpus
-        self.max_in_flight = max_in_flight
+        options = options or SweepOptions()
+        self.keep = options.keep_ray
+        # With an address: cores that batches are sent out for although the cluster has fewer.
+        self.wanted = 1 if options.address is None else options.num_cpus or 1
+        self.max_in_flight = options.max_in_flight
         self.looked = -LOOK_SECONDS
         self.there = 0
         task: Any = ray.remote(run_task)
-        self.task = task.options(max_retries=retries, num_cpus=1)
+        self.task = task.options(max_retries=options.retries, num_cpus=1)
         self.make_aggregator = make_aggregator
         # Started when paths come: a study of one path needs one.
         self.shards: list[Shard] = []
@@ -100,8 +77,7 @@ class RayExecutor:
         self.cell_sets: dict[int, tuple[tuple[Cell, ...], str]] = {}
         self.dropped = False
         self.metrics = Metrics(run)
-        self.started_ray = not ray.is_initialized()
-        self.watch = connection.connect(address, num_cpus, verbose, nice) if self.started_ray else None
+        self.watch = None if ray.is_initialized() else connection.connect(options)
 
     @property
     def cores(self) -> int:
@@ -255,14 +231,15 @@ class RayExecutor:
         return True
 
     def close(self) -> None:
-        lost = False
-        if self.watch is not None:
-            self.watch.close()
-            lost = self.watch.lost is not None
+        if self.watch is None:  # the caller's Ray
+            self.metrics.flying(0)
+            return
+        self.watch.close()
+        lost = self.watch.lost is not None
         if not lost:
             self.metrics.flying(0)
         # A command line whose Ray is lost ends at once, and what is left of that Ray with it.
-        if self.started_ray and (connection.when_stuck is None if lost else not self.keep):
+        if connection.when_stuck is None if lost else not self.keep:
             ray.shutdown()
 
 
@@ -294,3 +271,47 @@ def reason(error: RayError) -> str:
     if isinstance(error, RayTaskError):
         return said(error.cause)
     return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+
+
+class Metrics:
+    """Counters and gauges of one run for Ray's Prometheus endpoint; Ray adds ``ray_`` before their names.
+
+    Replicates and steps are counted once per path, when their batch is done; batches that Ray ran
+    again because a node was lost are counted alike.
+
+    Parameters
+    ----------
+    run : str
+        The run directory, the label ``run``.
+    """
+
+    def __init__(self, run: str) -> None:
+        def counter(name: str, description: str) -> Counter:
+            made = Counter(name, description, tag_keys=("run",))
+            made.set_default_tags({"run": run})
+            return made
+
+        self.replicates = counter("ldpflow_replicates_done", "Replicates of paths, done.")
+        self.steps = counter("ldpflow_steps_done", "Steps of the recursion, done.")
+        self.batches = counter("ldpflow_batches_done", "Batches done.")
+        self.failures = counter("ldpflow_batches_failed", "Batches given up.")
+        self.kernel_seconds = counter("ldpflow_kernel_seconds", "CPU seconds in recursions.")
+        self.in_flight = Gauge(
+            "ldpflow_batches_in_flight", "Batches sent out and not stored.", tag_keys=("run",)
+        )
+        self.in_flight.set_default_tags({"run": run})
+
+    def took(self, outcome: Outcome) -> None:
+        """A batch has come back."""
+        if outcome.error is not None:
+            self.failures.inc()
+            return
+        self.batches.inc()
+        self.replicates.inc(outcome.batch.last - outcome.batch.first)
+        self.steps.inc(outcome.batch.steps)
+        if outcome.kernel_seconds > 0.0:  # Ray refuses to add nothing
+            self.kernel_seconds.inc(outcome.kernel_seconds)
+
+    def flying(self, batches: int) -> None:
+        """So many batches are on their way."""
+        self.in_flight.set(batches)

@@ -30,4 +30,4 @@ __all__ = [
     "undefined",
 ]
 
-INTERVAL_METHODS = find_components(__name__, IntervalMethod)
+INTERVAL_METHODS: dict[str, type[IntervalMethod]] = find_components(__name__, IntervalMethod)

@@ -280,10 +280,12 @@ class PathIntervalMethod(IntervalMethod):
         return first(*(method.impossible(problem) for method in self.nested()))
 
     def unsuitable(self, source: PathSource) -> str | None:
-        return first(*(method.unsuitable(source) for method in self.nested()))
+        reason = first(*(method.unsuitable(source) for method in self.nested()))
+        return None if reason is None else f"{self.kind}: {reason}"
 
     def unsuitable_at(self, source: PathSource, n: int) -> str | None:
-        return first(*(method.unsuitable_at(source, n) for method in self.nested()))
+        reason = first(*(method.unsuitable_at(source, n) for method in self.nested()))
+        return None if reason is None else f"{self.kind}: {reason}"
 
     def finite(self, record: PathRecord, n: int, levels: Sequence[float]) -> NDArray[np.bool_]:
         return record.finite_at(last_time(self, record.steps(n), record.algorithm, tuple(levels)))

@@ -556,24 +556,20 @@ class Lugsail(VarianceMethod):
             return (BatchMeans(M=self.M),)
         return (EqualBatches(block_rule=self.block_rule or "half", block_c=self.block_c),)
 
-    def pair(self, steps: int, gamma: float) -> tuple[int, int] | tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Lengths of the batches and of their pieces for EBS, their ends for BM."""
-        (base,) = self.nested()
-        if isinstance(base, EqualBatches):
-            size = base.size(steps, gamma)
-            return size, size // self.pieces
-        ends = base.ends(steps, gamma)
-        # e_(k-1) + floor(j n_k/r) for j = 1, ..., r, with e_0 first.
+    def cut(self, ends: NDArray[np.int64]) -> NDArray[np.int64]:
+        """e_(k-1) + floor(j n_k/r) for j = 1, ..., r, with e_0 first."""
         parts = np.arange(1, self.pieces + 1, dtype=np.int64)
         inner = ends[:-1, None] + parts * np.diff(ends)[:, None] // self.pieces
-        return ends, np.concatenate([ends[:1], inner.reshape(-1)])
+        return np.concatenate([ends[:1], inner.reshape(-1)])
 
     def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
-        batches, short = self.pair(steps, algorithm.step_exponent())
-        if isinstance(batches, int):
-            ends = batch_times(steps, batches)
-            return np.union1d(ends, batch_times(steps, short)) if short else ends
-        return np.unique(short[short > 0])
+        (base,) = self.nested()
+        gamma = algorithm.step_exponent()
+        if isinstance(base, BatchMeans):
+            cut = self.cut(base.ends(steps, gamma))
+            return np.unique(cut[cut > 0])
+        ends, short = base.times(steps, algorithm), base.size(steps, gamma) // self.pieces
+        return np.union1d(ends, batch_times(steps, short)) if short else ends
 
     def times_settings(self) -> tuple[object, ...]:
         return (self.pieces, *super().times_settings())
@@ -586,14 +582,18 @@ class Lugsail(VarianceMethod):
         return steps // size + 1 + (steps // (size // self.pieces) if size >= self.pieces else 0)
 
     def estimate_variance(self, record: PathRecord, steps: int) -> Variance | None:
-        batches, short = self.pair(steps, record.algorithm.step_exponent())
-        if isinstance(batches, int):
-            if short < 1 or steps // batches < 2:
+        (base,) = self.nested()
+        gamma = record.algorithm.step_exponent()
+        if isinstance(base, EqualBatches):
+            size = base.size(steps, gamma)
+            if size < self.pieces or steps // size < 2:
                 return None
-            of_batches, of_pieces = (equal_batch_variance(record, steps, size) for size in (batches, short))
+            long = equal_batch_variance(record, steps, size)
+            short = equal_batch_variance(record, steps, size // self.pieces)
         else:
-            lengths = np.diff(batches)
+            ends = base.ends(steps, gamma)
+            lengths = np.diff(ends)
             if len(lengths) < 2 or (lengths < self.pieces).any():
                 return None
-            of_batches, of_pieces = batch_variance(record, batches), batch_variance(record, short)
-        return Variance((of_batches - self.weight * of_pieces) / (1.0 - self.weight))
+            long, short = batch_variance(record, ends), batch_variance(record, self.cut(ends))
+        return Variance((long - self.weight * short) / (1.0 - self.weight))

@@ -5,4 +5,4 @@ from ldpflow.settings import find_components
 
 __all__ = ["MECHANISMS", "Mechanism", "PrivacyStatement"]
 
-MECHANISMS = find_components(__name__, Mechanism)
+MECHANISMS: dict[str, type[Mechanism]] = find_components(__name__, Mechanism)

@@ -5,4 +5,4 @@ from ldpflow.settings import find_components
 
 __all__ = ["PROBLEMS", "BaseProblem", "Problem"]
 
-PROBLEMS = find_components(__name__, BaseProblem)
+PROBLEMS: dict[str, type[BaseProblem]] = find_components(__name__, BaseProblem)

@@ -25,7 +25,7 @@ from mpmath import mp, mpf
 from numpy.typing import NDArray
 
 from ldpflow import constants
-from ldpflow.problems.laws import StandardLaw
+from ldpflow.problems.standard_laws import StandardLaw
 
 Floats = NDArray[np.float64]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any, ClassVar
 
-from ldpflow.problems.laws import StandardLaw
+from ldpflow.problems.standard_laws import StandardLaw
 from ldpflow.settings import Settings
 
 
@@ -37,4 +37,4 @@ class DataLaw(Settings, StandardLaw):
 
 
 DATA_LAWS: dict[str, type[DataLaw]] = {}
-"""Laws that plug-ins bring, by kind; those of ldpflow are in :mod:`ldpflow.problems.laws`."""
+"""Laws that plug-ins bring, by kind; those of ldpflow are in :mod:`ldpflow.problems.standard_laws`."""

@@ -16,9 +16,10 @@ from ldpflow.errors import InputError
 from ldpflow.problems.column_law import ColumnLaw
 from ldpflow.problems.data_files import digest_of
 from ldpflow.problems.data_law import DATA_LAWS, DataLaw
-from ldpflow.problems.laws import SHAPES, Component, Law, Variate
+from ldpflow.problems.laws import Component, Law, Variate
 from ldpflow.problems.own_column import LAW_FROM, check_level, column_of, law_of_column
 from ldpflow.problems.problem import Matrix, Problem
+from ldpflow.problems.standard_laws import SHAPES
 from ldpflow.problems.units import Units
 from ldpflow.settings import Checked, Parameters, Setting, Settings
 

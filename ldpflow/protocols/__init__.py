@@ -9,4 +9,4 @@ from ldpflow.settings import find_components
 
 __all__ = ["PROTOCOLS", "OneShot", "Protocol"]
 
-PROTOCOLS = find_components(__name__, Protocol)
+PROTOCOLS: dict[str, type[Protocol]] = find_components(__name__, Protocol)

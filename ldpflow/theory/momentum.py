@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from ldpflow.algorithms.dp_nsgd import DpNsgd
 from ldpflow.algorithms.dp_nsgd_reduced import DpNsgdReduced
 from ldpflow.algorithms.finite_sum import FiniteSumAlgorithm, RunPlan
-from ldpflow.privacy.tree_noise import chi_mean, power, prefix_discount, reduced_variance
+from ldpflow.privacy.tree import chi_mean, power, prefix_discount, reduced_variance
 from ldpflow.problems.finite_sum import FiniteSumProblem
 from ldpflow.simulators.finite_sum import FiniteSum
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpflow.transcripts.faults import RowError
 from ldpflow.transcripts.reading import Chunk
+from ldpflow.transcripts.values import RowError
 
 Floats = NDArray[np.float64]
 

@@ -22,10 +22,16 @@ from numpy.typing import NDArray
 
 from ldpflow.documents import decode_text
 from ldpflow.errors import InputError
-from ldpflow.transcripts.csv_file import CsvFile
-from ldpflow.transcripts.faults import RowError
-from ldpflow.transcripts.regular_file import RegularFile
-from ldpflow.transcripts.values import as_floats, as_names, as_whole, check_names, is_text, short_names
+from ldpflow.transcripts.files import CsvFile, RegularFile
+from ldpflow.transcripts.values import (
+    RowError,
+    as_floats,
+    as_names,
+    as_whole,
+    check_names,
+    is_text,
+    short_names,
+)
 
 CHUNK = 2**16
 METADATA = b"ldpflow"

@@ -128,15 +128,6 @@ def privacy_words(analysis: Analysis) -> str:
     return f"{kind} with {budget} ({statement.notion} {per}; {once})"
 
 
-def target_words(taus: Sequence[float]) -> str:
-    """Name of the estimated quantity."""
-    if not taus:
-        return "theta*"
-    if len(taus) == 1:
-        return f"the {taus[0]:g}-quantile"
-    return f"the quantiles at levels {', '.join(f'{tau:g}' for tau in taus)}"
-
-
 def method_words(row: Row) -> str:
     """The method of a row, its reference and its settings."""
     what = REFERENCES.get(row["method"], f"the method {row['method']}")
@@ -149,55 +140,29 @@ def method_words(row: Row) -> str:
     return what
 
 
-def methods_sentences(analysis: Analysis) -> list[str]:
-    """By which method each interval is, and what the run says about it; coordinates alike in one sentence."""
-    grouped: dict[str, list[int]] = {}
+def methods_paragraph(analysis: Analysis) -> str:
+    """A paragraph for a methods section; coordinates whose method is the same stand in one sentence."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    grouped: dict[tuple[str | None, float | None], list[str]] = {}
     for j in range(len(analysis.verdicts)):
         row = analysis.reported(j)
-        what = "" if row is None else f"{100 * row['level']:g}% interval{{}} by {method_words(row)}"
-        grouped.setdefault(what, []).append(j)
-    found = []
-    for what, members in grouped.items():
-        whose = ", ".join(coordinate_name(analysis, j) for j in members)
-        several = len(members) > 1
-        of = f" of the {whose}" if whose and len(grouped) > 1 else ""
-        if not what:
-            found.append(f"No interval{of} was defined.")
-            continue
-        verb = ("s" + of + " are") if several else (of + " is")
-        found.append(f"The {what.format(verb)}.")
-    for j, verdict in enumerate(analysis.verdicts):
-        if verdict.arrival == "unknown":
-            continue
-        name = coordinate_name(analysis, j)
-        flags = f"flags: {', '.join(verdict.flags)}" if verdict.flags else "no flags"
-        found.append(
-            f"The run has {verdict.relaxation_times:.0f} relaxation times{' of the ' + name if name else ''} "
-            f"({verdict.arrival.replace('_', ' ')}; {flags})."
-        )
-    return found
-
-
-def methods_paragraph(analysis: Analysis) -> str:
-    """A paragraph for a methods section."""
-    collection, algorithm = analysis.collection, analysis.algorithm
-    target = target_words(collection.taus)
-    size = collection.batch_size
-    steps = f"{analysis.steps:,} steps" + (f" of {size} reports each" if size > 1 else "")
-    # A transcript that was written from a run names its path.
-    simulated = collection.path is not None
-    reports = (
-        "simulated reports, privatised" if simulated else "reports, privatised before they were collected,"
+        what = (None, None) if row is None else (method_words(row), row["level"])
+        grouped.setdefault(what, []).append(coordinate_name(analysis, j))
+    loader = PackageLoader("ldpflow", "templates")
+    found = Environment(loader=loader, trim_blocks=True, undefined=StrictUndefined)
+    text = found.get_template("analysis.txt.jinja").render(
+        analysis=analysis,
+        taus=analysis.collection.taus,
+        privacy=privacy_words(analysis),
+        size=analysis.collection.batch_size,
+        c=analysis.algorithm.step_constant(),
+        gamma=analysis.algorithm.step_exponent(),
+        intervals=[(method, level, names) for (method, level), names in grouped.items()],
+        verdicts=[(coordinate_name(analysis, j), verdict) for j, verdict in enumerate(analysis.verdicts)],
+        version=__version__,
     )
-    sentences = [
-        f"We estimated {target} from {analysis.users:,} {reports} by {privacy_words(analysis)}.",
-        f"Users were asked one after the other by stochastic gradient descent in {steps}, the i-th of size "
-        f"{algorithm.step_constant():g} i^-{algorithm.step_exponent():g}.",
-    ]
-    sentences += methods_sentences(analysis)
-    digest = "" if analysis.sha256 is None else f"; SHA-256 of the transcript {analysis.sha256}"
-    sentences.append(f"Computed with ldpflow {__version__}{digest}.")
-    return " ".join(sentences)
+    return " ".join(text.split())
 
 
 def plain(row: Row) -> dict[str, Any]:

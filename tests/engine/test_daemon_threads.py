@@ -15,7 +15,8 @@ from tests.faults.study import study
 ROOT = Path(__file__).parents[2]
 
 SWEEPING = """
-import sys, threading, time
+import faulthandler, sys, threading, time
+faulthandler.dump_traceback_later(90, exit=True)  # where it hangs
 import ldpflow as lf
 from ldpflow.engine import run_study
 from tests.faults.study import study

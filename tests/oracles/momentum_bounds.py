@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ldpflow.privacy.tree_noise import power
+from ldpflow.privacy.tree import power
 
 
 def tree_noise_bound(lipschitz: float, sigma: float, alpha: float, d: int, nodes: float, steps: int) -> float:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
 
 import dp_accounting
 import pytest
@@ -307,6 +309,17 @@ def test_impossible_designs(design, field):
     with pytest.raises(InputError) as caught:
         page("laplace", {}, **design)
     assert caught.value.field == field
+
+
+def test_the_library_is_loaded_where_a_number_needs_it():
+    """It takes a second: setting up a study, or importing an algorithm, must not wait for it."""
+    code = (
+        "import sys; import ldpflow.algorithms, ldpflow.privacy.page; "
+        "from ldpflow.privacy import clipping; clipping.noise_multiplier(1.0, 1e-6, 'gdp'); "
+        "print('dp_accounting' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False"]
 
 
 def test_an_unknown_notion_is_refused():

@@ -13,14 +13,14 @@ from ldpflow.algorithms.dp_nsgd_reduced import DpNsgdReduced, tree_variances
 from ldpflow.algorithms.schedules import best_epochs, first_theorem_steps, reduced_theorem_steps
 from ldpflow.errors import InputError
 from ldpflow.privacy.rdp import epsilon_of, noise_multiplier, printed_noise_multiplier
-from ldpflow.privacy.tree import touched_nodes
-from ldpflow.privacy.tree_noise import (
+from ldpflow.privacy.tree import (
     chi_mean,
     mean_prefix_discount,
     mean_window_discount,
     prefix_discount,
     reduced_variance,
     squared_weights,
+    touched_nodes,
     window_variance,
 )
 from ldpflow.problems.nonconvex_logistic import NonconvexLogistic

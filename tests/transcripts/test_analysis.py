@@ -229,16 +229,8 @@ def test_json(analysis):
     plain = json.loads(json.dumps(as_dict(analysis), allow_nan=False))
     assert plain["verdicts"][0]["reported"]["method"] == "TR"
     methods = [row["method"] for row in plain["rows"]]
-    assert methods == [
-        *("BB", "BM", "SN", "TR", "TR", "TR-BM"),
-        "TRC",
-        "NOL",
-        "OBM",
-        "EBS",
-        "LUG",
-        "SUF",
-        "CHB",
-    ]
+    kinds = "BB BM SN TR TR TR-BM TRC NOL OBM EBS LUG SUF CHB"
+    assert sorted(methods) == sorted(kinds.split())
     assert plain["privacy"] == {"notion": "eps-LDP", "unit": "record"}
 
 

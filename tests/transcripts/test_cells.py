@@ -7,7 +7,7 @@ import pytest
 
 from ldpflow.errors import InputError
 from ldpflow.transcripts.analysis import analyse
-from ldpflow.transcripts.faults import RowError
+from ldpflow.transcripts.values import RowError
 from ldpflow.transcripts.wording import methods_paragraph, verdict_lines
 from tests.oracles.transcript import cell_demo
 

@@ -1,13 +1,18 @@
-"""Transcripts in CSV: UTF-8, a header, one report a line, lines of at most 1 MiB."""
+"""Files of transcripts: regular ones that are read in several passes, and what is special to CSV.
+
+CSV is in UTF-8 with a header, one report a line, lines of at most 1 MiB.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
+import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from io import BufferedReader
 from itertools import islice
 from typing import BinaryIO
 
@@ -15,8 +20,78 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ldpflow.transcripts.faults import RowError
-from ldpflow.transcripts.regular_file import RegularFile
+from ldpflow.documents import open_regular
+from ldpflow.errors import InputError
+from ldpflow.transcripts.values import RowError
+
+FORM = "a Parquet or CSV file"
+
+
+@dataclass(frozen=True)
+class RegularFile:
+    """A transcript on the disk.
+
+    Parameters
+    ----------
+    place : str
+        Path.
+    state : tuple of int
+        Device, inode, size and time of change.
+    """
+
+    place: str
+    state: tuple[int, ...]
+
+    @classmethod
+    def of(cls, place: str) -> RegularFile:
+        """The file at a path.
+
+        Raises
+        ------
+        InputError
+            If it is not a regular file that can be read.
+        """
+        descriptor = open_regular(place, "file", FORM)
+        state = state_of(descriptor)
+        os.close(descriptor)
+        return cls(place, state)
+
+    def descriptor(self) -> int:
+        """Descriptor of the file, opened anew.
+
+        Raises
+        ------
+        InputError
+            If it cannot be read, or changed since it was opened first.
+        """
+        descriptor = open_regular(self.place, "file", FORM)
+        if state_of(descriptor) == self.state:
+            return descriptor
+        os.close(descriptor)
+        raise self.error("a file that does not change while it is read", "Take a copy.")
+
+    def for_python(self) -> BufferedReader:
+        """The file, opened by Python."""
+        return open(self.descriptor(), "rb")
+
+    def for_arrow(self) -> pa.NativeFile:
+        """The file, opened by Arrow: it reads ahead in threads, which must not need Python."""
+        descriptor = self.descriptor()
+        try:
+            return pa.OSFile(f"/proc/self/fd/{descriptor}")
+        finally:
+            os.close(descriptor)
+
+    def error(self, allowed: str, hint: str = "") -> InputError:
+        """An error that names the file."""
+        return InputError("file", self.place, allowed, hint)
+
+
+def state_of(descriptor: int) -> tuple[int, ...]:
+    """Device, inode, size and time of change of an opened file."""
+    found = os.fstat(descriptor)
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
 
 LARGEST_LINE = 2**20
 HEADER = re.compile(rb"[^\r\n]*(\r\n|\r|\n)?")
