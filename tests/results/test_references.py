@@ -10,6 +10,7 @@ import pytest
 from ldpflow.algorithms import ALGORITHMS
 from ldpflow.intervals import INTERVAL_METHODS, IntervalMethod
 from ldpflow.mechanisms import MECHANISMS
+from ldpflow.problems import PROBLEMS
 from ldpflow.protocols import PROTOCOLS
 from ldpflow.results import references as module
 from ldpflow.results.design import Design
@@ -25,6 +26,7 @@ from ldpflow.results.references import (
 )
 
 REGISTRIES = {
+    "problem": PROBLEMS,
     "mechanism": MECHANISMS,
     "algorithm": ALGORITHMS,
     "protocol": PROTOCOLS,
