@@ -49,6 +49,11 @@ def plain_text(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
 
 
+def plain_line(text: str) -> str:
+    """A text as one line without control characters: a name in it cannot pass for a line of ours."""
+    return plain_text(text).replace("\n", "\\n")
+
+
 class LdpflowError(Exception):
     """Base of all errors that ldpflow raises on purpose."""
 

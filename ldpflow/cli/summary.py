@@ -69,13 +69,9 @@ def summary(
         return
     if null is not None:
         from ldpflow.results.summary import stored_summary
-        from ldpflow.store import RunStore, UnreadablePart
+        from ldpflow.store import RunStore
 
-        store = RunStore(run)
-        damaged: list[UnreadablePart] = []
-        table = stored_summary(store, null, damaged)
-        if damaged:  # numbers without its rows would be others
-            raise store.replicates.unusable(damaged[0])
+        table = stored_summary(RunStore(run), null, damaged="refuse")
     table = chosen(table, where, names_in(sort))
     if columns is None:
         show(table)

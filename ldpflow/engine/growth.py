@@ -45,9 +45,7 @@ def usable_parts(store: RunStore, study: Study) -> list[Part]:
     parts: list[Part] = []
     unusable: list[UnreadablePart] = []
     for dataset in store.datasets():
-        found, broken = dataset.scan()
-        parts += found
-        unusable += broken
+        parts += dataset.scan(damaged=unusable)
     own = {"seed": study.seed, "stream_version": STREAM_VERSION}
     foreign = [part for part in parts if any(part.meta[name] != own[name] for name in own)]
     if foreign:

@@ -130,6 +130,7 @@ def run_study(
         warnings.warn(f"{store.root}: the old run was moved to {moved}", stacklevel=2)
     with store.named_errors(), RunLock(store) as lock:
         warn_of_takeover(store, lock)
+        store.clear_unfinished()
         if precision is not None and not study.method:
             raise InputError("target_mcse", precision, "a study with interval methods")
         session = begin(store, study)
@@ -324,7 +325,7 @@ def summarise_run(store: RunStore) -> pa.Table:
 def summarised_trajectories(store: RunStore) -> tuple[pa.Table, list[UnreadablePart]]:
     """Write trajectories.parquet, if there are any; it, and the parts that turned out to be unreadable."""
     damaged: list[UnreadablePart] = []
-    table = stored_trajectory_summary(store, damaged)
+    table = stored_trajectory_summary(store, damaged=damaged)
     if table.num_rows:
         store.write_trajectory_summary(table)
     return table, damaged
@@ -332,11 +333,11 @@ def summarised_trajectories(store: RunStore) -> tuple[pa.Table, list[UnreadableP
 
 def summarised(store: RunStore) -> tuple[pa.Table, list[UnreadablePart]]:
     """Write the summary; it, and the parts whose rows turned out to be unreadable."""
-    parts, _ = store.replicates.scan()
+    parts = store.replicates.scan(damaged=[])
     shared = overlapping(parts)
     doubled = sorted({part.path_key for part in parts if part.name in shared})
     damaged: list[UnreadablePart] = []
-    summary = stored_summary(store, left_out=damaged)
+    summary = stored_summary(store, damaged=damaged)
     if doubled and not damaged:
         # A killed sweep's workers may have written seconds after this one had begun.
         compact(store, doubled)

@@ -222,7 +222,7 @@ def paired(run: str, first: dict[str, Any], second: dict[str, Any]) -> Contrast:
 
     def rows_of(row: dict[str, Any]) -> CellRows:
         wanted = {cell_id({name: row.get(name) for name in CELL_KEYS})}
-        ((_, (cell,)),) = stored_cells(store, row["path"].removeprefix("p"), wanted)
+        ((_, (cell,)),) = stored_cells(store, row["path"].removeprefix("p"), wanted, damaged="refuse")
         return cell
 
     return compare_cells(rows_of(first), rows_of(second))

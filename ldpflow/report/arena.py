@@ -132,7 +132,7 @@ def arena_html(store: RunStore, table: pa.Table, command: str, tolerance: float 
     names = telling([*parameters, "level", "coordinate"], rows)
     settings = settings_of(rows, tolerance)
     pairs = differences(store, table, settings)
-    simulators = stored_paths(store.replicates)
+    simulators = stored_paths(store.replicates, damaged="refuse")
 
     called = Names(known_columns(table.schema))
 

@@ -55,7 +55,9 @@ def failures(results: Results) -> dict[str, Any]:
     names = results.varying()
     total = sum(row["replicates"] for row in results.rows)
     shown = rows[:MOST_ROWS]
-    diverged = diverged_counts(results.store, dict.fromkeys(row["path"] for row in shown))
+    diverged = diverged_counts(
+        results.store, dict.fromkeys(row["path"] for row in shown), damaged=results.damaged
+    )
     keys = cell_keys(results.table.schema)
 
     def place(row: dict[str, Any]) -> tuple[str, str, int]:

@@ -19,7 +19,7 @@ from typing import Any
 from ldpflow.errors import InputError
 from ldpflow.report.page import report_html
 from ldpflow.report.results import Results
-from ldpflow.store import RunStore
+from ldpflow.store import RunStore, UnreadablePart
 
 __all__ = ["LivePage", "server"]
 
@@ -64,7 +64,9 @@ class LivePage:
     def look(self) -> str:
         """Text that changes whenever a part, the study or a session does."""
         store = RunStore(self.run)
-        names = [part.name for dataset in store.datasets() for group in dataset.scan() for part in group]
+        bad: list[UnreadablePart] = []
+        names = [part.name for dataset in store.datasets() for part in dataset.scan(damaged=bad)]
+        names += [part.name for part in bad]
         others = map(store.read, ("study.toml", "provenance.json"))
         return "\n".join([*names, *(data.to_pybytes().decode() for data in others if data)])
 

@@ -18,8 +18,8 @@ from ldpflow.report.figures import LABEL, MAX_PANELS, Z95, decades, left_out, pa
 from ldpflow.report.numbers import short
 from ldpflow.report.results import Results, Row
 from ldpflow.report.style import colours, ramp, styled
-from ldpflow.results.trajectories import MEANS, read_trajectories
-from ldpflow.store.schema import STATISTICS
+from ldpflow.results.trajectories import read_trajectories
+from ldpflow.store.schema import MEANS, STATISTICS
 
 __all__ = ["CURVES", "Curves", "curves_of", "shown_curves", "trajectory"]
 
@@ -242,7 +242,7 @@ def digits(value: float) -> float:
 
 def single_values(results: Results, rows: Sequence[Row]) -> dict[Any, list[tuple[int, float]]]:
     """(replicate, value) by path, n, step and statistic."""
-    table = read_trajectories(results.store, skip_unreadable=True)
+    table = read_trajectories(results.store, damaged=results.damaged)
     stats = sorted({r["stat"] for r in rows})
     found: dict[Any, list[tuple[int, float]]] = {}
     for row in table.select(["path", "n", "step", "replicate", *stats]).to_pylist():

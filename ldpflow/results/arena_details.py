@@ -74,7 +74,7 @@ def differences(
 
 def cells_of_path(store: RunStore, path: str) -> dict[tuple[Any, ...], CellRows]:
     """The rows of all cells of a path."""
-    pieces = stored_cells(store, path.removeprefix("p"), skip_unreadable=True)
+    pieces = stored_cells(store, path.removeprefix("p"), damaged="refuse")
     return {
         place(key, keys.column_names): cell
         for keys, cells in pieces

@@ -54,12 +54,12 @@ def explain(store: RunStore, summary: pa.Table) -> list[Explanation]:
     """
     rows = summary.to_pylist()
     columns = declared_columns(summary.schema).values()
-    paths = stored_paths(store.replicates)
+    paths = stored_paths(store.replicates, damaged="refuse")
     beside = compared(rows, paths)
     why: dict[tuple[Any, ...], Decomposition] = {}
     dominant: dict[tuple[Any, ...], bool] = {}
     names: tuple[str, ...] = ()
-    for keys, cells in stored_cells(store):
+    for keys, cells in stored_cells(store, damaged="refuse"):
         names = tuple(keys.column_names)
         wanted = {tuple(row.get(name) for name in names) for row in rows}
         for key, cell in zip(keys.to_pylist(), cells, strict=True):

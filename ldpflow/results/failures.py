@@ -8,25 +8,22 @@ from typing import Any
 import numpy as np
 
 from ldpflow.intervals import INTERVAL_METHODS
-from ldpflow.store import RunStore, UnreadablePart, cell_id
-
-__all__ = ["Place", "diverged_counts", "why_failed"]
+from ldpflow.store import RunStore, cell_id
+from ldpflow.store.dataset import Damaged
 
 Place = tuple[str, str, int]
 """Path (``p`` and its key), cell id and coordinate."""
 
 
-def diverged_counts(store: RunStore, paths: Collection[str]) -> dict[Place, int]:
+def diverged_counts(store: RunStore, paths: Collection[str], *, damaged: Damaged) -> dict[Place, int]:
     """Replicates whose status is ``diverged``, by cell and coordinate of some paths.
 
     Reads one column of the parts; of replicates that two parts hold it counts both.
     """
     found: dict[Place, int] = {}
     for path in paths:
-        parts, _ = store.replicates.scan(path.removeprefix("p"))
-        for part, table in store.replicates.loaded(parts, ["status"]):
-            if isinstance(table, UnreadablePart):
-                continue
+        parts = store.replicates.scan(path.removeprefix("p"), damaged=damaged)
+        for part, table in store.replicates.loaded(parts, ["status"], damaged=damaged):
             width = len(part.cells) * part.rows_per_cell
             counts = (table["status"].to_numpy() == "diverged").reshape(-1, width).sum(axis=0)
             for at in np.flatnonzero(counts).tolist():

@@ -266,7 +266,7 @@ def stored_rows(
     found, named = [], [*settings]
 
     def tables(columns: list[str] | None = None) -> Iterator[pa.Table]:
-        return store.replicates.iterate(columns=columns)
+        return store.replicates.iterate(columns=columns, damaged="refuse")
 
     for table in tables():
         filters = matching(settings, table.schema)

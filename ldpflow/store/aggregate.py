@@ -207,7 +207,7 @@ class Aggregator:
             state.published = self.store.replicates.finished(path_key)
             state.received = dict(state.published)
             if state.published:
-                for stored in self.store.replicates.iterate(path_key, skip_unreadable=True):
+                for stored in self.store.replicates.iterate(path_key, damaged=[]):
                     tally(state, stored)
             self.paths[path_key] = state
         return self.paths[path_key]
@@ -218,7 +218,7 @@ class Aggregator:
     def _compare(self, path_key: str, rows: CompleteRows, cells: Sequence[Mapping[str, Any]]) -> None:
         """Raise unless the rows of these cells are those that are stored."""
         within = rows.first, rows.last
-        stored = self.store.replicates.read(path_key, skip_unreadable=True, within=within)
+        stored = self.store.replicates.read(path_key, within=within, damaged=[])
         stored = stored.drop_columns("path")
         again = "rows computed again", of_cells(rows.table, cells)
         check_equal(REPLICATE_ROWS, ("stored rows", of_cells(stored, cells)), again)

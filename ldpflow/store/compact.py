@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+import pyarrow as pa
+
 from ldpflow.store.dataset import Dataset
 from ldpflow.store.overlaps import of_cells
-from ldpflow.store.part import Part, arrange
+from ldpflow.store.part import Part, UnreadablePart, arrange
 from ldpflow.store.ranges import intersect, union
 from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import cell_id
-
-__all__ = ["compact"]
 
 MAX_ROWS = 1_000_000
 
@@ -51,7 +51,7 @@ def compact(
     counts = [0, 0]
     rows = store.replicates
     for key in rows.path_keys() if path_keys is None else path_keys:
-        parts, _ = rows.scan(key)
+        parts = rows.scan(key, damaged=[])
         names = {part.name for part in parts}
         kept = compact_path(rows, key, parts, max_rows) if parts else set()
         for name in names - kept:
@@ -68,17 +68,31 @@ def compact_path(dataset: Dataset, key: str, parts: list[Part], max_rows: int) -
     if all((a, b, ids(cells)) in existing for a, b, cells in pieces):
         # All there already: what else there is repeats them, or nothing else is there.
         if len(pieces) < len(parts):
-            for _ in dataset.iterate(key):
+            for _ in whole_rows(dataset, key):
                 pass  # raises where repeated rows differ
         return {existing[(a, b, ids(cells))] for a, b, cells in pieces}
     runs = {cell: count for part in parts for cell, count in part.runs.items()}
     origin = replace(parts[0].origin(), runs=runs)
     names = set()
     for first, last, cells in pieces:
-        rows = dataset.read(key, within=(first, last)).drop_columns("path")
+        rows = pa.concat_tables(whole_rows(dataset, key, (first, last))).drop_columns("path")
         whole = arrange(dataset.kind, of_cells(rows, cells))
         names.add(dataset.publish(key, whole, origin))
     return names
+
+
+def whole_rows(dataset: Dataset, key: str, within: tuple[int, int] | None = None) -> Iterator[pa.Table]:
+    """Rows of a path.
+
+    Raises
+    ------
+    InputError
+        If a part cannot be used; a path may have fewer rows than before, while it is repaired.
+    """
+    damaged: list[UnreadablePart] = []
+    yield from dataset.iterate(key, within=within, damaged=damaged)
+    for bad in damaged:
+        raise dataset.unusable(bad)
 
 
 def ids(cells: Iterable[Mapping[str, Any]]) -> frozenset[str]:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,11 +21,12 @@ from pyarrow import fs
 
 from ldpflow.columns import Column
 from ldpflow.errors import InputError
-from ldpflow.store.files import RunFiles
+from ldpflow.store.files import LARGEST, RunFiles
 from ldpflow.store.kinds import Kind
 from ldpflow.store.overlaps import each_once, overlapping
 from ldpflow.store.parallel import ahead, in_parallel
 from ldpflow.store.part import (
+    MOST_ROWS,
     CompleteRows,
     Part,
     PartMeta,
@@ -38,14 +39,18 @@ from ldpflow.store.part import (
 from ldpflow.store.ranges import Ranges, union
 from ldpflow.store.schema import cell_id, conform, further_columns
 
-__all__ = ["REMOVED", "Dataset", "with_path"]
-
 PARTITION = "path=p"
 PLACE = re.compile(r"path=p([0-9a-f]{16})/part-\d+-\d+-[0-9a-f]{12}\.parquet")
 """A part below the folder of its kind. What has another name is not ours to read or to move."""
 
 REMOVED = "removed while it was being read"
 FOOTER_GUESS = 64 * 1024
+
+Damaged = Literal["refuse"] | list[UnreadablePart]
+"""What a reader does about parts that cannot be used: refuse, or leave them out and list them."""
+
+Expected = Callable[[Kind, str | None, Sequence[Part]], Iterator[UnreadablePart]]
+"""Parts and paths that contradict the run or are missing from it."""
 
 
 class Dataset:
@@ -59,6 +64,8 @@ class Dataset:
     files : RunFiles
         The run.
     kind : Kind
+    expected : callable
+        Compares parts with what else the run holds.
 
     Attributes
     ----------
@@ -66,9 +73,10 @@ class Dataset:
         Columns beside those of every run that new parts have, see :meth:`declare`.
     """
 
-    def __init__(self, files: RunFiles, kind: Kind) -> None:
+    def __init__(self, files: RunFiles, kind: Kind, expected: Expected) -> None:
         self.files = files
         self.kind = kind
+        self.expected = expected
         self.further: tuple[Column, ...] = ()
 
     def schema(self, parts: Iterable[Part] = ()) -> pa.Schema:
@@ -138,7 +146,10 @@ class Dataset:
         schema = self.kind.schema([rows.table.schema], self.further)
         name = f"{self.kind.folder}/{PARTITION}{path_key}/{rows.name}"
         table = conform(rows.table, schema)
-        self.files.publish(name, serialise(rows.with_table(table), path_key, meta))
+        data = serialise(rows.with_table(table), path_key, meta)
+        if data.size > LARGEST or table.num_rows > MOST_ROWS:
+            raise ValueError(f"{name} has {table.num_rows:,} rows, {data.size:,} bytes: more than a part may")
+        self.files.publish(name, data)
         return name
 
     # Finding
@@ -147,30 +158,51 @@ class Dataset:
         """Keys of the paths that have parts, sorted."""
         return sorted({key for key, _ in self._names(None)})
 
-    def scan(self, path_key: str | None = None) -> tuple[list[Part], list[UnreadablePart]]:
-        """Footers of all parts, by path and first replicate, and the files that cannot be used."""
+    def scan(self, path_key: str | None = None, *, damaged: Damaged) -> list[Part]:
+        """Footers of all parts, by path and first replicate.
+
+        Parameters
+        ----------
+        path_key : str, optional
+            All paths unless given.
+        damaged : "refuse" or list
+            What is done about parts that cannot be used: a list gets them, and the others are returned.
+            ``"refuse"`` is for whatever shows results: it asks in addition for the rows that the
+            run's summary counts, and for parts of one seed and of one origin for each path.
+
+        Raises
+        ------
+        InputError
+            If that is refused; names the part or path.
+        """
         parts: list[Part] = []
-        unreadable: list[UnreadablePart] = []
         for found in in_parallel(self._footer, self._names(path_key)):
             if isinstance(found, Part):
                 parts.append(found)
             else:
-                unreadable.append(found)
-        return sorted(parts, key=lambda part: (part.path_key, part.first, part.name)), unreadable
+                self.leave_out(found, damaged)
+        parts.sort(key=lambda part: (part.path_key, part.first, part.name))
+        if damaged == "refuse":
+            for lost in self.expected(self.kind, path_key, parts):
+                raise self.unusable(lost)
+        return parts
+
+    def leave_out(self, bad: UnreadablePart, damaged: Damaged) -> None:
+        """Note a part that cannot be used, or refuse to go on."""
+        if damaged == "refuse":
+            raise self.unusable(bad)
+        damaged.append(bad)
 
     def finished(self, path_key: str) -> dict[str, Ranges]:
         """Replicates that are stored, by cell id: sorted disjoint half-open ranges.
 
         Footers alone are read. Parts that cannot be used count as absent and are warned of.
         """
-        parts, unreadable = self.scan(path_key)
+        unreadable: list[UnreadablePart] = []
+        parts = self.scan(path_key, damaged=unreadable)
         for bad in unreadable:
             warnings.warn(f"{self.files.full(bad.name)} counts as missing: {bad.reason}", stacklevel=2)
-        ranges: dict[str, list[tuple[int, int]]] = {}
-        for part in parts:
-            for cell in part.cells:
-                ranges.setdefault(cell_id(cell), []).append((part.first, part.last))
-        return {cell: union(found) for cell, found in ranges.items()}
+        return finished_of(parts)
 
     # Reading
 
@@ -178,14 +210,14 @@ class Dataset:
         self,
         path_key: str | None = None,
         columns: Sequence[str] | None = None,
-        skip_unreadable: bool = False,
-        left_out: list[UnreadablePart] | None = None,
         within: tuple[int, int] | None = None,
+        *,
+        damaged: Damaged,
     ) -> pa.Table:
         """:meth:`iterate` as one table."""
-        tables = list(self.iterate(path_key, columns, skip_unreadable, left_out, within))
+        tables = list(self.iterate(path_key, columns, within, damaged=damaged))
         if not tables:
-            empty = self.schema(self.scan(path_key)[0]).empty_table()
+            empty = self.schema(self.scan(path_key, damaged=[])).empty_table()
             tables = [with_path(empty if columns is None else empty.select(columns), "")]
         return pa.concat_tables(tables)
 
@@ -193,9 +225,9 @@ class Dataset:
         self,
         path_key: str | None = None,
         columns: Sequence[str] | None = None,
-        skip_unreadable: bool = False,
-        left_out: list[UnreadablePart] | None = None,
         within: tuple[int, int] | None = None,
+        *,
+        damaged: Damaged,
     ) -> Iterator[pa.Table]:
         """Rows of one path or of all, each once, a part at a time.
 
@@ -205,12 +237,10 @@ class Dataset:
             All paths unless given.
         columns : sequence of str, optional
             Columns to return; all unless given.
-        skip_unreadable : bool
-            Leave parts that cannot be used out instead of raising.
-        left_out : list, optional
-            The parts left out are appended.
         within : (int, int), optional
             Replicates wanted, the last exclusive; other parts are not read.
+        damaged : "refuse" or list
+            As of :meth:`scan`.
 
         Yields
         ------
@@ -221,21 +251,12 @@ class Dataset:
         Raises
         ------
         InputError
-            If a part cannot be used, or a row is stored twice with different values (names both
-            parts).
+            If a part cannot be used and that is refused, or a row is stored twice with different values
+            (names both parts).
         """
-        parts, unreadable = self.scan(path_key)
+        parts = self.scan(path_key, damaged=damaged)
         schema = self.schema(parts)
         names = list(schema.names if columns is None else columns)
-
-        def usable(found: Iterable[UnreadablePart]) -> None:
-            for bad in found:
-                if not skip_unreadable:
-                    raise self.unusable(bad)
-                if left_out is not None:
-                    left_out.append(bad)
-
-        usable(unreadable)
         if within is not None:
             parts = [part for part in parts if part.first < within[1] and within[0] < part.last]
         shared = overlapping(parts)
@@ -243,34 +264,42 @@ class Dataset:
             here = list(group)
             alone = [part for part in here if part.name not in shared]
             doubled = [part for part in here if part.name in shared]
-            for part, table in chain(self.loaded(alone), each_once(self.loaded(doubled), self.load)):
-                if isinstance(table, UnreadablePart):
-                    usable([table])
-                    continue
+            for part, table in chain(
+                self.loaded(alone, damaged=damaged),
+                each_once(self.loaded(doubled, damaged=damaged), self.load),
+            ):
                 if within is not None and not within[0] <= part.first <= part.last <= within[1]:
                     replicate = pc.field("replicate")
                     table = table.filter((replicate >= within[0]) & (replicate < within[1]))
                 yield with_path(conform(table, schema).select(names), key)
 
     def loaded(
-        self, parts: Iterable[Part], columns: Sequence[str] | None = None
-    ) -> Iterator[tuple[Part, pa.Table | UnreadablePart]]:
+        self, parts: Iterable[Part], columns: Sequence[str] | None = None, *, damaged: Damaged
+    ) -> Iterator[tuple[Part, pa.Table]]:
         """Parts and their rows, in order; a few files are read ahead, one part is held."""
-        for part, data in ahead(lambda part: self.files.read(part.name), parts):
-            yield part, parsed(part, data, columns)
+        for part, data in ahead(lambda part: self._bytes(part), parts):
+            table = parsed(part, data, columns)
+            if isinstance(table, UnreadablePart):
+                self.leave_out(table, damaged)
+            else:
+                yield part, table
 
     def load(self, part: Part) -> pa.Table | UnreadablePart:
         """Rows of a part, checksums verified."""
-        return parsed(part, self.files.read(part.name), None)
+        return parsed(part, self._bytes(part), None)
+
+    def _bytes(self, part: Part) -> pa.Buffer | UnreadablePart | None:
+        try:
+            return self.files.read(part.name)
+        except InputError as error:
+            return UnreadablePart(part.name, f"it is no part that a sweep wrote: {error.value}")
 
     def unusable(self, part: UnreadablePart) -> InputError:
         """Error for a part that has to be read and cannot be."""
-        return InputError(
-            self.files.full(part.name),
-            part.reason,
-            "a readable part",
-            "Remove this file and run the sweep again, or ldpflow check with --repair.",
-        )
+        hint = "Run the sweep again, or ldpflow check with --repair, to compute it again."
+        if part.reason == REMOVED:
+            hint = "A sweep has merged parts: run the command again."
+        return InputError(self.files.full(part.name), part.reason, "a readable part", hint)
 
     def _names(self, path_key: str | None) -> list[tuple[str, str]]:
         """(path key, name) of every part in the folder of the kind, or in one of its partitions."""
@@ -300,7 +329,13 @@ class Dataset:
 
     def _footer(self, file: tuple[str, str]) -> Part | UnreadablePart:
         path_key, name = file
-        with self.files.filesystem.open_input_file(self.files.full(name)) as source:
+        try:
+            source = self.files.opened(name)
+        except InputError:
+            return UnreadablePart(name, "it is no regular file")
+        except FileNotFoundError:
+            return UnreadablePart(name, REMOVED)
+        with source:
             size = source.size()
             want = min(size, FOOTER_GUESS)
             while True:
@@ -331,11 +366,22 @@ def regular(folder: Path, wanted: str | None, links: bool) -> Iterator[str]:
             yield entry.name
 
 
-def parsed(part: Part, data: pa.Buffer | None, columns: Sequence[str] | None) -> pa.Table | UnreadablePart:
+def parsed(
+    part: Part, data: pa.Buffer | UnreadablePart | None, columns: Sequence[str] | None
+) -> pa.Table | UnreadablePart:
     """Rows of a part from its bytes; of some columns only those are verified."""
     if data is None:
         return UnreadablePart(part.name, REMOVED)
-    return parse_rows(data, part, columns)
+    return data if isinstance(data, UnreadablePart) else parse_rows(data, part, columns)
+
+
+def finished_of(parts: Iterable[Part]) -> dict[str, Ranges]:
+    """Replicates of several parts by cell id."""
+    ranges: dict[str, list[tuple[int, int]]] = {}
+    for part in parts:
+        for cell in part.cells:
+            ranges.setdefault(cell_id(cell), []).append((part.first, part.last))
+    return {cell: union(found) for cell, found in ranges.items()}
 
 
 def with_path(table: pa.Table, path_key: str) -> pa.Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 import stat
 import time
@@ -16,15 +17,19 @@ from pyarrow import fs
 
 from ldpflow.errors import InputError, StorageError, redacted
 
-__all__ = ["OBJECT_STORES", "RunFiles", "address_of"]
-
 PUT_PAUSES = (0.5, 1.0, 2.0, 4.0)
 """Seconds between tries of a put, beyond those that the object store's own client makes."""
+
+UNFINISHED = re.compile(r".*\.(\d{1,9})\.[0-9a-f]{8}", re.DOTALL)
+"""Names in RUN/tmp: of the file, the process, a random number."""
 
 UNUSABLE = {
     errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.EISDIR,
 }  # fmt: skip
 """Error numbers of places that this user cannot write to at all."""
+
+LARGEST = 2**29
+"""Most bytes of a file of a run; a sweep's parts have some ten million."""
 
 OBJECT_STORES = {"s3", "gcs", "abfs"}
 """Types of file systems that have no folders to be made beforehand."""
@@ -74,6 +79,17 @@ def open_filesystem(root: str | os.PathLike[str]) -> tuple[fs.FileSystem, str]:
     return filesystem, base
 
 
+def has_ended(pid: int) -> bool:
+    """Whether no process of this machine has the number."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return True
+    except OSError:
+        return False
+    return False
+
+
 class RunFiles:
     """The files of a run, by names relative to its root.
 
@@ -118,38 +134,47 @@ class RunFiles:
         """The path of a file of the run inside :attr:`filesystem`."""
         return f"{self.base}/{name}"
 
-    def read(self, name: str) -> pa.Buffer | None:
+    def read(self, name: str, most: int = LARGEST) -> pa.Buffer | None:
         """The bytes of a file of the run, or None where there is none.
 
         Raises
         ------
         InputError
-            If it is no regular file of the run, such as a link to another place.
+            If it is no regular file of the run, such as a link to another place, or has more than ``most``
+            bytes.
         """
         try:
-            if self.local:
-                return self._read_local(name)
-            with self.filesystem.open_input_file(self.full(name)) as file:
-                return file.read_buffer()
+            with self.opened(name) as file:
+                size = file.size()
+                if size > most:
+                    allowed = f"at most {most:,} bytes, the most that a sweep writes"
+                    raise InputError(self.full(name), f"{size:,} bytes", allowed, "Move the file away.")
+                # Memory of Arrow's own, not of a Python object: Arrow's threads may be the last to free it,
+                # when the interpreter has ended.
+                data = pa.allocate_buffer(size)
+                return data.slice(0, file.readinto(memoryview(data)))
         except FileNotFoundError:
             return None
 
-    def _read_local(self, name: str) -> pa.Buffer:
+    def opened(self, name: str) -> pa.NativeFile:
+        """A file of the run, opened for reading without waiting: no link is followed, and no pipe opened."""
+        if not self.local:
+            return self.filesystem.open_input_file(self.full(name))
         self.check_folders(name)
+        return pa.PythonFile(os.fdopen(self.descriptor(name, os.O_RDONLY), "rb"), "r")
+
+    def descriptor(self, name: str, flags: int) -> int:
+        """A descriptor of a regular file of the run; no link is followed, and a pipe does not wait."""
         try:
-            # A link is not followed, and a pipe does not wait for its writer.
-            descriptor = os.open(self.full(name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            found = os.open(self.full(name), flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
         except OSError as error:
-            if error.errno == errno.ELOOP:
+            if error.errno in (errno.ELOOP, errno.ENXIO):
                 raise self.not_ours(name) from None
             raise
-        with open(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise self.not_ours(name)
-            # Memory of Arrow's own, not of a Python object: Arrow's threads may be the last to free it,
-            # when the interpreter has ended.
-            data = pa.allocate_buffer(os.fstat(descriptor).st_size)
-            return data.slice(0, file.readinto(memoryview(data)))
+        if not stat.S_ISREG(os.fstat(found).st_mode):
+            os.close(found)
+            raise self.not_ours(name)
+        return found
 
     def check_folders(self, name: str) -> None:
         """Refuse a file of the run in a folder that is a link: it would lie outside the run."""
@@ -202,6 +227,16 @@ class RunFiles:
                     "out", self.root, "a place that can be read and written", str(error)
                 ) from error
             raise StorageError(self.root, str(error)) from error
+
+    def clear_unfinished(self) -> None:
+        """Remove the unfinished files of processes of this machine that have ended."""
+        folder = Path(self.base, "tmp")
+        if not self.local or folder.is_symlink() or not folder.is_dir():
+            return
+        for file in folder.iterdir():
+            name = UNFINISHED.fullmatch(file.name)
+            if name is not None and not file.is_symlink() and has_ended(int(name[1])):
+                file.unlink(missing_ok=True)
 
     def _publish_local(self, target: Path, data: pa.Buffer | bytes) -> None:
         folder = Path(self.base, "tmp")

@@ -28,8 +28,6 @@ from ldpflow.store.schema import (
     short_hash,
 )
 
-__all__ = ["REPLICATE_ROWS", "TRAJECTORY_ROWS", "Kind"]
-
 Cell = Mapping[str, Any]
 
 
@@ -87,10 +85,6 @@ class Kind(ABC):
     def text(self, footer: dict[str, Any]) -> str:
         """A footer as JSON."""
         return canonical_json(footer)
-
-    def misplaced(self, table: pa.Table, first: int, last: int) -> str | None:
-        """Reason why the rows of a part are not those that its footer names, or None."""
-        return None
 
 
 class ReplicateRows(Kind):
@@ -165,12 +159,6 @@ class TrajectoryRows(Kind):
 
     def text(self, footer: dict[str, Any]) -> str:
         return json.dumps(footer, sort_keys=True)
-
-    def misplaced(self, table: pa.Table, first: int, last: int) -> str | None:
-        replicates = np.unique(table["replicate"].to_numpy())
-        if np.array_equal(replicates, np.arange(first, last)):
-            return None
-        return "its replicates are not those that its name says"
 
 
 REPLICATE_ROWS = ReplicateRows()

@@ -15,11 +15,9 @@ from ldpflow.store.kinds import Kind
 from ldpflow.store.part import Part, UnreadablePart
 from ldpflow.store.schema import cell_columns, cell_id, cell_keys, conform, key_codes
 
-__all__ = ["check_equal", "each_once", "of_cells", "overlapping"]
-
 COMPARED_ROWS = 2**17  # at a time: sorting takes hundreds of bytes a row
 
-Read = tuple[Part, pa.Table | UnreadablePart]
+Read = tuple[Part, pa.Table]
 
 
 def overlapping(parts: Sequence[Part]) -> set[str]:
@@ -46,7 +44,7 @@ def each_once(parts: Iterable[Read], load: Callable[[Part], pa.Table | Unreadabl
     Parameters
     ----------
     parts : iterable of (part, rows)
-        Whole parts in the full schema, or why they cannot be used: these are passed through.
+        Whole parts in the full schema.
     load : callable
         Reads an earlier part again, to be compared with.
 
@@ -57,9 +55,6 @@ def each_once(parts: Iterable[Read], load: Callable[[Part], pa.Table | Unreadabl
     """
     before: list[tuple[Part, dict[str, int]]] = []
     for part, table in parts:
-        if isinstance(table, UnreadablePart):
-            yield part, table
-            continue
         own = {cell_id(cell): at for at, cell in enumerate(part.cells)}
         left = np.ones((part.last - part.first, len(part.cells), part.rows_per_cell), dtype=bool)
         for other, theirs in before:

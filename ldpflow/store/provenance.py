@@ -16,15 +16,13 @@ import shlex
 import socket
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from ldpflow import __version__
 from ldpflow.errors import InputError, redacted
-from ldpflow.store.run_store import RunStore
-
-__all__ = ["PACKAGES", "Session", "machine", "read_sessions", "versions"]
+from ldpflow.store.files import RunFiles
 
 PACKAGES = ("numpy", "numba", "llvmlite", "scipy", "pyarrow", "pydantic", "ray")
 FILE = "provenance.json"
@@ -82,14 +80,14 @@ class Session:
 
     Parameters
     ----------
-    store : RunStore
+    store : RunFiles
     seed : int
         The study's seed.
     command : str, optional
         The command line; that of this process unless given.
     """
 
-    def __init__(self, store: RunStore, seed: int, command: str | None = None) -> None:
+    def __init__(self, store: RunFiles, seed: int, command: str | None = None) -> None:
         self.store = store
         # Wall seconds must not follow a clock that is set back.
         self.clock = time.monotonic()
@@ -129,11 +127,11 @@ class Session:
         """Write the session into provenance.json, in place of its earlier state if any."""
         sessions = read_sessions(self.store)
         others = [entry for entry in sessions if entry.get("session") != self.entry["session"]]
-        text = json.dumps([*others, self.entry | {"sha256": sum_of(self.entry)}], indent=2)
+        text = json.dumps(chained([*others, self.entry]), indent=2)
         self.store.publish(FILE, text.encode() + b"\n")
 
 
-def read_sessions(store: RunStore) -> list[dict[str, Any]]:
+def read_sessions(store: RunFiles) -> list[dict[str, Any]]:
     """Sessions in the order in which they started.
 
     Raises
@@ -141,26 +139,31 @@ def read_sessions(store: RunStore) -> list[dict[str, Any]]:
     InputError
         If provenance.json is not a list of sessions.
     """
-    data = store.read(FILE)
+    data = store.read(FILE, LARGEST)
     if data is None:
         return []
-    allowed, hint = "a JSON list of sessions as sweeps write it", "Move the file away."
+    allowed, hint = "a JSON list of sessions as sweeps write it", "Move the file away and sweep again."
     try:
-        sessions = json.loads(data.to_pybytes()) if data.size <= LARGEST else None
+        sessions = json.loads(data.to_pybytes())
     except (ValueError, RecursionError):
         sessions = None
-    if not isinstance(sessions, list) or not all(map(is_session, sessions)):
+    if not isinstance(sessions, list) or not sessions or not all(map(is_session, sessions)):
         raise InputError(store.full(FILE), "its content", allowed, hint)
-    for number, entry in enumerate(sessions):
-        if entry.get("sha256", sum_of(entry)) != sum_of(entry):
+    for number, (entry, sound) in enumerate(zip(sessions, chained(sessions), strict=True)):
+        if entry != sound:
             raise InputError(store.full(FILE), f"session {number + 1}, whose checksum fails", allowed, hint)
     return sessions
 
 
-def sum_of(entry: Mapping[str, Any]) -> str:
-    """SHA-256 of the canonical JSON of a session."""
-    own = {name: value for name, value in entry.items() if name != "sha256"}
-    return hashlib.sha256(json.dumps(own, sort_keys=True).encode()).hexdigest()
+def chained(sessions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Sessions with their checksums: SHA-256 of the canonical JSON of each, and of the checksum before."""
+    found: list[dict[str, Any]] = []
+    total = ""
+    for entry in sessions:
+        own = {name: value for name, value in entry.items() if name != "sha256"}
+        total = hashlib.sha256((total + json.dumps(own, sort_keys=True)).encode()).hexdigest()
+        found.append(own | {"sha256": total})
+    return found
 
 
 def is_session(entry: object) -> bool:

@@ -23,29 +23,6 @@ from ldpflow.intervals import INTERVAL_METHODS
 from ldpflow.mechanisms import MECHANISMS
 from ldpflow.settings import canonical_json
 
-__all__ = [
-    "ARROW",
-    "BUNDLED",
-    "CELL_KEYS",
-    "FINISHED",
-    "MEASURED",
-    "REPLICATES",
-    "STATISTICS",
-    "TRAJECTORIES",
-    "Frozen",
-    "arrow_field",
-    "cell_columns",
-    "cell_id",
-    "cell_keys",
-    "cell_set_hash",
-    "conform",
-    "declared_columns",
-    "further_columns",
-    "key_codes",
-    "schema_of",
-    "short_hash",
-]
-
 THETA = "unit of theta"
 
 CORE = (
@@ -181,6 +158,10 @@ TRAJECTORIES = schema_of(frozen=MEASURED)
 
 STATISTICS = tuple(name for name in TRAJECTORY_FROZEN if name not in ("replicate", "n", "step", "status"))
 """Columns that a trajectory may have at a checkpoint."""
+
+MEANS = {"mean_gradient_norm": "gradient_norm", "mean_noise_norm": "noise_norm"}
+"""Means along the path, by what they are the mean of: over a replicate's checkpoints but the last, which
+lie in the middles of equal parts of its steps. In summaries only, at the last step of many epochs."""
 
 CELL_KEYS: tuple[str, ...] = tuple(name for name, column in BUNDLED.items() if column.identifies)
 """The frozen columns that name a cell inside a path (each cell has one row per coordinate)."""

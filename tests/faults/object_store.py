@@ -131,7 +131,7 @@ def undisturbed(work: Path, proxy: Proxy, trial: int) -> str:
         assert serial(run, study(**one)) == expected
         assert check_run(run)[0] == []
         store = RunStore(run)
-        part = store.replicates.scan()[0][trial].name
+        part = store.replicates.scan(damaged="refuse")[trial].name
         store.publish(part, b"no part")
         assert check_run(run)[0]
         assert serial(run, study(**one)) == expected
@@ -178,7 +178,7 @@ def killed_in_put(work: Path, proxy: Proxy, trial: int) -> str:
         proxy.in_put = None
         child.kill()
     assert child.returncode == -signal.SIGKILL, said
-    stored = RunStore(run).replicates.scan()[0]
+    stored = RunStore(run).replicates.scan(damaged="refuse")
     assert len(stored) <= trial % 4, "what was cut in its middle is not there"
     with small_parts(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the lock of a dead process is taken over
