@@ -10,6 +10,7 @@ from typing import Any
 
 __all__ = [
     "Caution",
+    "DamagedRun",
     "EngineLost",
     "InputError",
     "LdpflowError",
@@ -99,6 +100,10 @@ class InputError(LdpflowError):
     def __reduce__(self) -> tuple[type, tuple[str, object, str, str]]:
         # Exceptions cross process borders; the default would replay only the message.
         return (type(self), (self.field, self.value, self.allowed, self.hint))
+
+
+class DamagedRun(InputError):
+    """A file of a run that is damaged, forged or missing."""
 
 
 class MissingExtra(InputError):

@@ -16,7 +16,7 @@ from ldpflow.engine.growth import gaps
 from ldpflow.engine.recompute import checked_share, recomputed
 from ldpflow.engine.row_checks import cell_reason, row_reason
 from ldpflow.engine.run import run_study
-from ldpflow.errors import InputError, LdpflowError, plain_line
+from ldpflow.errors import DamagedRun, InputError, LdpflowError, plain_line
 from ldpflow.intervals import INTERVAL_METHODS
 from ldpflow.random.streams import STREAM_VERSION
 from ldpflow.results.diagnosis import DIAGNOSIS_COLUMNS
@@ -234,7 +234,7 @@ def study_findings(store: RunStore, study: Study | None) -> Iterator[Finding]:
         yield Finding("study.toml: its hash is not that of its content")
     try:
         read_sessions(store)
-    except InputError as error:
+    except DamagedRun as error:
         yield Finding(f"provenance.json: {error}")
 
 

@@ -17,11 +17,8 @@ from ldpflow.simulators.stored import runnable_simulator
 from ldpflow.store import RunStore, cell_id
 from ldpflow.store.dataset import Damaged
 from ldpflow.store.kinds import REPLICATE_ROWS
-from ldpflow.store.schema import BUNDLED
 from ldpflow.study import Study
 from ldpflow.study.stored import check_plugins, stored_study
-
-__all__ = ["equal_bits", "replay"]
 
 MOST_PATHS = 20
 """Paths that an error lists."""
@@ -97,13 +94,8 @@ def replay(
             rows.append(computed_again(Batch(simulator, seed, replicate, until, group)).rows)
     computed = pa.concat_tables(rows, promote_options="default").combine_chunks()
     order = [(name, "ascending") for name in REPLICATE_ROWS.row_keys(computed.schema)]
-    names = [name for name in computed.column_names if name in BUNDLED or has_values(stored, name)]
+    names = [name for name in computed.column_names if name in stored.column_names]
     return computed.select(names).sort_by(order), stored.select(names).sort_by(order)
-
-
-def has_values(table: pa.Table, name: str) -> bool:
-    """Whether a row has a value in a column; rows of earlier versions lack diagnostics that came later."""
-    return name in table.column_names and table[name].null_count < table.num_rows
 
 
 def key_of(store: RunStore, given: str | None, study: Study | None, stored: Sequence[str]) -> str:

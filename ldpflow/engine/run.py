@@ -42,6 +42,7 @@ from ldpflow.store import (
     compact,
 )
 from ldpflow.store.overlaps import overlapping
+from ldpflow.store.provenance import read_sessions
 from ldpflow.study import Study
 from ldpflow.study.plugins import plugins_of, sources_of
 
@@ -180,6 +181,7 @@ def warn_of_takeover(store: RunStore, lock: RunLock) -> None:
 
 def begin(store: RunStore, study: Study) -> Session:
     """Write the study, its plug-ins and a session, before the first row of a run."""
+    read_sessions(store)  # refuses a run of another version before anything in it is moved
     declare_columns(store, study, usable_parts(store, study))
     session = Session(store, study.seed)
     session.start()

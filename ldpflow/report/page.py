@@ -14,7 +14,7 @@ import vl_convert
 from markupsafe import Markup
 
 from ldpflow.columns import Summary
-from ldpflow.errors import InputError
+from ldpflow.errors import DamagedRun, InputError
 from ldpflow.intervals import INTERVAL_METHODS
 from ldpflow.report.catalogue import Figure, figures_of
 from ldpflow.report.numbers import rounded, short, with_error
@@ -127,6 +127,8 @@ def drawn(results: Results) -> list[tuple[str, Figure, Any]]:
             figure = Figure(figure.draw, "The design knob: block exponent β", DESIGN_NOTE)
         try:
             found.append((name, figure, figure.chart(results, x)))
+        except DamagedRun:
+            raise
         except InputError:
             continue  # the run has nothing of the kind
     return found

@@ -16,7 +16,6 @@ from typing import Any
 import pyarrow as pa
 
 from ldpflow.errors import InputError
-from ldpflow.results.stored import unsaid_runs
 from ldpflow.results.summary import stored_paths
 from ldpflow.settings import canonical_json
 from ldpflow.simulators.families import PARTS
@@ -143,10 +142,7 @@ class Rows:
             self.counts[row["path"], ""] = row["replicates"]
         parts = store.replicates.scan(damaged=damaged)
         said = {(f"p{part.path_key}", cell): runs for part in parts for cell, runs in part.runs.items()}
-        self.runs = {
-            place: said.get(place) or (unsaid_runs(self.cells[place]) if place in self.cells else 1)
-            for place in self.counts
-        }
+        self.runs = {place: said.get(place, 1) for place in self.counts}
         self.seed = parts[0].meta["seed"] if parts else 0
 
     def fit(self, replicates: int) -> bool:

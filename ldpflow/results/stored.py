@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from itertools import chain, groupby
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,9 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ldpflow.columns import Column
-from ldpflow.intervals import INTERVAL_METHODS, IntervalMethod
 from ldpflow.results.cells import VALUES, CellRows, Floats, diagnostics_of, floats, group_keys
-from ldpflow.simulators.cell import Cell
 from ldpflow.store import Part, RunStore, UnreadablePart, cell_id
 from ldpflow.store.dataset import Damaged, Dataset
 from ldpflow.store.overlaps import each_once, overlapping
@@ -167,7 +164,7 @@ class PathReader:
             kept = slice(None) if present[at].all() else present[at]
             own = {name: found[at][kept] for name, found in held.items()}
             said = {check: known.get(at, absent)[kept] for check, known in checks.items()}
-            runs = self.runs.get(units[at][0]) or unsaid_runs(heads[at])
+            runs = self.runs.get(units[at][0], 1)
             cells.append(CellRows(**own, diagnostics=said, runs=runs))
         return keys.filter(pa.array(some)), cells
 
@@ -191,15 +188,6 @@ class PathReader:
         yield from self.dataset.loaded(parts, columns, damaged=bad)
         for one in bad:
             self.drop(next(part for part in self.parts if part.name == one.name), one.reason)
-
-
-def unsaid_runs(cell: dict[str, Any]) -> int:
-    """Replicates that make one row of a cell whose parts do not say it: those that its method takes.
-
-    Parts say it where it is more than one, but for those that were made before that.
-    """
-    kind = INTERVAL_METHODS.get(cell["method"])
-    return 1 if kind is None or kind.runs is IntervalMethod.runs else Cell.from_columns(cell).runs
 
 
 def fault(table: pa.Table, part: Part) -> str | None:

@@ -14,15 +14,6 @@ from ldpflow.settings import canonical_json
 from ldpflow.simulators.families import PARTS, simulator_from_settings
 from ldpflow.simulators.simulator import LimitLaw, Simulator
 
-__all__ = [
-    "Described",
-    "check_digests",
-    "described_simulator",
-    "description",
-    "names_file",
-    "runnable_simulator",
-]
-
 
 @dataclass(frozen=True)
 class Described:
@@ -112,23 +103,12 @@ def described_simulator(meta: Mapping[str, Any]) -> Any:
     with data_files_closed():
         if not names_file(settings):
             return simulator_from_settings(settings)
-        return Described(settings, meta.get("described") or settings_alone(settings))
+        return Described(settings, meta["described"])
 
 
 def names_file(settings: Mapping[str, Any]) -> bool:
     """Whether a part of a simulator reads a data file."""
     return any(isinstance(part, Mapping) and part.get("file") is not None for part in settings.values())
-
-
-def settings_alone(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The description of a path whose part has none, as old versions wrote it: without the file's numbers."""
-    simulator = simulator_from_settings(settings)
-    columns: dict[str, Any] = {}
-    for table, part in simulator.parts().items():
-        columns |= {table: part.kind, **part.setting_values()}  # type: ignore[attr-defined]
-    names = {table: list(found) for table, found in simulator.setting_names().items()}
-    users = simulator.users_key()
-    return {"columns": columns, "settings": names, "derived": [], "limit_law": None, "users_key": users}
 
 
 def runnable_simulator(settings: Mapping[str, Any]) -> Simulator[Any, Any]:

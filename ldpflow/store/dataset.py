@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from pyarrow import fs
 
 from ldpflow.columns import Column
-from ldpflow.errors import InputError
+from ldpflow.errors import DamagedRun, InputError
 from ldpflow.store.files import LARGEST, RunFiles
 from ldpflow.store.kinds import Kind
 from ldpflow.store.overlaps import each_once, overlapping
@@ -49,8 +49,8 @@ FOOTER_GUESS = 64 * 1024
 Damaged = Literal["refuse"] | list[UnreadablePart]
 """What a reader does about parts that cannot be used: refuse, or leave them out and list them."""
 
-Expected = Callable[[Kind, str | None, Sequence[Part]], Iterator[UnreadablePart]]
-"""Parts and paths that contradict the run or are missing from it."""
+Expected = Callable[[Kind, str | None, Sequence[Part], Sequence[UnreadablePart]], Iterator[UnreadablePart]]
+"""Parts and paths that cannot be used, contradict the run or are missing from it."""
 
 
 class Dataset:
@@ -175,16 +175,12 @@ class Dataset:
         InputError
             If that is refused; names the part or path.
         """
-        parts: list[Part] = []
-        for found in in_parallel(self._footer, self._names(path_key)):
-            if isinstance(found, Part):
-                parts.append(found)
-            else:
-                self.leave_out(found, damaged)
+        found = in_parallel(self._footer, self._names(path_key))
+        parts = [part for part in found if isinstance(part, Part)]
         parts.sort(key=lambda part: (part.path_key, part.first, part.name))
-        if damaged == "refuse":
-            for lost in self.expected(self.kind, path_key, parts):
-                raise self.unusable(lost)
+        bad = [part for part in found if isinstance(part, UnreadablePart)]
+        for one in self.expected(self.kind, path_key, parts, bad) if damaged == "refuse" else bad:
+            self.leave_out(one, damaged)
         return parts
 
     def leave_out(self, bad: UnreadablePart, damaged: Damaged) -> None:
@@ -294,12 +290,12 @@ class Dataset:
         except InputError as error:
             return UnreadablePart(part.name, f"it is no part that a sweep wrote: {error.value}")
 
-    def unusable(self, part: UnreadablePart) -> InputError:
+    def unusable(self, part: UnreadablePart) -> DamagedRun:
         """Error for a part that has to be read and cannot be."""
         hint = "Run the sweep again, or ldpflow check with --repair, to compute it again."
         if part.reason == REMOVED:
             hint = "A sweep has merged parts: run the command again."
-        return InputError(self.files.full(part.name), part.reason, "a readable part", hint)
+        return DamagedRun(self.files.full(part.name), part.reason, "a readable part", hint)
 
     def _names(self, path_key: str | None) -> list[tuple[str, str]]:
         """(path key, name) of every part in the folder of the kind, or in one of its partitions."""

@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import fs
 
-from ldpflow.errors import InputError, StorageError, redacted
+from ldpflow.errors import DamagedRun, InputError, StorageError, redacted
 
 PUT_PAUSES = (0.5, 1.0, 2.0, 4.0)
 """Seconds between tries of a put, beyond those that the object store's own client makes."""
@@ -148,7 +148,7 @@ class RunFiles:
                 size = file.size()
                 if size > most:
                     allowed = f"at most {most:,} bytes, the most that a sweep writes"
-                    raise InputError(self.full(name), f"{size:,} bytes", allowed, "Move the file away.")
+                    raise DamagedRun(self.full(name), f"{size:,} bytes", allowed, "Move the file away.")
                 # Memory of Arrow's own, not of a Python object: Arrow's threads may be the last to free it,
                 # when the interpreter has ended.
                 data = pa.allocate_buffer(size)
@@ -186,7 +186,7 @@ class RunFiles:
 
     def not_ours(self, name: str) -> InputError:
         """The error about something in a run that no sweep has put there."""
-        return InputError(
+        return DamagedRun(
             "run", self.full(name), "regular files and folders in a run directory", "Remove it by hand."
         )
 

@@ -21,8 +21,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ldpflow import __version__
-from ldpflow.errors import InputError, redacted
+from ldpflow.errors import DamagedRun, InputError, redacted
 from ldpflow.store.files import RunFiles
+
+RUN_VERSION = 3
+"""Version of the files of a run; runs of others are refused."""
 
 PACKAGES = ("numpy", "numba", "llvmlite", "scipy", "pyarrow", "pydantic", "ray")
 FILE = "provenance.json"
@@ -31,7 +34,7 @@ LARGEST = 16 * 2**20
 
 TYPES: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("session", "command", "started", "ended"), (str,)),
-    "seed": (int,),
+    **dict.fromkeys(("seed", "run_version"), (int,)),
     "wall_seconds": (int, float),
     **dict.fromkeys(("ns_per_step", "versions", "machine"), (dict,)),
 }
@@ -93,6 +96,7 @@ class Session:
         self.clock = time.monotonic()
         self.entry: dict[str, Any] = {
             "session": secrets.token_hex(8),
+            "run_version": RUN_VERSION,
             "command": redacted(shlex.join(sys.argv) if command is None else command),
             "seed": seed,
             "started": now(),
@@ -148,10 +152,14 @@ def read_sessions(store: RunFiles) -> list[dict[str, Any]]:
     except (ValueError, RecursionError):
         sessions = None
     if not isinstance(sessions, list) or not sessions or not all(map(is_session, sessions)):
-        raise InputError(store.full(FILE), "its content", allowed, hint)
+        raise DamagedRun(store.full(FILE), "its content", allowed, hint)
+    if {entry.get("run_version") for entry in sessions} != {RUN_VERSION}:
+        found = "a run of a version before 0.3, or of a later one"
+        hint = "Compute it again with another `out`, or start over with `fresh`, which moves it aside."
+        raise InputError(store.root, found, "a run that this version has made", hint)
     for number, (entry, sound) in enumerate(zip(sessions, chained(sessions), strict=True)):
         if entry != sound:
-            raise InputError(store.full(FILE), f"session {number + 1}, whose checksum fails", allowed, hint)
+            raise DamagedRun(store.full(FILE), f"session {number + 1}, whose checksum fails", allowed, hint)
     return sessions
 
 

@@ -14,11 +14,12 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 from pyarrow import fs
 
-from ldpflow.errors import InputError
+from ldpflow.errors import DamagedRun, InputError
 from ldpflow.store.checksums import encode, open_sealed
 from ldpflow.store.dataset import Dataset, finished_of
 from ldpflow.store.files import OBJECT_STORES, RunFiles
@@ -97,10 +98,10 @@ class RunStore(RunFiles):
         try:
             text: str = data.to_pybytes().decode("utf-8-sig")
         except UnicodeDecodeError:
-            raise InputError("run", self.full("study.toml"), "a study.toml in UTF-8", again) from None
+            raise DamagedRun("run", self.full("study.toml"), "a study.toml in UTF-8", again) from None
         body, mark, checksum = text.rpartition(SUM_OF_TEXT)
         if mark and checksum.strip() != hashlib.sha256(body.encode()).hexdigest():
-            raise InputError("run", self.full("study.toml"), "a study.toml as a sweep wrote it", again)
+            raise DamagedRun("run", self.full("study.toml"), "a study.toml as a sweep wrote it", again)
         return text
 
     def write_study(self, text: str) -> None:
@@ -117,6 +118,7 @@ class RunStore(RunFiles):
             If it is damaged, lacks a column, was made from another study or session, or has paths that the
             run has no rows of.
         """
+        sessions = read_sessions(self)
         data = self.read(name)
         if data is None:
             return None
@@ -127,29 +129,30 @@ class RunStore(RunFiles):
                 raise ValueError(f"{file.metadata.num_rows:,} rows")
             table = file.read()
             origin = json.loads((table.schema.metadata or {})[ORIGIN])
-            self.check_origin(origin["study"], origin["session"])
+            self.check_origin(sessions, origin["study"], origin["session"])
         except PARSE_ERRORS as error:
-            raise InputError(
+            raise DamagedRun(
                 self.full(name), str(error), "a Parquet file as a sweep writes it", again
             ) from None
         for column, fits in expected.items():
             found = table.schema.field(column).type if column in table.column_names else None
             if found is None or not (fits(found) or pa.types.is_null(found)):
                 column_text = f"column {column}: {found or 'absent'}"
-                raise InputError(self.full(name), column_text, "the columns of a summary", again)
+                raise DamagedRun(self.full(name), column_text, "the columns of a summary", again)
         stored = {f"p{key}" for key in dataset.path_keys()}
         if stored and (unknown := sorted({*table["path"].unique().to_pylist()} - stored, key=str)):
-            raise InputError(self.full(name), f"path {unknown[0]}", "paths that have rows", again)
+            raise DamagedRun(self.full(name), f"path {unknown[0]}", "paths that have rows", again)
         return table.replace_schema_metadata()
 
-    def check_origin(self, study: str | None, session: str | None) -> None:
+    def check_origin(
+        self, sessions: Sequence[Mapping[str, Any]], study: str | None, session: str | None
+    ) -> None:
         """Refuse a summary that was not made by a session of this run, or before a later one has ended.
 
         Raises
         ------
         ValueError
         """
-        sessions = read_sessions(self)
         text = self.read_study()
         if not sessions and (session is not None and (text is not None or self.replicates.path_keys())):
             raise ValueError("the session that made it is not in provenance.json")
@@ -189,7 +192,7 @@ class RunStore(RunFiles):
             unknown -= {*self.trajectories.schema(self.trajectories.scan(damaged=[])).names}
         if unknown:
             file = self.full("trajectories.parquet")
-            raise InputError(file, f"statistic {min(map(str, unknown))}", "statistics that have rows")
+            raise DamagedRun(file, f"statistic {min(map(str, unknown))}", "statistics that have rows")
         return table
 
     def write_trajectory_summary(self, table: pa.Table) -> None:
@@ -197,9 +200,11 @@ class RunStore(RunFiles):
         self.publish("trajectories.parquet", self.sealed_summary(table))
 
     def contradictions(
-        self, kind: Kind, path_key: str | None, parts: Sequence[Part]
+        self, kind: Kind, path_key: str | None, parts: Sequence[Part], bad: Sequence[UnreadablePart]
     ) -> Iterator[UnreadablePart]:
-        """Parts that contradict the run, and paths that lack rows which the run's summary counts."""
+        """Parts that cannot be used or contradict the run, and paths without rows that its summary counts."""
+        read_sessions(self)  # first: a run of another version
+        yield from bad
         seed, counts = self.promised()
         origins: dict[str, Part] = {}
         for part in parts:
@@ -207,7 +212,9 @@ class RunStore(RunFiles):
             if seed is not None and part.meta["seed"] != seed:
                 yield UnreadablePart(part.name, f"it has rows of seed {part.meta['seed']}, not {seed}")
             for name in ("stream_version", "path_settings", "described"):
-                if part.meta.get(name) != first.meta.get(name):
+                own, other = part.meta.get(name), first.meta.get(name)
+                # Only parts with rows of a plug-in's components describe their path.
+                if own != other and None not in (own, other):
                     yield UnreadablePart(part.name, f"its {name} is not that of {first.name}")
         by_path: dict[str, list[Part]] = {}
         for part in parts:

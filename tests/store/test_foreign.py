@@ -116,7 +116,7 @@ def test_a_lock_that_is_no_regular_file_is_refused_at_once(run, tmp_path, comman
     }
     code = f"from ldpflow.engine import *; from tests.faults.study import study; {work[command]}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 1 and "InputError" in done.stderr
+    assert done.returncode == 1 and "is not allowed; expected" in done.stderr
 
 
 def test_a_pipe_in_the_place_of_a_part_is_no_part(run, monkeypatch):
