@@ -21,7 +21,7 @@ from ldpflow.cli.analyse import analyse
 from ldpflow.cli.arena import arena
 from ldpflow.cli.audit import audit
 from ldpflow.cli.catalogue import catalogue
-from ldpflow.cli.check import check, compact
+from ldpflow.cli.check import check
 from ldpflow.cli.cite import cite
 from ldpflow.cli.compare import compare
 from ldpflow.cli.explain import explain
@@ -74,7 +74,7 @@ def common(
 
 
 COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
-    "Run": {"sweep": sweep, "replay": replay, "check": check, "compact": compact},
+    "Run": {"sweep": sweep, "replay": replay, "check": check},
     "Results": {
         "summary": summary,
         "explain": explain,
@@ -100,7 +100,7 @@ COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
 }
 """Commands by the heading under which the help lists them."""
 
-WITHOUT_PLUGINS = {"compact", "new", "check-plugin"}
+WITHOUT_PLUGINS = {"new", "check-plugin"}
 """Commands that neither compute nor show anything of a plug-in's components."""
 
 for panel, commands in COMMANDS.items():

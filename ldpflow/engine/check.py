@@ -23,12 +23,10 @@ from ldpflow.results.diagnosis import DIAGNOSIS_COLUMNS
 from ldpflow.results.summary import stored_summary, stored_trajectory_summary
 from ldpflow.simulators.cell import Cell
 from ldpflow.simulators.stored import described_simulator
-from ldpflow.store import Dataset, Part, RunLock, RunStore, UnreadablePart, compact
-from ldpflow.store.dataset import REMOVED
-from ldpflow.store.overlaps import each_once, overlapping
-from ldpflow.store.part import arrange
+from ldpflow.store import Dataset, Part, RunLock, RunStore, UnreadablePart
+from ldpflow.store.dataset import REMOVED, crowded, each_once, overlapping
+from ldpflow.store.part import arrange, subtract
 from ldpflow.store.provenance import read_sessions
-from ldpflow.store.ranges import subtract
 from ldpflow.study import Study
 from ldpflow.study.plugins import loaded_names
 from ldpflow.study.stored import check_plugins, header_holds, reads_files, stored_mapping, stored_study
@@ -106,24 +104,8 @@ def repair_run(run: str, **options: Any) -> RunResult:
         findings, _ = examined(store)
         for name in sorted({name for finding in findings for name in finding.bad}):
             store.set_aside(UnreadablePart(name, ""))
-        compact(store, doubled_paths(store.replicates.scan(damaged=[])))
+        store.replicates.compact(crowded(store.replicates.scan(damaged=[])))
     return run_study(study, run, **options)
-
-
-def compact_run(run: str) -> tuple[int, int]:
-    """Merge small parts; number of parts before and after.
-
-    Raises
-    ------
-    InputError
-        If there is no run, a sweep is writing to it, or a part cannot be used.
-    """
-    store = RunStore(run)
-    with store.named_errors():
-        if not store.holds_run():
-            raise InputError("run", run, "a run directory")
-        with RunLock(store):
-            return compact(store)
 
 
 def examined(store: RunStore, recompute: float | None = None) -> tuple[list[Finding], dict[str, int]]:
@@ -268,17 +250,11 @@ def origin_reason(key: str, meta: dict[str, Any], study: Study | None) -> str | 
     return None
 
 
-def doubled_paths(parts: list[Part]) -> list[str]:
-    """Paths with rows that lie in two parts."""
-    shared = overlapping(parts)
-    return sorted({part.path_key for part in parts if part.name in shared})
-
-
 def double_findings(store: RunStore, parts: list[Part]) -> list[Finding]:
     """Rows that lie in two parts, alike or not."""
     shared = overlapping(parts)
     findings = []
-    for key in doubled_paths(parts):
+    for key in sorted({part.path_key for part in parts if part.name in shared}):
         group = [part for part in parts if part.path_key == key and part.name in shared]
         names = tuple(part.name for part in group)
         try:

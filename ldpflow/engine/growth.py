@@ -25,7 +25,7 @@ from ldpflow.simulators.cell import Cell, by_runs
 from ldpflow.simulators.simulator import Plan, Simulator
 from ldpflow.simulators.stored import runnable_simulator
 from ldpflow.store import Part, RunStore, UnreadablePart, cell_id
-from ldpflow.store.ranges import Ranges, intersect, subtract
+from ldpflow.store.part import Ranges, intersect, subtract
 from ldpflow.study import Study
 from ldpflow.study.plugins import plugins_of
 

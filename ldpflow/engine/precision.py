@@ -28,7 +28,7 @@ from ldpflow.errors import InputError
 from ldpflow.results import CellRows, stored_cells
 from ldpflow.simulators.simulator import Plan
 from ldpflow.store import RunStore, cell_id
-from ldpflow.store.ranges import subtract
+from ldpflow.store.part import subtract
 from ldpflow.store.schema import cell_keys
 
 __all__ = ["BATCH", "Precision", "Round", "ahead", "rounds", "stopped_coverage"]

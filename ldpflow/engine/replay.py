@@ -16,7 +16,7 @@ from ldpflow.simulators.simulator import Plan
 from ldpflow.simulators.stored import runnable_simulator
 from ldpflow.store import RunStore, cell_id
 from ldpflow.store.dataset import Damaged
-from ldpflow.store.kinds import REPLICATE_ROWS
+from ldpflow.store.schema import REPLICATE_ROWS
 from ldpflow.study import Study
 from ldpflow.study.stored import check_plugins, stored_study
 

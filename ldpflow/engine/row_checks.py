@@ -14,8 +14,7 @@ from ldpflow.errors import LdpflowError
 from ldpflow.intervals import INTERVAL_METHODS
 from ldpflow.simulators.cell import Cell
 from ldpflow.store import Part
-from ldpflow.store.kinds import REPLICATE_ROWS, Kind
-from ldpflow.store.schema import FINISHED
+from ldpflow.store.schema import FINISHED, REPLICATE_ROWS, Kind
 
 STATUSES = (*FINISHED, "undefined", "diverged")
 Fault = tuple[str, NDArray[np.bool_]]

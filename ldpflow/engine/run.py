@@ -39,9 +39,8 @@ from ldpflow.store import (
     RunStore,
     Session,
     UnreadablePart,
-    compact,
 )
-from ldpflow.store.overlaps import overlapping
+from ldpflow.store.dataset import crowded
 from ldpflow.store.provenance import read_sessions
 from ldpflow.study import Study
 from ldpflow.study.plugins import plugins_of, sources_of
@@ -336,12 +335,10 @@ def summarised_trajectories(store: RunStore) -> tuple[pa.Table, list[UnreadableP
 def summarised(store: RunStore) -> tuple[pa.Table, list[UnreadablePart]]:
     """Write the summary; it, and the parts whose rows turned out to be unreadable."""
     parts = store.replicates.scan(damaged=[])
-    shared = overlapping(parts)
-    doubled = sorted({part.path_key for part in parts if part.name in shared})
     damaged: list[UnreadablePart] = []
     summary = stored_summary(store, damaged=damaged)
-    if doubled and not damaged:
-        # A killed sweep's workers may have written seconds after this one had begun.
-        compact(store, doubled)
+    if not damaged:
+        # Many small parts; or rows twice, which a killed sweep's workers wrote after this one had begun.
+        store.replicates.compact(crowded(parts))
     store.write_summary(summary)
     return summary, damaged

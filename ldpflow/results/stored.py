@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 from ldpflow.columns import Column
 from ldpflow.results.cells import VALUES, CellRows, Floats, diagnostics_of, floats, group_keys
 from ldpflow.store import Part, RunStore, UnreadablePart, cell_id
-from ldpflow.store.dataset import Damaged, Dataset
-from ldpflow.store.overlaps import each_once, overlapping
-from ldpflow.store.ranges import Ranges, union
+from ldpflow.store.dataset import Damaged, Dataset, each_once, overlapping
+from ldpflow.store.part import Ranges, union
 from ldpflow.store.schema import FINISHED, cell_keys
 
 HELD_ROWS = 5 * 2**20

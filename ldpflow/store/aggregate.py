@@ -17,12 +17,18 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ldpflow.columns import Column
-from ldpflow.store.kinds import REPLICATE_ROWS
-from ldpflow.store.overlaps import check_equal, of_cells
-from ldpflow.store.part import CompleteRows, PartMeta, arrange
-from ldpflow.store.ranges import Ranges, subtract, union
+from ldpflow.store.dataset import check_equal, of_cells
+from ldpflow.store.part import CompleteRows, PartMeta, Ranges, arrange, subtract, union
 from ldpflow.store.run_store import RunStore
-from ldpflow.store.schema import FINISHED, cell_id, cell_keys, cell_set_hash, further_columns, schema_of
+from ldpflow.store.schema import (
+    FINISHED,
+    REPLICATE_ROWS,
+    cell_id,
+    cell_keys,
+    cell_set_hash,
+    further_columns,
+    schema_of,
+)
 
 __all__ = ["Aggregator", "Published", "statistics_schema"]
 

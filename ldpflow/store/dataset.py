@@ -11,33 +11,35 @@ import os
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, groupby
+from dataclasses import replace
+from itertools import chain, groupby, pairwise
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 from pyarrow import fs
 
 from ldpflow.columns import Column
 from ldpflow.errors import DamagedRun, InputError
-from ldpflow.store.files import LARGEST, RunFiles
-from ldpflow.store.kinds import Kind
-from ldpflow.store.overlaps import each_once, overlapping
-from ldpflow.store.parallel import ahead, in_parallel
+from ldpflow.store.files import LARGEST, RunFiles, ahead, in_parallel
 from ldpflow.store.part import (
     MOST_ROWS,
     CompleteRows,
     Part,
     PartMeta,
+    Ranges,
     UnreadablePart,
     arrange,
+    intersect,
     parse_footer,
     parse_rows,
     serialise,
+    union,
 )
-from ldpflow.store.ranges import Ranges, union
-from ldpflow.store.schema import cell_id, conform, further_columns
+from ldpflow.store.schema import Kind, cell_columns, cell_id, cell_keys, conform, further_columns, key_codes
 
 PARTITION = "path=p"
 PLACE = re.compile(r"path=p([0-9a-f]{16})/part-\d+-\d+-[0-9a-f]{12}\.parquet")
@@ -45,6 +47,12 @@ PLACE = re.compile(r"path=p([0-9a-f]{16})/part-\d+-\d+-[0-9a-f]{12}\.parquet")
 
 REMOVED = "removed while it was being read"
 FOOTER_GUESS = 64 * 1024
+
+LARGE = 1_000_000
+"""Rows from which on a part is cut when parts are merged, at a multiple of 64 replicates."""
+
+MANY, SMALL = 32, 100_000
+"""Parts of a path, and mean rows of each, from and below which they are merged."""
 
 Damaged = Literal["refuse"] | list[UnreadablePart]
 """What a reader does about parts that cannot be used: refuse, or leave them out and list them."""
@@ -151,6 +159,37 @@ class Dataset:
             raise ValueError(f"{name} has {table.num_rows:,} rows, {data.size:,} bytes: more than a part may")
         self.files.publish(name, data)
         return name
+
+    def compact(self, path_keys: Iterable[str]) -> None:
+        """Merge the parts of paths into few large ones, each row once; the run's lock must be held.
+
+        New parts are published before old ones are deleted: a reader, or a kill, in between finds rows
+        twice and never none. The next compaction ends that.
+
+        Raises
+        ------
+        InputError
+            If a part cannot be used, or two differ on a row.
+        """
+        for key in path_keys:
+            # A path may have fewer rows than the summary counts while it is repaired.
+            damaged: list[UnreadablePart] = []
+            parts = self.scan(key, damaged=damaged)
+            pieces = tiles(parts)
+            existing = {(part.first, part.last, ids(part.cells)): part.name for part in parts}
+            kept = {existing.get((first, last, ids(cells)), "") for first, last, cells in pieces}
+            if "" in kept:
+                runs = {cell: count for part in parts for cell, count in part.runs.items()}
+                origin = replace(parts[0].origin(), runs=runs)
+            for first, last, cells in pieces if "" in kept or len(kept) < len(parts) else ():
+                rows = self.read(key, within=(first, last), damaged=damaged).drop_columns("path")
+                for bad in damaged:
+                    raise self.unusable(bad)
+                if (first, last, ids(cells)) not in existing:
+                    kept.add(self.publish(key, arrange(self.kind, of_cells(rows, cells)), origin))
+            for part in parts:
+                if part.name not in kept:
+                    self.files.filesystem.delete_file(self.files.full(part.name))
 
     # Finding
 
@@ -384,3 +423,148 @@ def with_path(table: pa.Table, path_key: str) -> pa.Table:
     """The table with the partition as its first column."""
     column = pa.repeat(pa.scalar(f"p{path_key}"), table.num_rows)
     return table.add_column(0, "path", column)
+
+
+COMPARED_ROWS = 2**17  # at a time: sorting takes hundreds of bytes a row
+
+Read = tuple[Part, pa.Table]
+
+
+def crowded(parts: Sequence[Part]) -> list[str]:
+    """Keys of the paths that have rows in two parts, or many small parts."""
+    shared = overlapping(parts)
+    rows: dict[str, list[int]] = {}
+    for part in parts:
+        rows.setdefault(part.path_key, []).append(part.num_rows)
+    many = {key for key, counts in rows.items() if len(counts) > MANY and sum(counts) < len(counts) * SMALL}
+    return sorted(many | {part.path_key for part in parts if part.name in shared})
+
+
+def overlapping(parts: Sequence[Part]) -> set[str]:
+    """Names of the parts that share a (path, cell, replicate) with another part."""
+    by_cell: dict[tuple[str, str], list[Part]] = {}
+    for part in parts:
+        for cell in part.cells:
+            by_cell.setdefault((part.path_key, cell_id(cell)), []).append(part)
+    found: set[str] = set()
+    for group in by_cell.values():
+        group.sort(key=lambda part: part.first)
+        furthest = group[0]
+        for part in group[1:]:
+            if part.first < furthest.last:
+                found.update((part.name, furthest.name))
+            if part.last > furthest.last:
+                furthest = part
+    return found
+
+
+def each_once(parts: Iterable[Read], load: Callable[[Part], pa.Table | UnreadablePart]) -> Iterator[Read]:
+    """Parts of one path with the rows that no part before has; one at a time is held.
+
+    Parameters
+    ----------
+    parts : iterable of (part, rows)
+        Whole parts in the full schema.
+    load : callable
+        Reads an earlier part again, to be compared with.
+
+    Raises
+    ------
+    InputError
+        If a part holds other values for a row of a part before; names both.
+    """
+    before: list[tuple[Part, dict[str, int]]] = []
+    for part, table in parts:
+        own = {cell_id(cell): at for at, cell in enumerate(part.cells)}
+        left = np.ones((part.last - part.first, len(part.cells), part.rows_per_cell), dtype=bool)
+        for other, theirs in before:
+            first, last = max(part.first, other.first), min(part.last, other.last)
+            shared = [cell for cell in own if cell in theirs] if first < last else []
+            if shared and not isinstance(again := load(other), UnreadablePart):
+                at = [own[cell] for cell in shared], [theirs[cell] for cell in shared]
+                step = max(COMPARED_ROWS // (len(shared) * part.rows_per_cell), 1)
+                for start in range(first, last, step):
+                    span = start, min(start + step, last)
+                    theirs_again = of_replicates(again, other, *span, at[1])
+                    own_again = of_replicates(table, part, *span, at[0])
+                    check_equal(part.kind, (other.name, theirs_again), (part.name, own_again))
+                left[first - part.first : last - part.first, at[0]] = False
+        before.append((part, own))
+        yield part, table if left.all() else table.filter(pa.array(left.reshape(-1)))
+
+
+def of_replicates(
+    rows: pa.Table, part: Part, first: int, last: int, cells: Sequence[int] | None = None
+) -> pa.Table:
+    """Rows of the replicates first to last (exclusive) of a whole part; of all cells or of these."""
+    width = len(part.cells) * part.rows_per_cell
+    inside = rows.slice((first - part.first) * width, (last - first) * width)
+    if cells is None:
+        return inside
+    at: NDArray[np.int64] = np.arange(inside.num_rows).reshape(last - first, -1, part.rows_per_cell)
+    return inside.take(pa.array(at[:, list(cells)].reshape(-1)))
+
+
+def of_cells(rows: pa.Table, cells: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """The rows of these cells (key columns)."""
+    chosen = pa.array(np.zeros(rows.num_rows, dtype=bool))
+    for cell in map(cell_columns, cells):
+        here = pa.array(np.ones(rows.num_rows, dtype=bool))
+        for name in cell_keys(rows.schema):
+            column = rows[name].combine_chunks()
+            same = column.is_null() if name not in cell else pc.equal(column, cell[name])
+            here = pc.and_(here, pc.fill_null(same, False))
+        chosen = pc.or_(chosen, here)
+    return rows.filter(chosen)
+
+
+def check_equal(kind: Kind, one: tuple[str, pa.Table], other: tuple[str, pa.Table]) -> None:
+    """Compare two names with the same rows, in any order.
+
+    Raises
+    ------
+    InputError
+        If they differ; names both and the first row in which they do.
+    """
+    schema = kind.schema([one[1].schema, other[1].schema])
+    keys = [(name, "ascending") for name in kind.row_keys(schema)]
+    tables = [conform(table, schema).sort_by(keys) for _, table in (one, other)]
+    count = tables[0].num_rows
+    differs = np.zeros(count, dtype=bool)
+    for name in schema.names:
+        codes = key_codes(pa.chunked_array([*tables[0][name].chunks, *tables[1][name].chunks]))
+        differs |= codes[:count] != codes[count:]
+    if differs.any():
+        row = tables[0].slice(int(np.flatnonzero(differs)[0]), 1).to_pylist()[0]
+        key = ", ".join(f"{name} = {row[name]}" for name, _ in keys if row[name] is not None)
+        raise InputError(
+            kind.folder,
+            f"{one[0]} and {other[0]}",
+            "parts that agree on the rows they share",
+            f"They differ at {key}.",
+        )
+
+
+def ids(cells: Iterable[Mapping[str, Any]]) -> frozenset[str]:
+    """Identifiers of a set of cells."""
+    return frozenset(map(cell_id, cells))
+
+
+def tiles(parts: Sequence[Part]) -> list[tuple[int, int, list[dict[str, Any]]]]:
+    """Ranges and cells that cover what the parts cover, once, in as few pieces as they allow."""
+    known = {cell_id(cell): cell for part in parts for cell in part.cells}
+    covered = finished_of(parts)
+    ends = {end for ranges in covered.values() for span in ranges for end in span}
+    pieces: list[tuple[int, int, list[dict[str, Any]]]] = []
+    for first, last in pairwise(sorted(ends)):
+        cells = [known[cell] for cell, ranges in covered.items() if intersect(ranges, first, last)]
+        if pieces and pieces[-1][1] == first and ids(pieces[-1][2]) == ids(cells):
+            first = pieces.pop()[0]
+        if cells:
+            pieces.append((first, last, cells))
+    found = []
+    for first, last, cells in pieces:
+        size = max(LARGE // (len(cells) * parts[0].rows_per_cell) // 64, 1) * 64
+        cuts = [first, *range((first // size + 1) * size, last, size), last]
+        found += [(a, b, cells) for a, b in pairwise(cuts)]
+    return found

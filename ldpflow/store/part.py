@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from typing import Any
@@ -21,8 +21,7 @@ import pyarrow.parquet as pq
 from ldpflow.errors import InputError
 from ldpflow.store.checksums import encode, open_sealed, read_footer, sealed_length
 from ldpflow.store.files import LARGEST
-from ldpflow.store.kinds import Kind
-from ldpflow.store.schema import cell_columns, cell_id, conform, declared_columns
+from ldpflow.store.schema import Kind, cell_columns, cell_id, conform, declared_columns
 
 METADATA_KEY = b"ldpflow"
 NAME = re.compile(r"part-(\d+)-(\d+)-([0-9a-f]{12})\.parquet")
@@ -311,3 +310,36 @@ def parse_rows(
         return table
     except PARSE_ERRORS as error:
         return UnreadablePart(part.name, f"its rows cannot be used: {error or type(error).__name__}")
+
+
+Ranges = list[tuple[int, int]]
+
+
+def union(ranges: Iterable[tuple[int, int]]) -> Ranges:
+    """The union, touching ranges merged and empty ones dropped."""
+    merged: Ranges = []
+    for first, last in sorted(ranges):
+        if first >= last:
+            continue
+        if merged and first <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(last, merged[-1][1]))
+        else:
+            merged.append((first, last))
+    return merged
+
+
+def intersect(ranges: Ranges, first: int, last: int) -> Ranges:
+    """The part of sorted disjoint ranges that lies in [first, last)."""
+    return [(max(a, first), min(b, last)) for a, b in ranges if a < last and first < b]
+
+
+def subtract(first: int, last: int, ranges: Ranges) -> Ranges:
+    """[first, last) without the sorted disjoint ranges."""
+    left: Ranges = []
+    for a, b in intersect(ranges, first, last):
+        if first < a:
+            left.append((first, a))
+        first = b
+    if first < last:
+        left.append((first, last))
+    return left

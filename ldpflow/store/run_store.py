@@ -23,11 +23,9 @@ from ldpflow.errors import DamagedRun, InputError
 from ldpflow.store.checksums import encode, open_sealed
 from ldpflow.store.dataset import Dataset, finished_of
 from ldpflow.store.files import OBJECT_STORES, RunFiles
-from ldpflow.store.kinds import REPLICATE_ROWS, TRAJECTORY_ROWS, Kind
-from ldpflow.store.part import MOST_ROWS, PARSE_ERRORS, Part, UnreadablePart
+from ldpflow.store.part import MOST_ROWS, PARSE_ERRORS, Part, UnreadablePart, union
 from ldpflow.store.provenance import read_sessions
-from ldpflow.store.ranges import union
-from ldpflow.store.schema import MEANS, STATISTICS, cell_id, cell_keys
+from ldpflow.store.schema import MEANS, REPLICATE_ROWS, STATISTICS, TRAJECTORY_ROWS, Kind, cell_id, cell_keys
 
 RESOLVED = "# Resolved study, hash "
 """Start of a study.toml that a sweep has written."""

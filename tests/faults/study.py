@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ldpflow.engine import run_study
 from ldpflow.store import REPLICATES, Aggregator, RunStore
-from ldpflow.store.kinds import REPLICATE_ROWS
+from ldpflow.store.schema import REPLICATE_ROWS
 from ldpflow.study import Study
 
 MAPPING: dict[str, Any] = {

@@ -13,7 +13,7 @@ from ldpflow.report.page import report_html
 from ldpflow.report.results import Results
 from ldpflow.results import stored_cells
 from ldpflow.results.design import places_of
-from ldpflow.store import RunStore, compact
+from ldpflow.store import RunStore
 from ldpflow.study.plugins import REGISTRIES
 
 PLUGIN = str(Path(__file__).with_name("own_parts.py"))
@@ -88,7 +88,7 @@ def test_rows_of_several_runs_are_not_paired_with_others(runs):
 def test_the_number_of_runs_survives_compaction_and_growth(runs):
     """Compaction joins cells of any number of runs in one part."""
     store = RunStore(runs.out)
-    compact(store)
+    store.replicates.compact(store.replicates.path_keys())
     swept(runs.out, methods=[{"kind": "BM"}, {"kind": "PAR"}, {"kind": "own_runs"}], replicates=120)
     forget_own()
     assert compared(runs)["own_runs"]["paired"] is False and compared(runs)["own_runs"]["pairs"] == 24

@@ -28,10 +28,11 @@ from ldpflow.store import (
     UnreadablePart,
     cell_id,
     cell_set_hash,
-    compact,
+    dataset,
 )
+from ldpflow.store.dataset import crowded
 from ldpflow.store.files import PUT_PAUSES
-from ldpflow.store.ranges import subtract
+from ldpflow.store.part import subtract
 from tests.store.replicates import BB, BM, CELLS, KEY, META, OTHER_KEY, SN, complete_rows, same, unusable
 
 
@@ -317,11 +318,27 @@ def test_a_failed_put_publishes_nothing(monkeypatch):
     assert pauses == list(PUT_PAUSES)
 
 
+def test_many_small_parts_are_merged_and_few_or_large_ones_are_not(store, monkeypatch):
+    monkeypatch.setattr(dataset, "MANY", 3)
+    for key, count in ((KEY, 5), (OTHER_KEY, 3)):
+        for first in range(0, 2 * count, 2):
+            store.replicates.write(key, complete_rows(first, first + 2, (BM,)), META)
+    parts = store.replicates.scan(damaged="refuse")
+    assert crowded(parts) == [KEY]
+    monkeypatch.setattr(dataset, "SMALL", 4)
+    assert crowded(parts) == []
+    store.replicates.compact([KEY])
+    (merged,) = store.replicates.scan(KEY, damaged="refuse")
+    assert (merged.first, merged.last) == (0, 10) and len(store.replicates.path_keys()) == 2
+    rows = store.replicates.read(KEY, damaged="refuse").drop_columns("path")
+    assert same(rows, complete_rows(0, 10, (BM,)))
+
+
 def test_parts_that_are_written_anew_say_the_same_of_their_origin(store):
     meta = PartMeta(7, 1, {"problem": "quantile"}, {"ldpflow": "0"}, {"columns": {"epsilon": 1.0}})
     for first in (0, 4):
         store.replicates.write(KEY, complete_rows(first, first + 4), meta)
-    compact(store)
+    store.replicates.compact([KEY])
     extra = Column("extra", "double", "1", "something more")
     store.replicates.declare([extra], store.replicates.scan(damaged="refuse"))
     (found,) = store.replicates.scan(damaged="refuse")
