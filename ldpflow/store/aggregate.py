@@ -30,8 +30,6 @@ from ldpflow.store.schema import (
     schema_of,
 )
 
-__all__ = ["Aggregator", "Published", "statistics_schema"]
-
 COUNTS = ("replicates", "failures", "covered")
 SUMS = ("length_sum", "length_sumsq")
 

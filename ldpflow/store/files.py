@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import re
 import secrets
@@ -93,6 +94,18 @@ def has_ended(pid: int) -> bool:
     return False
 
 
+class LocalFile(io.FileIO):
+    """A file with the two methods of Arrow's files that are used here, without Arrow's threads."""
+
+    def size(self) -> int:
+        """Bytes of the file."""
+        return os.fstat(self.fileno()).st_size
+
+    def read_at(self, nbytes: int, offset: int) -> bytes:
+        """Bytes from an offset."""
+        return os.pread(self.fileno(), nbytes, offset)
+
+
 class RunFiles:
     """The files of a run, by names relative to its root.
 
@@ -159,12 +172,12 @@ class RunFiles:
         except FileNotFoundError:
             return None
 
-    def opened(self, name: str) -> pa.NativeFile:
+    def opened(self, name: str) -> LocalFile | pa.NativeFile:
         """A file of the run, opened for reading without waiting: no link is followed, and no pipe opened."""
         if not self.local:
             return self.filesystem.open_input_file(self.full(name))
         self.check_folders(name)
-        return pa.PythonFile(os.fdopen(self.descriptor(name, os.O_RDONLY), "rb"), "r")
+        return LocalFile(self.descriptor(name, os.O_RDONLY))
 
     def descriptor(self, name: str, flags: int) -> int:
         """A descriptor of a regular file of the run; no link is followed, and a pipe does not wait."""
