@@ -411,20 +411,20 @@ REPLICATE_ROWS = ReplicateRows()
 TRAJECTORY_ROWS = TrajectoryRows()
 
 
-RATES = (
+SUMMARY_RATES = (
     "coverage", "failure_share", "coverage_failures_as_misses", "lower_miss", "upper_miss",
     "bias_eliminated_coverage", "power",
 )  # fmt: skip
 """Shares of the summary, each with its MCSE and the ends of its interval."""
 
-MEANS = (
+SUMMARY_MEANS = (
     "length", "bias", "relative_bias", "empirical_se", "skewness", "mse", "model_se",
     "relative_error_model_se", "length_relative", "standardised_bias", "length_ratio", "bias_effect",
     "length_effect", "variability_effect", "shape_effect", "coverage_together", "coverage_left",
 )  # fmt: skip
 """Measures of the summary, each with its MCSE."""
 
-OTHERS = (
+SUMMARY_OTHERS = (
     "path", "problem", "mechanism", "algorithm", "protocol", "dimension", "privacy_notion", "privacy_unit",
     "neighbouring",
     "horizon", "replicates", "failures", "null", "length_mean", "length_cv", "length_q05", "length_q25",
@@ -435,9 +435,9 @@ OTHERS = (
 RESERVED = frozenset(
     {
         *(column.name for column in (*CORE, *TRAJECTORY_CORE)),
-        *(f"{name}{end}" for name in RATES for end in ("", "_mcse", "_low", "_high")),
-        *(f"{name}{end}" for name in MEANS for end in ("", "_mcse")),
-        *OTHERS,
+        *(f"{name}{end}" for name in SUMMARY_RATES for end in ("", "_mcse", "_low", "_high")),
+        *(f"{name}{end}" for name in SUMMARY_MEANS for end in ("", "_mcse")),
+        *SUMMARY_OTHERS,
     }
 )
 """Columns of rows, of trajectories and of their summaries, whatever the components."""
