@@ -9,13 +9,10 @@ from pathlib import Path
 
 from benchmarks import (
     agreement_rows,
-    arena_rows,
-    clipping_rows,
+    cost_rows,
     engine_rows,
-    floor,
     information,
     kernel_rows,
-    momentum_rows,
     pilot_rows,
     protocol_rows,
     ray_rows,
@@ -23,12 +20,9 @@ from benchmarks import (
     sampler_rows,
     start_row,
     sweep_rows,
-    transcript_rows,
 )
 from benchmarks.effort import FULL, QUICK, Effort
 from benchmarks.measurement import Measurement, Skipped
-
-__all__ = ["GROUPS", "main", "measure"]
 
 # In the order of the table. What --only takes; a group may make several rows.
 GROUPS: dict[str, Callable[[Effort], list[Measurement]]] = {
@@ -36,14 +30,14 @@ GROUPS: dict[str, Callable[[Effort], list[Measurement]]] = {
     "private-bit": kernel_rows.private_bit,
     "quantile-sn": kernel_rows.quantile_sn,
     "regression": kernel_rows.regression_row,
-    "transcript": transcript_rows.transcript_row,
-    "momentum": momentum_rows.momentum_row,
-    "adaptive-clipping": clipping_rows.clipping_row,
+    "transcript": cost_rows.transcript_row,
+    "momentum": cost_rows.momentum_row,
+    "adaptive-clipping": cost_rows.clipping_row,
     "pilot": pilot_rows.pilot_rows,
-    "floor": floor.floor_rows,
+    "floor": cost_rows.floor_rows,
     "samplers": sampler_rows.sampler_rows,
     "sweep": sweep_rows.sweep_row,
-    "arena": arena_rows.arena_row,
+    "arena": cost_rows.arena_row,
     "protocols": protocol_rows.protocol_rows,
     "bootstrap": sweep_rows.bootstrap_row,
     "bootstrap-share": sweep_rows.bootstrap_share_row,

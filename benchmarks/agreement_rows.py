@@ -20,27 +20,14 @@ from ldpflow.algorithms import ALGORITHMS
 from ldpflow.intervals import INTERVAL_METHODS
 from ldpflow.mechanisms import MECHANISMS
 from ldpflow.problems import PROBLEMS
-from ldpflow.random.lockstep import CHUNK, LANES, PLANE
-from ldpflow.random.samplers import SAMPLERS
-from ldpflow.random.streams import lane_states
 from ldpflow.simulators.one_pass import OnePass, run_path
-
-__all__ = ["random_scaling_row", "users_of"]
+from ldpflow.testing.drawn import planes
 
 
 def users_of(path: OnePass, replicate: int, count: int) -> NDArray[np.float64]:
     """y and the covariates of the first users of a replicate, shape (count, d)."""
     problem = path.problem
-    state = lane_states(SEED, "data", path.data_key(), [replicate])
-    planes = []
-    for _ in range(-(-count // CHUNK)):
-        drawn = []
-        for variate in problem.variates():
-            plane = np.empty(PLANE)
-            SAMPLERS[variate.name](state, variate.parameter, plane)
-            drawn.append(plane.reshape(CHUNK, LANES)[:, 0])
-        planes.append(np.stack(drawn, axis=1))
-    standard = np.concatenate(planes)[:count]
+    standard = planes(SEED, "data", path.data_key(), replicate, problem.variates(), count)
     beta, law = problem.truth(), problem.error_law()  # type: ignore[attr-defined]
     covariates = problem.bound * standard[:, :-1]  # type: ignore[attr-defined]
     y = law.location + law.scale * standard[:, -1] + beta[0]

@@ -15,20 +15,6 @@ from ldpflow.random.lockstep import LANES
 from ldpflow.simulators.cell import Cell
 from ldpflow.simulators.one_pass import OnePass, run_path
 
-__all__ = [
-    "EPSILON",
-    "GAMMA",
-    "LEVEL",
-    "SEED",
-    "TAU",
-    "C",
-    "cells",
-    "huber",
-    "kernel",
-    "quantile",
-    "regression",
-]
-
 SEED = 20240520
 TAU = 0.5
 EPSILON = 1.0

@@ -16,8 +16,6 @@ from statistics import median
 from benchmarks.effort import Effort
 from benchmarks.measurement import Measurement
 
-__all__ = ["engine_rows"]
-
 SMALL = ("quickstart", "--n", "1e4", "--replicates", "64")
 QUICKSTART = ("quickstart",)
 LONG = ("paper-table1", "--n", "1e7")

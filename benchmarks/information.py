@@ -16,8 +16,6 @@ from benchmarks.measurement import Measurement, Skipped
 from benchmarks.peers import vectorised_quantile
 from benchmarks.timing import cpu_seconds
 
-__all__ = ["check_r", "jax_row", "lockstep_row", "numpy_row", "r_row", "sgdinference_row"]
-
 UNIT = "ns per step and replicate"
 REPETITIONS = 5
 

@@ -30,8 +30,6 @@ from benchmarks import report
 from benchmarks.kernel_designs import DESIGNS
 from benchmarks.measurement import quartiles, rounded
 
-__all__ = ["Row", "main", "measured"]
-
 ROOT = Path(__file__).parents[1]
 WORKER = Path(__file__).with_name("kernel_worker.py")
 KINDS = ("run", "compile", "load")

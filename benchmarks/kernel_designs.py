@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-__all__ = ["DESIGNS", "Design"]
-
 
 class Design(NamedTuple):
     """What is run, and the study of one path that runs it."""

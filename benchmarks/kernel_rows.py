@@ -17,8 +17,6 @@ from ldpflow.random.samplers import fill_uniform_32
 from ldpflow.random.streams import lane_states
 from ldpflow.simulators.one_pass import OnePass
 
-__all__ = ["naive_quantile", "private_bit", "quantile_row", "quantile_sn", "regression_row"]
-
 
 def naive_quantile(path: OnePass, n: int, generator: str, sn: bool = False) -> Callable[[], object]:
     """One naive replicate of the quantile path as a piece of work."""
@@ -46,9 +44,9 @@ def against(
 ) -> Measurement:
     """A row ``times faster than the naive loop``."""
     pairs = compare(naive, naive_steps, *ours, effort.repetitions)
-    theirs_ns, ours_ns = pairs.nanoseconds()
-    details = {"naive_ns_per_step": theirs_ns, "ldpflow_ns_per_step": ours_ns}
-    return Measurement(name, what, "times faster", pairs.ratios(), target, "higher", details)
+    return pairs.row(
+        name, what, "times faster", target, ("naive_ns_per_step", "ldpflow_ns_per_step"), "higher"
+    )
 
 
 def naive_steps(effort: Effort) -> int:
@@ -132,9 +130,7 @@ def over(
 ) -> Measurement:
     """A row of one time over another, at most ``target``."""
     pairs = compare(*contestants, effort.repetitions)
-    first, second = pairs.nanoseconds()
-    details = {"kernel_ns_per_step": first, "against_ns_per_step": second}
-    return Measurement(name, what, unit, pairs.ratios(), target, "lower", details)
+    return pairs.row(name, what, unit, target, ("kernel_ns_per_step", "against_ns_per_step"))
 
 
 def quantile_sn(effort: Effort) -> list[Measurement]:

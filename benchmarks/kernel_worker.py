@@ -17,8 +17,6 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["Work", "piece_of_work"]
-
 Work = tuple[Callable[[], object], Callable[[], object], int]
 """What prepares a kernel, what runs it, and its steps times replicates."""
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, Literal
 
-__all__ = ["Measurement", "Skipped", "quartiles"]
-
 
 class Skipped(Exception):
     """A row cannot be measured here; the message says why."""

@@ -9,14 +9,6 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-__all__ = [
-    "naive_quantile_generator",
-    "naive_quantile_legacy",
-    "naive_quantile_sn_generator",
-    "naive_regression_generator",
-    "vectorised_quantile",
-]
-
 
 @njit
 def naive_quantile_generator(rng, n, tau, p, c, gamma, truth, times, sums):

@@ -22,8 +22,6 @@ from ldpflow.random.streams import lane_states
 from ldpflow.simulators.approach import Approach
 from ldpflow.theory.arrival import approaches
 
-__all__ = ["pilot_rows"]
-
 PATHS = 2000
 TABLE_SIGNATURE = SIGNATURE.replace("float64[::1], int64", "float64[::1], float64[::1], int64")
 
@@ -49,20 +47,13 @@ def pilot_rows(effort: Effort) -> list[Measurement]:
     """Draws from a column's law against normal draws; seconds to predict the arrival of 2,000 paths."""
     times = 20 if effort.quick else 60
     pairs = compare(column(times), times * COUNT, ours("normal", times), times * COUNT, effort.repetitions)
-    column_ns, normal_ns = pairs.nanoseconds()
+    what = "sampler of a column's law: time over that of a normal"
+    labels = ("column_ns_per_draw", "normal_ns_per_draw")
     case = Approach(Law("normal"), 0.9, 0.92, 1.0, 0.51, 0.0, 100_000)
     cases = [replace(case, c=0.1 * 1.003**k) for k in range(PATHS)]
     approaches(cases[:2])
     seconds = [cpu_seconds(lambda: approaches(cases)) for _ in range(effort.repetitions)]
     return [
-        Measurement(
-            "sampler-empirical",
-            "sampler of a column's law: time over that of a normal",
-            "times the time",
-            pairs.ratios(),
-            1.5,
-            "lower",
-            {"column_ns_per_draw": column_ns, "normal_ns_per_draw": normal_ns},
-        ),
+        pairs.row("sampler-empirical", what, "times the time", 1.5, labels),
         Measurement("predictor", f"arrival of {PATHS:,} paths", "CPU seconds", seconds, 1.0, "lower", {}),
     ]

@@ -9,15 +9,13 @@ from benchmarks.designs import LEVEL, SEED
 from benchmarks.effort import Effort
 from benchmarks.measurement import Measurement
 from benchmarks.timing import cpu_seconds
-from ldpflow.intervals.inversion import Inversion
+from ldpflow.intervals.counts import Inversion
 from ldpflow.planning.compare import ProtocolPlan, compare_protocols
 from ldpflow.problems.quantile import Quantile
 from ldpflow.protocols import PROTOCOLS
 from ldpflow.simulators.batch import Batch, simulate
 from ldpflow.simulators.cell import Cell
 from ldpflow.simulators.counts import Counts
-
-__all__ = ["protocol_rows"]
 
 RANGE = (-6.3, 9.7)
 USERS = (10**4, 10**6, 10**9)

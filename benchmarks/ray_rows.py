@@ -19,8 +19,6 @@ from benchmarks.timing import cpu_seconds
 from ldpflow.engine import run_study
 from ldpflow.study import Study
 
-__all__ = ["efficiency_row", "memory_row", "worker_path"]
-
 ROOT = str(Path(__file__).resolve().parent.parent)
 
 

@@ -13,8 +13,6 @@ from typing import Any
 from benchmarks.measurement import Measurement
 from ldpflow.store.provenance import machine, versions
 
-__all__ = ["context", "heading", "json_text", "line"]
-
 WIDTH = 100
 
 

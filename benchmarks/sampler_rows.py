@@ -17,8 +17,6 @@ from ldpflow.random.lockstep import LANES, PLANE
 from ldpflow.random.samplers import SAMPLERS
 from ldpflow.random.streams import lane_states
 
-__all__ = ["sampler_rows"]
-
 COUNT = 16 * PLANE  # doubles: within a core's own cache, long enough to hide a call
 LANES_OF_BENCHMARK = range(LANES)
 
@@ -93,16 +91,8 @@ def sampler_rows(effort: Effort) -> list[Measurement]:
             times * COUNT,
             effort.repetitions,
         )
-        theirs_ns, ours_ns = pairs.nanoseconds()
-        rows.append(
-            Measurement(
-                f"sampler-{name.replace('_', '-')}" + ("-scipy" if slow else ""),
-                f"sampler {name.replace('_', ' ')}: against {peer}",
-                "times faster",
-                pairs.ratios(),
-                2.5,
-                "higher",
-                {"peer_ns_per_draw": theirs_ns, "ldpflow_ns_per_draw": ours_ns},
-            )
-        )
+        row = f"sampler-{name.replace('_', '-')}" + ("-scipy" if slow else "")
+        what = f"sampler {name.replace('_', ' ')}: against {peer}"
+        labels = ("peer_ns_per_draw", "ldpflow_ns_per_draw")
+        rows.append(pairs.row(row, what, "times faster", 2.5, labels, "higher"))
     return rows

@@ -22,8 +22,6 @@ from dataclasses import dataclass
 
 from ldpflow.random.lockstep import LANES
 
-__all__ = ["Outcome", "Parts", "simulate"]
-
 SENT, RUN, STORED = range(3)
 
 

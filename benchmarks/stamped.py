@@ -13,8 +13,6 @@ from importlib import import_module
 from pathlib import Path
 from unittest import mock
 
-__all__ = ["patched", "read_stamps", "stamped_batch"]
-
 
 def stamp(folder: str, event: str, value: float) -> None:
     """Append one event."""
@@ -36,7 +34,7 @@ def stamped_batch(batch, *, folder):  # type: ignore[no-untyped-def]
     from ldpflow.engine import ray_executor
 
     stamp(folder, "batch", time.time())
-    simulator = import_module("ldpflow.simulators.run_path")
+    simulator = import_module("ldpflow.simulators.one_pass")
     load = simulator.kernel_of
 
     def stamped_load(*arguments, **options):  # type: ignore[no-untyped-def]

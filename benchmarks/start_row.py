@@ -14,8 +14,6 @@ from benchmarks.measurement import Measurement
 from benchmarks.ray_rows import worker_path
 from benchmarks.stamped import read_stamps
 
-__all__ = ["start_row"]
-
 # The same settings as those of the engine.
 BARE = """
 import time

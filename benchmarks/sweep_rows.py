@@ -10,13 +10,11 @@ from benchmarks.designs import LEVEL, SEED, cells, quantile, regression
 from benchmarks.effort import Effort
 from benchmarks.measurement import Measurement
 from benchmarks.timing import compare, cpu_seconds
-from ldpflow.intervals.block_bootstrap import BlockBootstrap
+from ldpflow.intervals.bootstrap import BlockBootstrap
 from ldpflow.random.lockstep import LANES
 from ldpflow.simulators.batch import Batch, simulate
 from ldpflow.simulators.cell import Cell
 from ldpflow.simulators.one_pass import OnePass, run_path
-
-__all__ = ["bootstrap_row", "bootstrap_share_row", "sweep_row"]
 
 GRID_N = (10**5, 10**6, 10**7)
 GRID_BETA = (0.55, 0.65, 0.75, 0.85, 0.95)
@@ -36,24 +34,10 @@ def sweep_row(effort: Effort) -> list[Measurement]:
     everything = Batch(path, SEED, 0, LANES, grid)
     single = Batch(path, SEED, 0, LANES, tuple(cells(GRID_N[-1], "SN")))
     pairs = compare(lambda: simulate(everything), 1, lambda: simulate(single), 1, effort.sweep_repetitions)
-    whole, one = pairs.nanoseconds()
-    return [
-        Measurement(
-            "sweep",
-            "n = 1e5, 1e6, 1e7 x 5 beta x BB, BM, SN: against one path to 1e7 with SN",
-            "times the time",
-            pairs.ratios(),
-            1.15,
-            "lower",
-            {
-                "sweep_cpu_seconds": whole / 1e9,
-                "path_cpu_seconds": one / 1e9,
-                "cells": len(grid),
-                "replicates": LANES,
-                "beta": list(GRID_BETA),
-            },
-        )
-    ]
+    what = "n = 1e5, 1e6, 1e7 x 5 beta x BB, BM, SN: against one path to 1e7 with SN"
+    labels = ("sweep_cpu_seconds", "path_cpu_seconds")
+    details = {"cells": len(grid), "replicates": LANES, "beta": list(GRID_BETA)}
+    return [pairs.row("sweep", what, "times the time", 1.15, labels, scale=1.0, **details)]
 
 
 def bootstrap_microseconds(path: OnePass, repetitions: int) -> list[float]:

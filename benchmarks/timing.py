@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
+from typing import Any, Literal
 
-__all__ = ["Pairs", "compare", "cpu_seconds"]
+from benchmarks.measurement import Measurement
 
 Work = Callable[[], object]
 
@@ -23,9 +24,29 @@ class Pairs:
         """first/second, pair by pair."""
         return [a / b for a, b in zip(self.first, self.second, strict=True)]
 
-    def nanoseconds(self) -> tuple[float, float]:
-        """Median of either, in nanoseconds per unit."""
-        return 1e9 * median(self.first), 1e9 * median(self.second)
+    def row(
+        self,
+        name: str,
+        what: str,
+        unit: str,
+        target: float | None,
+        labels: tuple[str, str],
+        better: Literal["higher", "lower"] = "lower",
+        scale: float = 1e9,
+        values: list[float] | None = None,
+        **details: Any,
+    ) -> Measurement:
+        """A row of the table: the ratios unless values are given, and the median of either side.
+
+        Parameters
+        ----------
+        labels : pair of str
+            Names of the two medians, which are multiplied by ``scale``: nanoseconds per unit.
+        """
+        medians = (scale * median(self.first), scale * median(self.second))
+        details = dict(zip(labels, medians, strict=True)) | details
+        values = self.ratios() if values is None else values
+        return Measurement(name, what, unit, values, target, better, details)
 
 
 def cpu_seconds(work: Work) -> float:

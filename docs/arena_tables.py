@@ -18,7 +18,11 @@ def recommended(settings: list[Setting]) -> str:
     for setting in settings:
         row = setting.entries[0].row
         entry = setting.reference
-        name = "none" if setting.best is None else setting.best.label
+        name = (
+            ("too few to say" if setting.undecided else "none")
+            if setting.best is None
+            else setting.best.label
+        )
         text = name if entry is None else f"{name} ({entry.coverage:.3f}, {entry.length:.2f})"
         case = tuple("-" if row.get(name) is None else f"{row[name]}" for name in SAID)
         rows.setdefault(case, {})[setting.keys["n"]] = text
@@ -32,6 +36,7 @@ def over_all(settings: list[Setting]) -> str:
     head = [
         "method",
         "holds its level in",
+        "too few replicates in",
         "recommended in",
         "lowest coverage",
         "most failures",
@@ -41,6 +46,7 @@ def over_all(settings: list[Setting]) -> str:
         [
             f"{s.label} ({s.barred})" if s.barred else s.label,
             f"{s.held} of {s.settings}",
+            str(s.undecided),
             str(s.best),
             f"{s.lowest:.3f}",
             f"{s.failed:.1%}" if s.failed else "0",

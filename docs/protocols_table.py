@@ -1,6 +1,6 @@
-"""Tables of the studies ``protocols-*``, the text of docs/which_protocol_table.md.
+"""Data of docs/which_protocol_table.md, from runs of the studies ``protocols-*``.
 
-    python -m docs.protocols_table RUN [RUN ...] > docs/which_protocol_table.md
+    python -m docs.protocols_table RUN [RUN ...]
 
 One row per law, tau, epsilon and n, one column per protocol. The unit is the efficiency bound's standard
 error for RMSE, and the oracle's length for lengths.
@@ -8,8 +8,10 @@ error for RMSE, and the oracle's length for lengths.
 
 from __future__ import annotations
 
+import csv
 import math
 import sys
+from pathlib import Path
 from typing import Any
 
 import ldpflow as lf
@@ -19,32 +21,7 @@ from ldpflow.theory.private_quantile import bit_variance
 
 PROTOCOLS = ("sgd", "rounds", "haar", "tree", "hrr", "oue", "grr", "thresholds")
 Z90 = constants.normal_quantile(0.95)
-
-HEAD = """---
-no-search: true
----
-
-# Errors, coverages and lengths of the protocols
-
-Generated from the runs of the bundled studies `protocols-normal`, `protocols-exponential` and
-`protocols-lognormal` by `python -m docs.protocols_table RUN RUN RUN`. {replicates:,} replicates per cell, 90%
-intervals; LDP-SGD from 0 with c = 1 and gamma = .51, `rounds` with T = 5, numbers of bins by the rule. What
-it says: [Which protocol?](which_protocol.md).
-"""
-
-ERRORS = """
-## Root mean squared error over the bound's standard error
-
-1.00 is the best possible for large n; Monte Carlo standard errors in brackets; k: bins.
-"""
-
-COVERS = """
-## Coverage and median length
-
-LDP-SGD: the oracle's interval. `rounds`: Fieller's. Others: coverage of the line interval / its median length
-over the oracle's length / coverage of the outer interval, the default. Undefined intervals count as misses;
-intervals that end at the range have no length (a dash: all of them).
-"""
+DATA = Path(__file__).parent / "data" / "which_protocol"
 
 
 def bound_error(row: dict[str, Any]) -> float:
@@ -79,22 +56,19 @@ def cover_text(rows: list[dict[str, Any]]) -> str:
 
 
 def main(runs: list[str]) -> None:
-    """Print the page."""
+    """Write the tables."""
     cells: dict[tuple[Any, ...], dict[str, list[dict[str, Any]]]] = {}
-    replicates = 0
     for run in runs:
         for row in lf.open_run(run).summary().to_pylist():
             key = (row["law"], row["tau"], row["epsilon"], row["n"])
             cells.setdefault(key, {}).setdefault(name_of(row), []).append(row)
-            replicates = row["replicates"]
-    print(HEAD.format(replicates=replicates), end="")
-    for title, text in ((ERRORS, lambda rows: error_text(rows[0])), (COVERS, cover_text)):
-        print(title)
-        print("| law | tau | eps | n | " + " | ".join(PROTOCOLS) + " |")
-        print("|---" * (4 + len(PROTOCOLS)) + "|")
-        for (law, tau, epsilon, n), found in sorted(cells.items(), key=lambda item: order(item[0])):
-            shown = [text(found[name]) for name in PROTOCOLS]
-            print(f"| {law} | {tau:g} | {epsilon:g} | 1e{math.log10(n):.0f} | " + " | ".join(shown) + " |")
+    for name, text in (("errors", lambda rows: error_text(rows[0])), ("coverage", cover_text)):
+        with open(DATA / f"{name}.csv", "w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(["law", "tau", "eps", "n", *PROTOCOLS])
+            for (law, tau, epsilon, n), found in sorted(cells.items(), key=lambda item: order(item[0])):
+                setting = [law, f"{tau:g}", f"{epsilon:g}", f"1e{math.log10(n):.0f}"]
+                writer.writerow([*setting, *(text(found[protocol]) for protocol in PROTOCOLS)])
 
 
 def order(key: tuple[Any, ...]) -> tuple[Any, ...]:

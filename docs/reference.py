@@ -27,7 +27,7 @@ from ldpflow.mechanisms import MECHANISMS
 from ldpflow.problems import PROBLEMS
 from ldpflow.protocols import PROTOCOLS
 from ldpflow.settings import Settings, documented
-from ldpflow.study.grid import Grid, Heading, Monitor, Trajectory
+from ldpflow.study.reading import Grid, Heading, Monitor, Trajectory
 
 FOLDER = Path(__file__).parent / "reference"
 
@@ -45,8 +45,7 @@ NOUNS: dict[str, tuple[str, ...]] = {
     "Planning": (
         "ldpflow.plan",
         "ldpflow.Plan",
-        "ldpflow.planning.tune",
-        "ldpflow.planning.protocols_plan.Comparison",
+        "ldpflow.planning.PlanOptions",
     ),
     "Collected reports": ("ldpflow.analyse", "ldpflow.transcripts.analysis.Analysis", "ldpflow.Transcript"),
     "Privacy accounting": tuple(

@@ -11,7 +11,7 @@ from ldpflow.algorithms import ALGORITHMS
 from ldpflow.columns import Column
 from ldpflow.intervals import INTERVAL_METHODS
 from ldpflow.results.columns import COLUMNS, PATH_COLUMNS, SUMMARY, known_columns, summary_columns
-from ldpflow.results.diagnosis import DIAGNOSIS
+from ldpflow.results.decomposition import DIAGNOSIS
 from ldpflow.results.monitoring import MONITORED
 from ldpflow.results.summary import RELATIVE
 from ldpflow.results.trajectories import MEANS, SUMMARY_COLUMNS, THEORY

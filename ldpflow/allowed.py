@@ -14,8 +14,6 @@ from pydantic_core import CoreSchema, core_schema
 
 from ldpflow.errors import InputError
 
-__all__ = ["OneOf", "allowed", "check_type", "closest", "hint_for", "nearest", "typed", "unknown_names"]
-
 
 @dataclass(frozen=True)
 class OneOf:
@@ -127,6 +125,12 @@ def in_words(kind: Any, bounds: dict[str, Any]) -> str:
 def allowed(cls: type[BaseModel], name: str) -> str:
     """Allowed values of a field, as text."""
     return cls.model_fields[name].description or in_words(*typed(cls, name))
+
+
+def setting_error(cls: type[BaseModel], name: str, value: object, where: str = "") -> InputError:
+    """The refusal of a value of a field, by the name of the setting in a study unless ``where`` is given."""
+    where = where or f"{getattr(cls, 'group', '') or cls.__name__}.{name}"
+    return InputError(where, value, allowed(cls, name), hint_for(cls, name, value))
 
 
 def unknown_names(cls: type[BaseModel], values: Mapping[str, object]) -> list[str]:

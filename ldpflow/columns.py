@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
 from typing import Any
 
-__all__ = ["CAUTIOUS", "TYPES", "Column", "Summary", "by_name", "cautions"]
+from ldpflow.documents import parse_json
 
 TYPES = ("int32", "int64", "double", "string", "bool")
 """Types of columns, by Arrow's names."""
@@ -151,7 +151,7 @@ class Column:
         ValueError, TypeError
             If the text is not one.
         """
-        written: dict[str, Any] = json.loads(text)
+        written: dict[str, Any] = parse_json(text)
         summaries = tuple(Summary(**summary) for summary in written.pop("summaries", ()))
         return cls(**written, summaries=summaries)
 

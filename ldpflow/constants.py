@@ -8,30 +8,12 @@ mathematical library differs between machines and would reach the rows. Not for 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 
 import mpmath
 from mpmath import mp, mpf
-
-__all__ = [
-    "bimodal_quantile",
-    "ceil_power",
-    "chi_squared_quantile",
-    "f_quantile",
-    "floor_power",
-    "inverse",
-    "normal_density",
-    "normal_probability",
-    "normal_quantile",
-    "safe_floor",
-    "self_normalization_critical_value",
-    "student_density",
-    "student_quantile",
-    "sum_of_powers",
-    "workdps",
-]
 
 DIGITS = 40
 PRECISION = threading.RLock()
@@ -63,92 +45,66 @@ def normal_probability(x: float) -> float:
         return float(mp.ncdf(mpf(x)))
 
 
-def student_density(x: float, df: float) -> float:
-    """Density of Student's t with ``df`` degrees of freedom."""
-    with workdps(DIGITS):
-        nu = mpf(df)
-        scale = mp.gamma((nu + 1) / 2) / (mp.sqrt(nu * mp.pi) * mp.gamma(nu / 2))
-        return float(scale * (1 + mpf(x) ** 2 / nu) ** (-(nu + 1) / 2))
+def bisect(below: Callable[[mpf], bool], low: mpf | str | int, high: mpf | int, halvings: int = 140) -> mpf:
+    """Place between low and high up to which a condition holds."""
+    low, high = mpf(low), mpf(high)
+    for _ in range(halvings):
+        middle = (low + high) / 2
+        if below(middle):
+            low = middle
+        else:
+            high = middle
+    return low
 
 
 @lru_cache(maxsize=1024)
 def student_quantile(p: float, df: float) -> float:
-    """Quantile of Student's t with ``df`` degrees of freedom, by bisection in 40 digits."""
+    """Quantile of Student's t with ``df`` degrees of freedom."""
     if p == 0.5:
         return 0.0
     with workdps(DIGITS):
-        nu = mpf(df)
+        nu, half = mpf(df), mpf(1) / 2
         tail = min(mpf(p), 1 - mpf(p))
-
         # P(T > x) = I_y(nu/2, 1/2)/2 with y = nu/(nu + x^2), the regularised incomplete beta.
-        def excess(y: mpf) -> mpf:
-            return mp.betainc(nu / 2, mpf(1) / 2, 0, y, regularized=True) / 2 - tail
-
-        low, high = mpf(0), mpf(1)
-        for _ in range(140):
-            middle = (low + high) / 2
-            if excess(middle) > 0:
-                high = middle
-            else:
-                low = middle
-        x = mp.sqrt(nu * (1 - low) / low)
+        y = bisect(lambda y: mp.betainc(nu / 2, half, 0, y, regularized=True) / 2 <= tail, 0, 1)
+        x = mp.sqrt(nu * (1 - y) / y)
         return float(x if p > 0.5 else -x)
 
 
 @lru_cache(maxsize=1024)
 def chi_squared_quantile(p: float, df: int) -> float:
-    """Quantile of chi-squared with ``df`` degrees of freedom, by bisection in 40 digits."""
+    """Quantile of chi-squared with ``df`` degrees of freedom."""
     with workdps(DIGITS):
         shape, level = mpf(df) / 2, mpf(p)
 
-        def below(x: mpf) -> mpf:
-            return mp.gammainc(shape, 0, x / 2, regularized=True)
+        def below(x: mpf) -> bool:
+            return bool(mp.gammainc(shape, 0, x / 2, regularized=True) < level)
 
         high = mpf(df)
-        while below(high) < level:
+        while below(high):
             high *= 2
-        low = mpf(0)
-        for _ in range(140):
-            middle = (low + high) / 2
-            if below(middle) < level:
-                low = middle
-            else:
-                high = middle
-        return float(high)
+        return float(bisect(below, 0, high))
 
 
 @lru_cache(maxsize=1024)
 def f_quantile(p: float, df: int, df2: int) -> float:
-    """Quantile of F with ``df`` and ``df2`` degrees of freedom, by bisection in 40 digits."""
+    """Quantile of F with ``df`` and ``df2`` degrees of freedom."""
     with workdps(DIGITS):
         a, b, level = mpf(df) / 2, mpf(df2) / 2, mpf(p)
         # P(F > x) = I_y(df2/2, df/2) with y = df2/(df2 + df x), the regularised incomplete beta.
-        low, high = mpf(0), mpf(1)
-        for _ in range(140):
-            middle = (low + high) / 2
-            if mp.betainc(b, a, 0, middle, regularized=True) > 1 - level:
-                high = middle
-            else:
-                low = middle
-        return float(df2 * (1 - low) / (df * low))
+        y = bisect(lambda y: mp.betainc(b, a, 0, y, regularized=True) <= 1 - level, 0, 1)
+        return float(df2 * (1 - y) / (df * y))
 
 
 @lru_cache(maxsize=1024)
 def bimodal_quantile(p: float) -> float:
-    """p-quantile of N(-3/2, 1) and N(3/2, 1) in equal parts, by bisection in 40 digits."""
+    """p-quantile of N(-3/2, 1) and N(3/2, 1) in equal parts."""
     if p == 0.5:
         return 0.0
     with workdps(DIGITS):
-        tail = min(mpf(p), 1 - mpf(p))
-        apart = mpf(3) / 2
-        low, high = mpf(-50), mpf(0)
-        for _ in range(140):
-            middle = (low + high) / 2
-            if mp.ncdf(middle - apart) + mp.ncdf(middle + apart) > 2 * tail:
-                high = middle
-            else:
-                low = middle
-        return float(low if p < 0.5 else -low)
+        tail, apart = min(mpf(p), 1 - mpf(p)), mpf(3) / 2
+        x = bisect(lambda x: mp.ncdf(x - apart) + mp.ncdf(x + apart) <= 2 * tail, -50, 0)
+        return float(x if p < 0.5 else -x)
 
 
 @lru_cache(maxsize=256)
@@ -162,15 +118,8 @@ def self_normalization_critical_value(level: float) -> float:
     """
     with workdps(25):
         target = 1 - mpf(level)
-        low, high = mpf("1e-3"), mpf(1000)
         # 90 halvings leave 1e-24 of the bracket; the tail falls strictly from 1 to 0.
-        for _ in range(90):
-            middle = (low + high) / 2
-            if self_normalization_tail(middle) > target:
-                low = middle
-            else:
-                high = middle
-        return float((low + high) / 2)
+        return float(bisect(lambda q: self_normalization_tail(q) > target, "1e-3", 1000, halvings=90))
 
 
 def self_normalization_tail(q: mpf) -> mpf:
@@ -202,11 +151,7 @@ def floor_power(n: int, exponent: float) -> int:
     floating point may give 999999.99.
     """
     with workdps(DIGITS):
-        power = mpf(n) ** mpf(repr(exponent))
-        nearest = mp.nint(power)
-        if abs(power - nearest) <= mpf("1e-9") * power:
-            return int(nearest)
-        return int(mp.floor(power))
+        return safe_floor(mpf(n) ** mpf(repr(exponent)))
 
 
 @lru_cache(maxsize=4096)

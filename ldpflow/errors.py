@@ -24,8 +24,11 @@ __all__ = [
     "redacted",
 ]
 
-CREDENTIALS = re.compile(r"(?<=://)[^/@\s'\"]*:[^@\s'\"]*@|(?<=://)[^/@\s'\"]+@(?=[^\s'\"]*)")
-SECRETS = re.compile(r"(?i)([?&;][\w-]*(?:secret|password|token|key|signature|sig)[\w-]*=)[^&;\s'\"]+")
+CREDENTIALS = re.compile(r"(?<=://)(?:[^\s@]*:\S*@|[^/\s]+@)")
+SECRETS = re.compile(
+    r"(?i)([?&;#][\w-]*(?:secret|password|token|key|signature|sig|credential)[\w-]*=)"
+    r"[^&;\s]+?(?=['\")\].,:]*(?:[&;\s]|$))"
+)
 
 
 def redacted(text: str) -> str:

@@ -6,7 +6,6 @@ import os
 from collections.abc import Sequence
 from functools import cached_property
 from numbers import Integral, Real
-from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
     from ldpflow.report.results import Results
     from ldpflow.store import RunStore
     from ldpflow.study import Study
-
-__all__ = ["Checked", "Replay", "Run", "open_run"]
 
 Names = str | Sequence[str] | None
 
@@ -116,8 +113,8 @@ class Run:
     """The stored results of a sweep.
 
     Make one with :func:`ldpflow.sweep` or :func:`ldpflow.open_run`. Every number is read from the run's
-    Parquet files when it is asked for. Without the packages of the extra ``report``, :meth:`plot`,
-    :meth:`report` and :meth:`arena` raise MissingExtra.
+    Parquet files when it is asked for. Without the packages of the extra ``report``, :meth:`plot` and
+    :meth:`report` raise MissingExtra.
     """
 
     def __init__(self, store: RunStore, result: RunResult | None = None) -> None:
@@ -139,12 +136,9 @@ class Run:
         InputError
             If there is none, or a plug-in that it needs is not loaded.
         """
-        from ldpflow.study import Study
+        from ldpflow.study.stored import needed_study
 
-        text = self.store.read_study()
-        if text is None:
-            raise InputError("run", self.out, "a run with a study.toml")
-        return Study.from_toml(text, stored=True)
+        return needed_study(self.store)
 
     @property
     def cautions(self) -> list[str]:
@@ -160,7 +154,9 @@ class Run:
 
         return read_sessions(self.store)
 
-    def summary(self, where: str | None = None, sort: Names = None, columns: Names = None) -> pa.Table:
+    def summary(
+        self, where: str | None = None, sort: Names = None, columns: Names = None, best: bool = False
+    ) -> pa.Table:
         """Coverage, length, bias and every other measure, a row per cell and coordinate.
 
         Parameters
@@ -171,6 +167,10 @@ class Run:
             Columns to sort by; ``-name`` for the largest first.
         columns : str or sequence of str, optional
             Columns wanted, all unless given.
+        best : bool
+            Only the best row of every problem, mechanism, n, level and coordinate, among all algorithms, step
+            sizes and methods, with ``level_state`` and ``candidates``
+            (:func:`ldpflow.results.arena.best_rows`).
 
         Raises
         ------
@@ -183,7 +183,12 @@ class Run:
             table = self.store.read_summary()
         if table is None:
             raise InputError("run", self.out, "a run directory with a summary", "Nothing finished there.")
-        return chosen(table, where, sort, columns)
+        table = chosen(table, where)
+        if best:
+            from ldpflow.results.arena import best_rows
+
+            table = best_rows(self.store, table)
+        return chosen(table, sort=sort, columns=columns)
 
     def rows(self, where: str | None = None, columns: Names = None, **settings: Any) -> pa.Table:
         """Rows of single replicates.
@@ -306,45 +311,11 @@ class Run:
         file : path, optional
             ``report.html`` in the run unless given.
         """
-        need("report", "altair", "vl_convert", "jinja2")
+        need("report", "altair", "vl_convert")
         check_type("file", file, (str, os.PathLike, NoneType), "a path")
-        from ldpflow.report.page import report_html
+        from ldpflow.report.page import report_html, write_page
 
-        text = report_html(self.results)
-        if file is None:
-            self.store.publish("report.html", text.encode())
-            return f"{self.out.rstrip('/')}/report.html"
-        try:
-            Path(file).write_text(text, encoding="utf-8")
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise InputError("output", str(file), "a file that can be written", f"{reason}.") from None
-        return str(file)
-
-    def arena(
-        self,
-        folder: str | os.PathLike[str] = "site",
-        command: str | None = None,
-        where: str | None = None,
-    ) -> list[str]:
-        """Write a page that says which interval method to use in which setting; returns its files.
-
-        Parameters
-        ----------
-        folder : path
-            It gets ``index.html`` and ``arena.csv``.
-        command : str, optional
-            What the page says it is made again with.
-        where : str, optional
-            A condition on columns, as for :meth:`summary`: the settings and methods that are shown.
-        """
-        need("report", "altair", "vl_convert", "jinja2")
-        check_type("folder", folder, (str, os.PathLike), "a path")
-        from ldpflow.report.arena import write_site
-
-        chosen = "" if where is None else f' --where "{where}"'
-        again = command or f"ldpflow arena {self.out} -o {folder}{chosen}"
-        return write_site(self.store, self.summary(where=where), str(folder), again)
+        return write_page(self.store, report_html(self.results), None if file is None else str(file))
 
     def replay(self, path: str | None = None, replicate: int = 0, last: int | None = None) -> Replay:
         """Compute replicates again, beside their stored rows.

@@ -9,31 +9,26 @@ import types
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Union, get_args, get_origin
+from importlib import import_module
+from importlib.resources import files
+from inspect import isclass
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    Self,
+    Union,
+    get_args,
+    get_origin,
+)
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ldpflow.allowed import OneOf, allowed, hint_for, nearest, stripped, typed
+from ldpflow.allowed import nearest, setting_error, stripped, typed
 from ldpflow.columns import Column
 from ldpflow.errors import InputError
-
-if TYPE_CHECKING:
-    from pydantic._internal._model_construction import ModelMetaclass as ModelType
-else:
-    ModelType = type(BaseModel)
-
-__all__ = [
-    "Axes",
-    "OneOf",
-    "Parameters",
-    "Setting",
-    "Settings",
-    "SettingsType",
-    "canonical_json",
-    "documented",
-    "plain_values",
-    "value_type",
-]
 
 Parameters = Mapping[str, float | tuple[float, ...]]
 """Named numbers that a component's kernel functions read: ``problem.tau``, ``problem.coefficients[j]``."""
@@ -95,33 +90,36 @@ class Axes:
         return f"{self.component.__name__}({values})"
 
 
-class SettingsType(ModelType):
-    """Type of settings: calling a class with values that it does not allow raises an InputError.
+class Checked(BaseModel):
+    """Values by name that raise an InputError where one is not allowed.
 
     One rule holds here and in a study: numbers may be NumPy's, arrays are lists, and a text is no number.
     """
 
-    if not TYPE_CHECKING:  # a type checker knows the classes by their own constructors
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-        def __call__(cls, *args: Any, **settings: Any) -> Any:
+    if not TYPE_CHECKING:  # a type checker knows the classes by their fields
+
+        def __init__(self, *args: Any, **settings: Any) -> None:
+            cls = type(self)
             if args:
                 raise positional_error(cls, args)
-            settings = {name: setting_value(cls, name, value) for name, value in settings.items()}
+            settings = given_values(cls, settings)
             try:
-                return super().__call__(**settings)
+                super().__init__(**settings)
             except ValidationError as error:
                 raise input_error(cls, error, settings) from None
 
+        __init__.__pydantic_base_init__ = True  # what pydantic makes from a mapping does not pass here
 
-class Settings(BaseModel, metaclass=SettingsType):
+
+class Settings(Checked):
     """One point of one axis group of a study: a kind and its settings, validated and immutable.
 
     A subclass declares ``kind`` as a Literal with its default, and its settings as fields that are
     documented in its docstring and may be annotated with a :class:`Setting`. Every scalar field may be a
     list in a study file; a field that is itself a vector is a tuple.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     kind: str
 
@@ -132,8 +130,9 @@ class Settings(BaseModel, metaclass=SettingsType):
 
         def __new__(cls, *args: Any, **settings: Any) -> Any:
             """The settings; or, where a value is a list, the axes of a design (see :class:`Axes`)."""
-            if any(isinstance(value, list) for value in settings.values()):
-                return Axes(cls, settings)
+            given = given_values(cls, settings)
+            if any(isinstance(value, list) for value in given.values()):
+                return Axes(cls, given)
             return super().__new__(cls)
 
     def __eq__(self, other: object) -> bool:
@@ -219,6 +218,11 @@ def positional_error(cls: type[BaseModel], values: tuple[Any, ...]) -> InputErro
     return InputError(group, values[0] if len(values) == 1 else list(values), allowed)
 
 
+def given_values(cls: type[BaseModel], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings that were given in Python, without NumPy's types."""
+    return {name: setting_value(cls, name, value) for name, value in settings.items()}
+
+
 def setting_value(cls: type[BaseModel], name: str, value: Any) -> Any:
     """A setting that was given in Python, without NumPy's types; an array is a list, or one vector.
 
@@ -236,8 +240,7 @@ def setting_value(cls: type[BaseModel], name: str, value: Any) -> Any:
         value = tuple(value)
     items = value if isinstance(value, tuple) else (value,)
     if numeric and any(isinstance(item, (str, bytes, bool)) for item in items):
-        group = getattr(cls, "group", "") or cls.__name__
-        raise InputError(f"{group}.{name}", value, allowed(cls, name))
+        raise setting_error(cls, name, value)
     return value
 
 
@@ -261,14 +264,13 @@ def input_error(cls: type[BaseModel], error: ValidationError, given: Mapping[str
     """The first error that pydantic found, as one message that names the setting: ``problem.tau``."""
     found = error.errors()[0]
     name = str(found["loc"][0]) if found["loc"] else ""
-    group = getattr(cls, "group", "") or cls.__name__
-    where = f"{group}.{name}"
     if name in cls.model_fields:
-        value = given.get(name)
-        return InputError(where, value, allowed(cls, name), hint_for(cls, name, value))
+        return setting_error(cls, name, given.get(name))
+    group = getattr(cls, "group", "") or cls.__name__
     if name:
         known = [known for known in cls.model_fields if known != "kind"]
-        return InputError(where, given.get(name), f"a setting of {cls.__name__}", nearest(name, known))
+        allowed = f"a setting of {cls.__name__}"
+        return InputError(f"{group}.{name}", given.get(name), allowed, nearest(name, known))
     reason = found["msg"].removeprefix("Value error, ")
     return InputError(group, dict(given), "settings that go together", f"{reason}.")
 
@@ -322,3 +324,28 @@ def is_vector(annotation: Any) -> bool:
 def canonical_json(value: object) -> str:
     """JSON with sorted keys, no blanks and floats by ``repr``: equal meanings, equal text."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def find_components(package: str, base: type[Any]) -> dict[str, type[Any]]:
+    """Components that the modules of a package define, by kind: classes with a kind of their own.
+
+    Modules without any are not imported: some load a compiler.
+    """
+    texts = {
+        file.name[:-3]: file.read_text("utf-8")
+        for file in files(package).iterdir()
+        if file.name[-3:] == ".py"
+    }
+    names = sorted(name for name, text in texts.items() if '    kind: Literal["' in text)
+    modules = [import_module(f"{package}.{name}") for name in names]
+    found: list[tuple[str, Any]] = [
+        (module.__name__, value) for module in modules for value in vars(module).values()
+    ]
+    return {
+        value.model_fields["kind"].default: value
+        for name, value in found
+        if isclass(value)
+        and issubclass(value, base)
+        and value.__module__ == name
+        and "kind" in vars(value).get("__annotations__", ())
+    }

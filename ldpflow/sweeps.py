@@ -6,13 +6,12 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Annotated, Any
-
-from pydantic import BaseModel, Field
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from ldpflow.errors import Caution, InputError, SweepFailed, SweepInterrupted
+from ldpflow.options import ENGINES, SweepOptions
 from ldpflow.run import Run
-from ldpflow.settings import plain_values
 
 if TYPE_CHECKING:
     from ldpflow.engine import Planned
@@ -20,26 +19,8 @@ if TYPE_CHECKING:
     from ldpflow.simulators.simulator import Simulator
     from ldpflow.study import Study
 
-__all__ = ["cautions", "simulate", "sweep"]
-
 CAUTION_LINES = 6
 """Lines about paths that do not arrive."""
-
-
-class Options(BaseModel):
-    """What the options of a sweep may be, where they are given."""
-
-    address: str = ""
-    num_cpus: Annotated[int, Field(ge=1)] = 1
-    target_mcse: Annotated[float, Field(gt=0, le=0.25)] = 0.25
-    target_length: Annotated[float, Field(gt=0, le=1)] = 1.0
-    min_replicates: Annotated[int, Field(ge=1)] = 1
-    max_replicates: Annotated[int, Field(ge=1)] = 1
-    max_time: Annotated[float, Field(gt=0, description="seconds, or a time such as 45m or 1h30m")] = 1.0
-    max_memory: Annotated[float, Field(gt=0, description="bytes, or a size such as 8G")] = 1.0
-    max_in_flight: Annotated[int, Field(ge=1)] = 1
-    nice: Annotated[int, Field(ge=0, le=19)] = 0
-    retries: Annotated[int, Field(ge=0, le=1000)] = 0
 
 
 def sweep(
@@ -70,6 +51,8 @@ def sweep(
     """Compute what ``out`` lacks of a study, and its summary.
 
     The rows are the same bits on any executor and after any interruption.
+
+    In a daemon thread it ends in order when the main thread does; the interpreter waits for it.
 
     Parameters
     ----------
@@ -127,11 +110,51 @@ def sweep(
     SweepFailed
         If batches raised, unless ``allow_failures``.
     KeyboardInterrupt
-        As :class:`SweepInterrupted`, after an orderly stop; what had finished is kept.
+        As :class:`SweepInterrupted`, after an orderly stop; what had finished is kept. A batch inside of
+        compiled code goes on in its thread: the interpreter ends once the batch has.
     """
-    from ldpflow.engine import limits, read_bytes, read_seconds, run_study
-    from ldpflow.engine.choice import ENGINES
-    from ldpflow.engine.interrupts import Interrupts
+    if executor not in ENGINES:
+        raise InputError("executor", executor, f"one of {', '.join(ENGINES)}")
+    options = SweepOptions(
+        engine=executor,
+        address=address,
+        num_cpus=num_cpus,
+        target_mcse=target_mcse,
+        target_length=target_length,
+        min_replicates=min_replicates,
+        max_replicates=max_replicates,
+        max_time=max_time,  # type: ignore[arg-type]  # a text is read
+        max_memory=max_memory,  # type: ignore[arg-type]
+        max_in_flight=max_in_flight,
+        nice=nice,
+        keep_ray=keep_ray,
+        retries=retries,
+        fresh=fresh,
+        verbose=verbose,
+    )
+    run = run_sweep(study, out, options, progress, on_plan, on_engine, on_caution)
+    assert run.result is not None
+    if run.result.failed_batches and not allow_failures:
+        raise SweepFailed(run.result)
+    return run
+
+
+def run_sweep(
+    study: Study | str | os.PathLike[str],
+    out: str | os.PathLike[str] | None,
+    options: SweepOptions,
+    progress: bool = False,
+    on_plan: Callable[[list[Planned]], None] | None = None,
+    on_engine: Callable[[str], None] | None = None,
+    on_caution: Callable[[str], None] | None = None,
+) -> Run:
+    """Sweep with options that have been read; a run although batches failed.
+
+    See :func:`sweep`.
+    """
+    from ldpflow.engine import run_study
+    from ldpflow.engine.limits import Interrupts, interpreter_open, limits
+    from ldpflow.engine.precision import Precision
     from ldpflow.store import RunStore
     from ldpflow.store.files import address_of
     from ldpflow.study import Study
@@ -139,70 +162,36 @@ def sweep(
     from ldpflow.study.plugins import with_brought
 
     chosen = study if isinstance(study, Study) else Study.load(study)
-    if executor not in ENGINES:
-        raise InputError("executor", executor, f"one of {', '.join(ENGINES)}")
-    max_seconds = read_seconds(max_time) if isinstance(max_time, str) else max_time
-    max_bytes = read_bytes(max_memory) if isinstance(max_memory, str) else max_memory
-    options = read_options(
-        address=address,
-        num_cpus=num_cpus,
-        target_mcse=target_mcse,
-        target_length=target_length,
-        min_replicates=min_replicates,
-        max_replicates=max_replicates,
-        max_time=max_seconds,
-        max_memory=max_bytes,
-        max_in_flight=max_in_flight,
-        nice=nice,
-        retries=retries,
-    )
+    Precision.of(options)  # wrong targets are refused before anything else is looked at
     root = f"runs/{chosen.name}" if out is None else address_of(out)
     components = with_brought(chosen.components())
-    if executor == "auto" and address is None and not all(map(is_importable, components)):
-        executor = "threads"
-    if executor == "ray" or address is not None:
+    if options.engine == "ray" or options.address is not None:
         check_importable(components)
+    elif options.engine == "auto" and not all(map(is_importable, components)):
+        options = replace(options, engine="threads")
     for text in cautions(chosen):
         if on_caution is None:
-            warnings.warn(text, Caution, stacklevel=2)
+            warnings.warn(text, Caution, stacklevel=3)
         else:
             on_caution(text)
-    targets = ("target_mcse", "target_length", "min_replicates", "max_replicates")
-    precision = wanted_precision(**{name: options.pop(name) for name in targets})
-    passed = limits(options.pop("max_time"), options.pop("max_memory"))
-    shown = display(progress, chosen, precision is not None, None if fresh else root)
-    with Interrupts() as interrupted, shown as report:
+    passed = limits(options.max_time, options.max_memory)
+    shown = display(progress, chosen, options.until_precise, None if options.fresh else root)
+    with interpreter_open() as ending, Interrupts() as interrupted, shown as report:
         result = run_study(
             chosen,
             root,
-            engine=executor,
+            options,
             on_event=report,
             on_phase=report,
             on_plan=on_plan,
             on_engine=on_engine,
-            should_stop=lambda: interrupted() or passed(),
-            **options,
-            keep_ray=keep_ray,
-            fresh=fresh,
-            verbose=verbose,
-            precision=precision,
+            should_stop=lambda: interrupted() or ending() or passed(),
         )
-    run = Run(RunStore(root), result)
-    if interrupted() is not None:
+        run = Run(RunStore(root), result)
+        stopped = interrupted() or ending()
+    if stopped is not None:
         raise SweepInterrupted(result)
-    if result.failed_batches and not allow_failures:
-        raise SweepFailed(result)
     return run
-
-
-def read_options(**given: object) -> dict[str, Any]:
-    """Options that :class:`Options` allows, without NumPy's types; None for those that are not given."""
-    from ldpflow.study.fields import read_value
-
-    return {
-        name: None if value is None else read_value(Options, name, plain_values(value), name)
-        for name, value in given.items()
-    }
 
 
 def cautions(study: Study) -> list[str]:
@@ -232,24 +221,6 @@ def display(progress: bool, study: Study, until_precise: bool, continued: str | 
     )
 
 
-def wanted_precision(
-    target_mcse: float | None,
-    target_length: float | None,
-    min_replicates: int | None,
-    max_replicates: int | None,
-) -> Any:
-    """The targets, or None where there is none."""
-    from ldpflow.engine import Precision
-
-    bounds = {"min_replicates": min_replicates, "max_replicates": max_replicates}
-    given = {name: value for name, value in bounds.items() if value is not None}
-    if target_mcse is None and target_length is None:
-        for name, value in given.items():
-            raise InputError(name, value, "nothing without `target_mcse` or `target_length`")
-        return None
-    return Precision(target_mcse, target_length, **given)
-
-
 def simulate(
     simulator: Simulator[Any, Any],
     seed: int,
@@ -273,7 +244,7 @@ def simulate(
         ``method.intervals(record, n, [0.9])`` gives the intervals.
     """
     from ldpflow.intervals import IntervalMethod
-    from ldpflow.intervals.oracle import Oracle
+    from ldpflow.intervals.variance import Oracle
     from ldpflow.simulators.cell import Cell
 
     kinds: list[IntervalMethod] = [*methods] or [Oracle()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ldpflow.kernels.law_tables import table_of
+from ldpflow.kernels.drawing import table_of
 from ldpflow.random.lockstep import CHUNK, LANES, PLANE
 from ldpflow.random.quantile_tables import TABLE_SAMPLERS
 from ldpflow.random.samplers import SAMPLERS

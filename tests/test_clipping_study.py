@@ -89,8 +89,8 @@ def test_an_extended_study_keeps_its_rows(run, tmp_path):
 
 def test_the_end_of_every_path_is_a_figure(run):
     pytest.importorskip("altair")
+    from ldpflow.report.figures import last_risks, risk
     from ldpflow.report.results import Results
-    from ldpflow.report.risk_plot import last_risks, risk
 
     results = Results.load(run)
     assert len(last_risks(results)) == 24
@@ -99,7 +99,7 @@ def test_the_end_of_every_path_is_a_figure(run):
     assert all(name in text for name in ("dp_ambssgd", "ols", "sufficient_statistics"))
     # A baseline without a budget stands at every epsilon.
     values = risk(results, "epsilon").to_dict()["data"]["values"]
-    assert {v["at"] for v in values if v["series"] == "ols"} == {20.0, 50.0}
+    assert {v["x"] for v in values if v["series"] == "ols"} == {20.0, 50.0}
     with pytest.raises(InputError) as refused:
         risk(results, "kappa")
     assert "sigma" in str(refused.value)

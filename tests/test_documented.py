@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from ldpflow.results import COLUMNS
-from ldpflow.results.diagnosis import DIAGNOSIS
+from ldpflow.results.decomposition import DIAGNOSIS
 from ldpflow.results.summary import RELATIVE
 from ldpflow.settings import documented
-from ldpflow.study.grid import Grid, Heading, Monitor, Trajectory
+from ldpflow.study.reading import Grid, Heading, Monitor, Trajectory
 
 TABLES = Path(__file__).parents[1] / "docs" / "tables.md"
 PAGE = Path(__file__).parents[1] / "docs" / "reading-results.md"
@@ -32,6 +34,17 @@ def test_the_page_of_tables_is_what_the_components_declare():
     code = "from docs.tables import page; print(page(), end='')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=TABLES.parents[1])
     assert done.stdout == TABLES.read_text(), f"run python docs/tables.py {done.stderr}"
+
+
+def test_every_table_of_numbers_is_shown_on_one_page():
+    docs = TABLES.parent
+    shown = [
+        name for page in docs.glob("*.md") for name in re.findall(r":file: (data/\S+)", page.read_text())
+    ]
+    assert sorted(shown) == sorted(str(file.relative_to(docs)) for file in docs.glob("data/*/*.csv"))
+    for name in shown:
+        with open(docs / name, newline="", encoding="utf-8") as file:
+            assert len({len(row) for row in csv.reader(file)}) == 1, name
 
 
 @pytest.mark.parametrize("table", [Heading, Grid, Trajectory, Monitor])

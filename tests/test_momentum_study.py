@@ -16,7 +16,7 @@ from ldpflow.engine.prediction import predict
 from ldpflow.errors import InputError
 from ldpflow.problems.nonconvex_logistic import NonconvexLogistic
 from ldpflow.random.lockstep import LANES
-from ldpflow.report.rate_plot import rates, shown_rates, slope
+from ldpflow.report.figures import rates, shown_rates, slope
 from ldpflow.report.results import Results
 from ldpflow.results.trajectories import read_trajectories
 from ldpflow.simulators.batch import Batch, simulate
@@ -145,7 +145,7 @@ def test_a_run_is_continued_and_grown_with_equal_bits(run, tmp_path):
     assert {p["x"] for p in points} == {20, 30}
     assert {p["panel"] for p in points} >= {"\u03b5 = 4", "\u03b5 = 8"}
     tree = [p for p in points if p["series"] == "dp_nsgd, tree" and p["panel"] == "\u03b5 = 4"]
-    assert tree[0]["limit"] == tree[0]["mean"]
+    assert tree[0]["limit"] == tree[0]["y"]
     assert slope([(p["x"], p["limit"]) for p in tree]) == pytest.approx(-0.5)
     assert "Log-log slopes" in rates(Results.load(out), "n").to_dict()["description"]
     assert shown_rates(Results.load(out), "epsilon")[0]["across"] == "epsilon"

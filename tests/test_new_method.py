@@ -1,4 +1,4 @@
-"""A new interval method is one file and its line of registration: nothing else knows its columns."""
+"""A new interval method is one class: nothing else knows its columns, and nothing lists it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,13 @@ from docs.tables import page
 from ldpflow.cli import main
 from ldpflow.engine import check_run, replay, run_study
 from ldpflow.errors import InputError
-from ldpflow.intervals import INTERVAL_METHODS
+from ldpflow.intervals import INTERVAL_METHODS, IntervalMethod
+from ldpflow.intervals.nested import ConfidenceSequence, JointRegion, SuffixAverage
+from ldpflow.intervals.variance import Lugsail
+from ldpflow.protocols import Protocol
 from ldpflow.results.columns import summaries_of
 from ldpflow.results.summary import stored_summary
+from ldpflow.settings import find_components
 from ldpflow.store import REPLICATES, RunStore
 from ldpflow.store.schema import declared_columns
 from ldpflow.study import Study
@@ -242,3 +246,49 @@ def test_what_is_not_declared_is_refused(tmp_path, install):
     install(MODULE.replace('{"distance": np', '{"other": np'))
     result = run_study(Study.from_mapping(GROWN), tmp_path / "run", engine="serial")
     assert "returns 'other', which is not in its diagnostics" in result.failed_batches[0]
+
+
+def test_a_class_in_a_package_is_registered_by_its_kind(tmp_path, monkeypatch):
+    """No list, no line elsewhere: the module that declares a kind is found, a helper's is not imported."""
+    folder = tmp_path / "own_methods"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("")
+    (folder / "stretched.py").write_text(MODULE)
+    (folder / "helper.py").write_text("raise RuntimeError('a module without a kind is not imported')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = find_components("own_methods", IntervalMethod)
+    assert list(found) == ["stretched"] and found["stretched"].__name__ == "Stretched"
+    assert find_components("own_methods", Protocol) == {}
+
+
+@pytest.mark.parametrize("base", ["oracle", "BM"])
+def test_what_holds_a_yardstick_is_never_the_best(base, tmp_path, capsys):
+    """The view `best` of an exported study, and the state of a method, go by what a nested base reads."""
+    study = {
+        **SIMPLE,
+        "problem": {"kind": "quantile", "tau": 0.5},
+        "method": [
+            {"kind": "SUF", "base": base, "share": 0.9},
+            {"kind": "ACS", "base": base, "t_opt": 500},
+            {"kind": "oracle"},
+        ],
+    }
+    sweep(tmp_path / "run", study)
+    printed(capsys, "export", tmp_path / "run", "-o", tmp_path / "run.duckdb")
+    with duckdb.connect(str(tmp_path / "run.duckdb")) as connection:
+        best = {row[0] for row in connection.sql("SELECT DISTINCT method FROM best").fetchall()}
+    assert best == (set() if base == "oracle" else {"SUF", "ACS"})
+
+
+@pytest.mark.parametrize(
+    ("method", "reads"),
+    [
+        (SuffixAverage(base="oracle"), True),
+        (ConfidenceSequence(base="oracle"), True),
+        (JointRegion(base="oracle"), True),
+        (SuffixAverage(base="TRC"), False),
+        (Lugsail(base="BM"), False),
+    ],
+)
+def test_a_method_reads_the_truth_if_what_it_holds_does(method, reads):
+    assert method.reads_truth() is reads

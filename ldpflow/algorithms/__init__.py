@@ -1,33 +1,8 @@
-"""Algorithms: one file each, registered here by its kind."""
+"""Algorithms: a class in a module of this package is registered by its kind."""
 
 from ldpflow.algorithms.algorithm import Algorithm, BaseAlgorithm
-from ldpflow.algorithms.budget_split import BudgetSplit
-from ldpflow.algorithms.dp_ambssgd import DpAmbssgd
-from ldpflow.algorithms.dp_gd import DpGd
-from ldpflow.algorithms.dp_mbssgd import DpMbssgd
-from ldpflow.algorithms.dp_nsgd import DpNsgd
-from ldpflow.algorithms.dp_nsgd_reduced import DpNsgdReduced
-from ldpflow.algorithms.dp_sgd import DpSgd
-from ldpflow.algorithms.dp_ssgd import DpSsgd
-from ldpflow.algorithms.ldp_sgd import LdpSgd
-from ldpflow.algorithms.minibatch_sgd import MinibatchSgd
-from ldpflow.algorithms.sufficient_statistics import OrdinaryLeastSquares, SufficientStatistics
-from ldpflow.algorithms.tail_sgd import TailSgd
+from ldpflow.settings import find_components
 
 __all__ = ["ALGORITHMS", "Algorithm", "BaseAlgorithm"]
 
-ALGORITHMS: dict[str, type[BaseAlgorithm]] = {
-    "ldp_sgd": LdpSgd,
-    "minibatch_sgd": MinibatchSgd,
-    "budget_split": BudgetSplit,
-    "dp_nsgd": DpNsgd,
-    "dp_nsgd_reduced": DpNsgdReduced,
-    "dp_gd": DpGd,
-    "dp_sgd": DpSgd,
-    "tail_sgd": TailSgd,
-    "dp_ssgd": DpSsgd,
-    "dp_ambssgd": DpAmbssgd,
-    "dp_mbssgd": DpMbssgd,
-    "ols": OrdinaryLeastSquares,
-    "sufficient_statistics": SufficientStatistics,
-}
+ALGORITHMS: dict[str, type[BaseAlgorithm]] = find_components(__name__, BaseAlgorithm)

@@ -19,8 +19,6 @@ from ldpflow.problems.problem import Matrix
 from ldpflow.problems.units import Units
 from ldpflow.settings import Parameters, Setting, Settings
 
-__all__ = ["Algorithm", "BaseAlgorithm", "CoordinateSteps", "DecayingSteps"]
-
 Exponent = Annotated[float, Field(gt=0, lt=1), Setting("1", symbol="γ", title="step-size exponent")]  # noqa: RUF001
 StepConstant = Annotated[float, Field(gt=0), Setting(title="step-size constant", logarithmic=True)]
 StepLength = Annotated[float, Field(gt=0, le=1e6)]
@@ -41,6 +39,9 @@ class BaseAlgorithm(Settings):
 
     group: ClassVar[str] = "algorithm"
 
+    cites: ClassVar[tuple[str, ...]] = ()
+    """Papers that it follows, by their keys in ldpflow/results/references.bib, or whole BibTeX entries."""
+
     family: ClassVar[str]
     """The family of simulators that runs the algorithm (see ldpflow.simulators.families)."""
 
@@ -54,6 +55,10 @@ class BaseAlgorithm(Settings):
     """Columns that :meth:`columns` adds to the settings."""
 
     theta0: float = 0.0
+
+    def cautions(self, problem: Any, horizon: int | None) -> list[str]:
+        """Warnings about resolved settings that cannot do what their theory says at this n."""
+        return []
 
     @classmethod
     def unsaid(cls, given: Mapping[str, object]) -> list[str]:
@@ -72,6 +77,15 @@ class Algorithm(BaseAlgorithm):
     """
 
     family: ClassVar[str] = "one_pass"
+
+    has_intervals: ClassVar[bool] = True
+    """Whether a path has the many steps that interval methods live on."""
+
+    averages_tail: ClassVar[bool] = False
+    """Whether the output is the average of the second half of the iterates."""
+
+    counts_in_mechanism: ClassVar[bool] = False
+    """Whether the kernel records what the mechanism counts instead of :attr:`measures`."""
 
     def step_exponent(self) -> float:
         """gamma where step sizes fall like i^(-gamma), 0 for constant steps; NaN where not declared."""
@@ -132,26 +146,6 @@ class Algorithm(BaseAlgorithm):
         """
         return self
 
-    def cautions(self, problem: Problem, horizon: int | None) -> list[str]:
-        """Warnings about resolved settings that cannot do what their theory says at this n."""
-        return []
-
-    def has_intervals(self) -> bool:
-        """Whether a path has the many steps that interval methods live on."""
-        return True
-
-    def averages_tail(self) -> bool:
-        """Whether the output is the average of the second half of the iterates."""
-        return False
-
-    def measured(self) -> tuple[str, ...]:
-        """Names of :attr:`measures`."""
-        return tuple(column.name for column in self.measures)
-
-    def counts_in_mechanism(self) -> bool:
-        """Whether the kernel records what the mechanism counts instead."""
-        return False
-
     def unsuitable(self, problem: Problem, mechanism: Mechanism) -> str | None:
         """Reason why this algorithm cannot run the problem under the mechanism, or None."""
         return None
@@ -172,13 +166,9 @@ class Algorithm(BaseAlgorithm):
         """Records (users) that one step consumes."""
         return 1
 
-    def steps(self, n: int) -> int:
-        """Steps that n users make."""
+    def steps(self, n: int, horizon: int | None = None) -> int:
+        """Steps that n users make: the first of ``horizon`` where steps depend on it."""
         return n // self.records_per_step()
-
-    def steps_within(self, n: int, horizon: int) -> int:
-        """Steps that the first n of ``horizon`` users make, where they depend on the horizon."""
-        return self.steps(n)
 
     def checkpoints(self, problem: Problem, n: int, points: int) -> tuple[int, ...] | None:
         """Steps at which a trajectory of n users is kept, or None for log-spaced numbers of users."""

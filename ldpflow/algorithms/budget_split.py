@@ -14,12 +14,12 @@ needs its own share, so it is B + 1 here.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from ldpflow.algorithms.algorithm import DecayingSteps, combined
-from ldpflow.algorithms.ldp_sgd import recursion
+from ldpflow.algorithms.ldp_sgd import recursion  # noqa: F401 (its kernel function)
 from ldpflow.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.mechanisms.gaussian import Gaussian
 from ldpflow.problems import Problem
@@ -27,8 +27,6 @@ from ldpflow.problems.laws import Variate
 from ldpflow.problems.problem import Matrix
 from ldpflow.random.lockstep import LANES, STRIDE
 from ldpflow.settings import Parameters
-
-__all__ = ["WEIGHT", "BudgetSplit", "randomise", "recursion"]
 
 WEIGHT = Variate("exponential")
 """w_i of a perturbed path: drawn after the noise of the mechanism, from the same stream."""
@@ -45,6 +43,7 @@ class BudgetSplit(DecayingSteps):
         Perturbed paths B; each of the B + 1 paths gets eps/(B + 1).
     """
 
+    cites: ClassVar = ("fang2018",)
     kind: Literal["budget_split"] = "budget_split"
     perturbations: Annotated[int, Field(ge=2, le=1000)] = 20
 

@@ -26,7 +26,7 @@ from mpmath import mp, mpf
 from pydantic import Field
 
 from ldpflow import constants
-from ldpflow.algorithms.minibatch_regression import Feasibility, MinibatchRegression
+from ldpflow.algorithms.regression import Feasibility, MinibatchRegression
 from ldpflow.columns import Column
 from ldpflow.errors import InputError
 from ldpflow.mechanisms import Mechanism, PrivacyStatement
@@ -36,8 +36,6 @@ from ldpflow.problems import Problem
 from ldpflow.problems.least_squares import LeastSquares
 from ldpflow.random import fill_normal, register_array
 from ldpflow.random.lockstep import CHUNK, LANES, PLANE, STRIDE
-
-__all__ = ["DpAmbssgd", "recursion"]
 
 
 class DpAmbssgd(MinibatchRegression):
@@ -65,6 +63,7 @@ class DpAmbssgd(MinibatchRegression):
         Column("margin", "double", "records", "Gamma, by which a step's noisy counts may be off"),
     )
 
+    cites: ClassVar = ("varshney2022",)
     kind: Literal["dp_ambssgd"] = "dp_ambssgd"
     c_zeta: Annotated[float, Field(gt=0, le=1e3)] = 2.0
     domain: Annotated[float, Field(gt=0, le=1e12)] | None = None
@@ -229,7 +228,7 @@ def recursion(kernel, users, noises, problem, mechanism, settings, record):  # t
                 edge *= 2.0
             for lane in range(LANES):
                 zeta[lane] = scale * edge
-            # Downwards, so that the first query that passes has the last word.
+            # Descending: the smallest passing query wins.
             for _ in range(queries - doublings):
                 edge *= 2.0
             for m in range(queries - 1, -1, -1):

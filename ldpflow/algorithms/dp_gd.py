@@ -25,8 +25,6 @@ from ldpflow.problems.finite_sum import FiniteSumProblem
 from ldpflow.random import register_array
 from ldpflow.random.lockstep import CHUNK, LANES, PLANE
 
-__all__ = ["DpGd", "recursion"]
-
 
 class DpGd(FiniteSumAlgorithm):
     """Noisy gradient descent; an epoch is one step.
@@ -47,15 +45,10 @@ class DpGd(FiniteSumAlgorithm):
             raise InputError("algorithm.epochs", epochs, "1 or more: an epoch is a step")
         return Schedule(1, round(epochs), 1.0 / problem.smoothness() if self.eta is None else self.eta)
 
-    def plan(self, problem: FiniteSumProblem, n: int) -> RunPlan:
+    def multiplier(self, problem: FiniteSumProblem, n: int, at: Schedule) -> tuple[float, float]:
         from ldpflow.privacy.rdp import noise_multiplier
 
-        at = self.schedule(problem, n)
-        sigma = noise_multiplier(self.epsilon, self.delta, 1.0)
-        return RunPlan(
-            n, at.batches, n, at.steps, at.eta, at.alpha, at.cross, sigma, 1.0,
-            1.0 / (2.0 * sigma * sigma), problem.lipschitz_of_loss(), problem.smoothness_of_loss(),
-        )  # fmt: skip
+        return noise_multiplier(self.epsilon, self.delta, 1.0), 1.0
 
     def kernel_settings(self, plan: RunPlan) -> dict[str, float]:
         deviation = 2.0 * plan.lipschitz / plan.n * plan.sigma * math.sqrt(plan.steps)

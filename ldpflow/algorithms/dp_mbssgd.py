@@ -12,15 +12,13 @@ from mpmath import mp, mpf
 from pydantic import Field
 
 from ldpflow import constants
-from ldpflow.algorithms.dp_ambssgd import recursion
-from ldpflow.algorithms.minibatch_regression import MinibatchRegression
+from ldpflow.algorithms.dp_ambssgd import recursion  # noqa: F401 (its kernel function)
+from ldpflow.algorithms.regression import MinibatchRegression
 from ldpflow.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.mechanisms.mechanism import CLIPPED, THRESHOLD
 from ldpflow.privacy import clipping
 from ldpflow.problems import Problem
 from ldpflow.problems.least_squares import LeastSquares
-
-__all__ = ["DpMbssgd", "recursion"]
 
 
 class DpMbssgd(MinibatchRegression):
@@ -36,6 +34,7 @@ class DpMbssgd(MinibatchRegression):
 
     measures: ClassVar = (CLIPPED, THRESHOLD)
 
+    cites: ClassVar = ("varshney2022",)
     kind: Literal["dp_mbssgd"] = "dp_mbssgd"
     clip: Annotated[float, Field(gt=0, le=1e9)] | None = None
     c_zeta: Annotated[float, Field(gt=0, le=1e3)] = 2.0

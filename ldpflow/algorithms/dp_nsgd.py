@@ -17,20 +17,18 @@ one new vector a step, and only floor(log2 T) + 1 vectors are alive.
 from __future__ import annotations
 
 import math
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import model_validator
 
-from ldpflow.algorithms.finite_sum import MomentumAlgorithm, RunPlan
+from ldpflow.algorithms.finite_sum import MomentumAlgorithm, RunPlan, Schedule
 from ldpflow.algorithms.schedules import first_theorem_steps
 from ldpflow.errors import InputError
 from ldpflow.mechanisms import PrivacyStatement
 from ldpflow.problems.finite_sum import FiniteSumProblem
 from ldpflow.random import register_array
 from ldpflow.random.lockstep import LANES
-
-__all__ = ["DpNsgd", "recursion"]
 
 
 class DpNsgd(MomentumAlgorithm):
@@ -43,6 +41,7 @@ class DpNsgd(MomentumAlgorithm):
         2 G sigma sqrt(T/M) / b on every gradient; ``none``: the non-private baseline.
     """
 
+    cites: ClassVar = ("tran2022",)
     kind: Literal["dp_nsgd"] = "dp_nsgd"
     noise: Literal["tree", "independent", "none"] = "tree"
 
@@ -76,8 +75,7 @@ class DpNsgd(MomentumAlgorithm):
         if self.noise == "none":
             raise InputError("algorithm.parameters", self.parameters, "'given' without noise to balance")
         from ldpflow.privacy.rdp import noise_multiplier
-        from ldpflow.privacy.tree import Tree, cost_bound, touched_nodes
-        from ldpflow.privacy.tree_noise import chi_mean, mean_prefix_discount
+        from ldpflow.privacy.tree import Tree, chi_mean, cost_bound, mean_prefix_discount, touched_nodes
 
         steps, alpha = epochs * batches, 1.0 / batches
         unit = 2.0 * problem.lipschitz_of_loss() / self.batch_size
@@ -92,22 +90,15 @@ class DpNsgd(MomentumAlgorithm):
             variance = alpha * alpha * v * mean_prefix_discount(steps.bit_length(), alpha)
         return chi_mean(problem.dimension) * unit * sigma * math.sqrt(variance)
 
-    def plan(self, problem: FiniteSumProblem, n: int) -> RunPlan:
+    def multiplier(self, problem: FiniteSumProblem, n: int, at: Schedule) -> tuple[float, float]:
         from ldpflow.privacy.rdp import noise_multiplier, printed_noise_multiplier
 
-        at = self.schedule(problem, n)
-        sigma, cost, rho = 0.0, math.inf, math.inf
-        if self.noise != "none":
-            cost = self.cost(at.batches, at.steps, at.alpha)
-            if self.calibration == "printed":
-                sigma = printed_noise_multiplier(self.epsilon, self.delta, 2.0)
-            else:
-                sigma = noise_multiplier(self.epsilon, self.delta, cost)
-            rho = cost / (2.0 * sigma * sigma)
-        return RunPlan(
-            n, at.batches, self.batch_size, at.steps, at.eta, at.alpha, at.cross, sigma, cost, rho,
-            problem.lipschitz_of_loss(), problem.smoothness_of_loss(),
-        )  # fmt: skip
+        if self.noise == "none":
+            return 0.0, math.inf
+        cost = self.cost(at.batches, at.steps, at.alpha)
+        if self.calibration == "printed":
+            return printed_noise_multiplier(self.epsilon, self.delta, 2.0), cost
+        return noise_multiplier(self.epsilon, self.delta, cost), cost
 
     def kernel_settings(self, plan: RunPlan) -> dict[str, float]:
         from ldpflow.privacy.tree import touched_nodes

@@ -43,8 +43,6 @@ from ldpflow.random.lockstep import LANES
 if TYPE_CHECKING:
     from ldpflow.privacy.tree import Tree
 
-__all__ = ["DpNsgdReduced", "recursion", "tree_variances"]
-
 
 def tree_variances(batches: int, steps: int) -> tuple[float, float]:
     """V1 and V2: bounds of the nodes that one record enters, ending at step 2M or before, and all.
@@ -69,6 +67,7 @@ class DpNsgdReduced(MomentumAlgorithm):
         itself in a fixed order. Any value is accounted for by ``exact`` and ``whole_tree``.
     """
 
+    cites: ClassVar = ("tran2022",)
     kind: Literal["dp_nsgd_reduced"] = "dp_nsgd_reduced"
     cross: Annotated[float, Field(gt=0, lt=1)] | None = None
     difference_scale: Annotated[float, Field(gt=0, le=1e3)] = 4.0
@@ -100,9 +99,9 @@ class DpNsgdReduced(MomentumAlgorithm):
 
     def mean_noise(self, problem: FiniteSumProblem, batches: int, epochs: int) -> float:
         from ldpflow.privacy.rdp import noise_multiplier
-        from ldpflow.privacy.tree import cost_bound
-        from ldpflow.privacy.tree_noise import (
+        from ldpflow.privacy.tree import (
             chi_mean,
+            cost_bound,
             mean_prefix_discount,
             mean_window_discount,
             power,
@@ -139,23 +138,15 @@ class DpNsgdReduced(MomentumAlgorithm):
             )
         return replace(at, cross=cross)
 
-    def plan(self, problem: FiniteSumProblem, n: int) -> RunPlan:
+    def multiplier(self, problem: FiniteSumProblem, n: int, at: Schedule) -> tuple[float, float]:
         from ldpflow.privacy.rdp import noise_multiplier, printed_noise_multiplier
         from ldpflow.privacy.tree import tree_cost
 
-        at = self.schedule(problem, n)
-        cost = tree_cost(
-            self.trees(at.batches, at.steps), at.steps, at.batches, at.alpha,
-            fixed=self.order == "fixed",
-        )  # fmt: skip
+        trees = self.trees(at.batches, at.steps)
+        cost = tree_cost(trees, at.steps, at.batches, at.alpha, fixed=self.order == "fixed")
         if self.calibration == "printed":
-            sigma = printed_noise_multiplier(self.epsilon, self.delta, 4.0)
-        else:
-            sigma = noise_multiplier(self.epsilon, self.delta, cost)
-        return RunPlan(
-            n, at.batches, self.batch_size, at.steps, at.eta, at.alpha, at.cross, sigma, cost,
-            cost / (2.0 * sigma * sigma), problem.lipschitz_of_loss(), problem.smoothness_of_loss(),
-        )  # fmt: skip
+            return printed_noise_multiplier(self.epsilon, self.delta, 4.0), cost
+        return noise_multiplier(self.epsilon, self.delta, cost), cost
 
     def memory(self, problem: FiniteSumProblem, n: int) -> int:
         batches = n // self.batch_size

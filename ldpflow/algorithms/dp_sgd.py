@@ -10,10 +10,10 @@ clipped.
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import ClassVar, Literal
 
 from ldpflow.algorithms.algorithm import BatchSize
-from ldpflow.algorithms.dp_gd import recursion
+from ldpflow.algorithms.dp_gd import recursion  # noqa: F401 (its kernel function)
 from ldpflow.algorithms.finite_sum import (
     DEFAULT_EPOCHS,
     LARGEST_STEPS,
@@ -24,8 +24,6 @@ from ldpflow.algorithms.finite_sum import (
 from ldpflow.errors import InputError
 from ldpflow.problems.finite_sum import FiniteSumProblem
 from ldpflow.random.lockstep import LANES
-
-__all__ = ["DpSgd", "recursion"]
 
 
 class DpSgd(FiniteSumAlgorithm):
@@ -40,6 +38,7 @@ class DpSgd(FiniteSumAlgorithm):
         included: what the analysis of non-convex SGD asks for.
     """
 
+    cites: ClassVar = ("abadi2016",)
     kind: Literal["dp_sgd"] = "dp_sgd"
     batch_size: BatchSize = 100
 
@@ -56,31 +55,27 @@ class DpSgd(FiniteSumAlgorithm):
             raise InputError("algorithm.epochs", epochs, f"at most {LARGEST_STEPS:,} steps")
         return steps
 
-    def multiplier(self, n: int) -> float:
+    def sigma_of(self, n: int) -> float:
         """sigma."""
         from ldpflow.privacy.subsampling import sampled_noise_multiplier
 
         rate = self.batch_size / n
         return sampled_noise_multiplier(self.epsilon, self.delta, rate, self.steps_of(n))
 
+    def multiplier(self, problem: FiniteSumProblem, n: int, at: Schedule) -> tuple[float, float]:
+        return self.sigma_of(n), math.nan
+
     def schedule(self, problem: FiniteSumProblem, n: int) -> Schedule:
         steps, b = self.steps_of(n), self.batch_size
         eta = self.eta
         if eta is None:
-            noise = 2.0 * problem.lipschitz_of_loss() * self.multiplier(n) / b
+            noise = 2.0 * problem.lipschitz_of_loss() * self.sigma_of(n) / b
             variance = problem.lipschitz() ** 2 / b + problem.dimension * noise * noise
             gap = problem.gap()
             smooth = problem.smoothness()
             best = math.sqrt(2.0 * (1.0 if gap is None else gap) / (smooth * steps * variance))
             eta = min(1.0 / smooth, best)
         return Schedule(max(1, n // b), steps, eta)
-
-    def plan(self, problem: FiniteSumProblem, n: int) -> RunPlan:
-        at = self.schedule(problem, n)
-        return RunPlan(
-            n, at.batches, self.batch_size, at.steps, at.eta, at.alpha, at.cross, self.multiplier(n),
-            math.nan, math.nan, problem.lipschitz_of_loss(), problem.smoothness_of_loss(),
-        )  # fmt: skip
 
     def kernel_settings(self, plan: RunPlan) -> dict[str, float]:
         deviation = 2.0 * plan.lipschitz * plan.sigma / plan.batch_size

@@ -18,7 +18,6 @@ from pydantic import Field
 from ldpflow import constants
 from ldpflow.algorithms.algorithm import Delta
 from ldpflow.algorithms.finite_sum import UNIT
-from ldpflow.algorithms.ldp_sgd import recursion
 from ldpflow.algorithms.tail_sgd import TailSgd
 from ldpflow.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.mechanisms.clipped_gaussian import ClippedGaussian
@@ -26,8 +25,6 @@ from ldpflow.mechanisms.mechanism import EPSILON
 from ldpflow.privacy import shuffling
 from ldpflow.problems import Problem
 from ldpflow.problems.least_squares import LeastSquares
-
-__all__ = ["DpSsgd", "recursion"]
 
 
 class DpSsgd(TailSgd):
@@ -51,6 +48,7 @@ class DpSsgd(TailSgd):
 
     carries_privacy: ClassVar[bool] = True
 
+    cites: ClassVar = ("varshney2022",)
     kind: Literal["dp_ssgd"] = "dp_ssgd"  # type: ignore[assignment]
     epsilon: Annotated[float, Field(gt=0, le=1), EPSILON] = 0.01
     delta: Delta = 1e-6

@@ -23,18 +23,6 @@ from ldpflow.mechanisms import PrivacyStatement
 from ldpflow.problems.finite_sum import FiniteSumProblem
 from ldpflow.random.lockstep import LANES
 
-__all__ = [
-    "MEMORY_BUDGET",
-    "NOTION",
-    "UNIT",
-    "FiniteSumAlgorithm",
-    "MomentumAlgorithm",
-    "RunPlan",
-    "Schedule",
-    "checkpoint_steps",
-    "plan_of",
-]
-
 NOTION = "(eps, delta)-DP (central)"
 UNIT = "record (replacement)"
 LARGEST_STEPS = 2**40
@@ -156,8 +144,18 @@ class FiniteSumAlgorithm(BaseAlgorithm):
         """
 
     @abstractmethod
+    def multiplier(self, problem: FiniteSumProblem, n: int, at: Schedule) -> tuple[float, float]:
+        """sigma, and c of the transcript's RDP c z / (2 sigma^2): 0 and infinite without noise."""
+
     def plan(self, problem: FiniteSumProblem, n: int) -> RunPlan:
         """The schedule with its noise; see :func:`plan_of`, which remembers it."""
+        at = self.schedule(problem, n)
+        sigma, cost = self.multiplier(problem, n, at)
+        rho = cost / (2.0 * sigma * sigma) if sigma > 0.0 else math.inf
+        return RunPlan(
+            n, at.batches, getattr(self, "batch_size", n), at.steps, at.eta, at.alpha, at.cross, sigma, cost,
+            rho, problem.lipschitz_of_loss(), problem.smoothness_of_loss(),
+        )  # fmt: skip
 
     @abstractmethod
     def kernel_settings(self, plan: RunPlan) -> dict[str, float]:

@@ -8,7 +8,7 @@ used once, so the transcript has the mechanism's own guarantee per record.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field
@@ -22,8 +22,6 @@ from ldpflow.random import register_array, step_sizes
 from ldpflow.random.lockstep import CHUNK, LANES, STRIDE
 from ldpflow.settings import Parameters
 
-__all__ = ["LdpSgd", "project", "put_in_order", "recursion"]
-
 
 class LdpSgd(CoordinateSteps):
     """One-pass stochastic gradient descent on privatised gradients.
@@ -34,6 +32,8 @@ class LdpSgd(CoordinateSteps):
         Every iterate is projected onto the ball of this radius around the start; not unless given.
     """
 
+    counts_in_mechanism: ClassVar[bool] = True
+    cites: ClassVar = ("dette2024",)
     kind: Literal["ldp_sgd"] = "ldp_sgd"
     radius: Annotated[float, Field(gt=0)] | None = None
 
@@ -43,9 +43,6 @@ class LdpSgd(CoordinateSteps):
 
     def projects(self) -> bool:
         return self.radius is not None
-
-    def counts_in_mechanism(self) -> bool:
-        return True
 
     def kernel_parameters(self, horizon: int | None) -> Parameters:
         own = {"c": self.c, "gamma": self.gamma, "theta0": self.theta0, "radius": self.radius or 0.0}

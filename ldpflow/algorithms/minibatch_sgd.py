@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -30,8 +30,6 @@ from ldpflow.problems.problem import Matrix
 from ldpflow.random import register_array, step_sizes
 from ldpflow.random.lockstep import CHUNK, LANES, STRIDE
 from ldpflow.settings import Parameters, Setting
-
-__all__ = ["MinibatchSgd", "recursion"]
 
 BATCH_SIZE = 10
 
@@ -51,6 +49,7 @@ class MinibatchSgd(CoordinateSteps):
         ``batch``: it randomises the batch's sum (central privacy, additive mechanisms only).
     """
 
+    cites: ClassVar = ("dette2024", "song2013")
     kind: Literal["minibatch_sgd"] = "minibatch_sgd"
     batch_size: BatchSize | None = None
     rounds: Annotated[int, Field(ge=1, le=10**9), Setting("rounds", logarithmic=True)] | None = None
@@ -105,7 +104,7 @@ class MinibatchSgd(CoordinateSteps):
         assert self.batch_size is not None  # given, or by with_users
         return self.batch_size
 
-    def steps(self, n: int) -> int:
+    def steps(self, n: int, horizon: int | None = None) -> int:
         made = n // self.records_per_step()
         return made if self.rounds is None else min(made, self.rounds)
 

@@ -6,7 +6,7 @@ of Algorithm 2 far above the gradient. What is balanced here instead is the desc
 
     (gap + 6 L) / sqrt(q) + 2 E||noise||(q),    eta = 1/sqrt(M T), alpha = 1/M, q = T/M epochs,
 
-with the noise that is added at this budget, from the variances of .privacy.tree_noise and upper bounds of
+with the noise that is added at this budget, from the variances of .privacy.tree and upper bounds of
 the accountant's c. The first term falls like q^-1/2; the noise grows like q^1/2 (Algorithm 1) and q^1/4
 (Algorithm 2). The optimum depends on the constants that are bounds only: shorter or longer runs may do
 better.
@@ -20,8 +20,6 @@ from collections.abc import Callable
 from mpmath import mp, mpf
 
 from ldpflow.constants import workdps
-
-__all__ = ["best_epochs", "first_theorem_steps", "reduced_theorem_steps"]
 
 DIGITS = 40
 

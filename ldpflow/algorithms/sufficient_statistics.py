@@ -30,8 +30,6 @@ from ldpflow.problems.problem import Matrix
 from ldpflow.random import fill_normal, register_array
 from ldpflow.random.lockstep import CHUNK, LANES, PLANE, STRIDE
 
-__all__ = ["OrdinaryLeastSquares", "SufficientStatistics", "recursion"]
-
 
 class OrdinaryLeastSquares(OnePassRegression):
     """Ordinary least squares of all n records: the non-private yardstick, a path of one step."""
@@ -46,7 +44,7 @@ class OrdinaryLeastSquares(OnePassRegression):
             )
         return self
 
-    def steps(self, n: int) -> int:
+    def steps(self, n: int, horizon: int | None = None) -> int:
         return 1
 
     def checkpoints(self, problem: Problem, n: int, points: int) -> tuple[int, ...]:

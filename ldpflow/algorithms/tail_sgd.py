@@ -9,18 +9,16 @@ Interval methods take the average of all iterates as their centre.
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from ldpflow.algorithms.algorithm import Algorithm, StepLength, combined
-from ldpflow.algorithms.ldp_sgd import recursion
+from ldpflow.algorithms.ldp_sgd import recursion  # noqa: F401 (its kernel function)
 from ldpflow.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.problems import Problem
 from ldpflow.problems.least_squares import LeastSquares
 from ldpflow.problems.problem import Matrix
 from ldpflow.problems.units import Units
 from ldpflow.settings import Parameters
-
-__all__ = ["TailSgd", "recursion"]
 
 
 class TailSgd(Algorithm):
@@ -33,6 +31,9 @@ class TailSgd(Algorithm):
         (Lemma 3.5 there).
     """
 
+    counts_in_mechanism: ClassVar[bool] = True
+    averages_tail: ClassVar[bool] = True
+    cites: ClassVar = ("jain2018",)
     kind: Literal["tail_sgd"] = "tail_sgd"
     eta: StepLength | None = None
 
@@ -51,12 +52,6 @@ class TailSgd(Algorithm):
         if self.eta is not None or not isinstance(problem, LeastSquares):
             return self
         return self.model_copy(update={"eta": 0.5 / problem.radius_square()})
-
-    def counts_in_mechanism(self) -> bool:
-        return True
-
-    def averages_tail(self) -> bool:
-        return True
 
     def step_exponent(self) -> float:
         return 0.0

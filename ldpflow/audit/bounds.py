@@ -25,10 +25,7 @@ from numpy.typing import NDArray
 from ldpflow.errors import InputError
 from ldpflow.mechanisms import PrivacyStatement
 
-__all__ = ["Claim", "Counts", "claim_of", "lower_bound", "lower_limit", "upper_limit"]
-
 Floats = NDArray[np.float64]
-Numbers = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -75,85 +72,55 @@ def claim_of(statement: PrivacyStatement) -> Claim:
 
 @dataclass(frozen=True)
 class Counts:
-    """Counts of an event on each of two neighbouring inputs.
+    """Counts of an event, or of each of several, on two neighbouring inputs.
 
     Parameters
     ----------
-    first, second : int
+    first, second : int or ndarray of int
         Outputs on either input for which the event happened.
     of_first, of_second : int
         Outputs on either input.
     """
 
-    first: int
+    first: Any
     of_first: int
-    second: int
+    second: Any
     of_second: int
 
 
-def lower_limit(count: Numbers | int, trials: int, error: float) -> Floats:
+def lower_limit(count: Any, trials: int, error: float) -> Floats:
     """One-sided Clopper-Pearson limit: below the probability but for a share ``error`` of samples."""
     from scipy import special
 
     count = np.asarray(count, dtype=np.float64)
     safe = np.maximum(count, 1.0)
-    limit = special.betaincinv(safe, trials - safe + 1.0, error)
-    result: Floats = np.where(count > 0, limit, 0.0)
-    return result
+    return np.where(count > 0, special.betaincinv(safe, trials - safe + 1.0, error), 0.0)
 
 
-def upper_limit(count: Numbers | int, trials: int, error: float) -> Floats:
+def upper_limit(count: Any, trials: int, error: float) -> Floats:
     """One-sided Clopper-Pearson limit: above the probability but for a share ``error`` of samples."""
-    result: Floats = 1.0 - lower_limit(trials - np.asarray(count, dtype=np.float64), trials, error)
-    return result
+    return 1.0 - lower_limit(trials - np.asarray(count, dtype=np.float64), trials, error)
 
 
-def bound_of_shares(p: Floats, q: Floats, claim: Claim) -> Floats:
-    """Lower bound of the parameter from probabilities p and q of an event; -inf where there is none."""
+def lower_bounds(counts: Counts, claim: Claim, confidence: float) -> Floats:
+    """Lower bounds of the true parameter, each wrong with probability 1 - confidence at most.
+
+    The events must have been chosen without looking at these outputs. The claim's notion (and delta) is
+    used, not its value; -inf where an event gives no bound.
+    """
     from scipy import special
 
+    error = (1.0 - confidence) / 2.0
+    p = lower_limit(counts.first, counts.of_first, error)
+    q = upper_limit(counts.second, counts.of_second, error)
     with np.errstate(divide="ignore", invalid="ignore"):
         if claim.notion == "gaussian":
             bound = special.ndtri(p) - special.ndtri(q)
         else:
             bound = np.log(p - claim.delta) - np.log(q)
-    result: Floats = np.where(np.isnan(bound), -math.inf, bound)
-    return result
-
-
-def bounds_of_counts(
-    first: Numbers, of_first: int, second: Numbers, of_second: int, claim: Claim, confidence: float
-) -> Floats:
-    """Lower bounds for many events at once, each at the confidence; see :func:`lower_bound`."""
-    error = (1.0 - confidence) / 2.0
-    p = lower_limit(first, of_first, error)
-    q = upper_limit(second, of_second, error)
-    return bound_of_shares(p, q, claim)
+    return np.where(np.isnan(bound), -math.inf, bound)
 
 
 def lower_bound(counts: Counts, claim: Claim, confidence: float) -> float:
-    """A lower bound of the true parameter, wrong with probability 1 - confidence at most.
-
-    The event must have been chosen without looking at these outputs.
-
-    Parameters
-    ----------
-    counts : Counts
-    claim : Claim
-        Its notion (and delta) is used, not its value.
-    confidence : float in (0, 1)
-
-    Returns
-    -------
-    float
-        At least 0: no parameter is negative.
-    """
-    bound = bounds_of_counts(
-        np.array([counts.first]),
-        counts.of_first,
-        np.array([counts.second]),
-        counts.of_second,
-        claim,
-        confidence,
-    )
-    return max(0.0, float(bound[0]))
+    """The bound from one event, at least 0: no parameter is negative."""
+    return max(0.0, float(lower_bounds(counts, claim, confidence)))

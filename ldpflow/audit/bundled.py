@@ -8,19 +8,16 @@ from typing import Any
 from ldpflow.algorithms import ALGORITHMS
 from ldpflow.algorithms.finite_sum import FiniteSumAlgorithm
 from ldpflow.allowed import closest
-from ldpflow.audit.audit import Audit
-from ldpflow.audit.data_sets import audit_algorithm
+from ldpflow.audit.algorithms import audit_data_set, audit_path
+from ldpflow.audit.distinguishing import Audit
 from ldpflow.audit.local import audit_mechanism
-from ldpflow.audit.paths import DEFAULT_MECHANISM, audit_path
-from ldpflow.audit.questions import audit_protocol
+from ldpflow.audit.protocols import audit_protocol
 from ldpflow.errors import InputError
 from ldpflow.mechanisms import MECHANISMS, Mechanism
 from ldpflow.problems import PROBLEMS, Problem
 from ldpflow.protocols import PROTOCOLS
 from ldpflow.study.entry import read_group
 from ldpflow.study.plugins import load_plugins
-
-__all__ = ["BUNDLED", "audit", "audit_bundled", "finite_sum_kinds"]
 
 # Name, settings, problem: quantile where a report is a number, a regression where it is a vector.
 BUNDLED: tuple[tuple[str, dict[str, Any], str], ...] = (
@@ -64,6 +61,9 @@ BUDGET = {"epsilon": 2.0, "delta": 1e-3}
 
 SHUFFLED_BUDGET = {"epsilon": 0.3, "delta": 1e-2}
 """Of dp_ssgd, unless given: amplification by shuffling admits small budgets only."""
+
+DEFAULT_MECHANISM = {"budget_split": "randomized_response", "minibatch_sgd": "laplace"}
+"""Mechanism of an algorithm without a budget of its own; clipped_gaussian for others."""
 
 STEP = {"eta": 0.01}
 """Of algorithms over a fixed data set, unless given."""
@@ -117,7 +117,7 @@ def audit(
     runs = samples or 100_000
     if name in finite_sum_kinds():
         algorithm = one("algorithm", name, BUDGET | STEP | settings)
-        return audit_algorithm(algorithm, 4, runs, confidence, seed)
+        return audit_data_set(algorithm, 4, runs, confidence, seed)
     if name in ALGORITHMS:
         return audit_path(*path_parts(name, settings), runs, confidence, seed)
     kinds = [*MECHANISMS, *ALGORITHMS, *PROTOCOLS]

@@ -9,15 +9,15 @@ that is reported is counted on fresh outputs, so that choosing costs no confiden
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpflow.audit.bounds import Claim, Counts, bounds_of_counts
-
-__all__ = ["Pair", "Score", "Test", "best_test", "counted", "scores_for"]
+from ldpflow.audit.bounds import Claim, Counts, lower_bound, lower_bounds
+from ldpflow.errors import InputError
 
 Floats = NDArray[np.float64]
 
@@ -40,6 +40,62 @@ LEARNT = 4
 
 
 @dataclass(frozen=True)
+class Neighbours:
+    """Two neighbouring inputs and a way to draw outputs on them.
+
+    Parameters
+    ----------
+    name : str
+        The inputs in words.
+    draw : callable
+        ``draw(which, count, stage)``: outputs of shape (count, d) on input 0 or 1; different stages
+        use different random numbers.
+    centres : tuple of two ndarrays, optional
+        Where the outputs would lie without noise, as far as it is known: their difference is the natural
+        direction to look in.
+    """
+
+    name: str
+    draw: Callable[[int, int, int], Floats]
+    centres: tuple[Floats, Floats] | None = None
+
+    def pair(self, samples: int) -> Pair:
+        """Outputs on both inputs, to choose a test on."""
+        first, second = (self.draw(which, samples, 0) for which in (0, 1))
+        nothing = np.zeros(first.shape[1])
+        return Pair(self.name, first, second, self.centres or (nothing, nothing))
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Outputs on two neighbouring inputs.
+
+    Parameters
+    ----------
+    name : str
+        The inputs in words.
+    first, second : ndarray, shape (N, d)
+    centres : tuple of two ndarrays, shape (d,)
+        See :class:`Neighbours`.
+    """
+
+    name: str
+    first: Floats
+    second: Floats
+    centres: tuple[Floats, Floats]
+
+    def learnt(self) -> tuple[Floats, Floats]:
+        """The quarter of the outputs that scores are learnt from."""
+        return self.first[::LEARNT], self.second[::LEARNT]
+
+    def others(self) -> Pair:
+        """The outputs that no score is learnt from."""
+        kept = (outputs[np.arange(len(outputs)) % LEARNT > 0] for outputs in (self.first, self.second))
+        first, second = kept
+        return replace(self, first=first, second=second)
+
+
+@dataclass(frozen=True)
 class Score:
     """A number computed from an output.
 
@@ -56,25 +112,6 @@ class Score:
     name: str
     values: Callable[[Floats], Floats]
     learnt: bool = False
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Outputs on two neighbouring inputs.
-
-    Parameters
-    ----------
-    name : str
-        The inputs in words.
-    first, second : ndarray, shape (N, d)
-    centres : tuple of two ndarrays, shape (d,)
-        Where the outputs would lie without noise: their difference is the natural direction to look in.
-    """
-
-    name: str
-    first: Floats
-    second: Floats
-    centres: tuple[Floats, Floats]
 
 
 @dataclass(frozen=True)
@@ -103,10 +140,12 @@ class Test:
     swapped: bool
     bound: float
 
-    def event(self, outputs: Floats) -> NDArray[np.bool_]:
-        """For which outputs it happened."""
-        over = self.score.values(outputs) > self.threshold
-        return over if self.above else ~over
+    def counts(self, first: Floats, second: Floats) -> Counts:
+        """Counts of the event in fresh outputs, those of p's input first."""
+        p, q = (second, first) if self.swapped else (first, second)
+        over = [int((self.score.values(outputs) > self.threshold).sum()) for outputs in (p, q)]
+        a, b = over if self.above else (len(p) - over[0], len(q) - over[1])
+        return Counts(a, len(p), b, len(q))
 
     def words(self) -> str:
         """The event in words."""
@@ -114,39 +153,62 @@ class Test:
 
 
 def scores_for(pair: Pair) -> list[Score]:
-    """Scores that tell common mechanisms apart, and one that is learnt from the outputs.
+    """Scores that tell common mechanisms apart, and some that are learnt from the outputs.
 
     The projection on the difference of the inputs is the likelihood ratio of Gaussian noise, the
     difference of L1 distances that of Laplace noise; the ratio of histograms of the projection finds
-    what is not monotone.
+    what is not monotone, and that of frequencies what is discrete.
     """
     first, second = pair.centres
     d = len(first)
-    direction = first - second
-    size = float(np.sqrt(np.sum(direction * direction)))
-    direction = direction / size if size > 0 else np.ones(d) / np.sqrt(d)
-
-    def projection(outputs: Floats) -> Floats:
-        result: Floats = outputs @ direction
-        return result
+    size = float(np.sqrt(np.sum((first - second) ** 2)))
+    direction = (first - second) / size if size > 0 else np.ones(d) / np.sqrt(d)
 
     def distances(outputs: Floats) -> Floats:
         result: Floats = np.abs(outputs - second).sum(axis=1) - np.abs(outputs - first).sum(axis=1)
         return result
 
-    scores = [Score("projection on the difference of the inputs", projection)]
+    scores = [Score("projection on the difference of the inputs", lambda outputs: outputs @ direction)]
     if d > 1:
         scores.append(Score("difference of the L1 distances to the inputs", distances))
-        scores += [
-            Score(f"coordinate {j + 1}", partial(coordinate, place=j)) for j in range(min(d, COORDINATES))
-        ]
+        for j in range(min(d, COORDINATES)):
+            scores.append(Score(f"coordinate {j + 1}", partial(np.take, indices=j, axis=1)))
     if 1 < d <= LINEAR:
         scores.append(linear_score(pair))
-    scores.append(histogram_score(scores[-1].values if d > 1 else projection, pair))
+    scores.append(histogram_score(scores[-1].values, pair))
     found = repeated_reports(pair)
     if 0 < len(found) <= REPORTS:
         scores.append(frequency_score(found, pair))
     return scores
+
+
+def linear_score(pair: Pair) -> Score:
+    """Fisher's linear discriminant, learnt from a quarter of the outputs.
+
+    The likelihood ratio where noise is Gaussian, whatever its covariance.
+    """
+    first, second = pair.learnt()
+    covariance = 0.5 * (np.cov(first.T) + np.cov(second.T))
+    ridge = 1e-9 * np.trace(covariance) / len(covariance)
+    difference = first.mean(axis=0) - second.mean(axis=0)
+    weights = np.linalg.solve(covariance + ridge * np.eye(len(covariance)), difference)
+    return Score("best linear score", lambda outputs: outputs @ weights, learnt=True)
+
+
+def ratio_score(name: str, classes: Callable[[Floats], NDArray[Any]], size: int, pair: Pair) -> Score:
+    """log ratio of the frequencies of classes of outputs, learnt from a quarter of them."""
+    counts = [np.bincount(classes(outputs), minlength=size) + 0.5 for outputs in pair.learnt()]
+    ratios = np.log(counts[0] / counts[1])
+    return Score(f"log ratio of {name}", lambda outputs: ratios[classes(outputs)], learnt=True)
+
+
+def histogram_score(score: Callable[[Floats], Floats], pair: Pair) -> Score:
+    """Classes of outputs between quantiles of a score."""
+    values = np.concatenate([score(outputs) for outputs in pair.learnt()])
+    edges = np.unique(np.quantile(values, np.linspace(0, 1, BINS + 1)[1:-1]))
+    return ratio_score(
+        "histograms", lambda outputs: np.searchsorted(edges, score(outputs)), len(edges) + 1, pair
+    )
 
 
 def repeated_reports(pair: Pair) -> Floats:
@@ -157,89 +219,31 @@ def repeated_reports(pair: Pair) -> Floats:
     sample = pair.first[: 2 * REPORTS]
     if len(np.unique(sample, axis=0)) == len(sample):
         return sample[:0]
-    learnt = np.concatenate([pair.first[::LEARNT], pair.second[::LEARNT]])
-    found, times = np.unique(learnt, axis=0, return_counts=True)
-    result: Floats = found[times > 1]
-    return result
-
-
-def coordinate(outputs: Floats, place: int) -> Floats:
-    """One coordinate of the outputs."""
-    return outputs[:, place]
-
-
-def linear_score(pair: Pair) -> Score:
-    """Fisher's linear discriminant, learnt from a quarter of the outputs.
-
-    The likelihood ratio where noise is Gaussian, whatever its covariance.
-    """
-    first, second = pair.first[::LEARNT], pair.second[::LEARNT]
-    covariance = 0.5 * (np.cov(first.T) + np.cov(second.T))
-    ridge = 1e-9 * np.trace(covariance) / len(covariance)
-    difference = first.mean(axis=0) - second.mean(axis=0)
-    weights = np.linalg.solve(covariance + ridge * np.eye(len(covariance)), difference)
-
-    def values(outputs: Floats) -> Floats:
-        result: Floats = outputs @ weights
-        return result
-
-    return Score("best linear score", values, learnt=True)
+    found, times = np.unique(np.concatenate(pair.learnt()), axis=0, return_counts=True)
+    return found[times > 1]
 
 
 def frequency_score(reports: Floats, pair: Pair) -> Score:
-    """log ratio of the frequencies of every report, learnt from a quarter of the outputs."""
+    """Classes of equal outputs, and one for all that are not among the reports."""
     names = {report.tobytes(): place for place, report in enumerate(reports)}
 
     def places(outputs: Floats) -> NDArray[np.int64]:
         distinct, inverse = np.unique(outputs, axis=0, return_inverse=True)
         known = [names.get(report.tobytes(), len(names)) for report in distinct]
-        result: NDArray[np.int64] = np.array(known, dtype=np.int64)[inverse.reshape(-1)]
-        return result
+        return np.array(known, dtype=np.int64)[inverse.reshape(-1)]
 
-    size = len(names) + 1  # the last one for all other reports
-    counts = [
-        np.bincount(places(outputs[::LEARNT]), minlength=size) + 0.5 for outputs in (pair.first, pair.second)
-    ]
-    ratios = np.log(counts[0] / counts[1])
-    return Score("log ratio of frequencies", lambda outputs: ratios[places(outputs)], learnt=True)
-
-
-def histogram_score(score: Callable[[Floats], Floats], pair: Pair) -> Score:
-    """log ratio of the frequencies of a score, learnt from a quarter of the outputs."""
-    first = score(pair.first[::LEARNT])
-    second = score(pair.second[::LEARNT])
-    edges = np.unique(np.quantile(np.concatenate([first, second]), np.linspace(0, 1, BINS + 1)[1:-1]))
-    counts = [
-        np.bincount(np.searchsorted(edges, values), minlength=len(edges) + 1) + 0.5
-        for values in (first, second)
-    ]
-    ratios = np.log(counts[0] / counts[1])
-
-    def values(outputs: Floats) -> Floats:
-        result: Floats = ratios[np.searchsorted(edges, score(outputs))]
-        return result
-
-    return Score("log ratio of histograms", values, learnt=True)
+    return ratio_score("frequencies", places, len(names) + 1, pair)
 
 
 def best_test(pairs: Sequence[Pair], claim: Claim, confidence: float) -> Test:
     """The test with the largest lower bound among all pairs, scores, thresholds and directions."""
     strict = 1.0 - (1.0 - confidence) * SELECTION
-    best: Test | None = None
-    for pair in pairs:
-        others = replace(pair, first=unlearnt(pair.first), second=unlearnt(pair.second))
-        for score in scores_for(pair):
-            found = best_threshold(others if score.learnt else pair, score, claim, strict)
-            if best is None or found.bound > best.bound:
-                best = found
-    assert best is not None
-    return best
-
-
-def unlearnt(outputs: Floats) -> Floats:
-    """Outputs that no score has learnt from."""
-    result: Floats = outputs[np.arange(len(outputs)) % LEARNT > 0]
-    return result
+    tests = [
+        best_threshold(others if score.learnt else pair, score, claim, strict)
+        for pair, others in ((pair, pair.others()) for pair in pairs)
+        for score in scores_for(pair)
+    ]
+    return max(tests, key=lambda test: test.bound)
 
 
 def best_threshold(pair: Pair, score: Score, claim: Claim, confidence: float) -> Test:
@@ -252,26 +256,122 @@ def best_threshold(pair: Pair, score: Score, claim: Claim, confidence: float) ->
         middle = np.linspace(0.0, 1.0, THRESHOLDS // 2)
         tail = np.geomspace(1.0 / len(both), 0.5, THRESHOLDS // 4)
         both = np.quantile(both, np.unique(np.concatenate([middle, tail, 1.0 - tail])))
-    above_first = len(first) - np.searchsorted(first, both, side="right")
-    above_second = len(second) - np.searchsorted(second, both, side="right")
+    below = [np.searchsorted(values, both, side="right") for values in (first, second)]
     best = Test(pair.name, score, float(both[0]), True, False, -np.inf)
     for above in (True, False):
-        a = above_first if above else len(first) - above_first
-        b = above_second if above else len(second) - above_second
+        a, b = (len(first) - below[0], len(second) - below[1]) if above else below
         for swapped in (False, True):
-            p, q = (b, a) if swapped else (a, b)
-            of_p, of_q = (len(second), len(first)) if swapped else (len(first), len(second))
-            bounds = bounds_of_counts(p, of_p, q, of_q, claim, confidence)
+            counts = Counts(a, len(first), b, len(second))
+            if swapped:
+                counts = Counts(b, len(second), a, len(first))
+            bounds = lower_bounds(counts, claim, confidence)
             place = int(np.argmax(bounds))
             if bounds[place] > best.bound:
-                bound = float(bounds[place])
-                best = Test(pair.name, score, float(both[place]), above, swapped, bound)
+                best = Test(pair.name, score, float(both[place]), above, swapped, float(bounds[place]))
     return best
 
 
-def counted(test: Test, first: Floats, second: Floats) -> Counts:
-    """Counts of the event in fresh outputs, those of p's input first."""
-    a, b = int(test.event(first).sum()), int(test.event(second).sum())
-    if test.swapped:
-        return Counts(b, len(second), a, len(first))
-    return Counts(a, len(first), b, len(second))
+@dataclass(frozen=True)
+class Audit:
+    """Result of an audit.
+
+    Parameters
+    ----------
+    name : str
+        Kind of the mechanism or algorithm.
+    settings : dict
+    notion, parameter : str
+        ``pure``, ``approximate`` or ``gaussian``; ``epsilon`` or ``mu``.
+    claim, delta : float
+    bound : float
+        Lower bound of the parameter.
+    confidence : float
+    samples : int
+        Outputs on each input that the bound is counted on; as many chose the test.
+    inputs, test : str
+        The pair of inputs and the event, in words.
+    first, second : float
+        Share of outputs for which the event happened, on the input where it is the more frequent, and on
+        the other.
+    """
+
+    name: str
+    settings: dict[str, Any]
+    notion: str
+    parameter: str
+    claim: float
+    delta: float
+    bound: float
+    confidence: float
+    samples: int
+    inputs: str
+    test: str
+    first: float
+    second: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether the bound does not contradict the claim."""
+        return self.bound <= self.claim
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {**asdict(self), "passed": self.passed}
+
+
+def audited(
+    component: Any,
+    claim: Claim,
+    neighbours: Sequence[Neighbours],
+    samples: int,
+    confidence: float,
+    mechanism: Any = None,
+) -> Audit:
+    """Choose the best test among all neighbours, then count it on fresh outputs.
+
+    Parameters
+    ----------
+    component : Mechanism, Algorithm or Protocol
+        For the result, with its settings.
+    claim : Claim
+    neighbours : sequence of Neighbours
+    samples : int
+        Outputs on each input, once to choose the test and once to count it.
+    confidence : float in (0, 1)
+    mechanism : Mechanism, optional
+        Under an algorithm that has no noise of its own.
+
+    Returns
+    -------
+    Audit
+        With a sound mechanism, ``bound`` exceeds the claim with probability 1 - confidence at most.
+    """
+    if not 0 < confidence < 1:
+        raise InputError("confidence", confidence, "a number in (0, 1)")
+    if samples < 100:
+        raise InputError("samples", samples, "at least 100")
+    test = best_test([each.pair(samples) for each in neighbours], claim, confidence)
+    chosen = next(each for each in neighbours if each.name == test.pair)
+    counts = test.counts(chosen.draw(0, samples, 1), chosen.draw(1, samples, 1))
+    settings = {
+        f"{part.kind}.{name}" if part is mechanism else name: value
+        for part in (component, mechanism)
+        if part is not None
+        for name, value in part.model_dump().items()
+        if name != "kind" and value is not None
+    }
+    return Audit(
+        name=component.kind,
+        settings=settings,
+        notion=claim.notion,
+        parameter=claim.parameter,
+        claim=claim.value,
+        delta=claim.delta,
+        bound=lower_bound(counts, claim, confidence),
+        confidence=confidence,
+        samples=samples,
+        inputs=test.pair,
+        test=test.words(),
+        first=counts.first / counts.of_first,
+        second=counts.second / counts.of_second,
+    )

@@ -6,26 +6,20 @@ gradient is given and constant.
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from ldpflow.algorithms.ldp_sgd import LdpSgd
-from ldpflow.audit.audit import Audit, Neighbours, audited
 from ldpflow.audit.bounds import claim_of
+from ldpflow.audit.distinguishing import Audit, Neighbours, audited
+from ldpflow.audit.given_gradient import GivenGradient
 from ldpflow.errors import InputError
 from ldpflow.mechanisms import MECHANISMS, Mechanism
-from ldpflow.problems.laws import Variate
-from ldpflow.problems.problem import Matrix, Problem, unknown_matrix
-from ldpflow.random.lockstep import LANES
-from ldpflow.settings import Parameters, Setting
+from ldpflow.problems.problem import Problem
 from ldpflow.simulators.one_pass import OnePass
 from ldpflow.simulators.reports import reports_of
-
-__all__ = ["GivenGradient", "audit_mechanism", "extreme_pairs"]
 
 Floats = NDArray[np.float64]
 
@@ -35,74 +29,6 @@ POINTS = (0.0, 1.0, -3.0)
 
 MAGNITUDES = (0.3, 1.0, 10.0, 1000.0)
 """Sizes of gradients that a mechanism is tried on that promises the same for every gradient."""
-
-
-class GivenGradient(Problem):
-    """A problem whose gradient is a given vector, whatever theta is.
-
-    Parameters
-    ----------
-    values : tuple of float
-        The gradient.
-    l1, l2 : float
-        Sensitivities that are claimed for it.
-    bits : tuple of two floats, optional
-        The two values of a gradient that is a bit.
-    taus : tuple of float, optional
-        Levels, where the values are the bits 1{X <= theta_q} of a record.
-    original : Problem, optional
-        The problem whose gradients are audited: a mechanism may read its settings, as in ``problem.tau``.
-    """
-
-    kind: Literal["given_gradient"] = "given_gradient"
-    values: tuple[float, ...]
-    l1: float | None = None
-    l2: float | None = None
-    bits: tuple[float, float] | None = None
-    taus: tuple[float, ...] | None = None
-    original: Annotated[Problem | None, Field(exclude=True, repr=False), Setting(stored=False)] = None
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            """What only the original has."""
-            original = self.__dict__.get("original")
-            if name.startswith("_") or original is None:
-                return super().__getattr__(name)
-            return getattr(original, name)
-
-    def truth(self) -> tuple[float, ...]:
-        return (0.0,) * len(self.values)
-
-    def levels(self) -> tuple[float, ...] | None:
-        return self.taus
-
-    def variates(self) -> tuple[Variate, ...]:
-        return ()
-
-    def kernel_parameters(self) -> Parameters:
-        return {"values": self.values}
-
-    def l1_sensitivity(self) -> float:
-        return math.inf if self.l1 is None else self.l1
-
-    def l2_sensitivity(self) -> float:
-        return math.inf if self.l2 is None else self.l2
-
-    def gradient_values(self) -> tuple[float, float] | None:
-        return self.bits
-
-    def curvature(self) -> Matrix:
-        return unknown_matrix(self.dimension)
-
-    def gradient_covariance(self) -> Matrix:
-        return unknown_matrix(self.dimension)
-
-
-def gradient(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
-    """The given vector."""
-    for j in range(kernel.D):
-        g[j * LANES + lane] = problem.values[j]
 
 
 def outputs(path: OnePass, seed: int, count: int, replicate: int) -> Floats:
@@ -191,23 +117,20 @@ def audit_mechanism(
         hint = "It simulates reports without values: audit sampling = 'data', whose reports it has."
         raise InputError("mechanism.sampling", getattr(mechanism, "sampling", None), "'data'", hint)
     claim = claim_of(mechanism.privacy())
-    algorithm = LdpSgd()
     neighbours = []
     for number, (first, second, claimed) in enumerate(inputs_of(mechanism, problem, seed), start=1):
-        paths = [OnePass(given(values, problem, claimed), mechanism, algorithm) for values in (first, second)]
+        problems = [
+            GivenGradient(values=tuple(map(float, values)), original=problem, **claimed)
+            for values in (first, second)
+        ]
+        paths = [OnePass(given, mechanism, LdpSgd()) for given in problems]
 
         def draw(which: int, count: int, stage: int, paths: list[OnePass] = paths) -> Floats:
             return outputs(paths[which], seed, count, stage)
 
         name = f"{number}: gradients {shown(first)} and {shown(second)}"
         neighbours.append(Neighbours(name, draw, (first, second)))
-    settings = {k: v for k, v in mechanism.model_dump().items() if k != "kind" and v is not None}
-    return audited(mechanism.kind, settings, claim, neighbours, samples, confidence)
-
-
-def given(values: Floats, problem: Problem, claimed: dict[str, Any]) -> GivenGradient:
-    """A gradient of a problem, with what is claimed of its sensitivity."""
-    return GivenGradient(values=tuple(map(float, values)), original=problem, **claimed)
+    return audited(mechanism, claim, neighbours, samples, confidence)
 
 
 def shown(values: Floats) -> str:

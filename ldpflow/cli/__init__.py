@@ -13,19 +13,18 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from io import TextIOWrapper
-from typing import Annotated, TextIO
+from typing import Annotated, NoReturn, TextIO
 
 import typer
 
 from ldpflow.cli.analyse import analyse
-from ldpflow.cli.arena import arena
 from ldpflow.cli.audit import audit
 from ldpflow.cli.catalogue import catalogue
 from ldpflow.cli.check import check
 from ldpflow.cli.cite import cite
 from ldpflow.cli.compare import compare
 from ldpflow.cli.explain import explain
-from ldpflow.cli.export import export, watch
+from ldpflow.cli.export import export
 from ldpflow.cli.flags import FlagCommand, with_plugins
 from ldpflow.cli.jobs import jobs
 from ldpflow.cli.new import check_plugin, new
@@ -38,7 +37,6 @@ from ldpflow.cli.summary import summary
 from ldpflow.cli.sweep import sweep
 from ldpflow.cli.trace import trace
 from ldpflow.cli.transcript import transcript
-from ldpflow.cli.tune import tune
 from ldpflow.cli.verify import verify
 from ldpflow.errors import EngineLost, InputError, LdpflowError, address_limit, plain_text
 
@@ -56,18 +54,25 @@ app = typer.Typer(
 
 
 def print_version(given: bool) -> None:
-    """Print the version and end."""
+    """Print the version and the folder of compiled kernels, and end."""
     if given:
         from ldpflow import __version__
+        from ldpflow.kernels.cache import cache_place
 
-        typer.echo(f"ldpflow {__version__}")
+        typer.echo(f"ldpflow {__version__}\nkernels: {cache_place()}")
         raise typer.Exit
 
 
 @app.callback()
 def common(
     version: Annotated[
-        bool, typer.Option("--version", callback=print_version, is_eager=True, help="Print the version.")
+        bool,
+        typer.Option(
+            "--version",
+            callback=print_version,
+            is_eager=True,
+            help="Print the version and the folder of compiled kernels.",
+        ),
     ] = False,
 ) -> None:
     """Options that stand before a command."""
@@ -81,14 +86,12 @@ COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
         "compare": compare,
         "verify": verify,
         "report": report,
-        "arena": arena,
         "plot": plot,
         "trace": trace,
-        "watch": watch,
         "export": export,
         "cite": cite,
     },
-    "Plan": {"plan": plan, "tune": tune},
+    "Plan": {"plan": plan},
     "Privacy and collected reports": {
         "privacy": privacy,
         "audit": audit,
@@ -99,6 +102,15 @@ COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
     "Components": {"list": catalogue, "new": new, "check-plugin": check_plugin},
 }
 """Commands by the heading under which the help lists them."""
+
+REMOVED = {
+    "compact": "ldpflow sweep STUDY --out RUN: a sweep merges small parts by itself",
+    "arena": "ldpflow report RUN, whose section `Which interval?` recommends a method for every setting",
+    "tune": "ldpflow sweep STUDY --c 0.5 --c 1 --beta 0.7 --beta 0.8 --out RUN, then ldpflow summary RUN "
+    "--best (and ldpflow compare RUN --by c)",
+    "watch": "ldpflow report RUN --follow",
+}
+"""Commands of earlier versions, and what to type in their place."""
 
 WITHOUT_PLUGINS = {"new", "check-plugin"}
 """Commands that neither compute nor show anything of a plug-in's components."""
@@ -126,7 +138,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except OSError as error:
         code = output_lost(error, code or 2)
+    if arguments is None:
+        leave_batches(code)
     return code
+
+
+def leave_batches(code: int) -> None:
+    """End the process at once where a batch that was given up still runs: its kernel may take minutes."""
+    executors = sys.modules.get("ldpflow.engine.executor")
+    if executors is not None and executors.dropped_batches():
+        sys.stderr.flush()
+        os._exit(code)
 
 
 def output_lost(error: OSError, code: int) -> int:
@@ -150,16 +172,17 @@ def check_limit(arguments: Sequence[str]) -> None:
 
 def called(arguments: Sequence[str] | None) -> int:
     """Run a command line; its exit code. An error is one message."""
+    given = sys.argv[1:] if arguments is None else arguments
+    if given and given[0] in REMOVED:
+        return said(f"the command `{given[0]}` is gone; type: {REMOVED[given[0]]}", 2)
     try:
-        check_limit(sys.argv[1:] if arguments is None else arguments)
+        check_limit(given)
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)
             warnings.showwarning = print_warning
             app(args=arguments, prog_name="ldpflow")
     except EngineLost as error:
-        code = said(str(error), 1)
-        sys.stdout.flush()
-        os._exit(code)  # the interpreter's end would wait for a Ray that is gone, or crash in it
+        leave_at_once(str(error))
     except KeyboardInterrupt:
         return 130
     except SystemExit as stop:
@@ -167,6 +190,13 @@ def called(arguments: Sequence[str] | None) -> int:
     except Exception as error:
         return refused(error)
     return 0
+
+
+def leave_at_once(message: str) -> NoReturn:
+    """End the process: the interpreter's own end would wait for a Ray that is gone, or crash in it."""
+    code = said(message, 1)
+    sys.stdout.flush()
+    os._exit(code)
 
 
 OF_MEMORY = "map segment|allocate memory|shared object file|launch worker thread|start new thread"

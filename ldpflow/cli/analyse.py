@@ -14,8 +14,6 @@ from ldpflow.errors import InputError, need
 if TYPE_CHECKING:
     from ldpflow.transcripts.result import Analysis
 
-__all__ = ["analyse"]
-
 
 def analyse(
     file: Annotated[str, typer.Argument(metavar="FILE", help="Transcript: Parquet, or CSV with a header.")],
@@ -146,15 +144,10 @@ def print_table(analysis: Analysis) -> None:
 
 def print_csv(analysis: Analysis) -> None:
     """The rows at full precision."""
-    import csv
-    import sys
+    from ldpflow.cli.tables import write_csv
+    from ldpflow.transcripts.methods import columns_of
 
-    from ldpflow.transcripts.rows import columns_of
-
-    names = columns_of(analysis.asked)
-    writer = csv.DictWriter(sys.stdout, names, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(analysis.asked)
+    write_csv(columns_of(analysis.asked), analysis.asked)
 
 
 def print_json(analysis: Analysis) -> None:
@@ -169,7 +162,7 @@ def print_json(analysis: Analysis) -> None:
 def write_page(analysis: Analysis, file: str) -> None:
     """The page."""
 
-    need("report", "altair", "vl_convert", "jinja2")
+    need("report", "altair", "vl_convert")
     from ldpflow.report.analysis_page import analysis_html
 
     try:

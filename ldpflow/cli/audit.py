@@ -10,9 +10,7 @@ from ldpflow.cli.privacy import Epsilon, Mu, Settings, given_settings, whole
 from ldpflow.cli.summary import Format
 
 if TYPE_CHECKING:
-    from ldpflow.audit.audit import Audit
-
-__all__ = ["audit"]
+    from ldpflow.audit.distinguishing import Audit
 
 
 def audit(
@@ -84,14 +82,12 @@ def claimed(row: dict[str, Any]) -> str:
 
 def print_csv(found: list[Audit]) -> None:
     """One line per audit."""
-    import csv
     import json
-    import sys
+
+    from ldpflow.cli.tables import write_csv
 
     rows = [each.to_dict() | {"settings": json.dumps(each.settings)} for each in found]
-    writer = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
+    write_csv(list(rows[0]), rows)
 
 
 def print_json(found: list[Audit]) -> None:

@@ -9,8 +9,6 @@ import typer
 from ldpflow.cli.summary import Run
 from ldpflow.errors import InputError
 
-__all__ = ["cite"]
-
 
 def cite(
     run: Run,
@@ -20,8 +18,7 @@ def cite(
 ) -> None:
     """Print BibTeX of the methods that a run uses and of ldpflow."""
     from ldpflow.results.design import run_design
-    from ldpflow.results.methods_text import study_paragraph
-    from ldpflow.results.references import bibtex, unreferenced
+    from ldpflow.results.references import bibtex, study_paragraph, unreferenced
     from ldpflow.run import open_run
 
     opened = open_run(run)
@@ -30,9 +27,8 @@ def cite(
     with opened.store.named_errors():
         design = run_design(opened.store, opened.summary(), opened.trajectories(), opened.provenance)
     if text:
-        study, table = design.study, opened.summary()
-        typer.echo(study_paragraph(study, table, opened.provenance, design.factorial, design.missing))
+        typer.echo(study_paragraph(design, opened.summary(), opened.provenance))
         return
     typer.echo(bibtex(design.study), nl=False)
     for kind in unreferenced(design.study):
-        typer.echo(f"no reference is known of {kind}, a component of a plug-in", err=True)
+        typer.echo(f"no reference is known of {kind}, a component of a plug-in: it has no `cites`", err=True)

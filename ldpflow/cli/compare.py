@@ -32,7 +32,8 @@ def compare(
     are any, a column shows their shares in both cells. Methods that use several paths per interval (PAR,
     HULC) share no replicates with the others: they are compared unpaired, and a column says so.
     """
-    from ldpflow.cli.tables import plain, print_fitting, print_table, telling, with_error
+    from ldpflow.cli.tables import plain, print_fitting, print_table, with_error
+    from ldpflow.report.numbers import distinguishing_columns
     from ldpflow.results.where import chosen
     from ldpflow.run import open_run
 
@@ -42,7 +43,9 @@ def compare(
         return
     rows = table.to_pylist()
     measures = table.column_names[table.column_names.index("vs") :]
-    settings = telling([n for n in table.column_names if n not in measures], rows)
+    settings = distinguishing_columns(
+        [n for n in table.column_names if n not in measures], rows, implied=True
+    )
     print_fitting(
         [*map(plain, settings), plain("vs")],
         [

@@ -6,8 +6,6 @@ import typer
 
 from ldpflow.study import Study
 
-__all__ = ["print_prediction"]
-
 
 def print_prediction(study: Study, engine: str, num_cpus: int | None) -> None:
     """Print the size of a study and the time it is expected to take on this machine."""

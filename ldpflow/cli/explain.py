@@ -17,7 +17,7 @@ def explain(run: Run, where: Where = None, sort: Sort = None, columns: Columns =
     It adds up to the coverage. For TR and TR-BM it also says what the diagnostics show and what to do. Every
     number is in the summary too.
     """
-    from ldpflow.cli.tables import short, telling
+    from ldpflow.report.numbers import distinguishing_columns, short
     from ldpflow.results.where import chosen
     from ldpflow.run import open_run
     from ldpflow.study.stored import stored_left_out
@@ -27,7 +27,9 @@ def explain(run: Run, where: Where = None, sort: Sort = None, columns: Columns =
     rows = table.to_pylist()
     settings = [name for name in table.column_names if name not in ("path", "explanation")]
     names = (
-        telling(settings, rows) if columns is None else chosen(table, columns=names_in(columns)).column_names
+        distinguishing_columns(settings, rows, implied=True)
+        if columns is None
+        else chosen(table, columns=names_in(columns)).column_names
     )
     for row in rows:
         # B says nothing about a method that has none.

@@ -1,4 +1,4 @@
-"""``ldpflow export`` and ``ldpflow watch``: results for other programs, and for a browser."""
+"""``ldpflow export``: results for other programs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import typer
 from ldpflow.cli.summary import Run
 from ldpflow.errors import need
 
-__all__ = ["export", "watch"]
-
 
 def export(
     run: Run,
@@ -18,7 +16,7 @@ def export(
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
     """Write a run as one DuckDB file, with views of coverage and of the best methods."""
-    need("report", "duckdb", "altair", "vl_convert", "jinja2")
+    need("report", "duckdb", "altair", "vl_convert")
     from ldpflow.report.export import export_duckdb
     from ldpflow.report.results import Results
 
@@ -27,30 +25,3 @@ def export(
         f"{output}: tables summary, replicates, trajectories, trajectory_summary, sessions; "
         "views coverage, best, best_beta, lost, running_coverage"
     )
-
-
-def watch(
-    run: Run,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free port.")] = 8765,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    allow_remote: Annotated[
-        bool,
-        typer.Option(
-            "--allow-remote",
-            help="Let other machines read the results; no encryption, no passwords.",
-        ),
-    ] = False,
-) -> None:
-    """Serve a live report of a run to a browser while a sweep runs."""
-    need("report", "altair", "vl_convert", "jinja2")
-    from ldpflow.report.serve import server
-    from ldpflow.store import RunStore
-
-    RunStore(run)  # refuses a name that no run can have, while one that comes later may be watched
-    with server(run, host, port, allow_remote) as live:
-        shown = "127.0.0.1" if host == "localhost" else f"[{host.strip('[]')}]" if ":" in host else host
-        typer.echo(f"http://{shown}:{live.server_port}/ shows {run}; Ctrl-C stops")
-        try:
-            live.serve_forever(poll_interval=0.2)
-        except KeyboardInterrupt:
-            typer.echo("stopped")

@@ -12,8 +12,6 @@ from ldpflow.cli.flags import FlagCommand
 if TYPE_CHECKING:
     from ldpflow.cluster.jobs import Jobs, State
 
-__all__ = ["follow", "jobs"]
-
 jobs = typer.Typer(help="Show status and logs of submitted studies, or stop them.", no_args_is_help=True)
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="The id that ldpflow submit printed.")]

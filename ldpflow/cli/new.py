@@ -6,8 +6,6 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["check_plugin", "new"]
-
 
 def new(
     kind: Annotated[

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,148 +13,100 @@ from ldpflow.errors import InputError
 if TYPE_CHECKING:
     from ldpflow.planning import Plan
 
-__all__ = ["plan"]
-
-COMPARE = "Protocols side by side"
-PILOT, GOAL = "A pilot's data, or public bounds", "What the plan is for"
-
-
-Study = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="STUDY",
-        help="A .toml file or the name of a bundled study; quickstart unless given.",
-        autocompletion=bundled,
-    ),
-]
-NOption = Annotated[Axis, typer.Option("--n", metavar="X", help="Users. *")]
-Epsilon = Annotated[Axis, typer.Option("--epsilon", metavar="X", help="Privacy budget. *")]
-Tau = Annotated[Axis, typer.Option("--tau", metavar="X", help="Level of the quantile. *")]
-Level = Annotated[Axis, typer.Option("--level", metavar="X", help="Nominal coverage. *")]
-Pilot = Annotated[
-    str | None,
-    typer.Option(metavar="FILE", help="Parquet or CSV file with pilot data.", rich_help_panel=PILOT),
-]
-Column = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Column of that file.", rich_help_panel=PILOT)
-]
-Missing = Annotated[
-    str | None,
-    typer.Option(metavar="drop", help="Leave out records without a value.", rich_help_panel=PILOT),
-]
-MissingValue = Annotated[
-    list[float] | None,
-    typer.Option(
-        "--missing-value",
-        metavar="X",
-        help="Number that stands for no value, such as -1: left out. May be repeated.",
-        rich_help_panel=PILOT,
-        show_default=False,
-    ),
-]
-Jitter = Annotated[
-    float | None,
-    typer.Option(help="Width of the noise that users add to their value.", rich_help_panel=PILOT),
-]
-Bounds = Annotated[
-    tuple[float, float] | None,
-    typer.Option(metavar="LOW HIGH", help="Public bounds of the values.", rich_help_panel=PILOT),
-]
-Length = Annotated[
-    float | None,
-    typer.Option(help="Length wanted: n at each epsilon, epsilon at each n.", rich_help_panel=GOAL),
-]
-HalfWidth = Annotated[float | None, typer.Option(help="The same as a half width.", rich_help_panel=GOAL)]
-ResponseRate = Annotated[
-    float | None,
-    typer.Option(help="Share of users who answer: invitations.", rich_help_panel=GOAL),
-]
-Difference = Annotated[
-    float | None,
-    typer.Option(help="Difference of two groups to detect: users per group.", rich_help_panel=GOAL),
-]
-Power = Annotated[float, typer.Option(help="Probability of detecting the difference.", rich_help_panel=GOAL)]
-TargetMcse = Annotated[
-    float | None,
-    typer.Option(help="Monte Carlo SE of coverage wanted: replicates.", rich_help_panel=GOAL),
-]
-Compare = Annotated[
-    bool,
-    typer.Option(
-        "--compare", help="Compare all protocols for the study's quantiles.", rich_help_panel=COMPARE
-    ),
-]
-Range = Annotated[
-    tuple[float, float] | None,
-    typer.Option("--range", metavar="L U", help="Public range of the values.", rich_help_panel=COMPARE),
-]
-ScaleGuess = Annotated[
-    float | None,
-    typer.Option(help="Public guess of the law's scale, for the bins.", rich_help_panel=COMPARE),
-]
-RoundsMax = Annotated[int | None, typer.Option(help="Warn above this many rounds.", rich_help_panel=COMPARE)]
-BitsMax = Annotated[
-    float | None, typer.Option(help="Warn above this many bits per user.", rich_help_panel=COMPARE)
-]
-Liars = Annotated[
-    float | None,
-    typer.Option(help="Share of users who send the worst possible report.", rich_help_panel=COMPARE),
-]
-AnswerBelow = Annotated[
-    float | None,
-    typer.Option(
-        help="Response rate of users with values up to the quantile.",
-        rich_help_panel=COMPARE,
-    ),
-]
-AnswerAbove = Annotated[
-    float | None, typer.Option(help="Response rate of users with values above it.", rich_help_panel=COMPARE)
-]
-Answers = Annotated[
-    int | None,
-    typer.Option(help="Answers per user; the budget is split between them.", rich_help_panel=COMPARE),
-]
-Settings = Annotated[
-    str | None,
-    typer.Option(metavar="FILE.toml", help="Write the settings that `analyse` takes, the method among them."),
-]
-Check = Annotated[
-    bool,
-    typer.Option("--check", help="Simulate 512 replicates, the recommended methods included."),
-]
-EngineOption = Annotated[Engine, typer.Option(help="Where --check runs.")]
+PILOT, GOAL = (
+    {"rich_help_panel": "A pilot's data, or public bounds"},
+    {"rich_help_panel": "What the plan is for"},
+)
+COMPARE = {"rich_help_panel": "Protocols side by side"}
 
 
 def plan(
-    study: Study = None,
-    n: NOption = None,
-    epsilon: Epsilon = None,
-    tau: Tau = None,
-    level: Level = None,
-    pilot: Pilot = None,
-    column: Column = None,
-    missing: Missing = None,
-    missing_value: MissingValue = None,
-    jitter: Jitter = None,
-    bounds: Bounds = None,
-    length: Length = None,
-    half_width: HalfWidth = None,
-    response_rate: ResponseRate = None,
-    difference: Difference = None,
-    power: Power = 0.8,
-    target_mcse: TargetMcse = None,
-    compare: Compare = False,
-    range: Range = None,
-    scale_guess: ScaleGuess = None,
-    rounds_max: RoundsMax = None,
-    bits_max: BitsMax = None,
-    liars: Liars = None,
-    answer_below: AnswerBelow = None,
-    answer_above: AnswerAbove = None,
-    answers: Answers = None,
-    settings: Settings = None,
-    check: Check = False,
-    engine: EngineOption = Engine.auto,
+    study: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="STUDY",
+            help="A .toml file or the name of a bundled study; quickstart unless given.",
+            autocompletion=bundled,
+        ),
+    ] = None,
+    n: Annotated[Axis, typer.Option("--n", metavar="X", help="Users. *")] = None,
+    epsilon: Annotated[Axis, typer.Option("--epsilon", metavar="X", help="Privacy budget. *")] = None,
+    tau: Annotated[Axis, typer.Option("--tau", metavar="X", help="Level of the quantile. *")] = None,
+    level: Annotated[Axis, typer.Option("--level", metavar="X", help="Nominal coverage. *")] = None,
+    pilot: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Parquet or CSV file with pilot data.", **PILOT)
+    ] = None,
+    column: Annotated[str | None, typer.Option(metavar="NAME", help="Column of that file.", **PILOT)] = None,
+    missing: Annotated[
+        str | None, typer.Option(metavar="drop", help="Leave out records without a value.", **PILOT)
+    ] = None,
+    missing_value: Annotated[
+        list[float] | None,
+        typer.Option(
+            metavar="X",
+            help="Number that stands for no value, such as -1: left out. May be repeated.",
+            show_default=False,
+            **PILOT,
+        ),
+    ] = None,
+    jitter: Annotated[
+        float | None, typer.Option(help="Width of the noise that users add to their value.", **PILOT)
+    ] = None,
+    bounds: Annotated[
+        tuple[float, float] | None,
+        typer.Option(metavar="LOW HIGH", help="Public bounds of the values.", **PILOT),
+    ] = None,
+    length: Annotated[
+        float | None, typer.Option(help="Length wanted: n at each epsilon, epsilon at each n.", **GOAL)
+    ] = None,
+    half_width: Annotated[float | None, typer.Option(help="The same as a half width.", **GOAL)] = None,
+    response_rate: Annotated[
+        float | None, typer.Option(help="Share of users who answer: invitations.", **GOAL)
+    ] = None,
+    difference: Annotated[
+        float | None, typer.Option(help="Difference of two groups to detect: users per group.", **GOAL)
+    ] = None,
+    power: Annotated[float, typer.Option(help="Probability of detecting the difference.", **GOAL)] = 0.8,
+    target_mcse: Annotated[
+        float | None, typer.Option(help="Monte Carlo SE of coverage wanted: replicates.", **GOAL)
+    ] = None,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Compare all protocols for the study's quantiles.", **COMPARE)
+    ] = False,
+    range: Annotated[
+        tuple[float, float] | None,
+        typer.Option("--range", metavar="L U", help="Public range of the values.", **COMPARE),
+    ] = None,
+    scale_guess: Annotated[
+        float | None, typer.Option(help="Public guess of the law's scale, for the bins.", **COMPARE)
+    ] = None,
+    rounds_max: Annotated[int | None, typer.Option(help="Warn above this many rounds.", **COMPARE)] = None,
+    bits_max: Annotated[
+        float | None, typer.Option(help="Warn above this many bits per user.", **COMPARE)
+    ] = None,
+    liars: Annotated[
+        float | None, typer.Option(help="Share of users who send the worst possible report.", **COMPARE)
+    ] = None,
+    answer_below: Annotated[
+        float | None, typer.Option(help="Response rate of users with values up to the quantile.", **COMPARE)
+    ] = None,
+    answer_above: Annotated[
+        float | None, typer.Option(help="Response rate of users with values above it.", **COMPARE)
+    ] = None,
+    answers: Annotated[
+        int | None, typer.Option(help="Answers per user; the budget is split between them.", **COMPARE)
+    ] = None,
+    settings: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE.toml", help="Write the settings that `analyse` takes, the method among them."
+        ),
+    ] = None,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Simulate 512 replicates, the recommended methods included."),
+    ] = False,
+    engine: Annotated[Engine, typer.Option(help="Where --check runs.")] = Engine.auto,
 ) -> None:
     """Predict interval lengths, or the number of users or the budget that a length takes (utility analysis).
 
@@ -165,43 +117,22 @@ def plan(
 
     Flags marked * replace the study's values and may be repeated.
     """
-    from ldpflow.cli.plan_protocols import print_protocols
-    from ldpflow.cli.plan_tables import print_plan, print_replicates, print_source
+    given = locals()
+    from ldpflow.cli.plan_tables import print_plan, print_protocols, print_replicates, print_source
     from ldpflow.engine import Precision
     from ldpflow.planning import plan as make_plan
+    from ldpflow.planning.plans import OPTIONS
+    from ldpflow.study.fields import number
 
-    comparison: dict[str, Any] = {
-        "range": range,
-        "scale_guess": scale_guess,
-        "rounds_max": rounds_max,
-        "bits_max": bits_max,
-        "liars": liars,
-        "answer_below": answer_below,
-        "answer_above": answer_above,
-        "answers": answers,
+    options = {name: given[name] for name in OPTIONS if given.get(name) is not None}
+    options |= {
+        name: [number(text) for text in given[name]]
+        for name in ("tau", "epsilon", "n", "level")
+        if given[name]
     }
-    precision = None if target_mcse is None else Precision(target_mcse)
     own = pilot is not None or bounds is not None
-    found = make_plan(
-        study if own else study or "quickstart",
-        pilot=pilot,
-        column=column,
-        missing=missing,
-        missing_value=missing_value,
-        jitter=jitter,
-        bounds=bounds,
-        tau=read(tau),
-        epsilon=read(epsilon),
-        n=read(n),
-        level=read(level),
-        length=length,
-        half_width=half_width,
-        response_rate=response_rate,
-        difference=difference,
-        power=power,
-        compare=compare,
-        **{name: value for name, value in comparison.items() if value is not None},
-    )
+    precision = None if target_mcse is None else Precision(target_mcse)
+    found = make_plan(study if own else study or "quickstart", **options)
     if settings is not None:
         write_settings(found, settings)
     if compare:
@@ -215,17 +146,16 @@ def plan(
     if precision is not None and target_mcse is not None:
         print_replicates(sorted({row["level"] for row in found.rows}), target_mcse, precision)
     if check:
-        checked(found, engine)
+        print_checked(found, engine)
     elif found.refused:
         raise typer.Exit(1)
 
 
 def write_settings(found: Plan, file: str) -> None:
     """Write the settings of a plan's one row for ``analyse``, into a new file."""
-    from ldpflow.planning import ProtocolsPlan
     from ldpflow.study.writing import toml_text
 
-    if isinstance(found, ProtocolsPlan) or len(found.rows) > 1:
+    if len(found.rows) > 1:
         raise InputError("settings", file, "nothing but with one row: one tau, epsilon, n and level")
     text = "# How the reports are collected, and the method: for ldpflow analyse.\n"
     text += toml_text(found.analysis_settings())
@@ -237,7 +167,7 @@ def write_settings(found: Plan, file: str) -> None:
         raise InputError("settings", file, "a new file that can be written", f"{reason}.") from None
 
 
-def checked(found: Plan, engine: Engine) -> None:
+def print_checked(found: Plan, engine: Engine) -> None:
     """Simulate the plan and print what was found; exit code 1 unless the recommended method covers."""
     from ldpflow.cli.plan_tables import print_check
 
@@ -249,10 +179,3 @@ def checked(found: Plan, engine: Engine) -> None:
     if not good:
         typer.echo("no recommended method is good at every row", err=True)
         raise typer.Exit(1)
-
-
-def read(texts: Any) -> list[Any] | None:
-    """Values of a repeated flag as numbers."""
-    from ldpflow.study.fields import number
-
-    return None if texts is None else [number(text) for text in texts]

@@ -11,21 +11,19 @@ from rich.console import Console
 
 from ldpflow.cli.tables import (
     Shown,
-    count_apart,
     fits,
     plain,
     print_rows,
     rich_table,
     rounded,
     short,
-    telling,
     with_error,
 )
+from ldpflow.report.numbers import distinguishing_columns
 
 if TYPE_CHECKING:
     from ldpflow.planning import Plan
 
-__all__ = ["print_check", "print_plan", "print_replicates", "print_source"]
 
 Row = dict[str, Any]
 
@@ -38,6 +36,12 @@ FIRST_MEASURE = "standard_error"
 ORACLE = (
     "Lengths are those of the oracle, which knows the true variance. Intervals that estimate it differ: "
     "BB and BM are mostly shorter and cover less, SN and TR are longer (--check simulates them)."
+)
+
+
+LEGEND = (
+    "Every number is that of the interval in its row, simulated: of LDP-SGD the one that plan recommends, of "
+    "histograms the outer, of rounds Fieller's. half width: the median. coverage: undefined ones are misses."
 )
 
 
@@ -72,7 +76,7 @@ def print_plan(
     hidden = (*HIDDEN, *DESIGN) if chosen else HIDDEN
     first = list(rows[0])
     names = [name for name in first[: first.index(FIRST_MEASURE)] if name not in hidden]
-    settings: list[Shown] = [*map(plain, telling(names, rows) or ["n"])]
+    settings: list[Shown] = [*map(plain, distinguishing_columns(names, rows, implied=True) or ["n"])]
     in_units = any("length_in_units" in row for row in rows)
     methods = any(row["n_with_method"] is not None for row in rows)
     print_parts(settings, [*measures(chosen, in_units), *goals(wanted, methods, difference)], rows)
@@ -82,7 +86,9 @@ def print_plan(
         typer.echo(text)
     print_users(rows, names, response_rate)
     if wanted is not None and methods:
-        apart = [name for name in telling(names, rows) if name not in ("n", "level")]
+        apart = [
+            name for name in distinguishing_columns(names, rows, implied=True) if name not in ("n", "level")
+        ]
         for text in dict.fromkeys(answer(row, wanted, apart, response_rate) for row in rows):
             typer.echo(text)
 
@@ -92,7 +98,7 @@ def print_users(rows: list[Row], names: Sequence[str], response_rate: float | No
     several = len({row.get("tau") for row in rows}) > 1
     if response_rate is None and not several:
         return
-    apart = [name for name in telling(names, rows) if name not in ("n", "level")]
+    apart = [name for name in distinguishing_columns(names, rows, implied=True) if name not in ("n", "level")]
     lines: dict[str, None] = {}
     for row in rows:
         settings = [f"{name} {short(row[name])}" for name in apart if row.get(name) is not None]
@@ -275,10 +281,8 @@ def print_check(found: Plan) -> None:
     rows = [{**row, "method": name_of(row)} for row in found.checked]
     settings = [name for name in rows[0] if name not in ("path", "replicates", "failures")]
     settings = settings[: settings.index("truth")]
-    for name in reversed(settings):
-        others = [other for other in settings if other != name]
-        if name != "method" and count_apart(others, rows) == count_apart(settings, rows):
-            settings = others
+    apart = {"method", *distinguishing_columns(settings, rows)}
+    settings = [name for name in settings if name in apart]
     print_parts(
         [*map(plain, settings)],
         [
@@ -296,3 +300,61 @@ def coverage_text(row: Row) -> str:
     """Coverage with failures as misses, and its Wilson interval."""
     name = "coverage_failures_as_misses"
     return f"{row[name]:.3f} [{row[name + '_low']:.3f}, {row[name + '_high']:.3f}]"
+
+
+def print_protocols(found: Plan, half_width: float | None, response: float | None = None) -> None:
+    """A row per protocol: accuracy at n, what a half width takes; then the cautions."""
+    rows = found.rows
+    columns: list[Any] = [
+        *map(plain, distinguishing_columns(("tau", "epsilon", "n", "level"), rows, implied=True)),
+        ("protocol", protocol),
+        ("rounds", lambda row: f"{row['rounds']:,}"),
+        ("bits", lambda row: rounded(row["bits"], 3)),
+        ("needs", lambda row: row["needs"]),
+        ("users", lambda row: f"{row['users']:,}"),
+        ("answers each", lambda row: str(row["answers"])),
+        ("ε a user", lambda row: f"{row['epsilon']:g}"),
+        ("interval", lambda row: row["interval"] or "-"),
+        ("half width", lambda row: rounded(row["half_width"], 3)),
+        ("coverage", coverage),
+    ]
+    if half_width is not None:
+        columns += [
+            (f"n for {short(half_width)}", users_needed),
+            (f"ε for {short(half_width)}", lambda row: budget(row["epsilon_needed"])),
+        ]
+    print_rows(columns, rows)
+    typer.echo(LEGEND)
+    asked = "n counts the users who are asked, users those who answer about a quantile"
+    if response is not None and response < 1.0:
+        asked += f" (a share of {response:g}, if answering has nothing to do with the value)"
+    typer.echo(asked)
+    for text in found.cautions:
+        typer.echo(text)
+
+
+def protocol(row: dict[str, Any]) -> str:
+    """Its kind, with the number of bins of a histogram or the rounds of a search."""
+    if row["bins"] is not None:
+        return f"{row['protocol']} (k = {row['bins']})"
+    return f"{row['protocol']} (T = {row['rounds']})" if row["protocol"] == "rounds" else row["protocol"]
+
+
+def users_needed(row: dict[str, Any]) -> str:
+    """Users for the half width, with the interval where it is another one than at n."""
+    if row["n_needed"] is None:
+        return "none"
+    other = "" if row["interval_needed"] == row["interval"] else f" ({row['interval_needed']})"
+    return f"{row['n_needed']:,}{other}"
+
+
+def budget(epsilon: float | None) -> str:
+    """A budget; none where no budget is enough."""
+    return "none" if epsilon is None else f"{epsilon:g}"
+
+
+def coverage(row: dict[str, Any]) -> str:
+    """Simulated coverage of the protocol's interval."""
+    if row["coverage"] is None:
+        return "-"
+    return with_error(row["coverage"], row["coverage_mcse"])

@@ -12,8 +12,6 @@ from ldpflow.errors import InputError
 if TYPE_CHECKING:
     from ldpflow.mechanisms import Mechanism
 
-__all__ = ["Epsilon", "Mu", "Settings", "given_settings", "privacy", "whole"]
-
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="Another setting of the mechanism; repeatable."),

@@ -5,26 +5,19 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from html import escape
 from typing import Any
 
-from rich.console import Console, Group, RenderableType
-from rich.live import Live
-from rich.padding import Padding
-from rich.progress_bar import ProgressBar
-from rich.table import Table
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, Progress
 from rich.text import Text
 
-from ldpflow.cli.tables import width_of
-from ldpflow.report.numbers import short
-
-__all__ = ["Display", "reporter"]
+from ldpflow.report.numbers import distinguishing_columns, short
 
 SECONDS_BETWEEN_LINES = 5.0
 DRAWN_PER_SECOND = 4
-MAX_CELLS = 12
 STARTING, STORED = "starting", "reading what is stored"
 
 
@@ -49,28 +42,41 @@ def reporter(
         Whether there is a run, which is read first.
     """
     console = Console(stderr=True)
-    display = Display(replicates, paths, continued)
+    state = State(replicates, paths, continued)
     if quiet:
         yield lambda event: None
     elif in_notebook():
-        with shown_in_notebook(display) as update:
+        with shown_in_notebook(state) as update:
             yield update
     elif console.is_terminal and not console.is_dumb_terminal:
-        # The display asks for itself at every drawing, so times go on and the window may change.
-        live = Live(
-            console=console,
-            refresh_per_second=DRAWN_PER_SECOND,
-            transient=True,
-            get_renderable=lambda: display.picture(console.width, console.height),
-        )
-        with live:
-            yield display.take
+        with Bar(state, console):
+            yield state.take
     else:
-        yield lines(console, display)
+        yield lines(console, state)
 
 
-class Display:
-    """Progress of a running sweep and its display.
+class Bar(Progress):
+    """A bar, and below it the lines of a state as they are when they are drawn."""
+
+    def __init__(self, state: State, console: Console) -> None:
+        self.state, self.screen = state, console
+        columns = BarColumn(min(console.width - 2, 80))
+        super().__init__(columns, console=console, transient=True, refresh_per_second=DRAWN_PER_SECOND)
+        self.add_task("", total=1.0)
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """Bar, counts and, where it fits, the least precise cell."""
+        if self.state.event is not None:
+            for task in self.tasks:
+                task.completed = self.state.share
+            yield self.make_tasks_table(self.tasks)
+        yield Text(self.state.counts(), no_wrap=True, overflow="ellipsis")
+        if 0 < len(self.state.least_precise) <= self.screen.width:
+            yield Text(self.state.least_precise, no_wrap=True)
+
+
+class State:
+    """Progress of a running sweep, in words.
 
     Parameters
     ----------
@@ -97,10 +103,14 @@ class Display:
         self.started = clock()
         self.event: Any = None
         self.heard = self.started
-        self.cells: list[dict[str, Any]] = []
-        self.keys: list[str] = []
+        self.least_precise = ""
         self.done = 0
         self.failed_rows = 0
+
+    @property
+    def share(self) -> float:
+        """Share of the steps that are done."""
+        return 0.0 if self.event is None else self.event.done_steps / max(self.event.total_steps, 1)
 
     def take(self, event: Any) -> None:
         """An event of the engine: progress, or in words what it waits for."""
@@ -118,32 +128,26 @@ class Display:
             self.read(event.statistics)
 
     def read(self, statistics: Any) -> None:
-        """Running coverage of the least precise cells, and counts, from the aggregators' sums."""
+        """Counts and the least precise cell, from the aggregators' sums."""
         import numpy as np
 
         columns = {name: statistics[name].to_numpy() for name in ("replicates", "failures", "covered")}
         finished = columns["replicates"] - columns["failures"]
-        share = np.full(len(finished), np.nan)
-        np.divide(columns["covered"], finished, out=share, where=finished > 0)
         # 0 and 1 have no estimated error: half a miss more or less keeps few replicates uncertain.
         nudged = (columns["covered"] + 0.5) / (finished + 1.0)
         error = np.sqrt(nudged * (1.0 - nudged) / np.maximum(finished, 1))
         error[finished == 0] = 0.0  # undefined there: more replicates will not help
-        order = np.argsort(-error, kind="stable")[:MAX_CELLS]
-        rows = statistics.take(order).to_pylist()
-        names = statistics.column_names  # what names a cell, then counts and sums
-        keys = [name for name in names[: names.index("replicates")] if name != "path"]
-        several = [name for name in keys if len(statistics[name].drop_null().unique()) > 1]
-        self.keys = [*self.path_names, *several]
-        self.cells = [
-            {
-                **{name: self.paths.get(row["path"], {}).get(name) for name in self.path_names},
-                **row,
-                "coverage": float(share[at]),
-                "mcse": float(error[at]),
-            }
-            for row, at in zip(rows, order.tolist(), strict=True)
-        ]
+        worst = int(np.argmax(error))
+        if finished[worst]:
+            names = statistics.column_names  # what names a cell, then counts and sums
+            keys = [name for name in names[: names.index("replicates")] if name != "path"]
+            several = [name for name in keys if len(statistics[name].drop_null().unique()) > 1]
+            (cell,) = statistics.slice(worst, 1).to_pylist()
+            values = self.paths.get(cell["path"], {}) | {name: cell[name] for name in several}
+            keys = [*self.path_names, *several]
+            settings = ", ".join(f"{name} {short(values.get(name))}" for name in keys)
+            coverage = columns["covered"][worst] / finished[worst]
+            self.least_precise = f"least precise: {settings}: {coverage:.3f} ± {error[worst]:.3f}"
         self.failed_rows = int(columns["failures"].sum())
         by_path: dict[str, int] = {}
         paths = statistics["path"].to_pylist()
@@ -154,47 +158,10 @@ class Display:
         own = [count for path, count in by_path.items() if not self.paths or path in self.paths]
         self.done = int(sum(min(count, most) for count in own))
 
-    def picture(self, width: int, height: int) -> RenderableType:
-        """The display, cut to the window: the counts always, cells as far as they fit."""
-        counts = Text(self.counts(), no_wrap=True, overflow="ellipsis")
-        if self.event is None:
-            return counts
-        bar = Padding(  # a bar alone does not end its line
-            ProgressBar(
-                total=max(self.event.total_steps, 1),
-                completed=self.event.done_steps,
-                width=max(min(width - 2, 80), 4),
-            ),
-            0,
-        )
-        rows = min(height - 6, len(self.cells))
-        if rows < 1:
-            return Group(bar, counts)
-        table = self.table(rows)
-        # Settings that are cut would name other cells.
-        return Group(bar, counts, table) if width_of(table) <= width else Group(bar, counts)
-
     def html(self) -> str:
         """A bar and the counts, for a notebook."""
-        share = 0.0 if self.event is None else self.event.done_steps / max(self.event.total_steps, 1)
-        bar = f'<progress value="{share:.4f}" max="1" style="width: 30em"></progress>'
+        bar = f'<progress value="{self.share:.4f}" max="1" style="width: 30em"></progress>'
         return f"{bar}<br>{escape(self.counts())}"
-
-    def table(self, rows: int) -> Table:
-        """The least precise cells."""
-        shown = self.cells[:rows]
-        names = self.keys or ["method"]
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-        for name in (*names, "coverage so far", "replicates"):
-            table.add_column(name, justify="right", no_wrap=True)
-        for cell in shown:
-            if cell["replicates"] > cell["failures"]:
-                text = f"{cell['coverage']:.3f} ± {cell['mcse']:.3f}"
-            else:
-                text = "-"
-            settings = (short(cell.get(name)) for name in names)
-            table.add_row(*map(Text, settings), text, f"{cell['replicates']:,}")
-        return table
 
     def counts(self) -> str:
         """One line: share done, replicates, speed, time left, failures."""
@@ -202,8 +169,7 @@ class Display:
         if self.event is None:
             return f"{self.phase or 'the first batches run'}, {clock_time(now - self.started)}"
         event = self.event
-        share = event.done_steps / max(event.total_steps, 1)
-        words = [f"{share:.0%}", *([self.phase] if self.phase else [])]  # first: a line may be cut
+        words = [f"{self.share:.0%}", *([self.phase] if self.phase else [])]  # first: a line may be cut
         if self.done and self.replicates and self.paths:
             words.append(f"{self.done:,}/{self.replicates * len(self.paths):,} replicates")
         elif self.done and not self.replicates:
@@ -226,12 +192,10 @@ class Display:
 
 def settings_apart(paths: Sequence[Mapping[str, Any]]) -> list[str]:
     """The settings that tell paths apart, what follows from others last."""
-    from ldpflow.report.results import telling
-
     names = dict.fromkeys(name for path in paths for name in path)
     following = ("dimension", "privacy_notion", "privacy_unit", "neighbouring")
     ordered = sorted(names, key=lambda name: name in following)
-    return telling(ordered, [{name: path.get(name) for name in ordered} for path in paths])
+    return distinguishing_columns(ordered, [{name: path.get(name) for name in ordered} for path in paths])
 
 
 def in_notebook() -> bool:
@@ -242,37 +206,37 @@ def in_notebook() -> bool:
 
 
 @contextmanager
-def shown_in_notebook(display: Display) -> Iterator[Callable[[Any], None]]:
+def shown_in_notebook(state: State) -> Iterator[Callable[[Any], None]]:
     """A bar and the counts in the output of the cell, replaced as the sweep goes on."""
     from IPython.display import HTML
     from IPython.display import display as show
 
-    handle = show(HTML(display.html()), display_id=True)
-    last = display.clock()
+    handle = show(HTML(state.html()), display_id=True)
+    last = state.clock()
 
     def update(event: Any) -> None:
         nonlocal last
-        display.take(event)
-        now = display.clock()
+        state.take(event)
+        now = state.clock()
         if now - last >= 1.0 / DRAWN_PER_SECOND:
             last = now
-            handle.update(HTML(display.html()))
+            handle.update(HTML(state.html()))
 
     yield update
-    handle.update(HTML(display.html()))
+    handle.update(HTML(state.html()))
 
 
-def lines(console: Console, display: Display) -> Callable[[Any], None]:
+def lines(console: Console, state: State) -> Callable[[Any], None]:
     """A line every few seconds."""
-    last = display.clock()
+    last = state.clock()
 
     def update(event: Any) -> None:
         nonlocal last
-        display.take(event)
-        now = display.clock()
+        state.take(event)
+        now = state.clock()
         if now - last >= SECONDS_BETWEEN_LINES:
             last = now
-            print(display.counts(), file=console.file, flush=True)
+            print(state.counts(), file=console.file, flush=True)
 
     return update
 

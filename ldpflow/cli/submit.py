@@ -8,8 +8,6 @@ import typer
 
 from ldpflow.cli.studies import StudyName
 
-__all__ = ["submit"]
-
 Axis = list[str] | None
 
 
@@ -54,18 +52,15 @@ def submit(
     be repeated.
     """
     from ldpflow.cluster.jobs import Jobs, cluster_address
-    from ldpflow.engine import read_seconds
+    from ldpflow.options import SweepOptions
     from ldpflow.study import load_study
 
     chosen = load_study(study).replace({"n": n, "epsilon": epsilon, "replicates": replicates, "seed": seed})
     for warning in [*chosen.left_out(), *chosen.warnings()]:
         typer.echo(f"warning: {warning}", err=True)
-    options = []
-    if max_time is not None:
-        read_seconds(max_time)
-        options += ["--max-time", max_time]
-    if max_in_flight is not None:
-        options += ["--max-in-flight", str(max_in_flight)]
+    SweepOptions(max_time=max_time, max_in_flight=max_in_flight)  # type: ignore[arg-type]
+    options = [] if max_time is None else ["--max-time", max_time]
+    options += [] if max_in_flight is None else ["--max-in-flight", str(max_in_flight)]
     where = cluster_address(address)
     jobs = Jobs(where)
     job = jobs.submit(chosen, out, num_cpus, options)

@@ -12,8 +12,6 @@ from ldpflow.errors import InputError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Columns", "Run", "Sort", "Where", "names_in", "read_summary", "read_trajectories", "summary"]
-
 Run = Annotated[str, typer.Argument(metavar="RUN", help="Run directory, e.g. runs/quickstart.")]
 
 
@@ -51,6 +49,12 @@ def summary(
     null: Annotated[
         float | None, typer.Option(help="Null value of theta: adds power, the share of intervals without it.")
     ] = None,
+    best: Annotated[
+        bool,
+        typer.Option(
+            "--best", help="Only the best row of every problem, mechanism, n, level and coordinate."
+        ),
+    ] = False,
     where: Where = None,
     sort: Sort = None,
     columns: Columns = None,
@@ -58,6 +62,10 @@ def summary(
     """Show coverage, length, bias and standard error of every cell of a run.
 
     A run without intervals has errors of trajectories instead; the table shows their last step.
+
+    --best chooses among algorithms, step sizes and interval methods: of the rows that hold their level
+    (failures counted as misses, lower end of the 95% Monte Carlo interval at most 2 points below it) the one
+    with the shortest intervals, or else the one with the highest coverage, and says which.
     """
     from ldpflow.cli.tables import print_csv, print_json, print_summary, print_table, print_trajectories
     from ldpflow.results.where import chosen
@@ -65,6 +73,8 @@ def summary(
     show = {Format.table: print_summary, Format.csv: print_csv, Format.json: print_json}[form]
     table = read_summary(run)
     if table.num_rows == 0 and (trajectories := read_trajectories(run)).num_rows:
+        if best:
+            raise InputError("best", True, "a run with intervals", "It has trajectories alone.")
         print_trajectories(trajectories) if form is Format.table else show(trajectories)
         return
     if null is not None:
@@ -72,15 +82,29 @@ def summary(
         from ldpflow.store import RunStore
 
         table = stored_summary(RunStore(run), null, damaged="refuse")
-    table = chosen(table, where, names_in(sort))
+    table = chosen(table, where)
+    if best:
+        from ldpflow.results.arena import best_rows
+        from ldpflow.store import RunStore
+
+        table = best_rows(RunStore(run), table)
+    table = chosen(table, sort=names_in(sort))
     if columns is None:
         show(table)
         if form is Format.table:
+            if best:
+                print(BEST_OF_MANY)
             print_left_out(run)
     elif form is Format.table:
         print_table(chosen(table, columns=names_in(columns)))
     else:
         show(chosen(table, columns=names_in(columns)))
+
+
+BEST_OF_MANY = (
+    "Each row is the best of its candidates on the replicates that chose it: run it again with another seed "
+    "before its numbers are used (ldpflow sweep --seed)."
+)
 
 
 def print_left_out(run: str) -> None:
@@ -95,17 +119,9 @@ def print_left_out(run: str) -> None:
 
 def read_summary(run: str) -> pa.Table:
     """The summary of a run directory."""
-    import pyarrow as pa
+    from ldpflow.run import open_run
 
-    from ldpflow.store import RunStore
-
-    try:
-        table = RunStore(run).read_summary()
-    except (pa.ArrowException, OSError) as error:
-        raise InputError("run", run, "a run directory with a readable summary", str(error)) from None
-    if table is None:
-        raise InputError("run", run, "a run directory with a summary", "Nothing finished there.")
-    return table
+    return open_run(run).summary()
 
 
 def read_trajectories(run: str) -> pa.Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,23 +13,17 @@ import typer
 from ldpflow.cli.flags import METHODS, settings_given
 from ldpflow.cli.studies import StudyName
 from ldpflow.errors import InputError
+from ldpflow.options import ENGINES, SweepOptions
 
 if TYPE_CHECKING:
     from ldpflow.engine import Planned, RunResult
     from ldpflow.study import Study
 
-__all__ = ["Engine", "sweep"]
-
 PLAN_LINES = 12
 
 
-class Engine(StrEnum):
-    """Where the batches run."""
-
-    auto = "auto"
-    threads = "threads"
-    ray = "ray"
-    serial = "serial"
+Engine = StrEnum("Engine", list(ENGINES))  # type: ignore[misc]  # where batches run
+OPTIONS = {declared.name: declared for declared in fields(SweepOptions)}
 
 
 Axis = list[str] | None
@@ -54,41 +49,29 @@ Beta = Annotated[Axis, design("--beta", "Block exponent of BB.")]
 BOption = Annotated[Axis, design("--B", "Bootstrap replications of BB.")]
 Level = Annotated[Axis, design("--level", "Nominal coverage.")]
 Settings = Annotated[Axis, design("--set", "Any setting: mechanism.epsilon=0.5,2.", "NAME=X")]
+
+
+def flag(name: str, panel: str, metavar: str | None = None, **more: Any) -> Any:
+    """A flag for an option of a sweep, with its help, bounds and default."""
+    declared = OPTIONS[name].metadata
+    bounds = {}
+    if declared["kind"] is int:
+        bounds = {"min": declared["least"]} | ({"max": declared["most"]} if declared["most"] < 1e9 else {})
+    shown = {} if declared["shown"] is None else {"show_default": declared["shown"]}
+    text = declared["help"].replace("`address`", "--address")
+    names = [f"--{name}"] if declared["kind"] is bool else []  # without a --no-{name}
+    return typer.Option(*names, metavar=metavar, help=text, rich_help_panel=panel, **bounds, **shown, **more)
+
+
 Seed = Annotated[str | None, typer.Option(metavar="X", help="Seed of the study.", rich_help_panel=DESIGN)]
 Replicates = Annotated[
     str | None,
     typer.Option(metavar="X", help="Independent paths per cell.", rich_help_panel=PRECISION),
 ]
-TargetMcse = Annotated[
-    float | None,
-    typer.Option(
-        metavar="X", help="Replicates until every coverage has this MCSE.", rich_help_panel=PRECISION
-    ),
-]
-TargetLength = Annotated[
-    float | None,
-    typer.Option(
-        metavar="X", help="The same for the relative MCSE of every length.", rich_help_panel=PRECISION
-    ),
-]
-MinReplicates = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N",
-        help="With a target: the fewest replicates.",
-        show_default="256",
-        rich_help_panel=PRECISION,
-    ),
-]
-MaxReplicates = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N",
-        help="With a target: the most replicates.",
-        show_default="100000",
-        rich_help_panel=PRECISION,
-    ),
-]
+TargetMcse = Annotated[float | None, flag("target_mcse", PRECISION, "X")]
+TargetLength = Annotated[float | None, flag("target_length", PRECISION, "X")]
+MinReplicates = Annotated[int | None, flag("min_replicates", PRECISION, "N")]
+MaxReplicates = Annotated[int | None, flag("max_replicates", PRECISION, "N")]
 Out = Annotated[
     str | None,
     typer.Option(
@@ -98,75 +81,15 @@ Out = Annotated[
         rich_help_panel=WHERE,
     ),
 ]
-EngineOption = Annotated[
-    Engine,
-    typer.Option(help="auto: threads, or Ray for more than a minute of work.", rich_help_panel=WHERE),
-]
-Address = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ADDRESS",
-        help="Ray cluster to join: auto, or HOST:6379; see submit for HTTP.",
-        rich_help_panel=WHERE,
-    ),
-]
-NumCpus = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N",
-        min=1,
-        help="Cores for a local Ray; with --address, cores to ask for.",
-        show_default="all",
-        rich_help_panel=WHERE,
-    ),
-]
-Nice = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N",
-        min=0,
-        max=19,
-        help="Niceness of a local Ray's workers; 0 shares a busy machine equally.",
-        show_default="15",
-        rich_help_panel=WHERE,
-    ),
-]
-Fresh = Annotated[
-    bool,
-    typer.Option("--fresh", help="Move an old run aside and start over.", rich_help_panel=WHERE),
-]
-MaxTime = Annotated[
-    str | None,
-    typer.Option(metavar="T", help="Stop after this time: 90s, 45m, 2h, 1h30m.", rich_help_panel=LIMITS),
-]
-MaxMemory = Annotated[
-    str | None,
-    typer.Option(
-        metavar="SIZE",
-        help="Stop above this memory, Ray included: 8G.",
-        rich_help_panel=LIMITS,
-    ),
-]
-MaxInFlight = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N",
-        min=1,
-        help="Most batches under way at a time.",
-        show_default="twice the cores",
-        rich_help_panel=LIMITS,
-    ),
-]
-Retries = Annotated[
-    int,
-    typer.Option(
-        metavar="N",
-        min=0,
-        max=1000,
-        help="How often to repeat a batch whose worker died.",
-        rich_help_panel=LIMITS,
-    ),
-]
+EngineOption = Annotated[Engine, flag("engine", WHERE)]
+Address = Annotated[str | None, flag("address", WHERE, "ADDRESS")]
+NumCpus = Annotated[int | None, flag("num_cpus", WHERE, "N")]
+Nice = Annotated[int | None, flag("nice", WHERE, "N")]
+Fresh = Annotated[bool, flag("fresh", WHERE)]
+MaxTime = Annotated[str | None, flag("max_time", LIMITS, "T")]
+MaxMemory = Annotated[str | None, flag("max_memory", LIMITS, "SIZE")]
+MaxInFlight = Annotated[int | None, flag("max_in_flight", LIMITS, "N")]
+Retries = Annotated[int, flag("retries", LIMITS, "N")]
 MaxFailed = Annotated[
     float | None,
     typer.Option(
@@ -182,7 +105,7 @@ DryRun = Annotated[
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress, no summary.", rich_help_panel=SHOWN)]
 NoProgress = Annotated[bool, typer.Option("--no-progress", help="No progress.", rich_help_panel=SHOWN)]
-Verbose = Annotated[bool, typer.Option("--verbose", help="Show Ray's own log.", rich_help_panel=SHOWN)]
+Verbose = Annotated[bool, flag("verbose", SHOWN)]
 
 
 def sweep(
@@ -239,7 +162,25 @@ def sweep(
     }
     flags |= {"beta": beta, "B": b, "level": level, "replicates": replicates, "seed": seed}
     chosen = load_study(study).replace(settings_given(settings)).replace(flags)
-    targets = targets_of(replicates, target_mcse, target_length, min_replicates, max_replicates)
+    options = SweepOptions(
+        engine=engine.value,
+        address=address,
+        num_cpus=num_cpus,
+        nice=nice,
+        keep_ray=True,  # results are shown first; Ray takes seconds to stop
+        fresh=fresh,
+        target_mcse=target_mcse,
+        target_length=target_length,
+        min_replicates=min_replicates,
+        max_replicates=max_replicates,
+        max_time=max_time,  # type: ignore[arg-type]  # a text is read
+        max_memory=max_memory,  # type: ignore[arg-type]
+        max_in_flight=max_in_flight,
+        retries=retries,
+        verbose=verbose,
+    )
+    if options.until_precise and replicates is not None:
+        raise InputError("replicates", replicates, "nothing where a target decides")
     if dry_run:
         from ldpflow.cli.dry_run import print_prediction
         from ldpflow.sweeps import cautions
@@ -249,60 +190,26 @@ def sweep(
         print_prediction(chosen, engine.value, num_cpus)
         return
 
-    ended, interrupted = swept(
-        chosen,
-        out,
-        quiet,
-        executor=engine.value,
-        address=address,
-        num_cpus=num_cpus,
-        nice=nice,
-        keep_ray=True,  # results are shown first; Ray takes seconds to stop
-        max_time=max_time,
-        max_memory=max_memory,
-        max_in_flight=max_in_flight,
-        retries=retries,
-        fresh=fresh,
-        progress=not (quiet or no_progress),
-        verbose=verbose,
-        **targets,
-    )
+    ended, interrupted = run_sweep(chosen, out, options, quiet, not (quiet or no_progress))
     if not quiet and not interrupted:
-        print_results(chosen, ended, None if any(targets.values()) else chosen.replicates)
+        print_results(chosen, ended, None if options.until_precise else chosen.replicates)
     print_troubles(chosen, ended)
     leave(ended, interrupted, max_failed)
 
 
-def targets_of(
-    replicates: str | None,
-    target_mcse: float | None,
-    target_length: float | None,
-    min_replicates: int | None,
-    max_replicates: int | None,
-) -> dict[str, Any]:
-    """The precision asked for, which cannot stand beside a number of replicates."""
-    from ldpflow.sweeps import wanted_precision
-
-    targets: dict[str, Any] = {
-        "target_mcse": target_mcse,
-        "target_length": target_length,
-        "min_replicates": min_replicates,
-        "max_replicates": max_replicates,
-    }
-    if wanted_precision(**targets) is not None and replicates is not None:
-        raise InputError("replicates", replicates, "nothing where a target decides")
-    return targets
-
-
-def swept(study: Study, out: str | None, quiet: bool, **options: Any) -> tuple[RunResult, bool]:
+def run_sweep(
+    study: Study, out: str | None, options: SweepOptions, quiet: bool, progress: bool
+) -> tuple[RunResult, bool]:
     """Run the sweep: its result, and whether it was interrupted."""
+    from ldpflow import sweeps
+    from ldpflow.cli import leave_at_once
+    from ldpflow.engine import connection
     from ldpflow.errors import SweepInterrupted
-    from ldpflow.sweeps import sweep as compute
 
-    if not quiet:
-        options |= {"on_engine": print_note, "on_plan": print_plan}
+    connection.when_stuck = lambda lost: leave_at_once(f"{lost}; run the same command again to continue")
+    on_plan, on_engine = (None, None) if quiet else (print_plan, print_note)
     try:
-        result = compute(study, out, allow_failures=True, on_caution=print_caution, **options).result
+        result = sweeps.run_sweep(study, out, options, progress, on_plan, on_engine, print_caution).result
         assert result is not None
         return result, False
     except SweepInterrupted as stopped:

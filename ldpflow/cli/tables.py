@@ -7,7 +7,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -18,27 +18,9 @@ from rich.text import Text
 
 from ldpflow.columns import CAUTIOUS, Summary
 from ldpflow.errors import plain_text
-from ldpflow.report.numbers import no_formula, rounded, short, with_error
+from ldpflow.report.numbers import distinguishing_columns, no_formula, rounded, short, with_error
 from ldpflow.results.columns import summaries_of
-from ldpflow.results.extremes import exploded
-
-__all__ = [
-    "count_apart",
-    "plain",
-    "print_csv",
-    "print_fitting",
-    "print_json",
-    "print_rows",
-    "print_summary",
-    "print_table",
-    "print_trajectories",
-    "replicates_in_words",
-    "rounded",
-    "short",
-    "telling",
-    "width_of",
-    "with_error",
-]
+from ldpflow.results.measures import exploded
 
 Row = dict[str, Any]
 Shown = tuple[str, Callable[[Row], str]]
@@ -60,7 +42,6 @@ def with_misses(row: Row) -> str:
 
 
 MISSES: Shown = ("failures\nas misses", with_misses)
-WIDE = 24  # characters
 GAP = 2  # characters between columns
 COUNTS = ("replicates", "failures")
 POWER: Shown = ("power", lambda row: with_error(row["power"], row["power_mcse"]))
@@ -81,8 +62,8 @@ def print_summary(table: pa.Table) -> None:
     names = table.column_names
     # The path's key says nothing that the parameters do not say.
     parameters = [name for name in names[: names.index("coverage")] if name not in ("path", "truth")]
-    settings = telling([name for name in parameters if name not in COUNTS], rows)
-    constant = [name for name in parameters if name not in settings and count_apart([name], rows) == 1]
+    settings = distinguishing_columns([name for name in parameters if name not in COUNTS], rows, implied=True)
+    constant = [name for name in parameters if name not in settings and not differs(name, rows)]
     partial = {
         name: owners_of(name, rows)
         for name in parameters
@@ -100,9 +81,10 @@ def print_summary(table: pa.Table) -> None:
     declared = summaries_of(table.schema)
     checks = [figure(summary.name) for summary in declared if summary.shown and known(summary.name, rows)]
     checks += [figure(name) for name in LOOKED if known(name, rows)]
+    chosen = [plain("level_state"), plain("candidates")] if "level_state" in names else []
     more = [BIAS, EMPIRICAL_SE, *([POWER] if power else []), *checks, *replicates, *failures]
     first_to_go = [*reversed(checks), EMPIRICAL_SE, BIAS, *failures, *replicates, POWER, LENGTH, *misses]
-    results = [("coverage", coverage), *misses, LENGTH, *more]
+    results = [("coverage", coverage), *chosen, *misses, LENGTH, *more]
     left = print_fitting(list(map(plain, settings)), results, rows, [title for title, _ in first_to_go])
     if any(row["failures"] for row in rows) and (not lost or MISSES[0] in left):
         print(failures_in_words(rows))
@@ -235,11 +217,9 @@ def print_trajectories(table: pa.Table) -> None:
         return
     paths = list(wide.values())
     names = table.column_names[1 : table.column_names.index("step")]
-    settings: list[str] = []
-    # Each only if it adds to what tells paths apart: N, and what follows from others, comes last.
-    for name in ("problem", "algorithm", "noise", "order", "epsilon", "dimension", "n", *names):
-        if name in names and count_apart([*settings, name], paths) > max(1, count_apart(settings, paths)):
-            settings.append(name)
+    # N, and what follows from others, comes last.
+    order = ("problem", "algorithm", "noise", "order", "epsilon", "dimension", "n", *names)
+    settings = distinguishing_columns([n for n in dict.fromkeys(order) if n in names], paths)
     paths.sort(key=lambda row: [(row[name] is not None, row[name]) for name in settings])
     stats = [stat for stat in TRAJECTORY_MEASURES if any(stat in row for row in paths)]
     results: list[Shown] = [(stat, lambda row, stat=stat: row.get(stat, "-")) for stat in stats]  # type: ignore[misc]
@@ -268,28 +248,7 @@ def cautions(rows: Sequence[Row], declared: Sequence[Summary]) -> list[str]:
 
 def differs(name: str, rows: Sequence[Row]) -> bool:
     """Whether a column varies; by repr, since a setting may be a list."""
-    return count_apart([name], rows) > 1
-
-
-def telling(names: Sequence[str], rows: Sequence[Row]) -> list[str]:
-    """The settings that tell the rows apart.
-
-    One that varies only because some rows do not have it (B, where BM stands beside BB), and a long text
-    (coefficients beside their number d), is left out as long as the rows differ in the others.
-    """
-    kept = [name for name in names if differs(name, rows)]
-    for name in list(kept):
-        others = [other for other in kept if other != name]
-        single = len({repr(row[name]) for row in rows if row[name] is not None}) == 1
-        wide = any(len(short(row[name])) > WIDE for row in rows)
-        if (single or wide) and count_apart(others, rows) == count_apart(kept, rows):
-            kept = others
-    return kept
-
-
-def count_apart(names: Sequence[str], rows: Sequence[Row]) -> int:
-    """Number of distinct rows in these columns."""
-    return len({tuple(repr(row[name]) for name in names) for row in rows})
+    return len({repr(row[name]) for row in rows}) > 1
 
 
 def plain(name: str) -> Shown:
@@ -340,9 +299,14 @@ def print_table(table: pa.Table) -> None:
 
 def print_csv(table: pa.Table) -> None:
     """Every column; floats by repr, nothing for null."""
+    write_csv(table.column_names, table.to_pylist())
+
+
+def write_csv(names: Sequence[str], rows: Iterable[Mapping[str, object]]) -> None:
+    """Values of these names as CSV, without cells that a spreadsheet would take for formulas."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(map(no_formula, table.column_names))
-    writer.writerows(map(no_formula, row.values()) for row in table.to_pylist())
+    writer.writerow(map(no_formula, names))
+    writer.writerows([no_formula(row.get(name)) for name in names] for row in rows)
 
 
 def print_json(table: pa.Table) -> None:

@@ -9,8 +9,6 @@ import typer
 from ldpflow.cli.studies import StudyName
 from ldpflow.errors import InputError, need
 
-__all__ = ["trace"]
-
 
 def trace(
     study: StudyName = "paper-table1",
@@ -48,9 +46,9 @@ def trace(
     need("report", "altair", "vl_convert")
     import pyarrow.parquet as pq
 
-    from ldpflow.report.saving import save, suffix_of
-    from ldpflow.report.trace_plot import trace_plot
-    from ldpflow.results.trace import trace as compute
+    from ldpflow.report.style import save, suffix_of
+    from ldpflow.report.trace import trace as compute
+    from ldpflow.report.trace import trace_plot
     from ldpflow.study import load_study
 
     suffix_of(output)

@@ -8,8 +8,6 @@ import typer
 
 from ldpflow.cli.summary import Run
 
-__all__ = ["transcript"]
-
 
 def transcript(
     run: Run,

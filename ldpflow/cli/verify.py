@@ -12,8 +12,6 @@ from ldpflow.cli.summary import Run
 if TYPE_CHECKING:
     from ldpflow.published.compare import MissingCell
 
-__all__ = ["verify"]
-
 
 def verify(
     run: Run,

@@ -26,17 +26,17 @@ from urllib.parse import urlsplit
 import ldpflow
 from ldpflow.cluster.preflight import PASSED, REFUSED
 from ldpflow.cluster.shipping import write_study
-from ldpflow.engine.connection import unreachable
 from ldpflow.errors import InputError, LdpflowError, MissingExtra
 from ldpflow.study import Study
-
-__all__ = ["DEFAULT_ADDRESS", "Jobs", "State", "cluster_address"]
 
 DEFAULT_ADDRESS = "http://127.0.0.1:8265"
 SCHEMES = ("s3", "gs", "gcs", "abfs", "file")
 CHECK_SECONDS = 300.0  # until the cluster's side has looked: footers of a large run take a while
 STOP_SECONDS = 60.0
 POLL_SECONDS = 0.5
+ANSWER_SECONDS = 30.0  # for a connection and for each silence of the server; four times that for an answer
+ANSWER_BYTES = 2**26
+SILENT_SECONDS = 60.0  # of a job's output, after which its state is asked for
 NOISY = (
     "ray.dashboard.modules.dashboard_sdk",
     "ray.dashboard.modules.job.sdk",
@@ -107,7 +107,6 @@ class Jobs:
 
     def __init__(self, address: str) -> None:
         self.address = address
-        check_reachable(address)
         # A token that is there is used, whatever the version of Ray does by default; and Ray lets
         # this variable win over the argument.
         os.environ.setdefault("RAY_AUTH_MODE", "token")
@@ -118,7 +117,7 @@ class Jobs:
             for name in NOISY:
                 logging.getLogger(name).setLevel(logging.WARNING)
             with self.named_errors():
-                self.client: Any = JobSubmissionClient(address)
+                self.client: Any = limited(JobSubmissionClient)(address)
         except (ImportError, AttributeError) as error:
             raise MissingExtra("cluster", ["Ray's client of jobs"]) from error
         with self.named_errors():
@@ -136,10 +135,17 @@ class Jobs:
             raise InputError(
                 "address", self.address, "a cluster whose token is known here", f"{says}. {TOKEN}"
             ) from error
-        except ConnectionError as error:
+        except OSError as error:
+            late = "timed out" in str(error) or isinstance(error, TimeoutError)
+            says = (
+                f"It has not answered within {ANSWER_SECONDS:g} s." if late else f"{str(error).rstrip('.')}."
+            )
             raise InputError(
-                "address", self.address, "the head of a Ray cluster", f"{error} {TUNNEL}"
+                "address", self.address, "the head of a Ray cluster", f"{says}. {TUNNEL}"
             ) from error
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            says = "What answers there is no head of Ray, or of another version."
+            raise InputError("address", self.address, "the head of a Ray cluster", says) from error
         except RuntimeError as error:
             text = str(error)
             if "ray[default]" in text:
@@ -256,12 +262,15 @@ class Jobs:
     def follow(self, job: str) -> Iterator[str]:
         """Output of a job as it comes; ends with the job."""
         loop = asyncio.new_event_loop()
+        stream = self.client.tail_job_logs(job)
         try:
-            stream = self.client.tail_job_logs(job)
             while True:
                 with self.named_errors(job):
+                    line = loop.create_task(anext(stream))
+                    while not loop.run_until_complete(asyncio.wait({line}, timeout=SILENT_SECONDS))[0]:
+                        self.state(job)  # an error where nothing answers any more
                     try:
-                        yield loop.run_until_complete(anext(stream))
+                        yield line.result()
                     except StopAsyncIteration:
                         return
         finally:
@@ -278,6 +287,49 @@ class Jobs:
         return state
 
 
+def limited(client: type[Any]) -> type[Any]:
+    """Ray's client of jobs with limits on the time and the size of an answer; it has none by itself."""
+
+    class Limited(client):  # type: ignore[misc]
+        def _do_request(self, method: str, endpoint: str, **options: Any) -> Any:
+            hooks = {"response": limit_answer}
+            return super()._do_request(method, endpoint, timeout=ANSWER_SECONDS, hooks=hooks, **options)
+
+    return Limited
+
+
+def limit_answer(answer: Any, **options: Any) -> None:
+    """Limit the body of an answer that is about to be read."""
+    answer.raw = Body(answer.raw)
+
+
+class Body:
+    """Body of an HTTP answer: reading it fails where it is too long or takes too long.
+
+    Parameters
+    ----------
+    raw : urllib3.HTTPResponse
+    """
+
+    def __init__(self, raw: Any) -> None:
+        self.raw = raw
+        self.end = time.monotonic() + 4 * ANSWER_SECONDS
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.raw, name)
+
+    def stream(self, size: int, decode_content: bool) -> Iterator[bytes]:
+        """Chunks of the body, each as soon as it is there."""
+        total = 0
+        while chunk := self.raw.read1(size, decode_content=decode_content):
+            total += len(chunk)
+            if total > ANSWER_BYTES:
+                raise ConnectionError(f"Its answer is longer than {ANSWER_BYTES:,} bytes")
+            if time.monotonic() > self.end:
+                raise TimeoutError
+            yield chunk
+
+
 def described(info: Any) -> State:
     """Ray's description of a job, in brief."""
     metadata = info.metadata or {}
@@ -290,17 +342,6 @@ def described(info: Any) -> State:
         started=None if info.start_time is None else info.start_time / 1000.0,
         ended=None if not info.end_time else info.end_time / 1000.0,
     )
-
-
-def check_reachable(address: str) -> None:
-    """Refuse an address without a server; Ray's own client would wait for minutes."""
-    parts = urlsplit(address)
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    reason = unreachable(parts.hostname or "", port)
-    if reason is not None:
-        raise InputError(
-            "address", address, "the head of a cluster that can be reached", f"{reason}. {TUNNEL}"
-        )
 
 
 @contextmanager

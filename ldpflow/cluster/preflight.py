@@ -15,8 +15,6 @@ from collections.abc import Sequence
 
 from ldpflow.errors import InputError, StorageError
 
-__all__ = ["PASSED", "REFUSED", "check", "main"]
-
 PASSED = "ldpflow: the cluster is ready"
 REFUSED = "ldpflow: refused "
 

@@ -10,8 +10,6 @@ from ldpflow.study.interactive import MAIN
 from ldpflow.study.plugins import FILE_MODULE, plugins_of
 from ldpflow.study.writing import toml_text
 
-__all__ = ["STUDY_FILE", "write_study"]
-
 STUDY_FILE = "study.toml"
 
 

@@ -2,7 +2,6 @@
 
 from ldpflow.engine.check import Finding, check_run, repair_run
 from ldpflow.engine.events import Planned, Progress, RunResult
-from ldpflow.engine.limits import limits, read_bytes, read_seconds
 from ldpflow.engine.precision import Precision
 from ldpflow.engine.replay import replay
 from ldpflow.engine.run import run_study, summarise_run
@@ -14,9 +13,6 @@ __all__ = [
     "Progress",
     "RunResult",
     "check_run",
-    "limits",
-    "read_bytes",
-    "read_seconds",
     "repair_run",
     "replay",
     "run_study",

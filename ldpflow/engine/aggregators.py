@@ -10,11 +10,9 @@ from typing import Any
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from ldpflow.engine.executor import part_meta, publish_trajectories
+from ldpflow.engine.executor import store_result
 from ldpflow.simulators.batch import Batch, BatchResult
-from ldpflow.store import Aggregator, Published, cell_set_hash
-
-__all__ = ["Sent", "Shard", "new_aggregator"]
+from ldpflow.store import Aggregator, Published
 
 STATISTICS_SECONDS = 1.0  # how often an aggregator's running statistics travel to the driver
 
@@ -28,14 +26,7 @@ class AggregatorActor:
 
     def add(self, batch: Batch, result: BatchResult) -> dict[str, Any]:
         """Take the rows of a batch; tell what has been published by now."""
-        publish_trajectories(self.aggregator.store, batch, result)
-        if batch.cells:
-            published = self.aggregator.add(
-                batch.simulator.key, batch.first, batch.last, result.rows, part_meta(batch)
-            )
-        else:
-            # Trajectories alone, and they are on disk.
-            published = [Published(batch.simulator.key, batch.first, batch.last, cell_set_hash([]))]
+        published = store_result(self.aggregator, batch, result)
         statistics = None
         if time.monotonic() - self.reported_at > STATISTICS_SECONDS:
             statistics = self.aggregator.statistics()

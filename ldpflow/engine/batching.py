@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -12,13 +12,10 @@ from ldpflow.simulators.batch import Batch
 from ldpflow.simulators.cell import Cell
 from ldpflow.simulators.simulator import Cost, Simulator
 
-__all__ = ["GRID", "Batches", "Missing", "cut", "kernel_of"]
-
 GRID = 64  # replicate ranges are multiples of this
 TARGET_SECONDS = 5.0
 TAIL = 2  # batches per core at the end that are cut once more,
 TAIL_SECONDS = 0.5  # to about this length
-LOOKED = 500  # runs of batches whose kernels are looked at: it takes time
 
 
 @dataclass(frozen=True)
@@ -41,17 +38,6 @@ class Missing:
         """Memory of one row."""
         runs = next((cell.runs for cell in self.cells), 1)
         return self.simulator.cost(self.simulator.needs(self.cells, self.checkpoints), runs)
-
-    @cached_property
-    def kernel(self) -> Hashable:
-        """Key of the kernel of its batches."""
-        return kernel_of(self)
-
-
-def kernel_of(work: Missing | Batch) -> Hashable:
-    """Key of the kernel that missing rows, or a batch, need."""
-    request = work.simulator.needs(work.cells + work.witnesses, work.checkpoints)
-    return repr(work.simulator.kernel(request))
 
 
 @dataclass(frozen=True)
@@ -102,24 +88,9 @@ def cut(missing: Sequence[Sequence[Missing]], seed: int, cores: int) -> Batches:
 
     Each takes about TARGET_SECONDS, or less where that would leave the last core to finish alone;
     never less than one row of lanes. Ranges start on the replicate grid, except for long paths and
-    at the end, where they start on multiples of the lanes. One batch of each kernel comes before all others,
-    so that processes that take them compile different kernels at the same time.
+    at the end, where they start on multiples of the lanes.
     """
-    return Batches(seed, kernels_first([run for group in missing for run in runs(group, cores)]))
-
-
-def kernels_first(found: Sequence[Run]) -> tuple[Run, ...]:
-    """The same batches, the first one of each kernel before all others."""
-    first: dict[Hashable, Run] = {}
-    rest = []
-    for at, run in enumerate(found):
-        if at < LOOKED and run.missing.kernel not in first:
-            end = min(run.first + run.size, run.last)
-            first[run.missing.kernel] = replace(run, last=end)
-            run = replace(run, first=end)
-        if len(run):
-            rest.append(run)
-    return (*first.values(), *rest) if len(first) > 1 else tuple(found)
+    return Batches(seed, tuple(run for group in missing for run in runs(group, cores)))
 
 
 def runs(missing: Sequence[Missing], cores: int) -> list[Run]:

@@ -19,7 +19,7 @@ from ldpflow.engine.run import run_study
 from ldpflow.errors import DamagedRun, InputError, LdpflowError, plain_line
 from ldpflow.intervals import INTERVAL_METHODS
 from ldpflow.random.streams import STREAM_VERSION
-from ldpflow.results.diagnosis import DIAGNOSIS_COLUMNS
+from ldpflow.results.decomposition import DIAGNOSIS_COLUMNS
 from ldpflow.results.summary import stored_summary, stored_trajectory_summary
 from ldpflow.simulators.cell import Cell
 from ldpflow.simulators.stored import described_simulator
@@ -29,7 +29,14 @@ from ldpflow.store.part import arrange, subtract
 from ldpflow.store.provenance import read_sessions
 from ldpflow.study import Study
 from ldpflow.study.plugins import loaded_names
-from ldpflow.study.stored import check_plugins, header_holds, reads_files, stored_mapping, stored_study
+from ldpflow.study.stored import (
+    header_holds,
+    needed_study,
+    reads_files,
+    stored_mapping,
+    stored_plugins,
+    stored_study,
+)
 
 
 @dataclass(frozen=True)
@@ -92,15 +99,7 @@ def repair_run(run: str, **options: Any) -> RunResult:
     """
     store = RunStore(run)
     with store.named_errors(), RunLock(store):
-        study = stored_study(store, to_run=True)
-        if study is None:
-            check_plugins(store, study)
-            raise InputError(
-                "run",
-                run,
-                "a run with a study.toml that can be read",
-                "Run the sweep with its study file instead: it repairs what it needs.",
-            )
+        study = needed_study(store)
         findings, _ = examined(store)
         for name in sorted({name for finding in findings for name in finding.bad}):
             store.set_aside(UnreadablePart(name, ""))
@@ -110,8 +109,15 @@ def repair_run(run: str, **options: Any) -> RunResult:
 
 def examined(store: RunStore, recompute: float | None = None) -> tuple[list[Finding], dict[str, int]]:
     """All findings, and what was looked at."""
-    study = stored_study(store)
-    findings = list(study_findings(store, study))
+    study, mapping = None, {}
+    findings: list[Finding] = []
+    try:
+        mapping = stored_mapping(store) or {}
+        study = stored_study(store)
+        findings += study_findings(store, study, mapping)
+    except InputError as error:
+        findings.append(Finding(f"study.toml: {error}"))
+    findings += provenance_findings(store)
     good: dict[str, list[Part]] = {}
     bad: dict[str, str] = {}
     rows = 0
@@ -139,14 +145,6 @@ def examined(store: RunStore, recompute: float | None = None) -> tuple[list[Find
     if recompute is not None:
         findings += [Finding(what) for what in recomputed(store, [*whole, *followed], recompute)]
     return findings, {"parts": len(replicates) + len(followed) + len(bad), "rows": rows}
-
-
-def plugins_not_loaded(store: RunStore) -> list[str]:
-    """Plug-ins that study.toml names and this process has not loaded."""
-    table = (stored_mapping(store) or {}).get("plugins", {})
-    names = table.get("names", []) if isinstance(table, dict) else []
-    wanted = [names] if isinstance(names, str) else names
-    return [str(name) for name in wanted if str(name) not in loaded_names()]
 
 
 def agrees(stored: pa.Table, again: pa.Table) -> bool:
@@ -195,25 +193,30 @@ def trajectory_findings(store: RunStore, some: bool) -> Iterator[Finding]:
         yield Finding("trajectories.parquet: its numbers are not those of the rows")
 
 
-def study_findings(store: RunStore, study: Study | None) -> Iterator[Finding]:
-    """study.toml and provenance.json."""
-    if study is None and (names := plugins_not_loaded(store)):
+def study_findings(store: RunStore, study: Study | None, mapping: dict[str, Any]) -> Iterator[Finding]:
+    """study.toml, read as a study and as tables."""
+    missing = [name for name, _ in stored_plugins(mapping) if name not in loaded_names()]
+    if study is None and missing:
         warnings.warn(
-            f"{store.root}: its study needs the plug-in {', '.join(names)}, which is not loaded; "
+            f"{store.root}: its study needs the plug-in {', '.join(missing)}, which is not loaded; "
             "parts, rows and sums are checked, but not which replicates are missing",
             stacklevel=2,
         )
-    elif study is None and reads_files(store):
+    elif study is None and reads_files(mapping):
         warnings.warn(
             f"{store.root}: its study reads a data file, which a check does not open: everything is checked, "
             "but a path of which no part is left is not missed",
             stacklevel=2,
         )
-        yield from stored_gaps(store)
+        yield from stored_gaps(store, mapping)
     elif study is None:
         yield Finding("study.toml: absent or not a study; a sweep writes it again")
     elif not header_holds(store, study):
         yield Finding("study.toml: its hash is not that of its content")
+
+
+def provenance_findings(store: RunStore) -> Iterator[Finding]:
+    """provenance.json."""
     try:
         read_sessions(store)
     except DamagedRun as error:
@@ -281,9 +284,9 @@ def gap_findings(store: RunStore, study: Study) -> Iterator[Finding]:
             yield Finding(f"path p{plan.simulator.key}: replicates missing: {ranges}{more}")
 
 
-def stored_gaps(store: RunStore) -> Iterator[Finding]:
+def stored_gaps(store: RunStore, mapping: dict[str, Any]) -> Iterator[Finding]:
     """Replicates that paths with parts lack, by the number that study.toml names."""
-    wanted = (stored_mapping(store) or {}).get("replicates")
+    wanted = mapping.get("replicates")
     if not isinstance(wanted, int):
         return
     for dataset in store.datasets():
@@ -312,7 +315,7 @@ def summary_findings(store: RunStore, parts: list[Part]) -> Iterator[Finding]:
     try:
         again = stored_summary(store, damaged=[])
     except (LdpflowError, KeyError, ValueError):
-        yield Finding("summary.parquet: not compared, because of the parts above")
+        yield Finding("summary.parquet: not compared, because of the findings above")
         return
     if not agrees(stored, again):
         yield Finding("summary.parquet: its numbers are not those of the rows")

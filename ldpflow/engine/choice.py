@@ -10,18 +10,6 @@ from ldpflow.engine.precision import Round
 from ldpflow.errors import address_limit
 from ldpflow.simulators.simulator import Simulator
 
-__all__ = [
-    "ENGINES",
-    "busy_machine",
-    "chosen_engine",
-    "cores_of",
-    "python_rows",
-    "python_seconds_of",
-    "ray_addresses",
-    "seconds_of",
-]
-
-ENGINES = ("auto", "threads", "ray", "serial")
 RAY_NICENESS = 15  # of Ray's workers, if the user does not say
 RAY_FROM_SECONDS = 60.0  # a Ray of one's own takes 6 s to start and 1.5 s to stop,
 RAY_SECONDS = 8.0  # and half a second to the first batch

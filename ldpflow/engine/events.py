@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Listener", "Phase", "Planned", "Progress", "RunResult"]
-
 
 @dataclass(frozen=True)
 class Progress:

@@ -7,7 +7,6 @@ in the place of one that has rows.
 
 from __future__ import annotations
 
-import tomllib
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -28,6 +27,7 @@ from ldpflow.store import Part, RunStore, UnreadablePart, cell_id
 from ldpflow.store.part import Ranges, intersect, subtract
 from ldpflow.study import Study
 from ldpflow.study.plugins import plugins_of
+from ldpflow.study.stored import stored_mapping
 
 __all__ = ["declare_columns", "gaps", "planned", "usable_parts"]
 
@@ -71,8 +71,8 @@ def usable_parts(store: RunStore, study: Study) -> list[Part]:
 def stored_seed(store: RunStore) -> Any:
     """The seed that study.toml names, or None."""
     try:
-        return tomllib.loads(store.read_study() or "").get("seed")
-    except (ValueError, RecursionError, InputError):
+        return (stored_mapping(store) or {}).get("seed")
+    except InputError:
         return None
 
 
@@ -245,8 +245,8 @@ def witness(
     ]
 
     def cost(cell: Cell) -> tuple[float, ...]:
-        request = plan.simulator.needs((cell,))
-        return -cell.n, plan.simulator.cost(request, 1).seconds, plan.simulator.memory(request)
+        found = plan.simulator.cost(plan.simulator.needs((cell,)), 1)
+        return -cell.n, found.seconds, found.bytes
 
     return (min(usable, key=cost),) if usable else ()
 

@@ -1,60 +1,27 @@
-"""When a sweep has run long enough or grown too large: limits as people type them."""
+"""What ends a sweep early: limits of time and memory, Ctrl-C, and the end of the interpreter."""
 
 from __future__ import annotations
 
 import os
-import re
+import signal
+import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 from ldpflow.errors import InputError
 
-__all__ = ["limits", "memory_in_use", "read_bytes", "read_seconds"]
-
-SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-BYTES = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 PROCESSES = Path("/proc")
 CHECK_SECONDS = 1.0  # adding up the memory of many processes takes milliseconds
 
 
-def read_seconds(text: str) -> float:
-    """Seconds in a time such as ``90``, ``90s``, ``1h30m`` or ``1.5h``.
-
-    Raises
-    ------
-    InputError
-        Naming ``max_time``.
-    """
-    pieces = re.findall(r"(\d+(?:\.\d+)?)([smhd])", text) if text.isascii() else []
-    if re.fullmatch(r"\d+(\.\d+)?", text, re.ASCII):
-        pieces = [(text, "s")]
-    elif "".join(number + unit for number, unit in pieces) != text:
-        pieces = []
-    seconds = sum(float(number) * SECONDS[unit] for number, unit in pieces)
-    if not 0 < seconds < 1e9:
-        raise InputError("max_time", text, "a time above 0 such as 90s, 45m, 2h or 1h30m")
-    return seconds
-
-
-def read_bytes(text: str) -> int:
-    """Bytes in a size such as ``500M``, ``8G`` or ``1.5GiB``; units are powers of 1024.
-
-    Raises
-    ------
-    InputError
-        Naming ``max_memory``.
-    """
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", text, re.IGNORECASE | re.ASCII)
-    size = float(match[1]) * BYTES[match[2].lower()] if match else 0.0
-    if not 1 <= size < 2**60:
-        raise InputError("max_memory", text, "a size such as 500M or 8G")
-    return int(size)
-
-
 def limits(
     max_seconds: float | None = None,
-    max_bytes: int | None = None,
+    max_bytes: float | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Callable[[], str | None]:
     """A function that says which limit has been passed, if one has.
@@ -122,3 +89,69 @@ def proportional_size(process: int) -> int:
             return sum(int(line.split()[1]) * 1024 for line in file if line.startswith("Pss:"))
     except (OSError, ValueError):
         return 0
+
+
+LAST_SECONDS = 5.0
+
+
+@contextmanager
+def interpreter_open() -> Iterator[Callable[[], str | None]]:
+    """Keep the interpreter from ending in the middle of a sweep, in a daemon thread too.
+
+    At its end Python waits for threads that are no daemons; a daemon inside of compiled code would abort the
+    process. So while a daemon thread sweeps another thread waits for it, and gives it a reason to stop.
+    """
+    if not threading.current_thread().daemon:
+        yield lambda: None
+        return
+    over, main, caller = threading.Event(), threading.main_thread(), threading.current_thread()
+
+    def hold() -> None:
+        over.wait()
+        if not main.is_alive():
+            caller.join(LAST_SECONDS)  # for the traceback of its SweepInterrupted
+
+    threading.Thread(target=hold, name="end of a sweep", daemon=False).start()
+    try:
+        yield lambda: None if main.is_alive() else "the main thread has ended"
+    finally:
+        over.set()
+
+
+class Interrupts:
+    """While the context is open, the first Ctrl-C is noted, the second ends all.
+
+    SIGTERM, and SIGHUP when a terminal closes, do the same.
+
+    Calling it gives the reason to stop, or None.
+    """
+
+    def __init__(self) -> None:
+        self.reason: str | None = None
+        self.before: dict[signal.Signals, Any] = {}
+
+    def __call__(self) -> str | None:
+        return self.reason
+
+    def __enter__(self) -> Interrupts:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            try:
+                self.before[number] = signal.signal(number, self.received)
+            except ValueError:  # not in the main thread, which alone may set handlers
+                break
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self.before.items():
+            signal.signal(number, handler)
+
+    def received(self, number: int, frame: FrameType | None) -> None:
+        """The handler. It writes to the descriptor: a buffer may be locked by what it interrupts."""
+        if self.reason is not None:
+            if sys.stderr.isatty():
+                os.write(2, b"\x1b[?25h")  # the progress bar hides the cursor
+            os.write(2, b"\nldpflow: stopped at once; what was on disk is kept\n")
+            # No clean-up: what is not on disk is computed again, and the lock dies with the process.
+            os._exit(130)
+        self.reason = f"{signal.Signals(number).name} received"
+        os.write(2, b"\nldpflow: finishing what is running (at most 10 s); again to stop at once\n")

@@ -9,9 +9,6 @@ from dataclasses import dataclass, field
 from ldpflow.engine.batching import Batches
 from ldpflow.engine.events import Listener, Phase, Progress
 from ldpflow.engine.executor import Executor, Outcome
-from ldpflow.engine.waiting import Kernels
-
-__all__ = ["Stop", "Tally", "drive", "never"]
 
 POLL_SECONDS = 0.5
 DRAIN_SECONDS = 3.0  # how long batches in flight may still take after a stop
@@ -86,39 +83,31 @@ def drive(
         Asked at least twice a second for a reason to stop; once there is one nothing more is
         submitted, and what is in flight gets DRAIN_SECONDS to finish before it is dropped.
     on_phase : callable, optional
-        Called with the kernels that are waited for.
+        Called with a few words where batches are no longer what the sweep waits for.
     """
     started = time.monotonic()
     tally = Tally()
     count, total_steps = len(batches), batches.steps
     waiting = iter(batches)
-    kernels = None if on_phase is None else Kernels(batches, executor.compiling)
-    phase = ""
+    if on_phase is not None:
+        on_phase("")
     sent = in_flight = 0
     deadline = float("inf")
     while (sent < count or in_flight) and time.monotonic() < deadline:
         if tally.stopped is None and (reason := should_stop()) is not None:
             tally.stopped = reason
+            if on_phase is not None:
+                on_phase("stopping: batches in flight get 3 s")
             sent = count
             deadline = time.monotonic() + DRAIN_SECONDS
             continue
         while sent < count and in_flight < executor.capacity:
-            batch = next(waiting)
-            executor.submit(batch)
+            executor.submit(next(waiting))
             sent += 1
             in_flight += 1
-            if kernels is not None:
-                kernels.submitted(batch)
-        if on_phase is not None and kernels is not None:
-            said = kernels.waiting() if tally.stopped is None else "stopping: batches in flight get 3 s"
-            if said != phase:
-                phase = said
-                on_phase(said)
         for outcome in executor.wait(POLL_SECONDS):
             in_flight -= 1
             tally.take(outcome)
-            if kernels is not None:
-                kernels.returned(outcome.batch)
             if listener is not None:
                 listener(
                     Progress(

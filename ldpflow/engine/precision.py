@@ -25,13 +25,12 @@ import numpy as np
 from ldpflow.engine.batching import Missing
 from ldpflow.engine.events import Listener, Progress
 from ldpflow.errors import InputError
+from ldpflow.options import SweepOptions
 from ldpflow.results import CellRows, stored_cells
 from ldpflow.simulators.simulator import Plan
 from ldpflow.store import RunStore, cell_id
 from ldpflow.store.part import subtract
 from ldpflow.store.schema import cell_keys
-
-__all__ = ["BATCH", "Precision", "Round", "ahead", "rounds", "stopped_coverage"]
 
 BATCH = 128
 LEAST = 200  # fewer replicates bias what is reported
@@ -89,6 +88,15 @@ class Precision:
             )
         if not self.min_replicates <= self.max_replicates <= 10**9:
             raise InputError("max_replicates", self.max_replicates, f"{self.min_replicates} to 10^9")
+
+    @classmethod
+    def of(cls, options: SweepOptions) -> Precision | None:
+        """The target of a sweep, or None."""
+        if not options.until_precise:
+            return None
+        bounds = {"min_replicates": options.min_replicates, "max_replicates": options.max_replicates}
+        given = {name: value for name, value in bounds.items() if value is not None}
+        return cls(options.target_mcse, options.target_length, **given)
 
     def schedule(self, start: int = 0) -> Iterator[int]:
         """The points of the schedule above ``start``."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ldpflow.engine.choice import ROW_SECONDS, chosen_engine, python_rows
+from ldpflow.engine.timing import seconds_per_record, seconds_per_step, step_kind
 from ldpflow.random.lockstep import LANES
 from ldpflow.simulators.simulator import Plan
 
@@ -37,24 +38,28 @@ def predict(plans: Sequence[Plan], replicates: int, cores: int, engine: str = "a
 
     CPU time is measured, so that other work on this machine does not count; the sweep itself will
     have to share with it. Every kind of step runs for its share of CALIBRATION_SECONDS on the study's own
-    settings; intervals and trajectories are computed once for a row of lanes.
+    settings; intervals and trajectories are computed once for every kind and set of cells, in a row of lanes.
     """
     groups = -(-replicates // LANES)
     requests = [plan.request() for plan in plans]
-    alike = [plan.simulator.alike(request) for plan, request in zip(plans, requests, strict=True)]
+    alike = [step_kind(plan.simulator, request) for plan, request in zip(plans, requests, strict=True)]
     share = CALIBRATION_SECONDS / max(1, len(set(alike)))
     measured: dict[object, float] = {}
+    rows_measured: dict[object, float] = {}
     kernel_seconds = interval_seconds = 0.0
     steps = 0
     per_simulator = []
     for plan, request, kind in zip(plans, requests, alike, strict=True):
         simulator = plan.simulator
         if kind not in measured:
-            measured[kind] = simulator.seconds_per_step(request, share)
+            measured[kind] = seconds_per_step(simulator, request, share)
         longest = simulator.cost(request, 1).steps
         steps += longest * replicates
         kernel_seconds += groups * longest * measured[kind]
-        interval_seconds += groups * simulator.seconds_per_record(request)
+        cells = kind, plan.cells, plan.checkpoints
+        if cells not in rows_measured:
+            rows_measured[cells] = seconds_per_record(simulator, request)
+        interval_seconds += groups * rows_measured[cells]
         per_simulator.append(1e9 * measured[kind] / LANES)
     if engine == "auto":
         rows = sum(python_rows(plan.simulator, plan.cells, plan.checkpoints) for plan in plans)

@@ -9,26 +9,27 @@ published parts are named by their content, so that is harmless.
 
 from __future__ import annotations
 
+import pickle
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 import ray
+from ray import cloudpickle
 from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
+from ray.util.metrics import Counter, Gauge
 
+from ldpflow.engine import connection
 from ldpflow.engine.aggregators import Sent, Shard, new_aggregator
-from ldpflow.engine.connection import connect
-from ldpflow.engine.executor import Outcome, said
-from ldpflow.engine.liveness import Liveness, abandon
-from ldpflow.engine.metrics import Metrics
-from ldpflow.errors import EngineLost, InputError, LdpflowError, StorageError
-from ldpflow.simulators.batch import Batch, BatchResult, simulate
+from ldpflow.engine.executor import Outcome, run_batch, said
+from ldpflow.errors import InputError, LdpflowError, StorageError
+from ldpflow.options import SweepOptions
+from ldpflow.simulators.batch import Batch, BatchResult
 from ldpflow.simulators.cell import Cell
 from ldpflow.store import Aggregator, cell_set_hash
-
-__all__ = ["RayExecutor"]
 
 POLL_SECONDS = 0.5
 LOOK_SECONDS = 5.0  # how often the cluster is asked for its cores: nodes come and go
@@ -37,10 +38,10 @@ MAX_DEATHS = 20  # of aggregators in one sweep
 CORES_PER_AGGREGATOR = 1000  # one takes the rows of twice as many; see docs/scale.md
 
 
-def run_batch(batch: Batch) -> BatchResult:
+def run_task(batch: Batch) -> BatchResult:
     """The task."""
     pa.set_cpu_count(1)
-    return simulate(batch)
+    return run_batch(batch)
 
 
 class RayExecutor:
@@ -50,52 +51,24 @@ class RayExecutor:
     ----------
     make_aggregator : callable
         Makes an aggregator inside the actor.
-    address : str, optional
-        An existing cluster's address, ``auto`` for the one this machine belongs to; without it a
-        local Ray is started and stopped again.
-    num_cpus : int, optional
-        Cores of the local Ray, all of this machine's unless given; with an address, cores that
-        batches are sent out for although the cluster has fewer, so that its autoscaler starts nodes.
-    retries : int
-        How often Ray runs a task again whose worker or node died.
-    verbose : bool
-        Let Ray's own log lines through.
-    max_in_flight : int, optional
-        Batches sent out and not stored; twice the cores unless given.
+    options : SweepOptions
     run : str
         What the metrics call this run.
-    nice : int, optional
-        Niceness of a local Ray's workers, 15 unless given.
-    keep : bool
-        Leave a local Ray running when the executor is closed: it ends with this process.
     """
 
     def __init__(
-        self,
-        make_aggregator: Callable[[], Aggregator],
-        address: str | None = None,
-        num_cpus: int | None = None,
-        retries: int = 3,
-        verbose: bool = False,
-        max_in_flight: int | None = None,
-        run: str = "",
-        nice: int | None = None,
-        keep: bool = False,
+        self, make_aggregator: Callable[[], Aggregator], options: SweepOptions | None = None, run: str = ""
     ) -> None:
-        self.started_ray = not ray.is_initialized()
-        self.lost = False
-        if self.started_ray:
-            connect(address, num_cpus, verbose, nice)
-        self.liveness = Liveness() if self.started_ray else None
-        self.keep = keep
-        self.wanted = 1 if address is None or num_cpus is None else num_cpus
-        self.max_in_flight = max_in_flight
+        options = options or SweepOptions()
+        self.keep = options.keep_ray
+        # With an address: cores that batches are sent out for although the cluster has fewer.
+        self.wanted = 1 if options.address is None else options.num_cpus or 1
+        self.max_in_flight = options.max_in_flight
         self.looked = -LOOK_SECONDS
         self.there = 0
-        task: Any = ray.remote(run_batch)
-        self.task = task.options(max_retries=retries, num_cpus=1)
+        task: Any = ray.remote(run_task)
+        self.task = task.options(max_retries=options.retries, num_cpus=1)
         self.make_aggregator = make_aggregator
-        self.most_shards = 1 + self.cores // CORES_PER_AGGREGATOR
         # Started when paths come: a study of one path needs one.
         self.shards: list[Shard] = []
         self.shard_of_path: dict[str, Shard] = {}
@@ -104,31 +77,32 @@ class RayExecutor:
         self.cell_sets: dict[int, tuple[tuple[Cell, ...], str]] = {}
         self.dropped = False
         self.metrics = Metrics(run)
-
-    compiling = None  # workers compile
+        self.watch = None if ray.is_initialized() else connection.connect(options)
 
     @property
     def cores(self) -> int:
         """Cores that the cluster has, or is to have."""
-        if time.monotonic() - self.looked >= LOOK_SECONDS and self.check_alive():
+        self.check_alive()
+        silent = self.watch is not None and self.watch.silent
+        if time.monotonic() - self.looked >= LOOK_SECONDS and not silent:
             self.looked = time.monotonic()
             self.there = int(ray.cluster_resources().get("CPU", 0))
         return max(self.there, self.wanted)
+
+    @cached_property
+    def most_shards(self) -> int:
+        """Aggregators that share the rows, where there are as many paths."""
+        return 1 + self.cores // CORES_PER_AGGREGATOR
 
     @property
     def capacity(self) -> int:
         """One batch that runs and one that waits per core: a core never waits for the driver."""
         return self.max_in_flight or 2 * self.cores
 
-    def check_alive(self) -> bool:
-        """Raise if Ray has lost a process that it cannot do without; whether all of them answer."""
-        if self.liveness is None:
-            return True
-        try:
-            return self.liveness.check()
-        except EngineLost:
-            self.lost = True
-            raise
+    def check_alive(self) -> None:
+        """Raise if Ray has lost a process that it cannot do without."""
+        if self.watch is not None:
+            self.watch.check()
 
     def shard_of(self, batch: Batch) -> Shard:
         """The aggregator of a path; paths go to them in turn."""
@@ -150,7 +124,10 @@ class RayExecutor:
 
     def submit(self, batch: Batch) -> None:
         shard = self.shard_of(batch)
-        rows = self.task.remote(batch)
+        try:
+            rows = self.task.remote(batch)
+        except (TypeError, AttributeError, pickle.PicklingError) as error:
+            raise unpicklable(batch, error) from error
         self.send(Sent(batch, self.cell_set_of(batch), rows, shard, shard.aggregator, counted=False))
 
     def send(self, sent: Sent) -> None:
@@ -254,12 +231,32 @@ class RayExecutor:
         return True
 
     def close(self) -> None:
-        if self.lost:
-            abandon()
+        if self.watch is None:  # the caller's Ray
+            self.metrics.flying(0)
             return
-        self.metrics.flying(0)
-        if self.started_ray and not self.keep:
+        self.watch.close()
+        lost = self.watch.lost is not None
+        if not lost:
+            self.metrics.flying(0)
+        # A command line whose Ray is lost ends at once, and what is left of that Ray with it.
+        if connection.when_stuck is None if lost else not self.keep:
             ray.shutdown()
+
+
+def unpicklable(batch: Batch, error: Exception) -> InputError:
+    """The component that keeps a batch from being sent to another process."""
+    for component in (*batch.simulator.parts().values(), *(cell.method for cell in batch.cells)):
+        try:
+            cloudpickle.dumps(component)
+        except Exception as reason:
+            error, name = reason, type(component).__name__
+            break
+    else:
+        name = type(batch.simulator).__name__
+    return InputError(
+        "engine", "ray", f"threads or serial for a {name}, which cannot be pickled",
+        f"{type(error).__name__}: {str(error).splitlines()[0]}",
+    )  # fmt: skip
 
 
 def raise_if_of_store(error: RayError) -> None:
@@ -274,3 +271,47 @@ def reason(error: RayError) -> str:
     if isinstance(error, RayTaskError):
         return said(error.cause)
     return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+
+
+class Metrics:
+    """Counters and gauges of one run for Ray's Prometheus endpoint; Ray adds ``ray_`` before their names.
+
+    Replicates and steps are counted once per path, when their batch is done; batches that Ray ran
+    again because a node was lost are counted alike.
+
+    Parameters
+    ----------
+    run : str
+        The run directory, the label ``run``.
+    """
+
+    def __init__(self, run: str) -> None:
+        def counter(name: str, description: str) -> Counter:
+            made = Counter(name, description, tag_keys=("run",))
+            made.set_default_tags({"run": run})
+            return made
+
+        self.replicates = counter("ldpflow_replicates_done", "Replicates of paths, done.")
+        self.steps = counter("ldpflow_steps_done", "Steps of the recursion, done.")
+        self.batches = counter("ldpflow_batches_done", "Batches done.")
+        self.failures = counter("ldpflow_batches_failed", "Batches given up.")
+        self.kernel_seconds = counter("ldpflow_kernel_seconds", "CPU seconds in recursions.")
+        self.in_flight = Gauge(
+            "ldpflow_batches_in_flight", "Batches sent out and not stored.", tag_keys=("run",)
+        )
+        self.in_flight.set_default_tags({"run": run})
+
+    def took(self, outcome: Outcome) -> None:
+        """A batch has come back."""
+        if outcome.error is not None:
+            self.failures.inc()
+            return
+        self.batches.inc()
+        self.replicates.inc(outcome.batch.last - outcome.batch.first)
+        self.steps.inc(outcome.batch.steps)
+        if outcome.kernel_seconds > 0.0:  # Ray refuses to add nothing
+            self.kernel_seconds.inc(outcome.kernel_seconds)
+
+    def flying(self, batches: int) -> None:
+        """So many batches are on their way."""
+        self.in_flight.set(batches)

@@ -58,8 +58,8 @@ def recomputed(store: RunStore, good: list[Part], share: float, seed: int | None
         One line per part of the choice that differs or cannot be computed.
     """
     chance = random.Random(seed)
-    study = stored_study(store, to_run=True)
     try:
+        study = stored_study(store, to_run=True)
         check_plugins(store, study)
     except InputError as error:
         yield str(error)

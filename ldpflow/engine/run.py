@@ -6,7 +6,7 @@ import os
 import shlex
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 
 from ldpflow.engine.batching import cut
 from ldpflow.engine.choice import (
-    ENGINES,
     busy_machine,
     chosen_engine,
     cores_of,
@@ -24,14 +23,14 @@ from ldpflow.engine.choice import (
     seconds_of,
 )
 from ldpflow.engine.events import Listener, Phase, Planned, RunResult
-from ldpflow.engine.executor import Executor, Outcome
+from ldpflow.engine.executor import Executor, Outcome, ThreadExecutor
 from ldpflow.engine.growth import declare_columns, gaps, planned, usable_parts
 from ldpflow.engine.loop import Stop, Tally, drive, never
 from ldpflow.engine.precision import Precision, Round, ahead, rounds
 from ldpflow.engine.reached import reached
-from ldpflow.engine.threads import ThreadExecutor
-from ldpflow.errors import EngineLost, InputError
+from ldpflow.errors import EngineLost, InputError, address_limit
 from ldpflow.kernels.cache import cache_folder
+from ldpflow.options import SweepOptions
 from ldpflow.results.summary import stored_summary, stored_trajectory_summary
 from ldpflow.store import (
     Aggregator,
@@ -45,28 +44,20 @@ from ldpflow.store.provenance import read_sessions
 from ldpflow.study import Study
 from ldpflow.study.plugins import plugins_of, sources_of
 
-__all__ = ["run_study", "summarise_run"]
+FEW_THREADS, MANY_ADDRESSES = 2, 2 * 2**30  # 8 threads ran out of addresses at 1.25 GiB; 32 did not at 2
 
 
 def run_study(
     study: Study,
     out: str | os.PathLike[str],
+    options: SweepOptions | None = None,
     *,
-    engine: str = "auto",
-    address: str | None = None,
-    num_cpus: int | None = None,
     on_engine: Callable[[str], None] | None = None,
     on_event: Listener | None = None,
     on_plan: Callable[[list[Planned]], None] | None = None,
     on_phase: Phase | None = None,
     should_stop: Stop = never,
-    retries: int = 3,
-    max_in_flight: int | None = None,
-    nice: int | None = None,
-    keep_ray: bool = False,
-    fresh: bool = False,
-    verbose: bool = False,
-    precision: Precision | None = None,
+    **given: Any,
 ) -> RunResult:
     """Compute what ``out`` lacks of the study, and its summary.
 
@@ -75,38 +66,21 @@ def run_study(
     study : Study
     out : path or URI
         The run directory; what it holds already is kept and used.
-    engine : {"auto", "threads", "ray", "serial"}
-        ``threads``: a thread per core of this process; ``serial``: one thread; ``auto``: Ray with an
-        address or where much is missing, else threads.
-    address : str, optional
-        A Ray cluster's address; a local Ray is started without it.
-    num_cpus : int, optional
-        Threads, or cores of the local Ray; with an address, cores to ask the cluster for.
+    options : SweepOptions, optional
+        ``max_time`` and ``max_memory`` are for ``should_stop``.
     on_engine : callable, optional
         Called with a line on the engine that was chosen, and why, before it starts.
     on_event : callable, optional
         Called with the progress after every batch.
     on_phase : callable, optional
-        Called with what is waited for: Ray, kernels that are compiled, the summary.
+        Called with what is waited for other than batches: Ray, the summary.
     on_plan : callable, optional
         Called once, before the first batch, with what is there and what is to be computed.
     should_stop : callable
         Asked at least twice a second for a reason to stop, or None; once there is one the run ends
         within seconds with what is finished on disk.
-    retries : int
-        How often Ray runs a batch again whose worker or node died.
-    max_in_flight : int, optional
-        Batches that are sent out and not stored, on Ray; twice the cores unless given.
-    nice : int, optional
-        Niceness of the workers of a local Ray, 15 unless given.
-    keep_ray : bool
-        Leave a local Ray running: it ends with this process, and a further sweep finds it there.
-    fresh : bool
-        Start over, after moving what ``out`` holds to a name beside it.
-    verbose : bool
-        Let Ray's log lines through.
-    precision : Precision, optional
-        Add replicates until every cell is this precise, instead of ``study.replicates``.
+    given
+        Options by name, in the place of ``options``.
 
     Raises
     ------
@@ -115,18 +89,14 @@ def run_study(
     StorageError
         If it cannot be read or written just now, as on a full disk.
     """
-    if engine not in ENGINES:
-        raise InputError("engine", engine, f"one of {', '.join(ENGINES)}")
-    if engine in ("serial", "threads") and address is not None:
-        raise InputError("address", address, f"nothing where `engine` is {engine}")
-    if engine == "auto" and address is not None:
-        engine = "ray"
+    options = options or SweepOptions(**given)
+    precision = Precision.of(options)
     started = time.monotonic()
     store = RunStore(out)
     with store.named_errors():
         store.check_place()
     cache_folder()  # one that cannot be used is bad input, not a failure of every batch
-    if fresh and (moved := moved_aside(store)) is not None:
+    if options.fresh and (moved := moved_aside(store)) is not None:
         warnings.warn(f"{store.root}: the old run was moved to {moved}", stacklevel=2)
     with store.named_errors(), RunLock(store) as lock:
         warn_of_takeover(store, lock)
@@ -134,19 +104,10 @@ def run_study(
         if precision is not None and not study.method:
             raise InputError("target_mcse", precision, "a study with interval methods")
         session = begin(store, study)
-        ray_options = {
-            "address": address,
-            "num_cpus": num_cpus,
-            "retries": retries,
-            "verbose": verbose,
-            "max_in_flight": max_in_flight,
-            "nice": nice,
-            "keep": keep_ray,
-        }
-        start = partial(executor_for, engine, store, on_engine, ray_options, on_phase=on_phase)
+        start = partial(executor_for, store, options, on_engine, on_phase)
         work = partial(fill, store, study, precision, start, started, on_phase)
         tally, summary, followed = complete(store, work, on_plan, on_event, on_phase, should_stop)
-        end(session, tally, engine, precision)
+        end(session, tally, options.engine, precision)
     found = reached(study, summary, followed)
     if tally.lost is not None:
         raise EngineLost(
@@ -291,31 +252,34 @@ def described(store: RunStore, outcome: Outcome) -> str:
 
 
 def executor_for(
-    engine: str,
     store: RunStore,
-    on_engine: Callable[[str], None] | None,
-    ray_options: Mapping[str, Any],
-    seconds: float,
-    python_seconds: float = 0.0,
+    options: SweepOptions,
+    on_engine: Callable[[str], None] | None = None,
     on_phase: Phase | None = None,
+    seconds: float = 0.0,
+    python_seconds: float = 0.0,
 ) -> Executor:
     """The executor that a user asked for, or the one that suits the expected CPU time."""
-    cores = cores_of(engine, ray_options["num_cpus"])
-    if engine == "auto":
+    engine, address = options.engine, options.address
+    cores = cores_of(engine, options.num_cpus)
+    if engine == "auto" and address is not None:
+        engine = "ray"
+    elif engine == "auto":
         engine, why = chosen_engine(seconds, cores, python_seconds)
         if on_engine is not None:
             on_engine(why)
     if engine != "ray":
+        if cores > FEW_THREADS and (limit := address_limit()) < MANY_ADDRESSES:
+            allowed = f"at most {FEW_THREADS} threads with a limit of {limit / 2**30:.2f} GiB (ulimit -v)"
+            raise InputError("num_cpus", cores, allowed, "More of them need 2 GiB of addresses.")
         return ThreadExecutor(Aggregator(store), cores)
     from ldpflow.engine.ray_executor import RayExecutor
 
-    if ray_options["address"] is None and on_engine is not None:
-        if (busy := busy_machine(ray_options.get("nice"))) is not None:
-            on_engine(busy)
+    if address is None and on_engine is not None and (busy := busy_machine(options.nice)) is not None:
+        on_engine(busy)
     if on_phase is not None:
-        address = ray_options["address"]
         on_phase("starting Ray" if address is None else f"joining the Ray cluster at {address}")
-    return RayExecutor(partial(Aggregator, store), run=store.root, **ray_options)
+    return RayExecutor(partial(Aggregator, store), options, store.root)
 
 
 def summarise_run(store: RunStore) -> pa.Table:

@@ -1,4 +1,7 @@
-"""Base classes of interval methods: they say what they need, then are pure functions of a record."""
+"""Base classes of interval methods, which say what they need and are pure functions of a record.
+
+Settings that several methods have stand here too: their types and what they mean.
+"""
 
 from __future__ import annotations
 
@@ -6,33 +9,62 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from math import isnan
-from typing import Any, ClassVar
+from math import inf, isnan
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from ldpflow import constants
 from ldpflow.algorithms import Algorithm
 from ldpflow.columns import Column, cautions
 from ldpflow.intervals.record import PathRecord, PathSource, Record
 from ldpflow.problems import Problem
-from ldpflow.settings import Settings
-
-__all__ = [
-    "IntervalMethod",
-    "Intervals",
-    "PathIntervalMethod",
-    "average",
-    "columns_of",
-    "defined",
-    "in_order",
-    "normal_intervals",
-    "symmetric",
-    "undefined",
-]
+from ldpflow.settings import Setting, Settings
 
 Array = NDArray[np.float64]
+
+BASE = Setting("-", "method whose variance or standard error is used")
+BLOCK_C = Setting("1", "factor c of the rule for block lengths", logarithmic=True)
+Beta = Annotated[
+    float,
+    Field(gt=0, lt=1),
+    Setting("1", "block exponent of BB; null elsewhere", symbol="β", title="block exponent"),
+]
+Multiplier = Annotated[
+    Literal["uniform", "rademacher"], Setting("-", "law of BB's multipliers; null elsewhere")
+]
+REPLICATIONS = Setting("count", "bootstrap replications of BB; null elsewhere", logarithmic=True)
+Quantile = Annotated[
+    Literal["normal", "t"],
+    Setting("-", "law of the critical values: `t` for Student's, `F` for Hotelling's"),
+]
+Batches = Annotated[
+    int,
+    Field(ge=2, le=10**6),
+    Setting("count", "batches of BM where given; null is the default, floor(n^(1/4))", logarithmic=True),
+]
+BatchRule = Annotated[
+    str,
+    Field(
+        pattern=r"^(half|third|[1-9][0-9]{0,3}n\^0?\.[0-9]{1,6}|n\^0?\.[0-9]{1,6}|[1-9][0-9]{0,11})$",
+        description="half, third, a power of n such as n^0.75 or 3n^0.75, or a number of steps",
+    ),
+    Setting("-", "length of equal batches: `half`, `third`, `3n^0.75` or a number of steps"),
+]
+BatchFactor = Annotated[float, Field(ge=1e-6, le=1e6), BLOCK_C]
+DEGREE = Setting("-", "degree of TR's polynomial")
+BurnIn = Annotated[
+    str,
+    Field(
+        pattern=r"^(n\^0?\.[0-9]{1,6}|0?\.[0-9]{1,6}n)$",
+        description="steps left out at the start, such as n^0.4 or 0.01n",
+    ),
+    Setting("-", "steps that TR leaves out: `n^0.4`, `0.01n`"),
+]
+StepVariance = Annotated[Literal["known", "residual"], Setting("-", "S of TR: `known` or `residual`")]
+SmallRun = Annotated[bool, Setting("-", "whether half widths have the factor K/(K - 4) for short runs")]
 
 
 @dataclass(frozen=True)
@@ -70,6 +102,8 @@ class IntervalMethod(Settings):
     ----------
     record : type of Record
         The class of record that the method takes.
+    cites : tuple of str
+        Keys of the papers that the method follows.
     title : str
         The method in a line of a report; the first line of the docstring unless given.
     diagnostics : tuple of Column
@@ -88,6 +122,7 @@ class IntervalMethod(Settings):
     the estimates of a run decide."""
 
     record: ClassVar[type[Record]]
+    cites: ClassVar[tuple[str, ...]] = ()
     title: ClassVar[str] = ""
     diagnostics: ClassVar[tuple[Column, ...]] = ()
 
@@ -116,17 +151,14 @@ class IntervalMethod(Settings):
 
     def applies(self, source: Any) -> bool:
         """Whether a simulator makes what this method needs; a study leaves out other cells."""
-        made: type[Record] | None = source.interval_record()
-        return made is not None and issubclass(made, self.record)
+        return not self.lacking(source)
 
     def lacking(self, source: Any) -> str:
-        """Reason why a simulator's cells are left out, where :meth:`applies` is False."""
+        """Reason why a simulator does not make what this method needs, or ""."""
         made: type[Record] | None = source.interval_record()
         if made is None:
             return "intervals cannot be made from its results"
-        if not issubclass(made, self.record):
-            return f"it takes {self.record.words}, not {made.words}"
-        return "the method does not apply to it"
+        return "" if issubclass(made, self.record) else f"it takes {self.record.words}, not {made.words}"
 
     def impossible(self, problem: Problem) -> str | None:
         """Reason why the method does not exist for the problem with these settings, or None."""
@@ -178,29 +210,30 @@ class IntervalMethod(Settings):
 
 
 class PathIntervalMethod(IntervalMethod):
-    """An interval method on path records: it says at which times it needs them."""
+    """An interval method on path records: it says at which times it needs them.
+
+    A method around others returns them from :meth:`nested`. It needs what they need, reads the truth if
+    one of them does, and is left out where one of them is.
+    """
 
     record: ClassVar[type[Record]] = PathRecord
 
-    @abstractmethod
-    def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
-        """Step indices in 1, ..., steps at which S is needed, in increasing order."""
-
-    def steps_read(self) -> tuple[str, ...]:
-        """Declarations of an algorithm that intervals are computed from.
-
-        ``step_exponent``, ``step_constant``: where the algorithm does not declare them, a study leaves the
-        method out.
-        """
+    def nested(self) -> tuple[PathIntervalMethod, ...]:
+        """Methods that this one holds."""
         return ()
 
-    def applies(self, source: PathSource) -> bool:
-        return super().applies(source) and not undeclared(self, source.algorithm)
+    def brought(self) -> tuple[Settings, ...]:
+        return self.nested()
 
-    def lacking(self, source: PathSource) -> str:
-        if super().applies(source) and (names := undeclared(self, source.algorithm)):
-            return f"it is computed from step sizes that {source.algorithm.kind} does not declare ({names})"
-        return super().lacking(source)
+    def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
+        """Step indices in 1, ..., steps at which S is needed, in increasing order: by default the last.
+
+        With those of the methods that are held.
+        """
+        found = np.array([steps], dtype=np.int64)
+        for method in self.nested():
+            found = np.union1d(found, method.times(steps, algorithm))
+        return found
 
     def level_times(self, steps: int, algorithm: Algorithm, levels: Sequence[float]) -> NDArray[np.int64]:
         """The times that these levels need; all of them unless a method says otherwise."""
@@ -208,19 +241,51 @@ class PathIntervalMethod(IntervalMethod):
 
     def times_settings(self) -> tuple[object, ...]:
         """The settings that the times depend on; methods that differ in others share them."""
-        return ()
+        return tuple((method.kind, *method.times_settings()) for method in self.nested())
 
     def count_times(self, steps: int, algorithm: Algorithm) -> int:
         """At most how many times that will be; a study is refused on it before any is made."""
-        return 1
+        return sum(method.count_times(steps, algorithm) for method in self.nested()) or 1
 
     def running_sums(self, dimension: int) -> tuple[str, ...]:
         """Names of the running sums needed with d = ``dimension`` coordinates."""
-        return ()
+        return tuple(dict.fromkeys(name for one in self.nested() for name in one.running_sums(dimension)))
 
     def marked_times(self, steps: int, algorithm: Algorithm, dimension: int) -> tuple[int, ...]:
         """Step indices at which the running sums are needed."""
-        return (steps,)
+        held = [method.marked_times(steps, algorithm, dimension) for method in self.nested()]
+        return tuple(dict.fromkeys(time for times in held for time in times)) or (steps,)
+
+    def steps_read(self) -> tuple[str, ...]:
+        """Declarations of an algorithm that intervals are computed from.
+
+        ``step_exponent``, ``step_constant``: where the algorithm does not declare them, a study leaves the
+        method out.
+        """
+        return tuple(dict.fromkeys(name for method in self.nested() for name in method.steps_read()))
+
+    def reads_truth(self) -> bool:
+        return any(method.reads_truth() for method in self.nested())
+
+    def lacking(self, source: PathSource) -> str:
+        if reason := first(super().lacking(source), *(method.lacking(source) for method in self.nested())):
+            return reason
+        names = [name for name in self.steps_read() if isnan(getattr(source.algorithm, name)())]
+        if not names:
+            return ""
+        kind, names_text = source.algorithm.kind, ", ".join(names)
+        return f"it is computed from step sizes that {kind} does not declare ({names_text})"
+
+    def impossible(self, problem: Problem) -> str | None:
+        return first(*(method.impossible(problem) for method in self.nested()))
+
+    def unsuitable(self, source: PathSource) -> str | None:
+        reason = first(*(method.unsuitable(source) for method in self.nested()))
+        return None if reason is None else f"{self.kind}: {reason}"
+
+    def unsuitable_at(self, source: PathSource, n: int) -> str | None:
+        reason = first(*(method.unsuitable_at(source, n) for method in self.nested()))
+        return None if reason is None else f"{self.kind}: {reason}"
 
     def finite(self, record: PathRecord, n: int, levels: Sequence[float]) -> NDArray[np.bool_]:
         return record.finite_at(last_time(self, record.steps(n), record.algorithm, tuple(levels)))
@@ -230,9 +295,50 @@ class PathIntervalMethod(IntervalMethod):
         return record.once(key, lambda: self.intervals(record, n, levels))
 
 
-def undeclared(method: PathIntervalMethod, algorithm: Algorithm) -> str:
-    """Declarations that the method reads and the algorithm does not make: ``step_constant``."""
-    return ", ".join(name for name in method.steps_read() if isnan(getattr(algorithm, name)()))
+def first(*reasons: str | None) -> str | None:
+    """The first reason that there is."""
+    return next(filter(None, reasons), None)
+
+
+@dataclass(frozen=True)
+class Variance:
+    """Estimate of the average's asymptotic variance: V where sqrt(steps) (average - theta*) -> N(0, Sigma).
+
+    Parameters
+    ----------
+    value : ndarray, shape (d, R)
+        Diagonal of V; there is no interval where it is not positive.
+    degrees : float
+        Degrees of freedom of Student's t; infinite for the normal quantile.
+    factor : float or ndarray, shape (d, R)
+        Of the standard error sqrt(V/steps); NaN where there is none.
+    diagnosis : dict
+        As of :class:`Intervals`.
+    """
+
+    value: Array
+    degrees: float = inf
+    factor: float | Array = 1.0
+    diagnosis: dict[str, Array] = field(default_factory=dict)
+
+
+class VarianceMethod(PathIntervalMethod):
+    """Base class of intervals around the average that differ in how its variance is estimated."""
+
+    around_average: ClassVar[bool | None] = True
+
+    @abstractmethod
+    def estimate_variance(self, record: PathRecord, steps: int) -> Variance | None:
+        """The estimate after some steps; None where there is none, with too few batches for example."""
+
+    def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
+        steps = record.steps(n)
+        estimate = average(record, steps)
+        found = self.estimate_variance(record, steps)
+        if found is None:
+            return undefined(estimate, levels)
+        se = np.sqrt(defined(found.value) / steps) * found.factor
+        return normal_intervals(estimate, se, levels, found.degrees, found.diagnosis)
 
 
 @lru_cache(maxsize=4096)  # every batch asks
@@ -283,10 +389,20 @@ def defined(variance: Array) -> Array:
     return np.where((variance > 0.0) & (variance < np.inf), variance, np.nan)
 
 
-def normal_intervals(estimate: Array, se: Array, levels: Sequence[float]) -> Intervals:
-    """estimate -+ z se."""
-    widths = [constants.normal_quantile(0.5 + level / 2.0) * se for level in levels]
-    return Intervals(estimate, se, *symmetric(estimate, widths))
+def normal_intervals(
+    estimate: Array,
+    se: Array,
+    levels: Sequence[float],
+    degrees: float = inf,
+    diagnosis: dict[str, Array] | None = None,
+) -> Intervals:
+    """estimate -+ z se, z of the normal law or of Student's with finite degrees of freedom."""
+
+    def z(p: float) -> float:
+        return constants.normal_quantile(p) if degrees == inf else constants.student_quantile(p, degrees)
+
+    limits = symmetric(estimate, [z(0.5 + level / 2.0) * se for level in levels])
+    return Intervals(estimate, se, *limits, diagnosis or {})
 
 
 def in_order(terms: Array) -> Array:

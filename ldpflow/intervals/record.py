@@ -16,8 +16,6 @@ from ldpflow.errors import LdpflowError
 from ldpflow.mechanisms import Mechanism
 from ldpflow.problems import Problem
 
-__all__ = ["PathRecord", "PathSource", "Record", "TruthRefused", "joined"]
-
 Array = NDArray[np.float64]
 T = TypeVar("T")
 

@@ -13,19 +13,15 @@ from functools import lru_cache
 from typing import Any
 
 from ldpflow.algorithms import budget_split
-from ldpflow.errors import LdpflowError
 from ldpflow.kernels import module, one_pass, private_bit, running_sums
 from ldpflow.kernels.drawing import drawing
+from ldpflow.kernels.functions import check_parameters, layout_of, part_of, size_of
 from ldpflow.kernels.module import compiled
-from ldpflow.kernels.parameters import layout_of, size_of
 from ldpflow.kernels.running_sums import PERTURBED
-from ldpflow.kernels.signatures import check_parameters, kernel_function
 from ldpflow.kernels.specialise import Case, Part
 from ldpflow.problems import file_rows, tables
 from ldpflow.problems.laws import Variate
 from ldpflow.random.lockstep import LANES
-
-__all__ = ["kernel_case", "kernel_digest", "noise_variates", "one_pass_kernel", "part_of"]
 
 Function = Callable[..., Any]
 
@@ -35,24 +31,6 @@ loop over the lanes would not be vectorised."""
 
 PROBLEM_PARTS = ("gradient", "residual", "feature", "square_norm")
 """Kernel functions of a problem that recursions call, where its module has them."""
-
-
-def part_of(component: object, name: str, required: bool = True) -> Any:
-    """A kernel function of a component: from the module of its class, or of the class that it extends.
-
-    Raises
-    ------
-    LdpflowError
-        If it is required and there is none.
-    """
-    kind = type(component)
-    function = kernel_function(kind, name)
-    if function is not None:
-        return function
-    if required:
-        file = getattr(sys.modules[kind.__module__], "__file__", kind.__module__)
-        raise LdpflowError(f"{file} lacks the kernel function {name} of {kind.__name__}")
-    return None
 
 
 def private_gradient(path: Any, perturbed: bool) -> dict[str, Any]:
@@ -111,8 +89,8 @@ def kernel_case(path: Any, sums: tuple[str, ...], perturbed: bool = False) -> Ca
     values: dict[str, Any] = {
         "D": d,
         "STATE": d * LANES,
-        "EXTRAS": len(path.measured()) * LANES,
-        "COUNTS": len(path.randomiser.measured()) * LANES,
+        "EXTRAS": len(path.measures()) * LANES,
+        "COUNTS": len(path.randomiser.measures) * LANES,
         "PROBLEM_SIZE": size_of(layouts["problem"]),
         "MECHANISM_SIZE": size_of(layouts["mechanism"]),
         "PROJECTED": path.algorithm.projects(),

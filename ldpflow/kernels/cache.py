@@ -16,9 +16,16 @@ from pathlib import Path
 from ldpflow.errors import InputError
 
 
+def cache_place() -> Path:
+    """Where compiled kernels are: in $LDPFLOW_CACHE_DIR, or in a private folder of the node's own disk."""
+    base = os.environ.get("LDPFLOW_CACHE_DIR")
+    root = Path(base) if base else Path(tempfile.gettempdir()) / f"ldpflow-{os.getuid()}"
+    return root.absolute() / "kernels"
+
+
 @cache
 def cache_folder() -> Path:
-    """Folder of compiled kernels: $LDPFLOW_CACHE_DIR, or a private folder of the node's own disk.
+    """Folder of compiled kernels, made where there is none, and checked.
 
     What lies there is machine code that this process runs.
 
@@ -28,14 +35,12 @@ def cache_folder() -> Path:
         Naming LDPFLOW_CACHE_DIR, if another user could write to the folder or put another in its place,
         or if it cannot be written to.
     """
-    base = os.environ.get("LDPFLOW_CACHE_DIR")
-    root = Path(base) if base else Path(tempfile.gettempdir()) / f"ldpflow-{os.getuid()}"
+    folder = cache_place()
+    root = folder.parent
     try:
-        root = root.absolute()
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         for above in root.parent.resolve(), *root.parent.resolve().parents:
             check_private(above, above=True)
-        folder = root / "kernels"
         check_private(root)
         folder.mkdir(mode=0o700, exist_ok=True)
         check_private(folder)

@@ -23,31 +23,14 @@ import numpy as np
 
 from ldpflow.algorithms.finite_sum import FiniteSumAlgorithm
 from ldpflow.kernels import module
-from ldpflow.kernels.assembly import part_of
 from ldpflow.kernels.drawing import drawing
+from ldpflow.kernels.functions import layout_of, part_of, size_of
 from ldpflow.kernels.module import compiled
-from ldpflow.kernels.parameters import layout_of, size_of
 from ldpflow.kernels.specialise import Case, Part
 from ldpflow.problems import synthetic
 from ldpflow.problems.finite_sum import FiniteSumProblem
 from ldpflow.random import register_array
 from ldpflow.random.lockstep import LANES
-
-__all__ = [
-    "add_gradient",
-    "choose",
-    "fetch",
-    "finite_sum_kernel",
-    "halvings",
-    "keep",
-    "kernel_digest",
-    "move",
-    "prefix_noise",
-    "records_kernel",
-    "risk",
-    "risk_kernel",
-    "run",
-]
 
 STEPS = (
     "void(uint64[::1], uint64[::1], float64[::1], float64[::1], int64[::1], float64[::1], "

@@ -35,7 +35,7 @@ HEAD = """# Kernel made by ldpflow from the functions named below, for one case.
 INNER = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 ENTRY = {"error_model": "numpy", "no_cfunc_wrapper": True, "nogil": True, "cache": True}
 
-counts = {"hits": 0, "misses": 0, "compiling": 0}
+counts = {"hits": 0, "misses": 0}
 """Kernels of this process that were loaded from the cache, and those that were compiled."""
 
 KERNELS: dict[tuple[str, Any], Callable[..., None]] = {}
@@ -208,8 +208,9 @@ def compiled(function: Callable[..., Any], case: Case, signature: Any) -> Callab
                 with Lock(file.with_suffix(".lock")):
                     KERNELS[digest, signature] = loaded(made, entry, file, signature)
             except OSError as error:
-                room = "a folder with room for compiled kernels"
-                raise InputError("LDPFLOW_CACHE_DIR", str(file.parent), room, f"{error.strerror}.") from None
+                allowed = "a folder on a disk with free space"
+                reason = f"{error.strerror}."
+                raise InputError("LDPFLOW_CACHE_DIR", str(file.parent), allowed, reason) from None
         return KERNELS[digest, signature]
 
 

@@ -24,8 +24,6 @@ from typing import Any, NamedTuple
 from ldpflow.random import register_array
 from ldpflow.random.lockstep import LANES
 
-__all__ = ["SIGNATURE", "Record", "add_iterate", "keep_path", "run"]
-
 SIGNATURE = (
     "void(uint64[::1], uint64[::1], float64[::1], float64[::1], float64[::1], float64[::1], "
     "float64[::1], float64[::1], int64[::1], int64[::1], float64[:, ::1], float64[:, ::1], "

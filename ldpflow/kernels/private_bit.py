@@ -26,8 +26,6 @@ from ldpflow.random import (
 )
 from ldpflow.random.lockstep import CHUNK, LANES, PLANE
 
-__all__ = ["WORDS", "anchor", "judge", "recursion", "stride", "walk"]
-
 U64 = np.uint64
 
 SPAN = 8

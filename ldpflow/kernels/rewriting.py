@@ -21,10 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from ldpflow.kernels.parameters import Layout
+from ldpflow.kernels.functions import Layout
 from ldpflow.random import scratch_array
-
-__all__ = ["Rewriter"]
 
 FOLDED: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,

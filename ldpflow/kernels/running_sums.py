@@ -26,8 +26,6 @@ from ldpflow.kernels.specialise import Part
 from ldpflow.random import register_array
 from ldpflow.random.lockstep import LANES
 
-__all__ = ["PERTURBED", "RUNNING_SUMS", "TILE", "UNROLLED", "RunningSums", "parts", "pieces", "regressors"]
-
 PERTURBED = "perturbed_paths"
 """S of every perturbed path of an algorithm that has some: no sum along the path itself."""
 
@@ -141,7 +139,7 @@ def accumulate_self_normalization(kernel, sums, total, i, lane):  # type: ignore
 
 
 def accumulate_prefix_total(kernel, sums, total, i, lane):  # type: ignore[no-untyped-def]
-    """sum_i S(i): overlapping blocks need no restart with it (ldpflow.intervals.overlapping_blocks)."""
+    """sum_i S(i): overlapping blocks need no restart with it (ldpflow.intervals.variance)."""
     for j in range(kernel.D):
         sums[j * LANES + lane] += total[j * LANES + lane]
 

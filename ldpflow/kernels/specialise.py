@@ -17,9 +17,8 @@ from functools import lru_cache
 from types import FunctionType
 from typing import Any
 
-from ldpflow.kernels.parameters import Layout
+from ldpflow.kernels.functions import Layout, names_in, source_tree
 from ldpflow.kernels.rewriting import Rewriter
-from ldpflow.kernels.sources import names_in, source_tree
 from ldpflow.random import Deferred
 
 Function = Callable[..., Any]

@@ -1,22 +1,8 @@
-"""Local randomisers: one file each, registered here by its kind."""
+"""Local randomisers: a class in a module of this package is registered by its kind."""
 
-from ldpflow.mechanisms.cells import Cells
-from ldpflow.mechanisms.clipped_gaussian import ClippedGaussian
-from ldpflow.mechanisms.deployed_response import DeployedResponse
-from ldpflow.mechanisms.gaussian import Gaussian
-from ldpflow.mechanisms.laplace import Laplace
 from ldpflow.mechanisms.mechanism import Mechanism, PrivacyStatement
-from ldpflow.mechanisms.none import NoMechanism
-from ldpflow.mechanisms.randomized_response import RandomizedResponse
+from ldpflow.settings import find_components
 
 __all__ = ["MECHANISMS", "Mechanism", "PrivacyStatement"]
 
-MECHANISMS: dict[str, type[Mechanism]] = {
-    "randomized_response": RandomizedResponse,
-    "cells": Cells,
-    "deployed_response": DeployedResponse,
-    "laplace": Laplace,
-    "gaussian": Gaussian,
-    "clipped_gaussian": ClippedGaussian,
-    "none": NoMechanism,
-}
+MECHANISMS: dict[str, type[Mechanism]] = find_components(__name__, Mechanism)

@@ -11,7 +11,7 @@ For Q = 1 it is randomised response, number by number.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from mpmath import mp, mpf
@@ -24,8 +24,6 @@ from ldpflow.problems.laws import Variate
 from ldpflow.problems.problem import Matrix
 from ldpflow.random.lockstep import LANES
 from ldpflow.settings import Parameters
-
-__all__ = ["Cells", "randomise", "randomise_probability"]
 
 THIRD_DERIVATIVES: dict[str, float] = {}  # no expansion of the probabilities around an anchor
 
@@ -42,6 +40,7 @@ class Cells(Mechanism):
         drawn with one uniform given the iterates.
     """
 
+    cites: ClassVar = ("warner1965", "wang2017")
     kind: Literal["cells"] = "cells"
     epsilon: Annotated[float, Field(ge=1e-6, le=30), EPSILON] = 1.0
     sampling: Literal["data", "private_bit"] = "data"

@@ -19,11 +19,9 @@ from ldpflow.mechanisms.gaussian import Budget
 from ldpflow.mechanisms.mechanism import CLIPPED, Mechanism, PrivacyStatement
 from ldpflow.problems import Problem
 from ldpflow.problems.laws import Variate
-from ldpflow.problems.problem import Matrix
+from ldpflow.problems.problem import Matrix, isotropic
 from ldpflow.random.lockstep import LANES, STRIDE
 from ldpflow.settings import Parameters
-
-__all__ = ["ClippedGaussian", "randomise"]
 
 
 class ClippedGaussian(Mechanism):
@@ -39,6 +37,7 @@ class ClippedGaussian(Mechanism):
 
     measures: ClassVar = (CLIPPED,)
 
+    cites: ClassVar = ("varshney2022", "dong2022")
     kind: Literal["clipped_gaussian"] = "clipped_gaussian"
     clip: Annotated[float, Field(ge=1e-9, le=1e9)] = 1.0
     mu: Budget = 1.0
@@ -51,8 +50,7 @@ class ClippedGaussian(Mechanism):
 
     def noise_covariance(self, problem: Problem) -> Matrix:
         variance = (2.0 * self.clip / self.mu) ** 2
-        d = problem.dimension
-        return [[variance if i == j else 0.0 for j in range(d)] for i in range(d)]
+        return isotropic(problem.dimension, variance)
 
     def privacy(self) -> PrivacyStatement:
         return PrivacyStatement("mu-GDP (local)", "record (replacement)", mu=self.mu)

@@ -27,8 +27,6 @@ from ldpflow.problems import Problem
 from ldpflow.problems.problem import Matrix
 from ldpflow.settings import Parameters, Setting
 
-__all__ = ["DeployedResponse", "randomise_probability"]
-
 THIRD_DERIVATIVES: dict[str, float] = {}  # F_R has a kink: no expansion around an anchor
 
 Share = Annotated[float, Field(gt=0, le=1), Setting("share")]

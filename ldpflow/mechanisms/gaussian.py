@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from mpmath import mp, mpf
 from pydantic import Field, model_validator
@@ -21,11 +21,9 @@ from ldpflow import constants
 from ldpflow.mechanisms.mechanism import MU, Mechanism, PrivacyStatement
 from ldpflow.problems import Problem
 from ldpflow.problems.laws import Variate
-from ldpflow.problems.problem import Matrix
+from ldpflow.problems.problem import Matrix, isotropic
 from ldpflow.random.lockstep import LANES, STRIDE
 from ldpflow.settings import Parameters
-
-__all__ = ["Gaussian", "randomise"]
 
 # One extremely small budget would throw any iterate away.
 Budget = Annotated[float, Field(ge=1e-3, le=1e6), MU]
@@ -44,6 +42,7 @@ class Gaussian(Mechanism):
         A given list: user k has budgets[(k - 1) mod length]. Excludes mu and mu_min.
     """
 
+    cites: ClassVar = ("dong2022",)
     kind: Literal["gaussian"] = "gaussian"
     mu: Budget = 1.0
     mu_min: Budget | None = None
@@ -123,8 +122,7 @@ class Gaussian(Mechanism):
 
     def noise_covariance(self, problem: Problem) -> Matrix:
         variance = problem.l2_sensitivity() ** 2 * self.mean_inverse_square()
-        d = problem.dimension
-        return [[variance if i == j else 0.0 for j in range(d)] for i in range(d)]
+        return isotropic(problem.dimension, variance)
 
     def privacy(self) -> PrivacyStatement:
         return PrivacyStatement("mu-GDP (local)", mu=self.largest())

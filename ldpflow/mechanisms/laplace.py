@@ -7,18 +7,16 @@ from a seeded generator in floating point: right for studying variances, no prot
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from ldpflow.mechanisms.mechanism import EPSILON, Mechanism, PrivacyStatement
 from ldpflow.problems import Problem
 from ldpflow.problems.laws import Variate
-from ldpflow.problems.problem import Matrix
+from ldpflow.problems.problem import Matrix, isotropic
 from ldpflow.random.lockstep import LANES, STRIDE
 from ldpflow.settings import Parameters
-
-__all__ = ["Laplace", "randomise"]
 
 
 class Laplace(Mechanism):
@@ -30,6 +28,7 @@ class Laplace(Mechanism):
         Budget of one record.
     """
 
+    cites: ClassVar = ("dwork2006",)
     kind: Literal["laplace"] = "laplace"
     epsilon: Annotated[float, Field(ge=1e-6, le=1e6), EPSILON] = 1.0
 
@@ -50,8 +49,7 @@ class Laplace(Mechanism):
 
     def noise_covariance(self, problem: Problem) -> Matrix:
         variance = 2.0 * self.scale(problem) ** 2
-        d = problem.dimension
-        return [[variance if i == j else 0.0 for j in range(d)] for i in range(d)]
+        return isotropic(problem.dimension, variance)
 
     def privacy(self) -> PrivacyStatement:
         return PrivacyStatement("eps-LDP", epsilon=self.epsilon)

@@ -14,8 +14,6 @@ from ldpflow.problems.laws import Variate
 from ldpflow.problems.problem import Matrix
 from ldpflow.settings import Parameters, Setting, Settings
 
-__all__ = ["CLIPPED", "DELTA", "EPSILON", "MU", "THRESHOLD", "Mechanism", "PrivacyStatement"]
-
 EPSILON = Setting("nats", symbol="ε", title="privacy budget", logarithmic=True, asked=True)
 CLIPPED = Column(
     "clipped", "double", "share", "share of clipped gradients since the checkpoint before", running=True
@@ -85,6 +83,9 @@ class Mechanism(Settings):
 
     group: ClassVar[str] = "mechanism"
 
+    cites: ClassVar[tuple[str, ...]] = ()
+    """Papers that it follows, by their keys in ldpflow/results/references.bib, or whole BibTeX entries."""
+
     measures: ClassVar[tuple[Column, ...]] = ()
     """Columns that ``randomise`` counts: the k-th in ``counts[k * LANES + lane]``."""
 
@@ -99,10 +100,6 @@ class Mechanism(Settings):
         ``randomise_probability`` for its ``randomise``.
         """
         return False
-
-    def measured(self) -> tuple[str, ...]:
-        """Names of :attr:`measures`."""
-        return tuple(column.name for column in self.measures)
 
     def reads_bit(self) -> bool:
         """Whether all that ``randomise`` reads of a gradient is whether it is positive.

@@ -7,10 +7,8 @@ from typing import Literal
 from ldpflow.mechanisms.mechanism import Mechanism, PrivacyStatement
 from ldpflow.problems import Problem
 from ldpflow.problems.laws import Variate
-from ldpflow.problems.problem import Matrix
+from ldpflow.problems.problem import Matrix, isotropic
 from ldpflow.settings import Parameters
-
-__all__ = ["NoMechanism", "randomise"]
 
 
 class NoMechanism(Mechanism):
@@ -25,7 +23,7 @@ class NoMechanism(Mechanism):
         return {}
 
     def noise_covariance(self, problem: Problem) -> Matrix:
-        return [[0.0] * problem.dimension for _ in range(problem.dimension)]
+        return isotropic(problem.dimension, 0.0)
 
     def privacy(self) -> PrivacyStatement:
         return PrivacyStatement("none")

@@ -8,7 +8,7 @@ with the square).
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from mpmath import mp, mpf
 from pydantic import Field
@@ -19,13 +19,6 @@ from ldpflow.problems import Problem
 from ldpflow.problems.laws import Variate
 from ldpflow.problems.problem import Matrix
 from ldpflow.settings import Parameters
-
-__all__ = [
-    "THIRD_DERIVATIVES",
-    "RandomizedResponse",
-    "randomise",
-    "randomise_probability",
-]
 
 # sup of the third derivative's size, for the laws smooth enough to expand around an anchor.
 THIRD_DERIVATIVES = {"normal": 0.39894228040143276, "logistic": 0.125}
@@ -46,6 +39,7 @@ class RandomizedResponse(Mechanism):
         bits a report, and further ones where these do not decide.
     """
 
+    cites: ClassVar = ("warner1965",)
     kind: Literal["randomized_response"] = "randomized_response"
     epsilon: Annotated[float, Field(ge=1e-6, le=30), EPSILON] = 1.0
     sampling: Literal["data", "private_bit", "private_bit_32"] = "data"

@@ -1,25 +1,18 @@
-"""Planning a study before it is run, and searching the settings that make the best interval."""
+"""Planning a study before it is run."""
 
 from ldpflow.planning.checking import check_predictions
-from ldpflow.planning.compare import ProtocolPlan, compare_protocols
-from ldpflow.planning.plans import Plan, plan
-from ldpflow.planning.prediction import Prediction, arrival_cautions, predict
-from ldpflow.planning.protocols_plan import Comparison, ProtocolsPlan, compare_study
-from ldpflow.planning.tuning import Candidate, TuneResult, tune
+from ldpflow.planning.compare import ProtocolPlan, ProtocolsPlan, compare_protocols, compare_study
+from ldpflow.planning.plans import Plan, PlanOptions, plan
+from ldpflow.planning.wording import arrival_cautions
 
 __all__ = [
-    "Candidate",
-    "Comparison",
     "Plan",
-    "Prediction",
+    "PlanOptions",
     "ProtocolPlan",
     "ProtocolsPlan",
-    "TuneResult",
     "arrival_cautions",
     "check_predictions",
     "compare_protocols",
     "compare_study",
     "plan",
-    "predict",
-    "tune",
 ]

@@ -8,11 +8,9 @@ from typing import Any
 
 from ldpflow import constants
 from ldpflow.engine import run_study
-from ldpflow.planning.advice import RECOMMENDED
+from ldpflow.planning.method import RECOMMENDED
 from ldpflow.store import RunStore
 from ldpflow.study import Entry, Study
-
-__all__ = ["CHECK_REPLICATES", "RECOMMENDED", "check_predictions", "judgement", "name_of", "with_recommended"]
 
 CHECK_REPLICATES = 512
 

@@ -13,13 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ldpflow.intervals.transcript_regression import TranscriptRegression
-from ldpflow.intervals.transcript_regression_fit import fit_polynomial
+from ldpflow.intervals.transcript import TranscriptRegression
+from ldpflow.intervals.transcript_fit import fit_polynomial
 from ldpflow.simulators.approach import Approach
 from ldpflow.theory.arrival import standardised
 from ldpflow.theory.closure import equal_probability, few_nodes, follow_kernel, grid
-
-__all__ = ["ExpectedFit", "expected_fit"]
 
 RATIO = 1.08  # of the times between which the iterates count as one normal law
 NODES = 40

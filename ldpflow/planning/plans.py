@@ -1,32 +1,160 @@
-"""A whole plan: rows, cautions and advice, for a study or for a pilot's column or public bounds."""
+"""A whole plan: rows, cautions and advice, for a study, a pilot's column or public bounds."""
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Unpack
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
 
-from ldpflow import constants
 from ldpflow.errors import InputError
-from ldpflow.planning.checking import RECOMMENDED, check_predictions, with_recommended
-from ldpflow.planning.pilot import Bounds
-from ldpflow.planning.practice import TR_LENGTH, Goal, PracticeRow, practice_rows
-from ldpflow.planning.prediction import Prediction, coarse, predict
-from ldpflow.planning.sources import Guess, Pilot
-from ldpflow.planning.wording import advice_of, words_of
-from ldpflow.simulators.one_pass import OnePass
+from ldpflow.planning.checking import check_predictions, with_recommended
+from ldpflow.planning.method import RECOMMENDED
+from ldpflow.planning.rows import Goal, PlanRow, completed, source_rows, study_rows
+from ldpflow.planning.sources import Guess, Pilot, Source
+from ldpflow.planning.wording import cautions_of
 from ldpflow.simulators.simulator import Simulator
 from ldpflow.study import Study
-from ldpflow.theory.arrivals import arrivals
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ldpflow.planning.protocols_plan import Comparison
+OF_A_PILOT = ("column", "missing", "missing_value", "jitter")
+OF_A_COMPARISON = (
+    "range", "scale_guess", "rounds_max", "bits_max", "liars", "answer_below", "answer_above", "answers",
+    "replicates",
+)  # fmt: skip
 
-__all__ = ["Plan", "plan", "plan_practice", "plan_study"]
+
+@dataclass(frozen=True)
+class PlanOptions:
+    """Options of :func:`plan`; None for what is not given.
+
+    Parameters
+    ----------
+    pilot : path, data frame, pyarrow.Table or mapping of columns
+        A pilot's values: a Parquet or CSV file, or a table of pandas, polars or pyarrow.
+    column : str
+        Its column; may be left out where one column is numeric and no other one mostly numbers.
+    missing : str
+        ``drop`` leaves out records without a value, which are an error otherwise.
+    missing_value : number or sequence of numbers
+        Numbers that stand for no value, such as -1 or 9999; their records are left out.
+    jitter : float
+        Width of the noise that users add to their value.
+    bounds : (float, float)
+        Public bounds of the data.
+    tau, epsilon, n, level : number or sequence of numbers
+        Replace the study's; all but the level (.9) are needed with a pilot or bounds.
+    length, half_width : float
+        Wanted of the interval, unit of the data: one of them.
+    response_rate : float
+        Share of invited users who answer.
+    difference, power : float
+        Difference between two groups that is to be found, and the probability of finding it.
+    seed : int
+        Of the resampled pilots.
+    compare : bool
+        Compare LDP-SGD, rounds and one-shot protocols for the study's quantiles. What follows goes with it.
+    range : (float, float)
+        Public range of the values; that of the study's protocols unless given.
+    scale_guess : float
+        Public guess of the law's scale, for the number of bins.
+    rounds_max, bits_max
+        Protocols beyond them carry a caution.
+    liars : float in [0, 1)
+        Share of those who answer that send the worst report.
+    answer_below, answer_above : float in (0, 1]
+        Probability, beside the response rate, that a user answers whose value is at most the quantile,
+        or above it.
+    answers : int in [1, 64]
+        Answers of every user, each with epsilon/answers.
+    replicates : int
+        Of the simulations of a comparison.
+    """
+
+    pilot: Any = None
+    column: str | None = None
+    missing: str | None = None
+    missing_value: float | Sequence[float] | None = None
+    jitter: float | None = None
+    bounds: Sequence[float] | None = None
+    tau: float | Sequence[float] | None = None
+    epsilon: float | Sequence[float] | None = None
+    n: float | Sequence[float] | None = None
+    level: float | Sequence[float] | None = None
+    length: float | None = None
+    half_width: float | None = None
+    response_rate: float | None = None
+    difference: float | None = None
+    power: float = 0.8
+    seed: int = 0
+    compare: bool = False
+    range: tuple[float, float] | None = None
+    scale_guess: float | None = None
+    rounds_max: int | None = None
+    bits_max: float | None = None
+    liars: float | None = None
+    answer_below: float | None = None
+    answer_above: float | None = None
+    answers: int | None = None
+    replicates: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.length is not None and self.half_width is not None:
+            raise InputError("half_width", self.half_width, "nothing where `length` is given")
+        if not self.compare:
+            self.refuse(OF_A_COMPARISON, "nothing without `compare`")
+        else:
+            hint = "A study with law = 'empirical' has the values of a column."
+            self.refuse(("pilot", "bounds", "difference"), "nothing with `compare`", hint)
+
+    def refuse(self, names: Sequence[str], allowed: str, hint: str = "") -> None:
+        """Refuse the first of some options that is given."""
+        for name in names:
+            if getattr(self, name) is not None:
+                raise InputError(name, getattr(self, name), allowed, hint)
+
+    @property
+    def goal(self) -> Goal:
+        """Targets of the plan."""
+        target = self.half_width if self.length is None else self.length / 2
+        return Goal(target, self.response_rate, self.difference, self.power)
+
+    @property
+    def axes(self) -> dict[str, list[Any]]:
+        """Values that replace the study's."""
+        found = {name: getattr(self, name) for name in ("tau", "epsilon", "n", "level")}
+        return {name: listed(value) for name, value in found.items() if value is not None}
+
+    @property
+    def comparison(self) -> dict[str, Any]:
+        """Options of a comparison that are given."""
+        return {name: value for name in OF_A_COMPARISON if (value := getattr(self, name)) is not None}
+
+    def source(self) -> Source | None:
+        """The pilot or the bounds, if any."""
+        if self.pilot is None:
+            self.refuse(OF_A_PILOT, "nothing without `pilot`")
+        if self.pilot is None and self.bounds is None:
+            return None
+        for name in ("tau", "epsilon", "n"):
+            if name not in self.axes:
+                raise InputError(name, None, "a number, or several: a pilot says nothing about it")
+        if self.pilot is None:
+            assert self.bounds is not None
+            if len(self.bounds) != 2:
+                raise InputError("bounds", list(self.bounds), "two numbers")
+            return Guess(*map(float, self.bounds))
+        if self.missing not in (None, "drop"):
+            raise InputError("missing", self.missing, "drop, or nothing")
+        codes = () if self.missing_value is None else tuple(map(float, listed(self.missing_value)))
+        values = os.fspath(self.pilot) if isinstance(self.pilot, os.PathLike) else self.pilot
+        return Pilot(values, self.column, self.missing == "drop", codes, self.jitter, self.seed)
+
+
+OPTIONS = tuple(option.name for option in fields(PlanOptions))
+"""Names of the options of a plan."""
 
 
 @dataclass
@@ -135,116 +263,45 @@ class Plan:
         return found == {"good"}
 
 
-def plan(
-    study: Study | str | os.PathLike[str] | None = None,
-    *,
-    pilot: Any = None,
-    column: str | None = None,
-    missing: str | None = None,
-    missing_value: float | Sequence[float] | None = None,
-    jitter: float | None = None,
-    bounds: Sequence[float] | None = None,
-    tau: float | Sequence[float] | None = None,
-    epsilon: float | Sequence[float] | None = None,
-    n: float | Sequence[float] | None = None,
-    level: float | Sequence[float] | None = None,
-    length: float | None = None,
-    half_width: float | None = None,
-    response_rate: float | None = None,
-    difference: float | None = None,
-    power: float = 0.8,
-    seed: int = 0,
-    compare: bool = False,
-    **comparison: Unpack[Comparison],
-) -> Plan:
+def plan(study: Study | str | os.PathLike[str] | None = None, **options: Any) -> Plan:
     """Predict lengths and arrival, and what reaching a target takes; or compare protocols.
 
     Parameters
     ----------
     study : Study, str or path, optional
-        A study, its file, its text or the name of a bundled one; or, in its place, one of the next two.
-    pilot : path, data frame, pyarrow.Table or mapping of columns, optional
-        A pilot's values: a Parquet or CSV file, or a table of pandas, polars or pyarrow.
-    column : str, optional
-        Its column; may be left out where one column is numeric and no other one mostly numbers.
-    missing : str, optional
-        ``drop`` leaves out records without a value, which are an error otherwise.
-    missing_value : number or sequence of numbers, optional
-        Numbers that stand for no value, such as -1 or 9999; their records are left out.
-    jitter : float, optional
-        Width of the noise that users add to their value.
-    bounds : (float, float), optional
-        Public bounds of the data.
-    tau, epsilon, n, level : number or sequence of numbers, optional
-        Replace the study's; all but the level (.9) are needed with a pilot or bounds.
-    length, half_width : float, optional
-        Wanted of the interval, unit of the data: one of them.
-    response_rate : float, optional
-        Share of invited users who answer.
-    difference, power : float
-        Difference between two groups that is to be found, and the probability of finding it.
-    seed : int
-        Of the resampled pilots.
-    compare : bool
-        Compare LDP-SGD, rounds and one-shot protocols for the study's quantiles.
-    comparison
-        Settings of a comparison: see :class:`ldpflow.planning.protocols_plan.Comparison`.
+        A study, its file, its text or the name of a bundled one; or, in its place, ``pilot`` or ``bounds``.
+    options
+        See :class:`ldpflow.planning.PlanOptions`.
 
     Raises
     ------
     InputError
         For settings that do not go together, or a fault of the file.
     """
-    if length is not None and half_width is not None:
-        raise InputError("half_width", half_width, "nothing where `length` is given")
-    target = half_width if length is None else length / 2
-    goal = Goal(target, response_rate, difference, power)
-    axes = {"tau": tau, "epsilon": epsilon, "n": n, "level": level}
-    given = {name: listed(value) for name, value in axes.items() if value is not None}
-    check_comparison(compare, comparison, pilot=pilot, bounds=bounds, difference=difference)
-    if pilot is None and bounds is None:
-        others = {"column": column, "missing": missing, "missing_value": missing_value, "jitter": jitter}
-        for name, value in others.items():
-            if value is not None:
-                raise InputError(name, value, "nothing without `pilot`")
-        if study is None:
-            raise InputError("study", None, "a study, a pilot's file or public bounds")
-        chosen = study if isinstance(study, Study) else Study.load(os.fspath(study))
-        chosen = chosen.replace(given) if given else chosen
-        if compare:
-            from ldpflow.planning.protocols_plan import plan_protocols
-
-            return plan_protocols(chosen, target, response_rate or 1.0, **comparison)
-        return plan_study(chosen, goal)
-    if study is not None or (pilot is not None and bounds is not None):
+    for name, value in options.items():
+        if name not in OPTIONS:
+            raise InputError(name, value, f"one of {', '.join(OPTIONS)}")
+    given = PlanOptions(**options)
+    if (study is not None and (given.pilot is not None or given.bounds is not None)) or (
+        given.pilot is not None and given.bounds is not None
+    ):
         raise InputError("study", study, "one of a study, a pilot's file and public bounds")
-    for name in ("tau", "epsilon", "n"):
-        if name not in given:
-            raise InputError(name, None, "a number, or several: a pilot says nothing about it")
-    source: Pilot | Guess
-    if pilot is not None:
-        if missing not in (None, "drop"):
-            raise InputError("missing", missing, "drop, or nothing")
-        codes = tuple(float(value) for value in listed(missing_value)) if missing_value is not None else ()
-        values = os.fspath(pilot) if isinstance(pilot, os.PathLike) else pilot
-        source = Pilot(values, column, missing == "drop", codes, jitter, seed)
-    else:
-        assert bounds is not None
-        if len(bounds) != 2:
-            raise InputError("bounds", list(bounds), "two numbers")
-        source = Guess(Bounds(*map(float, bounds)))
-    return plan_practice(source, given, goal)
+    goal, source = given.goal, given.source()
+    if source is not None:
+        users, levels = [whole(value) for value in given.axes["n"]], given.axes.get("level", [0.9])
+        for level in levels:
+            if not 0 < level < 1:
+                raise InputError("level", level, "a number in (0, 1)")
+        return finished(source_rows(source, given.axes["tau"], given.axes["epsilon"], users, levels), goal)
+    if study is None:
+        raise InputError("study", None, "a study, a pilot's file or public bounds")
+    chosen = study if isinstance(study, Study) else Study.load(os.fspath(study))
+    chosen = chosen.replace(given.axes) if given.axes else chosen
+    if given.compare:
+        from ldpflow.planning.compare import plan_protocols
 
-
-def check_comparison(compare: bool, comparison: Mapping[str, Any], **others: Any) -> None:
-    """Refuse settings of a comparison without one, and what a comparison does not read."""
-    if not compare:
-        for name, value in comparison.items():
-            raise InputError(name, value, "nothing without `compare`")
-    for name, value in others.items() if compare else ():
-        if value is not None:
-            hint = "A study with law = 'empirical' has the values of a column."
-            raise InputError(name, value, "nothing with `compare`", hint)
+        return plan_protocols(chosen, goal.half_width, goal.response_rate or 1.0, **given.comparison)
+    return finished(study_rows(chosen), goal, chosen)
 
 
 def listed(value: Any) -> list[Any]:
@@ -254,20 +311,28 @@ def listed(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple, range)) else [value]
 
 
-def plan_study(study: Study, goal: Goal) -> Plan:
-    """The plan of a study."""
-    found = predict(study, None if goal.half_width is None else 2 * goal.half_width)
-    rows = alike([{"path": f"p{row.simulator.key}", **row.values()} for row in found])
-    groups = per_group(found, goal)
-    for row, prediction, group in zip(rows, found, groups, strict=True):
-        row["n_per_group"], row["arrival_per_group"] = group
-        row["invitations"] = goal.invitations(prediction.n)
-        row["invitations_needed"] = goal.invitations(row["n_with_method"])
-    cautions = advice_of(found)
-    for prediction in found:
-        cautions |= dict.fromkeys(coarse(prediction.simulator, prediction.n))
-    refused = any(row.refused for row in found)
-    return Plan(rows, list(cautions), refused, [study], simulators=[row.simulator for row in found])
+def whole(value: Any) -> int:
+    """A number of users."""
+    if not (isinstance(value, (int, float)) and value >= 1 and float(value).is_integer()):
+        raise InputError("n", value, "an integer >= 1")
+    return int(value)
+
+
+def finished(bare: Sequence[PlanRow], goal: Goal, study: Study | None = None) -> Plan:
+    """The plan of a study, or of rows from a pilot or bounds: a check has a study for each of these."""
+    rows = completed(bare, goal)
+    paths = [(row.simulator, *(row.source.others(row.simulator) if row.source else ())) for row in rows]
+    checks = [study] if study is not None else []
+    if study is None:
+        checks = [checkable(row, path) for row, each in zip(rows, paths, strict=True) for path in each]
+    return Plan(
+        alike([row.values(goal) for row in rows]),
+        cautions_of(rows),
+        any(row.refused for row in rows),
+        checks,
+        simulators=[row.simulator for row in rows],
+        others={f"p{path.key}": tuple(f"p{other.key}" for other in others) for path, *others in paths},
+    )
 
 
 def alike(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -276,75 +341,15 @@ def alike(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     measures: dict[str, None] = {}
     for row in rows:
         names = list(row)
-        first = names.index("standard_error")
+        first = names.index("n")
         settings |= dict.fromkeys(names[:first])
         measures |= dict.fromkeys(names[first:])
     return [{name: row.get(name) for name in (*settings, *measures)} for row in rows]
 
 
-def per_group(rows: Sequence[Prediction], goal: Goal) -> list[tuple[int | None, str | None]]:
-    """Users per group that find the difference, and the verdict with them."""
-    counts: list[int | None] = []
-    for row in rows:
-        if goal.difference is None or row.standard_error is None:
-            counts.append(None)
-            continue
-        z = constants.normal_quantile(0.5 + row.level / 2) + constants.normal_quantile(goal.power)
-        variance = row.n * row.standard_error**2 * TR_LENGTH**2
-        counts.append(math.ceil(z * z * 2.0 * variance / goal.difference**2))
-    asked = [(row.simulator, count) for row, count in zip(rows, counts, strict=True) if count is not None]
-    verdicts = iter(arrivals(asked))
-    result: list[tuple[int | None, str | None]] = []
-    for row, count in zip(rows, counts, strict=True):
-        found = None if count is None else next(verdicts)
-        result.append((count, None if found is None else found[row.coordinate].verdict))
-    return result
-
-
-def plan_practice(source: Pilot | Guess, given: dict[str, list[Any]], goal: Goal) -> Plan:
-    """The plan of a pilot or of public bounds."""
-    users = [whole(value) for value in given["n"]]
-    levels = given.get("level", [0.9])
-    for level in levels:
-        if not 0 < level < 1:
-            raise InputError("level", level, "a number in (0, 1)")
-    found = practice_rows(source, given["tau"], given["epsilon"], users, levels, goal)
-    rows = [
-        {
-            "path": f"p{row.simulator.key}",
-            "coordinate": 0,
-            "quantile": row.quantile,
-            "sparsity": row.sparsity,
-            "pilot": source.name if isinstance(source, Pilot) else None,
-            "pilot_values": len(source.values) if isinstance(source, Pilot) else None,
-        }
-        | row.values(goal)
-        for row in found
-    ]
-    cautions: dict[str, None] = {}
-    for row in found:
-        cautions |= dict.fromkeys(row.cautions)
-        cautions |= dict.fromkeys(words_of(row))
-    studies = [checkable(row, path) for row in found for path in (row.simulator, *row.others)]
-    others = {f"p{row.simulator.key}": tuple(f"p{path.key}" for path in row.others) for row in found}
-    simulators: list[Simulator[Any, Any]] = [row.simulator for row in found]
-    refused = any(row.refused for row in found)
-    return Plan(rows, list(cautions), refused, studies, simulators=simulators, others=others)
-
-
-def whole(value: Any) -> int:
-    """A number of users."""
-    if not (isinstance(value, (int, float)) and value >= 1 and float(value).is_integer()):
-        raise InputError("n", value, "an integer >= 1")
-    return int(value)
-
-
-def checkable(row: PracticeRow, path: OnePass) -> Study:
+def checkable(row: PlanRow, path: Simulator[Any, Any]) -> Study:
     """The study that checks a row on a path."""
-    parts = {
-        table: {k: v for k, v in part.model_dump(exclude_none=True).items()}
-        for table, part in path.parts().items()
-    }
+    parts = {table: part.model_dump(exclude_none=True) for table, part in path.parts().items()}
     return Study.from_mapping(
         {
             "name": "plan",

@@ -1,13 +1,14 @@
 """Sources of a plan without a study: a pilot's column, or public bounds of the data.
 
-c and theta0 follow from the pilot's law for every tau and n (ldpflow.planning.pilot); a verdict from a
-pilot is the worst but 5% of those under resampled pilots, and at best ``doubtful`` where fewer than 50 of
-its values lie beyond the quantile.
+c and theta0 follow from the law for every tau and n. A verdict from a pilot is the worst but 5% of those
+under resampled pilots, and at best ``doubtful`` where fewer than 50 of its values lie beyond the quantile;
+one from bounds is that of the worst law of a family.
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,55 +17,131 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpflow import constants
+from ldpflow.algorithms.ldp_sgd import LdpSgd
 from ldpflow.errors import InputError
-from ldpflow.planning.advice import FEWEST_TIMES, MOST_BIAS, fits, own_fit, recommended
-from ldpflow.planning.pilot import (
-    Bounds,
-    Design,
-    badness,
-    design,
-    design_within,
-    percentile_range,
-    resampled_laws,
-    worst_arrival,
-)
-from ldpflow.problems.column_file import Column, table_column
-from ldpflow.problems.column_law import SMALLEST, ColumnLaw
+from ldpflow.mechanisms.randomized_response import RandomizedResponse
+from ldpflow.planning.method import FEWEST_TIMES, MOST_BIAS, fits, own_fit, recommended
+from ldpflow.problems.column_law import SMALLEST, ColumnLaw, column_law
+from ldpflow.problems.data_files import Column, digest_of, read_column
+from ldpflow.problems.laws import Law
 from ldpflow.problems.own_column import LAW_FROM, check_level, column_of, law_of_column, values_of
 from ldpflow.problems.quantile import Quantile
-from ldpflow.problems.tables import digest_of
 from ldpflow.simulators.approach import Approach
 from ldpflow.simulators.one_pass import OnePass
-from ldpflow.theory.arrival import Arrival, approaches
+from ldpflow.theory.arrival import LATTICE, VERDICTS, Arrival, approaches, feasible_n, lattice_ratio
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Guess", "Judged", "Pilot", "WorstLaw"]
+Floats = NDArray[np.float64]
+
+RELAXATION_TIMES = 60.0
+"""Relaxation times that the rule for c aims at: four times too few or too many is what it survives."""
+
+GAMMA = 0.51
+RESAMPLES = 200
+BLOCKS = 20_000  # of neighbouring values: columns with more values are resampled by blocks
+SHARE = 0.9  # of the resampled pilots, between the ends of a range
 
 SURVEYED = tuple(2.0**k for k in range(-3, 4))  # scales of the laws that a guess is tried with
 
 SURE_BIAS = 0.5
 """SE of predicted bias up to which TR of degree 2 is good enough with steps from a pilot."""
 
+SURE_VALUES = 200
+"""Values of a pilot from which on its own law is trusted with that."""
+
 FIELDS = ("pilot", "column")  # what messages call the source and its column
 FEWEST_CODES = 3  # records that share a value before it may be a code for no value
 LEAST_CODES = 0.001
 
-SURE_VALUES = 200
-"""Values of a pilot from which on its own law is trusted with that."""
+
+@dataclass(frozen=True)
+class Design:
+    """Steps c i^-gamma and a start, in the unit of the data."""
+
+    c: float
+    gamma: float
+    theta0: float
+
+
+def design(law: Law, tau: float, steps: int, gamma: float = GAMMA) -> Design:
+    """c for 60 relaxation times, and a start on the side of the quantile from which travel is fast.
+
+    c = 60 / (G sum_{i <= steps} i^-gamma); theta0 is the quantile of level 1/2 + .8 (tau - 1/2): the
+    iterates move up by at most tau per unit of step size and down by at most 1 - tau.
+    """
+    total = constants.sum_of_powers(1, steps, gamma)
+    c = RELAXATION_TIMES / (law.density_at_quantile(tau) * total)
+    return Design(c, gamma, law.quantile(0.5 + 0.8 * (tau - 0.5)))
 
 
 class Judged(NamedTuple):
-    """An arrival, the verdict that counts, and the worst but 5% of those under resampled pilots."""
+    """An arrival, the verdict that counts, and the worst arrival that the source allows for."""
 
     arrival: Arrival
     verdict: str
     worst: Arrival | None = None
 
 
+def badness(arrival: Arrival, level: float) -> tuple[int, float]:
+    """Key that sorts arrivals from good to bad: the verdict, then the coverage."""
+    return min(VERDICTS.index(arrival.verdict), 2), -arrival.coverage(level)
+
+
+class Source(ABC):
+    """What a plan without a study starts from."""
+
+    @abstractmethod
+    def problem(self, tau: float) -> Quantile:
+        """The tau-quantile of the law."""
+
+    @abstractmethod
+    def design(self, tau: float, n: int) -> Design:
+        """Steps and start for n users."""
+
+    @abstractmethod
+    def sparsities(self, case: Approach) -> tuple[float, float]:
+        """Range of 1/f(theta*)."""
+
+    @abstractmethod
+    def judged(self, case: Approach, level: float) -> Judged:
+        """The arrival of a path under the law itself, and the verdict that the source vouches for."""
+
+    @abstractmethod
+    def method(self, arrival: Arrival, case: Approach) -> str | None:
+        """The method to use on a path; None where there is none."""
+
+    def feasible(self, case: Approach) -> float:
+        """Users from which on averages can be honest."""
+        return feasible_n(case.law, case.tau, case.noise)
+
+    def others(self, path: Any) -> tuple[OnePass, ...]:
+        """The path under the other laws of a guess."""
+        return ()
+
+    def worst_law(self, case: Approach) -> WorstLaw | None:
+        """The law of a guess that asks most of the method."""
+        return None
+
+    def columns(self) -> dict[str, Any]:
+        """Columns of a plan that name the source."""
+        return {"pilot": None, "pilot_values": None}
+
+    def cautions(self, path: Any, case: Approach) -> list[str]:
+        """Warnings about the values."""
+        return []
+
+    def path(self, tau: float, epsilon: float, n: int) -> OnePass:
+        """LDP-SGD with randomised response, with steps and start for n users."""
+        found = self.design(tau, n)
+        algorithm = LdpSgd(c=found.c, gamma=found.gamma, theta0=found.theta0)
+        return OnePass(self.problem(tau), RandomizedResponse(epsilon=epsilon), algorithm)
+
+
 @dataclass(frozen=True)
-class Pilot:
+class Pilot(Source):
     """A pilot's column.
 
     Parameters
@@ -97,7 +174,7 @@ class Pilot:
             found = column_of(self.source, self.column, self.drop, FIELDS)[0]
         else:
             table = table_of(self.source, self.column)
-            found = table_column(table, self.column, drop=self.drop, fields=FIELDS)
+            found = read_column(table, self.column, drop=self.drop, fields=FIELDS)
         values = found.values
         for missing in self.missing_values:
             if missing not in found.values:
@@ -113,8 +190,10 @@ class Pilot:
         """Column, and file if there is one, in words."""
         return f"column {self.read.name!r}" + (f" of {self.source}" if isinstance(self.source, str) else "")
 
+    def columns(self) -> dict[str, Any]:
+        return {"pilot": self.name, "pilot_values": len(self.values)}
+
     def problem(self, tau: float) -> Quantile:
-        """The tau-quantile of the column."""
         check_level(self.read, self.jitter, tau)
         whole_file = isinstance(self.source, str) and not self.missing_values
         return Quantile(
@@ -128,16 +207,11 @@ class Pilot:
             law_table=law_of_column(self.read, self.jitter).text(),
         )
 
-    def sentinels(self) -> list[tuple[float, float]]:
-        """Values that look like codes for no value, and their shares of the records."""
-        return codes_among(self.read.values)
-
     def design(self, tau: float, n: int) -> Design:
-        """Steps and start for n users."""
         return design(self.problem(tau).data_law(), tau, n)
 
     @cached_property
-    def values(self) -> NDArray[np.float64]:
+    def values(self) -> Floats:
         """The column, jittered if asked for."""
         return values_of(self.read, self.jitter)
 
@@ -146,18 +220,15 @@ class Pilot:
         """Laws of columns drawn from the column with replacement."""
         return resampled_laws(self.values, self.seed)
 
-    def sparsities(self, tau: float) -> tuple[float, float]:
+    def sparsities(self, case: Approach) -> tuple[float, float]:
         """90% range of 1/f(theta*) over resampled pilots."""
-        return percentile_range([law.sparsity(tau) for law in self.resampled])
+        return percentile_range([law.sparsity(case.tau) for law in self.resampled])
 
-    def arrival(self, simulator: OnePass, n: int, level: float) -> Judged:
-        """The arrival under the pilot's law, and the verdict that the pilot vouches for."""
-        case = simulator.approach(n)
-        assert case is not None
+    def judged(self, case: Approach, level: float) -> Judged:
         (found,) = approaches([case])
         worst = worst_arrival(case, self.resampled, level)
-        verdict, tau = worst.verdict, case.tau
-        if verdict == "arrived" and len(self.values) * min(tau, 1.0 - tau) < LAW_FROM:
+        verdict = worst.verdict
+        if verdict == "arrived" and len(self.values) * min(case.tau, 1.0 - case.tau) < LAW_FROM:
             verdict = "doubtful"
         return Judged(found, verdict, worst)
 
@@ -168,6 +239,25 @@ class Pilot:
         if method == "TR" and unsure:
             return "TR3" if arrival.relaxation_times >= 45 and fits(case, "TR3") else None
         return method
+
+    def cautions(self, path: Any, case: Approach) -> list[str]:
+        """Warnings about codes for no value, and a lattice that is coarse for the iterates."""
+        found = [text for text in (path.problem.caution(),) if text is not None]
+        for value, share in codes_among(self.read.values):
+            found.append(
+                f"{self.name}: {share:.1%} of its values are {value:g}, which looks like a code for no "
+                f"value; missing_value = {value:g} leaves them out"
+            )
+        ratio = lattice_ratio(case)
+        if ratio > LATTICE:
+            assert case.law.table is not None
+            spacing = case.law.table.spacing
+            found.append(
+                f"values lie {spacing:g} apart, {ratio:.1f} standard deviations of the last iterates: "
+                f"averages settle between two values; jitter = {spacing:g} adds noise of that width to every "
+                "value"
+            )
+        return found
 
 
 def table_of(source: Any, column: str | None) -> pa.Table:
@@ -201,7 +291,7 @@ def table_of(source: Any, column: str | None) -> pa.Table:
         raise InputError("pilot", kind, "columns that Arrow can read", hint) from None
 
 
-def codes_among(values: NDArray[np.float64]) -> list[tuple[float, float]]:
+def codes_among(values: Floats) -> list[tuple[float, float]]:
     """Values that look like codes for no value, with their shares: the smallest or the largest, repeated, and
 
     * the only negative one, or written with nines alone (99, 9999, -99), or
@@ -219,6 +309,48 @@ def codes_among(values: NDArray[np.float64]) -> list[tuple[float, float]]:
         if (value < 0.0 <= low) or nines or gap > high - low:
             found.append((value, share))
     return found
+
+
+def resampled_laws(values: Floats, seed: int, count: int = RESAMPLES) -> list[ColumnLaw]:
+    """Laws of columns drawn with replacement from a column (its bootstrap).
+
+    Parameters
+    ----------
+    values : ndarray, shape (N,)
+    seed : int
+        Draws have their own role, ``pilot``.
+    count : int
+    """
+    from ldpflow.random.counts import multinomial
+    from ldpflow.random.streams import counter_keys
+
+    x = np.sort(values)
+    blocks = np.array_split(x, min(len(x), BLOCKS))
+    sizes = np.array([len(block) for block in blocks], dtype=np.float64)
+    means = x if len(blocks) == len(x) else np.array([block.mean() for block in blocks])
+    laws = []
+    counts = np.empty(len(blocks))
+    for replicate in range(count):
+        first, second = (np.uint64(word) for word in counter_keys(seed, "pilot", "", replicate))
+        multinomial(counts, first, second, 0, 0, float(len(x)), sizes)
+        laws.append(column_law(means, counts.astype(np.int64)))
+    return laws
+
+
+def percentile_range(values: list[float]) -> tuple[float, float]:
+    """5% and 95% points of the values of resampled pilots."""
+    low, high = np.quantile(values, [(1 - SHARE) / 2, (1 + SHARE) / 2])
+    return float(low), float(high)
+
+
+def worst_arrival(case: Approach, laws: list[ColumnLaw], level: float) -> Arrival:
+    """The arrival that a pilot vouches for: the worst but 5% of those under resampled pilots.
+
+    Worse is a later verdict of :data:`ldpflow.theory.arrival.VERDICTS`, then a lower coverage.
+    """
+    found = approaches([replace(case, law=replace(case.law, table=table)) for table in laws])
+    found.sort(key=lambda arrival: badness(arrival, level))
+    return found[math.ceil((1 + SHARE) / 2 * len(found)) - 1]
 
 
 class WorstLaw(NamedTuple):
@@ -247,64 +379,96 @@ class WorstLaw(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Guess:
+class Guess(Source):
     """Public bounds in the place of a pilot: a family of laws within them, skewed ones among them.
 
-    Numbers are those of the normal law; verdict and method are those of the worst law.
+    Numbers are those of the normal law, whose deviation is an eighth of the range; verdict and method are
+    those of the worst law.
     """
 
-    bounds: Bounds
+    lower: float
+    upper: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.upper - self.lower) and self.lower < self.upper):
+            raise InputError("bounds", [self.lower, self.upper], "two finite numbers, the lower first")
+
+    @property
+    def law(self) -> Law:
+        """The normal law that stands for an unknown one."""
+        return Law("normal", (self.lower + self.upper) / 2, (self.upper - self.lower) / 8)
+
+    def family(self) -> dict[str, tuple[Law, bool]]:
+        """Laws that values within the bounds may have, by name, and whether they are to be mirrored.
+
+        The normal one, and skewed ones that start at a bound: most values near it, few at the other end.
+        One from the upper bound is the mirror image of one from the lower.
+        """
+        width = self.upper - self.lower
+        skewed = {
+            "exponential": Law("exponential", self.lower, width / 8),
+            "lognormal": Law("lognormal", self.lower, width / 20, shape=1.0),
+        }
+        found = {"normal": (self.law, False)}
+        for name, law in skewed.items():
+            found[f"{name} from the lower bound"] = law, False
+            found[f"{name} from the upper bound"] = law, True
+        return found
 
     def problem(self, tau: float) -> Quantile:
-        """The tau-quantile of the normal law that the bounds suggest."""
-        law = self.bounds.law()
-        return Quantile(tau=tau, law="normal", location=law.location, scale=law.scale)
+        return Quantile(tau=tau, law="normal", location=self.law.location, scale=self.law.scale)
 
     def design(self, tau: float, n: int) -> Design:
-        """Steps and start for n users."""
-        return design_within(self.bounds, tau, n)
+        """The rule's c for the normal law, and a start that does not depend on it.
+
+        theta0 is the middle for tau in [.25, .75], else a quarter of the range from the end that travel
+        starts fast from (the lower for a high quantile).
+        """
+        share = 0.5 if 0.25 <= tau <= 0.75 else 0.25 if tau > 0.75 else 0.75
+        theta0 = self.lower + (self.upper - self.lower) * share
+        return replace(design(self.law, tau, n), theta0=theta0)
+
+    def mirrored(self, theta0: float) -> float:
+        """A start counted from the other end."""
+        return self.lower + self.upper - theta0
 
     def cases(self, case: Approach, factor: float = 1.0) -> dict[str, Approach]:
         """The path under every law of the family, its scale times ``factor``."""
         found = {}
-        for name, (law, mirrored) in self.bounds.family().items():
+        for name, (law, mirrored) in self.family().items():
             found[name] = replace(case, law=replace(law, scale=law.scale * factor))
             if mirrored:
-                start = self.bounds.lower + self.bounds.upper - case.theta0
-                found[name] = replace(found[name], tau=mirror(case.tau), theta0=start)
+                found[name] = replace(found[name], tau=mirror(case.tau), theta0=self.mirrored(case.theta0))
         return found
 
-    def simulators(self, simulator: OnePass) -> list[OnePass]:
-        """Simulators of the path under every law of the family, equal ones once."""
-        target, algorithm = simulator.problem.quantile_target(), simulator.algorithm
+    def others(self, path: Any) -> tuple[OnePass, ...]:
+        target, algorithm = path.problem.quantile_target(), path.algorithm
         assert target is not None
-        tau = target[0]
         found = []
-        for law, mirrored in self.bounds.family().values():
-            start = self.bounds.lower + self.bounds.upper - algorithm.theta0 if mirrored else algorithm.theta0
+        for law, mirrored in self.family().values():
             problem = Quantile(
-                tau=mirror(tau) if mirrored else tau,
+                tau=mirror(target[0]) if mirrored else target[0],
                 law=law.name,
                 location=law.location,
                 scale=law.scale,
                 shape=law.shape,
             )
+            start = self.mirrored(algorithm.theta0) if mirrored else algorithm.theta0
             changed = algorithm.model_copy(update={"theta0": start})
-            found.append(replace(simulator, problem=problem, algorithm=changed))
-        return list({path.key: path for path in found}.values())
+            found.append(replace(path, problem=problem, algorithm=changed))
+        return tuple({other.key: other for other in found}.values())[1:]
 
     def sparsities(self, case: Approach) -> tuple[float, float]:
-        """Range of 1/f(theta*) over the family."""
         found = [1.0 / path.law.density_at_quantile(path.tau) for path in self.cases(case).values()]
         return min(found), max(found)
 
-    def arrival(self, simulator: OnePass, n: int, level: float) -> Judged:
-        """The arrival under the normal law, and the verdict under the law of the family that is worst."""
-        case = simulator.approach(n)
-        assert case is not None
+    def judged(self, case: Approach, level: float) -> Judged:
         found = approaches(list(self.cases(case).values()))
         worst = max(found, key=lambda arrival: badness(arrival, level))
         return Judged(found[0], worst.verdict, worst)
+
+    def feasible(self, case: Approach) -> float:
+        return max(feasible_n(one.law, one.tau, one.noise) for one in self.cases(case).values())
 
     def worst_for(self, case: Approach, method: str, factor: float = 1.0) -> WorstLaw:
         """The law of the family that asks most of a method."""

@@ -19,8 +19,6 @@ from collections.abc import Callable
 
 from ldpflow.errors import InputError
 
-__all__ = ["sampled_epsilon", "sampled_pair"]
-
 
 def sampled_pair(epsilon: float, delta: float, rate: float, *, secret_sample: bool) -> tuple[float, float]:
     """(epsilon, delta) for one of N people of whom a random share ``rate`` is used.

@@ -20,15 +20,6 @@ from mpmath import mp, mpf
 from ldpflow.constants import workdps
 from ldpflow.privacy import gaussian, rdp
 
-__all__ = [
-    "Accounting",
-    "noise_multiplier",
-    "printed_noise_multiplier",
-    "run_epsilon",
-    "run_rho",
-    "statistic_rho",
-]
-
 Accounting = Literal["disjoint", "gdp", "paper"]
 DIGITS = 40
 
@@ -43,16 +34,18 @@ def noise_multiplier(epsilon: float, delta: float, accounting: Accounting) -> fl
 
 def exact_gdp(epsilon: float, delta: float) -> float:
     """1/mu with mu the largest for (epsilon, delta): bisection in 40 digits, the same on every machine."""
-    near = gaussian.mu_of(epsilon, delta)
     with workdps(DIGITS):
         e, d = mpf(epsilon), mpf(delta)
-        low, high = mpf(near) * (1 - mpf("1e-6")), mpf(near) * (1 + mpf("1e-6"))
-        for _ in range(60):
+
+        def allowed(mu: mpf) -> bool:
+            return bool(mp.ncdf(mu / 2 - e / mu) - mp.exp(e) * mp.ncdf(-mu / 2 - e / mu) <= d)
+
+        low, high = mpf(0), mpf(1)
+        while allowed(high):
+            high *= 2
+        for _ in range(130):
             mu = (low + high) / 2
-            if mp.ncdf(mu / 2 - e / mu) - mp.exp(e) * mp.ncdf(-mu / 2 - e / mu) <= d:
-                low = mu
-            else:
-                high = mu
+            low, high = (mu, high) if allowed(mu) else (low, mu)
         return float(1 / low)
 
 

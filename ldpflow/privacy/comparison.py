@@ -9,8 +9,6 @@ from ldpflow.mechanisms import MECHANISMS
 from ldpflow.privacy.gaussian import pure_of_mu
 from ldpflow.problems import Problem
 
-__all__ = ["at_equal_mu"]
-
 
 def at_equal_mu(problem: Problem, mu: float) -> list[dict[str, Any]]:
     """Every mechanism that suits the problem, with the budget that makes it mu-GDP.

@@ -3,8 +3,8 @@
 A mechanism is mu-GDP if telling any two neighbouring inputs apart is at least as hard as telling
 N(0, 1) from N(mu, 1): its trade-off function is at least G_mu(t) = Phi(Phi^-1(1 - t) - mu). Source:
 Dong, Roth and Su (2022), Gaussian differential privacy, JRSS-B 84(1). The unit is one record, one
-user's whole contribution. All functions are for setting up and reporting, not for inner loops; scipy is
-loaded by those that need it, so that reading a study does not.
+user's whole contribution. All functions are for setting up and reporting, not for inner loops; scipy and
+dp_accounting (a second) are loaded by those that need them, so that reading a study does not.
 """
 
 from __future__ import annotations
@@ -13,18 +13,6 @@ import math
 from collections.abc import Iterable
 
 from ldpflow.errors import InputError
-
-__all__ = [
-    "composed",
-    "delta_of",
-    "epsilon_of",
-    "mu_of",
-    "mu_of_pure",
-    "pure_of_mu",
-    "trade_off",
-    "transcript",
-    "zcdp_of",
-]
 
 
 def positive(name: str, value: float) -> None:
@@ -39,22 +27,17 @@ def share(name: str, value: float) -> None:
         raise InputError(name, value, "a number in (0, 1)")
 
 
+def not_negative(epsilon: float) -> None:
+    """Refuse an epsilon that is negative or infinite."""
+    if not (epsilon >= 0 and math.isfinite(epsilon)):
+        raise InputError("epsilon", epsilon, "a finite number >= 0")
+
+
 def trade_off(mu: float, alpha: float) -> float:
     """G_mu(alpha): the smallest type II error of a test at level alpha."""
     from scipy import special
 
     return float(special.ndtr(special.ndtri(1.0 - alpha) - mu))
-
-
-def log_delta(epsilon: float, mu: float) -> float:
-    """log delta(eps) under mu-GDP; -inf where it leaves floating point."""
-    from scipy import special
-
-    first = special.log_ndtr(-epsilon / mu + mu / 2)
-    second = epsilon + special.log_ndtr(-epsilon / mu - mu / 2)
-    if second >= first:  # equal up to rounding, far out
-        return -math.inf
-    return float(first + math.log(-math.expm1(second - first)))
 
 
 def delta_of(epsilon: float, mu: float) -> float:
@@ -68,23 +51,22 @@ def delta_of(epsilon: float, mu: float) -> float:
     epsilon : float >= 0
     mu : float > 0
     """
+    from scipy import special
+
     positive("mu", mu)
-    if not (epsilon >= 0 and math.isfinite(epsilon)):
-        raise InputError("epsilon", epsilon, "a finite number >= 0")
-    return math.exp(log_delta(epsilon, mu))
+    not_negative(epsilon)
+    first = special.log_ndtr(mu / 2 - epsilon / mu)
+    second = epsilon + special.log_ndtr(-mu / 2 - epsilon / mu)
+    return float(math.exp(first) * -math.expm1(min(second - first, 0.0)))
 
 
 def epsilon_of(delta: float, mu: float) -> float:
     """The smallest eps for which mu-GDP implies (eps, delta)-DP; 0 where delta is large enough."""
-    from scipy import optimize
+    import dp_accounting
 
     positive("mu", mu)
     share("delta", delta)
-    target = math.log(delta)
-    if log_delta(0.0, mu) <= target:
-        return 0.0
-    high = mu * (mu / 2 + math.sqrt(-2 * target) + 1)  # Phi(-high/mu + mu/2) is below delta
-    return float(optimize.brentq(lambda e: finite(log_delta(e, mu)) - target, 0.0, high, xtol=1e-13))
+    return float(dp_accounting.get_epsilon_gaussian(1.0 / mu, delta))
 
 
 def mu_of(epsilon: float, delta: float) -> float:
@@ -92,21 +74,11 @@ def mu_of(epsilon: float, delta: float) -> float:
 
     The converse does not hold: one pair (eps, delta) does not imply GDP.
     """
-    from scipy import optimize
+    import dp_accounting
 
+    not_negative(epsilon)
     share("delta", delta)
-    if not (epsilon >= 0 and math.isfinite(epsilon)):
-        raise InputError("epsilon", epsilon, "a finite number >= 0")
-    target = math.log(delta)
-    high = 1.0
-    while log_delta(epsilon, high) < target:
-        high *= 2
-    return float(optimize.brentq(lambda m: finite(log_delta(epsilon, m)) - target, 1e-8, high, xtol=1e-14))
-
-
-def finite(value: float) -> float:
-    """A value that a root search can work with."""
-    return max(value, -1e300)
+    return float(1.0 / dp_accounting.get_sigma_gaussian(epsilon, delta))
 
 
 def mu_of_pure(epsilon: float) -> float:
@@ -142,9 +114,7 @@ def transcript(budgets: Iterable[float]) -> float:
 
     Changing user k's record alone is hidden by mu_k; this is the statement for any user.
     """
-    found = [float(mu) for mu in budgets]
-    for mu in found:
-        positive("mu", mu)
+    found = checked(budgets)
     if not found:
         raise InputError("budgets", [], "at least one budget")
     return max(found)
@@ -152,7 +122,12 @@ def transcript(budgets: Iterable[float]) -> float:
 
 def composed(budgets: Iterable[float]) -> float:
     """The guarantee of several releases about one user: sqrt(sum mu^2) (sequential)."""
+    return math.sqrt(math.fsum(mu**2 for mu in checked(budgets)))
+
+
+def checked(budgets: Iterable[float]) -> list[float]:
+    """Budgets mu, all of them positive."""
     found = [float(mu) for mu in budgets]
     for mu in found:
         positive("mu", mu)
-    return math.sqrt(math.fsum(mu**2 for mu in found))
+    return found

@@ -10,8 +10,9 @@ implementation, and the noise that ldpflow simulates protects no data.
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -19,10 +20,8 @@ from ldpflow.errors import InputError
 from ldpflow.mechanisms.mechanism import PrivacyStatement
 from ldpflow.privacy.amplification import sampled_epsilon, sampled_pair
 from ldpflow.privacy.gaussian import share
-from ldpflow.privacy.pure import count_of, nonresponse_epsilon
-from ldpflow.privacy.releases import PureRelease, Release, release_of
-
-__all__ = ["Design", "Guarantee", "PrivacyPage", "privacy_page"]
+from ldpflow.privacy.releases import PureRelease, Release, count_of, nonresponse_epsilon, release_of
+from ldpflow.privacy.shuffling import largest_local_epsilon
 
 SHOWN_ORDERS = (2.0, 8.0, 32.0)
 BALLE = "Balle, Barthe and Gaboardi 2018, Theorem 9"
@@ -159,9 +158,47 @@ class PrivacyPage:
 
     def text(self) -> str:
         """The page in words, 78 columns, ready to be filed."""
-        from ldpflow.privacy.wording import page_text
+        import jinja2
 
-        return page_text(self)
+        environment = jinja2.Environment(
+            loader=jinja2.PackageLoader("ldpflow"),
+            trim_blocks=True,
+            lstrip_blocks=True,
+            keep_trailing_newline=True,
+            undefined=jinja2.StrictUndefined,
+        )
+        environment.filters |= {"number": "{:.4g}".format, "paragraph": paragraph}
+        settings = ", ".join(f"{name} = {value}" for name, value in self.settings.items())
+        return environment.get_template("privacy.txt.jinja").render(
+            page=self,
+            title=f"Privacy of {self.name}" + (f" ({settings})" if settings else ""),
+            sources=dict.fromkeys(source for each in self.guarantees for source in each.sources),
+            odds=odds,
+            power=power,
+        )
+
+
+def paragraph(text: str, indent: str = "") -> str:
+    """Text in lines of 78 characters; empty where there are no words."""
+    words = " ".join(text.split())
+    return textwrap.fill(words, 78, initial_indent=indent, subsequent_indent=indent) + "\n" if words else ""
+
+
+def odds(epsilon: float) -> tuple[str, str]:
+    """e^epsilon, and how sure an observer can be of one of two values that were equally likely."""
+    factor = f"{math.exp(epsilon):.4g}" if epsilon < 50 else f"e^{epsilon:.4g}"
+    sure = 1.0 / (1.0 + math.exp(-epsilon))
+    return factor, f"{100 * sure:.1f}%" if sure < 0.9995 else "more than 99.9%"
+
+
+def power(mu: float, epsilon: float | None) -> str:
+    """The largest power of a test at level 5% under Gaussian DP; with pure DP the smaller of both bounds."""
+    level = 0.05
+    found = 0.5 * math.erfc((1.6448536269514722 - mu) / math.sqrt(2.0))
+    if epsilon is not None:
+        # Kairouz, Oh and Viswanath (2017): power <= min(e^eps a, 1 - e^-eps (1 - a)) at level a.
+        found = min(found, math.exp(min(epsilon, 700.0)) * level, 1.0 - math.exp(-epsilon) * (1.0 - level))
+    return f"{100 * found:.1f}%"
 
 
 def privacy_page(
@@ -194,9 +231,28 @@ def privacy_page(
     if release is not None:
         count = design.reports * statement.reports
         uneven = len(set(statement.answer_rates)) > 1
-        found.append(one_release(release, design, local, uneven))
+        found.append(
+            Guarantee(
+                scope="one",
+                release="one report" if local else "everything that is released",
+                against="anyone who sees it, the collector included" if local else "anyone but the curator",
+                conditions=(ANSWERED,) if uneven else (),
+                **notions(release, 1, design.delta),
+            )
+        )
         if count > 1:
-            found.append(composed_release(release, count, design, local, uneven))
+            several = (
+                f"all {count:,} reports of one user" if local else f"{count:,} releases of the same records"
+            )
+            found.append(
+                Guarantee(
+                    scope="composed",
+                    release=several,
+                    against="anyone who sees them and can link them",
+                    conditions=(*COMPOSED, ANSWERED) if uneven else COMPOSED,
+                    **notions(release, count, design.delta),
+                )
+            )
         if statement.answer_rates != (1.0, 1.0):
             found.append(answering_release(statement, design))
         if design.response_rate < 1:
@@ -207,50 +263,25 @@ def privacy_page(
 
 
 def notions(release: Release, count: int, delta: float) -> dict[str, Any]:
-    """All notions of ``count`` releases about one user."""
-    renyi = {order: release.renyi(order, count) for order in SHOWN_ORDERS}
+    """All notions of ``count`` releases about one user, with their sources."""
     return {
+        "delta": delta,
         "epsilon": release.pure(count),
         "epsilon_at_delta": release.epsilon_at(delta, count),
         "mu": release.mu(count),
         "rho": release.rho(count),
-        "renyi": {order: value for order, value in renyi.items() if value is not None},
+        "renyi": release.renyi(SHOWN_ORDERS, count),
+        "sources": release.sources(count),
     }
 
 
 ANSWERED = "what the observer learns from the fact that the user answers is counted below, and not here"
 UNEVEN = "whether a user answers depends on the value"
-
-
-def one_release(release: Release, design: Design, local: bool, uneven: bool) -> Guarantee:
-    """The mechanism's own guarantee."""
-    return Guarantee(
-        scope="one",
-        release="one report" if local else "everything that is released",
-        against="anyone who sees it, the collector included" if local else "anyone but the curator",
-        delta=design.delta,
-        conditions=(ANSWERED,) if uneven else (),
-        sources=release.sources(1),
-        **notions(release, 1, design.delta),
-    )
-
-
-def composed_release(release: Release, count: int, design: Design, local: bool, uneven: bool) -> Guarantee:
-    """Several reports about the same user."""
-    return Guarantee(
-        scope="composed",
-        release=f"all {count:,} reports of one user" if local else f"{count:,} releases of the same records",
-        against="anyone who sees them and can link them",
-        delta=design.delta,
-        conditions=(
-            "each report has fresh randomness; what is asked may depend on earlier reports",
-            "how many reports a user sends does not depend on the value",
-            "a report that is sent a second time is sent as it was, not randomised again",
-            *((ANSWERED,) if uneven else ()),
-        ),
-        sources=release.sources(count),
-        **notions(release, count, design.delta),
-    )
+COMPOSED = (
+    "each report has fresh randomness; what is asked may depend on earlier reports",
+    "how many reports a user sends does not depend on the value",
+    "a report that is sent a second time is sent as it was, not randomised again",
+)
 
 
 def answering_release(statement: PrivacyStatement, design: Design) -> Guarantee:
@@ -263,18 +294,16 @@ def answering_release(statement: PrivacyStatement, design: Design) -> Guarantee:
         scope="answering",
         release=f"whether a user answers, and every answer{times}",
         against="anyone who sees who answers, the collector included",
-        delta=design.delta,
     )
     epsilon = nonresponse_epsilon(statement.epsilon, low, high)
     if math.isinf(epsilon):
         always, sign, rate = ("always", "silence", 1 - low) if high == 1 else ("never", "an answer", high)
         shown = f"{sign} shows the other side (probability {rate:g})"
-        return line(unproved=f"values on one side {always} get an answer, so {shown}")
-    release = PureRelease(epsilon)
+        reason = f"values on one side {always} get an answer, so {shown}"
+        return line(delta=design.delta, unproved=reason)
     return line(
         conditions=("whether a user answers depends on the own value and on chance alone",),
-        sources=release.sources(design.reports),
-        **notions(release, design.reports, design.delta),
+        **notions(PureRelease(epsilon), design.reports, design.delta),
     )
 
 
@@ -297,7 +326,6 @@ NO_SECRET_SAMPLE = (
 
 def sampled_release(release: Release, count: int, design: Design, uneven: bool) -> Guarantee:
     """One of the invited, of whom a random share responds."""
-    reason = UNEVEN if uneven else "" if design.secret_sample else NO_SECRET_SAMPLE
     line = partial(
         Guarantee,
         scope="sampled",
@@ -305,13 +333,12 @@ def sampled_release(release: Release, count: int, design: Design, uneven: bool) 
         against="anyone who knows neither who responded nor the order of the reports",
         delta=design.delta,
     )
-    if reason:
-        return line(unproved=reason)
-    rate, secret = design.response_rate, design.secret_sample
-    pair = sampled_epsilon(partial(release.epsilon_at, count=count), design.delta, rate, secret_sample=secret)
-    pure = release.pure(count)
+    if uneven or not design.secret_sample:
+        return line(unproved=UNEVEN if uneven else NO_SECRET_SAMPLE)
+    rate, pure = design.response_rate, release.pure(count)
+    pair = sampled_epsilon(partial(release.epsilon_at, count=count), design.delta, rate, secret_sample=True)
     return line(
-        epsilon=None if pure is None else sampled_pair(pure, 0.0, rate, secret_sample=secret)[0],
+        epsilon=None if pure is None else sampled_pair(pure, 0.0, rate, secret_sample=True)[0],
         epsilon_at_delta=pair,
         conditions=SECRET_SAMPLE,
         sources=(BALLE,),
@@ -332,28 +359,18 @@ def shuffled_releases(
     release: Release, count: int, design: Design, local: bool, uneven: bool
 ) -> list[Guarantee]:
     """All reports, in a secret random order, and the same for one of the invited."""
-    from ldpflow.privacy.shuffling import largest_local_epsilon
-
-    n = design.users
-    assert n is not None
-    reason = ""
-    central = None
+    n, reason = design.users or 0, ""
     if not local:
         reason = "shuffling amplifies local guarantees; this one is central already"
     elif count > 1:
         reason = "the theorem is for one report a user"
     elif uneven:
         reason = UNEVEN
-    else:
-        central = release.shuffled(n, design.delta)
-        if central is None:
-            largest = largest_local_epsilon(n, design.delta / 2)
-            reason = (
-                f"no epsilon of one report at most {largest:.4g}, the theorem's limit with {n:,} users, "
-                "gives this delta"
-                if largest > 0
-                else f"the theorem says nothing for {n:,} users"
-            )
+    central = None if reason else release.shuffled(n, design.delta)
+    if central is None and not reason:
+        largest = largest_local_epsilon(n, design.delta / 2)
+        limit = f"no epsilon of one report at most {largest:.4g}, the theorem's limit with {n:,} users"
+        reason = f"{limit}, gives this delta" if largest > 0 else f"the theorem says nothing for {n:,} users"
     first = Guarantee(
         scope="shuffled",
         release=f"all reports of {n:,} users, shuffled",
@@ -367,16 +384,14 @@ def shuffled_releases(
     if central is None or not design.secret_sample:
         return [first]
     rate = design.response_rate
-    amplified = sampled_epsilon(
-        partial(release.shuffled, n), design.delta, rate, secret_sample=design.secret_sample
-    )
+    amplified = sampled_epsilon(partial(release.shuffled, n), design.delta, rate, secret_sample=True)
     if amplified is None:
         return [first]
-    second = Guarantee(
+    second = replace(
+        first,
         scope="shuffled_sampled",
         release=f"the same, about one of the invited of whom {rate:g} respond",
         against="anyone who sees what the shuffler gives out and does not know who responded",
-        delta=design.delta,
         epsilon_at_delta=amplified,
         conditions=(*SECRET_ORDER, *SECRET_SAMPLE),
         sources=(*first.sources, BALLE),

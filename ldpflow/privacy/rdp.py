@@ -11,8 +11,6 @@ from mpmath import mp, mpf
 
 from ldpflow.constants import workdps
 
-__all__ = ["epsilon_of", "noise_multiplier", "printed_noise_multiplier", "rho_of"]
-
 DIGITS = 40
 
 

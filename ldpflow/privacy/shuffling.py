@@ -17,8 +17,6 @@ from mpmath import mp, mpf
 from ldpflow.constants import workdps
 from ldpflow.errors import InputError
 
-__all__ = ["amplified", "largest_local_epsilon", "noise_multiplier"]
-
 DIGITS = 40
 
 

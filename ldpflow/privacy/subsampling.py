@@ -13,6 +13,9 @@ Kasiviswanathan, 2019, Theorems 9 and 27), and never more than without sampling.
     epsilon = r + log((a-1)/a) - (log delta + log a)/(a-1)
 
 (Canonne, Kamath and Steinke, 2020, Proposition 12).
+
+dp_accounting has this bound without B above order 256 and without the comparison with no sampling: at g =
+.001, sigma = 20, T = 100 and delta = 1e-5 its epsilon is .0174, and .0086 here.
 """
 
 from __future__ import annotations
@@ -23,8 +26,6 @@ from functools import lru_cache
 from mpmath import mp, mpf
 
 from ldpflow.constants import workdps
-
-__all__ = ["ORDERS", "sampled_epsilon", "sampled_noise_multiplier", "sampled_rdp"]
 
 ORDERS = (*range(2, 65), *range(68, 129, 4), *range(144, 513, 16))
 DIFFERENCES = 64  # up to this order the alternating sums B are worth their digits

@@ -10,8 +10,6 @@ from pydantic import Field
 from ldpflow.problems.finite_sum import FiniteSumProblem
 from ldpflow.settings import Parameters
 
-__all__ = ["BinaryProblem"]
-
 
 class BinaryProblem(FiniteSumProblem):
     """Labels -1 and 1, a loss of the margin y <w, x>.

@@ -18,24 +18,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 from mpmath import mp, mpf
 from numpy.typing import NDArray
 
 from ldpflow import constants
-
-__all__ = [
-    "CELLS",
-    "SMALLEST",
-    "ColumnLaw",
-    "bandwidth",
-    "column_law",
-    "jittered",
-    "knots",
-    "lattice_spacing",
-    "share_of_one_value",
-]
+from ldpflow.problems.standard_laws import StandardLaw
 
 Floats = NDArray[np.float64]
 
@@ -47,7 +37,7 @@ SMALLEST = 100
 
 
 @dataclass(frozen=True)
-class ColumnLaw:
+class ColumnLaw(StandardLaw):
     """Law of a column.
 
     Parameters
@@ -131,6 +121,15 @@ class ColumnLaw:
         upper = self.q[k + 1] - d * (self.s[k + 1] - d * self.r[k])
         result: Floats = np.where(u > 0.5, upper, lower)
         return result
+
+    def quantile(self, t: Any) -> float:
+        return float(self.quantiles(np.array([float(t)]))[0])
+
+    def cdf(self, z: Any) -> mpf:
+        return mpf(float(self.cdf_values(np.array([float(z)]))[0]))
+
+    def density(self, z: Any) -> float:
+        return 1.0 / self.sparsity(float(self.cdf(z)))
 
     def sampling_table(self) -> Floats:
         """The table from which kernels draw (ldpflow.random.quantile_tables), flat."""

@@ -5,18 +5,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any, ClassVar
 
-from mpmath import mpf
-
-from ldpflow.problems.standard_laws import bisected
+from ldpflow.problems.standard_laws import StandardLaw
 from ldpflow.settings import Settings
 
-__all__ = ["DATA_LAWS", "DataLaw"]
 
-WIDEST = 1024
-"""Quantiles are looked for within 2^-WIDEST and 2^WIDEST."""
-
-
-class DataLaw(Settings):
+class DataLaw(Settings, StandardLaw):
     """Law of a standard variate Z, for ``Quantile(law="my_law")``: records are ``location + scale * Z``.
 
     A subclass may declare one setting, ``shape``, with its default and its bounds. Its module holds the
@@ -41,19 +34,6 @@ class DataLaw(Settings):
     @abstractmethod
     def density(self, z: Any) -> Any:
         """Density of Z at z, 0 outside the support; numbers as in :meth:`cdf`."""
-
-    def quantile(self, t: Any) -> Any:
-        """t-quantile of Z, 0 < t < 1, by bisection of :meth:`cdf` unless a subclass has a formula."""
-        low, high = mpf(-1), mpf(1)
-        for _ in range(WIDEST):
-            if self.cdf(low) < t:
-                break
-            low *= 2
-        for _ in range(WIDEST):
-            if self.cdf(high) >= t:
-                break
-            high *= 2
-        return bisected(lambda z: self.cdf(z) - t, low, high)
 
 
 DATA_LAWS: dict[str, type[DataLaw]] = {}

@@ -14,7 +14,6 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 from mpmath import matrix, mp
@@ -22,13 +21,11 @@ from numpy.typing import NDArray
 
 from ldpflow import constants
 from ldpflow.errors import InputError
+from ldpflow.problems.data_files import digest_of
+from ldpflow.problems.problem import Matrix
+from ldpflow.problems.tables import read_columns
 from ldpflow.random import fill_uniform
 from ldpflow.random.lockstep import PLANE, STRIDE
-
-if TYPE_CHECKING:
-    from ldpflow.problems.problem import Matrix
-
-__all__ = ["Fit", "Rows", "draw_rows", "fitted", "rows_of"]
 
 Floats = NDArray[np.float64]
 
@@ -112,8 +109,6 @@ def kept(
     file: str, stamp: tuple[int, int], target: str, features: tuple[str, ...] | None, sha256: str
 ) -> Rows:
     """Rows that were read before."""
-    from ldpflow.problems.tables import digest_of, read_columns
-
     if digest_of(file) != sha256:
         raise InputError("problem.file", file, f"the file with SHA-256 {sha256}", "It has changed.")
     columns, y = read_columns(file, target, features)
@@ -171,6 +166,23 @@ def solved(left: Matrix, right: list[float]) -> list[float] | None:
         return [float(value) for value in solution]
 
 
+def check_independent(moments: Matrix, field: str, value: object) -> tuple[float, float]:
+    """The least and the largest eigenvalue of columns' second moments.
+
+    Raises
+    ------
+    InputError
+        Naming ``field`` with its ``value``, if columns follow from each other.
+    """
+    eigenvalues = np.linalg.eigvalsh(np.array(moments))
+    low, high = float(eigenvalues[0]), float(eigenvalues[-1])
+    if low <= 1e-9 * high:
+        allowed = "columns none of which follows from the others"
+        reason = f"The eigenvalues of their second moments go from {low:.3g} to {high:.3g}."
+        raise InputError(field, value, allowed, reason)
+    return low, high
+
+
 def fitted(rows: Rows, weight: Floats, score: Score, start: tuple[float, ...], bound: float) -> Fit:
     """theta*, G and S of rows.
 
@@ -192,15 +204,7 @@ def fitted(rows: Rows, weight: Floats, score: Score, start: tuple[float, ...], b
     """
     columns = rows.columns
     whole = second_moments(columns, weight)
-    eigenvalues = np.linalg.eigvalsh(np.array(whole))
-    if eigenvalues[0] <= 1e-9 * eigenvalues[-1]:
-        low, high = eigenvalues[0], eigenvalues[-1]
-        raise InputError(
-            "problem.features",
-            len(columns),
-            "columns none of which follows from the others",
-            f"The eigenvalues of their weighted second moments go from {low:.3g} to {high:.3g}.",
-        )
+    low, _ = check_independent(whole, "problem.features", len(columns))
     sizes = [math.sqrt(whole[j][j]) for j in range(len(columns))]
 
     def gradient(theta: tuple[float, ...]) -> tuple[list[float], float]:
@@ -226,7 +230,7 @@ def fitted(rows: Rows, weight: Floats, score: Score, start: tuple[float, ...], b
     typical = mean(np.abs(weight * s))
     least = np.linalg.eigvalsh(np.array(curvature))[0]
     # Where classes can be separated theta grows without end, and s' vanishes with the gradient.
-    if size > 1e-11 * (typical + mean(weight)) or least <= 1e-7 * bound * eigenvalues[0]:
+    if size > 1e-11 * (typical + mean(weight)) or least <= 1e-7 * bound * low:
         raise InputError(
             "problem.target",
             "the file's rows",

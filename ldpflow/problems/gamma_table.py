@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from ldpflow import constants
 from ldpflow.random.quantile_tables import CELLS, HALF, OCTAVES, WIDTHS
 
-__all__ = ["gamma_table"]
-
 DIGITS = 30
 ORDER = 12  # of the Taylor polynomial: a cell's half width is 1/33 of its distance from 0
 DEGREE = WIDTHS["gamma"] - 1

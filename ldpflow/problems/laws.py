@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import Any
 
+import numpy as np
 from mpmath import mpf
+from numpy.typing import NDArray
 
 from ldpflow import constants
-from ldpflow.problems.standard_laws import STANDARD_LAWS, bisected
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from ldpflow.problems.column_law import ColumnLaw
-    from ldpflow.problems.data_law import DataLaw
-
-__all__ = ["Component", "Law", "Variate"]
+from ldpflow.problems.column_law import ColumnLaw
+from ldpflow.problems.data_law import DataLaw
+from ldpflow.problems.standard_laws import BundledLaw, StandardLaw, bisected
 
 
 @dataclass(frozen=True)
@@ -94,62 +90,28 @@ class Law:
         )
         return Variate(self.name, self.parameter, law=standard)
 
+    @cached_property
+    def standard(self) -> StandardLaw:
+        """Law of Z."""
+        if self.components:
+            return Mixture(self.components)
+        return self.table or self.own or BundledLaw(self.name, self.parameter)
+
+    def parts(self) -> list[tuple[Any, Law]]:
+        """Weights, which sum to 1, and laws of a mixture."""
+        return Mixture(self.components).parts()
+
     def standard_quantile(self, tau: float) -> float:
         """tau-quantile of Z."""
-        if self.table is not None:
-            import numpy as np
-
-            return float(self.table.quantiles(np.array([tau]))[0])
         with constants.workdps(40):
-            if self.components:
-                return float(self.mixture_quantile(tau))
-            if self.own is not None:
-                return float(self.own.quantile(mpf(tau)))
-            return float(STANDARD_LAWS[self.name].quantile(tau, self.parameter))
+            return float(self.standard.quantile(mpf(tau)))
 
     def standard_density(self, z: float) -> float:
         """Density of Z at z, a point inside the support."""
         if self.name == "bimodal":
             return (constants.normal_density(z - 1.5) + constants.normal_density(z + 1.5)) / 2.0
-        if self.table is not None:
-            return 1.0 / self.table.sparsity(float(self.standard_cdf(mpf(z))))
         with constants.workdps(40):
-            return float(self.exact_density(mpf(z)))
-
-    def standard_cdf(self, z: Any) -> Any:
-        """P(Z <= z) in the working precision of mpmath (of doubles for ``empirical``)."""
-        if self.table is not None:
-            import numpy as np
-
-            return mpf(float(self.table.cdf_values(np.array([float(z)]))[0]))
-        if self.own is not None:
-            return self.own.cdf(z)
-        if not self.components:
-            return STANDARD_LAWS[self.name].cdf(z, self.parameter)
-        parts = [w * law.standard_cdf((z - law.location) / law.scale) for w, law in self.parts()]
-        return sum(parts[1:], parts[0])
-
-    def exact_density(self, z: Any) -> Any:
-        """Density of Z at z in the working precision of mpmath; not for ``empirical``."""
-        if self.own is not None:
-            return self.own.density(z)
-        if not self.components:
-            return STANDARD_LAWS[self.name].density(z, self.parameter)
-        parts = [w * law.exact_density((z - law.location) / law.scale) / law.scale for w, law in self.parts()]
-        return sum(parts[1:], parts[0])
-
-    def parts(self) -> list[tuple[Any, Law]]:
-        """Components with weights that sum to 1, locations and scales as mpmath numbers divide."""
-        total = sum(mpf(part.weight) for part in self.components)
-        return [(mpf(part.weight) / total, part.law) for part in self.components]
-
-    def mixture_quantile(self, tau: float) -> Any:
-        """tau-quantile of a mixture: bisection between its components' quantiles."""
-        ends = [law.location + mpf(law.scale) * mpf(law.standard_quantile(tau)) for _, law in self.parts()]
-        low, high = min(ends), max(ends)
-        # Rounded ends: a little further out the bracket is certain.
-        margin = mpf("1e-12") * (abs(low) + abs(high) + (high - low))
-        return bisected(lambda z: self.standard_cdf(z) - mpf(tau), low - margin, high + margin)
+            return float(self.standard.density(mpf(z)))
 
     def has_quantile(self, tau: float) -> bool:
         """Whether the tau-quantile is a finite double with a positive density."""
@@ -175,7 +137,7 @@ class Law:
         with constants.workdps(60):
             z, h = mpf(self.standard_quantile(tau)), mpf("1e-20")
             step = h * max(abs(z), mpf("1e-3"))
-            change = self.exact_density(z + step) - self.exact_density(z - step)
+            change = self.standard.density(z + step) - self.standard.density(z - step)
             return float(change / (2 * step)) / self.scale**2
 
     def cdf(self, x: float) -> float:
@@ -183,21 +145,45 @@ class Law:
         if math.isinf(x):
             return 1.0 if x > 0 else 0.0
         with constants.workdps(40):
-            return float(self.standard_cdf((mpf(x) - mpf(self.location)) / mpf(self.scale)))
+            return float(self.standard.cdf((mpf(x) - mpf(self.location)) / mpf(self.scale)))
 
     def cdf_values(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
         """P(X <= x) for an array, absolute error below 1e-12; the same bits on every processor."""
-        from ldpflow.random.distributions import cdf_values
+        return self.standard.cdf_values((x - self.location) / self.scale)
 
-        if self.components:
-            total = math.fsum(part.weight for part in self.components)
-            z = (x - self.location) / self.scale
-            parts = [part.weight / total * part.law.cdf_values(z) for part in self.components]
-            return sum(parts[1:], parts[0])
-        if self.table is not None:
-            return self.table.cdf_values((x - self.location) / self.scale)
-        if self.own is not None:
-            import numpy as np
 
-            return np.array([self.cdf(value) for value in x.ravel()]).reshape(x.shape)
-        return cdf_values(self.name, (x - self.location) / self.scale, self.parameter)
+@dataclass(frozen=True)
+class Mixture(StandardLaw):
+    """Mixture of laws that have their own location and scale."""
+
+    components: tuple[Component, ...]
+
+    def parts(self) -> list[tuple[Any, Law]]:
+        """Components with weights that sum to 1."""
+        total = sum(mpf(part.weight) for part in self.components)
+        return [(mpf(part.weight) / total, part.law) for part in self.components]
+
+    def cdf(self, z: Any) -> Any:
+        parts = [w * law.standard.cdf((z - law.location) / law.scale) for w, law in self.parts()]
+        return sum(parts[1:], parts[0])
+
+    def density(self, z: Any) -> Any:
+        parts = [
+            w * law.standard.density((z - law.location) / law.scale) / law.scale for w, law in self.parts()
+        ]
+        return sum(parts[1:], parts[0])
+
+    def quantile(self, t: Any) -> Any:
+        """By bisection between the components' quantiles."""
+        ends = [
+            law.location + mpf(law.scale) * mpf(law.standard_quantile(float(t))) for _, law in self.parts()
+        ]
+        low, high = min(ends), max(ends)
+        # Rounded ends: a little further out the bracket is certain.
+        margin = mpf("1e-12") * (abs(low) + abs(high) + (high - low))
+        return bisected(lambda z: self.cdf(z) - t, low - margin, high + margin)
+
+    def cdf_values(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
+        total = math.fsum(part.weight for part in self.components)
+        parts = [part.weight / total * part.law.cdf_values(z) for part in self.components]
+        return sum(parts[1:], parts[0])

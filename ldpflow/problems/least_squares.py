@@ -12,24 +12,24 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from mpmath import matrix, mp, mpf
+from mpmath import mp, mpf
 from pydantic import Field, model_validator
 
 from ldpflow import constants
 from ldpflow.errors import InputError
+from ldpflow.problems.file_rows import check_independent, mean, second_moments, solved
 from ldpflow.problems.laws import Variate
-from ldpflow.problems.problem import Matrix, Problem
+from ldpflow.problems.problem import Matrix, Problem, diagonal, scaled
+from ldpflow.problems.tables import identified, read_columns
 from ldpflow.random.lockstep import LANES, STRIDE
 from ldpflow.settings import Parameters, canonical_json
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-
-__all__ = ["LeastSquares", "feature", "gradient", "residual", "square_norm"]
 
 LARGEST_FILE = 2**20
 
@@ -68,6 +68,7 @@ class LeastSquares(Problem):
         given), and the file's digest, filled in when it is first read and checked afterwards.
     """
 
+    cites: ClassVar = ("varshney2022",)
     kind: Literal["least_squares"] = "least_squares"
     d: Annotated[int, Field(ge=1, le=64)] = 10
     kappa: Annotated[float, Field(ge=1, le=1e6)] = 1.0
@@ -87,8 +88,6 @@ class LeastSquares(Problem):
 
     @model_validator(mode="after")
     def check(self) -> Self:
-        from ldpflow.problems.tables import identified
-
         found = identified(self.file, self.target, self.features, self.sha256, self.d)
         if found is None:
             if self.eigenvalues is not None:
@@ -159,14 +158,13 @@ class LeastSquares(Problem):
     def curvature(self) -> Matrix:
         if self.file is not None:
             return self.population.moments
-        return [[v if i == j else 0.0 for j in range(self.d)] for i, v in enumerate(self.lambdas)]
+        return diagonal(self.lambdas)
 
     def exact_hessian(self) -> Matrix:
         return self.curvature()
 
     def gradient_covariance(self) -> Matrix:
-        variance = self.error_variance()
-        return [[variance * value for value in row] for row in self.curvature()]
+        return scaled(self.curvature(), self.error_variance())
 
     # The constants that the paper's algorithms take as known in advance; those of a file are rounded up
     # (the least eigenvalue down) to three digits, so that they are the same on every machine.
@@ -221,8 +219,6 @@ class LeastSquares(Problem):
     @cached_property
     def population(self) -> Population:
         """Population quantities computed from the file's records."""
-        from ldpflow.problems.tables import read_columns
-
         assert self.file is not None and self.target is not None
         columns, y = read_columns(self.file, self.target, self.features)
         if len(y) > LARGEST_FILE:
@@ -234,31 +230,13 @@ class Population:
     """Least squares on all records of a file; sums are exactly rounded."""
 
     def __init__(self, columns: list[NDArray[np.float64]], y: NDArray[np.float64], file: str) -> None:
-        d, n = len(columns), len(y)
-
-        def mean(values: NDArray[np.float64]) -> float:
-            return math.fsum(values.tolist()) / n
-
-        moments = [[0.0] * d for _ in range(d)]
-        for i in range(d):
-            for j in range(i + 1):
-                moments[i][j] = moments[j][i] = mean(columns[i] * columns[j])
-        cross = [mean(column * y) for column in columns]
-        h = np.array(moments)
-        eigenvalues = np.linalg.eigvalsh(h)
-        if eigenvalues[0] <= 1e-9 * eigenvalues[-1]:
-            low, high = eigenvalues[0], eigenvalues[-1]
-            raise InputError(
-                "problem.file",
-                file,
-                "columns none of which follows from the others",
-                f"The eigenvalues of their second moments go from {low:.3g} to {high:.3g}.",
-            )
-        with constants.workdps(40):
-            solution = mp.lu_solve(matrix(moments), matrix(cross))
-        self.truth = tuple(float(value) for value in solution)
+        moments = second_moments(columns, np.ones(len(y)))
+        low, high = check_independent(moments, "problem.file", file)
+        solution = solved(moments, [mean(column * y) for column in columns])
+        assert solution is not None  # the columns are independent
+        self.truth = tuple(solution)
         rest = y.copy()
-        square = np.zeros(n)
+        square = np.zeros(len(y))
         for column, value in zip(columns, self.truth, strict=True):
             rest = rest - column * value
             square = square + column * column
@@ -266,10 +244,10 @@ class Population:
         self.moments: Matrix = moments
         self.variance = mean(rest * rest)
         self.trace = rounded(mean(square), math.ceil)
-        self.largest = rounded(float(eigenvalues[-1]), math.ceil)
-        self.smallest = rounded(float(eigenvalues[0]), math.floor)
+        self.largest = rounded(high, math.ceil)
+        self.smallest = rounded(low, math.floor)
         x = np.column_stack(columns)
-        fourth = np.linalg.solve(h, (x * square[:, None]).T @ x / n)
+        fourth = np.linalg.solve(np.array(moments), (x * square[:, None]).T @ x / len(y))
         self.radius_square = rounded(float(np.max(np.linalg.eigvals(fourth).real)), math.ceil)
 
 

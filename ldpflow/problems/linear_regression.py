@@ -24,17 +24,14 @@ from ldpflow.problems.laws import Variate
 from ldpflow.problems.mallows import (
     Array,
     BoundedRegression,
-    isotropic,
     mean_along,
     radial_mean,
     weight,
 )
-from ldpflow.problems.problem import Matrix
+from ldpflow.problems.problem import Matrix, isotropic
 from ldpflow.random import cdf_normal, exp
 from ldpflow.random.lockstep import LANES, STRIDE
 from ldpflow.settings import Parameters, Setting
-
-__all__ = ["LinearRegression", "gradient", "loss_gap"]
 
 
 class LinearRegression(BoundedRegression):

@@ -24,13 +24,11 @@ from ldpflow import constants
 from ldpflow.errors import InputError
 from ldpflow.problems.file_rows import Fit, Rows, fitted
 from ldpflow.problems.laws import Variate
-from ldpflow.problems.mallows import Array, BoundedRegression, along_and_across, isotropic, weight
-from ldpflow.problems.problem import Matrix
+from ldpflow.problems.mallows import Array, BoundedRegression, along_and_across, weight
+from ldpflow.problems.problem import Matrix, isotropic, unknown_matrix
 from ldpflow.random import exp, log
 from ldpflow.random.lockstep import LANES, STRIDE
 from ldpflow.settings import Parameters, Setting
-
-__all__ = ["LogisticRegression", "gradient", "loss_gap"]
 
 
 class LogisticRegression(BoundedRegression):
@@ -146,7 +144,7 @@ class LogisticRegression(BoundedRegression):
         if (fit := self.fit) is not None:
             return [list(row) for row in (fit.curvature if power == 1 else fit.covariance)]
         if self.clip is not None:
-            return [[math.nan] * d for _ in range(d)]
+            return unknown_matrix(d)
         with constants.workdps(30):
             norm = mp.sqrt(sum(mpf(b) ** 2 for b in self.coefficients))
             if self.covariates == "one":

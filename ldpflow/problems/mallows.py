@@ -24,18 +24,9 @@ from pydantic import model_validator
 from ldpflow import constants
 from ldpflow.errors import InputError
 from ldpflow.problems.file_rows import Fit, Rows, rows_of
-from ldpflow.problems.problem import Matrix, Problem
+from ldpflow.problems.problem import Problem
+from ldpflow.problems.tables import identified
 from ldpflow.settings import canonical_json
-
-__all__ = [
-    "Array",
-    "BoundedRegression",
-    "along_and_across",
-    "isotropic",
-    "mean_along",
-    "radial_mean",
-    "weight",
-]
 
 Array = NDArray[np.float64]
 
@@ -65,8 +56,6 @@ class BoundedRegression(Problem):
     @model_validator(mode="after")
     def check_rows(self) -> Self:
         """Read the file, or what was computed from it, and fill in what follows from its rows."""
-        from ldpflow.problems.tables import identified
-
         if self.file is None:
             if self.sha256 is not None or self.moments is not None:
                 raise ValueError("sha256 and moments go with file")
@@ -257,8 +246,3 @@ def mean_along(d: int, f: Callable[[Array, Array], Array], kinks: tuple[float, .
     scale = 2 * math.gamma(d / 2) / (math.sqrt(math.pi) * math.gamma((d - 1) / 2))
     around = scale * np.sin(angle) ** (d - 2) * t**2 * (math.pi / 4 * weights)[None, :]
     return float((ring * around * f(r, t)).sum())
-
-
-def isotropic(d: int, value: float) -> Matrix:
-    """value * I."""
-    return [[value if i == j else 0.0 for j in range(d)] for i in range(d)]

@@ -17,8 +17,6 @@ from ldpflow.problems.binary import BinaryProblem
 from ldpflow.random import exp, log
 from ldpflow.settings import Parameters
 
-__all__ = ["NonconvexLogistic", "derivative", "loss", "separable", "separable_loss"]
-
 
 class NonconvexLogistic(BinaryProblem):
     """Logistic loss plus ``penalty`` times sum_j w_j^2 / (1 + w_j^2).

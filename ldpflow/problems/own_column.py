@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from functools import lru_cache
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ldpflow.errors import InputError
-from ldpflow.problems.column_file import FIELDS, Column, read_column
 from ldpflow.problems.column_law import (
     SMALLEST,
     ColumnLaw,
@@ -15,12 +16,7 @@ from ldpflow.problems.column_law import (
     jittered,
     share_of_one_value,
 )
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-__all__ = ["FEWEST_BEYOND", "LAW_FROM", "check_level", "column_of", "law_of_column", "values_of"]
+from ldpflow.problems.data_files import FIELDS, Column, read_column
 
 FEWEST_BEYOND = 20
 """Values that must lie beyond a quantile, on the side where there are fewer."""
@@ -41,7 +37,7 @@ def column_of(
     Raises
     ------
     InputError
-        For a fault of the file or column (:func:`ldpflow.problems.column_file.read_column`), or fewer
+        For a fault of the file or column (:func:`ldpflow.problems.data_files.read_column`), or fewer
         than SMALLEST values.
     """
     try:

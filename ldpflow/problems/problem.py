@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import TYPE_CHECKING, ClassVar, Self
+from collections.abc import Sequence
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ldpflow.problems.laws import Law, Variate
 from ldpflow.problems.units import Units
 from ldpflow.settings import Parameters, Settings, canonical_json
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-__all__ = ["BaseProblem", "Matrix", "Problem", "unknown_matrix"]
 
 Matrix = list[list[float]]
 
@@ -24,10 +22,28 @@ def unknown_matrix(dimension: int) -> Matrix:
     return [[math.nan] * dimension for _ in range(dimension)]
 
 
+def diagonal(values: Sequence[float]) -> Matrix:
+    """Diagonal matrix."""
+    return [[v if i == j else 0.0 for j in range(len(values))] for i, v in enumerate(values)]
+
+
+def isotropic(dimension: int, value: float) -> Matrix:
+    """value * I."""
+    return diagonal([value] * dimension)
+
+
+def scaled(matrix: Matrix, factor: float) -> Matrix:
+    """factor * matrix."""
+    return [[factor * value for value in row] for row in matrix]
+
+
 class BaseProblem(Settings):
     """Base class of the problems of every family of simulators."""
 
     group: ClassVar[str] = "problem"
+
+    cites: ClassVar[tuple[str, ...]] = ()
+    """Papers that it follows, by their keys in ldpflow/results/references.bib, or whole BibTeX entries."""
 
     @property
     @abstractmethod
@@ -90,8 +106,6 @@ class Problem(BaseProblem):
 
     def table(self) -> NDArray[np.float64]:
         """The stored records, one column per variate, shape (N, len(variates()))."""
-        import numpy as np
-
         return np.empty((0, len(self.variates())))
 
     def exact_hessian(self) -> Matrix | None:

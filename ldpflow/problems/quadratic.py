@@ -13,12 +13,9 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from ldpflow.problems.laws import Variate
-from ldpflow.problems.mallows import isotropic
-from ldpflow.problems.problem import Matrix, Problem
+from ldpflow.problems.problem import Matrix, Problem, diagonal, isotropic
 from ldpflow.random.lockstep import LANES, STRIDE
 from ldpflow.settings import Parameters
-
-__all__ = ["Quadratic", "gradient"]
 
 
 class Quadratic(Problem):
@@ -74,7 +71,7 @@ class Quadratic(Problem):
         return max(self.curvatures)
 
     def curvature(self) -> Matrix:
-        return [[h if i == j else 0.0 for j in range(self.dimension)] for i, h in enumerate(self.curvatures)]
+        return diagonal(self.curvatures)
 
     def exact_hessian(self) -> Matrix | None:
         return self.curvature()

@@ -7,23 +7,21 @@ density of X, S_SGD = tau (1 - tau).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
+from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
-from ldpflow.allowed import allowed
+from ldpflow.allowed import OneOf, allowed
 from ldpflow.errors import InputError
 from ldpflow.problems.column_law import ColumnLaw
+from ldpflow.problems.data_files import digest_of
 from ldpflow.problems.data_law import DATA_LAWS, DataLaw
 from ldpflow.problems.laws import Component, Law, Variate
 from ldpflow.problems.own_column import LAW_FROM, check_level, column_of, law_of_column
 from ldpflow.problems.problem import Matrix, Problem
 from ldpflow.problems.standard_laws import SHAPES
-from ldpflow.problems.tables import digest_of
 from ldpflow.problems.units import Units
-from ldpflow.settings import OneOf, Parameters, Setting, Settings, SettingsType
-
-__all__ = ["MixturePart", "Quantile", "bit_probability", "gradient"]
+from ldpflow.settings import Checked, Parameters, Setting, Settings
 
 SimpleLaw = Literal[
     "normal",
@@ -86,10 +84,8 @@ def own_law(kind: str, df: float | None, shape: float | None) -> DataLaw:
         raise ValueError(f"the shape of {kind} must be {allowed(cls, 'shape')}") from None
 
 
-class MixturePart(BaseModel, metaclass=SettingsType):
+class MixturePart(Checked):
     """One law of a mixture: a bundled law, since a plug-in's law cannot be part of one."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     weight: Annotated[float, Field(gt=0, le=1e6)] = 1.0
     law: SimpleLaw = "normal"
@@ -135,6 +131,7 @@ class Quantile(Problem):
         What 0 and 1 stand for in the steps and the start of the study; the unit of the data unless given.
     """
 
+    cites: ClassVar = ("dette2024",)
     kind: Literal["quantile"] = "quantile"
     tau: Annotated[float, Field(gt=0, lt=1), Setting("share", symbol="τ")] = 0.5
     law: Annotated[str, OneOf(law_names)] = "normal"
@@ -148,7 +145,7 @@ class Quantile(Problem):
     missing: Literal["drop"] | None = None
     jitter: Annotated[float, Field(gt=0, le=1e100), Setting("unit of theta")] | None = None
     sha256: str | None = None
-    law_table: Annotated[str, Setting(stored=False)] | None = Field(None, repr=False)
+    law_table: Annotated[str, Setting(stored=False)] | None = Field(default=None, repr=False)
     units: Annotated[Units, Setting(stored=False)] | None = None
     _column_law: ColumnLaw = PrivateAttr()
     _own_law: DataLaw | None = PrivateAttr(default=None)

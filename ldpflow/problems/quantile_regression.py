@@ -12,18 +12,17 @@ the supremum of ||x||_1 is 1 + (d - 1) bound, the same at the paper's bound = 1,
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from mpmath import mp, mpf
 from pydantic import Field, model_validator
 
 from ldpflow import constants
 from ldpflow.problems.laws import Law, Variate
-from ldpflow.problems.problem import Matrix, Problem
+from ldpflow.problems.problem import Matrix, Problem, diagonal, scaled
+from ldpflow.problems.quantile import Freedom, Scale
 from ldpflow.random.lockstep import LANES, STRIDE
 from ldpflow.settings import Parameters, Setting
-
-__all__ = ["QuantileRegression", "gradient"]
 
 
 class QuantileRegression(Problem):
@@ -48,6 +47,7 @@ class QuantileRegression(Problem):
         Degrees of freedom of ``student_t`` errors.
     """
 
+    cites: ClassVar = ("dette2024",)
     kind: Literal["quantile_regression"] = "quantile_regression"
     tau: Annotated[float, Field(gt=0, lt=1), Setting("share", symbol="τ")] = 0.5
     coefficients: Annotated[tuple[float, ...], Field(min_length=2, max_length=64)] = (
@@ -57,10 +57,10 @@ class QuantileRegression(Problem):
         -1.0,
     )
     covariates: Literal["truncated_normal", "uniform"] = "truncated_normal"
-    bound: Annotated[float, Field(ge=1e-100, le=1e100)] = 1.0
+    bound: Scale = 1.0
     errors: Literal["normal", "laplace", "student_t"] = "normal"
-    error_scale: Annotated[float, Field(ge=1e-100, le=1e100)] = 1.0
-    df: Annotated[float, Field(ge=0.25, le=1e6)] | None = None
+    error_scale: Scale = 1.0
+    df: Freedom | None = None
 
     @model_validator(mode="after")
     def check_df(self) -> Self:
@@ -115,16 +115,6 @@ class QuantileRegression(Problem):
 
     def gradient_covariance(self) -> Matrix:
         return scaled(self.second_moment(), self.tau * (1.0 - self.tau))
-
-
-def diagonal(values: list[float]) -> Matrix:
-    """Diagonal matrix."""
-    return [[v if i == j else 0.0 for j in range(len(values))] for i, v in enumerate(values)]
-
-
-def scaled(matrix: Matrix, factor: float) -> Matrix:
-    """factor * matrix."""
-    return [[factor * value for value in row] for row in matrix]
 
 
 def gradient(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]

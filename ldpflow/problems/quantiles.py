@@ -12,13 +12,11 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from ldpflow.problems.laws import Law, Variate
-from ldpflow.problems.problem import Matrix, Problem
-from ldpflow.problems.quantile import Quantile
+from ldpflow.problems.problem import Matrix, Problem, diagonal
+from ldpflow.problems.quantile import Freedom, Location, Quantile, Scale
 from ldpflow.problems.units import Units
 from ldpflow.random.lockstep import LANES
 from ldpflow.settings import Parameters, Setting
-
-__all__ = ["Quantiles", "bit_probability", "gradient", "gradient_bit"]
 
 
 class Quantiles(Problem):
@@ -43,9 +41,9 @@ class Quantiles(Problem):
         tuple[Annotated[float, Field(gt=0, lt=1)], ...], Field(min_length=1, max_length=20), Setting("share")
     ] = (0.25, 0.5, 0.75)
     law: Literal["normal", "laplace", "exponential", "uniform", "logistic", "student_t", "bimodal"] = "normal"
-    location: Annotated[float, Field(ge=-1e100, le=1e100)] = 0.0
-    scale: Annotated[float, Field(ge=1e-100, le=1e100)] = 1.0
-    df: Annotated[float, Field(ge=0.25, le=1e6)] | None = None
+    location: Location = 0.0
+    scale: Scale = 1.0
+    df: Freedom | None = None
     units: Annotated[Units, Setting(stored=False)] | None = None
 
     @model_validator(mode="after")
@@ -102,10 +100,7 @@ class Quantiles(Problem):
 
     def curvature(self) -> Matrix:
         law = self.data_law()
-        return [
-            [law.density_at_quantile(tau) if q == r else 0.0 for r in range(self.dimension)]
-            for q, tau in enumerate(self.taus)
-        ]
+        return diagonal([law.density_at_quantile(tau) for tau in self.taus])
 
     def gradient_covariance(self) -> Matrix:
         return [[min(a, b) - a * b for b in self.taus] for a in self.taus]

@@ -16,8 +16,6 @@ from ldpflow.problems.finite_sum import FiniteSumProblem
 from ldpflow.random import log
 from ldpflow.settings import Parameters
 
-__all__ = ["RobustRegression", "derivative", "loss", "separable", "separable_loss"]
-
 
 class RobustRegression(FiniteSumProblem):
     """Cauchy regression.
@@ -58,13 +56,3 @@ def derivative(u, y, problem):  # type: ignore[no-untyped-def]
     """r / (1 + r^2 / 2)."""
     r = u - y
     return r / (1.0 + 0.5 * r * r)
-
-
-def separable_loss(w, y, problem):  # type: ignore[no-untyped-def]
-    """No regulariser."""
-    return 0.0
-
-
-def separable(w, y, problem):  # type: ignore[no-untyped-def]
-    """No regulariser."""
-    return 0.0

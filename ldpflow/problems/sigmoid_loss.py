@@ -13,8 +13,6 @@ from typing import Literal
 from ldpflow.problems.binary import BinaryProblem
 from ldpflow.random import exp
 
-__all__ = ["SigmoidLoss", "derivative", "loss", "separable", "separable_loss"]
-
 
 class SigmoidLoss(BinaryProblem):
     """1 / (1 + exp(margin))."""
@@ -41,13 +39,3 @@ def derivative(u, y, problem):  # type: ignore[no-untyped-def]
     """-y s (1 - s) with s the loss."""
     s = 1.0 / (1.0 + exp(y * u))
     return -y * s * (1.0 - s)
-
-
-def separable_loss(w, y, problem):  # type: ignore[no-untyped-def]
-    """No regulariser."""
-    return 0.0
-
-
-def separable(w, y, problem):  # type: ignore[no-untyped-def]
-    """No regulariser."""
-    return 0.0

@@ -1,21 +1,23 @@
-"""Standard laws in 40 digits: quantile, density and distribution function of Z.
+"""Laws of a standard variate Z, in 40 digits: quantile, density and distribution function.
 
-A :class:`StandardLaw` works on mpmath numbers, so that what is computed from it and rounded once (the
-true parameter, the curvature) has the same bits on every machine. Not for inner loops.
+They work on mpmath numbers, so that what is computed from them and rounded once (the true parameter, the
+curvature) has the same bits on every machine. Not for inner loops.
 """
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 from mpmath import mp, mpf
+from numpy.typing import NDArray
 
 from ldpflow import constants
-
-__all__ = ["SHAPES", "STANDARD_LAWS", "StandardLaw", "bisected"]
 
 SHAPES: dict[str, tuple[float, float]] = {
     "lognormal": (1e-3, 50.0),
@@ -25,24 +27,66 @@ SHAPES: dict[str, tuple[float, float]] = {
 }
 """Laws with a ``shape``, and the range in which every draw is a finite double greater than 0."""
 
+WIDEST = 1024
+"""Quantiles are looked for within 2^-WIDEST and 2^WIDEST."""
+
+Formula = Callable[[Any, Any], Any]
+
+
+class StandardLaw(ABC):
+    """Law of a standard variate Z; numbers are those of mpmath, in its working precision."""
+
+    @abstractmethod
+    def cdf(self, z: Any) -> Any:
+        """P(Z <= z)."""
+
+    @abstractmethod
+    def density(self, z: Any) -> Any:
+        """Density of Z at z, 0 outside the support."""
+
+    def quantile(self, t: Any) -> Any:
+        """t-quantile of Z, 0 < t < 1, by bisection of :meth:`cdf` unless a subclass has a formula."""
+        low, high = mpf(-1), mpf(1)
+        for _ in range(WIDEST):
+            if self.cdf(low) < t:
+                break
+            low *= 2
+        for _ in range(WIDEST):
+            if self.cdf(high) >= t:
+                break
+            high *= 2
+        return bisected(lambda z: self.cdf(z) - t, low, high)
+
+    def cdf_values(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
+        """P(Z <= z) for an array."""
+
+        def value(x: float) -> float:
+            return float(self.cdf(mpf(x))) if math.isfinite(x) else float(x > 0)
+
+        with constants.workdps(40):
+            return np.array([value(x) for x in z.ravel().tolist()]).reshape(z.shape)
+
 
 @dataclass(frozen=True)
-class StandardLaw:
-    """Law of a standard variate Z; every function takes the law's parameter (df or shape) last.
+class BundledLaw(StandardLaw):
+    """A law of :data:`FORMULAS`, by its name and parameter."""
 
-    Parameters
-    ----------
-    quantile : callable (t, a) -> number
-        t-quantile of Z, 0 < t < 1.
-    density : callable (z, a) -> mpf
-        Density of Z, 0 outside the support.
-    cdf : callable (z, a) -> mpf
-        P(Z <= z).
-    """
+    name: str
+    parameter: float
 
-    quantile: Callable[[Any, Any], Any]
-    density: Callable[[Any, Any], Any]
-    cdf: Callable[[Any, Any], Any]
+    def quantile(self, t: Any) -> Any:
+        return FORMULAS[self.name][0](float(t), self.parameter)
+
+    def density(self, z: Any) -> Any:
+        return FORMULAS[self.name][1](z, self.parameter)
+
+    def cdf(self, z: Any) -> Any:
+        return FORMULAS[self.name][2](z, self.parameter)
+
+    def cdf_values(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
+        from ldpflow.random.distributions import cdf_values
+
+        return cdf_values(self.name, z, self.parameter)
 
 
 def bisected(excess: Callable[[Any], Any], low: Any, high: Any) -> Any:
@@ -100,58 +144,57 @@ def bimodal_density(z: Any) -> Any:
     return (mp.npdf(z - apart) + mp.npdf(z + apart)) / 2
 
 
-STANDARD_LAWS: dict[str, StandardLaw] = {
-    "normal": StandardLaw(
-        lambda t, a: constants.normal_quantile(t), lambda z, a: mp.npdf(z), lambda z, a: mp.ncdf(z)
-    ),
-    "laplace": StandardLaw(
+FORMULAS: dict[str, tuple[Formula, Formula, Formula]] = {
+    "normal": (lambda t, a: constants.normal_quantile(t), lambda z, a: mp.npdf(z), lambda z, a: mp.ncdf(z)),
+    "laplace": (
         lambda t, a: mp.log(2 * mpf(t)) if t < 0.5 else -mp.log(2 * (1 - mpf(t))),
         lambda z, a: mp.exp(-abs(z)) / 2,
         lambda z, a: mp.exp(z) / 2 if z < 0 else 1 - mp.exp(-z) / 2,
     ),
-    "exponential": StandardLaw(
+    "exponential": (
         lambda t, a: -mp.log(1 - mpf(t)),
         above(0.0, lambda z, a: mp.exp(-z), 0),
         above(0.0, lambda z, a: -mp.expm1(-z), 0),
     ),
-    "uniform": StandardLaw(
+    "uniform": (
         lambda t, a: mpf(t),
         lambda z, a: mpf(1) if 0 < z < 1 else mpf(0),
         lambda z, a: min(max(z, mpf(0)), mpf(1)),
     ),
-    "logistic": StandardLaw(
+    "logistic": (
         lambda t, a: mp.log(mpf(t) / (1 - mpf(t))),
         lambda z, a: mp.exp(-z) / (1 + mp.exp(-z)) ** 2,
         lambda z, a: 1 / (1 + mp.exp(-z)),
     ),
-    "student_t": StandardLaw(
+    "student_t": (
         lambda t, a: constants.student_quantile(t, a),
         student_density,
         student_cdf,
     ),
-    "bimodal": StandardLaw(
+    "bimodal": (
         lambda t, a: constants.bimodal_quantile(t),
         lambda z, a: bimodal_density(z),
         lambda z, a: (mp.ncdf(z - mpf(3) / 2) + mp.ncdf(z + mpf(3) / 2)) / 2,
     ),
-    "lognormal": StandardLaw(
+    "lognormal": (
         lambda t, a: mp.exp(mpf(a) * mp.sqrt(2) * mp.erfinv(2 * mpf(t) - 1)),
         above(0.0, lognormal_density, 0),
         above(0.0, lambda z, a: mp.ncdf(mp.log(z) / mpf(a)), 0),
     ),
-    "weibull": StandardLaw(
+    "weibull": (
         lambda t, a: (-mp.log(1 - mpf(t))) ** (1 / mpf(a)),
         above(0.0, lambda z, a: a * z ** (mpf(a) - 1) * mp.exp(-(z ** mpf(a))), 0),
         above(0.0, lambda z, a: -mp.expm1(-(z ** mpf(a))), 0),
     ),
-    "pareto": StandardLaw(
+    "pareto": (
         lambda t, a: (1 - mpf(t)) ** (-1 / mpf(a)),
         above(1.0, lambda z, a: a * z ** (-mpf(a) - 1), 0),
         above(1.0, lambda z, a: 1 - z ** -mpf(a), 0),
     ),
-    "gamma": StandardLaw(
+    "gamma": (
         lambda t, a: gamma_quantile(float(t), float(a)),
         above(0.0, lambda z, a: z ** (mpf(a) - 1) * mp.exp(-z) / mp.gamma(mpf(a)), 0),
         above(0.0, lambda z, a: mp.gammainc(mpf(a), 0, z, regularized=True), 0),
     ),
 }
+"""Quantile at t, density at z (0 outside the support) and P(Z <= z) of the bundled laws; a is df or shape."""

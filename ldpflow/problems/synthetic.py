@@ -11,8 +11,6 @@ import numpy as np
 
 from ldpflow.random.lockstep import CHUNK, LANES, STRIDE
 
-__all__ = ["all_records", "binary_record", "real_record"]
-
 
 def binary_record(kernel, x, data, at, law):  # type: ignore[no-untyped-def]
     """Fill x and return y in {-1, 1}."""

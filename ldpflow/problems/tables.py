@@ -2,37 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from ldpflow.errors import InputError
-from ldpflow.problems.column_file import Unusable, converted, first_unreadable, wording
-from ldpflow.problems.data_files import check_data_file, check_encoding, closed
-from ldpflow.problems.data_lines import place_of
+from ldpflow.problems.data_files import UserTable, closed, digest_of
 from ldpflow.random.lockstep import CHUNK, LANES, STRIDE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-
-__all__ = ["columns_of", "digest_of", "draw_data", "identified", "read_columns", "read_records"]
-
 LARGEST = 256
-
-
-def digest_of(file: str) -> str:
-    """SHA-256 of the file's bytes."""
-    check_data_file(file)
-    try:
-        with open(file, "rb") as source:
-            return hashlib.file_digest(source, "sha256").hexdigest()
-    except OSError as error:
-        raise InputError(
-            "problem.file", file, "a Parquet or CSV file that can be read", f"{error.strerror}."
-        ) from None
 
 
 def identified(
@@ -47,7 +28,7 @@ def identified(
     ValueError
         For settings that do not go together.
     InputError
-        If the file is no longer that of ``sha256``, or for its columns (see :func:`columns_of`).
+        If the file is no longer that of ``sha256``, or for its columns.
     """
     if file is None:
         if target is not None or features is not None:
@@ -60,90 +41,27 @@ def identified(
     digest = digest_of(file)
     if sha256 not in (None, digest):
         raise InputError("problem.file", file, f"the file with SHA-256 {sha256}", "It has changed.")
-    return digest, len(columns_of(file, target, features))
+    return digest, len(feature_names(UserTable(file), target, features))
 
 
-def table_of(file: str) -> Any:
-    """The file as an Arrow table; .parquet is Parquet, everything else CSV with a header."""
-    import pyarrow as pa
-    import pyarrow.csv
-    import pyarrow.parquet as pq
-
-    check_data_file(file)
-    try:
-        if Path(file).suffix.lower() in (".parquet", ".pq"):
-            return pq.ParquetFile(file).read()
-        check_encoding(file, "problem.file")
-        return pa.csv.read_csv(file)
-    except (pa.ArrowException, OSError) as error:
-        raise InputError("problem.file", file, "a Parquet or CSV file", wording(error, file)) from None
-
-
-def columns_of(file: str, target: str, features: tuple[str, ...] | None) -> list[str]:
-    """Names of the columns that make x.
+def feature_names(table: UserTable, target: str, features: tuple[str, ...] | None) -> list[str]:
+    """Names of the columns that make x: the named features, or all columns but the target.
 
     Raises
     ------
     InputError
         If a column is missing or there are none or too many.
     """
-    return feature_names(table_of(file).column_names, target, features)
-
-
-def feature_names(names: list[str], target: str, features: tuple[str, ...] | None) -> list[str]:
-    """The named features, or all columns but the target, checked."""
-    known = ", ".join(names[:20])
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise InputError("problem.file", twice[0], "column names that differ", "Two columns have this name.")
+    names, hint = table.schema.names, f"It has: {', '.join(table.schema.names[:20])}."
     if target not in names:
-        raise InputError("problem.target", target, "a column of the file", f"It has: {known}.")
+        raise InputError("problem.target", target, "a column of the file", hint)
     chosen = [name for name in names if name != target] if features is None else list(features)
     for name in chosen:
         if name not in names or name == target:
-            raise InputError(
-                "problem.features",
-                name,
-                "columns of the file other than the target",
-                f"It has: {known}.",
-            )
+            raise InputError("problem.features", name, "columns of the file other than the target", hint)
     if not 1 <= len(chosen) <= LARGEST or len(set(chosen)) < len(chosen):
         raise InputError("problem.features", len(chosen), f"1 to {LARGEST} different columns")
     return chosen
-
-
-def numbers(table: Any, name: str, file: str) -> NDArray[np.float64]:
-    """A column as doubles.
-
-    Raises
-    ------
-    InputError
-        For a missing or infinite value (with its row) or a column that holds no numbers.
-    """
-    import pyarrow as pa
-
-    column = table[name]
-    kind = column.type
-    if pa.types.is_string(kind):
-        place = first_unreadable(column.fill_null("0").combine_chunks())
-        text = Unusable("text that is no number", place + 1)
-        raise InputError("problem.file", name, "columns of numbers", text.sentence(file, name))
-    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
-        raise InputError("problem.file", name, "columns of numbers", f"The column '{name}' holds {kind}.")
-    if pa.types.is_boolean(kind):
-        column = column.cast(pa.int8())
-    try:
-        values = converted(column, 0)
-    except Unusable as error:
-        raise InputError("problem.file", name, "a column of numbers", error.sentence(file, name)) from None
-    bad = np.nonzero(~np.isfinite(values))[0]
-    if len(bad):
-        raise InputError(
-            "problem.file",
-            name,
-            "columns without missing or infinite values",
-            f"The column '{name}' has {len(bad):,}, the first in {place_of(file, int(bad[0]) + 1)}.",
-        )
-    return values
 
 
 def read_columns(
@@ -156,11 +74,15 @@ def read_columns(
     InputError
         Naming the column and the record that cannot be used.
     """
-    table = table_of(file)
-    names = feature_names(table.column_names, target, features)
-    if table.num_rows == 0:
+    table = UserTable(file)
+    names = [*feature_names(table, target, features), target]
+    columns = table.columns(names, "problem.file")
+    if not len(columns[-1]):
         raise InputError("problem.file", file, "at least one record")
-    return [numbers(table, name, file) for name in names], numbers(table, target, file)
+    for name, values in zip(names, columns, strict=True):
+        if not np.isfinite(values).all():
+            raise table.missing(values, name, "problem.file")
+    return columns[:-1], columns[-1]
 
 
 def read_records(

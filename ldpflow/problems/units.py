@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from ldpflow.settings import SettingsType
-
-__all__ = ["Units"]
+from ldpflow.settings import Checked
 
 
-class Units(BaseModel, metaclass=SettingsType):
+class Units(Checked):
     """Location and scale in which a study gives its steps and its start.
 
     A step constant c means c ``scale``, a start theta0 means ``location`` + ``scale`` theta0, in the unit of
@@ -24,8 +22,6 @@ class Units(BaseModel, metaclass=SettingsType):
     scale : float > 0
         Unit of the data, for example the interquartile range of a pilot.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     location: Annotated[float, Field(ge=-1e100, le=1e100)] = 0.0
     scale: Annotated[float, Field(ge=1e-100, le=1e100)] = 1.0

@@ -5,24 +5,75 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from functools import lru_cache
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
+import numpy as np
+from mpmath import mp, mpf
+from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from ldpflow import constants
 from ldpflow.mechanisms.mechanism import EPSILON, PrivacyStatement
-from ldpflow.protocols.budget import Budget, budget
 from ldpflow.settings import Setting, Settings
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-__all__ = ["BIN_COUNTS", "MOST_BINS", "OneShot", "Protocol"]
 
 BIN_COUNTS = (4, 8, 16, 32, 64, 128, 256, 512)
 """Numbers of bins that the rule chooses from."""
 
 MOST_BINS = 1024
+
+
+class Budget(NamedTuple):
+    """Epsilon, and the quantities of it that formulas and kernels use.
+
+    Parameters
+    ----------
+    epsilon : float
+        Of one answer.
+    odds : float
+        e^eps: odds of the true answer in randomised response.
+    excess : float
+        e^eps - 1.
+    keep, flip : float
+        p = e^eps/(1 + e^eps) and 1 - p.
+    gap : float
+        2p - 1 = tanh(eps/2).
+    inflation : float
+        c = 1/(2p - 1): length of a debiased bit.
+    noise : float
+        v = c^2 - 1 = 4 e^eps/(e^eps - 1)^2: four times the noise variance of a debiased bit.
+    answers : float
+        Answers of every user to the same question.
+    """
+
+    epsilon: float
+    odds: float
+    excess: float
+    keep: float
+    flip: float
+    gap: float
+    inflation: float
+    noise: float
+    answers: float
+
+
+@lru_cache(maxsize=4096)
+def budget(epsilon: float, answers: int = 1) -> Budget:
+    """The constants of a budget epsilon > 0 that a user's answers share evenly."""
+    with constants.workdps(constants.DIGITS):
+        eps = mpf(epsilon) / answers
+        half = mp.tanh(eps / 2)
+        return Budget(
+            epsilon=float(eps),
+            odds=float(mp.exp(eps)),
+            excess=float(mp.expm1(eps)),
+            keep=float(1 / (1 + mp.exp(-eps))),
+            flip=float(1 / (1 + mp.exp(eps))),
+            gap=float(half),
+            inflation=float(1 / half),
+            noise=float(1 / mp.sinh(eps / 2) ** 2),
+            answers=float(answers),
+        )
 
 
 class Protocol(Settings):
@@ -51,6 +102,9 @@ class Protocol(Settings):
     """The family of simulators that runs it (see ldpflow.simulators.families)."""
 
     carries_privacy: ClassVar[bool] = True
+
+    cites: ClassVar[tuple[str, ...]] = ()
+    """Keys of the papers that the protocol follows."""
 
     epsilon: Annotated[float, Field(ge=1e-6, le=30), EPSILON] = 1.0
     range: tuple[float, float] | None = None
@@ -105,8 +159,6 @@ class Protocol(Settings):
 
     def responders(self, cdf: NDArray[np.float64], tau: float) -> NDArray[np.float64]:
         """Distribution function of those who answer, from the population's."""
-        import numpy as np
-
         if self.answer_below == self.answer_above:
             return cdf
         below = self.answer_below * np.minimum(cdf, tau)
@@ -167,8 +219,6 @@ class OneShot(Protocol):
 
     def edges(self, k: int) -> NDArray[np.float64]:
         """t_m = L + (U - L) m/k, m = 0..k."""
-        import numpy as np
-
         low, high = self.ends
         return low + (high - low) * np.arange(k + 1) / k
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
+import numpy as np
 from mpmath import mp, mpf
 from pydantic import Field
 
@@ -12,8 +13,6 @@ from ldpflow.protocols.protocol import Protocol
 
 if TYPE_CHECKING:
     from ldpflow.protocols.counts.rounds import RoundsDesign
-
-__all__ = ["Rounds"]
 
 GRID = 6
 
@@ -33,6 +32,7 @@ class Rounds(Protocol):
     """
 
     kind: Literal["rounds"] = "rounds"
+    cites = ("warner1965", "fieller1954")
     rounds: Annotated[int, Field(ge=3, le=12)] = 5
 
     def interaction_rounds(self) -> int:
@@ -66,8 +66,6 @@ class Rounds(Protocol):
 
     def design(self, n: int, tau: float) -> RoundsDesign:
         """Settings of the search as the kernel reads them."""
-        import numpy as np
-
         from ldpflow.protocols.counts.rounds import RoundsDesign
 
         low, high = self.ends

@@ -9,8 +9,6 @@ from numba import njit
 
 from ldpflow.random.elementary import U64
 
-__all__ = ["philox"]
-
 MASK = U64(0xFFFFFFFF)
 MULTIPLIER_0 = U64(0xD2511F53)
 MULTIPLIER_1 = U64(0xCD9E8D57)

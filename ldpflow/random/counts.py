@@ -19,8 +19,6 @@ from numba import njit
 from ldpflow.random.counter import philox
 from ldpflow.random.elementary import U64, exp, float_of, fma, jit, log
 
-__all__ = ["MOST_TRIALS", "binomial", "log1m", "multinomial", "split_evenly"]
-
 MOST_TRIALS = 2**52
 """Above it a double no longer holds every count and its half."""
 

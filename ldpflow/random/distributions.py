@@ -15,23 +15,6 @@ from numpy.typing import NDArray
 from ldpflow import constants
 from ldpflow.random.elementary import exp, expm1, fma, jit, log
 
-__all__ = [
-    "cdf_bimodal",
-    "cdf_exponential",
-    "cdf_gamma",
-    "cdf_laplace",
-    "cdf_logistic",
-    "cdf_lognormal",
-    "cdf_normal",
-    "cdf_pareto",
-    "cdf_student_t",
-    "cdf_uniform",
-    "cdf_values",
-    "cdf_weibull",
-    "expansion_logistic",
-    "expansion_normal",
-]
-
 TINY = 1e-300
 
 
@@ -235,27 +218,14 @@ def law_constants(name: str, parameter: float) -> tuple[float, ...]:
 
 
 @cache
-def over_array(name: str, count: int) -> Callable[..., None]:
-    """Compiled loop of the distribution function of a law with ``count`` constants."""
+def over_array(name: str) -> Callable[..., None]:
+    """Compiled loop of the distribution function of a law; its constants come last."""
     cdf = globals()[f"cdf_{name}"]
-    if count == 0:
 
-        @jit
-        def fill(x, out):  # type: ignore[no-untyped-def]
-            for i in range(x.shape[0]):
-                out[i] = cdf(x[i])
-    elif count == 1:
-
-        @jit
-        def fill(x, out, a):  # type: ignore[no-untyped-def]
-            for i in range(x.shape[0]):
-                out[i] = cdf(x[i], a)
-    else:
-
-        @jit
-        def fill(x, out, a, b):  # type: ignore[no-untyped-def]
-            for i in range(x.shape[0]):
-                out[i] = cdf(x[i], a, b)
+    @jit
+    def fill(x, out, *further):  # type: ignore[no-untyped-def]
+        for i in range(x.shape[0]):
+            out[i] = cdf(x[i], *further)
 
     return fill  # type: ignore[no-any-return]
 
@@ -275,5 +245,5 @@ def cdf_values(name: str, z: NDArray[np.float64], parameter: float = 0.0) -> NDA
     flat = np.ascontiguousarray(z, dtype=np.float64).reshape(-1)
     out = np.empty_like(flat)
     further = law_constants(name, parameter)
-    over_array(name, len(further))(flat, out, *further)
+    over_array(name)(flat, out, *further)
     return out.reshape(np.shape(z))

@@ -16,18 +16,6 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-__all__ = [
-    "bits_of",
-    "cos_quarter",
-    "exp",
-    "expm1",
-    "float_of",
-    "fma",
-    "log",
-    "polynomial",
-    "sin_quarter",
-]
-
 U64 = np.uint64
 # numpy's error model: no check for division by zero, which would stop vectorisation. No entry for calls
 # from C: it takes its time to compile.

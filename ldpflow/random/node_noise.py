@@ -22,8 +22,6 @@ from ldpflow.random.elementary import (
 from ldpflow.random.lockstep import LANES
 from ldpflow.random.registers import register_array
 
-__all__ = ["node_normals", "normal_pair"]
-
 LOW = U64(0xFFFFFFFF)
 ONE_BITS = U64(0x3FF0000000000000)
 RADIUS = U64(0x000FFFFFFFFFF000)

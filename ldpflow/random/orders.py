@@ -8,8 +8,6 @@ from ldpflow.random.elementary import jit
 from ldpflow.random.lockstep import CHUNK, LANES, PLANE
 from ldpflow.random.samplers import fill_uniform
 
-__all__ = ["draw_order", "draw_subset"]
-
 
 @jit
 def draw_order(order, state, epoch, count):  # type: ignore[no-untyped-def]

@@ -16,17 +16,6 @@ from ldpflow.random.lockstep import PLANE
 from ldpflow.random.registers import register_array
 from ldpflow.random.samplers import fill_bits, unit
 
-__all__ = [
-    "CELLS",
-    "HALF",
-    "OCTAVES",
-    "TABLE_SAMPLERS",
-    "WIDTHS",
-    "cell_edges",
-    "fill_octic",
-    "fill_quadratic",
-]
-
 CELLS = 16
 OCTAVES = 52
 HALF = CELLS * OCTAVES

@@ -17,8 +17,6 @@ from numba.extending import lower_builtin, type_callable
 from numba.np.arrayobj import make_array, populate_array
 from numpy.typing import NDArray
 
-__all__ = ["register_array", "scratch_array"]
-
 
 def register_array(size: int) -> NDArray[np.float64]:
     """An uninitialised array of ``size`` doubles; compiled (``size`` a constant), in the caller's frame."""

@@ -31,30 +31,6 @@ from ldpflow.random.elementary import (
 from ldpflow.random.lockstep import CHUNK, LANES, PLANE
 from ldpflow.random.registers import register_array
 
-__all__ = [
-    "SAMPLERS",
-    "fill_bimodal",
-    "fill_bits",
-    "fill_exponential",
-    "fill_laplace",
-    "fill_logistic",
-    "fill_lognormal",
-    "fill_normal",
-    "fill_pareto",
-    "fill_position",
-    "fill_rademacher",
-    "fill_student_t",
-    "fill_symmetric_uniform",
-    "fill_truncated_normal",
-    "fill_uniform",
-    "fill_uniform_32",
-    "fill_weibull",
-    "fill_words",
-    "fraction_of",
-    "step_sizes",
-    "unit",
-]
-
 HALF = PLANE // 2
 STATE = 4 * LANES
 GROUP = 4  # draws made per visit to a lane's state: keeps the state in registers

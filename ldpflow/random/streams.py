@@ -22,8 +22,6 @@ from numpy.typing import NDArray
 
 from ldpflow.random.lockstep import LANES
 
-__all__ = ["STREAM_VERSION", "counter_keys", "lane_keys", "lane_states"]
-
 # Raised whenever the same address would give other bits; stored in every part.
 STREAM_VERSION = 1
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import altair as alt
-import jinja2
-import vl_convert
-from markupsafe import Markup
 
-from ldpflow.report.page import asset, script_json
+from ldpflow.report.page import rendered, script_json
 from ldpflow.report.style import GREY, colours, styled
+from ldpflow.transcripts.verdict import ARRIVAL
 from ldpflow.transcripts.wording import (
-    ARRIVAL,
     coordinate_name,
     label,
     methods_paragraph,
@@ -23,8 +19,6 @@ from ldpflow.transcripts.wording import (
 
 if TYPE_CHECKING:
     from ldpflow.transcripts.result import Analysis
-
-__all__ = ["analysis_html", "intervals_chart", "progress_chart"]
 
 HEAD = [
     "method", "level", "coordinate", "estimate", "lower", "upper", "SE", "K", "lack of fit", "status",
@@ -50,11 +44,8 @@ def analysis_html(analysis: Analysis) -> str:
                     "alt": spec["description"],
                 }
             )
-    template = jinja2.Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
-    ).from_string(asset("analysis.html.jinja"))
-    bundle: Any = vl_convert.javascript_bundle  # its stub lacks the default
-    return template.render(
+    return rendered(
+        "analysis.html.jinja",
         name=analysis.file.rpartition("/")[2],
         lead=lead(analysis),
         verdicts=verdicts(analysis),
@@ -65,11 +56,7 @@ def analysis_html(analysis: Analysis) -> str:
         oddities=analysis.oddities,
         notes=analysis.notes,
         methods=methods_paragraph(analysis),
-        written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        css=Markup(asset("page.css")),
-        script=Markup(asset("tables.js") + asset("page.js")),
         specs=script_json(specs),
-        library=Markup(bundle().replace("</script", "<\\/script")),
     )
 
 

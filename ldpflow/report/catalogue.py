@@ -7,14 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ldpflow.report import measure_plots, paper, protocol_plot, zip_plots
-from ldpflow.report.figures import MAX_RANKED
-from ldpflow.report.rate_plot import rates
+from ldpflow.report import pictures
+from ldpflow.report.charts import MAX_RANKED
+from ldpflow.report.figures import CURVES, MAX_SINGLE, Curves, curves_of, measure, rates, risk, trajectory
 from ldpflow.report.results import Results
-from ldpflow.report.risk_plot import risk
-from ldpflow.report.trajectory_plot import CURVES, MAX_SINGLE, Curves, curves_of, trajectory
-
-__all__ = ["FIGURES", "Figure", "figures_of"]
 
 
 @dataclass(frozen=True)
@@ -41,6 +37,11 @@ RANKED = (
 )
 
 
+def of_cells(name: str, heading: str, caption: str) -> Figure:
+    """The figure of a measure of the cells."""
+    return Figure(partial(measure, name=name), heading, caption)
+
+
 def along_a_path(name: str, curves: Curves) -> Figure:
     """The figure of a statistic of trajectories."""
     return Figure(
@@ -53,35 +54,43 @@ def along_a_path(name: str, curves: Curves) -> Figure:
 
 
 FIGURES: dict[str, Figure] = {
-    "coverage": Figure(
-        measure_plots.coverage,
+    "coverage": of_cells(
+        "coverage",
         "Coverage",
         "Share of replicates whose interval contains the true value. The dashed line is the nominal "
         "level; in the grey band a method with exactly that coverage would lie 95 times in 100, given "
         "this many replicates. Failed replicates, without an interval, count as misses. " + RANKED,
     ),
-    "length": Figure(
-        measure_plots.length,
+    "choice": Figure(
+        pictures.choice,
+        "Coverage against length",
+        "All methods of a setting, failures counted as misses: the shortest of those that hold their level "
+        "is recommended. Named are the methods that no other beats in coverage and length at once. "
+        "The dashed line is the nominal level. " + BARS,
+        over_x=False,
+    ),
+    "length": of_cells(
+        "length",
         "Length",
         "Mean length of the intervals, in the unit of θ, on a logarithmic axis. The dashed line is the "
         "oracle's: the interval with the true asymptotic variance, which cannot be computed from data. "
         + BARS,
     ),
-    "relative-length": Figure(
-        measure_plots.relative_length,
+    "relative-length": of_cells(
+        "relative-length",
         "Length relative to the oracle",
         "The same lengths divided by the oracle's. Below 1 with coverage below nominal: too short. "
         "Above 1 at nominal coverage: the price of not knowing the variance. " + RANKED,
     ),
-    "protocols": Figure(
-        protocol_plot.protocols,
+    "protocols": of_cells(
+        "protocols",
         "Protocols",
         "Mean length of every protocol's default interval, in the unit of θ. The dashed line is the "
         "efficiency bound's: no protocol under the same budget has a shorter honest interval for large n. "
         "Intervals that end at the public range are left out. " + BARS,
     ),
     "zip": Figure(
-        zip_plots.zip_plot,
+        pictures.zip_plot,
         "The intervals themselves (zip plots)",
         "Each line is the interval of one replicate; the truth is the vertical line. Intervals are "
         "ranked by error over half length, the worst on top (of many replicates, evenly spaced ranks). "
@@ -91,27 +100,27 @@ FIGURES: dict[str, Figure] = {
         over_x=False,
     ),
     "heat-map": Figure(
-        measure_plots.heat_map,
+        pictures.heat_map,
         "Every cell at once",
         "Coverage in percent, coloured by its distance from the nominal level: orange is too low, blue "
         "too high. Replicates without an interval count as misses.",
     ),
-    "bias": Figure(
-        measure_plots.bias,
+    "bias": of_cells(
+        "bias",
         "Bias of the estimate",
         "Bias in units of the estimate's empirical standard error. At 0.5 a 90% interval of the right "
         "length covers 86% instead of 90%: intervals centred at a biased estimate miss for that reason "
         "alone. " + RANKED,
     ),
-    "standard-error": Figure(
-        measure_plots.standard_error,
+    "standard-error": of_cells(
+        "standard-error",
         "Standard errors",
         "The methods' own standard errors against the standard deviation of the estimate over "
         "replicates: 0 is right, -0.1 is 10% too small. Methods without a standard error (SN) are "
         "absent. " + RANKED,
     ),
     "paper": Figure(
-        paper.beside_published,
+        pictures.beside_published,
         "Beside the published tables",
         "Numbers of this run and as printed, with 95% intervals (of lengths including rounding). "
         "Lengths are divided by the printed one.",

@@ -10,32 +10,21 @@ import duckdb
 import pyarrow as pa
 
 from ldpflow.errors import InputError
+from ldpflow.report.numbers import distinguishing_columns
 from ldpflow.report.page import asset
-from ldpflow.report.results import Results, labels, telling
-from ldpflow.results.arena import HOLDS, judge, why_barred
+from ldpflow.report.results import Results, labels
+from ldpflow.results.arena import judge, settings_of, why_barred
 from ldpflow.results.trajectories import read_trajectories
 from ldpflow.store.schema import cell_keys
-
-__all__ = ["export_duckdb"]
-
-
-HELD = f"level_state = '{HOLDS}'"
-
-ORDER = (
-    f"CASE WHEN {HELD} THEN 0 ELSE 1 END, "
-    f"CASE WHEN {HELD} THEN coalesce(length_relative, length_mean) ELSE -coverage_failures_as_misses END, "
-    "coalesce(length_relative, length_mean)"
-)
-"""Order of methods in a setting: those that hold their level by length, the others by coverage."""
 
 
 def export_duckdb(results: Results, file: str | os.PathLike[str], replace: bool = False) -> None:
     """Write the tables and the views of views.sql.
 
     Tables: ``summary``, ``replicates``, ``paths``, ``trajectories``, ``trajectory_summary``, ``sessions``.
-    The summary has four more columns: ``setting`` and ``series`` say what tells its rows apart,
-    ``level_state`` and ``barred`` whether a method holds its level and why it is not recommended (see
-    ldpflow.results.arena).
+    The summary has five more columns: ``setting`` and ``series`` say what tells its rows apart,
+    ``level_state`` and ``barred`` whether a method holds its level and why it is not recommended, ``place``
+    its place in its setting (see ldpflow.results.arena).
 
     Parameters
     ----------
@@ -93,7 +82,6 @@ def fill(connection: duckdb.DuckDBPyConnection, results: Results) -> None:
     keys = ["path", *cell_keys(results.table.schema), "coordinate"]
     named = {"cell": keys, "others": [key for key in keys if key != "beta"]}
     columns = {name: ", ".join(f'"{key}"' for key in found) for name, found in named.items()}
-    columns["order"] = ORDER
     connection.execute(asset("views.sql").format(**columns))
 
 
@@ -101,7 +89,7 @@ def paths(results: Results) -> dict[str, list[str]]:
     """Every path and, in words, the settings that tell it from the study's others."""
     rows = list({row["path"]: row for row in results.rows}.values())
     names = [name for name in results.parameters if name not in ("n", "level", "coordinate")]
-    apart = telling(names, rows)
+    apart = distinguishing_columns(names, rows)
     return {
         "path": [row["path"] for row in rows],
         "setting": [results.names.settings(row, apart) for row in rows],
@@ -109,7 +97,7 @@ def paths(results: Results) -> dict[str, list[str]]:
 
 
 def in_words(results: Results, summary: pa.Table) -> pa.Table:
-    """The summary with the columns ``setting``, ``series``, ``level_state`` and ``barred``."""
+    """The summary with the columns ``setting``, ``series``, ``level_state``, ``barred`` and ``place``."""
     found = paths(results)
     setting = dict(zip(found["path"], found["setting"], strict=True))
     label = labels(results.rows, results.names, results.method_settings)
@@ -122,7 +110,9 @@ def in_words(results: Results, summary: pa.Table) -> pa.Table:
     }
     for name, texts in said.items():
         summary = summary.append_column(name, pa.array(texts, pa.string()))
-    return summary
+    ranked = [[entry.row for entry in s.entries if entry.eligible] for s in settings_of(rows)]
+    places = {id(row): place for entries in ranked for place, row in enumerate(entries, 1)}
+    return summary.append_column("place", pa.array([places.get(id(row)) for row in rows], pa.int64()))
 
 
 def typed(table: pa.Table) -> pa.Table:

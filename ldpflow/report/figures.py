@@ -1,63 +1,34 @@
-"""Layout of figures: panels, axes, place and look of a series, texts under the pointer.
+"""Figures of one form (:mod:`ldpflow.report.charts`): measures, protocols, trajectories, rates and risks.
 
-What a figure shows is said by the files that draw one: .measure_plots, .risk_plot, .zip_plots, ...
+A figure takes :class:`~ldpflow.report.results.Results` and the factor on its axis and returns an Altair
+chart, or raises :class:`~ldpflow.errors.InputError` where the run has nothing to show. Bars and bands are
+Monte Carlo intervals of 95%: Wilson's for shares, +-1.96 MCSE for means.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from statistics import NormalDist, fmean
 from typing import Any
 
-import altair as alt
+import numpy as np
 
 from ldpflow.errors import InputError
-from ldpflow.report.numbers import short
-from ldpflow.report.results import Results, Row
-from ldpflow.report.style import ramp, series_scales
+from ldpflow.problems import PROBLEMS
+from ldpflow.report.charts import MAX_PANELS, Z95, Layout, draw, left_out, spread
+from ldpflow.report.numbers import distinguishing_columns
+from ldpflow.report.results import Results, Row, axes, labels, with_misses
+from ldpflow.results.trajectories import MEANS, read_trajectories
+from ldpflow.store.schema import STATISTICS
 
-__all__ = [
-    "COLUMNS",
-    "LABEL",
-    "MAX_PANELS",
-    "MAX_RANKED",
-    "Z95",
-    "clean",
-    "decades",
-    "is_number",
-    "left_out",
-    "lines",
-    "ordered",
-    "panel_name",
-    "panels",
-    "panels_of",
-    "place_rows",
-    "said",
-    "scales",
-    "series_of",
-    "spread",
-    "tooltip",
-    "usable_x",
-    "without_setting",
-]
-
-Z95 = 1.959963984540054
-MAX_PANELS = 12
-WIDTH, HEIGHT, COLUMNS = 240, 190, 3
-SIZES = {1: (520, 280), 2: (380, 250)}
-"""Of the panels, where there are few."""
-MAX_RANKED = 8
-"""Most values of x that stand at equal distances."""
-LABEL = (
-    "abs(datum.value) >= 0.01 && abs(datum.value) < 10000 ? format(datum.value, '~g') : "
-    "replace(replace(format(datum.value, '~e'), 'e+0', ''), 'e+', 'e')"
-)
-
-
-def panels_of(results: Results, x: str, also: Sequence[str] = ()) -> list[str]:
-    """The parameters whose combinations are the panels of a figure over ``x``."""
-    return results.varying(without=(x, *also))
+MAX_PER_METHOD = 4
+MAX_SERIES = 8
+MAX_SINGLE = 8
+"""So few replicates are drawn one by one."""
+MAX_POINTS = 60
 
 
 def panel_name(results: Results, row: Row, factors: Sequence[str]) -> str:
@@ -65,45 +36,20 @@ def panel_name(results: Results, row: Row, factors: Sequence[str]) -> str:
     return results.names.settings(row, factors) or "all"
 
 
-def spread(items: Sequence[Any], most: int) -> list[Any]:
-    """Evenly spaced items, the first and the last among them, no more than the limit."""
-    if len(items) <= most:
-        return list(items)
-    return [items[round(i * (len(items) - 1) / (most - 1))] for i in range(most)]
+def first_panels(points: Sequence[Row]) -> tuple[list[Row], list[str]]:
+    """The points of as many panels as a figure has, and the names of the others."""
+    every = list(dict.fromkeys(point["panel"] for point in points))
+    kept = {name: at for at, name in enumerate(every[:MAX_PANELS])}
+    found = sorted((p for p in points if p["panel"] in kept), key=lambda p: kept[p["panel"]])
+    return found, every[MAX_PANELS:]
 
 
-def left_out(panels: Sequence[str], series: Sequence[str], without: str = "") -> str:
-    """Sentences on what a figure leaves out; empty where it has all.
-
-    ``without`` is the sentence of :func:`without_setting`.
-    """
-    found = []
-    for what, names in (("panels", panels), ("lines", series)):
-        if names:
-            some = "; ".join(names[:3])
-            found.append(f"{len(names)} {what} ({some}{'; ...' if len(names) > 3 else ''})")
-    said = f"Left out: {' and '.join(found)}; all are in the table, --where draws others." if found else ""
-    return " ".join(filter(None, (said, without)))
-
-
-def without_setting(rows: Sequence[Row], x: str) -> str:
-    """A sentence on the methods that have no place on an axis; empty where all have."""
-    drawn = {row["method"] for row in rows if row.get(x) is not None}
-    names = sorted({row["method"] for row in rows} - drawn)
-    if not names:
-        return ""
-    return f"Left out: {', '.join(names)}, which {'has' if len(names) == 1 else 'have'} no {x}."
-
-
-def usable_x(results: Results, x: str) -> None:
-    """Refuse what cannot be an axis."""
-    axes = [
-        name
-        for name in dict.fromkeys((*results.parameters, *results.method_settings))
-        if results.values(name) and all(is_number(v) for v in results.values(name))
-    ]
-    if x not in axes:
-        raise InputError("x", x, f"one of {', '.join(axes)}")
+def interval(mean: float, error: float | None, log: bool) -> dict[str, float]:
+    """Ends of the 95% Monte Carlo interval of a mean; on a logarithmic axis above a tenth of it."""
+    if error is None:
+        return {}
+    half = Z95 * error
+    return {"low": max(mean - half, 0.1 * mean) if log else mean - half, "high": mean + half}
 
 
 def is_number(value: object) -> bool:
@@ -111,128 +57,599 @@ def is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def ordered(results: Results, rows: Sequence[Row], factors: Sequence[str]) -> list[Row]:
-    """Rows in the order of the panels' settings, then of n and the method's settings."""
+# Measures of cells
 
-    def key(row: Row) -> list[tuple[bool, Any]]:
-        names = (*factors, "method", *results.method_settings, "n")
-        return [(row.get(name) is not None, row.get(name)) for name in names]
 
-    return sorted(rows, key=key)
+@dataclass(frozen=True)
+class Measure:
+    """A measure of the summary as a figure shows it.
+
+    Parameters
+    ----------
+    column, axis, heading : str
+    ideal : float, optional
+        The value that is right.
+    log, ranked : bool
+        As of :class:`ldpflow.report.charts.Layout`.
+    shared : str
+        Column of a line of theory.
+    """
+
+    column: str
+    axis: str
+    heading: str
+    ideal: float | None = None
+    log: bool = False
+    ranked: bool = True
+    shared: str = ""
+
+    @property
+    def error(self) -> str:
+        """Column of its Monte Carlo standard error."""
+        return f"{self.column.removesuffix('_mean')}_mcse"
+
+
+MEASURES = {
+    "coverage": Measure("coverage", "coverage", "Coverage"),
+    "length": Measure(
+        "length_mean", "mean length (unit of θ)", "Length", log=True, ranked=False, shared="oracle_length"
+    ),
+    "relative-length": Measure(
+        "length_relative", "mean length / oracle length", "Length relative to the oracle", 1.0
+    ),
+    "bias": Measure("standardised_bias", "bias / empirical SE", "Bias of the estimate", 0.0),
+    "standard-error": Measure(
+        "relative_error_model_se", "model SE / empirical SE - 1", "Are the standard errors right?", 0.0
+    ),
+    "protocols": Measure(
+        "length_mean", "mean length (unit of θ)", "Length by protocol", log=True, ranked=False, shared="bound"
+    ),
+}
+
+
+def measure(results: Results, x: str, name: str) -> Any:
+    """A measure of the cells over a factor; over a setting of methods (beta, B) lines are the n."""
+    usable_x(results, x)
+    what = MEASURES[name]
+    rows, own = cells_of(results, name), x in results.method_settings
+    rows = [row for row in rows if row.get(x) is not None and row.get(what.column) is not None]
+    if not rows:
+        raise InputError("figure", f"{name} over {x}", "a measure that some cell of the run has")
+    factors = results.varying(without=(x, "n") if own else (x,))
+    if name == "protocols":
+        factors = [factor for factor in factors if factor not in OF_PROTOCOLS]
+    label = series_over(results, x, rows) if own else lambda row: row["series"]
+    last = (*factors, "method", *results.method_settings, "n")
+    rows.sort(key=lambda row: [(row.get(key) is not None, row.get(key)) for key in last])
+    if name == "bias" and not own:
+        rows = one_per_estimate(rows, x)
+    points = []
+    for row in rows:
+        point = {key: row[key] for key in ("method", "replicates", "failures")}
+        point |= {"panel": panel_name(results, row, factors), "series": label(row), "x": row[x]}
+        point |= {"y": row[what.column], "n": row["n"], "range_end_share": row.get("range_end_share")}
+        if name == "coverage":
+            half = Z95 * math.sqrt(row["level"] * (1 - row["level"]) / max(row["replicates"], 1))
+            point |= {"low": row["coverage_low"], "high": row["coverage_high"], "ideal": row["level"]}
+            point |= {"band_low": row["level"] - half, "band_high": min(row["level"] + half, 1.0)}
+        else:
+            point |= interval(row[what.column], row.get(what.error), what.log)
+            point |= {} if what.ideal is None else {"ideal": what.ideal}
+        if what.shared and (x == "n" if name == "protocols" else not own):
+            point["shared"] = row.get(what.shared)
+        points.append(point)
+    points, hidden_panels = first_panels(points)
+    pairs = series_of(points)
+    kept: set[str] = set()
+    for _, group in groupby(sorted(pairs, key=lambda pair: pair[1]), key=lambda pair: pair[1]):
+        kept.update(spread([series for series, _ in group], 10 if own else MAX_PER_METHOD))
+    hidden = [series for series, _ in pairs if series not in kept]
+    pairs = [pair for pair in pairs if pair[0] in kept]
+    if own:
+        order = [point["series"] for point in sorted(points, key=lambda point: point["n"])]
+        pairs = [(series, "") for series, _ in sorted(pairs, key=lambda pair: order.index(pair[0]))]
+    points = [point for point in points if point["series"] in kept]
+    axis, domain = what.axis, None
+    if name == "coverage":
+        low = min(min(point["low"], point["band_low"]) for point in points)
+        domain = max(low - 0.02, 0.0), 1.0
+        axis += ", failures as misses" if any(point["failures"] for point in points) else ""
+    layout = Layout(
+        what.heading,
+        results.names.axis(x),
+        axis,
+        pairs,
+        log_x=results.names.logarithmic(x),
+        log_y=what.log,
+        ranked=what.ranked,
+        domain=domain,
+        tips=("range_end_share",) if name == "protocols" else (),
+        left_out=left_out(hidden_panels, hidden, without_setting(results.rows, x)),
+    )
+    return draw(points, layout)
+
+
+def cells_of(results: Results, name: str) -> list[Row]:
+    """Rows of the summary that a figure shows."""
+    if name == "coverage":
+        return [with_misses(row) for row in results.rows]
+    if name == "protocols":
+        return default_rows(results)
+    if name == "relative-length":
+        return [row for row in results.rows if row["method"] != "oracle"]
+    return list(results.rows)
+
+
+def usable_x(results: Results, x: str) -> None:
+    """Refuse what cannot be an axis."""
+    known = [
+        name
+        for name in dict.fromkeys((*results.parameters, *results.method_settings))
+        if results.values(name) and all(is_number(v) for v in results.values(name))
+    ]
+    if x not in known:
+        raise InputError("x", x, f"one of {', '.join(known)}")
 
 
 def series_of(rows: Sequence[Row]) -> list[tuple[str, str]]:
-    """(series, method) pairs: numbered ones by number, the oracle last."""
+    """(series, method) pairs, the oracle last."""
     pairs = dict.fromkeys((row["series"], row["method"]) for row in rows)
     return sorted(pairs, key=lambda pair: pair[1] == "oracle")
 
 
-def place_rows(results: Results, x: str, rows: Sequence[Row], ranked: bool = False) -> alt.X:
-    """Set ``place`` of every row, where it stands on the axis of x; the axis, labelled at its values.
+def series_over(results: Results, x: str, rows: Sequence[Row]) -> Callable[[Row], str]:
+    """A function that names the line of a row over a method's setting: n, and all else that differs."""
+    method = labels(rows, results.names, [name for name in results.method_settings if name != x])
+    several = len({row["method"] for row in rows}) > 1
 
-    A row stands at its value. ``ranked``: while the values are few they stand at equal distances, and
-    the series of each value side by side, so that their error bars do not hide each other.
+    def name(row: Row) -> str:
+        kind, *settings = method(row).split(", ")
+        return ", ".join([*([kind] if several else []), results.names.value("n", row["n"]), *settings])
+
+    return name
+
+
+def without_setting(rows: Sequence[Row], x: str) -> str:
+    """A sentence on the methods that have no place on an axis; empty where all have."""
+    drawn = {row["method"] for row in rows if row.get(x) is not None}
+    names = sorted({row["method"] for row in rows} - drawn)
+    return (
+        f"Left out: {', '.join(names)}, which {'has' if len(names) == 1 else 'have'} no {x}." if names else ""
+    )
+
+
+def one_per_estimate(rows: list[Row], x: str) -> list[Row]:
+    """The methods that share their estimate (the average) in every cell, as one series."""
+    profile: dict[str, dict[Any, Any]] = {}
+    for row in rows:
+        cells = profile.setdefault(row["series"], {})
+        cells[row["path"], row["level"], row["coordinate"], row[x]] = (row["bias"], row["empirical_se"])
+    members: dict[str, list[str]] = {}
+    for series, cells in sorted(profile.items(), key=lambda item: -len(item[1])):
+        own = (o for o in members if all(profile[o].get(at) == value for at, value in cells.items()))
+        members.setdefault(next(own, series), []).append(series)
+    methods = {row["series"]: row["method"] for row in rows}
+    names = {
+        first: ", ".join(dict.fromkeys(methods[series] for series in shared)) if len(shared) > 1 else first
+        for first, shared in members.items()
+    }
+    if len(members) == 1 and len(profile) > 1:
+        names = dict.fromkeys(names, "average (all methods)")
+    return [row | {"series": names[row["series"]]} for row in rows if row["series"] in names]
+
+
+OF_PROTOCOLS = (
+    "protocol", "algorithm", "mechanism", "sampling", "bins", "bits", "interaction_rounds", "k", "rounds",
+    "efficient_se", "scale_guess", "gamma", "c", "theta0", "batch_size", "horizon", "radius",
+)  # fmt: skip
+"""Settings that belong to one protocol or follow from it, and are not what a panel holds fixed."""
+
+PREFERRED = ("oracle", "TR", "BM", "BB")
+"""Interval methods of a path of which the first that a run has stands for LDP-SGD."""
+
+
+def default_rows(results: Results) -> list[Row]:
+    """A row per cell of every protocol, of its default interval, with the bound's length.
+
+    The bound is 2 z times the standard error of the efficiency bound. LDP-SGD has the oracle's length where
+    the run has it. Cells whose intervals end at the range in more than half of the replicates are left out:
+    such a length measures nothing.
     """
-    axis = sorted({row[x] for row in rows})
-    if ranked and len(axis) <= MAX_RANKED:
-        names = [name for name, _ in series_of(rows)]
-        for row in rows:
-            aside = (names.index(row["series"]) + 0.5) / len(names) - 0.5
-            row["place"] = axis.index(row[x]) + 0.6 * aside
-        ticks: dict[str, Any] = {
-            "values": list(range(len(axis))),
-            "labelExpr": f"{json.dumps([short(value) for value in axis])}[datum.value]",
-        }
-        scale = alt.Scale(type="linear", domain=[-0.5, len(axis) - 0.5], nice=False)
-    else:
-        for row in rows:
-            row["place"] = row[x]
-        log = results.names.logarithmic(x) and axis[0] > 0
-        pad = (axis[-1] / axis[0]) ** 0.06 * 1.05 if log else (axis[-1] - axis[0]) * 0.06 or 0.1
-        domain = [axis[0] / pad, axis[-1] * pad] if log else [axis[0] - pad, axis[-1] + pad]
-        marks = axis if len(axis) <= 5 else decades(axis) if log else []
-        ticks = {"values": marks} if marks else {"tickCount": 5}
-        ticks["labelExpr"] = LABEL
-        scale = alt.Scale(type="log" if log else "linear", domain=domain, nice=False)
-    axis_look = alt.Axis(grid=False, labelOverlap="parity", labelFlush=False, **ticks)
-    return alt.X("place:Q", title=results.names.axis(x), scale=scale, axis=axis_look)
+    if not results.values("protocol"):
+        raise InputError("figure", "protocols", "a run whose study has a table [protocol]")
+    methods = [name for name in PREFERRED if name in results.values("method")]
+    found = []
+    for row in results.rows:
+        if row["length_mean"] is None or (row.get("range_end_share") or 0.0) > 0.5:
+            continue
+        if row.get("protocol") is None:
+            if row["method"] != (methods[0] if methods else row["method"]):
+                continue
+        elif row.get("limits") == "line":
+            continue
+        name = row.get("protocol") or row["algorithm"]
+        error = row.get("efficient_se")
+        bound = None if error is None else 2.0 * NormalDist().inv_cdf(0.5 + row["level"] / 2.0) * error
+        found.append(with_misses({**row, "series": name, "method": name, "bound": bound}))
+    if not found:
+        raise InputError("figure", "protocols", "intervals that end inside the range")
+    return found
 
 
-def decades(axis: Sequence[float]) -> list[float]:
-    """Round numbers to label a logarithmic axis with."""
-    first, last = math.floor(math.log10(axis[0])), math.ceil(math.log10(axis[-1]))
-    steps = (1.0,) if last - first > 3 else (1.0, 3.0)
-    marks = [step * 10.0**power for power in range(first, last + 1) for step in steps]
-    return [mark for mark in marks if axis[0] * 0.99 <= mark <= axis[-1] * 1.01]
+# Trajectories
 
 
-def tooltip(results: Results, x: str, *values: str) -> list[alt.Tooltip]:
-    """Tooltip of a point."""
-    shown = [alt.Tooltip("series:N", title="series"), alt.Tooltip("panel:N", title="panel")]
-    shown += [alt.Tooltip(f"{x}:Q", title=results.names.label(x), format=",")]
-    shown += [alt.Tooltip(f"{name}:Q", title=title(name), format=".4g") for name in values]
-    return [*shown, alt.Tooltip("replicates:Q", format=","), alt.Tooltip("failures:Q")]
+@dataclass(frozen=True)
+class Curves:
+    """Statistics that share an axis, and what the legend calls each."""
+
+    statistics: dict[str, str]
+    axis: str
+    heading: str
+    log: bool = True
 
 
-def title(name: str) -> str:
-    """A column's name in words."""
-    return name.replace("_", " ").replace("mcse", "MCSE")
+CURVES = {
+    "distance": Curves(
+        {"last_sq": "last iterate", "avg_sq": "average"}, "squared distance to θ*", "Distance to the optimum"
+    ),
+    "excess-loss": Curves(
+        {"last_exc": "last iterate", "avg_exc": "average", "tail_exc": "average of the second half"},
+        "excess loss F(θ) - F(θ*)",
+        "Excess loss",
+    ),
+    "loss": Curves({"loss": "iterate", "output_loss": "output"}, "empirical risk", "Empirical risk"),
+    "gradient-norm": Curves(
+        {"gradient_norm": "iterate", "output_gradient_norm": "output"},
+        "norm of the gradient",
+        "Gradient norm",
+    ),
+    "gradient-error": Curves(
+        {"error_norm": "all of the error", "noise_norm": "its noise"},
+        "norm of the error",
+        "Error of the private gradient",
+    ),
+    "clipped": Curves(
+        {"clipped": "since the checkpoint before"}, "share of clipped gradients", "Clipping", False
+    ),
+    "threshold": Curves({"threshold": "in use"}, "clipping threshold", "Clipping threshold"),
+}
+COLOURED = ("algorithm", "mechanism", "mu", "epsilon")
+"""Factors for colours: the first that varies is used; the others make panels."""
+THEORY = {"bound": "proved bound", "limit": "leading term"}
 
 
-def scales(results: Results, rows: Sequence[Row], x: str) -> dict[str, Any]:
-    """Colour, point and dash: by series, or by n where x is a method's setting."""
-    pairs = series_of(rows)
-    if x not in results.method_settings:
-        return series_scales(pairs)
-    names = [name for name, _ in pairs]
-    names.sort(key=[row["series"] for row in sorted(rows, key=lambda r: r["n"])].index)
-    scale = alt.Scale(domain=names, range=ramp(len(names)))
-    return {"color": alt.Color("series:N", scale=scale, legend=alt.Legend(title=None))}
+def curves_of(results: Results) -> dict[str, Curves]:
+    """CURVES, and one for every further statistic that the trajectories of a run have."""
+    further = {name: text for name, text in results.meanings.items() if name not in (*STATISTICS, *MEANS)}
+    own = {n: Curves({n: n}, text, n.replace("_", " ").capitalize(), False) for n, text in further.items()}
+    return CURVES | own
 
 
-COMMON = ("panel", "series", "place", "replicates", "failures", "level")
+def trajectory(results: Results, x: str, name: str) -> Any:
+    """Statistics of the paths against ``x``: n or step; where n does not move, ``n`` means the step."""
+    curves = curves_of(results)[name]
+    points = shown_curves(results, name, x)
+    names = list(dict.fromkeys(p["series"] for p in sorted(points, key=lambda p: p["rank"])))
+    bounded = [p for p in points if "bound" in p]
+    above = sum(p["y"] > p["bound"] for p in bounded)
+    across = points[0]["across"]
+    layout = Layout(
+        curves.heading,
+        "n (users)" if across == "n" else "step",
+        curves.axis,
+        [(series, "" if all(" = " in series for series in names) else series) for series in names],
+        log_x=True,
+        log_y=curves.log,
+        from_zero=not curves.log,
+        theory={kind: words for kind, words in THEORY.items() if any(kind in p for p in points)},
+        ribbons=True,
+        remark=f"{above or 'None'} of {len(bounded)} points lie above the proved bound." if bounded else "",
+        left_out=points[0]["missing"],
+    )
+    return draw(points, layout)
 
 
-def panels(rows: list[Row], columns: Sequence[str], layers: Callable[[Any], list[Any]]) -> Any:
-    """The layers drawn over the rows, a panel per value of ``panel``."""
-    names = list(dict.fromkeys((*COMMON, *columns)))
-    # What a row does not have is left out: it would be most of the page.
-    values = [{k: clean(row[k]) for k in names if row.get(k) is not None} for row in rows]
-    several = len({row["panel"] for row in rows})
-    size = dict(zip(("width", "height"), SIZES.get(several, (WIDTH, HEIGHT)), strict=True))
-    base = alt.Chart()
-    chart = alt.layer(*layers(base)).properties(**size)
-    data = alt.Data(values=values)
-    if several == 1:
-        return chart.properties(data=data)
-    order = list(dict.fromkeys(row["panel"] for row in rows))
-    facet = alt.Facet("panel:N", sort=order, header=alt.Header(title=None))
-    columns_of_panels = 2 if len(order) == 4 else COLUMNS  # as the page does
-    return chart.facet(facet, data=data, columns=columns_of_panels).resolve_axis(x="independent")
+def shown_curves(results: Results, name: str, x: str) -> list[Row]:
+    """Points of the figure: also ``rank``, which orders the series, and ``across``, which says what x is."""
+    curves = curves_of(results)[name]
+    if x not in ("n", "step"):
+        raise InputError("x", x, "n or step")
+    rows = [r for r in results.followed if r["stat"] in curves.statistics and r["mean"] is not None]
+    if not rows:
+        raise InputError("figure", name, "a run with [trajectory] that has this statistic")
+    moving = {r["path"] for r in rows if r["n"] != next(o["n"] for o in rows if o["path"] == r["path"])}
+    across = x if moving else "step"
+    rows = [r for r in rows if r["mean"] > 0] if curves.log else rows
+    panel, series, order = panel_factors(results)
+    place = {r["path"]: (panel(r), series(r)) for r in rows}
+    kept = order[:MAX_PANELS]
+    names = list(dict.fromkeys(map(series, paths_in_order(results))))
+    few = spread(names, MAX_SERIES)
+    missing = left_out(order[MAX_PANELS:], [name for name in names if name not in few])
+    rows = [r for r in rows if place[r["path"]][0] in kept and place[r["path"]][1] in few]
+    rows.sort(key=lambda r: kept.index(place[r["path"]][0]))
+    thinned = thinned_axes(rows, across)
+    marks = {path: set(spread(sorted(at), 7)) for path, at in thinned.items()}
+    single = single_values(results, rows) if max(r["replicates"] for r in rows) <= MAX_SINGLE else None
+    found = []
+    for r in rows:
+        if r[across] not in thinned[r["path"]]:
+            continue
+        at, colour = place[r["path"]]
+        point: Row = {"panel": at, "series": colour, "rank": names.index(colour), "across": across}
+        point |= {"part": curves.statistics[r["stat"]], "x": r[across], "missing": missing}
+        theory = {kind: r[f"theory_{kind}"] for kind in THEORY if r[f"theory_{kind}"] is not None}
+        point |= {"marked": 1} if r[across] in marks[r["path"]] else {}
+        if single is None:
+            numbers = {"y": r["mean"]} | theory | interval(r["mean"], r["mcse"], curves.log)
+            found.append(point | {k: digits(v) for k, v in numbers.items()} | {"replicates": r["replicates"]})
+            continue
+        for i, v in single[r["path"], r["n"], r["step"], r["stat"]]:
+            found.append(point | {"replicate": i, "y": digits(v)} | {k: digits(t) for k, t in theory.items()})
+            theory = {}  # once is enough
+    return found
 
 
-def clean(value: Any) -> Any:
-    """JSON has no NaN; six digits are more than a figure shows."""
-    if not isinstance(value, float):
-        return value
-    return float(f"{value:.6g}") if math.isfinite(value) else None
+def thinned_axes(rows: Sequence[Row], across: str) -> dict[str, set[int]]:
+    """The places of every path that are drawn: the same for all, or each path's own where they differ."""
+    own: dict[str, set[int]] = {}
+    for r in rows:
+        own.setdefault(r["path"], set()).add(r[across])
+    axis = sorted(set().union(*own.values()))
+    if len(axis) <= 1.5 * MAX_POINTS:
+        return own
+    if len(axis) < 2 * max(map(len, own.values())):
+        return {path: {*spread(axis, MAX_POINTS)} for path in own}
+    most = max(12, MAX_POINTS * MAX_SERIES // (2 * len(own)))
+    return {path: set(spread(sorted(places), most)) for path, places in own.items()}
 
 
-def lines(base: Any, x: alt.X, y: alt.Y, low: str, high: str, by: dict[str, Any], tips: Any) -> list[Any]:
-    """A line, points and bars per series."""
-    plain = {k: v for k, v in by.items() if k != "shape"}
-    coloured = {"color": by["color"]}
-    return [
-        base.mark_line(strokeWidth=1.6).encode(x=x, y=y, **plain),
-        base.mark_rule(strokeWidth=1.4).encode(x=x, y=alt.Y(f"{low}:Q"), y2=f"{high}:Q", **coloured),
-        base.mark_point(filled=True, size=55, opacity=1).encode(
-            x=x, y=y, tooltip=tips, color=by["color"], **{k: v for k, v in by.items() if k == "shape"}
-        ),
+def digits(value: float) -> float:
+    """Four digits: more than a figure shows."""
+    return float(f"{value:.4g}")
+
+
+def single_values(results: Results, rows: Sequence[Row]) -> dict[Any, list[tuple[int, float]]]:
+    """(replicate, value) by path, n, step and statistic."""
+    table = read_trajectories(results.store, damaged=results.damaged)
+    stats = sorted({r["stat"] for r in rows})
+    found: dict[Any, list[tuple[int, float]]] = {}
+    for row in table.select(["path", "n", "step", "replicate", *stats]).to_pylist():
+        for stat in stats:
+            if row[stat] is not None and np.isfinite(row[stat]) and row[stat] > 0:
+                at = (row["path"], row["n"], row["step"], stat)
+                found.setdefault(at, []).append((row["replicate"], row[stat]))
+    return found
+
+
+def paths_in_order(results: Results) -> list[Row]:
+    """A row per path, by the settings that vary."""
+    by_path = {r["path"]: r for r in results.followed}
+    names = results.path_varying
+    return sorted(by_path.values(), key=lambda r: [(r[k] is not None, r[k]) for k in names])
+
+
+def panel_factors(results: Results) -> tuple[Callable[[Row], str], Callable[[Row], str], list[str]]:
+    """Functions that give a row's panel and colour, and the panels in order.
+
+    Settings that only some paths have (an algorithm's own) go with the colour.
+    """
+    paths, varying = paths_in_order(results), results.path_varying
+    chosen = next((name for name in COLOURED if name in varying), None)
+    own = [k for k in varying if k != chosen and any(r[k] is None for r in paths)]
+    across = [k for k in varying if k != chosen and k not in own]
+
+    def panel(row: Row) -> str:
+        return panel_name(results, row, across)
+
+    def series(row: Row) -> str:
+        return results.names.settings(row, ([chosen] if chosen else []) + own) or "all"
+
+    paths.sort(key=lambda r: [(r[k] is not None, r[k]) for k in across])
+    return panel, series, list(dict.fromkeys(map(panel, paths)))
+
+
+# Rates: the mean gradient norm of whole runs
+
+RATE = "mean_gradient_norm"
+RATE_AXES = ("n", "epsilon", "dimension", "epochs")
+RATE_SERIES = ("algorithm", "noise", "order", "batch_size", "parameters", "calibration", "difference_scale")
+"""Factors that make series; the others make panels."""
+
+
+def rates(results: Results, x: str) -> Any:
+    """The mean gradient norm over ``x``, or over the first of RATE_AXES that varies if ``x`` does not.
+
+    Both axes are logarithmic, so that a rate is a straight line. Theory's rates have no constants that mean
+    anything at these sizes: their lines start at each series' first point and show the slope.
+    """
+    points = shown_rates(results, x)
+    across = points[0]["across"]
+    names = list(dict.fromkeys(p["series"] for p in points))
+    layout = Layout(
+        "Gradient norm",
+        "N (records)" if across == "n" else results.names.axis(across),
+        "mean gradient norm",
+        [(name, name) for name in names],
+        log_x=True,
+        log_y=True,
+        theory={"limit": "slope of the theorem"} if any("limit" in p for p in points) else {},
+        tips=("epochs",),
+        remark=slopes_in_words(points),
+        left_out=points[0]["missing"],
+    )
+    return draw(points, layout)
+
+
+def shown_rates(results: Results, x: str) -> list[Row]:
+    """Points of the figure: also ``across``, which says what x is, and theory's slope."""
+    rows = [r for r in results.followed if r["stat"] == RATE and r["mean"]]
+    if not rows:
+        raise InputError("figure", "rates", "a run of an algorithm with many epochs")
+    across = chosen_axis(rows, x)
+    factors = [k for k in rate_panels(results) if k != across and varies(rows, k)]
+    keys = distinguishing_columns([k for k in RATE_SERIES if k in rows[0]], rows)
+    rows.sort(key=lambda r: ([str(r.get(k)) for k in keys], [r[k] for k in factors], r[across]))
+    first: dict[tuple[str, str], Row] = {}
+    found = []
+    for r in rows:
+        if r[across] is None:
+            continue
+        point: Row = {"panel": panel_name(results, r, factors), "series": rate_series(results, r, keys)}
+        point |= {"across": across, "x": r[across], "y": r["mean"], "epochs": r["epochs"]}
+        point |= interval(r["mean"], r["mcse"] or None, log=True)
+        start = first.setdefault((point["panel"], point["series"]), r)
+        if r["theory_limit"] and across != "epochs":
+            point["limit"] = start["mean"] * r["theory_limit"] / start["theory_limit"]
+        found.append(point)
+    found, hidden = first_panels(found)
+    return [point | {"missing": left_out(hidden, [])} for point in found]
+
+
+def rate_panels(results: Results) -> list[str]:
+    """Settings by which panels may differ: the axes, and the settings of the problem."""
+    # Only what the study sets: with balanced lengths the epochs follow from the rest.
+    names = [k for k in RATE_AXES if k != "epochs" or k in axes(results.study)]
+    kinds = {r["problem"] for r in results.followed}
+    names += ["problem", *(k for kind in sorted(kinds) for k in PROBLEMS[kind].model_fields)]
+    return [k for k in dict.fromkeys(names) if k not in ("kind", "d", "sha256")]
+
+
+def chosen_axis(rows: Sequence[Row], x: str) -> str:
+    """``x`` where it varies, else the first that does."""
+    able = [
+        k for k in RATE_AXES if varies(rows, k) and all(is_number(r[k]) for r in rows if r[k] is not None)
     ]
+    if not able:
+        raise InputError("figure", "rates", "a run in which one of " + ", ".join(RATE_AXES) + " varies")
+    if x not in RATE_AXES:
+        raise InputError("x", x, f"one of {', '.join(RATE_AXES)}")
+    return x if x in able else able[0]
 
 
-def said(results: Results, rows: Sequence[Row], x: str) -> str:
-    """The series and panels of a figure, for its text alternative."""
-    series = ", ".join(name for name, _ in series_of(rows)[:8])
-    count = len({row["panel"] for row in rows})
-    return f"over {results.names.axis(x)}; series: {series}; {count} panel{'s' if count > 1 else ''}"
+def varies(rows: Sequence[Row], name: str) -> bool:
+    """Whether a setting has several values."""
+    return len({r.get(name) for r in rows if r.get(name) is not None}) > 1
+
+
+def rate_series(results: Results, row: Row, keys: Sequence[str]) -> str:
+    """A series of the figure of rates in words."""
+    plain = [k for k in ("noise", "order") if k in keys and row.get(k) is not None]
+    parts = [results.names.settings(row, [k for k in keys if k not in plain]), *(str(row[k]) for k in plain)]
+    return ", ".join(filter(None, parts)) or str(row["algorithm"])
+
+
+def slope(points: Sequence[tuple[float, float]]) -> float:
+    """Least-squares slope of log y in log x."""
+    x, y = ([math.log(pair[at]) for pair in points] for at in (0, 1))
+    centre = fmean(x)
+    return math.fsum((a - centre) * b for a, b in zip(x, y, strict=True)) / math.fsum(
+        (a - centre) ** 2 for a in x
+    )
+
+
+def slopes_in_words(points: Sequence[Row]) -> str:
+    """Slopes of all series, with those of theory."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for p in points:
+        groups.setdefault((p["panel"], p["series"]), []).append(p)
+    found = []
+    for (panel, series), own in groups.items():
+        if len({p["x"] for p in own}) < 2:
+            continue
+        text = series + (f" ({panel})" if panel != "all" else "")
+        text += f": {slope([(p['x'], p['y']) for p in own]):.3f}"
+        if all("limit" in p for p in own):
+            text += f" (theory {slope([(p['x'], p['limit']) for p in own]):.3f})"
+        found.append(text)
+    return f"Log-log slopes: {'; '.join(found)}."
+
+
+# Risks: the excess loss of an algorithm's output at the end of every path
+
+OUTPUTS = ("tail_exc", "avg_exc", "last_exc")
+"""Statistics of an algorithm's output: the first that a path has is drawn."""
+MAX_OWN = 6
+"""Most combinations of an algorithm's own settings that are told apart by colour."""
+
+
+def last_risks(results: Results) -> list[Row]:
+    """One row per path: its output's excess loss at its last checkpoint.
+
+    A path that serves every n stands at every n at which another one ends.
+    """
+    rows = [r for r in results.followed if r["stat"] in OUTPUTS and r["mean"] is not None]
+    last: dict[str, int] = {}
+    for row in rows:
+        last[row["path"]] = max(row["n"], last.get(row["path"], 0))
+    ends = set(last.values())
+    rows.sort(key=lambda row: (-OUTPUTS.index(row["stat"]), row["step"]))
+    found: dict[tuple[str, int], Row] = {}
+    for row in rows:
+        if row["n"] == last[row["path"]] or (row.get("horizon") is None and row["n"] in ends):
+            found[row["path"], row["n"]] = row
+    return list(found.values())
+
+
+def risk_factors(results: Results, rows: Sequence[Row]) -> tuple[list[str], list[str]]:
+    """The settings that differ between paths, and those of them that can stand on an axis."""
+    # The horizon is n itself, and what follows from n has nothing to add.
+    names = ["n", *(name for name in results.path_varying if name != "horizon")]
+    names = [name for name in names if len({repr(row.get(name)) for row in rows}) > 1]
+    return names, [name for name in names if all(is_number(r[name]) for r in rows if r[name] is not None)]
+
+
+def risk_axis(results: Results) -> str | None:
+    """The setting to draw the risk against: n, or the first that varies; None without tail averages."""
+    rows = last_risks(results)
+    tails = any(row["stat"] == "tail_exc" for row in rows)
+    return next(iter(risk_factors(results, rows)[1]), None) if tails else None
+
+
+def risk(results: Results, x: str = "n") -> Any:
+    """Mean excess loss of the output against a setting of problem or algorithm, or n.
+
+    A path without the setting (a baseline without a budget) is drawn level.
+    """
+    rows = last_risks(results)
+    if not rows:
+        raise InputError("figure", "risk", "a run with [trajectory] that has an excess loss")
+    names, able = risk_factors(results, rows)
+    if x not in able:
+        raise InputError("x", x, f"one of {', '.join(able)}")
+    others = [name for name in names if name not in (x, "algorithm")]
+    own = [name for name in others if any(row[name] is None for row in rows)]
+    across = [name for name in others if name not in own]
+    if own and len({(row["algorithm"], *(row[k] for k in own)) for row in rows}) > MAX_OWN:
+        # Too many for colours: panels of their own, and paths without the settings stand in all of them.
+        known = sorted({tuple(row[k] for k in own) for row in rows if all(row[k] is not None for k in own)})
+        rows = [
+            row | dict(zip(own, values, strict=True))
+            for row in rows
+            for values in (known if any(row[k] is None for k in own) else [tuple(row[k] for k in own)])
+        ]
+        across, own = across + own, []
+    places = sorted({row[x] for row in rows if row[x] is not None})
+    points: list[Row] = []
+    for row in rows:
+        series = ", ".join(filter(None, (row["algorithm"], results.names.settings(row, own))))
+        point = {"panel": panel_name(results, row, across), "series": series, "replicates": row["replicates"]}
+        point |= {"y": row["mean"], "limit": row["theory_limit"], "order": tuple(row[k] for k in across)}
+        point |= interval(row["mean"], row["mcse"] or 0.0, log=True)
+        points += [point | {"x": at} for at in (places if row[x] is None else [row[x]])]
+    points.sort(key=lambda p: (p["order"], p["series"], p["x"]))
+    points, hidden = first_panels(points)
+    names = list(dict.fromkeys(point["series"] for point in points))
+    one = len({name.partition(",")[0] for name in names}) == 1
+    layout = Layout(
+        "Excess risk of the output",
+        results.names.axis(x),
+        "excess risk",
+        [(name, "" if one else name) for name in names],
+        log_x=places[0] > 0 and places[-1] >= 4 * places[0],
+        log_y=True,
+        theory={"limit": "leading term"} if any(p["limit"] is not None for p in points) else {},
+        left_out=left_out(hidden, []),
+    )
+    return draw(points, layout)

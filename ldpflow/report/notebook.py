@@ -5,11 +5,9 @@ from __future__ import annotations
 from html import escape
 
 from ldpflow.errors import InputError
-from ldpflow.report.numbers import short, with_error
-from ldpflow.report.results import Results, telling
+from ldpflow.report.numbers import distinguishing_columns, short, with_error
+from ldpflow.report.results import Results
 from ldpflow.study.stored import stored_left_out
-
-__all__ = ["run_html"]
 
 MOST_ROWS = 30
 
@@ -36,7 +34,7 @@ def run_html(out: str) -> str:
 def table_html(results: Results) -> str:
     """The cells: what tells them apart, coverage and length with their Monte Carlo errors."""
     rows = results.rows
-    settings = telling([*results.parameters, "series"], rows) or ["series"]
+    settings = distinguishing_columns([*results.parameters, "series"], rows) or ["series"]
     titles = [*settings, "coverage", "failures as misses", "length", "failures"]
     body = []
     for row in rows[:MOST_ROWS]:

@@ -1,12 +1,15 @@
-"""Numbers as people write them, the same on a terminal and in a report."""
+"""Numbers and settings as people write them, on a terminal and in a report."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ldpflow.errors import plain_text
 
-__all__ = ["no_formula", "rounded", "short", "with_error"]
+WIDE = 24
+"""Characters of a setting that is shown only if nothing else tells rows apart."""
 
 
 def short(value: object) -> str:
@@ -52,3 +55,29 @@ def with_error(value: float | None, error: float | None) -> str:
         return f"{rounded(value, 4)} ± {rounded(error, 2)}"
     shown = f"{error:.{decimals}f}" if decimals < 6 else rounded(error, 2)
     return f"{value:.{decimals}f} ± {shown}"
+
+
+def distinguishing_columns(
+    names: Sequence[str], rows: Sequence[Mapping[str, Any]], implied: bool = False
+) -> list[str]:
+    """Smallest set of columns that distinguishes the rows, the earlier of several.
+
+    A setting with one value that some rows do not have (B, where BM stands beside BB), or of long texts
+    (coefficients), is looked at last. ``implied``: with the others that vary, though they follow from the
+    set.
+    """
+    texts = {name: [repr(row[name]) for row in rows] for name in names}
+    values = {name: {repr(row[name]) for row in rows if row[name] is not None} for name in names}
+    last = {
+        name: len(values[name]) < 2 or any(len(short(row[name])) > WIDE for row in rows) for name in names
+    }
+    kept: list[str] = []
+    groups, count = [""] * len(rows), 1
+    for name in sorted(names, key=last.__getitem__):
+        finer = [before + "|" + text for before, text in zip(groups, texts[name], strict=True)]
+        if (found := len(set(finer))) > count:
+            groups, count = finer, found
+        elif last[name] or not implied or len(set(texts[name])) < 2:
+            continue
+        kept.append(name)
+    return [name for name in names if name in kept]

@@ -1,5 +1,52 @@
-// Draws the figures to the width of the page, sorts and filters tables, changes the theme, and on
-// the local server fetches the page again and puts its new content in place.
+// Sorts and filters tables, changes the theme, and draws the figures to the width of the page.
+function sortBy(table, column, button) {
+  const head = button.closest("th");
+  const down = head.getAttribute("aria-sort") === "ascending";
+  for (const th of table.tHead.rows[0].cells) th.removeAttribute("aria-sort");
+  head.setAttribute("aria-sort", down ? "descending" : "ascending");
+  const value = (row) => { const cell = row.cells[column]; return cell.dataset.v ?? cell.textContent; };
+  const rows = [...table.tBodies[0].rows];
+  rows.sort((a, b) => {
+    const [p, q] = [value(a), value(b)];
+    if (p === "" || q === "") return (p === "") - (q === ""); // no value comes last either way
+    const [x, y] = [Number(p), Number(q)];
+    const order = Number.isNaN(x) || Number.isNaN(y) ? p.localeCompare(q) : x - y;
+    return down ? -order : order;
+  });
+  table.tBodies[0].append(...rows);
+}
+
+function prepareTables() {
+  for (const table of document.querySelectorAll("table.sortable")) {
+    [...table.tHead.rows[0].cells].forEach((th, column) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.textContent = th.textContent;
+      button.title = "sort";
+      button.addEventListener("click", () => sortBy(table, column, button));
+      th.replaceChildren(button);
+    });
+  }
+}
+
+function prepareTheme() {
+  const button = document.getElementById("theme");
+  const order = ["auto", "light", "dark"];
+  const set = (theme) => {
+    if (theme === "auto") delete document.documentElement.dataset.theme;
+    else document.documentElement.dataset.theme = theme;
+    button.textContent = `Theme: ${theme}`;
+    try { localStorage.setItem("ldpflow-theme", theme); } catch { /* a private window */ }
+  };
+  let theme = "auto";
+  try { theme = localStorage.getItem("ldpflow-theme") || "auto"; } catch { /* a private window */ }
+  set(order.includes(theme) ? theme : "auto");
+  button.addEventListener("click", () => {
+    const now = document.documentElement.dataset.theme || "auto";
+    set(order[(order.indexOf(now) + 1) % 3]);
+  });
+}
+
 const embedded = new Map();
 
 function fit(spec, width) {
@@ -69,33 +116,28 @@ function prepareFilter() {
   show();
 }
 
-async function follow() {
-  let seen = null;
-  for (;;) {
-    await new Promise((wake) => setTimeout(wake, 2000));
-    try {
-      const answer = await fetch(location.href, { headers: seen ? { "If-None-Match": seen } : {}, cache: "no-store" });
-      if (answer.status !== 200) continue;
-      const first = seen === null;
-      seen = answer.headers.get("ETag");
-      if (first && seen === document.body.dataset.tag) continue;
-      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-      const [x, y] = [window.scrollX, window.scrollY];
-      const words = document.getElementById("filter")?.value ?? "";
-      document.body.style.minHeight = `${document.body.scrollHeight}px`; // keep the place while drawing
-      document.querySelector("main").replaceWith(page.querySelector("main"));
-      const filter = document.getElementById("filter");
-      if (filter) filter.value = words;
-      prepareTables();
-      prepareFilter();
-      await draw();
-      document.body.style.minHeight = "";
-      window.scrollTo(x, y);
-      document.documentElement.dataset.updates = String(Number(document.documentElement.dataset.updates || 0) + 1);
-    } catch { /* the server has stopped; the page stays as it is */ }
-  }
+// A page that follows a sweep reads itself again, and goes on where the reader was.
+const here = `ldpflow-place ${location.pathname}`;
+
+function goOn() {
+  let place = null;
+  try { place = JSON.parse(sessionStorage.getItem(here)); sessionStorage.removeItem(here); } catch { /* a private window */ }
+  if (!place) return;
+  const filter = document.getElementById("filter");
+  if (filter && place.words) { filter.value = place.words; filter.dispatchEvent(new Event("input")); }
+  window.scrollTo(place.x, place.y);
 }
 
+function readAgain(seconds) {
+  setTimeout(() => {
+    if (document.hidden) { readAgain(seconds); return; }
+    const place = { x: window.scrollX, y: window.scrollY, words: document.getElementById("filter")?.value ?? "" };
+    try { sessionStorage.setItem(here, JSON.stringify(place)); } catch { /* a private window */ }
+    location.reload();
+  }, 1000 * seconds);
+}
+
+prepareTheme();
 prepareTables();
 prepareFilter();
 await draw();
@@ -105,4 +147,5 @@ window.addEventListener("resize", () => {
   clearTimeout(waiting);
   waiting = setTimeout(() => { if (window.innerWidth !== width) { width = window.innerWidth; draw(); } }, 200);
 });
-if (document.body.dataset.live) follow();
+goOn();
+if (document.body.dataset.reload) readAgain(Number(document.body.dataset.reload));

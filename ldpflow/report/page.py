@@ -5,34 +5,45 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import time
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import jinja2
 import vl_convert
 from markupsafe import Markup
 
-from ldpflow.columns import Summary
 from ldpflow.errors import DamagedRun, InputError
 from ldpflow.intervals import INTERVAL_METHODS
 from ldpflow.report.catalogue import Figure, figures_of
-from ldpflow.report.numbers import rounded, short, with_error
-from ldpflow.report.overview import failures, glance, progress
-from ldpflow.report.paper import published_comparisons
+from ldpflow.report.figures import curves_of, risk_axis
+from ldpflow.report.numbers import short
+from ldpflow.report.pictures import published_comparisons
 from ldpflow.report.results import Results, Row
-from ldpflow.report.risk_plot import risk_axis
-from ldpflow.report.trajectory_page import last_points, trajectory_lead
-from ldpflow.report.trajectory_plot import curves_of
-from ldpflow.results.arena import TOLERANCE, judge, least_replicates
-from ldpflow.results.columns import summaries_of
-from ldpflow.results.methods_text import study_paragraph
-from ldpflow.results.references import bibtex
-from ldpflow.study.stored import stored_left_out, stored_plugins
+from ldpflow.report.sections import (
+    cell_table,
+    choices,
+    comparison_table,
+    diagnostics,
+    failures,
+    followed_table,
+    glance,
+    level_rule,
+)
+from ldpflow.results.arena import settings_of
+from ldpflow.results.references import bibtex, entries, study_paragraph
+from ldpflow.store import RunStore, UnreadablePart
+from ldpflow.store.provenance import read_sessions
+from ldpflow.study.stored import stored_left_out, stored_plugins, stored_study
 
-__all__ = ["report_html"]
+RELOAD_SECONDS = 10
+"""Seconds after which a page that follows a sweep is read again by the browser."""
 
-MAX_TABLE_ROWS = 2000
+LOOK_SECONDS = 2.0
+"""Least seconds between two looks at a run that is followed; a page is made at most a fifth of the time."""
 
 
 def report_html(results: Results, live: bool = False) -> str:
@@ -42,41 +53,133 @@ def report_html(results: Results, live: bool = False) -> str:
     ----------
     results : Results
     live : bool
-        For the local server: the page asks its own address for changes.
+        Whether the page reads itself again every RELOAD_SECONDS seconds.
     """
     sections = [figure_section(*figure) for figure in drawn(results)]
-    template = jinja2.Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
-    ).from_string(asset("page.html.jinja"))
-    bundle: Any = vl_convert.javascript_bundle  # its stub lacks the default
     specs = {section["id"]: section.pop("spec") for section in sections}
-    return template.render(
+    settings = settings_of(results.rows)
+    return rendered(
+        "page.html.jinja",
         name=results.name,
-        lead=" ".join(filter(None, (lead(results), trajectory_lead(results)))),
+        lead=lead(results),
         progress=progress(results) if live or results.running else "",
         facts=facts(results),
         left_out=[*stored_left_out(results.store), *results.parts_left_out],
-        glance=glance(results),
+        glance=glance(results, settings),
+        choices=choices(results, settings),
         level_rule=level_rule(results),
         methods=[in_a_line(method) for method in results.values("method")],
         diagnostics=[(summary.name, summary.meaning) for summary in diagnostics(results)],
         sections=sections,
         failures=failures(results),
-        followed=last_points(results, MAX_TABLE_ROWS) if results.followed else None,
+        followed=followed_table(results) if results.followed else None,
         comparisons=[comparison_table(c) for c in published_comparisons(results)],
         table=cell_table(results),
         texts=results.design.texts,
         commands=commands(results),
-        paragraph=paragraph(results),
+        paragraph=study_paragraph(results.design, results.table, results.sessions) if results.study else "",
         references=bibtex(results.design.study) if results.study else "",
         sessions=[session(entry) for entry in results.sessions],
-        written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        live=live,
-        css=Markup(asset("page.css")),
-        script=Markup(asset("tables.js") + asset("page.js")),
+        reload=RELOAD_SECONDS if live else 0,
         specs=script_json(specs),
+    )
+
+
+def rendered(template: str, **values: Any) -> str:
+    """A page with its styles, its scripts and the library that draws figures."""
+    environment = jinja2.Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+    )
+    bundle: Any = vl_convert.javascript_bundle  # its stub lacks the default
+    return environment.from_string(asset(template)).render(
+        **values,
+        written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        css=Markup(asset("page.css")),
+        script=Markup(asset("page.js")),
         library=Markup(bundle().replace("</script", "<\\/script")),
     )
+
+
+def write_page(store: RunStore, text: str, file: str | None = None) -> str:
+    """Write a page in one step, so that a browser reads an old or a new one; its place.
+
+    Without a file it is ``report.html`` in the run.
+    """
+    if file is None:
+        store.publish("report.html", text.encode())
+        return f"{store.address.rstrip('/')}/report.html"
+    target = Path(file)
+    unfinished = target.with_name(target.name + ".unfinished")
+    try:
+        unfinished.write_text(text, encoding="utf-8")
+        unfinished.replace(target)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        reason = error.strerror or str(error)
+        raise InputError("output", file, "a file that can be written", f"{reason}.") from None
+    return file
+
+
+def follow(run: str, file: str | None, on_page: Callable[[str, str], None]) -> Results:
+    """Write the page of a running sweep whenever its files change, until the sweep has ended.
+
+    Parameters
+    ----------
+    run : str
+    file : str, optional
+        As of :func:`write_page`.
+    on_page : callable
+        Called with the place and the text of every page that is written.
+
+    Returns
+    -------
+    Results
+        Those of the last page, which does not read itself again.
+
+    Raises
+    ------
+    InputError
+        If there is no run, or its sweep ended without a result.
+    """
+    store = RunStore(run)
+    if store.read_study() is None:
+        raise InputError("run", run, "a run directory that a sweep has begun to fill")
+    seen, results = "", None
+    try:
+        while True:
+            started = time.monotonic()
+            state = fingerprint(store)
+            if state != seen and (found := latest(run)) is not None:
+                seen, results = state, found
+                text = report_html(results, live=results.running)
+                on_page(write_page(store, text, file), text)
+                if not results.running:
+                    return results
+            time.sleep(max(LOOK_SECONDS, 4 * (time.monotonic() - started)))
+    except KeyboardInterrupt:
+        if results is not None:
+            write_page(store, report_html(results), file)
+        raise
+
+
+def fingerprint(store: RunStore) -> str:
+    """Text that changes whenever a part, the study or a session does."""
+    bad: list[UnreadablePart] = []
+    names = [part.name for dataset in store.datasets() for part in dataset.scan(damaged=bad)]
+    names += [part.name for part in bad]
+    others = map(store.read, ("study.toml", "provenance.json"))
+    return "\n".join([*names, *(data.to_pybytes().decode() for data in others if data)])
+
+
+def latest(run: str) -> Results | None:
+    """What a running sweep has stored; None where that is nothing yet."""
+    try:
+        return Results.load(run, from_parts=True)
+    except InputError:
+        sessions = read_sessions(RunStore(run))
+        if sessions and sessions[-1].get("ended") is not None:
+            raise
+        return None
 
 
 def asset(name: str) -> str:
@@ -93,17 +196,6 @@ def in_a_line(kind: str) -> str:
     return f"{kind}, {words}"
 
 
-def diagnostics(results: Results) -> list[Summary]:
-    """Diagnostics of the run's methods that are shown beside the measures."""
-    declared = summaries_of(results.table.schema)
-    return [summary for summary in declared if summary.shown and results.values(summary.name)]
-
-
-def looked(results: Results) -> list[str]:
-    """Measures of a monitored run that stand beside the others."""
-    return [name for name in ("coverage_all_n", "coverage_at_stop") if results.values(name)]
-
-
 def script_json(value: object) -> Markup:
     """JSON that cannot end the script element it stands in."""
     return Markup(json.dumps(value, separators=(",", ":")).replace("<", "\\u003c"))
@@ -111,7 +203,9 @@ def script_json(value: object) -> Markup:
 
 def drawn(results: Results) -> list[tuple[str, Figure, Any]]:
     """(id, figure, chart) of the figures that the run has data for."""
-    wanted = [("coverage", "n"), ("design-beta", "beta"), ("length", "n"), ("protocols", "n")]
+    wanted = [("coverage", "n"), ("design-beta", "beta")]
+    wanted += [("choice", "n")] if len({row["series"] for row in results.rows}) >= MANY else []
+    wanted += [("length", "n"), ("protocols", "n")]
     wanted += [("relative-length", "n")]
     figures = figures_of(results)
     names = ("zip", "heat-map", "bias", "standard-error", "paper", "rates", *curves_of(results))
@@ -134,6 +228,9 @@ def drawn(results: Results) -> list[tuple[str, Figure, Any]]:
     return found
 
 
+MANY = 4
+"""Series from which on the report has the figure of the choice between them."""
+
 DESIGN_NOTE = (
     "Coverage of the block bootstrap over its block exponent β, a line per n. Short blocks (small β) miss "
     "dependence, long ones leave few blocks. No β is shown to be best where its bar overlaps with those of "
@@ -154,33 +251,38 @@ def figure_section(name: str, figure: Figure, chart: Any) -> dict[str, Any]:
 
 
 def lead(results: Results) -> str:
-    """The cells in a sentence; nothing where there are none."""
-    if not results.rows:
-        return ""
-    counts = []
-    for name in (*results.varying(), *results.method_settings):
-        if (count := len(results.values(name))) > 1:
-            values = ", ".join(short(v) for v in results.values(name)[:10])
-            counts.append(f"{results.names.label(name)} in {{{values}{', ...' if count > 10 else ''}}}")
-    replicates = sorted({row["replicates"] for row in results.rows})
-    each = short(replicates[0]) if len(replicates) == 1 else f"{replicates[0]} to {replicates[-1]}"
-    methods = ", ".join(results.values("method"))
-    level = " and ".join(f"{100 * v:g}%" for v in results.values("level"))
-    text = f"{len(results.rows)} cells of nominal {level} intervals ({methods})"
-    if counts:
-        text += ": " + "; ".join(counts)
-    return f"{text}. {each} replicates per cell."
+    """The cells and the followed paths, in a sentence each."""
+    found = []
+    if rows := results.rows:
+        level = " and ".join(f"{100 * v:g}%" for v in results.values("level"))
+        methods = ", ".join(results.values("method"))
+        text = f"{len(rows)} cells of nominal {level} intervals ({methods})"
+        names = (*results.varying(), *results.method_settings)
+        text += varied(results, {name: results.values(name) for name in names})
+        found.append(f"{text}. {counted(rows)} replicates per cell.")
+    if rows := results.followed:
+        paths, steps = (len({row[name] for row in rows}) for name in ("path", "step"))
+        text = f"{paths} path{'s' if paths > 1 else ''} followed at {steps} checkpoints"
+        text += f" up to n = {short(max(row['n'] for row in rows))}"
+        settings = results.path_varying
+        text += varied(results, {n: sorted({r[n] for r in rows if r[n] is not None}) for n in settings})
+        found.append(f"{text}. {counted(rows)} replicates per path.")
+    return " ".join(found)
 
 
-def level_rule(results: Results) -> str:
-    """The rule by which a method holds its level, fails, or has too few replicates to say."""
-    least = max((least_replicates(level) for level in results.values("level")), default=0)
-    return (
-        "A method holds its level in a cell if the 95% Monte Carlo interval (Wilson) of its coverage, "
-        f"failures counted as misses, begins at most {100 * TOLERANCE:g} points below the level; it fails if "
-        "the interval ends lower than that. A method that covers as often as its level says is shown to hold "
-        f"it from about {least:,} replicates on. Each cell is judged by itself."
-    )
+def varied(results: Results, values: Mapping[str, Sequence[Any]]) -> str:
+    """The settings that vary, with at most ten of their values."""
+    found = []
+    for name, each in values.items():
+        some = ", ".join([*map(short, each[:10]), *(["..."] if len(each) > 10 else [])])
+        found += [f"{results.names.label(name)} in {{{some}}}"] if len(each) > 1 else []
+    return f": {'; '.join(found)}" if found else ""
+
+
+def counted(rows: Sequence[Row]) -> str:
+    """The number of replicates of some rows, or the least and the largest."""
+    counts = [row["replicates"] for row in rows]
+    return " to ".join(dict.fromkeys(map(short, (min(counts), max(counts)))))
 
 
 def facts(results: Results) -> list[tuple[str, str]]:
@@ -190,15 +292,10 @@ def facts(results: Results) -> list[tuple[str, str]]:
         found = results.values(name) or sorted({r[name] for r in results.followed if r.get(name) is not None})
         return ", ".join(short(v) for v in found) if found else ""
 
-    def with_settings(group: str, leave: tuple[str, ...] = ()) -> str:
-        tables = results.design.study.get(group, {})
+    def with_settings(group: str) -> str:
         found = []
-        for table in tables if isinstance(tables, list) else [tables]:
-            settings = [
-                f"{results.names.label(k)} = {listed(v)}"
-                for k, v in table.items()
-                if k != "kind" and k not in leave
-            ]
+        for table in entries(results.design.study, group):
+            settings = [f"{results.names.label(k)} = {listed(v)}" for k, v in table.items() if k != "kind"]
             kind = listed(table.get("kind", ""))
             found.append(f"{kind} ({', '.join(settings)})" if settings else kind)
         return "; ".join(found)
@@ -234,14 +331,6 @@ def listed(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(f"({listed(v)})" if isinstance(v, list) else short(v) for v in value)
     return short(value)
-
-
-def paragraph(results: Results) -> str:
-    """The paragraph for a methods section; empty for a run without a study."""
-    found = results.design
-    if not results.study:
-        return ""
-    return study_paragraph(found.study, results.table, results.sessions, found.factorial, found.missing)
 
 
 def commands(results: Results) -> list[str]:
@@ -285,107 +374,15 @@ def session(entry: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def comparison_table(comparison: Any) -> dict[str, Any]:
-    """Verdict and numbers of a comparison with a publication."""
-    rows = [
-        [
-            f"{r.table}",
-            f"{r.tau:g}",
-            f"{r.coordinate}",
-            r.method,
-            short(r.n),
-            r.measure,
-            rounded(r.ours, 4),
-            rounded(r.ours_se, 2),
-            rounded(r.printed, 4),
-            rounded(r.printed_se, 2),
-            f"{r.z:.2f}",
-            f"{r.p_adjusted:.3f}",
-        ]
-        for r in comparison.rows
-    ]
-    return {
-        "name": comparison.name,
-        "verdict": comparison.verdict,
-        "refuted": comparison.refuted,
-        "power": [f"{line[0].upper()}{line[1:]}." for line in comparison.power()],
-        "level": f"{comparison.level_of_test:.0%}",
-        "rows": rows,
-        "missing": len(comparison.missing),
-        "head": [
-            "table",
-            "τ",
-            "coordinate",
-            "method",
-            "n",
-            "measure",
-            "ours",
-            "SE",
-            "printed",
-            "SE",
-            "z",
-            "adj. p",
-        ],
-    }
+def progress(results: Results) -> str:
+    """Progress of a run: the replicates of all paths of its study, started or not."""
+    from ldpflow.engine.reached import reached
 
-
-def cell_table(results: Results) -> dict[str, Any]:
-    """All cells: text and what to sort by, for every column."""
-    settings = [n for n in ("problem", *results.varying()) if len(results.values(n)) > 1]
-    settings = list(dict.fromkeys(settings))
-    own = [n for n in results.method_settings if len(results.values(n)) > 1]
-    lost = any(row["failures"] for row in results.rows)
-    head = [
-        *(results.names.label(n) for n in (*settings, "method", *own)),
-        "coverage ± MCSE",
-        "level*",
-        *(["failures as misses"] if lost else []),
-        "length ± MCSE",
-        "length / oracle",
-        "bias ± MCSE",
-        "emp. SE",
-        "SE error",
-        "replicates",
-        "failed",
-        *(checks := [*(summary.name for summary in diagnostics(results)), *looked(results)]),
-    ]
-    rows = results.rows[:MAX_TABLE_ROWS]
-    return {
-        "head": head,
-        "rows": [cells(row, [*settings, "method", *own], checks, lost) for row in rows],
-        "left": len(results.rows) - len(rows),
-    }
-
-
-def cells(row: Row, settings: list[str], checks: list[str], lost: bool) -> list[tuple[str, str]]:
-    """(text, sort value) of one row; with the coverage of all replicates where some are lost in the run."""
-    ratio = row["length_mean"] / row["oracle_length"] if row["oracle_length"] and row["length_mean"] else None
-    error = row["relative_error_model_se"]
-    found = [(short(row[name]), sortable(row[name])) for name in settings]
-    misses = row["coverage_failures_as_misses"]
-    state = "-" if misses is None else judge(row)
-    length_mcse = negligible(row["length_mcse"], row["length_mean"])
-    found += [
-        (with_error(row["coverage"], row["coverage_mcse"]), sortable(row["coverage"])),
-        (state, state),
-        *([(rounded(misses, 3), sortable(misses))] if lost else []),
-        (with_error(row["length_mean"], length_mcse), sortable(row["length_mean"])),
-        ("-" if ratio is None else f"{ratio:.3f}", sortable(ratio)),
-        (with_error(row["bias"], row["bias_mcse"]), sortable(row["bias"])),
-        (rounded(row["empirical_se"], 3), sortable(row["empirical_se"])),
-        ("-" if error is None else f"{100 * error:+.1f}%", sortable(error)),
-        (f"{row['replicates']:,}", sortable(row["replicates"])),
-        (f"{row['failures']:,}", sortable(row["failures"])),
-        *((rounded(row[name], 3), sortable(row[name])) for name in checks),
-    ]
-    return found
-
-
-def negligible(error: float | None, value: float | None) -> float | None:
-    """0 for an error that is the rounding of equal numbers: the oracle's lengths do not vary."""
-    return 0.0 if error and value and error < 1e-12 * abs(value) else error
-
-
-def sortable(value: object) -> str:
-    """Sort key of a cell; empty where there is no value."""
-    return "" if value is None else re.sub(r"\s+", " ", str(value))
+    state = "Running, or interrupted" if results.running else "Finished"
+    study = stored_study(results.store)
+    if study is None:
+        return f"{state}."
+    found = reached(study, results.table, results.trajectories)
+    done, wanted = found["done_replicates"], found["wanted_replicates"]
+    paths = f" ({found['complete_paths']:,} of {found['paths']:,} paths complete)"
+    return f"{state}: {done:,} of {wanted:,} replicates{paths if found['paths'] > 1 else ''}."

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ldpflow.columns import Column
 from ldpflow.errors import InputError, plain_line
-from ldpflow.report.numbers import short
+from ldpflow.report.numbers import distinguishing_columns, short
 from ldpflow.results.columns import known_columns
 from ldpflow.results.design import Design, run_design
 from ldpflow.results.summary import stored_summary, stored_trajectory_summary
@@ -23,10 +23,7 @@ from ldpflow.store import RunStore
 from ldpflow.store.dataset import Damaged
 from ldpflow.store.provenance import read_sessions
 from ldpflow.store.schema import cell_keys
-from ldpflow.study.stored import shown_study
-from ldpflow.study.toml import parsed
-
-__all__ = ["Names", "Results", "Row", "axes", "labels", "method_settings", "telling", "with_misses"]
+from ldpflow.study.stored import shown_study, stored_mapping
 
 Row = dict[str, Any]
 
@@ -117,7 +114,7 @@ class Results:
             followed = None if from_parts else store.read_trajectory_summary()
             if followed is None:
                 followed = stored_trajectory_summary(store, damaged=damaged)
-            text = store.read_study() or ""
+            text, mapping = store.read_study() or "", stored_mapping(store) or {}
         except (pa.ArrowException, OSError, ValueError) as error:
             raise InputError("run", str(run), "a run directory that can be read", str(error)) from None
         if table.num_rows == followed.num_rows == 0:
@@ -128,7 +125,7 @@ class Results:
         label = labels(rows, Names(known_columns(table.schema)), method_settings(table.schema))
         for row in rows:
             row["series"] = label(row)
-        study, text = shown_study(parsed(text, "run", store.full("study.toml")), text)
+        study, text = shown_study(mapping, text)
         found = cls(rows, table, followed, study, text, read_sessions(store), store, damaged)
         names = found.varying()
 
@@ -172,7 +169,7 @@ class Results:
 
     def varying(self, without: Sequence[str] = ()) -> list[str]:
         """The parameters that tell the cells of one series apart, each only if it adds to that."""
-        return telling([name for name in self.parameters if name not in without], self.rows)
+        return distinguishing_columns([name for name in self.parameters if name not in without], self.rows)
 
     @cached_property
     def followed(self) -> list[Row]:
@@ -194,7 +191,7 @@ class Results:
         # What the study varies before what follows from it.
         chosen = {"dimension", "problem", "mechanism", "algorithm", *axes(self.study)}
         settings.sort(key=lambda name: name not in chosen)
-        return telling(settings, list({row["path"]: row for row in self.followed}.values()))
+        return distinguishing_columns(settings, list({row["path"]: row for row in self.followed}.values()))
 
     def constant(self, name: str) -> Any:
         """The value of a column that does not vary; None where it varies or is null."""
@@ -234,18 +231,6 @@ def axes(study: dict[str, Any]) -> set[str]:
         for name, value in table.items()
         if isinstance(value, list) and len(value) > 1
     }
-
-
-def telling(names: Sequence[str], rows: Sequence[Row]) -> list[str]:
-    """Those of the names whose values tell rows apart that the ones before do not."""
-    kept: list[str] = []
-    count = 1
-    for name in names:
-        combinations = {tuple(repr(row[k]) for k in (*kept, name)) for row in rows}
-        if len(combinations) > count:
-            kept.append(name)
-            count = len(combinations)
-    return kept
 
 
 def method_settings(schema: pa.Schema) -> tuple[str, ...]:

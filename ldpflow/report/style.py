@@ -1,4 +1,4 @@
-"""Colours, points and dashes of the series, and how a chart looks.
+"""Colours of the series, how a chart looks, and charts as files.
 
 Every colour has a contrast of at least 3 : 1 with a white and with a dark page, so that one chart
 serves both; hue is never alone: points differ by series, dashes by setting.
@@ -6,12 +6,15 @@ serves both; hue is never alone: points differ by series, dashes by setting.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import altair as alt
+import vl_convert
 
-__all__ = ["GREY", "MISSES", "colours", "ramp", "series_scales", "styled"]
+from ldpflow.errors import InputError
 
 # Okabe and Ito's colours, darkened where white paper needs it.
 METHODS = {"BB": "#0072b2", "BM": "#d55e00", "SN": "#008f68", "oracle": "#7f7f7f", "TR": "#b5609a"}
@@ -19,8 +22,14 @@ OTHERS = ("#9a7420", "#6a6fd0", "#3d8a9e", "#c0504d", "#6d8b2f")
 GREY = "#858585"
 MISSES = {"covers": "#8a939e", "lies too high": "#d55e00", "lies too low": "#9a5bb5"}
 RAMP = ("#8a5bb8", "#3f74c0", "#1f8a8a", "#4f8f3a", "#a87b18", "#c0504d")
-SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "stroke")
-DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3])
+
+FORMATS: dict[str, Callable[[str], Any]] = {
+    ".svg": vl_convert.vegalite_to_svg,
+    ".png": lambda spec: vl_convert.vegalite_to_png(spec, scale=2),
+    ".pdf": vl_convert.vegalite_to_pdf,
+    ".json": lambda spec: spec,
+}
+"""Formats of files by suffix; PNG has two pixels per point, JSON is Vega-Lite."""
 
 
 def colours(methods: Sequence[str]) -> dict[str, str]:
@@ -42,14 +51,9 @@ def ramp(count: int) -> list[str]:
     for i in range(count):
         position = i * (len(RAMP) - 1) / (count - 1)
         low = min(int(position), len(RAMP) - 2)
-        found.append(mixed(RAMP[low], RAMP[low + 1], position - low))
+        pairs = zip(channels(RAMP[low]), channels(RAMP[low + 1]), strict=True)
+        found.append("#" + "".join(f"{round(a + (b - a) * (position - low)):02x}" for a, b in pairs))
     return found
-
-
-def mixed(one: str, other: str, share: float) -> str:
-    """A colour between two."""
-    pairs = zip(channels(one), channels(other), strict=True)
-    return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in pairs)
 
 
 def channels(colour: str) -> list[int]:
@@ -57,36 +61,14 @@ def channels(colour: str) -> list[int]:
     return [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
 
 
-def series_scales(pairs: Sequence[tuple[str, str]], title: str = "method") -> dict[str, Any]:
-    """Encodings of colour, point and dash for (series, method) pairs, sharing one legend."""
-    names = [series for series, _ in pairs]
-    colour = colours([method for _, method in pairs])
-    shades = [colour[method] for _, method in pairs]
-    if len(colour) == 1 and len(pairs) > 1:
-        shades = ramp(len(pairs))  # one method: its settings may have the colours
-    at: dict[str, int] = {}
-    dashes = []
-    for _, method in pairs:
-        at[method] = at.get(method, -1) + 1
-        dashes.append(DASHES[at[method] % len(DASHES)])
-    shapes = [SHAPES[i % len(SHAPES)] for i in range(len(names))]
-    legend = alt.Legend(title=title if len(names) > 1 else None)
-    ranges: dict[str, tuple[Any, Any]] = {
-        "color": (alt.Color, shades),
-        "shape": (alt.Shape, shapes),
-        "strokeDash": (alt.StrokeDash, dashes),
-    }
-    return {
-        channel: kind("series:N", scale=alt.Scale(domain=names, range=values), legend=legend)
-        for channel, (kind, values) in ranges.items()
-    }
-
-
-def styled(chart: Any, title: str, description: str, margin: int = 70, left_out: str = "") -> Any:
+def styled(
+    chart: Any, title: str, description: str, margin: int = 70, left_out: str = "", wrapped: bool = False
+) -> Any:
     """The chart with its title, its text for those who cannot see it, and the common look.
 
     ``margin`` is what a panel needs beside its plotting area, pixels; a page lays panels out by it.
-    ``left_out`` is a sentence on what the run has and the figure does not show.
+    ``left_out`` is a sentence on what the run has and the figure does not show; a
+    ``wrapped`` legend has three columns.
     """
     plain: Any = "normal"
     below: dict[str, Any] = {"subtitle": left_out, "subtitleFontSize": 11} if left_out else {}
@@ -107,6 +89,31 @@ def styled(chart: Any, title: str, description: str, margin: int = 70, left_out:
             titleFontWeight=plain,
             symbolStrokeWidth=2,
             symbolSize=70,
-            labelLimit=240,
+            labelLimit=320,
+            columns=3 if wrapped else alt.Undefined,
         ),
     )
+
+
+def suffix_of(file: str) -> str:
+    """The format that a file name asks for.
+
+    Raises
+    ------
+    InputError
+        If it is none that can be written.
+    """
+    suffix = Path(file).suffix.lower()
+    if suffix not in FORMATS:
+        raise InputError("output", file, f"a file name that ends in {', '.join(FORMATS)}")
+    return suffix
+
+
+def save(chart: Any, file: str | os.PathLike[str]) -> None:
+    """Write an Altair chart in the format that the name of the file asks for."""
+    content = FORMATS[suffix_of(str(file))](chart.to_json(indent=None))
+    try:
+        Path(file).write_bytes(content.encode() if isinstance(content, str) else content)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError("output", str(file), "a file that can be written", f"{reason}.") from None

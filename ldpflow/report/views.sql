@@ -2,8 +2,8 @@
 -- that name a cell in this study, whatever settings it varies.
 -- In summary, `setting` says what tells a path from the study's others, `series` the method and those of its
 -- settings that differ. `level_state` says whether a method holds its level: 'holds', 'fails', or 'too few replicates to
--- say', by the rule of `ldpflow arena`, which counts a replicate without interval as a miss; `barred` says why a
--- method is not recommended whatever it covers.
+-- say', by the rule of all that is ranked, which counts a replicate without interval as a miss; `barred` says why a
+-- method is not recommended whatever it covers; `place` counts the others of its path, n, level and coordinate.
 
 -- Coverage beside its nominal level, with the question that everybody asks.
 CREATE VIEW coverage AS
@@ -17,17 +17,16 @@ FROM summary;
 -- Methods of a setting by place: those that hold their level, the shortest first, then the others, the highest
 -- coverage first. The first is recommended only where its level_state is 'holds'.
 CREATE VIEW best AS
-SELECT *, failures / replicates AS undefined,
-       row_number() OVER (PARTITION BY path, n, level, coordinate ORDER BY {order}, series) AS place
+SELECT *, failures / replicates AS undefined
 FROM summary
-WHERE barred IS NULL;
+WHERE place IS NOT NULL;
 
 -- The block exponent as a design knob: the first beta by the rule of `best`, everything else being equal.
 CREATE VIEW best_beta AS
 SELECT setting, {others}, beta, level_state, coverage_failures_as_misses AS coverage, length_mean
 FROM summary
 WHERE beta IS NOT NULL
-QUALIFY row_number() OVER (PARTITION BY {others} ORDER BY {order}, beta) = 1;
+QUALIFY row_number() OVER (PARTITION BY {others} ORDER BY place NULLS LAST, beta) = 1;
 
 -- Where replicates are lost.
 CREATE VIEW lost AS

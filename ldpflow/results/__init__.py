@@ -1,18 +1,15 @@
-"""Performance measures with Monte Carlo standard errors, and comparisons on the same replicates."""
+"""Performance measures with Monte Carlo standard errors."""
 
 from ldpflow.results.cells import CellRows, group_keys
 from ldpflow.results.columns import COLUMNS, SUMMARY, Measure
 from ldpflow.results.measures import summarise_cells
-from ldpflow.results.paired import Contrast, compare_cells
 from ldpflow.results.stored import stored_cells
 
 __all__ = [
     "COLUMNS",
     "SUMMARY",
     "CellRows",
-    "Contrast",
     "Measure",
-    "compare_cells",
     "group_keys",
     "stored_cells",
     "summarise_cells",

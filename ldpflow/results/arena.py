@@ -22,27 +22,15 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+import pyarrow as pa
+
+from ldpflow.errors import InputError
 from ldpflow.intervals import INTERVAL_METHODS
 from ldpflow.results.measures import Z95, wilson
+from ldpflow.results.summary import stored_paths
+from ldpflow.settings import canonical_json
 from ldpflow.simulators.cell import Cell
-
-__all__ = [
-    "FAILS",
-    "HOLDS",
-    "MOST",
-    "TOLERANCE",
-    "UNDECIDED",
-    "Entry",
-    "Setting",
-    "Standing",
-    "judge",
-    "label_of",
-    "least_replicates",
-    "safest",
-    "settings_of",
-    "standings",
-    "why_barred",
-]
+from ldpflow.store import RunStore
 
 TOLERANCE = 0.02
 """Largest shortfall of coverage below the level at which a method holds its level."""
@@ -99,16 +87,6 @@ class Entry:
     def coverage(self) -> float:
         """Coverage with failures as misses."""
         return float(self.row["coverage_failures_as_misses"])
-
-    @property
-    def bias_share(self) -> float | None:
-        """Share of the gap to the level that bias alone explains; None without a gap beyond two MCSE."""
-        coverage, error = self.row["coverage"], self.row["coverage_mcse"]
-        effect = self.row.get("bias_effect")
-        if coverage is None or effect is None or not error:
-            return None
-        gap = self.row["level"] - coverage
-        return -effect / gap if gap > 2 * error else None
 
 
 @dataclass(frozen=True)
@@ -219,17 +197,38 @@ def least_replicates(level: float, tolerance: float = TOLERANCE) -> int:
     return math.ceil(Z95**2 * least * (1 - least) / tolerance**2)
 
 
-def settings_of(rows: Iterable[Row], tolerance: float = TOLERANCE) -> list[Setting]:
-    """The settings of a run in the order of its summary."""
+KEYS = ("path", "n", "level", "coordinate")
+
+
+def settings_of(rows: Iterable[Row], keys: Sequence[str] = KEYS) -> list[Setting]:
+    """The settings of a run in the order of its summary: rows with the same values of these columns."""
     groups: dict[tuple[Any, ...], list[Entry]] = {}
     for row in rows:
-        key = tuple(row[name] for name in KEYS)
-        entry = Entry(label_of(row), row, judge(row, tolerance), why_barred(row))
-        groups.setdefault(key, []).append(entry)
-    return [setting_of(dict(zip(KEYS, key, strict=True)), found) for key, found in groups.items()]
+        key = tuple(row[name] for name in keys)
+        groups.setdefault(key, []).append(Entry(label_of(row), row, judge(row), why_barred(row)))
+    return [setting_of(dict(zip(keys, key, strict=True)), found) for key, found in groups.items()]
 
 
-KEYS = ("path", "n", "level", "coordinate")
+def best_rows(store: RunStore, summary: pa.Table) -> pa.Table:
+    """Rows of a summary that the rule recommends, one for every problem, mechanism, n, level and coordinate.
+
+    It chooses among all algorithms, their step sizes, and interval methods with their settings. Where no
+    eligible row holds its level, the one with the highest coverage stands for the nearest; the column
+    ``level_state`` tells, and ``candidates`` is the number of rows that it was chosen from.
+    """
+    fixed = {
+        path: canonical_json({table: simulator.settings().get(table) for table in ("problem", "mechanism")})
+        for path, simulator in stored_paths(store.replicates, damaged="refuse").items()
+    }
+    rows = [row | {"fixed": fixed[row["path"]], "place": at} for at, row in enumerate(summary.to_pylist())]
+    found = settings_of(rows, ("fixed", *KEYS[1:]))
+    chosen = [(setting.reference, len(setting.entries)) for setting in found if setting.reference is not None]
+    if not chosen:
+        raise InputError("best", True, "a run with an interval method that needs no knowledge of the truth")
+    table = summary.take(pa.array([entry.row["place"] for entry, _ in chosen], pa.int64()))
+    states = pa.array([entry.state for entry, _ in chosen], pa.string())
+    counts = pa.array([count for _, count in chosen], pa.int64())
+    return table.append_column("level_state", states).append_column("candidates", counts)
 
 
 def setting_of(keys: Row, entries: Sequence[Entry]) -> Setting:

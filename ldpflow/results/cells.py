@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from ldpflow.columns import Column
 from ldpflow.store.schema import cell_keys, declared_columns
 
-__all__ = ["VALUES", "CellRows", "Floats", "diagnostics_of", "floats", "group_keys"]
-
 Floats = NDArray[np.float64]
 
 VALUES = ("truth", "estimate", "se", "lower", "upper", "covered", "length")

@@ -14,19 +14,6 @@ from ldpflow.results.cells import group_keys
 from ldpflow.store.schema import BUNDLED, arrow_field, declared_columns, schema_of
 from ldpflow.study import GROUPS
 
-__all__ = [
-    "BUNDLED_SUMMARIES",
-    "COLUMNS",
-    "PATH_COLUMNS",
-    "SUMMARY",
-    "Measure",
-    "known_columns",
-    "summaries_of",
-    "summary_columns",
-    "summary_schema",
-]
-
-
 PATH_COLUMNS = (
     Column("path", "string", "-", "`p` and the key of the path, as in the partition"),
     Column("problem", "string", "-", "kind of problem"),

@@ -1,31 +1,71 @@
-"""Which cells of a run can be compared pairwise: those that share a path, or simulated users.
+"""Comparisons of cells on the same replicates, or on the same simulated users.
 
-Cells of one path share everything but the interval. Paths of one problem share their users, whatever
-the mechanism, the budget and the algorithm: the data streams are addressed by the problem.
+Rows are paired by replicate. Pairing removes what the two have in common, so that a difference is known far
+better than either coverage. Cells of one path share everything but the interval. Paths of one problem share
+their users, whatever the mechanism, the budget and the algorithm: the data streams are addressed by the
+problem.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from ldpflow.errors import InputError
-from ldpflow.results import CellRows, Contrast, compare_cells, stored_cells
-from ldpflow.results.paired import compare_unpaired
+from ldpflow.results.cells import CellRows, Floats
+from ldpflow.results.measures import moments, total
+from ldpflow.results.stored import stored_cells
 from ldpflow.results.summary import stored_paths
 from ldpflow.simulators.simulator import Simulator
+from ldpflow.simulators.stored import setting_names
 from ldpflow.store import RunStore
-
-__all__ = ["CellComparison", "compared", "comparisons", "stored_comparisons"]
 
 Row = dict[str, Any]
 TABLES = ("method", "mechanism", "algorithm", "protocol")
 # These follow from the others; a budget only where the mechanism is what differs.
 FOLLOWING = {"path", "privacy_notion", "privacy_unit", "neighbouring", "mu", "delta"}
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """A cell against a baseline, over the replicates of both; a replicate without an interval is a miss.
+
+    Parameters
+    ----------
+    pairs : int
+        Replicates of both, finished or not.
+    only_this, only_baseline : int
+        Discordant pairs: covered by one interval and not by the other (McNemar 1947).
+    coverage_difference, coverage_difference_mcse : float
+        Mean of d = covered - covered in the baseline, a share, and sd(d) / sqrt(pairs).
+    length_ratio, length_ratio_mcse : float
+        Over the pairs that both finished and in which both lengths measure something. Q = mean length /
+        mean length of the baseline; its MCSE by the delta method is Q sqrt(sum psi^2 / (m (m - 1))) with
+        m such pairs, psi = length / mean - length_0 / mean_0.
+    paired : bool
+        Whether rows are paired. Where they are on replicates of their own, ``pairs`` is the smaller
+        number of rows, nothing is discordant, and variances add.
+    undefined, undefined_baseline : float
+        Share of those replicates that have no interval, in the cell and in the baseline.
+    """
+
+    pairs: int
+    only_this: int
+    only_baseline: int
+    coverage_difference: float
+    coverage_difference_mcse: float
+    length_ratio: float
+    length_ratio_mcse: float
+    paired: bool = True
+    undefined: float = math.nan
+    undefined_baseline: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -146,7 +186,7 @@ def settings_of(simulators: Iterable[Any], keys: Iterable[str]) -> dict[str, tup
     """Columns that are settings of interval methods, mechanisms and algorithms of a run."""
     found: dict[str, dict[str, None]] = {table: {} for table in TABLES}
     for simulator in simulators:
-        for table, names in simulator.setting_names().items():
+        for table, names in setting_names(simulator).items():
             if table in found:
                 found[table].update(dict.fromkeys(names))
     found["method"] = {name: None for name in keys if name not in CELL}
@@ -182,3 +222,76 @@ def label(differs: Row, by: str) -> str:
     """The compared settings in words: BB beta=0.75."""
     rest = [f"{n}={v:g}" for n, v in differs.items() if n != by and isinstance(v, float)]
     return " ".join([str(differs[by]), *rest])
+
+
+def compare_cells(this: CellRows, baseline: CellRows) -> Contrast:
+    """Compare paired rows; NaN where there is no pair, or no MCSE with one pair."""
+    both = np.intersect1d(this.replicate, baseline.replicate, assume_unique=True, return_indices=True)[1:]
+    pairs = len(both[0])
+    if pairs == 0:
+        return Contrast(0, 0, 0, math.nan, math.nan, math.nan, math.nan)
+    cells = (this, baseline)
+    difference = hits(this)[both[0]] - hits(baseline)[both[1]]
+    mean, variance = moments(difference)
+    finished = this.ok[both[0]] & baseline.ok[both[1]]
+    lengths = [measured(cell, at[finished]) for cell, at in zip(cells, both, strict=True)]
+    known = ~(np.isnan(lengths[0]) | np.isnan(lengths[1]))
+    undefined = [1.0 - float(np.mean(cell.ok[at])) for cell, at in zip(cells, both, strict=True)]
+    return Contrast(
+        pairs,
+        int(np.sum(difference > 0)),
+        int(np.sum(difference < 0)),
+        mean,
+        math.sqrt(variance / pairs),
+        *length_ratio(lengths[0][known], lengths[1][known]),
+        True,
+        *undefined,
+    )
+
+
+def compare_unpaired(this: CellRows, baseline: CellRows) -> Contrast:
+    """Compare cells whose rows are on replicates of their own: standard errors add in squares."""
+    cells = (this, baseline)
+    pairs = min(len(cell.ok) for cell in cells)
+    if pairs == 0:
+        return Contrast(0, 0, 0, math.nan, math.nan, math.nan, math.nan, False)
+    (p, p_variance), (q, q_variance) = (moments(hits(cell)) for cell in cells)
+    error = math.sqrt(p_variance / len(this.ok) + q_variance / len(baseline.ok))
+    found = (cell.finished().lengths() for cell in cells)
+    lengths = [values[~np.isnan(values)] for values in found]
+    ratio = ratio_mcse = math.nan
+    if all(map(len, lengths)):
+        (a, a_variance), (b, b_variance) = map(moments, lengths)
+        ratio = a / b if b > 0 else math.nan
+        if ratio > 0:
+            relative = a_variance / len(lengths[0]) / a**2 + b_variance / len(lengths[1]) / b**2
+            ratio_mcse = ratio * math.sqrt(relative)
+    undefined = [1.0 - float(np.mean(cell.ok)) for cell in cells]
+    return Contrast(pairs, 0, 0, p - q, error, ratio, ratio_mcse, False, *undefined)
+
+
+def hits(cell: CellRows) -> Floats:
+    """1 where the interval covers, 0 where it does not or where there is none."""
+    return np.where(cell.ok, cell.covered, 0.0)
+
+
+def measured(cell: CellRows, at: NDArray[np.int64]) -> Floats:
+    """Lengths of some finished rows, as :meth:`CellRows.lengths` has them among all that finished."""
+    place = np.cumsum(cell.ok) - 1
+    lengths: Floats = cell.finished().lengths()[place[at]]
+    return lengths
+
+
+def length_ratio(a: Floats, b: Floats) -> tuple[float, float]:
+    """Ratio of mean lengths and its MCSE; NaN where there is none."""
+    pairs = len(a)
+    ratio = ratio_mcse = math.nan
+    if pairs == 0:
+        return ratio, ratio_mcse
+    mean_a, mean_b = total(a) / pairs, total(b) / pairs
+    if mean_b > 0:
+        ratio = mean_a / mean_b
+    if pairs > 1 and ratio > 0:
+        psi = a / mean_a - b / mean_b
+        ratio_mcse = ratio * math.sqrt(total(psi * psi) / (pairs * (pairs - 1)))
+    return ratio, ratio_mcse

@@ -26,8 +26,6 @@ from ldpflow.study import Study
 from ldpflow.study.stored import problems, shown_study, stored_mapping, stored_study
 from ldpflow.study.writing import toml_text
 
-__all__ = ["Design", "products", "run_design"]
-
 AXES = (*PARTS, "method", "level", "n")
 """What a study takes the product of, in the order in which blocks are joined."""
 

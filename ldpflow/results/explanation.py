@@ -1,26 +1,34 @@
-"""Explanations of coverage, cell by cell, in sentences."""
+"""Explanations of coverage, cell by cell, in sentences.
+
+For averages the bias that theory predicts for paths that do not arrive stands beside the measured one.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
+from ldpflow.columns import Column
+from ldpflow.columns import cautions as declared_cautions
+from ldpflow.intervals import INTERVAL_METHODS
 from ldpflow.results import stored_cells
-from ldpflow.results.arrival import compared
-from ldpflow.results.decomposition import BY_CHANCE, Decomposition, decompose
-from ldpflow.results.diagnosis import cautions
-from ldpflow.results.extremes import exploded
-from ldpflow.results.measures import one_dominates
+from ldpflow.results.decomposition import BY_CHANCE, decompose
+from ldpflow.results.measures import exploded, one_dominates
 from ldpflow.results.summary import stored_paths
+from ldpflow.simulators.approach import limit_law
 from ldpflow.simulators.simulator import Simulator
 from ldpflow.store import RunStore
-from ldpflow.store.schema import declared_columns
+from ldpflow.store.schema import cell_keys, declared_columns
+from ldpflow.theory.arrival import Arrival, arrivals
 
-__all__ = ["Explanation", "explain", "explained"]
+FACTOR = 2.0  # predicted and measured bias agree if one is at most this times the other
+SAME = 1e-6  # of the empirical standard error: sums taken in another order differ by less
+BIAS, TIMES = 0.1, 25.0  # standard errors and relaxation times of a run that arrives
+MOST_USERS = 100.0  # times the users that a study may be asked to have
 
 
 @dataclass(frozen=True)
@@ -55,30 +63,36 @@ def explain(store: RunStore, summary: pa.Table) -> list[Explanation]:
     rows = summary.to_pylist()
     columns = declared_columns(summary.schema).values()
     paths = stored_paths(store.replicates, damaged="refuse")
-    beside = compared(rows, paths)
-    why: dict[tuple[Any, ...], Decomposition] = {}
-    dominant: dict[tuple[Any, ...], bool] = {}
-    names: tuple[str, ...] = ()
-    for keys, cells in stored_cells(store, damaged="refuse"):
-        names = tuple(keys.column_names)
-        wanted = {tuple(row.get(name) for name in names) for row in rows}
-        for key, cell in zip(keys.to_pylist(), cells, strict=True):
-            if tuple(key.values()) in wanted:
-                why[place(key)] = decompose(cell, key["level"])
-                dominant[place(key)] = one_dominates(cell)
     vectors = {row["path"] for row in rows if row["coordinate"] > 0}
-    found = []
-    for row, arrival in zip(rows, beside, strict=True):
-        coverage = why[place({name: row.get(name) for name in names})]
-        sentences = [coverage.sentence(None if arrival is None else arrival.source())]
-        if arrival is not None and arrival.sentence():
-            sentences.append(arrival.sentence())
-        warned = cautions(row, columns, row["path"] in vectors)
-        oracle = without_oracle(paths[row["path"]]) if row.get("oracle_length") is None else []
-        sure = dominance(row, dominant[place({name: row.get(name) for name in names})])
-        more = (*warned, *failures(row), *oracle, *sure, *extremes(row), *looks(row))
-        found.append(Explanation(row, [*sentences, *more], len(coverage.terms), coverage.looked))
-    return found
+    wanted = {
+        place(row, ("path", *cell_keys(summary.schema), "coordinate")): (at, row, arrival)
+        for at, (row, arrival) in enumerate(zip(rows, predicted_biases(rows, paths), strict=True))
+    }
+    found: dict[int, Explanation] = {}
+    for keys, cells in stored_cells(store, damaged="refuse"):
+        for key, cell in zip(keys.to_pylist(), cells, strict=True):
+            if place(key, keys.column_names) not in wanted:
+                continue
+            at, row, arrival = wanted[place(key, keys.column_names)]
+            coverage = decompose(cell, row["level"])
+            oracle = without_oracle(paths[row["path"]]) if row.get("oracle_length") is None else []
+            sentences = [
+                coverage.sentence(None if arrival is None else arrival.source()),
+                "" if arrival is None else arrival.sentence(),
+                *cautions(row, columns, row["path"] in vectors),
+                *failures(row),
+                *oracle,
+                *dominance(row, one_dominates(cell)),
+                *extremes(row),
+                *looks(row),
+            ]
+            found[at] = Explanation(row, [*filter(None, sentences)], len(coverage.terms), coverage.looked)
+    return [found[at] for at in range(len(rows))]
+
+
+def place(row: Mapping[str, Any], names: Iterable[str]) -> tuple[Any, ...]:
+    """The settings that identify a cell, without nulls."""
+    return tuple(sorted((name, row[name]) for name in names if row.get(name) is not None))
 
 
 def chance_note(found: Sequence[Explanation]) -> str:
@@ -102,9 +116,25 @@ def explained(store: RunStore, summary: pa.Table) -> pa.Table:
     return table.replace_schema_metadata({"note": chance_note(found)})
 
 
-def place(key: dict[str, Any]) -> tuple[Any, ...]:
-    """The settings that identify a cell, without nulls."""
-    return tuple(sorted((name, value) for name, value in key.items() if value is not None))
+def cautions(row: Mapping[str, Any], columns: Iterable[Column], vector: bool = False) -> list[str]:
+    """Diagnostics of a method's intervals, with advice.
+
+    Parameters
+    ----------
+    row : mapping
+        A row of the summary.
+    columns : iterable of Column
+        The declared columns of the summary, for a method that is not installed.
+    vector : bool
+        Whether theta has several coordinates.
+
+    Returns
+    -------
+    list of str
+        Sentences; none for methods without diagnostics, nor where all is well.
+    """
+    method = INTERVAL_METHODS.get(row["method"])
+    return declared_cautions(columns, row) if method is None else method.cautions(row, vector)
 
 
 def failures(row: Mapping[str, Any]) -> list[str]:
@@ -120,7 +150,7 @@ def failures(row: Mapping[str, Any]) -> list[str]:
 
 def without_oracle(path: Simulator[Any, Any]) -> list[str]:
     """A sentence on why there is no oracle to compare lengths with."""
-    law = path.limit_law()
+    law = limit_law(path)
     if law is None:
         return ["There is no oracle: no limit law of the estimate is known here."]
     if any(math.isinf(value) for value in law.variances):
@@ -171,3 +201,216 @@ def looks(row: Mapping[str, Any]) -> list[str]:
             f"{row['stop_n_median']:,.0f}; it covers there in {at:.3f} ± {error:.3f} of them."
         )
     return found
+
+
+@dataclass(frozen=True)
+class PredictedBias:
+    """Predicted and measured bias of the average in one row of a summary.
+
+    Parameters
+    ----------
+    arrival : Arrival
+    measured : float
+        Bias over the standard error of the oracle.
+    start, truth : float
+        theta0 and theta*, unit of theta.
+    scale : float
+        The oracle's standard error over the empirical one.
+    gamma : float
+        Exponent of the steps; NaN where it is not known.
+    n : int
+        Users.
+    """
+
+    arrival: Arrival
+    measured: float
+    start: float
+    truth: float
+    scale: float = 1.0
+    gamma: float = math.nan
+    n: int = 0
+
+    def source(self) -> str | None:
+        """``start`` or ``steps``, whichever part of the predicted bias is larger.
+
+        None where predicted and measured bias differ in sign or by more than a factor of 2.
+        """
+        predicted = self.arrival.bias
+        if predicted * self.measured <= 0:
+            return None
+        ratio = predicted / self.measured
+        if not 1 / FACTOR <= ratio <= FACTOR:
+            return None
+        return "start" if abs(self.arrival.bias_start) >= abs(self.arrival.bias_steps) else "steps"
+
+    def sentence(self) -> str:
+        """Where the path came to, for one that does not arrive, and what helps; empty otherwise.
+
+        Biases are in empirical standard errors, as in the sum of effects.
+        """
+        found = self.arrival
+        if not found.refused:
+            return ""
+        words = found.verdict.replace("_", " ")
+        remedy = "a larger n, or a start nearer to the true value"
+        if found.verdict == "steps_too_large":
+            words += " for the average"
+            remedy = self.against_steps()
+        k = (
+            f"{found.relaxation_times:.1f}"
+            if found.relaxation_times < 100
+            else f"{found.relaxation_times:,.0f}"
+        )
+        moved = (
+            ""
+            if math.isnan(found.last_mean)
+            else f", theta went from {self.start:g} to {found.last_mean:.3g} of {self.truth:.3g}"
+        )
+        start, steps, measured = (
+            self.scale * bias for bias in (found.bias_start, found.bias_steps, self.measured)
+        )
+        return (
+            f"{words.capitalize()}: {k} relaxation times{moved}; predicted bias of the average {start:+.2f} "
+            f"(start) and {steps:+.2f} (steps) empirical SE, measured {measured:+.2f}: take {remedy}."
+        )
+
+    def smaller_steps(self) -> tuple[float, float]:
+        """Users from which on smaller steps leave little bias in a run that is long enough, and their c.
+
+        With c times r and m times the users the bias in standard errors is r m^(1/2 - gamma) times what it
+        was, and the relaxation times are r m^(1 - gamma) times what they were: the r that leaves a bias of
+        .1 leaves 25 relaxation times from m = (250 |bias| / K)^2 on, whatever gamma is.
+
+        Returns
+        -------
+        users, times : float
+            Users, at least those of the run, and c over that of the run.
+        """
+        bias = abs(self.arrival.bias_steps)
+        more = max((TIMES * bias / (BIAS * self.arrival.relaxation_times)) ** 2, 1.0)
+        return self.n * more, BIAS / bias * more ** (self.gamma - 0.5)
+
+    def users_alone(self) -> float:
+        """Users from which on these steps leave little bias: it falls as n^(1/2 - gamma) standard errors."""
+        exponent = self.gamma - 0.5
+        if exponent <= 0:
+            return math.inf
+        powers = math.log(abs(self.arrival.bias_steps) / BIAS) / exponent
+        return self.n * math.exp(powers) if powers < 100 else math.inf
+
+    def against_steps(self) -> str:
+        """What helps against a bias from the steps."""
+        if math.isnan(self.gamma) or abs(self.arrival.bias_steps) <= BIAS:
+            return "smaller steps, TR or another centre"
+        users, times = self.smaller_steps()
+        steps = f"c times {times:.2g}, or a larger gamma"
+        # A run that is too short for them alone is not advised to take smaller steps: it would not arrive.
+        found = [] if users > self.n else [f"smaller steps ({steps})"]
+        found.append("TR or another centre")
+        if self.n < users <= MOST_USERS * self.n:
+            found.append(f"or about n = {in_thousands(users)} and {steps}")
+        rate = f"in SE this bias falls as n^-{self.gamma - 0.5:.2g}"
+        if self.users_alone() <= MOST_USERS * self.n:
+            return ", ".join([*found, f"or about n = {in_thousands(self.users_alone())}: {rate}"])
+        return f"{', '.join(found)}; a larger n alone does not help: {rate}"
+
+
+def in_thousands(users: float) -> str:
+    """Users with two significant digits."""
+    return f"{float(f'{users:.1e}'):,.0f}"
+
+
+def predicted_biases(
+    rows: Sequence[Mapping[str, Any]], paths: Mapping[str, Simulator[Any, Any]]
+) -> list[PredictedBias | None]:
+    """Predicted beside measured for rows of a summary.
+
+    Parameters
+    ----------
+    rows : sequence of mapping
+    paths : mapping of str to Simulator
+        By the rows' ``path``.
+
+    Returns
+    -------
+    list of PredictedBias or None
+        None for methods that are not around the average, and where nothing is predicted.
+    """
+    said = {method: says_average(method) for method in {row["method"] for row in rows}}
+    may_be = {method for method, says in said.items() if says or (says is None and not is_bundled(method))}
+    asked = [row for row in rows if row["method"] in may_be]
+    known = dict.fromkeys((row["path"], row["n"]) for row in asked if row["path"] in paths)
+    found = dict(zip(known, arrivals([(paths[path], n) for path, n in known]), strict=True))
+    sure = [row for row in rows if said[row["method"]] and not row["failures"]]
+    # Where there are several, a bundled one.
+    averages = {paths_of(row): row for row in sorted(sure, key=lambda row: is_bundled(row["method"]))}
+    result: list[PredictedBias | None] = []
+    for row in rows:
+        at, bias, spread = found.get((row["path"], row["n"])), row["bias"], row["empirical_se"]
+        if at is None or bias is None or not spread:
+            result.append(None)
+            continue
+        arrival = at[row["coordinate"]]
+        start = row.get("theta0")
+        one = PredictedBias(
+            arrival,
+            bias / arrival.standard_error,
+            math.nan if start is None else start,
+            row["truth"],
+            arrival.standard_error / spread,
+            math.nan if row.get("gamma") is None else row["gamma"],
+            row["n"],
+        )
+        result.append(one if around_average(row, averages.get(paths_of(row)), one) else None)
+    return result
+
+
+def paths_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What estimates of two methods share that are of the same paths at the same time."""
+    return row["path"], row["n"], row["coordinate"], row["replicates"]
+
+
+def around_average(row: Mapping[str, Any], average: Mapping[str, Any] | None, found: PredictedBias) -> bool:
+    """Whether a method's estimates are the average of the iterates: as it says, else by the estimates.
+
+    Parameters
+    ----------
+    row : mapping
+        The method's row of the summary.
+    average : mapping or None
+        That of a method that says so, of the same paths, if the run has one.
+    found : Compared
+        Without such a row a method that is not bundled counts as one around the average if its bias
+        is the predicted one.
+    """
+    said = says_average(row["method"])
+    if said is not None:
+        return said
+    if average is not None and not row["failures"]:
+        slack = SAME * average["empirical_se"]
+        return all(abs(row[name] - average[name]) <= slack for name in ("bias", "empirical_se"))
+    return not is_bundled(row["method"]) and found.source() is not None
+
+
+def says_average(method: str) -> bool | None:
+    """Whether a method is around the average, as its class says.
+
+    None where it does not: for a plug-in that is not loaded, and for one that inherits from a bundled class
+    and may have another centre.
+    """
+    kind = INTERVAL_METHODS.get(method)
+    if kind is None:
+        return None
+    owner = next(base for base in kind.__mro__ if "around_average" in vars(base))
+    return kind.around_average if is_own(owner) == is_own(kind) else None
+
+
+def is_bundled(method: str) -> bool:
+    """Whether an interval method is one of ldpflow's own."""
+    found = INTERVAL_METHODS.get(method)
+    return found is not None and is_own(found)
+
+
+def is_own(kind: type) -> bool:
+    """Whether a class is one of ldpflow's own."""
+    return kind.__module__.startswith("ldpflow.")

@@ -8,8 +8,9 @@ percentages.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,10 +20,9 @@ from ldpflow.results.cells import CellRows, Floats
 from ldpflow.results.columns import summary_schema
 from ldpflow.store.schema import BUNDLED, further_columns
 
-__all__ = ["one_dominates", "summarise_cells"]
-
 Z95 = 1.959963984540054
 DOMINATES = 0.5  # share of a sum from which on one replicate decides it
+EXPLODED = 1e3  # mean length over the median: finite moments keep them within a small factor
 TINY = 4  # replicates up to which two of them may be all of a sum
 CHUNK = 2**14  # values of a sum at a time: they stay in a core's cache
 FEW = 512  # up to which math.fsum alone is faster
@@ -260,6 +260,14 @@ def one_dominates(rows: CellRows) -> bool:
 def dominated(values: Floats) -> bool:
     """Whether one of the values, none of which is negative, is more than half of their finite sum."""
     return bool(DOMINATES * total(values) < values.max() < math.inf)
+
+
+def exploded(row: Mapping[str, Any]) -> bool:
+    """Whether the lengths of a row of the summary differ by orders of magnitude, though all are finite."""
+    mean, median = row.get("length_mean"), row.get("length_median")
+    if mean is None or median is None or not math.isfinite(mean):
+        return False
+    return bool(mean > EXPLODED * median > 0)
 
 
 def jackknife(squares: Floats, mean_square: float, estimate: Floats, mean: float, variance: float) -> float:

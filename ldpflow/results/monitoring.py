@@ -26,8 +26,6 @@ from ldpflow.results.cells import CellRows
 from ldpflow.results.measures import rate
 from ldpflow.store.schema import arrow_field
 
-__all__ = ["MONITORED", "Looks", "Watch", "coverage_at_every_n", "coverage_at_stop"]
-
 RATES = (
     "coverage_all_n",
     "coverage_all_n_failures_as_misses",

@@ -1,77 +1,33 @@
-"""References of the methods that a run uses, as BibTeX, and of ldpflow itself.
+"""References of a run, as BibTeX, and a paragraph about it for the methods section of a paper.
 
-The kinds of a run's components are read from its study file, so that no code of a plug-in is executed.
+A component names its papers by their keys in references.bib: ``cites = ("dette2024",)``. One of a plug-in may
+have whole BibTeX entries there. The kinds of a run's components are read from its study file, so that no code
+of a plug-in is executed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+import jinja2
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from ldpflow import __version__
-from ldpflow.results.bibliography import ENTRIES
+from ldpflow.intervals import INTERVAL_METHODS, IntervalMethod
+from ldpflow.results.design import Design
+from ldpflow.settings import Settings, is_vector
+from ldpflow.study import GROUPS
 
-__all__ = ["USED_BY", "bibtex", "cited", "kinds_of", "own_variants", "references_of", "unreferenced"]
+MEASURES = "morris2019"
+"""Key of the paper on the measures and their errors."""
 
-USED_BY: dict[str, dict[str, tuple[str, ...]]] = {
-    "mechanism": {
-        "randomized_response": ("warner1965",),
-        "deployed_response": ("warner1965",),
-        "cells": ("warner1965", "wang2017"),
-        "laplace": ("dwork2006",),
-        "gaussian": ("dong2022",),
-        "clipped_gaussian": ("varshney2022", "dong2022"),
-        "none": (),
-    },
-    "algorithm": {
-        "ldp_sgd": ("dette2024",),
-        "minibatch_sgd": ("dette2024", "song2013"),
-        "budget_split": ("fang2018",),
-        "dp_nsgd": ("tran2022",),
-        "dp_nsgd_reduced": ("tran2022",),
-        "dp_gd": (),
-        "dp_sgd": ("abadi2016",),
-        "tail_sgd": ("jain2018",),
-        "dp_ssgd": ("varshney2022",),
-        "dp_ambssgd": ("varshney2022",),
-        "dp_mbssgd": ("varshney2022",),
-        "ols": (),
-        "sufficient_statistics": (),
-    },
-    "protocol": {
-        "rounds": ("warner1965", "fieller1954"),
-        "thresholds": ("warner1965",),
-        "grr": ("wang2017",),
-        "oue": ("wang2017",),
-        "hrr": ("acharya2019",),
-        "haar": ("cormode2019",),
-        "tree": ("cormode2019", "hay2010"),
-    },
-    "method": {
-        "BB": ("dette2024",),
-        "BM": ("chen2020",),
-        "SN": ("liu2023", "lee2022"),
-        "oracle": (),
-        "TR": ("frees1990", "ni2026", "fieller1954"),
-        "TR-BM": ("frees1990", "ni2026", "chen2020"),
-        "TRC": ("ni2026",),
-        "PB": ("fang2018",),
-        "NOL": ("zhu2023",),
-        "OBM": ("zhu2023",),
-        "EBS": ("singh2025",),
-        "LUG": ("vats2022",),
-        "SUF": ("wei2023",),
-        "CHB": ("lam2026",),
-        "ACS": ("waudbysmith2024", "xie2024"),
-        "joint": (),
-        "inversion": (),
-        "fieller": ("fieller1954",),
-        "PAR": ("zhu2024",),
-        "HULC": ("kuchibhotla2024",),
-    },
-}
-"""Keys of the references of every bundled kind, by the table of a study file that names it."""
-
+TABLES = ("problem", "mechanism", "algorithm", "protocol", "method")
+"""Tables of a study file whose components follow papers."""
 
 OWN = {"method": ("TR", "TR-BM"), "mechanism": ("cells",), "protocol": ("rounds",)}
 """Kinds that are ldpflow's own: they build on their references and are in none of them."""
@@ -83,54 +39,106 @@ OWN_VARIANTS = (
 """Kinds of methods that are published, and a setting and value of theirs that is not."""
 
 
-def kinds_of(study: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Kinds by table of a study file, each once, in the order of the file."""
-    found: dict[str, list[str]] = {}
-    for table in USED_BY:
-        entries = study.get(table, [])
-        for entry in [entries] if isinstance(entries, Mapping) else entries:
-            kinds = entry.get("kind", [])
-            found.setdefault(table, []).extend([kinds] if isinstance(kinds, str) else kinds)
-    return {table: list(dict.fromkeys(kinds)) for table, kinds in found.items()}
+class Reference(NamedTuple):
+    """An entry of a .bib file: its type, its fields and its text."""
+
+    kind: str
+    fields: dict[str, str]
+    text: str
 
 
-def references_of(study: Mapping[str, Any]) -> list[str]:
-    """Keys of the references of a study, each once; that of the measures comes first."""
-    keys = {"morris2019": None}
-    for table, kinds in kinds_of(study).items():
-        for kind in kinds:
-            keys |= dict.fromkeys(USED_BY[table].get(kind, ()))
-    return list(keys)
+def read_bib(text: str) -> dict[str, Reference]:
+    """Entries of BibTeX by key; a field stands on a line of its own, and the last line is a brace."""
+    found = {}
+    for match in re.finditer(r"^@(\w+)\{([^,\s]+),\n(.*?)^\}", text, re.MULTILINE | re.DOTALL):
+        fields = dict(re.findall(r"^\s*(\w+)\s*=\s*[{\"](.*)[}\"],?$", match[3], re.MULTILINE))
+        found[match[2]] = Reference(match[1], fields, match[0])
+    return found
 
 
-def label(key: str) -> str:
+@cache
+def references() -> dict[str, Reference]:
+    """The bundled references by key."""
+    return read_bib(files("ldpflow.results").joinpath("references.bib").read_text(encoding="utf-8"))
+
+
+def entries(study: Mapping[str, Any], table: str) -> list[Mapping[str, Any]]:
+    """The entries of a table of a study file."""
+    found = study.get(table, [])
+    return [found] if isinstance(found, Mapping) else list(found)
+
+
+def kinds_of(study: Mapping[str, Any], table: str) -> list[str]:
+    """Kinds in a table of a study file, each once, in the order of the file."""
+    kinds: list[str] = []
+    for entry in entries(study, table):
+        kind = entry.get("kind", [])
+        kinds += [kind] if isinstance(kind, str) else kind
+    return list(dict.fromkeys(kinds))
+
+
+def cites_of(table: str, kind: str) -> dict[str, Reference] | None:
+    """References of a kind by key; None where a component of a plug-in names none, or is not loaded."""
+    component = GROUPS[table].get(kind)
+    names = getattr(component, "cites", ())
+    if not names and (component is None or component.__module__.partition(".")[0] != "ldpflow"):
+        return None
+    found: dict[str, Reference] = {}
+    for name in names:
+        found |= read_bib(name) if name.lstrip().startswith("@") else {name: references()[name]}
+    return found
+
+
+def references_of(study: Mapping[str, Any]) -> dict[str, Reference]:
+    """References of a study by key; that of the measures comes first."""
+    found = {MEASURES: references()[MEASURES]}
+    for table in TABLES:
+        for kind in kinds_of(study, table):
+            found |= cites_of(table, kind) or {}
+    return found
+
+
+def unreferenced(study: Mapping[str, Any]) -> list[str]:
+    """Kinds of a study whose references are not known, those of plug-ins."""
+    return [kind for table in TABLES for kind in kinds_of(study, table) if cites_of(table, kind) is None]
+
+
+def bibtex(study: Mapping[str, Any]) -> str:
+    """BibTeX of ldpflow and of the methods that a study uses."""
+    own = (
+        "@misc{ldpflow,\n  author = {{The ldpflow authors}},\n  title = {ldpflow: {Monte Carlo} studies of "
+        "confidence intervals from locally private stochastic gradient descent},\n"
+        f"  version = {{{__version__}}},\n  year = {{2026}},\n  note = {{Computer software, Apache-2.0}},\n}}"
+    )
+    return "\n\n".join([own, *(reference.text for reference in references_of(study).values())]) + "\n"
+
+
+def label(reference: Reference) -> str:
     """A reference as a text names it: ``Dette and Graw, 2024``."""
-    fields = ENTRIES[key][1]
-    names = [author.partition(",")[0] for author in fields["author"].split(" and ")]
-    who = names[0] if len(names) == 1 else " and ".join(names) if len(names) == 2 else f"{names[0]} et al."
-    return f"{who}, {fields['year']}"
+    names = [author.partition(",")[0] for author in reference.fields["author"].split(" and ")]
+    who = " and ".join(names) if len(names) < 3 else f"{names[0]} et al."
+    return f"{who}, {reference.fields['year']}"
 
 
-def cited(study: Mapping[str, Any], own: bool = False) -> dict[str, tuple[str, ...]]:
+def cited(study: Mapping[str, Any], own: bool) -> dict[str, list[str]]:
     """Kinds of a study that follow papers, by the papers in the words of :func:`label`.
 
     ``own``: those that are ldpflow's own (:data:`OWN`), by the papers that they build on.
     """
     found: dict[tuple[str, ...], list[str]] = {}
-    for table, kinds in kinds_of(study).items():
-        for kind in kinds:
-            keys = USED_BY[table].get(kind, ())
-            if keys and own == (kind in OWN.get(table, ())):
-                found.setdefault(keys, []).append(kind)
-    return {" and ".join(kinds): tuple(label(key) for key in keys) for keys, kinds in found.items()}
+    for table in TABLES[1:]:  # the text describes the problem
+        for kind in kinds_of(study, table):
+            papers = tuple(map(label, (cites_of(table, kind) or {}).values()))
+            if papers and own == (kind in OWN.get(table, ())):
+                found.setdefault(papers, []).append(kind)
+    return {" and ".join(kinds): list(papers) for papers, kinds in found.items()}
 
 
 def own_variants(study: Mapping[str, Any]) -> list[str]:
     """Variants of published methods in a study that are ldpflow's own, in words."""
-    entries = study.get("method", [])
     found = []
     for kinds, name, value, words in OWN_VARIANTS:
-        for entry in entries if isinstance(entries, list) else [entries]:
+        for entry in entries(study, "method"):
             named = [entry["kind"]] if isinstance(entry["kind"], str) else entry["kind"]
             given = entry.get(name)
             if value in (given if isinstance(given, list) else [given]):
@@ -138,29 +146,164 @@ def own_variants(study: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def unreferenced(study: Mapping[str, Any]) -> list[str]:
-    """Kinds of a study that are not bundled, those of plug-ins: their references are not known here."""
-    return [kind for table, kinds in kinds_of(study).items() for kind in kinds if kind not in USED_BY[table]]
+# The paragraph
+
+TITLES = {
+    "problem": "problem",
+    "mechanism": "mechanism",
+    "algorithm": "algorithm",
+    "protocol": "protocol",
+    "method": "interval methods",
+}
+
+NAMED = ("law", "tau", "epsilon", "mu", "delta", "gamma", "c", "d", "beta", "degree")
+"""Settings that the paragraph names also at their default."""
+
+UNNAMED = ("kind", "file", "sha256", "units", "law_table")
+"""Settings that say where data lie and how they are written, and no more of the design."""
+
+MOST_VECTORS = 4
 
 
-def bibtex(study: Mapping[str, Any]) -> str:
-    """BibTeX of ldpflow and of the methods that a study uses."""
-    own = {
-        "author": "{The ldpflow authors}",
-        "title": "ldpflow: {Monte Carlo} studies of confidence intervals from locally private stochastic "
-        "gradient descent",
-        "version": __version__,
-        "year": "2026",
-        "note": "Computer software, Apache-2.0",
+def study_paragraph(design: Design, summary: pa.Table, sessions: Sequence[Mapping[str, Any]]) -> str:
+    """The paragraph: design, sources, replicates and their errors, seed, streams and versions.
+
+    Parameters
+    ----------
+    design : Design
+        The settings of the rows.
+    summary : pyarrow.Table
+        A row per cell and coordinate; no rows for a study of trajectories alone.
+    sessions : sequence of mapping
+        What provenance.json has.
+    """
+    study = design.study
+    parts = [
+        f"{title} {enumerated([entry_words(table, entry) for entry in entries(study, table)])}"
+        for table, title in TITLES.items()
+        if entries(study, table)
+    ]
+    parts.append(f"n = {values(study['grid']['n'])} users")
+    if entries(study, "method"):
+        parts.append(f"nominal level {values(study['grid']['level'])}")
+    last = sessions[-1] if sessions else {}
+    versions = {"ldpflow": "?", "python": "?"} | dict(last.get("versions") or {})
+    named = [f"{name} {versions[name]}" for name in ("numpy", "numba", "scipy") if name in versions]
+    targets = [entry.get("precision") or {} for entry in sessions]
+    environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
+    environment.filters["enumerated"] = enumerated
+    template = files("ldpflow.results").joinpath("methods.txt.jinja").read_text(encoding="utf-8")
+    text = environment.from_string(template).render(
+        factorial=design.factorial,
+        missing=design.missing,
+        parts=parts,
+        cited=cited(study, own=False),
+        own=cited(study, own=True),
+        variants=own_variants(study),
+        own_n=own_n(summary),
+        precision=[
+            dict(t)
+            for t in dict.fromkeys(
+                tuple(t.items())
+                for t in targets
+                if (t.get("target_mcse"), t.get("target_length")) != (None, None)
+            )
+        ],
+        seed=study["seed"],
+        several=[kind for kind in kinds_of(study, "method") if takes_several(kind)],
+        versions=versions if sessions else None,
+        packages=named,
+        processor=(last.get("machine") or {}).get("processor"),
+        **replicates(study, summary),
+    )
+    return " ".join(text.split())
+
+
+def own_n(summary: pa.Table) -> str | None:
+    """Which n have paths of their own: every, some or none; None for one n."""
+    if "n" not in summary.column_names or pc.count_distinct(summary["n"]).as_py() < 2:
+        return None
+    shared = summary["horizon"].null_count if "horizon" in summary.column_names else summary.num_rows
+    return "every" if shared == 0 else "none" if shared == summary.num_rows else "some"
+
+
+def replicates(study: Mapping[str, Any], summary: pa.Table) -> dict[str, Any]:
+    """Numbers of cells, replicates and failures, and the largest Monte Carlo error of a coverage."""
+    if summary.num_rows == 0:
+        return {"cells": 0, "replicates": f"{study['replicates']:,}"}
+    counts = pc.min_max(summary["replicates"]).as_py()
+    few, many = counts["min"], counts["max"]
+    return {
+        "cells": summary.num_rows,
+        "replicates": f"{few:,}" if few == many else f"{few:,} to {many:,}",
+        "error": pc.max(summary["coverage_mcse"]).as_py(),
+        "failures": pc.sum(summary["failures"]).as_py(),
+        "rows": pc.sum(summary["replicates"]).as_py(),
     }
-    entries = [written("ldpflow", "misc", own)]
-    entries += [written(key, *ENTRIES[key]) for key in references_of(study)]
-    return "\n\n".join(entries) + "\n"
 
 
-def written(key: str, kind: str, fields: Mapping[str, str]) -> str:
-    """One entry."""
-    if "eprint" in fields:
-        fields = {**fields, "archiveprefix": "arXiv"}
-    lines = [f"  {name} = {{{value}}}," for name, value in fields.items()]
-    return "\n".join([f"@{kind}{{{key},", *lines, "}"])
+def takes_several(kind: str) -> bool:
+    """Whether a row of an interval method is made of several replicates, as far as the method is known."""
+    method = INTERVAL_METHODS.get(kind)
+    return method is not None and method.runs is not IntervalMethod.runs
+
+
+def entry_words(table: str, entry: Mapping[str, Any]) -> str:
+    """Kind and settings of an entry: those that vary or are not at their default, and some that are."""
+    kinds = [entry["kind"]] if isinstance(entry["kind"], str) else entry["kind"]
+    classes = [GROUPS[table].get(kind) for kind in kinds]
+    settings = [
+        f"{name} = {values(value, is_vector_setting(name, classes))}"
+        for name, value in entry.items()
+        if name not in UNNAMED and (name in NAMED or not at_default(name, value, classes))
+    ]
+    return f"{enumerated(kinds)} ({', '.join(settings)})" if settings else enumerated(kinds)
+
+
+def is_vector_setting(name: str, classes: Sequence[type[Settings] | None]) -> bool:
+    """Whether one value of a setting is a list, as its class says."""
+    fields = [kind.model_fields[name] for kind in classes if kind is not None and name in kind.model_fields]
+    return any(is_vector(field.annotation) for field in fields)
+
+
+def at_default(name: str, value: object, classes: Sequence[type[Settings] | None]) -> bool:
+    """Whether a setting has one value, the default of all its classes; unknown ones have none."""
+    if None in classes:
+        return False
+    given = plain(value)
+    fields = [kind.model_fields.get(name) for kind in classes if kind is not None]
+    defaults = [plain(field.get_default()) for field in fields if field is not None]
+    return all(default in (given, [given]) or [default] == given for default in defaults)
+
+
+def plain(value: object) -> Any:
+    """A value with lists in the place of tuples."""
+    return [plain(one) for one in value] if isinstance(value, (list, tuple)) else value
+
+
+def values(value: object, vector: bool = False) -> str:
+    """One value or several; vectors in brackets, a few of them."""
+    found = value if isinstance(value, list) else [value]
+    if vector and not all(isinstance(one, list) for one in found):
+        found = [found]
+    if len(found) > MOST_VECTORS and any(isinstance(one, list) for one in found):
+        return f"{len(found)} vectors"
+    return enumerated([word(one) for one in found])
+
+
+def word(value: object) -> str:
+    """A value as a text has it."""
+    if isinstance(value, list):
+        return f"({', '.join(map(word, value))})"
+    if isinstance(value, Mapping):
+        return f"({', '.join(f'{name} {word(own)}' for name, own in value.items())})"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return (
+        f"{value:g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+    )
+
+
+def enumerated(words: Sequence[str]) -> str:
+    """Words with commas and, before the last, an "and"."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

@@ -6,7 +6,6 @@ It is computed from the stored rows alone, so that it can be made again at any t
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
@@ -15,18 +14,20 @@ from typing import Any
 import pyarrow as pa
 
 from ldpflow import constants
-from ldpflow.errors import InputError, LdpflowError
+from ldpflow.errors import LdpflowError
 from ldpflow.results import SUMMARY, CellRows, Measure, stored_cells, summarise_cells, trajectories
 from ldpflow.results.cells import group_keys
 from ldpflow.results.columns import BUNDLED_SUMMARIES, COLUMNS, PATH_COLUMNS
-from ldpflow.results.diagnosis import DIAGNOSIS_COLUMNS, diagnose, diagnosis_columns
+from ldpflow.results.decomposition import DIAGNOSIS_COLUMNS, decompose
 from ldpflow.results.monitoring import Watch
-from ldpflow.simulators.simulator import LimitLaw, Simulator
+from ldpflow.simulators.approach import LimitLaw, limit_law
+from ldpflow.simulators.simulator import Simulator
 from ldpflow.simulators.stored import described_simulator
 from ldpflow.store import RunStore, UnreadablePart
 from ldpflow.store.dataset import Damaged, Dataset
-from ldpflow.study.grid import Monitor
-from ldpflow.theory import lines
+from ldpflow.study.reading import read_monitor
+from ldpflow.study.stored import stored_mapping
+from ldpflow.theory.curves import curves
 
 RELATIVE = {
     "oracle_length": Measure("2 z sqrt(Sigma / steps)", "unit of theta", "Dette and Graw, Theorem 3.1"),
@@ -51,7 +52,7 @@ def trajectory_summary_of(rows: pa.Table, paths: Simulators) -> pa.Table:
     pyarrow.Table
         One row per path, n, step and stat: the path's parameters; replicates, failures, mean, mcse, q05, q50,
         q95, max; ``theory_bound``, a proved upper bound of the mean, and ``theory_limit``, its leading
-        term, null where there is none (see ldpflow.theory.lines).
+        term, null where there is none (see ldpflow.theory.curves).
     """
     measured = trajectories.summarise(rows)
     described = {name: path.columns() for name, path in paths.items()}
@@ -59,16 +60,16 @@ def trajectory_summary_of(rows: pa.Table, paths: Simulators) -> pa.Table:
     theory: dict[str, dict[tuple[str, int, str], float]] = {"bound": {}, "limit": {}}
     for name, path in paths.items():
         own = sorted({step for key, step in zip(keys, steps, strict=True) if key == name})
-        for column, curves in (("bound", lines.bounds), ("limit", lines.limits)):
-            for stat, line in curves(path, own).items():
+        for column, found in curves(path, own).items():
+            for stat, line in found.items():
                 for k, value in zip(own, line.tolist(), strict=True):
                     theory[column][(name, k, stat)] = value
     names = parameter_names(paths, described)
     table = with_settings(measured.select(["path"]), names, [described[key] for key in keys])
     for name in measured.column_names[1:]:
         table = table.append_column(measured.schema.field(name), measured[name])
-    for column, found in theory.items():
-        values = [found.get(key) for key in zip(keys, steps, stats, strict=True)]
+    for column, by_place in theory.items():
+        values = [by_place.get(key) for key in zip(keys, steps, stats, strict=True)]
         table = table.append_column(f"theory_{column}", pa.array(values, pa.float64()))
     return table
 
@@ -120,7 +121,7 @@ def summary_of(
     -------
     pyarrow.Table
         Parameters of the path, columns of the cell, :data:`ldpflow.results.COLUMNS`, then
-        :data:`RELATIVE` and the diagnosis (:mod:`ldpflow.results.diagnosis`).
+        :data:`RELATIVE` and the diagnosis (:mod:`ldpflow.results.decomposition`).
     """
     pieces = [SUMMARY.empty_table()]
     derived: list[dict[str, float | str | None]] = []
@@ -159,7 +160,7 @@ def measured_and_derived(
     keys, rows = cells
     measured = summarise_cells(keys, rows, null)
     return measured, [
-        relative_length(paths[row["path"]].limit_law(), row) | diagnosis_columns(diagnose(cell, row["level"]))
+        relative_length(limit_law(paths[row["path"]]), row) | decompose(cell, row["level"]).columns()
         for row, cell in zip(measured.to_pylist(), rows, strict=True)
     ]
 
@@ -232,16 +233,14 @@ def stored_summary(store: RunStore, null: float | None = None, *, damaged: Damag
 
 def watch_of(store: RunStore, paths: Simulators) -> Watch | None:
     """Collector of the measures of the run's [monitor]; None where its study has none."""
-    try:
-        table = tomllib.loads(store.read_study() or "").get("monitor")
-    except (ValueError, RecursionError, InputError):
-        return None
+    table = (stored_mapping(store) or {}).get("monitor")
     if not isinstance(table, Mapping) or "first_n" not in table:
         return None
-    monitor = Monitor.model_validate(table)
+    monitor = read_monitor(table)
+    assert monitor is not None
 
     def target(key: Mapping[str, Any]) -> float | None:
-        law = paths[key["path"]].limit_law()
+        law = limit_law(paths[key["path"]])
         if monitor.target_n is None or law is None:
             return monitor.target_length
         return oracle_length(law, key["coordinate"], monitor.target_n, key["level"])

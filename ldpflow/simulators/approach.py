@@ -1,14 +1,42 @@
-"""Inputs of a prediction of arrival: the law, the steps, the start and the noise of a step."""
+"""What theory says about a simulator: its limit law, and what decides whether its path arrives."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
+from functools import singledispatch
+from typing import Any
 
+from ldpflow.intervals.variance import asymptotic_variances
 from ldpflow.problems.laws import Law
-
-__all__ = ["Approach", "LinearApproach"]
+from ldpflow.protocols import OneShot
+from ldpflow.simulators.counts import Counts
+from ldpflow.simulators.one_pass import OnePass
 
 Matrix = tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True)
+class LimitLaw:
+    """sqrt(steps) (estimate - theta*) -> N(0, Sigma), steps = floor(n / users_per_step) or ``most_steps``.
+
+    Parameters
+    ----------
+    variances : tuple of float, length d
+        Diagonal of Sigma; NaN where it is not known.
+    users_per_step : int
+    most_steps : int, optional
+        Steps of a path whose last users are not asked.
+    """
+
+    variances: tuple[float, ...]
+    users_per_step: int = 1
+    most_steps: int | None = None
+
+    def steps(self, n: int) -> int:
+        """Steps that n users make."""
+        steps = n // self.users_per_step
+        return steps if self.most_steps is None else min(steps, self.most_steps)
 
 
 @dataclass(frozen=True)
@@ -66,3 +94,93 @@ class LinearApproach:
     c: float
     gamma: float
     steps: int
+
+
+@singledispatch
+def limit_law(simulator: Any) -> LimitLaw | None:
+    """Asymptotic law of the estimate, or None where there is none to compare lengths with.
+
+    A family that has one registers a function of its own.
+    """
+    return None
+
+
+@limit_law.register
+def limit_law_of_path(path: OnePass) -> LimitLaw | None:
+    """Limit law of the average of all iterates."""
+    if not path.algorithm.has_intervals:
+        return None
+    records, made = path.algorithm.records_per_step(), path.steps(path.horizon or 0)
+    fewer = path.horizon is not None and made < path.horizon // records
+    return LimitLaw(asymptotic_variances(path), records, made if fewer else None)
+
+
+@limit_law.register
+def limit_law_of_counts(simulator: Counts) -> LimitLaw | None:
+    """Limit law of the quantile estimated from the reports of a one-shot protocol."""
+    protocol, tau = simulator.protocol, simulator.problem.tau
+    if not isinstance(protocol, OneShot) or protocol.distorts():
+        return None
+    from ldpflow.protocols.counts.runs import variance_at
+
+    variance = variance_at(protocol, simulator.law, tau, protocol.bins(simulator.horizon))
+    answering = protocol.answer_probability(tau)
+    return LimitLaw((variance / answering / simulator.law.density_at_quantile(tau) ** 2,))
+
+
+def approach(simulator: Any, n: int) -> Approach | None:
+    """Quantities that decide whether a quantile's path arrives in n users; None for other problems."""
+    if not isinstance(simulator, OnePass) or not declares_decay(simulator):
+        return None
+    algorithm, target = simulator.algorithm, simulator.problem.quantile_target()
+    if target is None:
+        return None
+    tau, law = target
+    records = algorithm.records_per_step()
+    ((variance,),) = algorithm.step_covariance(simulator.problem, simulator.randomiser)
+    return Approach(
+        law,
+        tau,
+        records * variance - tau * (1.0 - tau),
+        algorithm.step_constant(),
+        algorithm.step_exponent(),
+        algorithm.theta0,
+        simulator.steps(n),
+        records,
+    )
+
+
+def linear_approach(simulator: Any, n: int) -> LinearApproach | None:
+    """Quantities that decide it near theta*, for a path with a known curvature; None for others."""
+    if not isinstance(simulator, OnePass) or not declares_decay(simulator):
+        return None
+    algorithm, curvature = simulator.algorithm, simulator.problem.curvature()
+    law = limit_law(simulator)
+    if law is None or not all(math.isfinite(value) for row in curvature for value in row):
+        return None
+    if factors := algorithm.step_factors():  # of several quantiles, whose curvature is diagonal
+        curvature = [[f * value for value in row] for f, row in zip(factors, curvature, strict=True)]
+    start, truth = algorithm.start(simulator.dimension), simulator.problem.truth()
+    return LinearApproach(
+        tuple(map(tuple, curvature)),
+        tuple(a - b for a, b in zip(start, truth, strict=True)),
+        law.variances,
+        algorithm.step_constant(),
+        algorithm.step_exponent(),
+        simulator.steps(n),
+    )
+
+
+def declares_decay(path: OnePass) -> bool:
+    """Whether a path is not projected and its algorithm declares that step i has size c i^(-gamma)."""
+    algorithm = path.algorithm
+    decays = 0.0 < algorithm.step_exponent() < 1.0 and not math.isnan(algorithm.step_constant())
+    return decays and not algorithm.projects()
+
+
+def with_epsilon(simulator: Any, epsilon: float) -> Any:
+    """The simulator with another budget, or None where its budget is not one number."""
+    for table, part in simulator.parts().items():
+        if table in ("mechanism", "protocol") and "epsilon" in type(part).model_fields:
+            return replace(simulator, **{table: part.model_copy(update={"epsilon": epsilon})})
+    return None

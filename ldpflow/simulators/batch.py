@@ -15,8 +15,6 @@ from ldpflow.simulators.rows import rows_of, rows_schema
 from ldpflow.simulators.simulator import Simulator
 from ldpflow.simulators.turns import turn
 
-__all__ = ["Batch", "BatchResult", "simulate"]
-
 
 @dataclass(frozen=True)
 class Batch:
@@ -67,18 +65,13 @@ class BatchResult:
     trajectories: pa.Table | None = None
 
 
+@turn()
 def simulate(batch: Batch) -> BatchResult:
     """Run a batch, LANES rows at a time.
 
     The rows depend on the seed, the simulator, the replicate and the cell only: not on the batch, nor
     on the other cells.
     """
-    with turn():
-        return simulated(batch)
-
-
-def simulated(batch: Batch) -> BatchResult:
-    """The same, in a thread that has its turn."""
     started = time.thread_time()
     cells = batch.cells + batch.witnesses
     request = batch.simulator.needs(cells, batch.checkpoints)

@@ -10,8 +10,6 @@ from typing import Any
 from ldpflow.errors import InputError
 from ldpflow.intervals import INTERVAL_METHODS, IntervalMethod
 
-__all__ = ["Cell", "by_runs", "methods_of"]
-
 
 @dataclass(frozen=True)
 class Cell:

@@ -3,33 +3,27 @@
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldpflow.errors import InputError
 from ldpflow.intervals import IntervalMethod
-from ldpflow.intervals.counts_record import CountsRecord, HistogramRecord, SearchRecord
+from ldpflow.intervals.counts import CountsRecord, HistogramRecord, SearchRecord
 from ldpflow.intervals.record import Record
 from ldpflow.mechanisms import PrivacyStatement
 from ldpflow.problems.laws import Law
 from ldpflow.problems.quantile import Quantile
-from ldpflow.protocols import OneShot, Protocol, Rounds
+from ldpflow.protocols import OneShot, Protocol
+from ldpflow.protocols.rounds import Rounds
 from ldpflow.random.lockstep import LANES
 from ldpflow.random.streams import counter_keys
-from ldpflow.settings import Settings
 from ldpflow.simulators.cell import Cell
-from ldpflow.simulators.simulator import Cost, LimitLaw, Request, Simulator
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-__all__ = ["Counts"]
+from ldpflow.simulators.simulator import Cost, Request, Simulator
 
 ROLE = "reports"
 """Role of the streams: users' values and their noise are drawn together."""
@@ -61,20 +55,8 @@ class Counts(Simulator[Request, CountsRecord]):
     protocol: Protocol
     horizon: int
 
-    def parts(self) -> dict[str, Settings]:
+    def parts(self) -> dict[str, Any]:
         return {"problem": self.problem, "protocol": self.protocol}
-
-    def settings(self) -> dict[str, Any]:
-        return {
-            "problem": self.problem.key_settings(),
-            "protocol": self.protocol.key_settings(),
-            "n": self.horizon,
-        }
-
-    @classmethod
-    def from_settings(cls, parts: Mapping[str, Any], horizon: int | None) -> Self:
-        assert horizon is not None
-        return cls(parts["problem"], parts["protocol"], horizon)
 
     def truth(self) -> NDArray[np.float64]:
         return np.array(self.problem.truth())
@@ -99,29 +81,9 @@ class Counts(Simulator[Request, CountsRecord]):
             columns["bins"] = self.protocol.bins(self.horizon)
         return columns
 
-    def users_key(self) -> str:
-        # Reports are drawn, not users: nothing else meets the same ones.
-        return self.key
-
-    def least_users(self) -> int:
-        return self.protocol.least_users()
-
-    def limit_law(self) -> LimitLaw | None:
-        protocol, tau = self.protocol, self.problem.tau
-        if not isinstance(protocol, OneShot) or protocol.distorts():
-            return None
-        from ldpflow.protocols.runs import variance_at
-
-        variance = variance_at(protocol, self.law, tau, protocol.bins(self.horizon))
-        answering = protocol.answer_probability(tau)
-        return LimitLaw((variance / answering / self.law.density_at_quantile(tau) ** 2,))
-
-    def with_epsilon(self, epsilon: float) -> Self | None:
-        return replace(self, protocol=self.protocol.model_copy(update={"epsilon": epsilon}))
-
     @classmethod
     def of_study(
-        cls, parts: Mapping[str, Any], users: tuple[int, ...], independent_n: bool
+        cls, parts: dict[str, Any], users: tuple[int, ...], independent_n: bool
     ) -> Iterator[tuple[Self, tuple[int, ...]]]:
         problem, protocol = parts["problem"], parts["protocol"]
         if not isinstance(problem, Quantile):
@@ -143,21 +105,15 @@ class Counts(Simulator[Request, CountsRecord]):
         for n in users:
             yield cls(problem, protocol, n), (n,)
 
-    def checkpoints(self, users: tuple[int, ...], first: int, points: int) -> tuple[int, ...]:
-        return ()
-
     def interval_record(self) -> type[Record] | None:
         return SearchRecord if isinstance(self.protocol, Rounds) else HistogramRecord
 
-    def check_methods(self, methods: Sequence[IntervalMethod], followed: bool) -> None:
-        if not any(method.applies(self) for method in methods):
+    def check(self, methods: Sequence[IntervalMethod], cells: tuple[Cell, ...], followed: bool) -> None:
+        if not cells:
             allowed = "fieller" if isinstance(self.protocol, Rounds) else "inversion"
             kinds = ", ".join(dict.fromkeys(method.kind for method in methods))
             hint = f"It is the interval of {self.protocol.kind}, which makes no trajectory."
             raise InputError("method.kind", kinds or None, f"{allowed} among the methods", hint)
-
-    def needs(self, cells: Sequence[Cell] = (), checkpoints: Sequence[int] = ()) -> Request:
-        return Request(tuple(cells), tuple(checkpoints))
 
     def counts(self) -> int:
         """Counts of a replicate, roughly."""
@@ -167,16 +123,13 @@ class Counts(Simulator[Request, CountsRecord]):
 
     def cost(self, request: Request, replicates: int) -> Cost:
         counts = self.counts() * replicates
-        return Cost(counts, counts * SECONDS_PER_COUNT)
-
-    def memory(self, request: Request) -> int:
-        return 16 * LANES * self.counts()
+        return Cost(counts, counts * SECONDS_PER_COUNT, 16 * LANES * self.counts())
 
     def prepare(self, request: Request) -> None:
         self.run(0, range(2), request)
 
     def run(self, seed: int, replicates: Sequence[int], request: Request) -> CountsRecord:
-        from ldpflow.protocols.runs import run_one_shot, run_rounds
+        from ldpflow.protocols.counts.runs import run_one_shot, run_rounds
 
         words = [counter_keys(seed, ROLE, self.key, replicate) for replicate in replicates]
         keys = np.array(words, dtype=np.uint64)
@@ -191,30 +144,3 @@ class Counts(Simulator[Request, CountsRecord]):
     def law(self) -> Law:
         """Law of the users' values."""
         return self.problem.data_law()
-
-    def trajectories(self, record: CountsRecord, checkpoints: tuple[int, ...]) -> pa.Table:
-        raise NotImplementedError("a protocol makes no trajectory, so none is asked for")
-
-    def alike(self, request: Request) -> object:
-        return self.protocol.kind, self.counts(), getattr(self.protocol, "rounds", None)
-
-    def seconds_per_step(self, request: Request, budget: float) -> float:
-        """From whole replicates."""
-        self.prepare(request)
-        started = time.thread_time()
-        done = 0
-        while time.thread_time() - started < budget / 3.0:
-            self.run(0, range(LANES), request)
-            done += 1
-        return (time.thread_time() - started) / (done * self.counts())
-
-    def seconds_per_record(self, request: Request) -> float:
-        from ldpflow.simulators.rows import rows_of
-
-        if not request.cells:
-            return 0.0
-        record = self.run(0, range(LANES), request)
-        rows_of(record, request.cells)
-        started = time.thread_time()
-        rows_of(record, request.cells)
-        return time.thread_time() - started

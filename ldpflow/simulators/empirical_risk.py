@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpflow.kernels import finite_sum
-from ldpflow.kernels.parameters import flat
+from ldpflow.kernels.functions import flat
 from ldpflow.problems.finite_sum import FiniteSumProblem
 from ldpflow.random.lockstep import LANES
-
-__all__ = ["Records", "draw_records", "minimum", "prepare", "risk"]
+from ldpflow.random.streams import lane_states
 
 MOST_ITERATIONS = 5000
 
@@ -40,8 +39,6 @@ def draw_records(problem: FiniteSumProblem, seed: int, n: int, replicates: Seque
 
     A replicate's first n records are the same for every larger n.
     """
-    from ldpflow.random.streams import lane_states
-
     if problem.file is not None:
         x, y = problem.records
         return Records(n, x[:n].reshape(-1), y[:n].copy(), np.zeros(LANES, np.int64))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
-from ldpflow.algorithms import ALGORITHMS
+from ldpflow.algorithms import ALGORITHMS, Algorithm
 from ldpflow.mechanisms import MECHANISMS
 from ldpflow.problems import PROBLEMS
 from ldpflow.protocols import PROTOCOLS
@@ -14,8 +15,6 @@ from ldpflow.simulators.counts import Counts
 from ldpflow.simulators.finite_sum import FiniteSum
 from ldpflow.simulators.one_pass import OnePass
 from ldpflow.simulators.simulator import Simulator
-
-__all__ = ["ACTING", "FAMILIES", "PARTS", "family_of", "simulator_from_settings"]
 
 FAMILIES: dict[str, type[Simulator[Any, Any]]] = {
     "one_pass": OnePass,
@@ -55,4 +54,8 @@ def simulator_from_settings(settings: Mapping[str, Any]) -> Simulator[Any, Any]:
         if table in given
     }
     (acting,) = (parts[table] for table in ACTING if table in parts)
-    return family_of(acting).from_settings(parts, settings.get("n"))
+    family, horizon = family_of(acting), settings.get("n")
+    if isinstance(acting, Algorithm):
+        parts["algorithm"] = acting.with_users(horizon)
+    own = {field.name for field in fields(family)}  # type: ignore[arg-type]
+    return family(**{table: part for table, part in parts.items() if table in own}, horizon=horizon)  # type: ignore[call-arg]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -15,12 +14,12 @@ from ldpflow.errors import InputError
 from ldpflow.intervals import IntervalMethod
 from ldpflow.intervals.record import Record
 from ldpflow.kernels import finite_sum
-from ldpflow.kernels.parameters import flat
+from ldpflow.kernels.functions import flat
 from ldpflow.mechanisms import PrivacyStatement
 from ldpflow.mechanisms.none import NoMechanism
 from ldpflow.problems.finite_sum import FiniteSumProblem
 from ldpflow.random.lockstep import LANES
-from ldpflow.settings import Settings
+from ldpflow.random.streams import lane_keys, lane_states
 from ldpflow.simulators.cell import Cell
 from ldpflow.simulators.empirical_risk import Records, draw_records, minimum, prepare, risk
 from ldpflow.simulators.one_pass import NANOSECONDS_PER_COORDINATE
@@ -31,7 +30,6 @@ from ldpflow.simulators.turns import run_kernel
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ErmRecord", "FiniteSum", "Records", "RiskRecord", "draw_records", "minimum", "risk", "run_erm"]
 
 Array = NDArray[np.float64]
 
@@ -92,37 +90,25 @@ class FiniteSum(Simulator[Request, RiskRecord]):
     ----------
     problem : FiniteSumProblem
     algorithm : FiniteSumAlgorithm
-    n : int
-        Records.
+    horizon : int
+        n, records.
     """
 
     family: ClassVar[str] = "finite_sum"
     tables: ClassVar[tuple[str, ...]] = ("problem", "mechanism", "algorithm")
+    makes_intervals: ClassVar[bool] = False
 
     problem: FiniteSumProblem
     algorithm: FiniteSumAlgorithm
-    n: int
-
-    @property
-    def horizon(self) -> int:  # type: ignore[override]
-        return self.n
+    horizon: int
 
     @property
     def plan(self) -> RunPlan:
         """Steps, step length and noise of a run."""
-        return plan_of(self.problem, self.algorithm, self.n)
+        return plan_of(self.problem, self.algorithm, self.horizon)
 
-    def parts(self) -> dict[str, Settings]:
+    def parts(self) -> dict[str, Any]:
         return {"problem": self.problem, "mechanism": NoMechanism(), "algorithm": self.algorithm}
-
-    def settings(self) -> dict[str, Any]:
-        problem, algorithm = self.problem.key_settings(), self.algorithm.key_settings()
-        return {"problem": problem, "algorithm": algorithm, "n": self.n}
-
-    @classmethod
-    def from_settings(cls, parts: Mapping[str, Any], horizon: int | None) -> Self:
-        assert horizon is not None
-        return cls(parts["problem"], parts["algorithm"], horizon)
 
     def truth(self) -> Array:
         return np.full(self.problem.dimension, np.nan)
@@ -131,14 +117,14 @@ class FiniteSum(Simulator[Request, RiskRecord]):
         return self.algorithm.privacy()
 
     def derived(self) -> dict[str, Any]:
-        return self.algorithm.columns(self.problem, self.n)
+        return self.algorithm.columns(self.problem, self.horizon)
 
     def users_key(self) -> str:
-        return f"{self.problem.data_key()}/n={self.n}"
+        return f"{self.problem.data_key()}/n={self.horizon}"
 
     @classmethod
     def of_study(
-        cls, parts: Mapping[str, Any], users: tuple[int, ...], independent_n: bool
+        cls, parts: dict[str, Any], users: tuple[int, ...], independent_n: bool
     ) -> Iterator[tuple[Self, tuple[int, ...]]]:
         problem, mechanism, algorithm = (parts[table] for table in cls.tables)
         reason = None
@@ -161,13 +147,9 @@ class FiniteSum(Simulator[Request, RiskRecord]):
             yield cls(problem, algorithm, n), (n,)
 
     def checkpoints(self, users: tuple[int, ...], first: int, points: int) -> tuple[int, ...]:
-        return checkpoint_steps(self.algorithm.schedule(self.problem, self.n).steps, points)
+        return checkpoint_steps(self.algorithm.schedule(self.problem, self.horizon).steps, points)
 
-    @classmethod
-    def makes_intervals(cls) -> bool:
-        return False
-
-    def check_methods(self, methods: Sequence[IntervalMethod], followed: bool) -> None:
+    def check(self, methods: Sequence[IntervalMethod], cells: tuple[Cell, ...], followed: bool) -> None:
         if methods:
             raise InputError(
                 "method.kind",
@@ -176,16 +158,12 @@ class FiniteSum(Simulator[Request, RiskRecord]):
                 "It has no true parameter to cover; a study of it has [trajectory] alone.",
             )
 
-    def needs(self, cells: Sequence[Cell] = (), checkpoints: Sequence[int] = ()) -> Request:
-        return Request(tuple(cells), tuple(checkpoints))
-
     def cost(self, request: Request, replicates: int) -> Cost:
         steps = max(request.checkpoints) * replicates
-        return Cost(steps, steps * self.problem.dimension * NANOSECONDS_PER_COORDINATE * 1e-9)
-
-    def memory(self, request: Request) -> int:
-        kept = 3 * 8 * LANES * self.problem.dimension * len(request.checkpoints)
-        return kept + self.algorithm.memory_of_data(self.problem, self.n)
+        d = self.problem.dimension
+        size = 24 * LANES * d * len(request.checkpoints)  # iterates and both momenta
+        size += self.algorithm.memory_of_data(self.problem, self.horizon)
+        return Cost(steps, steps * d * NANOSECONDS_PER_COORDINATE * 1e-9, size)
 
     def setting_order(self) -> tuple[str, ...]:
         """Names of the algorithm's settings, in the order in which the kernel has them."""
@@ -196,7 +174,7 @@ class FiniteSum(Simulator[Request, RiskRecord]):
         finite_sum.finite_sum_kernel(self.problem, self.algorithm, self.setting_order())
 
     def run(self, seed: int, replicates: Sequence[int], request: Request) -> RiskRecord:
-        data = draw_records(self.problem, seed, self.n, replicates)
+        data = draw_records(self.problem, seed, self.horizon, replicates)
         run = run_erm(
             self.problem, self.algorithm, self.plan, data, seed, self.key, replicates, request.checkpoints
         )
@@ -227,42 +205,7 @@ class FiniteSum(Simulator[Request, RiskRecord]):
         if self.problem.convex():
             columns["last_exc"] = losses[:-1] - minimum(self.problem, record.data, points.shape[-1])
         finite = np.isfinite(squared(run.iterates[at]))
-        return trajectory_table(record.replicates, np.full_like(steps, self.n), steps, columns, finite)
-
-    def alike(self, request: Request) -> object:
-        digest = finite_sum.kernel_digest(self.problem, self.algorithm, self.setting_order())
-        return digest, self.n, getattr(self.algorithm, "batch_size", None)
-
-    def seconds_per_step(self, request: Request, budget: float) -> float:
-        """From two runs that are cut short, so that the start does not count."""
-        self.prepare(request)
-        data = draw_records(self.problem, 0, self.n, range(LANES))
-
-        def seconds(steps: int) -> float:
-            short = replace(self.plan, steps=steps)
-            started = time.thread_time()
-            run_erm(self.problem, self.algorithm, short, data, 0, self.key, range(LANES), [steps])
-            return time.thread_time() - started
-
-        steps = min(self.plan.batches, max(1, self.plan.steps // 2))
-        before = seconds(steps)
-        if self.plan.steps < 2:
-            return before
-        while True:
-            longer = min(2 * steps, self.plan.steps)
-            after = seconds(longer)
-            if after - before > budget / 3.0 or longer == self.plan.steps:
-                return max(after - before, 1e-9) / (longer - steps)
-            steps, before = longer, after
-
-    def seconds_per_record(self, request: Request) -> float:
-        """From the risk at one point: there is one for every checkpoint, and the output."""
-        data = draw_records(self.problem, 0, self.n, range(LANES))
-        point = np.zeros((1, self.problem.dimension, LANES))
-        risk(self.problem, data, point)
-        started = time.thread_time()
-        risk(self.problem, data, point)
-        return (len(request.checkpoints) + 1) * (time.thread_time() - started)
+        return trajectory_table(record.replicates, np.full_like(steps, self.horizon), steps, columns, finite)
 
 
 def run_erm(
@@ -294,8 +237,6 @@ def run_erm(
     **parts
         Other functions for parts of the kernel, see :func:`ldpflow.kernels.finite_sum.finite_sum_kernel`.
     """
-    from ldpflow.random.streams import lane_keys, lane_states
-
     settings = algorithm.kernel_settings(plan)
     kernel = finite_sum.finite_sum_kernel(problem, algorithm, tuple(settings), **parts)
     d = problem.dimension

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import Any
 
+from ldpflow.algorithms import Algorithm
 from ldpflow.errors import InputError
 from ldpflow.intervals import IntervalMethod
-from ldpflow.intervals.batch_means import BatchMeans
-from ldpflow.intervals.block_bootstrap import BlockBootstrap
+from ldpflow.intervals.bootstrap import BlockBootstrap
+from ldpflow.intervals.variance import BatchMeans
 from ldpflow.random.lockstep import LANES
-from ldpflow.simulators.cell import Cell, methods_of
-
-if TYPE_CHECKING:
-    from ldpflow.simulators.one_pass import OnePass
-
-__all__ = ["BUDGET", "BYTES_PER_TIME", "check_budget", "recorded_times"]
 
 BUDGET = 128 * 2**20
 """Bytes that the record of LANES replicates of one path may take."""
@@ -25,8 +20,16 @@ BYTES_PER_TIME = 16 * LANES
 """Per recorded time and coordinate: a prefix sum and an iterate in every lane."""
 
 
-def recorded_times(path: OnePass, cells: Sequence[Cell]) -> tuple[int, tuple[int, int, IntervalMethod]]:
+def recorded_times(
+    algorithm: Algorithm, methods: Iterable[tuple[int, Any]]
+) -> tuple[int, tuple[int, int, IntervalMethod]]:
     """Upper bound of the number of times that a path records for its intervals, and its largest part.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+    methods : iterable of (int, IntervalMethod)
+        Steps and method.
 
     Returns
     -------
@@ -36,12 +39,11 @@ def recorded_times(path: OnePass, cells: Sequence[Cell]) -> tuple[int, tuple[int
         Times, steps and method of the largest part.
     """
     counts: dict[object, tuple[int, int, IntervalMethod]] = {}
-    for (n, method), _ in methods_of(cells):
-        steps = path.steps(n)
+    for steps, method in methods:
         # BB with another B has the same times; so has the same M at the same steps.
         key = (steps, method.kind, method.times_settings())
         if key not in counts:
-            counts[key] = (method.count_times(steps, path.algorithm), steps, method)
+            counts[key] = (method.count_times(steps, algorithm), steps, method)
     largest = max(counts.values(), key=lambda part: part[0])
     return sum(count for count, _, _ in counts.values()), largest
 

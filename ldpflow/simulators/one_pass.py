@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -16,25 +14,34 @@ from ldpflow.algorithms import Algorithm
 from ldpflow.columns import Column
 from ldpflow.errors import InputError
 from ldpflow.intervals import IntervalMethod
-from ldpflow.intervals.asymptotics import asymptotic_variances
-from ldpflow.intervals.record import PathRecord, Record, joined
+from ldpflow.intervals.record import Array, PathRecord, Record, joined
+from ldpflow.kernels import assembly
+from ldpflow.kernels.assembly import noise_variates
+from ldpflow.kernels.drawing import drawing_parameters, roles_of
+from ldpflow.kernels.functions import flat
+from ldpflow.kernels.running_sums import PERTURBED, RUNNING_SUMS
 from ldpflow.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.problems import BaseProblem, Problem
 from ldpflow.problems.laws import Variate
 from ldpflow.problems.units import Units
-from ldpflow.random.lockstep import CHUNK, LANES
-from ldpflow.settings import Settings, canonical_json
-from ldpflow.simulators.approach import Approach, LinearApproach
-from ldpflow.simulators.cell import Cell, by_runs, methods_of
+from ldpflow.random.lockstep import LANES
+from ldpflow.random.streams import lane_states
+from ldpflow.settings import canonical_json
+from ldpflow.simulators.cell import Cell, methods_of
 from ldpflow.simulators.memory import BYTES_PER_TIME, check_budget, recorded_times
-from ldpflow.simulators.run_path import count_of, kernel_digest, kernel_of, run_path
-from ldpflow.simulators.simulator import Cost, LimitLaw, Request, Simulator
-from ldpflow.simulators.trajectories import excess_loss_seconds, log_spaced, one_pass_trajectories
+from ldpflow.simulators.simulator import Cost, Request, Simulator
+from ldpflow.simulators.trajectories import (
+    excess_loss,
+    excess_loss_seconds,
+    log_spaced,
+    squared,
+    trajectory_table,
+)
+from ldpflow.simulators.turns import run_kernel
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["NANOSECONDS_PER_COORDINATE", "OnePass", "PathRequest", "kernel_of", "run_path"]
 
 NANOSECONDS_PER_COORDINATE = 3.0
 """First guess of the time of a step, replicate and coordinate, replaced by what a run measures."""
@@ -78,7 +85,7 @@ def recorded_by(
     """Times that cells and checkpoints need, and the marked ones of them, in order."""
     d = path.dimension
     times = {path.steps(n) for n in checkpoints}
-    if path.algorithm.averages_tail():
+    if path.algorithm.averages_tail:
         times |= {t // 2 for t in times if t > 1}
     marked: set[int] = set()
     for (n, method), group in methods_of(cells):
@@ -113,20 +120,8 @@ class OnePass(Simulator[PathRequest, PathRecord]):
     horizon: int | None = None
     units: Units | None = None
 
-    def parts(self) -> dict[str, Settings]:
+    def parts(self) -> dict[str, Any]:
         return {"problem": self.problem, "mechanism": self.mechanism, "algorithm": self.algorithm}
-
-    def settings(self) -> dict[str, Any]:
-        settings: dict[str, Any] = {table: part.key_settings() for table, part in self.parts().items()}
-        if self.algorithm.carries_privacy:
-            del settings["mechanism"]  # there is none
-        if self.horizon is not None:
-            settings["n"] = self.horizon
-        return settings
-
-    @classmethod
-    def from_settings(cls, parts: Mapping[str, Any], horizon: int | None) -> Self:
-        return cls(parts["problem"], parts["mechanism"], parts["algorithm"].with_users(horizon), horizon)
 
     def truth(self) -> NDArray[np.float64]:
         return np.array(self.problem.truth())
@@ -145,81 +140,19 @@ class OnePass(Simulator[PathRequest, PathRecord]):
         # A mechanism that draws private bits directly draws no users at all.
         return self.key if self.mechanism.replaces_data() else self.data_key()
 
-    def least_users(self) -> int:
-        return self.algorithm.records_per_step()
-
-    def warnings(self) -> list[str]:
-        return self.algorithm.cautions(self.problem, self.horizon)
-
-    def limit_law(self) -> LimitLaw | None:
-        if not self.algorithm.has_intervals():
-            return None
-        records, made = self.algorithm.records_per_step(), self.steps(self.horizon or 0)
-        fewer = self.horizon is not None and made < self.horizon // records
-        return LimitLaw(asymptotic_variances(self), records, made if fewer else None)
-
-    def declares_decay(self) -> bool:
-        """Whether the algorithm declares that step i has size c i^(-gamma)."""
-        return 0.0 < self.algorithm.step_exponent() < 1.0 and not math.isnan(self.algorithm.step_constant())
-
-    def approach(self, n: int) -> Approach | None:
-        target, gamma = self.problem.quantile_target(), self.algorithm.step_exponent()
-        if target is None or not self.declares_decay() or self.algorithm.projects():
-            return None
-        tau, law = target
-        records = self.algorithm.records_per_step()
-        ((variance,),) = self.algorithm.step_covariance(self.problem, self.randomiser)
-        return Approach(
-            law,
-            tau,
-            records * variance - tau * (1.0 - tau),
-            self.algorithm.step_constant(),
-            gamma,
-            self.algorithm.theta0,
-            self.steps(n),
-            records,
-        )
-
-    def linear_approach(self, n: int) -> LinearApproach | None:
-        gamma, curvature = self.algorithm.step_exponent(), self.problem.curvature()
-        known = all(math.isfinite(value) for row in curvature for value in row)
-        law = self.limit_law()
-        if not known or law is None or not self.declares_decay() or self.algorithm.projects():
-            return None
-        if factors := self.algorithm.step_factors():  # of several quantiles, whose curvature is diagonal
-            curvature = [[f * value for value in row] for f, row in zip(factors, curvature, strict=True)]
-        start, truth = self.algorithm.start(self.dimension), self.problem.truth()
-        return LinearApproach(
-            tuple(map(tuple, curvature)),
-            tuple(a - b for a, b in zip(start, truth, strict=True)),
-            law.variances,
-            self.algorithm.step_constant(),
-            gamma,
-            self.steps(n),
-        )
-
-    def with_epsilon(self, epsilon: float) -> Self | None:
-        if "epsilon" not in type(self.mechanism).model_fields:
-            return None
-        return replace(self, mechanism=self.mechanism.model_copy(update={"epsilon": epsilon}))
-
     @cached_property
     def randomiser(self) -> Mechanism:
         """The mechanism as the algorithm uses it: shared between its paths, or brought by itself."""
         return self.algorithm.randomiser(self.mechanism)
 
     def measures(self) -> tuple[Column, ...]:
-        return (self.randomiser if self.algorithm.counts_in_mechanism() else self.algorithm).measures
-
-    def measured(self) -> tuple[str, ...]:
-        """Names of what the kernel records beside the iterates."""
-        return tuple(column.name for column in self.measures())
+        return (self.randomiser if self.algorithm.counts_in_mechanism else self.algorithm).measures
 
     def steps(self, n: int) -> int:
         """Steps that the first n users make on this path."""
         if self.horizon is None or n == self.horizon:
             return self.algorithm.steps(n)
-        return self.algorithm.steps_within(n, self.horizon)
+        return self.algorithm.steps(n, self.horizon)
 
     def data_variates(self) -> tuple[Variate, ...]:
         """Standard variates that one record takes; none where no record is drawn."""
@@ -237,7 +170,7 @@ class OnePass(Simulator[PathRequest, PathRecord]):
 
     @classmethod
     def of_study(
-        cls, parts: Mapping[str, Any], users: tuple[int, ...], independent_n: bool
+        cls, parts: dict[str, Any], users: tuple[int, ...], independent_n: bool
     ) -> Iterator[tuple[Self, tuple[int, ...]]]:
         problem, mechanism, algorithm = (parts[table] for table in cls.tables)
         check_suitable(problem, mechanism, algorithm)
@@ -262,13 +195,13 @@ class OnePass(Simulator[PathRequest, PathRecord]):
         own = self.algorithm.checkpoints(self.problem, users[-1], points)
         if own is not None:
             return own
-        spaced = log_spaced(max(first, self.least_users()), max(users), points)
+        spaced = log_spaced(max(first, self.algorithm.records_per_step()), max(users), points)
         return tuple(sorted({*spaced, *users}))
 
     def interval_record(self) -> type[Record] | None:
-        return PathRecord if self.algorithm.has_intervals() else None
+        return PathRecord if self.algorithm.has_intervals else None
 
-    def check_methods(self, methods: Sequence[IntervalMethod], followed: bool) -> None:
+    def check(self, methods: Sequence[IntervalMethod], cells: tuple[Cell, ...], followed: bool) -> None:
         gamma = self.algorithm.step_exponent()
         # Constant steps have a limit law of their own, and it is theirs to warn of.
         if methods and 0.0 < gamma <= 0.5:
@@ -278,20 +211,23 @@ class OnePass(Simulator[PathRequest, PathRecord]):
                 "a number in (1/2, 1) where a study has interval methods",
                 "A study with [trajectory] alone may use all of (0, 1).",
             )
-        asked = self.algorithm.has_intervals() or not followed
-        if methods and asked and not any(method.applies(self) for method in methods):
+        if cells:
+            check_budget(*self.recorded_times(cells), self.dimension)
+        elif methods and (self.algorithm.has_intervals or not followed):
             reasons = dict.fromkeys(f"{method.kind}: {method.lacking(self)}." for method in methods)
             raise InputError(
                 "method.kind",
                 ", ".join(dict.fromkeys(method.kind for method in methods)),
                 f"a method for {self.algorithm.kind}",
                 " ".join(reasons)
-                if self.algorithm.has_intervals()
+                if self.algorithm.has_intervals
                 else "It makes too few steps for intervals; a study with [trajectory] alone may have it.",
             )
 
-    def check_cost(self, cells: tuple[Cell, ...]) -> None:
-        check_budget(*recorded_times(self, cells), self.dimension)
+    def recorded_times(self, cells: Sequence[Cell]) -> tuple[int, tuple[int, int, IntervalMethod]]:
+        """Upper bound of the times recorded for cells, and its largest part."""
+        methods = [(self.steps(n), method) for (n, method), _ in methods_of(cells)]
+        return recorded_times(self.algorithm, methods)
 
     def needs(self, cells: Sequence[Cell] = (), checkpoints: Sequence[int] = ()) -> PathRequest:
         return PathRequest(tuple(cells), tuple(checkpoints), path=self)
@@ -302,14 +238,12 @@ class OnePass(Simulator[PathRequest, PathRecord]):
         slower = 1.0 + SHARE_OF_SUM * len(request.sums)
         seconds = gradients * slower * NANOSECONDS_PER_COORDINATE * 1e-9
         if request.checkpoints:
-            curves = 3 if self.algorithm.averages_tail() else 2
+            curves = 3 if self.algorithm.averages_tail else 2
             losses = curves * len(request.checkpoints) * replicates
             seconds += losses * excess_loss_seconds(self.problem)
-        return Cost(self.steps(users) * replicates, seconds)
-
-    def memory(self, request: PathRequest) -> int:
-        times = recorded_times(self, request.cells)[0] if request.cells else 0
-        return (times + len(request.checkpoints)) * self.dimension * BYTES_PER_TIME
+        times = self.recorded_times(request.cells)[0] if request.cells else 0
+        size = (times + len(request.checkpoints)) * self.dimension * BYTES_PER_TIME
+        return Cost(self.steps(users) * replicates, seconds, size)
 
     def prepare(self, request: PathRequest) -> None:
         kernel_of(self, tuple(request.sums))
@@ -321,53 +255,7 @@ class OnePass(Simulator[PathRequest, PathRecord]):
         )
 
     def trajectories(self, record: PathRecord, checkpoints: tuple[int, ...]) -> pa.Table:
-        return one_pass_trajectories(self, record, checkpoints)
-
-    def alike(self, request: PathRequest) -> object:
-        digest = kernel_digest(self, tuple(request.sums))
-        if not self.algorithm.depends_on_horizon():
-            return digest
-        return digest, self.horizon, getattr(self.algorithm, "batch_size", None)
-
-    def seconds_per_step(self, request: PathRequest, budget: float) -> float:
-        """From a run that doubles until it fills half of the budget."""
-        self.prepare(request)
-        longest = request.times[-1]
-        fixed = self.algorithm.depends_on_horizon()  # then a path has no further steps
-        steps = min(16 * CHUNK, longest) if fixed else 16 * CHUNK
-        while True:
-            started = time.thread_time()
-            run_path(self, 0, range(LANES), [steps], [steps], request.sums)
-            seconds = time.thread_time() - started
-            if seconds > budget / 3.0 or (fixed and steps == longest):
-                return seconds / steps
-            steps = min(2 * steps, longest) if fixed else 2 * steps
-
-    def seconds_per_record(self, request: PathRequest) -> float:
-        """From a made-up record, a random walk: the cost of sorting and summing depends on no more."""
-        from ldpflow.simulators.rows import seconds_of_rows
-
-        total = 0.0
-        for runs, cells in by_runs(request.cells).items():
-            d, replicates = self.dimension, LANES * runs
-            asked = self.needs(cells)
-            shape = (len(asked.times), d, replicates)
-            sums = {
-                name: np.ones((count_of(self, name), len(asked.marked), d, replicates)) for name in asked.sums
-            }
-            record = PathRecord(
-                source=self,
-                seed=0,
-                replicates=np.arange(replicates),
-                times=np.array(asked.times),
-                origin=self.truth(),
-                prefix_sums=np.cumsum(np.random.default_rng(0).standard_normal(shape), axis=0),
-                iterates=np.zeros(shape),
-                running_sums=sums,
-                marked_times=np.array(asked.marked),
-            )
-            total += seconds_of_rows(record, cells) / runs
-        return total
+        return path_trajectories(self, record, checkpoints)
 
 
 def check_suitable(problem: BaseProblem, mechanism: Mechanism, algorithm: Algorithm) -> None:
@@ -382,3 +270,206 @@ def check_suitable(problem: BaseProblem, mechanism: Mechanism, algorithm: Algori
     reason = mechanism.unsuitable(problem)
     if reason is not None:
         raise InputError("mechanism.kind", mechanism.kind, f"a mechanism for {problem.kind}", f"{reason}.")
+
+
+def kernel_of(path: OnePass, sums: tuple[str, ...], perturbed: bool = False) -> Callable[..., None]:
+    """The compiled kernel; the first call of a process compiles it or loads it from the cache."""
+    if PERTURBED in sums:
+        kernel_of(path, (), perturbed=True)
+    return assembly.one_pass_kernel(path, sums, perturbed)
+
+
+def noise_states(path: OnePass, key: str, seed: int, replicates: Sequence[int]) -> NDArray[np.uint64]:
+    """States of the streams that the mechanism draws from, one role after the other."""
+    states = []
+    for role in roles_of(path.randomiser.variates(path.problem)):
+        if role is None:
+            states.append(lane_states(seed, "mechanism", key, replicates))
+        elif role == "position":
+            states.append(np.zeros(4 * LANES, dtype=np.uint64))
+        else:
+            states.append(lane_states(seed, role, path.public_key(), replicates))
+    return np.concatenate(states)
+
+
+def data_states(path: OnePass, seed: int, replicates: Sequence[int]) -> NDArray[np.uint64]:
+    """States of the data streams; for stored records every lane's random order of them (a shuffle)."""
+    from ldpflow.random.orders import draw_order
+
+    state = lane_states(seed, "data", path.data_key(), replicates)
+    if not path.problem.stored_records() or path.problem.with_replacement():
+        return state
+    count = path.problem.stored_records()
+    order = np.empty(count * LANES, dtype=np.int64)
+    draw_order(order, state, 0, count)
+    # The number of records taken so far, then the order.
+    return np.concatenate([np.zeros(1, np.uint64), order.astype(np.uint64)])
+
+
+def data_parameters(path: OnePass) -> NDArray[np.float64]:
+    """Parameters of the samplers; for stored records their table, row by row."""
+    if path.problem.stored_records():
+        return path.problem.table().reshape(-1)
+    return drawing_parameters(path.data_variates())
+
+
+def count_of(path: OnePass, name: str) -> int:
+    """Number of values per coordinate that a path keeps under the name of a running sum."""
+    if name == PERTURBED:
+        return path.algorithm.perturbed_paths()
+    return RUNNING_SUMS[name].count(path.problem.dimension)
+
+
+def run_path(
+    path: OnePass,
+    seed: int,
+    replicates: Sequence[int],
+    times: Sequence[int],
+    marked: Sequence[int] = (),
+    sums: Sequence[str] = (),
+    perturbation: int = 0,
+    users: NDArray[np.uint64] | None = None,
+    origin: NDArray[np.float64] | None = None,
+) -> PathRecord:
+    """Run the path of up to LANES replicates and keep its record.
+
+    Parameters
+    ----------
+    path : OnePass
+    seed : int
+        The study's seed.
+    replicates : sequence of int
+        At most LANES indices.
+    times : sequence of int
+        Sorted, distinct step indices to record, the last one being the length of the run.
+    marked : sequence of int
+        Those of ``times`` at which the running sums are kept too.
+    sums : sequence of str
+        Names in :data:`ldpflow.kernels.running_sums.RUNNING_SUMS`, or PERTURBED.
+    perturbation : int
+        k for the k-th perturbed path: the same users, a stream of its own; 0 for the path itself.
+    users : ndarray, optional
+        State that the users are drawn from; that of seed and replicates unless given.
+    origin : ndarray, shape (d,), optional
+        Point that sums are taken around; theta* unless given.
+    """
+    if PERTURBED in sums:
+        return with_perturbed_paths(path, seed, replicates, times, marked, sums)
+    perturbed = perturbation > 0
+    kernel = kernel_of(path, tuple(sums), perturbed)
+    mechanism = path.randomiser
+    mechanism_key = f"{path.key}/perturbed={perturbation}" if perturbed else path.key
+    d = path.problem.dimension
+    count = sum(RUNNING_SUMS[name].count(d) for name in sums)
+    grid = np.asarray(times, dtype=np.int64)
+    rows = np.full(len(grid), -1, dtype=np.int64)
+    marks = np.asarray(marked if sums else (), dtype=np.int64)
+    rows[np.searchsorted(grid, marks)] = np.arange(len(marks))
+    prefix_sums = np.empty((len(grid), d * LANES))
+    iterates = np.empty((len(grid), d * LANES))
+    extras = np.full((len(grid), len(path.measures()) * LANES), np.nan)
+    kept = np.empty((len(marks), count * d * LANES))
+    origin = np.array(path.problem.truth()) if origin is None else origin
+    run_kernel(
+        kernel,
+        data_states(path, seed, replicates) if users is None else users.copy(),
+        noise_states(path, mechanism_key, seed, replicates),
+        data_parameters(path),
+        drawing_parameters(noise_variates(path, perturbed)),
+        flat(path.problem.kernel_parameters()),
+        flat(mechanism.kernel_parameters(path.problem)),
+        flat(path.algorithm.kernel_parameters(path.horizon)),
+        origin,
+        grid,
+        rows,
+        prefix_sums,
+        iterates,
+        kept,
+        extras,
+    )
+    lanes = len(replicates)
+    return PathRecord(
+        seed=seed,
+        replicates=np.asarray(replicates, dtype=np.int64),
+        source=path,
+        times=grid,
+        origin=origin,
+        prefix_sums=prefix_sums.reshape(len(grid), d, LANES)[..., :lanes],
+        iterates=iterates.reshape(len(grid), d, LANES)[..., :lanes],
+        running_sums=by_name(kept, sums, d, lanes),
+        marked_times=marks,
+        extras={m.name: extras[:, k * LANES : k * LANES + lanes] for k, m in enumerate(path.measures())},
+    )
+
+
+def with_perturbed_paths(
+    path: OnePass,
+    seed: int,
+    replicates: Sequence[int],
+    times: Sequence[int],
+    marked: Sequence[int],
+    sums: Sequence[str],
+) -> PathRecord:
+    """The record of a path, and the prefix sums of its perturbed paths under their name."""
+    own = [name for name in sums if name != PERTURBED]
+    record = run_path(path, seed, replicates, times, marked, own)
+    beside = [
+        run_path(path, seed, replicates, marked, perturbation=k).prefix_sums
+        for k in range(1, path.algorithm.perturbed_paths() + 1)
+    ]
+    return replace(
+        record,
+        running_sums=record.running_sums | {PERTURBED: np.stack(beside)},
+        marked_times=np.asarray(marked, dtype=np.int64),
+    )
+
+
+def by_name(
+    kept: NDArray[np.float64], sums: Sequence[str], dimension: int, lanes: int
+) -> dict[str, NDArray[np.float64]]:
+    """Running sums by name, shaped (numbers per coordinate, marked times, coordinates, replicates)."""
+    counts = [RUNNING_SUMS[name].count(dimension) for name in sums]
+    shaped = kept.reshape(len(kept), sum(counts), dimension, LANES)[..., :lanes].transpose(1, 0, 2, 3)
+    ends = np.cumsum(counts)
+    return {name: shaped[end - count : end] for name, count, end in zip(sums, counts, ends, strict=True)}
+
+
+def path_trajectories(path: OnePass, record: PathRecord, checkpoints: tuple[int, ...]) -> pa.Table:
+    """Distances to theta* and excess losses of a path, and the algorithm's own numbers."""
+    steps = np.array([path.steps(at) for at in checkpoints], dtype=np.int64)
+    last = record.iterates[np.searchsorted(record.times, steps)]
+    counts = steps[:, None, None].astype(float)
+    centre = record.origin[None, :, None]
+    average = centre + record.sums_at(steps) / counts
+    start = np.array(path.algorithm.start(path.dimension))[:, None]
+    earlier = average - (last - start) / counts
+    finite = np.isfinite(squared(last - centre)) & np.isfinite(squared(average - centre))
+    columns: dict[str, Array | None] = {
+        "last_sq": squared(last - centre),
+        "avg_sq": squared(average - centre),
+        "avg_pre_sq": squared(earlier - centre),
+        "last_exc": excess_loss(path.problem, last),
+        "avg_exc": excess_loss(path.problem, average),
+        "tail_exc": tail_excess(path, record, steps) if path.algorithm.averages_tail else None,
+    }
+    columns |= {name: own_number(path, record, name, steps) for name in record.extras}
+    users = np.array(checkpoints, dtype=np.int64)
+    return trajectory_table(record.replicates, users, steps, columns, finite, path.measures())
+
+
+def tail_excess(path: OnePass, record: PathRecord, steps: NDArray[np.int64]) -> Array | None:
+    """Excess loss of the average of theta_i over t/2 < i <= t (floor(t/2), as for odd t)."""
+    halves = steps // 2
+    sums = record.sums_at(steps) - record.sums_at(halves)
+    average = record.origin[None, :, None] + sums / (steps - halves)[:, None, None]
+    return excess_loss(path.problem, average)
+
+
+def own_number(path: OnePass, record: PathRecord, name: str, steps: NDArray[np.int64]) -> Array:
+    """An algorithm's number at the checkpoints; of a running sum the mean per step since the last one."""
+    values: Array = record.extras[name][np.searchsorted(record.times, steps)]
+    if not next(column for column in path.measures() if column.name == name).running:
+        return values
+    before = np.concatenate([np.zeros((1, values.shape[1])), values[:-1]])
+    lengths = np.diff(steps, prepend=0)
+    return np.asarray((values - before) / lengths[:, None])

@@ -13,17 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpflow.algorithms.ldp_sgd import put_in_order
-from ldpflow.kernels.assembly import kernel_case, noise_variates, part_of
+from ldpflow.kernels.assembly import kernel_case, noise_variates
+from ldpflow.kernels.functions import flat, layout_of, part_of
 from ldpflow.kernels.module import compiled
-from ldpflow.kernels.parameters import flat, layout_of
 from ldpflow.random.lockstep import CHUNK, LANES, STRIDE
 from ldpflow.random.registers import register_array
 from ldpflow.random.samplers import step_sizes
 from ldpflow.settings import Parameters
-from ldpflow.simulators.one_pass import OnePass
-from ldpflow.simulators.run_path import data_parameters, data_states, noise_states
-
-__all__ = ["reports_of"]
+from ldpflow.simulators.one_pass import OnePass, data_parameters, data_states, noise_states
 
 Floats = NDArray[np.float64]
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import inspect
-import time
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,8 +16,6 @@ from ldpflow.intervals.interval import IntervalMethod, Intervals, columns_of
 from ldpflow.intervals.record import Record, TruthRefused
 from ldpflow.simulators.cell import Cell, methods_of
 from ldpflow.store.schema import schema_of
-
-__all__ = ["fault_in", "rows_of", "rows_schema", "seconds_of_rows"]
 
 
 @lru_cache(maxsize=8)  # every batch of a path has the same cells
@@ -175,15 +170,3 @@ def table_of(
         else:
             arrays.append(settings.column(field.name))
     return pa.Table.from_arrays(arrays, schema=schema)
-
-
-def seconds_of_rows(record: Record, cells: Sequence[Cell]) -> float:
-    """Measured CPU time of the rows of a record; the second time, when what they take is loaded."""
-    if not cells:
-        return 0.0
-    with np.errstate(all="ignore"):
-        rows_of(record, cells)
-        again: Any = replace(record)  # type: ignore[type-var]  # without what the first time computed
-        started = time.thread_time()
-        rows_of(again, cells)
-    return time.thread_time() - started

@@ -11,8 +11,9 @@ from ldpflow.allowed import unknown_names
 from ldpflow.errors import InputError
 from ldpflow.problems.data_files import data_files_closed
 from ldpflow.settings import canonical_json
+from ldpflow.simulators.approach import LimitLaw, limit_law
 from ldpflow.simulators.families import PARTS, simulator_from_settings
-from ldpflow.simulators.simulator import LimitLaw, Simulator
+from ldpflow.simulators.simulator import Simulator
 
 
 @dataclass(frozen=True)
@@ -44,42 +45,40 @@ class Described:
         """Parameters of its rows in a summary."""
         return dict(self.facts["columns"])
 
-    def setting_names(self) -> dict[str, tuple[str, ...]]:
-        """Names of the settings of its parts, by table."""
-        return {table: tuple(names) for table, names in self.facts["settings"].items()}
-
     def derived(self) -> dict[str, Any]:
         """Those of the columns that follow from settings."""
         return {name: self.facts["columns"].get(name) for name in self.facts["derived"]}
 
-    def limit_law(self) -> LimitLaw | None:
-        """Asymptotic law of the estimate, or None."""
-        law = self.facts["limit_law"]
-        if law is None:
-            return None
-        return LimitLaw(tuple(law["variances"]), law["users_per_step"], law.get("most_steps"))
-
     def parts(self) -> dict[str, Any]:
         """None of its components is known here."""
         return {}
-
-    def approach(self, n: int) -> None:
-        """No prediction of the path without its components."""
-
-    def linear_approach(self, n: int) -> None:
-        """No prediction of the path without its components."""
 
     def users_key(self) -> str:
         """Key of the users that its replicates meet."""
         return str(self.facts["users_key"])
 
 
+@limit_law.register
+def limit_law_described(simulator: Described) -> LimitLaw | None:
+    """Limit law as stored with the rows."""
+    law = simulator.facts["limit_law"]
+    return None if law is None else LimitLaw(**law | {"variances": tuple(law["variances"])})
+
+
+def setting_names(simulator: Simulator[Any, Any] | Described) -> dict[str, tuple[str, ...]]:
+    """Names of the settings of a simulator's parts, by their table in a study file."""
+    if isinstance(simulator, Described):
+        return {table: tuple(names) for table, names in simulator.facts["settings"].items()}
+    parts = simulator.parts().items()
+    return {table: tuple(name for name in type(part).model_fields if name != "kind") for table, part in parts}
+
+
 def description(simulator: Simulator[Any, Any]) -> dict[str, Any]:
     """Description of a simulator in a part's metadata, for readers without its code; numbers as in JSON."""
-    law = simulator.limit_law()
+    law = limit_law(simulator)
     return {
         "columns": simulator.columns(),
-        "settings": {table: list(names) for table, names in simulator.setting_names().items()},
+        "settings": {table: list(names) for table, names in setting_names(simulator).items()},
         "derived": list(simulator.derived()),
         "limit_law": None if law is None else {k: v for k, v in asdict(law).items() if v is not None},
         "users_key": simulator.users_key(),

@@ -7,7 +7,7 @@ over x a mean over a fixed evaluation set of covariates, the same for every path
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -17,27 +17,18 @@ from numpy.typing import NDArray
 
 from ldpflow import constants
 from ldpflow.columns import Column
-from ldpflow.intervals.record import PathRecord
-from ldpflow.kernels.excess_loss import loss_gap_kernel, loss_gap_of
-from ldpflow.kernels.parameters import flat
+from ldpflow.kernels.functions import flat, layout_of, part_of
+from ldpflow.kernels.module import compiled
+from ldpflow.kernels.specialise import Case
 from ldpflow.problems import Problem
+from ldpflow.random import register_array
 from ldpflow.random.lockstep import LANES, PLANE
+from ldpflow.random.streams import lane_states
 from ldpflow.simulators.turns import run_kernel
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ldpflow.simulators.one_pass import OnePass
-
-__all__ = [
-    "EVALUATION",
-    "excess_loss",
-    "excess_loss_seconds",
-    "log_spaced",
-    "one_pass_trajectories",
-    "squared",
-    "trajectory_table",
-]
 
 EVALUATION = 20_000
 """Covariates of the evaluation set."""
@@ -47,6 +38,8 @@ NANOSECONDS_PER_LOSS = 45.0
 
 Array = NDArray[np.float64]
 
+SIGNATURE = "void(float64[:, ::1], float64[:, ::1], float64[::1], float64[::1], float64[:, ::1])"
+
 
 @lru_cache(maxsize=8)
 def evaluation_set(problem: Problem) -> Array:
@@ -54,7 +47,6 @@ def evaluation_set(problem: Problem) -> Array:
     if getattr(problem, "covariates", "normal") == "one":
         return np.ones((1, 1))
     from ldpflow.random.samplers import fill_normal
-    from ldpflow.random.streams import lane_states
 
     d = problem.dimension
     state = lane_states(0, "evaluation", f"normal/{d}", range(LANES))
@@ -105,35 +97,53 @@ def excess_loss(problem: Problem, theta: Array) -> Array | None:
     return out[:, :count]
 
 
+def loss_gap_of(problem: Problem) -> Callable[..., float] | None:
+    """A problem's kernel function ``loss_gap``; None without one, and where records are stored ones."""
+    return None if problem.stored_records() else part_of(problem, "loss_gap", required=False)
+
+
+@lru_cache(maxsize=256)
+def loss_gap_kernel(problem: Problem) -> Callable[..., None] | None:
+    """The compiled kernel, or None without a kernel function ``loss_gap``."""
+    loss_gap = loss_gap_of(problem)
+    if loss_gap is None:
+        return None
+    layouts = (("problem", layout_of(problem.kernel_parameters())),)
+    return compiled(mean_gap, Case((("D", problem.dimension), ("loss_gap", loss_gap)), layouts), SIGNATURE)
+
+
+def mean_gap(kernel, theta, covariates, truth, problem, out):  # type: ignore[no-untyped-def]
+    """Mean loss gap over the evaluation set, for every point and lane."""
+    z = register_array(LANES)
+    total = register_array(LANES)
+    for p in range(theta.shape[0]):
+        for lane in range(LANES):
+            total[lane] = 0.0
+        for e in range(covariates.shape[0]):
+            square = 0.0
+            best = 0.0
+            for j in range(kernel.D):
+                x = covariates[e, j]
+                square += x * x
+                best += x * truth[j]
+            for lane in range(LANES):
+                z[lane] = 0.0
+            for j in range(kernel.D):
+                x = covariates[e, j]
+                for lane in range(LANES):
+                    z[lane] += x * theta[p, j * LANES + lane]
+            for lane in range(LANES):
+                total[lane] += kernel.loss_gap(z[lane], best, square, problem)
+        for lane in range(LANES):
+            out[p, lane] = total[lane] / covariates.shape[0]
+
+
 def excess_loss_seconds(problem: Problem) -> float:
     """Rough CPU time of the excess loss of one theta: zero unless it is a mean over the evaluation set."""
     if problem.exact_hessian() is not None or loss_gap_of(problem) is None:
         return 0.0
     fixed = getattr(problem, "covariates", "normal") == "one"
     return (1 if fixed else EVALUATION) * NANOSECONDS_PER_LOSS * 1e-9
-
-
-def one_pass_trajectories(path: OnePass, record: PathRecord, checkpoints: tuple[int, ...]) -> pa.Table:
-    """Distances to theta* and excess losses of a path, and the algorithm's own numbers."""
-    steps = np.array([path.steps(at) for at in checkpoints], dtype=np.int64)
-    last = record.iterates[np.searchsorted(record.times, steps)]
-    counts = steps[:, None, None].astype(float)
-    centre = record.origin[None, :, None]
-    average = centre + record.sums_at(steps) / counts
-    start = np.array(path.algorithm.start(path.dimension))[:, None]
-    earlier = average - (last - start) / counts
-    finite = np.isfinite(squared(last - centre)) & np.isfinite(squared(average - centre))
-    columns: dict[str, Array | None] = {
-        "last_sq": squared(last - centre),
-        "avg_sq": squared(average - centre),
-        "avg_pre_sq": squared(earlier - centre),
-        "last_exc": excess_loss(path.problem, last),
-        "avg_exc": excess_loss(path.problem, average),
-        "tail_exc": tail_excess(path, record, steps) if path.algorithm.averages_tail() else None,
-    }
-    columns |= {name: own_number(path, record, name, steps) for name in record.extras}
-    users = np.array(checkpoints, dtype=np.int64)
-    return trajectory_table(record.replicates, users, steps, columns, finite, path.measures())
 
 
 def trajectory_table(
@@ -180,24 +190,6 @@ def trajectory_table(
             column = np.where(finite, values, np.nan).T.reshape(-1)
             data[name] = pa.array(column, mask=~known.T.reshape(-1))
     return pa.Table.from_arrays([data[name] for name in schema.names], schema=schema)
-
-
-def tail_excess(path: OnePass, record: PathRecord, steps: NDArray[np.int64]) -> Array | None:
-    """Excess loss of the average of theta_i over t/2 < i <= t (floor(t/2), as for odd t)."""
-    halves = steps // 2
-    sums = record.sums_at(steps) - record.sums_at(halves)
-    average = record.origin[None, :, None] + sums / (steps - halves)[:, None, None]
-    return excess_loss(path.problem, average)
-
-
-def own_number(path: OnePass, record: PathRecord, name: str, steps: NDArray[np.int64]) -> Array:
-    """An algorithm's number at the checkpoints; of a running sum the mean per step since the last one."""
-    values: Array = record.extras[name][np.searchsorted(record.times, steps)]
-    if not next(column for column in path.measures() if column.name == name).running:
-        return values
-    before = np.concatenate([np.zeros((1, values.shape[1])), values[:-1]])
-    lengths = np.diff(steps, prepend=0)
-    return np.asarray((values - before) / lengths[:, None])
 
 
 def squared(distance: Array) -> Array:

@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["run_kernel", "turn"]
-
 TURN = threading.Lock()
 
 

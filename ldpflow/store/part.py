@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ldpflow.documents import parse_json
 from ldpflow.errors import InputError
 from ldpflow.store.checksums import encode, open_sealed, read_footer, sealed_length
 from ldpflow.store.files import LARGEST
@@ -242,7 +243,7 @@ def parse_footer(kind: Kind, tail: bytes, size: int, name: str, path_key: str) -
         if needed > len(tail):
             return needed
         parsed = read_footer(tail[-needed:])
-        meta = json.loads(parsed.metadata[METADATA_KEY])
+        meta = parse_json(parsed.metadata[METADATA_KEY], LARGEST_FOOTER)
         version = int(meta[kind.version_name])
         if version <= kind.version:
             return checked_part(kind, name, path_key, meta, parsed)

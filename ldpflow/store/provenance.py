@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ldpflow import __version__
+from ldpflow.documents import parse_json
 from ldpflow.errors import DamagedRun, InputError, redacted
 from ldpflow.store.files import RunFiles
 
@@ -148,8 +149,8 @@ def read_sessions(store: RunFiles) -> list[dict[str, Any]]:
         return []
     allowed, hint = "a JSON list of sessions as sweeps write it", "Move the file away and sweep again."
     try:
-        sessions = json.loads(data.to_pybytes())
-    except (ValueError, RecursionError):
+        sessions = parse_json(data.to_pybytes(), LARGEST)
+    except ValueError:
         sessions = None
     if not isinstance(sessions, list) or not sessions or not all(map(is_session, sessions)):
         raise DamagedRun(store.full(FILE), "its content", allowed, hint)

@@ -19,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import fs
 
+from ldpflow.documents import LARGEST, check_sum, decode_text, with_sum
 from ldpflow.errors import DamagedRun, InputError
 from ldpflow.store.checksums import encode, open_sealed
 from ldpflow.store.dataset import Dataset, finished_of
@@ -30,15 +31,10 @@ from ldpflow.store.schema import MEANS, REPLICATE_ROWS, STATISTICS, TRAJECTORY_R
 RESOLVED = "# Resolved study, hash "
 """Start of a study.toml that a sweep has written."""
 
-LARGEST_TEXT = 2**24
-"""Most bytes of study.toml that are read."""
-
 ORIGIN = b"ldpflow"
 """Name of the metadata of a summary: the study and the session that it was made from."""
 
 Promised = tuple[int | None, Mapping[str, Mapping[tuple[str, str], int]]]
-
-SUM_OF_TEXT = "# SHA-256 of the lines above: "
 
 Expected = Callable[[pa.DataType], bool]
 
@@ -87,25 +83,17 @@ class RunStore(RunFiles):
         Raises
         ------
         InputError
-            If it is not the text that a sweep wrote.
+            If it is not the text that a sweep wrote, with its checksum.
         """
-        data = self.read("study.toml", LARGEST_TEXT)
+        data = self.read("study.toml", LARGEST)
         if data is None:
             return None
-        again = "The sweep with its study file writes it again."
-        try:
-            text: str = data.to_pybytes().decode("utf-8-sig")
-        except UnicodeDecodeError:
-            raise DamagedRun("run", self.full("study.toml"), "a study.toml in UTF-8", again) from None
-        body, mark, checksum = text.rpartition(SUM_OF_TEXT)
-        if mark and checksum.strip() != hashlib.sha256(body.encode()).hexdigest():
-            raise DamagedRun("run", self.full("study.toml"), "a study.toml as a sweep wrote it", again)
-        return text
+        place = self.full("study.toml")
+        return check_sum(decode_text(data.to_pybytes(), "run", place, "a study.toml"), place)
 
     def write_study(self, text: str) -> None:
         """Write study.toml, its checksum in the last line."""
-        total = hashlib.sha256(text.encode()).hexdigest()
-        self.publish("study.toml", f"{text}{SUM_OF_TEXT}{total}\n".encode())
+        self.publish("study.toml", with_sum(text).encode())
 
     def read_table(self, name: str, expected: Mapping[str, Expected], dataset: Dataset) -> pa.Table | None:
         """A summary of the run, checksums verified, or None where there is none.
@@ -285,7 +273,7 @@ class RunStore(RunFiles):
 
     def resolved(self) -> bool:
         """Whether a sweep has written study.toml."""
-        data = self.read("study.toml", LARGEST_TEXT)
+        data = self.read("study.toml", LARGEST)
         return data is not None and data.to_pybytes().startswith(RESOLVED.encode())
 
     def holds_run(self) -> bool:

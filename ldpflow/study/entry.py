@@ -13,11 +13,9 @@ from pydantic import BaseModel, ValidationError
 from ldpflow.allowed import allowed, closest, nearest
 from ldpflow.errors import InputError
 from ldpflow.intervals import INTERVAL_METHODS
-from ldpflow.settings import Settings
+from ldpflow.settings import Settings, input_error
 from ldpflow.simulators.families import PARTS
 from ldpflow.study.fields import read_values
-
-__all__ = ["GROUPS", "PILOT_VALUES", "Entry", "read_group", "unknown_kind"]
 
 PILOT_VALUES = "law_table"
 """Setting that holds a table of a pilot's values: it stays in the run directory."""
@@ -82,14 +80,10 @@ class Entry:
                 result.append(GROUPS[self.group][self.kind].model_validate(settings))
             except ValidationError as error:
                 # Single values are checked already: what is left is how they go together.
-                reason = error.errors()[0]["msg"].removeprefix("Value error, ")
-                raise InputError(
-                    self.group,
-                    {"kind": self.kind} | {k: v for k, v in settings.items() if k != PILOT_VALUES},
-                    "settings that go together",
-                    f"{reason}. To vary both, list a {self.group} for each case "
-                    f"([[{self.group}]] in a file).",
-                ) from None
+                shown = {"kind": self.kind} | {k: v for k, v in settings.items() if k != PILOT_VALUES}
+                found = input_error(GROUPS[self.group][self.kind], error, shown)
+                both = f"To vary both, list a {self.group} for each case ([[{self.group}]] in a file)."
+                raise InputError(found.field, found.value, found.allowed, f"{found.hint} {both}") from None
         return result
 
     def mapping(self) -> dict[str, Any]:
@@ -105,11 +99,13 @@ def written(value: Any) -> Any:
     return value.model_dump(exclude_none=True) if isinstance(value, BaseModel) else value
 
 
-def read_group(group: str, tables: object, stored: bool = False) -> tuple[Entry, ...]:
-    """Entries of one table, or of a list of tables; a list of kinds makes an entry per kind.
+def read_group(group: str, tables: object) -> tuple[Entry, ...]:
+    """Entries of one table, or of a list of tables; a list of kinds makes an entry per kind."""
+    return tuple(entry for table in entry_tables(group, tables) for entry in read_table(group, table))
 
-    ``stored``: those of a run that is there already. Others must say their privacy budget.
-    """
+
+def entry_tables(group: str, tables: object) -> list[Mapping[str, Any]]:
+    """Tables of a group, each with a kind or several, whether these are known or not."""
     form = f"a table [{group}] with a kind" if group != "method" else "a table [[method]] or more"
     if isinstance(tables, Mapping):
         tables = [tables]
@@ -117,20 +113,21 @@ def read_group(group: str, tables: object, stored: bool = False) -> tuple[Entry,
         raise InputError(group, tables, form)
     if not tables:
         raise InputError(group, tables, form, f"The study has no {group}.")
-    return tuple(entry for table in tables for entry in read_table(group, table, stored))
+    for table in tables:
+        kind = table.get("kind")
+        if not (isinstance(kind, str) or (isinstance(kind, list) and kind and all_text(kind))):
+            raise unknown_kind(group, kind)
+    return tables
 
 
-def read_table(group: str, table: Mapping[str, object], stored: bool) -> list[Entry]:
+def read_table(group: str, table: Mapping[str, Any]) -> list[Entry]:
     """Entries of one table."""
     registry = GROUPS[group]
-    raw = table.get("kind")
-    kinds = list(dict.fromkeys(raw)) if isinstance(raw, list) and all_text(raw) else [raw]
+    kinds = [table["kind"]] if isinstance(table["kind"], str) else table["kind"]
     for kind in kinds:
-        if not isinstance(kind, str) or kind not in registry:
+        if kind not in registry:
             raise unknown_kind(group, kind)
-    if not kinds:
-        raise InputError(f"{group}.kind", raw, "one of " + ", ".join(registry))
-    axes: dict[str, dict[str, tuple[Any, ...]]] = {str(kind): {} for kind in kinds}
+    axes: dict[str, dict[str, tuple[Any, ...]]] = {kind: {} for kind in kinds}
     for name, values in table.items():
         if name == "kind":
             continue
@@ -150,7 +147,7 @@ def read_table(group: str, table: Mapping[str, object], stored: bool) -> list[En
                 raise InputError(f"{group}.{name}", values, f"given once, as {name} or as {setting}")
             axes[kind][setting] = read_values(registry[kind], setting, values, f"{group}.{name}")
     for kind, values in axes.items():
-        for name in registry[kind].unsaid(values) if not stored else ():
+        for name in registry[kind].unsaid(values):
             hint = f"{kind} needs it: a study says its privacy budget."
             raise InputError(f"{group}.{name}", None, allowed(registry[kind], name), hint)
     return [Entry.of(group, kind, values) for kind, values in axes.items()]

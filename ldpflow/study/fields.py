@@ -8,10 +8,8 @@ from typing import Annotated, Any, get_origin
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from ldpflow.allowed import allowed, hint_for, nearest, typed
+from ldpflow.allowed import allowed, setting_error, typed
 from ldpflow.errors import InputError
-
-__all__ = ["MAX_VALUES", "allowed", "nearest", "number", "plain", "read_value", "read_values"]
 
 MAX_VALUES = 100_000
 """Values on one axis; no design may have more cells."""
@@ -68,7 +66,7 @@ def read_value(cls: type[BaseModel], name: str, raw: object, where: str) -> Any:
             raise TypeError
         value = adapter(cls, name).validate_python(value, strict=True)
     except (ValidationError, TypeError):
-        raise InputError(where, raw, allowed(cls, name), hint_for(cls, name, raw)) from None
+        raise setting_error(cls, name, raw, where) from None
     # -0.0 equals 0.0 but would make another path key.
     if isinstance(value, tuple):
         return tuple(item + 0.0 if isinstance(item, float) else item for item in value)

@@ -11,11 +11,10 @@ from pathlib import Path
 
 import ldpflow
 from ldpflow.allowed import closest, nearest
+from ldpflow.documents import check_sum, parse_toml, read_text
 from ldpflow.errors import InputError
+from ldpflow.study.reading import read_plugins
 from ldpflow.study.study import Study
-from ldpflow.study.toml import parsed, study_text
-
-__all__ = ["bundled_studies", "load_study"]
 
 MOST_NAMED = 20
 """Most files that a hint names."""
@@ -63,21 +62,38 @@ def load_study(source: str, is_path: bool = False) -> Study:
         if "\0" not in source and not os.path.lexists(source):
             hint = f"No such file or directory. {nearest_file(source)}".strip()
             raise InputError("study", source, "a file that can be read", hint)
-        file, text = Path(source).name, study_text(source)
+        file, text = Path(source).name, read_text(source, "study")
     else:
         close = closest(source, [*bundled, *study_files(source)])
         hint = nearest_file(source) if "." in source else close or nearest(source, bundled)
         raise InputError("study", source, "the name of a bundled study or a .toml file", hint)
-    mapping = parsed(text, "study", source)
+    if is_stored(source):
+        check_sum(text, source)
+    mapping = parse_toml(text, "study", source)
+    if is_stored(source):
+        read_plugins(mapping.get("plugins", {}), stored=True)
     try:
         # A study without a name is called like its file.
         return Study.from_mapping({"name": file.removesuffix(".toml")} | mapping)
     except InputError as error:
         if type(error) is not InputError or (source in bundled and not is_path):
             raise
+        if is_stored(source):
+            from ldpflow.store import RunStore
+            from ldpflow.study.stored import check_plugins
+
+            check_plugins(RunStore(os.path.dirname(source) or "."), None)
         line = line_of(text, error.field)
         where = f"In {source}" + ("." if line is None else f", line {line}.")
         raise InputError(error.field, error.value, error.allowed, f"{error.hint} {where}".strip()) from None
+
+
+def is_stored(source: str) -> bool:
+    """Whether a path is that of the study of a run."""
+    folder, name = os.path.split(source)
+    return name == "study.toml" and any(
+        os.path.lexists(os.path.join(folder, other)) for other in ("provenance.json", "replicates")
+    )
 
 
 def study_files(source: str) -> list[str]:

@@ -15,8 +15,6 @@ from types import FunctionType
 from ldpflow.errors import InputError
 from ldpflow.settings import Settings
 
-__all__ = ["MAIN", "check_importable", "source_of"]
-
 MAIN = "__main__"
 
 KERNEL_FUNCTIONS = {

@@ -3,69 +3,171 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, Field
 
 from ldpflow.allowed import nearest
 from ldpflow.errors import InputError
 from ldpflow.simulators.families import ACTING, PARTS, family_of
-from ldpflow.study.entry import Entry, read_group
+from ldpflow.study.entry import GROUPS, Entry, entry_tables, read_group
 from ldpflow.study.fields import plain, read_value, read_values
-from ldpflow.study.grid import Grid, Heading, Monitor, Trajectory
 from ldpflow.study.plugins import load_plugins
 
-__all__ = ["TABLES", "read_study"]
-
 TABLES = (*PARTS, "grid", "method", "trajectory", "monitor", "plugins")
+AXES = ("n", "level")
+"""Settings of the grid that may be lists."""
+
+Table = TypeVar("Table", bound=BaseModel)
+
+FileName = Annotated[
+    str,
+    Field(
+        pattern=r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,99}\z",
+        description="a file name of up to 100 letters, digits, '.', '_' and '-', the first a letter or digit",
+    ),
+]
+
+
+class Heading(BaseModel):
+    """Settings above the tables of a study.
+
+    Parameters
+    ----------
+    name : str
+        Name of the study and of its run's folder.
+    seed : int
+        Seed of every random number of the study.
+    replicates : int
+        Independent replicates of every cell.
+    """
+
+    name: FileName
+    seed: Annotated[int, Field(ge=0, lt=2**63, description="an integer in [0, 2^63)")] = 0
+    replicates: Annotated[int, Field(ge=1, le=10**9)] = 200
+
+
+class Grid(BaseModel):
+    """The axes that belong to no other table.
+
+    Parameters
+    ----------
+    n : int
+        Users; one path serves every n, where its algorithm does not depend on n.
+    level : float
+        Nominal coverage of the intervals.
+    independent_n : bool
+        Whether every n has paths and users of its own.
+    """
+
+    n: Annotated[int, Field(ge=1, le=10**12)]
+    # At the very ends critical values leave the range of floating point.
+    level: Annotated[float, Field(ge=1e-6, le=1 - 1e-9, description="a number in (0, 1)")] = 0.9
+    independent_n: bool = False
+
+
+class Monitor(BaseModel):
+    """Looking before the end: from which n on, and the length at which replicates stop.
+
+    The length is ``target_length``, or the oracle's at ``target_n`` users; neither, and none stops.
+
+    Parameters
+    ----------
+    first_n : int
+        Users at the first look: coverage at every n is counted from here on; the smallest n unless given.
+    target_length : float
+        Length below which a replicate stops, unit of theta.
+    target_n : int
+        Users at whose oracle's length a replicate stops, in place of ``target_length``.
+    """
+
+    first_n: Annotated[int, Field(ge=1, le=10**12)] | None = None
+    target_length: Annotated[float, Field(gt=0, description="a number > 0")] | None = None
+    target_n: Annotated[int, Field(ge=1, le=10**12)] | None = None
+
+
+class Trajectory(BaseModel):
+    """The checkpoints of error trajectories: log-spaced from ``first`` to the largest n.
+
+    Of an algorithm of many epochs: the middles of ``points`` equal parts of its steps, and the last one.
+
+    Parameters
+    ----------
+    first : int
+        Users at the first checkpoint.
+    points : int
+        Checkpoints of a trajectory, beside every n.
+    """
+
+    first: Annotated[int, Field(ge=1, le=10**12)] = 10
+    points: Annotated[int, Field(ge=2, le=1000)] = 17
 
 
 def read_study(mapping: Mapping[str, Any], stored: bool = False) -> dict[str, Any]:
-    """The fields of the study that a mapping says, its plug-ins loaded.
+    """Fields of the study that a mapping says, its plug-ins loaded.
 
-    ``stored``: the study of a run that is there already, which need not say its privacy budget.
+    ``stored``: the study of a run, which loads no plug-in.
     """
+    found = read_tables(mapping, stored)
+    return found | read_groups(mapping, found["trajectory"])
+
+
+def read_tables(mapping: Mapping[str, Any], stored: bool = False) -> dict[str, Any]:
+    """Fields of a study without its components, of which the form alone is checked; plug-ins are loaded."""
     plain(mapping, "")
     known = (*Heading.model_fields, *TABLES)
     for key, value in mapping.items():
         if key not in known:
             raise InputError(str(key), value, "a known key or table", nearest(key, known))
-    plugins = read_plugins(mapping.get("plugins", {}))
-    heading = {
-        name: read_value(
-            Heading, name, mapping.get(name, None if field.is_required() else field.get_default()), name
-        )
-        for name, field in Heading.model_fields.items()
-    }
-    trajectory = read_trajectory(mapping.get("trajectory"))
-    groups = read_groups(mapping, trajectory, stored)
-    grid = mapping.get("grid")
-    if not isinstance(grid, Mapping) or "n" not in grid:
-        raise InputError("grid", grid, "a table [grid] with n, the numbers of users")
-    for key, value in grid.items():
-        if key not in Grid.model_fields:
-            raise InputError(
-                f"grid.{key}", value, "n, level or independent_n", nearest(key, Grid.model_fields)
-            )  # fmt: skip
-    level = grid.get("level", Grid.model_fields["level"].default)
-    independent = grid.get("independent_n", Grid.model_fields["independent_n"].default)
-    users = tuple(sorted(read_values(Grid, "n", grid["n"], "grid.n")))
+    plugins = read_plugins(mapping.get("plugins", {}), stored)
+    for group in GROUPS:
+        if mapping.get(group):
+            entry_tables(group, mapping[group])
+    heading = read_values_of(Heading, {k: v for k, v in mapping.items() if k in Heading.model_fields}, "")
+    grid = read_values_of(Grid, mapping.get("grid"), "grid")
     return {
         **heading,
-        **groups,
-        "n": users,
-        "level": tuple(sorted(read_values(Grid, "level", level, "grid.level"))),
-        "independent_n": read_value(Grid, "independent_n", independent, "grid.independent_n"),
-        "trajectory": trajectory,
-        "monitor": read_monitor(mapping.get("monitor"), users),
+        **grid,
+        "trajectory": read_table(Trajectory, mapping.get("trajectory"), "trajectory"),
+        "monitor": read_monitor(mapping.get("monitor"), grid["n"]),
         "plugins": plugins,
     }
 
 
-def read_plugins(table: object) -> tuple[str, ...]:
+def read_values_of(model: type[BaseModel], table: object, name: str) -> dict[str, Any]:
+    """Values of all settings of a table that has no kind, in increasing order where there are several."""
+    known = list(model.model_fields)
+    listed = f"{', '.join(known[:-1])} and {known[-1]}"
+    needed = {key for key, field in model.model_fields.items() if field.is_required()} if name else set()
+    if not isinstance(table, Mapping) or not table.keys() >= needed:
+        raise InputError(name, table, f"a table [{name}] with {listed}")
+    for key, value in table.items():
+        if key not in known:
+            raise InputError(f"{name}.{key}", value, listed.replace(" and ", " or "), nearest(key, known))
+    found = {}
+    for key, field in model.model_fields.items():
+        if key not in table and not field.is_required():
+            found[key] = (field.default,) if key in AXES else field.default
+            continue
+        where = f"{name}.{key}" if name else key
+        if key in AXES:
+            found[key] = tuple(sorted(read_values(model, key, table.get(key), where)))
+        else:
+            found[key] = read_value(model, key, table.get(key), where)
+    return found
+
+
+def read_table(model: type[Table], table: object, name: str) -> Table | None:
+    """A table that has no kind; None where the study has none."""
+    return None if table is None else model(**read_values_of(model, table, name))
+
+
+def read_plugins(table: object, stored: bool = False) -> tuple[str, ...]:
     """Load the plug-ins that a table [plugins] names, and those that installed packages bring.
 
-    ``names`` and ``sha256``, which a run's study has, load nothing.
+    ``names`` and ``sha256``, which a run's study has, load nothing; a stored study has nothing else there.
     """
-    known = ("files", "modules", "names", "sha256")
+    known = ("names", "sha256") if stored else ("files", "modules", "names", "sha256")
     table = (
         {k: [v] if isinstance(v, str) else v for k, v in table.items()}
         if isinstance(table, Mapping)
@@ -75,33 +177,36 @@ def read_plugins(table: object) -> tuple[str, ...]:
         key in known and isinstance(values, list) and all(isinstance(value, str) for value in values)
         for key, values in table.items()
     ):
+        if stored:
+            hint = "The study of a run loads no code: name the plug-in yourself."
+            raise InputError(
+                "plugins", table, "a table [plugins] with names and sha256, lists of texts", hint
+            )
         raise InputError("plugins", table, "a table [plugins] with files and modules, lists of texts")
     sources = (*table.get("files", ()), *table.get("modules", ()))
     load_plugins(sources)
     return sources
 
 
-def read_groups(
-    mapping: Mapping[str, Any], trajectory: Trajectory | None, stored: bool
-) -> dict[str, tuple[Entry, ...]]:
+def read_groups(mapping: Mapping[str, Any], trajectory: Trajectory | None) -> dict[str, tuple[Entry, ...]]:
     """The entries of every group; a method and a mechanism are not needed everywhere."""
     given = [table for table in ACTING if table in mapping] or ACTING[:1]
     groups: dict[str, tuple[Entry, ...]] = dict.fromkeys(PARTS, ())
-    groups |= {table: read_group(table, mapping.get(table), stored) for table in ("problem", *given)}
+    groups |= {table: read_group(table, mapping.get(table)) for table in ("problem", *given)}
     acting: list[Any] = [PARTS[table][entry.kind] for table in given for entry in groups[table]]
     families = {family_of(kind) for kind in acting}
     randomised = [kind for kind in acting if "mechanism" in family_of(kind).tables]
     if "mechanism" in mapping and not randomised:
         raise InputError("mechanism", mapping["mechanism"], f"no table [mechanism] beside [{given[0]}]")
     if "mechanism" in mapping or not all(kind.carries_privacy for kind in randomised):
-        groups["mechanism"] = read_group("mechanism", mapping.get("mechanism"), stored)
+        groups["mechanism"] = read_group("mechanism", mapping.get("mechanism"))
     elif randomised:
         groups["mechanism"] = (Entry.of("mechanism", "none", {}),)
     if mapping.get("method"):
         groups["method"] = read_group("method", mapping["method"])
     elif trajectory is not None:
         groups["method"] = ()
-    elif not all(family.makes_intervals() for family in families):
+    elif not all(family.makes_intervals for family in families):
         kinds = ", ".join(entry.kind for entry in groups["problem"])
         raise InputError("trajectory", None, "a table [trajectory]", f"{kinds} has no other results.")
     else:
@@ -109,35 +214,15 @@ def read_groups(
     return groups
 
 
-def read_trajectory(table: object) -> Trajectory | None:
-    """The table [trajectory]; None where the study has none."""
-    if table is None:
-        return None
-    if not isinstance(table, Mapping):
-        raise InputError("trajectory", table, "a table [trajectory] with first and points")
-    for key, value in table.items():
-        if key not in Trajectory.model_fields:
-            known = nearest(key, Trajectory.model_fields)
-            raise InputError(f"trajectory.{key}", value, "first or points", known)
-    return Trajectory(
-        **{key: read_value(Trajectory, key, value, f"trajectory.{key}") for key, value in table.items()}
-    )
-
-
-def read_monitor(table: object, users: tuple[int, ...]) -> Monitor | None:
+def read_monitor(table: object, users: tuple[int, ...] = ()) -> Monitor | None:
     """The table [monitor]; None where the study has none. Looks start at the smallest n unless said."""
-    if table is None:
+    found = read_table(Monitor, table, "monitor")
+    if found is None:
         return None
-    if not isinstance(table, Mapping):
-        raise InputError("monitor", table, "a table [monitor] with first_n and a target")
-    for key, value in table.items():
-        if key not in Monitor.model_fields:
-            known = nearest(key, Monitor.model_fields)
-            raise InputError(f"monitor.{key}", value, "first_n, target_length or target_n", known)
-    values = {key: read_value(Monitor, key, value, f"monitor.{key}") for key, value in table.items()}
-    if len(values.keys() & {"target_length", "target_n"}) == 2:
-        raise InputError("monitor.target_n", values["target_n"], "one target", "There is target_length too.")
-    first = values.setdefault("first_n", users[0])
-    if first > users[-1]:
-        raise InputError("monitor.first_n", first, f"at most {users[-1]:,}, the largest n")
-    return Monitor(**values)
+    if found.target_length is not None and found.target_n is not None:
+        raise InputError("monitor.target_n", found.target_n, "one target", "There is target_length too.")
+    if users and found.first_n is None:
+        return found.model_copy(update={"first_n": users[0]})
+    if users and found.first_n is not None and found.first_n > users[-1]:
+        raise InputError("monitor.first_n", found.first_n, f"at most {users[-1]:,}, the largest n")
+    return found

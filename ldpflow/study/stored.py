@@ -1,43 +1,47 @@
-"""The study that a run holds, read without opening anything outside the run."""
+"""Study that a run holds, read without executing anything and without opening anything outside the run."""
 
 from __future__ import annotations
 
-import tomllib
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
+from itertools import chain
 from typing import Any
 
+from ldpflow.documents import parse_toml
 from ldpflow.errors import InputError
 from ldpflow.problems.data_files import data_files_closed
 from ldpflow.simulators.stored import names_file
 from ldpflow.store import RunStore
-from ldpflow.study.entry import PILOT_VALUES
+from ldpflow.study.entry import GROUPS, PILOT_VALUES, entry_tables
 from ldpflow.study.plugins import SOURCES
+from ldpflow.study.reading import read_tables
 from ldpflow.study.study import Study, hash_of
 from ldpflow.study.writing import toml_text
 
-__all__ = [
-    "check_plugins",
-    "header_holds",
-    "reads_files",
-    "shown_study",
-    "stored_cautions",
-    "stored_left_out",
-    "stored_mapping",
-    "stored_plugins",
-    "stored_study",
-    "without_pilot",
-]
-
 
 def stored_mapping(store: RunStore) -> dict[str, Any] | None:
-    """The tables of RUN/study.toml; None where there is none or it is not TOML in UTF-8."""
-    try:
-        text = store.read_study()
-        return None if text is None else tomllib.loads(text)
-    except (ValueError, RecursionError, InputError):
+    """Tables of RUN/study.toml; None where there is none.
+
+    Raises
+    ------
+    InputError
+        If it is not what a sweep wrote.
+    """
+    text = store.read_study()
+    if text is None:
         return None
+    place = store.full("study.toml")
+    mapping = parse_toml(text, "run", place)
+    try:
+        read_tables(mapping, stored=True)
+        for group in GROUPS.keys() & mapping.keys():
+            for name, value in chain(*(table.items() for table in entry_tables(group, mapping[group]))):
+                if value == []:
+                    raise InputError(f"{group}.{name}", value, "at least one value")
+    except InputError as error:
+        raise InputError("run", place, "a study as a sweep writes it", str(error)) from None
+    return mapping
 
 
 def without_pilot(value: Any) -> Any:
@@ -56,25 +60,54 @@ def shown_study(mapping: Mapping[str, Any], text: str) -> tuple[dict[str, Any], 
 
 
 def stored_study(store: RunStore, to_run: bool = False) -> Study | None:
-    """The study that RUN/study.toml holds; None where there is none or it cannot be read.
+    """The study that RUN/study.toml holds; None where there is none, or its components are not known here.
+
+    Raises
+    ------
+    InputError
+        If study.toml is not what a sweep wrote.
+    """
+    mapping = stored_mapping(store)
+    try:
+        return None if mapping is None else made_study(store, mapping, to_run)
+    except InputError:
+        return None
+
+
+def needed_study(store: RunStore) -> Study:
+    """The study that RUN/study.toml holds, to be run.
+
+    Raises
+    ------
+    InputError
+        If there is none, or a component of it is not known here; names the plug-in that is not loaded.
+    """
+    mapping = stored_mapping(store)
+    if mapping is None:
+        raise InputError(
+            "run", store.root, "a run with a study.toml", "A sweep with its study file writes it."
+        )
+    check_plugins(store, stored_study(store))
+    return made_study(store, mapping, to_run=True)
+
+
+def made_study(store: RunStore, mapping: dict[str, Any], to_run: bool) -> Study:
+    """The study that the tables of RUN/study.toml say.
 
     A data file that it names must have the digest that the study, or else a part of the run, says. It is
     opened, and its digest compared, only for a study that is to run.
     """
-    mapping = stored_mapping(store)
-    if mapping is None:
-        return None
     for table in problems(mapping):
         if table.get("file") is not None and "sha256" not in table:
             found = stored_digest(store, table["file"])
             if found is None:
-                return None
+                raise InputError("problem.sha256", None, "the digest of the data file that the study names")
             table["sha256"] = found
     try:
         with nullcontext() if to_run else data_files_closed():
             return Study.from_mapping(mapping, stored=True)
-    except (ValueError, InputError):
-        return None
+    except ValueError as error:
+        raise InputError("run", store.full("study.toml"), "a study that can be run", f"{error}.") from None
 
 
 def stored_left_out(store: RunStore) -> list[str]:
@@ -90,12 +123,12 @@ def stored_cautions(store: RunStore) -> list[str]:
 
 
 def check_plugins(store: RunStore, study: Study | None) -> None:
-    """Say what a run's plug-ins have to do with those that this process has loaded.
+    """Compare a run's plug-ins with those that are loaded.
 
     Raises
     ------
     InputError
-        If the study cannot be read and names a plug-in that is not loaded.
+        If the study has components that are not known and names a plug-in that is not loaded.
 
     Warns
     -----
@@ -117,10 +150,9 @@ def check_plugins(store: RunStore, study: Study | None) -> None:
 
 def stored_plugins(mapping: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Names and digests of the plug-ins that the study of a run names."""
-    table = mapping.get("plugins")
-    given = [table.get(name, []) if isinstance(table, dict) else [] for name in ("names", "sha256")]
-    names, digests = ([value] if isinstance(value, str) else value for value in given)
-    return [(str(name), str(digest)) for name, digest in zip(names, digests, strict=False)]
+    table = mapping.get("plugins", {})
+    names, digests = ([v] if isinstance(v, str) else v for v in map(table.get, ("names", "sha256"), ([], [])))
+    return list(zip(names, digests, strict=False))
 
 
 def header_holds(store: RunStore, study: Study) -> bool:
@@ -137,16 +169,15 @@ def header_holds(store: RunStore, study: Study) -> bool:
     return text.partition("\n")[0] == f"# Resolved study, hash {hash_of(settings)}"
 
 
-def reads_files(store: RunStore) -> bool:
+def reads_files(mapping: dict[str, Any]) -> bool:
     """Whether the stored study names a data file."""
-    return any(table.get("file") is not None for table in problems(stored_mapping(store) or {}))
+    return any(table.get("file") is not None for table in problems(mapping))
 
 
 def problems(mapping: dict[str, Any]) -> list[dict[str, Any]]:
     """The tables [problem] of a study's mapping."""
-    found = mapping.get("problem")
-    tables = found if isinstance(found, list) else [found]
-    return [table for table in tables if isinstance(table, dict)]
+    found = mapping.get("problem", [])
+    return [found] if isinstance(found, dict) else list(found)
 
 
 def stored_digest(store: RunStore, file: object) -> str | None:

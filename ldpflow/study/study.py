@@ -11,24 +11,22 @@ from functools import cached_property
 from typing import Any
 
 from ldpflow.allowed import check_type
+from ldpflow.documents import parse_toml
 from ldpflow.errors import InputError
 from ldpflow.settings import Settings, canonical_json, plain_values
 from ldpflow.simulators.cell import Cell
 from ldpflow.simulators.families import ACTING, PARTS, family_of
 from ldpflow.simulators.simulator import Plan, Simulator
-from ldpflow.study.changes import replacements
-from ldpflow.study.components import python_error, tables_of
+from ldpflow.study.changes import python_error, replacements, tables_of
 from ldpflow.study.entry import GROUPS, PILOT_VALUES, Entry
-from ldpflow.study.grid import Monitor, Trajectory
 from ldpflow.study.plugins import plugins_of
-from ldpflow.study.reading import read_study
-from ldpflow.study.toml import parsed
+from ldpflow.study.reading import Monitor, Trajectory, read_study
 from ldpflow.study.writing import toml_text
-
-__all__ = ["MAX_CELLS", "MAX_PATHS", "Study"]
 
 MAX_CELLS = 100_000
 MAX_PATHS = 10_000
+MOST_NAMES = 6
+"""Most names that a sentence lists."""
 PILOT_WARNING = (
     f"the run directory holds the values of the pilot ({PILOT_VALUES}, in study.toml and in every part): "
     "keep it as private as the pilot; report, cite and export leave the table out"
@@ -156,7 +154,7 @@ class Study:
     def from_mapping(cls, mapping: Mapping[str, Any], stored: bool = False) -> Study:
         """The study that a mapping says, in the form of a study file.
 
-        ``stored``: the study of a run that is there already, which need not say its privacy budget.
+        ``stored``: the study of a run, which loads no plug-in.
         """
         return cls.of_fields(read_study(mapping, stored))
 
@@ -168,8 +166,8 @@ class Study:
         return study
 
     @classmethod
-    def from_toml(cls, text: str, stored: bool = False) -> Study:
-        """The study that a text in TOML says; ``stored`` as of :meth:`from_mapping`.
+    def from_toml(cls, text: str) -> Study:
+        """The study that a text in TOML says.
 
         Raises
         ------
@@ -177,7 +175,7 @@ class Study:
             If it is not TOML, or no study.
         """
         check_type("study", text, str, "the text of a study")
-        return cls.from_mapping(parsed(text, "study"), stored)
+        return cls.from_mapping(parse_toml(text, "study"))
 
     @classmethod
     def load(cls, source: str | os.PathLike[str]) -> Study:
@@ -285,16 +283,14 @@ class Study:
 
     def planned(self, simulator: Simulator[Any, Any], users: tuple[int, ...]) -> Plan:
         """Plan of the cells and checkpoints of a simulator for these numbers of users."""
-        methods = self.method_settings
-        simulator.check_methods(methods, self.trajectory is not None)
-        methods = [method for method in methods if method.applies(simulator)]
+        methods = [method for method in self.method_settings if method.applies(simulator)]
         for method in methods:
             problem = simulator.parts()["problem"]
             if (reason := method.impossible(problem)) is not None:
                 raise InputError("method", method.model_dump(), f"a method for {problem.kind}", f"{reason}.")
         cells = tuple(Cell(n, method, level) for n in users for method in methods for level in self.level)
+        simulator.check(self.method_settings, cells, self.trajectory is not None)
         if cells:
-            simulator.check_cost(cells)
             most = max(cells, key=lambda cell: cell.runs)
             if most.runs > self.replicates:
                 hint = f"A row of {most.method.kind} is made of {most.runs} replicates."
@@ -319,15 +315,16 @@ class Study:
             )
             found.append(next((text for text in reasons if text is not None), None))
         found += [problem.caution() for problem in combinations(self.problem)]
-        found += [text for simulator in simulators for text in simulator.warnings()]
+        for simulator in simulators:
+            parts = simulator.parts()
+            if "algorithm" in parts:
+                found += parts["algorithm"].cautions(parts["problem"], simulator.horizon)
         if any(PILOT_VALUES in entry.axes for entry in self.problem):
             found.append(PILOT_WARNING)
         return list(dict.fromkeys(text for text in found if text is not None))
 
     def left_out(self) -> list[str]:
         """Methods, trajectories and replicates that the study asks for and that make no rows, and why."""
-        from ldpflow.study.left_out import left_out
-
         return left_out(self)
 
     def settings(self) -> dict[str, Any]:
@@ -376,3 +373,59 @@ def combinations(entries: tuple[Entry, ...]) -> list[Any]:
 def hash_of(settings: Mapping[str, Any]) -> str:
     """First 16 hex digits of SHA-256 over the canonical JSON of a study's settings."""
     return hashlib.sha256(canonical_json(dict(settings)).encode()).hexdigest()[:16]
+
+
+def left_out(study: Study) -> list[str]:
+    """Sentences on the methods, trajectories and replicates of a study that make no rows, and why.
+
+    One for each method and reason; none where everything that the study asks for is computed.
+    """
+    simulators = study.simulators()
+    found = []
+    for kind in dict.fromkeys(method.kind for method in study.method_settings):
+        methods = [method for method in study.method_settings if method.kind == kind]
+        reasons: dict[str, dict[str, None]] = {}
+        used = False
+        for simulator in simulators:
+            for method in methods:
+                if method.applies(simulator):
+                    used = True
+                else:
+                    reasons.setdefault(method.lacking(simulator), {})[name_of(simulator)] = None
+        for reason, names in reasons.items():
+            share = "is left out with" if used else "makes no interval in this study; it is left out with"
+            found.append(f"{kind} {share} {listed(list(names))}: {reason}")
+    return [*found, *without_trajectory(study), *without_row(study)]
+
+
+def name_of(simulator: Any) -> str:
+    """The algorithm or protocol of a simulator."""
+    parts = simulator.parts()
+    acting = parts.get("algorithm") or parts.get("protocol") or parts["problem"]
+    return str(acting.kind)
+
+
+def listed(names: list[str]) -> str:
+    """Some names, the first of them where there are many."""
+    more = len(names) - MOST_NAMES
+    return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def without_trajectory(study: Study) -> list[str]:
+    """A sentence on what has no trajectory although the study asks for them."""
+    if study.trajectory is None:
+        return []
+    names = dict.fromkeys(name_of(plan.simulator) for plan in study.plans() if not plan.checkpoints)
+    return [f"trajectory: none of {listed(list(names))}, which makes no steps to follow"] if names else []
+
+
+def without_row(study: Study) -> list[str]:
+    """Sentences on methods whose rows are made of several replicates, where some are left over."""
+    found: dict[str, None] = {}
+    for plan in study.plans():
+        for cell in plan.cells:
+            if left := study.replicates % cell.runs:
+                text = f"{cell.method.kind}, level {cell.level:g}: a row is made of {cell.runs} replicates; "
+                text += f"the last {left} of {study.replicates:,} make none"
+                found[text] = None
+    return list(found)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-__all__ = ["toml_text"]
-
 
 def toml_text(settings: dict[str, Any]) -> str:
     """The canonical mapping of a study as TOML; an axis with one value is written as a scalar."""

@@ -15,33 +15,17 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from ldpflow.algorithms import Algorithm
-from ldpflow.errors import LdpflowError
-from ldpflow.intervals import IntervalMethod
-from ldpflow.intervals.fieller import Fieller
-from ldpflow.intervals.inversion import Inversion
-from ldpflow.mechanisms import Mechanism
-from ldpflow.problems import Problem
-from ldpflow.problems.data_law import DataLaw
-from ldpflow.problems.quantile import Quantile
+from ldpflow.errors import InputError, LdpflowError
 from ldpflow.protocols import Protocol
 from ldpflow.settings import Settings
-from ldpflow.simulators.counts import Counts
-from ldpflow.study.plugins import load_plugin
-from ldpflow.testing.laws import law_checks, quantile_of
-from ldpflow.testing.running import STEPS, Wrong, digest, lanes_agree, path_of, runs
-from ldpflow.testing.simulated import algorithm_checks, mechanism_checks, method_checks, problem_checks
-
-__all__ = ["Finding", "check_plugin"]
-
-Array = NDArray[np.float64]
+from ldpflow.study.plugins import REGISTRIES, load_plugin
+from ldpflow.testing.components import checks_of
+from ldpflow.testing.running import Wrong, digest
 
 RANGE = (-4.0, 4.0)
 
@@ -95,9 +79,6 @@ def check_plugin(source: str) -> list[Finding]:
 
 def components_of(module: ModuleType) -> list[type[Settings]]:
     """The components that a module, or a module of its package, defines."""
-    from ldpflow.errors import InputError
-    from ldpflow.study.plugins import REGISTRIES
-
     package = module.__name__
     found = [
         kind
@@ -112,19 +93,27 @@ def components_of(module: ModuleType) -> list[type[Settings]]:
 
 def checked(kind: type[Settings], source: str) -> Iterator[Finding]:
     """All checks of one component; after a failure to make it, or to run it, none."""
-    for name, check in checks_of(kind, source):
-        try:
-            detail = check() or ""
-        except Wrong as found:
-            yield Finding(kind.__name__, name, False, str(found))
-            if name in ("default settings", "runs"):
-                return
-        except Exception as error:
-            yield Finding(kind.__name__, name, False, one_message(error, kind))
-            if name in ("default settings", "runs"):
-                return
-        else:
-            yield Finding(kind.__name__, name, True, detail)
+    made: list[Any] = []
+    first = finding(kind, "default settings", lambda: made.append(default_of(kind)))
+    yield first
+    if not first.passed:
+        return
+    for name, check in checks_of(made[0]).items():
+        found = finding(kind, name, partial(check, made[0]))
+        yield found
+        if name == "runs" and not found.passed:
+            return
+    yield finding(kind, "same bits in another process", lambda: processes_agree(source, made[0]))
+
+
+def finding(kind: type[Settings], name: str, check: Callable[[], str | None]) -> Finding:
+    """What a check finds; an exception in it is a finding too."""
+    try:
+        return Finding(kind.__name__, name, True, check() or "")
+    except Wrong as wrong:
+        return Finding(kind.__name__, name, False, str(wrong))
+    except Exception as error:
+        return Finding(kind.__name__, name, False, one_message(error, kind))
 
 
 def one_message(error: Exception, kind: type) -> str:
@@ -138,76 +127,30 @@ def one_message(error: Exception, kind: type) -> str:
     return f"{where}{type(error).__name__}: {text}"
 
 
-def checks_of(kind: type[Settings], source: str) -> Iterator[tuple[str, Callable[[], str | None]]]:
-    """The checks of a kind of component, in order."""
-    made: dict[str, Any] = {}
-
-    def default() -> None:
-        made["it"] = default_of(kind)
-
-    yield "default settings", default
-    if issubclass(kind, Problem):
-        yield from problem_checks(made)
-    elif issubclass(kind, Mechanism):
-        yield from mechanism_checks(made)
-    elif issubclass(kind, DataLaw):
-        yield from law_checks(made)
-    elif issubclass(kind, IntervalMethod):
-        yield from method_checks(made)
-    elif issubclass(kind, Algorithm):
-        yield from algorithm_checks(made)
-    else:
-        yield "runs", lambda: runs(*with_others(made["it"]))
-    yield "same bits for one replicate and for many", lambda: lanes_agree(*with_others(made["it"]))
-    yield (
-        "same bits in another process",
-        lambda: processes_agree(source, kind, digest(*with_others(made["it"]))),
-    )
-
-
-def with_others(component: Any) -> tuple[Any, list[IntervalMethod]]:
-    """A simulator with the component, and the interval methods to compute."""
-    if isinstance(component, IntervalMethod):
-        return path_of(), [component]
-    if isinstance(component, Problem):
-        return path_of(problem=component), []
-    if isinstance(component, DataLaw):
-        return path_of(problem=quantile_of(component)), []
-    if isinstance(component, Protocol):
-        simulator = Counts(Quantile(), component, max(STEPS, component.least_users()))
-        return simulator, [method for method in (Inversion(), Fieller()) if method.applies(simulator)]
-    if isinstance(component, Mechanism):
-        return path_of(mechanism=component), []
-    assert isinstance(component, Algorithm)
-    return path_of(algorithm=component), []
-
-
 def default_of(kind: type[Settings]) -> Any:
     """A component with its default settings; of a protocol that needs a range with one around 0."""
     ranged = issubclass(kind, Protocol) and "range" in kind.model_fields
     return kind.model_validate({"range": RANGE} if ranged else {})
 
 
-def processes_agree(source: str, kind: type[Settings], expected: str) -> None:
+def processes_agree(source: str, component: Any) -> None:
     """A second process computes the same bits."""
     code = (
         "import sys; from ldpflow.testing import checks; "
         "print(checks.digest_of(sys.argv[1], sys.argv[2]))"
     )  # fmt: skip
-    root = str(Path(__file__).parents[2])
-    path = os.pathsep.join(filter(None, [root, *sys.path]))
+    path = os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), *sys.path]))
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code, source, kind.__name__],
+        [sys.executable, "-W", "ignore", "-c", code, source, type(component).__name__],
         capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path},
     )  # fmt: skip
     if done.returncode:
         raise Wrong(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "it could not be run")
-    if done.stdout.split()[-1] != expected:
+    if done.stdout.split()[-1] != digest(component):
         raise Wrong("it computed other rows: something depends on the process, the time or a library")
 
 
 def digest_of(source: str, name: str) -> str:
     """Digest that the other process computes."""
     kinds = {kind.__name__: kind for kind in components_of(load_plugin(source))}
-    component: Any = default_of(kinds[name])
-    return digest(*with_others(component))
+    return digest(default_of(kinds[name]))

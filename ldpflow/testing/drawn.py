@@ -9,13 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpflow.kernels.assembly import part_of
+from ldpflow.kernels.functions import part_of
 from ldpflow.problems.laws import Variate
 from ldpflow.random.lockstep import CHUNK, LANES, PLANE
 from ldpflow.random.samplers import SAMPLERS
 from ldpflow.random.streams import lane_states
-
-__all__ = ["Draws", "draws", "planes"]
 
 Array = NDArray[np.float64]
 

@@ -14,8 +14,6 @@ from ldpflow.random.lockstep import CHUNK, LANES, STRIDE
 from ldpflow.random.registers import register_array
 from ldpflow.settings import Parameters
 
-__all__ = ["Probe", "recursion"]
-
 
 class Probe(DecayingSteps):
     """theta stays at ``point``; the recorded iterate at step i is A(g(X_i, point)).

@@ -9,8 +9,6 @@ from pathlib import Path
 from ldpflow.allowed import closest
 from ldpflow.errors import InputError
 
-__all__ = ["KINDS", "write_component"]
-
 KINDS = ("problem", "law", "mechanism", "algorithm", "method")
 
 

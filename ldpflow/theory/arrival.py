@@ -5,6 +5,11 @@ ldpflow.theory.closure) predicts the bias and the standard deviation of the aver
 theta_n for any law with a distribution function; from these follow a verdict and a coverage. All are
 in units of the oracle's standard error, so a change of the data's unit changes none of them.
 
+For other problems the start alone is followed, with a linear gradient: with R(theta) = G (theta - theta*) the
+mean of theta_i - theta* is exp(-G s_i)(theta0 - theta*), up to terms of higher order in the steps,
+s_i = sum_{j <= i} eta_j. In the eigenvectors of G the average keeps the mean of exp(-lambda s_i) of the
+distance. What the steps themselves do to the bias takes more than G and is not predicted.
+
 The closure is ours and has no proof. Against simulation of 432 cells (four laws, scales 1e-2 to 1e3,
 tau .5 to .99, eps .5 to 2, n = 1e5, 150 replicates) the predicted coverage is within .06 in 90% of
 them. Where noise throws iterates far into a tail the standard deviation is too small by up to 20 times:
@@ -18,23 +23,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldpflow import constants
 from ldpflow.problems.laws import Law
-from ldpflow.simulators.approach import Approach
-
-__all__ = [
-    "VERDICTS",
-    "Arrival",
-    "approaches",
-    "feasible_n",
-    "verdict",
-]
+from ldpflow.simulators.approach import Approach, LinearApproach, approach, linear_approach
+from ldpflow.simulators.simulator import Simulator
 
 Floats = NDArray[np.float64]
+
+LATTICE = 1.5
+"""Spacings of a lattice of values, in standard deviations of the last iterates, from which on it shows."""
+
+EXACT, RATIO = 400, 1.015
+"""Steps that are followed one by one, and the ratio of the grid beyond."""
 
 VERDICTS = ("arrived", "doubtful", "not_arrived", "steps_too_large")
 
@@ -172,3 +177,93 @@ def standardised(law: Law, tau: float) -> tuple[float, float, Floats]:
 
     truth, density = law.quantile(tau), law.density_at_quantile(tau)
     return truth, density, tabulated(lambda y: law.cdf_values(truth + y / density))
+
+
+def linear_arrivals(case: LinearApproach) -> list[Arrival]:
+    """The arrival of every coordinate; no bias of the steps, and the standard error's own deviation.
+
+    ``relaxation_times`` is that of the slowest direction.
+    """
+    eigenvalues, vectors = np.linalg.eigh(np.array(case.curvature))
+    total = case.c * constants.sum_of_powers(1, case.steps, case.gamma)
+    left = np.array([mean_decay(float(v) * case.c, case.gamma, case.steps) for v in eigenvalues])
+    bias = vectors @ (left * (vectors.T @ np.array(case.distance)))
+    found = []
+    for j, variance in enumerate(case.variances):
+        error = math.sqrt(variance / case.steps)
+        b = float(bias[j]) / error
+        found.append(
+            Arrival(
+                relaxation_times=float(eigenvalues[0]) * total,
+                standard_error=error,
+                bias=b,
+                bias_start=b,
+                bias_steps=0.0,
+                sd_ratio=1.0,
+                last_mean=math.nan,
+            )
+        )
+    return found
+
+
+def mean_decay(rate: float, gamma: float, steps: int) -> float:
+    """(1/n) sum_{i <= n} exp(-rate sum_{j <= i} j^-gamma): step by step, then on a grid of ratio 1.015."""
+    s = total = 0.0
+    power = 1.0 - gamma
+    i = 0
+    while i < min(EXACT, steps):
+        i += 1
+        s += i**-gamma
+        total += math.exp(-rate * s)
+    while i < steps:
+        j = min(steps, max(i + 1, int(i * RATIO)))
+        ds = ((j + 0.5) ** power - (i + 0.5) ** power) / power
+        a = rate * ds
+        # The mean over i + 1 .. j of a decay that starts at the end of step i.
+        width = j - i
+        total += math.exp(-rate * s) * (width if a < 1e-12 else width * -math.expm1(-a) / a)
+        s += ds
+        i = j
+    return total / steps
+
+
+def arrivals(
+    wanted: Sequence[tuple[Simulator[Any, Any], int]],
+) -> list[tuple[Arrival, ...] | None]:
+    """Predict the arrival of simulators after numbers of users.
+
+    Parameters
+    ----------
+    wanted : sequence of (Simulator, n)
+
+    Returns
+    -------
+    list of tuple of Arrival, or None
+        One per coordinate of theta; None for a simulator without a path or without a prediction.
+    """
+    paths = [approach(simulator, n) for simulator, n in wanted]
+    places = [place for place, path in enumerate(paths) if path is not None]
+    closed = approaches([path for path in paths if path is not None])
+    found: list[tuple[Arrival, ...] | None] = [None] * len(wanted)
+    for place, arrival in zip(places, closed, strict=True):
+        found[place] = (arrival,)
+    for place, (simulator, n) in enumerate(wanted):
+        if found[place] is None:
+            linear = linear_approach(simulator, n)
+            found[place] = None if linear is None else tuple(linear_arrivals(linear))
+    return found
+
+
+def lattice_ratio(case: Approach) -> float:
+    """Spacing of the lattice that the values of a column lie on, over the last iterates' deviation.
+
+    0 where there is no lattice. The law of a column smooths its ties, but real users send them: up to
+    1.5 nothing shows, at 7 the average's standard deviation is .39 of the theory's and it settles between
+    the values.
+    """
+    table = case.law.table
+    if table is None or table.spacing == 0.0:
+        return 0.0
+    density = case.law.density_at_quantile(case.tau)
+    eta = case.c * case.steps**-case.gamma
+    return table.spacing / math.sqrt(eta * case.variance() / (2.0 * density))

@@ -28,14 +28,11 @@ from numpy.typing import NDArray
 from ldpflow.kernels.module import compiled
 from ldpflow.kernels.specialise import Case
 from ldpflow.random import bits_of, float_of, register_array
-
-__all__ = ["EXACT", "RATIO", "equal_probability", "few_nodes", "follow_kernel", "grid", "tabulated"]
+from ldpflow.theory.arrival import EXACT, RATIO
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-EXACT = 400  # steps that are followed one by one
-RATIO = 1.015
 NODES = 200
 MERGED = 1e-5  # of the standard deviation: two runs this close stay together
 SMOOTH = 1e-6  # rules of 9 and of 7 nodes agree to this: F is smooth on the scale of the iterates

@@ -15,7 +15,7 @@ R is called gap, and the paper's gamma cross.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,25 +23,9 @@ from numpy.typing import ArrayLike, NDArray
 from ldpflow.algorithms.dp_nsgd import DpNsgd
 from ldpflow.algorithms.dp_nsgd_reduced import DpNsgdReduced
 from ldpflow.algorithms.finite_sum import FiniteSumAlgorithm, RunPlan
-from ldpflow.privacy.tree_noise import chi_mean, power, prefix_discount, reduced_variance
+from ldpflow.privacy.tree import chi_mean, power, prefix_discount, reduced_variance
 from ldpflow.problems.finite_sum import FiniteSumProblem
 from ldpflow.simulators.finite_sum import FiniteSum
-
-__all__ = [
-    "bounds",
-    "descent_bound",
-    "limits",
-    "momentum_bias_bound",
-    "noise_variance",
-    "printed_reduced_noise_bound",
-    "rate",
-    "reduced_noise_variance_bound",
-    "reshuffling_bias_bound",
-    "theorem6_bound",
-    "theorem6_printed",
-    "theorem9_printed",
-    "tree_noise_bound",
-]
 
 Array = NDArray[np.float64]
 
@@ -62,125 +46,6 @@ def momentum_bias_bound(
 def reshuffling_bias_bound(lipschitz: float, smooth: float, alpha: float) -> float:
     """Bound (ours) on the RMS distance of Algorithm 2 without noise to the momentum in fresh orders."""
     return (6.4 * lipschitz + 3.2 * smooth) * math.sqrt(alpha)
-
-
-def tree_noise_bound(lipschitz: float, sigma: float, alpha: float, d: int, nodes: float, steps: int) -> float:
-    """Lemma 12: E||noise|| <= 4 alpha G sigma sqrt(d V floor(log2(T + 1))); print has log2 T."""
-    levels = (steps + 1).bit_length() - 1
-    return 4.0 * alpha * lipschitz * sigma * math.sqrt(d * nodes * levels)
-
-
-def theorem6_bound(
-    n: int,
-    d: int,
-    epsilon: float,
-    delta: float,
-    lipschitz: float,
-    smooth: float,
-    gap: float,
-    steps: float,
-) -> float:
-    """Theorem 6, its proof carried out with the constants that it has: 48 G where print has 12.
-
-    (1.5 R + 9 L + 48 G) sqrt(X/(eps N)) + 0.75 L/sqrt(N T) + 6 G/sqrt(N) + 3 G X/(eps N),
-    X = log2(T) sqrt(d log(1/delta)).
-    """
-    x = math.log2(steps) * math.sqrt(d * math.log(1 / delta))
-    return (
-        (1.5 * gap + 9.0 * smooth + 48.0 * lipschitz) * math.sqrt(x / (epsilon * n))
-        + 0.75 * smooth / math.sqrt(n * steps)
-        + 6.0 * lipschitz / math.sqrt(n)
-        + 3.0 * lipschitz * x / (epsilon * n)
-    )
-
-
-def theorem6_printed(
-    n: int,
-    d: int,
-    epsilon: float,
-    delta: float,
-    lipschitz: float,
-    smooth: float,
-    gap: float,
-    steps: float,
-) -> float:
-    """Theorem 6 as printed."""
-    log2, log = math.log2(steps), math.log(1 / delta)
-    factor = (
-        1.5 * gap + 6.0 * smooth * math.sqrt(log2 * log) + 12.0 * lipschitz * math.sqrt(log2 * math.sqrt(log))
-    )
-    return (
-        factor * math.sqrt(math.sqrt(d) / (epsilon * n))
-        + 0.75 * smooth * math.sqrt(math.sqrt(d * log) * log2 / (epsilon * n)) / n
-        + 6.0 * lipschitz / math.sqrt(n)
-        + 6.0 * lipschitz * log2 * math.sqrt(d * log) / (epsilon * n)
-    )
-
-
-def theorem9_printed(
-    n: int,
-    d: int,
-    epsilon: float,
-    delta: float,
-    lipschitz: float,
-    smooth: float,
-    gap: float,
-    steps: float,
-) -> float:
-    """Theorem 9 as printed, but K = 16 log2(T) sqrt(log(1/delta)), as its proof has it."""
-    k = 16.0 * math.log2(steps) * math.sqrt(math.log(1 / delta))
-    return (
-        (1.5 * gap + 24.0 * k * (lipschitz + 2.0 * smooth) + 12.0 * smooth)
-        * math.cbrt(d / (epsilon * n) ** 2)
-        + 6.0 * lipschitz / math.sqrt(n)
-        + (36.0 * lipschitz * k + 9.0 * k * smooth) * math.sqrt(d) / (epsilon * n)
-    )
-
-
-def printed_reduced_noise_bound(
-    n: int,
-    d: int,
-    epsilon: float,
-    delta: float,
-    lipschitz: float,
-    smooth: float,
-    eta: float,
-    steps: float,
-    alpha: float,
-) -> float:
-    """Lemma 7 as printed: E||noise|| of Algorithm 2 with sigma = 4 sqrt(log(1/delta))/epsilon."""
-    parts = (
-        192.0 * lipschitz
-        + 128.0 * (lipschitz + 2.0 * smooth) * math.sqrt(eta * steps)
-        + 16.0 * eta * smooth * math.sqrt(3.0 * steps * n)
-    )
-    return math.sqrt(d * math.log(1 / delta)) * math.log2(steps) * alpha * parts / epsilon
-
-
-def reduced_noise_variance_bound(
-    batches: int,
-    steps: int,
-    alpha: float,
-    eta: float,
-    cross: float,
-    sigma: float,
-    lipschitz: float,
-    smooth: float,
-) -> float:
-    """Bound of Algorithm 2's variance per coordinate at difference_scale 4 (ours; B < 1 - cross).
-
-    192 (1 + s^2) (alpha G sigma l)^2 + 256 s^2 (alpha sigma l)^2 (T/M) (cross G^2 + (eta M L)^2/cross)
-    + 192 (alpha sigma eta M L)^2 (T/M) l log2 T,   l = log2 M, s = 1/(1 - B/(1 - cross)).
-    """
-    log2 = math.log2(batches)
-    epochs = steps / batches
-    moved = eta * batches * smooth
-    s = 1.0 / (1.0 - power(1.0 - alpha, batches) / (1.0 - cross))
-    return (
-        192.0 * (1.0 + s * s) * (alpha * lipschitz * sigma * log2) ** 2
-        + 256.0 * (s * alpha * sigma * log2) ** 2 * epochs * (cross * lipschitz**2 + moved**2 / cross)
-        + 192.0 * (alpha * sigma * moved) ** 2 * epochs * log2 * math.log2(steps)
-    )
 
 
 def noise_variance(algorithm: FiniteSumAlgorithm, plan: RunPlan, t: int) -> float:
@@ -227,38 +92,28 @@ def over_steps(values: Array) -> Array:
     return result
 
 
-def bounds(simulator: FiniteSum, checkpoints: ArrayLike) -> dict[str, Array]:
-    """Proved upper bounds by statistic, at steps: those of the noise, and of the mean gradient norm."""
+def curves(simulator: FiniteSum, checkpoints: ArrayLike) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Bounds of the noise and of the mean gradient norm at steps; the noise's mean norm, and the rate."""
     problem, algorithm, plan = simulator.problem, simulator.algorithm, simulator.plan
     steps = np.atleast_1d(checkpoints).tolist()
-    noise = expected_noise(simulator, steps)
+    expected = expected_noise(simulator, steps)
     reshuffled = getattr(algorithm, "order", "fixed") == "reshuffle"
+    biased = isinstance(algorithm, DpNsgdReduced) and reshuffled
     # E||noise|| <= sqrt(E||noise||^2), whatever the law.
-    noise = noise * (math.sqrt(problem.dimension) / chi_mean(problem.dimension))
-    if isinstance(algorithm, DpNsgdReduced) and reshuffled:
+    noise = expected * (math.sqrt(problem.dimension) / chi_mean(problem.dimension))
+    if biased:
         noise = noise + reshuffling_bias_bound(plan.lipschitz, plan.smoothness, plan.alpha)
-    found = {"noise_norm": noise, "mean_noise_norm": over_steps(noise)}
+    bounds = {"noise_norm": noise, "mean_noise_norm": over_steps(noise)}
+    limits = {} if biased else {"noise_norm": expected, "mean_noise_norm": over_steps(expected)}
     gap = problem.gap()
     if reshuffled and gap is not None and algorithm.theta0 == 0.0:
-        bias: Callable[[float], float] = lambda t: momentum_bias_bound(  # noqa: E731
-            problem.lipschitz(), problem.smoothness(), plan.alpha, plan.eta, plan.batches, t
-        )
-        errors = over_steps(noise + np.array([bias(t) for t in steps]))
+        lipschitz, smooth = problem.lipschitz(), problem.smoothness()
+        bias = [momentum_bias_bound(lipschitz, smooth, plan.alpha, plan.eta, plan.batches, t) for t in steps]
+        errors = over_steps(noise + np.array(bias))
         whole = np.full(len(steps), np.nan)
-        whole[-1] = descent_bound(gap, problem.smoothness(), plan.eta, plan.steps, float(errors[-1]))
-        found |= {"mean_gradient_norm": whole, "output_gradient_norm": whole}
-    return found
-
-
-def limits(simulator: FiniteSum, checkpoints: ArrayLike) -> dict[str, Array]:
-    """Values of the theory that are not bounds: the noise's mean norm, and the rate without its constant."""
-    problem, algorithm, plan = simulator.problem, simulator.algorithm, simulator.plan
-    steps = np.atleast_1d(checkpoints).tolist()
-    noise = expected_noise(simulator, steps)
-    found = {}
-    if not (isinstance(algorithm, DpNsgdReduced) and algorithm.order == "reshuffle"):
-        found = {"noise_norm": noise, "mean_noise_norm": over_steps(noise)}
+        whole[-1] = descent_bound(gap, smooth, plan.eta, plan.steps, float(errors[-1]))
+        bounds |= {"mean_gradient_norm": whole, "output_gradient_norm": whole}
     law = rate(algorithm, problem, plan.n)
     if law is not None:
-        found["mean_gradient_norm"] = np.full(len(steps), law)
-    return found
+        limits["mean_gradient_norm"] = np.full(len(steps), law)
+    return bounds, limits

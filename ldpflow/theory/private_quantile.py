@@ -15,36 +15,12 @@ from mpmath import mp, mpf
 
 from ldpflow import constants
 
-__all__ = [
-    "bit_variance",
-    "cells_covariance",
-    "efficiency_bound",
-    "level_with_dropout",
-    "level_with_liars",
-    "repeated_bit_variance",
-    "share_without_privacy",
-]
-
 
 def bit_variance(probability: float, epsilon: float) -> float:
     """S(F, eps): variance of a debiased randomised bit that is 1 with this probability."""
     with constants.workdps(constants.DIGITS):
         chance = mpf(probability)
         return float(chance * (1 - chance) + 1 / (4 * mp.sinh(mpf(epsilon) / 2) ** 2))
-
-
-def efficiency_bound(tau: float, epsilon: float, density: float) -> float:
-    """S(tau, eps)/f^2: times 1/n, the least asymptotic variance of an estimated tau-quantile.
-
-    Parameters
-    ----------
-    tau : float in (0, 1)
-    epsilon : float > 0
-        Budget of every user, pure local differential privacy.
-    density : float > 0
-        f, density at the quantile, continuous there.
-    """
-    return bit_variance(tau, epsilon) / density**2
 
 
 def cells_covariance(taus: Sequence[float], epsilon: float) -> list[list[float]]:
@@ -70,11 +46,6 @@ def cells_covariance(taus: Sequence[float], epsilon: float) -> list[list[float]]
             [float(scale * below[min(q, r)] * (1 - below[max(q, r)])) for r in range(count)]
             for q in range(count)
         ]
-
-
-def share_without_privacy(tau: float, epsilon: float) -> float:
-    """tau (1 - tau)/S: the variance without privacy over the least one with it."""
-    return tau * (1.0 - tau) / bit_variance(tau, epsilon)
 
 
 def repeated_bit_variance(tau: float, epsilon: float, answers: int) -> float:

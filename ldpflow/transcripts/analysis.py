@@ -10,22 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpflow.algorithms import Algorithm
+from ldpflow.documents import parse_toml
 from ldpflow.errors import InputError, plain_text
+from ldpflow.intervals import IntervalMethod
 from ldpflow.intervals.record import PathRecord
-from ldpflow.study.toml import parsed
 from ldpflow.transcripts.checks import Checks, Meaning
 from ldpflow.transcripts.collection import Collection, merged, read_collection
 from ldpflow.transcripts.fold import Fold, Folded
-from ldpflow.transcripts.methods import Methods, Wanted, needed
+from ldpflow.transcripts.methods import Methods, Row, needed, rows_of
 from ldpflow.transcripts.plausibility import Answers, Moments, Plausibility
 from ldpflow.transcripts.reading import CHUNK, Transcript
 from ldpflow.transcripts.record import Collected, UnknownLaw
 from ldpflow.transcripts.result import Analysis, Progress
-from ldpflow.transcripts.rows import Row, rows_of
 from ldpflow.transcripts.users import LARGEST_USERS, Users
 from ldpflow.transcripts.verdict import Verdict, verdict_of
-
-__all__ = ["FEWEST", "analyse"]
 
 FEWEST = 1000
 TRACE_POINTS = 240
@@ -73,7 +71,7 @@ def stored_settings(source: Transcript) -> dict[str, Any]:
     """Settings in the metadata of a file."""
     text = source.settings()
     try:
-        return {} if text is None else parsed(text, "file", source.place)
+        return {} if text is None else parse_toml(text, "file", source.place)
     except InputError as error:
         allowed = f"settings in its metadata that are {error.allowed}"
         raise InputError("file", source.place, allowed, error.hint) from None
@@ -94,6 +92,7 @@ class Reader:
         self.collection = self.completed(collection)
         assert self.collection.algorithm is not None
         self.algorithm: Algorithm = self.collection.algorithm
+        self.c, self.gamma = self.algorithm.step_constant(), self.algorithm.step_exponent()
         self.check_size()
         self.start = self.first_theta()
         self.origin = self.vector("origin", self.collection.origin) or self.start
@@ -192,8 +191,8 @@ class Reader:
         return Checks(
             meaning=self.meaning,
             epsilon=getattr(self.made.mechanism, "epsilon", getattr(self.made.mechanism, "mu", None)),
-            c=self.algorithm.step_constant(),
-            gamma=self.algorithm.step_exponent(),
+            c=self.c,
+            gamma=self.gamma,
             batch_size=self.collection.batch_size,
             start=None if self.collection.start is None else self.start,
             final=self.vector("algorithm.final_theta", self.collection.final),
@@ -205,28 +204,36 @@ class Reader:
         steps = self.algorithm.steps(self.rows)
         self.methods.check(steps)
         self.notes += self.methods.notes()
-        wanted = self.methods.all
+        methods = self.methods.all
+        regressions = [method for method in methods if method.kind == "TR"]
         fractions = sorted({steps >> k for k in range(7) if steps >> k >= FEWEST} | {steps})
-        times, marked, sums = needed(wanted, self.algorithm, self.d, [steps])
-        extra = needed([one for one in wanted if one.method.kind == "TR"], self.algorithm, self.d, fractions)
         trace = np.unique(np.geomspace(1, steps, TRACE_POINTS).astype(np.int64)).tolist()
-        times = sorted({*times, *extra[0], *trace})
-        marked = sorted({*marked, *extra[1]})
-        sums = sorted({*sums, *extra[2]})
-        c, gamma = self.algorithm.step_constant(), self.algorithm.step_exponent()
-        length = c * steps ** (1.0 - gamma) / (1.0 - gamma)
-        folded, oddities = self.folded(times, marked, sums)
+        asked = needed(methods, self.algorithm, self.d, [steps])
+        extra = needed(regressions, self.algorithm, self.d, fractions)
+        times, marked = (sorted({*asked[place], *extra[place]}) for place in (0, 1))
+        folded, oddities = self.folded(sorted({*times, *trace}), marked, sorted({*asked[2], *extra[2]}))
         record = self.record(folded)
+        length = self.c * steps ** (1.0 - self.gamma) / (1.0 - self.gamma)
         with np.errstate(all="ignore"):
-            rows = rows_of(record, self.collection.n or self.rows, wanted, self.collection.levels)
+            rows = rows_of(record, self.collection.n or self.rows, methods, self.collection.levels)
             for place, row in enumerate(rows):
-                row["place"] = place
+                row |= {"place": place, "asked": row["of"] in self.methods.asked}
             verdicts = [self.verdict(record, rows, j, steps, bool(oddities)) for j in range(self.d)]
-            reported = [rows[v.reported] for v in verdicts if v.reported is not None]
+            reported = [rows[v.reported]["of"] for v in verdicts if v.reported is not None]
             for row in rows:
-                row["asked"] |= any(same_method(row, other) for other in reported)
+                row["asked"] |= row["of"] in reported
             self.notes += self.methods.cautions([v.relaxation_times / length for v in verdicts], self.rows)
-            progress = self.progress(record, trace, fractions, rows, verdicts, wanted)
+            fits = [
+                row
+                for method in regressions
+                if method in reported
+                for end in fractions
+                for row in rows_of(
+                    record, end * self.collection.batch_size, [method], self.collection.levels[:1]
+                )
+            ]
+        at = np.searchsorted(record.times, trace)
+        averages = np.array(self.origin) + record.prefix_sums[at][:, :, 0] / np.array(trace)[:, None]
         return Analysis(
             rows=rows,
             verdicts=verdicts,
@@ -239,7 +246,7 @@ class Reader:
             sha256=self.source.sha256(),
             oddities=oddities,
             notes=self.notes,
-            progress=progress,
+            progress=Progress(np.array(trace), averages, record.iterates[at][:, :, 0], fits),
             users_compared="user" in self.source.columns.optional and self.rows <= LARGEST_USERS,
         )
 
@@ -262,8 +269,8 @@ class Reader:
             sums,
             np.array(self.origin),
             np.array(self.start),
-            self.algorithm.step_constant(),
-            self.algorithm.step_exponent(),
+            self.c,
+            self.gamma,
             self.collection.batch_size,
             self.collection.ordered,
         )
@@ -280,9 +287,10 @@ class Reader:
                 users.add(chunk)
         if rows != self.rows:
             raise InputError("file", self.source.place, f"a file of {self.rows:,} reports, one a line")
-        folded = fold.finish(None if checks.final is None else np.array(checks.final))
         self.check_n()
         checks.finish(self.rows, fold.last)
+        known = checks.final is not None and self.source.columns.thetas
+        folded = fold.finish(np.array(checks.final) if known else None)
         if users is not None:
             users.refuse_doubled(self.source)
         return folded, odd.oddities()
@@ -305,57 +313,21 @@ class Reader:
         """Flags of one coordinate."""
         level = self.collection.levels[0]
         own = [row for row in rows if row["coordinate"] == j and row["level"] == level]
-        planned = self.methods.planned
+
+        def row_of(method: IntervalMethod) -> Row:
+            return next(row for row in own if row["of"] == method)
+
         return verdict_of(
-            fits=[row_of(own, one) for one in self.methods.fits],
+            fits=[row_of(method) for method in self.methods.fits],
             asked=[row for row in own if row["asked"]],
-            planned=None if planned is None else row_of(own, planned),
+            planned=None if self.methods.planned is None else row_of(self.methods.planned),
             average=self.origin[j] + float(record.sums_at(np.array([steps]))[0, j, 0]) / steps,
             theta0=self.start[j],
-            c=self.algorithm.step_constant(),
-            gamma=self.algorithm.step_exponent(),
+            c=self.c,
+            gamma=self.gamma,
             steps=steps,
             odd=odd,
         )
-
-    def progress(
-        self,
-        record: PathRecord,
-        trace: Sequence[int],
-        fractions: Sequence[int],
-        rows: list[Row],
-        verdicts: list[Verdict],
-        methods: Sequence[Wanted],
-    ) -> Progress:
-        """Averages, iterates and the reported regression along the run."""
-        at = np.searchsorted(record.times, trace)
-        sums = record.prefix_sums[at][:, :, 0]
-        steps = np.array(trace, dtype=np.int64)
-        reported = [rows[v.reported] for v in verdicts if v.reported is not None]
-        fits: list[Row] = []
-        for one in methods:
-            if one.method.kind == "TR" and any(is_row_of(row, one) for row in reported):
-                size = self.collection.batch_size
-                for end in fractions:
-                    fits += rows_of(record, end * size, [one], self.collection.levels[:1])
-        return Progress(
-            steps, np.array(self.origin) + sums / steps[:, None], record.iterates[at][:, :, 0], fits
-        )
-
-
-def is_row_of(row: Row, wanted: Wanted) -> bool:
-    """Whether a row is one of a method's."""
-    return row["alone"] == wanted.alone and bool(row["settings"] == wanted.method.model_dump_json())
-
-
-def same_method(row: Row, other: Row) -> bool:
-    """Whether two rows are of one method with the same settings."""
-    return all(row[name] == other[name] for name in ("settings", "alone"))
-
-
-def row_of(rows: Sequence[Row], wanted: Wanted) -> Row:
-    """The row of a method."""
-    return next(row for row in rows if is_row_of(row, wanted))
 
 
 def listed(names: Sequence[str]) -> str:

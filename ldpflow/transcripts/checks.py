@@ -10,15 +10,13 @@ sorted or joined. One pass; it ends at the first fault.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpflow.transcripts.faults import RowError
 from ldpflow.transcripts.reading import Chunk
-
-__all__ = ["Checks", "Meaning"]
+from ldpflow.transcripts.values import RowError
 
 Floats = NDArray[np.float64]
 
@@ -75,7 +73,11 @@ class Checks:
     start: tuple[float, ...] | None = None
     final: tuple[float, ...] | None = None
     ordered: bool = False
-    last: Expected | None = None
+    theta: Floats | None = None
+    """theta of the next step, which ``slack`` may differ from it by rounding; ``partial`` sums the gradients
+    of a round that is not complete yet."""
+    slack: Floats = field(default_factory=lambda: np.zeros(1))
+    partial: Floats = field(default_factory=lambda: np.zeros(1))
 
     def look(self, chunk: Chunk) -> None:
         """Raise the first fault of a chunk.
@@ -109,45 +111,40 @@ class Checks:
         """
         if self.final is None:
             return
-        last = self.last
-        if last is None:  # without a column theta errors of rounding add up
+        slack = self.slack
+        if self.theta is None:  # without a column theta errors of rounding add up
             steps = rows // self.batch_size
             slack = 1e-6 * self.c * steps**-self.gamma + steps * ROUNDING * np.abs(theta)
-            last = Expected(self, theta, slack, np.zeros_like(theta))
-        fault = last.compare(np.array([self.final]), "final_theta", rows)
-        if fault is not None:
-            raise fault
+        wanted = theta if self.theta is None else self.theta
+        found = np.array([self.final])
+        bad = apart(found, wanted[None], slack)
+        if bad.any():
+            j = int(np.argmax(bad[0]))
+            hint = few_digits(found, 0, wanted) or "Are the last rows missing?"
+            allowed = f"{float(wanted[j])!r}, which follows from the row before"
+            raise RowError(rows, named("final_theta", found, j), float(found[0, j]), allowed, hint)
 
     def types(self, chunk: Chunk) -> RowError | None:
         """Values that are no finite numbers."""
-        found: list[tuple[int, str, float]] = []
-        named = [(chunk.thetas, "theta"), (chunk.reports, "report")]
-        for values, stem in named:
-            if values is None:
-                continue
-            bad = ~np.isfinite(values)
-            if bad.any():
-                row, j = map(int, np.argwhere(bad)[0])
-                name = stem if values.shape[1] == 1 else f"{stem}_{j}"
-                found.append((row, name, float(values[row, j])))
-        for column, name in ((chunk.steps, "step"), (chunk.epsilons, "epsilon")):
-            if column is not None and not np.isfinite(column).all():
-                row = int(np.flatnonzero(~np.isfinite(column))[0])
-                found.append((row, name, float(column[row])))
-        if not found:
-            return None
-        row, name, value = min(found, key=lambda item: item[0])
-        return RowError(chunk.first + row, name, value, "a finite number")
+        columns = {"theta": chunk.thetas, "report": chunk.reports}
+        columns |= {"step": chunk.steps, "epsilon": chunk.epsilons}
+        found: list[RowError] = []
+        for name, values in columns.items():
+            if values is not None and not np.isfinite(values).all():
+                table = values.reshape(len(chunk), -1)
+                row, j = map(int, np.argwhere(~np.isfinite(table))[0])
+                wrong = float(table[row, j])
+                found.append(RowError(chunk.first + row, named(name, table, j), wrong, "a finite number"))
+        return min(found, key=lambda fault: fault.row, default=None)
 
     def reports(self, chunk: Chunk) -> RowError | None:
         """Reports that the mechanism cannot make."""
         if self.meaning.values is None:
             return None
         values, largest = chunk.reports[:, 0], len(self.meaning.values) - 1
-        bad = (values != np.floor(values)) | (values < 0.0) | (values > largest)
-        if not bad.any():
+        row = first_of((values != np.floor(values)) | (values < 0.0) | (values > largest))
+        if row is None:
             return None
-        row = int(np.flatnonzero(bad)[0])
         allowed = "0 or 1" if largest == 1 else f"a whole number from 0 to {largest}"
         return RowError(chunk.first + row, "report", float(values[row]), allowed)
 
@@ -155,24 +152,19 @@ class Checks:
         """Rounds that do not count up by one, every ``batch_size`` rows."""
         if chunk.rounds is None:
             return None
-        expected = 1 + (chunk.first - 1 + np.arange(len(chunk))) // self.batch_size
-        bad = chunk.rounds != expected
-        if not bad.any():
+        expected = self.step_numbers(chunk)
+        row = first_of(chunk.rounds != expected)
+        if row is None:
             return None
-        row = int(np.flatnonzero(bad)[0])
         found, wanted = int(chunk.rounds[row]), int(expected[row])
-        later = np.flatnonzero(chunk.rounds[row:] == wanted)
-        if found > wanted and len(later):
-            hint = f"Row {chunk.first + row + int(later[0]):,} has it: rows are in another order."
+        later = first_of(chunk.rounds[row:] == wanted)
+        if found > wanted and later is not None:
+            hint = f"Row {chunk.first + row + later:,} has it: rows are in another order."
         elif found > wanted and (chunk.rounds[row:] == expected[row:] + (found - wanted)).all():
-            one = found == wanted + 1
-            hint = (
-                f"Round {wanted:,} is missing." if one else f"Rounds {wanted:,} to {found - 1:,} are missing."
-            )
+            gap = f"{wanted:,} is" if found == wanted + 1 else f"{wanted:,} to {found - 1:,} are"
+            hint = f"Round{'s' if found > wanted + 1 else ''} {gap} missing."
         elif found > wanted:
             hint = "Reports before it are missing, or rows are in another order."
-        elif self.batch_size == 1 and found == wanted - 1:
-            hint = "It is the round of the row before: a report was counted twice."
         elif found == 1:
             hint = "The rounds begin again here: was another file joined to this one?"
         else:
@@ -183,201 +175,135 @@ class Checks:
         """Budgets that differ from the mechanism's."""
         if chunk.epsilons is None:
             return None
-        wanted = self.epsilon
-        bad = (
-            np.ones(len(chunk), bool)
-            if wanted is None
-            else np.abs(chunk.epsilons - wanted) > TOLERANCE * abs(wanted)
-        )
-        if not bad.any():
+        wanted = np.nan if self.epsilon is None else self.epsilon
+        row = first_of(~(np.abs(chunk.epsilons - wanted) <= TOLERANCE * abs(wanted)))
+        if row is None:
             return None
-        row = int(np.flatnonzero(bad)[0])
-        allowed = "no budget" if wanted is None else f"{wanted!r}, the budget of the others"
+        allowed = "no budget" if self.epsilon is None else f"{self.epsilon!r}, the budget of the others"
         hint = "Reports with different budgets cannot be analysed together."
         return RowError(chunk.first + row, "epsilon", float(chunk.epsilons[row]), allowed, hint)
 
-    def etas(self, chunk: Chunk) -> Floats:
-        """eta of every row's step."""
-        step = 1 + (chunk.first - 1 + np.arange(len(chunk))) // self.batch_size
-        result: Floats = self.c * step.astype(np.float64) ** -self.gamma
+    def step_numbers(self, chunk: Chunk) -> NDArray[np.int64]:
+        """Number of every row's step, from 1."""
+        result: NDArray[np.int64] = 1 + (chunk.first - 1 + np.arange(len(chunk))) // self.batch_size
+        return result
+
+    def etas(self, steps: NDArray[np.int64]) -> Floats:
+        """eta of steps."""
+        result: Floats = self.c * steps.astype(np.float64) ** -self.gamma
         return result
 
     def steps(self, chunk: Chunk) -> RowError | None:
         """Step sizes that are not c i^-gamma."""
         if chunk.steps is None:
             return None
-        wanted = self.etas(chunk)
-        bad = np.abs(chunk.steps - wanted) > TOLERANCE * np.abs(wanted)
-        if not bad.any():
+        wanted = self.etas(self.step_numbers(chunk))
+        row = first_of(np.abs(chunk.steps - wanted) > TOLERANCE * np.abs(wanted))
+        if row is None:
             return None
-        row = int(np.flatnonzero(bad)[0])
         allowed = f"{float(wanted[row])!r}, which is {self.c:g} i^-{self.gamma:g}"
         return RowError(chunk.first + row, "step", float(chunk.steps[row]), allowed)
 
     def recursion(self, chunk: Chunk) -> RowError | None:
-        """Values of theta that do not follow from the rows before."""
-        if chunk.thetas is None:
+        """Values of theta that do not follow from the rows before; moves on to the end of the chunk."""
+        thetas, size = chunk.thetas, self.batch_size
+        if thetas is None:
             return None
-        if self.last is None:
-            self.last = Expected.at_start(self, chunk)
-        return self.last.follow(chunk)
-
-
-@dataclass
-class Expected:
-    """theta of the next step, and how far from it is still rounding.
-
-    ``partial`` sums the gradients of a round that is not complete yet.
-    """
-
-    checks: Checks
-    theta: Floats
-    slack: Floats
-    partial: Floats
-
-    @classmethod
-    def at_start(cls, checks: Checks, chunk: Chunk) -> Expected:
-        """theta_0: as given, or the first row's."""
-        assert chunk.thetas is not None
-        d = chunk.thetas.shape[1]
-        start = checks.start
-        if start is None:
-            theta = chunk.thetas[0].copy()
+        if self.theta is None:
+            first = thetas[0] if self.start is None else np.broadcast_to(self.start, thetas.shape[1:])
+            self.theta = np.sort(first) if self.ordered else np.array(first)
+            self.slack, self.partial = np.zeros((2, thetas.shape[1]))
+        numbers = self.step_numbers(chunk)
+        etas = self.etas(numbers) if chunk.steps is None else chunk.steps
+        gradients = self.meaning.gradients(chunk.reports)
+        starts = np.flatnonzero(np.diff(numbers, prepend=0))  # of the rounds, the first of which may go on
+        last = np.append(starts[1:], len(thetas)) - 1
+        sums = np.add.reduceat(gradients, starts, axis=0)
+        sums[0] += self.partial
+        # From the theta that was asked, so that errors do not add up.
+        after, near = self.after(thetas[last], etas[last, None] * (sums / size))
+        place = numbers - numbers[0]
+        wanted = np.concatenate([self.theta[None], after])[place]
+        slack = np.concatenate([self.slack[None], near])[place]
+        if (chunk.first - 1 + len(thetas)) % size == 0:
+            self.theta, self.slack, self.partial = after[-1], near[-1], np.zeros_like(self.partial)
         else:
-            theta = np.array(start * d if len(start) == 1 else start)
-        if checks.ordered:
-            theta = np.sort(theta)
-        return cls(checks, theta, np.zeros(d), np.zeros(d))
+            self.theta, self.slack, self.partial = thetas[-1], np.zeros_like(self.slack), sums[-1]
+        bad = apart(thetas, wanted, slack)
+        if not bad.any():
+            return None
+        at, j = map(int, np.argwhere(bad)[0])
+        allowed = f"{float(wanted[at, j])!r}, which follows from the row before"
+        hint = few_digits(thetas, at, wanted[at]) or self.damage(chunk, thetas, gradients, wanted, bad)
+        return RowError(chunk.first + at, named("theta", thetas, j), float(thetas[at, j]), allowed, hint)
 
     def after(self, asked: Floats, moves: Floats) -> tuple[Floats, Floats]:
         """theta after steps from what was asked, and how far from it is still rounding."""
         wanted = asked - moves
         slack: Floats = TOLERANCE * np.abs(moves)
-        if self.checks.ordered:
+        if self.ordered:
             wanted = np.sort(wanted, axis=1)
             slack = np.broadcast_to(slack.max(axis=1, keepdims=True), slack.shape)
         return wanted, slack
 
-    def compare(self, found: Floats, name: str, row: int) -> RowError | None:
-        """The first row of ``found`` whose theta is not the expected one."""
-        wanted = self.theta[None]
-        bad = np.abs(found - wanted) > self.slack + ROUNDING * np.maximum(np.abs(found), np.abs(wanted))
-        if not bad.any():
-            return None
-        at, j = map(int, np.argwhere(bad)[0])
-        column = name if found.shape[1] == 1 else f"{name}_{j}"
-        allowed = f"{float(self.theta[j])!r}, which follows from the row before"
-        hint = few_digits(found, 0, wanted[0]) or "Are the last rows missing?"
-        return RowError(row + at, column, float(found[at, j]), allowed, hint)
-
-    def follow(self, chunk: Chunk) -> RowError | None:
-        """Compare a chunk with what is expected of it, and move on to its end."""
-        thetas = chunk.thetas
-        assert thetas is not None
-        size = self.checks.batch_size
-        etas = self.checks.etas(chunk) if chunk.steps is None else chunk.steps
-        gradients = self.checks.meaning.gradients(chunk.reports)
-        if size > 1:
-            return self.follow_rounds(chunk, thetas, etas, gradients)
-        after, near = self.after(thetas, etas[:, None] * gradients)
-        wanted = np.concatenate([self.theta[None], after[:-1]])
-        slack = np.concatenate([self.slack[None], near[:-1]])
-        bad = np.abs(thetas - wanted) > slack + ROUNDING * np.maximum(np.abs(thetas), np.abs(wanted))
-        self.theta, self.slack = after[-1], near[-1]
-        if not bad.any():
-            return None
-        return fault_of(chunk, thetas, wanted, slack, bad, self.displacement(chunk, gradients, bad))
-
-    def displacement(self, chunk: Chunk, gradients: Floats, bad: NDArray[np.bool_]) -> int:
-        """Number of steps by which the rows from the first fault on are displaced; 0 if they fit nowhere."""
-        thetas, rows = chunk.thetas, bad.any(axis=1)
-        assert thetas is not None
+    def damage(
+        self, chunk: Chunk, thetas: Floats, gradients: Floats, wanted: Floats, bad: NDArray[np.bool_]
+    ) -> str:
+        """What may have happened to the file before its first row that does not follow."""
+        rows = bad.any(axis=1)
         at = int(np.argmax(rows))
+        row = chunk.first + at
+        shift = self.displacement(chunk, thetas, gradients, at)
+        count = "one row is" if abs(shift) == 1 else f"{abs(shift)} rows are"
+        near = ~apart(thetas[at:], wanted[at], TOLERANCE * np.abs(wanted[at]))
+        later = first_of(np.asarray(near.all(axis=1)))
+        if shift and shift == 1 - row and row > 4:
+            return "The rows from there on fit as those of a new collection: was another file joined to it?"
+        if shift:
+            said = "missing before it." if shift > 0 else "too many before it: were reports doubled?"
+            return f"The rows from there on fit if {count} {said}"
+        if later is not None:
+            return f"Row {row + later:,} has this theta: rows are in another order."
+        if len(thetas) - at > 20 and np.all(np.diff(thetas[at:, 0]) >= 0.0):
+            return "From there on theta never falls: was the file sorted?"
+        if row == 1:
+            return "It is not theta0."
+        if float(rows.mean()) > 0.1:
+            return "Many later rows do not follow: other settings, a shuffled file, or two that were joined?"
+        return "A row is missing, doubled or changed there."
+
+    def displacement(self, chunk: Chunk, thetas: Floats, gradients: Floats, at: int) -> int:
+        """Number of steps by which the rows from a fault on are displaced; 0 if they fit nowhere."""
+        if self.batch_size > 1:
+            return 0
         if at and (thetas[at] == thetas[at - 1]).all() and (gradients[at] == gradients[at - 1]).all():
             return -1
         if chunk.steps is not None or len(thetas) - at < 10:
             return 0
-        step = chunk.first + np.arange(at, len(thetas) - 1)
-        for shift in (1, -1, 2, 3, -2, -3, 1 - int(step[0])):
-            if step[0] + shift < 1 or shift == 0:
-                continue
-            etas = self.checks.c * (step + shift).astype(np.float64) ** -self.checks.gamma
-            wanted, slack = self.after(thetas[at:-1], etas[:, None] * gradients[at:-1])
-            found = thetas[at + 1 :]
-            near = np.abs(found - wanted) <= slack + ROUNDING * np.maximum(np.abs(found), np.abs(wanted))
-            if near.all():
-                return shift
+        steps = chunk.first + np.arange(at, len(thetas) - 1)
+        for shift in (1, -1, 2, 3, -2, -3, 1 - int(steps[0])):
+            if shift and steps[0] + shift >= 1:
+                moves = self.etas(steps + shift)[:, None] * gradients[at:-1]
+                if not apart(thetas[at + 1 :], *self.after(thetas[at:-1], moves)).any():
+                    return shift
         return 0
 
-    def follow_rounds(self, chunk: Chunk, thetas: Floats, etas: Floats, gradients: Floats) -> RowError | None:
-        """The same where several reports make a step."""
-        size = self.checks.batch_size
-        before = (chunk.first - 1) % size  # rows of the first round that earlier chunks had
-        starts = np.arange(-before, len(thetas), size)
-        starts[0] = 0
-        ends = np.append(starts[1:], len(thetas))
-        sums = np.add.reduceat(gradients, starts, axis=0)
-        sums[0] += self.partial
-        asked = thetas[ends - 1]
-        # From the theta that was asked, so that errors do not add up.
-        moved, near_moved = self.after(asked, etas[ends - 1, None] * (sums / size))
-        after = np.concatenate([self.theta[None], moved])
-        slack = np.concatenate([self.slack[None], near_moved])
-        counts = ends - starts
-        wanted = np.repeat(after[:-1], counts, axis=0)
-        near = np.repeat(slack[:-1], counts, axis=0)
-        if (chunk.first - 1 + len(thetas)) % size == 0:
-            self.theta, self.slack, self.partial = after[-1], slack[-1], np.zeros_like(self.partial)
-        else:
-            self.theta, self.slack, self.partial = asked[-1], np.zeros_like(self.slack), sums[-1]
-        bad = np.abs(thetas - wanted) > near + ROUNDING * np.maximum(np.abs(thetas), np.abs(wanted))
-        return fault_of(chunk, thetas, wanted, near, bad) if bad.any() else None
+
+def first_of(bad: NDArray[np.bool_]) -> int | None:
+    """Place of the first True."""
+    return int(np.argmax(bad)) if bad.any() else None
 
 
-def fault_of(
-    chunk: Chunk, thetas: Floats, wanted: Floats, slack: Floats, bad: NDArray[np.bool_], shift: int = 0
-) -> RowError:
-    """The first theta that does not follow, with what may have happened to the file.
-
-    ``shift`` is by how many steps the rows from there on are displaced, 0 where that is not known.
-    """
-    at, j = map(int, np.argwhere(bad)[0])
-    row = chunk.first + at
-    column = "theta" if thetas.shape[1] == 1 else f"theta_{j}"
-    allowed = f"{float(wanted[at, j])!r}, which follows from the row before"
-    hint = few_digits(thetas, at, wanted[at]) or displaced_rows(row, shift)
-    if not hint:
-        near = np.abs(thetas[at:] - wanted[at]) <= slack[at] + ROUNDING * np.abs(wanted[at])
-        later = np.flatnonzero(near.all(axis=1))
-        if len(later):
-            hint = f"Row {row + int(later[0]):,} has this theta: rows are in another order."
-    if not hint and len(thetas) - at > 20 and np.all(np.diff(thetas[at:, 0]) >= 0.0):
-        hint = "From there on theta never falls: was the file sorted?"
-    if not hint and row == 1:
-        hint = "It is not theta0."
-    if not hint and float(bad.any(axis=1).mean()) > 0.1:
-        hint = (
-            "Many later rows do not follow either: are the settings others, is the file shuffled, or was "
-            "another one joined to it?"
-        )
-    if not hint:
-        hint = "A row is missing, doubled or changed there."
-    return RowError(row, column, float(thetas[at, j]), allowed, hint)
+def apart(found: Floats, wanted: Floats, slack: Floats) -> NDArray[np.bool_]:
+    """Where values differ by more than the slack and rounding."""
+    near = slack + ROUNDING * np.maximum(np.abs(found), np.abs(wanted))
+    result: NDArray[np.bool_] = np.abs(found - wanted) > near
+    return result
 
 
-def displaced_rows(row: int, shift: int) -> str:
-    """What happened before a row where the rows from there on fit ``shift`` steps later."""
-    if shift == 0:
-        return ""
-    if shift == 1 - row and row > 4:
-        return "The rows from there on fit as those of a new collection: was another file joined to this one?"
-    fit = f"The rows from there on fit if {counted(abs(shift))}"
-    return f"{fit} missing before it." if shift > 0 else f"{fit} too many before it: were reports doubled?"
-
-
-def counted(rows: int) -> str:
-    """A number of rows as the subject of a sentence."""
-    return "one row is" if rows == 1 else f"{rows} rows are"
+def named(stem: str, values: Floats, j: int) -> str:
+    """Name of the column of a coordinate."""
+    return stem if values.shape[1] == 1 else f"{stem}_{j}"
 
 
 def few_digits(thetas: Floats, at: int, wanted: Floats) -> str:

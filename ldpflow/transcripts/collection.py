@@ -14,14 +14,12 @@ from typing import Any
 
 from ldpflow.algorithms import Algorithm
 from ldpflow.allowed import closest, nearest
+from ldpflow.documents import parse_toml, read_text
 from ldpflow.errors import InputError
 from ldpflow.intervals import IntervalMethod
 from ldpflow.mechanisms import Mechanism
 from ldpflow.problems import PROBLEMS
 from ldpflow.study.entry import read_group
-from ldpflow.study.toml import parsed, study_text
-
-__all__ = ["Collection", "merged", "read_collection", "read_settings"]
 
 VERSION = 2
 """Of the schema: 1 has a report per step, 2 rounds of several reports per theta as well."""
@@ -111,7 +109,7 @@ def read_settings(file: str | Path) -> dict[str, Any]:
     InputError
         If it cannot be read.
     """
-    return parsed(study_text(str(file), "settings"), "settings", str(file))
+    return parse_toml(read_text(file, "settings"), "settings", str(file))
 
 
 def merged(

@@ -1,9 +1,9 @@
 """Folding a transcript into the record of its path, chunk by chunk, in the kernel's own order of additions.
 
-The fold is a kernel of its own that calls the parts by which a recursion keeps its record (S, the sums that
-follow S, the sums over the transcript), in one lane and in the same order: a transcript that ldpflow wrote
-gives the record of the simulated path, bit for bit, whatever the size of the chunks. Its state lies in
-arrays between chunks; memory does not grow with the transcript.
+A loop over the rows calls the parts by which a recursion keeps its record (S, the sums that follow S, the
+sums over the transcript), in one lane: a transcript that ldpflow wrote gives the record of the simulated
+path, bit for bit, whatever the size of the chunks. The state lies in arrays between chunks, so that memory
+does not grow with the transcript.
 """
 
 from __future__ import annotations
@@ -17,108 +17,84 @@ from numpy.typing import NDArray
 from ldpflow.algorithms.ldp_sgd import put_in_order
 from ldpflow.kernels import one_pass, running_sums
 from ldpflow.kernels.module import compiled
-from ldpflow.kernels.parameters import flat, layout_of
 from ldpflow.kernels.running_sums import RUNNING_SUMS
 from ldpflow.kernels.specialise import Case, Part
 from ldpflow.random.lockstep import CHUNK, LANES
 from ldpflow.random.samplers import step_sizes
 
-__all__ = ["Fold", "Folded"]
-
 Floats = NDArray[np.float64]
 
 SIGNATURE = (
-    "void(float64[:, ::1], float64[:, ::1], float64[:, ::1], boolean, float64[::1], float64[::1], "
-    "float64[::1], float64[::1], float64[::1], float64[::1], float64[::1], float64[::1], int64[::1], "
-    "int64[::1], int64[::1], float64[:, ::1], float64[:, ::1], float64[:, ::1])"
+    "void(float64[:, ::1], float64[:, ::1], float64[::1], boolean, float64, float64, int64, float64[::1], "
+    "float64[::1], float64[::1], float64[::1], float64[::1], float64[::1], int64[::1], int64[::1], "
+    "int64[::1], float64[:, ::1], float64[:, ::1], float64[:, ::1])"
 )
 
 
 def fold_rows(  # type: ignore[no-untyped-def]
-    kernel,
-    gradients,
-    before,
-    after,
-    known,
-    steps,
-    settings,
-    theta,
-    mean,
-    total,
-    sums,
-    tile,
-    centre,
-    counts,
-    times,
-    marks,
-    prefix_sums,
-    iterates,
-    running,
-):
-    """Take rows in: every ``size`` of them make a step, counted in ``counts``.
+    kernel, gradients, asked, etas, last, c, gamma, size, theta, mean, total, sums, tile, centre, counts,
+    times, marks, prefix_sums, iterates, running,
+):  # fmt: skip
+    """Take rows in. Every ``size`` of them make a step; theta_i is recorded when the next row shows it.
 
     Parameters
     ----------
-    gradients, before, after : arrays of shape (m, d)
-        A of every row, and theta before and after its step; both empty unless ``known``.
-    steps : array of shape (m,), or empty
+    gradients : array of shape (m, d)
+        A of every row.
+    asked : array of shape (m, d), or (0, d)
+        theta of every row; where it is not known it follows from the steps.
+    etas : array of shape (m,), or empty
         eta of every row's step; c i^-gamma where empty.
-    settings : :func:`step_settings`
+    last : bool
+        Whether no row follows: theta as it stands is recorded.
     theta, mean, total, sums, tile : arrays over (coordinate or sum, lane)
         The state; lane 0 is used.
-    counts : steps made, times reached, steps in the tile, rows in the round
+    counts : steps made, steps recorded, times reached, steps in the tile, rows in the round
     """
-    c, gamma, size = settings.c, settings.gamma, int(settings.batch_size)
-    i = counts[0]
-    t = counts[1]
-    kept = counts[2]
-    taken = counts[3]
+    i, done, t, kept, taken = counts[0], counts[1], counts[2], counts[3], counts[4]
+    rows = gradients.shape[0]
     eta = np.empty(CHUNK)
     step_sizes(i - i % CHUNK + 1, c, gamma, eta)
-    for row in range(gradients.shape[0]):
+    for row in range(rows + last):
+        if row < asked.shape[0]:
+            for j in range(kernel.D):
+                theta[j * LANES] = asked[row, j]
+        if done < i:
+            kernel.add_iterate(total, centre, sums, theta, float(i), 0)
+            reached = t < times.shape[0] and i == times[t]
+            kept = kernel.end_step(sums, tile, kept, reached and marks[t] >= 0)
+            if reached:
+                for j in range(kernel.D):
+                    prefix_sums[t, j] = total[j * LANES]
+                    iterates[t, j] = theta[j * LANES]
+                if marks[t] >= 0:
+                    for s in range(running.shape[1]):
+                        running[marks[t], s] = sums[s * LANES]
+                t += 1
+            kept = kernel.restart(sums, i, kept)
+            done = i
+        if row == rows:
+            continue
         for j in range(kernel.D):
             mean[j * LANES] += gradients[row, j]
         taken += 1
         if taken < size:
             continue
-        eta_i = eta[i % CHUNK]
-        if steps.shape[0] > 0:
-            eta_i = steps[row]
-        i += 1
+        eta_i = etas[row] if etas.shape[0] > 0 else eta[i % CHUNK]
         if size > 1:
             for j in range(kernel.D):
                 mean[j * LANES] /= size
-        if known:
-            for j in range(kernel.D):
-                theta[j * LANES] = before[row, j]
         kernel.keep_step(tile, centre, theta, mean, kept, 0)
         for j in range(kernel.D):
-            if known:
-                theta[j * LANES] = after[row, j]
-            else:
-                theta[j * LANES] -= eta_i * mean[j * LANES]
+            theta[j * LANES] -= eta_i * mean[j * LANES]
             mean[j * LANES] = 0.0
-        if kernel.ORDERED and not known:
+        if kernel.ORDERED:
             put_in_order(kernel, theta, 0)
         taken = 0
-        kernel.add_iterate(total, centre, sums, theta, float(i), 0)
-        reached = t < times.shape[0] and i == times[t]
-        kept = kernel.end_step(sums, tile, kept, reached and marks[t] >= 0)
-        if reached:
-            for j in range(kernel.D):
-                prefix_sums[t, j] = total[j * LANES]
-                iterates[t, j] = theta[j * LANES]
-            if marks[t] >= 0:
-                for s in range(running.shape[1]):
-                    running[marks[t], s] = sums[s * LANES]
-            t += 1
-        kept = kernel.restart(sums, i, kept)
+        i += 1
         if i % CHUNK == 0:
             step_sizes(i + 1, c, gamma, eta)
-    counts[0] = i
-    counts[1] = t
-    counts[2] = kept
-    counts[3] = taken
+    counts[0], counts[1], counts[2], counts[3], counts[4] = i, done, t, kept, taken
 
 
 @dataclass(frozen=True)
@@ -174,39 +150,30 @@ class Fold:
         batch_size: int = 1,
         ordered: bool = False,
     ) -> None:
-        self.d = d
-        self.names = tuple(names)
-        self.kernel = compiled(fold_rows, fold_case(d, self.names, ordered), SIGNATURE)
+        self.d, self.steps = d, (c, gamma, batch_size)
+        self.sizes = {name: RUNNING_SUMS[name].count(d) for name in names}
+        self.kernel = compiled(fold_rows, fold_case(d, tuple(names), ordered), SIGNATURE)
         self.times = np.asarray(times, dtype=np.int64)
         self.marked = np.asarray(marked if names else (), dtype=np.int64)
         self.marks = np.full(len(self.times), -1, dtype=np.int64)
         self.marks[np.searchsorted(self.times, self.marked)] = np.arange(len(self.marked))
-        self.settings = flat(step_settings(c, gamma, batch_size))
-        count = sum(RUNNING_SUMS[name].count(d) for name in names)
         self.theta, self.mean, self.total = np.zeros((3, d * LANES))
         self.theta[::LANES] = start
-        self.sums = np.zeros(count * d * LANES)
+        count = sum(self.sizes.values()) * d
+        self.sums = np.zeros(count * LANES)
         self.tile = np.zeros(2 * d * running_sums.TILE * LANES)
         self.origin = np.ascontiguousarray(origin, dtype=np.float64)
-        self.counts = np.zeros(4, dtype=np.int64)
-        self.prefix_sums = np.full((len(self.times), d), np.nan)
-        self.iterates = np.full((len(self.times), d), np.nan)
-        self.running = np.full((len(self.marked), count * d), np.nan)
-        self.waiting: tuple[Floats, Floats, Floats] | None = None
-        self.batch_size = batch_size
-
-    @property
-    def steps(self) -> int:
-        """Steps that were made."""
-        return int(self.counts[0])
+        self.counts = np.zeros(5, dtype=np.int64)
+        self.prefix_sums, self.iterates = np.full((2, len(self.times), d), np.nan)
+        self.running = np.full((len(self.marked), count), np.nan)
 
     @property
     def last(self) -> Floats:
-        """theta after them."""
+        """theta after the last row, as it follows from its report."""
         return self.theta[::LANES].copy()
 
-    def add(self, gradients: Floats, thetas: Floats | None, steps: Floats | None) -> None:
-        """Take in a chunk; what follows a row of the last round is known with the next chunk only.
+    def add(self, gradients: Floats, thetas: Floats | None, steps: Floats | None, last: bool = False) -> None:
+        """Take in a chunk.
 
         Parameters
         ----------
@@ -216,52 +183,16 @@ class Fold:
             What was asked; None where it follows from the steps.
         steps : ndarray, shape (m,), or None
             eta of every row's step.
+        last : bool
+            Whether no row follows.
         """
+        chunk = (gradients, np.empty((0, self.d)) if thetas is None else thetas)
         etas = np.empty(0) if steps is None else steps
-        if thetas is None:
-            self.run(gradients, None, None, etas)
-            return
-        if self.waiting is not None:
-            gradients, thetas, etas = (
-                np.concatenate([old, new])
-                for old, new in zip(self.waiting, (gradients, thetas, etas), strict=True)
-            )
-        # The step that the last row belongs to waits: its theta_i is the next row's.
-        taken = self.rows_taken()
-        hold = (taken + len(gradients) - 1) % self.batch_size + 1
-        ready = max(0, len(gradients) - hold)
-        after = np.empty_like(thetas)
-        after[:-1] = thetas[1:]
-        self.run(gradients[:ready], thetas[:ready], after[:ready], etas[:ready])
-        self.waiting = (gradients[ready:], thetas[ready:], etas[ready:])
-
-    def rows_taken(self) -> int:
-        """Rows of the round that is not complete, without those that wait."""
-        return int(self.counts[3])
-
-    def run(self, gradients: Floats, before: Floats | None, after: Floats | None, etas: Floats) -> None:
-        """Call the kernel."""
-        nothing = np.empty((0, self.d))
         self.kernel(
-            compact(gradients),
-            nothing if before is None else compact(before),
-            nothing if after is None else compact(after),
-            before is not None,
-            compact(etas),
-            self.settings,
-            self.theta,
-            self.mean,
-            self.total,
-            self.sums,
-            self.tile,
-            self.origin,
-            self.counts,
-            self.times,
-            self.marks,
-            self.prefix_sums,
-            self.iterates,
-            self.running,
-        )
+            *(np.require(values, np.float64, ["C", "W"]) for values in (*chunk, etas)),
+            last, *self.steps, self.theta, self.mean, self.total, self.sums, self.tile, self.origin,
+            self.counts, self.times, self.marks, self.prefix_sums, self.iterates, self.running,
+        )  # fmt: skip
 
     def finish(self, final: Floats | None = None) -> Folded:
         """The record, after the last chunk.
@@ -271,35 +202,12 @@ class Fold:
         final : ndarray, shape (d,), optional
             theta_n; it follows from the last row unless given.
         """
-        if self.waiting is not None:
-            gradients, thetas, etas = self.waiting
-            self.waiting = None
-            if final is None:
-                self.theta[::LANES] = thetas[-1]
-                self.run(gradients, None, None, etas)
-            else:
-                after = np.broadcast_to(final, thetas.shape)
-                self.run(gradients, thetas, after, etas)
-        by_name = {}
+        self.add(np.empty((0, self.d)), None if final is None else final[None], None, last=True)
+        ends = np.cumsum(list(self.sizes.values()))[:-1]
         shaped = self.running.reshape(len(self.marked), -1, self.d, 1).transpose(1, 0, 2, 3)
-        start = 0
-        for name in self.names:
-            end = start + RUNNING_SUMS[name].count(self.d)
-            by_name[name] = shaped[start:end]
-            start = end
-        return Folded(
-            self.times, self.prefix_sums[:, :, None], self.iterates[:, :, None], by_name, self.marked
-        )
-
-
-def compact(values: Floats) -> Floats:
-    """The values as a compiled function takes them: doubles in C order, not marked as read-only."""
-    return np.require(values, np.float64, ["C", "W"])
-
-
-def step_settings(c: float, gamma: float, batch_size: int) -> dict[str, float]:
-    """Values of the fold's argument ``settings``, by name."""
-    return {"c": c, "gamma": gamma, "batch_size": float(batch_size)}
+        by_name = dict(zip(self.sizes, np.split(shaped, ends), strict=True)) if self.sizes else {}
+        prefix_sums, iterates = self.prefix_sums[:, :, None], self.iterates[:, :, None]
+        return Folded(self.times, prefix_sums, iterates, by_name, self.marked)
 
 
 def fold_case(d: int, names: tuple[str, ...], ordered: bool) -> Case:
@@ -311,5 +219,4 @@ def fold_case(d: int, names: tuple[str, ...], ordered: bool) -> Case:
         **running_sums.parts(names, d),
         "add_iterate": Part(one_pass.add_iterate, inlining="written"),
     }
-    case = Case(tuple(values.items()), unrolled=frozenset({"D"}) | running_sums.UNROLLED)
-    return case.with_layout("settings", layout_of(step_settings(1.0, 0.5, 1)))
+    return Case(tuple(values.items()), unrolled=frozenset({"D"}) | running_sums.UNROLLED)

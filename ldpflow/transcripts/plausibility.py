@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 
 from ldpflow.transcripts.reading import Chunk
 
-__all__ = ["Answers", "Moments", "Plausibility"]
-
 DEVIATIONS = 5.0
 
 

@@ -20,13 +20,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ldpflow.documents import decode_text
 from ldpflow.errors import InputError
-from ldpflow.transcripts.csv_file import CsvFile
-from ldpflow.transcripts.faults import RowError
-from ldpflow.transcripts.regular_file import RegularFile
-from ldpflow.transcripts.values import as_floats, as_names, as_whole, check_names, is_text, short_names
-
-__all__ = ["CHUNK", "Chunk", "Columns", "Transcript"]
+from ldpflow.transcripts.files import CsvFile, RegularFile
+from ldpflow.transcripts.values import (
+    RowError,
+    as_floats,
+    as_names,
+    as_whole,
+    check_names,
+    is_text,
+    short_names,
+)
 
 CHUNK = 2**16
 METADATA = b"ldpflow"
@@ -212,11 +217,7 @@ class Transcript:
         if self.table is None and self.parquet:
             stored = self.parquet_file().metadata.metadata
         found = (stored or {}).get(METADATA)
-        try:
-            return None if found is None else found.decode()
-        except UnicodeDecodeError as error:
-            hint = f"Byte {error.start:,} of the settings in its metadata is not."
-            raise InputError("file", self.place, "settings in UTF-8", hint) from None
+        return None if found is None else decode_text(found, "file", self.place, "settings in its metadata")
 
     def sha256(self) -> str | None:
         """Digest of the file; None for a table in memory."""

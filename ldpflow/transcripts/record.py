@@ -15,8 +15,6 @@ from ldpflow.problems.laws import Variate
 from ldpflow.problems.problem import Matrix, Problem, unknown_matrix
 from ldpflow.settings import canonical_json
 
-__all__ = ["Collected", "UnknownLaw"]
-
 
 class UnknownLaw(Problem):
     """A problem of which the gradient's range may be known, and neither the law nor the truth.

@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 
 from ldpflow.algorithms import Algorithm
 from ldpflow.transcripts.collection import Collection
-from ldpflow.transcripts.rows import Row
+from ldpflow.transcripts.methods import Row
 from ldpflow.transcripts.verdict import Verdict, around_average
-
-__all__ = ["Analysis", "Progress"]
 
 Floats = NDArray[np.float64]
 

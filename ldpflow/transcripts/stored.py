@@ -8,10 +8,8 @@ import re
 from ldpflow.engine.replay import planned_path
 from ldpflow.errors import InputError
 from ldpflow.store import RunStore
-from ldpflow.study.stored import stored_study
+from ldpflow.study.stored import needed_study
 from ldpflow.transcripts.writing import write_transcript
-
-__all__ = ["stored_transcript"]
 
 
 def stored_transcript(
@@ -48,9 +46,7 @@ def stored_transcript(
         raise InputError("path", path_key, "a path key as in the folder names: p and 16 hex digits")
     store = RunStore(run)
     with store.named_errors():
-        study = stored_study(store, to_run=True)
-    if study is None:
-        raise InputError("run", str(run), "a run directory with a study that can be read")
+        study = needed_study(store)
     plan, _ = planned_path(study, path_key.removeprefix("p"))
     if plan is None:
         keys = ", ".join(f"p{plan.simulator.key}" for plan in study.plans()[:5])

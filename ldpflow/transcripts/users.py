@@ -9,10 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ldpflow.transcripts.faults import RowError
 from ldpflow.transcripts.reading import Chunk, Transcript
-
-__all__ = ["LARGEST_USERS", "Users"]
+from ldpflow.transcripts.values import RowError
 
 LARGEST_USERS = 10**7
 """Rows up to which users are compared."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -10,14 +11,35 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ldpflow.errors import InputError
-from ldpflow.transcripts.faults import RowError
-
-__all__ = ["as_floats", "as_names", "as_whole", "check_names", "is_text", "short_names"]
 
 LONGEST_NAME = 1000
 """Most bytes of a user's name."""
 
 Floats = NDArray[np.float64]
+
+
+class RowError(InputError):
+    """A row of a transcript cannot be right; nothing is computed from the file.
+
+    Parameters
+    ----------
+    row : int
+        From 1, the header of a CSV file not counted.
+    column : str
+    value : object
+        What was found there.
+    allowed : str
+        What was expected.
+    hint : str, optional
+    """
+
+    def __init__(self, row: int, column: str, value: object, allowed: str, hint: str = "") -> None:
+        self.row = row
+        self.column = column
+        super().__init__(f"row {row:,}, {column}", value, allowed, hint)
+
+    def __reduce__(self) -> tuple[type, Any]:
+        return (type(self), (self.row, self.column, self.value, self.allowed, self.hint))
 
 
 def refuse_nulls(values: pa.ChunkedArray, name: str, first: int) -> None:

@@ -15,13 +15,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-__all__ = ["Verdict", "around_average", "verdict_of"]
-
 ROOTS = ("TR", "TR-BM")
 """Methods around the root of the regression; all others are around an average of iterates."""
 SHORT = 25.0
 TOO_SHORT = 15.0
 SIGNIFICANT = 2.576
+MOVED = 1.0  # standard errors by which the first steps move an estimate that they do not suit
 CLEAR, DOUBTFUL = 1.0, 2.0
 EXACT = 4096
 
@@ -30,11 +29,22 @@ NO_END = "its interval has no end"
 
 Row = dict[str, Any]
 
+ARRIVAL = {
+    "arrived": "the run arrived: the average agrees with the root of the regression",
+    "doubtful": "doubtful: the run is short, or the average is somewhat off the root of the regression",
+    "not_arrived": "not arrived: the average still carries the start",
+    "steps_too_large": "steps too large: they bias the average",
+    "unknown": "unknown: the regression has no root",
+}
+"""What the verdicts mean."""
+
 MEANING = {
     "too_short": "the run is short for its steps: TR's interval is wide and somewhat unreliable, "
     "those around the average (BB, BM, SN, ...) are far too narrow",
     "poor_fit": "degree 2 does not describe the run: use degree 3",
     "poor_fit_3": "degree 3 does not describe the run either: trust no interval here",
+    "early_steps": "the first 3 to 6% of the steps move the estimate by more than a standard error: take "
+    'burn_in = "0.1n"',
     "undefined": "there is no interval: more users are needed",
     "undefined_3": "{why}, and degree 3 has no interval here ({reason}): degree 2 is reported",
     "not_arrived": "the average still carries the start: use TR or TR-BM, no interval around the average",
@@ -42,6 +52,7 @@ MEANING = {
     "around the average",
     "odd_reports": "the reports do not look like the mechanism's",
 }
+"""What the flags mean, and what to do."""
 
 
 @dataclass(frozen=True)
@@ -157,6 +168,8 @@ def verdict_of(
         reported = low
     if reported["status"] != "ok":
         flags.append("undefined")
+    if abs(finite(reported.get("early_shift"))) > MOVED:
+        flags.append("early_steps")
     reference = low if high["se"] is None else high
     root, se = finite(reference["estimate"]), finite(reference["se"])
     distance = (average - root) / se if se > 0 else math.nan

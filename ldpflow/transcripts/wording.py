@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ldpflow import __version__
-from ldpflow.transcripts.rows import Row, columns_of
+from ldpflow.transcripts.methods import Row, columns_of
+from ldpflow.transcripts.verdict import ARRIVAL
 
 if TYPE_CHECKING:
     from ldpflow.transcripts.result import Analysis
 
-__all__ = ["as_dict", "coordinate_name", "label", "methods_paragraph", "verdict_lines"]
 
 REFERENCES = {
     "BB": "the multiplier block bootstrap (Dette and Graw)",
@@ -33,16 +33,8 @@ REFERENCES = {
     "joint": "the projection of a joint region",
 }
 
-NAMED = ("base", "beta", "degree", "fit")
+NAMED = ("base", "beta", "degree", "separate")
 """Settings that are always part of a method's name."""
-
-ARRIVAL = {
-    "arrived": "the run arrived: the average agrees with the root of the regression",
-    "doubtful": "doubtful: the run is short, or the average is somewhat off the root of the regression",
-    "not_arrived": "not arrived: the average still carries the start",
-    "steps_too_large": "steps too large: they bias the average",
-    "unknown": "unknown: the regression has no root",
-}
 
 
 def label(row: Row, among: Sequence[Row] = ()) -> str:
@@ -73,8 +65,10 @@ def order_of(name: str) -> int:
 
 def setting_words(name: str, value: Any) -> str:
     """A setting in a method's name."""
+    if name == "separate":
+        return "by quantile" if value else "together"
     shown = f"{value:g}" if isinstance(value, float) else str(value)
-    return shown if name in ("base", "fit") else f"{name.replace('_', ' ')} {shown}"
+    return shown if name == "base" else f"{name.replace('_', ' ')} {shown}"
 
 
 def coordinate_name(analysis: Analysis, j: int) -> str:
@@ -128,17 +122,10 @@ def privacy_words(analysis: Analysis) -> str:
     if statement.notion == "none":
         return "no randomiser: the reports are not private"
     budget = f"epsilon = {statement.epsilon:g}" if statement.epsilon is not None else f"mu = {statement.mu:g}"
+    several = statement.reports > 1
+    per = f"for the {statement.reports} answers of a report together" if several else "per report"
     once = "each user reported once" if analysis.users_compared else "per user too if each reported once"
-    return f"{kind} with {budget} ({statement.notion} per report; {once})"
-
-
-def target_words(taus: Sequence[float]) -> str:
-    """Name of the estimated quantity."""
-    if not taus:
-        return "theta*"
-    if len(taus) == 1:
-        return f"the {taus[0]:g}-quantile"
-    return f"the quantiles at levels {', '.join(f'{tau:g}' for tau in taus)}"
+    return f"{kind} with {budget} ({statement.notion} {per}; {once})"
 
 
 def method_words(row: Row) -> str:
@@ -148,60 +135,34 @@ def method_words(row: Row) -> str:
         what += f", degree {row['degree']}, first {row['burn_in']} steps left out"
         if row.get("variance") is not None:
             what += f", variance {row['variance']}"
-        if row["alone"]:
+        if row.get("separate"):
             what += ", each quantile by itself"
     return what
 
 
-def methods_sentences(analysis: Analysis) -> list[str]:
-    """By which method each interval is, and what the run says about it; coordinates alike in one sentence."""
-    grouped: dict[str, list[int]] = {}
+def methods_paragraph(analysis: Analysis) -> str:
+    """A paragraph for a methods section; coordinates whose method is the same stand in one sentence."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    grouped: dict[tuple[str | None, float | None], list[str]] = {}
     for j in range(len(analysis.verdicts)):
         row = analysis.reported(j)
-        what = "" if row is None else f"{100 * row['level']:g}% interval{{}} by {method_words(row)}"
-        grouped.setdefault(what, []).append(j)
-    found = []
-    for what, members in grouped.items():
-        whose = ", ".join(coordinate_name(analysis, j) for j in members)
-        several = len(members) > 1
-        of = f" of the {whose}" if whose and len(grouped) > 1 else ""
-        if not what:
-            found.append(f"No interval{of} was defined.")
-            continue
-        verb = ("s" + of + " are") if several else (of + " is")
-        found.append(f"The {what.format(verb)}.")
-    for j, verdict in enumerate(analysis.verdicts):
-        if verdict.arrival == "unknown":
-            continue
-        name = coordinate_name(analysis, j)
-        flags = f"flags: {', '.join(verdict.flags)}" if verdict.flags else "no flags"
-        found.append(
-            f"The run has {verdict.relaxation_times:.0f} relaxation times{' of the ' + name if name else ''} "
-            f"({verdict.arrival.replace('_', ' ')}; {flags})."
-        )
-    return found
-
-
-def methods_paragraph(analysis: Analysis) -> str:
-    """A paragraph for a methods section."""
-    collection, algorithm = analysis.collection, analysis.algorithm
-    target = target_words(collection.taus)
-    size = collection.batch_size
-    steps = f"{analysis.steps:,} steps" + (f" of {size} reports each" if size > 1 else "")
-    # A transcript that was written from a run names its path.
-    simulated = collection.path is not None
-    reports = (
-        "simulated reports, privatised" if simulated else "reports, privatised before they were collected,"
+        what = (None, None) if row is None else (method_words(row), row["level"])
+        grouped.setdefault(what, []).append(coordinate_name(analysis, j))
+    loader = PackageLoader("ldpflow", "templates")
+    found = Environment(loader=loader, trim_blocks=True, undefined=StrictUndefined)
+    text = found.get_template("analysis.txt.jinja").render(
+        analysis=analysis,
+        taus=analysis.collection.taus,
+        privacy=privacy_words(analysis),
+        size=analysis.collection.batch_size,
+        c=analysis.algorithm.step_constant(),
+        gamma=analysis.algorithm.step_exponent(),
+        intervals=[(method, level, names) for (method, level), names in grouped.items()],
+        verdicts=[(coordinate_name(analysis, j), verdict) for j, verdict in enumerate(analysis.verdicts)],
+        version=__version__,
     )
-    sentences = [
-        f"We estimated {target} from {analysis.users:,} {reports} by {privacy_words(analysis)}.",
-        f"Users were asked one after the other by stochastic gradient descent in {steps}, the i-th of size "
-        f"{algorithm.step_constant():g} i^-{algorithm.step_exponent():g}.",
-    ]
-    sentences += methods_sentences(analysis)
-    digest = "" if analysis.sha256 is None else f"; SHA-256 of the transcript {analysis.sha256}"
-    sentences.append(f"Computed with ldpflow {__version__}{digest}.")
-    return " ".join(sentences)
+    return " ".join(text.split())
 
 
 def plain(row: Row) -> dict[str, Any]:

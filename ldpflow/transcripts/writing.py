@@ -6,11 +6,10 @@ theta has the bits of the simulated path, and `analyse` on the file gives the ro
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path as FilePath
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -20,12 +19,12 @@ from ldpflow.errors import InputError
 from ldpflow.intervals import IntervalMethod
 from ldpflow.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.simulators.reports import reports_of
+from ldpflow.study.writing import literal
 from ldpflow.transcripts.collection import ALGORITHMS_READ, VERSION
-from ldpflow.transcripts.row_files import row_writer
-
-__all__ = ["transcript_settings", "write_transcript"]
 
 Floats = NDArray[np.float64]
+
+ROW_GROUP = 2**20
 
 
 def check_path(path: Any, n: int) -> None:
@@ -103,20 +102,73 @@ def transcript_settings(
 
 
 def toml_text(tables: dict[str, Any]) -> str:
-    """Settings as TOML; its values are written as in JSON, floats by repr."""
-    lines = [f"{k} = {json.dumps(v)}" for k, v in tables.items() if not nested(v)]
+    """Settings as TOML."""
+    lines = [f"{name} = {literal(value)}" for name, value in tables.items() if not nested(value)]
     for name, value in tables.items():
-        if isinstance(value, dict):
-            lines += ["", f"[{name}]", *(f"{k} = {json.dumps(v)}" for k, v in value.items())]
-        elif nested(value):
-            for table in value:
-                lines += ["", f"[[{name}]]", *(f"{k} = {json.dumps(v)}" for k, v in table.items())]
+        if nested(value):
+            title = f"[{name}]" if isinstance(value, dict) else f"[[{name}]]"
+            for table in [value] if isinstance(value, dict) else value:
+                lines += ["", title, *(f"{key} = {literal(one)}" for key, one in table.items())]
     return "\n".join(lines) + "\n"
 
 
 def nested(value: object) -> bool:
     """Whether a value is a table or a list of tables."""
     return isinstance(value, dict) or (isinstance(value, list) and any(isinstance(v, dict) for v in value))
+
+
+class RowFile:
+    """A file that is being written: Parquet with the settings inside, or CSV with them in FILE.toml.
+
+    Parameters
+    ----------
+    target : Path
+        Its name says the format.
+    temporary : Path
+        Where it is written.
+    """
+
+    def __init__(self, target: FilePath, temporary: FilePath) -> None:
+        self.target, self.temporary = target, temporary
+        self.parquet = target.suffix.lower() in (".parquet", ".pq")
+        self.writer: Any = None
+        self.waiting: list[pa.Table] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def write(self, table: pa.Table) -> None:
+        """Append rows; they are gathered to large groups."""
+        self.waiting.append(table)
+        if sum(part.num_rows for part in self.waiting) >= ROW_GROUP:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what was gathered."""
+        import pyarrow.csv
+        import pyarrow.parquet as pq
+
+        if not self.waiting:
+            return
+        table = pa.concat_tables(self.waiting)
+        self.waiting = []
+        if self.writer is None and self.parquet:
+            self.writer = pq.ParquetWriter(self.temporary, table.schema, write_page_checksum=True)
+        elif self.writer is None:
+            self.writer = pyarrow.csv.CSVWriter(self.temporary, table.schema)
+        self.writer.write_table(table, ROW_GROUP)
+
+    def finish(self, settings: str) -> None:
+        """Add the settings, as TOML."""
+        self.flush()
+        if self.parquet:
+            self.writer.add_key_value_metadata({"ldpflow": settings})
+        else:
+            self.target.with_name(self.target.name + ".toml").write_text(settings, encoding="utf-8")
+
+    def __exit__(self, *exception: object) -> None:
+        if self.writer is not None:
+            self.writer.close()
 
 
 def table_of(path: Any, first: int, thetas: Floats, gradients: Floats) -> pa.Table:
@@ -177,7 +229,7 @@ def write_transcript(
     final: Floats = np.empty(0)
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        with row_writer(target, temporary) as writer:
+        with RowFile(target, temporary) as writer:
             for first, thetas, gradients, after in reports_of(path, seed, replicate, users):
                 final = after
                 writer.write(table_of(path, first, thetas, gradients))

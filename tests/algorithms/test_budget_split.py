@@ -10,7 +10,7 @@ from ldpflow.algorithms.ldp_sgd import LdpSgd
 from ldpflow.constants import normal_quantile
 from ldpflow.engine import run_study
 from ldpflow.errors import InputError
-from ldpflow.intervals.perturbed_bootstrap import PerturbedBootstrap
+from ldpflow.intervals.bootstrap import PerturbedBootstrap
 from ldpflow.kernels.running_sums import PERTURBED
 from ldpflow.mechanisms.gaussian import Gaussian
 from ldpflow.mechanisms.laplace import Laplace

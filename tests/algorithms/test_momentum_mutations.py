@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ldpflow.kernels import finite_sum
-from ldpflow.kernels.assembly import part_of
+from ldpflow.kernels.functions import part_of
 from ldpflow.privacy.tree import touched_nodes
 from ldpflow.problems.nonconvex_logistic import NonconvexLogistic
 from tests.algorithms.test_dp_nsgd import FIRST, golden

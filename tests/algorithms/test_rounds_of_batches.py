@@ -8,15 +8,16 @@ import pytest
 from ldpflow.algorithms.minibatch_sgd import MinibatchSgd
 from ldpflow.engine import run_study
 from ldpflow.errors import InputError
-from ldpflow.planning.forecast import Steps
-from ldpflow.planning.protocols_plan import steps_of
+from ldpflow.planning.compare import steps_of
+from ldpflow.planning.forecasts import Steps
 from ldpflow.results.summary import oracle_length
+from ldpflow.simulators.approach import limit_law
 from ldpflow.simulators.batch import Batch, simulate
 from ldpflow.simulators.families import simulator_from_settings
 from ldpflow.simulators.stored import Described, description
 from ldpflow.store import RunStore
 from ldpflow.study import Study
-from ldpflow.study.components import tables_of
+from ldpflow.study.changes import tables_of
 from ldpflow.transcripts.writing import write_transcript
 from tests import draws
 from tests.oracles import cells as oracle
@@ -48,7 +49,7 @@ def test_every_n_is_split_into_its_rounds():
     for (n, rounds), simulator in found.items():
         assert simulator.algorithm.batch_size == n // rounds
         assert simulator.steps(n) == rounds  # 203 users in batches of 6 would make 33 steps
-        assert simulator.limit_law().steps(n) == rounds
+        assert limit_law(simulator).steps(n) == rounds
     assert len({simulator.key for simulator in found.values()}) == 4
 
 
@@ -87,7 +88,7 @@ def test_a_stored_path_is_restored():
     again = simulator_from_settings(simulator.settings())
     assert again == simulator and again.key == simulator.key
     described = Described(simulator.settings(), description(simulator))
-    assert described.limit_law() == simulator.limit_law()
+    assert limit_law(described) == limit_law(simulator)
 
 
 def test_without_rounds_settings_and_law_are_as_before():
@@ -110,7 +111,7 @@ def test_a_run_and_its_summary(tmp_path):
     for row in summary:
         # The oracle's intervals have the length that the summary compares with: T steps, not floor(n/s).
         assert row["length_relative"] == pytest.approx(1.0, rel=1e-12)
-    law = {s.key: s.limit_law() for s in simulators()}
+    law = {s.key: limit_law(s) for s in simulators()}
     row = next(row for row in summary if (row["n"], row["rounds"]) == (203, 30))
     variance = law[row["path"].removeprefix("p")].variances[row["coordinate"]]
     assert oracle_length(law[row["path"].removeprefix("p")], row["coordinate"], 203, 0.9) == pytest.approx(

@@ -7,7 +7,7 @@ from mpmath import mpf
 from pydantic import Field
 
 import ldpflow as lf
-from ldpflow.protocols import Thresholds
+from ldpflow.protocols.histograms import Thresholds
 from ldpflow.settings import Setting
 
 

@@ -11,11 +11,11 @@ import pytest
 import ldpflow as lf
 from ldpflow.errors import LdpflowError
 from ldpflow.intervals import INTERVAL_METHODS, average
-from ldpflow.intervals.asymptotics import asymptotic_variances
+from ldpflow.intervals.variance import asymptotic_variances
 from ldpflow.simulators.batch import Batch, simulate
 from ldpflow.simulators.cell import Cell
-from ldpflow.testing.running import Wrong, lanes_agree, path_of
-from ldpflow.testing.simulated import method_checks
+from ldpflow.testing.components import checks_of
+from ldpflow.testing.running import Wrong, path_of
 
 BUNDLED = [
     kind
@@ -26,9 +26,7 @@ BUNDLED = [
 
 def check_method(method):
     """What every check says."""
-    found = {name: check() for name, check in method_checks({"it": method})}
-    lanes_agree(path_of(), [method])
-    return found
+    return {name: check(method) for name, check in checks_of(method).items()}
 
 
 @pytest.mark.parametrize("kind", BUNDLED)
@@ -106,11 +104,10 @@ class Cheat(Fixed):
 
 @pytest.mark.parametrize("way", ["truth", "origin", "problem", "variance"])
 def test_a_method_that_reads_the_truth_is_found(way):
-    check = dict(method_checks({"it": Cheat(way=way)}))["reads no truth"]
+    check = checks_of(Cheat())["reads no truth"]
     with pytest.raises((Wrong, LdpflowError), match=r"let reads_truth\(\) return True"):
-        check()
-    declared = dict(method_checks({"it": Cheat(way=way, declared=True)}))["reads no truth"]
-    assert declared().startswith("it does, and declares it")
+        check(Cheat(way=way))
+    assert check(Cheat(way=way, declared=True)).startswith("it does, and declares it")
 
 
 def test_rows_of_a_method_that_reads_the_truth_are_refused():

@@ -182,7 +182,6 @@ def test_places_of_runs(tmp_path):
         (lambda run: run.rows(where=3), "where"),
         (lambda run: run.plot("coverage", where=3), "where"),
         (lambda run: run.report(3.5), "file"),
-        (lambda run: run.arena(3.5), "folder"),
         (lambda run: run.check("x"), "recompute"),
         (lambda run: run.study.replace(3), "values"),
     ],
@@ -202,9 +201,8 @@ def test_a_path_that_is_a_number_was_meant_as_a_replicate(run):
         lambda run, where: run.rows(where=where),
         lambda run, where: run.explain(where=where),
         lambda run, where: run.plot("coverage", where=where),
-        lambda run, where: run.arena("site", where=where),
     ],
-    ids=["summary", "rows", "explain", "plot", "arena"],
+    ids=["summary", "rows", "explain", "plot"],
 )
 def test_a_condition_that_nothing_meets_is_refused_with_what_there_is(run, call, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -11,7 +11,7 @@ import pytest
 from pydantic import Field, create_model
 
 import ldpflow as lf
-from ldpflow.audit.local import GivenGradient
+from ldpflow.audit.given_gradient import GivenGradient
 from ldpflow.columns import Column, Summary
 from ldpflow.mechanisms import PrivacyStatement
 from ldpflow.results.columns import PATH_COLUMNS
@@ -19,8 +19,7 @@ from ldpflow.results.summary import names_of_summary
 from ldpflow.results.trajectories import SUMMARY_COLUMNS, THEORY
 from ldpflow.settings import Setting
 from ldpflow.store.schema import RESERVED
-from ldpflow.study.plugins import FILE_MODULE, REGISTRIES, load_file
-from ldpflow.study.registration import check_columns
+from ldpflow.study.plugins import FILE_MODULE, REGISTRIES, check_columns, load_file
 
 SHARED = {"epsilon", "mu", "delta", "gamma", "c", "batch_size"}
 """Columns of the summary that are settings of bundled components."""

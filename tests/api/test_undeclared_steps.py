@@ -9,8 +9,9 @@ import pytest
 
 import ldpflow as lf
 from ldpflow.intervals import INTERVAL_METHODS
+from ldpflow.simulators.approach import approach, linear_approach
+from ldpflow.testing.components import declared_steps
 from ldpflow.testing.running import Wrong
-from ldpflow.testing.simulated import algorithm_checks
 from ldpflow.testing.templates import write_component
 
 DECLARATION = '''    def step_constant(self):
@@ -18,10 +19,6 @@ DECLARATION = '''    def step_constant(self):
         return math.nan
 
 '''
-
-
-def check_steps(algorithm):
-    return dict(algorithm_checks({"it": algorithm}))["declared steps are the realised ones"]()
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +30,7 @@ def clipped(tmp_path_factory):
 
 def test_the_scaffold_declares_no_size_and_is_left_out(clipped):
     assert math.isnan(clipped.step_constant())
-    assert "not declared" in check_steps(clipped)
+    assert "not declared" in declared_steps(clipped)
     methods = [{"kind": kind} for kind in ("TR", "TR-BM", "TRC", "BM", "EBS")]
     study = lf.Study(
         problem=lf.Quantile(), mechanism=lf.NoMechanism(), algorithm=clipped, n=[1000], methods=methods
@@ -43,7 +40,7 @@ def test_the_scaffold_declares_no_size_and_is_left_out(clipped):
     assert "step sizes that clipped_steps does not declare (step_constant)" in lines[0]
     assert {cell.method.kind for cell in study.plans()[0].cells} == {"BM", "EBS"}
     simulator = study.simulators()[0]
-    assert simulator.approach(1000) is None and simulator.linear_approach(1000) is None
+    assert approach(simulator, 1000) is None and linear_approach(simulator, 1000) is None
     record = lf.simulate(simulator, 1, range(3), [1000], [lf.TranscriptRegression()])
     assert np.isnan(lf.TranscriptRegression().intervals(record, 1000, [0.9]).lower).all()
     with pytest.raises(lf.InputError, match="TR: it is computed from step sizes"):
@@ -57,8 +54,8 @@ def test_steps_that_are_declared_wrongly_are_found(tmp_path):
     code.write_text(text.replace(DECLARATION, ""))
     algorithm = lf.load_plugin(str(code)).WrongSteps()
     with pytest.raises(Wrong, match=r"step 1 has size 0.5, .* = 1; let step_constant\(\) return math.nan"):
-        check_steps(algorithm)
-    assert "1 i^-0.51 in 999 steps" in check_steps(algorithm.model_copy(update={"largest": 10.0}))
+        declared_steps(algorithm)
+    assert "1 i^-0.51 in 999 steps" in declared_steps(algorithm.model_copy(update={"largest": 10.0}))
 
 
 @pytest.mark.parametrize(
@@ -67,7 +64,7 @@ def test_steps_that_are_declared_wrongly_are_found(tmp_path):
     ids=lambda algorithm: algorithm.kind,
 )
 def test_bundled_algorithms_step_as_they_declare(algorithm):
-    assert "i^-" in check_steps(algorithm)
+    assert "i^-" in declared_steps(algorithm)
 
 
 def test_methods_name_what_they_read_of_the_steps():

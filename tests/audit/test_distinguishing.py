@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from ldpflow.audit.bounds import Claim, Counts, claim_of, lower_bound, lower_limit, upper_limit
-from ldpflow.audit.distinguishing import Pair, best_test, counted, scores_for
+from ldpflow.audit.distinguishing import Pair, best_test, scores_for
 from ldpflow.errors import InputError
 from ldpflow.mechanisms import PrivacyStatement
 
@@ -49,7 +49,7 @@ def bound_on(draw, centres, claim, confidence, count):
     """The bound of a mechanism: ``draw(which, count)`` gives outputs on either input."""
     pair = Pair("two inputs", draw(0, count), draw(1, count), centres)
     test = best_test([pair], claim, confidence)
-    return lower_bound(counted(test, draw(0, count), draw(1, count)), claim, confidence)
+    return lower_bound(test.counts(draw(0, count), draw(1, count)), claim, confidence)
 
 
 def test_level():

@@ -18,8 +18,8 @@ from ldpflow.algorithms.dp_nsgd import DpNsgd
 from ldpflow.algorithms.dp_nsgd_reduced import DpNsgdReduced
 from ldpflow.algorithms.dp_sgd import DpSgd
 from ldpflow.algorithms.finite_sum import plan_of
+from ldpflow.audit.algorithms import audit_data_set
 from ldpflow.audit.bundled import BUNDLED, audit, finite_sum_kinds
-from ldpflow.audit.data_sets import audit_algorithm
 from ldpflow.audit.local import audit_mechanism, extreme_pairs
 from ldpflow.errors import InputError
 from ldpflow.mechanisms import MECHANISMS
@@ -188,15 +188,15 @@ def weak(kind, factor):
 @pytest.mark.slow
 def test_algorithms_with_too_little_noise_are_caught(kind, factor, settings):
     algorithm = weak(kind, factor)(epsilon=2.0, delta=1e-3, eta=0.01, **settings)
-    found = audit_algorithm(algorithm, 4, 60_000)
+    found = audit_data_set(algorithm, 4, 60_000)
     assert found.bound > 2.0 and not found.passed
 
 
 def test_an_algorithm_with_too_little_noise_is_caught():
     """One step, few runs: what is left of the slow test."""
     settings = {"epsilon": 2.0, "delta": 0.01, "eta": 0.01, "epochs": 1.0}
-    assert audit_algorithm(DpGd(**settings), 4, 10_000).passed
-    assert not audit_algorithm(weak(DpGd, 0.4)(**settings), 4, 10_000).passed
+    assert audit_data_set(DpGd(**settings), 4, 10_000).passed
+    assert not audit_data_set(weak(DpGd, 0.4)(**settings), 4, 10_000).passed
 
 
 def test_extreme_pairs_are_the_farthest():

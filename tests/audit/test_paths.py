@@ -18,15 +18,15 @@ from ldpflow.algorithms.ldp_sgd import LdpSgd
 from ldpflow.algorithms.minibatch_sgd import MinibatchSgd
 from ldpflow.algorithms.sufficient_statistics import SufficientStatistics
 from ldpflow.algorithms.tail_sgd import TailSgd
+from ldpflow.audit.algorithms import audit_path
 from ldpflow.audit.bundled import BUNDLED, audit
 from ldpflow.audit.distinguishing import Pair, frequency_score
-from ldpflow.audit.paths import audit_path
-from ldpflow.audit.questions import audit_protocol
+from ldpflow.audit.protocols import audit_protocol
 from ldpflow.errors import InputError
 from ldpflow.mechanisms.clipped_gaussian import ClippedGaussian
 from ldpflow.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.protocols import PROTOCOLS
-from ldpflow.protocols.budget import budget
+from ldpflow.protocols.protocol import budget
 from tests.audit.test_mechanisms import HalfLaplace
 from tests.audit.unclipped import Unclipped
 

@@ -432,7 +432,7 @@ def test_commands_that_show_a_run_take_plugins(ldpflow: Callable[..., Any], run:
     assert ldpflow("summary", run, "--plugin", plugin).code == 0
     refused = ldpflow("summary", run, "--plugin", "absent.py")
     assert refused.code == 2 and "absent.py" in refused.err
-    for command in ("report", "plot", "explain", "compare", "arena", "export", "watch"):
+    for command in ("report", "plot", "explain", "compare", "export"):
         assert "--plugin" in ldpflow(command, "--help").out
 
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import os
 import resource
-import socket
 import subprocess
 import sys
-import threading
 import time
 from inspect import signature
 from pathlib import Path
@@ -17,11 +15,10 @@ import pyarrow as pa
 import pytest
 
 from ldpflow.cli import COMMANDS, main, refused
+from ldpflow.documents import parse_toml
 from ldpflow.errors import InputError
-from ldpflow.report.serve import MOST_CONNECTIONS, server
 from ldpflow.store import RunStore
 from ldpflow.study import load_study
-from ldpflow.study.toml import parsed
 from tests.cli.conftest import cell
 from tests.faults.study import serial, study
 
@@ -78,8 +75,6 @@ MORE_ARGUMENTS = {
     "replay": ["--replicate", "0"],
     "export": ["-o", "x.duckdb"],
     "transcript": ["--path", "p" + 16 * "0", "--replicate", "0", "-o", "x.csv"],
-    "tune": ["--n", "1000", "--epsilon", "1"],
-    "watch": ["--port", "0"],
 }
 
 
@@ -138,7 +133,7 @@ def test_the_nearest_study_files_of_the_folder_are_named(tmp_path, monkeypatch, 
 def test_a_study_that_is_too_large_or_deep_is_refused_in_bounded_time(text):
     before = time.process_time()
     with pytest.raises(InputError):
-        parsed(text, "study")
+        parse_toml(text, "study")
     assert time.process_time() - before < 5
 
 
@@ -350,39 +345,3 @@ def test_a_mistake_of_ours_keeps_its_traceback():
 def test_long_words_do_not_fill_the_screen(tmp_path, capsys):
     assert main(["sweep", "quickstart", "--out", str(tmp_path / ("x/" * 3000)), "--quiet"]) == 2
     assert len(capsys.readouterr().err) < 800
-
-
-# The server of watch
-
-
-@pytest.fixture
-def watched(run):
-    live = server(str(run), "127.0.0.1", 0)
-    thread = threading.Thread(target=live.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    yield live
-    live.shutdown()
-    live.server_close()
-    thread.join()
-
-
-def test_idle_connections_hold_a_bounded_number_of_threads_and_are_dropped(watched, monkeypatch):
-    monkeypatch.setattr(watched.RequestHandlerClass, "timeout", 0.3)
-    watched.socket.listen(4 * MOST_CONNECTIONS)  # or connections wait for seconds to be tried again
-    before = threading.active_count()
-    idle = [socket.create_connection(("127.0.0.1", watched.server_port)) for _ in range(3 * MOST_CONNECTIONS)]
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline and threading.active_count() > before + MOST_CONNECTIONS:
-        time.sleep(0.05)
-    assert threading.active_count() <= before + MOST_CONNECTIONS
-    while time.monotonic() < deadline and threading.active_count() > before:
-        time.sleep(0.05)
-    assert threading.active_count() <= before
-    for connection in idle:
-        connection.close()
-
-
-@pytest.mark.parametrize("host", ["::1", "[::1]"])
-def test_the_other_loopback_address_works(run, host):
-    with server(str(run), host, 0) as live:
-        assert live.server_address[0] == "::1"

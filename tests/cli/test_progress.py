@@ -17,7 +17,7 @@ import pytest
 from rich.console import Console
 
 from ldpflow.cli import main
-from ldpflow.cli.progress import Display, clock_time, lines, magnitude, reporter
+from ldpflow.cli.progress import Bar, State, clock_time, lines, magnitude, reporter
 from ldpflow.engine.events import Progress
 from ldpflow.store.aggregate import statistics_schema
 
@@ -45,95 +45,71 @@ def statistics(cells: int) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=statistics_schema())
 
 
-def drawn(display: Display, width: int, height: int) -> list[str]:
-    console = Console(file=io.StringIO(), width=width, height=height, force_terminal=False)
-    console.print(display.picture(width, height))
+def drawn(state: State, width: int) -> list[str]:
+    console = Console(file=io.StringIO(), width=width, force_terminal=False)
+    console.print(Bar(state, console).get_renderable())
     text: str = console.file.getvalue()  # type: ignore[attr-defined]
     return text.rstrip("\n").split("\n")
 
 
-@pytest.mark.parametrize("size", [(200, 60), (100, 24), (60, 10), (39, 24), (20, 5), (8, 2)])
-def test_five_hundred_cells_fit_any_window(size: tuple[int, int]) -> None:
+@pytest.mark.parametrize("width", [200, 100, 60, 39, 20, 8])
+def test_five_hundred_cells_fit_any_window(width: int) -> None:
     now = [0.0]
     paths = {f"p{i:016x}": {"tau": 0.1 * i, "law": "normal"} for i in range(5)}
-    display = Display(500, paths, clock=lambda: now[0])
+    state = State(500, paths, clock=lambda: now[0])
     now[0] = 10.0
-    display.take(Progress(5, 40, 1_000_000, 8_000_000, 10.0, statistics=statistics(500)))
-    shown = drawn(display, *size)
-    assert len(shown) <= max(size[1], 2)
-    assert max(map(len, shown)) <= size[0]
-    if size[0] >= 100:
-        assert "12%, 320/2,500 replicates, 100k steps/s, 1:10 left" in shown[1]
-        assert "64 intervals failed" in shown[1]
-        # The least precise first; a cell that is undefined everywhere cannot become more precise.
-        assert shown[2].split()[:2] == ["tau", "n"]  # what varies, and not what does not
-        assert shown[3].split()[:5] == ["0", "1480", "0.625", "±", "0.061"]
-
-
-@pytest.mark.parametrize("width", range(20, 100, 5))
-def test_settings_of_cells_are_never_cut(width: int) -> None:
-    settings = [(law, tau) for law in ("exponential", "normal", "student_t") for tau in (0.25, 0.75)]
-    paths = {f"p{i:016x}": {"law": law, "tau": tau} for i, (law, tau) in enumerate(settings[:5])}
-    display = Display(500, paths, clock=lambda: 0.0)
-    display.take(Progress(5, 40, 1_000_000, 8_000_000, 10.0, statistics=statistics(500)))
-    _, _, *cells = drawn(display, width, 24)
-    assert not any("…" in line for line in cells)
-    assert bool(cells) == (width >= 55)
+    state.take(Progress(5, 40, 1_000_000, 8_000_000, 10.0, statistics=statistics(500)))
+    bar, counts, *cell = drawn(state, width)
+    assert set(bar.strip()) <= set("━╸╺-") and max(map(len, (bar, counts, *cell))) <= width
+    if width >= 100:
+        assert counts.startswith("12%, 320/2,500 replicates, 100k steps/s, 1:10 left")
+        assert "64 intervals failed" in counts
+    # What varies is named, and settings are never cut: they would name another cell.
+    assert cell == (["least precise: tau 0, n 1480: 0.625 ± 0.061"] if width >= 60 else [])
 
 
 def test_time_goes_on_between_events() -> None:
     now = [0.0]
-    assert Display(None, clock=lambda: now[0]).counts() == "starting, 0s"
-    display = Display(None, continued=True, clock=lambda: now[0])
-    assert display.counts() == "reading what is stored, 0s"
-    display.take("starting Ray")
-    assert display.counts() == "starting Ray, 0s"
-    display.take("compiling kernel 2 of 3 (quantile, laplace, ldp_sgd)")
-    assert display.counts() == "compiling kernel 2 of 3 (quantile, laplace, ldp_sgd), 0s"
-    display.take("")
-    assert display.counts() == "the first batches run, 0s"
+    assert State(None, clock=lambda: now[0]).counts() == "starting, 0s"
+    state = State(None, continued=True, clock=lambda: now[0])
+    assert state.counts() == "reading what is stored, 0s"
+    state.take("starting Ray")
+    assert state.counts() == "starting Ray, 0s"
+    state.take("compiling kernel 2 of 3 (quantile, laplace, ldp_sgd)")
+    assert state.counts() == "compiling kernel 2 of 3 (quantile, laplace, ldp_sgd), 0s"
+    state.take("")
+    assert state.counts() == "the first batches run, 0s"
     now[0] = 62.0
-    display.take(Progress(1, 4, 50, 200, 62.0, failed_batches=1))
-    assert display.counts() == ("25%, 1/4 batches, 1:02 gone, 1 batches FAILED, 0 intervals failed"), (
+    state.take(Progress(1, 4, 50, 200, 62.0, failed_batches=1))
+    assert state.counts() == ("25%, 1/4 batches, 1:02 gone, 1 batches FAILED, 0 intervals failed"), (
         "a minute of compiling says nothing about the batches"
     )
     now[0] = 64.0
-    display.take(Progress(2, 4, 100, 200, 64.0, failed_batches=1))
-    assert display.counts() == (
+    state.take(Progress(2, 4, 100, 200, 64.0, failed_batches=1))
+    assert state.counts() == (
         "50%, 2/4 batches, 25 steps/s, 4s left, 1:04 gone, 1 batches FAILED, 0 intervals failed"
     )
     now[0] = 66.0
-    assert "2s left, 1:06 gone" in display.counts()
-    display.take("compiling kernel 3 of 3 (quantile, ldp_sgd)")
-    shown = display.counts()
+    assert "2s left, 1:06 gone" in state.counts()
+    state.take("compiling kernel 3 of 3 (quantile, ldp_sgd)")
+    shown = state.counts()
     assert shown.startswith("50%, compiling kernel 3 of 3 (quantile, ldp_sgd), 2/4 batches, 1:06 gone")
 
 
 def test_more_replicates_than_the_study_wants_are_no_more_than_all() -> None:
     """A run that has paths of another study, and more replicates than this one asks for."""
-    display = Display(50, {"p" + "0" * 16: {}, "p" + f"{1:016x}": {}}, clock=lambda: 0.0)
-    display.take(Progress(1, 4, 50, 200, 1.0, statistics=statistics(10)))
-    assert "100/100 replicates" in display.counts()
-    several = Display(None, display.paths, clock=lambda: 0.0)
+    state = State(50, {"p" + "0" * 16: {}, "p" + f"{1:016x}": {}}, clock=lambda: 0.0)
+    state.take(Progress(1, 4, 50, 200, 1.0, statistics=statistics(10)))
+    assert "100/100 replicates" in state.counts()
+    several = State(None, state.paths, clock=lambda: 0.0)
     several.take(Progress(1, 4, 50, 200, 1.0, statistics=statistics(10)))
     assert "128 replicates" in several.counts() and "/" not in several.counts().split(",")[1]
-
-
-def test_rows_of_paths_that_differ_do_not_look_the_same() -> None:
-    paths = {f"p{i:016x}": {"problem": "quantile", "tau": 0.1 * i, "epsilon": 1.0} for i in range(5)}
-    display = Display(64, paths, clock=lambda: 0.0)
-    table = statistics(5)
-    same = pa.table({**{name: table[name] for name in table.column_names}, "n": pa.array([100] * 5)})
-    display.take(Progress(1, 4, 50, 200, 1.0, statistics=same))
-    shown = drawn(display, 100, 30)
-    assert shown[2].split() == ["tau", "coverage", "so", "far", "replicates"]
-    assert len({line.split()[0] for line in shown[3:8]}) == 5
 
 
 def test_a_line_every_few_seconds_without_a_terminal() -> None:
     now = [0.0]
     console = Console(file=io.StringIO(), force_terminal=False)
-    update = lines(console, Display(100, clock=lambda: now[0]))
+    update = lines(console, State(100, clock=lambda: now[0]))
     for second in np.arange(0.0, 20.0, 0.25).tolist():
         now[0] = second
         update(Progress(1, 4, 50, 200, second + 0.1))
@@ -177,8 +153,8 @@ def test_a_terminal(
     for name, value in {"TERM": "xterm-256color", **environment}.items():
         monkeypatch.setenv(name, value)
 
-    def run_study(study: Any, out: Any, **options: Any) -> None:
-        time.sleep(0.6)  # the display has been drawn by then
+    def run_study(study: Any, out: Any, chosen: Any, **options: Any) -> None:
+        time.sleep(0.6)  # the state has been drawn by then
         (options["on_engine"] or str)("a note")
         options["on_event"](Progress(1, 2, 50, 100, 1.0))
         raise KeyboardInterrupt
@@ -205,7 +181,7 @@ def test_a_terminal(
     written = b"".join(blocks)
     assert code == 130
     assert ("━" in written.decode()) is bar
-    if bar:  # the note takes the place of the display, which is drawn again below it
+    if bar:  # the note takes the place of the state, which is drawn again below it
         assert b"\x1b[2Ka note\r\n" in written
     assert (b"\x1b[38" in written or b"\x1b[3" in written.replace(b"\x1b[?", b"")) is colour
 

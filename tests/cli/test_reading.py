@@ -1,7 +1,8 @@
-"""explain, compare, plan, tune and the targets of sweep, as a user types them."""
+"""explain, compare, plan, the best rows and the targets of sweep, as a user types them."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -65,16 +66,34 @@ def test_plan_check(ldpflow: Callable[..., Any]) -> None:
     assert lost.code == 1 and "not arrived" in lost.out and "no recommended method" in lost.err
 
 
-def test_tune(ldpflow: Callable[..., Any], tmp_path: Path) -> None:
-    command = ("tune", "--n", "1000", "--epsilon", "2", "--c", "1", "--c", "2", "--gamma", "0.51",
-               "--beta", "0.7", "--confirm", "64", "--engine", "serial", "--out", tmp_path)  # fmt: skip
-    shown = ldpflow(*command, "--tolerance", "0.3")
-    assert shown.code == 0
-    for said in ("64 replicates, 2 candidates", "winner: ", "default: gamma 0.51", "same users"):
-        assert said in shown.out
-    assert ldpflow(*command, "--tolerance", "1e-9").code in (0, 1)
-    assert ldpflow(*command, "--c", "x").code == 2
-    assert ldpflow("tune", "--n", "1000").code == 2, "quickstart has three budgets"
+def test_the_best_of_a_sweep_over_step_sizes(ldpflow: Callable[..., Any], tmp_path: Path) -> None:
+    sweep = ("sweep", "quickstart", "--n", "2000", "--epsilon", "2", "--epsilon", "4", "--replicates", "300",
+             "--c", "1000", "--c", "2", "--method", "BB", "--method", "oracle", "--beta", "0.7",
+             "--beta", "0.98", "--B", "50", "--engine", "serial", "--quiet", "--out", tmp_path)  # fmt: skip
+    assert ldpflow(*sweep).code == 0
+    rows = json.loads(ldpflow("summary", tmp_path, "--best", "--format", "json").out)
+    assert [(row["epsilon"], row["c"], row["beta"], row["method"]) for row in rows] == [
+        (2.0, 2.0, 0.7, "BB"), (4.0, 2.0, 0.7, "BB")
+    ]  # fmt: skip
+    assert {row["candidates"] for row in rows} == {6} and {row["level_state"] for row in rows} <= {
+        "holds", "too few replicates to say", "fails"
+    }  # fmt: skip
+    shown = ldpflow("summary", tmp_path, "--best", "--where", "c == 1000")
+    assert shown.code == 0 and "c=1000" in shown.out and "with another seed" in shown.out
+    compared = ldpflow("compare", tmp_path, "--by", "c", "--baseline", "2", "--where", "method == 'BB'")
+    assert compared.code == 0 and "length ratio" in compared.out
+
+
+@pytest.mark.parametrize(
+    ("command", "instead"),
+    [("tune", "--best"), ("arena", "ldpflow report RUN"), ("watch", "ldpflow report RUN --follow")],
+)
+def test_a_command_that_is_gone_says_what_to_type(
+    ldpflow: Callable[..., Any], command: str, instead: str
+) -> None:
+    outcome = ldpflow(command, "runs/mine", "--port", "0")
+    assert outcome.code == 2 and outcome.out == "" and outcome.err.count("\n") == 1
+    assert instead in outcome.err
 
 
 def test_sweep_to_a_target(ldpflow: Callable[..., Any], tmp_path: Path) -> None:
@@ -119,11 +138,11 @@ def test_plot_draws_the_rows_that_meet_a_condition(
         assert refused.code == 2 and "--where" in refused.err and said in refused.err
 
 
-@pytest.mark.parametrize("command", ["summary", "explain", "compare", "plot", "arena"])
+@pytest.mark.parametrize("command", ["summary", "explain", "compare", "plot"])
 def test_a_condition_that_nothing_meets_is_refused_with_what_there_is(
     ldpflow: Callable[..., Any], run_directory: Path, tmp_path: Path, command: str
 ) -> None:
-    more = {"plot": ["coverage", "-o", tmp_path / "x.svg"], "arena": ["-o", tmp_path / "site"]}
+    more = {"plot": ["coverage", "-o", tmp_path / "x.svg"]}
     refused = ldpflow(command, run_directory, *more.get(command, []), "--where", "epsilon == 3 and n > 1")
     assert refused.code == 2 and refused.out == ""
     message = (

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from ldpflow.engine.limits import limits, memory_in_use, read_bytes, read_seconds
+from ldpflow.engine.limits import limits, memory_in_use
 from ldpflow.errors import InputError
+from ldpflow.options import read_bytes, read_seconds
 from ldpflow.store import RunStore
 
 # A batch of this takes minutes: what is stopped is a kernel that runs.

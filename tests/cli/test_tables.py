@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from ldpflow.cli.tables import print_summary, print_trajectories
+from ldpflow.cli.tables import print_summary, print_trajectories, write_csv
 from tests.cli.conftest import cell, without
 
 
@@ -154,3 +154,9 @@ def test_results_of_a_real_sweep(ldpflow: Any, tmp_path: Path, monkeypatch: pyte
         monkeypatch.setenv("COLUMNS", str(width))
         out = ldpflow("summary", tmp_path / "run").out
         assert "…" not in out and "0.65" in out and "TR: degree=2" in out
+
+
+@pytest.mark.parametrize("formula", ["=1+1", "+1", "-1", "@SUM(A1)"])
+def test_csv_of_any_command_has_no_formula(formula: str, capsys: pytest.CaptureFixture[str]) -> None:
+    write_csv(["name", formula], [{"name": formula, formula: -1.5}, {"name": "BB"}])
+    assert capsys.readouterr().out == f"name,'{formula}\n'{formula},-1.5\nBB,\n"

@@ -127,7 +127,7 @@ def test_submitted_followed_fetched(tmp_path, cluster, study):
     for command in ("logs", "status", "stop"):
         assert f"ldpflow jobs {command} {job} --address {cluster.address}" in hints
     assert f"{job}  SUCCEEDED  faults  {out}" in hints
-    assert any(f"{STUDY['replicates']} replicates in" in line for line in lines), printed
+    assert any(f"{STUDY['replicates']} replicates; computed in" in line for line in lines), printed
     again = cluster.run("jobs", "logs", job, "--no-wait", "--address", cluster.address)
     assert again.returncode == 0 and again.stdout.splitlines() == lines, again.stdout + again.stderr
 

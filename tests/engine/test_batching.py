@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ldpflow.algorithms.ldp_sgd import LdpSgd
 from ldpflow.engine.batching import TAIL_SECONDS, Missing, cut
-from ldpflow.intervals.batch_means import BatchMeans
+from ldpflow.intervals.variance import BatchMeans
 from ldpflow.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.problems.quantile import Quantile
 from ldpflow.random.lockstep import LANES
@@ -48,11 +48,3 @@ def test_small_batches_come_last():
     # 2 batches per core, in pieces of one row of lanes: half a second is less than one takes.
     assert LANES * m.cost.seconds > TAIL_SECONDS
     assert sizes == sorted(sizes, reverse=True) and sizes[-4 * cores :] == [LANES] * 4 * cores
-
-
-def test_a_batch_of_each_kernel_comes_first():
-    """Or all workers would compile one kernel, and then all the next."""
-    wanted = [missing(tau, 10**6, 0, 640, law) for law in LAWS for tau in (0.3, 0.5)]
-    batches = list(cut([wanted], 1, 2))
-    assert [b.simulator.problem.law for b in batches[:3]] == list(LAWS)
-    assert batches[3].simulator == wanted[0].simulator, "the others follow in their order"

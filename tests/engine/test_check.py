@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ldpflow.documents import SUM_OF_TEXT
 from ldpflow.engine import check_run, repair_run, run_study
 from ldpflow.errors import InputError
 from ldpflow.store import RunStore
@@ -183,8 +184,8 @@ def test_settings_in_parts_open_no_file(tmp_path, named, capfd):
     secret.write_text("password=hunter2\nnext,line,of,it\n")
     target = named if named.startswith("/") else str(secret)
     resettle(run, file=target, sha256=None)
-    text = (run / "study.toml").read_text()
-    (run / "study.toml").write_text(text.replace(str(file), target))
+    text = (run / "study.toml").read_text().rpartition(SUM_OF_TEXT)[0]
+    RunStore(run).write_study(text.replace(str(file), target))
     found = findings(run)
     with pytest.raises(InputError) as refused:
         repair_run(str(run), engine="serial")

@@ -10,6 +10,7 @@ import pytest
 from ldpflow.engine import ray_executor, run_study
 from ldpflow.engine.connection import check_address
 from ldpflow.errors import InputError
+from ldpflow.options import SweepOptions
 from ldpflow.store import Aggregator
 from tests.faults.on_ray import on_ray
 from tests.faults.study import serial, study, whole
@@ -38,7 +39,9 @@ def test_another_variable_is_no_matter(monkeypatch):
 
 
 def test_batches_in_flight(tmp_path, ray_session):
-    executor = partial(ray_executor.RayExecutor, partial(Aggregator, str(tmp_path)))
+    def executor(**options):
+        return ray_executor.RayExecutor(partial(Aggregator, str(tmp_path)), SweepOptions(**options))
+
     assert executor().capacity == 4  # of two cores
     assert executor(max_in_flight=3).capacity == 3
     # Cores to ask a cluster for; of a local Ray it has what it was started with.

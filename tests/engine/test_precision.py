@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 
 import numpy as np
 import pyarrow as pa
@@ -180,7 +181,7 @@ def counts(run) -> list[int]:
 
 def test_counts_follow_from_the_rows_alone(tmp_path):
     """Straight, interrupted after every batch, and after a smaller run: the same rows."""
-    straight = run_study(STUDY, tmp_path / "a", engine="serial", precision=PRECISION)
+    straight = run_study(STUDY, tmp_path / "a", engine="serial", **asdict(PRECISION))
     summary = RunStore(tmp_path / "a").read_summary()
     assert summary is not None
     for row in summary.to_pylist():
@@ -197,23 +198,23 @@ def test_counts_follow_from_the_rows_alone(tmp_path):
         return "asked" if events % 5 == 0 else None
 
     for _ in range(100):
-        result = run_study(STUDY, tmp_path / "b", engine="serial", precision=PRECISION, should_stop=stop)
+        result = run_study(STUDY, tmp_path / "b", engine="serial", **asdict(PRECISION), should_stop=stop)
         if result.stopped is None:
             break
     assert stored(tmp_path / "b").equals(stored(tmp_path / "a"))
 
     run_study(STUDY.replace({"replicates": 333}), tmp_path / "c", engine="serial")
-    run_study(STUDY, tmp_path / "c", engine="serial", precision=PRECISION)
+    run_study(STUDY, tmp_path / "c", engine="serial", **asdict(PRECISION))
     assert stored(tmp_path / "c").equals(stored(tmp_path / "a"))
 
     # Nothing is left to do.
-    again = run_study(STUDY, tmp_path / "a", engine="serial", precision=PRECISION)
+    again = run_study(STUDY, tmp_path / "a", engine="serial", **asdict(PRECISION))
     assert again.finished_replicates == straight.finished_replicates
 
 
 def test_progress_counts_the_whole_way(tmp_path):
     seen = []
-    run_study(STUDY, tmp_path / "a", engine="serial", precision=PRECISION, on_event=seen.append)
+    run_study(STUDY, tmp_path / "a", engine="serial", **asdict(PRECISION), on_event=seen.append)
     done = [event.done_steps for event in seen]
     assert done == sorted(done)
     assert all(event.done_steps <= event.total_steps for event in seen)
@@ -222,6 +223,6 @@ def test_progress_counts_the_whole_way(tmp_path):
 
 @pytest.mark.slow
 def test_ray_ends_with_the_same_rows(tmp_path, ray_session):
-    run_study(STUDY, tmp_path / "a", engine="serial", precision=PRECISION)
-    run_study(STUDY, tmp_path / "b", engine="ray", precision=PRECISION)
+    run_study(STUDY, tmp_path / "a", engine="serial", **asdict(PRECISION))
+    run_study(STUDY, tmp_path / "b", engine="ray", **asdict(PRECISION))
     assert stored(tmp_path / "b").equals(stored(tmp_path / "a"))

@@ -12,10 +12,8 @@ import pyarrow as pa
 import pytest
 
 from ldpflow.engine import batching, run_study
-from ldpflow.intervals.batch_means import BatchMeans
-from ldpflow.intervals.block_bootstrap import BlockBootstrap
-from ldpflow.intervals.oracle import Oracle
-from ldpflow.intervals.self_normalization import SelfNormalization
+from ldpflow.intervals.bootstrap import BlockBootstrap
+from ldpflow.intervals.variance import BatchMeans, Oracle, SelfNormalization
 from ldpflow.simulators.batch import Batch, simulate
 from ldpflow.simulators.cell import Cell
 from ldpflow.store import RunStore

@@ -163,6 +163,14 @@ def test_an_address_is_for_ray(engine, tmp_path):
         run_study(Study.from_mapping(STUDY), tmp_path / "run", engine=engine, address="auto")
 
 
+def test_many_threads_need_addresses(tmp_path, monkeypatch):
+    monkeypatch.setattr("ldpflow.engine.run.address_limit", lambda: 1.25 * 2**30)
+    options = {"engine": "threads", "num_cpus": 8}
+    with pytest.raises(InputError, match=r"num_cpus: 8 .*at most 2 threads with a limit of 1.25 GiB"):
+        run_study(Study.from_mapping(STUDY), tmp_path / "run", **options)
+    assert not run_study(Study.from_mapping(STUDY), tmp_path / "run", engine="serial").failed_batches
+
+
 def test_a_busy_machine_is_said_where_workers_let_others_go_first(monkeypatch):
     cores = len(os.sched_getaffinity(0))
     monkeypatch.setattr(os, "getloadavg", lambda: (5.0 * cores, 0.0, 0.0))
@@ -176,8 +184,9 @@ NICE = """
 import os
 import ray
 from ldpflow.engine.ray_executor import RayExecutor
+from ldpflow.options import SweepOptions
 
-executor = RayExecutor(None, num_cpus=1, nice=3, keep=True)
+executor = RayExecutor(None, SweepOptions(num_cpus=1, nice=3, keep_ray=True))
 print(ray.get(ray.remote(lambda: os.nice(0)).remote()))
 executor.close()
 print(ray.is_initialized())

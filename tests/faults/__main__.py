@@ -28,6 +28,7 @@ SCRIPTS = (
     ("serial driver killed", "tests.faults.serial_kills", (50, 120), ("FOLDER", "COUNT", "2")),
     ("ray driver killed", "tests.faults.ray_scripts", (1, 20), ("driver", "FOLDER", "COUNT", "3")),
     ("ray raylet or gcs killed", "tests.faults.ray_scripts", (2, 4), ("lost", "FOLDER", "COUNT")),
+    ("ray lost early", "tests.faults.ray_scripts", (2, 4), ("early", "FOLDER", "COUNT")),
     ("ray joined lost", "tests.faults.ray_scripts", (2, 2), ("joined", "FOLDER", "COUNT")),
     ("no /dev/shm", "tests.faults.ray_scripts", (1, 1), ("shm", "FOLDER")),
     ("ray node lost", "tests.faults.ray_scripts", (1, 2), ("nodes", "FOLDER", "COUNT")),

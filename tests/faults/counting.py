@@ -15,7 +15,7 @@ from pathlib import Path
 
 import ray
 
-from ldpflow.engine.ray_executor import run_batch
+from ldpflow.engine.ray_executor import run_task
 from ldpflow.simulators.batch import Batch, BatchResult
 
 CRASH, RAISE, DAWDLE = "crash", "raise", "dawdle"
@@ -50,7 +50,7 @@ class Counted:
         elif number < len(wrong):
             what = wrong[number]
         if what == CRASH:
-            result = run_batch(batch)
+            result = run_task(batch)
             # In the middle: the work is done, and lost with the worker.
             os.kill(os.getpid(), signal.SIGKILL)
             return result
@@ -59,7 +59,7 @@ class Counted:
         if what == DAWDLE:
             time.sleep(30)
         time.sleep(self.seconds)
-        return run_batch(batch)
+        return run_task(batch)
 
     def invocations(self) -> dict[str, int]:
         """How often each batch was started."""

@@ -24,7 +24,7 @@ def counted(work: Path, plan: dict[str, list[str]], seconds: float = 0.0) -> Ite
     folder = work / "invocations"
     folder.mkdir(parents=True)
     tasks = Counted(str(folder), plan, seconds)
-    with mock.patch.object(ray_executor, "run_batch", task(tasks)):
+    with mock.patch.object(ray_executor, "run_task", task(tasks)):
         yield tasks
 
 

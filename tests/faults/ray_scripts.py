@@ -3,6 +3,7 @@
 python -m tests.faults.ray_scripts driver FOLDER KILLS SEED
 python -m tests.faults.ray_scripts nodes FOLDER TRIALS
 python -m tests.faults.ray_scripts lost FOLDER TRIALS
+python -m tests.faults.ray_scripts early FOLDER TRIALS
 python -m tests.faults.ray_scripts joined FOLDER TRIALS
 python -m tests.faults.ray_scripts shm FOLDER
 """
@@ -122,6 +123,31 @@ def process_lost(work: Path, name: str) -> str:
     return ended(work, name, ["--num-cpus", "1"], dict(os.environ), lambda child: descendants(child, name))
 
 
+def lost_early(work: Path, name: str) -> str:
+    """The raylet or the GCS is killed as soon as it is there, before the first batch: one message."""
+    (work / "study.toml").write_text(study().to_toml())
+    command = [sys.executable, "-m", "ldpflow", "sweep", str(work / "study.toml"), "--out", str(work / "run")]
+    with open(work / "said", "w") as said_to:
+        child = subprocess.Popen([*command, "--engine", "ray", "--num-cpus", "1", "--quiet"], stderr=said_to)
+        try:
+            while not (victims := descendants(child.pid, name)) and child.poll() is None:
+                time.sleep(0.05)
+            time.sleep(1.5)  # the watch looks once a second
+            for victim in victims:
+                os.kill(victim, signal.SIGKILL)
+            killed = time.monotonic()
+            child.wait(timeout=180)
+        finally:
+            child.kill()
+    seconds = time.monotonic() - killed
+    said = (work / "said").read_text()
+    assert child.returncode == 1, f"exit code {child.returncode}: {said}"
+    (line,) = (line for line in said.splitlines() if not line.startswith("warning: "))
+    assert line.startswith(f"ldpflow: Ray's {name} ") and "run the same command again" in line
+    assert seconds < 20, f"{seconds:.1f} s, load {os.getloadavg()[0]:.0f}: {said}"
+    return f"{name} before the first batch: ended {seconds:.1f} s later, load {os.getloadavg()[0]:.0f}"
+
+
 def joined_lost(work: Path, name: str) -> str:
     """The same of a cluster that the sweep has joined, of which it has started no process."""
     with own_cluster(num_cpus=1) as cluster:
@@ -217,11 +243,11 @@ def main(what: str, folder: str, *numbers: str) -> None:
     elif what == "driver":
         kills, seed = map(int, numbers)
         print(f"{driver_killed(Path(folder), kills, seed)} kills")
-    elif what in ("lost", "joined"):
+    elif what in ("lost", "joined", "early"):
         for trial in range(int(numbers[0])):
             work = Path(folder, f"{what}-{trial}")
             work.mkdir()
-            lost = process_lost if what == "lost" else joined_lost
+            lost = {"lost": process_lost, "joined": joined_lost, "early": lost_early}[what]
             print(lost(work, ("raylet", "gcs_server")[trial % 2]), flush=True)
         print(f"{numbers[0]} processes")
     elif what == "shm":

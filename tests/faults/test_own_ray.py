@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
-    [["driver", "2", "1"], ["nodes", "1"], ["lost", "2"], ["joined", "2"], ["shm"]],
+    [["driver", "2", "1"], ["nodes", "1"], ["lost", "2"], ["early", "2"], ["joined", "2"], ["shm"]],
     ids=lambda a: a[0],
 )
 def test_fault(tmp_path, arguments):

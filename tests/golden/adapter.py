@@ -12,7 +12,7 @@ import pyarrow as pa
 from ldpflow.cli import main as command_line
 from ldpflow.engine import check_run, run_study
 from ldpflow.engine import replay as compute_again
-from ldpflow.results.diagnosis import DIAGNOSIS_COLUMNS
+from ldpflow.results.decomposition import DIAGNOSIS_COLUMNS
 from ldpflow.results.summary import stored_summary, stored_trajectory_summary
 from ldpflow.results.trajectories import read_trajectories
 from ldpflow.simulators.batch import Batch, simulate

@@ -9,16 +9,18 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from ldpflow.algorithms.ldp_sgd import LdpSgd
-from ldpflow.intervals.batch_means import BatchMeans
-from ldpflow.intervals.equal_batches import EqualBatches, batch_size
-from ldpflow.intervals.increasing_blocks import block_starts
-from ldpflow.intervals.lugsail import Lugsail
-from ldpflow.intervals.nonoverlapping_blocks import (
+from ldpflow.intervals.variance import (
+    BatchMeans,
+    EqualBatches,
+    Lugsail,
     NonoverlappingBlocks,
+    OverlappingBlocks,
+    batch_size,
+    block_starts,
     block_variance,
     effective_blocks,
+    lengths_and_squares,
 )
-from ldpflow.intervals.overlapping_blocks import OverlappingBlocks, lengths_and_squares
 from ldpflow.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.problems.quantile import Quantile
 from ldpflow.simulators.one_pass import OnePass, run_path
@@ -216,7 +218,7 @@ def test_equal_batches_are_batch_means_with_another_divisor():
     # Ends 0, b, ..., n: BM divides by a, EBS by a - 1.
     n, b = 2000, 100
     record = record_of(SCALAR, walk(SCALAR, n))
-    from ldpflow.intervals.batch_means import batch_variance
+    from ldpflow.intervals.variance import batch_variance
 
     ends = np.arange(0, n + 1, b)
     ours = EqualBatches(block_rule=str(b)).intervals(record, n, [0.9]).se ** 2 * n

@@ -8,23 +8,22 @@ import numpy as np
 import pytest
 
 from ldpflow.algorithms.ldp_sgd import LdpSgd
-from ldpflow.intervals.batch_means import BatchMeans
-from ldpflow.intervals.block_bootstrap import BlockBootstrap
-from ldpflow.intervals.cheap_bootstrap import CheapBootstrap
-from ldpflow.intervals.confidence_sequence import ConfidenceSequence
-from ldpflow.intervals.equal_batches import EqualBatches
-from ldpflow.intervals.hulc import ConvexHull
-from ldpflow.intervals.lugsail import Lugsail
-from ldpflow.intervals.nonoverlapping_blocks import NonoverlappingBlocks
-from ldpflow.intervals.oracle import Oracle
-from ldpflow.intervals.overlapping_blocks import OverlappingBlocks
-from ldpflow.intervals.parallel_runs import ParallelRuns
-from ldpflow.intervals.self_normalization import SelfNormalization
-from ldpflow.intervals.suffix_average import SuffixAverage
-from ldpflow.intervals.transcript_covariance import TranscriptCovariance
-from ldpflow.intervals.transcript_regression import (
+from ldpflow.intervals.bootstrap import BlockBootstrap, CheapBootstrap
+from ldpflow.intervals.nested import ConfidenceSequence, SuffixAverage
+from ldpflow.intervals.parallel_runs import ConvexHull, ParallelRuns
+from ldpflow.intervals.transcript import (
+    TranscriptCovariance,
     TranscriptRegression,
     TranscriptRegressionBatchMeans,
+)
+from ldpflow.intervals.variance import (
+    BatchMeans,
+    EqualBatches,
+    Lugsail,
+    NonoverlappingBlocks,
+    Oracle,
+    OverlappingBlocks,
+    SelfNormalization,
 )
 from ldpflow.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.problems.quantile import Quantile

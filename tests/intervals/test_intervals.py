@@ -9,12 +9,10 @@ from hypothesis import strategies as st
 
 from ldpflow import constants
 from ldpflow.algorithms.ldp_sgd import LdpSgd
-from ldpflow.intervals.batch_means import BatchMeans
-from ldpflow.intervals.block_bootstrap import BlockBootstrap, quantile
+from ldpflow.intervals.bootstrap import BlockBootstrap, quantile
 from ldpflow.intervals.interval import average, in_order
-from ldpflow.intervals.oracle import Oracle
 from ldpflow.intervals.record import PathRecord
-from ldpflow.intervals.self_normalization import SelfNormalization
+from ldpflow.intervals.variance import BatchMeans, Oracle, SelfNormalization
 from ldpflow.mechanisms.laplace import Laplace
 from ldpflow.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.problems.laws import Variate

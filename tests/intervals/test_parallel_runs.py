@@ -7,8 +7,7 @@ import pytest
 from scipy import stats
 
 from ldpflow import constants
-from ldpflow.intervals.hulc import ConvexHull, coins, hull_size
-from ldpflow.intervals.parallel_runs import ParallelRuns
+from ldpflow.intervals.parallel_runs import ConvexHull, ParallelRuns, coins, hull_size
 from ldpflow.problems.laws import Variate
 from tests import draws
 from tests.intervals.whole_paths import SCALAR, SEED, VECTOR, record_of, walk

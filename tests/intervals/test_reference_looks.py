@@ -13,14 +13,15 @@ import pytest
 
 from ldpflow import constants
 from ldpflow.algorithms.ldp_sgd import LdpSgd
-from ldpflow.intervals.asymptotics import asymptotic_variances
-from ldpflow.intervals.batch_means import BatchMeans
-from ldpflow.intervals.confidence_sequence import ConfidenceSequence
-from ldpflow.intervals.equal_batches import EqualBatches
-from ldpflow.intervals.joint_region import JointRegion
-from ldpflow.intervals.oracle import Oracle
-from ldpflow.intervals.self_normalization import SelfNormalization
-from ldpflow.intervals.transcript_covariance import TranscriptCovariance
+from ldpflow.intervals.nested import ConfidenceSequence, JointRegion
+from ldpflow.intervals.transcript import TranscriptCovariance
+from ldpflow.intervals.variance import (
+    BatchMeans,
+    EqualBatches,
+    Oracle,
+    SelfNormalization,
+    asymptotic_variances,
+)
 from ldpflow.mechanisms.laplace import Laplace
 from ldpflow.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.problems.quantile import Quantile

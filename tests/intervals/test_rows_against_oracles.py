@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ldpflow.intervals.asymptotics import asymptotic_variances
-from ldpflow.intervals.cheap_bootstrap import CheapBootstrap
+from ldpflow.intervals.bootstrap import CheapBootstrap
+from ldpflow.intervals.variance import asymptotic_variances
 from ldpflow.problems.laws import Variate
 from ldpflow.simulators.batch import Batch, simulate
 from ldpflow.simulators.cell import by_runs

@@ -7,9 +7,8 @@ import pytest
 from scipy import stats
 
 from ldpflow.algorithms.ldp_sgd import LdpSgd
-from ldpflow.intervals.transcript_covariance import TranscriptCovariance
-from ldpflow.intervals.transcript_regression import TranscriptRegression, small_run_factor
-from ldpflow.intervals.transcript_regression_linear import diagonal
+from ldpflow.intervals.transcript import TranscriptCovariance, TranscriptRegression, small_run_factor
+from ldpflow.intervals.transcript_fit import diagonal
 from ldpflow.mechanisms.laplace import Laplace
 from ldpflow.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.problems.quantile import Quantile
@@ -111,8 +110,7 @@ def test_a_line_is_the_vectors_fit_in_one_dimension():
     method = TranscriptCovariance(degree=1, variance="residual", small_run=False)
     names = TranscriptRegression(degree=1, variance="residual")
     # The vector's code, asked for by hand: TR's running sums of a vector with d = 1.
-    from ldpflow.intervals.transcript_regression_linear import fit_linear, sandwich
-    from ldpflow.intervals.transcript_regression_sums import sums_between
+    from ldpflow.intervals.transcript_fit import fit_linear, sandwich, sums_between
 
     first = names.first(N)
     fit = fit_linear(sums_between(record, ["transcript_linear"], first, N)[0], N - first)

@@ -6,12 +6,12 @@ import pytest
 
 from ldpflow.algorithms.ldp_sgd import LdpSgd
 from ldpflow.cli.tables import cautions
-from ldpflow.intervals.batch_means import BatchMeans
-from ldpflow.intervals.transcript_regression import TranscriptRegression
+from ldpflow.intervals.transcript import TranscriptRegression
+from ldpflow.intervals.variance import BatchMeans
 from ldpflow.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.problems.quantile import Quantile
 from ldpflow.results.columns import BUNDLED_SUMMARIES
-from ldpflow.results.diagnosis import cautions as sentences
+from ldpflow.results.explanation import cautions as sentences
 from ldpflow.results.summary import summary_of
 from ldpflow.simulators.batch import Batch, simulate
 from ldpflow.simulators.cell import Cell

@@ -12,13 +12,12 @@ from ldpflow import constants
 from ldpflow.algorithms.ldp_sgd import LdpSgd
 from ldpflow.algorithms.minibatch_sgd import MinibatchSgd
 from ldpflow.errors import InputError
-from ldpflow.intervals.batch_means import BatchMeans
-from ldpflow.intervals.block_bootstrap import BlockBootstrap
-from ldpflow.intervals.self_normalization import SelfNormalization
-from ldpflow.intervals.transcript_regression import (
+from ldpflow.intervals.bootstrap import BlockBootstrap
+from ldpflow.intervals.transcript import (
     TranscriptRegression,
     TranscriptRegressionBatchMeans,
 )
+from ldpflow.intervals.variance import BatchMeans, SelfNormalization
 from ldpflow.kernels.running_sums import RUNNING_SUMS, pieces
 from ldpflow.mechanisms.cells import Cells
 from ldpflow.mechanisms.gaussian import Gaussian

@@ -10,21 +10,21 @@ from scipy import stats
 
 from ldpflow import constants
 from ldpflow.errors import InputError
-from ldpflow.intervals.batch_means import BatchMeans
-from ldpflow.intervals.block_bootstrap import BlockBootstrap
-from ldpflow.intervals.cheap_bootstrap import CheapBootstrap
-from ldpflow.intervals.confidence_sequence import (
+from ldpflow.intervals.bootstrap import BlockBootstrap, CheapBootstrap
+from ldpflow.intervals.nested import (
     ConfidenceSequence,
+    SuffixAverage,
     mixture_variance,
     width_factor,
 )
-from ldpflow.intervals.equal_batches import EqualBatches
-from ldpflow.intervals.nonoverlapping_blocks import NonoverlappingBlocks
-from ldpflow.intervals.oracle import Oracle
-from ldpflow.intervals.overlapping_blocks import OverlappingBlocks
-from ldpflow.intervals.suffix_average import SuffixAverage
-from ldpflow.intervals.transcript_covariance import TranscriptCovariance
-from ldpflow.intervals.transcript_regression import TranscriptRegression
+from ldpflow.intervals.transcript import TranscriptCovariance, TranscriptRegression
+from ldpflow.intervals.variance import (
+    BatchMeans,
+    EqualBatches,
+    NonoverlappingBlocks,
+    Oracle,
+    OverlappingBlocks,
+)
 from ldpflow.problems.laws import Variate
 from tests import draws
 from tests.intervals.whole_paths import SCALAR, SEED, VECTOR, record_of, walk
@@ -114,7 +114,7 @@ def test_cheap_bootstrap_takes_the_first_replications_of_the_block_bootstrap():
     deviations = many.deviations(record, 900)
     whole = many.replicates(record, 900, deviations, many.B)
     for B in (1, 2, 7):
-        few = CheapBootstrap(B=B).bootstrap().replicates(record, 900, deviations, B)
+        few = CheapBootstrap(B=B).replicates(record, 900, deviations, B)
         np.testing.assert_array_equal(whole[:, :, :B], few)
     assert (
         CheapBootstrap().times(900, VECTOR.algorithm).tolist() == many.times(900, VECTOR.algorithm).tolist()

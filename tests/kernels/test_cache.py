@@ -9,8 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import ldpflow
+from ldpflow.cli import app
 from ldpflow.errors import InputError
 from ldpflow.kernels import cache
 from ldpflow.study import bundled_studies
@@ -51,6 +53,20 @@ def run(code, *arguments, cache, root=ROOT):
         check=True,
     )
     return done.stdout.split()
+
+
+def test_the_version_says_where_kernels_are(tmp_path, monkeypatch):
+    """And makes nothing there."""
+    monkeypatch.setenv("LDPFLOW_CACHE_DIR", str(tmp_path / "mine"))
+    shown = CliRunner().invoke(app, ["--version"])
+    assert shown.exit_code == 0 and not (tmp_path / "mine").exists()
+    assert shown.stdout.splitlines() == [
+        f"ldpflow {ldpflow.__version__}",
+        f"kernels: {tmp_path}/mine/kernels",
+    ]
+    cache.cache_folder.cache_clear()
+    assert cache.cache_folder() == tmp_path / "mine" / "kernels"
+    cache.cache_folder.cache_clear()
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from scipy import stats
 
 from ldpflow.algorithms.ldp_sgd import LdpSgd
 from ldpflow.algorithms.minibatch_sgd import MinibatchSgd
-from ldpflow.intervals.asymptotics import asymptotic_variances
+from ldpflow.intervals.variance import asymptotic_variances
 from ldpflow.mechanisms.cells import Cells
 from ldpflow.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.problems.quantile import Quantile

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from ldpflow.algorithms.ldp_sgd import LdpSgd
-from ldpflow.kernels import law_tables
+from ldpflow.kernels import drawing
 from ldpflow.kernels.cache import cache_folder
 from ldpflow.mechanisms.laplace import Laplace
 from ldpflow.mechanisms.randomized_response import RandomizedResponse
@@ -104,17 +104,17 @@ def test_sampling_the_private_bit_is_the_literal_recursion(law, run):
 
 def test_a_gamma_table_is_kept_and_a_damaged_one_made_again():
     shape = 2.5
-    table = law_tables.gamma_table(shape)
-    law_tables.gamma_table.cache_clear()
+    table = drawing.gamma_table(shape)
+    drawing.gamma_table.cache_clear()
     files = sorted(cache_folder().glob("gamma-*.bin"))
     assert len(files) >= 1
     for file in files:
         content = bytearray(file.read_bytes())
         content[100] ^= 1
         file.write_bytes(content)
-    assert (law_tables.gamma_table(shape) == table).all()
-    law_tables.gamma_table.cache_clear()
-    assert (law_tables.gamma_table(shape) == table).all()
+    assert (drawing.gamma_table(shape) == table).all()
+    drawing.gamma_table.cache_clear()
+    assert (drawing.gamma_table(shape) == table).all()
 
 
 @pytest.mark.parametrize("unit", [4.0, 1 / 8, 2.0**30])
@@ -122,7 +122,7 @@ def test_a_gamma_table_is_kept_and_a_damaged_one_made_again():
 def test_a_power_of_two_as_unit_scales_every_bit(monkeypatch, unit, sampling):
     """Scale, c and theta0 times a, at equal streams: iterates, sums and limits times a, bit for bit."""
     from ldpflow.intervals import INTERVAL_METHODS
-    from ldpflow.simulators import run_path as running
+    from ldpflow.simulators import one_pass as running
 
     states = {}
 

@@ -22,7 +22,7 @@ def folder(tmp_path, monkeypatch):
     """An empty cache, and no kernel loaded in this process."""
     monkeypatch.setenv("LDPFLOW_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(module, "KERNELS", {})
-    monkeypatch.setattr(module, "counts", {"hits": 0, "misses": 0, "compiling": 0})
+    monkeypatch.setattr(module, "counts", {"hits": 0, "misses": 0})
     cache.cache_folder.cache_clear()
     yield cache.cache_folder()
     cache.cache_folder.cache_clear()

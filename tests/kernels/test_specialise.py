@@ -15,7 +15,7 @@ import pytest
 from ldpflow.algorithms.ldp_sgd import LdpSgd
 from ldpflow.errors import LdpflowError
 from ldpflow.kernels import module, specialise
-from ldpflow.kernels.parameters import flat, layout_of, size_of
+from ldpflow.kernels.functions import flat, layout_of, size_of
 from ldpflow.kernels.specialise import Case, specialised
 from ldpflow.mechanisms.laplace import Laplace
 from ldpflow.problems.quantile_regression import QuantileRegression

@@ -11,7 +11,7 @@ from unittest import mock
 
 from ldpflow.kernels import assembly, finite_sum, one_pass
 from ldpflow.kernels.specialise import Part
-from ldpflow.simulators import run_path as running
+from ldpflow.simulators import one_pass as running
 
 
 def uncompiled(case):
@@ -68,6 +68,6 @@ def finite_sum_kernel(problem, algorithm, settings, **others):
 
 
 def run_path(*arguments, **options):
-    """As :func:`ldpflow.simulators.run_path.run_path`."""
+    """As :func:`ldpflow.simulators.one_pass.run_path`."""
     with mock.patch.object(assembly, "one_pass_kernel", one_pass_kernel):
         return running.run_path(*arguments, **options)

@@ -7,11 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from ldpflow.planning.advice import advise, averages_from, expected, recommended, upwards
-from ldpflow.planning.pilot import design
+from ldpflow.planning.method import expected, recommended
+from ldpflow.planning.rows import Goal, completed, study_rows
+from ldpflow.planning.sources import design
+from ldpflow.planning.wording import averages_from, sentences, upwards
 from ldpflow.problems.laws import Law
 from ldpflow.simulators.approach import Approach
-from ldpflow.theory.arrival import Arrival, approaches
+from ldpflow.study import Study
+from ldpflow.theory.arrival import Arrival
+from tests.studies import changed
 
 NOISE = math.e / (math.e - 1) ** 2
 TRIAL = Approach(Law("exponential", 0.0, 31.4), 0.9, NOISE, 1.0, 0.51, 0.0, 200_000)
@@ -47,40 +51,39 @@ def test_nothing_is_known_of_lost_paths():
     assert expected(arrival(10, 0.0), "TR") is None and expected(arrival(60, 2.0), "TR") is None
 
 
+def row_of(case):
+    """The row of a plan of LDP-SGD on the path."""
+    problem = {"kind": "quantile", "tau": case.tau, "law": case.law.name, "scale": case.law.scale}
+    mapping = changed(
+        problem=problem,
+        mechanism={"kind": "randomized_response", "epsilon": 1},
+        algorithm={"kind": "ldp_sgd", "gamma": case.gamma, "c": case.c, "theta0": case.theta0},
+        grid={"n": [case.steps], "level": 0.9},
+    )
+    (row,) = completed(study_rows(Study.from_mapping(mapping)), Goal())
+    return row
+
+
 def test_the_trials_advice():
-    (found,) = approaches([TRIAL])
-    advice = advise(TRIAL, found)
-    assert advice.design.c == pytest.approx(23.4, abs=0.05)
-    assert advice.design.theta0 == pytest.approx(53.8, abs=0.1)
-    assert advice.c_range == pytest.approx((advice.design.c / 2, 2 * advice.design.c))
-    assert advice.with_it.relaxation_times == pytest.approx(60.0, rel=1e-9)
-    assert advice.with_it.bias == pytest.approx(0.37, abs=0.02)
-    assert advice.method == "TR"
-    assert advice.feasible == pytest.approx(3.95e5, rel=0.01)
-    assert advice.sentences(0.9) == [
-        "not arrived: with c = 1 the run has 2.6 relaxation times of the 25 it needs, and 10.6 SE of bias "
-        "are left from the start (theta0 = 0, quantile 72.3). The oracle's length 2.32 would cover 0.00.",
-        "better steps and start, in the unit of the data: c = 23 (60 relaxation times; anything in 12 .. "
-        "47), theta0 = 54.",
-        "with them: bias 0.37 SE; use TR 0.91 at length 2.6. The oracle's length 2.32 would cover 0.87. "
-        "Below n = 4.0e5 no interval around an average (BB, BM, SN) can cover 90%.",
-    ]
+    """Steps and start of the rule, a range of c around them, and what the method has with them."""
+    (text,) = sentences(row_of(TRIAL))
+    for words in (
+        "c 1, theta0 0, n 200,000: not arrived for an average: 2.6 relaxation times of the 25 that it needs",
+        "10.60 SE of bias, mostly from the start (theta0 = 0, quantile 72.3), an interval around it would",
+        "better steps and start, in the unit of the data: c = 23 (60 relaxation times; anything in 12 .. 47)",
+        "theta0 = 54; with them 0.37 SE of bias, use TR 0.91 at length 2.6. Below n = 4.0e5 no interval",
+    ):
+        assert words in text
 
 
 def test_steps_too_large():
-    case = replace(TRIAL, law=Law("normal", 0.0, 0.01), steps=100_000)
-    (found,) = approaches([case])
-    first = advise(case, found).sentences(0.9)[0]
-    assert first.startswith("steps too large: with c = 1 the run has 10,068 relaxation times; the size of")
+    (text,) = sentences(row_of(replace(TRIAL, law=Law("normal", 0.0, 0.01), steps=100_000)))
+    assert "steps too large for an average: 10,068 relaxation times" in text
 
 
 def test_no_steps_do():
-    case = replace(TRIAL, law=Law("normal"), tau=0.99, steps=100_000)
-    (found,) = approaches([case])
-    advice = advise(case, found)
-    assert advice.method is None
-    assert "no steps are good at n = 100,000" in advice.sentences(0.9)[1]
-    assert "Below n = 2.8e7" in advice.sentences(0.9)[1]
+    (text,) = sentences(row_of(replace(TRIAL, law=Law("normal"), tau=0.99, steps=100_000)))
+    assert "no steps are good at this n" in text and "Below n = 2.8e7" in text
 
 
 @pytest.mark.parametrize(("n", "text"), [(0, "1"), (3.95e5, "4.0e5"), (4.0e5, "4.0e5"), (2.77e7, "2.8e7")])
@@ -91,12 +94,10 @@ def test_upwards(n, text):
 def test_steps_near_the_rules_are_not_called_the_remedy_for_themselves():
     """The rule's own steps at few users: too large for an average, and the method is named instead."""
     rule = design(TRIAL.law, TRIAL.tau, 20_000, TRIAL.gamma)
-    case = replace(TRIAL, steps=20_000, c=rule.c, theta0=rule.theta0)
-    (found,) = approaches([case])
-    assert found.verdict == "steps_too_large"
-    _, remedy = advise(case, found).sentences(0.9)
-    assert remedy.startswith("use TR3 0.9") and "with the steps as they are" in remedy
-    assert "Below n = 4.0e5" in remedy
+    row = row_of(replace(TRIAL, steps=20_000, c=rule.c, theta0=rule.theta0))
+    (text,) = sentences(row)
+    assert row.verdict == "steps_too_large" and "; use TR3 0.9" in text and "better" not in text
+    assert "Below n = 4.0e5" in text
 
 
 @pytest.mark.parametrize(("n", "said"), [(100, True), (99, True), (4 * 10**5, False)])

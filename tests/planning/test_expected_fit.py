@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ldpflow as lf
-from ldpflow.intervals.transcript_regression import TranscriptRegression
+from ldpflow.intervals.transcript import TranscriptRegression
 from ldpflow.planning.expected_fit import expected_fit
 from ldpflow.problems.laws import Law
 from ldpflow.simulators.approach import Approach

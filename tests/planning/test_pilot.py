@@ -10,14 +10,7 @@ import pytest
 
 from ldpflow import constants
 from ldpflow.errors import InputError
-from ldpflow.planning.pilot import (
-    Bounds,
-    design,
-    design_within,
-    percentile_range,
-    resampled_laws,
-    worst_arrival,
-)
+from ldpflow.planning.sources import Guess, design, percentile_range, resampled_laws, worst_arrival
 from ldpflow.problems.column_law import column_law
 from ldpflow.problems.laws import Law
 from ldpflow.simulators.approach import Approach
@@ -48,7 +41,7 @@ def test_a_unit_scales_the_design():
     ("tau", "start"), [(0.5, 50.0), (0.25, 50.0), (0.76, 25.0), (0.99, 25.0), (0.1, 75.0)]
 )
 def test_bounds(tau, start):
-    found = design_within(Bounds(0.0, 100.0), tau, 10**5)
+    found = Guess(0.0, 100.0).design(tau, 10**5)
     assert found.theta0 == start
     density = math.exp(-(constants.normal_quantile(tau) ** 2) / 2) / math.sqrt(2 * math.pi) / 12.5
     total = sum(i**-0.51 for i in range(1, 10**5 + 1))
@@ -58,7 +51,7 @@ def test_bounds(tau, start):
 @pytest.mark.parametrize("bounds", [(1.0, 1.0), (2.0, 1.0), (0.0, math.inf), (math.nan, 1.0)])
 def test_bounds_refused(bounds):
     with pytest.raises(InputError, match="two finite numbers"):
-        Bounds(*bounds)
+        Guess(*bounds)
 
 
 def test_a_resampled_pilot_is_a_column_of_drawn_values():

@@ -13,11 +13,11 @@ import pytest
 import ldpflow as lf
 from ldpflow import constants
 from ldpflow.errors import InputError
-from ldpflow.planning.advice import expected, fits, recommended
-from ldpflow.planning.checking import RECOMMENDED, judgement, name_of, with_recommended
-from ldpflow.planning.practice import path_of
-from ldpflow.planning.prediction import arrival_cautions
+from ldpflow.planning.checking import judgement, name_of, with_recommended
+from ldpflow.planning.method import RECOMMENDED, expected, fits, recommended
 from ldpflow.planning.sources import Pilot
+from ldpflow.planning.wording import arrival_cautions
+from ldpflow.simulators.approach import approach
 from ldpflow.study import Study
 from ldpflow.theory.arrival import approaches
 from tests.oracles.column_law import example_column
@@ -57,7 +57,7 @@ def test_the_trials_case_is_refused_with_advice():
     assert row["coverage_predicted"] < 1e-6 and row["recommended"] is None
     assert row["n_feasible"] == pytest.approx(3.95e5, rel=0.01)
     (text,) = plan.cautions
-    for words in ("not arrived: with c = 1 the run has 2.6 relaxation times", "quantile 72.3", "c = 23",
+    for words in ("not arrived for an average: 2.6 relaxation times", "quantile 72.3", "c = 23",
                   "theta0 = 54", "anything in 12 .. 47", "Below n = 4.0e5"):  # fmt: skip
         assert words in text
 
@@ -72,14 +72,14 @@ def test_the_advice_is_followed():
     assert row["bias_start"] + row["bias_steps"] == pytest.approx(0.37, abs=0.02)
     assert row["length"] == pytest.approx(2 * 1.6448536 * 0.7059, rel=1e-3)
     (text,) = plan.cautions
-    assert "doubtful: with c = 23.4" in text and "use TR 0.91 at length 2.6" in text
+    assert "doubtful for an average: 60 relaxation" in text and "use TR 0.91 at length 2.6" in text
     assert "better steps" not in text, "the steps are near those advised"
 
 
 def test_doubtful_for_want_of_relaxation_times_names_other_steps():
     study = Study.from_mapping(TRIAL).replace({"c": 7.0, "algorithm.theta0": 54.0})
     (text,) = lf.plan(study).cautions
-    assert "doubtful: with c = 7 the run has 18 relaxation times" in text
+    assert "doubtful for an average: 18 relaxation times of the 25" in text
     assert "better steps and start, in the unit of the data: c = 23" in text
 
 
@@ -103,7 +103,7 @@ def test_users_with_a_method_do_not_depend_on_the_n_asked_about(tmp_path):
     source = Pilot(file, "amount")
 
     def short_enough(n):
-        case = path_of(source, 0.9, 1.0, n)[0].approach(n)
+        case = approach(source.path(0.9, 1.0, n), n)
         (arrival,) = approaches([case])
         found = source.method(arrival, case)
         length = None if found is None else expected(arrival, found)
@@ -244,7 +244,7 @@ def test_a_plan_from_bounds():
     # Each of the laws says so by itself: relaxation times and a root without much bias.
     for study in plan.studies:
         (simulator,) = study.simulators()
-        case = simulator.approach(200_000)
+        case = approach(simulator, 200_000)
         for factor, fine in ((1.0, True), (2.0, True)):
             path = replace(case, law=replace(case.law, scale=case.law.scale * factor))
             assert (approaches([path])[0].relaxation_times >= 25 and fits(path, "TR")) == fine
@@ -341,10 +341,10 @@ def test_a_sweep_from_python_warns_before_it_runs(tmp_path):
 
 
 def test_no_cautions_for_thousands_of_paths(monkeypatch):
-    from ldpflow.planning import prediction
+    from ldpflow.planning import wording
 
     study = Study.from_mapping(TRIAL | {"method": [{"kind": "BM"}]})
-    monkeypatch.setattr(prediction, "MOST_PATHS", 0)
+    monkeypatch.setattr(wording, "MOST_PATHS", 0)
     assert arrival_cautions(study) == []
 
 

@@ -7,9 +7,15 @@ import math
 import pytest
 
 from ldpflow.errors import InputError
-from ldpflow.planning import check_predictions, predict
+from ldpflow.planning import check_predictions
+from ldpflow.planning.rows import Goal, completed, study_rows
 from ldpflow.study import Study
 from tests.studies import changed
+
+
+def predict(study, length=None):
+    """Rows of the plan of a study."""
+    return completed(study_rows(study), Goal(None if length is None else length / 2))
 
 
 def study(**paths):
@@ -18,8 +24,8 @@ def study(**paths):
 
 def test_the_papers_oracle_length():
     rows = predict(study())
-    (row,) = (r for r in rows if r.columns["tau"] == 0.5 and r.columns["epsilon"] == 1.0)
-    assert row.length == pytest.approx(0.008922, abs=5e-7)
+    (row,) = (r for r in rows if r.settings["tau"] == 0.5 and r.settings["epsilon"] == 1.0)
+    assert 2 * row.half_width == pytest.approx(0.008922, abs=5e-7)
     assert row.standard_error == pytest.approx(2.7121e-3, abs=5e-8)
     assert row.n_needed is None and row.epsilon_needed is None
 
@@ -32,12 +38,12 @@ def length_at(n, epsilon, tau=0.5, **paths):
             **paths,
         ).replace({"n": n})
     )
-    return row.length
+    return 2 * row.half_width
 
 
 def test_n_and_epsilon_for_a_length_are_the_smallest():
     for row in predict(study(), 0.01):
-        tau, epsilon = row.columns["tau"], row.columns["epsilon"]
+        tau, epsilon = row.settings["tau"], row.settings["epsilon"]
         assert row.n_needed is not None and row.epsilon_needed is not None
         assert length_at(row.n_needed, epsilon, tau) <= 0.01 < length_at(row.n_needed - 1, epsilon, tau)
         assert length_at(10**6, row.epsilon_needed, tau) <= 0.01
@@ -57,7 +63,7 @@ def test_no_budget_is_enough_or_there_is_none():
 
 @pytest.mark.parametrize("length", [0.0, -1.0, math.nan, math.inf])
 def test_refused(length):
-    with pytest.raises(InputError, match="length"):
+    with pytest.raises(InputError, match="half_width"):
         predict(study(), length)
 
 

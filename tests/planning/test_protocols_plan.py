@@ -85,6 +85,22 @@ def test_drop_out_is_a_bias_that_no_n_repairs():
     assert {row["users"] for row in found.rows} == {7500}
 
 
+def test_every_quantile_has_its_own_steps_and_start():
+    """c and theta0 given for each of several quantiles: those of sgd, and of cells, are the quantile's."""
+    mapping = STUDY.settings() | {
+        "problem": {"kind": "quantiles", "taus": [0.5, 0.9]},
+        "mechanism": {"kind": "cells", "epsilon": 1.0},
+        "algorithm": {"kind": "ldp_sgd", "c": [[1.0, 0.001]], "theta0": [[0.1, 1.0]]},
+        "method": [{"kind": "TR", "degree": 1}],
+    }
+    found = compare_study(Study.from_mapping(mapping), range=RANGE, replicates=20)
+    rows = {(row.protocol, row.tau): row for row in found}
+    for protocol in ("sgd", "cells"):
+        assert rows[protocol, 0.5].interval == "TR" and rows[protocol, 0.9].interval is None
+        (caution, *_) = rows[protocol, 0.9].cautions
+        assert "not arrived" in caution, "c = .001 is too small"
+
+
 def test_answers_share_the_budget():
     found = plan(range=RANGE, tau=0.5, answers=4)
     (sgd,) = (row for row in found.rows if row["protocol"] == "sgd")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from docs.protocols_table import PROTOCOLS
+from docs.protocols_table import DATA, PROTOCOLS
 from ldpflow.theory import private_quantile as theory
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -17,14 +18,11 @@ PAGE = (DOCS / "which_protocol.md").read_text()
 
 def errors():
     """RMSE over the bound's standard error, by (law, tau, eps, n)."""
-    section = (DOCS / "which_protocol_table.md").read_text().split("## Root mean")[1].split("## Coverage")[0]
     found = {}
-    for line in section.splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if cells[0] in ("normal", "exponential", "lognormal"):
-            values = [float(cell.split()[0]) for cell in cells[4:]]
-            key = (cells[0], float(cells[1]), float(cells[2]), float(cells[3]))
-            found[key] = dict(zip(PROTOCOLS, values, strict=True))
+    with open(DATA / "errors.csv", newline="") as file:
+        for row in csv.DictReader(file):
+            key = (row["law"], float(row["tau"]), float(row["eps"]), float(row["n"]))
+            found[key] = {name: float(row[name].split()[0]) for name in PROTOCOLS}
     return found
 
 

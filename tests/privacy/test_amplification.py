@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 
+import dp_accounting
 import pytest
 from scipy import stats
 
@@ -25,7 +26,7 @@ GRID = 1e-3
 
 def losses():
     """The library's privacy loss distributions."""
-    return pytest.importorskip("dp_accounting").pld.privacy_loss_distribution
+    return dp_accounting.pld.privacy_loss_distribution
 
 
 def sampled(kind, settings, rate, delta, reports=1):

@@ -1,18 +1,21 @@
-"""Privacy pages: every bundled mechanism against dp_accounting, the words, and impossible designs."""
+"""Privacy pages: every bundled mechanism against dp_accounting or an oracle, words, impossible designs."""
 
 from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
 
+import dp_accounting
 import pytest
 
 from ldpflow.errors import InputError
 from ldpflow.mechanisms import MECHANISMS, PrivacyStatement
-from ldpflow.privacy import pure
+from ldpflow.privacy import releases
 from ldpflow.privacy.amplification import sampled_pair
 from ldpflow.privacy.page import Design, privacy_page
-from tests.oracles import nonresponse
+from tests.oracles import laplace_losses, nonresponse
 
 BUDGETS = (0.25, 1.0, 3.0)
 
@@ -24,7 +27,7 @@ def page(kind, settings, **design):
 
 def library_epsilon(kind, budget, reports, delta):
     """epsilon of composed reports by Google's privacy loss distributions (upper bounds)."""
-    pld = pytest.importorskip("dp_accounting").pld.privacy_loss_distribution
+    pld = dp_accounting.pld.privacy_loss_distribution
     step = 1e-3 if reports <= 3 else 1e-2
     if kind == "randomized_response":
         # The library's parameter is the chance of a fresh fair coin.
@@ -52,16 +55,34 @@ def test_randomised_response_is_the_librarys(kind, budget, reports, delta):
 
 
 @pytest.mark.parametrize("budget", BUDGETS)
-@pytest.mark.parametrize("reports", [1, 3, 100])
+@pytest.mark.parametrize("reports", [1, 2, 3])
 @pytest.mark.parametrize("delta", [1e-3, 1e-6])
-def test_laplace_is_at_least_the_librarys(budget, reports, delta):
-    own = page("laplace", {"epsilon": budget}, reports=reports, delta=delta)
-    epsilon = own.guarantees[-1].epsilon_at_delta
-    theirs = library_epsilon("laplace", budget, reports, delta)
-    grid = 1e-3 * reports if reports <= 3 else 1e-2 * reports
-    assert epsilon >= theirs - grid
-    # Randomised response bounds it, and Renyi orders where there are many: never far off.
-    assert epsilon <= 1.6 * theirs + grid
+def test_laplace_is_the_oracles(budget, reports, delta):
+    """Never below the exact epsilon, and above it by a thousandth at most."""
+    epsilon = (
+        page("laplace", {"epsilon": budget}, reports=reports, delta=delta).guarantees[-1].epsilon_at_delta
+    )
+    shifts = [budget] * reports
+    assert laplace_losses.delta(shifts, epsilon) <= delta * (1 + 1e-6)
+    assert laplace_losses.delta(shifts, epsilon * (1 - 1e-3)) > delta
+
+
+@pytest.mark.parametrize(("budget", "most"), [(0.25, 13.3170), (1.0, 71.547), (3.0, 264.90)])
+def test_many_reports_of_laplace_noise_promise_more_than_pure_dp_does(budget, most):
+    """100 reports at delta = 1e-6: 13.93, 83.53 and 300.0 follow from pure DP alone."""
+    settings = {"epsilon": budget}
+    found = page("laplace", settings, reports=100, delta=1e-6).guarantees[-1].epsilon_at_delta
+    pure = page("randomized_response", settings, reports=100, delta=1e-6).guarantees[-1].epsilon_at_delta
+    theirs = library_epsilon("laplace", budget, 100, 1e-6)
+    assert found == pytest.approx(theirs, rel=1e-4) and found < most < pure
+
+
+@pytest.mark.parametrize("shifts", [(0.5, 0.5), (0.1, 1.9), (1.5, 1.0), (0.4, 0.3, 0.3)])
+def test_one_coordinate_that_moves_is_the_worst_of_a_vector(shifts):
+    """At equal L1 distance; so that the page of Laplace noise holds for vectors."""
+    whole = sum(shifts)
+    for at in (-0.9 * whole, -0.3, 0.0, 0.2, 0.5 * whole, 0.99 * whole):
+        assert laplace_losses.delta(shifts, at) <= laplace_losses.delta([whole], at) + 1e-10
 
 
 @pytest.mark.parametrize("cells", [2, 4])
@@ -70,7 +91,7 @@ def test_laplace_is_at_least_the_librarys(budget, reports, delta):
 @pytest.mark.parametrize("delta", [1e-3, 1e-6])
 def test_cells_are_at_least_the_librarys(cells, budget, reports, delta):
     """Of two cells it is randomised response; of more, what the library finds is smaller."""
-    pld = pytest.importorskip("dp_accounting").pld.privacy_loss_distribution
+    pld = dp_accounting.pld.privacy_loss_distribution
     own = page("cells", {"epsilon": budget}, reports=reports, delta=delta)
     epsilon = own.guarantees[-1].epsilon_at_delta
     step = 1e-3 if reports <= 3 else 1e-2
@@ -96,25 +117,21 @@ def test_gaussian_is_the_librarys(kind, budget, reports, delta):
     assert guarantee.epsilon_at_delta == pytest.approx(theirs, rel=2e-3, abs=0.01)
 
 
-@pytest.mark.parametrize("order", [1.25, 2.0, 8.0, 64.0])
+@pytest.mark.parametrize("order", [1.25, 2.0, 8.0, 32.0])
 @pytest.mark.parametrize("budget", BUDGETS)
-def test_renyi_divergences_are_the_librarys(budget, order):
-    library = pytest.importorskip("dp_accounting")
+def test_renyi_divergences(budget, order):
+    """Of Laplace noise by quadrature, of randomised response by its two outcomes."""
+    laplace = releases.PureRelease(budget, laplace=True).renyi((order,), 3)[order]
+    assert laplace == pytest.approx(3 * laplace_losses.renyi(budget, order), rel=1e-7)
+    p = 1.0 / (1.0 + math.exp(-budget))
+    sums = p**order * (1 - p) ** (1 - order) + (1 - p) ** order * p ** (1 - order)
+    response = releases.PureRelease(budget).renyi((order,), 1)[order]
+    assert response == pytest.approx(math.log(sums) / (order - 1), rel=1e-9)
+    assert releases.GaussianRelease(budget).renyi((order,), 1)[order] == pytest.approx(order * budget**2 / 2)
 
-    def theirs(event, relation="ADD_OR_REMOVE_ONE"):
-        accountant = library.rdp.RdpAccountant(
-            orders=[order], neighboring_relation=library.NeighboringRelation[relation]
-        )
-        accountant.compose(event)
-        return accountant._rdp[0]  # the value behind get_epsilon, which has no other name
 
-    assert pure.laplace_renyi(budget, order) == pytest.approx(
-        theirs(library.LaplaceDpEvent(1.0 / budget)), rel=1e-9
-    )
-    (one,) = page("gaussian", {"mu": budget}).guarantees
-    assert one.renyi[2.0] == pytest.approx(budget**2)
-    response = library.RandomizedResponseDpEvent(2.0 / (1.0 + math.exp(budget)), 2)
-    assert pure.renyi(budget, order) == pytest.approx(theirs(response, "REPLACE_ONE"), rel=1e-9)
+def test_a_budget_beyond_floating_point_has_finite_divergences():
+    assert releases.PureRelease(900.0).renyi((2.0,), 2) == {2.0: 1800.0}
 
 
 def test_nothing_is_promised_by_none():
@@ -162,10 +179,10 @@ def literal_delta(epsilon, reports, at):
 def test_composed_delta_is_the_sum_over_outcomes(at):
     for epsilon, reports in ((0.5, 6), (1.0, 3), (0.2, 12)):
         expected = literal_delta(epsilon, reports, at)
-        assert pure.composed_delta(epsilon, reports, at) == pytest.approx(expected, abs=1e-14)
+        assert releases.composed_delta(epsilon, reports, at) == pytest.approx(expected, abs=1e-14)
     if at <= 1.0:
-        delta = pure.composed_delta(0.5, 6, at)
-        assert pure.composed_epsilon(0.5, 6, delta) == pytest.approx(at, abs=1e-9)
+        delta = releases.composed_delta(0.5, 6, at)
+        assert releases.composed_epsilon(0.5, 6, delta) == pytest.approx(at, abs=1e-9)
 
 
 def test_a_secret_sample_by_enumeration():
@@ -191,7 +208,7 @@ RATES = [(1.0, 1.0), (0.4, 0.4), (0.2, 0.9), (0.9, 0.2), (0.98, 0.99), (0.5, 1.0
 def test_what_silence_adds_is_the_largest_loss_over_outcomes(rates, answers, epsilon):
     """Enumeration over values, thresholds and outcomes; infinite where silence or an answer tells a side."""
     exact = nonresponse.largest_loss(epsilon, answers, *rates)
-    assert pure.nonresponse_epsilon(epsilon, *rates) == pytest.approx(exact, rel=1e-12)
+    assert releases.nonresponse_epsilon(epsilon, *rates) == pytest.approx(exact, rel=1e-12)
     assert math.isinf(exact) == (rates[0] != rates[1] and (max(rates) == 1.0 or min(rates) == 0.0))
 
 
@@ -240,7 +257,7 @@ def test_several_answers_share_the_budget():
     one, every = page("deployed_response", settings).guarantees
     assert one.epsilon == 0.25
     assert every.epsilon == 1.0 and "4 reports" in every.release
-    assert every.epsilon_at_delta == pytest.approx(pure.composed_epsilon(0.25, 4, 1e-6))
+    assert every.epsilon_at_delta == pytest.approx(releases.composed_epsilon(0.25, 4, 1e-6))
     twice = page("deployed_response", settings, reports=2).guarantees[-1]
     assert twice.epsilon == 2.0 and "8 reports" in twice.release
     shuffled = page("deployed_response", settings, shuffled=True, users=10**6).guarantees[-1]
@@ -292,6 +309,17 @@ def test_impossible_designs(design, field):
     with pytest.raises(InputError) as caught:
         page("laplace", {}, **design)
     assert caught.value.field == field
+
+
+def test_the_library_is_loaded_where_a_number_needs_it():
+    """It takes a second: setting up a study, or importing an algorithm, must not wait for it."""
+    code = (
+        "import sys; import ldpflow.algorithms, ldpflow.privacy.page; "
+        "from ldpflow.privacy import clipping; clipping.noise_multiplier(1.0, 1e-6, 'gdp'); "
+        "print('dp_accounting' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False"]
 
 
 def test_an_unknown_notion_is_refused():

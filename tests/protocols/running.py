@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ldpflow.problems.laws import Law
-from ldpflow.protocols.calling import call
-from ldpflow.protocols.counts.collect import collect
-from ldpflow.protocols.counts.estimate import variance_at_edge
-from ldpflow.protocols.runs import Histograms, edge_cdf, run_rounds
+from ldpflow.protocols.counts.histograms import collect, variance_at_edge
+from ldpflow.protocols.counts.runs import Histograms, call, edge_cdf, run_rounds
 from ldpflow.random.streams import counter_keys
 
 Z90 = 1.6448536269514722

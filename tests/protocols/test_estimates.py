@@ -7,8 +7,8 @@ import pytest
 
 from ldpflow.problems.laws import Law
 from ldpflow.protocols import PROTOCOLS
-from ldpflow.protocols.calling import call
-from ldpflow.protocols.counts.estimate import fit_all
+from ldpflow.protocols.counts.histograms import fit_all
+from ldpflow.protocols.counts.runs import call
 from tests.oracles import protocols as oracle
 from tests.protocols.running import Z90, edge_cdf, inverted, keys, one_shot, spread_of
 

@@ -7,8 +7,8 @@ import pytest
 
 from ldpflow.problems.column_law import column_law
 from ldpflow.problems.laws import Component, Law
-from ldpflow.protocols.population import CODES
-from ldpflow.protocols.runs import cdf_values
+from ldpflow.protocols.counts.rounds import CODES
+from ldpflow.protocols.counts.runs import cdf_values
 
 RNG = np.random.default_rng(20261122)
 POINTS = np.concatenate([RNG.normal(0, 3, 40), RNG.uniform(0, 30, 40), [0.0, 1.0, -50.0, 50.0, 1e-12]])

@@ -16,14 +16,13 @@ import pytest
 from scipy import stats
 
 from ldpflow.algorithms.ldp_sgd import LdpSgd
-from ldpflow.intervals.oracle import Oracle
+from ldpflow.intervals.variance import Oracle
 from ldpflow.mechanisms.deployed_response import DeployedResponse
-from ldpflow.planning.forecast import Simulated
-from ldpflow.planning.path_forecast import path_intervals
+from ldpflow.planning.forecasts import Simulated, path_intervals
 from ldpflow.problems.laws import Law
 from ldpflow.problems.quantile import Quantile
 from ldpflow.protocols import PROTOCOLS
-from ldpflow.protocols.runs import run_one_shot, run_rounds
+from ldpflow.protocols.counts.runs import run_one_shot, run_rounds
 from ldpflow.simulators.one_pass import OnePass
 from ldpflow.theory.private_quantile import bit_variance
 from tests.protocols.running import Z90, keys

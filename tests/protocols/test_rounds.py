@@ -8,9 +8,8 @@ from scipy import stats
 
 from ldpflow.problems.laws import Law
 from ldpflow.protocols import PROTOCOLS
-from ldpflow.protocols.budget import budget
-from ldpflow.protocols.counts.local_fit import fieller, fit_logistic
-from ldpflow.protocols.counts.posterior import grid_posterior
+from ldpflow.protocols.counts.rounds import fieller, fit_logistic, grid_posterior
+from ldpflow.protocols.protocol import budget
 from tests.oracles import protocols as oracle
 from tests.protocols.running import Z90, keys, searched
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
-import threading
+import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ldpflow.engine import run_study
 from ldpflow.report.page import report_html
 from ldpflow.report.results import Results
-from ldpflow.report.serve import server
 from ldpflow.study import Study
 from tests.report.browser import browser, complaints, missing, opened, requests, resize
 from tests.report.test_trajectory_plot import STUDY as FOLLOWED
@@ -83,29 +82,30 @@ def test_a_report_of_trajectories_alone(tmp_path: Path) -> None:
         assert requests(page) == [file.as_uri()]
 
 
-def test_the_live_page_follows(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_that_follows_a_sweep_reads_itself_again(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from selenium.webdriver.common.by import By
     from selenium.webdriver.support.ui import WebDriverWait
 
-    monkeypatch.setattr("ldpflow.report.serve.PATIENCE", 0.0)
+    monkeypatch.setattr("ldpflow.report.page.RELOAD_SECONDS", 1)
+    file = tmp_path / "report.html"
+    results = Results.load(run)
 
-    copy = tmp_path / "copy"
-    shutil.copytree(run, copy)
-    late = sorted((copy / "replicates").glob("*/*.parquet"))[0]
-    late.rename(tmp_path / late.name)
-    with server(str(copy), port=0) as live, browser(tmp_path / "profile") as page:
-        thread = threading.Thread(target=live.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        try:
-            address = f"http://127.0.0.1:{live.server_port}/"
-            opened(page, address)
-            count = "return document.querySelectorAll('#cell-table tbody tr').length"
-            assert page.execute_script(count) == 36
-            (tmp_path / late.name).rename(late)
-            WebDriverWait(page, 60).until(lambda p: p.execute_script(count) == 48)
-            drawn = "return document.querySelectorAll('.chart.drawn svg').length"
-            WebDriverWait(page, 30).until(lambda p: p.execute_script(drawn) >= 7)
-            assert complaints(page) == []
-            assert set(requests(page)) == {address}
-        finally:
-            live.shutdown()
-            thread.join()
+    def rows(page: Any) -> int:
+        return int(page.execute_script("return document.querySelectorAll('#cell-table tbody tr').length"))
+
+    few = dataclasses.replace(results, rows=[row for row in results.rows if row["n"] == 100])
+    file.write_text(report_html(few, live=True), encoding="utf-8")
+    with browser(tmp_path / "profile") as page:
+        opened(page, file.as_uri())
+        assert rows(page) == 24
+        page.find_element(By.ID, "filter").send_keys("SN")
+        file.write_text(report_html(results), encoding="utf-8")
+        drawn = (
+            "return document.documentElement.dataset.drawn && document.getElementById('count').textContent"
+        )
+        WebDriverWait(page, 60).until(lambda p: p.execute_script(drawn) == "8 of 48 rows")
+        assert rows(page) == 48
+        assert complaints(page) == []
+        assert set(requests(page)) == {file.as_uri()}

@@ -10,10 +10,10 @@ import pytest
 
 from ldpflow.engine import run_study
 from ldpflow.report.catalogue import FIGURES
-from ldpflow.report.overview import failures, glance
 from ldpflow.report.page import report_html
 from ldpflow.report.results import Results
-from ldpflow.results.failures import diverged_counts, why_failed
+from ldpflow.report.sections import diverged_counts, failures, glance, why_failed
+from ldpflow.results.arena import settings_of
 from ldpflow.study import Study
 from tests.report.test_figures import values
 
@@ -32,14 +32,14 @@ def picky(results: Results) -> Results:
 
 
 def test_at_a_glance_counts_them_as_misses(picky: Results) -> None:
-    (row,) = (row for row in glance(picky) if row["series"] == "SN")
+    (row,) = (row for row in glance(picky, settings_of(picky.rows)) if row["series"] == "SN")
     assert row["coverage"] == "0.730" and row["fails"] == row["cells"] and row["holds"] == "0"
     assert row["failures"].endswith("(27.0%)")
 
 
 def test_figures_of_coverage_count_them_as_misses(picky: Results) -> None:
     spec = FIGURES["coverage"].chart(picky).to_dict()
-    shown = {row["coverage"] for row in values(spec) if row.get("series") == "SN" and "coverage" in row}
+    shown = {row["y"] for row in values(spec) if row.get("series") == "SN"}
     assert shown == {0.73}
     percents = [row for row in values(FIGURES["heat-map"].chart(picky).to_dict()) if row["series"] == "SN"]
     assert {row["percent"] for row in percents} == {"73"}
@@ -68,7 +68,7 @@ def test_paths_that_diverge_are_not_what_a_method_cannot_define(tmp_path: Path) 
     }
     run_study(Study.from_mapping(study), tmp_path / "run", engine="serial")
     loaded = Results.load(tmp_path / "run")
-    counts = diverged_counts(loaded.store, {row["path"] for row in loaded.rows}, damaged="refuse")
+    counts = diverged_counts(loaded, {row["path"] for row in loaded.rows})
     stored = loaded.store.replicates.read(damaged="refuse")
     literal: dict[int, int] = {}
     for row in stored.to_pylist():
@@ -111,7 +111,7 @@ def test_two_values_of_a_second_setting_are_two_lines(tmp_path: Path) -> None:
     for name in ("coverage", "length"):
         data = [row for row in values(FIGURES[name].chart(results, "beta").to_dict()) if "series" in row]
         assert {row["series"] for row in data} == {"n = 300, B = 50", "n = 300, B = 100"}
-        assert len({(row["series"], row["beta"]) for row in data}) == len(data)
+        assert len({(row["series"], row["x"]) for row in data}) == len(data)
     for name in ("coverage", "length", "heat-map"):
         chart = FIGURES[name].chart(results, "beta")
         assert chart.usermeta["left_out"] == "Left out: BM, SN, which have no beta."
@@ -129,6 +129,6 @@ def test_a_figure_says_which_variants_it_leaves_out(results: Results) -> None:
     more = Results(rows + crowded, *(getattr(results, n) for n in list(vars(results))[1:7]))
     chart = FIGURES["coverage"].chart(more)
     left = chart.usermeta["left_out"]
-    assert left.startswith("Left out: 4 lines (BB, β = ") and "--where" in left
+    assert left.startswith("Left out: 4 lines (BB, β = ") and "(where)" in left
     assert chart.to_dict()["title"]["subtitle"] == left
     assert "left_out" not in FIGURES["coverage"].chart(results).usermeta

@@ -16,11 +16,11 @@ import pytest
 from ldpflow.errors import InputError
 from ldpflow.report import style
 from ldpflow.report.catalogue import FIGURES
-from ldpflow.report.figures import spread
+from ldpflow.report.charts import spread
+from ldpflow.report.figures import CURVES, MEASURES
+from ldpflow.report.pictures import interesting, intervals
 from ldpflow.report.results import Results
-from ldpflow.report.saving import FORMATS
-from ldpflow.report.trajectory_plot import CURVES
-from ldpflow.report.zip_plots import interesting, intervals
+from ldpflow.report.style import FORMATS
 from ldpflow.store import RunStore
 from tests.cli.conftest import cell
 
@@ -49,9 +49,9 @@ def test_every_figure_is_a_chart_with_a_text(results: Results, name: str) -> Non
 
 def test_coverage_is_the_summarys(results: Results) -> None:
     spec = FIGURES["coverage"].chart(results).to_dict()
-    data = [row for row in values(spec) if row.get("series") == "SN" and "coverage" in row]
+    data = [row for row in values(spec) if row.get("series") == "SN"]
     expected = {round(r["coverage"], 6) for r in results.rows if r["method"] == "SN"}
-    assert {round(row["coverage"], 6) for row in data} == expected
+    assert {round(row["y"], 6) for row in data} == expected
     assert {row["panel"] for row in data} == {
         f"τ = {tau}, ε = {epsilon}" for tau in (0.5, 0.9) for epsilon in (0.5, 1)
     } or {row["panel"] for row in data} == {
@@ -90,19 +90,31 @@ def with_n(results: Results, users: Sequence[int]) -> Results:
 @pytest.mark.parametrize("users", [(100, 1000), (100, 1000, 5000), tuple(100 * 2**i for i in range(9))])
 def test_lengths_stand_at_their_n(results: Results, users: tuple[int, ...]) -> None:
     """Both axes are logarithmic: a point moved aside would move its whole line."""
-    drawn = [row for row in values(FIGURES["length"].chart(with_n(results, users)).to_dict()) if "n" in row]
-    assert {row["n"] for row in drawn} == set(users)
-    assert all(row["place"] == row["n"] for row in drawn)
+    drawn = [row for row in values(FIGURES["length"].chart(with_n(results, users)).to_dict()) if "x" in row]
+    assert {row["x"] for row in drawn} == set(users)
+    assert not any("place" in row for row in drawn)
+
+
+@pytest.mark.parametrize("name", [name for name in MEASURES if name != "protocols"])
+def test_every_mean_has_its_monte_carlo_interval(results: Results, name: str) -> None:
+    column = MEASURES[name].column
+    error = MEASURES[name].error
+    drawn = [row for row in values(FIGURES[name].chart(results).to_dict()) if "y" in row]
+    assert drawn and all(row["low"] <= row["y"] <= row["high"] for row in drawn)
+    if name != "coverage":
+        halves = [1.959964 * row[error] for row in results.rows if row[column] is not None]
+        for row in drawn:
+            assert min(abs(row["high"] - row["y"] - half) for half in halves) < 1e-5 * (1 + abs(row["y"]))
 
 
 def test_coverages_stand_side_by_side_at_the_rank_of_their_n(results: Results) -> None:
     users = (100, 1000, 500_000)
-    drawn = [row for row in values(FIGURES["coverage"].chart(with_n(results, users)).to_dict()) if "n" in row]
-    assert all(round(row["place"]) == users.index(row["n"]) for row in drawn)
+    drawn = values(FIGURES["coverage"].chart(with_n(results, users)).to_dict())
+    assert all(round(row["place"]) == users.index(row["x"]) for row in drawn)
     assert len({(row["panel"], row["place"]) for row in drawn}) == len(drawn)
     many = [100 * 2**i for i in range(9)]
-    drawn = [row for row in values(FIGURES["coverage"].chart(with_n(results, many)).to_dict()) if "n" in row]
-    assert all(row["place"] == row["n"] for row in drawn)
+    drawn = values(FIGURES["coverage"].chart(with_n(results, many)).to_dict())
+    assert {row["x"] for row in drawn} == {*many} and not any("place" in row for row in drawn)
 
 
 def test_what_cannot_be_drawn_is_refused(results: Results) -> None:

@@ -1,12 +1,11 @@
-"""The report and the live page, as text and over HTTP."""
+"""The report, and the page that follows a sweep, as text."""
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
-import threading
-import urllib.error
-import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,10 +13,12 @@ import pytest
 
 from ldpflow.errors import InputError
 from ldpflow.published import compare
-from ldpflow.report.overview import progress
-from ldpflow.report.page import report_html, script_json
+from ldpflow.report import page
+from ldpflow.report.page import progress, report_html, script_json
 from ldpflow.report.results import Results
-from ldpflow.report.serve import LivePage, server
+from ldpflow.report.sections import choices, glance
+from ldpflow.results.arena import UNDECIDED, settings_of
+from ldpflow.store.provenance import sum_of
 from tests.published.test_compare import rows_as_printed
 
 
@@ -32,7 +33,7 @@ def test_a_report_is_one_file_that_names_everything(results: Results) -> None:
         "multiplier block bootstrap",
         "protects no data",
         "ldpflow sweep",
-        "connect-src &#39;none&#39;",
+        "connect-src 'none'",
         "numpy",
         "MCSE",
         "Seed",
@@ -79,17 +80,81 @@ def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
         Results.load(tmp_path / "absent")
 
 
-def test_the_live_page_is_made_anew_when_a_part_comes(run: Path, tmp_path: Path) -> None:
-    copy = tmp_path / "copy"
-    page = LivePage(str(copy))
-    waiting, first = page.current()
-    assert b"Nothing has finished" in waiting
+def running(run: Path, copy: Path) -> Callable[[], None]:
+    """Copy a run as if its sweep had not ended; a function that ends it."""
     shutil.copytree(run, copy)
-    page.not_before = 0.0
-    text, second = page.current()
-    assert b'data-live="1"' in text and second != first
-    page.not_before = 0.0
-    assert page.current() == (text, second)
+    file = copy / "provenance.json"
+    ended = file.read_text()
+    (session,) = json.loads(ended)
+    session |= {"ended": None}
+    file.write_text(json.dumps([session | {"sha256": sum_of(session)}]))
+    return lambda: file.write_text(ended) and None
+
+
+def test_a_page_that_follows_a_sweep_is_written_again_until_the_sweep_ends(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing yet, some rows, nothing new, all rows, and the end of the session: three pages."""
+    copy, hidden = tmp_path / "copy", tmp_path / "hidden"
+    end = running(run, copy)
+    (copy / "summary.parquet").unlink()
+    parts = sorted((copy / "replicates").iterdir())
+    hidden.mkdir()
+    for part in parts:
+        part.rename(hidden / part.name)
+    events = iter([
+        lambda: (hidden / parts[0].name).rename(parts[0]),
+        lambda: None,
+        lambda: [(hidden / part.name).rename(part) for part in parts[1:]],
+        end,
+    ])  # fmt: skip
+    monkeypatch.setattr(page.time, "sleep", lambda seconds: next(events)())
+    file, written = tmp_path / "page.html", []
+    found = page.follow(str(copy), str(file), lambda place, text: written.append(text))
+    rows = [text.partition('id="cell-table"')[2].partition("</table>")[0].count("<tr>") for text in written]
+    assert rows == [13, 49, 49] and len(found.rows) == 48
+    assert ['data-reload="10"' in text for text in written] == [True, True, False]
+    assert "Running, or interrupted: 64 of 256 replicates (1 of 4 paths complete)." in written[0]
+    assert file.read_text() == written[-1] and [f.name for f in tmp_path.glob("page*")] == ["page.html"]
+
+
+def test_a_page_that_is_interrupted_reads_itself_no_more(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = tmp_path / "copy"
+    running(run, copy)
+
+    def interrupted(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(page.time, "sleep", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        page.follow(str(copy), None, lambda place, text: None)
+    assert "<body>" in (copy / "report.html").read_text()
+
+
+def test_what_has_not_begun_is_not_followed(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="^run: "):
+        page.follow(str(tmp_path / "absent"), None, lambda place, text: None)
+    assert not (tmp_path / "absent").exists()
+
+
+def test_the_report_recommends_by_the_rule(results: Results) -> None:
+    settings = settings_of(results.rows)
+    found = choices(results, settings)
+    assert found is not None and found["n"] == ["100", "1000"]
+    assert [len(cells) for _, cells in found["rows"]] == [2] * 4
+    names = [cell["method"] for _, cells in found["rows"] for cell in cells]
+    for setting in settings:
+        assert setting.reference is not None and setting.reference.row["method"] != "oracle"
+        none = UNDECIDED if setting.undecided else "none holds its level"
+        name = setting.best.label if setting.best else f"{none}; nearest {setting.reference.label}"
+        assert name in names
+    (row,) = (row for row in glance(results, settings) if row["series"] == "oracle")
+    assert row["recommended"] == "0"
+    shell = re.sub(r"<script.*?</script>", "", report_html(results), flags=re.S)
+    section = shell.partition('id="choice"')[2].partition("</section>")[0]
+    assert "Which interval?" in section and "lower" not in names[0] and names[0] in section
 
 
 def test_the_progress_counts_the_paths_that_have_not_started(run: Path, tmp_path: Path) -> None:
@@ -100,31 +165,3 @@ def test_the_progress_counts_the_paths_that_have_not_started(run: Path, tmp_path
         shutil.rmtree(path)
     found = progress(Results.load(copy, from_parts=True))
     assert found == "Finished: 64 of 256 replicates (1 of 4 paths complete)."
-
-
-def test_the_server_answers_this_machine_only(run: Path) -> None:
-    with server(str(run), port=0) as live:
-        thread = threading.Thread(target=live.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            address = f"http://127.0.0.1:{live.server_port}/"
-            with urllib.request.urlopen(address) as answer:
-                tag = answer.headers["ETag"]
-                assert b"connect-src &#39;self&#39;" in answer.read()
-            for headers, path, status in (
-                ({"If-None-Match": tag}, "", 304),
-                ({"Host": "evil.example"}, "", 403),
-                ({}, "study.toml", 404),
-            ):
-                with pytest.raises(urllib.error.HTTPError) as refused:
-                    urllib.request.urlopen(urllib.request.Request(address + path, headers=headers))
-                assert refused.value.code == status
-        finally:
-            live.shutdown()
-            thread.join()
-
-
-@pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "::", "example.org"])
-def test_other_addresses_need_a_flag(run: Path, host: str) -> None:
-    with pytest.raises(InputError, match="allow_remote"):
-        server(str(run), host)

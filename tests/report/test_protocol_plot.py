@@ -9,8 +9,8 @@ import pytest
 
 from ldpflow.engine import run_study
 from ldpflow.errors import InputError
+from ldpflow.report.figures import default_rows, measure
 from ldpflow.report.page import drawn
-from ldpflow.report.protocol_plot import default_rows, protocols
 from ldpflow.report.results import Results
 from ldpflow.study import Study
 
@@ -52,12 +52,12 @@ def test_the_bound_is_that_of_the_cell(results):
         if (row["series"], row["tau"], row["epsilon"], row["n"]) == ("haar", 0.5, 1.0, 10000)
     ]
     error = np.sqrt(1.1706736 / 10000) * np.sqrt(2 * np.pi)
-    assert row["bound_length"] == pytest.approx(2 * 1.6448536 * error, rel=1e-6)
-    assert row["length_mean"] > row["bound_length"]
+    assert row["bound"] == pytest.approx(2 * 1.6448536 * error, rel=1e-6)
+    assert row["length_mean"] > row["bound"]
 
 
 def test_both_axes_are_logarithmic_and_every_protocol_has_a_line(results):
-    spec = protocols(results).to_dict()
+    spec = measure(results, "n", "protocols").to_dict()
     text = str(spec)
     assert text.count("'type': 'log'") >= 2
     for name in ("ldp_sgd", "rounds", "haar", "grr"):
@@ -86,4 +86,4 @@ def test_the_report_has_the_figure_and_other_runs_do_not(results):
     assert "protocols" in [name for name, _, _ in drawn(results)]
     rows = [{**row, "protocol": None} for row in results.rows]
     with pytest.raises(InputError, match="protocol"):
-        protocols(dataclasses.replace(results, rows=rows))
+        measure(dataclasses.replace(results, rows=rows), "n", "protocols")

@@ -17,10 +17,9 @@ from ldpflow.engine import run_study
 from ldpflow.errors import InputError
 from ldpflow.report.catalogue import FIGURES
 from ldpflow.report.export import export_duckdb
+from ldpflow.report.figures import CURVES, shown_curves
 from ldpflow.report.page import report_html
 from ldpflow.report.results import Results
-from ldpflow.report.serve import LivePage
-from ldpflow.report.trajectory_plot import CURVES, shown_curves
 from ldpflow.store.schema import STATISTICS, TRAJECTORIES
 from ldpflow.study import Study
 
@@ -90,8 +89,8 @@ def test_a_panel_per_dimension_and_exponent_a_colour_per_budget(followed: Result
     assert {p["series"] for p in points} == {"μ = 1", "μ = 2"}
     assert len(points) == 8 * 2 * 4
     stored = {round(r["mean"], 9) for r in followed.followed if r["stat"] in ("last_sq", "avg_sq")}
-    assert {p["mean"] for p in points} == {float(f"{m:.4g}") for m in stored}
-    assert all(p["low"] < p["mean"] < p["high"] and "limit" in p for p in points)
+    assert {p["y"] for p in points} == {float(f"{m:.4g}") for m in stored}
+    assert all(p["low"] < p["y"] < p["high"] and "limit" in p for p in points)
 
 
 @pytest.mark.parametrize(("name", "kind"), [("distance", "leading term"), ("excess-loss", "proved bound")])
@@ -153,12 +152,6 @@ def test_a_report_without_intervals(followed: Results) -> None:
     assert shell.count('role="img"') == 2
     for absent in ("At a glance", "All cells", "nominal level", "Interval methods"):
         assert absent not in shell
-
-
-def test_the_live_page_knows_of_trajectories(run: Path) -> None:
-    page = LivePage(str(run))
-    assert "trajectories/path=" in page.look()
-    assert b"8 paths followed" in page.current()[0]
 
 
 def test_trajectories_are_exported(followed: Results, tmp_path: Path) -> None:

@@ -156,13 +156,6 @@ def test_a_few_replicates_do_not_show_that_a_level_is_held():
     assert few.best is None and few.nearest.label == "BM" and many.best.label == "BM"
 
 
-def test_share_of_the_gap_that_is_bias():
-    (setting,) = settings_of([row("BM", 0.8, 1.0)])
-    assert setting.entries[0].bias_share == pytest.approx(0.5)
-    (setting,) = settings_of([row("BM", 0.895, 1.0)])
-    assert setting.entries[0].bias_share is None
-
-
 class Yardstick(lf.Oracle):
     """The oracle of a plug-in."""
 

@@ -12,10 +12,9 @@ import pytest
 import ldpflow as lf
 from ldpflow.engine import run_study
 from ldpflow.intervals import INTERVAL_METHODS
-from ldpflow.intervals.batch_means import BatchMeans
+from ldpflow.intervals.variance import BatchMeans
 from ldpflow.problems.laws import Law
-from ldpflow.results.arrival import Compared, compared
-from ldpflow.results.explanation import explain
+from ldpflow.results.explanation import PredictedBias, explain, predicted_biases
 from ldpflow.results.summary import stored_paths
 from ldpflow.simulators.approach import Approach
 from ldpflow.store import RunStore
@@ -39,28 +38,28 @@ def arrival(bias, start, steps, k=60.0):
     ],
 )
 def test_source_of_a_bias(found, measured, source):
-    assert Compared(found, measured, 0.0, 72.3).source() == source
+    assert PredictedBias(found, measured, 0.0, 72.3).source() == source
 
 
 def test_sentence():
-    text = Compared(arrival(-10.6, -10.64, 0.04, k=2.568), -10.58, 0.0, 72.3).sentence()
+    text = PredictedBias(arrival(-10.6, -10.64, 0.04, k=2.568), -10.58, 0.0, 72.3).sentence()
     assert text == (
         "Not arrived: 2.6 relaxation times, theta went from 0 to 70 of 72.3; predicted bias of the average "
         "-10.64 (start) and +0.04 (steps) empirical SE, measured -10.58: take a larger n, or a start nearer "
         "to the true value."
     )
-    large = Compared(arrival(3.0, 0.5, 2.5, k=60.0), 2.0, 0.0, 72.3, 0.5, 0.51, 10**5).sentence()
+    large = PredictedBias(arrival(3.0, 0.5, 2.5, k=60.0), 2.0, 0.0, 72.3, 0.5, 0.51, 10**5).sentence()
     assert large.startswith("Steps too large for the average: 60.0 relaxation times")
     assert "+0.25 (start) and +1.25 (steps) empirical SE, measured +1.00: take TR or another centre" in large
-    assert Compared(arrival(0.05, 0.0, 0.05), 0.1, 0.0, 72.3).sentence() == ""
+    assert PredictedBias(arrival(0.05, 0.0, 0.05), 0.1, 0.0, 72.3).sentence() == ""
     unknown = Arrival(10.0, 0.5, -3.0, -3.0, 0.0, 1.0, math.nan)
-    assert "theta went" not in Compared(unknown, -3.1, 0.0, 1.0).sentence()
+    assert "theta went" not in PredictedBias(unknown, -3.1, 0.0, 1.0).sentence()
 
 
 def steps_too_large(b, k, gamma, n=10**5):
     """What is advised where the steps leave a bias of b standard errors after k relaxation times."""
     wide = replace(arrival(b, 0.0, b, k=k), sd_ratio=1.5)
-    found = Compared(wide, b, 0.0, 72.3, gamma=gamma, n=n).sentence()
+    found = PredictedBias(wide, b, 0.0, 72.3, gamma=gamma, n=n).sentence()
     assert found.startswith("Steps too large")
     return found.partition(": take ")[2]
 
@@ -106,7 +105,7 @@ def test_the_steps_and_users_that_are_advised_arrive(law, tau, gamma, n):
         found = arrival_of(c, gamma, n, law, tau)
         if found.verdict != "steps_too_large":
             continue
-        one = Compared(found, found.bias, 0.0, 1.0, gamma=gamma, n=n)
+        one = PredictedBias(found, found.bias, 0.0, 1.0, gamma=gamma, n=n)
         users, times = one.smaller_steps()
         again = arrival_of(times * c, gamma, round(users), law, tau)
         assert again.verdict in ("arrived", "doubtful") and again.relaxation_times > 24.9
@@ -138,7 +137,7 @@ def lost(tmp_path_factory):
 def test_predicted_and_measured_bias_agree(lost):
     """The measured bias has a standard error of 1/sqrt(128) SE times sd_ratio: 4 of them either way."""
     rows = lost.read_summary().to_pylist()
-    found = compared(rows, stored_paths(lost.replicates, damaged="refuse"))
+    found = predicted_biases(rows, stored_paths(lost.replicates, damaged="refuse"))
     seen = 0
     for row, one in zip(rows, found, strict=True):
         if row["method"] == "TR":
@@ -202,14 +201,14 @@ def test_methods_of_plugins(lost, monkeypatch, kind, as_average, elsewhere, alon
     paths = stored_paths(lost.replicates, damaged="refuse")
     bm, tr = (next(row for row in rows if row["method"] == method) for method in ("BM", "TR"))
     found = [
-        compared(beside, paths)[-1] is not None
+        predicted_biases(beside, paths)[-1] is not None
         for beside in ([bm, bm | {"method": "own"}], [bm, tr | {"method": "own"}], [bm | {"method": "own"}])
     ]
     assert found == [as_average, elsewhere, alone]
     # What a plug-in says of itself does not decide about others.
     wrong = tr | {"method": "own"}
     for beside in ([bm, wrong, bm | {"method": "unknown"}], [wrong, bm, bm | {"method": "unknown"}]):
-        assert compared(beside, paths)[-1] is not None
+        assert predicted_biases(beside, paths)[-1] is not None
 
 
 def test_explain_names_start_and_steps(lost):

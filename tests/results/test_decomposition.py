@@ -15,8 +15,7 @@ import ldpflow as lf
 from ldpflow.engine import run_study
 from ldpflow.intervals import INTERVAL_METHODS
 from ldpflow.results import CellRows
-from ldpflow.results.decomposition import BY_CHANCE, decompose, rounded
-from ldpflow.results.diagnosis import CAUSES
+from ldpflow.results.decomposition import BY_CHANCE, CAUSES, decompose, rounded
 from ldpflow.results.explanation import chance_note, explain, extremes, failures
 from ldpflow.store import RunStore
 from ldpflow.study import Study
@@ -74,7 +73,7 @@ def test_the_sum_is_an_identity():
     for rows in cells():
         found = decompose(rows, 0.9)
         total = sum(term.effect for term in found.terms) + (found.rest.effect if found.rest else 0.0)
-        assert total == pytest.approx(found.diagnosis.coverage - 0.9, abs=1e-12)
+        assert total == pytest.approx(found.coverage - 0.9, abs=1e-12)
 
 
 def test_each_term_is_what_it_is_called():
@@ -90,7 +89,7 @@ def test_each_term_is_what_it_is_called():
     hits = np.mean(np.abs(error) <= length / 2)
     assert terms["dependence"] == pytest.approx(hits - pairs, abs=1e-12)
     assert terms["limits"] == pytest.approx(rows.covered.mean() - hits, abs=1e-12)
-    alone = {c: found.diagnosis.values[f"{c}_effect"] for c in CAUSES}
+    alone = {c: found.values[f"{c}_effect"] for c in CAUSES}
     assert all(terms[c] == alone[c] for c in CAUSES if c in terms)
     assert terms["joint"] == pytest.approx(pairs - 0.9 - sum(alone.values()), abs=1e-12)
 
@@ -115,7 +114,7 @@ def test_a_gap_within_two_mcse_is_no_gap_and_a_clear_bias_is_told():
     """Twelve replicates, bias of about four MCSE."""
     rng = np.random.default_rng(4)
     found = decompose(cell(1.2 + rng.normal(size=12), np.full(12, 4.5)), 0.9)
-    assert abs(found.diagnosis.coverage - 0.9) <= 2 * found.diagnosis.coverage_mcse
+    assert abs(found.coverage - 0.9) <= 2 * found.coverage_mcse
     headline, terms = added_up(found.sentence())
     assert headline == "no gap beyond noise" and any(words.startswith("bias of +") for words in terms)
 
@@ -261,10 +260,10 @@ def test_a_clear_effect_that_is_smaller_than_the_rest_is_not_the_main_one():
     for _ in range(200):
         error, length = rng.normal(size=200), 3.0 * (1 + 0.19 * rng.uniform(-1.7, 1.7, size=200))
         found = decompose(cell(error, length), 0.9)
-        if abs(found.diagnosis.coverage - 0.9) <= 2 * found.diagnosis.coverage_mcse or found.rest is None:
+        if abs(found.coverage - 0.9) <= 2 * found.coverage_mcse or found.rest is None:
             continue
         headline, _ = added_up(found.sentence())
-        gap = found.diagnosis.coverage - 0.9
+        gap = found.coverage - 0.9
         largest = max((term.effect * np.sign(gap) for term in found.terms), default=0.0)
         small = 0 < largest < found.rest.effect * np.sign(gap)
         assert small == ("within noise" in headline), found.sentence()

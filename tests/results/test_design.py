@@ -11,7 +11,7 @@ import pytest
 
 import ldpflow as lf
 from ldpflow.cli import main
-from ldpflow.engine import Precision, run_study
+from ldpflow.engine import run_study
 from ldpflow.report.page import report_html
 from ldpflow.report.results import Results
 from ldpflow.results.design import Rows, places_of, products
@@ -132,7 +132,7 @@ def test_rows_of_several_replicates_and_their_number(tmp_path, monkeypatch):
 def test_replicates_that_a_target_decided(tmp_path):
     run = tmp_path / "run"
     study = Study.load("quickstart").replace(n=[100, 500], epsilon=[1.0], method=["SN", "BM"], tau=[0.5, 0.9])
-    run_study(study, run, engine="serial", precision=Precision(target_mcse=0.02, max_replicates=2000))
+    run_study(study, run, engine="serial", target_mcse=0.02, max_replicates=2000)
     found = sections(run)
     assert "--target-mcse 0.02" in found["again"] and "--max-replicates 2000" in found["again"]
     assert (

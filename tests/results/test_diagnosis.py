@@ -10,8 +10,7 @@ from scipy import stats
 from scipy.special import ndtr
 
 from ldpflow.engine import run_study
-from ldpflow.results.decomposition import decompose
-from ldpflow.results.diagnosis import CAUSES, DIAGNOSIS_COLUMNS, centred, diagnose, diagnosis_columns
+from ldpflow.results.decomposition import CAUSES, DIAGNOSIS_COLUMNS, centred, decompose
 from ldpflow.store import RunStore
 from ldpflow.study import Study
 from tests.oracles.rows_in_cells import cells_of
@@ -24,7 +23,7 @@ COUNT = 4000
 
 def diagnosed(estimate, half, se=1.0, level=0.9):
     (cell,) = cells_of(rows(estimate, se, half, level=level))[1]
-    return diagnose(cell, level)
+    return decompose(cell, level)
 
 
 def said(estimate, half, se=1.0, level=0.9):
@@ -146,17 +145,17 @@ def test_order_and_failures_do_not_matter():
     estimate = rng.standard_normal(100)
     table = rows(estimate, 1.0, Z, level=0.9, failed=[3, 50])
     mixed = table.take(rng.permutation(100))
-    first, second = (diagnose(cells_of(t)[1][0], 0.9) for t in (table, mixed))
+    first, second = (decompose(cells_of(t)[1][0], 0.9).columns() for t in (table, mixed))
     assert first == second
 
 
 @pytest.mark.parametrize("estimate", [[], [1.0], [1.0, 2.0], [1.0, 1.0, 1.0]])
 def test_too_little_to_say(estimate):
     table = rows(estimate or [0.0], 1.0, 1.0, level=0.9, failed=[] if estimate else [0])
-    found = diagnose(cells_of(table)[1][0], 0.9)
+    found = decompose(cells_of(table)[1][0], 0.9)
     assert found.main_cause() is None
-    assert "Nothing can be said" in decompose(cells_of(table)[1][0], 0.9).sentence()
-    columns = diagnosis_columns(found)
+    assert "Nothing can be said" in found.sentence()
+    columns = found.columns()
     assert tuple(columns) == DIAGNOSIS_COLUMNS and set(columns.values()) == {None}
 
 

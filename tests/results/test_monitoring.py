@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldpflow import constants
-from ldpflow.intervals.confidence_sequence import width_factor
+from ldpflow.intervals.nested import width_factor
 from ldpflow.results import CellRows
 from ldpflow.results.monitoring import Looks, Watch, coverage_at_every_n, coverage_at_stop
 from tests.oracles import monitoring

@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ldpflow.results import compare_cells
-from ldpflow.results.paired import compare_unpaired
+from ldpflow.results.comparison import compare_cells, compare_unpaired
 from tests.oracles.rows_in_cells import cells_of
 from tests.results.test_measures import rows
 

@@ -8,12 +8,21 @@ import pyarrow as pa
 import pytest
 
 from ldpflow.algorithms import ALGORITHMS
-from ldpflow.intervals import INTERVAL_METHODS
+from ldpflow.intervals import INTERVAL_METHODS, IntervalMethod
 from ldpflow.mechanisms import MECHANISMS
 from ldpflow.protocols import PROTOCOLS
-from ldpflow.results.bibliography import ENTRIES
-from ldpflow.results.methods_text import study_paragraph
-from ldpflow.results.references import USED_BY, bibtex, references_of, unreferenced
+from ldpflow.results import references as module
+from ldpflow.results.design import Design
+from ldpflow.results.references import (
+    TABLES,
+    bibtex,
+    cites_of,
+    read_bib,
+    references,
+    references_of,
+    study_paragraph,
+    unreferenced,
+)
 
 REGISTRIES = {
     "mechanism": MECHANISMS,
@@ -37,24 +46,48 @@ STUDY = {
 }
 
 
-@pytest.mark.parametrize("table", USED_BY)
+def paragraph(study, summary, sessions):
+    return study_paragraph(Design(study, True, ()), summary, sessions)
+
+
+@pytest.mark.parametrize("table", TABLES)
 def test_every_bundled_kind_has_its_references(table):
-    bundled = {
-        kind for kind, cls in REGISTRIES[table].items() if cls.__module__.partition(".")[0] == "ldpflow"
-    }
-    assert bundled <= USED_BY[table].keys(), "say which papers a new component follows, or ()"
-    named = {key for keys in USED_BY[table].values() for key in keys}
-    assert named <= ENTRIES.keys()
+    for kind, cls in REGISTRIES[table].items():
+        if cls.__module__.partition(".")[0] == "ldpflow":
+            assert cites_of(table, kind) is not None, f"say which papers {kind} follows in `cites`, or ()"
 
 
 def test_every_entry_is_used():
-    used = {key for kinds in USED_BY.values() for keys in kinds.values() for key in keys}
-    assert ENTRIES.keys() == used | {"morris2019"}
+    used = {
+        key
+        for table in TABLES
+        for kind, cls in REGISTRIES[table].items()
+        if cls.__module__.partition(".")[0] == "ldpflow"
+        for key in cites_of(table, kind)
+    }
+    assert references().keys() == used | {"morris2019"}
+
+
+def test_a_component_names_its_papers_itself(monkeypatch):
+    class Halves:
+        runs = IntervalMethod.runs
+        cites = (
+            "chen2020",
+            "@misc{doe2026,\n  author = {Doe, Jo},\n  title = {Halves},\n  year = {2026},\n}",
+        )
+
+    monkeypatch.setitem(module.GROUPS["method"], "halves", Halves)
+    study = {**STUDY, "method": [{"kind": "halves"}]}
+    assert unreferenced(study) == []
+    assert list(references_of(study))[-2:] == ["chen2020", "doe2026"]
+    assert "@misc{doe2026," in bibtex(study)
+    text = study_paragraph(Design(study, True, ()), pa.table({"replicates": pa.array([], pa.int64())}), [])
+    assert "halves: Chen et al., 2020, Doe, 2026)." in text
 
 
 def test_references_follow_the_kinds_of_the_study():
-    assert references_of(STUDY) == [
-        "morris2019", "warner1965", "dette2024", "jain2018", "frees1990", "ni2026", "fieller1954", "chen2020"
+    assert list(references_of(STUDY)) == [
+        "morris2019", "dette2024", "warner1965", "jain2018", "frees1990", "ni2026", "fieller1954", "chen2020"
     ]  # fmt: skip
     text = bibtex(STUDY)
     keys = re.findall(r"^@\w+\{(\w+),$", text, re.MULTILINE)
@@ -63,9 +96,10 @@ def test_references_follow_the_kinds_of_the_study():
         assert entry.count("{") == entry.count("}") and entry.rstrip().endswith("}")
 
 
-@pytest.mark.parametrize("key", ENTRIES)
+@pytest.mark.parametrize("key", references())
 def test_every_entry_has_authors_title_year_and_a_place(key):
-    kind, fields = ENTRIES[key]
+    kind, fields, text = references()[key]
+    assert read_bib(text) == {key: references()[key]}
     assert all(re.fullmatch(r"[^,]+, [^,]+", author) for author in fields["author"].split(" and ")), fields
     assert len(fields["title"]) > 10 and 1900 < int(fields["year"]) < 2100
     place = {"article": "journal", "inproceedings": "booktitle", "misc": "eprint"}[kind]
@@ -101,7 +135,7 @@ def test_the_paragraph_says_design_seed_streams_replicates_error_and_versions():
             "precision": precision,
         }
     ]
-    text = study_paragraph(STUDY, summary, sessions)
+    text = paragraph(STUDY, summary, sessions)
     for words in (
         "problem quantile (law = lognormal, tau = 0.5 and 0.9, shape = 0.8)",
         "ldp_sgd and tail_sgd (gamma = 0.51)",
@@ -134,14 +168,14 @@ def test_the_paragraph_says_design_seed_streams_replicates_error_and_versions():
 def test_the_paragraph_says_whether_n_share_a_path(horizon, words):
     more = {"replicates": [9, 9], "failures": [0, 0], "coverage_mcse": [0.1, 0.1]}
     summary = pa.table({"n": [1_000, 10_000], "horizon": pa.array(horizon, pa.int64()), **more})
-    assert words in study_paragraph(STUDY, summary, [])
+    assert words in paragraph(STUDY, summary, [])
 
 
 def test_the_paragraph_says_whose_rows_are_not_paired():
     study = STUDY | {"method": [{"kind": "BB"}, {"kind": ["PAR", "HULC"]}]}
-    text = study_paragraph(study, pa.table({"replicates": pa.array([], pa.int64())}), [])
+    text = paragraph(study, pa.table({"replicates": pa.array([], pa.int64())}), [])
     assert "A row of PAR and HULC is made of several replicates, and paired with no row of others." in text
-    assert "made of several" not in study_paragraph(
+    assert "made of several" not in paragraph(
         STUDY, pa.table({"replicates": [9], "failures": [0], "coverage_mcse": [0.1]}), []
     )
 
@@ -151,12 +185,12 @@ def test_settings_of_a_vector_and_of_components_that_are_not_known():
         "problem": {"kind": "linear_regression", "coefficients": [1.0, 0.5]},
         "algorithm": {"kind": "of_a_plugin", "speed": 3},
     }
-    text = study_paragraph(study, pa.table({"replicates": pa.array([], pa.int64())}), [])
+    text = paragraph(study, pa.table({"replicates": pa.array([], pa.int64())}), [])
     assert "linear_regression (coefficients = (1, 0.5))" in text and "of_a_plugin (speed = 3)" in text
     assert "published" not in text.partition("own")[0].partition("of_a_plugin:")[1]
 
 
 def test_a_study_of_trajectories_has_a_paragraph():
     study = {key: value for key, value in STUDY.items() if key != "method"}
-    text = study_paragraph(study, pa.table({"replicates": pa.array([], pa.int64())}), [])
+    text = paragraph(study, pa.table({"replicates": pa.array([], pa.int64())}), [])
     assert "Every path had 64 independent replicates." in text and "nominal level" not in text

@@ -79,7 +79,7 @@ def peak(run, count):
 def test_memory_does_not_grow_with_the_rows_of_a_path(tmp_path, monkeypatch):
     monkeypatch.setattr(stored, "HELD_ROWS", 4000)
     monkeypatch.setattr(benchmark, "PART_ROWS", 4000)
-    monkeypatch.setattr("ldpflow.results.diagnosis.CHUNK", 2**12)
+    monkeypatch.setattr("ldpflow.results.decomposition.CHUNK", 2**12)
     small, large = peak(tmp_path / "small", 8000), peak(tmp_path / "large", 80_000)
     assert large < 1.6 * small
     # 72,000 rows more; a path in memory took some 690 bytes for each of them.

@@ -11,10 +11,8 @@ import numpy as np
 import pytest
 
 from ldpflow.algorithms.ldp_sgd import LdpSgd
-from ldpflow.intervals.batch_means import BatchMeans
-from ldpflow.intervals.block_bootstrap import BlockBootstrap
-from ldpflow.intervals.oracle import Oracle
-from ldpflow.intervals.self_normalization import SelfNormalization
+from ldpflow.intervals.bootstrap import BlockBootstrap
+from ldpflow.intervals.variance import BatchMeans, Oracle, SelfNormalization
 from ldpflow.mechanisms.laplace import Laplace
 from ldpflow.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.problems.quantile import Quantile

@@ -7,11 +7,11 @@ import pytest
 
 from ldpflow.engine import run_study
 from ldpflow.errors import InputError
-from ldpflow.intervals.fieller import Fieller
-from ldpflow.intervals.inversion import Inversion
-from ldpflow.intervals.oracle import Oracle
+from ldpflow.intervals.counts import Fieller, Inversion
+from ldpflow.intervals.variance import Oracle
 from ldpflow.problems.quantile import Quantile
 from ldpflow.protocols import PROTOCOLS
+from ldpflow.simulators.approach import limit_law
 from ldpflow.simulators.batch import Batch, simulate
 from ldpflow.simulators.cell import Cell
 from ldpflow.simulators.counts import Counts
@@ -192,17 +192,17 @@ def test_the_standard_error_of_the_bound_stands_beside_every_cell():
     made = simulator("rounds", n=10_000, epsilon=1.0)
     expected = np.sqrt(1.1706736 / 10_000) * np.sqrt(2 * np.pi)
     assert made.columns()["efficient_se"] == pytest.approx(expected, rel=1e-7)
-    assert made.limit_law() is None
+    assert limit_law(made) is None
 
 
 @pytest.mark.parametrize("kind", ONE_SHOT)
 def test_asymptotic_law_of_a_histogram(kind):
     """Twice the users, with the same number of bins: the same variance of sqrt(n) times the error."""
     first, second = simulator(kind, k=16), simulator(kind, n=20_000, k=16)
-    assert first.limit_law().variances == second.limit_law().variances
-    assert simulator(kind, k=16, liars=0.1).limit_law() is None
-    half = simulator(kind, k=16, answer_below=0.5, answer_above=0.5).limit_law().variances[0]
-    assert half == pytest.approx(2 * first.limit_law().variances[0])
+    assert limit_law(first).variances == limit_law(second).variances
+    assert limit_law(simulator(kind, k=16, liars=0.1)) is None
+    half = limit_law(simulator(kind, k=16, answer_below=0.5, answer_above=0.5)).variances[0]
+    assert half == pytest.approx(2 * limit_law(first).variances[0])
 
 
 def test_an_oracle_has_nothing_to_do_with_counts():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -104,7 +106,7 @@ def test_one_run_that_diverges_marks_its_row():
 def test_precision_counts_replicates(tmp_path, kinds):
     chosen = study(grid={"n": [60]}, method=[{"kind": kind} for kind in kinds])
     precision = Precision(target_mcse=0.03, min_replicates=256, max_replicates=2000)
-    run_study(chosen, tmp_path, engine="serial", precision=precision)
+    run_study(chosen, tmp_path, engine="serial", **asdict(precision))
     rows = RunStore(tmp_path).read_summary().to_pylist()
     for row in rows:
         share = (row["coverage"] * row["replicates"] + 2) / (row["replicates"] + 4)

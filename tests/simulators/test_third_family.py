@@ -22,8 +22,9 @@ from ldpflow.random.streams import counter_keys
 from ldpflow.report.page import report_html
 from ldpflow.report.results import Results
 from ldpflow.settings import Settings
+from ldpflow.simulators.approach import LimitLaw, limit_law
 from ldpflow.simulators.families import FAMILIES, PARTS, simulator_from_settings
-from ldpflow.simulators.simulator import Cost, LimitLaw, Request, Simulator
+from ldpflow.simulators.simulator import Cost, Request, Simulator
 from ldpflow.store import RunStore
 from ldpflow.study import Study
 
@@ -93,13 +94,6 @@ class Shares(Simulator[Request, Tally]):
     def parts(self):
         return {"problem": self.problem, "protocol": self.protocol}
 
-    def settings(self):
-        return {table: part.key_settings() for table, part in self.parts().items()} | {"n": self.horizon}
-
-    @classmethod
-    def from_settings(cls, parts, horizon):
-        return cls(parts["problem"], parts["protocol"], horizon)
-
     @classmethod
     def of_study(cls, parts, users, independent_n):
         for n in users:
@@ -112,13 +106,6 @@ class Shares(Simulator[Request, Tally]):
         keep = self.protocol.keep
         return PrivacyStatement("eps-LDP", epsilon=float(np.log(keep / (1 - keep))))
 
-    def users_key(self):
-        return self.key
-
-    def limit_law(self):
-        q = self.reported()
-        return LimitLaw((q * (1 - q) / (2 * self.protocol.keep - 1) ** 2,))
-
     def interval_record(self):
         return Tally
 
@@ -126,28 +113,19 @@ class Shares(Simulator[Request, Tally]):
         p, keep = self.problem.p, self.protocol.keep
         return p * keep + (1 - p) * (1 - keep)
 
-    def needs(self, cells=(), checkpoints=()):
-        return Request(tuple(cells), tuple(checkpoints))
-
     def cost(self, request, replicates):
         return Cost(replicates, 1e-6 * replicates)
-
-    def memory(self, request):
-        return 8
 
     def run(self, seed, replicates, request):
         words = [counter_keys(seed, "reports", self.key, replicate) for replicate in replicates]
         counts = [np.random.default_rng(w).binomial(self.horizon, self.reported()) for w in words]
         return Tally(seed, np.array(replicates), np.array(counts), self.protocol, self.problem.p)
 
-    def alike(self, request):
-        return self.family
 
-    def seconds_per_step(self, request, budget):
-        return 1e-6
-
-    def seconds_per_record(self, request):
-        return 1e-6
+@limit_law.register
+def limit_law_of_shares(simulator: Shares):
+    q = simulator.reported()
+    return LimitLaw((q * (1 - q) / (2 * simulator.protocol.keep - 1) ** 2,))
 
 
 # --- it runs through everything else ---------------------------------------------------------------------

@@ -18,7 +18,8 @@ from ldpflow.results.trajectories import read_trajectories
 from ldpflow.simulators.one_pass import OnePass, run_path
 from ldpflow.store import RunStore, cell_id
 from ldpflow.study import Study
-from ldpflow.theory import lines, strongly_convex
+from ldpflow.theory import gaussian_bounds as bounds
+from ldpflow.theory.curves import curves, setting_of
 from tests import draws
 from tests.oracles import gaussian_sgd
 
@@ -164,18 +165,18 @@ def test_projected_paths_have_the_third_theorems_line(tmp_path):
 def test_the_quadratic_has_the_fourth_theorems_line():
     """From the exact distances, which the oracle has from another recursion."""
     n = np.array([1, 10, 100, 1000])
-    found = lines.bounds(QUADRATIC, n)
+    found = curves(QUADRATIC, n)["bound"]
     golden = gaussian_sgd.quadratic_moments([0.3, 1.0], [1 / 3, 1 / 3], 4.0, [1.0, -1.0], 0.5, 0.6, 1000)
-    s = lines.setting_of(QUADRATIC)
+    s = setting_of(QUADRATIC)
     leading = (4 + 1 / 3) * (1 / 0.09 + 1)
-    expected = strongly_convex.average_bound(
+    expected = bounds.average_bound(
         replace(s, convexity=0.3), n, leading, golden["distance"], np.zeros(1001), 0.0, 0.0
     )
     np.testing.assert_allclose(found["avg_pre_sq"], expected, rtol=1e-10)
     assert (golden["average_pre"][n] <= found["avg_pre_sq"]).all()
     assert (golden["average_post"][n] <= found["avg_sq"]).all()
     assert set(found) == {"avg_sq", "avg_pre_sq"}
-    assert lines.bounds(replace(QUADRATIC, algorithm=LdpSgd(radius=3.0)), n) == {}
+    assert curves(replace(QUADRATIC, algorithm=LdpSgd(radius=3.0)), n)["bound"] == {}
 
 
 def test_trajectories_and_intervals_from_one_run(tmp_path):

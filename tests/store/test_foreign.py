@@ -229,3 +229,23 @@ def test_a_store_with_credentials_still_opens_with_them(tmp_path):
     store = RunStore(tmp_path / "run")
     store.replicates.write(KEY, complete_rows(0, 2, (BM,)), META)
     assert RunStore(store.address).replicates.read(damaged="refuse").num_rows == 4
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("s3://KEY:pa'ss-word@bucket/run", "s3://***@bucket/run"),
+        ('s3://KEY:pa"ss-word@bucket/run', "s3://***@bucket/run"),
+        ("s3://KEY:pa@ss-word@bucket/run", "s3://***@bucket/run"),
+        ("s3://KEY:pa/ss-word@bucket/run", "s3://***@bucket/run"),
+        ("s3://pa'ss-word@bucket/run", "s3://***@bucket/run"),
+        ("https://h/run?X-Amz-Credential=pass-word&n=1", "https://h/run?X-Amz-Credential=***&n=1"),
+        ("https://h/run?n=1#token=pass-word", "https://h/run?n=1#token=***"),
+        ("https://h/run?secret=pa'ss-word&n=1", "https://h/run?secret=***&n=1"),
+    ],
+)
+def test_parts_of_a_secret_are_not_shown(address, shown):
+    assert redacted(address) == shown
+    assert redacted(f"'{address}' is not there") == f"'{shown}' is not there"
+    messages = (InputError("out", address, "a folder", f"Not {address}."), StorageError(address, "full"))
+    assert not any("word" in str(message) for message in messages), messages

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ import pytest
 import ldpflow as lf
 from ldpflow.errors import Caution, InputError
 from ldpflow.run import Run
-from ldpflow.store import RunStore
 from ldpflow.study import Study
 from tests.cli.conftest import ldpflow  # noqa: F401
 from tests.studies import changed
@@ -108,14 +106,3 @@ def test_what_has_no_budget_or_a_list_of_them_needs_none() -> None:
     assert lf.Gaussian.unsaid({"budgets": ([1.0, 2.0],)}) == []
     assert lf.NoMechanism.unsaid({}) == []
     assert Study.from_mapping(changed(mechanism={"kind": "none"})).plans()
-
-
-def test_a_stored_study_without_a_budget_can_still_be_read(tmp_path: Path) -> None:
-    study = Study.from_mapping(changed(mechanism={"kind": "randomized_response", "epsilon": 1.0}))
-    text = study.to_toml()
-    (tmp_path / "study.toml").write_text(text.replace("epsilon = 1.0\n", ""))
-    assert "epsilon =" not in (tmp_path / "study.toml").read_text()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        read = Run(RunStore(tmp_path)).study
-    assert [p.simulator.key for p in read.plans()] == [p.simulator.key for p in study.plans()]

@@ -10,7 +10,7 @@ from ldpflow import constants
 from ldpflow.engine import run_study
 from ldpflow.engine.check import check_run
 from ldpflow.errors import InputError
-from ldpflow.intervals.asymptotics import asymptotic_variances
+from ldpflow.intervals.variance import asymptotic_variances
 from ldpflow.store import RunStore
 from ldpflow.study import Study
 from tests.oracles import monitoring

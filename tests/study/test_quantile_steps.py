@@ -7,6 +7,7 @@ import pytest
 
 import ldpflow as lf
 from ldpflow.errors import InputError
+from ldpflow.simulators.approach import linear_approach
 from ldpflow.study import Study
 
 TAUS = (0.1, 0.5, 0.9)
@@ -79,7 +80,7 @@ def test_relaxation_times_and_units_follow_the_coordinate():
         "relaxation_times"
     ]
     np.testing.assert_allclose(found, other * np.array([1.0, 1.0, 2.0])[:, None], rtol=1e-12)
-    (linear, plain) = (path.linear_approach(400) for path in (twice, once))
+    (linear, plain) = (linear_approach(path, 400) for path in (twice, once))
     assert linear.curvature[2][2] == 2 * plain.curvature[2][2] and linear.distance == plain.distance
     (path,) = study(
         {"location": 10.0, "scale": 3.0, "units": {"location": 10.0, "scale": 3.0}},

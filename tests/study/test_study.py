@@ -131,7 +131,7 @@ def test_gamma_beyond_beta_warns_and_runs() -> None:
 
 
 def memory(plan: Plan) -> int:
-    return plan.simulator.memory(plan.simulator.needs(plan.cells))
+    return plan.simulator.cost(plan.simulator.needs(plan.cells), 1).bytes
 
 
 def test_memory_bounds_the_times_recorded() -> None:

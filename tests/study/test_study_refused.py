@@ -117,7 +117,7 @@ def test_records_beyond_the_budget_are_refused_with_the_numbers() -> None:
         assert part in said
     mapping["method"][0]["beta"] = [0.55, 0.9]
     plans = Study.from_mapping(mapping).plans()
-    assert max(plan.simulator.memory(plan.simulator.needs(plan.cells)) for plan in plans) <= BUDGET
+    assert max(plan.simulator.cost(plan.simulator.needs(plan.cells), 1).bytes for plan in plans) <= BUDGET
 
 
 def test_what_would_fit_does_fit() -> None:

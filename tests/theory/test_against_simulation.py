@@ -16,8 +16,9 @@ from ldpflow.mechanisms.gaussian import Gaussian
 from ldpflow.problems.linear_regression import LinearRegression
 from ldpflow.problems.logistic_regression import LogisticRegression
 from ldpflow.simulators.one_pass import OnePass, run_path
-from ldpflow.theory import strongly_convex
-from ldpflow.theory.bounds import Setting
+from ldpflow.theory import gaussian_bounds as bounds
+from ldpflow.theory.gaussian_bounds import Setting
+from tests.oracles import gaussian_bounds as oracle
 
 pytestmark = pytest.mark.slow
 
@@ -71,9 +72,9 @@ def test_projected_paths_stay_below_the_third_theorem(mu, alpha, ratio):
     square = followed(path, n, 2048, ["last_sq"])["last_sq"]
     s = Setting(0.4, alpha, HUBER.gradient_bound(), 5, mu, 5.0, 0.0652, 2.0)
     found = {
-        "T3 A": upper(square) / strongly_convex.distance_bound(s, n),
-        "T3 B": upper(square) / strongly_convex.distance_bound_closed(s, n),
-        "Q": upper(square**2) / strongly_convex.fourth_moment_bound(s, n),
+        "T3 A": upper(square) / bounds.distance_bound(s, n),
+        "T3 B": upper(square) / oracle.distance_bound_closed(s, n),
+        "Q": upper(square**2) / oracle.fourth_moment_bound(s, n),
     }
     print(f"mu {mu}, alpha {alpha}: at most " + ", ".join(f"{v.max():.3f} of {k}" for k, v in found.items()))
     assert found["T3 A"].max() == pytest.approx(ratio, abs=0.06) and found["T3 A"].max() <= 1
@@ -103,10 +104,8 @@ def test_average_stays_below_the_fourth_theorem():
     h = HUBER.curvature()[0][0]
     s = Setting(0.4, 0.6, HUBER.gradient_bound(), 5, 2.0, 5.0, convexity=h, smoothness=2.0)
     covariance = path.algorithm.step_covariance(HUBER, path.mechanism)
-    leading = strongly_convex.leading_term(HUBER.curvature(), covariance, 0.0)
-    bound = strongly_convex.average_bound(
-        s, checked, leading, bounded(second, 5.0), bounded(fourth, 25.0), 0.1205
-    )
+    leading = bounds.leading_term(HUBER.curvature(), covariance, 0.0)
+    bound = bounds.average_bound(s, checked, leading, bounded(second, 5.0), bounded(fourth, 25.0), 0.1205)
     ratio = upper(np.concatenate(averages, axis=1).T) / bound
     print(f"at most {ratio.max():.3f} of T4")
     assert ratio.max() == pytest.approx(0.24, abs=0.06)
@@ -135,7 +134,7 @@ def at_the_end(mechanism, alpha):
     covariance = np.array(path.algorithm.step_covariance(HUBER, mechanism))
     theory = (
         0.2 * n**-alpha * float(np.trace(np.linalg.solve(h, covariance))),
-        strongly_convex.leading_term(h, covariance, 0.0) / n,
+        bounds.leading_term(h, covariance, 0.0) / n,
     )
     return (found["last_sq"].mean(), found["avg_sq"].mean()), theory
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from ldpflow.engine import run_study
-from ldpflow.planning.pilot import design
+from ldpflow.planning.sources import design
 from ldpflow.problems.column_law import column_law
 from ldpflow.problems.laws import Law
 from ldpflow.store import RunStore
@@ -168,7 +168,7 @@ def pilot(tmp_path, values):
 def test_the_true_law_of_a_rounded_value_is_coarse_for_these_steps():
     """What the caution of a plan measures: spacing over the deviation of the last iterates."""
     from ldpflow.simulators.approach import Approach
-    from ldpflow.theory.arrivals import LATTICE, lattice_ratio
+    from ldpflow.theory.arrival import LATTICE, lattice_ratio
 
     values = np.round(2 * np.random.default_rng(3).normal(size=20_000)) / 2
     table = column_law(values)

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from ldpflow.errors import InputError
-from ldpflow.theory import convex, strongly_convex
-from ldpflow.theory.bounds import Setting, psi
+from ldpflow.theory import gaussian_bounds as bounds
+from ldpflow.theory.gaussian_bounds import Setting
+from tests.oracles import gaussian_bounds as oracle
 from tests.oracles import gaussian_sgd
+from tests.oracles.gaussian_bounds import psi
 
 N = np.array([1, 10, 100, 1000, 10000])
 GOLDEN = Setting(0.4, 0.6, 1.0, 5, 2.0, 5.0, convexity=0.2, smoothness=2.0)
@@ -34,35 +36,35 @@ def test_psi():
     ("found", "golden"),
     [
         (
-            strongly_convex.distance_bound(GOLDEN, N),
+            bounds.distance_bound(GOLDEN, N),
             [5.16, 3.970535898, 1.348896884, 0.1540033612, 0.02660271077],
         ),
         (
-            strongly_convex.distance_bound_closed(GOLDEN, N),
+            oracle.distance_bound_closed(GOLDEN, N),
             [13.49443231, 6.776645697, 3.317650738, 1.388472925, 0.2384142572],
         ),
         (
-            strongly_convex.distance_bound_printed(GOLDEN, N),
+            oracle.distance_bound_printed(GOLDEN, N),
             [167, 65.05156641, 41.12237554, 28.3215663, 11.73800185],
         ),
         (
-            strongly_convex.distance_bound_printed(GOLDEN, N, 4.0),
+            oracle.distance_bound_printed(GOLDEN, N, 4.0),
             [17, 7.347377441, 3.599679952, 2.110084329, 0.8694824569],
         ),
         (
-            strongly_convex.fourth_moment_bound(GOLDEN, N, 25.0),
+            oracle.fourth_moment_bound(GOLDEN, N, 25.0),
             [34.8524334, 23.61705046, 2.895227315, 0.03958462056, 0.001182159622],
         ),
         (
-            convex.excess_bound(GOLDEN, N, 5.0),
+            bounds.excess_bound(GOLDEN, N, 5.0),
             [6.3086446881, 4.1938190575, 2.2713057626, 1.0725702229, 0.4673948114],
         ),
         (
-            convex.excess_bound_recursion(GOLDEN, N, 5.0),
+            oracle.excess_bound_recursion(GOLDEN, N, 5.0),
             [3.96, 2.8762422349, 1.6720883806, 0.8526732801, 0.4137630492],
         ),
         (
-            convex.average_excess_bound(GOLDEN, N),
+            bounds.average_excess_bound(GOLDEN, N),
             [8.65, 4.2012343438, 1.8420424312, 0.7678433677, 0.313360886],
         ),
         (GOLDEN.energy(10000)[N], [5.96, 7.3690048306, 8.4589118175, 9.1623342028, 9.6071780185]),
@@ -94,20 +96,20 @@ def test_sharper_forms_lie_below():
     n = np.array([1, 2, 3, 10, 57, 300, 2000])
     for s in settings():
         slack = 1 + 1e-12
-        a = strongly_convex.distance_bound(s, n)
-        assert (a <= strongly_convex.distance_bound_closed(s, n) * slack).all()
-        recursion = convex.excess_bound_recursion(s, n)
-        assert (recursion <= convex.excess_bound(s, n) * slack).all()
-        printed = strongly_convex.fourth_moment_bound_printed(s, n, exact_noise=True)
-        assert (printed <= strongly_convex.fourth_moment_bound_closed(s, n) * slack).all()
+        a = bounds.distance_bound(s, n)
+        assert (a <= oracle.distance_bound_closed(s, n) * slack).all()
+        recursion = oracle.excess_bound_recursion(s, n)
+        assert (recursion <= bounds.excess_bound(s, n) * slack).all()
+        printed = oracle.fourth_moment_bound_printed(s, n, exact_noise=True)
+        assert (printed <= oracle.fourth_moment_bound_closed(s, n) * slack).all()
         if 1 / 3 < s.alpha < 1:
-            assert (recursion <= convex.excess_bound_repaired(s, n) * slack).all()
+            assert (recursion <= oracle.excess_bound_repaired(s, n) * slack).all()
 
 
 def test_printed_third_theorem_falls_below_its_own_recursion():
     s = Setting(0.5, 0.9, 1.0, 5, 2.0, 0.0, convexity=2e-3)
     n = np.array([2, 5, 20, 100, 1000, 20_000])
-    ratio = strongly_convex.distance_bound(s, n) / strongly_convex.distance_bound_printed(s, n, 4.0)
+    ratio = bounds.distance_bound(s, n) / oracle.distance_bound_printed(s, n, 4.0)
     assert ratio.max() > 1.3
 
 
@@ -115,8 +117,8 @@ def test_unit_exponent():
     for eta in (0.5, 2.0, 5.0):
         s = Setting(eta, 1.0, 1.0, 5, 2.0, 5.0, convexity=0.2)
         n = np.array([1, 10, 100, 3000])
-        bound = strongly_convex.distance_bound_unit_exponent(s, n)
-        assert (strongly_convex.distance_bound(s, n) <= bound * (1 + 1e-12)).all()
+        bound = oracle.distance_bound_unit_exponent(s, n)
+        assert (bounds.distance_bound(s, n) <= bound * (1 + 1e-12)).all()
 
 
 def test_printed_fifth_theorem_is_violated_by_a_process():
@@ -126,9 +128,9 @@ def test_printed_fifth_theorem_is_violated_by_a_process():
     # F(theta) = |theta| - 1/2 beyond the data; noise has mean 0 and does not bring it near 0.
     excess = 1000.0 - 0.5 - s.steps(n).sum() - 0.125
     assert excess == pytest.approx(963, abs=2)
-    assert convex.excess_bound_printed(s, n) == pytest.approx(686, rel=0.01)
-    assert convex.excess_bound_printed(s, n) < excess < convex.excess_bound(s, n, 999.5)
-    assert convex.excess_bound(s, n, 999.5) == pytest.approx(1172, rel=0.03)
+    assert oracle.excess_bound_printed(s, n) == pytest.approx(686, rel=0.01)
+    assert oracle.excess_bound_printed(s, n) < excess < bounds.excess_bound(s, n, 999.5)
+    assert bounds.excess_bound(s, n, 999.5) == pytest.approx(1172, rel=0.03)
 
 
 def test_exact_moments_of_the_quadratic():
@@ -152,13 +154,11 @@ def test_fourth_theorem_on_the_quadratic():
     n = np.unique(np.geomspace(1, 20_000, 40).astype(int))
     moments = gaussian_sgd.quadratic_moments(H, S, 4.0, D0, 0.5, 0.6, 20_000)
     s = Setting(0.5, 0.6, math.sqrt(2), 4, math.sqrt(2), 6.0, convexity=0.3, smoothness=1.0)
-    leading = strongly_convex.leading_term(np.diag(H), np.diag(S), 4.0)
-    bound = strongly_convex.average_bound(
-        s, n, leading, moments["distance"], np.zeros(20_001), 0.0, smoothness=0.0
-    )
+    leading = bounds.leading_term(np.diag(H), np.diag(S), 4.0)
+    bound = bounds.average_bound(s, n, leading, moments["distance"], np.zeros(20_001), 0.0, smoothness=0.0)
     ratio = moments["average_pre"][n] / bound
     assert ratio.max() == pytest.approx(0.285, abs=0.01)
-    post = strongly_convex.average_bound(
+    post = bounds.average_bound(
         s, n, leading, moments["distance"], np.zeros(20_001), 0.0, smoothness=0.0, post=True
     )
     assert (moments["average_post"][n] <= post).all()
@@ -182,17 +182,17 @@ def test_printed_fourth_theorem_says_nothing():
     """Huber d = 5, mu = 2, n = 2e4, where the truth is 0.0146: 36, and 5.8e6 with its misprint."""
     s = Setting(0.4, 0.6, math.sqrt(2) * 1.345, 5, 2.0, 5.0, convexity=0.312, smoothness=2.0)
     h, v = 0.311973, 0.136921
-    leading = strongly_convex.leading_term(h * np.eye(5), v * np.eye(5), 0.0)
-    meant = strongly_convex.average_bound_printed(s, 20_000, leading, 0.1205, as_meant=True)
+    leading = bounds.leading_term(h * np.eye(5), v * np.eye(5), 0.0)
+    meant = oracle.average_bound_printed(s, 20_000, leading, 0.1205, as_meant=True)
     assert meant == pytest.approx(36, rel=0.01)
-    printed = strongly_convex.average_bound_printed(s, 20_000, leading, 0.1205)
+    printed = oracle.average_bound_printed(s, 20_000, leading, 0.1205)
     assert printed == pytest.approx(5.76e6, rel=0.01)
 
 
 def test_bad_settings_are_named():
     with pytest.raises(InputError, match="convexity"):
-        strongly_convex.distance_bound(Setting(0.4, 0.6, 1.0, 5, 2.0, 5.0), 10)
+        bounds.distance_bound(Setting(0.4, 0.6, 1.0, 5, 2.0, 5.0), 10)
     with pytest.raises(InputError, match="mu"):
         Setting(0.4, 0.6, 1.0, 5, 0.0, 5.0)
     with pytest.raises(InputError, match="eta"):
-        convex.excess_bound_recursion(Setting(0.9, 0.6, 1.0, 5, 1.0, 5.0, smoothness=2.0), 10)
+        oracle.excess_bound_recursion(Setting(0.9, 0.6, 1.0, 5, 1.0, 5.0, smoothness=2.0), 10)

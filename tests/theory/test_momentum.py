@@ -13,22 +13,24 @@ from ldpflow.algorithms.dp_nsgd_reduced import DpNsgdReduced, tree_variances
 from ldpflow.algorithms.schedules import best_epochs, first_theorem_steps, reduced_theorem_steps
 from ldpflow.errors import InputError
 from ldpflow.privacy.rdp import epsilon_of, noise_multiplier, printed_noise_multiplier
-from ldpflow.privacy.tree import touched_nodes
-from ldpflow.privacy.tree_noise import (
+from ldpflow.privacy.tree import (
     chi_mean,
     mean_prefix_discount,
     mean_window_discount,
     prefix_discount,
     reduced_variance,
     squared_weights,
+    touched_nodes,
     window_variance,
 )
 from ldpflow.problems.nonconvex_logistic import NonconvexLogistic
 from ldpflow.problems.robust_regression import RobustRegression
 from ldpflow.random.lockstep import LANES
 from ldpflow.simulators.finite_sum import FiniteSum, draw_records, risk, run_erm
-from ldpflow.theory import lines, momentum
+from ldpflow.theory import momentum
+from ldpflow.theory.curves import curves
 from tests.oracles import momentum as oracle
+from tests.oracles import momentum_bounds
 
 # --- analytic noise (spec 6.3) -------------------------------------------------------------------
 
@@ -165,9 +167,9 @@ def test_published_bounds_say_nothing_at_practical_sizes():
     setting = {"n": 10**4, "d": 100, "epsilon": 1.0, "delta": 1e-6, "lipschitz": 1.0, "smooth": 1.0}
     t = first_theorem_steps(10**4, 100, 1.0, 1e-6)
     values = [
-        momentum.theorem6_bound(**setting, gap=1.0, steps=t),
-        momentum.theorem6_printed(**setting, gap=1.0, steps=t),
-        momentum.theorem9_printed(**setting, gap=1.0, steps=1e8),
+        momentum_bounds.theorem6_bound(**setting, gap=1.0, steps=t),
+        momentum_bounds.theorem6_printed(**setting, gap=1.0, steps=t),
+        momentum_bounds.theorem9_printed(**setting, gap=1.0, steps=1e8),
     ]
     assert all(value > 1.0 for value in values)
     k = 16 * math.log2(1e8) * math.sqrt(math.log(1e6))
@@ -176,12 +178,14 @@ def test_published_bounds_say_nothing_at_practical_sizes():
     smooth = NonconvexLogistic(d=100, bound=2.0, penalty=0.0)  # G = 2, L = 1
     plan = dataclasses.replace(noise.plan(smooth, 10**4), lipschitz=1.0)
     exact = math.sqrt(100 * momentum.noise_variance(noise, plan, 10**8 - 10**4 - 1))
-    ours = math.sqrt(100 * momentum.reduced_noise_variance_bound(
+    ours = math.sqrt(100 * momentum_bounds.reduced_noise_variance_bound(
         10**4, 10**8, plan.alpha, plan.eta, plan.cross, plan.sigma, 1.0, 1.0
     ))  # fmt: skip
-    printed = momentum.printed_reduced_noise_bound(10**4, 100, 1.0, 1e-6, 1.0, 1.0, plan.eta, 1e8, plan.alpha)
+    printed = momentum_bounds.printed_reduced_noise_bound(
+        10**4, 100, 1.0, 1e-6, 1.0, 1.0, plan.eta, 1e8, plan.alpha
+    )
     assert 1.0 < ours / exact < 8.0 and printed > exact
-    assert momentum.tree_noise_bound(1.0, 0.3, 1e-3, 10, 235, 20_000) > 0.1259
+    assert momentum_bounds.tree_noise_bound(1.0, 0.3, 1e-3, 10, 235, 20_000) > 0.1259
 
 
 def test_budget_of_a_noise_multiplier():
@@ -211,12 +215,12 @@ def test_bias_of_the_momentum_and_the_bounds_on_paths():
     # Without the start-up term, which print leaves out, it fails at the first steps for small eta.
     assert momentum.momentum_bias_bound(1.0, 0.0, 0.001, 1e-9, 1000, 1) > 0.999
     path = FiniteSum(problem, algorithm, n)
-    bounds = lines.bounds(path, list(times))
+    bounds = curves(path, list(times))["bound"]
     noise = np.linalg.norm(record.estimates - record.momenta, axis=1)
     # sqrt(d Var) is above the mean norm by 1/chi: at six standard errors of 160 correlated means.
     error = noise.std(axis=1, ddof=1) / math.sqrt(LANES)
     assert (noise.mean(axis=1) <= bounds["noise_norm"] + 6 * error).all()
-    limit = lines.limits(path, list(times))
+    limit = curves(path, list(times))["limit"]
     assert (np.abs(noise.mean(axis=1) - limit["noise_norm"]) <= 6 * error).all()
     mean = np.linalg.norm(gradients, axis=1).mean()
     assert mean < bounds["mean_gradient_norm"][-1] and np.isnan(bounds["mean_gradient_norm"][:-1]).all()

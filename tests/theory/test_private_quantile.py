@@ -41,8 +41,8 @@ def discrete_law(tau, rng, points=9, below=5):
 def test_known_values():
     assert theory.bit_variance(0.5, 1.0) == pytest.approx(1.1706736, abs=5e-8)
     assert theory.bit_variance(0.9, 1.0) == pytest.approx(1.0106736, abs=5e-8)
-    assert theory.efficiency_bound(0.5, 1.0, 2.0) == pytest.approx(1.1706736 / 4, abs=5e-8)
-    found = [theory.share_without_privacy(0.5, eps) for eps in (0.5, 1, 2, 4)]
+    assert theory.bit_variance(0.5, 1.0) / 2.0**2 == pytest.approx(1.1706736 / 4, abs=5e-8)
+    found = [0.25 / theory.bit_variance(0.5, eps) for eps in (0.5, 1, 2, 4)]
     assert found == pytest.approx([0.06, 0.21, 0.58, 0.93], abs=0.005)
 
 

@@ -12,14 +12,15 @@ from ldpflow.algorithms.dp_mbssgd import DpMbssgd
 from ldpflow.algorithms.sufficient_statistics import OrdinaryLeastSquares, SufficientStatistics
 from ldpflow.algorithms.tail_sgd import TailSgd
 from ldpflow.errors import InputError
-from ldpflow.intervals.asymptotics import asymptotic_variances
+from ldpflow.intervals.variance import asymptotic_variances
 from ldpflow.mechanisms.clipped_gaussian import ClippedGaussian
 from ldpflow.mechanisms.none import NoMechanism
 from ldpflow.problems.least_squares import LeastSquares
 from ldpflow.simulators.one_pass import OnePass, run_path
-from ldpflow.theory import lines
 from ldpflow.theory import private_regression as theory
+from ldpflow.theory.curves import curves
 from tests.oracles import private_regression as literal
+from tests.oracles import private_regression_bounds as oracle_bounds
 
 # lambda, b, T, eta, sigma, tau, then the exact risks of the last iterate and the tail average; ||w*|| = 1.
 VECTORS = [
@@ -93,7 +94,7 @@ def test_simulation_has_the_exact_means(vector):
     assert found["clipped"].max() == 0.0
     assert agrees(found["last_exc"], last, 4.5)
     assert agrees(found["tail_exc"], tail, 4.5)
-    limits = lines.limits(path, [T])
+    limits = curves(path, [T])["limit"]
     assert limits["last_exc"][0] == pytest.approx(last, rel=1e-5)
     assert limits["tail_exc"][0] == pytest.approx(tail, rel=1e-5)
 
@@ -104,12 +105,12 @@ def test_heavier_tails_enter_by_their_kurtosis():
     problem = LeastSquares(eigenvalues=(2.0, 1.0, 0.5), sigma=0.7, design="laplace", errors="laplace")
     path = path_of(problem, TailSgd(eta=0.1), 400, ClippedGaussian(clip=1e4, mu=1e5))
     found = simulated(path, 400, 4096)
-    limits = lines.limits(path, [400])
+    limits = curves(path, [400])["limit"]
     assert agrees(found["tail_exc"], limits["tail_exc"][0], 4.5)
     assert agrees(found["last_exc"], limits["last_exc"][0], 4.5)
     # A normal design would be off by more than that.
     normal = path_of(problem.model_copy(update={"design": "normal"}), TailSgd(eta=0.1), 400, path.mechanism)
-    assert not agrees(found["last_exc"], lines.limits(normal, [400])["last_exc"][0], 4.5)
+    assert not agrees(found["last_exc"], curves(normal, [400])["limit"]["last_exc"][0], 4.5)
 
 
 def test_closed_forms():
@@ -145,7 +146,7 @@ def test_closed_forms():
     assert tail == pytest.approx(expected, rel=0.03)
     assert tail < theory.lemma_35(np.ones(d), d + 2, eta, n, 0.0, sigma**2, 4 * alpha**2 * zeta**2)
     assert theory.lemma_35(np.ones(d), d + 2, 0.2, n, 0.0, 1.0, 0.0) == math.inf
-    assert theory.lower_bound(1.0, 10, 1000, 2.0) == pytest.approx(0.01 + 100 / 4e6)
+    assert oracle_bounds.lower_bound(1.0, 10, 1000, 2.0) == pytest.approx(0.01 + 100 / 4e6)
 
 
 def test_privacy_share_and_its_scaling():
@@ -192,7 +193,7 @@ def test_lemma_311_has_the_scaling_that_the_rate_needs():
         b = n * 10 // 11 // steps
         alpha = math.sqrt(8 * math.log(1e6)) / eps
         with_noise, without = (
-            theory.lemma_311(lam, lam.sum() + 2, 0.9, b, steps, 0.0, 1.0, a, math.log(n), printed=True)
+            oracle_bounds.lemma_311(lam, lam.sum() + 2, 0.9, b, steps, 0.0, 1.0, a, math.log(n), printed=True)
             for a in (alpha, 0.0)
         )
         return with_noise - without
@@ -203,7 +204,7 @@ def test_lemma_311_has_the_scaling_that_the_rate_needs():
     log = math.log(1e9) / math.log(2e9)
     assert privacy_term(20, 4.0, 2 * 10**9, 1.0) == pytest.approx(base / 4 / log**3, rel=0.1)
     both = [
-        theory.lemma_311(np.ones(5), 7.0, 0.9, 10**5, 20, 1.0, 0.25, 5.35, 14.0, printed=p)
+        oracle_bounds.lemma_311(np.ones(5), 7.0, 0.9, 10**5, 20, 1.0, 0.25, 5.35, 14.0, printed=p)
         for p in (True, False)
     ]
     assert both[0] < both[1]
@@ -216,7 +217,7 @@ def test_clip_shares():
         (50, (0.303, 4.3e-2, 2.9e-3, 1.1e-4, 3.9e-8)),
     ):
         for c, expected in zip((1, 2, 3, 4, 6), row, strict=True):
-            assert theory.clip_share(d, c) == pytest.approx(expected, rel=0.03)
+            assert oracle_bounds.clip_share(d, c) == pytest.approx(expected, rel=0.03)
 
 
 def test_clip_share_of_a_run():
@@ -226,7 +227,7 @@ def test_clip_share_of_a_run():
     path = path_of(problem, DpMbssgd(iterations=2, clip=c * math.sqrt(d + 2), epsilon=1.0), n)
     found = [run_path(path, 1, range(a, a + 32), [1]).extras["clipped"][0] for a in range(0, 256, 32)]
     shares = np.concatenate(found)
-    assert agrees(shares, theory.clip_share(d, c), 4.5)
+    assert agrees(shares, oracle_bounds.clip_share(d, c), 4.5)
 
 
 def test_least_squares_baselines():
@@ -236,7 +237,7 @@ def test_least_squares_baselines():
     assert agrees(simulated(ols, 200, 2048)["tail_exc"], theory.ols_risk(0.5, 3, 200), 4.5)
     assert theory.ols_risk(0.5, 10, 200_000) == pytest.approx(6.25e-6, rel=1e-3)
     private = path_of(problem, SufficientStatistics(epsilon=1.0), 20_000)
-    expected = lines.limits(private, [1])["tail_exc"][0]
+    expected = curves(private, [1])["limit"]["tail_exc"][0]
     assert agrees(simulated(private, 20_000, 256)["tail_exc"], expected, 4.0, 0.1)
 
 
@@ -302,7 +303,7 @@ def test_end_to_end_reference_runs():
     path, found, z = reference_run(REFERENCE[9], 64)
     assert abs(z) < 4
     assert found["clipped"].mean() < 0.01
-    assert agrees(found["tail_exc"], lines.limits(path, [20])["tail_exc"][0], 4.0, 0.1)
+    assert agrees(found["tail_exc"], curves(path, [20])["limit"]["tail_exc"][0], 4.0, 0.1)
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pytest
 
 import ldpflow as lf
 from ldpflow.errors import InputError
+from ldpflow.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.transcripts.analysis import analyse
 from ldpflow.transcripts.verdict import arrival_of, linear_start, verdict_of
 from ldpflow.transcripts.wording import as_dict, methods_paragraph, verdict_lines
@@ -163,13 +165,40 @@ def test_the_exit_code_where_degree_3_has_no_interval(poor, code):
     assert any(why in words and "no root" in words for words in found.words)
 
 
+@pytest.mark.parametrize(("shift", "flagged"), [(-1.2, True), (0.9, False), (None, False)])
+def test_early_steps(shift, flagged):
+    """The interval that is reported moves by more than a standard error without the first steps."""
+    row = {"relaxation_times": 60.0, "lack_of_fit": 0.0, "estimate": 1.0, "se": 0.1, "status": "ok"}
+    row |= {"place": 0, "method": "TR", "degree": 2, "asked": True, "early_shift": shift}
+    found = verdict_of([row], [row], None, 1.0, 0.0, 1.0, 0.51, 10_000, False)
+    assert ("early_steps" in found.flags) == flagged and found.exit_code(False, False) == 0
+    assert found.exit_code(True, False) == int(flagged)
+    assert any("0.1n" in words for words in found.words) == flagged
+
+
+class Doubled(RandomizedResponse):
+    """A report is the mean of two answers that share the budget."""
+
+    def privacy(self):
+        return replace(super().privacy(), reports=2)
+
+
+def test_a_budget_that_answers_share_is_not_said_to_be_one_answers(analysis):
+    collection = replace(analysis.collection, mechanism=Doubled(epsilon=1.0))
+    paragraph = methods_paragraph(replace(analysis, collection=collection))
+    assert "epsilon = 1 (eps-LDP for the 2 answers of a report together; per user too" in paragraph
+    assert "per report" not in paragraph
+
+
 def test_words(analysis):
     lines = verdict_lines(analysis)
     assert lines[0].startswith("report TR (degree 2): 38.4215, 90% interval [36.8024, 40.1578]")
     paragraph = methods_paragraph(analysis)
     for said in ("0.9-quantile", "20,000 reports", "epsilon = 1", "eps-LDP", "has no proof", "ldpflow"):
         assert said in paragraph
-    assert "per user too if each reported once" in paragraph and "simulated" not in paragraph
+    assert (
+        "eps-LDP per report; per user too if each reported once" in paragraph and "simulated" not in paragraph
+    )
     assert analysis.exit_code() == 0
 
 
@@ -200,16 +229,8 @@ def test_json(analysis):
     plain = json.loads(json.dumps(as_dict(analysis), allow_nan=False))
     assert plain["verdicts"][0]["reported"]["method"] == "TR"
     methods = [row["method"] for row in plain["rows"]]
-    assert methods == [
-        *("BB", "BM", "SN", "TR", "TR", "TR-BM"),
-        "TRC",
-        "NOL",
-        "OBM",
-        "EBS",
-        "LUG",
-        "SUF",
-        "CHB",
-    ]
+    kinds = "BB BM SN TR TR TR-BM TRC NOL OBM EBS LUG SUF CHB"
+    assert sorted(methods) == sorted(kinds.split())
     assert plain["privacy"] == {"notion": "eps-LDP", "unit": "record"}
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from ldpflow.errors import InputError
 from ldpflow.transcripts.analysis import analyse
-from ldpflow.transcripts.faults import RowError
+from ldpflow.transcripts.values import RowError
 from ldpflow.transcripts.wording import methods_paragraph, verdict_lines
 from tests.oracles.transcript import cell_demo
 
@@ -38,7 +38,7 @@ def test_two_quantiles(demo):
         (row,) = [r for r in found.asked if r["method"] == "BM" and r["coordinate"] == j]
         assert row["estimate"] == pytest.approx(average, rel=1e-12)
         assert found.progress.iterate[-1][j] == last[j]
-    assert any("biased if the law is curved" in note for note in found.notes)
+    assert any("keeps the bias that curvature gives" in note for note in found.notes)
     paragraph = methods_paragraph(found)
     assert "the quantiles at levels 0.3, 0.6" in paragraph and "cells with epsilon = 2" in paragraph
     assert any(line.startswith("0.6-quantile: report TR") for line in verdict_lines(found))
@@ -55,7 +55,7 @@ def test_each_quantile_is_fitted_by_itself(demo):
     steps = 3.0 * np.arange(1, 4001) ** -0.6
     for j in (0, 1):
         row = found.reported(j)
-        assert (row["method"], row["fit"], row["coordinate"]) == ("TR", "by quantile", j)
+        assert (row["method"], row["separate"], row["coordinate"]) == ("TR", True, j)
         first = int(np.ceil(4000**0.4)) if row["degree"] == 2 else 40
         # No two thetas change places here, so that A follows from the moves.
         x, a = thetas[first:-1, j], -np.diff(thetas[:, j])[first:] / steps[first:]
@@ -71,7 +71,7 @@ def test_the_method_to_report(demo):
     """A degree that no vector has may be planned: each quantile is a scalar."""
     found = analyse(table(demo[0]), SETTINGS | {"method": {"kind": "TR", "degree": 3, "burn_in": "0.01n"}})
     assert [found.reported(j)["degree"] for j in (0, 1)] == [3, 3]
-    assert not any("curved" in note for note in found.notes)
+    assert not any("curvature" in note for note in found.notes)
     with pytest.raises(InputError, match="degrees 1 and 2"):
         analyse(table(demo[0]), SETTINGS | {"method": [{"kind": "TR", "degree": 3}]})
 

@@ -11,8 +11,8 @@ import pytest
 from ldpflow.errors import InputError
 from ldpflow.transcripts.analysis import analyse
 from ldpflow.transcripts.checks import Checks, Meaning
-from ldpflow.transcripts.faults import RowError
 from ldpflow.transcripts.reading import Transcript
+from ldpflow.transcripts.values import RowError
 from tests.oracles.transcript import SETTINGS, first_bad_row, moved, values
 from tests.transcripts.conftest import as_table, write
 

@@ -14,10 +14,8 @@ from ldpflow.intervals.record import joined
 from ldpflow.mechanisms import MECHANISMS
 from ldpflow.problems import PROBLEMS
 from ldpflow.random.lockstep import LANES
-from ldpflow.simulators.one_pass import OnePass
-from ldpflow.simulators.run_path import run_path
-from ldpflow.transcripts.methods import Wanted, needed, regressions
-from ldpflow.transcripts.rows import of_coordinate
+from ldpflow.simulators.one_pass import OnePass, run_path
+from ldpflow.transcripts.methods import needed, regressions
 
 REPLICATES = 512
 
@@ -29,10 +27,10 @@ def record_of(path, n, methods):
     return joined([run_path(path, 1, part, times, marked, sums) for part in lanes])
 
 
-def found_of(record, n, wanted, truth, j=0):
+def found_of(record, n, method, truth, j=0):
     """Which replicates have an interval, which intervals cover, and where the fit is poor."""
     with np.errstate(all="ignore"):
-        result = wanted.method.intervals(record, n, [0.9])
+        result = method.intervals(record, n, [0.9])
     low, high = result.lower[0, j], result.upper[0, j]
     ok = np.isfinite(low) & np.isfinite(high)
     return ok, ok & (low <= truth) & (truth <= high), np.abs(result.diagnosis["lack_of_fit"][j]) > 2.576
@@ -45,12 +43,12 @@ def test_several_quantiles_need_a_fit_each():
     mechanism = MECHANISMS["cells"](epsilon=1.0, sampling="private_bit")
     path = OnePass(problem, mechanism, ALGORITHMS["ldp_sgd"](c=2.0), None, None)
     n, truth = 100_000, problem.truth()[1]
-    own = [Wanted(method, alone=True) for method in regressions(2, True)]
-    line = Wanted(regressions(2)[0])
+    own = regressions(2, True)
+    line = regressions(2)[0]
     record = record_of(path, n, [*own, line])
     _, covered, poor = found_of(record, n, line, truth, 1)
     assert covered.mean() < 0.76 and poor.mean() < 0.15
-    (_, second, poor), (_, third, _) = (found_of(of_coordinate(record, 1), n, one, truth) for one in own)
+    (_, second, poor), (_, third, _) = (found_of(record, n, one, truth, 1) for one in own)
     assert np.where(poor, third, second).mean() > 0.81  # .885 measured
 
 
@@ -61,7 +59,7 @@ def test_degree_2_where_degree_3_has_no_interval():
     mechanism = MECHANISMS["randomized_response"](epsilon=1.0, sampling="private_bit")
     path = OnePass(problem, mechanism, ALGORITHMS["ldp_sgd"](c=0.5), None, None)
     n, truth = 20_000, problem.truth()[0]
-    low, high = (Wanted(method) for method in regressions(1))
+    low, high = regressions(1)
     record = record_of(path, n, [low, high])
     (ok, covered, _), (ok_3, covered_3, _) = (found_of(record, n, one, truth) for one in (low, high))
     lost = ok & ~ok_3

@@ -241,8 +241,8 @@ def test_what_cannot_be_written(run, tmp_path):
 
 def test_the_theta_of_the_simulated_path(run, tmp_path):
     """Every theta asked is an iterate of the path's own kernel."""
+    from ldpflow.simulators.one_pass import run_path
     from ldpflow.simulators.reports import reports_of
-    from ldpflow.simulators.run_path import run_path
 
     _, plan, _ = run
     path = plan.simulator

@@ -1,20 +1,331 @@
-"""Run of protocol ``rounds``: thresholds of a round follow from the answers of those before it."""
+"""Distribution function of a population at any point, and the run of protocol ``rounds``.
+
+A population is the law of the users' values as arrays, which the compiled distribution function reads: the
+same bits on every processor. In ``rounds`` the thresholds of a round follow from the answers of those
+before it. They are steered by the posterior of (quantile, scale) on a grid under the working model
+
+    P(report 1 at x) = (1 - p) + (2p - 1) expit(logit tau + (x - theta)/sigma)
+
+The last step is a local logistic fit to the randomised bits, and Fieller's interval from it.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from mpmath import mpf
 from numpy.typing import NDArray
 
-from ldpflow.protocols.counts.bits import bits
-from ldpflow.protocols.counts.local_fit import fieller, fit_logistic
-from ldpflow.protocols.counts.population_cdf import cdf
-from ldpflow.protocols.counts.posterior import grid_posterior
+from ldpflow import constants
+from ldpflow.protocols.counts.histograms import bits
 from ldpflow.random.counts import binomial
-from ldpflow.random.elementary import jit
+from ldpflow.random.distributions import (
+    cdf_bimodal,
+    cdf_exponential,
+    cdf_gamma,
+    cdf_laplace,
+    cdf_logistic,
+    cdf_lognormal,
+    cdf_normal,
+    cdf_pareto,
+    cdf_student_t,
+    cdf_uniform,
+    cdf_weibull,
+    law_constants,
+)
+from ldpflow.random.elementary import exp, jit, log
 
-__all__ = ["FIRST", "INNER", "LAST", "RoundsDesign", "fieller_all", "search_all"]
+if TYPE_CHECKING:
+    from ldpflow.problems.laws import Law
+
+CODES = {
+    "normal": 0,
+    "laplace": 1,
+    "exponential": 2,
+    "uniform": 3,
+    "logistic": 4,
+    "student_t": 5,
+    "bimodal": 6,
+    "lognormal": 7,
+    "weibull": 8,
+    "pareto": 9,
+    "gamma": 10,
+    "empirical": 11,
+}
+
+
+class Population(NamedTuple):
+    """The law of a mixture of location + scale Z: arrays over its components.
+
+    Parameters
+    ----------
+    codes : ndarray of int64
+        Standard laws, see CODES.
+    weights, locations, scales : ndarray
+        Weights sum to 1.
+    shapes, norms : ndarray
+        Parameter and norming constant of the standard law; 0 where it has none.
+    p, q, slope, bend : ndarray
+        Cells of the quantile function of an empirical law, q + d (slope + d bend) with d = u - p;
+        empty where there is none.
+    end : float
+        Its largest value.
+    """
+
+    codes: NDArray[np.int64]
+    weights: NDArray[np.float64]
+    locations: NDArray[np.float64]
+    scales: NDArray[np.float64]
+    shapes: NDArray[np.float64]
+    norms: NDArray[np.float64]
+    p: NDArray[np.float64]
+    q: NDArray[np.float64]
+    slope: NDArray[np.float64]
+    bend: NDArray[np.float64]
+    end: float
+
+
+def population_of(law: Law) -> Population:
+    """The arrays of a law; the distribution function reads them."""
+    parts = law.parts() if law.components else [(1.0, law)]
+    rows: list[tuple[float, ...]] = []
+    cells: tuple[NDArray[np.float64], ...] = (np.empty(0),) * 4
+    end = 0.0
+    for weight, part in parts:
+        with constants.workdps(constants.DIGITS):
+            location, scale = float(mpf(part.location)), float(mpf(part.scale))
+            if law.components:
+                location = float(mpf(law.location) + mpf(law.scale) * mpf(part.location))
+                scale = float(mpf(law.scale) * mpf(part.scale))
+        shape, norm = (*law_constants(part.name, part.parameter), 0.0, 0.0)[:2]
+        if part.table is not None:
+            table = part.table
+            cells = (table.p[:-1], table.q[:-1], table.s[:-1], table.r)
+            end = float(table.q[-1])
+        rows.append((float(weight), location, scale, shape, norm))
+    weights, locations, scales, shapes, norms = np.array(rows).T.copy()
+    codes = np.array([CODES[part.name] for _, part in parts], dtype=np.int64)
+    p, q, slope, bend = (np.ascontiguousarray(c) for c in cells)
+    return Population(codes, weights, locations, scales, shapes, norms, p, q, slope, bend, end)
+
+
+EMPIRICAL = 11
+
+
+@jit
+def empirical_cdf(x, population):  # type: ignore[no-untyped-def]
+    """u with Q(u) = x, Q the quantile function given by cells; 0 and 1 outside its values."""
+    q = population.q
+    if x <= q[0]:
+        return 0.0
+    if x >= population.end:
+        return 1.0
+    low = 0
+    high = q.shape[0]
+    while high - low > 1:
+        middle = (low + high) // 2
+        if q[middle] <= x:
+            low = middle
+        else:
+            high = middle
+    slope = population.slope[low]
+    rise = x - q[low]
+    # The root of bend d^2 + slope d = rise, in the form that does not cancel.
+    root = np.sqrt(max(slope * slope + 4.0 * population.bend[low] * rise, 0.0))
+    return population.p[low] + 2.0 * rise / (slope + root)
+
+
+@jit
+def standard_cdf(code, x, shape, norm):  # type: ignore[no-untyped-def]
+    """P(Z <= x) of the standard law with this code (see CODES); not for the empirical law."""
+    if code == 0:
+        return cdf_normal(x)
+    if code == 1:
+        return cdf_laplace(x)
+    if code == 2:
+        return cdf_exponential(x)
+    if code == 3:
+        return cdf_uniform(x)
+    if code == 4:
+        return cdf_logistic(x)
+    if code == 5:
+        return cdf_student_t(x, shape, norm)
+    if code == 6:
+        return cdf_bimodal(x)
+    if code == 7:
+        return cdf_lognormal(x, shape)
+    if code == 8:
+        return cdf_weibull(x, shape)
+    if code == 9:
+        return cdf_pareto(x, shape)
+    return cdf_gamma(x, shape, norm)
+
+
+@jit
+def cdf(population, x):  # type: ignore[no-untyped-def]
+    """F(x): the components' distribution functions by weight, within [0, 1]."""
+    total = 0.0
+    for i in range(population.codes.shape[0]):
+        z = (x - population.locations[i]) / population.scales[i]
+        code = population.codes[i]
+        if code == EMPIRICAL:
+            value = empirical_cdf(z, population)
+        else:
+            value = standard_cdf(code, z, population.shapes[i], population.norms[i])
+        total += population.weights[i] * value
+    return min(max(total, 0.0), 1.0)
+
+
+def cdf_at(kernel, out, population, points):  # type: ignore[no-untyped-def]
+    """F at every point of an array."""
+    for i in range(points.shape[0]):
+        out[i] = cdf(population, points[i])
+
+
+SCALES = 6
+"""Values of sigma on the grid."""
+
+
+@jit
+def log_likelihood(shift, logit, x, asked, ones, budget):  # type: ignore[no-untyped-def]
+    """Of the reports at all thresholds; shift = (theta, 1/sigma)."""
+    theta, slope = shift
+    total = 0.0
+    for d in range(x.shape[0]):
+        if asked[d] > 0.0:
+            # expit(z) and 1 - expit(z) = expit(-z), each without cancellation.
+            z = logit + (x[d] - theta) * slope
+            tail = exp(-abs(z))
+            large = 1.0 / (1.0 + tail)
+            small = tail * large
+            above = large if z > 0.0 else small
+            below = small if z > 0.0 else large
+            total += ones[d] * log(budget.flip + budget.gap * above)
+            total += (asked[d] - ones[d]) * log(budget.flip + budget.gap * below)
+    return total
+
+
+@jit
+def grid_posterior(x, asked, ones, low, high, scales, points, logit, budget):  # type: ignore[no-untyped-def]
+    """Posterior mean and sd of theta and the exponential of the mean log sigma, flat on the grid.
+
+    Parameters
+    ----------
+    x, asked, ones : array
+        Thresholds, users asked there, reports of 1.
+    low, high : float
+        Bracket of theta, cut into ``points`` equal cells whose midpoints form the grid.
+    scales : array, shape (SCALES,)
+        Grid of sigma.
+    logit : float
+        log(tau/(1 - tau)).
+    """
+    weights = np.empty((points, SCALES))
+    most = -np.inf
+    cell = (high - low) / points
+    for i in range(points):
+        theta = low + cell * (i + 0.5)
+        for j in range(SCALES):
+            value = log_likelihood((theta, 1.0 / scales[j]), logit, x, asked, ones, budget)
+            weights[i, j] = value
+            most = max(most, value)
+    total = 0.0
+    first = 0.0
+    size = 0.0
+    for i in range(points):
+        theta = cell * (i + 0.5)
+        for j in range(SCALES):
+            w = exp(weights[i, j] - most)
+            weights[i, j] = w
+            total += w
+            first += w * theta
+            size += w * log(scales[j])
+    mean = first / total
+    second = 0.0
+    for i in range(points):
+        gap = cell * (i + 0.5) - mean
+        for j in range(SCALES):
+            second += weights[i, j] * gap * gap
+    # The grid's own width enters the standard deviation.
+    sd = np.sqrt(second / total + cell * cell / 12.0)
+    return low + mean, sd, exp(size / total)
+
+
+STEPS = 30
+PRIOR = 0.5  # standard deviation of the slope's prior over its mean
+LEAST_INFORMATION = 1e-9
+
+
+@jit
+def clip(x, low, high):  # type: ignore[no-untyped-def]
+    """x, moved into [low, high]."""
+    return min(max(x, low), high)
+
+
+@jit
+def fit_logistic(u, asked, ones, expected, budget):  # type: ignore[no-untyped-def]
+    """Maximum likelihood of P(report 1) = (1 - p) + (2p - 1) expit(a + b u), b ~ N(b0, (b0/2)^2).
+
+    Damped Fisher scoring from (0, b0); b stays above b0/10.
+
+    Parameters
+    ----------
+    u : array
+        Thresholds in units of the window, within [-1, 1] where ``asked`` is not 0.
+    expected : float
+        b0.
+
+    Returns
+    -------
+    tuple of float
+        a, b, and the information matrix ((A, B), (B, C)).
+    """
+    a = 0.0
+    b = expected
+    prior = 1.0 / (PRIOR * expected * PRIOR * expected)
+    aa = ab = bb = 0.0
+    for _ in range(STEPS):
+        aa = LEAST_INFORMATION
+        ab = 0.0
+        bb = prior
+        ga = 0.0
+        gb = -prior * (b - expected)
+        for d in range(u.shape[0]):
+            if asked[d] > 0.0:
+                g = 1.0 / (1.0 + exp(-clip(a + b * u[d], -30.0, 30.0)))
+                chance = budget.flip + budget.gap * g
+                slope = budget.gap * g * (1.0 - g)
+                weight = slope / (chance * (budget.flip + budget.gap * (1.0 - g)))
+                information = asked[d] * slope * weight
+                score = (ones[d] - asked[d] * chance) * weight
+                aa += information
+                ab += information * u[d]
+                bb += information * u[d] * u[d]
+                ga += score
+                gb += score * u[d]
+        det = aa * bb - ab * ab
+        a += clip((bb * ga - ab * gb) / det, -1.0, 1.0)
+        b = max(b + clip((aa * gb - ab * ga) / det, -expected, expected), 0.1 * expected)
+    return a, b, aa, ab, bb
+
+
+@jit
+def fieller(fit, logit, z):  # type: ignore[no-untyped-def]
+    """{u : (a + b u - logit)^2 <= z^2 Var(a + b u)} where it is an interval, else NaN limits."""
+    a, b, aa, ab, bb = fit
+    det = aa * bb - ab * ab
+    square = z * z / det
+    # Var(a + b u) = (C - 2 B u + A u^2)/det.
+    qa = b * b - square * aa
+    qb = (a - logit) * b + square * ab
+    qc = (a - logit) * (a - logit) - square * bb
+    inside = qb * qb - qa * qc
+    if not (qa > 0.0 and inside >= 0.0):
+        return np.nan, np.nan
+    root = np.sqrt(inside)
+    return (-qb - root) / qa, (-qb + root) / qa
+
 
 ANSWERS, LIES, ONES = 0, 1, 2  # stages of the address; the round is its third word
 FIRST, INNER, LAST = 8, 3, 2  # thresholds of the first round, of a later one, of the last

@@ -1,0 +1,160 @@
+"""TOML and JSON of limited size and depth: study files, settings, metadata of runs and transcripts.
+
+All of it may come from a stranger. A file is opened without waiting and must be a regular one; its size is
+compared with the limit before it is read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import stat
+import tomllib
+from typing import Any
+
+from ldpflow.errors import InputError
+
+LARGEST = 2**20
+"""Largest size of a document in bytes."""
+
+DEEPEST = 64
+"""Most parts of a dotted key, and most levels of nesting."""
+
+DOTTED = re.compile(
+    r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){""" + str(DEEPEST) + "}"
+)
+"""A dotted key of too many parts: the parser's time grows with their square."""
+
+SUM_OF_TEXT = "# SHA-256 of the lines above: "
+"""Start of the last line of a study.toml that a sweep has written."""
+
+
+def open_regular(place: str | os.PathLike[str], field: str, allowed: str) -> int:
+    """Descriptor of a regular file, opened without waiting.
+
+    Raises
+    ------
+    InputError
+        Naming ``field``, if it is none or cannot be opened.
+    """
+    try:
+        descriptor = os.open(place, os.O_RDONLY | os.O_NONBLOCK)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(field, str(place), allowed, f"{reason}.") from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise InputError(field, str(place), allowed, "It is not a regular file.")
+    return descriptor
+
+
+def read_text(place: str | os.PathLike[str], field: str, allowed: str = "a file in TOML") -> str:
+    """Text of a file of at most :data:`LARGEST` bytes.
+
+    Raises
+    ------
+    InputError
+        Naming ``field``, if it is no such file, or not in UTF-8.
+    """
+    with open(open_regular(place, field, allowed), "rb") as file:
+        if os.fstat(file.fileno()).st_size <= LARGEST and len(data := file.read(LARGEST + 1)) <= LARGEST:
+            return decode_text(data, field, str(place), allowed)
+    raise InputError(field, str(place), f"a file of at most {LARGEST:,} bytes")
+
+
+def decode_text(data: bytes, field: str, value: object, allowed: str) -> str:
+    """Text of bytes in UTF-8, which may begin with a mark, as editors of Windows write it."""
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        hint = f"Byte {error.start:,} is in another encoding: save it as UTF-8."
+        raise InputError(field, value, f"{allowed}, in UTF-8", hint) from None
+
+
+def parse_toml(text: str, field: str, value: object = None) -> dict[str, Any]:
+    """Mapping that a text in TOML says.
+
+    Parameters
+    ----------
+    text : str
+    field : str
+        What an error names.
+    value : object, optional
+        What it shows; the beginning of the text unless given.
+
+    Raises
+    ------
+    InputError
+        If it is not TOML, or larger or deeper than :data:`LARGEST` and :data:`DEEPEST`.
+    """
+    shown = text[:80] if value is None else value
+    if len(text) > LARGEST:
+        raise InputError(field, shown, f"a text of at most {LARGEST:,} characters")
+    if DOTTED.search(text):
+        raise InputError(field, shown, f"keys of at most {DEEPEST} parts")
+    try:
+        mapping = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(field, shown, "TOML", f"{str(error).rstrip('.')}.") from None
+    if depth(mapping) > DEEPEST:
+        raise InputError(field, shown, f"tables and lists nested at most {DEEPEST} deep")
+    return mapping
+
+
+def parse_json(data: bytes | str, largest: int = LARGEST) -> Any:
+    """Value that a text in JSON says.
+
+    Raises
+    ------
+    ValueError
+        If it is not JSON in UTF-8, longer than ``largest``, or deeper than :data:`DEEPEST`.
+    """
+    if len(data) > largest:
+        raise ValueError(f"metadata of {len(data):,} bytes, more than {largest:,}")
+    try:
+        value = json.loads(data)
+        deep = depth(value) > DEEPEST
+    except RecursionError:
+        deep = True
+    if deep:
+        raise ValueError(f"metadata nested more than {DEEPEST} deep")
+    return value
+
+
+def depth(value: object) -> int:
+    """Levels of nesting, counted without recursion."""
+    levels, inside = 0, [value]
+    while inside:
+        levels += 1
+        tables = [
+            item.values() if isinstance(item, dict) else item
+            for item in inside
+            if isinstance(item, (dict, list))
+        ]
+        inside = [entry for table in tables for entry in table if isinstance(entry, (dict, list))]
+    return levels
+
+
+def with_sum(text: str) -> str:
+    """Text with its checksum in a last line."""
+    return f"{text}{SUM_OF_TEXT}{hashlib.sha256(text.encode()).hexdigest()}\n"
+
+
+def check_sum(text: str, place: str) -> str:
+    """Text whose last line is the checksum of the lines above, as a sweep writes study.toml.
+
+    Raises
+    ------
+    InputError
+        If it has no checksum, or another one.
+    """
+    body, mark, found = text.rpartition(SUM_OF_TEXT)
+    if not mark:
+        hint = "It was cut or edited, or a version before 0.3 made the run, which this one does not read."
+        raise InputError("run", place, "a study.toml with its checksum, as a sweep writes it", hint)
+    if found != f"{hashlib.sha256(body.encode()).hexdigest()}\n":
+        hint = "It was edited or damaged. The sweep with its study file writes it again."
+        raise InputError("run", place, "a study.toml as a sweep wrote it", hint)
+    return text

@@ -1,0 +1,193 @@
+"""Kernel functions of components: where they stand, what they take, and their source.
+
+Numbers of a component are named (``kernel_parameters()``): floats, and tuples of floats. Kernel functions
+read them by name, ``problem.tau`` or ``problem.coefficients[j]``; compiled code gets one flat array, and
+the names become places in it (see .rewriting): a record passed into the loop over the steps can double
+its time.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import inspect
+import linecache
+import pickle
+import sys
+from functools import lru_cache
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpflow.errors import InputError, LdpflowError
+from ldpflow.settings import Parameters
+
+Layout = tuple[tuple[str, int, int | None], ...]
+"""Name, first place and length of every parameter; length None: a number, not a tuple."""
+
+
+def layout_of(parameters: Parameters) -> Layout:
+    """Where each parameter lies in the flat array."""
+    layout = []
+    place = 0
+    for name, value in parameters.items():
+        length = len(value) if isinstance(value, tuple) else None
+        layout.append((name, place, length))
+        place += 1 if length is None else length
+    return tuple(layout)
+
+
+def size_of(layout: Layout) -> int:
+    """Length of the flat array."""
+    return sum(1 if length is None else length for _, _, length in layout)
+
+
+def flat(parameters: Parameters) -> NDArray[np.float64]:
+    """The flat array."""
+    values: list[float] = []
+    for value in parameters.values():
+        values.extend(value if isinstance(value, tuple) else (value,))
+    return np.array(values, dtype=np.float64)
+
+
+PARAMETERS = {
+    "gradient": ("g", "theta", "data", "at", "lane", "problem"),
+    "randomise": ("g", "noise", "at", "lane", "mechanism", "counts"),
+    "recursion": ("users", "noises", "problem", "mechanism", "settings", "record"),
+    "sample": ("base", "shape"),
+}
+"""After ``kernel``, which a function may leave out, by the name of the function."""
+
+BY_NAME = ("problem", "mechanism", "settings")
+"""Parameters that are found by their name: what is read from them is put in when the kernel is made."""
+
+
+def kernel_function(component: type, name: str) -> Any:
+    """A kernel function of a component, from the module of its class or of one that it extends; or None."""
+    for ancestor in component.__mro__:
+        function = getattr(sys.modules[ancestor.__module__], name, None)
+        if function is not None:
+            return function
+    return None
+
+
+def part_of(component: object, name: str, required: bool = True) -> Any:
+    """A kernel function of a component: from the module of its class, or of the class that it extends.
+
+    Raises
+    ------
+    LdpflowError
+        If it is required and there is none.
+    """
+    kind = type(component)
+    function = kernel_function(kind, name)
+    if function is not None:
+        return function
+    if required:
+        file = getattr(sys.modules[kind.__module__], "__file__", kind.__module__)
+        raise LdpflowError(f"{file} lacks the kernel function {name} of {kind.__name__}")
+    return None
+
+
+def check_parameters(function: Any, name: str) -> None:
+    """Refuse a kernel function that cannot be called as it will be, before it is compiled.
+
+    Parameters
+    ----------
+    function : callable
+    name : {"gradient", "randomise", "recursion", "sample"}
+
+    Raises
+    ------
+    InputError
+        Naming file and function, with the parameters that it has and should have.
+    """
+    found = list(inspect.signature(function).parameters)
+    given = found[1:] if found[:1] == ["kernel"] else found
+    wanted = PARAMETERS[name]
+    by_name = [w for w in wanted if w in BY_NAME]
+    if len(given) == len(wanted) and all(given[wanted.index(w)] == w for w in by_name):
+        return
+    hint = f"{' and '.join(f'`{w}`' for w in by_name)} by this name." if by_name else ""
+    raise InputError(
+        f"{Path(function.__code__.co_filename).name}: {name}", f"({', '.join(found)})",
+        f"the parameters ({', '.join(('kernel', *wanted))}), kernel where it is used", hint,
+    )  # fmt: skip
+
+
+def source_tree(function: FunctionType) -> ast.FunctionDef:
+    """A copy of the function's syntax tree, with the line numbers of its file.
+
+    Raises
+    ------
+    LdpflowError
+        If there is no source, or not the one that was imported.
+    """
+    code = function.__code__
+    linecache.checkcache(code.co_filename)
+    text = "".join(linecache.getlines(code.co_filename, function.__globals__))
+    if not text:
+        raise LdpflowError(
+            f"the source of kernel function {function.__name__} cannot be read from {code.co_filename}; "
+            "kernels are compiled from source"
+        )
+    trees, codes = parsed(code.co_filename, text)
+    place = (code.co_firstlineno, code.co_name)
+    if place not in trees or code_digest(codes[place]) != code_digest(code):
+        raise LdpflowError(
+            f"{code.co_filename} changed after it was imported: kernel function {function.__name__} "
+            "differs from its source; start again"
+        )
+    copied: ast.FunctionDef = pickle.loads(pickle.dumps(trees[place]))  # in 0.37 of deepcopy's time
+    return copied
+
+
+@lru_cache(maxsize=256)
+def parsed(
+    filename: str, text: str
+) -> tuple[dict[tuple[int, str], ast.FunctionDef], dict[tuple[int, str], CodeType]]:
+    """Syntax tree and code of every function of a file, by its first line and its name."""
+    tree = ast.parse(text, filename)
+    trees = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+            trees[first, node.name] = node
+    codes = {}
+    todo = [compile(text, filename, "exec", dont_inherit=True)]
+    while todo:
+        inner = [constant for constant in todo.pop().co_consts if isinstance(constant, CodeType)]
+        codes.update({(code.co_firstlineno, code.co_name): code for code in inner})
+        todo.extend(inner)
+    return trees, codes
+
+
+def names_in(tree: ast.FunctionDef, local: set[str]) -> list[str]:
+    """Global names that a function uses, sorted."""
+    found = {
+        node.id
+        for statement in tree.body
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+    }
+    return sorted(found - local)
+
+
+def code_digest(code: CodeType) -> str:
+    """Digest of bytecode and constants: not of names of files, lines or local variables."""
+    digest = hashlib.sha256(code.co_code)
+    digest.update(repr((code.co_names, code.co_argcount)).encode())
+    constants = code.co_consts
+    if constants and isinstance(constants[0], str):
+        constants = constants[1:]  # a docstring
+    for constant in constants:
+        if isinstance(constant, CodeType):
+            digest.update(code_digest(constant).encode())
+        elif isinstance(constant, frozenset):
+            digest.update(repr(sorted(constant, key=repr)).encode())
+        else:
+            digest.update(repr(constant).encode())
+    return digest.hexdigest()

@@ -1,0 +1,331 @@
+"""One chart: a quantity over a factor, with a line per series and a panel per combination of the others.
+
+A point has ``panel``, ``series``, ``x`` and ``y`` and, where it has them, ``low`` and ``high`` (a 95% Monte
+Carlo interval), ``part`` (one of several statistics of its series), ``ideal`` (the value that is right),
+``shared`` (a line of theory of its panel) and lines of theory of its series, named by :attr:`Layout.theory`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import altair as alt
+
+from ldpflow.report.numbers import short
+from ldpflow.report.results import Row
+from ldpflow.report.style import GREY, colours, ramp, styled
+
+Z95 = 1.959963984540054
+MAX_PANELS = 12
+WIDTH, HEIGHT, COLUMNS = 240, 190, 3
+SIZES = {1: (520, 280), 2: (380, 250)}
+"""Of the panels, where there are few."""
+MAX_RANKED = 8
+"""Most values of x that stand at equal distances."""
+MAX_LABELLED = 7
+"""Most values of x that are all labelled."""
+LABEL = (
+    "abs(datum.value) >= 0.01 && abs(datum.value) < 10000 || datum.value == 0 ? format(datum.value, '~g') : "
+    "replace(replace(format(datum.value, '~e'), 'e+0', ''), 'e+', 'e')"
+)
+"""Vega expression of a tick: the whole value, as :func:`ldpflow.report.numbers.short` writes it."""
+SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "stroke")
+DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3])
+OF_THEORY: dict[str, Any] = {"bound": [7, 4], "limit": [1.5, 3]}
+WIDTHS = (2.2, 1.1, 0.8)
+SIMULATED = "simulated"
+DATA: tuple[str, ...] = (
+    "panel", "series", "part", "replicate", "x", "place", "y", "low", "high", "ideal", "band_low",
+    "band_high", "shared", "marked", "replicates", "failures",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What a chart has beside its points.
+
+    Parameters
+    ----------
+    heading, x, y : str
+        Title of the chart and of its axes.
+    series : sequence of (str, str)
+        Series in the order of the legend, each with its family: series of one family share a colour, and
+        series of one single family have a ramp of colours.
+    log_x, log_y : bool
+    ranked : bool
+        While the values of x are few they stand at equal distances, and the series of each value side by
+        side, so that their error bars do not hide each other.
+    domain : (float, float), optional
+        Ends of the vertical axis.
+    from_zero : bool
+        Whether a linear vertical axis begins at 0.
+    theory : mapping of str to str
+        Fields of points that are lines of theory, ``bound`` (dashed) or ``limit`` (dotted), and what the
+        legend calls them.
+    ribbons : bool
+        Whether Monte Carlo intervals are bands along a line instead of bars.
+    tips : sequence of str
+        Further fields that the pointer shows.
+    remark : str
+        What can be read off the chart, for those who cannot see it.
+    left_out : str
+        What the run has and the chart does not show.
+    """
+
+    heading: str
+    x: str
+    y: str
+    series: Sequence[tuple[str, str]]
+    log_x: bool = False
+    log_y: bool = False
+    ranked: bool = False
+    domain: tuple[float, float] | None = None
+    from_zero: bool = False
+    theory: Mapping[str, str] = field(default_factory=dict)
+    ribbons: bool = False
+    tips: Sequence[str] = ()
+    remark: str = ""
+    left_out: str = ""
+
+
+def draw(points: Sequence[Row], layout: Layout) -> Any:
+    """The chart of some points, in the order of its panels."""
+    x = horizontal(points, layout)
+    scale, axis = vertical(points, layout)
+    look = looks(points, layout)
+    known = {name for point in points for name in point}
+    base = alt.Chart()
+    by = alt.Detail([f"{name}:N" for name in ("series", "part", "replicate") if name in known])
+
+    def up(name: str) -> alt.Y:
+        return alt.Y(f"{name}:Q", title=layout.y, scale=scale, axis=axis)
+
+    def line(name: str, kind: str) -> Any:
+        """A line that knows what it is of, where dashes say that."""
+        channels = {key: look[key] for key in ("color", "strokeDash", "strokeWidth") if key in look}
+        width: dict[str, Any] = (
+            {} if "strokeWidth" in look else {"strokeWidth": 1.6 if kind == SIMULATED else 1.2}
+        )
+        drawn = base.mark_line(clip=True, aria=False, **width).encode(x=x, y=up(name), detail=by, **channels)
+        drawn = drawn.transform_filter(f"isValid(datum.{name})")
+        return drawn.transform_calculate(kind=f"'{kind}'") if layout.theory else drawn
+
+    layers = []
+    if "band_low" in known:
+        low, high = alt.Y("min(band_low):Q", scale=scale, title=layout.y, axis=axis), "max(band_high):Q"
+        layers.append(base.mark_rect(opacity=0.16, color=GREY).encode(y=low, y2=high))
+    if "ideal" in known:
+        ideal = alt.Y("mean(ideal):Q", scale=scale, title=layout.y, axis=axis)
+        layers.append(base.mark_rule(color=GREY, strokeDash=[5, 4], strokeWidth=1.5).encode(y=ideal))
+    if "shared" in known:
+        theory = base.mark_line(color=GREY, strokeDash=[5, 4], strokeWidth=1.5, clip=True)
+        layers.append(theory.encode(x=x, y=up("shared")).transform_filter("isValid(datum.shared)"))
+    if layout.ribbons and "low" in known:
+        ribbon = base.mark_area(opacity=0.2, clip=True, aria=False).encode(
+            x=x, y=up("low"), y2="high:Q", color=look["color"], detail=by
+        )
+        layers.append(ribbon.transform_filter("isValid(datum.low)"))
+    layers += [line(name, words) for name, words in layout.theory.items()]
+    layers.append(line("y", SIMULATED))
+    if not layout.ribbons:
+        bars = base.mark_rule(strokeWidth=1.4, clip=True).encode(
+            x=x, y=up("low"), y2="high:Q", color=look["color"]
+        )
+        layers.append(bars.transform_filter("isValid(datum.low)"))
+    size = 24 if layout.ribbons else 50
+    dots = base.mark_point(filled=True, size=size, opacity=1, clip=layout.ribbons, aria=False).encode(
+        x=x, y=up("y"), tooltip=tooltip(known, layout), color=look["color"], shape=look["shape"]
+    )
+    layers.append(dots.transform_filter("isValid(datum.marked)") if layout.ribbons else dots)
+    columns = (*DATA, *layout.theory, *layout.tips)
+    heading = f"{layout.heading} over {layout.x.partition(' (')[0]}"
+    drawn, words = panels(points, columns, layers), in_words(points, layout)
+    # Many long names would make the figure wider than its panels.
+    return styled(drawn, heading, words, left_out=layout.left_out, wrapped=len(layout.series) > 5)
+
+
+def panels(
+    points: Sequence[Row],
+    columns: Sequence[str],
+    layers: Sequence[Any],
+    size: Mapping[str, int] | None = None,
+) -> Any:
+    """The layers drawn over the points, a panel per value of ``panel``."""
+    # What a point does not have is left out: it would be most of the page.
+    values = [{k: clean(p[k]) for k in columns if p.get(k) is not None} for p in points]
+    order = list(dict.fromkeys(point["panel"] for point in points))
+    size = size or dict(zip(("width", "height"), SIZES.get(len(order), (WIDTH, HEIGHT)), strict=True))
+    chart = alt.layer(*layers).properties(**size)
+    data = alt.Data(values=values)
+    if len(order) == 1:
+        return chart.properties(data=data)
+    facet = alt.Facet("panel:N", sort=order, header=alt.Header(title=None))
+    # Four panels make two rows, as on the page.
+    return chart.facet(facet, data=data, columns=2 if len(order) == 4 else COLUMNS).resolve_axis(
+        x="independent"
+    )
+
+
+def horizontal(points: Sequence[Row], layout: Layout) -> alt.X:
+    """The axis of x, labelled at its values; sets ``place`` of every point where they are ranked."""
+    axis = sorted({point["x"] for point in points})
+    if layout.ranked and len(axis) <= MAX_RANKED:
+        names = [name for name, _ in layout.series]
+        for point in points:
+            aside = (names.index(point["series"]) + 0.5) / len(names) - 0.5
+            point["place"] = axis.index(point["x"]) + 0.6 * aside
+        marks: dict[str, Any] = {
+            "values": list(range(len(axis))),
+            "labelExpr": f"{json.dumps([short(value) for value in axis])}[datum.value]",
+        }
+        scale = alt.Scale(type="linear", domain=[-0.5, len(axis) - 0.5], nice=False)
+        name = "place"
+    else:
+        log, room = layout.log_x and axis[0] > 0, 0.0 if layout.ribbons else 0.06
+        pad = (axis[-1] / axis[0]) ** room * (1.05 if room else 1.0) if log else (axis[-1] - axis[0]) * room
+        pad = pad or (1.0 if log else 0.1)
+        domain = [axis[0] / pad, axis[-1] * pad] if log else [axis[0] - pad, axis[-1] + pad]
+        values = axis if len(axis) <= MAX_LABELLED else decades(axis) if log else []
+        marks = {"labelExpr": LABEL} | ({"values": values} if values else {"tickCount": 5})
+        scale = alt.Scale(type="log" if log else "linear", domain=domain, nice=False)
+        name = "x"
+    look = alt.Axis(grid=False, labelOverlap="parity", labelFlush=False, **marks)
+    return alt.X(f"{name}:Q", title=layout.x, scale=scale, axis=look)
+
+
+def vertical(points: Sequence[Row], layout: Layout) -> tuple[alt.Scale, alt.Axis]:
+    """Scale and axis of y. Theory may be far away: two decades of it are enough."""
+    few = alt.Axis(tickCount=6, labelExpr=LABEL, labelOverlap=True)
+    if layout.domain is not None:
+        return alt.Scale(domain=list(layout.domain), nice=False, zero=False), few
+    if not layout.log_y:
+        look: dict[str, Any] = {"nice": True} if layout.from_zero else {"padding": 6}
+        return alt.Scale(zero=layout.from_zero, **look), few
+    measured = [p[k] for p in points for k in ("y", "low", "high", "shared") if p.get(k) is not None]
+    theory = [p[k] for p in points for k in layout.theory if p.get(k) is not None]
+    low, high = min(measured), max(measured)
+    ends = [low / 1.25, max(high, min(max(theory, default=high), 100 * high)) * 1.25]
+    marks = decades(ends)
+    axis = alt.Axis(labelExpr=LABEL, labelOverlap=True, values=marks) if len(marks) > 2 else few
+    return alt.Scale(type="log", domain=[clean(end) for end in ends], nice=False), axis
+
+
+def decades(axis: Sequence[float]) -> list[float]:
+    """Round numbers to label a logarithmic axis with."""
+    first, last = math.floor(math.log10(axis[0])), math.ceil(math.log10(axis[-1]))
+    steps = (1.0,) if last - first > 3 else (1.0, 3.0)
+    marks = [step * 10.0**power for power in range(first, last + 1) for step in steps]
+    return [mark for mark in marks if axis[0] * 0.99 <= mark <= axis[-1] * 1.01]
+
+
+def looks(points: Sequence[Row], layout: Layout) -> dict[str, Any]:
+    """Channels of colour, shape, dash and width.
+
+    Colours tell the series apart, shapes the series or their statistics, dashes theory from simulation or the
+    series of one family. A single series has colours for its statistics.
+    """
+    names = [name for name, _ in layout.series]
+    parts = list(dict.fromkeys(point["part"] for point in points if "part" in point))
+    by_part = len(names) == 1 and len(parts) > 1
+    families = [family for _, family in layout.series]
+    if by_part or (len(set(families)) == 1 and len(names) > 1):
+        shades = ramp(len(parts if by_part else names))
+    else:
+        each = colours(families)
+        shades = [each[family] for family in families]
+
+    def channel(
+        of: Any, name: str, domain: Sequence[str], values: Sequence[Any], kind: str = "N", **legend: Any
+    ) -> Any:
+        shown = [values[i % len(values)] for i in range(len(domain))]
+        key = alt.Legend(title=None, **legend) if len(domain) > 1 else None
+        order: dict[str, Any] = {"sort": None} if kind == "O" else {}
+        return of(f"{name}:{kind}", scale=alt.Scale(domain=list(domain), range=shown), legend=key, **order)
+
+    if by_part or len(parts) < 2:
+        title, domain = ("part", parts) if by_part else ("series", names)
+        look = {"color": channel(alt.Color, title, domain, shades)}
+        look["shape"] = channel(alt.Shape, title, domain, SHAPES)
+    else:
+        grey: dict[str, Any] = {
+            "symbolFillColor": "#777777",
+            "symbolStrokeColor": "#777777",
+            "symbolOpacity": 1,
+        }
+        square: dict[str, Any] = {"symbolType": "square", "symbolOpacity": 1}
+        look = {"color": channel(alt.Color, "series", names, shades, **square)}
+        look["shape"] = channel(alt.Shape, "part", parts, SHAPES, **grey)
+        look["strokeWidth"] = channel(alt.StrokeWidth, "part", parts, WIDTHS, kind="O", **grey)
+    if layout.theory:
+        kinds: list[Any] = [SIMULATED, *layout.theory.values()]
+        key = alt.Legend(title=None, values=kinds, symbolType="stroke", symbolSize=300)
+        scale = alt.Scale(domain=kinds, range=[[1, 0], *(OF_THEORY[name] for name in layout.theory)])
+        look["strokeDash"] = alt.StrokeDash("kind:N", scale=scale, legend=key)
+    elif len(parts) < 2:
+        at = [families[:i].count(family) for i, family in enumerate(families)]
+        dashes = [DASHES[i % len(DASHES)] for i in at]
+        look["strokeDash"] = channel(alt.StrokeDash, "series", names, dashes)
+    return look
+
+
+def tooltip(known: set[str], layout: Layout) -> list[alt.Tooltip]:
+    """Texts that the pointer shows at a point."""
+    shown = [alt.Tooltip(f"{name}:N") for name in ("series", "panel", "part") if name in known]
+    shown.append(alt.Tooltip("x:Q", title=layout.x, format=","))
+    numbers = ("low", "high", "shared", *layout.theory, *layout.tips)
+    shown.append(alt.Tooltip("y:Q", title=layout.y, format=".4g"))
+    shown += [alt.Tooltip(f"{name}:Q", format=".4g") for name in numbers if name in known]
+    return shown + [
+        alt.Tooltip(f"{name}:Q", format=",") for name in ("replicates", "failures") if name in known
+    ]
+
+
+def in_words(points: Sequence[Row], layout: Layout) -> str:
+    """The chart for those who cannot see it."""
+    at, up = ([point[name] for point in points] for name in ("x", "y"))
+    shown = list(dict.fromkeys(point["panel"] for point in points))
+    names = [name for name, _ in layout.series]
+    count = f"{len(shown)} panels ({'; '.join(shown)})" if len(shown) > 1 else "1 panel"
+    return " ".join(
+        filter(
+            None,
+            (
+                f"{layout.y} over {layout.x} from {short(min(at))} to {short(max(at))}; {count}; series: "
+                f"{'; '.join(names[:8])}. Values from {min(up):.3g} to {max(up):.3g}.",
+                layout.remark,
+            ),
+        )
+    )
+
+
+def left_out(panels: Sequence[str], series: Sequence[str], without: str = "") -> str:
+    """Sentences on what a figure leaves out, and ``without``; empty where it has all."""
+    found = []
+    for what, names in (("panels", panels), ("lines", series)):
+        if names:
+            some = "; ".join(names[:3])
+            found.append(f"{len(names)} {what} ({some}{'; ...' if len(names) > 3 else ''})")
+    said = (
+        f"Left out: {' and '.join(found)}; all are in the table, a condition (where) draws others."
+        if found
+        else ""
+    )
+    return " ".join(filter(None, (said, without)))
+
+
+def spread(items: Sequence[Any], most: int) -> list[Any]:
+    """Evenly spaced items, the first and the last among them, no more than the limit."""
+    if len(items) <= most:
+        return list(items)
+    return [items[round(i * (len(items) - 1) / (most - 1))] for i in range(most)]
+
+
+def clean(value: Any) -> Any:
+    """JSON has no NaN; six digits are more than a figure shows."""
+    if not isinstance(value, float):
+        return value
+    return float(f"{value:.6g}") if math.isfinite(value) else None

@@ -1,0 +1,374 @@
+"""Figures of forms of their own: every cell at once, zip plots, published numbers, and the choice."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import altair as alt
+import numpy as np
+
+from ldpflow.errors import InputError
+from ldpflow.published.compare import Comparison, compare
+from ldpflow.published.tables import NAMES
+from ldpflow.report.charts import COLUMNS, LABEL, MAX_PANELS, Z95, clean, left_out, panels, spread
+from ldpflow.report.figures import panel_name, usable_x, without_setting
+from ldpflow.report.numbers import short
+from ldpflow.report.results import Results, Row, labels, with_misses
+from ldpflow.report.style import GREY, MISSES, styled
+from ldpflow.results import stored_cells
+from ldpflow.results.arena import Entry, Setting, settings_of
+from ldpflow.store import cell_id
+from ldpflow.store.schema import cell_keys
+
+RULE: dict[str, Any] = {"color": GREY, "strokeDash": [5, 4]}
+
+
+def heat_map(results: Results, x: str = "n") -> Any:
+    """Coverage minus nominal level, a cell per cell of the design, coverage written in percent."""
+    usable_x(results, x)
+    factors = results.varying(without=(x,))
+    rows = [dict(with_misses(row)) for row in results.rows if row.get(x) is not None]
+    last = (*factors, "method", *results.method_settings, "n")
+    rows.sort(key=lambda row: [(row.get(key) is not None, row.get(key)) for key in last])
+    # What is on the axis names no row of squares.
+    label = labels(rows, results.names, [name for name in results.method_settings if name != x])
+    for row in rows:
+        row |= {"series": label(row), "panel": panel_name(results, row, factors)}
+        row |= {"place": results.names.value(x, row[x]).rsplit("= ", 1)[-1], "percent": "\N{EN DASH}"}
+        if row["coverage"] is not None:
+            row["deviation"] = row["coverage"] - row["level"]
+            row["percent"] = f"{100 * row['coverage']:.0f}"
+    order = list(dict.fromkeys(row["panel"] for row in rows))
+    rows = [row for row in rows if order.index(row["panel"]) < 2 * MAX_PANELS]
+    known = [row for row in rows if row["coverage"] is not None]
+    if not known:
+        raise InputError("figure", "heat-map", "a run with coverages")
+    most = min(max(max(abs(row["deviation"]) for row in known), 0.05), 0.2)
+    columns = list(dict.fromkeys(r["place"] for r in sorted(rows, key=lambda r: r[x])))
+    names = list(dict.fromkeys(row["series"] for row in rows))
+    turned = alt.Axis(labelAngle=-45 if len(columns) > 4 else 0)
+    at = alt.X("place:N", sort=columns, title=results.names.axis(x), axis=turned)
+    up = alt.Y("series:N", sort=names, title=None, axis=alt.Axis(labelLimit=130))
+    colour = alt.Color(
+        "deviation:Q",
+        title="coverage - nominal",
+        scale=alt.Scale(domain=[-most, 0, most], range=["#e08a4f", "#f4f4f1", "#6aa6dc"], clamp=True),
+        legend=alt.Legend(format="+.2f", gradientLength=160),
+    )
+    tips = [alt.Tooltip(f"{name}:N") for name in ("series", "panel", "place")]
+    tips += [alt.Tooltip(f"{name}:Q", format=".3f") for name in ("coverage", "coverage_mcse")]
+    base = alt.Chart()
+    fill = base.mark_rect(stroke="#ffffff", strokeWidth=0.5).encode(x=at, y=up, color=colour, tooltip=tips)
+    text = base.mark_text(fontSize=10, color="#1b1d20").encode(x=at, y=up, text="percent:N")
+    shown = ("place", "series", "panel", "deviation", "percent", "coverage", "coverage_mcse", "replicates")
+    size = {"width": max(30 * len(columns), 120), "height": max(22 * len(names), 60)}
+    drawn = panels(rows, shown, [fill, text], size)
+    worst = min(known, key=lambda row: row["deviation"])
+    words = (
+        f"Heat map of coverage in percent: {len(names)} series by {len(columns)} values of {x} in "
+        f"{len(order)} panels. Lowest: {worst['coverage']:.3f} for {worst['series']}, {worst['panel']}."
+    )
+    missing = left_out(order[2 * MAX_PANELS :], [], without_setting(results.rows, x))
+    return styled(drawn, "Every cell: coverage in percent", words, 120, missing)
+
+
+# Zip plots (Morris, White and Crowther, 2019): every interval of a cell, the worst on top
+
+MAX_CELLS = 12
+MAX_INTERVALS = 150
+
+
+def interesting(results: Results, most: int = MAX_CELLS) -> list[tuple[str, Row]]:
+    """Cells worth a look and why: at most so many (reason, row) pairs, each cell once.
+
+    For every series (of many: some, evenly spaced) the cell furthest below its level, then the one with the
+    largest n (settings elsewhere as first in the study), then the one nearest to its level, then the longest
+    intervals relative to the oracle.
+    """
+    rows = [row for row in results.rows if row["coverage"] is not None]
+    by_series: dict[str, list[Row]] = {}
+    for row in rows:
+        by_series.setdefault(row["series"], []).append(row)
+    groups = spread(list(by_series.values()), max(most // 3, 1))
+
+    def candidates() -> Iterator[tuple[str, Row]]:
+        for group in groups:
+            yield "furthest below nominal", min(group, key=gap)
+        for group in groups:
+            yield "largest n", max(group, key=lambda r: (r["n"], -group.index(r)))
+        for group in groups:
+            yield "nearest to nominal", min(group, key=lambda r: abs(gap(r)))
+        if known := [row for row in rows if row["oracle_length"]]:
+            yield "longest", max(known, key=lambda r: r["length_mean"] / r["oracle_length"])
+
+    found: dict[int, tuple[str, Row]] = {}
+    for reason, row in candidates():
+        if len(found) < most:
+            found.setdefault(id(row), (reason, row))
+    return list(found.values())
+
+
+def gap(row: Row) -> float:
+    """Coverage, failures as misses, minus level."""
+    return float(with_misses(row)["coverage"] - row["level"])
+
+
+def zip_plot(results: Results) -> Any:
+    """Zip plots of the cells chosen by :func:`interesting`.
+
+    Intervals are ranked by |estimate - theta| / (length / 2): those above 1 miss (for symmetric methods; a
+    bootstrap interval may be a little off that order). The colours of misses above the nominal level's line,
+    and only there, is what a good method looks like.
+    """
+    y = alt.Y(
+        "rank:Q",
+        title="rank of |error| / half length (%)",
+        scale=alt.Scale(domain=[0, 100]),
+        axis=alt.Axis(values=[0, 50, 80, 90, 100], grid=False),
+    )
+    colour = alt.Color(
+        "kind:N",
+        scale=alt.Scale(domain=list(MISSES), range=list(MISSES.values())),
+        legend=alt.Legend(title="the interval", symbolType="stroke", symbolSize=200, symbolStrokeWidth=3),
+    )
+    x = alt.X("lower:Q", title="limits - θ", axis=alt.Axis(tickCount=4, labelExpr=LABEL))
+    base = alt.Chart()
+    drawn, names, most = [], [], 0
+    for reason, row in interesting(results):
+        values = intervals(results, row)
+        if not values:
+            continue
+        most = max(most, len(values))
+        lost = f" ({with_misses(row)['coverage']:.3f} with failures as misses)" if row["failures"] else ""
+        settings = results.names.settings(row, results.varying()) or "the only cell"
+        name = [f"{row['series']}: {reason}", settings, f"coverage {row['coverage']:.3f}{lost}"]
+        names.append(name)
+        lines = base.mark_rule(strokeWidth=1.1).encode(x=x, x2="upper:Q", y=y, color=colour)
+        truth = base.mark_rule(color=GREY, strokeWidth=1).encode(x=alt.XDatum(0))
+        level = base.mark_rule(**RULE).encode(y=alt.YDatum(100 * row["level"]))
+        title = alt.TitleParams(
+            name[0], subtitle=name[1:], fontSize=11, fontWeight=600, subtitleFontSize=11, anchor="start"
+        )
+        chart = alt.layer(lines, truth, level, data=alt.Data(values=values))
+        drawn.append(chart.properties(width=210, height=170, title=title))
+    if not drawn:
+        raise InputError("figure", "zip", "a run with replicates whose rows can be read")
+    text = (
+        f"Zip plots of {len(names)} cells, up to {most} intervals each, ranked by error over half length: "
+        f"{'; '.join(', '.join(lines) for lines in names)}."
+    )
+    return styled(alt.concat(*drawn, columns=COLUMNS), "Zip plots: the intervals themselves", text)
+
+
+def intervals(results: Results, row: Row) -> list[Row]:
+    """Evenly spaced ranks of the intervals of one cell, at most MAX_INTERVALS."""
+    wanted = {cell_id({name: row.get(name) for name in cell_keys(results.table.schema)})}
+    stored = stored_cells(results.store, row["path"].removeprefix("p"), wanted, damaged=results.damaged)
+    found = (
+        cell.finished()
+        for keys, cells in stored
+        for coordinate, cell in zip(keys["coordinate"].to_pylist(), cells, strict=True)
+        if coordinate == row["coordinate"]
+    )
+    cell = next(found, None)
+    if cell is None or len(cell.ok) == 0:
+        return []
+    count = len(cell.ok)
+    half = np.maximum((cell.upper - cell.lower) / 2, np.finfo(float).tiny)
+    order = np.argsort(np.abs(cell.estimate - cell.truth) / half, kind="stable")
+    ranks = np.unique(np.linspace(0, count - 1, min(count, MAX_INTERVALS)).round().astype(int))
+    lines = []
+    for rank in ranks.tolist():
+        at = order[rank]
+        low, high = float(cell.lower[at] - cell.truth[at]), float(cell.upper[at] - cell.truth[at])
+        kind = "lies too high" if low > 0 else "lies too low" if high < 0 else "covers"
+        centile = clean(100 * (rank + 0.5) / count)
+        lines.append({"lower": clean(low), "upper": clean(high), "kind": kind, "rank": centile})
+    return lines
+
+
+# Published numbers
+
+OURS, PRINTED = "this run", "published"
+
+
+def published_comparisons(results: Results) -> list[Comparison]:
+    """Comparisons with every published study that shares a cell with the run."""
+    found = (compare(results.table, name) for name in NAMES)
+    return [comparison for comparison in found if comparison.rows]
+
+
+def beside_published(results: Results) -> Any:
+    """Coverage and length of published cells, printed and ours, with 95% intervals.
+
+    Lengths are divided by the printed one, so that all n share an axis.
+    """
+    values = []
+    for row in (row for comparison in published_comparisons(results) for row in comparison.rows):
+        scale = row.printed if row.measure == "length" else 1.0
+        vector = f", coordinate {row.coordinate}" if row.problem == "quantile_regression" else ""
+        # A rounding error, uniform within half a unit, adds its variance to the printed one.
+        printed_se = math.hypot(row.printed_se, row.half_unit / math.sqrt(3.0))
+        for who, value, se in ((OURS, row.ours, row.ours_se), (PRINTED, row.printed, printed_se)):
+            ends = {"value": value, "low": value - Z95 * se, "high": value + Z95 * se}
+            values.append(
+                {
+                    "panel": f"{row.measure}, τ = {row.tau:g}{vector}",
+                    "cell": f"{row.method}, n = {short(row.n)}",
+                    "who": who,
+                    "z": clean(row.z),
+                    "measure": row.measure,
+                    **{name: clean(end / scale) for name, end in ends.items()},
+                }
+            )
+    if not values:
+        raise InputError("figure", "paper", "a run that has cells of a published study")
+    order = list(dict.fromkeys(v["cell"] for v in values))
+    key = alt.Legend(title=None)
+    colour = alt.Color("who:N", scale=alt.Scale(domain=[OURS, PRINTED], range=["#0072b2", GREY]), legend=key)
+    shape = alt.Shape(
+        "who:N", scale=alt.Scale(domain=[OURS, PRINTED], range=["circle", "diamond"]), legend=key
+    )
+    y = alt.Y("cell:N", sort=order, title=None)
+    shift = alt.YOffset("who:N", scale=alt.Scale(domain=[OURS, PRINTED], paddingOuter=0.6))
+    tips = [alt.Tooltip("cell:N"), alt.Tooltip("who:N")]
+    tips += [alt.Tooltip("value:Q", format=".4g"), alt.Tooltip("z:Q", format=".2f")]
+    drawn = []
+    for panel in dict.fromkeys(v["panel"] for v in values):
+        here = [v for v in values if v["panel"] == panel]
+        axis = "coverage" if here[0]["measure"] == "coverage" else "length / published length"
+        x = alt.X(
+            "value:Q",
+            title=axis,
+            scale=alt.Scale(zero=False),
+            axis=alt.Axis(tickCount=4, labelExpr=LABEL, labelOverlap=True),
+        )
+        base = alt.Chart(alt.Data(values=here)).encode(y=y, yOffset=shift, color=colour)
+        bars = base.mark_rule(strokeWidth=1.6).encode(x=alt.X("low:Q"), x2="high:Q")
+        points = base.mark_point(filled=True, size=55, opacity=1).encode(x=x, shape=shape, tooltip=tips)
+        title = alt.TitleParams(panel, fontSize=11, fontWeight="normal")
+        height = 24 * len({v["cell"] for v in here})
+        drawn.append(alt.layer(bars, points).properties(width=200, height=height, title=title))
+    text = (
+        f"{len(values) // 2} published numbers beside this run's, with 95% intervals; largest |z| "
+        f"{max(abs(v['z']) for v in values):.2f}."
+    )
+    return styled(alt.concat(*drawn, columns=3), "This run and the published tables", text, 110)
+
+
+# Coverage against length, the choice between methods
+
+NAME = (0.4, 0.05)
+"""Extent of a name in the figure: logarithm of length, and coverage."""
+LENGTHS = (0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.4, 1.7, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0)
+"""Marks of the axis of lengths, in those of the oracle."""
+
+VERDICTS = {
+    "recommended": "#d55e00",
+    "holds": "#0072b2",
+    "too few replicates to say": "#cc79a7",
+    "fails": GREY,
+}
+
+
+def choice(results: Results) -> Any:
+    """Coverage against length of all methods, a panel per setting; names where no other method is better."""
+    settings = [s for s in settings_of(results.rows) if any(math.isfinite(e.length) for e in s.entries)]
+    if not settings:
+        raise InputError("figure", "choice", "a run with intervals")
+    factors = [*results.varying(without=("n", "level", "coordinate")), "n", "level", "coordinate"]
+    factors = [name for name in factors if len(results.values(name)) > 1] or ["n"]
+    points: list[Row] = []
+    for setting in settings:
+        named = {id(entry) for entry in apart(frontier(setting))}
+        for entry in setting.entries:
+            if not math.isfinite(entry.length):
+                continue
+            row = entry.row
+            half = Z95 * (row.get("length_relative_mcse") or row.get("length_mcse") or 0.0)
+            point: Row = {"panel": panel_name(results, dict(row), factors), "length": entry.length}
+            point |= {"coverage": entry.coverage, "level": row["level"], "method": entry.label}
+            point |= {end: row[f"coverage_failures_as_misses_{end}"] for end in ("low", "high")}
+            point |= {"short": max(entry.length - half, entry.length / 10), "long": entry.length + half}
+            point["label"] = entry.label if id(entry) in named else ""
+            point["kind"] = "recommended" if entry is setting.best else entry.state
+            points.append(point)
+    every = list(dict.fromkeys(point["panel"] for point in points))
+    points = [point for point in points if point["panel"] in every[:MAX_PANELS]]
+    key = alt.Legend(title=None)
+    colour = alt.Color(
+        "kind:N", scale=alt.Scale(domain=list(VERDICTS), range=list(VERDICTS.values())), legend=key
+    )
+    lowest = min(min(point["low"] for point in points), min(point["level"] for point in points))
+    scale = alt.Scale(domain=[max(lowest - 0.02, 0.0), 1.0], zero=False, nice=False)
+    heading = "coverage, failures as misses"
+    y = alt.Y("coverage:Q", scale=scale, title=heading, axis=alt.Axis(labelExpr=LABEL))
+    across = alt.Scale(type="log", nice=False, padding=16)
+    ends = min(point["short"] for point in points), max(point["long"] for point in points)
+    marks = [mark for mark in LENGTHS if ends[0] <= mark <= ends[1]]
+    x = alt.X(
+        "length:Q",
+        scale=across,
+        title="mean length / oracle length",
+        axis=alt.Axis(labelExpr=LABEL, values=marks, labelOverlap=True),
+    )
+    base = alt.Chart()
+    bars = base.mark_rule(strokeWidth=1.2).encode(color=colour)
+    tips = [alt.Tooltip("method:N"), alt.Tooltip("kind:N")]
+    tips += [alt.Tooltip(f"{name}:Q", format=".4g") for name in ("coverage", "length")]
+    layers = [
+        base.mark_rule(**RULE).encode(y=alt.Y("mean(level):Q", scale=scale, title=heading)),
+        bars.encode(x=x, y=alt.Y("low:Q", scale=scale), y2="high:Q"),
+        bars.encode(x=alt.X("short:Q", scale=across), x2="long:Q", y=y),
+        base.mark_point(filled=True, size=45, opacity=1).encode(x=x, y=y, color=colour, tooltip=tips),
+        base.mark_text(align="left", dx=6, dy=-5, fontSize=10, color=GREY).encode(x=x, y=y, text="label:N"),
+    ]
+    columns = (
+        "panel",
+        "length",
+        "coverage",
+        "level",
+        "method",
+        "low",
+        "high",
+        "short",
+        "long",
+        "label",
+        "kind",
+    )
+    chosen = [
+        f"{s.best.label} at {panel_name(results, dict(s.best.row), factors)}" for s in settings if s.best
+    ]
+    text = (
+        f"Coverage against mean length of {len({p['method'] for p in points})} methods in {len(settings)} "
+        f"settings. Recommended: {'; '.join(chosen[:6]) or 'none'}."
+    )
+    drawn = panels(points, columns, layers)
+    return styled(drawn, "Coverage against length", text, left_out=left_out(every[MAX_PANELS:], []))
+
+
+def frontier(setting: Setting) -> list[Entry]:
+    """The recommended method, then those that no other beats in coverage and length at once."""
+    known = [entry for entry in setting.entries if math.isfinite(entry.length)]
+    best = [entry for entry in known if entry is setting.best]
+    return best + [
+        e
+        for e in known
+        if e is not setting.best
+        and not any(o.coverage >= e.coverage and o.length < e.length for o in known if o is not e)
+    ]
+
+
+def apart(entries: list[Entry]) -> list[Entry]:
+    """Those whose names do not lie on that of one before."""
+    found: list[Entry] = []
+    for entry in entries:
+        if all(
+            abs(math.log(entry.length / other.length)) > NAME[0]
+            or abs(entry.coverage - other.coverage) > NAME[1]
+            for other in found
+        ):
+            found.append(entry)
+    return found

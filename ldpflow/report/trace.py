@@ -1,0 +1,148 @@
+"""One replicate as n grows (Dette and Graw, Figure 1): every interval at hundreds of n, one path.
+
+All n's come from one pass over one path: its record is kept at the union of the times that the
+methods need at every n, and each row is bit for bit the row of a sweep at that n.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import altair as alt
+import pyarrow as pa
+
+from ldpflow.errors import InputError
+from ldpflow.report.charts import LABEL, clean, decades
+from ldpflow.report.pictures import RULE
+from ldpflow.report.results import Names, method_settings
+from ldpflow.report.style import colours, styled
+from ldpflow.simulators.batch import Batch, simulate
+from ldpflow.simulators.cell import Cell
+from ldpflow.store.schema import FINISHED, declared_columns
+from ldpflow.study import Study
+
+MOST_BYTES = 2**30
+
+
+def log_spaced(first: int, last: int, count: int) -> list[int]:
+    """About ``count`` distinct integers from ``first`` to ``last``, evenly spaced in log n."""
+    ratio = math.log(last / first)
+    spaced = (round(first * math.exp(ratio * i / (count - 1))) for i in range(count))
+    return sorted({first, last, *(min(max(n, first), last) for n in spaced)})
+
+
+def trace(
+    study: Study, first: int = 10, last: int = 10**6, points: int = 400, replicate: int = 0
+) -> pa.Table:
+    """Estimate and limits of every method of a study with one path, at many n.
+
+    Parameters
+    ----------
+    study : Study
+        Its n are not used.
+    first, last : int
+        Smallest and largest n (users).
+    points : int
+        How many n, evenly spaced in log n; rounding merges some of the smallest.
+    replicate : int
+
+    Returns
+    -------
+    pyarrow.Table
+        Rows in the store's replicate schema, sorted by n.
+
+    Raises
+    ------
+    InputError
+        If the study has several paths or an algorithm that depends on the horizon.
+    """
+    plans = study.plans()
+    if len(plans) != 1 or plans[0].simulator.horizon is not None:
+        raise InputError(
+            "study",
+            f"{study.name} with {len(plans)} paths",
+            "one path that serves every n",
+            "Choose one value for every setting.",
+        )
+    simulator = plans[0].simulator
+    least = simulator.parts()["algorithm"].records_per_step()
+    if not least <= first < last:
+        raise InputError("from", first, f"an integer in [{least}, {last})")
+    grid = log_spaced(first, last, points)
+    cells = tuple(Cell(n, m, level) for n in grid for m in study.method_settings for level in study.level)
+    size = simulator.cost(simulator.needs(cells), 1).bytes
+    if size > MOST_BYTES:
+        allowed = f"a record of at most {MOST_BYTES / 2**20:,.0f} MiB"
+        raise InputError("points", points, allowed, f"These points need {size / 2**20:,.0f} MiB.")
+    rows = simulate(Batch(simulator, study.seed, replicate, replicate + 1, cells)).rows
+    return rows.sort_by([(name, "ascending") for name in ("n", "method", "level", "coordinate")])
+
+
+def trace_plot(rows: pa.Table, split: int, coordinate: int = 0) -> Any:
+    """Estimate and limits of every method against n, up to ``split`` and beyond.
+
+    Parameters
+    ----------
+    rows : pyarrow.Table
+        Of :func:`trace`, with one level.
+    split : int
+        Where the second panel begins; n is logarithmic before it and linear beyond.
+    coordinate : int
+
+    Raises
+    ------
+    InputError
+        If the rows have no such coordinate.
+    """
+    table = [row for row in rows.to_pylist() if row["coordinate"] == coordinate]
+    if not table:
+        count = max(rows["coordinate"].to_pylist()) + 1
+        raise InputError("coordinate", coordinate, f"an integer in [0, {count})")
+    truth, level = table[0]["truth"], table[0]["level"]
+    settings = [name for name in method_settings(rows.schema) if name in ("beta", "M")]
+    names = Names(declared_columns(rows.schema))
+    methods: dict[str, str] = {}
+    values = []
+    for row in table:
+        series = ", ".join(filter(None, (row["method"], names.settings(row, settings))))
+        methods.setdefault(series, row["method"])
+        if row["status"] in FINISHED:
+            for side in ("lower", "upper"):
+                values.append({"series": series, "side": side, "n": row["n"], "limit": clean(row[side])})
+    estimates = {row["n"]: {"n": row["n"], "estimate": clean(row["estimate"])} for row in table}
+    grid = sorted(estimates)
+    shades = colours(list(methods.values()))
+    domain = alt.Scale(domain=list(methods), range=[shades[method] for method in methods.values()])
+    colour = alt.Color("series:N", scale=domain, legend=alt.Legend(title="limits"))
+    # The first few n have limits of any size, which would flatten all that is to be seen.
+    sizes = sorted(abs(v["limit"] - truth) for v in values if 100 <= v["n"] <= split)
+    reach = 1.1 * sizes[int(0.985 * (len(sizes) - 1))] if sizes else 1.0
+    drawn = []
+    for low, high, log in ((grid[0], split, True), (split, grid[-1], False)):
+        here = [v for v in values if low <= v["n"] <= high]
+        if low >= high or not here:
+            continue
+        marks: dict[str, Any] = {"values": decades([low, high])} if log else {"tickCount": 5}
+        axis = alt.Axis(grid=False, labelExpr=LABEL, labelOverlap=True, **marks)
+        scale = alt.Scale(type="log" if log else "linear", domain=[low, high], nice=False)
+        x = alt.X("n:Q", title="n (users)", scale=scale, axis=axis)
+        ends = {"domain": [clean(truth - reach), clean(truth + reach)]} if log else {"zero": False}
+        up, name = alt.Scale(**ends), "estimate and limits (unit of θ)"
+        limits = alt.Chart(alt.Data(values=here)).mark_line(strokeWidth=1.3, clip=True)
+        middle = alt.Chart(alt.Data(values=[estimates[n] for n in grid if low <= n <= high]))
+        middle = middle.mark_line(strokeWidth=2, color="#555b63", clip=True)
+        theta = alt.Chart(alt.Data(values=[{"theta": truth}])).mark_rule(**RULE)
+        layers = (
+            theta.encode(y=alt.Y("theta:Q", scale=up)),
+            limits.encode(x=x, y=alt.Y("limit:Q", title=name, scale=up), detail="side:N", color=colour),
+            middle.encode(x=x, y=alt.Y("estimate:Q", scale=up)),
+        )
+        title = alt.TitleParams(f"n from {low:,} to {high:,}", fontSize=11, fontWeight="normal")
+        drawn.append(alt.layer(*layers).properties(width=400, height=280, title=title))
+    text = (
+        f"One path: estimate (grey line) and {100 * level:g}% limits of {', '.join(methods)} from n = "
+        f"{grid[0]:,} to {grid[-1]:,}; the truth {truth:.4g} is the dashed line; at the end the estimate is "
+        f"{estimates[grid[-1]]['estimate']:.4g}."
+    )
+    return styled(alt.concat(*drawn, columns=2), f"One path as n grows, {100 * level:g}% limits", text)

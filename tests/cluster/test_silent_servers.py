@@ -1,0 +1,115 @@
+"""Servers in the place of a cluster's head that say nothing, too much, or something else: one message."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from ldpflow.cli import main
+from ldpflow.cluster import jobs
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+
+
+@contextmanager
+def serving(answer: Callable[[socket.socket, bytes], None]) -> Iterator[str]:
+    """A server that gives each connection to ``answer``, with the head of its request."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    held: list[socket.socket] = []
+
+    def one(connection: socket.socket) -> None:
+        try:
+            answer(connection, connection.recv(65536))
+        except OSError:
+            pass  # the client has gone
+
+    def accept() -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            held.append(connection)
+            threads.append(threading.Thread(target=one, args=(connection,)))
+            threads[-1].start()
+
+    threads = [threading.Thread(target=accept)]
+    threads[0].start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        for connection in held:
+            try:
+                connection.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+            connection.close()
+        for thread in threads:
+            thread.join()
+
+
+def silent(connection: socket.socket, request: bytes) -> None:
+    """Take the request and say nothing until the client goes."""
+    connection.recv(1)
+
+
+def endless(connection: socket.socket, request: bytes) -> None:
+    connection.sendall(HEAD + b"\r\n{")
+    while True:
+        connection.sendall(b" " * 65536)
+
+
+def dripping(connection: socket.socket, request: bytes) -> None:
+    connection.sendall(HEAD + b"\r\n{")
+    while True:
+        connection.sendall(b" ")
+        time.sleep(0.05)
+
+
+def saying(text: bytes) -> Callable[[socket.socket, bytes], None]:
+    def answer(connection: socket.socket, request: bytes) -> None:
+        connection.sendall(HEAD + b"Content-Length: %d\r\nConnection: close\r\n\r\n%s" % (len(text), text))
+        connection.close()
+
+    return answer
+
+
+def silent_later(connection: socket.socket, request: bytes) -> None:
+    """A head whose dashboard answers and whose job server does not."""
+    if b"/api/version" in request:
+        saying(b'{"version": "4", "ray_version": "2.60.0", "ray_commit": "", "session_name": ""}')(
+            connection, request
+        )
+    silent(connection, request)
+
+
+ANSWERS = [
+    *(silent, silent_later, endless, dripping, saying(b"{}"), saying(b"[]"), saying(b"null")),
+    *(saying(b'{"ray_version": []}'), saying(b"<html>hello</html>"), saying(b"\xff\xfe")),
+]
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+@pytest.mark.parametrize("command", ["submit", "jobs"])
+def test_a_server_that_is_no_head(tmp_path, monkeypatch, capsys, answer, command):
+    monkeypatch.setattr(jobs, "ANSWER_SECONDS", 1.0)
+    monkeypatch.setenv("RAY_API_SERVER_ADDRESS", "")
+    with serving(answer) as address:
+        more = ["quickstart", "--out", str(tmp_path / "run")] if command == "submit" else ["status"]
+        began = time.monotonic()
+        assert main([command, *more, "--address", address]) == 2
+        assert time.monotonic() - began < 60
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    (line,) = [line for line in printed.err.splitlines() if not line.startswith("warning: ")]
+    assert line.startswith(f"ldpflow: --address: '{address}' is not allowed") or line.startswith(
+        f"ldpflow: address: '{address}' is not allowed"
+    )
+    assert not (tmp_path / "run").exists()

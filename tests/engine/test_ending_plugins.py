@@ -1,0 +1,100 @@
+"""Plug-ins that end the process or cannot travel: a failed batch, or one message."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ldpflow.cli import main
+from ldpflow.engine import run_study
+from ldpflow.study import Study
+from ldpflow.study.plugins import load_plugin
+from tests.faults.study import MAPPING
+
+METHOD = (Path(__file__).parents[1] / "api" / "plugin_method.py").read_text()
+ERRORS = ("SystemExit(3)", "KeyboardInterrupt", "GeneratorExit", "BaseException")
+ENDINGS = [f"raise {error}" for error in ERRORS]
+STUDY = MAPPING | {
+    "replicates": 8,
+    "problem": {"kind": "quantile"},
+    "grid": {"n": [200], "level": [0.9]},
+    "method": [{"kind": "fixed_width"}, {"kind": "BM"}],
+}
+
+
+def ending_study(folder: Path, ending: str) -> Study:
+    """A study with a method of a plug-in whose intervals end so.
+
+    Each ending has a kind and a file of its own: a Ray worker keeps the plug-ins of earlier tests.
+    """
+    number = ENDINGS.index(ending)
+    file = folder / f"ending_{number}.py"
+    head, found, rest = METHOD.partition("        steps = record.steps(n)\n")
+    assert found
+    file.write_text(f"{head}        {ending}\n{rest}".replace("fixed_width", f"ending_{number}"))
+    load_plugin(str(file))
+    return Study.from_mapping(STUDY | {"method": [{"kind": f"ending_{number}"}, {"kind": "BM"}]})
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("engine", ["serial", "threads"])
+def test_a_plugin_that_ends_the_process_fails_its_batch(tmp_path, ending, engine):
+    result = run_study(ending_study(tmp_path, ending), tmp_path / "run", engine=engine, num_cpus=2)
+    assert result.failed_batches and result.stopped is None
+    name = ending.removeprefix("raise ").partition("(")[0]
+    assert all(name in failed for failed in result.failed_batches), result.failed_batches
+
+
+@pytest.mark.parametrize("ending", ENDINGS[:2])
+def test_on_ray(tmp_path, ending, ray_session):
+    result = run_study(ending_study(tmp_path, ending), tmp_path / "run", engine="ray")
+    assert result.failed_batches and result.stopped is None
+    name = ending.removeprefix("raise ").partition("(")[0]
+    assert all(name in failed for failed in result.failed_batches), result.failed_batches
+
+
+UNPICKLABLE = """
+import threading
+from typing import Any
+
+import copyreg
+
+def refuse(method):
+    raise TypeError("cannot pickle '_thread.lock' object")
+
+copyreg.pickle(FixedWidth, refuse)
+"""
+
+
+def test_a_component_that_cannot_be_pickled_is_one_message(tmp_path, ray_session):
+    from ldpflow.errors import InputError
+
+    file = tmp_path / "locked.py"
+    file.write_text(METHOD + UNPICKLABLE)
+    load_plugin(str(file))
+    with pytest.raises(InputError, match="FixedWidth.*cannot pickle"):
+        run_study(Study.from_mapping(STUDY), tmp_path / "run", engine="ray")
+
+
+@pytest.mark.parametrize("ending", ["sys.exit(3)", "raise BaseException", "sys.exit()"])
+def test_a_plugin_that_ends_the_process_when_it_is_imported(tmp_path, ending, capsys):
+    file = tmp_path / "leaving.py"
+    file.write_text(f"import sys\n{ending}\n")
+    assert main(["list", "--plugin", str(file)]) == 2
+    printed = capsys.readouterr()
+    (line,) = printed.err.splitlines()
+    assert line.startswith("ldpflow: plugins: ") and "line 2" in line and "Traceback" not in printed.err
+
+
+def test_a_module_that_ends_the_process_when_it_is_imported(tmp_path):
+    (tmp_path / "leaving_module.py").write_text("import sys\nsys.exit(3)\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "ldpflow", "list", "--plugin", "leaving_module"],
+        capture_output=True, text=True, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 2, done.stderr
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("ldpflow: plugins: ") and "SystemExit" in line

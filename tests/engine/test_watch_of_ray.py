@@ -1,0 +1,168 @@
+"""A sweep notices that the Ray that it uses has lost a process, without asking Ray."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from ldpflow.engine import connection
+from ldpflow.engine.connection import WAIT, Watch, ray_processes, runs
+from ldpflow.errors import EngineLost
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Seconds that pass when a test says so."""
+    now = SimpleNamespace(seconds=100.0)
+    monkeypatch.setattr(connection.time, "monotonic", lambda: now.seconds)
+    return now
+
+
+@pytest.fixture
+def watching(monkeypatch):
+    """A watch that looks only when a test does."""
+    monkeypatch.setattr(Watch, "run", lambda self: None)
+
+    def made(own=False, raylet="", gcs=""):
+        watch = Watch(own)
+        watch.raylet, watch.gcs = raylet, gcs
+        return watch
+
+    return made
+
+
+@pytest.fixture
+def fake(tmp_path):
+    """Start a process of this one that has the name of one of Ray's."""
+    started = []
+
+    def start(name):
+        shutil.copy(shutil.which("sleep"), tmp_path / name)
+        started.append(subprocess.Popen([tmp_path / name, "1000"]))
+        limit = time.monotonic() + 30
+        while started[-1].pid not in ray_processes(os.getpid()) and time.monotonic() < limit:
+            time.sleep(0.01)
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("dead", ["raylet", "gcs_server"])
+@pytest.mark.parametrize(("seen", "reaped"), [(True, False), (True, True), (False, False)])
+def test_a_process_of_ones_own_that_has_died(watching, fake, dead, seen, reaped):
+    watch = watching(own=True)
+    assert watch.look() is None, "nothing has been started yet"
+    processes = {name: fake(name) for name in ("raylet", "gcs_server")}
+    assert not seen or watch.look() is None
+    processes[dead].send_signal(signal.SIGKILL)
+    limit = time.monotonic() + 30
+    while runs(processes[dead].pid) and time.monotonic() < limit:
+        time.sleep(0.01)
+    if reaped:
+        processes[dead].wait()
+    lost = watch.look()
+    assert lost == f"Ray's {dead} on this machine has died"
+    assert watching(own=True).look() is None, "it belongs to an earlier Ray"
+
+
+def test_a_call_that_does_not_return_after_a_loss(monkeypatch):
+    said = []
+    monkeypatch.setattr(connection, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(connection, "STUCK_SECONDS", 0.1)
+    monkeypatch.setattr(connection, "when_stuck", said.append)
+    monkeypatch.setattr(Watch, "look", lambda self: "Ray's raylet on this machine has died")
+    watch = Watch(own=True)
+    watch.thread.join(30)
+    assert said == ["Ray's raylet on this machine has died"]
+    with pytest.raises(EngineLost, match="raylet on this machine has died"):
+        watch.check()
+    watch.close()
+    assert not watch.thread.daemon
+
+
+def test_a_loss_that_is_noticed(monkeypatch):
+    said = []
+    monkeypatch.setattr(connection, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(connection, "when_stuck", said.append)
+    lost = []
+    monkeypatch.setattr(Watch, "look", lambda self: lost[0] if lost else None)
+    watch = Watch(own=True)
+    watch.check()
+    lost.append("Ray's raylet on this machine has died")
+    with pytest.raises(EngineLost):
+        while True:
+            watch.check()
+    watch.close()
+    assert said == [] and not watch.thread.is_alive()
+
+
+def listening(address, family=socket.AF_INET):
+    server = socket.socket(family)
+    server.bind(address)
+    server.listen()
+    return server
+
+
+@pytest.fixture
+def joined(tmp_path):
+    """A node of a cluster that others have started: sockets alone."""
+    raylet = listening(str(tmp_path / "raylet"), socket.AF_UNIX)
+    gcs = listening(("127.0.0.1", 0))
+    yield {"raylet": str(tmp_path / "raylet"), "gcs": f"127.0.0.1:{gcs.getsockname()[1]}"}, raylet, gcs
+    raylet.close()
+    gcs.close()
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_the_raylet_of_a_ray_that_was_joined(watching, joined, own):
+    node, raylet, _ = joined
+    watch = watching(own, **node)
+    assert watch.look() is None
+    raylet.close()
+    assert watch.look() == "Ray's raylet on this machine has died"
+
+
+def test_the_gcs_of_a_joined_cluster_may_come_back(clock, watching, joined, monkeypatch):
+    node, _, gcs = joined
+    monkeypatch.delenv(WAIT, raising=False)
+    watch = watching(**node)
+    port = gcs.getsockname()[1]
+    gcs.close()
+    assert watch.look() is None and watch.silent, "calls to Ray would wait"
+    clock.seconds += 10
+    with listening(("127.0.0.1", port)):
+        assert watch.look() is None and not watch.silent
+    for seconds in (2, 14.9):
+        clock.seconds += seconds
+        assert watch.look() is None and watch.silent
+    clock.seconds += 2
+    assert watch.look() == f"Ray's gcs_server at 127.0.0.1:{port} has died, or cannot be reached"
+
+
+def test_the_gcs_of_a_ray_of_ones_own_does_not_come_back(watching, joined):
+    node, _, gcs = joined
+    watch = watching(own=True, **node)
+    gcs.close()
+    assert "has died" in watch.look()
+
+
+def test_a_gcs_that_ray_waits_longer_for_is_waited_for(clock, watching, joined, monkeypatch):
+    node, _, gcs = joined
+    monkeypatch.setenv(WAIT, "600")
+    watch = watching(**node)
+    gcs.close()
+    for _ in range(58):
+        clock.seconds += 10
+        assert watch.look() is None
+    clock.seconds += 30
+    assert watch.look() is not None

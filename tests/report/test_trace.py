@@ -1,0 +1,60 @@
+"""A trace: one path, every n, bit for bit the rows of sweeps at these n."""
+
+from __future__ import annotations
+
+import pytest
+
+from ldpflow.errors import InputError
+from ldpflow.report.trace import log_spaced, trace
+from ldpflow.simulators.batch import Batch, simulate
+from ldpflow.simulators.cell import Cell
+from ldpflow.study import Study
+from tests.studies import changed
+
+ONE = changed(
+    problem__tau=0.5,
+    mechanism__epsilon=1,
+    grid__level=0.9,
+    method=[
+        {"kind": "BB", "beta": 0.75, "B": 50},
+        {"kind": "BM"},
+        {"kind": "SN"},
+    ],
+)
+
+
+def test_rows_are_those_of_single_runs() -> None:
+    study = Study.from_mapping(ONE)
+    rows = trace(study, 10, 2000, 20, replicate=3)
+    grid = log_spaced(10, 2000, 20)
+    assert sorted(set(rows["n"].to_pylist())) == grid
+    path = study.plans()[0].simulator
+    for n in (grid[4], grid[-1]):
+        cells = tuple(Cell(n, method, 0.9) for method in study.method_settings)
+        alone = simulate(Batch(path, study.seed, 3, 4, cells)).rows.sort_by("method")
+        here = [row for row in rows.to_pylist() if row["n"] == n]
+        assert repr(here) == repr(alone.to_pylist())
+
+
+def test_log_spaced() -> None:
+    grid = log_spaced(10, 1_000_000, 400)
+    assert (grid[0], grid[-1]) == (10, 1_000_000)
+    assert 350 < len(grid) <= 400
+
+
+@pytest.mark.parametrize(
+    ("study", "options", "field"),
+    [
+        (changed(), {}, "^study: "),
+        (ONE, {"first": 20, "last": 10}, "^from: "),
+    ],
+)
+def test_refused(study: dict, options: dict, field: str) -> None:
+    with pytest.raises(InputError, match=field):
+        trace(Study.from_mapping(study), **options)
+
+
+def test_records_that_are_too_large_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ldpflow.report.trace.MOST_BYTES", 2**16)
+    with pytest.raises(InputError, match="^points: "):
+        trace(Study.from_mapping(ONE), last=10_000, points=50)

@@ -1,0 +1,203 @@
+"""One reader of TOML and JSON: size, depth, kind of file and encoding are refused at once, in one message."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import tracemalloc
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import ldpflow as lf
+from ldpflow.documents import LARGEST, check_sum, parse_json, parse_toml, read_text, with_sum
+from ldpflow.errors import InputError
+from ldpflow.store import RunStore
+from ldpflow.store.provenance import read_sessions
+from tests.cli.conftest import ldpflow  # noqa: F401
+
+DEEP = {
+    "dotted": ".".join(["a"] * 200_000) + " = 1",
+    "dotted table": "[" + ".".join(["a"] * 200_000) + "]",
+    "quoted": ".".join(['"a b"'] * 50_000) + " = 1",
+    "lists": "a = " + "[" * 50_000 + "]" * 50_000,
+    "tables": "a = " + "{a = " * 50_000 + "1" + "}" * 50_000,
+    "many tables": "\n".join("[" + ".".join(["abc"] * 60) + f".k{n}]" for n in range(4000)),
+    "digits": "a = " + "9" * 500_000,
+    "large": "a = 1 # " + "x" * LARGEST,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", DEEP.values(), ids=DEEP)
+def test_toml_that_is_large_or_deep(text):
+    before = time.process_time()
+    try:
+        parse_toml(text, "settings")
+    except InputError as error:
+        assert error.field == "settings" and len(str(error)) < 500
+    else:
+        assert text is DEEP["many tables"]
+    assert time.process_time() - before < 5
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 50_000, "[" * 200 + "]" * 200, '{"a": ' * 200 + "1" + "}" * 200, "[1" * 10]
+)
+def test_json_that_is_deep_or_broken_is_a_value_error(text):
+    with pytest.raises(ValueError):
+        parse_json(text)
+
+
+def test_json_that_is_large_is_refused_before_it_is_parsed():
+    with pytest.raises(ValueError, match="more than"):
+        parse_json(b"[" * (LARGEST + 1))
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Files that no settings can be, by what is wrong with them."""
+    (tmp_path / "text.toml").write_bytes(b'a = "\xff"')
+    os.mkfifo(tmp_path / "pipe.toml")
+    with open(tmp_path / "sparse.toml", "wb") as file:
+        file.truncate(2**30)
+    (tmp_path / "folder.toml").mkdir()
+    return {
+        "UTF-8": tmp_path / "text.toml", "regular file": tmp_path / "pipe.toml",
+        "at most": tmp_path / "sparse.toml",
+        "not a regular": tmp_path / "folder.toml", "is not a regular file": Path("/dev/zero"),
+        "No such file": tmp_path / "none.toml",
+    }  # fmt: skip
+
+
+def test_a_file_that_is_no_text_of_limited_size(files):
+    for said, file in files.items():
+        with pytest.raises(InputError, match=said) as refused:
+            read_text(file, "settings")
+        assert refused.value.field == "settings"
+
+
+def test_a_sparse_file_is_refused_before_it_is_read(files):
+    tracemalloc.start()
+    with pytest.raises(InputError):
+        read_text(files["at most"], "study")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < LARGEST
+
+
+def test_settings_of_an_analysis_are_one_message(files, tmp_path, ldpflow):  # noqa: F811
+    (tmp_path / "t.csv").write_text("report\n1\n-1\n")
+    for file in files.values():
+        done = ldpflow("analyse", tmp_path / "t.csv", "--settings", file)
+        assert done.code == 2 and done.err.count("\n") == 1 and "--settings" in done.err
+    (tmp_path / "deep.toml").write_text(DEEP["tables"])
+    assert ldpflow("analyse", tmp_path / "t.csv", "--settings", tmp_path / "deep.toml").code == 2
+
+
+@pytest.mark.parametrize("settings", [DEEP["dotted"].encode(), DEEP["lists"].encode(), b"\xff"])
+def test_settings_in_the_metadata_of_a_transcript(settings, tmp_path, ldpflow):  # noqa: F811
+    table = pa.table({"report": [1.0, -1.0]}).replace_schema_metadata({b"ldpflow": settings})
+    pq.write_table(table, tmp_path / "t.parquet")
+    done = ldpflow("analyse", tmp_path / "t.parquet")
+    assert done.code == 2 and done.err.count("\n") == 1 and "metadata" in done.err
+
+
+# Files of a run
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory) -> Path:
+    run = tmp_path_factory.mktemp("swept") / "run"
+    study = lf.Study(
+        problem=lf.Quantile(), mechanism=lf.RandomizedResponse(epsilon=1.0), algorithm=lf.LdpSgd(),
+        methods=[lf.BatchMeans(), lf.SelfNormalization()], n=[100, 200], replicates=8,
+    )  # fmt: skip
+    lf.sweep(study, run, executor="serial")
+    return run
+
+
+@pytest.fixture
+def restored(swept):
+    """The run, whose study.toml and provenance.json are put back after the test."""
+    kept = {name: (swept / name).read_bytes() for name in ("study.toml", "provenance.json")}
+    yield swept
+    for name, content in kept.items():
+        (swept / name).unlink(missing_ok=True)
+        (swept / name).write_bytes(content)
+
+
+COMMANDS = [
+    ["cite"],
+    ["cite", "--text"],
+    ["summary"],
+    ["explain"],
+    ["report"],
+    ["replay", "--replicate", "0"],
+    ["check"],
+]
+
+
+def test_a_study_cut_anywhere_is_refused(restored):
+    """At the end of every line, and one byte before the end."""
+    lines = (restored / "study.toml").read_bytes().splitlines(keepends=True)
+    cuts = [b"".join(lines[:count]) for count in range(len(lines))]
+    for text in [
+        *cuts,
+        b"".join(lines)[:-1],
+        b"".join([*lines[:4], *lines[5:]]),
+        b"".join([*lines, b"# more\n"]),
+    ]:
+        (restored / "study.toml").write_bytes(text)
+        with pytest.raises(InputError, match=r"study\.toml"):
+            RunStore(restored).read_study()
+        with pytest.raises(InputError, match=r"study\.toml"):
+            lf.Study.load(restored / "study.toml")
+
+
+@pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
+def test_a_command_on_a_run_whose_study_was_cut(arguments, restored, ldpflow):  # noqa: F811
+    name, *more = arguments
+    whole = (restored / "study.toml").read_text()
+    old = whole.rpartition("# SHA-256")[0]
+    for text in (old, old.partition("[[method]]")[0], "", whole.replace("seed = 0", "seed = 1")):
+        (restored / "study.toml").write_text(text)
+        done = ldpflow(name, restored, *more)
+        said = "\n".join(done.out.splitlines()[:-2]) if name == "check" else done.err.strip()
+        assert done.code == (1 if name == "check" else 2) and "study.toml" in said, done
+        assert said.count("\n") == 0 and ("version before 0.3" in said) == ("# SHA-256" not in text)
+
+
+def test_a_sweep_with_its_study_writes_it_again(restored):
+    study = lf.Study.load(restored / "study.toml")
+    (restored / "study.toml").write_bytes(b"")
+    lf.sweep(study, restored, executor="serial")
+    assert lf.open_run(restored).study == study
+
+
+def test_sparse_files_of_a_run_are_refused_before_they_are_read(restored, monkeypatch):
+    allocate = pa.allocate_buffer
+    monkeypatch.setattr(pa, "allocate_buffer", lambda size: allocate(min(size, 2**20)))
+    for name, read in (("study.toml", RunStore.read_study), ("provenance.json", read_sessions)):
+        with open(restored / name, "wb") as file:
+            file.truncate(2**30)
+        with pytest.raises(InputError, match="at most"):
+            read(RunStore(restored))
+
+
+@pytest.mark.parametrize(
+    "content", [b"[" * 50_000, b'[{"a": "\xff"}]', json.dumps([[[[]] * 9] * 9] * 9).encode()]
+)
+def test_a_provenance_that_is_none(content, restored, ldpflow):  # noqa: F811
+    (restored / "provenance.json").write_bytes(content)
+    done = ldpflow("check", restored)
+    assert done.code == 1 and "provenance.json" in done.out
+
+
+def test_a_sum_is_that_of_all_lines_above():
+    assert check_sum(with_sum("a = 1\n"), "place") == with_sum("a = 1\n")
+    for text in ("a = 1\n", with_sum("a = 1\n").replace("1\n", "2\n", 1), with_sum("a = 1\n") + "\n"):
+        with pytest.raises(InputError):
+            check_sum(text, "place")
