@@ -88,7 +88,7 @@ def measure(run: str) -> None:
     """Compute the summary of a run and print what it took."""
     before = resident()
     started = time.perf_counter(), time.process_time()
-    table = stored_summary(RunStore(run))
+    table = stored_summary(RunStore(run), damaged="refuse")
     wall, cpu = time.perf_counter() - started[0], time.process_time() - started[1]
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink)

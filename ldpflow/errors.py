@@ -10,6 +10,7 @@ from typing import Any
 
 __all__ = [
     "Caution",
+    "DamagedRun",
     "EngineLost",
     "InputError",
     "LdpflowError",
@@ -50,6 +51,11 @@ def plain_text(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
+
+
+def plain_line(text: str) -> str:
+    """A text as one line without control characters: a name in it cannot pass for a line of ours."""
+    return plain_text(text).replace("\n", "\\n")
 
 
 class LdpflowError(Exception):
@@ -97,6 +103,10 @@ class InputError(LdpflowError):
     def __reduce__(self) -> tuple[type, tuple[str, object, str, str]]:
         # Exceptions cross process borders; the default would replay only the message.
         return (type(self), (self.field, self.value, self.allowed, self.hint))
+
+
+class DamagedRun(InputError):
+    """A file of a run that is damaged, forged or missing."""
 
 
 class MissingExtra(InputError):

@@ -5,11 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
+from enum import StrEnum
 from typing import Any
 
 from ldpflow.errors import InputError
 
-ENGINES = ("auto", "threads", "ray", "serial")
+
+class Engine(StrEnum):
+    """Where batches run."""
+
+    auto = "auto"
+    threads = "threads"
+    ray = "ray"
+    serial = "serial"
+
+
+ENGINES = tuple(map(str, Engine))
+
 SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 BYTES = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 

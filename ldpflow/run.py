@@ -224,7 +224,7 @@ class Run:
         with self.store.named_errors():
             table = self.store.read_trajectory_summary()
             if table is None:
-                table = stored_trajectory_summary(self.store)
+                table = stored_trajectory_summary(self.store, damaged="refuse")
         return chosen(table, where, sort, columns)
 
     def compare(self, by: str = "method", baseline: str | None = None) -> pa.Table:

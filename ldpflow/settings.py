@@ -338,14 +338,10 @@ def find_components(package: str, base: type[Any]) -> dict[str, type[Any]]:
     }
     names = sorted(name for name, text in texts.items() if '    kind: Literal["' in text)
     modules = [import_module(f"{package}.{name}") for name in names]
-    found: list[tuple[str, Any]] = [
-        (module.__name__, value) for module in modules for value in vars(module).values()
-    ]
-    return {
-        value.model_fields["kind"].default: value
-        for name, value in found
-        if isclass(value)
-        and issubclass(value, base)
-        and value.__module__ == name
-        and "kind" in vars(value).get("__annotations__", ())
-    }
+    kinds: dict[str, Any] = {}
+    for module in modules:
+        for value in vars(module).values():
+            own = isclass(value) and issubclass(value, base) and value.__module__ == module.__name__
+            if own and "kind" in vars(value).get("__annotations__", ()):
+                kinds[value.model_fields["kind"].default] = value
+    return kinds

@@ -175,7 +175,7 @@ def test_bootstrap_coverage_under_gaussian_noise(tmp_path):
     }
     sigma = 1 / 3 + 4
     for gamma, (first, second, one, two) in COVERAGE.items():
-        table = store.replicates.read(paths[gamma])
+        table = store.replicates.read(paths[gamma], damaged="refuse")
         estimate, se, n = (table[k].to_numpy() for k in ("estimate", "se", "n"))
         for users, coverage, variance in ((10_000, first, one), (100_000, second, two)):
             here = n == users

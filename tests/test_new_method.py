@@ -129,7 +129,7 @@ def printed(capsys, *arguments):
 
 
 def test_its_columns_are_in_the_replicates(run, installed):
-    rows = RunStore(run).replicates.read()
+    rows = RunStore(run).replicates.read(damaged="refuse")
     assert rows.column_names == ["path", *REPLICATES.names, *NEW]
     known = declared_columns(rows.schema)
     assert known["stretch"].identifies and known["stretch"].meaning == "half width at one step"
@@ -189,7 +189,7 @@ def test_its_columns_are_in_the_report(run, capsys):
 def test_a_run_is_read_without_the_method(run, capsys, monkeypatch):
     before = RunStore(run).read_summary()
     monkeypatch.delitem(INTERVAL_METHODS, "stretched")
-    again = stored_summary(RunStore(run))
+    again = stored_summary(RunStore(run), damaged="refuse")
     # What is read from the file has the file's checksums beside.
     assert (again.schema.metadata or {}).items() <= before.schema.metadata.items()
     assert again.equals(before.replace_schema_metadata(again.schema.metadata), check_metadata=True)
@@ -218,12 +218,12 @@ def test_plain_readers_take_a_run_that_gained_columns(run):
 def test_old_rows_keep_their_values(installed, tmp_path):
     run = tmp_path / "run"
     sweep(run, SIMPLE)
-    before = RunStore(run).replicates.read()
-    names = {part.name for part in RunStore(run).replicates.scan()[0]}
+    before = RunStore(run).replicates.read(damaged="refuse")
+    names = {part.name for part in RunStore(run).replicates.scan(damaged="refuse")}
     sweep(run, GROWN)
     after = RunStore(run).replicates
-    assert names < {part.name for part in after.scan()[0]}
-    rows = after.read()
+    assert names < {part.name for part in after.scan(damaged="refuse")}
+    rows = after.read(damaged="refuse")
     rows = rows.filter(pl.Series(rows["method"].to_pylist()).eq("BM").to_arrow())
     assert rows.select(before.column_names).equals(before)
 

@@ -20,7 +20,7 @@ import typer
 from ldpflow.cli.analyse import analyse
 from ldpflow.cli.audit import audit
 from ldpflow.cli.catalogue import catalogue
-from ldpflow.cli.check import check, compact
+from ldpflow.cli.check import check
 from ldpflow.cli.cite import cite
 from ldpflow.cli.compare import compare
 from ldpflow.cli.explain import explain
@@ -79,7 +79,7 @@ def common(
 
 
 COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
-    "Run": {"sweep": sweep, "replay": replay, "check": check, "compact": compact},
+    "Run": {"sweep": sweep, "replay": replay, "check": check},
     "Results": {
         "summary": summary,
         "explain": explain,
@@ -104,6 +104,7 @@ COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
 """Commands by the heading under which the help lists them."""
 
 REMOVED = {
+    "compact": "ldpflow sweep STUDY --out RUN: a sweep merges small parts by itself",
     "arena": "ldpflow report RUN, whose section `Which interval?` recommends a method for every setting",
     "tune": "ldpflow sweep STUDY --c 0.5 --c 1 --beta 0.7 --beta 0.8 --out RUN, then ldpflow summary RUN "
     "--best (and ldpflow compare RUN --by c)",
@@ -111,7 +112,7 @@ REMOVED = {
 }
 """Commands of earlier versions, and what to type in their place."""
 
-WITHOUT_PLUGINS = {"compact", "new", "check-plugin"}
+WITHOUT_PLUGINS = {"new", "check-plugin"}
 """Commands that neither compute nor show anything of a plug-in's components."""
 
 for panel, commands in COMMANDS.items():

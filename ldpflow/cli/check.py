@@ -1,4 +1,4 @@
-"""``ldpflow check`` and ``ldpflow compact``: is a run whole, and fewer files."""
+"""``ldpflow check``: is a run whole."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import typer
 from ldpflow.cli.summary import Run
 from ldpflow.cli.sweep import Engine
 from ldpflow.errors import plain_text
-
-__all__ = ["check", "compact"]
 
 
 def check(
@@ -43,11 +41,3 @@ def check(
     typer.echo(f"{counts['parts']:,} parts, {counts['rows']:,} rows: {verdict}")
     if findings:
         raise typer.Exit(1)
-
-
-def compact(run: Run) -> None:
-    """Merge the small parts of a run into few large ones; rows stay the same."""
-    from ldpflow.engine import compact_run
-
-    before, after = compact_run(run)
-    typer.echo(f"{before:,} parts before, {after:,} after")

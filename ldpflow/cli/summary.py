@@ -79,13 +79,9 @@ def summary(
         return
     if null is not None:
         from ldpflow.results.summary import stored_summary
-        from ldpflow.store import RunStore, UnreadablePart
+        from ldpflow.store import RunStore
 
-        store = RunStore(run)
-        damaged: list[UnreadablePart] = []
-        table = stored_summary(store, null, damaged)
-        if damaged:  # numbers without its rows would be others
-            raise store.replicates.unusable(damaged[0])
+        table = stored_summary(RunStore(run), null, damaged="refuse")
     table = chosen(table, where)
     if best:
         from ldpflow.results.arena import best_rows

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import fields
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,7 +12,7 @@ import typer
 from ldpflow.cli.flags import METHODS, settings_given
 from ldpflow.cli.studies import StudyName
 from ldpflow.errors import InputError
-from ldpflow.options import ENGINES, SweepOptions
+from ldpflow.options import Engine, SweepOptions
 
 if TYPE_CHECKING:
     from ldpflow.engine import Planned, RunResult
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 PLAN_LINES = 12
 
 
-Engine = StrEnum("Engine", list(ENGINES))  # type: ignore[misc]  # where batches run
 OPTIONS = {declared.name: declared for declared in fields(SweepOptions)}
 
 
@@ -60,7 +58,8 @@ def flag(name: str, panel: str, metavar: str | None = None, **more: Any) -> Any:
     shown = {} if declared["shown"] is None else {"show_default": declared["shown"]}
     text = declared["help"].replace("`address`", "--address")
     names = [f"--{name}"] if declared["kind"] is bool else []  # without a --no-{name}
-    return typer.Option(*names, metavar=metavar, help=text, rich_help_panel=panel, **bounds, **shown, **more)
+    option: Any = typer.Option
+    return option(*names, metavar=metavar, help=text, rich_help_panel=panel, **bounds, **shown, **more)
 
 
 Seed = Annotated[str | None, typer.Option(metavar="X", help="Seed of the study.", rich_help_panel=DESIGN)]

@@ -1,6 +1,6 @@
 """Scheduling of batches: one loop, and executors in this process or on Ray."""
 
-from ldpflow.engine.check import Finding, check_run, compact_run, repair_run
+from ldpflow.engine.check import Finding, check_run, repair_run
 from ldpflow.engine.events import Planned, Progress, RunResult
 from ldpflow.engine.precision import Precision
 from ldpflow.engine.replay import replay
@@ -13,7 +13,6 @@ __all__ = [
     "Progress",
     "RunResult",
     "check_run",
-    "compact_run",
     "repair_run",
     "replay",
     "run_study",

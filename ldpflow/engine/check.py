@@ -14,21 +14,19 @@ import pyarrow as pa
 from ldpflow.engine.events import RunResult
 from ldpflow.engine.growth import gaps
 from ldpflow.engine.recompute import checked_share, recomputed
-from ldpflow.engine.row_checks import row_reason, statistics_reason
+from ldpflow.engine.row_checks import cell_reason, row_reason
 from ldpflow.engine.run import run_study
-from ldpflow.errors import InputError, LdpflowError
+from ldpflow.errors import DamagedRun, InputError, LdpflowError, plain_line
 from ldpflow.intervals import INTERVAL_METHODS
 from ldpflow.random.streams import STREAM_VERSION
 from ldpflow.results.decomposition import DIAGNOSIS_COLUMNS
 from ldpflow.results.summary import stored_summary, stored_trajectory_summary
 from ldpflow.simulators.cell import Cell
 from ldpflow.simulators.stored import described_simulator
-from ldpflow.store import Dataset, Part, RunLock, RunStore, UnreadablePart, compact
-from ldpflow.store.dataset import REMOVED
-from ldpflow.store.overlaps import each_once, overlapping
-from ldpflow.store.part import arrange
+from ldpflow.store import Dataset, Part, RunLock, RunStore, UnreadablePart
+from ldpflow.store.dataset import REMOVED, crowded, each_once, overlapping
+from ldpflow.store.part import arrange, subtract
 from ldpflow.store.provenance import read_sessions
-from ldpflow.store.ranges import subtract
 from ldpflow.study import Study
 from ldpflow.study.plugins import loaded_names
 from ldpflow.study.stored import (
@@ -39,8 +37,6 @@ from ldpflow.study.stored import (
     stored_plugins,
     stored_study,
 )
-
-__all__ = ["Finding", "check_run", "compact_run", "repair_run"]
 
 
 @dataclass(frozen=True)
@@ -53,6 +49,9 @@ class Finding:
 
     what: str
     bad: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "what", plain_line(self.what))
 
 
 def check_run(run: str, recompute: float | None = None) -> tuple[list[Finding], dict[str, int]]:
@@ -104,24 +103,8 @@ def repair_run(run: str, **options: Any) -> RunResult:
         findings, _ = examined(store)
         for name in sorted({name for finding in findings for name in finding.bad}):
             store.set_aside(UnreadablePart(name, ""))
-        compact(store, doubled_paths(store.replicates.scan()[0]))
+        store.replicates.compact(crowded(store.replicates.scan(damaged=[])))
     return run_study(study, run, **options)
-
-
-def compact_run(run: str) -> tuple[int, int]:
-    """Merge small parts; number of parts before and after.
-
-    Raises
-    ------
-    InputError
-        If there is no run, a sweep is writing to it, or a part cannot be used.
-    """
-    store = RunStore(run)
-    with store.named_errors():
-        if not store.holds_run():
-            raise InputError("run", run, "a run directory")
-        with RunLock(store):
-            return compact(store)
 
 
 def examined(store: RunStore, recompute: float | None = None) -> tuple[list[Finding], dict[str, int]]:
@@ -139,7 +122,8 @@ def examined(store: RunStore, recompute: float | None = None) -> tuple[list[Find
     bad: dict[str, str] = {}
     rows = 0
     for dataset in store.datasets():
-        parts, unusable = dataset.scan()
+        unusable: list[UnreadablePart] = []
+        parts = dataset.scan(damaged=unusable)
         reasons = {part.name: part_reason(dataset, part, study) for part in parts}
         bad |= {part.name: part.reason for part in unusable}
         bad |= {name: reason for name, reason in reasons.items() if reason is not None}
@@ -153,7 +137,7 @@ def examined(store: RunStore, recompute: float | None = None) -> tuple[list[Find
     broken = {name for finding in findings for name in finding.bad}
     whole = [part for part in replicates if part.name not in broken]
     with warnings.catch_warnings():
-        # Broken parts are findings already, and a summary without checksums is compared with the rows.
+        # Broken parts are findings already.
         warnings.simplefilter("ignore")
         findings += [] if study is None else gap_findings(store, study)
         findings += summary_findings(store, whole)
@@ -164,23 +148,10 @@ def examined(store: RunStore, recompute: float | None = None) -> tuple[list[Find
 
 
 def agrees(stored: pa.Table, again: pa.Table) -> bool:
-    """Whether a stored summary is the one computed again.
-
-    Columns of a later version must be null, save for those that say in words what other columns say.
-    Standard errors by the jackknife had other formulas in version 0.1.
-    """
-    if "neighbouring" not in stored.column_names:
-        jackknifed = ("relative_error_model_se_mcse", "empirical_se_mcse", "skewness_mcse")
-        changed = ("privacy_unit", "neighbouring", *jackknifed)
-        stored, again = (
-            table.drop_columns([name for name in changed if name in table.column_names])
-            for table in (stored, again)
-        )
-    later = [name for name in again.column_names if name not in stored.column_names]
-    known = [name for name in again.column_names if name in stored.column_names]
-    empty = all(again[name].null_count == again.num_rows for name in later)
-    same = all(equal_columns(name, stored[name], again[name]) for name in known)
-    return empty and same and stored.column_names == known
+    """Whether a stored summary is the one computed again."""
+    names = again.column_names
+    same = stored.column_names == names
+    return same and all(equal_columns(name, stored[name], again[name]) for name in names)
 
 
 def equal_columns(name: str, stored: pa.ChunkedArray, again: pa.ChunkedArray) -> bool:
@@ -212,7 +183,7 @@ def trajectory_findings(store: RunStore, some: bool) -> Iterator[Finding]:
         yield Finding(f"trajectories.parquet: cannot be read: {error.value}")
         return
     try:
-        again = stored_trajectory_summary(store)
+        again = stored_trajectory_summary(store, damaged=[])
     except (LdpflowError, KeyError, ValueError) as error:
         yield Finding(f"trajectories.parquet: not compared: {error}")
         return
@@ -248,7 +219,7 @@ def provenance_findings(store: RunStore) -> Iterator[Finding]:
     """provenance.json."""
     try:
         read_sessions(store)
-    except InputError as error:
+    except DamagedRun as error:
         yield Finding(f"provenance.json: {error}")
 
 
@@ -261,14 +232,10 @@ def part_reason(dataset: Dataset, part: Part, study: Study | None) -> str | None
         rows = arrange(dataset.kind, table, part.cells)
     except ValueError as error:
         return str(error)
-    if (rows.first, rows.last, rows.name) != (part.first, part.last, part.name.split("/")[-1]):
-        return "its rows are not those that its footer names"
     if not all(rows.table[name].equals(table[name]) for name in dataset.kind.row_keys(table.schema)):
         return "its rows are not in order"
-    reason = row_reason(dataset.kind, table) or statistics_reason(dataset, part, table)
-    if reason is not None:
-        return reason
-    return origin_reason(part.path_key, part.meta, study)
+    reason = row_reason(dataset.kind, table) or cell_reason(part)
+    return reason or origin_reason(part.path_key, part.meta, study)
 
 
 def origin_reason(key: str, meta: dict[str, Any], study: Study | None) -> str | None:
@@ -286,21 +253,15 @@ def origin_reason(key: str, meta: dict[str, Any], study: Study | None) -> str | 
     return None
 
 
-def doubled_paths(parts: list[Part]) -> list[str]:
-    """Paths with rows that lie in two parts."""
-    shared = overlapping(parts)
-    return sorted({part.path_key for part in parts if part.name in shared})
-
-
 def double_findings(store: RunStore, parts: list[Part]) -> list[Finding]:
     """Rows that lie in two parts, alike or not."""
     shared = overlapping(parts)
     findings = []
-    for key in doubled_paths(parts):
+    for key in sorted({part.path_key for part in parts if part.name in shared}):
         group = [part for part in parts if part.path_key == key and part.name in shared]
         names = tuple(part.name for part in group)
         try:
-            for _ in each_once(store.replicates.loaded(group), store.replicates.load):
+            for _ in each_once(store.replicates.loaded(group, damaged=[]), store.replicates.load):
                 pass
         except InputError as error:
             findings.append(Finding(f"path p{key}: {error}", names))
@@ -352,7 +313,7 @@ def summary_findings(store: RunStore, parts: list[Part]) -> Iterator[Finding]:
             yield Finding("summary.parquet: absent; a sweep writes it again")
         return
     try:
-        again = stored_summary(store)
+        again = stored_summary(store, damaged=[])
     except (LdpflowError, KeyError, ValueError):
         yield Finding("summary.parquet: not compared, because of the findings above")
         return

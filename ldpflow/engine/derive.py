@@ -10,7 +10,7 @@ from ldpflow.engine.check import agrees, part_reason
 from ldpflow.errors import InputError
 from ldpflow.published.compare import Comparison, compare
 from ldpflow.results.summary import stored_summary
-from ldpflow.store import RunStore
+from ldpflow.store import RunStore, UnreadablePart
 from ldpflow.study.stored import stored_study
 
 __all__ = ["derived_summary", "verified"]
@@ -36,7 +36,8 @@ def derived_summary(store: RunStore) -> tuple[pa.Table, list[str]]:
     """
     stored = store.read_summary()
     study = stored_study(store)
-    parts, unreadable = store.replicates.scan()
+    unreadable: list[UnreadablePart] = []
+    parts = store.replicates.scan(damaged=unreadable)
     found = [f"{bad.name}: {bad.reason}" for bad in unreadable]
     reasons = ((part, part_reason(store.replicates, part, study)) for part in parts)
     found += [f"{part.name}: {reason}" for part, reason in reasons if reason is not None]
@@ -46,7 +47,7 @@ def derived_summary(store: RunStore) -> tuple[pa.Table, list[str]]:
         if stored is None:
             raise InputError("run", store.root, "a run directory with a summary", "Nothing finished there.")
         return stored, ["the run has no rows: its summary is taken as it is, and follows from nothing"]
-    again = stored_summary(store)
+    again = stored_summary(store, damaged="refuse")
     if stored is not None and not agrees(stored, again):
         return again, ["summary.parquet is not that of the rows: the numbers here are computed from them"]
     return again, []

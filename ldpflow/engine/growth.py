@@ -24,7 +24,7 @@ from ldpflow.simulators.cell import Cell, by_runs
 from ldpflow.simulators.simulator import Plan, Simulator
 from ldpflow.simulators.stored import runnable_simulator
 from ldpflow.store import Part, RunStore, UnreadablePart, cell_id
-from ldpflow.store.ranges import Ranges, intersect, subtract
+from ldpflow.store.part import Ranges, intersect, subtract
 from ldpflow.study import Study
 from ldpflow.study.plugins import plugins_of
 from ldpflow.study.stored import stored_mapping
@@ -45,9 +45,7 @@ def usable_parts(store: RunStore, study: Study) -> list[Part]:
     parts: list[Part] = []
     unusable: list[UnreadablePart] = []
     for dataset in store.datasets():
-        found, broken = dataset.scan()
-        parts += found
-        unusable += broken
+        parts += dataset.scan(damaged=unusable)
     own = {"seed": study.seed, "stream_version": STREAM_VERSION}
     foreign = [part for part in parts if any(part.meta[name] != own[name] for name in own)]
     if foreign:

@@ -29,7 +29,7 @@ from ldpflow.options import SweepOptions
 from ldpflow.results import CellRows, stored_cells
 from ldpflow.simulators.simulator import Plan
 from ldpflow.store import RunStore, cell_id
-from ldpflow.store.ranges import subtract
+from ldpflow.store.part import subtract
 from ldpflow.store.schema import cell_keys
 
 BATCH = 128
@@ -252,7 +252,7 @@ def cells_of_plan(store: RunStore, plan: Plan, most: int) -> tuple[list[CellRows
     if 0 in starts.values():
         return [], 0
     rows = []
-    for keys, cells in stored_cells(store, plan.simulator.key, set(runs), skip_unreadable=True):
+    for keys, cells in stored_cells(store, plan.simulator.key, set(runs), damaged=[]):
         names = cell_keys(keys.schema)
         for key, cell in zip(keys.select(names).to_pylist(), cells, strict=True):
             count = runs[cell_id(key)]

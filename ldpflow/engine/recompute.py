@@ -73,9 +73,9 @@ def recomputed(store: RunStore, good: list[Part], share: float, seed: int | None
             where = f"path p{key}, replicates {first} to {end - 1}"
             try:
                 if folder == store.replicates.kind.folder:
-                    computed, stored = replay(store.address, key, first, end - 1)
+                    computed, stored = replay(store.address, key, first, end - 1, damaged=[])
                 elif plan is not None and plan.checkpoints and study is not None:
-                    computed, stored = replayed_trajectory(store, plan, study.seed, first, end)
+                    computed, stored = replayed_trajectory(store, plan, study.seed, first, end, [])
                 else:
                     yield f"{where}: trajectories not computed again, since no study.toml names them"
                     break

@@ -15,19 +15,21 @@ from ldpflow.simulators.cell import Cell, by_runs
 from ldpflow.simulators.simulator import Plan
 from ldpflow.simulators.stored import runnable_simulator
 from ldpflow.store import RunStore, cell_id
-from ldpflow.store.kinds import REPLICATE_ROWS
-from ldpflow.store.schema import BUNDLED
+from ldpflow.store.dataset import Damaged
+from ldpflow.store.schema import REPLICATE_ROWS
 from ldpflow.study import Study
 from ldpflow.study.stored import check_plugins, stored_study
-
-__all__ = ["equal_bits", "replay"]
 
 MOST_PATHS = 20
 """Paths that an error lists."""
 
 
 def replay(
-    run: str | os.PathLike[str], path_key: str | None, replicate: int, last: int | None = None
+    run: str | os.PathLike[str],
+    path_key: str | None,
+    replicate: int,
+    last: int | None = None,
+    damaged: Damaged = "refuse",
 ) -> tuple[pa.Table, pa.Table]:
     """Compute replicates of a path again.
 
@@ -41,6 +43,8 @@ def replay(
         The first one.
     last : int, optional
         The last one, included; ``replicate`` alone unless given.
+    damaged : "refuse" or list
+        What is done about parts that cannot be used, as of :meth:`ldpflow.store.Dataset.scan`.
 
     Returns
     -------
@@ -61,15 +65,15 @@ def replay(
     if end <= replicate:
         raise InputError("last", last, f"at least {replicate}, the value of `replicate`")
     with store.named_errors():
-        parts, _ = store.replicates.scan()
+        parts = store.replicates.scan(damaged=damaged)
         study = stored_study(store)
         check_plugins(store, study)
         key = key_of(store, path_key, study, [part.path_key for part in parts])
-        stored = store.replicates.read(key, within=(replicate, end)).drop_columns("path")
+        stored = store.replicates.read(key, within=(replicate, end), damaged=damaged).drop_columns("path")
     here = [part for part in parts if part.path_key == key]
     plan, replicates = planned_path(study, key)
     if plan is not None and plan.checkpoints and not plan.cells and study is not None:
-        return replayed_trajectory(store, plan, study.seed, replicate, end)
+        return replayed_trajectory(store, plan, study.seed, replicate, end, damaged)
     if stored.num_rows:
         simulator = runnable_simulator(here[0].meta["path_settings"])
         seed = int(here[0].meta["seed"])
@@ -90,13 +94,8 @@ def replay(
             rows.append(computed_again(Batch(simulator, seed, replicate, until, group)).rows)
     computed = pa.concat_tables(rows, promote_options="default").combine_chunks()
     order = [(name, "ascending") for name in REPLICATE_ROWS.row_keys(computed.schema)]
-    names = [name for name in computed.column_names if name in BUNDLED or has_values(stored, name)]
+    names = [name for name in computed.column_names if name in stored.column_names]
     return computed.select(names).sort_by(order), stored.select(names).sort_by(order)
-
-
-def has_values(table: pa.Table, name: str) -> bool:
-    """Whether a row has a value in a column; rows of earlier versions lack diagnostics that came later."""
-    return name in table.column_names and table[name].null_count < table.num_rows
 
 
 def key_of(store: RunStore, given: str | None, study: Study | None, stored: Sequence[str]) -> str:
@@ -140,14 +139,14 @@ def last_row(stored: pa.Table, cells: Sequence[Cell]) -> int:
 
 
 def replayed_trajectory(
-    store: RunStore, plan: Plan, seed: int, first: int, end: int
+    store: RunStore, plan: Plan, seed: int, first: int, end: int, damaged: Damaged
 ) -> tuple[pa.Table, pa.Table]:
     """Trajectories of a path without intervals: computed again, and as stored."""
     simulator = runnable_simulator(plan.simulator.settings())
     batch = Batch(simulator, seed, first, end, (), (), plan.checkpoints)
     computed = computed_again(batch).trajectories
     assert computed is not None
-    rows = read_trajectories(store)
+    rows = read_trajectories(store, damaged=damaged)
     inside = pc.and_(pc.greater_equal(rows["replicate"], first), pc.less(rows["replicate"], end))
     here = pc.and_(pc.equal(rows["path"], f"p{plan.simulator.key}"), inside)
     wanted = pc.is_in(rows["step"], value_set=computed["step"].unique())

@@ -1,4 +1,4 @@
-"""Rows against themselves: what the columns of a row say of each other, and statistics of those columns."""
+"""Rows against themselves: what the columns of a row say of each other."""
 
 from __future__ import annotations
 
@@ -8,17 +8,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ldpflow.errors import LdpflowError
 from ldpflow.intervals import INTERVAL_METHODS
 from ldpflow.simulators.cell import Cell
-from ldpflow.store import Dataset, Part
-from ldpflow.store.kinds import REPLICATE_ROWS, Kind
-from ldpflow.store.schema import FINISHED
-
-__all__ = ["row_reason", "statistics_reason"]
+from ldpflow.store import Part
+from ldpflow.store.schema import FINISHED, REPLICATE_ROWS, Kind
 
 STATUSES = (*FINISHED, "undefined", "diverged")
 Fault = tuple[str, NDArray[np.bool_]]
@@ -97,39 +93,3 @@ def cell_reason(part: Part) -> str | None:
         except (LdpflowError, KeyError, ValueError, TypeError):
             return f"no interval method has the settings {cell}"
     return None
-
-
-def statistics_reason(dataset: Dataset, part: Part, table: pa.Table) -> str | None:
-    """Reason why the footer's statistics differ from the rows', or its cells are unknown; None without one.
-
-    Plain readers skip rows by these statistics. The footer's checksum protects them, but a file may be one
-    of an old version, or written again with a checksum of its own.
-    """
-    data = dataset.files.read(part.name)
-    if data is None:
-        return None
-    metadata = pq.read_metadata(pa.BufferReader(data))
-    start = 0
-    for group in range(metadata.num_row_groups):
-        rows = metadata.row_group(group)
-        piece = table.slice(start, rows.num_rows)
-        start += rows.num_rows
-        for column in range(rows.num_columns):
-            chunk = rows.column(column)
-            name = chunk.path_in_schema
-            if chunk.statistics is not None and name in piece.column_names:
-                if not agree(chunk.statistics, piece[name]):
-                    return f"the statistics of {name} in its footer are not those of its rows"
-    return cell_reason(part)
-
-
-def agree(statistics: Any, column: pa.ChunkedArray) -> bool:
-    """Whether minimum, maximum and number of nulls are those of the values."""
-    if statistics.has_null_count and statistics.null_count != column.null_count:
-        return False
-    if not statistics.has_min_max:
-        return True
-    if pa.types.is_floating(column.type):
-        column = pc.drop_null(column).filter(pc.invert(pc.is_nan(pc.drop_null(column))))
-    found = pc.min_max(column).as_py()
-    return bool(statistics.min == found["min"] and statistics.max == found["max"])

@@ -38,9 +38,9 @@ from ldpflow.store import (
     RunStore,
     Session,
     UnreadablePart,
-    compact,
 )
-from ldpflow.store.overlaps import overlapping
+from ldpflow.store.dataset import crowded
+from ldpflow.store.provenance import read_sessions
 from ldpflow.study import Study
 from ldpflow.study.plugins import plugins_of, sources_of
 
@@ -100,6 +100,7 @@ def run_study(
         warnings.warn(f"{store.root}: the old run was moved to {moved}", stacklevel=2)
     with store.named_errors(), RunLock(store) as lock:
         warn_of_takeover(store, lock)
+        store.clear_unfinished()
         if precision is not None and not study.method:
             raise InputError("target_mcse", precision, "a study with interval methods")
         session = begin(store, study)
@@ -140,6 +141,7 @@ def warn_of_takeover(store: RunStore, lock: RunLock) -> None:
 
 def begin(store: RunStore, study: Study) -> Session:
     """Write the study, its plug-ins and a session, before the first row of a run."""
+    read_sessions(store)  # refuses a run of another version before anything in it is moved
     declare_columns(store, study, usable_parts(store, study))
     session = Session(store, study.seed)
     session.start()
@@ -288,7 +290,7 @@ def summarise_run(store: RunStore) -> pa.Table:
 def summarised_trajectories(store: RunStore) -> tuple[pa.Table, list[UnreadablePart]]:
     """Write trajectories.parquet, if there are any; it, and the parts that turned out to be unreadable."""
     damaged: list[UnreadablePart] = []
-    table = stored_trajectory_summary(store, damaged)
+    table = stored_trajectory_summary(store, damaged=damaged)
     if table.num_rows:
         store.write_trajectory_summary(table)
     return table, damaged
@@ -296,13 +298,11 @@ def summarised_trajectories(store: RunStore) -> tuple[pa.Table, list[UnreadableP
 
 def summarised(store: RunStore) -> tuple[pa.Table, list[UnreadablePart]]:
     """Write the summary; it, and the parts whose rows turned out to be unreadable."""
-    parts, _ = store.replicates.scan()
-    shared = overlapping(parts)
-    doubled = sorted({part.path_key for part in parts if part.name in shared})
+    parts = store.replicates.scan(damaged=[])
     damaged: list[UnreadablePart] = []
-    summary = stored_summary(store, left_out=damaged)
-    if doubled and not damaged:
-        # A killed sweep's workers may have written seconds after this one had begun.
-        compact(store, doubled)
+    summary = stored_summary(store, damaged=damaged)
+    if not damaged:
+        # Many small parts; or rows twice, which a killed sweep's workers wrote after this one had begun.
+        store.replicates.compact(crowded(parts))
     store.write_summary(summary)
     return summary, damaged

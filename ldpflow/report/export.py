@@ -48,21 +48,23 @@ def export_duckdb(results: Results, file: str | os.PathLike[str], replace: bool 
             fill(connection, results)
         unfinished.replace(target)
     except (duckdb.Error, OSError) as error:
-        unfinished.unlink(missing_ok=True)
         reason = str(error).splitlines()[0]
         raise InputError("duckdb", str(file), "a file that can be written", reason) from None
+    finally:
+        for left in (unfinished, unfinished.with_name(unfinished.name + ".wal")):
+            left.unlink(missing_ok=True)
 
 
 def fill(connection: duckdb.DuckDBPyConnection, results: Results) -> None:
     """Tables, then views."""
     connection.register("summary_rows", in_words(results, typed(results.table)))
     connection.execute("CREATE TABLE summary AS FROM summary_rows")
-    connection.register("replicate_rows", results.store.replicates.read(within=(0, 0), skip_unreadable=True))
+    connection.register("replicate_rows", results.store.replicates.read(within=(0, 0), damaged="refuse"))
     connection.execute("CREATE TABLE replicates AS FROM replicate_rows")
-    for rows in results.store.replicates.iterate(skip_unreadable=True):
+    for rows in results.store.replicates.iterate(damaged="refuse"):
         connection.register("replicate_rows", rows)
         connection.execute("INSERT INTO replicates FROM replicate_rows")
-    connection.register("trajectory_rows", read_trajectories(results.store, skip_unreadable=True))
+    connection.register("trajectory_rows", read_trajectories(results.store, damaged="refuse"))
     connection.execute("CREATE TABLE trajectories AS FROM trajectory_rows")
     connection.register("followed_rows", typed(results.trajectories))
     connection.execute("CREATE TABLE trajectory_summary AS FROM followed_rows")

@@ -412,7 +412,7 @@ def digits(value: float) -> float:
 
 def single_values(results: Results, rows: Sequence[Row]) -> dict[Any, list[tuple[int, float]]]:
     """(replicate, value) by path, n, step and statistic."""
-    table = read_trajectories(results.store, skip_unreadable=True)
+    table = read_trajectories(results.store, damaged=results.damaged)
     stats = sorted({r["stat"] for r in rows})
     found: dict[Any, list[tuple[int, float]]] = {}
     for row in table.select(["path", "n", "step", "replicate", *stats]).to_pylist():

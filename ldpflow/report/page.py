@@ -16,7 +16,7 @@ import jinja2
 import vl_convert
 from markupsafe import Markup
 
-from ldpflow.errors import InputError
+from ldpflow.errors import DamagedRun, InputError
 from ldpflow.intervals import INTERVAL_METHODS
 from ldpflow.report.catalogue import Figure, figures_of
 from ldpflow.report.figures import curves_of, risk_axis
@@ -35,7 +35,7 @@ from ldpflow.report.sections import (
 )
 from ldpflow.results.arena import settings_of
 from ldpflow.results.references import bibtex, entries, study_paragraph
-from ldpflow.store import RunStore
+from ldpflow.store import RunStore, UnreadablePart
 from ldpflow.store.provenance import read_sessions
 from ldpflow.study.stored import stored_left_out, stored_plugins, stored_study
 
@@ -64,7 +64,7 @@ def report_html(results: Results, live: bool = False) -> str:
         lead=lead(results),
         progress=progress(results) if live or results.running else "",
         facts=facts(results),
-        left_out=stored_left_out(results.store),
+        left_out=[*stored_left_out(results.store), *results.parts_left_out],
         glance=glance(results, settings),
         choices=choices(results, settings),
         level_rule=level_rule(results),
@@ -164,7 +164,9 @@ def follow(run: str, file: str | None, on_page: Callable[[str, str], None]) -> R
 
 def fingerprint(store: RunStore) -> str:
     """Text that changes whenever a part, the study or a session does."""
-    names = [part.name for dataset in store.datasets() for group in dataset.scan() for part in group]
+    bad: list[UnreadablePart] = []
+    names = [part.name for dataset in store.datasets() for part in dataset.scan(damaged=bad)]
+    names += [part.name for part in bad]
     others = map(store.read, ("study.toml", "provenance.json"))
     return "\n".join([*names, *(data.to_pybytes().decode() for data in others if data)])
 
@@ -219,6 +221,8 @@ def drawn(results: Results) -> list[tuple[str, Figure, Any]]:
             figure = Figure(figure.draw, "The design knob: block exponent β", DESIGN_NOTE)
         try:
             found.append((name, figure, figure.chart(results, x)))
+        except DamagedRun:
+            raise
         except InputError:
             continue  # the run has nothing of the kind
     return found

@@ -165,7 +165,7 @@ def zip_plot(results: Results) -> Any:
 def intervals(results: Results, row: Row) -> list[Row]:
     """Evenly spaced ranks of the intervals of one cell, at most MAX_INTERVALS."""
     wanted = {cell_id({name: row.get(name) for name in cell_keys(results.table.schema)})}
-    stored = stored_cells(results.store, row["path"].removeprefix("p"), wanted, skip_unreadable=True)
+    stored = stored_cells(results.store, row["path"].removeprefix("p"), wanted, damaged=results.damaged)
     found = (
         cell.finished()
         for keys, cells in stored

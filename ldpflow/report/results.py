@@ -12,14 +12,15 @@ from typing import Any
 import pyarrow as pa
 
 from ldpflow.columns import Column
-from ldpflow.errors import InputError
+from ldpflow.errors import InputError, plain_line
 from ldpflow.report.numbers import distinguishing_columns, short
 from ldpflow.results.columns import known_columns
 from ldpflow.results.design import Design, run_design
 from ldpflow.results.summary import stored_summary, stored_trajectory_summary
 from ldpflow.results.trajectories import meanings
 from ldpflow.results.where import chosen, condition
-from ldpflow.store import RunStore, UnreadablePart
+from ldpflow.store import RunStore
+from ldpflow.store.dataset import Damaged
 from ldpflow.store.provenance import read_sessions
 from ldpflow.store.schema import cell_keys
 from ldpflow.study.stored import shown_study, stored_mapping
@@ -73,6 +74,8 @@ class Results:
     sessions : list of dict
         provenance.json.
     store : RunStore
+    damaged : "refuse" or list
+        What is done about parts that cannot be used; a list has those that were left out.
     """
 
     rows: list[Row]
@@ -82,6 +85,7 @@ class Results:
     study_text: str
     sessions: list[dict[str, Any]]
     store: RunStore
+    damaged: Damaged = "refuse"
 
     @classmethod
     def load(cls, run: str | os.PathLike[str], from_parts: bool = False, where: str | None = None) -> Results:
@@ -92,30 +96,27 @@ class Results:
         run : path or URI
         from_parts : bool
             Summarise the stored replicates instead of reading summary.parquet, which a running
-            sweep has not written yet.
+            sweep has not written yet. Parts that cannot be used are left out and listed.
         where : str, optional
             Rows that are kept, of the summary and of the trajectories: ``method == 'BB'``.
 
         Raises
         ------
         InputError
-            If there is no run, or nothing has finished in it.
+            If there is no run, nothing has finished in it, or one of its files cannot be used.
         """
         store = RunStore(run)
-        damaged: list[UnreadablePart] = []
+        damaged: Damaged = [] if from_parts else "refuse"
         try:
             table = None if from_parts else store.read_summary()
-            # A summary of an earlier version has no oracle's length.
-            if table is None or "oracle_length" not in table.column_names:
-                table = stored_summary(store, left_out=damaged)
+            if table is None:
+                table = stored_summary(store, damaged=damaged)
             followed = None if from_parts else store.read_trajectory_summary()
-            if followed is None or "dimension" not in followed.column_names:
-                followed = stored_trajectory_summary(store, damaged)
+            if followed is None:
+                followed = stored_trajectory_summary(store, damaged=damaged)
             text, mapping = store.read_study() or "", stored_mapping(store) or {}
         except (pa.ArrowException, OSError, ValueError) as error:
             raise InputError("run", str(run), "a run directory that can be read", str(error)) from None
-        if damaged and not from_parts:
-            raise store.replicates.unusable(damaged[0])
         if table.num_rows == followed.num_rows == 0:
             raise InputError("run", str(run), "a run directory with results", "Nothing finished there.")
         if where is not None:
@@ -125,7 +126,7 @@ class Results:
         for row in rows:
             row["series"] = label(row)
         study, text = shown_study(mapping, text)
-        found = cls(rows, table, followed, study, text, sessions_of(store), store)
+        found = cls(rows, table, followed, study, text, read_sessions(store), store, damaged)
         names = found.varying()
 
         def place(row: Row) -> list[tuple[bool, Any]]:
@@ -135,7 +136,15 @@ class Results:
             return [*keys[: len(names)], last, *keys[len(names) :]]
 
         rows.sort(key=place)
+        for line in found.parts_left_out:
+            warnings.warn(line, stacklevel=2)
         return found
+
+    @property
+    def parts_left_out(self) -> list[str]:
+        """Lines on the parts that could not be used."""
+        bad = [] if self.damaged == "refuse" else self.damaged
+        return sorted({plain_line(f"{part.name} is left out: {part.reason}") for part in bad})
 
     @property
     def name(self) -> str:
@@ -172,7 +181,7 @@ class Results:
     def meanings(self) -> dict[str, str]:
         """Meanings of the statistics of trajectories by name, in the order of their columns."""
         stored = self.store.trajectories
-        return meanings(stored.schema(stored.scan()[0]))
+        return meanings(stored.schema(stored.scan(damaged=self.damaged)))
 
     @cached_property
     def path_varying(self) -> list[str]:
@@ -196,7 +205,7 @@ class Results:
     @cached_property
     def design(self) -> Design:
         """The design that the rows are of, whatever commands have made them."""
-        return run_design(self.store, self.table, self.trajectories, self.sessions)
+        return run_design(self.store, self.table, self.trajectories, self.sessions, self.damaged)
 
     @cached_property
     def running(self) -> bool:
@@ -210,15 +219,6 @@ def with_misses(row: Row) -> Row:
         return row
     ends = ("", "_mcse", "_low", "_high")
     return row | {f"coverage{end}": row.get(f"coverage_failures_as_misses{end}") for end in ends}
-
-
-def sessions_of(store: RunStore) -> list[dict[str, Any]]:
-    """The sessions of a run; none, with a warning, where their record is damaged."""
-    try:
-        return read_sessions(store)
-    except InputError as error:
-        warnings.warn(f"sessions are left out: {error}", stacklevel=2)
-        return []
 
 
 def axes(study: dict[str, Any]) -> set[str]:

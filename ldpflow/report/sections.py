@@ -26,7 +26,7 @@ from ldpflow.results.arena import (
     standings,
 )
 from ldpflow.results.columns import summaries_of
-from ldpflow.store import RunStore, UnreadablePart, cell_id
+from ldpflow.store import cell_id
 from ldpflow.store.schema import cell_keys
 
 MAX_TABLE_ROWS = 2000
@@ -144,7 +144,7 @@ def failures(results: Results) -> dict[str, Any]:
     rows.sort(key=lambda row: -row["failures"] / row["replicates"])
     names = results.varying()
     shown = rows[:MOST_FAILED]
-    diverged = diverged_counts(results.store, dict.fromkeys(row["path"] for row in shown))
+    diverged = diverged_counts(results, dict.fromkeys(row["path"] for row in shown))
     keys = cell_keys(results.table.schema)
 
     def place(row: Row) -> Place:
@@ -170,17 +170,16 @@ def failures(results: Results) -> dict[str, Any]:
     }
 
 
-def diverged_counts(store: RunStore, paths: Collection[str]) -> dict[Place, int]:
+def diverged_counts(results: Results, paths: Collection[str]) -> dict[Place, int]:
     """Replicates whose status is ``diverged``, by cell and coordinate of some paths.
 
     Reads one column of the parts; of replicates that two parts hold it counts both.
     """
     found: dict[Place, int] = {}
     for path in paths:
-        parts, _ = store.replicates.scan(path.removeprefix("p"))
-        for part, table in store.replicates.loaded(parts, ["status"]):
-            if isinstance(table, UnreadablePart):
-                continue
+        rows = results.store.replicates
+        parts = rows.scan(path.removeprefix("p"), damaged=results.damaged)
+        for part, table in rows.loaded(parts, ["status"], damaged=results.damaged):
             width = len(part.cells) * part.rows_per_cell
             counts = (table["status"].to_numpy() == "diverged").reshape(-1, width).sum(axis=0)
             for at in np.flatnonzero(counts).tolist():

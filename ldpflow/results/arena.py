@@ -218,7 +218,7 @@ def best_rows(store: RunStore, summary: pa.Table) -> pa.Table:
     """
     fixed = {
         path: canonical_json({table: simulator.settings().get(table) for table in ("problem", "mechanism")})
-        for path, simulator in stored_paths(store.replicates).items()
+        for path, simulator in stored_paths(store.replicates, damaged="refuse").items()
     }
     rows = [row | {"fixed": fixed[row["path"]], "place": at} for at, row in enumerate(summary.to_pylist())]
     found = settings_of(rows, ("fixed", *KEYS[1:]))

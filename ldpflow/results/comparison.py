@@ -160,7 +160,9 @@ def comparisons(
 
 def stored_comparisons(store: RunStore, by: str, baseline: str | None) -> pa.Table:
     """The comparisons of a stored run, a row each: what is shared, what differs, ``vs`` and the result."""
-    found = comparisons(stored_cells(store), stored_paths(store.replicates), by, baseline)
+    found = comparisons(
+        stored_cells(store, damaged="refuse"), stored_paths(store.replicates, damaged="refuse"), by, baseline
+    )
     rows = [{**c.shared, **c.differs, "vs": c.baseline, **vars(c.result)} for c in found]
     names = list(dict.fromkeys(name for row in rows for name in row))
     return pa.Table.from_pylist([{name: row.get(name) for name in names} for row in rows])

@@ -16,11 +16,11 @@ from typing import Any
 import pyarrow as pa
 
 from ldpflow.errors import InputError
-from ldpflow.results.stored import unsaid_runs
 from ldpflow.results.summary import stored_paths
 from ldpflow.settings import canonical_json
 from ldpflow.simulators.families import PARTS
 from ldpflow.store import RunStore, cell_id
+from ldpflow.store.dataset import Damaged
 from ldpflow.store.schema import cell_keys
 from ldpflow.study import Study
 from ldpflow.study.stored import problems, shown_study, stored_mapping, stored_study
@@ -69,7 +69,11 @@ class Design:
 
 
 def run_design(
-    store: RunStore, summary: pa.Table, followed: pa.Table, sessions: Sequence[Mapping[str, Any]]
+    store: RunStore,
+    summary: pa.Table,
+    followed: pa.Table,
+    sessions: Sequence[Mapping[str, Any]],
+    damaged: Damaged = "refuse",
 ) -> Design:
     """The design of a run's rows.
 
@@ -80,9 +84,11 @@ def run_design(
         Summaries of the rows and of the trajectories.
     sessions : sequence of mapping
         provenance.json.
+    damaged : "refuse" or list
+        What is done about parts that cannot be used, as of :meth:`ldpflow.store.Dataset.scan`.
     """
     mapping = stored_mapping(store) or {}
-    rows = Rows(store, summary, followed)
+    rows = Rows(store, summary, followed, damaged)
     study = stored_study(store)
     last = sessions[-1] if sessions else {}
     targets = last.get("precision")
@@ -116,8 +122,12 @@ def places_of(study: Study) -> set[Place]:
 class Rows:
     """The cells of a run that have rows, how many, and what they are of."""
 
-    def __init__(self, store: RunStore, summary: pa.Table, followed: pa.Table) -> None:
-        self.paths = stored_paths(store.replicates) | stored_paths(store.trajectories)
+    def __init__(self, store: RunStore, summary: pa.Table, followed: pa.Table, damaged: Damaged) -> None:
+        self.paths = {
+            name: path
+            for dataset in store.datasets()
+            for name, path in stored_paths(dataset, damaged=damaged).items()
+        }
         self.name = store.root.rstrip("/").rsplit("/", 1)[-1]
         self.cells: dict[Place, dict[str, Any]] = {}
         self.counts: dict[Place, int] = {}
@@ -128,12 +138,9 @@ class Rows:
             self.cells[place], self.counts[place] = cell, row["replicates"]
         for row in followed.select(["path", "replicates"]).to_pylist() if followed.num_rows else ():
             self.counts[row["path"], ""] = row["replicates"]
-        parts = store.replicates.scan()[0]
+        parts = store.replicates.scan(damaged=damaged)
         said = {(f"p{part.path_key}", cell): runs for part in parts for cell, runs in part.runs.items()}
-        self.runs = {
-            place: said.get(place) or (unsaid_runs(self.cells[place]) if place in self.cells else 1)
-            for place in self.counts
-        }
+        self.runs = {place: said.get(place, 1) for place in self.counts}
         self.seed = parts[0].meta["seed"] if parts else 0
 
     def fit(self, replicates: int) -> bool:

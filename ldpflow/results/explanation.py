@@ -62,14 +62,14 @@ def explain(store: RunStore, summary: pa.Table) -> list[Explanation]:
     """
     rows = summary.to_pylist()
     columns = declared_columns(summary.schema).values()
-    paths = stored_paths(store.replicates)
+    paths = stored_paths(store.replicates, damaged="refuse")
     vectors = {row["path"] for row in rows if row["coordinate"] > 0}
     wanted = {
         place(row, ("path", *cell_keys(summary.schema), "coordinate")): (at, row, arrival)
         for at, (row, arrival) in enumerate(zip(rows, predicted_biases(rows, paths), strict=True))
     }
     found: dict[int, Explanation] = {}
-    for keys, cells in stored_cells(store):
+    for keys, cells in stored_cells(store, damaged="refuse"):
         for key, cell in zip(keys.to_pylist(), cells, strict=True):
             if place(key, keys.column_names) not in wanted:
                 continue

@@ -8,9 +8,8 @@ of a path need not be. Each group of cells takes one pass over the parts.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from itertools import chain, groupby
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,18 +17,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ldpflow.columns import Column
-from ldpflow.intervals import INTERVAL_METHODS, IntervalMethod
 from ldpflow.results.cells import VALUES, CellRows, Floats, diagnostics_of, floats, group_keys
-from ldpflow.simulators.cell import Cell
 from ldpflow.store import Part, RunStore, UnreadablePart, cell_id
-from ldpflow.store.dataset import Dataset
-from ldpflow.store.kinds import REPLICATE_ROWS
-from ldpflow.store.overlaps import each_once, overlapping
-from ldpflow.store.part import complete
-from ldpflow.store.ranges import Ranges, union
+from ldpflow.store.dataset import Damaged, Dataset, each_once, overlapping
+from ldpflow.store.part import Ranges, union
 from ldpflow.store.schema import FINISHED, cell_keys
-
-__all__ = ["HELD_ROWS", "stored_cells"]
 
 HELD_ROWS = 5 * 2**20
 """Rows held at a time, of as many cells as that are; of one cell and coordinate where it has more."""
@@ -39,8 +31,8 @@ def stored_cells(
     store: RunStore,
     path_key: str | None = None,
     wanted: Collection[str] | None = None,
-    skip_unreadable: bool = False,
-    left_out: list[UnreadablePart] | None = None,
+    *,
+    damaged: Damaged,
 ) -> Iterator[tuple[pa.Table, list[CellRows]]]:
     """Cells of one path or of all, at most :data:`HELD_ROWS` rows at a time.
 
@@ -51,10 +43,8 @@ def stored_cells(
         All paths unless given.
     wanted : collection of str, optional
         Ids of cells; all unless given.
-    skip_unreadable : bool
-        Leave parts that cannot be used out instead of raising.
-    left_out : list, optional
-        The parts left out are appended.
+    damaged : "refuse" or list
+        What is done about parts that cannot be used, as of :meth:`ldpflow.store.Dataset.scan`.
 
     Yields
     ------
@@ -67,23 +57,19 @@ def stored_cells(
     Raises
     ------
     InputError
-        If a part cannot be used, or a row is stored twice with different values (names both parts).
+        If a part cannot be used and that is refused, or a row is stored twice with different values
+        (names both parts).
     """
     for key in store.replicates.path_keys() if path_key is None else [path_key]:
-        yield from PathReader(store.replicates, key, skip_unreadable, left_out).pieces(wanted)
+        yield from PathReader(store.replicates, key, damaged).pieces(wanted)
 
 
 class PathReader:
     """The parts of one path, and which of them have turned out to be unusable."""
 
-    def __init__(
-        self, dataset: Dataset, key: str, skip_unreadable: bool, left_out: list[UnreadablePart] | None
-    ) -> None:
-        self.dataset, self.key = dataset, key
-        self.skip_unreadable, self.left_out = skip_unreadable, left_out
-        self.parts, unreadable = dataset.scan(key)
-        for bad in unreadable:
-            self.leave_out(bad)
+    def __init__(self, dataset: Dataset, key: str, damaged: Damaged) -> None:
+        self.dataset, self.key, self.damaged = dataset, key, damaged
+        self.parts = dataset.scan(key, damaged=damaged)
         self.cells = {part.name: [cell_id(cell) for cell in part.cells] for part in self.parts}
         self.runs = {cell: count for part in self.parts for cell, count in part.runs.items()}
         self.checked: set[str] = set()
@@ -93,23 +79,16 @@ class PathReader:
         names = group_keys(schema)[1:]
         self.keys = pa.schema([("path", pa.string()), *(schema.field(name) for name in names)])
 
-    def leave_out(self, bad: UnreadablePart) -> None:
-        """Note a part that cannot be used, or refuse to go on."""
-        if not self.skip_unreadable:
-            raise self.dataset.unusable(bad)
-        if self.left_out is not None:
-            self.left_out.append(bad)
-
-    def drop(self, bad: UnreadablePart, part: Part) -> None:
+    def drop(self, part: Part, reason: str) -> None:
         """Leave a part out from here on."""
         self.parts.remove(part)
-        self.leave_out(bad)
+        self.dataset.leave_out(UnreadablePart(part.name, reason), self.damaged)
 
     def pieces(self, wanted: Collection[str] | None) -> Iterator[tuple[pa.Table, list[CellRows]]]:
         """See :func:`stored_cells`."""
         shared = overlapping(self.parts)
         doubled = [part for part in self.parts if part.name in shared]
-        for _ in each_once(self.dataset.loaded(doubled), self.dataset.load):
+        for _ in each_once(self.loaded(doubled), self.dataset.load):
             pass  # raises where repeated rows differ
         for ranges, keys in self.alike(wanted):
             size = sum(last - first for first, last in ranges)
@@ -156,7 +135,7 @@ class PathReader:
             width = len(place) * part.rows_per_cell
             truth = floats(table["truth"]).reshape(-1, width)[0, columns]
             if np.any((truth != truths[to]) & ~np.isnan(truths[to])):
-                self.drop(UnreadablePart(part.name, "its truth is not that of other parts"), part)
+                self.drop(part, "its truth is not that of other parts")
                 continue
             truths[to] = truth
             for name, found in values.items():
@@ -184,7 +163,7 @@ class PathReader:
             kept = slice(None) if present[at].all() else present[at]
             own = {name: found[at][kept] for name, found in held.items()}
             said = {check: known.get(at, absent)[kept] for check, known in checks.items()}
-            runs = self.runs.get(units[at][0]) or unsaid_runs(heads[at])
+            runs = self.runs.get(units[at][0], 1)
             cells.append(CellRows(**own, diagnostics=said, runs=runs))
         return keys.filter(pa.array(some)), cells
 
@@ -193,43 +172,30 @@ class PathReader:
         names = (*VALUES, *(check.name for check in self.checks), "status")
         new = [part for part in parts if part.name not in self.checked]
         old = [part for part in parts if part.name in self.checked]
-        loaded = chain(self.dataset.loaded(new), self.dataset.loaded(old, names))
-        for part, table in loaded:
-            if part.name not in self.checked:
-                table = ordered(table, part)
-            if isinstance(table, UnreadablePart):
-                self.drop(table, part)
+        for part, table in chain(self.loaded(new), self.loaded(old, names)):
+            if part.name not in self.checked and (reason := fault(table, part)) is not None:
+                self.drop(part, reason)
                 continue
             self.checked.add(part.name)
             yield part, table
 
+    def loaded(
+        self, parts: list[Part], columns: Sequence[str] | None = None
+    ) -> Iterator[tuple[Part, pa.Table]]:
+        """Parts and their rows; those that cannot be read are left out from here on."""
+        bad: list[UnreadablePart] = []
+        yield from self.dataset.loaded(parts, columns, damaged=bad)
+        for one in bad:
+            self.drop(next(part for part in self.parts if part.name == one.name), one.reason)
 
-def unsaid_runs(cell: dict[str, Any]) -> int:
-    """Replicates that make one row of a cell whose parts do not say it: those that its method takes.
 
-    Parts say it where it is more than one, but for those that were made before that.
-    """
-    kind = INTERVAL_METHODS.get(cell["method"])
-    return 1 if kind is None or kind.runs is IntervalMethod.runs else Cell.from_columns(cell).runs
-
-
-def ordered(table: pa.Table | UnreadablePart, part: Part) -> pa.Table | UnreadablePart:
-    """The rows, if they lie where the footer of their part says and can be summarised."""
-    if isinstance(table, UnreadablePart):
-        return table
-    try:
-        found = complete(REPLICATE_ROWS, table)
-    except ValueError as error:
-        return UnreadablePart(part.name, str(error))
-    if (found.first, found.last, found.cells) != (part.first, part.last, part.cells):
-        return UnreadablePart(part.name, "its rows are not those that its footer names")
+def fault(table: pa.Table, part: Part) -> str | None:
+    """Reason why the rows of a part cannot be summarised, or None."""
     finished = pc.is_in(table["status"], value_set=pa.array(FINISHED))
     if not pc.all(pc.equal(pc.is_valid(table["covered"]), finished)).as_py():
-        return UnreadablePart(part.name, "covered is given or absent against its status")
+        return "covered is given or absent against its status"
     truth = floats(table["truth"]).reshape(part.last - part.first, -1)
-    if np.any(truth != truth[:1]):
-        return UnreadablePart(part.name, "the truth of a cell differs between replicates")
-    return table
+    return "the truth of a cell differs between replicates" if np.any(truth != truth[:1]) else None
 
 
 def numbers(ranges: Ranges) -> NDArray[np.int64]:

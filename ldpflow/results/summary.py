@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from ldpflow import constants
+from ldpflow.errors import LdpflowError
 from ldpflow.results import SUMMARY, CellRows, Measure, stored_cells, summarise_cells, trajectories
 from ldpflow.results.cells import group_keys
 from ldpflow.results.columns import BUNDLED_SUMMARIES, COLUMNS, PATH_COLUMNS
@@ -23,7 +24,7 @@ from ldpflow.simulators.approach import LimitLaw, limit_law
 from ldpflow.simulators.simulator import Simulator
 from ldpflow.simulators.stored import described_simulator
 from ldpflow.store import RunStore, UnreadablePart
-from ldpflow.store.dataset import Dataset
+from ldpflow.store.dataset import Damaged, Dataset
 from ldpflow.study.reading import read_monitor
 from ldpflow.study.stored import stored_mapping
 from ldpflow.theory.curves import curves
@@ -183,29 +184,51 @@ def oracle_length(law: LimitLaw, coordinate: int, n: int, level: float) -> float
     return 2 * z * math.sqrt(law.variances[coordinate] / law.steps(n))
 
 
-def stored_paths(dataset: Dataset) -> dict[str, Simulator[Any, Any]]:
-    """The paths that have rows, by the name of their partition, from what the parts say of themselves."""
-    parts, _ = dataset.scan()
-    return {f"p{part.path_key}": described_simulator(part.meta) for part in parts}
+def stored_paths(dataset: Dataset, *, damaged: Damaged) -> dict[str, Simulator[Any, Any]]:
+    """The paths that have rows, by the name of their partition, from what the parts say of themselves.
+
+    Raises
+    ------
+    InputError
+        If the settings in a part are not those of its path, or a part cannot be used and that is refused.
+    """
+    found: dict[str, Simulator[Any, Any]] = {}
+    for part in dataset.scan(damaged=damaged):
+        name = f"p{part.path_key}"
+        if name in found and part.meta["path_settings"] == found[name].settings():
+            continue
+        try:
+            path = described_simulator(part.meta)
+            reason = (
+                None if path.key == part.path_key else f"the settings in it are those of path p{path.key}"
+            )
+        except (LdpflowError, KeyError, ValueError, TypeError, AttributeError) as error:
+            reason = f"its path settings cannot be read: {error}"
+        if reason is None:
+            found[name] = path
+        else:
+            dataset.leave_out(UnreadablePart(part.name, reason), damaged)
+    return found
 
 
-def stored_summary(
-    store: RunStore, null: float | None = None, left_out: list[UnreadablePart] | None = None
-) -> pa.Table:
+def stored_summary(store: RunStore, null: float | None = None, *, damaged: Damaged) -> pa.Table:
     """The summary of what a run has stored, computed from its rows, some cells at a time.
 
-    Parts that cannot be used are appended to ``left_out``. What is held at a time does not grow with
-    the number of cells: see :data:`ldpflow.results.stored.HELD_ROWS`.
+    What is done about parts that cannot be used: see :meth:`ldpflow.store.Dataset.scan`. What is held at a
+    time does not grow with the number of cells: see :data:`ldpflow.results.stored.HELD_ROWS`.
     """
     # Keys first: a running sweep may add a path meanwhile.
     keys = store.replicates.path_keys()
-    found = (stored_cells(store, key, skip_unreadable=True, left_out=left_out) for key in keys)
+    paths = stored_paths(store.replicates, damaged=damaged)
+    bad: Damaged = damaged if damaged == "refuse" else []
+    found = (stored_cells(store, key, damaged=bad) for key in keys if f"p{key}" in paths)
     rows = chain.from_iterable(found)
-    paths = stored_paths(store.replicates)
     watch = watch_of(store, paths)
-    if watch is None:
-        return summary_of(rows, paths, null)
-    return watch.append_to(summary_of(watch.observed(rows), paths, null))
+    summary = summary_of(rows if watch is None else watch.observed(rows), paths, null)
+    if damaged != "refuse" and bad != "refuse":
+        known = {part.name for part in damaged}
+        damaged.extend(part for part in bad if part.name not in known)
+    return summary if watch is None else watch.append_to(summary)
 
 
 def watch_of(store: RunStore, paths: Simulators) -> Watch | None:
@@ -225,10 +248,8 @@ def watch_of(store: RunStore, paths: Simulators) -> Watch | None:
     return Watch(monitor.first_n or 1, target)
 
 
-def stored_trajectory_summary(store: RunStore, left_out: list[UnreadablePart] | None = None) -> pa.Table:
-    """The summary of the trajectories that a run has stored; no rows where it has none.
-
-    Parts that cannot be used are appended to ``left_out``.
-    """
-    rows = trajectories.read_trajectories(store, skip_unreadable=True, left_out=left_out)
-    return trajectory_summary_of(rows, stored_paths(store.trajectories))
+def stored_trajectory_summary(store: RunStore, *, damaged: Damaged) -> pa.Table:
+    """The summary of the trajectories that a run has stored; no rows where it has none."""
+    rows = trajectories.read_trajectories(store, damaged=damaged)
+    paths = stored_paths(store.trajectories, damaged="refuse" if damaged == "refuse" else [])
+    return trajectory_summary_of(rows, paths)

@@ -11,12 +11,9 @@ import pyarrow as pa
 
 from ldpflow.columns import Column
 from ldpflow.errors import InputError
-from ldpflow.store import RunStore, UnreadablePart
-from ldpflow.store.schema import ARROW, MEASURED, declared_columns, key_codes
-
-MEANS = {"mean_gradient_norm": "gradient_norm", "mean_noise_norm": "noise_norm"}
-"""Means along the path, by what they are the mean of: over a replicate's checkpoints but the last, which
-lie in the middles of equal parts of its steps. In summaries only, at the last step of many epochs."""
+from ldpflow.store import RunStore
+from ldpflow.store.dataset import Damaged
+from ldpflow.store.schema import ARROW, MEANS, MEASURED, declared_columns, key_codes
 
 SUMMARY_COLUMNS = (
     Column("n", "int64", "users", "users (records) seen"),
@@ -66,26 +63,22 @@ def meanings(schema: pa.Schema) -> dict[str, str]:
     }
 
 
-def read_trajectories(
-    store: RunStore, skip_unreadable: bool = False, left_out: list[UnreadablePart] | None = None
-) -> pa.Table:
+def read_trajectories(store: RunStore, *, damaged: Damaged) -> pa.Table:
     """All rows, each once: a column ``path`` (``p<key>``), then those of the parts; sorted by path and n.
 
     Parameters
     ----------
     store : RunStore
-    skip_unreadable : bool
-        Leave parts that cannot be used out instead of raising.
-    left_out : list, optional
-        The parts left out are appended.
+    damaged : "refuse" or list
+        What is done about parts that cannot be used, as of :meth:`ldpflow.store.Dataset.scan`.
 
     Raises
     ------
     InputError
-        If a part cannot be used, or a row is stored twice with different values: under two lists of
-        checkpoints, too.
+        If a part cannot be used and that is refused, or a row is stored twice with different values: under
+        two lists of checkpoints, too.
     """
-    table = store.trajectories.read(skip_unreadable=skip_unreadable, left_out=left_out)
+    table = store.trajectories.read(damaged=damaged)
     table = table.sort_by([(name, "ascending") for name in KEYS]).combine_chunks()
     fresh = np.zeros(table.num_rows, dtype=bool)
     fresh[:1] = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
@@ -14,8 +15,6 @@ from ldpflow.allowed import nearest
 from ldpflow.errors import InputError
 from ldpflow.store import RunStore
 
-__all__ = ["chosen", "condition", "matching", "stored_rows"]
-
 SOME_ROW = "a condition that some row meets"
 MOST_VALUES = 12
 """Most values of a column that an error lists; of more it names the ends,"""
@@ -24,7 +23,9 @@ MOST_LOOKED = 100_000
 
 FORM = "comparisons of columns with values, joined by and, or, not: method == 'BB' and n >= 1e5"
 
-COMPARISONS: dict[type[ast.cmpop], Any] = {
+OPERATORS: dict[type[ast.AST], Any] = {
+    ast.And: operator.and_,
+    ast.Or: operator.or_,
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
     ast.Lt: operator.lt,
@@ -32,14 +33,7 @@ COMPARISONS: dict[type[ast.cmpop], Any] = {
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
 }
-MIRRORED: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Lt: ast.Gt,
-    ast.LtE: ast.GtE,
-    ast.Gt: ast.Lt,
-    ast.GtE: ast.LtE,
-    ast.Eq: ast.Eq,
-    ast.NotEq: ast.NotEq,
-}
+MIRRORED = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE}
 
 
 def condition(text: str, schema: pa.Schema) -> pc.Expression:
@@ -184,10 +178,9 @@ class Reader:
         if not isinstance(self.text, str):
             raise self.refuse()
         try:
-            tree = ast.parse(self.text.strip(), mode="eval")
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return self.read(ast.parse(self.text.strip(), mode="eval").body)
+        except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
             raise self.refuse() from None
-        return self.read(tree.body)
 
     def column(self, name: str) -> pa.DataType:
         """The type of a column that the condition names."""
@@ -201,61 +194,41 @@ class Reader:
 
     def read(self, node: ast.expr) -> pc.Expression:
         """A condition."""
-        if isinstance(node, ast.BoolOp):
-            parts = [self.read(value) for value in node.values]
-            found = parts[0]
-            for part in parts[1:]:
-                found = found & part if isinstance(node.op, ast.And) else found | part
-            return found
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            return ~self.read(node.operand)
-        if isinstance(node, ast.Compare):
-            terms = [node.left, *node.comparators]
-            pairs = zip(terms, node.ops, terms[1:], strict=False)
-            parts = [self.compared(left, op, right) for left, op, right in pairs]
-            found = parts[0]
-            for part in parts[1:]:
-                found = found & part
-            return found
-        if isinstance(node, ast.Name):  # a column of truth values
-            if pa.types.is_boolean(self.column(node.id)):
-                return pc.field(node.id)
+        match node:
+            case ast.BoolOp(op=op, values=values):
+                return reduce(OPERATORS[type(op)], map(self.read, values))
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                return ~self.read(operand)
+            case ast.Compare(left=left, ops=ops, comparators=others):
+                return reduce(operator.and_, map(self.compared, [left, *others], ops, others))
+            case ast.Name(id=name) if pa.types.is_boolean(self.column(name)):
+                return pc.field(name)
         raise self.refuse()
 
     def compared(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> pc.Expression:
-        """One comparison."""
-        if not isinstance(left, ast.Name) and type(op) in MIRRORED:
-            left, right, op = right, left, MIRRORED[type(op)]()
+        """One comparison of a column with a number, a text, a truth value, None, or a list of them."""
+        if isinstance(right, ast.Name) and not isinstance(op, (ast.In, ast.NotIn)):
+            left, right, op = right, left, MIRRORED.get(type(op), type(op))()
         if not isinstance(left, ast.Name):
             raise self.refuse()
-        kind = self.column(left.id)
-        value = self.value(right)
-        if isinstance(op, (ast.In, ast.NotIn)):
-            if not isinstance(value, (list, tuple)):
-                raise self.refuse()
-            inside = isin(left.id, value, self.schema)
-            return ~inside if isinstance(op, ast.NotIn) else inside
-        column = pc.field(left.id)
-        if value is None and isinstance(op, (ast.Eq, ast.NotEq, ast.Is, ast.IsNot)):
-            return column.is_null() if isinstance(op, (ast.Eq, ast.Is)) else column.is_valid()
-        if type(op) not in COMPARISONS or isinstance(value, (list, tuple)) or value is None:
+        kind, column, value = self.column(left.id), pc.field(left.id), ast.literal_eval(right)
+        several = isinstance(value, (list, tuple))
+        if not all(isinstance(v, int | float | str | None) for v in (value if several else [value])):
             raise self.refuse()
-        text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-        if text != isinstance(value, str):
+        match op:
+            case ast.In() if several:
+                return isin(left.id, value, self.schema)
+            case ast.NotIn() if several:
+                return ~isin(left.id, value, self.schema)
+            case ast.Eq() | ast.Is() if value is None:
+                return column.is_null()
+            case ast.NotEq() | ast.IsNot() if value is None:
+                return column.is_valid()
+        if type(op) not in OPERATORS or several or value is None:
+            raise self.refuse()
+        if (pa.types.is_string(kind) or pa.types.is_large_string(kind)) != isinstance(value, str):
             raise self.refuse(f"values of {left.id}, which is {kind}")
-        found: pc.Expression = COMPARISONS[type(op)](column, pa.scalar(value))
-        return found
-
-    def value(self, node: ast.expr) -> Any:
-        """A number, a text, a truth value, None, or a list of them."""
-        try:
-            found = ast.literal_eval(node)
-        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-            raise self.refuse() from None
-        values = found if isinstance(found, (list, tuple)) else [found]
-        for value in values:
-            if not isinstance(value, (int, float, str, bool, type(None))):
-                raise self.refuse()
+        found: pc.Expression = OPERATORS[type(op)](column, pa.scalar(value))
         return found
 
 
@@ -266,7 +239,7 @@ def stored_rows(
     found, named = [], [*settings]
 
     def tables(columns: list[str] | None = None) -> Iterator[pa.Table]:
-        return store.replicates.iterate(columns=columns)
+        return store.replicates.iterate(columns=columns, damaged="refuse")
 
     for table in tables():
         filters = matching(settings, table.schema)

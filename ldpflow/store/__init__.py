@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ldpflow.store.aggregate import Aggregator, Published
-from ldpflow.store.compact import compact
 from ldpflow.store.dataset import Dataset
 from ldpflow.store.lock import RunLock
 from ldpflow.store.part import Part, PartMeta, UnreadablePart
@@ -26,5 +25,4 @@ __all__ = [
     "UnreadablePart",
     "cell_id",
     "cell_set_hash",
-    "compact",
 ]

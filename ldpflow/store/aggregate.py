@@ -17,14 +17,18 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ldpflow.columns import Column
-from ldpflow.store.kinds import REPLICATE_ROWS
-from ldpflow.store.overlaps import check_equal, of_cells
-from ldpflow.store.part import CompleteRows, PartMeta, arrange
-from ldpflow.store.ranges import Ranges, subtract, union
+from ldpflow.store.dataset import check_equal, of_cells
+from ldpflow.store.part import CompleteRows, PartMeta, Ranges, arrange, subtract, union
 from ldpflow.store.run_store import RunStore
-from ldpflow.store.schema import FINISHED, cell_id, cell_keys, cell_set_hash, further_columns, schema_of
-
-__all__ = ["Aggregator", "Published", "statistics_schema"]
+from ldpflow.store.schema import (
+    FINISHED,
+    REPLICATE_ROWS,
+    cell_id,
+    cell_keys,
+    cell_set_hash,
+    further_columns,
+    schema_of,
+)
 
 COUNTS = ("replicates", "failures", "covered")
 SUMS = ("length_sum", "length_sumsq")
@@ -207,7 +211,7 @@ class Aggregator:
             state.published = self.store.replicates.finished(path_key)
             state.received = dict(state.published)
             if state.published:
-                for stored in self.store.replicates.iterate(path_key, skip_unreadable=True):
+                for stored in self.store.replicates.iterate(path_key, damaged=[]):
                     tally(state, stored)
             self.paths[path_key] = state
         return self.paths[path_key]
@@ -218,7 +222,7 @@ class Aggregator:
     def _compare(self, path_key: str, rows: CompleteRows, cells: Sequence[Mapping[str, Any]]) -> None:
         """Raise unless the rows of these cells are those that are stored."""
         within = rows.first, rows.last
-        stored = self.store.replicates.read(path_key, skip_unreadable=True, within=within)
+        stored = self.store.replicates.read(path_key, within=within, damaged=[])
         stored = stored.drop_columns("path")
         again = "rows computed again", of_cells(rows.table, cells)
         check_equal(REPLICATE_ROWS, ("stored rows", of_cells(stored, cells)), again)

@@ -1,12 +1,9 @@
-"""Checksums of a whole Parquet file, inside the file.
+"""Parquet files with page checksums, and a checksum of the whole between the pages and the footer.
 
-Page checksums protect the values alone: not the headers of the pages, and not the footer, whose statistics
-decide which rows a filter of a plain reader sees. So the footer holds two SHA-256 sums in one entry of its
-key-value metadata: of all that lies before the footer, and of the footer itself with that second sum blanked.
-A scan verifies the footers it reads; a reader of rows verifies all. Other readers skip the entry.
-
-A second entry says that there is a first one, so that a changed name of either does not make a file look like
-one of an old version, which has no sums.
+Page checksums protect the values alone: not the headers of the pages, and not the footer. So two SHA-256
+sums lie before the footer, where Parquet allows any bytes and other readers do not look: of the pages, and of
+that sum and the footer. A scan verifies the footers it reads; a reader of rows verifies all. Statistics
+are not written: a plain reader would skip rows by them.
 """
 
 from __future__ import annotations
@@ -16,66 +13,90 @@ import hashlib
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-__all__ = ["check_body", "check_footer", "encode"]
-
-SUMS, SEALED = b"ldpflow.sha256", b"ldpflow.has_sha256"
+MAGIC = b"PAR1"
 DIGITS = 64
-BLANK = b"0" * DIGITS
-ENTRY = SUMS + b"\x18\x80\x01"
-"""Name of the entry, then a string of 128 bytes in the encoding of Parquet footers (Thrift, compact)."""
+SEAL = 2 * DIGITS
+"""Bytes of both sums, in hexadecimal digits."""
+
+NO_SEAL = (
+    "the checksum of its footer does not hold: it was damaged, or another program or a version before 0.3 "
+    "wrote it"
+)
 
 
 def encode(table: pa.Table, compression_level: int | None = None) -> pa.Buffer:
-    """A table as the bytes of a Parquet file with page checksums and checksums of the whole."""
+    """A table as the bytes of a Parquet file with page checksums and a seal."""
     sink = pa.BufferOutputStream()
-    with pq.ParquetWriter(
-        sink, table.schema, compression="zstd", compression_level=compression_level, write_page_checksum=True
-    ) as writer:
-        writer.write_table(table)
-        writer.add_key_value_metadata({SEALED: b"1", SUMS: BLANK + BLANK})
-    data = bytearray(sink.getvalue())
-    start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
-    at = data.index(ENTRY, start) + len(ENTRY)
-    data[at : at + DIGITS] = digest(memoryview(data)[:start])
-    data[at + DIGITS : at + 2 * DIGITS] = digest(memoryview(data)[start:])
-    return pa.py_buffer(bytes(data))
+    pq.write_table(
+        table,
+        sink,
+        compression="zstd",
+        compression_level=compression_level,
+        write_page_checksum=True,
+        write_statistics=False,
+    )
+    data = memoryview(sink.getvalue())
+    start = len(data) - footer_length(data[-8:])
+    body = digest(data[:start])
+    return pa.py_buffer(b"".join((data[:start], body, digest(body, data[start:]), data[start:])))
 
 
-def digest(data: memoryview | bytes) -> bytes:
-    """SHA-256 in hexadecimal digits."""
-    return hashlib.sha256(data).hexdigest().encode()
+def digest(*pieces: memoryview | bytes) -> bytes:
+    """SHA-256 of several pieces, in hexadecimal digits."""
+    total = hashlib.sha256()
+    for piece in pieces:
+        total.update(piece)
+    return total.hexdigest().encode()
 
 
-def check_footer(tail: bytes) -> bytes | None:
-    """Verify a footer.
+def footer_length(end: memoryview | bytes) -> int:
+    """Bytes of a footer with its length and magic, from the last eight bytes of a file."""
+    return int.from_bytes(end[:4], "little") + 8
 
-    Parameters
-    ----------
-    tail : bytes
-        From the start of the footer to the end of the file.
 
-    Returns
-    -------
-    bytes or None
-        The checksum of what lies before the footer; None for a file without checksums.
+def sealed_length(tail: bytes, size: int) -> int:
+    """Bytes of the seal and the footer of a file of this size, from its last bytes.
 
     Raises
     ------
     ValueError
-        If the footer is not the one that was written.
+        If it is no whole Parquet file.
     """
-    if SUMS not in tail and SEALED not in tail:
-        return None
-    at = tail.find(ENTRY) + len(ENTRY)
-    body, own = tail[at : at + DIGITS], tail[at + DIGITS : at + 2 * DIGITS]
-    blanked = tail[: at + DIGITS] + BLANK + tail[at + 2 * DIGITS :]
-    if at < len(ENTRY) or digest(blanked) != own:
-        raise ValueError("the checksum of its footer does not hold")
-    return body
+    if size < SEAL + 12 or tail[-4:] != MAGIC:
+        raise ValueError("not a whole Parquet file (truncated or overwritten)")
+    length = footer_length(tail[-8:]) + SEAL
+    if length + len(MAGIC) > size:
+        raise ValueError("the Parquet footer is longer than the file")
+    return length
 
 
-def check_body(data: pa.Buffer) -> bool:
-    """Verify a whole Parquet file; whether it has checksums.
+def read_footer(sealed: bytes) -> pq.FileMetaData:
+    """Parse a footer, its checksum verified.
+
+    Parameters
+    ----------
+    sealed : bytes
+        The last :func:`sealed_length` bytes of a file.
+
+    Raises
+    ------
+    ValueError
+        If it is not the footer that was written.
+    """
+    body, own, footer = sealed[:DIGITS], sealed[DIGITS:SEAL], sealed[SEAL:]
+    if digest(body, footer) != own:
+        raise ValueError(NO_SEAL)
+    # Framed as a file, so that parsing does no I/O of its own.
+    found = pq.read_metadata(pa.BufferReader(MAGIC + footer))
+    for group in range(found.num_row_groups):
+        rows = found.row_group(group)
+        if any(rows.column(at).is_stats_set for at in range(rows.num_columns)):
+            raise ValueError("it has statistics, by which readers would skip rows")
+    return found
+
+
+def open_sealed(data: pa.Buffer) -> pq.ParquetFile:
+    """A Parquet file from its bytes, all checksums verified.
 
     Raises
     ------
@@ -83,10 +104,9 @@ def check_body(data: pa.Buffer) -> bool:
         If it is not the file that was written.
     """
     view = memoryview(data)
-    length = int.from_bytes(view[-8:-4], "little") + 8 if len(view) >= 12 else 0
-    if bytes(view[-4:]) != b"PAR1" or not 8 < length <= len(view) - 4:
-        raise ValueError("not a whole Parquet file (truncated or overwritten)")
-    body = check_footer(bytes(view[-length:]))
-    if body is not None and digest(view[:-length]) != body:
+    length = sealed_length(bytes(view[-12:]), len(view))
+    sealed = bytes(view[-length:])
+    read_footer(sealed)
+    if digest(view[:-length]) != sealed[:DIGITS]:
         raise ValueError("its checksum does not hold")
-    return body is not None
+    return pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)

@@ -10,35 +10,36 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, groupby
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain, groupby, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 from pyarrow import fs
 
 from ldpflow.columns import Column
-from ldpflow.errors import InputError
-from ldpflow.store.files import RunFiles
-from ldpflow.store.kinds import Kind
-from ldpflow.store.overlaps import each_once, overlapping
-from ldpflow.store.parallel import ahead, in_parallel
+from ldpflow.errors import DamagedRun, InputError
+from ldpflow.store.files import LARGEST, RunFiles, ahead, in_parallel
 from ldpflow.store.part import (
+    MOST_ROWS,
     CompleteRows,
     Part,
     PartMeta,
+    Ranges,
     UnreadablePart,
     arrange,
+    intersect,
     parse_footer,
     parse_rows,
     serialise,
+    union,
 )
-from ldpflow.store.ranges import Ranges, union
-from ldpflow.store.schema import cell_id, conform, further_columns
-
-__all__ = ["REMOVED", "Dataset", "with_path"]
+from ldpflow.store.schema import Kind, cell_columns, cell_id, cell_keys, conform, further_columns, key_codes
 
 PARTITION = "path=p"
 PLACE = re.compile(r"path=p([0-9a-f]{16})/part-\d+-\d+-[0-9a-f]{12}\.parquet")
@@ -46,6 +47,18 @@ PLACE = re.compile(r"path=p([0-9a-f]{16})/part-\d+-\d+-[0-9a-f]{12}\.parquet")
 
 REMOVED = "removed while it was being read"
 FOOTER_GUESS = 64 * 1024
+
+LARGE = 1_000_000
+"""Rows from which on a part is cut when parts are merged, at a multiple of 64 replicates."""
+
+MANY, SMALL = 32, 100_000
+"""Parts of a path, and mean rows of each, from and below which they are merged."""
+
+Damaged = Literal["refuse"] | list[UnreadablePart]
+"""What a reader does about parts that cannot be used: refuse, or leave them out and list them."""
+
+Expected = Callable[[Kind, str | None, Sequence[Part], Sequence[UnreadablePart]], Iterator[UnreadablePart]]
+"""Parts and paths that cannot be used, contradict the run or are missing from it."""
 
 
 class Dataset:
@@ -59,6 +72,8 @@ class Dataset:
     files : RunFiles
         The run.
     kind : Kind
+    expected : callable
+        Compares parts with what else the run holds.
 
     Attributes
     ----------
@@ -66,9 +81,10 @@ class Dataset:
         Columns beside those of every run that new parts have, see :meth:`declare`.
     """
 
-    def __init__(self, files: RunFiles, kind: Kind) -> None:
+    def __init__(self, files: RunFiles, kind: Kind, expected: Expected) -> None:
         self.files = files
         self.kind = kind
+        self.expected = expected
         self.further: tuple[Column, ...] = ()
 
     def schema(self, parts: Iterable[Part] = ()) -> pa.Schema:
@@ -138,8 +154,42 @@ class Dataset:
         schema = self.kind.schema([rows.table.schema], self.further)
         name = f"{self.kind.folder}/{PARTITION}{path_key}/{rows.name}"
         table = conform(rows.table, schema)
-        self.files.publish(name, serialise(rows.with_table(table), path_key, meta))
+        data = serialise(rows.with_table(table), path_key, meta)
+        if data.size > LARGEST or table.num_rows > MOST_ROWS:
+            raise ValueError(f"{name} has {table.num_rows:,} rows, {data.size:,} bytes: more than a part may")
+        self.files.publish(name, data)
         return name
+
+    def compact(self, path_keys: Iterable[str]) -> None:
+        """Merge the parts of paths into few large ones, each row once; the run's lock must be held.
+
+        New parts are published before old ones are deleted: a reader, or a kill, in between finds rows
+        twice and never none. The next compaction ends that.
+
+        Raises
+        ------
+        InputError
+            If a part cannot be used, or two differ on a row.
+        """
+        for key in path_keys:
+            # A path may have fewer rows than the summary counts while it is repaired.
+            damaged: list[UnreadablePart] = []
+            parts = self.scan(key, damaged=damaged)
+            pieces = tiles(parts)
+            existing = {(part.first, part.last, ids(part.cells)): part.name for part in parts}
+            kept = {existing.get((first, last, ids(cells)), "") for first, last, cells in pieces}
+            if "" in kept:
+                runs = {cell: count for part in parts for cell, count in part.runs.items()}
+                origin = replace(parts[0].origin(), runs=runs)
+            for first, last, cells in pieces if "" in kept or len(kept) < len(parts) else ():
+                rows = self.read(key, within=(first, last), damaged=damaged).drop_columns("path")
+                for bad in damaged:
+                    raise self.unusable(bad)
+                if (first, last, ids(cells)) not in existing:
+                    kept.add(self.publish(key, arrange(self.kind, of_cells(rows, cells)), origin))
+            for part in parts:
+                if part.name not in kept:
+                    self.files.filesystem.delete_file(self.files.full(part.name))
 
     # Finding
 
@@ -147,30 +197,47 @@ class Dataset:
         """Keys of the paths that have parts, sorted."""
         return sorted({key for key, _ in self._names(None)})
 
-    def scan(self, path_key: str | None = None) -> tuple[list[Part], list[UnreadablePart]]:
-        """Footers of all parts, by path and first replicate, and the files that cannot be used."""
-        parts: list[Part] = []
-        unreadable: list[UnreadablePart] = []
-        for found in in_parallel(self._footer, self._names(path_key)):
-            if isinstance(found, Part):
-                parts.append(found)
-            else:
-                unreadable.append(found)
-        return sorted(parts, key=lambda part: (part.path_key, part.first, part.name)), unreadable
+    def scan(self, path_key: str | None = None, *, damaged: Damaged) -> list[Part]:
+        """Footers of all parts, by path and first replicate.
+
+        Parameters
+        ----------
+        path_key : str, optional
+            All paths unless given.
+        damaged : "refuse" or list
+            What is done about parts that cannot be used: a list gets them, and the others are returned.
+            ``"refuse"`` is for whatever shows results: it asks in addition for the rows that the
+            run's summary counts, and for parts of one seed and of one origin for each path.
+
+        Raises
+        ------
+        InputError
+            If that is refused; names the part or path.
+        """
+        found = in_parallel(self._footer, self._names(path_key))
+        parts = [part for part in found if isinstance(part, Part)]
+        parts.sort(key=lambda part: (part.path_key, part.first, part.name))
+        bad = [part for part in found if isinstance(part, UnreadablePart)]
+        for one in self.expected(self.kind, path_key, parts, bad) if damaged == "refuse" else bad:
+            self.leave_out(one, damaged)
+        return parts
+
+    def leave_out(self, bad: UnreadablePart, damaged: Damaged) -> None:
+        """Note a part that cannot be used, or refuse to go on."""
+        if damaged == "refuse":
+            raise self.unusable(bad)
+        damaged.append(bad)
 
     def finished(self, path_key: str) -> dict[str, Ranges]:
         """Replicates that are stored, by cell id: sorted disjoint half-open ranges.
 
         Footers alone are read. Parts that cannot be used count as absent and are warned of.
         """
-        parts, unreadable = self.scan(path_key)
+        unreadable: list[UnreadablePart] = []
+        parts = self.scan(path_key, damaged=unreadable)
         for bad in unreadable:
             warnings.warn(f"{self.files.full(bad.name)} counts as missing: {bad.reason}", stacklevel=2)
-        ranges: dict[str, list[tuple[int, int]]] = {}
-        for part in parts:
-            for cell in part.cells:
-                ranges.setdefault(cell_id(cell), []).append((part.first, part.last))
-        return {cell: union(found) for cell, found in ranges.items()}
+        return finished_of(parts)
 
     # Reading
 
@@ -178,14 +245,14 @@ class Dataset:
         self,
         path_key: str | None = None,
         columns: Sequence[str] | None = None,
-        skip_unreadable: bool = False,
-        left_out: list[UnreadablePart] | None = None,
         within: tuple[int, int] | None = None,
+        *,
+        damaged: Damaged,
     ) -> pa.Table:
         """:meth:`iterate` as one table."""
-        tables = list(self.iterate(path_key, columns, skip_unreadable, left_out, within))
+        tables = list(self.iterate(path_key, columns, within, damaged=damaged))
         if not tables:
-            empty = self.schema(self.scan(path_key)[0]).empty_table()
+            empty = self.schema(self.scan(path_key, damaged=[])).empty_table()
             tables = [with_path(empty if columns is None else empty.select(columns), "")]
         return pa.concat_tables(tables)
 
@@ -193,9 +260,9 @@ class Dataset:
         self,
         path_key: str | None = None,
         columns: Sequence[str] | None = None,
-        skip_unreadable: bool = False,
-        left_out: list[UnreadablePart] | None = None,
         within: tuple[int, int] | None = None,
+        *,
+        damaged: Damaged,
     ) -> Iterator[pa.Table]:
         """Rows of one path or of all, each once, a part at a time.
 
@@ -205,12 +272,10 @@ class Dataset:
             All paths unless given.
         columns : sequence of str, optional
             Columns to return; all unless given.
-        skip_unreadable : bool
-            Leave parts that cannot be used out instead of raising.
-        left_out : list, optional
-            The parts left out are appended.
         within : (int, int), optional
             Replicates wanted, the last exclusive; other parts are not read.
+        damaged : "refuse" or list
+            As of :meth:`scan`.
 
         Yields
         ------
@@ -221,21 +286,12 @@ class Dataset:
         Raises
         ------
         InputError
-            If a part cannot be used, or a row is stored twice with different values (names both
-            parts).
+            If a part cannot be used and that is refused, or a row is stored twice with different values
+            (names both parts).
         """
-        parts, unreadable = self.scan(path_key)
+        parts = self.scan(path_key, damaged=damaged)
         schema = self.schema(parts)
         names = list(schema.names if columns is None else columns)
-
-        def usable(found: Iterable[UnreadablePart]) -> None:
-            for bad in found:
-                if not skip_unreadable:
-                    raise self.unusable(bad)
-                if left_out is not None:
-                    left_out.append(bad)
-
-        usable(unreadable)
         if within is not None:
             parts = [part for part in parts if part.first < within[1] and within[0] < part.last]
         shared = overlapping(parts)
@@ -243,34 +299,42 @@ class Dataset:
             here = list(group)
             alone = [part for part in here if part.name not in shared]
             doubled = [part for part in here if part.name in shared]
-            for part, table in chain(self.loaded(alone), each_once(self.loaded(doubled), self.load)):
-                if isinstance(table, UnreadablePart):
-                    usable([table])
-                    continue
+            for part, table in chain(
+                self.loaded(alone, damaged=damaged),
+                each_once(self.loaded(doubled, damaged=damaged), self.load),
+            ):
                 if within is not None and not within[0] <= part.first <= part.last <= within[1]:
                     replicate = pc.field("replicate")
                     table = table.filter((replicate >= within[0]) & (replicate < within[1]))
                 yield with_path(conform(table, schema).select(names), key)
 
     def loaded(
-        self, parts: Iterable[Part], columns: Sequence[str] | None = None
-    ) -> Iterator[tuple[Part, pa.Table | UnreadablePart]]:
+        self, parts: Iterable[Part], columns: Sequence[str] | None = None, *, damaged: Damaged
+    ) -> Iterator[tuple[Part, pa.Table]]:
         """Parts and their rows, in order; a few files are read ahead, one part is held."""
-        for part, data in ahead(lambda part: self.files.read(part.name), parts):
-            yield part, parsed(part, data, columns)
+        for part, data in ahead(lambda part: self._bytes(part), parts):
+            table = parsed(part, data, columns)
+            if isinstance(table, UnreadablePart):
+                self.leave_out(table, damaged)
+            else:
+                yield part, table
 
     def load(self, part: Part) -> pa.Table | UnreadablePart:
         """Rows of a part, checksums verified."""
-        return parsed(part, self.files.read(part.name), None)
+        return parsed(part, self._bytes(part), None)
 
-    def unusable(self, part: UnreadablePart) -> InputError:
+    def _bytes(self, part: Part) -> pa.Buffer | UnreadablePart | None:
+        try:
+            return self.files.read(part.name)
+        except InputError as error:
+            return UnreadablePart(part.name, f"it is no part that a sweep wrote: {error.value}")
+
+    def unusable(self, part: UnreadablePart) -> DamagedRun:
         """Error for a part that has to be read and cannot be."""
-        return InputError(
-            self.files.full(part.name),
-            part.reason,
-            "a readable part",
-            "Remove this file and run the sweep again, or ldpflow check with --repair.",
-        )
+        hint = "Run the sweep again, or ldpflow check with --repair, to compute it again."
+        if part.reason == REMOVED:
+            hint = "A sweep has merged parts: run the command again."
+        return DamagedRun(self.files.full(part.name), part.reason, "a readable part", hint)
 
     def _names(self, path_key: str | None) -> list[tuple[str, str]]:
         """(path key, name) of every part in the folder of the kind, or in one of its partitions."""
@@ -300,7 +364,13 @@ class Dataset:
 
     def _footer(self, file: tuple[str, str]) -> Part | UnreadablePart:
         path_key, name = file
-        with self.files.filesystem.open_input_file(self.files.full(name)) as source:
+        try:
+            source = self.files.opened(name)
+        except InputError:
+            return UnreadablePart(name, "it is no regular file")
+        except FileNotFoundError:
+            return UnreadablePart(name, REMOVED)
+        with source:
             size = source.size()
             want = min(size, FOOTER_GUESS)
             while True:
@@ -331,14 +401,170 @@ def regular(folder: Path, wanted: str | None, links: bool) -> Iterator[str]:
             yield entry.name
 
 
-def parsed(part: Part, data: pa.Buffer | None, columns: Sequence[str] | None) -> pa.Table | UnreadablePart:
+def parsed(
+    part: Part, data: pa.Buffer | UnreadablePart | None, columns: Sequence[str] | None
+) -> pa.Table | UnreadablePart:
     """Rows of a part from its bytes; of some columns only those are verified."""
     if data is None:
         return UnreadablePart(part.name, REMOVED)
-    return parse_rows(data, part, columns)
+    return data if isinstance(data, UnreadablePart) else parse_rows(data, part, columns)
+
+
+def finished_of(parts: Iterable[Part]) -> dict[str, Ranges]:
+    """Replicates of several parts by cell id."""
+    ranges: dict[str, list[tuple[int, int]]] = {}
+    for part in parts:
+        for cell in part.cells:
+            ranges.setdefault(cell_id(cell), []).append((part.first, part.last))
+    return {cell: union(found) for cell, found in ranges.items()}
 
 
 def with_path(table: pa.Table, path_key: str) -> pa.Table:
     """The table with the partition as its first column."""
     column = pa.repeat(pa.scalar(f"p{path_key}"), table.num_rows)
     return table.add_column(0, "path", column)
+
+
+COMPARED_ROWS = 2**17  # at a time: sorting takes hundreds of bytes a row
+
+Read = tuple[Part, pa.Table]
+
+
+def crowded(parts: Sequence[Part]) -> list[str]:
+    """Keys of the paths that have rows in two parts, or many small parts."""
+    shared = overlapping(parts)
+    rows: dict[str, list[int]] = {}
+    for part in parts:
+        rows.setdefault(part.path_key, []).append(part.num_rows)
+    many = {key for key, counts in rows.items() if len(counts) > MANY and sum(counts) < len(counts) * SMALL}
+    return sorted(many | {part.path_key for part in parts if part.name in shared})
+
+
+def overlapping(parts: Sequence[Part]) -> set[str]:
+    """Names of the parts that share a (path, cell, replicate) with another part."""
+    by_cell: dict[tuple[str, str], list[Part]] = {}
+    for part in parts:
+        for cell in part.cells:
+            by_cell.setdefault((part.path_key, cell_id(cell)), []).append(part)
+    found: set[str] = set()
+    for group in by_cell.values():
+        group.sort(key=lambda part: part.first)
+        furthest = group[0]
+        for part in group[1:]:
+            if part.first < furthest.last:
+                found.update((part.name, furthest.name))
+            if part.last > furthest.last:
+                furthest = part
+    return found
+
+
+def each_once(parts: Iterable[Read], load: Callable[[Part], pa.Table | UnreadablePart]) -> Iterator[Read]:
+    """Parts of one path with the rows that no part before has; one at a time is held.
+
+    Parameters
+    ----------
+    parts : iterable of (part, rows)
+        Whole parts in the full schema.
+    load : callable
+        Reads an earlier part again, to be compared with.
+
+    Raises
+    ------
+    InputError
+        If a part holds other values for a row of a part before; names both.
+    """
+    before: list[tuple[Part, dict[str, int]]] = []
+    for part, table in parts:
+        own = {cell_id(cell): at for at, cell in enumerate(part.cells)}
+        left = np.ones((part.last - part.first, len(part.cells), part.rows_per_cell), dtype=bool)
+        for other, theirs in before:
+            first, last = max(part.first, other.first), min(part.last, other.last)
+            shared = [cell for cell in own if cell in theirs] if first < last else []
+            if shared and not isinstance(again := load(other), UnreadablePart):
+                at = [own[cell] for cell in shared], [theirs[cell] for cell in shared]
+                step = max(COMPARED_ROWS // (len(shared) * part.rows_per_cell), 1)
+                for start in range(first, last, step):
+                    span = start, min(start + step, last)
+                    theirs_again = of_replicates(again, other, *span, at[1])
+                    own_again = of_replicates(table, part, *span, at[0])
+                    check_equal(part.kind, (other.name, theirs_again), (part.name, own_again))
+                left[first - part.first : last - part.first, at[0]] = False
+        before.append((part, own))
+        yield part, table if left.all() else table.filter(pa.array(left.reshape(-1)))
+
+
+def of_replicates(
+    rows: pa.Table, part: Part, first: int, last: int, cells: Sequence[int] | None = None
+) -> pa.Table:
+    """Rows of the replicates first to last (exclusive) of a whole part; of all cells or of these."""
+    width = len(part.cells) * part.rows_per_cell
+    inside = rows.slice((first - part.first) * width, (last - first) * width)
+    if cells is None:
+        return inside
+    at: NDArray[np.int64] = np.arange(inside.num_rows).reshape(last - first, -1, part.rows_per_cell)
+    return inside.take(pa.array(at[:, list(cells)].reshape(-1)))
+
+
+def of_cells(rows: pa.Table, cells: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """The rows of these cells (key columns)."""
+    chosen = pa.array(np.zeros(rows.num_rows, dtype=bool))
+    for cell in map(cell_columns, cells):
+        here = pa.array(np.ones(rows.num_rows, dtype=bool))
+        for name in cell_keys(rows.schema):
+            column = rows[name].combine_chunks()
+            same = column.is_null() if name not in cell else pc.equal(column, cell[name])
+            here = pc.and_(here, pc.fill_null(same, False))
+        chosen = pc.or_(chosen, here)
+    return rows.filter(chosen)
+
+
+def check_equal(kind: Kind, one: tuple[str, pa.Table], other: tuple[str, pa.Table]) -> None:
+    """Compare two names with the same rows, in any order.
+
+    Raises
+    ------
+    InputError
+        If they differ; names both and the first row in which they do.
+    """
+    schema = kind.schema([one[1].schema, other[1].schema])
+    keys = [(name, "ascending") for name in kind.row_keys(schema)]
+    tables = [conform(table, schema).sort_by(keys) for _, table in (one, other)]
+    count = tables[0].num_rows
+    differs = np.zeros(count, dtype=bool)
+    for name in schema.names:
+        codes = key_codes(pa.chunked_array([*tables[0][name].chunks, *tables[1][name].chunks]))
+        differs |= codes[:count] != codes[count:]
+    if differs.any():
+        row = tables[0].slice(int(np.flatnonzero(differs)[0]), 1).to_pylist()[0]
+        key = ", ".join(f"{name} = {row[name]}" for name, _ in keys if row[name] is not None)
+        raise InputError(
+            kind.folder,
+            f"{one[0]} and {other[0]}",
+            "parts that agree on the rows they share",
+            f"They differ at {key}.",
+        )
+
+
+def ids(cells: Iterable[Mapping[str, Any]]) -> frozenset[str]:
+    """Identifiers of a set of cells."""
+    return frozenset(map(cell_id, cells))
+
+
+def tiles(parts: Sequence[Part]) -> list[tuple[int, int, list[dict[str, Any]]]]:
+    """Ranges and cells that cover what the parts cover, once, in as few pieces as they allow."""
+    known = {cell_id(cell): cell for part in parts for cell in part.cells}
+    covered = finished_of(parts)
+    ends = {end for ranges in covered.values() for span in ranges for end in span}
+    pieces: list[tuple[int, int, list[dict[str, Any]]]] = []
+    for first, last in pairwise(sorted(ends)):
+        cells = [known[cell] for cell, ranges in covered.items() if intersect(ranges, first, last)]
+        if pieces and pieces[-1][1] == first and ids(pieces[-1][2]) == ids(cells):
+            first = pieces.pop()[0]
+        if cells:
+            pieces.append((first, last, cells))
+    found = []
+    for first, last, cells in pieces:
+        size = max(LARGE // (len(cells) * parts[0].rows_per_cell) // 64, 1) * 64
+        cuts = [first, *range((first // size + 1) * size, last, size), last]
+        found += [(a, b, cells) for a, b in pairwise(cuts)]
+    return found

@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
+import re
 import secrets
 import stat
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import pyarrow as pa
 from pyarrow import fs
 
-from ldpflow.errors import InputError, StorageError, redacted
-
-__all__ = ["OBJECT_STORES", "RunFiles", "address_of"]
+from ldpflow.errors import DamagedRun, InputError, StorageError, redacted
 
 PUT_PAUSES = (0.5, 1.0, 2.0, 4.0)
 """Seconds between tries of a put, beyond those that the object store's own client makes."""
+
+UNFINISHED = re.compile(r".*\.(\d{1,9})\.[0-9a-f]{8}", re.DOTALL)
+"""Names in RUN/tmp: of the file, the process, a random number."""
 
 UNUSABLE = {
     errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.EISDIR,
 }  # fmt: skip
 """Error numbers of places that this user cannot write to at all."""
+
+LARGEST = 2**29
+"""Most bytes of a file of a run; a sweep's parts have some ten million."""
 
 OBJECT_STORES = {"s3", "gcs", "abfs"}
 """Types of file systems that have no folders to be made beforehand."""
@@ -74,6 +83,29 @@ def open_filesystem(root: str | os.PathLike[str]) -> tuple[fs.FileSystem, str]:
     return filesystem, base
 
 
+def has_ended(pid: int) -> bool:
+    """Whether no process of this machine has the number."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return True
+    except OSError:
+        return False
+    return False
+
+
+class LocalFile(io.FileIO):
+    """A file with the two methods of Arrow's files that are used here, without Arrow's threads."""
+
+    def size(self) -> int:
+        """Bytes of the file."""
+        return os.fstat(self.fileno()).st_size
+
+    def read_at(self, nbytes: int, offset: int) -> bytes:
+        """Bytes from an offset."""
+        return os.pread(self.fileno(), nbytes, offset)
+
+
 class RunFiles:
     """The files of a run, by names relative to its root.
 
@@ -118,48 +150,47 @@ class RunFiles:
         """The path of a file of the run inside :attr:`filesystem`."""
         return f"{self.base}/{name}"
 
-    def read(self, name: str, largest: int | None = None) -> pa.Buffer | None:
+    def read(self, name: str, most: int = LARGEST) -> pa.Buffer | None:
         """The bytes of a file of the run, or None where there is none.
 
         Raises
         ------
         InputError
-            If it is no regular file of the run, such as a link to another place, or has more bytes than
-            ``largest``.
+            If it is no regular file of the run, such as a link to another place, or has more than ``most``
+            bytes.
         """
         try:
-            if self.local:
-                return self._read_local(name, largest)
-            with self.filesystem.open_input_file(self.full(name)) as file:
-                self._check_size(name, file.size(), largest)
-                return file.read_buffer()
+            with self.opened(name) as file:
+                size = file.size()
+                if size > most:
+                    allowed = f"at most {most:,} bytes, the most that a sweep writes"
+                    raise DamagedRun(self.full(name), f"{size:,} bytes", allowed, "Move the file away.")
+                # Memory of Arrow's own, not of a Python object: Arrow's threads may be the last to free it,
+                # when the interpreter has ended.
+                data = pa.allocate_buffer(size)
+                return data.slice(0, file.readinto(memoryview(data)))
         except FileNotFoundError:
             return None
 
-    def _check_size(self, name: str, size: int, largest: int | None) -> None:
-        if largest is not None and size > largest:
-            raise InputError(
-                "run", self.full(name), f"a file of at most {largest:,} bytes", f"It has {size:,}."
-            )
-
-    def _read_local(self, name: str, largest: int | None) -> pa.Buffer:
+    def opened(self, name: str) -> LocalFile | pa.NativeFile:
+        """A file of the run, opened for reading without waiting: no link is followed, and no pipe opened."""
+        if not self.local:
+            return self.filesystem.open_input_file(self.full(name))
         self.check_folders(name)
+        return LocalFile(self.descriptor(name, os.O_RDONLY))
+
+    def descriptor(self, name: str, flags: int) -> int:
+        """A descriptor of a regular file of the run; no link is followed, and a pipe does not wait."""
         try:
-            # A link is not followed, and a pipe does not wait for its writer.
-            descriptor = os.open(self.full(name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            found = os.open(self.full(name), flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
         except OSError as error:
-            if error.errno == errno.ELOOP:
+            if error.errno in (errno.ELOOP, errno.ENXIO):
                 raise self.not_ours(name) from None
             raise
-        with open(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise self.not_ours(name)
-            # Memory of Arrow's own, not of a Python object: Arrow's threads may be the last to free it,
-            # when the interpreter has ended.
-            size = os.fstat(descriptor).st_size
-            self._check_size(name, size, largest)
-            data = pa.allocate_buffer(size)
-            return data.slice(0, file.readinto(memoryview(data)))
+        if not stat.S_ISREG(os.fstat(found).st_mode):
+            os.close(found)
+            raise self.not_ours(name)
+        return found
 
     def check_folders(self, name: str) -> None:
         """Refuse a file of the run in a folder that is a link: it would lie outside the run."""
@@ -171,7 +202,7 @@ class RunFiles:
 
     def not_ours(self, name: str) -> InputError:
         """The error about something in a run that no sweep has put there."""
-        return InputError(
+        return DamagedRun(
             "run", self.full(name), "regular files and folders in a run directory", "Remove it by hand."
         )
 
@@ -213,6 +244,16 @@ class RunFiles:
                 ) from error
             raise StorageError(self.root, str(error)) from error
 
+    def clear_unfinished(self) -> None:
+        """Remove the unfinished files of processes of this machine that have ended."""
+        folder = Path(self.base, "tmp")
+        if not self.local or folder.is_symlink() or not folder.is_dir():
+            return
+        for file in folder.iterdir():
+            name = UNFINISHED.fullmatch(file.name)
+            if name is not None and not file.is_symlink() and has_ended(int(name[1])):
+                file.unlink(missing_ok=True)
+
     def _publish_local(self, target: Path, data: pa.Buffer | bytes) -> None:
         folder = Path(self.base, "tmp")
         for name in ("tmp/file", target.relative_to(self.base).as_posix()):
@@ -251,3 +292,37 @@ class RunFiles:
                 if pause is None:
                     raise
                 time.sleep(pause)
+
+
+READERS = 8
+AHEAD = 4
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def in_parallel(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+    """Map over threads, in order; all results at once."""
+    items = list(items)
+    if len(items) < 2:
+        return [function(item) for item in items]
+    with ThreadPoolExecutor(READERS) as pool:
+        return list(pool.map(function, items))
+
+
+def ahead(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[tuple[Item, Result]]:
+    """Items and results in order, the next few computed in threads while one is used."""
+    waiting: deque[tuple[Item, Future[Result]]] = deque()
+    pool = ThreadPoolExecutor(AHEAD)
+    try:
+        for item in items:
+            waiting.append((item, pool.submit(function, item)))
+            if len(waiting) > AHEAD:
+                item, future = waiting.popleft()
+                yield item, future.result()
+        while waiting:
+            item, future = waiting.popleft()
+            yield item, future.result()
+    finally:
+        # Without waiting: a generator that is given up may be collected anywhere, inside a lock too.
+        pool.shutdown(wait=False, cancel_futures=True)

@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from ldpflow.errors import InputError, redacted
+from ldpflow.store.files import has_ended
 from ldpflow.store.run_store import RunStore
 
-__all__ = ["RunLock"]
-
 FILE = "lock"
+LARGEST = 2**16
+"""Bytes of the lock that are read."""
+
 BEAT_SECONDS = 15.0
 STALE_SECONDS = 60.0
 
@@ -86,30 +88,31 @@ class RunLock:
                 self.store.filesystem.delete_file(self.store.full(FILE))
 
     def _acquire_file(self) -> None:
-        path = Path(self.store.full(FILE))
         try:
             with self.store.named_errors():
-                path.parent.mkdir(parents=True, exist_ok=True)
-                descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+                Path(self.store.base).mkdir(parents=True, exist_ok=True)
+                descriptor = self.store.descriptor(FILE, os.O_RDWR | os.O_CREAT)
         except FileExistsError as error:
             raise InputError("out", self.store.root, "a directory", str(error)) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = holder_in(path.read_bytes())
+            holder = holder_in(os.pread(descriptor, LARGEST, 0))
             os.close(descriptor)
             raise self._refused(holder or {}) from None
         # A released lock is empty; what is left here is a holder that died.
-        self.took_over = holder_in(path.read_bytes())
+        self.took_over = holder_in(os.pread(descriptor, LARGEST, 0))
         os.ftruncate(descriptor, 0)
         os.write(descriptor, json.dumps(self.holder).encode())
         self._descriptor = descriptor
 
     def _acquire_object(self) -> None:
-        found = self.store.read(FILE)
+        found = self.store.read(FILE, LARGEST)
         holder = None if found is None else holder_in(found.to_pybytes())
         if holder is not None:
-            if abs(time.time() - holder.get("beat", 0.0)) < STALE_SECONDS and not dead(holder):
+            beat = holder.get("beat")
+            fresh = isinstance(beat, (int, float)) and abs(time.time() - beat) < STALE_SECONDS
+            if fresh and not dead(holder):
                 raise self._refused(holder)
             self.took_over = holder
         self._beat()
@@ -140,21 +143,14 @@ class RunLock:
 
 def dead(holder: dict[str, Any]) -> bool:
     """Whether the holder was a process of this host that has ended: no need to wait for its beat."""
-    if holder.get("host") != socket.gethostname() or not isinstance(holder.get("pid"), int):
-        return False
-    try:
-        os.kill(holder["pid"], 0)
-    except ProcessLookupError:
-        return True
-    except OSError:
-        return False
-    return False
+    pid = holder.get("pid")
+    return holder.get("host") == socket.gethostname() and isinstance(pid, int) and has_ended(pid)
 
 
 def holder_in(text: bytes) -> dict[str, Any] | None:
     """The holder that a lock names; None for an empty or unreadable one."""
     try:
         holder = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return holder if isinstance(holder, dict) else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from typing import Any
@@ -20,26 +20,17 @@ import pyarrow.parquet as pq
 
 from ldpflow.documents import parse_json
 from ldpflow.errors import InputError
-from ldpflow.store.checksums import check_body, check_footer, encode
-from ldpflow.store.kinds import Kind
-from ldpflow.store.schema import cell_columns, cell_id, conform, declared_columns
-
-__all__ = [
-    "CompleteRows",
-    "Part",
-    "PartMeta",
-    "UnreadablePart",
-    "arrange",
-    "complete",
-    "parse_footer",
-    "parse_rows",
-    "serialise",
-]
+from ldpflow.store.checksums import encode, open_sealed, read_footer, sealed_length
+from ldpflow.store.files import LARGEST
+from ldpflow.store.schema import Kind, cell_columns, cell_id, conform, declared_columns
 
 METADATA_KEY = b"ldpflow"
-LARGEST_METADATA = 16 * 2**20
-MAGIC = b"PAR1"
 NAME = re.compile(r"part-(\d+)-(\d+)-([0-9a-f]{12})\.parquet")
+
+MOST_ROWS = 2**24
+"""Most rows of a part."""
+
+LARGEST_FOOTER = 2**24
 
 PARSE_ERRORS = (pa.ArrowException, OSError, ValueError, KeyError, TypeError, AttributeError)
 """Errors that pyarrow and json raise on bytes that are not a part (I/O is done before parsing)."""
@@ -245,18 +236,14 @@ def parse_footer(kind: Kind, tail: bytes, size: int, name: str, path_key: str) -
     InputError
         If a newer version of ldpflow wrote the part.
     """
-    if size < 12 or tail[-4:] != MAGIC:
-        return UnreadablePart(name, "not a whole Parquet file (truncated or overwritten)")
-    needed = int.from_bytes(tail[-8:-4], "little") + 8
-    if needed + len(MAGIC) > size:
-        return UnreadablePart(name, "the Parquet footer is longer than the file")
-    if needed > len(tail):
-        return needed
     try:
-        check_footer(tail[-needed:])
-        # The footer alone, framed as a file, so that parsing does no I/O of its own.
-        parsed = pq.read_metadata(pa.BufferReader(MAGIC + tail[-needed:]))
-        meta = parse_json(parsed.metadata[METADATA_KEY], LARGEST_METADATA)
+        needed = sealed_length(tail, size)
+        if size > LARGEST or needed > LARGEST_FOOTER:
+            raise ValueError(f"{size:,} bytes, or {needed:,} of its footer, are more than a sweep writes")
+        if needed > len(tail):
+            return needed
+        parsed = read_footer(tail[-needed:])
+        meta = parse_json(parsed.metadata[METADATA_KEY], LARGEST_FOOTER)
         version = int(meta[kind.version_name])
         if version <= kind.version:
             return checked_part(kind, name, path_key, meta, parsed)
@@ -279,6 +266,8 @@ def checked_part(
     if match is None or match[3] != kind.hash_of(cells):
         return UnreadablePart(name, "its name does not follow from its content")
     first, last = int(match[1]), int(match[2])
+    if not (first < last and cells and 0 < rows_per_cell and parsed.num_rows <= MOST_ROWS):
+        return UnreadablePart(name, "it has no rows, or more than a part has")
     runs = meta.get("runs", [1] * len(cells))
     if len(runs) != len(cells) or not all(isinstance(count, int) and count > 0 for count in runs):
         return UnreadablePart(name, "it does not say of how many replicates a row of each cell is made")
@@ -305,15 +294,53 @@ def known_cells(text: str) -> tuple[dict[str, Any], ...]:
 def parse_rows(
     data: pa.Buffer, part: Part, columns: Sequence[str] | None = None
 ) -> pa.Table | UnreadablePart:
-    """Rows of a part, checksums verified: in the schema of the part, or some of its columns."""
+    """Rows of a part, checksums verified: in the schema of the part, or some of its columns.
+
+    All columns are verified to have the rows that the footer names.
+    """
     try:
-        check_body(data)
-        file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
+        file = open_sealed(data)
         schema = part.schema
         if columns is not None:
             schema = pa.schema([schema.field(name) for name in columns if name in schema.names])
         table = conform(file.read(columns=schema.names), schema)
-        reason = part.kind.misplaced(table, part.first, part.last) if columns is None else None
-        return table if reason is None else UnreadablePart(part.name, reason)
+        if columns is None:
+            found = complete(part.kind, table, part.cells)
+            if (found.first, found.last, found.cells) != (part.first, part.last, part.cells):
+                raise ValueError("they are not those that its footer names")
+        return table
     except PARSE_ERRORS as error:
-        return UnreadablePart(part.name, f"its rows cannot be read: {error or type(error).__name__}")
+        return UnreadablePart(part.name, f"its rows cannot be used: {error or type(error).__name__}")
+
+
+Ranges = list[tuple[int, int]]
+
+
+def union(ranges: Iterable[tuple[int, int]]) -> Ranges:
+    """The union, touching ranges merged and empty ones dropped."""
+    merged: Ranges = []
+    for first, last in sorted(ranges):
+        if first >= last:
+            continue
+        if merged and first <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(last, merged[-1][1]))
+        else:
+            merged.append((first, last))
+    return merged
+
+
+def intersect(ranges: Ranges, first: int, last: int) -> Ranges:
+    """The part of sorted disjoint ranges that lies in [first, last)."""
+    return [(max(a, first), min(b, last)) for a, b in ranges if a < last and first < b]
+
+
+def subtract(first: int, last: int, ranges: Ranges) -> Ranges:
+    """[first, last) without the sorted disjoint ranges."""
+    left: Ranges = []
+    for a, b in intersect(ranges, first, last):
+        if first < a:
+            left.append((first, a))
+        first = b
+    if first < last:
+        left.append((first, last))
+    return left

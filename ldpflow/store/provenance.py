@@ -16,16 +16,17 @@ import shlex
 import socket
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from ldpflow import __version__
 from ldpflow.documents import parse_json
-from ldpflow.errors import InputError, redacted
-from ldpflow.store.run_store import RunStore
+from ldpflow.errors import DamagedRun, InputError, redacted
+from ldpflow.store.files import RunFiles
 
-__all__ = ["PACKAGES", "Session", "machine", "read_sessions", "versions"]
+RUN_VERSION = 3
+"""Version of the files of a run; runs of others are refused."""
 
 PACKAGES = ("numpy", "numba", "llvmlite", "scipy", "pyarrow", "pydantic", "ray")
 FILE = "provenance.json"
@@ -34,7 +35,7 @@ LARGEST = 16 * 2**20
 
 TYPES: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("session", "command", "started", "ended"), (str,)),
-    "seed": (int,),
+    **dict.fromkeys(("seed", "run_version"), (int,)),
     "wall_seconds": (int, float),
     **dict.fromkeys(("ns_per_step", "versions", "machine"), (dict,)),
 }
@@ -83,19 +84,20 @@ class Session:
 
     Parameters
     ----------
-    store : RunStore
+    store : RunFiles
     seed : int
         The study's seed.
     command : str, optional
         The command line; that of this process unless given.
     """
 
-    def __init__(self, store: RunStore, seed: int, command: str | None = None) -> None:
+    def __init__(self, store: RunFiles, seed: int, command: str | None = None) -> None:
         self.store = store
         # Wall seconds must not follow a clock that is set back.
         self.clock = time.monotonic()
         self.entry: dict[str, Any] = {
             "session": secrets.token_hex(8),
+            "run_version": RUN_VERSION,
             "command": redacted(shlex.join(sys.argv) if command is None else command),
             "seed": seed,
             "started": now(),
@@ -130,11 +132,11 @@ class Session:
         """Write the session into provenance.json, in place of its earlier state if any."""
         sessions = read_sessions(self.store)
         others = [entry for entry in sessions if entry.get("session") != self.entry["session"]]
-        text = json.dumps([*others, self.entry | {"sha256": sum_of(self.entry)}], indent=2)
+        text = json.dumps(chained([*others, self.entry]), indent=2)
         self.store.publish(FILE, text.encode() + b"\n")
 
 
-def read_sessions(store: RunStore) -> list[dict[str, Any]]:
+def read_sessions(store: RunFiles) -> list[dict[str, Any]]:
     """Sessions in the order in which they started.
 
     Raises
@@ -145,23 +147,32 @@ def read_sessions(store: RunStore) -> list[dict[str, Any]]:
     data = store.read(FILE, LARGEST)
     if data is None:
         return []
-    allowed, hint = "a JSON list of sessions as sweeps write it", "Move the file away."
+    allowed, hint = "a JSON list of sessions as sweeps write it", "Move the file away and sweep again."
     try:
         sessions = parse_json(data.to_pybytes(), LARGEST)
     except ValueError:
         sessions = None
-    if not isinstance(sessions, list) or not all(map(is_session, sessions)):
-        raise InputError(store.full(FILE), "its content", allowed, hint)
-    for number, entry in enumerate(sessions):
-        if entry.get("sha256", sum_of(entry)) != sum_of(entry):
-            raise InputError(store.full(FILE), f"session {number + 1}, whose checksum fails", allowed, hint)
+    if not isinstance(sessions, list) or not sessions or not all(map(is_session, sessions)):
+        raise DamagedRun(store.full(FILE), "its content", allowed, hint)
+    if {entry.get("run_version") for entry in sessions} != {RUN_VERSION}:
+        found = "a run of a version before 0.3, or of a later one"
+        hint = "Compute it again with another `out`, or start over with `fresh`, which moves it aside."
+        raise InputError(store.root, found, "a run that this version has made", hint)
+    for number, (entry, sound) in enumerate(zip(sessions, chained(sessions), strict=True)):
+        if entry != sound:
+            raise DamagedRun(store.full(FILE), f"session {number + 1}, whose checksum fails", allowed, hint)
     return sessions
 
 
-def sum_of(entry: Mapping[str, Any]) -> str:
-    """SHA-256 of the canonical JSON of a session."""
-    own = {name: value for name, value in entry.items() if name != "sha256"}
-    return hashlib.sha256(json.dumps(own, sort_keys=True).encode()).hexdigest()
+def chained(sessions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Sessions with their checksums: SHA-256 of the canonical JSON of each, and of the checksum before."""
+    found: list[dict[str, Any]] = []
+    total = ""
+    for entry in sessions:
+        own = {name: value for name, value in entry.items() if name != "sha256"}
+        total = hashlib.sha256((total + json.dumps(own, sort_keys=True)).encode()).hexdigest()
+        found.append(own | {"sha256": total})
+    return found
 
 
 def is_session(entry: object) -> bool:

@@ -10,26 +10,31 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
-import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyarrow import fs
 
 from ldpflow.documents import LARGEST, check_sum, decode_text, with_sum
-from ldpflow.errors import InputError
-from ldpflow.store.checksums import check_body, encode
-from ldpflow.store.dataset import Dataset
+from ldpflow.errors import DamagedRun, InputError
+from ldpflow.store.checksums import encode, open_sealed
+from ldpflow.store.dataset import Dataset, finished_of
 from ldpflow.store.files import OBJECT_STORES, RunFiles
-from ldpflow.store.kinds import REPLICATE_ROWS, TRAJECTORY_ROWS
-from ldpflow.store.part import PARSE_ERRORS, UnreadablePart
-
-__all__ = ["RunStore"]
+from ldpflow.store.part import MOST_ROWS, PARSE_ERRORS, Part, UnreadablePart, union
+from ldpflow.store.provenance import read_sessions
+from ldpflow.store.schema import MEANS, REPLICATE_ROWS, STATISTICS, TRAJECTORY_ROWS, Kind, cell_id, cell_keys
 
 RESOLVED = "# Resolved study, hash "
 """Start of a study.toml that a sweep has written."""
+
+ORIGIN = b"ldpflow"
+"""Name of the metadata of a summary: the study and the session that it was made from."""
+
+Promised = tuple[int | None, Mapping[str, Mapping[tuple[str, str], int]]]
 
 Expected = Callable[[pa.DataType], bool]
 
@@ -64,8 +69,9 @@ class RunStore(RunFiles):
 
     def __init__(self, root: str | os.PathLike[str], filesystem: fs.FileSystem | None = None) -> None:
         super().__init__(root, filesystem)
-        self.replicates = Dataset(self, REPLICATE_ROWS)
-        self.trajectories = Dataset(self, TRAJECTORY_ROWS)
+        self.replicates = Dataset(self, REPLICATE_ROWS, self.contradictions)
+        self.trajectories = Dataset(self, TRAJECTORY_ROWS, self.contradictions)
+        self._promised: tuple[object, Promised] | None = None
 
     def datasets(self) -> tuple[Dataset, Dataset]:
         """Both."""
@@ -89,53 +95,149 @@ class RunStore(RunFiles):
         """Write study.toml, its checksum in the last line."""
         self.publish("study.toml", with_sum(text).encode())
 
-    def read_table(self, name: str, expected: Mapping[str, Expected]) -> pa.Table | None:
-        """A Parquet file of the run, checksums verified, or None where there is none.
+    def read_table(self, name: str, expected: Mapping[str, Expected], dataset: Dataset) -> pa.Table | None:
+        """A summary of the run, checksums verified, or None where there is none.
 
         Raises
         ------
         InputError
-            If it is damaged, or lacks a column.
+            If it is damaged, lacks a column, was made from another study or session, or has paths that the
+            run has no rows of.
         """
+        sessions = read_sessions(self)
         data = self.read(name)
         if data is None:
             return None
         again = "ldpflow check with --repair, or the sweep once more, writes it again from the rows."
         try:
-            sealed = check_body(data)
-            table = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True).read()
+            file = open_sealed(data)
+            if file.metadata.num_rows > MOST_ROWS:
+                raise ValueError(f"{file.metadata.num_rows:,} rows")
+            table = file.read()
+            origin = json.loads((table.schema.metadata or {})[ORIGIN])
+            self.check_origin(sessions, origin["study"], origin["session"])
         except PARSE_ERRORS as error:
-            raise InputError(
+            raise DamagedRun(
                 self.full(name), str(error), "a Parquet file as a sweep writes it", again
             ) from None
         for column, fits in expected.items():
             found = table.schema.field(column).type if column in table.column_names else None
             if found is None or not (fits(found) or pa.types.is_null(found)):
                 column_text = f"column {column}: {found or 'absent'}"
-                raise InputError(self.full(name), column_text, "the columns of a summary", again)
-        if not sealed:
-            warnings.warn(
-                f"{self.full(name)} has no checksums: an old version wrote it, or another program; "
-                "ldpflow check compares it with the rows",
-                stacklevel=3,
-            )
-        return table
+                raise DamagedRun(self.full(name), column_text, "the columns of a summary", again)
+        stored = {f"p{key}" for key in dataset.path_keys()}
+        if stored and (unknown := sorted({*table["path"].unique().to_pylist()} - stored, key=str)):
+            raise DamagedRun(self.full(name), f"path {unknown[0]}", "paths that have rows", again)
+        return table.replace_schema_metadata()
+
+    def check_origin(
+        self, sessions: Sequence[Mapping[str, Any]], study: str | None, session: str | None
+    ) -> None:
+        """Refuse a summary that was not made by a session of this run, or before a later one has ended.
+
+        Raises
+        ------
+        ValueError
+        """
+        text = self.read_study()
+        if not sessions and (session is not None and (text is not None or self.replicates.path_keys())):
+            raise ValueError("the session that made it is not in provenance.json")
+        own = [entry.get("session") for entry in sessions]
+        if sessions and session not in own:
+            raise ValueError("the session that made it is none of those in provenance.json")
+        later = sessions[own.index(session) + 1 :] if sessions else []
+        if any(entry.get("ended") is not None for entry in later):
+            raise ValueError("it was made by an earlier session than the last one")
+        if sessions and not later and study != study_digest(text):
+            raise ValueError("it was made from another study than study.toml")
+
+    def sealed_summary(self, table: pa.Table) -> pa.Buffer:
+        """The bytes of a summary, with the study and session that it is made from."""
+        sessions = read_sessions(self)
+        origin = {
+            "study": study_digest(self.read_study()),
+            "session": sessions[-1].get("session") if sessions else None,
+        }
+        return encode(table.replace_schema_metadata({ORIGIN: json.dumps(origin).encode()}))
 
     def read_summary(self) -> pa.Table | None:
         """summary.parquet, or None where there is none."""
-        return self.read_table("summary.parquet", SUMMARY_COLUMNS)
+        return self.read_table("summary.parquet", SUMMARY_COLUMNS, self.replicates)
 
     def write_summary(self, table: pa.Table) -> None:
         """Write summary.parquet."""
-        self.publish("summary.parquet", encode(table))
+        self.publish("summary.parquet", self.sealed_summary(table))
 
     def read_trajectory_summary(self) -> pa.Table | None:
         """trajectories.parquet, or None where there is none."""
-        return self.read_table("trajectories.parquet", TRAJECTORY_COLUMNS)
+        table = self.read_table("trajectories.parquet", TRAJECTORY_COLUMNS, self.trajectories)
+        if table is None:
+            return None
+        unknown = {*table["stat"].unique().to_pylist()} - {*STATISTICS, *MEANS}
+        if unknown:
+            unknown -= {*self.trajectories.schema(self.trajectories.scan(damaged=[])).names}
+        if unknown:
+            file = self.full("trajectories.parquet")
+            raise DamagedRun(file, f"statistic {min(map(str, unknown))}", "statistics that have rows")
+        return table
 
     def write_trajectory_summary(self, table: pa.Table) -> None:
         """Write trajectories.parquet."""
-        self.publish("trajectories.parquet", encode(table))
+        self.publish("trajectories.parquet", self.sealed_summary(table))
+
+    def contradictions(
+        self, kind: Kind, path_key: str | None, parts: Sequence[Part], bad: Sequence[UnreadablePart]
+    ) -> Iterator[UnreadablePart]:
+        """Parts that cannot be used or contradict the run, and paths without rows that its summary counts."""
+        read_sessions(self)  # first: a run of another version
+        yield from bad
+        seed, counts = self.promised()
+        origins: dict[str, Part] = {}
+        for part in parts:
+            first = origins.setdefault(part.path_key, part)
+            if seed is not None and part.meta["seed"] != seed:
+                yield UnreadablePart(part.name, f"it has rows of seed {part.meta['seed']}, not {seed}")
+            for name in ("stream_version", "path_settings", "described"):
+                own, other = part.meta.get(name), first.meta.get(name)
+                # Only parts with rows of a plug-in's components describe their path.
+                if own != other and None not in (own, other):
+                    yield UnreadablePart(part.name, f"its {name} is not that of {first.name}")
+        by_path: dict[str, list[Part]] = {}
+        for part in parts:
+            by_path.setdefault(part.path_key, []).append(part)
+        for (key, cell), wanted in counts[kind.folder].items():
+            if path_key in (None, key):
+                ranges = finished_of(by_path.get(key, []))
+                found = ranges.get(cell, []) if cell else union(s for own in ranges.values() for s in own)
+                count = sum(last - first for first, last in found)
+                if count < wanted:
+                    what = f"{count:,} of the {wanted:,} replicates that the summary counts {cell}".rstrip()
+                    yield UnreadablePart(f"{kind.folder}/path=p{key}", what)
+
+    def promised(self) -> Promised:
+        """Seed of the run, and the replicates of each path and cell that its summaries count."""
+        files = ("study.toml", "provenance.json", "summary.parquet", "trajectories.parquet")
+        infos = self.filesystem.get_file_info([self.full(name) for name in files])
+        state = [(info.type, info.size, info.mtime_ns) for info in infos]
+        if self._promised is not None and self._promised[0] == state:
+            return self._promised[1]
+        sessions = read_sessions(self)
+        counts: dict[str, dict[tuple[str, str], int]] = {}
+        for dataset, table in zip(
+            self.datasets(), (self.read_summary(), self.read_trajectory_summary()), strict=True
+        ):
+            found: dict[tuple[str, str], int] = {}
+            counts[dataset.kind.folder] = found
+            if table is None:
+                continue
+            keys = [name for name in cell_keys(table.schema) if name in table.column_names]
+            keys = keys if dataset is self.replicates else []
+            for row in table.select(["path", "replicates", *keys]).to_pylist():
+                cell = cell_id({name: row[name] for name in keys}) if keys else ""
+                place = row["path"].removeprefix("p"), cell
+                found[place] = max(row["replicates"], found.get(place, 0))
+        self._promised = state, (sessions[-1].get("seed") if sessions else None, counts)
+        return self._promised[1]
 
     def set_aside(self, part: UnreadablePart) -> str:
         """Move an unusable part to RUN/set_aside, so that plain readers work; its new name."""
@@ -171,7 +273,7 @@ class RunStore(RunFiles):
 
     def resolved(self) -> bool:
         """Whether a sweep has written study.toml."""
-        data = self.read("study.toml")
+        data = self.read("study.toml", LARGEST)
         return data is not None and data.to_pybytes().startswith(RESOLVED.encode())
 
     def holds_run(self) -> bool:
@@ -206,3 +308,8 @@ class RunStore(RunFiles):
                 if info.type == fs.FileType.File:
                     self.filesystem.move(info.path, target + info.path.removeprefix(self.base))
         return target
+
+
+def study_digest(text: str | None) -> str | None:
+    """SHA-256 of the text of study.toml."""
+    return None if text is None else hashlib.sha256(text.encode()).hexdigest()

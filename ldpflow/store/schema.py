@@ -9,7 +9,9 @@ part, as metadata of the Arrow fields; null columns are left out of an id, so th
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -22,29 +24,6 @@ from ldpflow.columns import Column, by_name
 from ldpflow.intervals import INTERVAL_METHODS
 from ldpflow.mechanisms import MECHANISMS
 from ldpflow.settings import canonical_json
-
-__all__ = [
-    "ARROW",
-    "BUNDLED",
-    "CELL_KEYS",
-    "FINISHED",
-    "MEASURED",
-    "REPLICATES",
-    "STATISTICS",
-    "TRAJECTORIES",
-    "Frozen",
-    "arrow_field",
-    "cell_columns",
-    "cell_id",
-    "cell_keys",
-    "cell_set_hash",
-    "conform",
-    "declared_columns",
-    "further_columns",
-    "key_codes",
-    "schema_of",
-    "short_hash",
-]
 
 THETA = "unit of theta"
 
@@ -182,6 +161,10 @@ TRAJECTORIES = schema_of(frozen=MEASURED)
 STATISTICS = tuple(name for name in TRAJECTORY_FROZEN if name not in ("replicate", "n", "step", "status"))
 """Columns that a trajectory may have at a checkpoint."""
 
+MEANS = {"mean_gradient_norm": "gradient_norm", "mean_noise_norm": "noise_norm"}
+"""Means along the path, by what they are the mean of: over a replicate's checkpoints but the last, which
+lie in the middles of equal parts of its steps. In summaries only, at the last step of many epochs."""
+
 CELL_KEYS: tuple[str, ...] = tuple(name for name, column in BUNDLED.items() if column.identifies)
 """The frozen columns that name a cell inside a path (each cell has one row per coordinate)."""
 
@@ -289,3 +272,172 @@ def key_codes(column: pa.ChunkedArray) -> NDArray[np.int64]:
     codes = column.combine_chunks().dictionary_encode().indices
     filled: NDArray[np.int64] = codes.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     return filled
+
+
+Cell = Mapping[str, Any]
+
+
+class Kind(ABC):
+    """A kind of rows.
+
+    Attributes
+    ----------
+    folder : str
+        Of the parts, below the run directory.
+    frozen : mapping of str to Column
+        Columns that every part has.
+    required : tuple of str
+        Those without nulls.
+    version_name, version : str, int
+        How the footer names the version of the columns, and the newest one.
+    compression_level : int or None
+        Of zstd.
+    """
+
+    folder: str
+    frozen: Frozen
+    required: tuple[str, ...]
+    version_name: str
+    version: int
+    compression_level: int | None = None
+
+    def schema(self, of: Iterable[pa.Schema] = (), further: Iterable[Column] = ()) -> pa.Schema:
+        """Schema of several tables of these rows together, and of further columns."""
+        own = (column for schema in of for column in further_columns(schema, self.frozen))
+        return schema_of([*further, *own], self.frozen)
+
+    @abstractmethod
+    def row_keys(self, schema: pa.Schema) -> tuple[str, ...]:
+        """Columns that identify a row inside a path, in the order in which the rows of a part are sorted."""
+
+    @abstractmethod
+    def cells_in(
+        self, table: pa.Table, per_replicate: int, cells: Sequence[Cell] | None
+    ) -> Sequence[Cell] | None:
+        """The cells that every replicate of a sorted table has; None where they are not alike."""
+
+    @abstractmethod
+    def hash_of(self, cells: Sequence[Cell]) -> str:
+        """The hash of a set of cells in the name of a part."""
+
+    @abstractmethod
+    def footer_of(self, first: int, last: int, cells: Sequence[Cell], rows_per_cell: int) -> dict[str, Any]:
+        """Entries of the footer on the rows."""
+
+    @abstractmethod
+    def named(self, meta: Mapping[str, Any]) -> tuple[Sequence[Cell], int]:
+        """Cells, and rows of each per replicate, that a footer names."""
+
+    def text(self, footer: dict[str, Any]) -> str:
+        """A footer as JSON."""
+        return canonical_json(footer)
+
+
+class ReplicateRows(Kind):
+    """One row per replicate, cell and coordinate."""
+
+    folder = "replicates"
+    frozen = BUNDLED
+    required = ("replicate", "n", "method", "level", "coordinate", "status")
+    version_name, version = "schema_version", 2
+    compression_level = 3
+
+    def row_keys(self, schema: pa.Schema) -> tuple[str, ...]:
+        return ("replicate", *cell_keys(schema), "coordinate")
+
+    def cells_in(
+        self, table: pa.Table, per_replicate: int, cells: Sequence[Cell] | None
+    ) -> Sequence[Cell] | None:
+        coordinates = int(np.max(table["coordinate"].to_numpy())) + 1
+        if per_replicate % coordinates:
+            return None
+        keys = cell_keys(table.schema)
+        for name in keys:
+            codes = key_codes(table[name]).reshape(-1, per_replicate)
+            if np.any(codes != codes[0]):
+                return None
+        if np.any(table["coordinate"].to_numpy().reshape(-1, coordinates) != np.arange(coordinates)):
+            return None
+        heads: list[dict[str, Any]] = table.slice(0, per_replicate).select(keys).to_pylist()
+        return heads[::coordinates]
+
+    def hash_of(self, cells: Sequence[Cell]) -> str:
+        return cell_set_hash(cells)
+
+    def footer_of(self, first: int, last: int, cells: Sequence[Cell], rows_per_cell: int) -> dict[str, Any]:
+        return {"first": first, "last": last, "cells": list(cells), "coordinates": rows_per_cell}
+
+    def named(self, meta: Mapping[str, Any]) -> tuple[Sequence[Cell], int]:
+        return meta["cells"], int(meta["coordinates"])
+
+
+class TrajectoryRows(Kind):
+    """One row per replicate and checkpoint. A cell is a list of checkpoints, in users or in steps.
+
+    The list is one cell, and not its members, because ``clipped`` is a mean since the checkpoint before.
+    """
+
+    folder = "trajectories"
+    frozen = MEASURED
+    required = ("replicate", "n", "status")
+    version_name, version = "trajectory_version", 2
+
+    def row_keys(self, schema: pa.Schema) -> tuple[str, ...]:
+        return ("replicate", "n", "step")
+
+    def cells_in(
+        self, table: pa.Table, per_replicate: int, cells: Sequence[Cell] | None
+    ) -> Sequence[Cell] | None:
+        assert cells is not None
+        (cell,) = cells
+        return cells if per_replicate == len(cell["checkpoints"]) else None
+
+    def hash_of(self, cells: Sequence[Cell]) -> str:
+        (cell,) = cells
+        return short_hash(json.dumps(list(cell["checkpoints"])))
+
+    def footer_of(self, first: int, last: int, cells: Sequence[Cell], rows_per_cell: int) -> dict[str, Any]:
+        (cell,) = cells
+        return {"checkpoints": list(cell["checkpoints"])}
+
+    def named(self, meta: Mapping[str, Any]) -> tuple[Sequence[Cell], int]:
+        return [{"checkpoints": meta["checkpoints"]}], len(meta["checkpoints"])
+
+    def text(self, footer: dict[str, Any]) -> str:
+        return json.dumps(footer, sort_keys=True)
+
+
+REPLICATE_ROWS = ReplicateRows()
+TRAJECTORY_ROWS = TrajectoryRows()
+
+
+SUMMARY_RATES = (
+    "coverage", "failure_share", "coverage_failures_as_misses", "lower_miss", "upper_miss",
+    "bias_eliminated_coverage", "power",
+)  # fmt: skip
+"""Shares of the summary, each with its MCSE and the ends of its interval."""
+
+SUMMARY_MEANS = (
+    "length", "bias", "relative_bias", "empirical_se", "skewness", "mse", "model_se",
+    "relative_error_model_se", "length_relative", "standardised_bias", "length_ratio", "bias_effect",
+    "length_effect", "variability_effect", "shape_effect", "coverage_together", "coverage_left",
+)  # fmt: skip
+"""Measures of the summary, each with its MCSE."""
+
+SUMMARY_OTHERS = (
+    "path", "problem", "mechanism", "algorithm", "protocol", "dimension", "privacy_notion", "privacy_unit",
+    "neighbouring",
+    "horizon", "replicates", "failures", "null", "length_mean", "length_cv", "length_q05", "length_q25",
+    "length_median", "length_q75", "length_q95", "oracle_length", "main_cause", "explanation", "kind", "stat",
+    "mean", "mcse", "q05", "q50", "q95", "max", "theory_bound", "theory_limit",
+)  # fmt: skip
+
+RESERVED = frozenset(
+    {
+        *(column.name for column in (*CORE, *TRAJECTORY_CORE)),
+        *(f"{name}{end}" for name in SUMMARY_RATES for end in ("", "_mcse", "_low", "_high")),
+        *(f"{name}{end}" for name in SUMMARY_MEANS for end in ("", "_mcse")),
+        *SUMMARY_OTHERS,
+    }
+)
+"""Columns of rows, of trajectories and of their summaries, whatever the components."""

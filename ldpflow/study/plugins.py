@@ -460,7 +460,7 @@ def check_columns(component: type[Settings], where: str) -> None:
     InputError
         Naming the class and the setting.
     """
-    from ldpflow.store.reserved import RESERVED  # loads PyArrow, which reading a study does not need
+    from ldpflow.store.schema import RESERVED  # loads PyArrow, which reading a study does not need
 
     group = component.group
     if group not in GROUPS:

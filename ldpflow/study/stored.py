@@ -188,7 +188,7 @@ def stored_digest(store: RunStore, file: object) -> str | None:
 def digests(store: RunStore) -> Iterator[tuple[object, str]]:
     """Data files that parts name, and their digests."""
     for dataset in store.datasets():
-        for part in dataset.scan()[0]:
+        for part in dataset.scan(damaged=[]):
             settings = part.meta.get("path_settings")
             if isinstance(settings, dict) and names_file(settings):
                 for table in settings.values():

@@ -18,7 +18,7 @@ from ldpflow.results.columns import PATH_COLUMNS
 from ldpflow.results.summary import names_of_summary
 from ldpflow.results.trajectories import SUMMARY_COLUMNS, THEORY
 from ldpflow.settings import Setting
-from ldpflow.store.reserved import RESERVED
+from ldpflow.store.schema import RESERVED
 from ldpflow.study.plugins import FILE_MODULE, REGISTRIES, check_columns, load_file
 
 SHARED = {"epsilon", "mu", "delta", "gamma", "c", "batch_size"}

@@ -28,7 +28,7 @@ def test_sweep_summary_replay(ldpflow: Callable[..., Any], tmp_path: Path) -> No
     assert {row["path"] for row in rows} == {f"p{plan.simulator.key}"}
     again = ldpflow("sweep", *flags, "--out", run, "--quiet")
     assert (again.code, again.out) == (0, "")
-    assert RunStore(run).replicates.read().num_rows == 40
+    assert RunStore(run).replicates.read(damaged="refuse").num_rows == 40
     replayed = ldpflow("replay", run, "--path", f"p{plan.simulator.key}", "--replicate", 7)
     assert replayed.code == 0, replayed.out
     assert "equal, bit for bit" in replayed.out

@@ -169,13 +169,14 @@ def test_a_pipe_is_no_study_file(tmp_path):
         pytest.param(b"\xff", marks=pytest.mark.slow),
     ],
 )
-def test_a_report_needs_no_provenance(run, tmp_path, content, ldpflow):
+def test_a_damaged_provenance_is_named_by_every_reader(run, tmp_path, content, ldpflow):
     import shutil
 
     copy = shutil.copytree(run, tmp_path / "run")
     (copy / "provenance.json").write_bytes(content)
-    done = ldpflow("report", copy)
-    assert done.code == 0 and "left out" in done.err
+    for command in ("report", "summary", "explain", "cite"):
+        done = ldpflow(command, copy)
+        assert done.code == 2 and "provenance.json" in done.err
     assert "provenance.json" in ldpflow("check", copy).out
 
 

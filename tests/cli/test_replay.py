@@ -107,6 +107,24 @@ def test_a_plugin_that_is_not_loaded_is_named_once_with_the_runs_copy(swept, ldp
     assert checked.out.count("the plug-in mine of this run") == 1 and "1 findings" in checked.out
 
 
+def test_a_repair_without_the_plugin_says_which_one_to_name(swept, ldpflow, tmp_path):
+    swept()
+    part = next((tmp_path / "run" / "replicates").rglob("*.parquet"))
+    part.write_bytes(part.read_bytes()[:-1])
+    found = ldpflow("check", "run", "--repair")
+    assert found.code == 2
+    assert re.search(r"--plugin is missing; expected the plug-in mine .*run/plugins/mine-\w+/", found.err)
+    mended = ldpflow("check", "run", "--repair", "--engine", "serial", "--plugin", "mine.py")
+    assert mended.code == 0 and mended.out.splitlines()[-1].endswith("all is well")
+
+
+def test_a_repair_without_a_study_says_what_to_do(swept, ldpflow, tmp_path):
+    swept()
+    (tmp_path / "run" / "study.toml").unlink()
+    found = ldpflow("check", "run", "--repair", "--plugin", "mine.py")
+    assert found.code == 2 and "Run the sweep with its study file instead" in found.err
+
+
 def test_the_command_of_a_failed_batch_can_be_typed(swept, ldpflow):
     run = swept(METHOD.replace("RAISES = False", "RAISES = True"))
     command = run.result.failed_batches[0].splitlines()[-1].split()

@@ -141,7 +141,7 @@ def test_rows_computed_again_must_equal_the_stored_ones(ldpflow: Callable[..., A
     assert "ldpflow replay" in shown.err
 
 
-def test_check_and_compact(ldpflow: Callable[..., Any], tmp_path: Path) -> None:
+def test_check_and_repair(ldpflow: Callable[..., Any], tmp_path: Path) -> None:
     run = tmp_path / "run"
     for replicates in ("10", "20", "30"):
         assert ldpflow("sweep", *SHORT, "--replicates", replicates, "--out", run).code == 0
@@ -153,10 +153,7 @@ def test_check_and_compact(ldpflow: Callable[..., Any], tmp_path: Path) -> None:
     assert bad.code == 1 and part.name in bad.out and "replicates missing: 0 to 9" in bad.out
     mended = ldpflow("check", run, "--repair", "--engine", "serial")
     assert mended.code == 0 and "all is well" in mended.out
-    assert "3 parts before, 1 after" in ldpflow("compact", run).out
-    assert "1 parts, 30 rows: all is well" in ldpflow("check", run).out
-    for command in ("check", "compact"):
-        assert ldpflow(command, tmp_path / "absent").code == 2
+    assert ldpflow("check", tmp_path / "absent").code == 2
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("2h", 7200), ("1h30m", 5400), ("1.5m", 90)])

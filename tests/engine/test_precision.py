@@ -169,7 +169,7 @@ PRECISION = Precision(0.017, min_replicates=200)
 
 
 def stored(run) -> pa.Table:
-    rows = RunStore(run).replicates.read()
+    rows = RunStore(run).replicates.read(damaged="refuse")
     return rows.sort_by([(name, "ascending") for name in ("path", "replicate", "method")])
 
 

@@ -46,7 +46,7 @@ def swept(out, replicates=103, **more):
 
 
 def rows_of(out, method, n, **settings):
-    table = RunStore(out).replicates.read()
+    table = RunStore(out).replicates.read(damaged="refuse")
     wanted = pc.and_(pc.equal(table["method"], method), pc.equal(table["n"], n))
     for name, value in settings.items():
         wanted = pc.and_(wanted, pc.equal(table[name], value))
@@ -148,11 +148,21 @@ def test_what_is_missing_counts_rows(tmp_path):
 def test_rows_of_runs_are_not_paired_with_others(run):
     out, _, _ = run
     store = RunStore(out)
-    found = comparisons(stored_cells(store), stored_paths(store.replicates), "method", "oracle")
+    found = comparisons(
+        stored_cells(store, damaged="refuse"),
+        stored_paths(store.replicates, damaged="refuse"),
+        "method",
+        "oracle",
+    )
     by_kind = {(c.differs["method"], c.differs["K"]): c.result for c in found if c.shared["n"] == N}
     assert not any(result.paired for result in by_kind.values())
     assert by_kind["PAR", 5].pairs == 20
-    others = comparisons(stored_cells(store), stored_paths(store.replicates), "method", "PAR")
+    others = comparisons(
+        stored_cells(store, damaged="refuse"),
+        stored_paths(store.replicates, damaged="refuse"),
+        "method",
+        "PAR",
+    )
     results = {c.differs["method"]: c.result for c in others if c.shared["n"] == N and c.differs["K"] != 2}
     assert results["oracle"].paired is False
 

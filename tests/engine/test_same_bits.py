@@ -65,7 +65,7 @@ def changed(**tables):
 def rows_of(study, out, **options):
     result = run_study(study, out, **{"engine": "serial", **options})
     assert not result.failed_batches
-    return RunStore(out).replicates.read().sort_by(ORDER)
+    return RunStore(out).replicates.read(damaged="refuse").sort_by(ORDER)
 
 
 def by_key(rows):

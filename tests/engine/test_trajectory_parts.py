@@ -39,12 +39,12 @@ def several_parts(monkeypatch):
 
 def part_names(run):
     """Names of the parts of trajectories of a run."""
-    return [part.name for part in RunStore(run).trajectories.scan()[0]]
+    return [part.name for part in RunStore(run).trajectories.scan(damaged="refuse")]
 
 
 def sweep(out, study=STUDY, **options):
     run_study(Study.from_mapping(study), out, **{"engine": "serial", **options})
-    return read_trajectories(RunStore(out))
+    return read_trajectories(RunStore(out), damaged="refuse")
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def whole(tmp_path_factory):
 def same(run, whole):
     """Equal rows, equal summaries, and nothing that check finds."""
     stores = RunStore(run), RunStore(whole / "run")
-    rows = [read_trajectories(store) for store in stores]
+    rows = [read_trajectories(store, damaged="refuse") for store in stores]
     summaries = [store.read_trajectory_summary() for store in stores]
     return rows[0].equals(rows[1]) and summaries[0].equals(summaries[1]) and check_run(str(run))[0] == []
 
@@ -163,15 +163,16 @@ def test_readers_name_a_damaged_part_and_reports_leave_it_out(whole, tmp_path):
     damage_flipped(next((tmp_path / "run").glob("trajectories/*/part-32-*")), whole)
     store = RunStore(tmp_path / "run")
     with pytest.raises(InputError, match="part-32-64"):
-        read_trajectories(store)
-    rows = Results.load(tmp_path / "run", from_parts=True).followed
+        read_trajectories(store, damaged="refuse")
+    with pytest.warns(UserWarning, match="part-32-64"):
+        rows = Results.load(tmp_path / "run", from_parts=True).followed
     assert {row["replicates"] for row in rows} == {68, 100}
 
 
 def test_two_values_of_a_row_are_refused(whole, tmp_path):
     shutil.copytree(whole / "run", tmp_path / "run")
     store = RunStore(tmp_path / "run")
-    part = store.trajectories.scan()[0][0]
+    part = store.trajectories.scan(damaged="refuse")[0]
     file = Path(store.full(part.name))
     table = pq.read_table(file)
     changed = table.set_column(
@@ -186,7 +187,7 @@ def test_two_values_of_a_row_are_refused(whole, tmp_path):
     meta = PartMeta(8, part.meta["stream_version"], part.meta["path_settings"], {})
     store.trajectories.write(part.path_key, changed, meta, [{"checkpoints": users}])
     with pytest.raises(InputError, match="two values of last_sq"):
-        read_trajectories(store)
+        read_trajectories(store, damaged="refuse")
 
 
 @pytest.mark.parametrize(

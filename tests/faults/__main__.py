@@ -35,10 +35,9 @@ SCRIPTS = (
 )
 FAULTS: tuple[tuple[str, Callable[..., str], tuple[int, int]], ...] = (
     ("damaged part", on_disk.damaged_part, (4, 24)),
-    ("bits flipped", on_disk.flips, (1, 1)),
+    ("mutations", on_disk.mutations, (1, 1)),
     ("clock jumps", on_disk.clock_jumps, (2, 4)),
     ("trajectory part damaged", on_disk.damaged_trajectory, (4, 12)),
-    ("two versions", on_disk.two_versions, (2, 4)),
     ("disk full", on_disk.full_disk, (2, 8)),
     ("read-only", on_disk.read_only, (2, 4)),
     ("clock backwards", on_disk.clock_backwards, (2, 4)),

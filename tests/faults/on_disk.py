@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
 
-import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
@@ -21,7 +20,7 @@ import ldpflow.engine.run
 from ldpflow.engine import check_run, repair_run, run_study
 from ldpflow.errors import InputError, StorageError
 from ldpflow.store import RunStore
-from tests.faults.flips import flipped_bits
+from tests.faults.mutations import mutated
 from tests.faults.study import SmallParts, row_bytes, serial, study, whole
 from tests.store.replicates import unusable
 
@@ -153,7 +152,7 @@ def diverging(work: Path, trial: int) -> str:
     """Steps so large that paths leave the finite numbers: kept, not redrawn, counted both ways."""
     wild = study(replicates=64, algorithm={"kind": "ldp_sgd", "c": [1.0, [1e307, 1e308][trial % 2]]})
     expected = serial(work / "run", wild)
-    rows = RunStore(work / "run").replicates.read()
+    rows = RunStore(work / "run").replicates.read(damaged="refuse")
     counts = {row["values"]: row["counts"] for row in rows["status"].value_counts().to_pylist()}
     assert counts.get("diverged", 0) >= 64, counts
     summary = RunStore(work / "run").read_summary()
@@ -187,10 +186,10 @@ def delivered_twice(work: Path, trial: int) -> str:
     return "batch delivered twice"
 
 
-def flips(work: Path, trial: int) -> str:
-    """600 bits of all files of a run, one at a time."""
-    noticed = flipped_bits(work, 600)
-    return f"600 flips: {noticed['noticed']} refused, the rest printed the same"
+def mutations(work: Path, trial: int) -> str:
+    """700 mutations of all files of a run, one at a time."""
+    found = mutated(work, 700)
+    return f"700 mutations: {found['mutations noticed']} noticed, the rest change nothing"
 
 
 FOLLOWED = {"trajectory": {"first": 10, "points": 4}}
@@ -202,7 +201,7 @@ def damaged_trajectory(work: Path, trial: int) -> str:
     with warnings.catch_warnings(), small_parts():
         warnings.simplefilter("ignore")
         expected = serial(work / "run", study(**FOLLOWED))
-        trajectories = RunStore(work / "run").trajectories.read()
+        trajectories = RunStore(work / "run").trajectories.read(damaged="refuse")
         parts = sorted((work / "run" / "trajectories").rglob("*.parquet"))
         damage(parts[trial % len(parts)], work)
         assert any(finding.bad for finding in check_run(str(work / "run"))[0])
@@ -211,7 +210,7 @@ def damaged_trajectory(work: Path, trial: int) -> str:
         else:
             run_study(study(**FOLLOWED), work / "run", engine="serial")
         whole(work / "run", expected)
-        assert repr(RunStore(work / "run").trajectories.read()) == repr(trajectories)
+        assert repr(RunStore(work / "run").trajectories.read(damaged="refuse")) == repr(trajectories)
     return damage.__name__
 
 
@@ -229,33 +228,3 @@ def clock_jumps(work: Path, trial: int) -> str:
         serial(work / "run")
     whole(work / "run", expected)
     return "clock jumps"
-
-
-def two_versions(work: Path, trial: int) -> str:
-    """Rows of an old version, whose files have no checksums, beside those of this one; and the reverse."""
-
-    def plain(table: pa.Table, compression_level: int | None = None) -> pa.Buffer:
-        sink = pa.BufferOutputStream()
-        pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
-        return sink.getvalue()
-
-    def old() -> None:
-        named = {"ldpflow": "0.0.9", "pyarrow": "17.0.0"}
-        with (
-            mock.patch("ldpflow.store.part.encode", plain),
-            mock.patch("ldpflow.store.run_store.encode", plain),
-        ):
-            with mock.patch("ldpflow.engine.executor.package_versions", lambda: dict(named)):
-                serial(work / "run", study(replicates=40 if trial % 2 == 0 else 96))
-
-    expected = serial(work / "expected")
-    with warnings.catch_warnings(), small_parts():
-        warnings.simplefilter("ignore")
-        if trial % 2:
-            serial(work / "run", study(replicates=40))
-            old()
-        else:
-            old()
-            serial(work / "run")
-        whole(work / "run", expected)
-    return "old, then new" if trial % 2 == 0 else "new, then old"

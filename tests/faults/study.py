@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ldpflow.engine import run_study
 from ldpflow.store import REPLICATES, Aggregator, RunStore
-from ldpflow.store.kinds import REPLICATE_ROWS
+from ldpflow.store.schema import REPLICATE_ROWS
 from ldpflow.study import Study
 
 MAPPING: dict[str, Any] = {
@@ -37,7 +37,7 @@ def study(**changes: Any) -> Study:
 
 def row_bytes(run: str | Path) -> bytes:
     """All rows of a run, sorted, as bytes."""
-    rows = RunStore(run).replicates.read().sort_by(ORDER).combine_chunks()
+    rows = RunStore(run).replicates.read(damaged="refuse").sort_by(ORDER).combine_chunks()
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as writer:
         writer.write_table(rows, max_chunksize=rows.num_rows or 1)

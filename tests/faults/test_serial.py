@@ -42,7 +42,6 @@ ALIKE = (on_disk.clock_backwards, on_disk.diverging)
             on_disk.delivered_twice,
             on_disk.clock_jumps,
             on_disk.damaged_trajectory,
-            on_disk.two_versions,
         )
         for trial in range(2)
     ],

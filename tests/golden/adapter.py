@@ -132,13 +132,13 @@ def fixed_meta(settings: dict[str, Any]) -> PartMeta:
 def read_run(run: Path) -> Rows:
     """All stored rows of a run."""
     store = RunStore(run)
-    return Rows(store.replicates.read(), read_trajectories(store))
+    return Rows(store.replicates.read(damaged="refuse"), read_trajectories(store, damaged="refuse"))
 
 
 def summarised(run: Path) -> Rows:
     """The two summaries of a run, computed from its rows."""
     store = RunStore(run)
-    return Rows(stored_summary(store), stored_trajectory_summary(store))
+    return Rows(stored_summary(store, damaged="refuse"), stored_trajectory_summary(store, damaged="refuse"))
 
 
 def findings(run: Path) -> list[str]:

@@ -189,7 +189,7 @@ study = Study.from_mapping({
     "algorithm": {"kind": "ldp_sgd"}, "grid": {"n": [200], "level": [0.9]}, "method": [{"kind": "BM"}],
 })
 assert not run_study(study, sys.argv[1], engine="serial").failed_batches
-rows = RunStore(sys.argv[1]).replicates.read().sort_by("replicate")
+rows = RunStore(sys.argv[1]).replicates.read(damaged="refuse").sort_by("replicate")
 print(rows["estimate"][0].as_py().hex(), counts["hits"], counts["misses"])
 """
 

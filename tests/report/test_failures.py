@@ -68,8 +68,8 @@ def test_paths_that_diverge_are_not_what_a_method_cannot_define(tmp_path: Path) 
     }
     run_study(Study.from_mapping(study), tmp_path / "run", engine="serial")
     loaded = Results.load(tmp_path / "run")
-    counts = diverged_counts(loaded.store, {row["path"] for row in loaded.rows})
-    stored = loaded.store.replicates.read()
+    counts = diverged_counts(loaded, {row["path"] for row in loaded.rows})
+    stored = loaded.store.replicates.read(damaged="refuse")
     literal: dict[int, int] = {}
     for row in stored.to_pylist():
         literal[row["coordinate"]] = literal.get(row["coordinate"], 0) + (row["status"] == "diverged")

@@ -27,7 +27,7 @@ def run(tmp_path_factory):
     out = tmp_path_factory.mktemp("comparison") / "run"
     run_study(study, out, engine="serial")
     store = RunStore(out)
-    return list(stored_cells(store)), stored_paths(store.replicates)
+    return list(stored_cells(store, damaged="refuse")), stored_paths(store.replicates, damaged="refuse")
 
 
 def test_methods_on_the_same_paths(run):
@@ -88,6 +88,12 @@ def test_private_bits_drawn_directly_have_no_users_to_share(tmp_path):
     study = Study.from_mapping(changed(mechanism=mechanism, replicates=64, grid={"n": 200, "level": 0.9}))
     run_study(study, tmp_path / "run", engine="serial")
     store = RunStore(tmp_path / "run")
-    assert comparisons(stored_cells(store), stored_paths(store.replicates), by="method")
+    assert comparisons(
+        stored_cells(store, damaged="refuse"), stored_paths(store.replicates, damaged="refuse"), by="method"
+    )
     with pytest.raises(InputError, match="^by: "):
-        comparisons(stored_cells(store), stored_paths(store.replicates), by="epsilon")
+        comparisons(
+            stored_cells(store, damaged="refuse"),
+            stored_paths(store.replicates, damaged="refuse"),
+            by="epsilon",
+        )

@@ -245,7 +245,7 @@ def test_the_bundled_averages_are_those_whose_estimate_is_one(tmp_path):
         "method": [{"kind": kind} for kind in kinds],
     }
     run_study(Study.from_mapping(design), tmp_path, engine="serial")
-    rows = RunStore(tmp_path).replicates.read()
+    rows = RunStore(tmp_path).replicates.read(damaged="refuse")
     estimates = {
         kind: rows.filter(pc.equal(rows["method"], kind)).sort_by("replicate")["estimate"] for kind in kinds
     }

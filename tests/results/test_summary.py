@@ -20,19 +20,25 @@ from tests.oracles.rows_in_cells import cells_of
 def test_a_few_cells_at_a_time_are_all_at_once(tmp_path, monkeypatch, held):
     serial(tmp_path, study(replicates=32))
     store = RunStore(tmp_path)
-    whole = summary_of([cells_of(store.replicates.read())], stored_paths(store.replicates))
+    whole = summary_of(
+        [cells_of(store.replicates.read(damaged="refuse"))], stored_paths(store.replicates, damaged="refuse")
+    )
     monkeypatch.setattr(stored, "HELD_ROWS", held)
-    assert len(list(stored_cells(store))) == {1: 8, 100: 4, 10**6: 2}[held]
-    assert stored_summary(store).equals(whole)
-    pieces = [piece for key in store.replicates.path_keys()[::-1] for piece in stored_cells(store, key)]
-    assert summary_of(pieces, stored_paths(store.replicates)).equals(whole)
+    assert len(list(stored_cells(store, damaged="refuse"))) == {1: 8, 100: 4, 10**6: 2}[held]
+    assert stored_summary(store, damaged="refuse").equals(whole)
+    pieces = [
+        piece
+        for key in store.replicates.path_keys()[::-1]
+        for piece in stored_cells(store, key, damaged="refuse")
+    ]
+    assert summary_of(pieces, stored_paths(store.replicates, damaged="refuse")).equals(whole)
     assert store.read_summary().equals(whole)
 
 
 def test_no_rows(tmp_path):
     serial(tmp_path, study(replicates=32))
     store = RunStore(tmp_path)
-    nothing = summary_of([], stored_paths(store.replicates))
+    nothing = summary_of([], stored_paths(store.replicates, damaged="refuse"))
     assert nothing.num_rows == 0
     assert nothing.column_names == store.read_summary().column_names
 
@@ -44,13 +50,13 @@ def test_cells_are_let_go_of_before_the_next_are_read(tmp_path):
 
     def watched():
         for _, key in enumerate(store.replicates.path_keys()):
-            for keys, cells in stored_cells(store, key):
+            for keys, cells in stored_cells(store, key, damaged="refuse"):
                 assert [ref for ref in alive if ref() is not None] == []
                 alive.extend(weakref.ref(cell.estimate.base) for cell in cells)
                 yield keys, cells
                 del cells
 
-    summary_of(watched(), stored_paths(store.replicates))
+    summary_of(watched(), stored_paths(store.replicates, damaged="refuse"))
     assert len(alive) == 8
 
 
@@ -63,7 +69,7 @@ def peak(run, count):
     pa.set_memory_pool(pool)
     tracemalloc.start()
     try:
-        stored_summary(store)
+        stored_summary(store, damaged="refuse")
         return tracemalloc.get_traced_memory()[1] + pool.max_memory()
     finally:
         tracemalloc.stop()

@@ -35,7 +35,7 @@ def study(replicates=103, **changes):
 
 
 def rows_of(run, method):
-    rows = RunStore(run).replicates.read()
+    rows = RunStore(run).replicates.read(damaged="refuse")
     rows = rows.filter(pc.equal(rows["method"], method))
     return rows.sort_by([("n", "ascending"), ("replicate", "ascending")])
 

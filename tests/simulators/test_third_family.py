@@ -158,7 +158,7 @@ def run(tmp_path):
 
 def test_it_runs_is_stored_summarised_and_reported(run):
     store = RunStore(run)
-    rows = store.replicates.read()
+    rows = store.replicates.read(damaged="refuse")
     assert rows.num_rows == 2 * 2 * 2 * 300 and set(rows["status"].to_pylist()) == {"ok"}
     for row in store.read_summary().to_pylist():
         assert row["protocol"] == "flip" and row["algorithm"] is None and row["mechanism"] is None
@@ -174,9 +174,9 @@ def test_it_runs_is_stored_summarised_and_reported(run):
 
 def test_it_grows_and_is_replayed_bit_for_bit(run):
     wider = STUDY | {"replicates": 330, "grid": {"n": [500, 2000, 4000], "level": [0.9, 0.95]}}
-    old = RunStore(run).replicates.read()
+    old = RunStore(run).replicates.read(damaged="refuse")
     run_study(Study.from_mapping(wider), run, engine="serial")
-    rows = RunStore(run).replicates.read()
+    rows = RunStore(run).replicates.read(damaged="refuse")
     assert rows.num_rows == 2 * 2 * 3 * 2 * 330
     kept = rows.filter(pc.and_(pc.less(rows["n"], 4000), pc.equal(rows["level"], 0.9)))
     kept = kept.filter(pc.less(kept["replicate"], 300))

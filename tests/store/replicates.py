@@ -62,5 +62,7 @@ def same(one: pa.Table, other: pa.Table) -> bool:
 
 def unusable(store: RunStore) -> list[UnreadablePart]:
     """Files among the replicates that cannot be used; all rows are read."""
-    parts, found = store.replicates.scan()
-    return found + [t for _, t in store.replicates.loaded(parts) if isinstance(t, UnreadablePart)]
+    found: list[UnreadablePart] = []
+    for _ in store.replicates.loaded(store.replicates.scan(damaged=found), damaged=found):
+        pass
+    return found

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import warnings
+from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from ldpflow.engine import check_run, repair_run, run_study
 from ldpflow.errors import InputError, StorageError, redacted
-from ldpflow.store import RunLock, RunStore, Session
+from ldpflow.store import RunLock, RunStore, Session, UnreadablePart
+from ldpflow.store.provenance import read_sessions
 from tests.faults.study import serial, study
 from tests.store.replicates import BM, KEY, META, complete_rows
 
@@ -95,6 +100,84 @@ def test_reading_a_run_follows_no_link(run, tmp_path, name, target):
         RunStore(run).read(name)
 
 
+@pytest.mark.parametrize("command", ["sweep", "repair"])
+@pytest.mark.parametrize("kind", ["pipe", "link to a pipe", "folder"])
+def test_a_lock_that_is_no_regular_file_is_refused_at_once(run, tmp_path, command, kind):
+    (run / "lock").unlink()
+    if kind == "folder":
+        (run / "lock").mkdir()
+    else:
+        os.mkfifo(run / "lock" if kind == "pipe" else tmp_path / "pipe")
+    if kind == "link to a pipe":
+        (run / "lock").symlink_to(tmp_path / "pipe")
+    work = {
+        "sweep": f"run_study(study(**{SMALL}), {str(run)!r}, engine='serial')",
+        "repair": f"repair_run({str(run)!r}, engine='serial')",
+    }
+    code = f"from ldpflow.engine import *; from tests.faults.study import study; {work[command]}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and "is not allowed; expected" in done.stderr
+
+
+def test_a_pipe_in_the_place_of_a_part_is_no_part(run, monkeypatch):
+    """Put there between the listing of the folder and the opening."""
+    part = next((run / "replicates").rglob("*.parquet"))
+    part.unlink()
+    os.mkfifo(part)
+    name = part.relative_to(run).as_posix()
+    store = RunStore(run)
+    monkeypatch.setattr(store.replicates, "_names", lambda key: [(part.parent.name[6:], name)])
+    bad = []
+    assert store.replicates.scan(damaged=bad) == [] and bad == [UnreadablePart(name, "it is no regular file")]
+    with pytest.raises(InputError, match="regular file"):
+        store.replicates.read(damaged="refuse")
+
+
+@pytest.mark.parametrize("name", ["study.toml", "provenance.json", "summary.parquet", "part"])
+def test_a_sparse_file_is_refused_by_its_size(run, name, monkeypatch):
+    file = next((run / "replicates").rglob("*.parquet")) if name == "part" else run / name
+    os.truncate(file, 2**30)
+    allocate = pa.allocate_buffer
+
+    def small(size: int) -> pa.Buffer:
+        assert size < 2**20, "all of it is to be read"
+        return allocate(size)
+
+    monkeypatch.setattr(pa, "allocate_buffer", small)
+    store = RunStore(run)
+    if name == "part":
+        bad = []
+        store.replicates.scan(damaged=bad)
+        assert [part.name for part in bad] == [file.relative_to(run).as_posix()]
+        return
+    readers = {"study.toml": store.read_study, "provenance.json": partial(read_sessions, store)}
+    with pytest.raises(InputError, match="1,073,741,824 bytes"):
+        readers.get(name, store.read_summary)()
+
+
+def test_a_footer_that_claims_most_of_a_large_file_is_not_read(run):
+    part = next((run / "replicates").rglob("*.parquet"))
+    with open(part, "r+b") as file:
+        file.truncate(2**28)
+        file.seek(-8, os.SEEK_END)
+        file.write((2**27).to_bytes(4, "little") + b"PAR1")
+    bad = []
+    RunStore(run).replicates.scan(damaged=bad)
+    assert "more than a sweep writes" in bad[0].reason
+
+
+def test_files_that_killed_processes_left_go_with_the_next_sweep(run):
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    (run / "tmp").mkdir(exist_ok=True)
+    left = [run / "tmp" / f"part-0-8-0123456789ab.parquet.{pid}.0123abcd" for pid in (ended.pid, os.getpid())]
+    mine = run / "tmp" / "notes.txt"
+    for file in (*left, mine):
+        file.write_text("unfinished")
+    serial(run, study(**SMALL))
+    assert {*(run / "tmp").iterdir()} == {left[1], mine}
+
+
 def test_a_hand_written_study_is_not_overwritten(tmp_path):
     text = "# my comments\nname = 'mine'\n"
     (tmp_path / "study.toml").write_text(text)
@@ -145,7 +228,7 @@ def test_a_store_with_credentials_still_opens_with_them(tmp_path):
     assert RunStore(OPENED).address == OPENED
     store = RunStore(tmp_path / "run")
     store.replicates.write(KEY, complete_rows(0, 2, (BM,)), META)
-    assert RunStore(store.address).replicates.read().num_rows == 4
+    assert RunStore(store.address).replicates.read(damaged="refuse").num_rows == 4
 
 
 @pytest.mark.parametrize(

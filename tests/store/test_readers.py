@@ -25,7 +25,7 @@ def run(tmp_path: Path) -> Path:
     store.replicates.write(KEY, complete_rows(5, 6), META)
     # A key of digits alone must not be taken for a number.
     store.replicates.write(OTHER_KEY, complete_rows(0, 4, (BM,)), META)
-    store.write_summary(summarise(store.replicates.read()))
+    store.write_summary(summarise(store.replicates.read(damaged="refuse")))
     return tmp_path
 
 

@@ -29,10 +29,11 @@ from ldpflow.store import (
     UnreadablePart,
     cell_id,
     cell_set_hash,
-    compact,
+    dataset,
 )
+from ldpflow.store.dataset import crowded
 from ldpflow.store.files import PUT_PAUSES
-from ldpflow.store.ranges import subtract
+from ldpflow.store.part import subtract
 from tests.store.replicates import BB, BM, CELLS, KEY, META, OTHER_KEY, SN, complete_rows, same, unusable
 
 
@@ -107,18 +108,18 @@ def test_rows_come_back(store):
     store.replicates.write(KEY, complete_rows(0, 8), META)
     store.replicates.write(KEY, complete_rows(8, 12), META)
     store.replicates.write(OTHER_KEY, complete_rows(0, 2, (BM,)), META)
-    rows = store.replicates.read(KEY)
+    rows = store.replicates.read(KEY, damaged="refuse")
     assert rows.column_names == ["path", *REPLICATES.names]
     assert rows["path"].unique().to_pylist() == [f"p{KEY}"]
     assert same(rows.drop_columns("path"), complete_rows(0, 12))
-    assert store.replicates.read().num_rows == rows.num_rows + 4
-    assert store.replicates.read(columns=["length"]).column_names == ["path", "length"]
+    assert store.replicates.read(damaged="refuse").num_rows == rows.num_rows + 4
+    assert store.replicates.read(columns=["length"], damaged="refuse").column_names == ["path", "length"]
     assert store.replicates.path_keys() == [KEY, OTHER_KEY]
 
 
 def test_an_empty_or_absent_run_has_no_rows(store):
-    assert store.replicates.read().num_rows == 0
-    assert store.replicates.read().column_names == ["path", *REPLICATES.names]
+    assert store.replicates.read(damaged="refuse").num_rows == 0
+    assert store.replicates.read(damaged="refuse").column_names == ["path", *REPLICATES.names]
     assert store.replicates.finished(KEY) == {} and store.replicates.path_keys() == []
     assert store.read_summary() is None and store.read_study() is None
 
@@ -137,14 +138,16 @@ def test_rows_stored_twice_count_once(store):
             complete_rows(20, 22),
         ]
     )
-    assert same(store.replicates.read(KEY).drop_columns("path"), expected)
-    assert same(store.replicates.read(KEY, ["se"]).drop_columns("path"), expected.select(["se"]))
+    assert same(store.replicates.read(KEY, damaged="refuse").drop_columns("path"), expected)
+    assert same(
+        store.replicates.read(KEY, ["se"], damaged="refuse").drop_columns("path"), expected.select(["se"])
+    )
 
 
 def test_a_part_inside_a_longer_one_does_not_hide_a_third(store):
     for first, last in ((0, 10), (2, 4), (6, 8)):
         store.replicates.write(KEY, complete_rows(first, last), META)
-    assert same(store.replicates.read(KEY).drop_columns("path"), complete_rows(0, 10))
+    assert same(store.replicates.read(KEY, damaged="refuse").drop_columns("path"), complete_rows(0, 10))
 
 
 @pytest.mark.parametrize("column", ["estimate", "lower", "status"])
@@ -159,7 +162,7 @@ def test_rows_stored_twice_with_different_values_are_an_error(store, column):
     rows = rows.set_column(at, column, pa.array(changed, rows[column].type))
     other = store.replicates.write(KEY, rows, META)
     with pytest.raises(InputError) as caught:
-        store.replicates.read(KEY, ["length"])
+        store.replicates.read(KEY, ["length"], damaged="refuse")
     assert one in str(caught.value) and other in str(caught.value)
     assert "replicate = 7" in str(caught.value) and "coordinate = 1" in str(caught.value)
 
@@ -168,7 +171,7 @@ def test_other_paths_and_cells_are_no_duplicates(store):
     store.replicates.write(KEY, complete_rows(0, 2, (BM,)), META)
     store.replicates.write(KEY, complete_rows(0, 2, (BB,), shift=1.0), META)
     store.replicates.write(OTHER_KEY, complete_rows(0, 2, (BM,), shift=1.0), META)
-    assert store.replicates.read().num_rows == 12
+    assert store.replicates.read(damaged="refuse").num_rows == 12
 
 
 def test_finished(store):
@@ -198,7 +201,7 @@ def test_what_is_missing_completes_the_run(tmp_path_factory, stored, replicates)
     store = RunStore(tmp_path_factory.mktemp("run"))
     for first, count, cells in stored:
         store.replicates.write(KEY, complete_rows(first, first + count, cells, 1), META)
-    before = store.replicates.read(KEY).num_rows
+    before = store.replicates.read(KEY, damaged="refuse").num_rows
     added = 0
     for cell in CELLS:
         finished = store.replicates.finished(KEY).get(cell_id(cell), [])
@@ -206,7 +209,7 @@ def test_what_is_missing_completes_the_run(tmp_path_factory, stored, replicates)
             store.replicates.write(KEY, complete_rows(first, last, (cell,), 1), META)
             added += last - first
     assert all(subtract(0, replicates, found) == [] for found in store.replicates.finished(KEY).values())
-    rows = store.replicates.read(KEY)
+    rows = store.replicates.read(KEY, damaged="refuse")
     assert rows.num_rows == before + added, "nothing is computed that was there"
     wanted = [row for row in rows.drop_columns("path").to_pylist() if row["replicate"] < replicates]
     assert same(pa.Table.from_pylist(wanted, schema=REPLICATES), complete_rows(0, replicates, CELLS, 1))
@@ -218,17 +221,6 @@ def test_a_part_of_a_newer_version_is_no_damage(store, monkeypatch):
     monkeypatch.undo()
     with pytest.raises(InputError, match="schema_version 3"):
         unusable(store)
-
-
-def test_an_old_part_without_a_later_column_stays_readable(store, monkeypatch):
-    """As if M had been added to the schema after the part was written."""
-    rows = complete_rows(0, 2, (BM,))
-    old = store.replicates.write(KEY, rows, META)
-    table = pq.read_table(store.full(old), partitioning=None)
-    pq.write_table(table.drop_columns("M"), store.full(old))
-    assert unusable(store) == []
-    assert store.replicates.finished(KEY) == {cell_id(BM): [(0, 2)]}
-    assert same(store.replicates.read(KEY).drop_columns("path"), rows)
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_other(store, monkeypatch):
@@ -275,7 +267,7 @@ def test_unusable_roots_are_bad_input(tmp_path):
 
 def test_summary_comes_back(store):
     store.replicates.write(KEY, complete_rows(0, 4, (BM,)), META)
-    ((keys, cells),) = stored_cells(store)
+    ((keys, cells),) = stored_cells(store, damaged="refuse")
     table = summarise_cells(keys, cells)
     store.write_summary(table)
     assert store.read_summary().equals(table)
@@ -284,7 +276,7 @@ def test_summary_comes_back(store):
 
 def test_a_store_crosses_process_borders(store):
     store.replicates.write(KEY, complete_rows(0, 2), META)
-    assert pickle.loads(pickle.dumps(store)).replicates.read().num_rows == 12
+    assert pickle.loads(pickle.dumps(store)).replicates.read(damaged="refuse").num_rows == 12
 
 
 @pytest.mark.parametrize("root", ["mock-bucket/run", "mock-bucket/run/"])
@@ -293,10 +285,10 @@ def test_another_file_system(root):
     memory, _ = fs.FileSystem.from_uri("mock://anything")
     store = RunStore(root, memory)
     assert not store.local
-    assert store.replicates.read().num_rows == 0
+    assert store.replicates.read(damaged="refuse").num_rows == 0
     name = store.replicates.write(KEY, complete_rows(0, 4), META)
     assert memory.get_file_info(f"mock-bucket/run/{name}").is_file
-    assert same(store.replicates.read(KEY).drop_columns("path"), complete_rows(0, 4))
+    assert same(store.replicates.read(KEY, damaged="refuse").drop_columns("path"), complete_rows(0, 4))
     assert store.replicates.finished(KEY) == {cell_id(cell): [(0, 4)] for cell in CELLS}
     store.set_aside(UnreadablePart(name, "test"))
     assert store.replicates.path_keys() == []
@@ -327,14 +319,30 @@ def test_a_failed_put_publishes_nothing(monkeypatch):
     assert pauses == list(PUT_PAUSES)
 
 
+def test_many_small_parts_are_merged_and_few_or_large_ones_are_not(store, monkeypatch):
+    monkeypatch.setattr(dataset, "MANY", 3)
+    for key, count in ((KEY, 5), (OTHER_KEY, 3)):
+        for first in range(0, 2 * count, 2):
+            store.replicates.write(key, complete_rows(first, first + 2, (BM,)), META)
+    parts = store.replicates.scan(damaged="refuse")
+    assert crowded(parts) == [KEY]
+    monkeypatch.setattr(dataset, "SMALL", 4)
+    assert crowded(parts) == []
+    store.replicates.compact([KEY])
+    (merged,) = store.replicates.scan(KEY, damaged="refuse")
+    assert (merged.first, merged.last) == (0, 10) and len(store.replicates.path_keys()) == 2
+    rows = store.replicates.read(KEY, damaged="refuse").drop_columns("path")
+    assert same(rows, complete_rows(0, 10, (BM,)))
+
+
 def test_parts_that_are_written_anew_say_the_same_of_their_origin(store):
     meta = PartMeta(7, 1, {"problem": "quantile"}, {"ldpflow": "0"}, {"columns": {"epsilon": 1.0}})
     for first in (0, 4):
         store.replicates.write(KEY, complete_rows(first, first + 4), meta)
-    compact(store)
+    store.replicates.compact([KEY])
     extra = Column("extra", "double", "1", "something more")
-    store.replicates.declare([extra], store.replicates.scan()[0])
-    (found,) = store.replicates.scan()[0]
+    store.replicates.declare([extra], store.replicates.scan(damaged="refuse"))
+    (found,) = store.replicates.scan(damaged="refuse")
     assert (found.first, found.last, found.origin()) == (0, 8, meta)
     assert found.schema.names == [*REPLICATES.names, "extra"]
-    assert store.replicates.read()["extra"].null_count == found.num_rows
+    assert store.replicates.read(damaged="refuse")["extra"].null_count == found.num_rows

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ldpflow.store.ranges import intersect, subtract, union
+from ldpflow.store.part import intersect, subtract, union
 from ldpflow.store.schema import REPLICATES, cell_id, cell_set_hash, conform, key_codes
 from tests.store.replicates import BB, BM, CELLS
 

@@ -42,7 +42,7 @@ def run(tmp_path_factory):
 
 def literal(store, method, first_n, last_n, target):
     """Measures of one method by a loop over its stored rows."""
-    rows = store.replicates.read()
+    rows = store.replicates.read(damaged="refuse")
     rows = rows.filter(pc.and_(pc.equal(rows["method"], method), pc.less_equal(rows["n"], last_n)))
     by_replicate = {}
     for row in rows.to_pylist():
@@ -121,7 +121,7 @@ def test_all_coordinates_of_a_vector(tmp_path):
     }
     run_study(Study.from_mapping(mapping), tmp_path / "run", engine="serial")
     store = RunStore(tmp_path / "run")
-    rows = store.replicates.read()
+    rows = store.replicates.read(damaged="refuse")
     summary = store.read_summary().to_pylist()
     for row in summary:
         same = pc.equal(rows["method"], row["method"])

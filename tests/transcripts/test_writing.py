@@ -163,7 +163,7 @@ def run(request, tmp_path_factory):
     )
     run_study(study, folder, engine="serial")
     (plan,) = study.plans()
-    rows = RunStore(folder).replicates.read(plan.simulator.key)
+    rows = RunStore(folder).replicates.read(plan.simulator.key, damaged="refuse")
     wanted = pc.and_(pc.equal(rows["replicate"], 1), pc.equal(rows["n"], 4000))
     return folder, plan, rows.filter(wanted).to_pylist()
 

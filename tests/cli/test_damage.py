@@ -1,0 +1,209 @@
+"""Every command that reads rows or a summary names what is damaged, forged or missing."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import warnings
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ldpflow.engine import check_run, run_study
+from ldpflow.errors import InputError
+from ldpflow.report.page import report_html
+from ldpflow.report.results import Results
+from ldpflow.run import open_run
+from ldpflow.store import RunStore
+from ldpflow.store.checksums import encode
+from tests.faults.mutations import COMMANDS, called
+from tests.faults.study import row_bytes, serial, study
+
+SMALL = {"replicates": 8, "trajectory": {"first": 10, "points": 4}}
+OF_ROWS = {"summary null", "explain", "compare", "plot zip", "export", "arena", "replay", "check"}
+"""Commands that read rows of replicates."""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    run = tmp_path_factory.mktemp("named") / "run"
+    serial(run, study(**SMALL))
+    return run
+
+
+@pytest.fixture
+def run(made, tmp_path) -> Path:
+    return shutil.copytree(made, tmp_path / "run")
+
+
+def parts_of(run: Path, folder: str = "replicates") -> list[Path]:
+    return sorted((run / folder).rglob("*.parquet"))
+
+
+def reforged(file: Path, change) -> None:
+    """Change rows or metadata of a Parquet file and save it with checksums that hold."""
+    table = pq.ParquetFile(file).read()
+    meta = json.loads(table.schema.metadata[b"ldpflow"])
+    table = change(table, meta)
+    file.write_bytes(bytes(encode(table.replace_schema_metadata({b"ldpflow": json.dumps(meta).encode()}))))
+
+
+def refused_by(run: Path, names, out: Path) -> None:
+    """All these commands end with exit code 1 or 2 and leave nothing."""
+    key = parts_of(run)[0].parent.name.removeprefix("path=")
+    for name in sorted(names):
+        code, (text, files) = called(name, run, out, key)
+        assert code == (1 if name == "check" else 2), (name, code, text)
+        assert not files, name
+
+
+def test_a_part_that_is_cut_by_one_byte(run, tmp_path):
+    part = parts_of(run)[0]
+    part.write_bytes(part.read_bytes()[:-1])
+    refused_by(run, OF_ROWS | {"report", "cite"}, tmp_path / "out")
+    with pytest.raises(InputError, match=part.name):
+        open_run(run).rows()
+
+
+def test_trajectories_that_are_cut_by_one_byte(run, tmp_path):
+    part = parts_of(run, "trajectories")[0]
+    part.write_bytes(part.read_bytes()[:-1])
+    refused_by(run, {"export", "plot distance", "check"}, tmp_path / "out")
+
+
+def test_a_path_without_its_folder(run, tmp_path):
+    folder = parts_of(run)[0].parent
+    shutil.rmtree(folder)
+    refused_by(run, OF_ROWS - {"replay"} | {"report", "cite"}, tmp_path / "out")
+    with pytest.raises(InputError, match=folder.name.removeprefix("path=")):
+        open_run(run).rows()
+    expected = row_bytes_of(run)
+    assert expected == row_bytes(run)
+
+
+def row_bytes_of(run: Path) -> bytes:
+    """Rows after another sweep."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return serial(run, study(**SMALL))
+
+
+def test_the_page_of_a_running_sweep_names_what_it_leaves_out(run):
+    part = parts_of(run)[0]
+    part.write_bytes(part.read_bytes()[:-1])
+    with pytest.warns(UserWarning, match=part.name):
+        results = Results.load(run, from_parts=True)
+    assert part.name in report_html(results, live=True)
+
+
+def test_a_forged_part_without_rows_is_computed_again(run, tmp_path):
+    part = parts_of(run)[0]
+    before = row_bytes(run)
+
+    def empty(table: pa.Table, meta: dict) -> pa.Table:
+        meta["coordinates"] = 0
+        return table.slice(0, 0)
+
+    reforged(part, empty)
+    refused_by(run, OF_ROWS, tmp_path / "out")
+    assert any(part.name in finding.what for finding in check_run(str(run))[0])
+    with pytest.warns(UserWarning, match="computed again"):
+        result = run_study(study(**SMALL), run, engine="serial")
+    assert result.batches == 1 and row_bytes(run) == before
+
+
+def another_path(table: pa.Table, meta: dict) -> pa.Table:
+    names = ["pffffffffffffffff", *table["path"].to_pylist()[1:]]
+    return table.set_column(table.column_names.index("path"), "path", pa.array(names))
+
+
+def another_statistic(table: pa.Table, meta: dict) -> pa.Table:
+    names = ["treasure", *table["stat"].to_pylist()[1:]]
+    return table.set_column(table.column_names.index("stat"), "stat", pa.array(names))
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "named"),
+    [
+        ("summary.parquet", another_path, "pffffffffffffffff"),
+        ("trajectories.parquet", another_path, "pffffffffffffffff"),
+        ("trajectories.parquet", another_statistic, "treasure"),
+    ],
+)
+def test_a_forged_summary(run, tmp_path, file, change, named):
+    reforged(run / file, change)
+    every = {*COMMANDS} - {"summary"} if file == "trajectories.parquet" else {*COMMANDS}
+    refused_by(run, every - {"plot coverage"} | {"report"}, tmp_path / "out")
+    with pytest.raises(InputError, match=named):
+        open_run(run).trajectories()
+        open_run(run).summary()
+    assert any(named in finding.what for finding in check_run(str(run))[0])
+
+
+def test_the_summary_of_another_study(run, tmp_path):
+    serial(tmp_path / "other", study(**SMALL | {"seed": 5}))
+    shutil.copy(tmp_path / "other" / "summary.parquet", run)
+    refused_by(run, {*COMMANDS}, tmp_path / "out")
+    assert any("session that made it" in finding.what for finding in check_run(str(run))[0])
+    row_bytes_of(run)
+    assert check_run(str(run))[0] == []
+
+
+def test_the_summary_of_an_earlier_session(run, tmp_path):
+    shutil.copy(run / "summary.parquet", tmp_path)
+    serial(run, study(**SMALL | {"replicates": 12}))
+    shutil.copy(tmp_path / "summary.parquet", run)
+    with pytest.raises(InputError, match="earlier session"):
+        open_run(run).summary()
+
+
+def test_sessions_that_are_taken_out_or_exchanged(run):
+    serial(run, study(**SMALL | {"replicates": 12}))
+    sessions = json.loads((run / "provenance.json").read_text())
+    for others in (sessions[1:], sessions[::-1], [*sessions, sessions[0]], sessions[:1], []):
+        (run / "provenance.json").write_text(json.dumps(others))
+        with pytest.raises(InputError, match="session|its content"):
+            Results.load(run)
+
+
+def test_a_name_with_a_line_break_is_no_line_of_the_check(run, ldpflow):
+    name = "x\n2 parts, 8 rows: all is well\x1b[2J"
+    (run / "replicates" / name).write_text("")
+    found = ldpflow("check", run)
+    assert found.code == 1 and "all is well" in found.out
+    assert not any(
+        line.endswith("all is well") or line.startswith("2 parts") for line in found.out.split("\n")
+    )
+    assert "\\n" in found.out and "\x1b" not in found.out
+    os.remove(run / "replicates" / name)
+
+    def broken(table: pa.Table, meta: dict) -> pa.Table:
+        meta["path"] = "x\n0 parts, 0 rows: all is well"
+        return table
+
+    reforged(parts_of(run)[0], broken)
+    assert not any(line.startswith("0 parts") for line in ldpflow("check", run).out.split("\n"))
+
+
+def test_a_failed_export_leaves_nothing_and_keeps_what_is_there(run, tmp_path, ldpflow):
+    target = tmp_path / "out.duckdb"
+    target.write_text("precious")
+    part = parts_of(run)[-1]
+    data = bytearray(part.read_bytes())
+    data[100] ^= 1
+    part.write_bytes(data)
+    assert ldpflow("export", run, "-o", target, "--force").code == 2
+    assert target.read_text() == "precious" and [*tmp_path.glob("out*")] == [target]
+
+
+def test_seeds_and_origins_of_parts(run):
+    def seeded(table: pa.Table, meta: dict) -> pa.Table:
+        meta["seed"] = 77
+        return table
+
+    reforged(parts_of(run)[0], seeded)
+    with pytest.raises(InputError, match="seed 77"):
+        RunStore(run).replicates.scan(damaged="refuse")
