@@ -37,11 +37,7 @@ POLL_SECONDS = 0.5
 ANSWER_SECONDS = 30.0  # for a connection and for each silence of the server; four times that for an answer
 ANSWER_BYTES = 2**26
 SILENT_SECONDS = 60.0  # of a job's output, after which its state is asked for
-NOISY = (
-    "ray.dashboard.modules.dashboard_sdk",
-    "ray.dashboard.modules.job.sdk",
-    "ray._private.runtime_env.packaging",
-)
+NOISY = ("ray", "ray.dashboard.modules.dashboard_sdk", "ray.dashboard.modules.job.sdk")
 TUNNEL = (
     "Is the cluster up, and the tunnel to its head open (ray dashboard cluster.yaml, or "
     "ssh -N -L 8265:127.0.0.1:8265 HEAD)?"

@@ -117,19 +117,22 @@ class RunLock:
             self.took_over = holder
         self._beat()
         self._released.clear()
-        self._beating = threading.Thread(target=self._keep_beating, daemon=True)
+        self._beating = threading.Thread(target=self._keep_beating, name="lock of a run")
         self._beating.start()
 
     def _beat(self) -> None:
         self.store.publish(FILE, json.dumps({**self.holder, "beat": time.time()}).encode())
 
     def _keep_beating(self) -> None:
-        while not self._released.wait(BEAT_SECONDS):
-            try:
-                self._beat()
-            except (OSError, InputError):
-                # A missed beat is mended by the next one, or the lock goes stale.
+        last = time.monotonic()
+        # Not a daemon, so it ends with the main thread: a caller's daemon thread may never release the lock.
+        while not self._released.wait(1.0) and threading.main_thread().is_alive():
+            if time.monotonic() - last < BEAT_SECONDS:
                 continue
+            last = time.monotonic()
+            # A missed beat is mended by the next one, or the lock goes stale.
+            with suppress(OSError, InputError):
+                self._beat()
 
     def _refused(self, holder: dict[str, Any]) -> InputError:
         return InputError(

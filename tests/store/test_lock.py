@@ -87,3 +87,25 @@ def test_heartbeat_object(monkeypatch):
     monkeypatch.setattr(time, "time", lambda: now + 61)
     with RunLock(store) as lock:
         assert lock.took_over is not None and lock.took_over["command"] == "dead"
+
+
+LEFT = """
+import threading
+from pyarrow import fs
+from ldpflow.store import RunLock, RunStore
+
+def work():
+    RunLock(RunStore("bucket/run", fs.FileSystem.from_uri("mock://anything")[0]), "left").__enter__()
+    entered.set()
+    threading.Event().wait()
+
+entered = threading.Event()
+threading.Thread(target=work, daemon=True).start()
+entered.wait()
+assert [thread.daemon for thread in threading.enumerate() if thread.name == "lock of a run"] == [False]
+"""
+
+
+def test_the_interpreter_ends_though_a_daemon_thread_holds_the_lock_of_an_object_store():
+    done = subprocess.run([sys.executable, "-c", LEFT], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
