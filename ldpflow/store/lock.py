@@ -117,7 +117,7 @@ class RunLock:
             self.took_over = holder
         self._beat()
         self._released.clear()
-        self._beating = threading.Thread(target=self._keep_beating, name="lock of a run")
+        self._beating = threading.Thread(target=self._keep_beating, name="lock of a run", daemon=False)
         self._beating.start()
 
     def _beat(self) -> None:
