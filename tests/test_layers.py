@@ -18,7 +18,7 @@ PACKAGE = Path(ldpflow.__file__).parent
 
 # From the bottom of the data flow to its top: a package may import from its own line and those above.
 LAYERS = [
-    {"errors", "documents", "allowed", "columns", "settings", "constants"},
+    {"errors", "documents", "allowed", "columns", "settings", "constants", "options"},
     {"random"},
     {"problems"},
     {"mechanisms"},

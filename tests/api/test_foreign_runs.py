@@ -172,7 +172,6 @@ def test_no_method_of_run_executes_what_a_run_names(foreign):
 
 READING = {
     ("summary",), ("explain",), ("compare",), ("report",), ("plot",), ("cite",), ("export",), ("check",),
-    ("arena",),
 }  # fmt: skip
 COMPUTING = {
     ("replay",): [], ("check",): ["--repair", "--recompute", "1.0"], ("transcript",): [], ("sweep",): []

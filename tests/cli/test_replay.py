@@ -122,7 +122,7 @@ def test_a_repair_without_a_study_says_what_to_do(swept, ldpflow, tmp_path):
     swept()
     (tmp_path / "run" / "study.toml").unlink()
     found = ldpflow("check", "run", "--repair", "--plugin", "mine.py")
-    assert found.code == 2 and "Run the sweep with its study file instead" in found.err
+    assert found.code == 2 and "A sweep with its study file writes it" in found.err
 
 
 def test_the_command_of_a_failed_batch_can_be_typed(swept, ldpflow):

@@ -101,6 +101,7 @@ ANSWERS = [
 def test_a_server_that_is_no_head(tmp_path, monkeypatch, capsys, answer, command):
     monkeypatch.setattr(jobs, "ANSWER_SECONDS", 1.0)
     monkeypatch.setenv("RAY_API_SERVER_ADDRESS", "")
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")  # which `Jobs` sets, so that it is gone after the test
     with serving(answer) as address:
         more = ["quickstart", "--out", str(tmp_path / "run")] if command == "submit" else ["status"]
         began = time.monotonic()

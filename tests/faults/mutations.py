@@ -36,7 +36,7 @@ COMMANDS: dict[str, list[str]] = {
     "plot zip": ["-o", "OUT/file.json"],
     "plot distance": ["-o", "OUT/file.json"],
     "export": ["-o", "OUT/file.duckdb", "--force"],
-    "arena": ["-o", "OUT/site"],
+    "plot choice": ["-o", "OUT/file.json"],
     "report": ["-o", "OUT/file.html"],
     "replay": ["--replicate", "3", "--path", "PATH"],
     "check": [],
@@ -44,7 +44,7 @@ COMMANDS: dict[str, list[str]] = {
 """Commands that read the rows or the summary of a run; PATH is one of its paths."""
 
 
-PAGES = {"arena", "report", "plot coverage", "plot zip"}
+PAGES = {"report", "plot choice", "plot coverage", "plot zip"}
 """Commands that take seconds: for every fourth mutation."""
 
 

@@ -64,8 +64,8 @@ def test_a_run_made_before_version_0_3_is_refused_with_one_message_and_left_alon
         more = ["-o", str(tmp_path / "out")] if command in ("report", "export") else []
         assert adapter.command_line([command, str(run), *more]) == 2, command
         captured = capsys.readouterr()
-        assert "a run of a version before 0.3" in captured.out + captured.err, command
-    with pytest.raises(InputError, match="a run of a version before 0.3"):
+        assert "a version before 0.3" in captured.out + captured.err, command
+    with pytest.raises(InputError, match="a version before 0.3"):
         adapter.continued(run, study_of(name, replicates=MORE))
     assert sorted(file for file in run.rglob("*") if file.name != "tmp") == before
 

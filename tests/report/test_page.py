@@ -18,7 +18,7 @@ from ldpflow.report.page import progress, report_html, script_json
 from ldpflow.report.results import Results
 from ldpflow.report.sections import choices, glance
 from ldpflow.results.arena import UNDECIDED, settings_of
-from ldpflow.store.provenance import sum_of
+from ldpflow.store.provenance import chained
 from tests.published.test_compare import rows_as_printed
 
 
@@ -87,7 +87,7 @@ def running(run: Path, copy: Path) -> Callable[[], None]:
     ended = file.read_text()
     (session,) = json.loads(ended)
     session |= {"ended": None}
-    file.write_text(json.dumps([session | {"sha256": sum_of(session)}]))
+    file.write_text(json.dumps(chained([session])))
     return lambda: file.write_text(ended) and None
 
 
