@@ -185,8 +185,12 @@ def horizontal(points: Sequence[Row], layout: Layout) -> alt.X:
         scale = alt.Scale(type="linear", domain=[-0.5, len(axis) - 0.5], nice=False)
         name = "place"
     else:
-        log, room = layout.log_x and axis[0] > 0, 0.0 if layout.ribbons else 0.06
-        pad = (axis[-1] / axis[0]) ** room * (1.05 if room else 1.0) if log else (axis[-1] - axis[0]) * room
+        log, margin = layout.log_x and axis[0] > 0, 0.0 if layout.ribbons else 0.06
+        pad = (
+            (axis[-1] / axis[0]) ** margin * (1.05 if margin else 1.0)
+            if log
+            else (axis[-1] - axis[0]) * margin
+        )
         pad = pad or (1.0 if log else 0.1)
         domain = [axis[0] / pad, axis[-1] * pad] if log else [axis[0] - pad, axis[-1] + pad]
         values = axis if len(axis) <= MAX_LABELLED else decades(axis) if log else []
