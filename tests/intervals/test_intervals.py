@@ -11,7 +11,6 @@ from ldpflow import constants
 from ldpflow.algorithms.ldp_sgd import LdpSgd
 from ldpflow.intervals.bootstrap import BlockBootstrap, quantile
 from ldpflow.intervals.interval import average, in_order
-from ldpflow.intervals.record import PathRecord
 from ldpflow.intervals.variance import BatchMeans, Oracle, SelfNormalization
 from ldpflow.mechanisms.laplace import Laplace
 from ldpflow.mechanisms.randomized_response import RandomizedResponse
@@ -20,6 +19,7 @@ from ldpflow.problems.quantile import Quantile
 from ldpflow.problems.quantile_regression import QuantileRegression
 from ldpflow.simulators.one_pass import OnePass
 from tests import draws
+from tests.intervals.whole_paths import SCALAR, SEED, noisy, record_of
 from tests.oracles import (
     asymptotics,
     batch_means,
@@ -28,34 +28,14 @@ from tests.oracles import (
     self_normalization,
 )
 
-SEED = 5
 LEVELS = [0.8, 0.9, 0.95]
-SCALAR = OnePass(Quantile(tau=0.9), RandomizedResponse(), LdpSgd())
 VECTOR = OnePass(QuantileRegression(), Laplace(), LdpSgd(gamma=0.6))
 
 
-def synthetic(path, n, replicates=3, spread=1.0):
-    """A record of given iterates at every step: interval methods need nothing else."""
-    d = path.problem.dimension
-    origin = np.array(path.problem.truth())
-    rng = np.random.default_rng([n, d, SEED])
-    iterates = origin[None, :, None] + spread * rng.normal(size=(n, d, replicates))
-    S = np.cumsum(iterates - origin[None, :, None], axis=0)
-    i = np.arange(1, n + 1)[:, None, None]
-    sums = np.stack([np.cumsum(i * S, axis=0), np.cumsum(S**2, axis=0)])
-    grid = np.arange(1, n + 1)
-    record = PathRecord(
-        path,
-        SEED,
-        np.arange(replicates),
-        grid,
-        origin,
-        S,
-        iterates,
-        {"self_normalization": sums},
-        grid,
-    )
-    return record, iterates
+def synthetic(path, n, replicates=3):
+    """A record of noise around the truth at every step, and its iterates."""
+    iterates = noisy(path, n, replicates)
+    return record_of(path, iterates), iterates
 
 
 def multipliers(path, n, method, replicate, m):
