@@ -11,7 +11,7 @@ from ldpflow import constants
 from ldpflow.algorithms.ldp_sgd import LdpSgd
 from ldpflow.intervals.bootstrap import BlockBootstrap, quantile
 from ldpflow.intervals.interval import average, in_order
-from ldpflow.intervals.variance import BatchMeans, Oracle, SelfNormalization
+from ldpflow.intervals.variance import Oracle, SelfNormalization
 from ldpflow.mechanisms.laplace import Laplace
 from ldpflow.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.problems.laws import Variate
@@ -22,7 +22,6 @@ from tests import draws
 from tests.intervals.whole_paths import SCALAR, SEED, noisy, record_of
 from tests.oracles import (
     asymptotics,
-    batch_means,
     block_bootstrap,
     safe_floor,
     self_normalization,
@@ -49,7 +48,6 @@ def multipliers(path, n, method, replicate, m):
 def literal(method, path, iterates, n, level, replicate):
     """(lower, upper, se) of one replicate from its whole path, by the spec's formulas."""
     whole = iterates[:, :, replicate]
-    gamma = path.algorithm.gamma
     if isinstance(method, BlockBootstrap):
         length = block_bootstrap.block_length(n, method.beta)
         m = block_bootstrap.block_count(n, length)
@@ -59,10 +57,6 @@ def literal(method, path, iterates, n, level, replicate):
         eps = multipliers(path, n, method, replicate, m)
         limits = block_bootstrap.interval(whole, length, m, eps, level)
         return *limits, block_bootstrap.conditional_sd(whole, length, m)
-    if isinstance(method, BatchMeans):
-        M = method.M if method.M is not None else batch_means.batch_count(n)
-        variance = batch_means.variance(whole, M, gamma)
-        return *batch_means.interval(whole, M, gamma, level), np.sqrt(variance / n)
     return *self_normalization.interval(whole, level), None
 
 
@@ -70,8 +64,6 @@ METHODS = [
     BlockBootstrap(B=50),
     BlockBootstrap(beta=0.5, B=33, multiplier="rademacher"),
     BlockBootstrap(beta=0.6, B=400),
-    BatchMeans(),
-    BatchMeans(M=7),
     SelfNormalization(),
 ]
 
@@ -110,27 +102,13 @@ def test_block_bootstrap_at_the_edges(n, beta, multiplier):
     check(BlockBootstrap(beta=beta, B=10, multiplier=multiplier), SCALAR, n)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
-@given(
-    n=st.integers(2, 400),
-    gamma=st.floats(0.501, 0.95).map(lambda x: round(x, 3)),
-    M=st.none() | st.integers(2, 12),
-)
-def test_batch_means_at_the_edges(n, gamma, M):
-    path = OnePass(Quantile(), RandomizedResponse(), LdpSgd(gamma=gamma))
-    method = BatchMeans(M=M)
-    if M is None and batch_means.batch_count(n) < 1:
-        return
-    check(method, path, n)
-
-
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(n=st.integers(2, 300))
 def test_self_normalization_at_the_edges(n):
     check(SelfNormalization(), SCALAR, n)
 
 
-@pytest.mark.parametrize("method", [BlockBootstrap(), BatchMeans(), SelfNormalization()], ids=repr)
+@pytest.mark.parametrize("method", [BlockBootstrap(), SelfNormalization()], ids=repr)
 def test_one_step_is_undefined(method):
     record, _ = synthetic(SCALAR, 1)
     result = method.intervals(record, 1, [0.9])
