@@ -130,14 +130,6 @@ def test_safe_floor_everywhere(n, exponent):
     assert constants.floor_power(n, exponent) == safe_floor.floor_power(n, exponent)
 
 
-def test_bootstrap_replications_are_a_prefix():
-    record, _ = synthetic(VECTOR, 500)
-    deviations = np.random.default_rng(1).normal(size=(9, 4, 3))
-    few = BlockBootstrap(B=40).replicates(record, 500, deviations, 40)
-    many = BlockBootstrap(B=80).replicates(record, 500, deviations, 80)
-    assert (many[:, :, :40] == few).all()
-
-
 TAILS = [0.01, 0.05, 0.1]
 MULTIPLIERS = pytest.mark.parametrize("multiplier", ["uniform", "rademacher"])
 
