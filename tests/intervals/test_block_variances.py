@@ -17,7 +17,6 @@ from ldpflow.intervals.variance import (
     OverlappingBlocks,
     batch_size,
     block_starts,
-    block_variance,
     effective_blocks,
     lengths_and_squares,
 )
@@ -31,55 +30,87 @@ LEVELS = [0.8, 0.9, 0.95]
 CLOSE = {"rtol": 1e-10, "atol": 1e-12}
 
 
-def compare(method, path, n, literal):
-    """Limits and se of every replicate; ``literal`` gives V and the critical value of a level."""
+def compare(method, path, n):
+    """Limits, se and estimate of every replicate."""
     iterates = walk(path, n)
     result = method.intervals(record_of(path, iterates), n, LEVELS)
     assert result.se is not None
     times = method.times(n, path.algorithm)
     assert times[-1] == n and (np.diff(times) > 0).all() and times[0] >= 1
     assert len(times) <= method.count_times(n, path.algorithm)
+    variance, degrees = literal_of(method, n, path.algorithm.gamma)
     for r in range(iterates.shape[2]):
         whole = iterates[:, :, r]
+        v, mean = variance(whole), whole.mean(axis=0)
+        se = np.sqrt(np.where(v > 0, v, np.nan) / n)
         for at, level in enumerate(LEVELS):
-            v, critical = literal(whole, level)
-            half = critical * np.sqrt(np.where(v > 0, v, np.nan) / n)
-            mean = whole.mean(axis=0)
+            half = stats.t.ppf(0.5 + level / 2, degrees) * se
             np.testing.assert_allclose(result.lower[at, :, r], mean - half, **CLOSE)
             np.testing.assert_allclose(result.upper[at, :, r], mean + half, **CLOSE)
-        np.testing.assert_allclose(result.estimate[:, r], whole.mean(axis=0), rtol=1e-12)
+        np.testing.assert_allclose(result.se[:, r], se, **CLOSE)
+        np.testing.assert_allclose(result.estimate[:, r], mean, rtol=1e-12)
 
 
-def normal(level):
-    return stats.norm.ppf(0.5 + level / 2)
+def literal_of(method, n, gamma):
+    """V as a function of a whole path, and the degrees of freedom, by the method's literal form."""
+    with_t = getattr(method, "quantile", None) == "t"
+    if isinstance(method, BatchMeans):
+        M = batch_means.batch_count(n) if method.M is None else method.M
+        factor = M / (M - 1) if with_t else 1.0
+        return lambda x: factor * batch_means.variance(x, M, gamma), M - 1 if with_t else np.inf
+    if isinstance(method, Lugsail):
+        r, kappa = method.pieces, method.weight
+        if method.base == "BM":
+            return lambda x: equal_batches.lugsail_increasing(x, method.M, gamma, r, kappa), np.inf
+        return lambda x: equal_batches.lugsail_equal(x, int(method.block_rule), r, kappa), np.inf
+    if isinstance(method, EqualBatches):
+        rule = method.block_rule
+        b = (
+            equal_batches.batch_size(n, gamma, rule, method.block_c or 0.1)
+            if rule in ("half", "third")
+            else batch_size(n, gamma, rule, None)
+        )
+        return lambda x: equal_batches.variance(x, b), n // b - 1 if with_t else np.inf
+    starts = increasing_blocks.block_starts(n, gamma, method.block_c)
+    if isinstance(method, OverlappingBlocks):
+        return lambda x: increasing_blocks.overlapping_variance(x, starts), np.inf
+    nu = increasing_blocks.effective_blocks(n, starts)
+    factor = (nu / (nu - 1) if nu >= 2 else np.nan) if with_t else 1.0
+    return (
+        lambda x: factor * increasing_blocks.nonoverlapping_variance(x, starts),
+        nu - 1 if with_t else np.inf,
+    )
 
 
-def student(level, degrees):
-    return stats.t.ppf(0.5 + level / 2, degrees)
+RULES = ("100", "101", "333", "999", "n^0.75", "3n^0.5", "half", "third")  # rests of 0, 81, 2, 2, ...
+CASES = [
+    *(
+        (method, n)
+        for n in (1499, 1500, 2000)  # a block starts at 1500
+        for c in (0.5, 1.0, 3.0)
+        for method in (
+            NonoverlappingBlocks(block_c=c),
+            NonoverlappingBlocks(block_c=c, quantile="t"),
+            OverlappingBlocks(block_c=c),
+        )
+    ),
+    *((EqualBatches(block_rule=rule, quantile=q), 2000) for rule in RULES for q in ("normal", "t")),
+    *((EqualBatches(block_rule="100"), n) for n in (1001, 1000, 1002, 200, 201)),
+    *(
+        (Lugsail(pieces=r, weight=kappa, **base), 2000)
+        for r, kappa in ((3, 0.5), (2, 0.25), (7, 0.0))
+        for base in ({"block_rule": "150"}, {"base": "BM", "M": 6})
+    ),
+    (BatchMeans(), 1000),
+    (BatchMeans(M=7), 1000),
+    (BatchMeans(M=5, quantile="t"), 1000),
+]
 
 
 @pytest.mark.parametrize("path", [SCALAR, VECTOR], ids=["scalar", "vector"])
-@pytest.mark.parametrize("n", [1499, 1500, 2000])  # a block starts at 1500
-@pytest.mark.parametrize("c", [0.5, 1.0, 3.0])
-def test_increasing_blocks_are_the_literal_formulas(path, n, c):
-    starts = increasing_blocks.block_starts(n, 0.51, c)
-
-    def plain(whole, level):
-        return increasing_blocks.nonoverlapping_variance(whole, starts), normal(level)
-
-    def with_t(whole, level):
-        nu = increasing_blocks.effective_blocks(n, starts)
-        if nu < 2:
-            return np.full(whole.shape[1], np.nan), 1.0
-        v = increasing_blocks.nonoverlapping_variance(whole, starts)
-        return v * nu / (nu - 1), student(level, nu - 1)
-
-    def overlapping(whole, level):
-        return increasing_blocks.overlapping_variance(whole, starts), normal(level)
-
-    compare(NonoverlappingBlocks(block_c=c), path, n, plain)
-    compare(NonoverlappingBlocks(block_c=c, quantile="t"), path, n, with_t)
-    compare(OverlappingBlocks(block_c=c), path, n, overlapping)
+@pytest.mark.parametrize(("method", "n"), CASES, ids=str)
+def test_method_is_the_literal_formula(method, n, path):
+    compare(method, path, n)
 
 
 @pytest.mark.parametrize("n", [1499, 1500, 5000])
@@ -161,34 +192,6 @@ def test_starts_round_powers_that_are_integers():
     assert block_starts(3200, 0.6, 1.0) == (1, 32, 243, 1024, 3125)
 
 
-@pytest.mark.parametrize("path", [SCALAR, VECTOR], ids=["scalar", "vector"])
-@pytest.mark.parametrize("rule", ["100", "101", "333", "999", "n^0.75", "3n^0.5", "half", "third"])
-def test_equal_batches_are_the_literal_formula(path, rule):
-    n = 2000  # rests of 0, 81, 2, 2, ...
-    b = batch_size(n, 0.51, rule, None)
-    if rule in ("half", "third"):
-        assert b == equal_batches.batch_size(n, 0.51, rule, 0.1)
-
-    def plain(whole, level):
-        return equal_batches.variance(whole, b), normal(level)
-
-    def with_t(whole, level):
-        return equal_batches.variance(whole, b), student(level, n // b - 1)
-
-    compare(EqualBatches(block_rule=rule), path, n, plain)
-    compare(EqualBatches(block_rule=rule, quantile="t"), path, n, with_t)
-
-
-@pytest.mark.parametrize(("n", "b"), [(1001, 100), (1000, 100), (1002, 100), (200, 100), (201, 100)])
-def test_the_rest_of_equal_batches(n, b):
-    compare(
-        EqualBatches(block_rule=str(b)),
-        SCALAR,
-        n,
-        lambda whole, level: (equal_batches.variance(whole, b), normal(level)),
-    )
-
-
 def test_lengths_of_equal_batches():
     def lengths(n):
         return tuple(batch_size(n, 0.51, rule, None) for rule in ("half", "third"))
@@ -212,36 +215,6 @@ def test_lengths_of_equal_batches():
 )
 def test_lengths_of_equal_batches_are_exact(n, gamma, rule, c):
     assert batch_size(n, gamma, rule, c) == equal_batches.batch_size(n, gamma, rule, c)
-
-
-def test_equal_batches_are_batch_means_with_another_divisor():
-    # Ends 0, b, ..., n: BM divides by a, EBS by a - 1.
-    n, b = 2000, 100
-    record = record_of(SCALAR, walk(SCALAR, n))
-    from ldpflow.intervals.variance import batch_variance
-
-    ends = np.arange(0, n + 1, b)
-    ours = EqualBatches(block_rule=str(b)).intervals(record, n, [0.9]).se ** 2 * n
-    np.testing.assert_allclose(ours, batch_variance(record, ends) * 20 / 19, rtol=1e-13)
-    # NOL's t option on the same blocks is EBS with t.
-    nu = effective_blocks(np.diff(ends))
-    assert nu == 20.0
-    np.testing.assert_allclose(block_variance(record, ends) * nu / (nu - 1), ours, rtol=1e-13)
-
-
-@pytest.mark.parametrize("path", [SCALAR, VECTOR], ids=["scalar", "vector"])
-@pytest.mark.parametrize(("r", "kappa"), [(3, 0.5), (2, 0.25), (7, 0.0)])
-def test_lugsail_is_the_literal_formula(path, r, kappa):
-    n = 2000
-
-    def equal(whole, level):
-        return equal_batches.lugsail_equal(whole, 150, r, kappa), normal(level)
-
-    def increasing(whole, level):
-        return equal_batches.lugsail_increasing(whole, 6, 0.51, r, kappa), normal(level)
-
-    compare(Lugsail(block_rule="150", pieces=r, weight=kappa), path, n, equal)
-    compare(Lugsail(base="BM", pieces=r, weight=kappa, M=6), path, n, increasing)
 
 
 def test_lugsail_without_weight_is_its_base():
@@ -314,33 +287,19 @@ def test_bits_do_not_depend_on_the_number_of_replicates():
         np.testing.assert_array_equal(whole[:, :, 7:8], alone)
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(
-    n=st.integers(2, 300),
+    n=st.integers(2, 400),
     gamma=st.floats(0.501, 0.95).map(lambda x: round(x, 3)),
     c=st.floats(0.05, 5.0).map(lambda x: round(x, 2)),
+    M=st.none() | st.integers(2, 12),
 )
-def test_block_variances_at_the_edges(n, gamma, c):
+def test_block_variances_at_the_edges(n, gamma, c, M):
     path = OnePass(Quantile(), RandomizedResponse(), LdpSgd(gamma=gamma))
-    starts = increasing_blocks.block_starts(n, gamma, c)
-    b = equal_batches.batch_size(n, gamma, "third", c)
-    for method, literal in (
-        (NonoverlappingBlocks(block_c=c), increasing_blocks.nonoverlapping_variance),
-        (OverlappingBlocks(block_c=c), increasing_blocks.overlapping_variance),
-    ):
-        compare(method, path, n, lambda whole, level, f=literal: (f(whole, starts), normal(level)))
-    compare(
+    for method in (
+        NonoverlappingBlocks(block_c=c),
+        OverlappingBlocks(block_c=c),
         EqualBatches(block_rule="third", block_c=c),
-        path,
-        n,
-        lambda whole, level: (equal_batches.variance(whole, b), normal(level)),
-    )
-
-
-def test_batch_means_with_student_quantiles():
-    compare(
-        BatchMeans(M=5, quantile="t"),
-        VECTOR,
-        1000,
-        lambda whole, level: (batch_means.variance(whole, 5, 0.51) * 5 / 4, student(level, 4)),
-    )
+        BatchMeans(M=M),
+    ):
+        compare(method, path, n)

@@ -11,8 +11,7 @@ from ldpflow import constants
 from ldpflow.algorithms.ldp_sgd import LdpSgd
 from ldpflow.intervals.bootstrap import BlockBootstrap, quantile
 from ldpflow.intervals.interval import average, in_order
-from ldpflow.intervals.record import PathRecord
-from ldpflow.intervals.variance import BatchMeans, Oracle, SelfNormalization
+from ldpflow.intervals.variance import Oracle, SelfNormalization
 from ldpflow.mechanisms.laplace import Laplace
 from ldpflow.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.problems.laws import Variate
@@ -20,42 +19,22 @@ from ldpflow.problems.quantile import Quantile
 from ldpflow.problems.quantile_regression import QuantileRegression
 from ldpflow.simulators.one_pass import OnePass
 from tests import draws
+from tests.intervals.whole_paths import SCALAR, SEED, noisy, record_of
 from tests.oracles import (
     asymptotics,
-    batch_means,
     block_bootstrap,
     safe_floor,
     self_normalization,
 )
 
-SEED = 5
 LEVELS = [0.8, 0.9, 0.95]
-SCALAR = OnePass(Quantile(tau=0.9), RandomizedResponse(), LdpSgd())
 VECTOR = OnePass(QuantileRegression(), Laplace(), LdpSgd(gamma=0.6))
 
 
-def synthetic(path, n, replicates=3, spread=1.0):
-    """A record of given iterates at every step: interval methods need nothing else."""
-    d = path.problem.dimension
-    origin = np.array(path.problem.truth())
-    rng = np.random.default_rng([n, d, SEED])
-    iterates = origin[None, :, None] + spread * rng.normal(size=(n, d, replicates))
-    S = np.cumsum(iterates - origin[None, :, None], axis=0)
-    i = np.arange(1, n + 1)[:, None, None]
-    sums = np.stack([np.cumsum(i * S, axis=0), np.cumsum(S**2, axis=0)])
-    grid = np.arange(1, n + 1)
-    record = PathRecord(
-        path,
-        SEED,
-        np.arange(replicates),
-        grid,
-        origin,
-        S,
-        iterates,
-        {"self_normalization": sums},
-        grid,
-    )
-    return record, iterates
+def synthetic(path, n, replicates=3):
+    """A record of noise around the truth at every step, and its iterates."""
+    iterates = noisy(path, n, replicates)
+    return record_of(path, iterates), iterates
 
 
 def multipliers(path, n, method, replicate, m):
@@ -69,7 +48,6 @@ def multipliers(path, n, method, replicate, m):
 def literal(method, path, iterates, n, level, replicate):
     """(lower, upper, se) of one replicate from its whole path, by the spec's formulas."""
     whole = iterates[:, :, replicate]
-    gamma = path.algorithm.gamma
     if isinstance(method, BlockBootstrap):
         length = block_bootstrap.block_length(n, method.beta)
         m = block_bootstrap.block_count(n, length)
@@ -79,10 +57,6 @@ def literal(method, path, iterates, n, level, replicate):
         eps = multipliers(path, n, method, replicate, m)
         limits = block_bootstrap.interval(whole, length, m, eps, level)
         return *limits, block_bootstrap.conditional_sd(whole, length, m)
-    if isinstance(method, BatchMeans):
-        M = method.M if method.M is not None else batch_means.batch_count(n)
-        variance = batch_means.variance(whole, M, gamma)
-        return *batch_means.interval(whole, M, gamma, level), np.sqrt(variance / n)
     return *self_normalization.interval(whole, level), None
 
 
@@ -90,8 +64,6 @@ METHODS = [
     BlockBootstrap(B=50),
     BlockBootstrap(beta=0.5, B=33, multiplier="rademacher"),
     BlockBootstrap(beta=0.6, B=400),
-    BatchMeans(),
-    BatchMeans(M=7),
     SelfNormalization(),
 ]
 
@@ -130,27 +102,13 @@ def test_block_bootstrap_at_the_edges(n, beta, multiplier):
     check(BlockBootstrap(beta=beta, B=10, multiplier=multiplier), SCALAR, n)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
-@given(
-    n=st.integers(2, 400),
-    gamma=st.floats(0.501, 0.95).map(lambda x: round(x, 3)),
-    M=st.none() | st.integers(2, 12),
-)
-def test_batch_means_at_the_edges(n, gamma, M):
-    path = OnePass(Quantile(), RandomizedResponse(), LdpSgd(gamma=gamma))
-    method = BatchMeans(M=M)
-    if M is None and batch_means.batch_count(n) < 1:
-        return
-    check(method, path, n)
-
-
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(n=st.integers(2, 300))
 def test_self_normalization_at_the_edges(n):
     check(SelfNormalization(), SCALAR, n)
 
 
-@pytest.mark.parametrize("method", [BlockBootstrap(), BatchMeans(), SelfNormalization()], ids=repr)
+@pytest.mark.parametrize("method", [BlockBootstrap(), SelfNormalization()], ids=repr)
 def test_one_step_is_undefined(method):
     record, _ = synthetic(SCALAR, 1)
     result = method.intervals(record, 1, [0.9])
@@ -170,14 +128,6 @@ def test_safe_floor(n, exponent):
 @given(n=st.integers(1, 10**12), exponent=st.floats(0.01, 0.99).map(lambda x: round(x, 4)))
 def test_safe_floor_everywhere(n, exponent):
     assert constants.floor_power(n, exponent) == safe_floor.floor_power(n, exponent)
-
-
-def test_bootstrap_replications_are_a_prefix():
-    record, _ = synthetic(VECTOR, 500)
-    deviations = np.random.default_rng(1).normal(size=(9, 4, 3))
-    few = BlockBootstrap(B=40).replicates(record, 500, deviations, 40)
-    many = BlockBootstrap(B=80).replicates(record, 500, deviations, 80)
-    assert (many[:, :, :40] == few).all()
 
 
 TAILS = [0.01, 0.05, 0.1]

@@ -186,18 +186,6 @@ def test_widths_of_the_confidence_sequence():
         )
 
 
-def test_length_over_that_of_the_base_is_the_same_in_every_row():
-    n = 1000
-    record = record_of(SCALAR, walk(SCALAR, n, replicates=20))
-    for base, method in (("BM", BatchMeans()), ("EBS", EqualBatches()), ("oracle", Oracle())):
-        inner = method.intervals(record, n, [0.9])
-        for t_opt, factor in ((1000, 1.680245), (100, 1.818631), (10, 2.027464), (10**5, 5.265406)):
-            ours = ConfidenceSequence(t_opt=t_opt, base=base).intervals(record, n, [0.9])
-            ratio = (ours.upper - ours.lower) / (inner.upper - inner.lower)
-            np.testing.assert_allclose(ratio, factor, rtol=1e-6)
-            np.testing.assert_array_equal(ours.estimate, inner.estimate)
-
-
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(
     n=st.integers(1, 10**9),
