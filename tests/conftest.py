@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -38,6 +39,16 @@ def ray_session():
     )
     yield
     ray.shutdown()
+
+
+@pytest.fixture(autouse=True)
+def mode_of_tokens():
+    """RAY_AUTH_MODE that a client of jobs has set is gone: a Ray started later would not read it again."""
+    before = os.environ.get("RAY_AUTH_MODE")
+    yield
+    ray = sys.modules.get("ray")
+    if before is None and (ray is None or not ray.is_initialized()):
+        os.environ.pop("RAY_AUTH_MODE", None)
 
 
 @pytest.fixture(autouse=True)

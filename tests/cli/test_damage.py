@@ -23,7 +23,7 @@ from tests.faults.mutations import COMMANDS, called
 from tests.faults.study import row_bytes, serial, study
 
 SMALL = {"replicates": 8, "trajectory": {"first": 10, "points": 4}}
-OF_ROWS = {"summary null", "explain", "compare", "plot zip", "export", "arena", "replay", "check"}
+OF_ROWS = {"summary null", "explain", "compare", "plot zip", "export", "replay", "check"}
 """Commands that read rows of replicates."""
 
 

@@ -10,7 +10,6 @@ import io
 import json
 import os
 import random
-import resource
 import sys
 import time
 import traceback
@@ -23,6 +22,7 @@ from ldpflow.settings import Settings
 from ldpflow.study import GROUPS
 from ldpflow.study.writing import toml_text
 from tests.faults.study import study
+from tests.transcripts.hostile import peak
 
 COUNT = 260
 SLOWEST = 20.0
@@ -175,8 +175,12 @@ def called(number: int, line: list[str]) -> dict[str, Any]:
             found["code"] = main(line)
     except BaseException:
         found |= {"code": None, "traceback": traceback.format_exc()[-3000:]}
-    peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return found | {"seconds": time.process_time() - before, "peak": peak, "messages": said.getvalue()[-600:]}
+    largest = 2**20 * peak()
+    return found | {
+        "seconds": time.process_time() - before,
+        "peak": largest,
+        "messages": said.getvalue()[-600:],
+    }
 
 
 def wrong(found: dict[str, Any]) -> bool:
