@@ -14,7 +14,8 @@ from ldpflow.audit.local import audit_mechanism
 from ldpflow.audit.protocols import audit_protocol
 from ldpflow.errors import InputError
 from ldpflow.mechanisms import MECHANISMS, Mechanism
-from ldpflow.problems import PROBLEMS, Problem
+from ldpflow.problems import PROBLEMS
+from ldpflow.problems.problem import Problem
 from ldpflow.protocols import PROTOCOLS
 from ldpflow.study.entry import read_group
 from ldpflow.study.plugins import load_plugins

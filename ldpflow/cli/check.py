@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ldpflow.cli.summary import Run
-from ldpflow.cli.sweep import Engine
+from ldpflow.options import Engine
 from ldpflow.errors import plain_text
 
 

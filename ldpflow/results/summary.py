@@ -15,7 +15,11 @@ import pyarrow as pa
 
 from ldpflow import constants
 from ldpflow.errors import LdpflowError
-from ldpflow.results import SUMMARY, CellRows, Measure, stored_cells, summarise_cells, trajectories
+from ldpflow.results import trajectories
+from ldpflow.results.cells import CellRows
+from ldpflow.results.columns import SUMMARY, Measure
+from ldpflow.results.measures import summarise_cells
+from ldpflow.results.stored import stored_cells
 from ldpflow.results.cells import group_keys
 from ldpflow.results.columns import BUNDLED_SUMMARIES, COLUMNS, PATH_COLUMNS
 from ldpflow.results.decomposition import DIAGNOSIS_COLUMNS, decompose

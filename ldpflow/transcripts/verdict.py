@@ -15,6 +15,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ldpflow.transcripts.methods import Row
+
 ROOTS = ("TR", "TR-BM")
 """Methods around the root of the regression; all others are around an average of iterates."""
 SHORT = 25.0
@@ -26,8 +28,6 @@ EXACT = 4096
 
 NO_ROOT = "its fit has no root on an increasing branch"
 NO_END = "its interval has no end"
-
-Row = dict[str, Any]
 
 ARRIVAL = {
     "arrived": "the run arrived: the average agrees with the root of the regression",
