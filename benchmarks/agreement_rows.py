@@ -15,13 +15,13 @@ from benchmarks.designs import GAMMA, SEED, TAU, C
 from benchmarks.effort import Effort
 from benchmarks.information import check_r
 from benchmarks.measurement import Measurement, Skipped
-from ldpflow import constants
-from ldpflow.algorithms import ALGORITHMS
-from ldpflow.intervals import INTERVAL_METHODS
-from ldpflow.mechanisms import MECHANISMS
-from ldpflow.problems import PROBLEMS
+from ldpflow.components.algorithms import ALGORITHMS
+from ldpflow.components.intervals import INTERVAL_METHODS
+from ldpflow.components.mechanisms import MECHANISMS
+from ldpflow.components.problems import PROBLEMS
+from ldpflow.numerics import constants
 from ldpflow.simulators.one_pass import OnePass, run_path
-from ldpflow.testing.drawn import planes
+from ldpflow.testing.checks import planes
 
 
 def users_of(path: OnePass, replicate: int, count: int) -> NDArray[np.float64]:

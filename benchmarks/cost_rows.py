@@ -10,20 +10,19 @@ from benchmarks.designs import LEVEL, SEED, cells, huber, kernel, quantile, regr
 from benchmarks.effort import Effort
 from benchmarks.measurement import Measurement
 from benchmarks.timing import Pairs, compare
-from ldpflow.algorithms.dp_ambssgd import DpAmbssgd
-from ldpflow.algorithms.dp_nsgd import DpNsgd
-from ldpflow.intervals import INTERVAL_METHODS
-from ldpflow.kernels.assembly import kernel_case
-from ldpflow.kernels.module import compiled
-from ldpflow.mechanisms.none import NoMechanism
-from ldpflow.problems.least_squares import LeastSquares
-from ldpflow.problems.nonconvex_logistic import NonconvexLogistic
-from ldpflow.random.lockstep import CHUNK, LANES, STRIDE
-from ldpflow.random.streams import lane_states
-from ldpflow.simulators.batch import Batch, simulate
-from ldpflow.simulators.cell import Cell
+from ldpflow.components.algorithms.dp_ambssgd import DpAmbssgd
+from ldpflow.components.algorithms.dp_nsgd import DpNsgd
+from ldpflow.components.intervals import INTERVAL_METHODS
+from ldpflow.components.mechanisms.none import NoMechanism
+from ldpflow.components.problems.least_squares import LeastSquares
+from ldpflow.components.problems.nonconvex_logistic import NonconvexLogistic
+from ldpflow.numerics.kernels import compiled
+from ldpflow.numerics.streams import CHUNK, LANES, STRIDE, lane_states
 from ldpflow.simulators.finite_sum import draw_records, run_erm
 from ldpflow.simulators.one_pass import OnePass, run_path
+from ldpflow.simulators.one_pass_kernel import kernel_case
+from ldpflow.simulators.rows import Batch, simulate
+from ldpflow.simulators.simulator import Cell
 
 SIGNATURE = "void(uint64[::1], uint64[::1], float64[::1], float64[::1], int64, float64[::1])"
 

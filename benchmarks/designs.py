@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ldpflow.algorithms import ALGORITHMS
-from ldpflow.intervals import INTERVAL_METHODS
-from ldpflow.mechanisms import MECHANISMS
-from ldpflow.problems import PROBLEMS
-from ldpflow.random.lockstep import LANES
-from ldpflow.simulators.cell import Cell
+from ldpflow.components.algorithms import ALGORITHMS
+from ldpflow.components.intervals import INTERVAL_METHODS
+from ldpflow.components.mechanisms import MECHANISMS
+from ldpflow.components.problems import PROBLEMS
+from ldpflow.numerics.streams import LANES
 from ldpflow.simulators.one_pass import OnePass, run_path
+from ldpflow.simulators.simulator import Cell
 
 SEED = 20240520
 TAU = 0.5

@@ -11,10 +11,9 @@ from benchmarks.designs import GAMMA, SEED, TAU, C, cells, kernel, quantile, reg
 from benchmarks.effort import Effort
 from benchmarks.measurement import Measurement
 from benchmarks.timing import compare
-from ldpflow.random.elementary import jit
-from ldpflow.random.lockstep import CHUNK, LANES, PLANE
-from ldpflow.random.samplers import fill_uniform_32
-from ldpflow.random.streams import lane_states
+from ldpflow.numerics.elementary import jit
+from ldpflow.numerics.samplers import fill_uniform_32
+from ldpflow.numerics.streams import CHUNK, LANES, PLANE, lane_states
 from ldpflow.simulators.one_pass import OnePass
 
 

@@ -27,6 +27,7 @@ def piece_of_work(mapping: Mapping[str, Any]) -> Work:
     Checkouts from before there were simulators, or a package of kernels, can be measured too.
     """
     from ldpflow.random.lockstep import LANES
+
     from ldpflow.study import Study
 
     study = Study.from_mapping(mapping)
@@ -43,6 +44,7 @@ def piece_of_work(mapping: Mapping[str, Any]) -> Work:
         from ldpflow.simulate import Recording
     else:
         from ldpflow.simulators.batch import Recording
+
         from ldpflow.simulators.one_pass import kernel_of, run_path
 
     wanted = Recording.of(plan.path, plan.cells, plan.checkpoints)

@@ -12,15 +12,14 @@ from benchmarks.effort import Effort
 from benchmarks.measurement import Measurement
 from benchmarks.sampler_rows import COUNT, SIGNATURE, ours
 from benchmarks.timing import compare, cpu_seconds
-from ldpflow.kernels.module import compiled
-from ldpflow.kernels.specialise import Case
-from ldpflow.problems.column_law import column_law
-from ldpflow.problems.laws import Law
-from ldpflow.random.lockstep import LANES, PLANE
-from ldpflow.random.quantile_tables import TABLE_SAMPLERS
-from ldpflow.random.streams import lane_states
+from ldpflow.components.problems.column_law import column_law
+from ldpflow.components.problems.laws import Law
+from ldpflow.numerics.distributions import TABLE_SAMPLERS
+from ldpflow.numerics.kernels import compiled
+from ldpflow.numerics.specialise import Case
+from ldpflow.numerics.streams import LANES, PLANE, lane_states
+from ldpflow.results.arrival import approaches
 from ldpflow.simulators.approach import Approach
-from ldpflow.theory.arrival import approaches
 
 PATHS = 2000
 TABLE_SIGNATURE = SIGNATURE.replace("float64[::1], int64", "float64[::1], float64[::1], int64")

@@ -9,13 +9,13 @@ from benchmarks.designs import LEVEL, SEED
 from benchmarks.effort import Effort
 from benchmarks.measurement import Measurement
 from benchmarks.timing import cpu_seconds
-from ldpflow.intervals.counts import Inversion
-from ldpflow.planning.compare import ProtocolPlan, compare_protocols
-from ldpflow.problems.quantile import Quantile
-from ldpflow.protocols import PROTOCOLS
-from ldpflow.simulators.batch import Batch, simulate
-from ldpflow.simulators.cell import Cell
+from ldpflow.components.intervals.counts import Inversion
+from ldpflow.components.problems.quantile import Quantile
+from ldpflow.components.protocols import PROTOCOLS
+from ldpflow.practice.planning.compare import ProtocolPlan, compare_protocols
 from ldpflow.simulators.counts import Counts
+from ldpflow.simulators.rows import Batch, simulate
+from ldpflow.simulators.simulator import Cell
 
 RANGE = (-6.3, 9.7)
 USERS = (10**4, 10**6, 10**9)

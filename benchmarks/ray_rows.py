@@ -16,7 +16,7 @@ from benchmarks.effort import Effort
 from benchmarks.measurement import Measurement
 from benchmarks.stamped import patched, read_stamps
 from benchmarks.timing import cpu_seconds
-from ldpflow.engine import run_study
+from ldpflow.engine.run import run_study
 from ldpflow.study import Study
 
 ROOT = str(Path(__file__).resolve().parent.parent)

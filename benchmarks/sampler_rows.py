@@ -11,11 +11,10 @@ from benchmarks.designs import SEED
 from benchmarks.effort import Effort
 from benchmarks.measurement import Measurement
 from benchmarks.timing import compare
-from ldpflow.kernels.module import compiled
-from ldpflow.kernels.specialise import Case
-from ldpflow.random.lockstep import LANES, PLANE
-from ldpflow.random.samplers import SAMPLERS
-from ldpflow.random.streams import lane_states
+from ldpflow.numerics.kernels import compiled
+from ldpflow.numerics.samplers import SAMPLERS
+from ldpflow.numerics.specialise import Case
+from ldpflow.numerics.streams import LANES, PLANE, lane_states
 
 COUNT = 16 * PLANE  # doubles: within a core's own cache, long enough to hide a call
 LANES_OF_BENCHMARK = range(LANES)

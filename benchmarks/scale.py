@@ -25,9 +25,10 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.ray_rows import worker_path
-from ldpflow.engine import ray_executor, run_study
-from ldpflow.random.lockstep import LANES
-from ldpflow.simulators.batch import Batch, BatchResult, simulate
+from ldpflow.engine import ray_executor
+from ldpflow.engine.run import run_study
+from ldpflow.numerics.streams import LANES
+from ldpflow.simulators.rows import Batch, BatchResult, simulate
 from ldpflow.study import Study
 
 SPIN_SECONDS = 0.005  # kernels up to here spin: sleeping is not so precise

@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ldpflow.random.lockstep import LANES
+from ldpflow.numerics.streams import LANES
 
 SENT, RUN, STORED = range(3)
 

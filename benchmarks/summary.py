@@ -25,7 +25,9 @@ import pyarrow.parquet as pq
 
 from benchmarks.scale import resident, study
 from ldpflow.results.summary import stored_summary
-from ldpflow.store import REPLICATES, PartMeta, RunStore
+from ldpflow.store.part import PartMeta
+from ldpflow.store.run_store import RunStore
+from ldpflow.store.schema import REPLICATES
 from ldpflow.study import Study
 
 PART_ROWS = 200_000

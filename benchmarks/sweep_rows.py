@@ -10,11 +10,11 @@ from benchmarks.designs import LEVEL, SEED, cells, quantile, regression
 from benchmarks.effort import Effort
 from benchmarks.measurement import Measurement
 from benchmarks.timing import compare, cpu_seconds
-from ldpflow.intervals.bootstrap import BlockBootstrap
-from ldpflow.random.lockstep import LANES
-from ldpflow.simulators.batch import Batch, simulate
-from ldpflow.simulators.cell import Cell
+from ldpflow.components.intervals.bootstrap import BlockBootstrap
+from ldpflow.numerics.streams import LANES
 from ldpflow.simulators.one_pass import OnePass, run_path
+from ldpflow.simulators.rows import Batch, simulate
+from ldpflow.simulators.simulator import Cell
 
 GRID_N = (10**5, 10**6, 10**7)
 GRID_BETA = (0.55, 0.65, 0.75, 0.85, 0.95)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import ldpflow as lf
-from ldpflow.report.numbers import short
+from ldpflow.report.results import short
 from ldpflow.results.arena import Setting, settings_of, standings
 
 SAID = ("law", "tau", "mechanism", "epsilon")

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import ldpflow as lf
-from ldpflow import constants
-from ldpflow.problems.laws import Law
-from ldpflow.theory.private_quantile import bit_variance
+from ldpflow.components.problems.laws import Law
+from ldpflow.numerics import constants
+from ldpflow.results.protocol_curves import bit_variance
 
 PROTOCOLS = ("sgd", "rounds", "haar", "tree", "hrr", "oue", "grr", "thresholds")
 Z90 = constants.normal_quantile(0.95)

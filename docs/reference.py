@@ -18,15 +18,14 @@ from pydantic.fields import FieldInfo
 
 import ldpflow
 from docs.tables import table
-from ldpflow.algorithms import ALGORITHMS
-from ldpflow.allowed import OneOf
 from ldpflow.cli import app
 from ldpflow.cli.flags import METHODS
-from ldpflow.intervals import INTERVAL_METHODS
-from ldpflow.mechanisms import MECHANISMS
-from ldpflow.problems import PROBLEMS
-from ldpflow.protocols import PROTOCOLS
-from ldpflow.settings import Settings, documented
+from ldpflow.components.algorithms import ALGORITHMS
+from ldpflow.components.intervals import INTERVAL_METHODS
+from ldpflow.components.mechanisms import MECHANISMS
+from ldpflow.components.problems import PROBLEMS
+from ldpflow.components.protocols import PROTOCOLS
+from ldpflow.settings import OneOf, Settings, documented
 from ldpflow.study.reading import Grid, Heading, Monitor, Trajectory
 
 FOLDER = Path(__file__).parent / "reference"
@@ -45,11 +44,17 @@ NOUNS: dict[str, tuple[str, ...]] = {
     "Planning": (
         "ldpflow.plan",
         "ldpflow.Plan",
-        "ldpflow.planning.PlanOptions",
+        "ldpflow.practice.planning.PlanOptions",
     ),
-    "Collected reports": ("ldpflow.analyse", "ldpflow.transcripts.analysis.Analysis", "ldpflow.Transcript"),
+    "Collected reports": (
+        "ldpflow.analyse",
+        "ldpflow.practice.transcripts.analysis.Analysis",
+        "ldpflow.Transcript",
+    ),
     "Privacy accounting": tuple(
-        f"ldpflow.privacy.{name}" for name in ldpflow.privacy.__all__ if name[0].islower()
+        f"ldpflow.numerics.accounting.{name}"
+        for name in ldpflow.numerics.accounting.__all__
+        if name[0].islower()
     ),
     "Writing components": (
         "ldpflow.register",

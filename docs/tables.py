@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from ldpflow.algorithms import ALGORITHMS
 from ldpflow.columns import Column
-from ldpflow.intervals import INTERVAL_METHODS
+from ldpflow.components.algorithms import ALGORITHMS
+from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.results.columns import COLUMNS, PATH_COLUMNS, SUMMARY, known_columns, summary_columns
 from ldpflow.results.decomposition import DIAGNOSIS
 from ldpflow.results.monitoring import MONITORED

@@ -23,25 +23,25 @@ EXPORTS = {
     ),
     "ldpflow.run": ("Run", "open_run"),
     "ldpflow.sweeps": ("simulate", "sweep"),
-    "ldpflow.planning": ("Plan", "plan"),
+    "ldpflow.practice.planning": ("Plan", "plan"),
     "ldpflow.study": ("Study", "bundled_studies"),
     "ldpflow.study.plugins": ("load_plugin", "register"),
-    "ldpflow.intervals.interval": ("Intervals", "PathIntervalMethod"),
-    "ldpflow.algorithms.algorithm": ("DecayingSteps",),
-    "ldpflow.problems.data_law": ("DataLaw",),
-    "ldpflow.problems.quantile": ("MixturePart",),
-    "ldpflow.problems.units": ("Units",),
-    "ldpflow.transcripts.analysis": ("analyse",),
-    "ldpflow.transcripts.reading": ("Transcript",),
+    "ldpflow.components.intervals.interval": ("Intervals", "PathIntervalMethod"),
+    "ldpflow.components.algorithms.algorithm": ("DecayingSteps",),
+    "ldpflow.components.problems.standard_laws": ("DataLaw",),
+    "ldpflow.components.problems.quantile": ("MixturePart",),
+    "ldpflow.components.problems.problem": ("Units",),
+    "ldpflow.practice.transcripts.analysis": ("analyse",),
+    "ldpflow.practice.transcripts.reading": ("Transcript",),
 }
 """Public names by the module that defines them; a module is imported when one of its names is first used."""
 
 REGISTRIES = {
-    "ldpflow.problems": ("Problem", "PROBLEMS"),
-    "ldpflow.mechanisms": ("Mechanism", "MECHANISMS"),
-    "ldpflow.algorithms": ("Algorithm", "ALGORITHMS"),
-    "ldpflow.protocols": ("Protocol", "PROTOCOLS"),
-    "ldpflow.intervals": ("IntervalMethod", "INTERVAL_METHODS"),
+    "ldpflow.components.problems": ("Problem", "PROBLEMS"),
+    "ldpflow.components.mechanisms": ("Mechanism", "MECHANISMS"),
+    "ldpflow.components.algorithms": ("Algorithm", "ALGORITHMS"),
+    "ldpflow.components.protocols": ("Protocol", "PROTOCOLS"),
+    "ldpflow.components.intervals": ("IntervalMethod", "INTERVAL_METHODS"),
 }
 """Base class and registry of every kind of component; classes are offered under their own names."""
 

@@ -9,17 +9,17 @@ from numbers import Integral, Real
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
-from ldpflow.allowed import check_type, closest
 from ldpflow.errors import InputError, need
+from ldpflow.settings import check_type, closest
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ldpflow.engine import RunResult
     from ldpflow.engine.check import Finding
-    from ldpflow.published.compare import Comparison
+    from ldpflow.engine.loop import RunResult
     from ldpflow.report.results import Results
-    from ldpflow.store import RunStore
+    from ldpflow.results.published import Comparison
+    from ldpflow.store.run_store import RunStore
     from ldpflow.study import Study
 
 Names = str | Sequence[str] | None
@@ -40,7 +40,7 @@ def open_run(out: str | os.PathLike[str]) -> Run:
     InputError
         If there is no run.
     """
-    from ldpflow.store import RunStore
+    from ldpflow.store.run_store import RunStore
 
     store = RunStore(out)
     with store.named_errors():
@@ -260,7 +260,7 @@ class Run:
 
     def verify(self, against: str = "dette-graw") -> Comparison:
         """Compare a summary made anew from the rows with published tables; see its ``verdict``."""
-        from ldpflow.engine.derive import verified
+        from ldpflow.engine.check import verified
 
         return verified(self.store, against)
 
@@ -277,7 +277,7 @@ class Run:
         Parameters
         ----------
         figure : str
-            ``coverage``, ``length``, ``zip``, ... (``ldpflow.report.catalogue.FIGURES``).
+            ``coverage``, ``length``, ``zip``, ... (``ldpflow.report.pictures.FIGURES``).
         x : str
             The factor on the axis.
         where : str, optional
@@ -294,7 +294,7 @@ class Run:
             If there is no such figure or factor.
         """
         need("report", "altair", "vl_convert")
-        from ldpflow.report.catalogue import figures_of
+        from ldpflow.report.pictures import figures_of
         from ldpflow.report.results import Results
 
         results = self.results if where is None else Results.load(self.store.address, where=where)
@@ -328,7 +328,7 @@ class Run:
         replicate, last : int
             The first one, and the last of several.
         """
-        from ldpflow.engine import replay
+        from ldpflow.engine.replay import replay
 
         hint = f"Did you mean replicate={path!r}?"
         check_type("path", path, (str, NoneType), "the key of a path, or its first digits", hint)
@@ -344,7 +344,7 @@ class Run:
         recompute : float, optional
             Share of the replicates, chosen at random, that is computed again and compared bit by bit.
         """
-        from ldpflow.engine import check_run
+        from ldpflow.engine.check import check_run
 
         check_type("recompute", recompute, (Real, NoneType), "a share of the replicates, in (0, 1]")
         return Checked(*check_run(self.store.address, recompute))
@@ -358,7 +358,7 @@ class Run:
         return f"Run({self.out!r}): {summary.num_rows} cells, {min(replicates):,} replicates or more"
 
     def _repr_html_(self) -> str:
-        from ldpflow.report.notebook import run_html
+        from ldpflow.report.export import run_html
 
         return run_html(self.out)
 

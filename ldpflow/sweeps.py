@@ -14,8 +14,8 @@ from ldpflow.options import ENGINES, SweepOptions
 from ldpflow.run import Run
 
 if TYPE_CHECKING:
-    from ldpflow.engine import Planned
-    from ldpflow.intervals.record import Record
+    from ldpflow.components.intervals.record import Record
+    from ldpflow.engine.loop import Planned
     from ldpflow.simulators.simulator import Simulator
     from ldpflow.study import Study
 
@@ -152,14 +152,13 @@ def run_sweep(
 
     See :func:`sweep`.
     """
-    from ldpflow.engine import run_study
-    from ldpflow.engine.limits import Interrupts, interpreter_open, limits
+    from ldpflow.engine.loop import Interrupts, interpreter_open, limits
     from ldpflow.engine.precision import Precision
-    from ldpflow.store import RunStore
+    from ldpflow.engine.run import run_study
     from ldpflow.store.files import address_of
+    from ldpflow.store.run_store import RunStore
     from ldpflow.study import Study
-    from ldpflow.study.interactive import check_importable, is_importable
-    from ldpflow.study.plugins import with_brought
+    from ldpflow.study.plugins import check_importable, is_importable, with_brought
 
     chosen = study if isinstance(study, Study) else Study.load(study)
     Precision.of(options)  # wrong targets are refused before anything else is looked at
@@ -196,7 +195,7 @@ def run_sweep(
 
 def cautions(study: Study) -> list[str]:
     """Lines on parts left out, on broken assumptions, and on the first paths that do not arrive."""
-    from ldpflow.planning import arrival_cautions
+    from ldpflow.practice.planning import arrival_cautions
 
     found = arrival_cautions(study)
     more = len(found) - CAUTION_LINES
@@ -209,7 +208,7 @@ def display(progress: bool, study: Study, until_precise: bool, continued: str | 
     if not progress:
         return nullcontext(lambda event: None)
     from ldpflow.cli.progress import reporter
-    from ldpflow.store import RunStore
+    from ldpflow.store.run_store import RunStore
 
     store = None if continued is None else RunStore(continued)
     simulators = study.simulators()
@@ -243,9 +242,9 @@ def simulate(
         The record is kept at the times, and with the running sums, that these need; then
         ``method.intervals(record, n, [0.9])`` gives the intervals.
     """
-    from ldpflow.intervals import IntervalMethod
-    from ldpflow.intervals.variance import Oracle
-    from ldpflow.simulators.cell import Cell
+    from ldpflow.components.intervals import IntervalMethod
+    from ldpflow.components.intervals.variance import Oracle
+    from ldpflow.simulators.simulator import Cell
 
     kinds: list[IntervalMethod] = [*methods] or [Oracle()]
     cells = tuple(Cell(int(users), method, 0.9) for users in n for method in kinds)

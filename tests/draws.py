@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ldpflow.kernels.drawing import table_of
-from ldpflow.random.lockstep import CHUNK, LANES, PLANE
-from ldpflow.random.quantile_tables import TABLE_SAMPLERS
-from ldpflow.random.samplers import SAMPLERS
-from ldpflow.random.streams import lane_states
+from ldpflow.numerics.distributions import TABLE_SAMPLERS
+from ldpflow.numerics.samplers import SAMPLERS
+from ldpflow.numerics.streams import CHUNK, LANES, PLANE, lane_states
+from ldpflow.simulators.one_pass_kernel import table_of
 
 
 def planes(seed, role, key, replicate, variates, count):

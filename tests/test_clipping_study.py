@@ -9,14 +9,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ldpflow.algorithms import ALGORITHMS
-from ldpflow.engine import run_study
+from ldpflow.components.algorithms import ALGORITHMS
+from ldpflow.components.mechanisms import MECHANISMS
+from ldpflow.components.problems import PROBLEMS
+from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
-from ldpflow.mechanisms import MECHANISMS
-from ldpflow.problems import PROBLEMS
 from ldpflow.results.trajectories import SUMMARY, read_trajectories
-from ldpflow.store import CELL_KEYS, RunStore
-from ldpflow.store.schema import REPLICATES
+from ldpflow.store.run_store import RunStore
+from ldpflow.store.schema import CELL_KEYS, REPLICATES
 from ldpflow.study import Study
 
 STUDY = {

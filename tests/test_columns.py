@@ -7,14 +7,13 @@ from typing import Annotated, ClassVar, Literal
 import pytest
 from pydantic import Field
 
-from ldpflow.algorithms.dp_ambssgd import DpAmbssgd
-from ldpflow.algorithms.dp_mbssgd import DpMbssgd
-from ldpflow.algorithms.dp_nsgd import DpNsgd
-from ldpflow.algorithms.dp_sgd import DpSgd
-from ldpflow.algorithms.sufficient_statistics import SufficientStatistics
 from ldpflow.columns import Column, Summary, by_name, cautions
-from ldpflow.problems.least_squares import LeastSquares
-from ldpflow.problems.robust_regression import RobustRegression
+from ldpflow.components.algorithms.dp_ambssgd import DpAmbssgd, DpMbssgd
+from ldpflow.components.algorithms.dp_gd import DpSgd
+from ldpflow.components.algorithms.dp_nsgd import DpNsgd
+from ldpflow.components.algorithms.sufficient_statistics import SufficientStatistics
+from ldpflow.components.problems.least_squares import LeastSquares
+from ldpflow.components.problems.robust_regression import RobustRegression
 from ldpflow.settings import Setting, Settings
 from ldpflow.study.entry import GROUPS
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ldpflow.results import COLUMNS
+from ldpflow.results.columns import COLUMNS
 from ldpflow.results.decomposition import DIAGNOSIS
 from ldpflow.results.summary import RELATIVE
 from ldpflow.settings import documented

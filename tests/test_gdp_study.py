@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from ldpflow.algorithms.ldp_sgd import LdpSgd
-from ldpflow.engine import run_study
-from ldpflow.mechanisms.gaussian import Gaussian
-from ldpflow.problems.linear_regression import LinearRegression
+from ldpflow.components.algorithms.ldp_sgd import LdpSgd
+from ldpflow.components.mechanisms.gaussian import Gaussian
+from ldpflow.components.problems.linear_regression import LinearRegression
+from ldpflow.engine.run import run_study
 from ldpflow.simulators.one_pass import OnePass, run_path
-from ldpflow.store import RunStore
+from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study, load_study
 from tests.oracles import gdp_reference
 

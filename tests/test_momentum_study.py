@@ -8,23 +8,25 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from ldpflow.algorithms.dp_nsgd import DpNsgd
-from ldpflow.algorithms.finite_sum import checkpoint_steps, plan_of
 from ldpflow.cli import app, main
-from ldpflow.engine import check_run, replay, run_study
+from ldpflow.components.algorithms.dp_nsgd import DpNsgd
+from ldpflow.components.algorithms.finite_sum import checkpoint_steps, plan_of
+from ldpflow.components.problems.nonconvex_logistic import NonconvexLogistic
+from ldpflow.engine.check import check_run
 from ldpflow.engine.prediction import predict
+from ldpflow.engine.replay import replay
+from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
-from ldpflow.problems.nonconvex_logistic import NonconvexLogistic
-from ldpflow.random.lockstep import LANES
+from ldpflow.numerics.streams import LANES
 from ldpflow.report.figures import rates, shown_rates, slope
 from ldpflow.report.results import Results
 from ldpflow.results.trajectories import read_trajectories
-from ldpflow.simulators.batch import Batch, simulate
 from ldpflow.simulators.families import simulator_from_settings
 from ldpflow.simulators.finite_sum import FiniteSum, draw_records, minimum, risk, run_erm
-from ldpflow.store import RunStore
+from ldpflow.simulators.rows import Batch, simulate
+from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
-from ldpflow.study.writing import toml_text
+from ldpflow.study.reading import toml_text
 
 PROBLEM = {"kind": "nonconvex_logistic", "d": 3, "penalty": 0.5}
 STUDY = {

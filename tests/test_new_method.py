@@ -14,17 +14,19 @@ import pytest
 
 from docs.tables import page
 from ldpflow.cli import main
-from ldpflow.engine import check_run, replay, run_study
+from ldpflow.components.intervals import INTERVAL_METHODS, IntervalMethod
+from ldpflow.components.intervals.nested import ConfidenceSequence, JointRegion, SuffixAverage
+from ldpflow.components.intervals.variance import Lugsail
+from ldpflow.components.protocols import Protocol
+from ldpflow.engine.check import check_run
+from ldpflow.engine.replay import replay
+from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
-from ldpflow.intervals import INTERVAL_METHODS, IntervalMethod
-from ldpflow.intervals.nested import ConfidenceSequence, JointRegion, SuffixAverage
-from ldpflow.intervals.variance import Lugsail
-from ldpflow.protocols import Protocol
 from ldpflow.results.columns import summaries_of
 from ldpflow.results.summary import stored_summary
 from ldpflow.settings import find_components
-from ldpflow.store import REPLICATES, RunStore
-from ldpflow.store.schema import declared_columns
+from ldpflow.store.run_store import RunStore
+from ldpflow.store.schema import REPLICATES, declared_columns
 from ldpflow.study import Study
 
 MODULE = '''
@@ -37,7 +39,7 @@ import numpy as np
 from pydantic import Field
 
 from ldpflow.columns import Column, Summary
-from ldpflow.intervals.interval import Intervals, PathIntervalMethod, average, symmetric
+from ldpflow.components.intervals.interval import Intervals, PathIntervalMethod, average, symmetric
 from ldpflow.settings import Setting
 
 

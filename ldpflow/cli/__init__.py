@@ -17,27 +17,13 @@ from typing import Annotated, NoReturn, TextIO
 
 import typer
 
-from ldpflow.cli.analyse import analyse
-from ldpflow.cli.audit import audit
-from ldpflow.cli.catalogue import catalogue
-from ldpflow.cli.check import check
-from ldpflow.cli.cite import cite
-from ldpflow.cli.compare import compare
-from ldpflow.cli.explain import explain
-from ldpflow.cli.export import export
+from ldpflow.cli.catalogue import catalogue, check_plugin, new, replay
 from ldpflow.cli.flags import FlagCommand, with_plugins
-from ldpflow.cli.jobs import jobs
-from ldpflow.cli.new import check_plugin, new
 from ldpflow.cli.plan import plan
-from ldpflow.cli.privacy import privacy
-from ldpflow.cli.replay import replay
-from ldpflow.cli.report import plot, report
-from ldpflow.cli.submit import submit
-from ldpflow.cli.summary import summary
-from ldpflow.cli.sweep import sweep
-from ldpflow.cli.trace import trace
-from ldpflow.cli.transcript import transcript
-from ldpflow.cli.verify import verify
+from ldpflow.cli.practice import analyse, audit, privacy, transcript
+from ldpflow.cli.results import cite, compare, explain, export, plot, report, summary, trace, verify
+from ldpflow.cli.submit import jobs, submit
+from ldpflow.cli.sweep import check, sweep
 from ldpflow.errors import EngineLost, InputError, LdpflowError, address_limit, plain_text
 
 __all__ = ["app", "main"]
@@ -57,7 +43,7 @@ def print_version(given: bool) -> None:
     """Print the version and the folder of compiled kernels, and end."""
     if given:
         from ldpflow import __version__
-        from ldpflow.kernels.cache import cache_place
+        from ldpflow.numerics.kernels import cache_place
 
         typer.echo(f"ldpflow {__version__}\nkernels: {cache_place()}")
         raise typer.Exit
@@ -145,7 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def leave_batches(code: int) -> None:
     """End the process at once where a batch that was given up still runs: its kernel may take minutes."""
-    executors = sys.modules.get("ldpflow.engine.executor")
+    executors = sys.modules.get("ldpflow.engine.loop")
     if executors is not None and executors.dropped_batches():
         sys.stderr.flush()
         os._exit(code)

@@ -45,7 +45,7 @@ class FlagCommand(TyperCommand):
         options: list[Any] = self.params
         for option in options:
             if METHODS in (getattr(option, "help", None) or ""):
-                from ldpflow.intervals import INTERVAL_METHODS
+                from ldpflow.components.intervals import INTERVAL_METHODS
 
                 option.help = option.help.replace(METHODS, ", ".join(INTERVAL_METHODS))
         super().format_help(ctx, formatter)

@@ -14,7 +14,7 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress
 from rich.text import Text
 
-from ldpflow.report.numbers import distinguishing_columns, short
+from ldpflow.report.results import distinguishing_columns, short
 
 SECONDS_BETWEEN_LINES = 5.0
 DRAWN_PER_SECOND = 4

@@ -1,4 +1,9 @@
-"""``ldpflow sweep``: run a study."""
+"""``ldpflow sweep --dry-run``: what a study would take.
+
+``ldpflow check``: is a run whole.
+
+``ldpflow sweep``: run a study.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +14,85 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ldpflow.cli.catalogue import StudyName
 from ldpflow.cli.flags import METHODS, settings_given
-from ldpflow.cli.studies import StudyName
-from ldpflow.errors import InputError
+from ldpflow.cli.results import Run
+from ldpflow.errors import InputError, plain_text
 from ldpflow.options import Engine, SweepOptions
+from ldpflow.study import Study
 
 if TYPE_CHECKING:
-    from ldpflow.engine import Planned, RunResult
+    from ldpflow.engine.loop import Planned, RunResult
     from ldpflow.study import Study
+
+
+def print_prediction(study: Study, engine: str, num_cpus: int | None) -> None:
+    """Print the size of a study and the time it is expected to take on this machine."""
+    from ldpflow.engine.prediction import cores_of, predict
+
+    plans = study.plans()
+    cores = cores_of(engine, num_cpus)
+    prediction = predict(plans, study.replicates, cores, engine)
+    cells = sum(len(plan.cells) for plan in plans)
+    speeds = sorted(prediction.nanoseconds)
+    typer.echo(
+        f"{study.name}: {len(plans)} paths, {cells} cells, {study.replicates:,} replicates; "
+        f"{prediction.steps:.3g} steps"
+    )
+    typer.echo(
+        f"{speeds[0]:.2f} to {speeds[-1]:.2f} ns per step and replicate on one core, measured now"
+        if speeds[0] != speeds[-1]
+        else f"{speeds[0]:.2f} ns per step and replicate on one core, measured now"
+    )
+    typer.echo(
+        f"CPU time: {duration(prediction.kernel_seconds)} in recursions, "
+        f"{duration(prediction.interval_seconds)} in intervals and trajectories"
+    )
+    typer.echo(
+        f"expected: {duration(prediction.wall_seconds)} with --engine {prediction.engine} on "
+        f"{cores} core{'s' if cores > 1 else ''}; nothing was run"
+    )
+
+
+def duration(seconds: float) -> str:
+    """Seconds in the unit that a person would use."""
+    for limit, unit, name in ((120, 1, "s"), (7200, 60, "min"), (172800, 3600, "h")):
+        if seconds < limit:
+            return f"{seconds / unit:.1f} {name}"
+    return f"{seconds / 86400:.1f} days"
+
+
+def check(
+    run: Run,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Set bad parts aside and compute them again.")
+    ] = False,
+    engine: Annotated[Engine, typer.Option(help="Where --repair computes.")] = Engine.auto,
+    recompute: Annotated[
+        float | None,
+        typer.Option(metavar="SHARE", help="Compute a random share of the replicates again, e.g. 0.01."),
+    ] = None,
+) -> None:
+    """Check that a run is complete and unchanged, and that its summary follows from its rows.
+
+    Checksums find changed bytes, missing rows and rows that are stored twice. Rows that were edited and saved
+    with new checksums break a rule that every row obeys, or differ from what --recompute computes.
+    """
+    from ldpflow.engine.check import check_run, repair_run
+
+    findings, counts = check_run(run, recompute)
+    for finding in findings:
+        typer.echo(plain_text(finding.what))
+    if findings and repair:
+        repair_run(run, engine=engine.value)
+        findings, counts = check_run(run)
+        for finding in findings:
+            typer.echo(plain_text(f"after the repair: {finding.what}"))
+    verdict = "all is well" if not findings else f"{len(findings):,} findings"
+    typer.echo(f"{counts['parts']:,} parts, {counts['rows']:,} rows: {verdict}")
+    if findings:
+        raise typer.Exit(1)
+
 
 PLAN_LINES = 12
 
@@ -181,7 +257,6 @@ def sweep(
     if options.until_precise and replicates is not None:
         raise InputError("replicates", replicates, "nothing where a target decides")
     if dry_run:
-        from ldpflow.cli.dry_run import print_prediction
         from ldpflow.sweeps import cautions
 
         for text in cautions(chosen):
@@ -202,10 +277,10 @@ def run_sweep(
     """Run the sweep: its result, and whether it was interrupted."""
     from ldpflow import sweeps
     from ldpflow.cli import leave_at_once
-    from ldpflow.engine import connection
+    from ldpflow.engine import ray_executor
     from ldpflow.errors import SweepInterrupted
 
-    connection.when_stuck = lambda lost: leave_at_once(f"{lost}; run the same command again to continue")
+    ray_executor.when_stuck = lambda lost: leave_at_once(f"{lost}; run the same command again to continue")
     on_plan, on_engine = (None, None) if quiet else (print_plan, print_note)
     try:
         result = sweeps.run_sweep(study, out, options, progress, on_plan, on_engine, print_caution).result
@@ -265,7 +340,7 @@ def done_so_far(study: Study, result: RunResult) -> str:
 
 def print_results(study: Study, result: RunResult, wanted: int | None) -> None:
     """The tables of a run, what was computed of it, and where its files are."""
-    from ldpflow.cli.summary import read_summary, read_trajectories
+    from ldpflow.cli.results import read_summary, read_trajectories
     from ldpflow.cli.tables import print_summary, print_trajectories, replicates_in_words
 
     root = result.out

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from ldpflow.columns import CAUTIOUS, Summary
 from ldpflow.errors import plain_text
-from ldpflow.report.numbers import distinguishing_columns, no_formula, rounded, short, with_error
+from ldpflow.report.results import distinguishing_columns, no_formula, rounded, short, with_error
 from ldpflow.results.columns import summaries_of
 from ldpflow.results.measures import exploded
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from ldpflow.random.lockstep import LANES
-from ldpflow.simulators.batch import Batch
-from ldpflow.simulators.cell import Cell
-from ldpflow.simulators.simulator import Cost, Simulator
+from ldpflow.numerics.streams import LANES
+from ldpflow.simulators.rows import Batch
+from ldpflow.simulators.simulator import Cell, Cost, Simulator
 
 GRID = 64  # replicate ranges are multiples of this
 TARGET_SECONDS = 5.0

@@ -1,35 +1,48 @@
-"""Is a run whole? Every part, every row, every sum; and putting right what is not."""
+"""Rows against themselves: what the columns of a row say of each other.
+
+A random share of a run's replicates computed again and compared with what is stored, bit by bit.
+
+Is a run whole? Every part, every row, every sum; and putting right what is not.
+
+The summary of a run computed from its rows alone, and what the stored one and the parts say otherwise.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import random
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from ldpflow.engine.events import RunResult
-from ldpflow.engine.growth import gaps
-from ldpflow.engine.recompute import checked_share, recomputed
-from ldpflow.engine.row_checks import cell_reason, row_reason
-from ldpflow.engine.run import run_study
+from ldpflow.components.intervals import INTERVAL_METHODS
+from ldpflow.engine.loop import RunResult
+from ldpflow.engine.replay import equal_bits, planned_path, replay, replayed_trajectory
+from ldpflow.engine.run import gaps, run_study
 from ldpflow.errors import DamagedRun, InputError, LdpflowError, plain_line
-from ldpflow.intervals import INTERVAL_METHODS
-from ldpflow.random.streams import STREAM_VERSION
+from ldpflow.numerics.streams import STREAM_VERSION
 from ldpflow.results.decomposition import DIAGNOSIS_COLUMNS
+from ldpflow.results.published import Comparison, compare
 from ldpflow.results.summary import stored_summary, stored_trajectory_summary
-from ldpflow.simulators.cell import Cell
-from ldpflow.simulators.stored import described_simulator
-from ldpflow.store import Dataset, Part, RunLock, RunStore, UnreadablePart
-from ldpflow.store.dataset import REMOVED, crowded, each_once, overlapping
-from ldpflow.store.part import arrange, subtract
+from ldpflow.simulators.families import described_simulator
+from ldpflow.simulators.simulator import Cell
+from ldpflow.store.dataset import REMOVED, Dataset, crowded, each_once, overlapping
+from ldpflow.store.lock import RunLock
+from ldpflow.store.part import Part, UnreadablePart, arrange, subtract
 from ldpflow.store.provenance import read_sessions
+from ldpflow.store.run_store import RunStore
+from ldpflow.store.schema import FINISHED, REPLICATE_ROWS, Kind
 from ldpflow.study import Study
 from ldpflow.study.plugins import loaded_names
 from ldpflow.study.stored import (
+    check_plugins,
     header_holds,
     needed_study,
     reads_files,
@@ -37,6 +50,157 @@ from ldpflow.study.stored import (
     stored_plugins,
     stored_study,
 )
+
+STATUSES = (*FINISHED, "undefined", "diverged")
+Fault = tuple[str, NDArray[np.bool_]]
+
+
+def row_reason(kind: Kind, table: pa.Table) -> str | None:
+    """The first row that cannot have come from a simulation, and why; None if there is none."""
+    faults = interval_faults(table) if kind is REPLICATE_ROWS else trajectory_faults(table)
+    for what, where in faults:
+        if where.any():
+            row = table.slice(int(where.argmax()), 1).to_pylist()[0]
+            at = ", ".join(
+                f"{name} {row[name]}" for name in ("replicate", "n", "method", "step") if name in row
+            )
+            return f"{what} ({at}; {int(where.sum()):,} rows)"
+    return None
+
+
+def interval_faults(table: pa.Table) -> Iterator[Fault]:
+    """Rules of rows of interval methods, and the rows that break them."""
+    status = table["status"].to_numpy(zero_copy_only=False)
+    yield f"a status is none of {', '.join(STATUSES)}", ~np.isin(status, STATUSES)
+    done, ok = np.isin(status, FINISHED), status == "ok"
+    lower, upper, truth, length = (values(table[n]) for n in ("lower", "upper", "truth", "length"))
+    by_coordinate = np.empty(len(truth))
+    coordinate = table["coordinate"].to_numpy()
+    for at in np.unique(coordinate):
+        by_coordinate[coordinate == at] = truth[coordinate == at][0]
+    yield (
+        "the truth is not that of the other rows",
+        ~np.equal(truth, by_coordinate) & ~np.isnan(by_coordinate),
+    )
+    limits = np.isfinite(lower) & np.isfinite(upper)
+    yield "limits are not finite though it finished", done & ~limits
+    yield "there are limits though it did not finish", ~done & ~(np.isnan(lower) & np.isnan(upper))
+    yield "the lower limit is above the upper one", done & (lower > upper)
+    covered = table["covered"]
+    known = pc.is_valid(covered).to_numpy(zero_copy_only=False)
+    yield "covered is given or absent against its status", known != done
+    said = covered.fill_null(False).to_numpy(zero_copy_only=False)
+    yield "covered is not what limits and truth say", done & (said != ((lower <= truth) & (truth <= upper)))
+    with np.errstate(invalid="ignore", over="ignore"):
+        yield "length is not upper - lower", ok & ~(length == upper - lower)
+    yield "there is a length though its status is not ok", ~ok & ~np.isnan(length)
+    yield "n is not positive", values(table["n"]) < 1
+    level = values(table["level"])
+    yield "a level is not between 0 and 1", ~((level > 0) & (level < 1))
+
+
+def trajectory_faults(table: pa.Table) -> Iterator[Fault]:
+    """Rules of rows of trajectories, and the rows that break them."""
+    status = table["status"].to_numpy(zero_copy_only=False)
+    yield "a status is neither ok nor diverged", ~np.isin(status, ("ok", "diverged"))
+    for name in table.column_names:
+        if name.endswith("_sq") or name.endswith("_norm"):
+            yield f"{name} is negative", values(table[name]) < 0
+    yield "n or step is negative", (values(table["n"]) < 0) | (values(table["step"]) < 0)
+
+
+def values(column: pa.ChunkedArray) -> NDArray[Any]:
+    """A column as doubles, NaN for null."""
+    filled: NDArray[Any] = column.cast(pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False)
+    return filled
+
+
+def cell_reason(part: Part) -> str | None:
+    """Reason why a method of the part's version has no such cells, or None."""
+    plugins = any(str(name).startswith("plugin") for name in part.meta.get("versions", {}))
+    for cell in part.cells:
+        method = INTERVAL_METHODS.get(str(cell.get("method")))
+        bundled = method is not None and method.__module__.startswith("ldpflow.")
+        if "method" not in cell or (plugins and not bundled):
+            continue  # a plug-in's method of that name may be another one here
+        try:
+            Cell.from_columns({**cell})
+        except (LdpflowError, KeyError, ValueError, TypeError):
+            return f"no interval method has the settings {cell}"
+    return None
+
+
+BLOCK = 8
+"""Replicates that are computed together."""
+
+
+def checked_share(share: float | None) -> None:
+    """Refuse a share that is none.
+
+    Raises
+    ------
+    InputError
+        Naming ``recompute``.
+    """
+    if share is not None and not 0 < share <= 1:
+        raise InputError("recompute", share, "a share of the replicates, above 0 and at most 1")
+
+
+def blocks(parts: list[Part], share: float, chance: random.Random) -> list[tuple[int, int]]:
+    """Random ranges of replicates of one path, about this share of all and at least one."""
+    found = []
+    for part in parts:
+        starts = range(part.first, part.last, BLOCK)
+        chosen = chance.sample(starts, math.ceil(share * len(starts)))
+        found += [(start, min(start + BLOCK, part.last)) for start in sorted(chosen)]
+    return sorted(set(found))
+
+
+def recomputed(store: RunStore, good: list[Part], share: float, seed: int | None = None) -> Iterator[str]:
+    """Differences in a random share of the replicates when these are computed again.
+
+    Parameters
+    ----------
+    store : RunStore
+    good : list of Part
+        Parts whose rows can be read.
+    share : float
+        Of the replicates of every part, above 0 and at most 1.
+    seed : int, optional
+        Of the choice, which is another one every time unless given: those who edit rows must not know it.
+
+    Yields
+    ------
+    str
+        One line per part of the choice that differs or cannot be computed.
+    """
+    chance = random.Random(seed)
+    try:
+        study = stored_study(store, to_run=True)
+        check_plugins(store, study)
+    except InputError as error:
+        yield str(error)
+        return
+    by_path: dict[tuple[str, str], list[Part]] = {}
+    for part in good:
+        by_path.setdefault((part.kind.folder, part.path_key), []).append(part)
+    for (folder, key), parts in sorted(by_path.items(), key=lambda item: item[0]):
+        plan, _ = planned_path(study, key)
+        for first, end in blocks(parts, share, chance):
+            where = f"path p{key}, replicates {first} to {end - 1}"
+            try:
+                if folder == store.replicates.kind.folder:
+                    computed, stored = replay(store.address, key, first, end - 1, damaged=[])
+                elif plan is not None and plan.checkpoints and study is not None:
+                    computed, stored = replayed_trajectory(store, plan, study.seed, first, end, [])
+                else:
+                    yield f"{where}: trajectories not computed again, since no study.toml names them"
+                    break
+            except LdpflowError as error:
+                yield f"{where}: cannot be computed again: {error}"
+                break
+            if not equal_bits(computed, stored):
+                yield f"{where}: {folder} computed again differ from the stored ones"
 
 
 @dataclass(frozen=True)
@@ -319,3 +483,40 @@ def summary_findings(store: RunStore, parts: list[Part]) -> Iterator[Finding]:
         return
     if not agrees(stored, again):
         yield Finding("summary.parquet: its numbers are not those of the rows")
+
+
+def verified(store: RunStore, against: str) -> Comparison:
+    """The run's numbers, computed from its rows, beside published ones."""
+    with store.named_errors():
+        summary, findings = derived_summary(store)
+    return replace(compare(summary, against), findings=findings)
+
+
+def derived_summary(store: RunStore) -> tuple[pa.Table, list[str]]:
+    """The summary as it follows from the rows, and sentences on what does not follow from them.
+
+    Parts are read as :func:`ldpflow.engine.check.check_run` reads them: rows against themselves and their footer,
+    settings against the path's key. A run without rows gives the stored summary, and a sentence.
+
+    Raises
+    ------
+    InputError
+        If the run has neither rows nor a summary, or a file cannot be read.
+    """
+    stored = store.read_summary()
+    study = stored_study(store)
+    unreadable: list[UnreadablePart] = []
+    parts = store.replicates.scan(damaged=unreadable)
+    found = [f"{bad.name}: {bad.reason}" for bad in unreadable]
+    reasons = ((part, part_reason(store.replicates, part, study)) for part in parts)
+    found += [f"{part.name}: {reason}" for part, reason in reasons if reason is not None]
+    if found:
+        raise InputError("run", store.root, "a run whose rows are whole", "; ".join(found[:3]) + ".")
+    if not parts:
+        if stored is None:
+            raise InputError("run", store.root, "a run directory with a summary", "Nothing finished there.")
+        return stored, ["the run has no rows: its summary is taken as it is, and follows from nothing"]
+    again = stored_summary(store, damaged="refuse")
+    if stored is not None and not agrees(stored, again):
+        return again, ["summary.parquet is not that of the rows: the numbers here are computed from them"]
+    return again, []

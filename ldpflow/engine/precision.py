@@ -23,14 +23,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ldpflow.engine.batching import Missing
-from ldpflow.engine.events import Listener, Progress
+from ldpflow.engine.loop import Listener, Progress
 from ldpflow.errors import InputError
 from ldpflow.options import SweepOptions
-from ldpflow.results import CellRows, stored_cells
+from ldpflow.results.columns import CellRows
+from ldpflow.results.summary import stored_cells
 from ldpflow.simulators.simulator import Plan
-from ldpflow.store import RunStore, cell_id
 from ldpflow.store.part import subtract
-from ldpflow.store.schema import cell_keys
+from ldpflow.store.run_store import RunStore
+from ldpflow.store.schema import cell_id, cell_keys
 
 BATCH = 128
 LEAST = 200  # fewer replicates bias what is reported

@@ -1,16 +1,251 @@
-"""Predicted time of a study on this machine, from about a second of calibration."""
+"""CPU time of a simulator's steps and rows on this machine, measured; a family may register functions.
+
+Where a study runs if the user does not say: in threads of this process, or on a local Ray.
+
+Predicted time of a study on this machine, from about a second of calibration.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import os
+import time
+from collections.abc import Callable, Sequence, Sized
+from dataclasses import dataclass, replace
+from functools import singledispatch
+from typing import Any
 
-from ldpflow.engine.choice import ROW_SECONDS, chosen_engine, python_rows
-from ldpflow.engine.timing import seconds_per_record, seconds_per_step, step_kind
-from ldpflow.random.lockstep import LANES
-from ldpflow.simulators.simulator import Plan
+import numpy as np
 
-__all__ = ["Prediction", "predict"]
+from ldpflow.components.intervals.record import PathRecord, Record
+from ldpflow.engine.precision import Round
+from ldpflow.errors import address_limit
+from ldpflow.numerics.streams import CHUNK, LANES
+from ldpflow.simulators import finite_sum_kernel
+from ldpflow.simulators.counts import Counts
+from ldpflow.simulators.finite_sum import FiniteSum, draw_records, risk, run_erm
+from ldpflow.simulators.one_pass import OnePass, PathRequest, count_of, run_path
+from ldpflow.simulators.one_pass_kernel import kernel_digest
+from ldpflow.simulators.rows import rows_of
+from ldpflow.simulators.simulator import Cell, Plan, Request, Simulator, by_runs
+
+
+@singledispatch
+def step_kind(simulator: Any, request: Request) -> object:
+    """Key of a step's time: requests with equal keys take equally long."""
+    return simulator.key
+
+
+@step_kind.register
+def step_kind_of_path(path: OnePass, request: PathRequest) -> object:
+    digest = kernel_digest(path, tuple(request.sums))
+    if not path.algorithm.depends_on_horizon():
+        return digest
+    return digest, path.horizon, getattr(path.algorithm, "batch_size", None)
+
+
+@step_kind.register
+def step_kind_of_epochs(simulator: FiniteSum, request: Request) -> object:
+    digest = finite_sum_kernel.kernel_digest(
+        simulator.problem, simulator.algorithm, simulator.setting_order()
+    )
+    return digest, simulator.horizon, getattr(simulator.algorithm, "batch_size", None)
+
+
+@step_kind.register
+def step_kind_of_counts(simulator: Counts, request: Request) -> object:
+    return simulator.protocol.kind, simulator.counts(), getattr(simulator.protocol, "rounds", None)
+
+
+@singledispatch
+def seconds_per_step(simulator: Any, request: Request, budget: float) -> float:
+    """CPU time of a step of LANES replicates, measured in about ``budget`` seconds: from whole replicates."""
+    simulator.prepare(request)
+    started, done = time.thread_time(), 0
+    while not done or time.thread_time() - started < budget / 3.0:
+        simulator.run(0, range(LANES), request)
+        done += 1
+    steps: int = simulator.cost(request, 1).steps
+    return (time.thread_time() - started) / (done * steps)
+
+
+@seconds_per_step.register
+def seconds_per_step_of_path(path: OnePass, request: PathRequest, budget: float) -> float:
+    path.prepare(request)
+    # A path of a given horizon has no further steps; another one may run on.
+    most = request.times[-1] if path.algorithm.depends_on_horizon() else 2**62
+    return doubled(
+        lambda steps: run_path(path, 0, range(LANES), [steps], [steps], request.sums),
+        min(16 * CHUNK, most),
+        most,
+        budget,
+    )
+
+
+@seconds_per_step.register
+def seconds_per_step_of_epochs(simulator: FiniteSum, request: Request, budget: float) -> float:
+    simulator.prepare(request)
+    problem, algorithm, plan = simulator.problem, simulator.algorithm, simulator.plan
+    data = draw_records(problem, 0, simulator.horizon, range(LANES))
+
+    def run(steps: int) -> None:
+        short = replace(plan, steps=steps)
+        run_erm(problem, algorithm, short, data, 0, simulator.key, range(LANES), [steps])
+
+    return doubled(run, min(plan.batches, max(1, plan.steps // 2)), plan.steps, budget)
+
+
+def doubled(run: Callable[[int], object], steps: int, most: int, budget: float) -> float:
+    """Seconds per step of a run that doubles from ``steps`` until it fills a third of the budget."""
+    before, shorter = 0.0, 0
+    while True:
+        started = time.thread_time()
+        run(steps)
+        seconds = time.thread_time() - started
+        if seconds - before > budget / 3.0 or steps == most:
+            # Less the run before, so that the start of a run does not count.
+            return max(seconds - before, 1e-9) / (steps - shorter)
+        before, shorter, steps = seconds, steps, min(2 * steps, most)
+
+
+@singledispatch
+def seconds_per_record(simulator: Any, request: Request) -> float:
+    """CPU time to turn a record of LANES replicates into rows, measured."""
+    return seconds_of_rows(simulator.run(0, range(LANES), request), request.cells)
+
+
+@seconds_per_record.register
+def seconds_per_record_of_path(path: OnePass, request: PathRequest) -> float:
+    """From a made-up record, a random walk: the cost of sorting and summing depends on no more."""
+    total = 0.0
+    for runs, cells in by_runs(request.cells).items():
+        d, replicates = path.dimension, LANES * runs
+        asked = path.needs(cells)
+        shape = (len(asked.times), d, replicates)
+        record = PathRecord(
+            source=path,
+            seed=0,
+            replicates=np.arange(replicates),
+            times=np.array(asked.times),
+            origin=path.truth(),
+            prefix_sums=np.cumsum(np.random.default_rng(0).standard_normal(shape), axis=0),
+            iterates=np.zeros(shape),
+            running_sums={
+                name: np.ones((count_of(path, name), len(asked.marked), d, replicates)) for name in asked.sums
+            },
+            marked_times=np.array(asked.marked),
+        )
+        total += seconds_of_rows(record, cells) / runs
+    return total
+
+
+@seconds_per_record.register
+def seconds_per_record_of_epochs(simulator: FiniteSum, request: Request) -> float:
+    """From the risk at one point: there is one for every checkpoint, and the output."""
+    data = draw_records(simulator.problem, 0, simulator.horizon, range(LANES))
+    point = np.zeros((1, simulator.problem.dimension, LANES))
+    risk(simulator.problem, data, point)
+    started = time.thread_time()
+    risk(simulator.problem, data, point)
+    return (len(request.checkpoints) + 1) * (time.thread_time() - started)
+
+
+def seconds_of_rows(record: Record, cells: Sequence[Cell]) -> float:
+    """CPU time of the rows of a record; the second time, when what they take is loaded."""
+    if not cells:
+        return 0.0
+    with np.errstate(all="ignore"):
+        rows_of(record, cells)
+        again: Any = replace(record)  # type: ignore[type-var]  # without what the first time computed
+        started = time.thread_time()
+        rows_of(again, cells)
+    return time.thread_time() - started
+
+
+RAY_NICENESS = 15  # of Ray's workers, if the user does not say
+RAY_FROM_SECONDS = 60.0  # a Ray of one's own takes 6 s to start and 1.5 s to stop,
+RAY_SECONDS = 8.0  # and half a second to the first batch
+ROW_SECONDS = (
+    15e-6  # of Python code per row of a coordinate or checkpoint: 5 to 40 microseconds were measured
+)
+
+
+def cores_of(engine: str, num_cpus: int | None) -> int:
+    """Cores of this machine that an engine uses."""
+    if engine == "serial":
+        return 1
+    if num_cpus is not None:
+        return num_cpus
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def seconds_of(work: Round) -> float:
+    """Rough CPU time of what is missing, and will be later, before anything was measured."""
+    missing = [m for group in work.missing for m in group]
+    seconds = sum(m.cost.seconds * (m.last - m.first) for m in missing)
+    steps = sum(m.cost.steps * (m.last - m.first) for m in missing)
+    return seconds * max(1.0, work.steps_left / max(1, steps))
+
+
+def python_seconds_of(work: Round) -> float:
+    """Rough CPU time of Python code in it, in which threads take turns."""
+    missing = [m for group in work.missing for m in group]
+    rows = sum((m.last - m.first) * python_rows(m.simulator, m.cells, m.checkpoints) for m in missing)
+    steps = sum(m.cost.steps * (m.last - m.first) for m in missing)
+    return ROW_SECONDS * rows * max(1.0, work.steps_left / max(1, steps))
+
+
+def python_rows(simulator: Simulator[Any, Any], cells: Sized, checkpoints: Sized) -> int:
+    """Rows of a replicate that Python code makes."""
+    return simulator.dimension * len(cells) + len(checkpoints)
+
+
+def chosen_engine(seconds: float, cores: int, python_seconds: float = 0.0) -> tuple[str, str]:
+    """The engine for this much CPU time on this many cores of this machine, and a line that says why.
+
+    Parameters
+    ----------
+    seconds : float
+    cores : int
+    python_seconds : float
+        Of these, those of Python code: threads cannot be done before them, on however many cores.
+    """
+    wall = seconds / cores
+    waiting = max(python_seconds - wall, 0.0)
+    work = "less than a second" if seconds < 1 else f"about {seconds:,.0f} s"
+    here = f"{work} of computing on {cores} {'core' if cores == 1 else 'cores'}"
+    if wall < RAY_FROM_SECONDS and waiting < RAY_SECONDS:
+        return "threads", f"engine threads: {here}; starting Ray would take longer than it saves"
+    if address_limit() < ray_addresses():
+        return (
+            "threads",
+            f"engine threads: {here}; Ray cannot be started with a limit of addresses (ulimit -v)",
+        )
+    return "ray", f"engine ray: {here}, in processes of their own"
+
+
+def ray_addresses() -> float:
+    """Bytes of address space below which a Ray of one's own crashes or waits without end as it starts.
+
+    It maps its store of objects, 30% of the memory and at most 200 GB, into each process: with 23 GiB
+    of memory it started with a limit of 9.5 GiB, and not with 7.6.
+    """
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return 3 * 2**30 + min(0.3 * memory, 200e9)
+
+
+def busy_machine(nice: int | None) -> str | None:
+    """A line on workers of a local Ray that wait for other programs, or None where they do not."""
+    cores, level = cores_of("ray", None), RAY_NICENESS if nice is None else nice
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    if load < 1.5 * cores or level < 5:
+        return None
+    return (
+        f"this machine is busy (load {load:.0f} on {cores} cores) and Ray's workers let others go first "
+        f"(nice {level}); --nice 0 gives them an equal share, --engine threads too"
+    )
+
 
 CALIBRATION_SECONDS = 1.0
 START_SECONDS = {"serial": 0.5, "threads": 0.5, "ray": 6.0}  # until the first batch runs, compile cache warm

@@ -10,13 +10,12 @@ import pyarrow.compute as pc
 
 from ldpflow.errors import InputError, LdpflowError
 from ldpflow.results.trajectories import read_trajectories
-from ldpflow.simulators.batch import Batch, BatchResult, simulate
-from ldpflow.simulators.cell import Cell, by_runs
-from ldpflow.simulators.simulator import Plan
-from ldpflow.simulators.stored import runnable_simulator
-from ldpflow.store import RunStore, cell_id
+from ldpflow.simulators.families import runnable_simulator
+from ldpflow.simulators.rows import Batch, BatchResult, simulate
+from ldpflow.simulators.simulator import Cell, Plan, by_runs
 from ldpflow.store.dataset import Damaged
-from ldpflow.store.schema import REPLICATE_ROWS
+from ldpflow.store.run_store import RunStore
+from ldpflow.store.schema import REPLICATE_ROWS, cell_id
 from ldpflow.study import Study
 from ldpflow.study.stored import check_plugins, stored_study
 
@@ -44,7 +43,7 @@ def replay(
     last : int, optional
         The last one, included; ``replicate`` alone unless given.
     damaged : "refuse" or list
-        What is done about parts that cannot be used, as of :meth:`ldpflow.store.Dataset.scan`.
+        What is done about parts that cannot be used, as of :meth:`ldpflow.store.dataset.Dataset.scan`.
 
     Returns
     -------

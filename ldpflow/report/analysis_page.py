@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 import altair as alt
 
-from ldpflow.report.page import rendered, script_json
-from ldpflow.report.style import GREY, colours, styled
-from ldpflow.transcripts.verdict import ARRIVAL
-from ldpflow.transcripts.wording import (
+from ldpflow.practice.transcripts.result import (
+    ARRIVAL,
     coordinate_name,
     label,
     methods_paragraph,
     privacy_words,
     shown,
 )
+from ldpflow.report.charts import GREY, colours, styled
+from ldpflow.report.page import rendered, script_json
 
 if TYPE_CHECKING:
-    from ldpflow.transcripts.result import Analysis
+    from ldpflow.practice.transcripts.result import Analysis
 
 HEAD = [
     "method", "level", "coordinate", "estimate", "lower", "upper", "SE", "K", "lack of fit", "status",

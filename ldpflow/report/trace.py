@@ -13,12 +13,11 @@ import altair as alt
 import pyarrow as pa
 
 from ldpflow.errors import InputError
-from ldpflow.report.charts import LABEL, clean, decades
+from ldpflow.report.charts import LABEL, clean, colours, decades, styled
 from ldpflow.report.pictures import RULE
 from ldpflow.report.results import Names, method_settings
-from ldpflow.report.style import colours, styled
-from ldpflow.simulators.batch import Batch, simulate
-from ldpflow.simulators.cell import Cell
+from ldpflow.simulators.rows import Batch, simulate
+from ldpflow.simulators.simulator import Cell
 from ldpflow.store.schema import FINISHED, declared_columns
 from ldpflow.study import Study
 

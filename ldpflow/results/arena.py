@@ -24,13 +24,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.errors import InputError
-from ldpflow.intervals import INTERVAL_METHODS
 from ldpflow.results.measures import Z95, wilson
 from ldpflow.results.summary import stored_paths
 from ldpflow.settings import canonical_json
-from ldpflow.simulators.cell import Cell
-from ldpflow.store import RunStore
+from ldpflow.simulators.simulator import Cell
+from ldpflow.store.run_store import RunStore
 
 TOLERANCE = 0.02
 """Largest shortfall of coverage below the level at which a method holds its level."""

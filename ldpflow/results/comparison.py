@@ -19,13 +19,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ldpflow.errors import InputError
-from ldpflow.results.cells import CellRows, Floats
+from ldpflow.results.columns import CellRows, Floats
 from ldpflow.results.measures import moments, total
-from ldpflow.results.stored import stored_cells
-from ldpflow.results.summary import stored_paths
+from ldpflow.results.summary import stored_cells, stored_paths
+from ldpflow.simulators.families import setting_names
 from ldpflow.simulators.simulator import Simulator
-from ldpflow.simulators.stored import setting_names
-from ldpflow.store import RunStore
+from ldpflow.store.run_store import RunStore
 
 Row = dict[str, Any]
 TABLES = ("method", "mechanism", "algorithm", "protocol")
@@ -102,7 +101,7 @@ def comparisons(
     Parameters
     ----------
     cells : iterable of (keys, cells)
-        As of :func:`ldpflow.results.stored_cells`; all are held.
+        As of :func:`ldpflow.results.summary.stored_cells`; all are held.
     paths : mapping of str to Simulator
         By the column ``path`` of the keys.
     by : str

@@ -41,7 +41,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from ldpflow.results.cells import CellRows, Floats
+from ldpflow.results.columns import CellRows, Floats
 
 # Of the jackknife. Few and large, because shape_effect counts: leaving out single replicates would
 # overstate its error. Twenty know a standard error to a sixth.

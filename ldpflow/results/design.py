@@ -19,12 +19,12 @@ from ldpflow.errors import InputError
 from ldpflow.results.summary import stored_paths
 from ldpflow.settings import canonical_json
 from ldpflow.simulators.families import PARTS
-from ldpflow.store import RunStore, cell_id
 from ldpflow.store.dataset import Damaged
-from ldpflow.store.schema import cell_keys
+from ldpflow.store.run_store import RunStore
+from ldpflow.store.schema import cell_id, cell_keys
 from ldpflow.study import Study
+from ldpflow.study.reading import toml_text
 from ldpflow.study.stored import problems, shown_study, stored_mapping, stored_study
-from ldpflow.study.writing import toml_text
 
 AXES = (*PARTS, "method", "level", "n")
 """What a study takes the product of, in the order in which blocks are joined."""
@@ -85,7 +85,7 @@ def run_design(
     sessions : sequence of mapping
         provenance.json.
     damaged : "refuse" or list
-        What is done about parts that cannot be used, as of :meth:`ldpflow.store.Dataset.scan`.
+        What is done about parts that cannot be used, as of :meth:`ldpflow.store.dataset.Dataset.scan`.
     """
     mapping = stored_mapping(store) or {}
     rows = Rows(store, summary, followed, damaged)

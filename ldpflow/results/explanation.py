@@ -14,16 +14,15 @@ import pyarrow as pa
 
 from ldpflow.columns import Column
 from ldpflow.columns import cautions as declared_cautions
-from ldpflow.intervals import INTERVAL_METHODS
-from ldpflow.results import stored_cells
+from ldpflow.components.intervals import INTERVAL_METHODS
+from ldpflow.results.arrival import Arrival, arrivals
 from ldpflow.results.decomposition import BY_CHANCE, decompose
 from ldpflow.results.measures import exploded, one_dominates
-from ldpflow.results.summary import stored_paths
+from ldpflow.results.summary import stored_cells, stored_paths
 from ldpflow.simulators.approach import limit_law
 from ldpflow.simulators.simulator import Simulator
-from ldpflow.store import RunStore
+from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import cell_keys, declared_columns
-from ldpflow.theory.arrival import Arrival, arrivals
 
 FACTOR = 2.0  # predicted and measured bias agree if one is at most this times the other
 SAME = 1e-6  # of the empirical standard error: sums taken in another order differ by less

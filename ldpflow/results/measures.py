@@ -16,8 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from ldpflow.columns import Summary
-from ldpflow.results.cells import CellRows, Floats
-from ldpflow.results.columns import summary_schema
+from ldpflow.results.columns import CellRows, Floats, summary_schema
 from ldpflow.store.schema import BUNDLED, further_columns
 
 Z95 = 1.959963984540054
@@ -36,7 +35,7 @@ def summarise_cells(keys: pa.Table, cells: Sequence[CellRows], null: float | Non
     Parameters
     ----------
     keys : pyarrow.Table
-        What each cell is: columns :func:`ldpflow.results.cells.group_keys`.
+        What each cell is: columns :func:`ldpflow.results.columns.group_keys`.
     cells : sequence of CellRows
         In the same order.
     null : float, optional

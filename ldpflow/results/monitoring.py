@@ -22,7 +22,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ldpflow.columns import Column
-from ldpflow.results.cells import CellRows
+from ldpflow.results.columns import CellRows
 from ldpflow.results.measures import rate
 from ldpflow.store.schema import arrow_field
 
@@ -135,7 +135,7 @@ class Watch:
         self.families: dict[tuple[Any, ...], dict[int, tuple[NDArray[np.int64], NDArray[np.uint8]]]] = {}
 
     def observe(self, keys: pa.Table, cells: Sequence[CellRows]) -> None:
-        """Take in some cells and their keys (see :func:`ldpflow.results.stored_cells`)."""
+        """Take in some cells and their keys (see :func:`ldpflow.results.summary.stored_cells`)."""
         self.names |= dict.fromkeys(name for name in keys.column_names if name != "n")
         for key, cell in zip(keys.to_pylist(), cells, strict=True):
             if key["n"] < self.first_n:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ldpflow import __version__
-from ldpflow.intervals import INTERVAL_METHODS, IntervalMethod
+from ldpflow.components.intervals import INTERVAL_METHODS, IntervalMethod
 from ldpflow.results.design import Design
 from ldpflow.settings import Settings, is_vector
 from ldpflow.study import GROUPS

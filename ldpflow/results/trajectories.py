@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from ldpflow.columns import Column
 from ldpflow.errors import InputError
-from ldpflow.store import RunStore
 from ldpflow.store.dataset import Damaged
+from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import ARROW, MEANS, MEASURED, declared_columns, key_codes
 
 SUMMARY_COLUMNS = (
@@ -70,7 +70,7 @@ def read_trajectories(store: RunStore, *, damaged: Damaged) -> pa.Table:
     ----------
     store : RunStore
     damaged : "refuse" or list
-        What is done about parts that cannot be used, as of :meth:`ldpflow.store.Dataset.scan`.
+        What is done about parts that cannot be used, as of :meth:`ldpflow.store.dataset.Dataset.scan`.
 
     Raises
     ------

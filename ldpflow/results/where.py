@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ldpflow.allowed import nearest
 from ldpflow.errors import InputError
-from ldpflow.store import RunStore
+from ldpflow.settings import nearest
+from ldpflow.store.run_store import RunStore
 
 SOME_ROW = "a condition that some row meets"
 MOST_VALUES = 12

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from functools import singledispatch
 from typing import Any
 
-from ldpflow.intervals.variance import asymptotic_variances
-from ldpflow.problems.laws import Law
-from ldpflow.protocols import OneShot
+from ldpflow.components.intervals.variance import asymptotic_variances
+from ldpflow.components.problems.laws import Law
+from ldpflow.components.protocols import OneShot
 from ldpflow.simulators.counts import Counts
 from ldpflow.simulators.one_pass import OnePass
 
@@ -121,7 +121,7 @@ def limit_law_of_counts(simulator: Counts) -> LimitLaw | None:
     protocol, tau = simulator.protocol, simulator.problem.tau
     if not isinstance(protocol, OneShot) or protocol.distorts():
         return None
-    from ldpflow.protocols.counts.runs import variance_at
+    from ldpflow.components.protocols.collections import variance_at
 
     variance = variance_at(protocol, simulator.law, tau, protocol.bins(simulator.horizon))
     answering = protocol.answer_probability(tau)

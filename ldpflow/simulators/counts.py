@@ -11,19 +11,17 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpflow.components.intervals import IntervalMethod
+from ldpflow.components.intervals.counts import CountsRecord, HistogramRecord, SearchRecord
+from ldpflow.components.intervals.record import Record
+from ldpflow.components.mechanisms import PrivacyStatement
+from ldpflow.components.problems.laws import Law
+from ldpflow.components.problems.quantile import Quantile
+from ldpflow.components.protocols import OneShot, Protocol
+from ldpflow.components.protocols.rounds import Rounds
 from ldpflow.errors import InputError
-from ldpflow.intervals import IntervalMethod
-from ldpflow.intervals.counts import CountsRecord, HistogramRecord, SearchRecord
-from ldpflow.intervals.record import Record
-from ldpflow.mechanisms import PrivacyStatement
-from ldpflow.problems.laws import Law
-from ldpflow.problems.quantile import Quantile
-from ldpflow.protocols import OneShot, Protocol
-from ldpflow.protocols.rounds import Rounds
-from ldpflow.random.lockstep import LANES
-from ldpflow.random.streams import counter_keys
-from ldpflow.simulators.cell import Cell
-from ldpflow.simulators.simulator import Cost, Request, Simulator
+from ldpflow.numerics.streams import LANES, counter_keys
+from ldpflow.simulators.simulator import Cell, Cost, Request, Simulator
 
 ROLE = "reports"
 """Role of the streams: users' values and their noise are drawn together."""
@@ -129,7 +127,7 @@ class Counts(Simulator[Request, CountsRecord]):
         self.run(0, range(2), request)
 
     def run(self, seed: int, replicates: Sequence[int], request: Request) -> CountsRecord:
-        from ldpflow.protocols.counts.runs import run_one_shot, run_rounds
+        from ldpflow.components.protocols.collections import run_one_shot, run_rounds
 
         words = [counter_keys(seed, ROLE, self.key, replicate) for replicate in replicates]
         keys = np.array(words, dtype=np.uint64)

@@ -1,16 +1,23 @@
-"""Families of simulators, and the simulator that stored settings describe."""
+"""Families of simulators, and the simulator that stored settings describe.
+
+Simulators as the parts of a run describe them: enough to read results without the component's code.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
-from dataclasses import fields
-from typing import Any
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar
 
-from ldpflow.algorithms import ALGORITHMS, Algorithm
-from ldpflow.mechanisms import MECHANISMS
-from ldpflow.problems import PROBLEMS
-from ldpflow.protocols import PROTOCOLS
-from ldpflow.settings import Settings
+from ldpflow.components.algorithms import ALGORITHMS, Algorithm
+from ldpflow.components.mechanisms import MECHANISMS
+from ldpflow.components.problems import PROBLEMS
+from ldpflow.components.problems.tables import data_files_closed
+from ldpflow.components.protocols import PROTOCOLS
+from ldpflow.errors import InputError
+from ldpflow.settings import Settings, canonical_json, unknown_names
+from ldpflow.simulators.approach import LimitLaw, limit_law
 from ldpflow.simulators.counts import Counts
 from ldpflow.simulators.finite_sum import FiniteSum
 from ldpflow.simulators.one_pass import OnePass
@@ -59,3 +66,148 @@ def simulator_from_settings(settings: Mapping[str, Any]) -> Simulator[Any, Any]:
         parts["algorithm"] = acting.with_users(horizon)
     own = {field.name for field in fields(family)}  # type: ignore[arg-type]
     return family(**{table: part for table, part in parts.items() if table in own}, horizon=horizon)  # type: ignore[call-arg]
+
+
+@dataclass(frozen=True)
+class Described:
+    """A simulator as it was when its rows were written, for readers of results.
+
+    Parameters
+    ----------
+    stored_settings : mapping
+        Settings of its parts, by table.
+    facts : mapping
+        As of :func:`description`.
+    """
+
+    stored_settings: Mapping[str, Any]
+    facts: Mapping[str, Any]
+    family: ClassVar[str] = "described"
+
+    @property
+    def key(self) -> str:
+        """Key of the path."""
+        return hashlib.sha256(canonical_json(dict(self.stored_settings)).encode()).hexdigest()[:16]
+
+    def settings(self) -> dict[str, Any]:
+        """Settings that make the key."""
+        return dict(self.stored_settings)
+
+    def columns(self) -> dict[str, Any]:
+        """Parameters of its rows in a summary."""
+        return dict(self.facts["columns"])
+
+    def derived(self) -> dict[str, Any]:
+        """Those of the columns that follow from settings."""
+        return {name: self.facts["columns"].get(name) for name in self.facts["derived"]}
+
+    def parts(self) -> dict[str, Any]:
+        """None of its components is known here."""
+        return {}
+
+    def users_key(self) -> str:
+        """Key of the users that its replicates meet."""
+        return str(self.facts["users_key"])
+
+
+@limit_law.register
+def limit_law_described(simulator: Described) -> LimitLaw | None:
+    """Limit law as stored with the rows."""
+    law = simulator.facts["limit_law"]
+    return None if law is None else LimitLaw(**law | {"variances": tuple(law["variances"])})
+
+
+def setting_names(simulator: Simulator[Any, Any] | Described) -> dict[str, tuple[str, ...]]:
+    """Names of the settings of a simulator's parts, by their table in a study file."""
+    if isinstance(simulator, Described):
+        return {table: tuple(names) for table, names in simulator.facts["settings"].items()}
+    parts = simulator.parts().items()
+    return {table: tuple(name for name in type(part).model_fields if name != "kind") for table, part in parts}
+
+
+def description(simulator: Simulator[Any, Any]) -> dict[str, Any]:
+    """Description of a simulator in a part's metadata, for readers without its code; numbers as in JSON."""
+    law = limit_law(simulator)
+    return {
+        "columns": simulator.columns(),
+        "settings": {table: list(names) for table, names in setting_names(simulator).items()},
+        "derived": list(simulator.derived()),
+        "limit_law": None if law is None else {k: v for k, v in asdict(law).items() if v is not None},
+        "users_key": simulator.users_key(),
+    }
+
+
+def described_simulator(meta: Mapping[str, Any]) -> Any:
+    """The simulator that a part's metadata names, or the description stored there.
+
+    A plug-in's code is not looked for, and no data file is opened: where kinds are not registered, or
+    settings name a file, the description serves.
+
+    Raises
+    ------
+    KeyError, ValueError
+        If there is neither.
+    """
+    settings = meta["path_settings"]
+    if unknown_kinds(settings):
+        return Described(settings, meta["described"])
+    with data_files_closed():
+        if not names_file(settings):
+            return simulator_from_settings(settings)
+        return Described(settings, meta["described"])
+
+
+def names_file(settings: Mapping[str, Any]) -> bool:
+    """Whether a part of a simulator reads a data file."""
+    return any(isinstance(part, Mapping) and part.get("file") is not None for part in settings.values())
+
+
+def runnable_simulator(settings: Mapping[str, Any]) -> Simulator[Any, Any]:
+    """The simulator of these settings, to run it.
+
+    Raises
+    ------
+    InputError
+        Naming ``plugin``, if a kind comes from a plug-in that is not loaded.
+    """
+    try:
+        unknown = unknown_kinds(settings)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise InputError("run", str(error), "settings of a path that this version knows") from None
+    if unknown:
+        raise InputError("plugin", None, "the plug-in of the run", f"It defines {', '.join(unknown)}.")
+    check_digests(settings)
+    try:
+        return simulator_from_settings(settings)
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        message = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError("run", message, "settings of a path that this version knows") from None
+
+
+def check_digests(settings: Mapping[str, Any]) -> None:
+    """Refuse stored settings that name a data file without its digest, which every run of ours has.
+
+    A file is read no further than to compare its digest: settings in a run of unknown origin show
+    nothing of it.
+
+    Raises
+    ------
+    InputError
+    """
+    for table, part in settings.items():
+        if isinstance(part, Mapping) and part.get("file") is not None and not part.get("sha256"):
+            raise InputError(f"{table}.file", part["file"], "a data file with its sha256 in a stored run")
+
+
+def unknown_kinds(settings: Mapping[str, Any]) -> list[str]:
+    """Tables and kinds that no registered component has, and names that none of their settings allows."""
+    if not all(isinstance(settings.get(table, {}), Mapping) for table in PARTS):
+        raise ValueError("settings of a path that are no tables")
+    found = []
+    for table, kinds in PARTS.items():
+        values = settings.get(table)
+        if values is not None and values.get("kind") not in kinds:
+            found.append(f"{table} {values.get('kind')}")
+        elif values is not None:
+            found += unknown_names(kinds[values["kind"]], values)
+    return found

@@ -1,8 +1,12 @@
-"""Simulators of one-pass algorithms: every user is met once."""
+"""Memory of the records of a path, counted before anything is allocated.
+
+Simulators of one-pass algorithms: every user is met once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -10,26 +14,25 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpflow.algorithms import Algorithm
 from ldpflow.columns import Column
+from ldpflow.components.algorithms import Algorithm
+from ldpflow.components.intervals import IntervalMethod
+from ldpflow.components.intervals.bootstrap import BlockBootstrap
+from ldpflow.components.intervals.record import Array, PathRecord, Record, joined
+from ldpflow.components.intervals.variance import BatchMeans
+from ldpflow.components.mechanisms import Mechanism, PrivacyStatement
+from ldpflow.components.problems import BaseProblem, Problem
+from ldpflow.components.problems.laws import Variate
+from ldpflow.components.problems.problem import Units
 from ldpflow.errors import InputError
-from ldpflow.intervals import IntervalMethod
-from ldpflow.intervals.record import Array, PathRecord, Record, joined
-from ldpflow.kernels import assembly
-from ldpflow.kernels.assembly import noise_variates
-from ldpflow.kernels.drawing import drawing_parameters, roles_of
-from ldpflow.kernels.functions import flat
-from ldpflow.kernels.running_sums import PERTURBED, RUNNING_SUMS
-from ldpflow.mechanisms import Mechanism, PrivacyStatement
-from ldpflow.problems import BaseProblem, Problem
-from ldpflow.problems.laws import Variate
-from ldpflow.problems.units import Units
-from ldpflow.random.lockstep import LANES
-from ldpflow.random.streams import lane_states
+from ldpflow.numerics.kernel_functions import flat
+from ldpflow.numerics.running_sums import PERTURBED, RUNNING_SUMS
+from ldpflow.numerics.streams import LANES, lane_states
 from ldpflow.settings import canonical_json
-from ldpflow.simulators.cell import Cell, methods_of
-from ldpflow.simulators.memory import BYTES_PER_TIME, check_budget, recorded_times
-from ldpflow.simulators.simulator import Cost, Request, Simulator
+from ldpflow.simulators import one_pass_kernel
+from ldpflow.simulators.one_pass_kernel import drawing_parameters, noise_variates, roles_of
+from ldpflow.simulators.rows import run_kernel
+from ldpflow.simulators.simulator import Cell, Cost, Request, Simulator, methods_of
 from ldpflow.simulators.trajectories import (
     excess_loss,
     excess_loss_seconds,
@@ -37,10 +40,88 @@ from ldpflow.simulators.trajectories import (
     squared,
     trajectory_table,
 )
-from ldpflow.simulators.turns import run_kernel
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+BUDGET = 128 * 2**20
+"""Bytes that the record of LANES replicates of one path may take."""
+
+BYTES_PER_TIME = 16 * LANES
+"""Per recorded time and coordinate: a prefix sum and an iterate in every lane."""
+
+
+def recorded_times(
+    algorithm: Algorithm, methods: Iterable[tuple[int, Any]]
+) -> tuple[int, tuple[int, int, IntervalMethod]]:
+    """Upper bound of the number of times that a path records for its intervals, and its largest part.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+    methods : iterable of (int, IntervalMethod)
+        Steps and method.
+
+    Returns
+    -------
+    total : int
+        Times that two methods share are counted twice, except for the same set of times.
+    largest : tuple of int, int, IntervalMethod
+        Times, steps and method of the largest part.
+    """
+    counts: dict[object, tuple[int, int, IntervalMethod]] = {}
+    for steps, method in methods:
+        # BB with another B has the same times; so has the same M at the same steps.
+        key = (steps, method.kind, method.times_settings())
+        if key not in counts:
+            counts[key] = (method.count_times(steps, algorithm), steps, method)
+    largest = max(counts.values(), key=lambda part: part[0])
+    return sum(count for count, _, _ in counts.values()), largest
+
+
+def check_budget(total: int, largest: tuple[int, int, IntervalMethod], dimension: int) -> None:
+    """Refuse a path whose record does not fit, with the numbers.
+
+    Raises
+    ------
+    InputError
+        Naming the setting that makes most of the times.
+    """
+    fit = BUDGET // (BYTES_PER_TIME * dimension)
+    if total <= fit:
+        return
+    count, steps, method = largest
+    what = f"{method.kind} makes {count:,} of the {total:,} times to be recorded"
+    field, value, hint = "method.kind", str(method.kind), "Fewer n or fewer methods would fit."
+    if isinstance(method, BlockBootstrap):
+        field, value = "method.beta", repr(method.beta)
+        what = f"BB with beta = {method.beta} makes {count:,} blocks of the {total:,} times needed"
+        least = math.ceil(100 * (1 - math.log(fit) / math.log(steps))) / 100
+        if least > method.beta:
+            hint = f"At this n, beta >= {least:.2f} would fit."
+        else:
+            hint = "Fewer values of n or beta in one study would fit."
+    elif isinstance(method, BatchMeans):
+        field, value = "method.M", repr(method.M)
+        hint = f"M <= {fit - 1:,} would fit."
+    raise InputError(
+        field,
+        float(value) if field == "method.beta" else value,
+        f"at most {fit:,} recorded times on a path with {dimension} "
+        + ("coordinate" if dimension == 1 else "coordinates"),
+        f"{what} with {steps:,} steps: {readable(total * dimension * BYTES_PER_TIME)} for "
+        f"{LANES} replicates; the budget is {readable(BUDGET)}. {hint}",
+    )
+
+
+def readable(size: float) -> str:
+    """Bytes in units that a person reads."""
+    for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
+        if size < 1024:
+            return f"{size:.4g} {unit}"
+        size /= 1024
+    return f"{size:.4g} PiB"
 
 
 NANOSECONDS_PER_COORDINATE = 3.0
@@ -276,7 +357,7 @@ def kernel_of(path: OnePass, sums: tuple[str, ...], perturbed: bool = False) -> 
     """The compiled kernel; the first call of a process compiles it or loads it from the cache."""
     if PERTURBED in sums:
         kernel_of(path, (), perturbed=True)
-    return assembly.one_pass_kernel(path, sums, perturbed)
+    return one_pass_kernel.one_pass_kernel(path, sums, perturbed)
 
 
 def noise_states(path: OnePass, key: str, seed: int, replicates: Sequence[int]) -> NDArray[np.uint64]:
@@ -294,7 +375,7 @@ def noise_states(path: OnePass, key: str, seed: int, replicates: Sequence[int]) 
 
 def data_states(path: OnePass, seed: int, replicates: Sequence[int]) -> NDArray[np.uint64]:
     """States of the data streams; for stored records every lane's random order of them (a shuffle)."""
-    from ldpflow.random.orders import draw_order
+    from ldpflow.numerics.noise_nodes import draw_order
 
     state = lane_states(seed, "data", path.data_key(), replicates)
     if not path.problem.stored_records() or path.problem.with_replacement():
@@ -345,7 +426,7 @@ def run_path(
     marked : sequence of int
         Those of ``times`` at which the running sums are kept too.
     sums : sequence of str
-        Names in :data:`ldpflow.kernels.running_sums.RUNNING_SUMS`, or PERTURBED.
+        Names in :data:`ldpflow.numerics.running_sums.RUNNING_SUMS`, or PERTURBED.
     perturbation : int
         k for the k-th perturbed path: the same users, a stream of its own; 0 for the path itself.
     users : ndarray, optional

@@ -1,21 +1,68 @@
-"""Rows of results from records: the columns of the store, computed from intervals."""
+"""Threads that compute batches take turns in Python and run kernels at the same time.
+
+Components need not be safe for threads then: those of plug-ins too may use mpmath's global precision.
+
+Rows of results from records: the columns of the store, computed from intervals.
+
+One batch of replicates of one simulator, from seed to rows. Plain: no Ray, no files.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ldpflow.components.intervals.interval import IntervalMethod, Intervals, columns_of
+from ldpflow.components.intervals.record import Record, TruthRefused
 from ldpflow.errors import LdpflowError
-from ldpflow.intervals.interval import IntervalMethod, Intervals, columns_of
-from ldpflow.intervals.record import Record, TruthRefused
-from ldpflow.simulators.cell import Cell, methods_of
+from ldpflow.numerics.streams import LANES
+from ldpflow.simulators.simulator import Cell, Simulator, methods_of
 from ldpflow.store.schema import schema_of
+
+TURN = threading.Lock()
+
+
+class Held(threading.local):
+    """Whether this thread has its turn."""
+
+    yes = False
+
+
+HELD = Held()
+
+
+@contextmanager
+def turn() -> Iterator[None]:
+    """Run Python code of a batch while no other thread does."""
+    with TURN:
+        HELD.yes = True
+        try:
+            yield
+        finally:
+            HELD.yes = False
+
+
+def run_kernel(kernel: Callable[..., None], *arguments: Any) -> None:
+    """Run compiled code; other threads may have their turn meanwhile."""
+    if not HELD.yes:
+        kernel(*arguments)
+        return
+    TURN.release()
+    try:
+        kernel(*arguments)
+    finally:
+        TURN.acquire()
 
 
 @lru_cache(maxsize=8)  # every batch of a path has the same cells
@@ -170,3 +217,87 @@ def table_of(
         else:
             arrays.append(settings.column(field.name))
     return pa.Table.from_arrays(arrays, schema=schema)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows ``first`` to ``last`` (exclusive) of a simulator, and what is wanted in them.
+
+    A row is a replicate, or :attr:`runs` consecutive ones. ``cells`` and ``checkpoints`` (users, or
+    steps where an algorithm counts those, at which the trajectory is kept): one of them may be empty.
+    ``witnesses`` are cells whose rows are stored already: they are computed again to be compared.
+    """
+
+    simulator: Simulator[Any, Any]
+    seed: int
+    first: int
+    last: int
+    cells: tuple[Cell, ...]
+    witnesses: tuple[Cell, ...] = ()
+    checkpoints: tuple[int, ...] = ()
+
+    @property
+    def runs(self) -> int:
+        """Consecutive replicates that make one row, the same number in all cells."""
+        return next((cell.runs for cell in (*self.cells, *self.witnesses)), 1)
+
+    @property
+    def rows(self) -> int:
+        """Rows to store, those of trajectories included."""
+        per_replicate = self.simulator.dimension * len(self.cells) + len(self.checkpoints)
+        return (self.last - self.first) * per_replicate
+
+    @property
+    def steps(self) -> int:
+        """Steps to simulate, over all replicates."""
+        request = self.simulator.needs(self.cells, self.checkpoints)
+        return self.simulator.cost(request, self.runs * (self.last - self.first)).steps
+
+
+@dataclass(frozen=True)
+class BatchResult:
+    """The rows of a batch (schema of the store, sorted by replicate) and what they cost.
+
+    ``kernel_seconds`` is CPU time spent in the recursion, ``seconds`` that of the whole batch.
+    """
+
+    rows: pa.Table
+    steps: int
+    kernel_seconds: float
+    seconds: float
+    trajectories: pa.Table | None = None
+
+
+@turn()
+def simulate(batch: Batch) -> BatchResult:
+    """Run a batch, LANES rows at a time.
+
+    The rows depend on the seed, the simulator, the replicate and the cell only: not on the batch, nor
+    on the other cells.
+    """
+    started = time.thread_time()
+    cells = batch.cells + batch.witnesses
+    request = batch.simulator.needs(cells, batch.checkpoints)
+    batch.simulator.prepare(request)
+    tables = [rows_schema(cells).empty_table()]
+    followed = []
+    kernel_seconds = 0.0
+    runs = batch.runs
+    for first in range(batch.first, batch.last, LANES):
+        replicates = range(first * runs, min(first + LANES, batch.last) * runs)
+        before = time.thread_time()
+        record = batch.simulator.run(batch.seed, replicates, request)
+        kernel_seconds += time.thread_time() - before
+        # A diverged replicate's infinities are expected and end up in its status.
+        with np.errstate(all="ignore"):
+            if cells:
+                tables.append(rows_of(record, cells))
+            if batch.checkpoints:
+                followed.append(batch.simulator.trajectories(record, batch.checkpoints))
+    return BatchResult(
+        rows=pa.concat_tables(tables).combine_chunks(),
+        steps=batch.steps,
+        kernel_seconds=kernel_seconds,
+        seconds=time.thread_time() - started,
+        trajectories=pa.concat_tables(followed).combine_chunks() if followed else None,
+    )

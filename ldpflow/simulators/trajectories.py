@@ -15,16 +15,14 @@ import numpy as np
 from mpmath import mp, mpf
 from numpy.typing import NDArray
 
-from ldpflow import constants
 from ldpflow.columns import Column
-from ldpflow.kernels.functions import flat, layout_of, part_of
-from ldpflow.kernels.module import compiled
-from ldpflow.kernels.specialise import Case
-from ldpflow.problems import Problem
-from ldpflow.random import register_array
-from ldpflow.random.lockstep import LANES, PLANE
-from ldpflow.random.streams import lane_states
-from ldpflow.simulators.turns import run_kernel
+from ldpflow.components.problems import Problem
+from ldpflow.numerics import constants, register_array
+from ldpflow.numerics.kernel_functions import flat, layout_of, part_of
+from ldpflow.numerics.kernels import compiled
+from ldpflow.numerics.specialise import Case
+from ldpflow.numerics.streams import LANES, PLANE, lane_states
+from ldpflow.simulators.rows import run_kernel
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,7 +44,7 @@ def evaluation_set(problem: Problem) -> Array:
     """Covariates, shape (E, d): N(0, I), or the one record where x is fixed."""
     if getattr(problem, "covariates", "normal") == "one":
         return np.ones((1, 1))
-    from ldpflow.random.samplers import fill_normal
+    from ldpflow.numerics.samplers import fill_normal
 
     d = problem.dimension
     state = lane_states(0, "evaluation", f"normal/{d}", range(LANES))

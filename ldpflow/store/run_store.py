@@ -21,10 +21,9 @@ from pyarrow import fs
 
 from ldpflow.documents import LARGEST, check_sum, decode_text, with_sum
 from ldpflow.errors import DamagedRun, InputError
-from ldpflow.store.checksums import encode, open_sealed
 from ldpflow.store.dataset import Dataset, finished_of
 from ldpflow.store.files import OBJECT_STORES, RunFiles
-from ldpflow.store.part import MOST_ROWS, PARSE_ERRORS, Part, UnreadablePart, union
+from ldpflow.store.part import MOST_ROWS, PARSE_ERRORS, Part, UnreadablePart, encode, open_sealed, union
 from ldpflow.store.provenance import read_sessions
 from ldpflow.store.schema import MEANS, REPLICATE_ROWS, STATISTICS, TRAJECTORY_ROWS, Kind, cell_id, cell_keys
 

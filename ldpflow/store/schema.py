@@ -19,10 +19,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ldpflow.algorithms import ALGORITHMS
 from ldpflow.columns import Column, by_name
-from ldpflow.intervals import INTERVAL_METHODS
-from ldpflow.mechanisms import MECHANISMS
+from ldpflow.components.algorithms import ALGORITHMS
+from ldpflow.components.intervals import INTERVAL_METHODS
+from ldpflow.components.mechanisms import MECHANISMS
 from ldpflow.settings import canonical_json
 
 THETA = "unit of theta"

@@ -1,6 +1,6 @@
 """Studies: what a user types, validated and laid out as simulators and cells."""
 
-from ldpflow.allowed import allowed
+from ldpflow.settings import allowed
 from ldpflow.study.entry import GROUPS, Entry
 from ldpflow.study.files import bundled_studies, load_study
 from ldpflow.study.study import Study

@@ -10,9 +10,9 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 
 import ldpflow
-from ldpflow.allowed import closest, nearest
 from ldpflow.documents import check_sum, parse_toml, read_text
 from ldpflow.errors import InputError
+from ldpflow.settings import closest, nearest
 from ldpflow.study.reading import read_plugins
 from ldpflow.study.study import Study
 
@@ -79,7 +79,7 @@ def load_study(source: str, is_path: bool = False) -> Study:
         if type(error) is not InputError or (source in bundled and not is_path):
             raise
         if is_stored(source):
-            from ldpflow.store import RunStore
+            from ldpflow.store.run_store import RunStore
             from ldpflow.study.stored import check_plugins
 
             check_plugins(RunStore(os.path.dirname(source) or "."), None)

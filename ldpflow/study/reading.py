@@ -1,17 +1,20 @@
-"""Reading a study: the form of a study file, table by table."""
+"""Reading a study: the form of a study file, table by table.
+
+Writing a study as TOML.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, Field
 
-from ldpflow.allowed import nearest
 from ldpflow.errors import InputError
+from ldpflow.settings import nearest
 from ldpflow.simulators.families import ACTING, PARTS, family_of
-from ldpflow.study.entry import GROUPS, Entry, entry_tables, read_group
-from ldpflow.study.fields import plain, read_value, read_values
+from ldpflow.study.entry import GROUPS, Entry, entry_tables, plain, read_group, read_value, read_values
 from ldpflow.study.plugins import load_plugins
 
 TABLES = (*PARTS, "grid", "method", "trajectory", "monitor", "plugins")
@@ -226,3 +229,39 @@ def read_monitor(table: object, users: tuple[int, ...] = ()) -> Monitor | None:
     if users and found.first_n is not None and found.first_n > users[-1]:
         raise InputError("monitor.first_n", found.first_n, f"at most {users[-1]:,}, the largest n")
     return found
+
+
+def toml_text(settings: dict[str, Any]) -> str:
+    """The canonical mapping of a study as TOML; an axis with one value is written as a scalar."""
+    heading = {k: v for k, v in settings.items() if not isinstance(v, (list, dict))}
+    parts = ["\n".join(f"{name} = {literal(value)}" for name, value in heading.items())]
+    for name, tables in settings.items():
+        if isinstance(tables, dict):
+            parts.append(table(f"[{name}]", tables))
+        elif isinstance(tables, list):
+            title = f"[{name}]" if len(tables) == 1 and name != "method" else f"[[{name}]]"
+            parts += [table(title, mapping) for mapping in tables]
+    return "\n\n".join(parts) + "\n"
+
+
+def table(title: str, mapping: dict[str, Any]) -> str:
+    """One table."""
+    return "\n".join([title, *(f"{name} = {axis(value)}" for name, value in mapping.items())])
+
+
+def axis(value: object) -> str:
+    """An axis; one value stands alone."""
+    return literal(value[0]) if isinstance(value, list) and len(value) == 1 else literal(value)
+
+
+def literal(value: object) -> str:
+    """A value; floats by ``repr``, which reads back to the same bits."""
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(literal(item) for item in value) + "]"
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{name} = {literal(item)}" for name, item in value.items()) + " }"
+    if isinstance(value, str):
+        return json.dumps(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value:_}" if isinstance(value, int) else repr(value)

@@ -8,16 +8,15 @@ from contextlib import nullcontext
 from itertools import chain
 from typing import Any
 
+from ldpflow.components.problems.tables import data_files_closed
 from ldpflow.documents import parse_toml
 from ldpflow.errors import InputError
-from ldpflow.problems.data_files import data_files_closed
-from ldpflow.simulators.stored import names_file
-from ldpflow.store import RunStore
+from ldpflow.simulators.families import names_file
+from ldpflow.store.run_store import RunStore
 from ldpflow.study.entry import GROUPS, PILOT_VALUES, entry_tables
 from ldpflow.study.plugins import SOURCES
-from ldpflow.study.reading import read_tables
+from ldpflow.study.reading import read_tables, toml_text
 from ldpflow.study.study import Study, hash_of
-from ldpflow.study.writing import toml_text
 
 
 def stored_mapping(store: RunStore) -> dict[str, Any] | None:

@@ -1,4 +1,10 @@
-"""Checks of a plug-in: what an author should know before a long sweep tells it.
+"""The standard variates that a replicate of a one-pass simulator consumes, for literal computations.
+
+Checks of components by simulation: true value, covariance, curvature, sensitivity, unbiasedness.
+
+A check is a function of a component. It returns a remark or nothing, and raises :class:`Wrong`.
+
+Checks of a plug-in: what an author should know before a long sweep tells it.
 
 Shapes, the true value and the unbiasedness of the private gradient by simulation, the sensitivity that a
 mechanism's noise rests on, and the contract on bits: the same for one replicate and for many, and in
@@ -9,23 +15,473 @@ once in ten thousand.
 from __future__ import annotations
 
 import inspect
+import math
 import os
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+from mpmath import mpf
+from numpy.typing import NDArray
+
+from ldpflow.components.algorithms import Algorithm
+from ldpflow.components.algorithms.ldp_sgd import LdpSgd
+from ldpflow.components.intervals import IntervalMethod
+from ldpflow.components.intervals.record import joined
+from ldpflow.components.mechanisms import Mechanism
+from ldpflow.components.mechanisms.laplace import Laplace
+from ldpflow.components.mechanisms.none import NoMechanism
+from ldpflow.components.problems import Problem
+from ldpflow.components.problems.laws import Variate
+from ldpflow.components.problems.quantile import Quantile
+from ldpflow.components.problems.standard_laws import DataLaw
+from ldpflow.components.protocols import Protocol
 from ldpflow.errors import InputError, LdpflowError
-from ldpflow.protocols import Protocol
+from ldpflow.numerics import constants
+from ldpflow.numerics.kernel_functions import part_of
+from ldpflow.numerics.samplers import SAMPLERS
+from ldpflow.numerics.streams import CHUNK, LANES, PLANE, lane_states
+from ldpflow.practice.audit.bundled import audit_mechanism
+from ldpflow.practice.audit.distinguishing import claim_of
 from ldpflow.settings import Settings
+from ldpflow.simulators.one_pass import OnePass, run_path
+from ldpflow.simulators.rows import fault_in
+from ldpflow.simulators.simulator import Cell
 from ldpflow.study.plugins import REGISTRIES, load_plugin
-from ldpflow.testing.components import checks_of
-from ldpflow.testing.running import Wrong, digest
+from ldpflow.testing.running import (
+    ERROR_RATE,
+    SEED,
+    STEPS,
+    Wrong,
+    digest,
+    gradients,
+    lanes_agree,
+    near,
+    path_of,
+    quantile_of,
+    runs,
+)
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Standard variates of the first users of one replicate.
+
+    Parameters
+    ----------
+    data : ndarray, shape (count, variates of the problem)
+        Record i is made from row i.
+    noise : ndarray, shape (count, variates of the mechanism)
+        Row i is what the i-th application of the mechanism draws.
+    """
+
+    data: Array
+    noise: Array
+
+
+def draws(simulator: Any, seed: int, replicate: int, count: int) -> Draws:
+    """The standard variates that a one-pass simulator consumes in one replicate, in order.
+
+    Parameters
+    ----------
+    simulator : Simulator
+        Of problem, mechanism and one-pass algorithm.
+    seed : int
+        The study's seed.
+    replicate : int
+    count : int
+        Users.
+    """
+    problem, mechanism = simulator.problem, simulator.mechanism
+    data = planes(seed, "data", simulator.data_key(), replicate, problem.variates(), count)
+    variates = mechanism.variates(problem)
+    own = [v for v in variates if v.role is None]
+    columns = [planes(seed, "mechanism", simulator.key, replicate, own, count)]
+    for variate in variates[len(own) :]:
+        if variate.role == "position":
+            columns.append(np.arange(float(count))[:, None])
+        else:
+            columns.append(planes(seed, variate.role, simulator.public_key(), replicate, [variate], count))
+    return Draws(data, np.concatenate(columns, axis=1))
+
+
+def plane(state: Any, variate: Variate) -> Array:
+    """The next CHUNK draws of a variate in the first lane."""
+    own = None if variate.law is None else variate.law.own
+    out = np.empty(PLANE)
+    SAMPLERS[variate.name if own is None else own.base](state, variate.parameter, out)
+    drawn = out.reshape(CHUNK, LANES)[:, 0]
+    if own is None:
+        return drawn
+    sample = part_of(own, "sample")
+    return np.array([sample(z, variate.parameter) for z in drawn.tolist()])
+
+
+def planes(
+    seed: int, role: str | None, key: str, replicate: int, variates: Sequence[Variate], count: int
+) -> Array:
+    """The first ``count`` draws of every variate, shape (count, len(variates))."""
+    assert role is not None
+    state = lane_states(seed, role, key, [replicate])
+    chunks = []
+    for _ in range(-(-count // CHUNK)):
+        columns = []
+        for variate in variates:
+            columns.append(plane(state, variate))
+        chunks.append(np.stack(columns, axis=1) if columns else np.empty((CHUNK, 0)))
+    return np.concatenate(chunks)[:count]
+
+
+Check = Callable[[Any], str | None]
+
+AUDITED = 2000
+"""Outputs on either input of the audit that shows that there can be one."""
+
+DRAWS = 8000
+TAUS = (0.1, 0.3, 0.5, 0.7, 0.9)
+LEVELS = (0.5, 0.9, 0.99)
+FEW_ROWS = 8
+
+
+def truth_of(problem: Problem) -> tuple[float, ...]:
+    """theta*, checked for its form."""
+    truth = problem.truth()
+    if len(truth) != problem.dimension or not all(isinstance(v, (int, float)) for v in truth):
+        raise Wrong(f"truth() is {truth!r}; it has to be {problem.dimension} numbers")
+    return tuple(map(float, truth))
+
+
+def problem_shapes(problem: Problem) -> None:
+    """The true value, curvature and covariance have the problem's dimension."""
+    d = len(truth_of(problem))
+    for name in ("curvature", "gradient_covariance"):
+        matrix = np.array(getattr(problem, name)(), dtype=float)
+        if matrix.shape != (d, d):
+            raise Wrong(f"{name}() has shape {matrix.shape}; it has to be {(d, d)}")
+    if np.linalg.eigvalsh(np.array(problem.gradient_covariance(), dtype=float)).min() < -1e-9:
+        raise Wrong("gradient_covariance() has a negative eigenvalue")
+
+
+def true_value(problem: Problem) -> str:
+    """The mean gradient at theta* is 0."""
+    g = gradients(problem, NoMechanism(), truth_of(problem))
+    return near(g, "E g(X, theta*) is not 0")
+
+
+def gradient_covariance(problem: Problem) -> str:
+    """The covariance of the gradient at theta* is the declared one."""
+    g = gradients(problem, NoMechanism(), truth_of(problem))
+    expected = np.array(problem.gradient_covariance(), dtype=float)
+    d = g.shape[1]
+    centred = g - g.mean(axis=0)
+    products = (centred[:, :, None] * centred[:, None, :]).reshape(-1, d * d) - expected.reshape(-1)
+    return near(products, "the covariance of g is not S")
+
+
+def curvature(problem: Problem) -> str:
+    """The derivative of the mean gradient is the declared one."""
+    point = truth_of(problem)
+    matrix = np.array(problem.curvature(), dtype=float)
+    spread = np.sqrt(np.diag(np.array(problem.gradient_covariance(), dtype=float)))
+    for j in range(len(point)):
+        # A step over which the mean moves by about a tenth of g's standard deviation.
+        h = 0.1 * float(spread[j]) / max(float(np.abs(matrix[:, j]).max()), 1e-12)
+        above = gradients(problem, NoMechanism(), (*point[:j], point[j] + h, *point[j + 1 :]))
+        below = gradients(problem, NoMechanism(), (*point[:j], point[j] - h, *point[j + 1 :]))
+        slope = (above - below) / (2 * h)
+        error = slope.std(axis=0, ddof=1) / math.sqrt(len(slope))
+        # Curvature of higher order moves a difference quotient by a little: ten percent is let pass.
+        allowed = 5 * error + 0.1 * np.abs(matrix[:, j]) + 1e-9
+        if (np.abs(slope.mean(axis=0) - matrix[:, j]) > allowed).any():
+            shown = np.array2string(slope.mean(axis=0), precision=3)
+            raise Wrong(f"column {j} of the derivative is about {shown}, curvature() says {matrix[:, j]}")
+    return "within 10% and chance"
+
+
+def sensitivity(problem: Problem) -> str:
+    """No two gradients at one point are farther apart than declared."""
+    worst = {"l1": 0.0, "l2": 0.0}
+    for scale in (0.0, 1.0, -3.0):
+        g = gradients(problem, NoMechanism(), tuple(v + scale for v in truth_of(problem)))
+        apart = g - g[::-1]
+        worst["l1"] = max(worst["l1"], float(np.abs(apart).sum(axis=1).max()))
+        worst["l2"] = max(worst["l2"], float(np.sqrt((apart**2).sum(axis=1)).max()))
+    for name, found in worst.items():
+        claimed = float(getattr(problem, f"{name}_sensitivity")())
+        if found > claimed * (1 + 1e-9):
+            raise Wrong(f"two gradients are {found:.6g} apart, {name}_sensitivity() says {claimed:.6g}")
+    return f"at most {worst['l1']:.4g} (L1) and {worst['l2']:.4g} (L2) seen"
+
+
+def mechanism_runs(mechanism: Mechanism) -> str:
+    """The median can be estimated with it."""
+    reason = mechanism.unsuitable(Quantile())
+    if reason is not None:
+        raise Wrong(f"the median is refused: {reason}")
+    return runs(mechanism)
+
+
+def unbiased(mechanism: Mechanism) -> str:
+    """Noise has mean 0, on the same users with and without it."""
+    problem = Quantile()
+    for point in (0.0, 1.0, -0.5):
+        noise = gradients(problem, mechanism, (point,)) - gradients(problem, NoMechanism(), (point,))
+        near(noise, f"E[A(g) - g] at {point}")
+    return f"at three points, {len(noise):,} users each"
+
+
+def noise_covariance(mechanism: Mechanism) -> str:
+    """Noise has the declared variance."""
+    problem = Quantile()
+    point = problem.truth()
+    noise = gradients(problem, mechanism, point) - gradients(problem, NoMechanism(), point)
+    squares = noise**2 - float(mechanism.noise_covariance(problem)[0][0])
+    return near(squares, "Var(A(g) | g) - claimed")
+
+
+def statement(mechanism: Mechanism) -> str:
+    """The privacy statement names notion and unit."""
+    found = mechanism.privacy()
+    if not found.notion or not found.unit:
+        raise Wrong(f"privacy() is {found}; notion and unit have to be named")
+    if found.notion != "none":
+        claim_of(found)
+    return f"{found.notion}, unit: {found.unit}"
+
+
+def audit(mechanism: Mechanism) -> str:
+    """The claim can be audited, and a small audit does not contradict it."""
+    if mechanism.privacy().notion == "none":
+        return "nothing is claimed"
+    found = audit_mechanism(mechanism, Quantile(), AUDITED)
+    if not found.passed:
+        raise Wrong(f"{found.parameter} = {found.claim:g} is claimed, and it is at least {found.bound:.4g}")
+    return f"can be audited; {AUDITED:,} outputs test no claim: ldpflow audit {mechanism.kind} --plugin FILE"
+
+
+def declared_steps(algorithm: Algorithm) -> str:
+    """Realised step sizes are the declared ones."""
+    if not algorithm.has_intervals:
+        return "it makes too few for intervals"
+    gamma, c = algorithm.step_exponent(), algorithm.step_constant()
+    if math.isnan(gamma) and math.isnan(c):
+        return "not declared: no method or prediction reads them"
+    realised = step_sizes_of(path_of(algorithm=algorithm))
+    if np.isnan(realised).any():
+        if math.isnan(c):
+            return "not compared: the recursion keeps no transcript (kernel.keep_step)"
+        raise Wrong("kernel.keep_step() has to get theta_(i-1) and its private gradient in every step")
+    last, half = len(realised), len(realised) // 2
+    if math.isnan(c):
+        found = math.log(realised[half - 1] / realised[last - 1]) / math.log(last / half)
+        if not abs(found - gamma) < 0.1:
+            raise Wrong(f"steps {half} to {last} fall like i^-{found:.3g}, step_exponent() is {gamma:g}")
+        return f"they fall like i^-{gamma:g}; their sizes are not declared, so TR and TRC are left out"
+    declared = c * np.arange(1.0, last + 1) ** -gamma
+    wrong = np.flatnonzero(np.abs(realised - declared) > 1e-6 * declared)
+    if len(wrong):
+        i = int(wrong[np.argmax(np.abs(np.log(realised[wrong] / declared[wrong])))])
+        raise Wrong(
+            f"step {i + 1} has size {realised[i]:.6g}, step_constant() and step_exponent() declare "
+            f"{c:g} i^-{gamma:g} = {declared[i]:.6g}; let step_constant() return math.nan where "
+            "steps have another size"
+        )
+    return f"{c:g} i^-{gamma:g} in {last} steps"
+
+
+def step_sizes_of(simulator: Any) -> Array:
+    """eta_i = (theta_(i-1) - theta_i)/A_i, the median over LANES replicates; NaN without a transcript."""
+    times = range(1, STEPS // simulator.algorithm.records_per_step() + 1)
+    sums = run_path(simulator, SEED, range(LANES), times, times, ("transcript_linear",)).running_sums
+    theta, gradient = sums["transcript_linear"][:2, :, 0]
+    for part in (theta, gradient):
+        # Sums start again after a power of two.
+        starts = [i for i in range(1, len(part)) if i & (i - 1)]
+        part[starts] -= part[[i - 1 for i in starts]].copy()
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return np.asarray(np.nanmedian((theta[:-1] - theta[1:]) / gradient[:-1], axis=1))
+
+
+def method_times(method: Any) -> str:
+    """Times increase, lie within the run and are counted."""
+    algorithm = LdpSgd()
+    asked = {
+        "times()": np.asarray(method.times(STEPS, algorithm)),
+        "level_times()": np.asarray(method.level_times(STEPS, algorithm, [0.9])),
+    }
+    most = method.count_times(STEPS, algorithm)
+    for name, found in asked.items():
+        if found.ndim != 1 or not np.issubdtype(found.dtype, np.integer) or not len(found):
+            raise Wrong(f"{name} has to be a vector of integers, and is {found.dtype} of shape {found.shape}")
+        if (np.diff(found) <= 0).any() or found[0] < 1 or found[-1] > STEPS:
+            raise Wrong(f"{name} has to increase within 1, ..., {STEPS}: {found[:5]} ... {found[-1]}")
+        if most < len(found):
+            raise Wrong(f"count_times() says at most {most}, {name} has {len(found)}")
+    return f"{len(asked['level_times()'])} times"
+
+
+def method_shapes(method: Any) -> str:
+    """Limits have the shape of the record, and the lower ones are lower."""
+    nested = True
+    simulator = path_of(mechanism=Laplace())
+    for replicates, group in groupby(LEVELS, method.runs):
+        levels = [*group]
+        rows = LANES if replicates == 1 else FEW_ROWS
+        cells = [Cell(STEPS, method, level) for level in levels]
+        record = simulator.run(SEED, range(rows * replicates), simulator.needs(cells, ()))
+        found = method.intervals(record, STEPS, levels)
+        fault = fault_in(method, found, (len(levels), 1, rows))
+        if fault is not None:
+            raise Wrong(fault)
+        defined = np.isfinite(found.lower) & np.isfinite(found.upper)
+        both = defined[:-1] & defined[1:]
+        outside = (found.lower[1:] > found.lower[:-1]) | (found.upper[1:] < found.upper[:-1])
+        nested = nested and not outside[both].any()
+    return "" if nested else "an interval of a higher level need not contain that of a lower one"
+
+
+def reads_no_truth(method: Any) -> str:
+    """Intervals do not depend on what only a simulation knows."""
+    if method.reads_truth():
+        return "it does, and declares it: nothing recommends it"
+    limits, others = limits_at(method, 0.0, False), limits_at(method, 0.375, True)
+    length = np.nanmax(limits[1] - limits[0], initial=0.0)
+    if not np.allclose(limits, others, rtol=0.0, atol=1e-6 * length, equal_nan=True):
+        raise Wrong(
+            "its intervals change with record.origin, or with the law in record.source; let "
+            "reads_truth() return True if it is a yardstick"
+        )
+    return "intervals depend neither on record.origin nor on the law in record.source"
+
+
+def limits_at(method: Any, origin: float, other: bool) -> Array:
+    """Limits from paths of the median of N(0, 1), in a record without truth, shape (2, 1, 1, rows).
+
+    Parameters
+    ----------
+    method : PathIntervalMethod
+    origin : float
+        Point that the record's sums are taken around.
+    other : bool
+        Whether the record names another law as its source.
+    """
+    simulator = path_of(mechanism=Laplace())
+    request = simulator.needs([Cell(STEPS, method, 0.9)], ())
+    replicates = range(FEW_ROWS * method.runs(0.9))
+    parts = [
+        run_path(
+            simulator, SEED, replicates[at : at + LANES], request.times, request.marked, request.sums,
+            origin=np.array([origin]),
+        )
+        for at in range(0, len(replicates), LANES)
+    ]  # fmt: skip
+    record = joined(parts)
+    if other:
+        named = type("Named", (OnePass,), {"key": simulator.key})  # streams of a method follow the key
+        law = Quantile(law="logistic", location=0.25, scale=2.0)
+        record = replace(record, source=named(law, simulator.mechanism, simulator.algorithm))
+    with np.errstate(all="ignore"):
+        found = method.intervals(record.without_truth(), STEPS, [0.9])
+    return np.stack([found.lower, found.upper])
+
+
+def law_base(law: DataLaw) -> str:
+    """The base is a sampler."""
+    if law.base not in SAMPLERS:
+        raise Wrong(f"base is {law.base!r}; it has to be one of {', '.join(SAMPLERS)}")
+    return str(law.base)
+
+
+def law_functions(law: DataLaw) -> str:
+    """Distribution function, density and quantile agree."""
+    with constants.workdps(40):
+        for tau in TAUS:
+            z = mpf(law.quantile(mpf(tau)))
+            if abs(law.cdf(z) - tau) > 1e-12:
+                raise Wrong(f"cdf(quantile({tau})) is {float(law.cdf(z)):.6g}")
+            h = mpf("1e-12") * max(abs(z), mpf(1))
+            slope = (law.cdf(z + h) - law.cdf(z - h)) / (2 * h)
+            if abs(law.density(z) - slope) > 1e-6 * abs(slope):
+                found, claimed = float(slope), float(law.density(z))
+                raise Wrong(
+                    f"the cdf's slope at its {tau} quantile is {found:.6g}, density() is {claimed:.6g}"
+                )
+    return f"at {len(TAUS)} quantiles"
+
+
+def law_draws(law: DataLaw) -> str:
+    """Draws have the distribution function."""
+    problem = quantile_of(law)
+    values = np.sort(planes(SEED, "data", problem.data_key(), 0, problem.variates(), DRAWS)[:, 0])
+    expected = problem.data_law().cdf_values(values)
+    ranks = np.arange(1, DRAWS + 1) / DRAWS
+    distance = float(max((ranks - expected).max(), (expected - ranks).max() + 1 / DRAWS))
+    # Kolmogorov's statistic, by the bound of Dvoretzky, Kiefer, Wolfowitz and Massart.
+    if distance > math.sqrt(math.log(2 / ERROR_RATE) / (2 * DRAWS)):
+        raise Wrong(f"the distribution of {DRAWS:,} draws is {distance:.3g} away from cdf()")
+    return f"{DRAWS:,} draws"
+
+
+def law_truth(law: DataLaw) -> str:
+    """Compiled draws lie below quantiles as often as they should."""
+    for tau in (0.1, 0.5, 0.9):
+        problem = quantile_of(law, tau)
+        g = gradients(problem, NoMechanism(), problem.truth())
+        near(g, f"P(Z <= {tau} quantile) - {tau}")
+    return "the 0.1, 0.5 and 0.9 quantiles"
+
+
+CHECKS: dict[type, tuple[tuple[str, Check], ...]] = {
+    Problem: (
+        ("shapes", problem_shapes),
+        ("runs", runs),
+        ("true value: E g(X, theta*) = 0", true_value),
+        ("covariance of the gradient", gradient_covariance),
+        ("curvature: derivative of E g at theta*", curvature),
+        ("sensitivity", sensitivity),
+    ),
+    Mechanism: (
+        ("runs", mechanism_runs),
+        ("unbiased: E[A(g) | g] = g", unbiased),
+        ("covariance of the noise", noise_covariance),
+        ("privacy statement", statement),
+        ("audit", audit),
+    ),
+    DataLaw: (
+        ("base", law_base),
+        ("cdf, density and quantile agree", law_functions),
+        ("runs", runs),
+        ("draws have the law", law_draws),
+        ("true value: compiled draws have the quantiles", law_truth),
+    ),
+    IntervalMethod: (
+        ("times", method_times),
+        ("runs", runs),
+        ("shapes, limits in order", method_shapes),
+        ("reads no truth", reads_no_truth),
+    ),
+    Algorithm: (("runs", runs), ("declared steps are the realised ones", declared_steps)),
+}
+"""Checks by base class, in order; what has no base class here is run."""
+
+
+def checks_of(component: Any) -> dict[str, Check]:
+    """The checks of a component, by name and in order."""
+    own = next((checks for base, checks in CHECKS.items() if isinstance(component, base)), (("runs", runs),))
+    return dict(own) | {"same bits for one replicate and for many": lanes_agree}
+
 
 RANGE = (-4.0, 4.0)
 

@@ -1,32 +1,97 @@
-"""Running a component with simple others: rows and their bits, and simulated gradients."""
+"""An algorithm that stays at one point and records every private gradient: for checks by simulation.
+
+Running a component with simple others: rows and their bits, and simulated gradients.
+
+Small working components to start from, each with its test.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import math
-from typing import Any
+import re
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpflow.algorithms import Algorithm
-from ldpflow.algorithms.ldp_sgd import LdpSgd
-from ldpflow.constants import normal_quantile
-from ldpflow.intervals import IntervalMethod
-from ldpflow.intervals.counts import Fieller, Inversion
-from ldpflow.intervals.variance import Oracle
-from ldpflow.mechanisms import Mechanism
-from ldpflow.mechanisms.none import NoMechanism
-from ldpflow.problems import Problem
-from ldpflow.problems.data_law import DataLaw
-from ldpflow.problems.quantile import Quantile
-from ldpflow.protocols import Protocol
-from ldpflow.random.lockstep import LANES
-from ldpflow.simulators.cell import Cell
+from ldpflow.components.algorithms import Algorithm
+from ldpflow.components.algorithms.algorithm import DecayingSteps, combined
+from ldpflow.components.algorithms.ldp_sgd import LdpSgd
+from ldpflow.components.intervals import IntervalMethod
+from ldpflow.components.intervals.counts import Fieller, Inversion
+from ldpflow.components.intervals.variance import Oracle
+from ldpflow.components.mechanisms import Mechanism, PrivacyStatement
+from ldpflow.components.mechanisms.none import NoMechanism
+from ldpflow.components.problems import Problem
+from ldpflow.components.problems.problem import Matrix
+from ldpflow.components.problems.quantile import Quantile
+from ldpflow.components.problems.standard_laws import DataLaw
+from ldpflow.components.protocols import Protocol
+from ldpflow.errors import InputError
+from ldpflow.numerics.constants import normal_quantile
+from ldpflow.numerics.registers import register_array
+from ldpflow.numerics.streams import CHUNK, LANES, STRIDE
+from ldpflow.settings import Parameters, closest
 from ldpflow.simulators.counts import Counts
 from ldpflow.simulators.one_pass import OnePass, run_path
 from ldpflow.simulators.rows import rows_of as build_rows
-from ldpflow.testing.probe import Probe
+from ldpflow.simulators.simulator import Cell
+
+
+class Probe(DecayingSteps):
+    """theta stays at ``point``; the recorded iterate at step i is A(g(X_i, point)).
+
+    Parameters
+    ----------
+    point : tuple of float
+        theta, length d.
+    """
+
+    kind: Literal["probe"] = "probe"
+    point: tuple[float, ...] = (0.0,)
+
+    def kernel_parameters(self, horizon: int | None) -> Parameters:
+        return {"point": self.point}
+
+    def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
+        return combined(problem.gradient_covariance(), mechanism.noise_covariance(problem), 1.0, 1.0)
+
+    def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
+        return mechanism.privacy()
+
+
+def recursion(kernel, users, noises, problem, mechanism, settings, record):  # type: ignore[no-untyped-def]
+    """The private gradients at one point, in LANES replicates."""
+    times, centre, total, sums, counts = record.times, record.centre, record.total, record.sums, record.counts
+    data = np.empty(kernel.DATA_PLANES * STRIDE)
+    noise = np.empty(kernel.NOISE_PLANES * STRIDE)
+    theta = register_array(kernel.STATE)
+    g = register_array(kernel.STATE)
+    for j in range(kernel.D):
+        for lane in range(LANES):
+            theta[j * LANES + lane] = settings.point[j]
+    i = 0
+    t = 0
+    while t < times.shape[0]:
+        kernel.draw_data(*users, data)
+        kernel.draw_noise(*noises, noise)
+        for k in range(CHUNK):
+            i += 1
+            step = float(i)
+            for lane in range(LANES):
+                at = k * LANES + lane
+                kernel.gradient(g, theta, data, at, lane, problem)
+                kernel.randomise(g, noise, at, lane, mechanism, counts)
+                kernel.add_iterate(total, centre, sums, g, step, lane)
+            if i == times[t]:
+                kernel.keep_path(record, g, t)
+                t += 1
+                if t == times.shape[0]:
+                    break
+
 
 Array = NDArray[np.float64]
 
@@ -108,7 +173,7 @@ def lanes_agree(component: Any) -> None:
     alone = rows_of(component, range(5, 6))
     among = [row for row in rows_of(component, range(LANES)) if row["replicate"] == 5]
     if bits(alone) != bits(among):
-        advice = "; sum in a fixed order: ldpflow.intervals.in_order(terms), not mean, sum or std of NumPy"
+        advice = "; sum by ldpflow.components.intervals.in_order(terms), not by NumPy"
         method = isinstance(component, IntervalMethod)
         raise Wrong(f"a replicate's rows depend on which others run beside it{advice if method else ''}")
 
@@ -130,3 +195,57 @@ def near(sample: Array, what: str) -> str:
         j = int(np.argmax(np.abs(mean) / np.maximum(error, 1e-300)))
         raise Wrong(f"{what} in coordinate {j}: {mean[j]:.4g} with a standard error of {error[j]:.2g}")
     return f"{count:,} users"
+
+
+KINDS = ("problem", "law", "mechanism", "algorithm", "method")
+
+
+def write_component(kind: str, name: str, folder: str = ".") -> list[Path]:
+    """Write a component and its test, which passes as it is.
+
+    Parameters
+    ----------
+    kind : {"problem", "law", "mechanism", "algorithm", "method"}
+    name : str
+        Kind in study files: lower-case letters, digits and underscores.
+    folder : str
+        Where the two files go.
+
+    Returns
+    -------
+    list of Path
+        ``NAME.py`` and ``test_NAME.py``.
+
+    Raises
+    ------
+    InputError
+        If kind or name cannot be used, or a file is there already.
+    """
+    from ldpflow.components.problems.quantile import law_names
+    from ldpflow.study.plugins import REGISTRIES
+
+    if kind not in KINDS:
+        raise InputError("kind", kind, f"one of {', '.join(KINDS)}", closest(kind, KINDS))
+    if not re.fullmatch("[a-z][a-z0-9_]{0,49}", name):
+        raise InputError("name", name, "a lower-case letter, then letters, digits and underscores")
+    if name in REGISTRIES[kind] or (kind == "law" and name in law_names()):
+        raise InputError("name", name, "a name of its own", f"There is a {kind} of this name.")
+    there = Path(folder)
+    code, test = there / f"{name}.py", there / f"test_{name}.py"
+    for file in (code, test):
+        if file.exists():
+            raise InputError("name", name, "a name whose files are not there yet", f"{file} exists.")
+    words = {
+        "kind": name,
+        "Class": "".join(word.capitalize() for word in name.split("_")),
+        "file": code.name,
+    }
+    templates = files("ldpflow.testing") / "templates"
+    try:
+        there.mkdir(parents=True, exist_ok=True)
+        for file, template in ((code, f"{kind}.py.txt"), (test, f"test_{kind}.py.txt")):
+            text = (templates / template).read_text(encoding="utf-8")
+            file.write_text(text.format(**words), encoding="utf-8")
+    except OSError as error:
+        raise InputError("folder", folder, "a folder that can be written to", f"{error.strerror}.") from None
+    return [code, test]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ldpflow.kernels import finite_sum
 from tests.kernels import uncompiled
 
 
 @pytest.fixture
 def plain(monkeypatch):
     """They run as plain Python in this test."""
-    monkeypatch.setattr(finite_sum, "finite_sum_kernel", uncompiled.finite_sum_kernel)
+    monkeypatch.setattr("ldpflow.simulators.finite_sum.finite_sum_kernel", uncompiled.finite_sum_kernel)

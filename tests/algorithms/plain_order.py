@@ -2,7 +2,7 @@
 
 from numba import njit
 
-from ldpflow.random.lockstep import LANES
+from ldpflow.numerics.streams import LANES
 
 
 @njit(error_model="numpy")

@@ -4,7 +4,7 @@ from typing import Literal
 
 import numpy as np
 
-from ldpflow.problems.finite_sum import FiniteSumProblem
+from ldpflow.components.problems.finite_sum import FiniteSumProblem
 
 
 class Tanh(FiniteSumProblem):

@@ -5,24 +5,24 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ldpflow.algorithms.budget_split import BudgetSplit
-from ldpflow.algorithms.ldp_sgd import LdpSgd
-from ldpflow.constants import normal_quantile
-from ldpflow.engine import run_study
+from ldpflow.components.algorithms.budget_split import BudgetSplit
+from ldpflow.components.algorithms.ldp_sgd import LdpSgd
+from ldpflow.components.intervals.bootstrap import PerturbedBootstrap
+from ldpflow.components.mechanisms.gaussian import Gaussian
+from ldpflow.components.mechanisms.laplace import Laplace
+from ldpflow.components.mechanisms.none import NoMechanism
+from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
+from ldpflow.components.problems.laws import Variate
+from ldpflow.components.problems.linear_regression import LinearRegression
+from ldpflow.components.problems.quantile import Quantile
+from ldpflow.components.problems.quantile_regression import QuantileRegression
+from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
-from ldpflow.intervals.bootstrap import PerturbedBootstrap
-from ldpflow.kernels.running_sums import PERTURBED
-from ldpflow.mechanisms.gaussian import Gaussian
-from ldpflow.mechanisms.laplace import Laplace
-from ldpflow.mechanisms.none import NoMechanism
-from ldpflow.mechanisms.randomized_response import RandomizedResponse
-from ldpflow.problems.laws import Variate
-from ldpflow.problems.linear_regression import LinearRegression
-from ldpflow.problems.quantile import Quantile
-from ldpflow.problems.quantile_regression import QuantileRegression
-from ldpflow.random.lockstep import CHUNK
+from ldpflow.numerics.constants import normal_quantile
+from ldpflow.numerics.running_sums import PERTURBED
+from ldpflow.numerics.streams import CHUNK
 from ldpflow.simulators.one_pass import OnePass, run_path
-from ldpflow.store import RunStore
+from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
 from tests import draws
 from tests.kernels import uncompiled

@@ -8,15 +8,14 @@ import math
 import numpy as np
 import pytest
 
-from ldpflow.algorithms.dp_gd import DpGd
-from ldpflow.algorithms.dp_nsgd import DpNsgd
-from ldpflow.privacy.tree import Tree, nodes, touched_nodes, tree_cost
-from ldpflow.problems.nonconvex_logistic import NonconvexLogistic
-from ldpflow.problems.robust_regression import RobustRegression
-from ldpflow.problems.sigmoid_loss import SigmoidLoss
-from ldpflow.random.lockstep import LANES
-from ldpflow.random.node_noise import node_normals
-from ldpflow.random.streams import lane_keys
+from ldpflow.components.algorithms.dp_gd import DpGd
+from ldpflow.components.algorithms.dp_nsgd import DpNsgd
+from ldpflow.components.problems.nonconvex_logistic import NonconvexLogistic
+from ldpflow.components.problems.robust_regression import RobustRegression
+from ldpflow.components.problems.sigmoid_loss import SigmoidLoss
+from ldpflow.numerics.noise_nodes import node_normals
+from ldpflow.numerics.streams import LANES, lane_keys
+from ldpflow.numerics.tree import Tree, nodes, touched_nodes, tree_cost
 from ldpflow.simulators.finite_sum import Records, draw_records, risk, run_erm
 from tests.algorithms import plain_order, pseudo_noise
 from tests.algorithms.tanh_problem import Tanh

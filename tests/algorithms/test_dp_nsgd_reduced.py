@@ -8,8 +8,8 @@ import math
 import numpy as np
 import pytest
 
-from ldpflow.algorithms.dp_nsgd_reduced import DpNsgdReduced, tree_variances
-from ldpflow.problems.nonconvex_logistic import NonconvexLogistic
+from ldpflow.components.algorithms.dp_nsgd_reduced import DpNsgdReduced, tree_variances
+from ldpflow.components.problems.nonconvex_logistic import NonconvexLogistic
 from ldpflow.simulators.finite_sum import draw_records, run_erm
 from tests.algorithms.test_dp_nsgd import (
     PLAIN,

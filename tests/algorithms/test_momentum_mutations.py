@@ -8,10 +8,10 @@ import linecache
 import numpy as np
 import pytest
 
-from ldpflow.kernels import finite_sum
-from ldpflow.kernels.functions import part_of
-from ldpflow.privacy.tree import touched_nodes
-from ldpflow.problems.nonconvex_logistic import NonconvexLogistic
+from ldpflow.components.problems.nonconvex_logistic import NonconvexLogistic
+from ldpflow.numerics.kernel_functions import part_of
+from ldpflow.numerics.tree import touched_nodes
+from ldpflow.simulators import finite_sum_kernel
 from tests.algorithms.test_dp_nsgd import FIRST, golden
 from tests.algorithms.test_dp_nsgd_reduced import FIXED, ROTATING
 from tests.oracles import momentum
@@ -60,7 +60,7 @@ def test_a_mistake_in_a_kernel_shows(name):
     algorithm, changes = MUTATIONS[name]
     right = golden(algorithm, 1.0)
     recursion, in_recursion = mutated(part_of(algorithm, "recursion"), changes)
-    prefix_noise, in_noise = mutated(finite_sum.prefix_noise, changes)
+    prefix_noise, in_noise = mutated(finite_sum_kernel.prefix_noise, changes)
     assert in_recursion + in_noise == len(changes)
     wrong = golden(algorithm, 1.0, recursion=recursion, prefix_noise=prefix_noise)
     # The golden vectors' tolerance is 1e-10.

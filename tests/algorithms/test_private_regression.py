@@ -10,16 +10,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ldpflow.algorithms.dp_ambssgd import DpAmbssgd
-from ldpflow.algorithms.dp_mbssgd import DpMbssgd
-from ldpflow.algorithms.dp_ssgd import DpSsgd
-from ldpflow.algorithms.sufficient_statistics import OrdinaryLeastSquares, SufficientStatistics
-from ldpflow.algorithms.tail_sgd import TailSgd
+from ldpflow.components.algorithms.dp_ambssgd import DpAmbssgd, DpMbssgd
+from ldpflow.components.algorithms.ldp_sgd import DpSsgd, TailSgd
+from ldpflow.components.algorithms.sufficient_statistics import OrdinaryLeastSquares, SufficientStatistics
+from ldpflow.components.mechanisms.clipped_gaussian import ClippedGaussian
+from ldpflow.components.mechanisms.none import NoMechanism
+from ldpflow.components.problems.laws import Variate
+from ldpflow.components.problems.least_squares import LAWS, LeastSquares
 from ldpflow.errors import InputError
-from ldpflow.mechanisms.clipped_gaussian import ClippedGaussian
-from ldpflow.mechanisms.none import NoMechanism
-from ldpflow.problems.laws import Variate
-from ldpflow.problems.least_squares import LAWS, LeastSquares
 from ldpflow.simulators.one_pass import OnePass, run_path
 from tests import draws
 from tests.kernels import uncompiled
@@ -258,7 +256,7 @@ def replaced_counts(residuals, other, at, grid):
 
 def test_sensitivities_are_never_exceeded():
     """Clipped gradients are at most 2 zeta apart, counts sqrt(M) (6.3): what is not finite included."""
-    from ldpflow.mechanisms import clipped_gaussian
+    from ldpflow.components.mechanisms import clipped_gaussian
 
     lanes = clipped_gaussian.LANES
     rng = np.random.default_rng(6)

@@ -5,20 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ldpflow.algorithms.minibatch_sgd import MinibatchSgd
-from ldpflow.engine import run_study
+from ldpflow.components.algorithms.minibatch_sgd import MinibatchSgd
+from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
-from ldpflow.planning.compare import steps_of
-from ldpflow.planning.forecasts import Steps
+from ldpflow.practice.planning.compare import steps_of
+from ldpflow.practice.planning.forecasts import Steps
+from ldpflow.practice.transcripts.writing import write_transcript
 from ldpflow.results.summary import oracle_length
 from ldpflow.simulators.approach import limit_law
-from ldpflow.simulators.batch import Batch, simulate
-from ldpflow.simulators.families import simulator_from_settings
-from ldpflow.simulators.stored import Described, description
-from ldpflow.store import RunStore
+from ldpflow.simulators.families import Described, description, simulator_from_settings
+from ldpflow.simulators.rows import Batch, simulate
+from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
-from ldpflow.study.changes import tables_of
-from ldpflow.transcripts.writing import write_transcript
+from ldpflow.study.study import tables_of
 from tests import draws
 from tests.oracles import cells as oracle
 

@@ -7,7 +7,7 @@ from mpmath import mpf
 from pydantic import Field
 
 import ldpflow as lf
-from ldpflow.protocols.histograms import Thresholds
+from ldpflow.components.protocols.histograms import Thresholds
 from ldpflow.settings import Setting
 
 

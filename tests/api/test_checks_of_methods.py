@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import ldpflow as lf
+from ldpflow.components.intervals import INTERVAL_METHODS, average
+from ldpflow.components.intervals.variance import asymptotic_variances
 from ldpflow.errors import LdpflowError
-from ldpflow.intervals import INTERVAL_METHODS, average
-from ldpflow.intervals.variance import asymptotic_variances
-from ldpflow.simulators.batch import Batch, simulate
-from ldpflow.simulators.cell import Cell
-from ldpflow.testing.components import checks_of
+from ldpflow.simulators.rows import Batch, simulate
+from ldpflow.simulators.simulator import Cell
+from ldpflow.testing.checks import checks_of
 from ldpflow.testing.running import Wrong, path_of
 
 BUNDLED = [

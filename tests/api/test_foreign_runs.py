@@ -18,7 +18,7 @@ import ldpflow as lf
 from ldpflow.cli import app
 from ldpflow.documents import SUM_OF_TEXT
 from ldpflow.errors import LdpflowError
-from ldpflow.store import RunStore
+from ldpflow.store.run_store import RunStore
 from ldpflow.study import load_study
 from ldpflow.study.plugins import REGISTRIES
 from tests.cli.conftest import ldpflow  # noqa: F401

@@ -11,9 +11,9 @@ import pytest
 from pydantic import Field, create_model
 
 import ldpflow as lf
-from ldpflow.audit.given_gradient import GivenGradient
 from ldpflow.columns import Column, Summary
-from ldpflow.mechanisms import PrivacyStatement
+from ldpflow.components.mechanisms import PrivacyStatement
+from ldpflow.practice.audit.given_gradient import GivenGradient
 from ldpflow.results.columns import PATH_COLUMNS
 from ldpflow.results.summary import names_of_summary
 from ldpflow.results.trajectories import SUMMARY_COLUMNS, THEORY

@@ -73,7 +73,7 @@ def test_an_interrupt_carries_how_the_sweep_ended(tmp_path, monkeypatch):
         problem=lf.Quantile(), mechanism=lf.RandomizedResponse(epsilon=1.0), algorithm=lf.LdpSgd(),
         methods=lf.Oracle(), n=100_000, replicates=20_000,
     )  # fmt: skip
-    monkeypatch.setattr("ldpflow.engine.limits.Interrupts.__call__", lambda self: "SIGINT received")
+    monkeypatch.setattr("ldpflow.engine.loop.Interrupts.__call__", lambda self: "SIGINT received")
     with pytest.raises(KeyboardInterrupt, match="what had finished is in") as caught:
         lf.sweep(study, tmp_path / "run", executor="serial")
     assert isinstance(caught.value, lf.SweepInterrupted)

@@ -11,7 +11,7 @@ import pytest
 
 from ldpflow.errors import InputError
 from ldpflow.testing import check_plugin
-from ldpflow.testing.templates import KINDS, write_component
+from ldpflow.testing.running import KINDS, write_component
 
 ROOT = Path(__file__).parents[2]
 
@@ -80,7 +80,7 @@ def test_a_biased_mechanism_and_bits_that_depend_on_the_batch_are_found(tmp_path
     assert ordered in code.read_text()
     code.write_text(code.read_text().replace(ordered, "means.std(axis=0, ddof=1) / np.sqrt(self.batches)"))
     found = next(f for f in check_plugin(str(code)) if not f.passed)
-    assert "same bits" in found.check and "ldpflow.intervals.in_order" in found.detail
+    assert "same bits" in found.check and "ldpflow.components.intervals.in_order" in found.detail
 
 
 def test_a_plugin_with_a_missing_method_is_one_message(tmp_path):

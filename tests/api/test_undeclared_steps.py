@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 import ldpflow as lf
-from ldpflow.intervals import INTERVAL_METHODS
+from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.simulators.approach import approach, linear_approach
-from ldpflow.testing.components import declared_steps
-from ldpflow.testing.running import Wrong
-from ldpflow.testing.templates import write_component
+from ldpflow.testing.checks import declared_steps
+from ldpflow.testing.running import Wrong, write_component
 
 DECLARATION = '''    def step_constant(self):
         """Not declared: clipped steps are not c i^(-gamma). Where yours are, leave this method out."""

@@ -8,10 +8,19 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ldpflow.audit.bounds import Claim, Counts, claim_of, lower_bound, lower_limit, upper_limit
-from ldpflow.audit.distinguishing import Pair, best_test, scores_for
+from ldpflow.components.mechanisms import PrivacyStatement
 from ldpflow.errors import InputError
-from ldpflow.mechanisms import PrivacyStatement
+from ldpflow.practice.audit.distinguishing import (
+    Claim,
+    Counts,
+    Pair,
+    best_test,
+    claim_of,
+    lower_bound,
+    lower_limit,
+    scores_for,
+    upper_limit,
+)
 
 CONFIDENCE = 0.99
 

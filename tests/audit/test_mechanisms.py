@@ -13,27 +13,25 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ldpflow.algorithms.dp_gd import DpGd
-from ldpflow.algorithms.dp_nsgd import DpNsgd
-from ldpflow.algorithms.dp_nsgd_reduced import DpNsgdReduced
-from ldpflow.algorithms.dp_sgd import DpSgd
-from ldpflow.algorithms.finite_sum import plan_of
-from ldpflow.audit.algorithms import audit_data_set
-from ldpflow.audit.bundled import BUNDLED, audit, finite_sum_kinds
-from ldpflow.audit.local import audit_mechanism, extreme_pairs
+from ldpflow.components.algorithms.dp_gd import DpGd, DpSgd
+from ldpflow.components.algorithms.dp_nsgd import DpNsgd
+from ldpflow.components.algorithms.dp_nsgd_reduced import DpNsgdReduced
+from ldpflow.components.algorithms.finite_sum import plan_of
+from ldpflow.components.mechanisms import MECHANISMS
+from ldpflow.components.mechanisms.cells import Cells
+from ldpflow.components.mechanisms.gaussian import Gaussian
+from ldpflow.components.mechanisms.laplace import Laplace
+from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
+from ldpflow.components.problems import PROBLEMS
+from ldpflow.components.problems.linear_regression import LinearRegression
+from ldpflow.components.problems.nonconvex_logistic import NonconvexLogistic
+from ldpflow.components.problems.quadratic import Quadratic
+from ldpflow.components.problems.quantile import Quantile
+from ldpflow.components.problems.quantiles import Quantiles
 from ldpflow.errors import InputError
-from ldpflow.mechanisms import MECHANISMS
-from ldpflow.mechanisms.cells import Cells
-from ldpflow.mechanisms.gaussian import Gaussian
-from ldpflow.mechanisms.laplace import Laplace
-from ldpflow.mechanisms.randomized_response import RandomizedResponse
-from ldpflow.privacy.tree import Tree, tree_cost
-from ldpflow.problems import PROBLEMS
-from ldpflow.problems.linear_regression import LinearRegression
-from ldpflow.problems.nonconvex_logistic import NonconvexLogistic
-from ldpflow.problems.quadratic import Quadratic
-from ldpflow.problems.quantile import Quantile
-from ldpflow.problems.quantiles import Quantiles
+from ldpflow.numerics.tree import Tree, tree_cost
+from ldpflow.practice.audit.bundled import BUNDLED, audit, audit_mechanism, extreme_pairs, finite_sum_kinds
+from ldpflow.practice.audit.paths import audit_data_set
 from tests.audit.unclipped import Unclipped
 
 MEDIAN = Quantile(tau=0.5)

@@ -10,23 +10,19 @@ import math
 import numpy as np
 import pytest
 
-from ldpflow.algorithms.budget_split import BudgetSplit
-from ldpflow.algorithms.dp_ambssgd import DpAmbssgd
-from ldpflow.algorithms.dp_mbssgd import DpMbssgd
-from ldpflow.algorithms.dp_ssgd import DpSsgd
-from ldpflow.algorithms.ldp_sgd import LdpSgd
-from ldpflow.algorithms.minibatch_sgd import MinibatchSgd
-from ldpflow.algorithms.sufficient_statistics import SufficientStatistics
-from ldpflow.algorithms.tail_sgd import TailSgd
-from ldpflow.audit.algorithms import audit_path
-from ldpflow.audit.bundled import BUNDLED, audit
-from ldpflow.audit.distinguishing import Pair, frequency_score
-from ldpflow.audit.protocols import audit_protocol
+from ldpflow.components.algorithms.budget_split import BudgetSplit
+from ldpflow.components.algorithms.dp_ambssgd import DpAmbssgd, DpMbssgd
+from ldpflow.components.algorithms.ldp_sgd import DpSsgd, LdpSgd, TailSgd
+from ldpflow.components.algorithms.minibatch_sgd import MinibatchSgd
+from ldpflow.components.algorithms.sufficient_statistics import SufficientStatistics
+from ldpflow.components.mechanisms.clipped_gaussian import ClippedGaussian
+from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
+from ldpflow.components.protocols import PROTOCOLS
+from ldpflow.components.protocols.protocol import budget
 from ldpflow.errors import InputError
-from ldpflow.mechanisms.clipped_gaussian import ClippedGaussian
-from ldpflow.mechanisms.randomized_response import RandomizedResponse
-from ldpflow.protocols import PROTOCOLS
-from ldpflow.protocols.protocol import budget
+from ldpflow.practice.audit.bundled import BUNDLED, audit, audit_protocol
+from ldpflow.practice.audit.distinguishing import Pair, frequency_score
+from ldpflow.practice.audit.paths import audit_path
 from tests.audit.test_mechanisms import HalfLaplace
 from tests.audit.unclipped import Unclipped
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from ldpflow.mechanisms.clipped_gaussian import ClippedGaussian
-from ldpflow.random.lockstep import LANES, STRIDE
+from ldpflow.components.mechanisms.clipped_gaussian import ClippedGaussian
+from ldpflow.numerics.streams import LANES, STRIDE
 
 
 class Unclipped(ClippedGaussian):

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from ldpflow.cli import main
-from ldpflow.store import RunStore
+from ldpflow.store.run_store import RunStore
 
 
 @dataclass

@@ -30,7 +30,7 @@ def test_json_and_csv(ldpflow):
 
 
 def test_a_claim_that_is_exceeded(ldpflow, monkeypatch):
-    from ldpflow.mechanisms import MECHANISMS
+    from ldpflow.components.mechanisms import MECHANISMS
     from tests.audit.test_mechanisms import HalfLaplace
 
     monkeypatch.setitem(MECHANISMS, "laplace", HalfLaplace)
@@ -52,7 +52,7 @@ def test_refused(ldpflow):
 PLUGIN = """
 import ldpflow as lf
 from typing import Literal
-from ldpflow.mechanisms.laplace import Laplace
+from ldpflow.components.mechanisms.laplace import Laplace
 
 
 @lf.register
@@ -97,9 +97,9 @@ def test_a_mechanism_of_an_installed_package(tmp_path, command):
 STEPS = """
 import ldpflow as lf
 from typing import Literal
-from ldpflow.algorithms.minibatch_sgd import MinibatchSgd, recursion
-from ldpflow.algorithms.algorithm import DecayingSteps
-from ldpflow.mechanisms import PrivacyStatement
+from ldpflow.components.algorithms.minibatch_sgd import MinibatchSgd, recursion
+from ldpflow.components.algorithms.algorithm import DecayingSteps
+from ldpflow.components.mechanisms import PrivacyStatement
 
 
 @lf.register

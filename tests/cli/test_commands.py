@@ -21,10 +21,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ldpflow.cli.tables import print_summary, short
-from ldpflow.engine.events import Progress, RunResult
+from ldpflow.engine.loop import Progress, RunResult
 from ldpflow.errors import InputError, LdpflowError
 from ldpflow.run import open_run
-from ldpflow.store import RunStore
+from ldpflow.store.run_store import RunStore
 from tests.cli.conftest import cell
 
 HEAVY = ("ray", "numba", "pyarrow", "scipy")
@@ -209,8 +209,8 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         defaults = {"finished_replicates": 200, "failures": 0, "failed_share": 0.0}
         return RunResult(str(out), **(defaults | {"wall_seconds": 1.5} | notes["result"]))
 
-    import_module("ldpflow.planning.checking")  # it has a name of its own for what is replaced here
-    monkeypatch.setattr("ldpflow.engine.run_study", run_study)
+    import_module("ldpflow.practice.planning.plans")  # it has a name of its own for what is replaced here
+    monkeypatch.setattr("ldpflow.engine.run.run_study", run_study)
     return notes
 
 
@@ -392,7 +392,7 @@ def test_no_words_make_a_traceback(
 
 
 def test_help_of_a_sweep_names_methods_and_groups_its_flags(ldpflow: Callable[..., Any]) -> None:
-    from ldpflow.intervals import INTERVAL_METHODS
+    from ldpflow.components.intervals import INTERVAL_METHODS
 
     shown = ldpflow("sweep", "--help")
     assert shown.code == 0

@@ -12,13 +12,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ldpflow.engine import check_run, run_study
+from ldpflow.engine.check import check_run
+from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
 from ldpflow.report.page import report_html
 from ldpflow.report.results import Results
 from ldpflow.run import open_run
-from ldpflow.store import RunStore
-from ldpflow.store.checksums import encode
+from ldpflow.store.part import encode
+from ldpflow.store.run_store import RunStore
 from tests.faults.mutations import COMMANDS, called
 from tests.faults.study import row_bytes, serial, study
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ldpflow.store import RunStore
+from ldpflow.store.run_store import RunStore
 from ldpflow.study import load_study
 
 

@@ -17,7 +17,7 @@ import pytest
 from ldpflow.cli import COMMANDS, main, refused
 from ldpflow.documents import parse_toml
 from ldpflow.errors import InputError
-from ldpflow.store import RunStore
+from ldpflow.store.run_store import RunStore
 from ldpflow.study import load_study
 from tests.cli.conftest import cell
 from tests.faults.study import serial, study
@@ -210,7 +210,7 @@ def test_replay_of_a_path_of_an_unknown_kind_is_one_message(run, tmp_path):
 
     import pyarrow.parquet as pq
 
-    from ldpflow.store.checksums import encode
+    from ldpflow.store.part import encode
 
     copy = shutil.copytree(run, tmp_path / "run")
     part = next((copy / "replicates").rglob("*.parquet"))
@@ -222,7 +222,7 @@ def test_replay_of_a_path_of_an_unknown_kind_is_one_message(run, tmp_path):
         )
         key = part.parent.name.removeprefix("path=")
         with pytest.raises(InputError):
-            from ldpflow.engine import replay
+            from ldpflow.engine.replay import replay
 
             replay(copy, key, 0)
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import ldpflow as lf
-from ldpflow.planning.method import RECOMMENDED
+from ldpflow.practice.planning.method import RECOMMENDED
 from ldpflow.study import Study
 
 STUDY = """

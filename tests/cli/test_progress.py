@@ -18,7 +18,7 @@ from rich.console import Console
 
 from ldpflow.cli import main
 from ldpflow.cli.progress import Bar, State, clock_time, lines, magnitude, reporter
-from ldpflow.engine.events import Progress
+from ldpflow.engine.loop import Progress
 from ldpflow.store.aggregate import statistics_schema
 
 
@@ -159,8 +159,8 @@ def test_a_terminal(
         options["on_event"](Progress(1, 2, 50, 100, 1.0))
         raise KeyboardInterrupt
 
-    import_module("ldpflow.planning.checking")  # it has a name of its own for what is replaced here
-    monkeypatch.setattr("ldpflow.engine.run_study", run_study)
+    import_module("ldpflow.practice.planning.plans")  # it has a name of its own for what is replaced here
+    monkeypatch.setattr("ldpflow.engine.run.run_study", run_study)
     blocks: list[bytes] = []
 
     def read() -> None:

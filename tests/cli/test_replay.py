@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import ldpflow as lf
-from ldpflow.cli.replay import keys_of_paths
+from ldpflow.cli.catalogue import keys_of_paths
 from ldpflow.study.plugins import REGISTRIES, SOURCES
 
 METHOD = '''

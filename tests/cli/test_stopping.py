@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from ldpflow.engine.limits import limits, memory_in_use
+from ldpflow.engine.loop import limits, memory_in_use
 from ldpflow.errors import InputError
 from ldpflow.options import read_bytes, read_seconds
-from ldpflow.store import RunStore
+from ldpflow.store.run_store import RunStore
 
 # A batch of this takes minutes: what is stopped is a kernel that runs.
 LONG = ["--n", "1e9", "--epsilon", "1", "--method", "BM", "--replicates", "64"]
@@ -128,7 +128,7 @@ def test_rows_computed_again_must_equal_the_stored_ones(ldpflow: Callable[..., A
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from ldpflow.store.checksums import encode
+    from ldpflow.store.part import encode
 
     run = tmp_path / "run"
     assert ldpflow("sweep", *SHORT, "--replicates", "8", "--out", run).code == 0

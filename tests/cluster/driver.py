@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from unittest import mock
 
-from ldpflow.engine import run_study
+from ldpflow.engine.run import run_study
 from ldpflow.study import load_study
 from tests.faults.on_ray import counted
 

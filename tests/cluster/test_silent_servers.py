@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 from ldpflow.cli import main
-from ldpflow.cluster import jobs
+from ldpflow.engine import jobs
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 

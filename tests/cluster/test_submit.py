@@ -15,16 +15,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 import ray
 
-from ldpflow.cluster import jobs
-from ldpflow.cluster.preflight import check
-from ldpflow.cluster.shipping import write_study
-from ldpflow.engine import run_study
+from ldpflow.engine import jobs
+from ldpflow.engine.jobs import check, write_study
+from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
 from ldpflow.run import open_run
-from ldpflow.store import RunLock, RunStore
+from ldpflow.store.lock import RunLock
+from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study, load_study
 from ldpflow.study.plugins import load_plugin
-from ldpflow.study.writing import toml_text
+from ldpflow.study.reading import toml_text
 from tests.cluster.own_cluster import ROOT, own_cluster
 from tests.faults.study import MAPPING, row_bytes, serial, whole
 
@@ -67,7 +67,7 @@ def scraped(cluster):
 ASKING = """
 import sys
 from unittest import mock
-from ldpflow.cluster.jobs import Jobs
+from ldpflow.engine.jobs import Jobs
 from ldpflow.errors import InputError
 
 def refused(call):

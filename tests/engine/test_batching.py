@@ -5,14 +5,14 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ldpflow.algorithms.ldp_sgd import LdpSgd
+from ldpflow.components.algorithms.ldp_sgd import LdpSgd
+from ldpflow.components.intervals.variance import BatchMeans
+from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
+from ldpflow.components.problems.quantile import Quantile
 from ldpflow.engine.batching import TAIL_SECONDS, Missing, cut
-from ldpflow.intervals.variance import BatchMeans
-from ldpflow.mechanisms.randomized_response import RandomizedResponse
-from ldpflow.problems.quantile import Quantile
-from ldpflow.random.lockstep import LANES
-from ldpflow.simulators.cell import Cell
+from ldpflow.numerics.streams import LANES
 from ldpflow.simulators.one_pass import OnePass
+from ldpflow.simulators.simulator import Cell
 
 LAWS = ("normal", "laplace", "logistic")
 

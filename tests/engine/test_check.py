@@ -13,10 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from ldpflow.documents import SUM_OF_TEXT
-from ldpflow.engine import check_run, repair_run, run_study
+from ldpflow.engine.check import check_run, repair_run
+from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
-from ldpflow.store import RunStore
-from ldpflow.store.checksums import encode
+from ldpflow.store.part import encode
+from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
 from tests.faults.study import study
 

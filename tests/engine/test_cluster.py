@@ -7,11 +7,12 @@ from unittest import mock
 
 import pytest
 
-from ldpflow.engine import ray_executor, run_study
-from ldpflow.engine.connection import check_address
+from ldpflow.engine import ray_executor
+from ldpflow.engine.ray_executor import check_address
+from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
 from ldpflow.options import SweepOptions
-from ldpflow.store import Aggregator
+from ldpflow.store.aggregate import Aggregator
 from tests.faults.on_ray import on_ray
 from tests.faults.study import serial, study, whole
 
@@ -81,7 +82,7 @@ def test_several_aggregators(tmp_path, ray_session, killed):
     with (
         mock.patch.object(ray_executor, "CORES_PER_AGGREGATOR", 1),
         mock.patch.object(ray_executor.RayExecutor, "__init__", noting),
-        mock.patch("ldpflow.engine.aggregators.STATISTICS_SECONDS", 0.0),
+        mock.patch("ldpflow.engine.ray_executor.STATISTICS_SECONDS", 0.0),
         mock.patch("ldpflow.engine.batching.TARGET_SECONDS", 1e-9),
     ):
         result = run_study(study(), tmp_path / "run", engine="ray", on_event=note)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ldpflow.engine import run_study
+from ldpflow.engine.run import run_study
 from tests.faults.study import study
 
 ROOT = Path(__file__).parents[2]

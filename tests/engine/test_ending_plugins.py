@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ldpflow.cli import main
-from ldpflow.engine import run_study
+from ldpflow.engine.run import run_study
 from ldpflow.study import Study
 from ldpflow.study.plugins import load_plugin
 from tests.faults.study import MAPPING

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ldpflow.engine import Precision, run_study
-from ldpflow.engine.precision import BATCH, stopped_coverage
+from ldpflow.engine.precision import BATCH, Precision, stopped_coverage
+from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
-from ldpflow.results import CellRows
-from ldpflow.store import RunStore
+from ldpflow.results.columns import CellRows
+from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
 from tests.studies import changed
 

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from ldpflow.engine import run_study
 from ldpflow.engine.prediction import predict
+from ldpflow.engine.run import run_study
 from ldpflow.study import load_study
 
 

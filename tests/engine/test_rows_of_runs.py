@@ -11,18 +11,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from ldpflow.engine import run_study
 from ldpflow.engine.check import check_run
-from ldpflow.engine.growth import gaps
 from ldpflow.engine.replay import replay
+from ldpflow.engine.run import gaps, run_study
 from ldpflow.errors import InputError
-from ldpflow.results import stored_cells
 from ldpflow.results.comparison import comparisons
-from ldpflow.results.summary import stored_paths
+from ldpflow.results.summary import stored_cells, stored_paths
 from ldpflow.run import open_run
-from ldpflow.simulators.batch import Batch, simulate
+from ldpflow.simulators.rows import Batch, simulate
 from ldpflow.simulators.rows import rows_of as rows_of_record
-from ldpflow.store import RunStore
+from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
 from tests.oracles import sequences
 

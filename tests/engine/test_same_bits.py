@@ -11,12 +11,13 @@ from pathlib import Path as FilePath
 import pyarrow as pa
 import pytest
 
-from ldpflow.engine import batching, run_study
-from ldpflow.intervals.bootstrap import BlockBootstrap
-from ldpflow.intervals.variance import BatchMeans, Oracle, SelfNormalization
-from ldpflow.simulators.batch import Batch, simulate
-from ldpflow.simulators.cell import Cell
-from ldpflow.store import RunStore
+from ldpflow.components.intervals.bootstrap import BlockBootstrap
+from ldpflow.components.intervals.variance import BatchMeans, Oracle, SelfNormalization
+from ldpflow.engine import batching
+from ldpflow.engine.run import run_study
+from ldpflow.simulators.rows import Batch, simulate
+from ldpflow.simulators.simulator import Cell
+from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
 
 ORDER = [

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 
-from ldpflow import constants
-from ldpflow.engine import run_study
+from ldpflow.components.problems.logistic_regression import LogisticRegression
 from ldpflow.engine.batching import Missing
-from ldpflow.engine.choice import (
+from ldpflow.engine.precision import Round
+from ldpflow.engine.prediction import (
     RAY_FROM_SECONDS,
     RAY_SECONDS,
     ROW_SECONDS,
@@ -25,11 +25,11 @@ from ldpflow.engine.choice import (
     python_seconds_of,
     seconds_of,
 )
-from ldpflow.engine.precision import Round
+from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
-from ldpflow.problems.logistic_regression import LogisticRegression
+from ldpflow.numerics import constants
 from ldpflow.simulators import trajectories
-from ldpflow.simulators.turns import TURN, run_kernel, turn
+from ldpflow.simulators.rows import TURN, run_kernel, turn
 from ldpflow.study import Study
 from tests.engine.test_same_bits import STUDY
 

@@ -9,11 +9,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ldpflow.engine import batching, check_run, repair_run, run_study
+from ldpflow.engine import batching
+from ldpflow.engine.check import check_run, repair_run
+from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
 from ldpflow.report.results import Results
 from ldpflow.results.trajectories import read_trajectories
-from ldpflow.store import RunStore
+from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import TRAJECTORIES
 from ldpflow.study import Study
 

@@ -12,8 +12,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from ldpflow.engine import connection
-from ldpflow.engine.connection import WAIT, Watch, ray_processes, runs
+from ldpflow.engine import ray_executor as connection
+from ldpflow.engine.ray_executor import WAIT, Watch, ray_processes, runs
 from ldpflow.errors import EngineLost
 
 

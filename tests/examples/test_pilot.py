@@ -66,7 +66,7 @@ def test_commands_print_what_the_page_says(
 def test_both_files_are_one_pilot(folder: Path) -> None:
     """Skewed, rounded, and a fifth of it zero; Parquet and CSV make the same plan."""
     import ldpflow as lf
-    from ldpflow.problems.data_files import read_column
+    from ldpflow.components.problems.tables import read_column
 
     values = read_column(str(folder / "spend.parquet"), "amount").values
     assert (values == np.round(values)).all() and 0.17 < np.mean(values == 0) < 0.23

@@ -16,7 +16,7 @@ from pathlib import Path
 import ray
 
 from ldpflow.engine.ray_executor import run_task
-from ldpflow.simulators.batch import Batch, BatchResult
+from ldpflow.simulators.rows import Batch, BatchResult
 
 CRASH, RAISE, DAWDLE = "crash", "raise", "dawdle"
 

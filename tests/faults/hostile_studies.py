@@ -20,7 +20,7 @@ from ldpflow.cli import main
 from ldpflow.documents import with_sum
 from ldpflow.settings import Settings
 from ldpflow.study import GROUPS
-from ldpflow.study.writing import toml_text
+from ldpflow.study.reading import toml_text
 from tests.faults.study import study
 from tests.transcripts.hostile import peak
 

@@ -18,7 +18,7 @@ import duckdb
 import pyarrow.parquet as pq
 
 from ldpflow.cli import main
-from ldpflow.store.checksums import encode
+from ldpflow.store.part import encode
 from tests.faults.study import row_bytes, serial, study
 
 Bytes = bytes

@@ -22,9 +22,10 @@ import pytest
 
 import ldpflow.store.dataset
 import ldpflow.store.files
-from ldpflow.engine import check_run, run_study
+from ldpflow.engine.check import check_run
+from ldpflow.engine.run import run_study
 from ldpflow.errors import StorageError
-from ldpflow.store import RunStore
+from ldpflow.store.run_store import RunStore
 from tests.faults.on_disk import small_parts
 from tests.faults.study import row_bytes, serial, study, whole
 

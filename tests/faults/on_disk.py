@@ -17,9 +17,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import ldpflow.engine.run
-from ldpflow.engine import check_run, repair_run, run_study
+from ldpflow.engine.check import check_run, repair_run
+from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError, StorageError
-from ldpflow.store import RunStore
+from ldpflow.store.run_store import RunStore
 from tests.faults.mutations import mutated
 from tests.faults.study import SmallParts, row_bytes, serial, study, whole
 from tests.store.replicates import unusable

@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from ldpflow.engine import RunResult, ray_executor, replay, run_study
-from ldpflow.simulators.batch import Batch
+from ldpflow.engine import ray_executor
+from ldpflow.engine.loop import RunResult
+from ldpflow.engine.replay import replay
+from ldpflow.engine.run import run_study
+from ldpflow.simulators.rows import Batch
 from ldpflow.study import Study
 from tests.faults.counting import CRASH, DAWDLE, RAISE, Counted, task
 from tests.faults.study import serial, study, whole

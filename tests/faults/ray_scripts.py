@@ -21,8 +21,8 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
-from ldpflow.engine import check_run
-from ldpflow.store import RunStore
+from ldpflow.engine.check import check_run
+from ldpflow.store.run_store import RunStore
 from tests.cluster.own_cluster import own_cluster
 from tests.faults.on_ray import counted, on_ray
 from tests.faults.study import serial, study, whole
@@ -34,7 +34,7 @@ def sweep(run: str) -> None:
     from unittest import mock
 
     import ldpflow.engine.run
-    from ldpflow.store import Aggregator
+    from ldpflow.store.aggregate import Aggregator
 
     small = partial(Aggregator, max_rows=1)
     with mock.patch.object(ldpflow.engine.run, "Aggregator", small):

@@ -8,9 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from ldpflow.engine import run_study
-from ldpflow.store import REPLICATES, Aggregator, RunStore
-from ldpflow.store.schema import REPLICATE_ROWS
+from ldpflow.engine.run import run_study
+from ldpflow.store.aggregate import Aggregator
+from ldpflow.store.run_store import RunStore
+from ldpflow.store.schema import REPLICATE_ROWS, REPLICATES
 from ldpflow.study import Study
 
 MAPPING: dict[str, Any] = {
@@ -53,7 +54,7 @@ def serial(run: str | Path, what: Study | None = None, **options: Any) -> bytes:
 
 def whole(run: str | Path, expected: bytes) -> None:
     """The run has the expected rows, each once on disk too, and passes its check."""
-    from ldpflow.engine import check_run
+    from ldpflow.engine.check import check_run
 
     assert row_bytes(run) == expected
     findings, _ = check_run(str(run))

@@ -10,16 +10,17 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from ldpflow.cli import main as command_line
-from ldpflow.engine import check_run, run_study
-from ldpflow.engine import replay as compute_again
+from ldpflow.engine.check import check_run
+from ldpflow.engine.replay import replay as compute_again
+from ldpflow.engine.run import run_study
 from ldpflow.results.decomposition import DIAGNOSIS_COLUMNS
 from ldpflow.results.summary import stored_summary, stored_trajectory_summary
 from ldpflow.results.trajectories import read_trajectories
-from ldpflow.simulators.batch import Batch, simulate
-from ldpflow.simulators.cell import by_runs
-from ldpflow.simulators.rows import rows_schema
-from ldpflow.store import PartMeta, RunStore, cell_id
-from ldpflow.store.schema import REPLICATES, TRAJECTORIES
+from ldpflow.simulators.rows import Batch, rows_schema, simulate
+from ldpflow.simulators.simulator import by_runs
+from ldpflow.store.part import PartMeta
+from ldpflow.store.run_store import RunStore
+from ldpflow.store.schema import REPLICATES, TRAJECTORIES, cell_id
 from ldpflow.study import Study
 
 __all__ = [

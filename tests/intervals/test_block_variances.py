@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from ldpflow.algorithms.ldp_sgd import LdpSgd
-from ldpflow.intervals.variance import (
+from ldpflow.components.algorithms.ldp_sgd import LdpSgd
+from ldpflow.components.intervals.variance import (
     BatchMeans,
     EqualBatches,
     Lugsail,
@@ -20,8 +20,8 @@ from ldpflow.intervals.variance import (
     effective_blocks,
     lengths_and_squares,
 )
-from ldpflow.mechanisms.randomized_response import RandomizedResponse
-from ldpflow.problems.quantile import Quantile
+from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
+from ldpflow.components.problems.quantile import Quantile
 from ldpflow.simulators.one_pass import OnePass, run_path
 from tests.intervals.whole_paths import SCALAR, SEED, VECTOR, noisy, record_of, walk
 from tests.oracles import batch_means, equal_batches, increasing_blocks

@@ -7,16 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ldpflow.algorithms.ldp_sgd import LdpSgd
-from ldpflow.intervals.bootstrap import BlockBootstrap, CheapBootstrap
-from ldpflow.intervals.nested import ConfidenceSequence, SuffixAverage
-from ldpflow.intervals.parallel_runs import ConvexHull, ParallelRuns
-from ldpflow.intervals.transcript import (
+from ldpflow.components.algorithms.ldp_sgd import LdpSgd
+from ldpflow.components.intervals.bootstrap import BlockBootstrap, CheapBootstrap
+from ldpflow.components.intervals.nested import ConfidenceSequence, SuffixAverage
+from ldpflow.components.intervals.parallel_runs import ConvexHull, ParallelRuns
+from ldpflow.components.intervals.transcript import (
     TranscriptCovariance,
     TranscriptRegression,
     TranscriptRegressionBatchMeans,
 )
-from ldpflow.intervals.variance import (
+from ldpflow.components.intervals.variance import (
     BatchMeans,
     EqualBatches,
     Lugsail,
@@ -25,8 +25,8 @@ from ldpflow.intervals.variance import (
     OverlappingBlocks,
     SelfNormalization,
 )
-from ldpflow.mechanisms.randomized_response import RandomizedResponse
-from ldpflow.problems.quantile import Quantile
+from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
+from ldpflow.components.problems.quantile import Quantile
 from ldpflow.simulators.one_pass import OnePass, run_path
 
 N = 2000

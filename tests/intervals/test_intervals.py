@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ldpflow import constants
-from ldpflow.algorithms.ldp_sgd import LdpSgd
-from ldpflow.intervals.bootstrap import BlockBootstrap, quantile
-from ldpflow.intervals.interval import average, in_order
-from ldpflow.intervals.variance import Oracle, SelfNormalization
-from ldpflow.mechanisms.laplace import Laplace
-from ldpflow.mechanisms.randomized_response import RandomizedResponse
-from ldpflow.problems.laws import Variate
-from ldpflow.problems.quantile import Quantile
-from ldpflow.problems.quantile_regression import QuantileRegression
+from ldpflow.components.algorithms.ldp_sgd import LdpSgd
+from ldpflow.components.intervals.bootstrap import BlockBootstrap, quantile
+from ldpflow.components.intervals.interval import average, in_order
+from ldpflow.components.intervals.variance import Oracle, SelfNormalization
+from ldpflow.components.mechanisms.laplace import Laplace
+from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
+from ldpflow.components.problems.laws import Variate
+from ldpflow.components.problems.quantile import Quantile
+from ldpflow.components.problems.quantile_regression import QuantileRegression
+from ldpflow.numerics import constants
 from ldpflow.simulators.one_pass import OnePass
 from tests import draws
 from tests.intervals.whole_paths import SCALAR, SEED, noisy, record_of

@@ -6,9 +6,9 @@ import mpmath
 import numpy as np
 import pytest
 
+from ldpflow.components.intervals.nested import JointRegion, cholesky, critical_value, root
+from ldpflow.components.intervals.variance import asymptotic_covariance
 from ldpflow.errors import InputError
-from ldpflow.intervals.nested import JointRegion, cholesky, critical_value, root
-from ldpflow.intervals.variance import asymptotic_covariance
 from ldpflow.simulators.one_pass import run_path
 from tests.intervals.whole_paths import SCALAR, VECTOR, record_of, walk
 from tests.oracles import joint_region, transcript_covariance

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ldpflow import constants
-from ldpflow.intervals.parallel_runs import ConvexHull, ParallelRuns, coins, hull_size
-from ldpflow.problems.laws import Variate
+from ldpflow.components.intervals.parallel_runs import ConvexHull, ParallelRuns, coins, hull_size
+from ldpflow.components.problems.laws import Variate
+from ldpflow.numerics import constants
 from tests import draws
 from tests.intervals.whole_paths import SCALAR, SEED, VECTOR, record_of, walk
 from tests.oracles import sequences

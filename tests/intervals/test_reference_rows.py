@@ -14,15 +14,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ldpflow import constants
-from ldpflow.algorithms.ldp_sgd import LdpSgd
-from ldpflow.intervals.bootstrap import BlockBootstrap, CheapBootstrap
-from ldpflow.intervals.interval import normal_intervals
-from ldpflow.intervals.nested import ConfidenceSequence, SuffixAverage
-from ldpflow.intervals.parallel_runs import ConvexHull, ParallelRuns, hull_size
-from ldpflow.intervals.record import PathRecord
-from ldpflow.intervals.transcript import TranscriptCovariance, TranscriptRegression
-from ldpflow.intervals.variance import (
+from ldpflow.components.algorithms.ldp_sgd import LdpSgd
+from ldpflow.components.intervals.bootstrap import BlockBootstrap, CheapBootstrap
+from ldpflow.components.intervals.interval import normal_intervals
+from ldpflow.components.intervals.nested import ConfidenceSequence, SuffixAverage
+from ldpflow.components.intervals.parallel_runs import ConvexHull, ParallelRuns, hull_size
+from ldpflow.components.intervals.record import PathRecord
+from ldpflow.components.intervals.transcript import TranscriptCovariance, TranscriptRegression
+from ldpflow.components.intervals.variance import (
     BatchMeans,
     EqualBatches,
     Lugsail,
@@ -32,8 +31,9 @@ from ldpflow.intervals.variance import (
     SelfNormalization,
     asymptotic_variances,
 )
-from ldpflow.mechanisms.randomized_response import RandomizedResponse
-from ldpflow.problems.quantile import Quantile
+from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
+from ldpflow.components.problems.quantile import Quantile
+from ldpflow.numerics import constants
 from ldpflow.simulators.one_pass import OnePass, run_path
 from tests.oracles import equal_batches
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ldpflow.simulators.cell import by_runs
 from ldpflow.simulators.rows import rows_of
+from ldpflow.simulators.simulator import by_runs
 from ldpflow.study import Study
 
 ARENA = {

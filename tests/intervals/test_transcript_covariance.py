@@ -6,13 +6,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ldpflow.algorithms.ldp_sgd import LdpSgd
-from ldpflow.intervals.transcript import TranscriptCovariance, TranscriptRegression, small_run_factor
-from ldpflow.intervals.transcript_fit import diagonal
-from ldpflow.mechanisms.laplace import Laplace
-from ldpflow.mechanisms.randomized_response import RandomizedResponse
-from ldpflow.problems.quantile import Quantile
-from ldpflow.problems.quantile_regression import QuantileRegression
+from ldpflow.components.algorithms.ldp_sgd import LdpSgd
+from ldpflow.components.intervals.transcript import (
+    TranscriptCovariance,
+    TranscriptRegression,
+    small_run_factor,
+)
+from ldpflow.components.intervals.transcript_fit import diagonal
+from ldpflow.components.mechanisms.laplace import Laplace
+from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
+from ldpflow.components.problems.quantile import Quantile
+from ldpflow.components.problems.quantile_regression import QuantileRegression
 from ldpflow.simulators.one_pass import OnePass, run_path
 from tests.oracles import transcript_covariance as oracle
 from tests.oracles import transcript_regression
@@ -110,7 +114,7 @@ def test_a_line_is_the_vectors_fit_in_one_dimension():
     method = TranscriptCovariance(degree=1, variance="residual", small_run=False)
     names = TranscriptRegression(degree=1, variance="residual")
     # The vector's code, asked for by hand: TR's running sums of a vector with d = 1.
-    from ldpflow.intervals.transcript_fit import fit_linear, sandwich, sums_between
+    from ldpflow.components.intervals.transcript_fit import fit_linear, sandwich, sums_between
 
     first = names.first(N)
     fit = fit_linear(sums_between(record, ["transcript_linear"], first, N)[0], N - first)

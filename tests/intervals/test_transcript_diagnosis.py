@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from ldpflow.algorithms.ldp_sgd import LdpSgd
 from ldpflow.cli.tables import cautions
-from ldpflow.intervals.transcript import TranscriptRegression
-from ldpflow.intervals.variance import BatchMeans
-from ldpflow.mechanisms.randomized_response import RandomizedResponse
-from ldpflow.problems.quantile import Quantile
+from ldpflow.components.algorithms.ldp_sgd import LdpSgd
+from ldpflow.components.intervals.transcript import TranscriptRegression
+from ldpflow.components.intervals.variance import BatchMeans
+from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
+from ldpflow.components.problems.quantile import Quantile
 from ldpflow.results.columns import BUNDLED_SUMMARIES
 from ldpflow.results.explanation import cautions as sentences
 from ldpflow.results.summary import summary_of
-from ldpflow.simulators.batch import Batch, simulate
-from ldpflow.simulators.cell import Cell
 from ldpflow.simulators.one_pass import OnePass
+from ldpflow.simulators.rows import Batch, simulate
+from ldpflow.simulators.simulator import Cell
 from tests.oracles.rows_in_cells import cells_of
 
 DECLARED = list(BUNDLED_SUMMARIES.values())

@@ -8,30 +8,27 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ldpflow import constants
-from ldpflow.algorithms.ldp_sgd import LdpSgd
-from ldpflow.algorithms.minibatch_sgd import MinibatchSgd
+from ldpflow.components.algorithms.ldp_sgd import LdpSgd
+from ldpflow.components.algorithms.minibatch_sgd import MinibatchSgd
+from ldpflow.components.intervals.bootstrap import BlockBootstrap
+from ldpflow.components.intervals.transcript import TranscriptRegression, TranscriptRegressionBatchMeans
+from ldpflow.components.intervals.variance import BatchMeans, SelfNormalization
+from ldpflow.components.mechanisms.cells import Cells
+from ldpflow.components.mechanisms.gaussian import Gaussian
+from ldpflow.components.mechanisms.laplace import Laplace
+from ldpflow.components.mechanisms.none import NoMechanism
+from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
+from ldpflow.components.problems.logistic_regression import LogisticRegression
+from ldpflow.components.problems.quadratic import Quadratic
+from ldpflow.components.problems.quantile import Quantile
+from ldpflow.components.problems.quantile_regression import QuantileRegression
+from ldpflow.components.problems.quantiles import Quantiles
 from ldpflow.errors import InputError
-from ldpflow.intervals.bootstrap import BlockBootstrap
-from ldpflow.intervals.transcript import (
-    TranscriptRegression,
-    TranscriptRegressionBatchMeans,
-)
-from ldpflow.intervals.variance import BatchMeans, SelfNormalization
-from ldpflow.kernels.running_sums import RUNNING_SUMS, pieces
-from ldpflow.mechanisms.cells import Cells
-from ldpflow.mechanisms.gaussian import Gaussian
-from ldpflow.mechanisms.laplace import Laplace
-from ldpflow.mechanisms.none import NoMechanism
-from ldpflow.mechanisms.randomized_response import RandomizedResponse
-from ldpflow.problems.logistic_regression import LogisticRegression
-from ldpflow.problems.quadratic import Quadratic
-from ldpflow.problems.quantile import Quantile
-from ldpflow.problems.quantile_regression import QuantileRegression
-from ldpflow.problems.quantiles import Quantiles
-from ldpflow.simulators.batch import Batch, simulate
-from ldpflow.simulators.cell import Cell
+from ldpflow.numerics import constants
+from ldpflow.numerics.running_sums import RUNNING_SUMS, pieces
 from ldpflow.simulators.one_pass import OnePass, run_path
+from ldpflow.simulators.rows import Batch, simulate
+from ldpflow.simulators.simulator import Cell
 from ldpflow.study import Study
 from tests.oracles import batch_means
 from tests.oracles import transcript_regression as oracle

@@ -8,24 +8,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from ldpflow import constants
-from ldpflow.errors import InputError
-from ldpflow.intervals.bootstrap import BlockBootstrap, CheapBootstrap
-from ldpflow.intervals.nested import (
+from ldpflow.components.intervals.bootstrap import BlockBootstrap, CheapBootstrap
+from ldpflow.components.intervals.nested import (
     ConfidenceSequence,
     SuffixAverage,
     mixture_variance,
     width_factor,
 )
-from ldpflow.intervals.transcript import TranscriptCovariance, TranscriptRegression
-from ldpflow.intervals.variance import (
+from ldpflow.components.intervals.transcript import TranscriptCovariance, TranscriptRegression
+from ldpflow.components.intervals.variance import (
     BatchMeans,
     EqualBatches,
     NonoverlappingBlocks,
     Oracle,
     OverlappingBlocks,
 )
-from ldpflow.problems.laws import Variate
+from ldpflow.components.problems.laws import Variate
+from ldpflow.errors import InputError
+from ldpflow.numerics import constants
 from tests import draws
 from tests.intervals.whole_paths import SCALAR, SEED, VECTOR, record_of, walk
 from tests.oracles import block_bootstrap, increasing_blocks, sequences

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ldpflow.algorithms.ldp_sgd import LdpSgd
-from ldpflow.intervals.record import PathRecord
-from ldpflow.mechanisms.laplace import Laplace
-from ldpflow.mechanisms.randomized_response import RandomizedResponse
-from ldpflow.problems.quantile import Quantile
-from ldpflow.problems.quantile_regression import QuantileRegression
+from ldpflow.components.algorithms.ldp_sgd import LdpSgd
+from ldpflow.components.intervals.record import PathRecord
+from ldpflow.components.mechanisms.laplace import Laplace
+from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
+from ldpflow.components.problems.quantile import Quantile
+from ldpflow.components.problems.quantile_regression import QuantileRegression
 from ldpflow.simulators.one_pass import OnePass
 
 SEED = 5

@@ -14,16 +14,16 @@ from typer.testing import CliRunner
 import ldpflow
 from ldpflow.cli import app
 from ldpflow.errors import InputError
-from ldpflow.kernels import cache
+from ldpflow.numerics import kernels as cache
 from ldpflow.study import bundled_studies
 
 ROOT = Path(__file__).parents[2]
 
 COMPILE_ALL = """
 import sys
-from ldpflow.simulators.cell import by_runs
+from ldpflow.simulators.simulator import by_runs
 from ldpflow.errors import InputError
-from ldpflow.simulators.batch import Batch, simulate
+from ldpflow.simulators.rows import Batch, simulate
 from ldpflow.study import load_study
 
 def short(study):
@@ -37,7 +37,7 @@ for name in sys.argv[1:]:
         for cells in by_runs(plan.cells).values() or [()]:
             simulate(Batch(plan.simulator, 1, 0, 1, cells, checkpoints=plan.checkpoints))
 
-from ldpflow.kernels.module import counts
+from ldpflow.numerics.kernels import counts
 print(counts["hits"], counts["misses"])
 """
 

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ldpflow.algorithms.ldp_sgd import LdpSgd
-from ldpflow.algorithms.minibatch_sgd import MinibatchSgd
-from ldpflow.intervals.variance import asymptotic_variances
-from ldpflow.mechanisms.cells import Cells
-from ldpflow.mechanisms.randomized_response import RandomizedResponse
-from ldpflow.problems.quantile import Quantile
-from ldpflow.problems.quantiles import Quantiles
+from ldpflow.components.algorithms.ldp_sgd import LdpSgd
+from ldpflow.components.algorithms.minibatch_sgd import MinibatchSgd
+from ldpflow.components.intervals.variance import asymptotic_variances
+from ldpflow.components.mechanisms.cells import Cells
+from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
+from ldpflow.components.problems.quantile import Quantile
+from ldpflow.components.problems.quantiles import Quantiles
+from ldpflow.results.protocol_curves import cells_covariance
 from ldpflow.simulators.one_pass import OnePass, run_path
-from ldpflow.theory.private_quantile import cells_covariance
 from tests import draws
 from tests.kernels import uncompiled
 from tests.oracles import cells as oracle

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from ldpflow.kernels.drawing import draw, drawing, drawing_parameters
-from ldpflow.problems.laws import Variate
-from ldpflow.random.lockstep import LANES, STRIDE
+from ldpflow.components.problems.laws import Variate
+from ldpflow.numerics.streams import LANES, STRIDE
+from ldpflow.simulators.one_pass_kernel import draw, drawing, drawing_parameters
 
 ASKED = (
     Variate("student_t", 3.0),

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ldpflow.algorithms.ldp_sgd import LdpSgd
-from ldpflow.kernels import drawing
-from ldpflow.kernels.cache import cache_folder
-from ldpflow.mechanisms.laplace import Laplace
-from ldpflow.mechanisms.randomized_response import RandomizedResponse
-from ldpflow.problems.column_law import column_law
-from ldpflow.problems.quantile import MixturePart, Quantile
+from ldpflow.components.algorithms.ldp_sgd import LdpSgd
+from ldpflow.components.mechanisms.laplace import Laplace
+from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
+from ldpflow.components.problems.column_law import column_law
+from ldpflow.components.problems.quantile import MixturePart, Quantile
+from ldpflow.numerics.kernels import cache_folder
+from ldpflow.simulators import one_pass_kernel
 from ldpflow.simulators.one_pass import OnePass, run_path
 from tests import draws
 from tests.kernels import uncompiled
@@ -104,24 +104,24 @@ def test_sampling_the_private_bit_is_the_literal_recursion(law, run):
 
 def test_a_gamma_table_is_kept_and_a_damaged_one_made_again():
     shape = 2.5
-    table = drawing.gamma_table(shape)
-    drawing.gamma_table.cache_clear()
+    table = one_pass_kernel.gamma_table(shape)
+    one_pass_kernel.gamma_table.cache_clear()
     files = sorted(cache_folder().glob("gamma-*.bin"))
     assert len(files) >= 1
     for file in files:
         content = bytearray(file.read_bytes())
         content[100] ^= 1
         file.write_bytes(content)
-    assert (drawing.gamma_table(shape) == table).all()
-    drawing.gamma_table.cache_clear()
-    assert (drawing.gamma_table(shape) == table).all()
+    assert (one_pass_kernel.gamma_table(shape) == table).all()
+    one_pass_kernel.gamma_table.cache_clear()
+    assert (one_pass_kernel.gamma_table(shape) == table).all()
 
 
 @pytest.mark.parametrize("unit", [4.0, 1 / 8, 2.0**30])
 @pytest.mark.parametrize("sampling", ["data", "private_bit", "private_bit_32"])
 def test_a_power_of_two_as_unit_scales_every_bit(monkeypatch, unit, sampling):
     """Scale, c and theta0 times a, at equal streams: iterates, sums and limits times a, bit for bit."""
-    from ldpflow.intervals import INTERVAL_METHODS
+    from ldpflow.components.intervals import INTERVAL_METHODS
     from ldpflow.simulators import one_pass as running
 
     states = {}

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from ldpflow.errors import InputError, LdpflowError
-from ldpflow.kernels import cache, module
-from ldpflow.kernels.specialise import Case, Part, specialised
-from ldpflow.random import exp, register_array
+from ldpflow.numerics import exp, register_array
+from ldpflow.numerics import kernels as cache
+from ldpflow.numerics import kernels as module
+from ldpflow.numerics.specialise import Case, Part, specialised
 
 FLOATS = "void(float64[::1], float64[::1])"
 TABLE = np.array([1.0, 2.0])

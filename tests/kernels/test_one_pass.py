@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ldpflow.algorithms.ldp_sgd import LdpSgd
-from ldpflow.algorithms.minibatch_sgd import MinibatchSgd
-from ldpflow.mechanisms.gaussian import Gaussian
-from ldpflow.mechanisms.laplace import Laplace
-from ldpflow.mechanisms.none import NoMechanism
-from ldpflow.mechanisms.randomized_response import THIRD_DERIVATIVES, RandomizedResponse
-from ldpflow.problems.linear_regression import LinearRegression
-from ldpflow.problems.logistic_regression import LogisticRegression
-from ldpflow.problems.quadratic import Quadratic
-from ldpflow.problems.quantile import Quantile
-from ldpflow.problems.quantile_regression import QuantileRegression
+from ldpflow.components.algorithms.ldp_sgd import LdpSgd
+from ldpflow.components.algorithms.minibatch_sgd import MinibatchSgd
+from ldpflow.components.mechanisms.gaussian import Gaussian
+from ldpflow.components.mechanisms.laplace import Laplace
+from ldpflow.components.mechanisms.none import NoMechanism
+from ldpflow.components.mechanisms.randomized_response import THIRD_DERIVATIVES, RandomizedResponse
+from ldpflow.components.problems.linear_regression import LinearRegression
+from ldpflow.components.problems.logistic_regression import LogisticRegression
+from ldpflow.components.problems.quadratic import Quadratic
+from ldpflow.components.problems.quantile import Quantile
+from ldpflow.components.problems.quantile_regression import QuantileRegression
 from ldpflow.simulators.families import simulator_from_settings
 from ldpflow.simulators.one_pass import OnePass, run_path
 from tests import draws

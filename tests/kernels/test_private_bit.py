@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ldpflow.algorithms.ldp_sgd import LdpSgd
-from ldpflow.intervals import INTERVAL_METHODS
-from ldpflow.kernels import private_bit
-from ldpflow.mechanisms.randomized_response import RandomizedResponse
-from ldpflow.problems.quantile import Quantile
-from ldpflow.random.lockstep import CHUNK, LANES
+from ldpflow.components.algorithms.ldp_sgd import LdpSgd
+from ldpflow.components.intervals import INTERVAL_METHODS
+from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
+from ldpflow.components.problems.quantile import Quantile
+from ldpflow.numerics import private_bit
+from ldpflow.numerics.streams import CHUNK, LANES
 from ldpflow.simulators.one_pass import OnePass, run_path
 from tests import draws
 from tests.oracles import mechanisms, recursion

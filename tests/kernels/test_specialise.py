@@ -12,14 +12,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from ldpflow.algorithms.ldp_sgd import LdpSgd
+from ldpflow.components.algorithms.ldp_sgd import LdpSgd
+from ldpflow.components.mechanisms.laplace import Laplace
+from ldpflow.components.problems.quantile_regression import QuantileRegression
 from ldpflow.errors import LdpflowError
-from ldpflow.kernels import module, specialise
-from ldpflow.kernels.functions import flat, layout_of, size_of
-from ldpflow.kernels.specialise import Case, specialised
-from ldpflow.mechanisms.laplace import Laplace
-from ldpflow.problems.quantile_regression import QuantileRegression
-from ldpflow.random.lockstep import LANES
+from ldpflow.numerics import kernels, specialise
+from ldpflow.numerics.kernel_functions import flat, layout_of, size_of
+from ldpflow.numerics.specialise import Case, specialised
+from ldpflow.numerics.streams import LANES
 from ldpflow.simulators.one_pass import OnePass, run_path
 from tests.kernels import uncompiled
 
@@ -74,7 +74,7 @@ def test_constants_loops_parameters_and_branches_are_written_out():
 def test_compiled_and_uncompiled_agree(extra):
     values, parameters = np.array([10.0, 20.0, 30.0]), {"scale": 0.5, "shifts": (1.0, 2.0, 4.0)}
     case = case_of(D=3, EXTRA=extra, tail=(tail,))
-    kernel = module.compiled(example, case, "void(float64[::1], float64[::1], float64[::1])")
+    kernel = kernels.compiled(example, case, "void(float64[::1], float64[::1], float64[::1])")
     compiled = np.zeros(3)
     kernel(values, compiled, flat(parameters))
     plain = np.zeros(3)
@@ -125,9 +125,9 @@ from typing import Literal
 import tools
 from tools import scaled
 
-from ldpflow.problems import PROBLEMS
-from ldpflow.problems.laws import Variate
-from ldpflow.problems.problem import Problem
+from ldpflow.components.problems import PROBLEMS
+from ldpflow.components.problems.laws import Variate
+from ldpflow.components.problems.problem import Problem
 
 HALF = 0.5
 
@@ -180,7 +180,7 @@ SWEEP = """
 import sys
 import mean_problem
 from ldpflow.engine import run_study
-from ldpflow.kernels.module import counts
+from ldpflow.numerics.kernels import counts
 from ldpflow.store import RunStore
 from ldpflow.study import Study
 study = Study.from_mapping({
@@ -236,10 +236,10 @@ def test_a_problem_of_another_package_calls_its_own_functions_and_is_never_stale
 
 
 ONE = """
-from ldpflow.algorithms.ldp_sgd import LdpSgd
-from ldpflow.kernels.module import counts
-from ldpflow.mechanisms.laplace import Laplace
-from ldpflow.problems.quantile import Quantile
+from ldpflow.components.algorithms.ldp_sgd import LdpSgd
+from ldpflow.numerics.kernels import counts
+from ldpflow.components.mechanisms.laplace import Laplace
+from ldpflow.components.problems.quantile import Quantile
 from ldpflow.simulators.one_pass import run_path
 from ldpflow.simulators.one_pass import OnePass
 record = run_path(OnePass(Quantile(), Laplace(), LdpSgd()), 1, range(3), [1000])

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ldpflow.algorithms.ldp_sgd import LdpSgd
-from ldpflow.algorithms.minibatch_sgd import MinibatchSgd
+from ldpflow.components.algorithms.ldp_sgd import LdpSgd
+from ldpflow.components.algorithms.minibatch_sgd import MinibatchSgd
+from ldpflow.components.mechanisms.deployed_response import DeployedResponse, randomise_probability
+from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
+from ldpflow.components.problems.quantile import Quantile
 from ldpflow.errors import InputError
-from ldpflow.mechanisms.deployed_response import DeployedResponse, randomise_probability
-from ldpflow.mechanisms.randomized_response import RandomizedResponse
-from ldpflow.problems.quantile import Quantile
+from ldpflow.results.protocol_curves import level_with_dropout, level_with_liars, repeated_bit_variance
 from ldpflow.simulators.one_pass import OnePass, run_path
 from ldpflow.study import Study
-from ldpflow.theory.private_quantile import level_with_dropout, level_with_liars, repeated_bit_variance
 from tests.random.test_counts import holm
 
 SEED = 11

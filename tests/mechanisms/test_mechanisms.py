@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ldpflow.algorithms.ldp_sgd import LdpSgd
-from ldpflow.algorithms.minibatch_sgd import MinibatchSgd
-from ldpflow.mechanisms import laplace, randomized_response
-from ldpflow.mechanisms.laplace import Laplace
-from ldpflow.mechanisms.none import NoMechanism
-from ldpflow.mechanisms.randomized_response import RandomizedResponse
-from ldpflow.problems.quantile import Quantile
-from ldpflow.problems.quantile_regression import QuantileRegression
-from ldpflow.random.lockstep import LANES, STRIDE
+from ldpflow.components.algorithms.ldp_sgd import LdpSgd
+from ldpflow.components.algorithms.minibatch_sgd import MinibatchSgd
+from ldpflow.components.mechanisms import laplace, randomized_response
+from ldpflow.components.mechanisms.laplace import Laplace
+from ldpflow.components.mechanisms.none import NoMechanism
+from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
+from ldpflow.components.problems.quantile import Quantile
+from ldpflow.components.problems.quantile_regression import QuantileRegression
+from ldpflow.numerics.streams import LANES, STRIDE
 from ldpflow.simulators.one_pass import OnePass
 from tests import draws
 from tests.oracles import mechanisms as literal

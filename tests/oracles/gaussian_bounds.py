@@ -1,7 +1,7 @@
 """Printed, closed and further forms of the bounds under Gaussian LDP, which tests alone use.
 
 Those that end in ``_printed`` are what the paper's proofs end with; they fail or say nothing in places. See
-ldpflow.theory.gaussian_bounds for the source and the notation.
+ldpflow.results.curves for the source and the notation.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ldpflow.errors import InputError
-from ldpflow.theory.gaussian_bounds import Array, Setting, at, distance_bound
+from ldpflow.results.curves import Array, Setting, at, distance_bound
 
 
 def psi(beta: float, n: ArrayLike) -> Array:

@@ -1,10 +1,10 @@
-"""Theorems and lemmas on momentum with tree noise that tests alone use (see ldpflow.theory.momentum)."""
+"""Theorems and lemmas on momentum with tree noise that tests alone use (see ldpflow.results.curves)."""
 
 from __future__ import annotations
 
 import math
 
-from ldpflow.privacy.tree import power
+from ldpflow.numerics.tree import power
 
 
 def tree_noise_bound(lipschitz: float, sigma: float, alpha: float, d: int, nodes: float, steps: int) -> float:

@@ -1,6 +1,6 @@
 """Lemma 3.11, the lower bound and shares of clipped gradients, which tests alone use.
 
-See ldpflow.theory.private_regression for the source.
+See ldpflow.results.curves for the source.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from ldpflow.results.cells import VALUES, CellRows, diagnostics_of, floats, group_keys
+from ldpflow.results.columns import VALUES, CellRows, diagnostics_of, floats, group_keys
 from ldpflow.results.measures import summarise_cells
 from ldpflow.store.schema import FINISHED, key_codes
 

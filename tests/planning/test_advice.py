@@ -7,14 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from ldpflow.planning.method import expected, recommended
-from ldpflow.planning.rows import Goal, completed, study_rows
-from ldpflow.planning.sources import design
-from ldpflow.planning.wording import averages_from, sentences, upwards
-from ldpflow.problems.laws import Law
+from ldpflow.components.problems.laws import Law
+from ldpflow.practice.planning.method import expected, recommended
+from ldpflow.practice.planning.rows import Goal, averages_from, completed, sentences, study_rows, upwards
+from ldpflow.practice.planning.sources import design
+from ldpflow.results.arrival import Arrival
 from ldpflow.simulators.approach import Approach
 from ldpflow.study import Study
-from ldpflow.theory.arrival import Arrival
 from tests.studies import changed
 
 NOISE = math.e / (math.e - 1) ** 2

@@ -7,11 +7,18 @@ from dataclasses import replace
 
 import pytest
 
+from ldpflow.components.problems.laws import Law
+from ldpflow.components.protocols import PROTOCOLS
 from ldpflow.errors import InputError
-from ldpflow.planning.compare import EPSILONS, at_n, compare_protocols, first_of, forecasts, least_budget
-from ldpflow.planning.forecasts import OneShotForecast, SgdForecast, Steps, Target
-from ldpflow.problems.laws import Law
-from ldpflow.protocols import PROTOCOLS
+from ldpflow.practice.planning.compare import (
+    EPSILONS,
+    at_n,
+    compare_protocols,
+    first_of,
+    forecasts,
+    least_budget,
+)
+from ldpflow.practice.planning.forecasts import OneShotForecast, SgdForecast, Steps, Target
 from tests.protocols.running import Z90
 from tests.protocols.test_reference_table import LAWS as TABLE_LAWS
 

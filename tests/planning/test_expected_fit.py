@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import ldpflow as lf
-from ldpflow.intervals.transcript import TranscriptRegression
-from ldpflow.planning.expected_fit import expected_fit
-from ldpflow.problems.laws import Law
+from ldpflow.components.intervals.transcript import TranscriptRegression
+from ldpflow.components.problems.laws import Law
+from ldpflow.practice.planning.method import expected_fit
 from ldpflow.simulators.approach import Approach
 from ldpflow.study import Study
 

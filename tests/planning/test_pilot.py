@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ldpflow import constants
+from ldpflow.components.problems.column_law import column_law
+from ldpflow.components.problems.laws import Law
 from ldpflow.errors import InputError
-from ldpflow.planning.sources import Guess, design, percentile_range, resampled_laws, worst_arrival
-from ldpflow.problems.column_law import column_law
-from ldpflow.problems.laws import Law
+from ldpflow.numerics import constants
+from ldpflow.practice.planning.sources import Guess, design, percentile_range, resampled_laws, worst_arrival
+from ldpflow.results.arrival import VERDICTS, approaches
 from ldpflow.simulators.approach import Approach
-from ldpflow.theory.arrival import VERDICTS, approaches
 from tests.oracles.column_law import example_column, table
 
 LAWS = {"normal": Law("normal"), "exponential": Law("exponential"), "lognormal": Law("lognormal", shape=1.0)}
@@ -62,8 +62,8 @@ def test_a_resampled_pilot_is_a_column_of_drawn_values():
     assert laws != resampled_laws(values, seed=6, count=3)
     assert {law.size for law in laws} == {400}
     # The same draws by hand.
-    from ldpflow.random.counts import multinomial
-    from ldpflow.random.streams import counter_keys
+    from ldpflow.numerics.counts import multinomial
+    from ldpflow.numerics.streams import counter_keys
 
     counts = np.empty(400)
     first, second = (np.uint64(word) for word in counter_keys(5, "pilot", "", 1))

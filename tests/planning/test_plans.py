@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 import ldpflow as lf
-from ldpflow import constants
 from ldpflow.errors import InputError
-from ldpflow.planning.checking import judgement, name_of, with_recommended
-from ldpflow.planning.method import RECOMMENDED, expected, fits, recommended
-from ldpflow.planning.sources import Pilot
-from ldpflow.planning.wording import arrival_cautions
+from ldpflow.numerics import constants
+from ldpflow.practice.planning.method import RECOMMENDED, expected, fits, recommended
+from ldpflow.practice.planning.plans import judgement, name_of, with_recommended
+from ldpflow.practice.planning.rows import arrival_cautions
+from ldpflow.practice.planning.sources import Pilot
+from ldpflow.results.arrival import approaches
 from ldpflow.simulators.approach import approach
 from ldpflow.study import Study
-from ldpflow.theory.arrival import approaches
 from tests.oracles.column_law import example_column
 from tests.studies import changed
 
@@ -341,7 +341,7 @@ def test_a_sweep_from_python_warns_before_it_runs(tmp_path):
 
 
 def test_no_cautions_for_thousands_of_paths(monkeypatch):
-    from ldpflow.planning import wording
+    from ldpflow.practice.planning import rows as wording
 
     study = Study.from_mapping(TRIAL | {"method": [{"kind": "BM"}]})
     monkeypatch.setattr(wording, "MOST_PATHS", 0)

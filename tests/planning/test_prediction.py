@@ -7,8 +7,8 @@ import math
 import pytest
 
 from ldpflow.errors import InputError
-from ldpflow.planning import check_predictions
-from ldpflow.planning.rows import Goal, completed, study_rows
+from ldpflow.practice.planning import check_predictions
+from ldpflow.practice.planning.rows import Goal, completed, study_rows
 from ldpflow.study import Study
 from tests.studies import changed
 

@@ -9,9 +9,9 @@ import pytest
 import ldpflow as lf
 from ldpflow.cli import main
 from ldpflow.errors import InputError
-from ldpflow.planning import compare_study
+from ldpflow.practice.planning import compare_study
+from ldpflow.results.protocol_curves import repeated_bit_variance
 from ldpflow.study import Study
-from ldpflow.theory.private_quantile import repeated_bit_variance
 
 RANGE = (-6.3, 9.7)
 FILE = """

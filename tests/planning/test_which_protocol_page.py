@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from docs.protocols_table import DATA, PROTOCOLS
-from ldpflow.theory import private_quantile as theory
+from ldpflow.results import protocol_curves as theory
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "which_protocol.md").read_text()

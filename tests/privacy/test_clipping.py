@@ -7,13 +7,16 @@ import math
 import numpy as np
 import pytest
 
-from ldpflow.algorithms.dp_ambssgd import DpAmbssgd
-from ldpflow.algorithms.dp_ssgd import DpSsgd
-from ldpflow.algorithms.sufficient_statistics import SufficientStatistics
+from ldpflow.components.algorithms.dp_ambssgd import DpAmbssgd
+from ldpflow.components.algorithms.ldp_sgd import DpSsgd
+from ldpflow.components.algorithms.sufficient_statistics import SufficientStatistics
+from ldpflow.components.mechanisms.none import NoMechanism
+from ldpflow.components.problems.least_squares import LeastSquares
 from ldpflow.errors import InputError
-from ldpflow.mechanisms.none import NoMechanism
-from ldpflow.privacy import clipping, gaussian, rdp, shuffling
-from ldpflow.problems.least_squares import LeastSquares
+from ldpflow.numerics import accounting as clipping
+from ldpflow.numerics import accounting as gaussian
+from ldpflow.numerics import accounting as rdp
+from ldpflow.numerics import accounting as shuffling
 
 NONE = NoMechanism()
 
@@ -29,11 +32,11 @@ NONE = NoMechanism()
 def test_noise_multipliers(epsilon, paper, two, eight, disjoint, exact):
     """At delta = 1e-6; in the order that proofs of different care must have."""
     found = [
-        clipping.noise_multiplier(epsilon, 1e-6, "gdp"),
-        clipping.noise_multiplier(epsilon, 1e-6, "disjoint"),
-        clipping.noise_multiplier(epsilon, 1e-6, "paper"),
-        clipping.printed_noise_multiplier(epsilon, 1e-6),
-        rdp.printed_noise_multiplier(epsilon, 1e-6, math.sqrt(8.0)),
+        clipping.clipping_noise_multiplier(epsilon, 1e-6, "gdp"),
+        clipping.clipping_noise_multiplier(epsilon, 1e-6, "disjoint"),
+        clipping.clipping_noise_multiplier(epsilon, 1e-6, "paper"),
+        clipping.clipping_printed_multiplier(epsilon, 1e-6),
+        rdp.zcdp_printed_multiplier(epsilon, 1e-6, math.sqrt(8.0)),
     ]
     np.testing.assert_allclose(found, [exact, disjoint, paper, two, eight], atol=6e-5)
     assert found == sorted(found)
@@ -51,7 +54,7 @@ def test_what_the_printed_algorithm_costs():
     assert clipping.statistic_rho(alpha, m, m) == pytest.approx(0.5 / alpha**2)
     assert clipping.statistic_rho(alpha, m + 1, m) == pytest.approx((m + 1) / (2 * m * alpha**2))
     printed = clipping.run_epsilon(alpha, 1e-6, "paper", True, m)
-    assert printed == pytest.approx(rdp.epsilon_of((1 + 1 / (2 * m)) / alpha**2, 1e-6))
+    assert printed == pytest.approx(rdp.zcdp_epsilon((1 + 1 / (2 * m)) / alpha**2, 1e-6))
     assert printed > clipping.run_epsilon(alpha, 1e-6, "paper", False, m)
 
 
@@ -86,7 +89,7 @@ def test_shuffling(n, epsilon0, epsilon, alpha):
     """delta = 1e-6, half of it for delta'."""
     found, _ = shuffling.amplified(epsilon0, 0.0, n, 5e-7)
     assert found == pytest.approx(epsilon, rel=5e-3)
-    multiplier, back = shuffling.noise_multiplier(found * (1 - 1e-12), 1e-6, n)
+    multiplier, back = shuffling.shuffled_noise_multiplier(found * (1 - 1e-12), 1e-6, n)
     assert multiplier == pytest.approx(alpha, abs=1e-3)
     assert back == pytest.approx(epsilon0, rel=1e-9)
     # The implied delta_0 uses up delta.

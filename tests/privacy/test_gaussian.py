@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy import special
 
-from ldpflow import privacy
+from ldpflow.components.problems.linear_regression import LinearRegression
+from ldpflow.components.problems.quantile import Quantile
 from ldpflow.errors import InputError
-from ldpflow.problems.linear_regression import LinearRegression
-from ldpflow.problems.quantile import Quantile
+from ldpflow.numerics import accounting
 
 TABLE = {  # mu: eps at delta 1e-3, 1e-5, 1e-6, total variation
     0.5: (1.352276, 1.993091, 2.254085, 0.19741),
@@ -23,35 +23,35 @@ TABLE = {  # mu: eps at delta 1e-3, 1e-5, 1e-6, total variation
 def test_table(mu):
     *epsilons, variation = TABLE[mu]
     for delta, epsilon in zip((1e-3, 1e-5, 1e-6), epsilons, strict=True):
-        assert privacy.epsilon_of(delta, mu) == pytest.approx(epsilon, abs=1e-6)
-        assert privacy.delta_of(privacy.epsilon_of(delta, mu), mu) == pytest.approx(delta, rel=1e-9)
-        assert privacy.mu_of(privacy.epsilon_of(delta, mu), delta) == pytest.approx(mu, rel=1e-9)
-    assert privacy.delta_of(0.0, mu) == pytest.approx(variation, abs=1e-5)
-    assert privacy.epsilon_of(variation + 0.01, mu) == 0.0
+        assert accounting.epsilon_of(delta, mu) == pytest.approx(epsilon, abs=1e-6)
+        assert accounting.delta_of(accounting.epsilon_of(delta, mu), mu) == pytest.approx(delta, rel=1e-9)
+        assert accounting.mu_of(accounting.epsilon_of(delta, mu), delta) == pytest.approx(mu, rel=1e-9)
+    assert accounting.delta_of(0.0, mu) == pytest.approx(variation, abs=1e-5)
+    assert accounting.epsilon_of(variation + 0.01, mu) == 0.0
 
 
 def test_single_values():
-    assert privacy.delta_of(1.0, 1.0) == pytest.approx(0.1269367375, abs=1e-10)
+    assert accounting.delta_of(1.0, 1.0) == pytest.approx(0.1269367375, abs=1e-10)
     for epsilon, delta, mu in ((1, 1e-5, 0.26805), (1, 1e-3, 0.38840), (3, 1e-5, 0.71912)):
-        assert privacy.mu_of(epsilon, delta) == pytest.approx(mu, abs=1e-5)
+        assert accounting.mu_of(epsilon, delta) == pytest.approx(mu, abs=1e-5)
     for epsilon, mu in ((0.5, 0.62389), (1, 1.23204), (2, 2.35796), (3, 3.34068)):
-        assert privacy.mu_of_pure(epsilon) == pytest.approx(mu, abs=1e-5)
-        assert privacy.pure_of_mu(privacy.mu_of_pure(epsilon)) == pytest.approx(epsilon, rel=1e-12)
-    assert privacy.zcdp_of(2.0) == 2.0
-    assert privacy.composed([3.0, 4.0]) == 5.0
-    assert privacy.transcript([1.0, 1.7, 0.4]) == 1.7
+        assert accounting.mu_of_pure(epsilon) == pytest.approx(mu, abs=1e-5)
+        assert accounting.pure_of_mu(accounting.mu_of_pure(epsilon)) == pytest.approx(epsilon, rel=1e-12)
+    assert accounting.zcdp_of(2.0) == 2.0
+    assert accounting.composed([3.0, 4.0]) == 5.0
+    assert accounting.transcript([1.0, 1.7, 0.4]) == 1.7
 
 
 def test_delta_falls_in_epsilon_and_rises_in_mu():
     grid = np.linspace(0, 10, 60)
-    assert (np.diff([privacy.delta_of(e, 1.3) for e in grid]) < 0).all()
-    assert (np.diff([privacy.delta_of(1.0, m) for m in np.linspace(0.2, 5, 60)]) > 0).all()
+    assert (np.diff([accounting.delta_of(e, 1.3) for e in grid]) < 0).all()
+    assert (np.diff([accounting.delta_of(1.0, m) for m in np.linspace(0.2, 5, 60)]) > 0).all()
 
 
 def test_the_bridge_is_valid_and_tight():
     """min over t of f_eps(t) - G_mu(t) is 0, where f_eps is randomised response's own trade-off."""
     for epsilon in (0.3, 1.0, 4.0):
-        mu = privacy.mu_of_pure(epsilon)
+        mu = accounting.mu_of_pure(epsilon)
         t = np.linspace(1e-6, 1 - 1e-6, 20_001)
         pure = np.maximum.reduce([0 * t, 1 - np.exp(epsilon) * t, np.exp(-epsilon) * (1 - t)])
         gaussian = special.ndtr(special.ndtri(1 - t) - mu)
@@ -61,27 +61,27 @@ def test_the_bridge_is_valid_and_tight():
 
 def test_bad_input_is_named():
     for call in (
-        lambda: privacy.delta_of(1.0, 0.0),
-        lambda: privacy.mu_of_pure(-1.0),
-        lambda: privacy.transcript([1.0, float("nan")]),
-        lambda: privacy.pure_of_mu(float("inf")),
+        lambda: accounting.delta_of(1.0, 0.0),
+        lambda: accounting.mu_of_pure(-1.0),
+        lambda: accounting.transcript([1.0, float("nan")]),
+        lambda: accounting.pure_of_mu(float("inf")),
     ):
         with pytest.raises(InputError):
             call()
     with pytest.raises(InputError, match="delta"):
-        privacy.epsilon_of(1.0, 1.0)
+        accounting.epsilon_of(1.0, 1.0)
     with pytest.raises(InputError, match="budget"):
-        privacy.transcript([])
+        accounting.transcript([])
 
 
 def test_comparison_at_equal_mu():
-    mu = privacy.mu_of_pure(1.0)
+    mu = accounting.mu_of_pure(1.0)
     problem = LinearRegression()
-    rows = {row["mechanism"]: row for row in privacy.at_equal_mu(problem, mu)}
+    rows = {row["mechanism"]: row for row in accounting.at_equal_mu(problem, mu)}
     assert set(rows) == {"gaussian", "laplace"}
     c0, d = problem.gradient_bound(), 5
     assert rows["laplace"]["epsilon"] == pytest.approx(1.0)
     assert rows["laplace"]["noise_variance"] == pytest.approx(8 * c0**2 * d)
     assert rows["gaussian"]["noise_variance"] == pytest.approx(4 * c0**2 / 1.23204**2, rel=1e-4)
     assert rows["gaussian"]["asymptotic_variance"] < rows["laplace"]["asymptotic_variance"]
-    assert len(privacy.at_equal_mu(Quantile(), 1.0)) == 3
+    assert len(accounting.at_equal_mu(Quantile(), 1.0)) == 3

@@ -10,11 +10,10 @@ import sys
 import dp_accounting
 import pytest
 
+from ldpflow.components.mechanisms import MECHANISMS, PrivacyStatement
 from ldpflow.errors import InputError
-from ldpflow.mechanisms import MECHANISMS, PrivacyStatement
-from ldpflow.privacy import releases
-from ldpflow.privacy.amplification import sampled_pair
-from ldpflow.privacy.page import Design, privacy_page
+from ldpflow.practice.privacy import releases
+from ldpflow.practice.privacy.page import Design, privacy_page, sampled_pair
 from tests.oracles import laplace_losses, nonresponse
 
 BUDGETS = (0.25, 1.0, 3.0)
@@ -314,8 +313,8 @@ def test_impossible_designs(design, field):
 def test_the_library_is_loaded_where_a_number_needs_it():
     """It takes a second: setting up a study, or importing an algorithm, must not wait for it."""
     code = (
-        "import sys; import ldpflow.algorithms, ldpflow.privacy.page; "
-        "from ldpflow.privacy import clipping; clipping.noise_multiplier(1.0, 1e-6, 'gdp'); "
+        "import sys; import ldpflow.components.algorithms, ldpflow.practice.privacy.page; "
+        "from ldpflow.numerics.accounting import clipping; clipping.noise_multiplier(1.0, 1e-6, 'gdp'); "
         "print('dp_accounting' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -8,13 +8,8 @@ import dp_accounting
 import pytest
 from mpmath import mp, mpf
 
-from ldpflow.constants import workdps
-from ldpflow.privacy.subsampling import (
-    ORDERS,
-    sampled_epsilon,
-    sampled_noise_multiplier,
-    sampled_rdp,
-)
+from ldpflow.numerics.accounting import ORDERS, sampled_epsilon, sampled_noise_multiplier, sampled_rdp
+from ldpflow.numerics.constants import workdps
 
 CASES = [(8.0, 1e-6, 2000, 100, 400), (1.0, 1e-6, 10_000, 100, 2000), (2.0, 1e-5, 1000, 1, 20_000)]
 
@@ -69,14 +64,14 @@ def test_orders_in_the_hundreds_are_tighter_than_the_librarys():
 def test_the_tree_transcript_is_a_composition_of_gaussians():
     """rho z RDP of the trees, against the library's composition of the same Gaussian releases."""
     library = dp_accounting
-    from ldpflow.privacy.rdp import epsilon_of, noise_multiplier
-    from ldpflow.privacy.tree import Tree, touched_nodes, tree_cost
+    from ldpflow.numerics.accounting import zcdp_epsilon, zcdp_noise_multiplier
+    from ldpflow.numerics.tree import Tree, touched_nodes, tree_cost
     from tests.oracles import momentum
 
     n, steps, alpha = 8, 64, 1 / 8
     v = 4.0 * touched_nodes(steps, n)
     cost = tree_cost([Tree(v, left=True)], steps, n, alpha, fixed=True)
-    sigma = noise_multiplier(2.0, 1e-5, cost)
+    sigma = zcdp_noise_multiplier(2.0, 1e-5, cost)
     worst = 0.0
     for first in range(1, n + 1):
         weights = momentum.node_weights(range(first, steps + 1, n), steps, alpha)
@@ -86,7 +81,7 @@ def test_the_tree_transcript_is_a_composition_of_gaussians():
                 accountant.compose(library.GaussianDpEvent(sigma * math.sqrt(v) / w))
         worst = max(worst, accountant.get_epsilon(1e-5))
     # The library converts better: ours is a valid, larger, epsilon.
-    assert 1.5 < worst <= epsilon_of(cost / (2 * sigma**2), 1e-5) == pytest.approx(2.0)
+    assert 1.5 < worst <= zcdp_epsilon(cost / (2 * sigma**2), 1e-5) == pytest.approx(2.0)
 
 
 def test_sampling_everything_is_no_sampling():

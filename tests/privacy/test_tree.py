@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from ldpflow.privacy.rdp import epsilon_of, noise_multiplier, printed_noise_multiplier, rho_of
-from ldpflow.privacy.tree import Tree, compose, cost_bound, nodes, touched_nodes, tree_cost
+from ldpflow.numerics.accounting import zcdp_epsilon, zcdp_noise_multiplier, zcdp_printed_multiplier, zcdp_rho
+from ldpflow.numerics.tree import Tree, compose, cost_bound, nodes, touched_nodes, tree_cost
 from tests.oracles import momentum
 
 COVERS = {
@@ -170,14 +170,14 @@ def test_a_node_may_move_by_more_than_the_paper_says_when_reshuffled():
 
 
 def test_noise_multipliers():
-    assert printed_noise_multiplier(1, 1e-5, 2) == pytest.approx(6.7861, abs=5e-5)
-    assert epsilon_of(1 / (2 * 6.7861404**2), 1e-5) == pytest.approx(0.7180, abs=5e-5)
-    assert noise_multiplier(1, 1e-5, 1) == pytest.approx(4.9006, abs=5e-5)
-    assert noise_multiplier(1, 1e-6, 1) == pytest.approx(5.3500, abs=5e-5)
-    assert noise_multiplier(1, 1e-6, 0.25) == pytest.approx(2.6750, abs=5e-5)
+    assert zcdp_printed_multiplier(1, 1e-5, 2) == pytest.approx(6.7861, abs=5e-5)
+    assert zcdp_epsilon(1 / (2 * 6.7861404**2), 1e-5) == pytest.approx(0.7180, abs=5e-5)
+    assert zcdp_noise_multiplier(1, 1e-5, 1) == pytest.approx(4.9006, abs=5e-5)
+    assert zcdp_noise_multiplier(1, 1e-6, 1) == pytest.approx(5.3500, abs=5e-5)
+    assert zcdp_noise_multiplier(1, 1e-6, 0.25) == pytest.approx(2.6750, abs=5e-5)
     # The printed condition is the wrong way round: at epsilon = 10, delta = .1 it under-noises.
-    sigma = printed_noise_multiplier(10, 0.1, 2)
+    sigma = zcdp_printed_multiplier(10, 0.1, 2)
     assert sigma == pytest.approx(0.3035, abs=5e-5)
-    assert epsilon_of(1 / (2 * sigma**2), 0.1) == pytest.approx(12.50, abs=5e-3)
+    assert zcdp_epsilon(1 / (2 * sigma**2), 0.1) == pytest.approx(12.50, abs=5e-3)
     for epsilon, delta in ((0.1, 1e-9), (1, 1e-5), (20, 1e-2)):
-        assert epsilon_of(rho_of(epsilon, delta), delta) == pytest.approx(epsilon, rel=1e-14)
+        assert zcdp_epsilon(zcdp_rho(epsilon, delta), delta) == pytest.approx(epsilon, rel=1e-14)

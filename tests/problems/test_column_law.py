@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from ldpflow.problems.column_law import column_law, knots
-from ldpflow.problems.laws import Law
+from ldpflow.components.problems.column_law import column_law, knots
+from ldpflow.components.problems.laws import Law
 from tests.oracles import column_law as literal
 
 RNG = np.random.default_rng(20240520)

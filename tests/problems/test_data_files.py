@@ -9,9 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ldpflow.components.problems.tables import column_names, read_column
 from ldpflow.errors import InputError
-from ldpflow.problems import data_files
-from ldpflow.problems.data_files import column_names, read_column
 
 
 def written(tmp_path, content, name="data"):
@@ -158,7 +157,7 @@ def test_files_that_are_none(tmp_path):
 
 
 def test_too_many_values(tmp_path, monkeypatch):
-    monkeypatch.setattr(data_files, "MOST", 1000)
+    monkeypatch.setattr("ldpflow.components.problems.tables.MOST", 1000)
     for content in ("a\n" + "1\n2\n3\n4\n" * 251, {"a": np.arange(1001.0)}):
         with pytest.raises(InputError, match="at most 1,000. Give a random sample"):
             read_column(written(tmp_path, content))

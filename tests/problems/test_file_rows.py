@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from ldpflow.algorithms.ldp_sgd import LdpSgd
-from ldpflow.engine import replay, run_study
+from ldpflow.components.algorithms.ldp_sgd import LdpSgd
+from ldpflow.components.mechanisms.laplace import Laplace
+from ldpflow.components.problems import mallows
+from ldpflow.components.problems.file_rows import Fit
+from ldpflow.components.problems.linear_regression import LinearRegression
+from ldpflow.components.problems.logistic_regression import LogisticRegression
+from ldpflow.engine.replay import replay
+from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError, LdpflowError
-from ldpflow.mechanisms.laplace import Laplace
-from ldpflow.problems import mallows
-from ldpflow.problems.file_rows import Fit
-from ldpflow.problems.linear_regression import LinearRegression
-from ldpflow.problems.logistic_regression import LogisticRegression
-from ldpflow.random.lockstep import CHUNK, LANES, PLANE
-from ldpflow.random.samplers import SAMPLERS
-from ldpflow.random.streams import lane_states
+from ldpflow.numerics.samplers import SAMPLERS
+from ldpflow.numerics.streams import CHUNK, LANES, PLANE, lane_states
 from ldpflow.simulators.one_pass import OnePass, run_path
-from ldpflow.store import RunStore
+from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
 from tests import draws
 from tests.kernels import uncompiled

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 from scipy.optimize import brentq
 
-from ldpflow.problems.laws import Component, Law
+from ldpflow.components.problems.laws import Component, Law
 
 MIXTURE = Law(
     "mixture",

@@ -7,11 +7,10 @@ import math
 import numpy as np
 import pytest
 
+from ldpflow.components.problems.least_squares import LAWS, LeastSquares
 from ldpflow.errors import InputError
-from ldpflow.problems.least_squares import LAWS, LeastSquares
-from ldpflow.random.lockstep import PLANE
-from ldpflow.random.samplers import SAMPLERS
-from ldpflow.random.streams import lane_states
+from ldpflow.numerics.samplers import SAMPLERS
+from ldpflow.numerics.streams import PLANE, lane_states
 
 
 @pytest.mark.parametrize("law", list(LAWS))

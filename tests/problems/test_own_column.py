@@ -7,11 +7,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ldpflow.engine import replay, run_study
+from ldpflow.components.problems.column_law import (
+    check_level,
+    column_of,
+    jittered,
+    lattice_spacing,
+    law_of_column,
+    share_of_one_value,
+)
+from ldpflow.engine.replay import replay
+from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
-from ldpflow.problems.column_law import jittered, lattice_spacing, share_of_one_value
-from ldpflow.problems.own_column import check_level, column_of, law_of_column
-from ldpflow.store import RunStore
+from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
 from tests.oracles.column_law import example_column
 

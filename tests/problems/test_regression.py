@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from ldpflow.problems.linear_regression import LinearRegression
-from ldpflow.problems.logistic_regression import LogisticRegression
+from ldpflow.components.problems.linear_regression import LinearRegression
+from ldpflow.components.problems.logistic_regression import LogisticRegression
 from ldpflow.simulators.trajectories import excess_loss
 from tests.oracles import gaussian_sgd
 

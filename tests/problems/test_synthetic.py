@@ -7,11 +7,11 @@ import math
 import numpy as np
 import pytest
 
+from ldpflow.components.problems.nonconvex_logistic import NonconvexLogistic
+from ldpflow.components.problems.robust_regression import RobustRegression
+from ldpflow.components.problems.sigmoid_loss import SigmoidLoss
 from ldpflow.errors import InputError
-from ldpflow.problems.nonconvex_logistic import NonconvexLogistic
-from ldpflow.problems.robust_regression import RobustRegression
-from ldpflow.problems.sigmoid_loss import SigmoidLoss
-from ldpflow.random.lockstep import LANES
+from ldpflow.numerics.streams import LANES
 from ldpflow.simulators.finite_sum import draw_records
 from ldpflow.study import Study
 from tests.draws import planes

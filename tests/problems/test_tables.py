@@ -8,9 +8,9 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from ldpflow.engine import run_study
+from ldpflow.components.problems.nonconvex_logistic import NonconvexLogistic
+from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
-from ldpflow.problems.nonconvex_logistic import NonconvexLogistic
 from ldpflow.study import Study
 
 TABLE = {"a": [3.0, 0.0, -1.0, 1e200], "b": [4, 0, 1, 0], "y": [0, 1, 1, 0]}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ldpflow.problems.laws import Law
-from ldpflow.protocols.counts.histograms import collect, variance_at_edge
-from ldpflow.protocols.counts.runs import Histograms, call, edge_cdf, run_rounds
-from ldpflow.random.streams import counter_keys
+from ldpflow.components.problems.laws import Law
+from ldpflow.components.protocols.collections import Histograms, call, edge_cdf, run_rounds
+from ldpflow.components.protocols.histogram_counts import collect, variance_at_edge
+from ldpflow.numerics.streams import counter_keys
 
 Z90 = 1.6448536269514722
 

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from ldpflow.protocols import PROTOCOLS
+from ldpflow.components.protocols import PROTOCOLS
 from tests.oracles import protocols as oracle
 from tests.protocols.running import spread_of
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ldpflow.protocols import PROTOCOLS
+from ldpflow.components.protocols import PROTOCOLS
 from tests.oracles import protocols as oracle
 from tests.protocols.running import keys, one_shot, spread_of
 from tests.random.test_counts import holm

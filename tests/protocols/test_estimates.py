@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ldpflow.problems.laws import Law
-from ldpflow.protocols import PROTOCOLS
-from ldpflow.protocols.counts.histograms import fit_all
-from ldpflow.protocols.counts.runs import call
+from ldpflow.components.problems.laws import Law
+from ldpflow.components.protocols import PROTOCOLS
+from ldpflow.components.protocols.collections import call
+from ldpflow.components.protocols.histogram_counts import fit_all
 from tests.oracles import protocols as oracle
 from tests.protocols.running import Z90, edge_cdf, inverted, keys, one_shot, spread_of
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ldpflow.problems.column_law import column_law
-from ldpflow.problems.laws import Component, Law
-from ldpflow.protocols.counts.rounds import CODES
-from ldpflow.protocols.counts.runs import cdf_values
+from ldpflow.components.problems.column_law import column_law
+from ldpflow.components.problems.laws import Component, Law
+from ldpflow.components.protocols.collections import cdf_values
+from ldpflow.components.protocols.round_counts import CODES
 
 RNG = np.random.default_rng(20261122)
 POINTS = np.concatenate([RNG.normal(0, 3, 40), RNG.uniform(0, 30, 40), [0.0, 1.0, -50.0, 50.0, 1e-12]])

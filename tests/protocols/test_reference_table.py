@@ -15,16 +15,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ldpflow.algorithms.ldp_sgd import LdpSgd
-from ldpflow.intervals.variance import Oracle
-from ldpflow.mechanisms.deployed_response import DeployedResponse
-from ldpflow.planning.forecasts import Simulated, path_intervals
-from ldpflow.problems.laws import Law
-from ldpflow.problems.quantile import Quantile
-from ldpflow.protocols import PROTOCOLS
-from ldpflow.protocols.counts.runs import run_one_shot, run_rounds
+from ldpflow.components.algorithms.ldp_sgd import LdpSgd
+from ldpflow.components.intervals.variance import Oracle
+from ldpflow.components.mechanisms.deployed_response import DeployedResponse
+from ldpflow.components.problems.laws import Law
+from ldpflow.components.problems.quantile import Quantile
+from ldpflow.components.protocols import PROTOCOLS
+from ldpflow.components.protocols.collections import run_one_shot, run_rounds
+from ldpflow.practice.planning.forecasts import Simulated, path_intervals
+from ldpflow.results.protocol_curves import bit_variance
 from ldpflow.simulators.one_pass import OnePass
-from ldpflow.theory.private_quantile import bit_variance
 from tests.protocols.running import Z90, keys
 from tests.random.test_counts import holm
 

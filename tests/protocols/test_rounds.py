@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ldpflow.problems.laws import Law
-from ldpflow.protocols import PROTOCOLS
-from ldpflow.protocols.counts.rounds import fieller, fit_logistic, grid_posterior
-from ldpflow.protocols.protocol import budget
+from ldpflow.components.problems.laws import Law
+from ldpflow.components.protocols import PROTOCOLS
+from ldpflow.components.protocols.protocol import budget
+from ldpflow.components.protocols.round_counts import fieller, fit_logistic, grid_posterior
 from tests.oracles import protocols as oracle
 from tests.protocols.running import Z90, keys, searched
 

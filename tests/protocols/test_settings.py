@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from ldpflow.components.protocols import PROTOCOLS
 from ldpflow.errors import InputError
-from ldpflow.protocols import PROTOCOLS
 
 
 @pytest.mark.parametrize("kind", PROTOCOLS)

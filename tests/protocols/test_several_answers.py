@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ldpflow.problems.laws import Law
-from ldpflow.protocols import PROTOCOLS
-from ldpflow.theory.private_quantile import repeated_bit_variance
+from ldpflow.components.problems.laws import Law
+from ldpflow.components.protocols import PROTOCOLS
+from ldpflow.results.protocol_curves import repeated_bit_variance
 from tests.oracles import protocols as oracle
 from tests.protocols.running import Z90, inverted, keys, one_shot, searched, spread_of
 from tests.protocols.test_counts_of_users import law_of_bins, moments

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 from ldpflow.errors import InputError
-from ldpflow.published import compare, load
-from ldpflow.published.compare import Comparison, holm, two_sided
+from ldpflow.results import published as compare
+from ldpflow.results.published import Comparison, holm, load, two_sided
 
 NULLS: dict[str, Any] = {"beta": None, "B": None, "multiplier": None, "M": None}
 
@@ -267,7 +267,7 @@ def test_a_correct_run_fails_about_once_in_a_hundred(replicates: int, runs: int)
 
 def test_import_is_light() -> None:
     code = (
-        "import sys, ldpflow.published as p; p.load('dette-graw');"
+        "import sys, ldpflow.results.published as p; p.load('dette-graw');"
         "print(sorted({'numba', 'ray', 'scipy', 'pyarrow', 'numpy', 'typer'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ldpflow.random import counts
-from ldpflow.random.elementary import U64, jit
-from ldpflow.random.streams import counter_keys
+from ldpflow.numerics import counts
+from ldpflow.numerics.elementary import U64, jit
+from ldpflow.numerics.streams import counter_keys
 
 KEY = tuple(U64(word) for word in counter_keys(20261122, "reports", "tests", 0))
 DRAWS = 200_000

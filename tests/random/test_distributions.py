@@ -6,7 +6,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from ldpflow.random import distributions
+from ldpflow.numerics import distributions
 
 RNG = np.random.default_rng(20240520)
 POINTS = np.concatenate(

@@ -6,8 +6,8 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from ldpflow.random import elementary
-from ldpflow.random.elementary import jit
+from ldpflow.numerics import elementary
+from ldpflow.numerics.elementary import jit
 
 RNG = np.random.default_rng(20240520)
 

@@ -9,12 +9,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ldpflow.problems.column_law import column_law
-from ldpflow.problems.gamma_table import gamma_table
-from ldpflow.random.lockstep import LANES, PLANE
-from ldpflow.random.quantile_tables import HALF, TABLE_SAMPLERS, cell_edges
-from ldpflow.random.samplers import fill_bits
-from ldpflow.random.streams import lane_states
+from ldpflow.components.problems.column_law import column_law
+from ldpflow.numerics.distributions import HALF, TABLE_SAMPLERS, cell_edges, gamma_table
+from ldpflow.numerics.samplers import fill_bits
+from ldpflow.numerics.streams import LANES, PLANE, lane_states
 from tests.oracles import column_law as literal
 from tests.random.test_samplers import ALPHA, PLANES, raw, state
 

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ldpflow.random import samplers
-from ldpflow.random.lockstep import CHUNK, LANES, PLANE
-from ldpflow.random.streams import lane_states
+from ldpflow.numerics import samplers
+from ldpflow.numerics.streams import CHUNK, LANES, PLANE, lane_states
 
 LAW_ERROR = 1e-12
 PLANES = 250  # 1,024,000 variates per law

@@ -7,10 +7,9 @@ import hashlib
 import numpy as np
 import pytest
 
-from ldpflow.random import samplers
-from ldpflow.random.counter import philox
-from ldpflow.random.lockstep import CHUNK, LANES, PLANE
-from ldpflow.random.streams import STREAM_VERSION, counter_keys, lane_states
+from ldpflow.numerics import samplers
+from ldpflow.numerics.registers import philox
+from ldpflow.numerics.streams import CHUNK, LANES, PLANE, STREAM_VERSION, counter_keys, lane_states
 
 MASK = (1 << 64) - 1
 

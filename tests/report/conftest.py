@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ldpflow.engine import run_study
+from ldpflow.engine.run import run_study
 from ldpflow.report.results import Results
 from ldpflow.study import Study
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from ldpflow.practice.transcripts.analysis import analyse
 from ldpflow.report.analysis_page import analysis_html
-from ldpflow.transcripts.analysis import analyse
 from tests.oracles.transcript import SETTINGS, demo
 from tests.report.browser import browser, complaints, missing, opened, requests, resize
 from tests.transcripts.conftest import as_table

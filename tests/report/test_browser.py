@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ldpflow.engine import run_study
+from ldpflow.engine.run import run_study
 from ldpflow.report.page import report_html
 from ldpflow.report.results import Results
 from ldpflow.study import Study

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from ldpflow.engine import run_study
-from ldpflow.report.catalogue import FIGURES
-from ldpflow.report.page import report_html
+from ldpflow.engine.run import run_study
+from ldpflow.report.page import diverged_counts, failures, glance, report_html, why_failed
+from ldpflow.report.pictures import FIGURES
 from ldpflow.report.results import Results
-from ldpflow.report.sections import diverged_counts, failures, glance, why_failed
 from ldpflow.results.arena import settings_of
 from ldpflow.study import Study
 from tests.report.test_figures import values

@@ -14,14 +14,12 @@ import pyarrow as pa
 import pytest
 
 from ldpflow.errors import InputError
-from ldpflow.report import style
-from ldpflow.report.catalogue import FIGURES
-from ldpflow.report.charts import spread
+from ldpflow.report import charts
+from ldpflow.report.charts import FORMATS, spread
 from ldpflow.report.figures import CURVES, MEASURES
-from ldpflow.report.pictures import interesting, intervals
+from ldpflow.report.pictures import FIGURES, interesting, intervals
 from ldpflow.report.results import Results
-from ldpflow.report.style import FORMATS
-from ldpflow.store import RunStore
+from ldpflow.store.run_store import RunStore
 from tests.cli.conftest import cell
 
 
@@ -175,11 +173,11 @@ def luminance(colour: str) -> float:
 
 def test_colours_can_be_seen_on_both_pages() -> None:
     used = [
-        *style.METHODS.values(),
-        *style.OTHERS,
-        style.GREY,
-        *style.MISSES.values(),
-        *style.ramp(10),
+        *charts.METHODS.values(),
+        *charts.OTHERS,
+        charts.GREY,
+        *charts.MISSES.values(),
+        *charts.ramp(10),
     ]
     for colour in used:
         for page in ("#ffffff", "#14171c"):
@@ -188,7 +186,7 @@ def test_colours_can_be_seen_on_both_pages() -> None:
 
 
 def test_new_methods_get_colours_of_their_own() -> None:
-    found = style.colours(["BB", "BM", "SN", "oracle", "TR", "new", "newer"])
+    found = charts.colours(["BB", "BM", "SN", "oracle", "TR", "new", "newer"])
     assert len(set(found.values())) == 7
 
 
@@ -200,5 +198,5 @@ def test_spread_keeps_the_ends() -> None:
 @pytest.mark.parametrize("count", [1, 5, 6, 9, 14])
 def test_no_two_series_have_the_same_colour(count: int) -> None:
     names = ["BB", "TR", *(f"dp_{i}" for i in range(count))]
-    found = style.colours(names)
+    found = charts.colours(names)
     assert set(found) == set(names) and len(set(found.values())) == len(names)

@@ -12,11 +12,10 @@ import pyarrow as pa
 import pytest
 
 from ldpflow.errors import InputError
-from ldpflow.published import compare
 from ldpflow.report import page
-from ldpflow.report.page import progress, report_html, script_json
+from ldpflow.report.page import choices, glance, progress, report_html, script_json
 from ldpflow.report.results import Results
-from ldpflow.report.sections import choices, glance
+from ldpflow.results import published
 from ldpflow.results.arena import UNDECIDED, settings_of
 from ldpflow.store.provenance import chained
 from tests.published.test_compare import rows_as_printed
@@ -51,7 +50,7 @@ def test_published_numbers_that_are_not_refuted_come_with_the_power(
     summary = rows_as_printed()
 
     def section() -> str:
-        found = [compare(pa.Table.from_pylist(summary), "dette-graw")]
+        found = [published.compare(pa.Table.from_pylist(summary), "dette-graw")]
         monkeypatch.setattr("ldpflow.report.page.published_comparisons", lambda results: found)
         return report_html(results).partition('id="comparison-dette-graw"')[2].partition("</section>")[0]
 

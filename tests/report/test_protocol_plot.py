@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from ldpflow.engine import run_study
+from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
 from ldpflow.report.figures import default_rows, measure
 from ldpflow.report.page import drawn

@@ -6,8 +6,8 @@ import pytest
 
 from ldpflow.errors import InputError
 from ldpflow.report.trace import log_spaced, trace
-from ldpflow.simulators.batch import Batch, simulate
-from ldpflow.simulators.cell import Cell
+from ldpflow.simulators.rows import Batch, simulate
+from ldpflow.simulators.simulator import Cell
 from ldpflow.study import Study
 from tests.studies import changed
 

@@ -13,12 +13,12 @@ import pyarrow as pa
 import pytest
 
 from ldpflow.cli import main
-from ldpflow.engine import run_study
+from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
-from ldpflow.report.catalogue import FIGURES
 from ldpflow.report.export import export_duckdb
 from ldpflow.report.figures import CURVES, shown_curves
 from ldpflow.report.page import report_html
+from ldpflow.report.pictures import FIGURES
 from ldpflow.report.results import Results
 from ldpflow.store.schema import STATISTICS, TRAJECTORIES
 from ldpflow.study import Study

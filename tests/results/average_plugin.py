@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 import ldpflow as lf
-from ldpflow.intervals.interval import in_order
+from ldpflow.components.intervals.interval import in_order
 
 
 @lf.register

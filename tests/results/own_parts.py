@@ -6,7 +6,7 @@ from mpmath import mpf
 from pydantic import Field
 
 import ldpflow as lf
-from ldpflow.intervals.parallel_runs import ParallelRuns
+from ldpflow.components.intervals.parallel_runs import ParallelRuns
 from ldpflow.settings import Setting
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ldpflow as lf
-from ldpflow.intervals import INTERVAL_METHODS
+from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.results.arena import (
     FAILS,
     HOLDS,

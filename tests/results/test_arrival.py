@@ -10,16 +10,16 @@ from typing import ClassVar, Literal
 import pytest
 
 import ldpflow as lf
-from ldpflow.engine import run_study
-from ldpflow.intervals import INTERVAL_METHODS
-from ldpflow.intervals.variance import BatchMeans
-from ldpflow.problems.laws import Law
+from ldpflow.components.intervals import INTERVAL_METHODS
+from ldpflow.components.intervals.variance import BatchMeans
+from ldpflow.components.problems.laws import Law
+from ldpflow.engine.run import run_study
+from ldpflow.results.arrival import Arrival, approaches
 from ldpflow.results.explanation import PredictedBias, explain, predicted_biases
 from ldpflow.results.summary import stored_paths
 from ldpflow.simulators.approach import Approach
-from ldpflow.store import RunStore
+from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
-from ldpflow.theory.arrival import Arrival, approaches
 
 
 def arrival(bias, start, steps, k=60.0):

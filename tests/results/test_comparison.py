@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ldpflow.engine import run_study
+from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
-from ldpflow.results import stored_cells
 from ldpflow.results.comparison import comparisons
-from ldpflow.results.summary import stored_paths
-from ldpflow.store import RunStore
+from ldpflow.results.summary import stored_cells, stored_paths
+from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
 from tests.studies import changed
 

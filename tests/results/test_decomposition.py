@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 import pytest
 
 import ldpflow as lf
-from ldpflow.engine import run_study
-from ldpflow.intervals import INTERVAL_METHODS
-from ldpflow.results import CellRows
+from ldpflow.components.intervals import INTERVAL_METHODS
+from ldpflow.engine.run import run_study
+from ldpflow.results.columns import CellRows
 from ldpflow.results.decomposition import BY_CHANCE, CAUSES, decompose, rounded
 from ldpflow.results.explanation import chance_note, explain, extremes, failures
-from ldpflow.store import RunStore
+from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
 
 TERM = r"([+-]\d+\.\d+) ± \d+\.\d+ \(([^()]+)\)"

@@ -11,12 +11,12 @@ import pytest
 
 import ldpflow as lf
 from ldpflow.cli import main
-from ldpflow.engine import run_study
+from ldpflow.engine.run import run_study
 from ldpflow.report.page import report_html
 from ldpflow.report.results import Results
 from ldpflow.results.design import Rows, places_of, products
-from ldpflow.store import cell_id
 from ldpflow.store.provenance import chained
+from ldpflow.store.schema import cell_id
 from ldpflow.study import Study, bundled_studies, load_study
 
 SWEEP = ["sweep", "quickstart", "--n", "500", "--replicates", "20", "--quiet", "--engine", "serial"]

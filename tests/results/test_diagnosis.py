@@ -9,9 +9,9 @@ import pytest
 from scipy import stats
 from scipy.special import ndtr
 
-from ldpflow.engine import run_study
+from ldpflow.engine.run import run_study
 from ldpflow.results.decomposition import CAUSES, DIAGNOSIS_COLUMNS, centred, decompose
-from ldpflow.store import RunStore
+from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
 from tests.oracles.rows_in_cells import cells_of
 from tests.results.test_measures import rows

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from ldpflow.results import COLUMNS, SUMMARY, group_keys
+from ldpflow.results.columns import COLUMNS, SUMMARY, group_keys
 from ldpflow.results.explanation import dominance
 from ldpflow.results.measures import CHUNK, FEW, HEADROOM, one_dominates, total
-from ldpflow.store import REPLICATES
+from ldpflow.store.schema import REPLICATES
 from tests.oracles.rows_in_cells import cells_of, summarise
 
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ldpflow import constants
-from ldpflow.intervals.nested import width_factor
-from ldpflow.results import CellRows
+from ldpflow.components.intervals.nested import width_factor
+from ldpflow.numerics import constants
+from ldpflow.results.columns import CellRows
 from ldpflow.results.monitoring import Looks, Watch, coverage_at_every_n, coverage_at_stop
 from tests.oracles import monitoring
 

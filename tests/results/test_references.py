@@ -7,11 +7,11 @@ import re
 import pyarrow as pa
 import pytest
 
-from ldpflow.algorithms import ALGORITHMS
-from ldpflow.intervals import INTERVAL_METHODS, IntervalMethod
-from ldpflow.mechanisms import MECHANISMS
-from ldpflow.problems import PROBLEMS
-from ldpflow.protocols import PROTOCOLS
+from ldpflow.components.algorithms import ALGORITHMS
+from ldpflow.components.intervals import INTERVAL_METHODS, IntervalMethod
+from ldpflow.components.mechanisms import MECHANISMS
+from ldpflow.components.problems import PROBLEMS
+from ldpflow.components.protocols import PROTOCOLS
 from ldpflow.results import references as module
 from ldpflow.results.design import Design
 from ldpflow.results.references import (

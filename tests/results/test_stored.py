@@ -13,9 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldpflow.errors import InputError
-from ldpflow.results import stored, stored_cells
-from ldpflow.store import REPLICATES, RunStore, cell_id
-from ldpflow.store.checksums import encode
+from ldpflow.results import summary as stored
+from ldpflow.results.summary import stored_cells
+from ldpflow.store.part import encode
+from ldpflow.store.run_store import RunStore
+from ldpflow.store.schema import REPLICATES, cell_id
 from tests.oracles.rows_in_cells import cells_of
 from tests.store.replicates import BB, BM, CELLS, KEY, META, OTHER_KEY, SN, complete_rows
 

@@ -9,9 +9,8 @@ import pyarrow as pa
 import pytest
 
 from benchmarks import summary as benchmark
-from ldpflow.results import stored, stored_cells
-from ldpflow.results.summary import stored_paths, stored_summary, summary_of
-from ldpflow.store import RunStore
+from ldpflow.results.summary import stored_cells, stored_paths, stored_summary, summary_of
+from ldpflow.store.run_store import RunStore
 from tests.faults.study import serial, study
 from tests.oracles.rows_in_cells import cells_of
 
@@ -23,7 +22,7 @@ def test_a_few_cells_at_a_time_are_all_at_once(tmp_path, monkeypatch, held):
     whole = summary_of(
         [cells_of(store.replicates.read(damaged="refuse"))], stored_paths(store.replicates, damaged="refuse")
     )
-    monkeypatch.setattr(stored, "HELD_ROWS", held)
+    monkeypatch.setattr("ldpflow.results.summary.HELD_ROWS", held)
     assert len(list(stored_cells(store, damaged="refuse"))) == {1: 8, 100: 4, 10**6: 2}[held]
     assert stored_summary(store, damaged="refuse").equals(whole)
     pieces = [
@@ -77,7 +76,7 @@ def peak(run, count):
 
 
 def test_memory_does_not_grow_with_the_rows_of_a_path(tmp_path, monkeypatch):
-    monkeypatch.setattr(stored, "HELD_ROWS", 4000)
+    monkeypatch.setattr("ldpflow.results.summary.HELD_ROWS", 4000)
     monkeypatch.setattr(benchmark, "PART_ROWS", 4000)
     monkeypatch.setattr("ldpflow.results.decomposition.CHUNK", 2**12)
     small, large = peak(tmp_path / "small", 8000), peak(tmp_path / "large", 80_000)

@@ -11,9 +11,9 @@ import pytest
 import ldpflow as lf
 from ldpflow.report.page import report_html
 from ldpflow.report.results import Results
-from ldpflow.results import stored_cells
 from ldpflow.results.design import places_of
-from ldpflow.store import RunStore
+from ldpflow.results.summary import stored_cells
+from ldpflow.store.run_store import RunStore
 from ldpflow.study.plugins import REGISTRIES
 
 PLUGIN = str(Path(__file__).with_name("own_parts.py"))

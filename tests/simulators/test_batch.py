@@ -10,16 +10,16 @@ from pathlib import Path as FilePath
 import numpy as np
 import pytest
 
-from ldpflow.algorithms.ldp_sgd import LdpSgd
-from ldpflow.intervals.bootstrap import BlockBootstrap
-from ldpflow.intervals.variance import BatchMeans, Oracle, SelfNormalization
-from ldpflow.mechanisms.laplace import Laplace
-from ldpflow.mechanisms.randomized_response import RandomizedResponse
-from ldpflow.problems.quantile import Quantile
-from ldpflow.problems.quantile_regression import QuantileRegression
-from ldpflow.simulators.batch import Batch, simulate
-from ldpflow.simulators.cell import Cell
+from ldpflow.components.algorithms.ldp_sgd import LdpSgd
+from ldpflow.components.intervals.bootstrap import BlockBootstrap
+from ldpflow.components.intervals.variance import BatchMeans, Oracle, SelfNormalization
+from ldpflow.components.mechanisms.laplace import Laplace
+from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
+from ldpflow.components.problems.quantile import Quantile
+from ldpflow.components.problems.quantile_regression import QuantileRegression
 from ldpflow.simulators.one_pass import OnePass, run_path
+from ldpflow.simulators.rows import Batch, simulate
+from ldpflow.simulators.simulator import Cell
 
 ROOT = FilePath(__file__).parents[2]
 METHODS = (BlockBootstrap(B=20), BatchMeans(), SelfNormalization(), Oracle())
@@ -89,7 +89,7 @@ LARGE = """
 import resource
 resource.setrlimit(resource.RLIMIT_AS, (2 * 10**9, 2 * 10**9))
 from ldpflow.study import load_study
-from ldpflow.simulators.batch import Batch, simulate
+from ldpflow.simulators.rows import Batch, simulate
 study = load_study("paper-table2").replace({"replicates": 2})
 (plan,) = study.plans()
 rows = simulate(Batch(plan.simulator, study.seed, 0, 2, plan.cells)).rows

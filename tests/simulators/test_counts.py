@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ldpflow.engine import run_study
+from ldpflow.components.intervals.counts import Fieller, Inversion
+from ldpflow.components.intervals.variance import Oracle
+from ldpflow.components.problems.quantile import Quantile
+from ldpflow.components.protocols import PROTOCOLS
+from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
-from ldpflow.intervals.counts import Fieller, Inversion
-from ldpflow.intervals.variance import Oracle
-from ldpflow.problems.quantile import Quantile
-from ldpflow.protocols import PROTOCOLS
 from ldpflow.simulators.approach import limit_law
-from ldpflow.simulators.batch import Batch, simulate
-from ldpflow.simulators.cell import Cell
 from ldpflow.simulators.counts import Counts
 from ldpflow.simulators.families import simulator_from_settings
-from ldpflow.store import RunStore
+from ldpflow.simulators.rows import Batch, simulate
+from ldpflow.simulators.simulator import Cell
+from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
 
 RANGE = (-6.3, 9.7)
@@ -115,8 +115,8 @@ def test_an_undefined_interval_is_no_miss():
 
 def test_coverage_of_a_study_counts_intervals_that_end_at_the_range(tmp_path):
     """A summary over finished rows: coverage over both statuses, length over ok alone."""
-    from ldpflow.engine import run_study
-    from ldpflow.store import RunStore
+    from ldpflow.engine.run import run_study
+    from ldpflow.store.run_store import RunStore
 
     mapping = study(
         name="ends",

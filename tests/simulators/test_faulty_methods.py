@@ -11,8 +11,8 @@ import pytest
 import ldpflow as lf
 from ldpflow.columns import Column
 from ldpflow.errors import LdpflowError
-from ldpflow.simulators.batch import Batch, simulate
-from ldpflow.simulators.cell import Cell
+from ldpflow.simulators.rows import Batch, simulate
+from ldpflow.simulators.simulator import Cell
 
 
 def changed(result, kind):

@@ -9,13 +9,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from ldpflow.engine import Precision, check_run, replay, run_study
-from ldpflow.intervals.parallel_runs import ParallelRuns
-from ldpflow.random.lockstep import LANES
-from ldpflow.simulators.batch import Batch, simulate
-from ldpflow.simulators.cell import Cell
+from ldpflow.components.intervals.parallel_runs import ParallelRuns
+from ldpflow.engine.check import check_run
+from ldpflow.engine.precision import Precision
+from ldpflow.engine.replay import replay
+from ldpflow.engine.run import run_study
+from ldpflow.numerics.streams import LANES
 from ldpflow.simulators.one_pass import run_path
-from ldpflow.store import RunStore
+from ldpflow.simulators.rows import Batch, simulate
+from ldpflow.simulators.simulator import Cell
+from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
 
 K = 5

@@ -10,22 +10,24 @@ import pyarrow.compute as pc
 import pytest
 from pydantic import Field
 
-from ldpflow.engine import check_run, replay, run_study
+from ldpflow.components.intervals import INTERVAL_METHODS
+from ldpflow.components.intervals.interval import IntervalMethod, normal_intervals
+from ldpflow.components.intervals.record import Record
+from ldpflow.components.mechanisms import PrivacyStatement
+from ldpflow.components.problems import PROBLEMS, BaseProblem
+from ldpflow.engine.check import check_run
 from ldpflow.engine.prediction import predict
+from ldpflow.engine.replay import replay
+from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
-from ldpflow.intervals import INTERVAL_METHODS
-from ldpflow.intervals.interval import IntervalMethod, normal_intervals
-from ldpflow.intervals.record import Record
-from ldpflow.mechanisms import PrivacyStatement
-from ldpflow.problems import PROBLEMS, BaseProblem
-from ldpflow.random.streams import counter_keys
+from ldpflow.numerics.streams import counter_keys
 from ldpflow.report.page import report_html
 from ldpflow.report.results import Results
 from ldpflow.settings import Settings
 from ldpflow.simulators.approach import LimitLaw, limit_law
 from ldpflow.simulators.families import FAMILIES, PARTS, simulator_from_settings
 from ldpflow.simulators.simulator import Cost, Request, Simulator
-from ldpflow.store import RunStore
+from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
 
 # --- the family: 1 answer of n, flipped with probability 1/(1 + e^epsilon) -------------------------------

@@ -8,18 +8,19 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from ldpflow.algorithms.budget_split import BudgetSplit
-from ldpflow.algorithms.ldp_sgd import LdpSgd
-from ldpflow.engine import run_study
+from ldpflow.components.algorithms.budget_split import BudgetSplit
+from ldpflow.components.algorithms.ldp_sgd import LdpSgd
+from ldpflow.components.mechanisms.gaussian import Gaussian
+from ldpflow.components.problems.quadratic import Quadratic
+from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
-from ldpflow.mechanisms.gaussian import Gaussian
-from ldpflow.problems.quadratic import Quadratic
+from ldpflow.results import curves as bounds
+from ldpflow.results.curves import setting_of, theory_curves
 from ldpflow.results.trajectories import read_trajectories
 from ldpflow.simulators.one_pass import OnePass, run_path
-from ldpflow.store import RunStore, cell_id
+from ldpflow.store.run_store import RunStore
+from ldpflow.store.schema import cell_id
 from ldpflow.study import Study
-from ldpflow.theory import gaussian_bounds as bounds
-from ldpflow.theory.curves import curves, setting_of
 from tests import draws
 from tests.oracles import gaussian_sgd
 
@@ -114,12 +115,12 @@ def test_worst_pair_matches_the_trade_off():
     first, second = noise[0] - c0, noise[1] + c0
     variation = (second > 0).mean() - (first > 0).mean()
     assert variation == pytest.approx(0.38292, abs=4 * np.sqrt(0.5 / m))
-    from ldpflow import privacy
+    from ldpflow.numerics import accounting
 
     for level in (0.05, 0.3, 0.8):
         threshold = np.quantile(first, 1 - level)
         missed = (second <= threshold).mean()
-        assert missed == pytest.approx(privacy.trade_off(mu, level), abs=5 * np.sqrt(0.5 / m))
+        assert missed == pytest.approx(accounting.trade_off(mu, level), abs=5 * np.sqrt(0.5 / m))
 
 
 def test_a_study_of_trajectories_grows_and_keeps_its_bits(tmp_path):
@@ -165,7 +166,7 @@ def test_projected_paths_have_the_third_theorems_line(tmp_path):
 def test_the_quadratic_has_the_fourth_theorems_line():
     """From the exact distances, which the oracle has from another recursion."""
     n = np.array([1, 10, 100, 1000])
-    found = curves(QUADRATIC, n)["bound"]
+    found = theory_curves(QUADRATIC, n)["bound"]
     golden = gaussian_sgd.quadratic_moments([0.3, 1.0], [1 / 3, 1 / 3], 4.0, [1.0, -1.0], 0.5, 0.6, 1000)
     s = setting_of(QUADRATIC)
     leading = (4 + 1 / 3) * (1 / 0.09 + 1)
@@ -176,7 +177,7 @@ def test_the_quadratic_has_the_fourth_theorems_line():
     assert (golden["average_pre"][n] <= found["avg_pre_sq"]).all()
     assert (golden["average_post"][n] <= found["avg_sq"]).all()
     assert set(found) == {"avg_sq", "avg_pre_sq"}
-    assert curves(replace(QUADRATIC, algorithm=LdpSgd(radius=3.0)), n)["bound"] == {}
+    assert theory_curves(replace(QUADRATIC, algorithm=LdpSgd(radius=3.0)), n)["bound"] == {}
 
 
 def test_trajectories_and_intervals_from_one_run(tmp_path):

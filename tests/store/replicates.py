@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ldpflow.store import REPLICATES, PartMeta, RunStore, UnreadablePart, cell_id
+from ldpflow.store.part import PartMeta, UnreadablePart
+from ldpflow.store.run_store import RunStore
+from ldpflow.store.schema import REPLICATES, cell_id
 
 BB = {"n": 1000, "method": "BB", "beta": 0.75, "B": 500, "multiplier": "uniform", "level": 0.9}
 BM = {"n": 1000, "method": "BM", "level": 0.9}

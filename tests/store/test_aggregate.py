@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ldpflow.store import Aggregator, Published, RunStore, cell_set_hash
+from ldpflow.store.aggregate import Aggregator, Published
+from ldpflow.store.run_store import RunStore
+from ldpflow.store.schema import cell_set_hash
 from tests.store.replicates import BB, BM, CELLS, KEY, META, OTHER_KEY, SN, complete_rows, same
 
 ALL = cell_set_hash(CELLS)

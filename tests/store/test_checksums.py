@@ -13,9 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from ldpflow.errors import InputError
-from ldpflow.results import stored_cells, summarise_cells
-from ldpflow.store import RunStore, UnreadablePart
-from ldpflow.store.checksums import encode
+from ldpflow.results.measures import summarise_cells
+from ldpflow.results.summary import stored_cells
+from ldpflow.store.part import UnreadablePart, encode
+from ldpflow.store.run_store import RunStore
 from tests.store.replicates import KEY, META, complete_rows, same
 
 FLIPS = 400
@@ -74,7 +75,7 @@ def test_no_file_of_ours_has_statistics_by_which_plain_readers_skip_rows(store):
     table = pq.ParquetFile(file).read()
     footer = pq.read_metadata(file)
     assert not any(footer.row_group(0).column(at).is_stats_set for at in range(footer.num_columns))
-    with patch("ldpflow.store.checksums.pq.write_table", partial(write_with_statistics, pq.write_table)):
+    with patch("ldpflow.store.part.pq.write_table", partial(write_with_statistics, pq.write_table)):
         file.write_bytes(encode(table))
     bad = []
     assert store.replicates.scan(damaged=bad) == [] and "statistics" in bad[0].reason

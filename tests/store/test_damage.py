@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from ldpflow.errors import InputError
-from ldpflow.store import REPLICATES, RunStore, cell_id
+from ldpflow.store.run_store import RunStore
+from ldpflow.store.schema import REPLICATES, cell_id
 from tests.store.replicates import BM, KEY, META, OTHER_KEY, complete_rows, same, unusable
 
 

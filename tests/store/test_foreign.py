@@ -12,10 +12,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from ldpflow.engine import check_run, repair_run, run_study
+from ldpflow.engine.check import check_run, repair_run
+from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError, StorageError, redacted
-from ldpflow.store import RunLock, RunStore, Session, UnreadablePart
-from ldpflow.store.provenance import read_sessions
+from ldpflow.store.lock import RunLock
+from ldpflow.store.part import UnreadablePart
+from ldpflow.store.provenance import Session, read_sessions
+from ldpflow.store.run_store import RunStore
 from tests.faults.study import serial, study
 from tests.store.replicates import BM, KEY, META, complete_rows
 

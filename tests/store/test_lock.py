@@ -13,7 +13,8 @@ import pytest
 from pyarrow import fs
 
 from ldpflow.errors import InputError
-from ldpflow.store import RunLock, RunStore
+from ldpflow.store.lock import RunLock
+from ldpflow.store.run_store import RunStore
 
 HOLDER = """
 import sys, time

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from ldpflow.errors import InputError
-from ldpflow.store import RunStore, Session
-from ldpflow.store.provenance import read_sessions
+from ldpflow.store.provenance import Session, read_sessions
+from ldpflow.store.run_store import RunStore
 
 
 def test_a_resumed_run_appends_a_session_and_a_killed_one_stays(tmp_path):

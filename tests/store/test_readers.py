@@ -10,7 +10,8 @@ import polars as pl
 import pyarrow.dataset as ds
 import pytest
 
-from ldpflow.store import REPLICATES, RunStore
+from ldpflow.store.run_store import RunStore
+from ldpflow.store.schema import REPLICATES
 from tests.oracles.rows_in_cells import summarise
 from tests.store.replicates import BM, KEY, META, OTHER_KEY, complete_rows
 

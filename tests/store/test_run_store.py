@@ -21,19 +21,14 @@ from pyarrow import fs
 from ldpflow.columns import Column
 from ldpflow.documents import with_sum
 from ldpflow.errors import InputError
-from ldpflow.results import stored_cells, summarise_cells
-from ldpflow.store import (
-    REPLICATES,
-    PartMeta,
-    RunStore,
-    UnreadablePart,
-    cell_id,
-    cell_set_hash,
-    dataset,
-)
+from ldpflow.results.measures import summarise_cells
+from ldpflow.results.summary import stored_cells
+from ldpflow.store import dataset
 from ldpflow.store.dataset import crowded
 from ldpflow.store.files import PUT_PAUSES
-from ldpflow.store.part import subtract
+from ldpflow.store.part import PartMeta, UnreadablePart, subtract
+from ldpflow.store.run_store import RunStore
+from ldpflow.store.schema import REPLICATES, cell_id, cell_set_hash
 from tests.store.replicates import BB, BM, CELLS, KEY, META, OTHER_KEY, SN, complete_rows, same, unusable
 
 

@@ -15,8 +15,8 @@ import pytest
 import ldpflow as lf
 from ldpflow.documents import LARGEST, check_sum, parse_json, parse_toml, read_text, with_sum
 from ldpflow.errors import InputError
-from ldpflow.store import RunStore
 from ldpflow.store.provenance import read_sessions
+from ldpflow.store.run_store import RunStore
 from tests.cli.conftest import ldpflow  # noqa: F401
 
 DEEP = {

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from ldpflow.intervals.transcript import TranscriptCovariance
+from ldpflow.components.intervals.transcript import TranscriptCovariance
 from ldpflow.study import Study
 
 STUDY = {

@@ -6,12 +6,12 @@ import numpy as np
 import pyarrow.compute as pc
 import pytest
 
-from ldpflow import constants
-from ldpflow.engine import run_study
+from ldpflow.components.intervals.variance import asymptotic_variances
 from ldpflow.engine.check import check_run
+from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
-from ldpflow.intervals.variance import asymptotic_variances
-from ldpflow.store import RunStore
+from ldpflow.numerics import constants
+from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
 from tests.oracles import monitoring
 

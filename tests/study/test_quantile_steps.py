@@ -97,8 +97,8 @@ def fields_of(record):
 
 
 def test_no_transcript_is_written_or_read_of_them(tmp_path):
-    from ldpflow.transcripts.collection import read_algorithm
-    from ldpflow.transcripts.writing import check_path
+    from ldpflow.practice.transcripts.collection import read_algorithm
+    from ldpflow.practice.transcripts.writing import check_path
 
     with pytest.raises(InputError, match="one step constant and start"):
         check_path(study(c=[[1.0, 2.0, 1.0]]).simulators()[0], 400)

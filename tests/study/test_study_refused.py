@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldpflow.errors import InputError
-from ldpflow.simulators.memory import BUDGET
+from ldpflow.simulators.one_pass import BUDGET
 from ldpflow.study import Study
 from tests.studies import BASE, changed
 

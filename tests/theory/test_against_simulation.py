@@ -11,13 +11,13 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from ldpflow.algorithms.ldp_sgd import LdpSgd
-from ldpflow.mechanisms.gaussian import Gaussian
-from ldpflow.problems.linear_regression import LinearRegression
-from ldpflow.problems.logistic_regression import LogisticRegression
+from ldpflow.components.algorithms.ldp_sgd import LdpSgd
+from ldpflow.components.mechanisms.gaussian import Gaussian
+from ldpflow.components.problems.linear_regression import LinearRegression
+from ldpflow.components.problems.logistic_regression import LogisticRegression
+from ldpflow.results import curves as bounds
+from ldpflow.results.curves import Setting
 from ldpflow.simulators.one_pass import OnePass, run_path
-from ldpflow.theory import gaussian_bounds as bounds
-from ldpflow.theory.gaussian_bounds import Setting
 from tests.oracles import gaussian_bounds as oracle
 
 pytestmark = pytest.mark.slow

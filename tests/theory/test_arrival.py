@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from ldpflow.problems.column_law import column_law
-from ldpflow.problems.laws import Component, Law
+from ldpflow.components.problems.column_law import column_law
+from ldpflow.components.problems.laws import Component, Law
+from ldpflow.results.arrival import approaches, feasible_n, verdict
 from ldpflow.simulators.approach import Approach
-from ldpflow.theory.arrival import approaches, feasible_n, verdict
 from tests.oracles.closure import closure
 from tests.oracles.column_law import example_column
 

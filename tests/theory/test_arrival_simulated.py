@@ -12,13 +12,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ldpflow.engine import run_study
-from ldpflow.planning.sources import design
-from ldpflow.problems.column_law import column_law
-from ldpflow.problems.laws import Law
-from ldpflow.store import RunStore
+from ldpflow.components.problems.column_law import column_law
+from ldpflow.components.problems.laws import Law
+from ldpflow.engine.run import run_study
+from ldpflow.practice.planning.sources import design
+from ldpflow.results.arrival import approaches
+from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
-from ldpflow.theory.arrival import approaches
 from tests.theory.test_arrival import grid
 
 TR = {"kind": "TR"}
@@ -167,8 +167,8 @@ def pilot(tmp_path, values):
 
 def test_the_true_law_of_a_rounded_value_is_coarse_for_these_steps():
     """What the caution of a plan measures: spacing over the deviation of the last iterates."""
+    from ldpflow.results.arrival import LATTICE, lattice_ratio
     from ldpflow.simulators.approach import Approach
-    from ldpflow.theory.arrival import LATTICE, lattice_ratio
 
     values = np.round(2 * np.random.default_rng(3).normal(size=20_000)) / 2
     table = column_law(values)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from ldpflow.errors import InputError
-from ldpflow.theory import gaussian_bounds as bounds
-from ldpflow.theory.gaussian_bounds import Setting
+from ldpflow.results import curves as bounds
+from ldpflow.results.curves import Setting
 from tests.oracles import gaussian_bounds as oracle
 from tests.oracles import gaussian_sgd
 from tests.oracles.gaussian_bounds import psi

@@ -8,12 +8,15 @@ import math
 import numpy as np
 import pytest
 
-from ldpflow.algorithms.dp_nsgd import DpNsgd
-from ldpflow.algorithms.dp_nsgd_reduced import DpNsgdReduced, tree_variances
-from ldpflow.algorithms.schedules import best_epochs, first_theorem_steps, reduced_theorem_steps
+from ldpflow.components.algorithms.dp_nsgd import DpNsgd
+from ldpflow.components.algorithms.dp_nsgd_reduced import DpNsgdReduced, tree_variances
+from ldpflow.components.algorithms.finite_sum import best_epochs, first_theorem_steps, reduced_theorem_steps
+from ldpflow.components.problems.nonconvex_logistic import NonconvexLogistic
+from ldpflow.components.problems.robust_regression import RobustRegression
 from ldpflow.errors import InputError
-from ldpflow.privacy.rdp import epsilon_of, noise_multiplier, printed_noise_multiplier
-from ldpflow.privacy.tree import (
+from ldpflow.numerics.accounting import zcdp_epsilon, zcdp_noise_multiplier, zcdp_printed_multiplier
+from ldpflow.numerics.streams import LANES
+from ldpflow.numerics.tree import (
     chi_mean,
     mean_prefix_discount,
     mean_window_discount,
@@ -23,12 +26,9 @@ from ldpflow.privacy.tree import (
     touched_nodes,
     window_variance,
 )
-from ldpflow.problems.nonconvex_logistic import NonconvexLogistic
-from ldpflow.problems.robust_regression import RobustRegression
-from ldpflow.random.lockstep import LANES
+from ldpflow.results import curves
+from ldpflow.results.curves import theory_curves
 from ldpflow.simulators.finite_sum import FiniteSum, draw_records, risk, run_erm
-from ldpflow.theory import momentum
-from ldpflow.theory.curves import curves
 from tests.oracles import momentum as oracle
 from tests.oracles import momentum_bounds
 
@@ -78,7 +78,7 @@ def test_mean_noise_norms_known():
     problem = NonconvexLogistic(d=10)
     algorithm = DpNsgdReduced(epochs=40.0, order="fixed")
     plan = dataclasses.replace(algorithm.plan(problem, 1000), sigma=0.3)
-    noise = [math.sqrt(momentum.noise_variance(algorithm, plan, t)) for t in range(1, 40_000, 199)]
+    noise = [math.sqrt(curves.noise_variance(algorithm, plan, t)) for t in range(1, 40_000, 199)]
     assert chi_mean(10) * np.mean(noise) == pytest.approx(0.1457, rel=0.03)
 
 
@@ -92,7 +92,7 @@ def test_noise_at_equal_steps_and_multiplier(kind, epochs, norms):
         algorithm = kind(epochs=float(q), order="fixed")
         plan = dataclasses.replace(algorithm.plan(problem, 4000), sigma=0.3)
         steps = range(1, plan.steps, plan.steps // 151 | 1)
-        noise = [math.sqrt(momentum.noise_variance(algorithm, plan, t)) for t in steps]
+        noise = [math.sqrt(curves.noise_variance(algorithm, plan, t)) for t in steps]
         assert chi_mean(10) * np.mean(noise) == pytest.approx(expected, rel=0.05)
 
 
@@ -102,11 +102,11 @@ def test_noise_falls_as_in_the_published_settings():
     sizes = (500, 2000, 8000, 32000)
     for n in sizes:
         t1 = n * round(first_theorem_steps(n, 20, 1.0, 1e-6) / n)
-        sigma = printed_noise_multiplier(1.0, 1e-6, 2.0)
+        sigma = zcdp_printed_multiplier(1.0, 1e-6, 2.0)
         node = 4 / n * sigma * math.sqrt(touched_nodes(t1, n))
         norms[1].append(chi_mean(20) * node * math.sqrt(mean_prefix_discount(t1.bit_length() - 1, 1 / n)))
         t2 = n * round(reduced_theorem_steps(n, 20, 1.0) / n)
-        cross, sigma = math.sqrt(n / t2), printed_noise_multiplier(1.0, 1e-6, 4.0)
+        cross, sigma = math.sqrt(n / t2), zcdp_printed_multiplier(1.0, 1e-6, 4.0)
         _, v2 = tree_variances(n, t2)
         late, small = 16 * sigma**2 * v2, (4 * cross * sigma) ** 2 * v2
         windows = (cross**2 * late + (1 - cross) ** 2 * small) * mean_window_discount(n, 1 / n)
@@ -130,9 +130,9 @@ def test_theorem_settings_known():
     assert math.sqrt(x / 1e4) == pytest.approx(math.sqrt(1e4 / t), rel=1e-9)
     assert 1 / math.sqrt(1e4 * t) == pytest.approx(2.5322e-5, abs=1e-9)
     assert first_theorem_steps(10**5, 20, 1.0, 1e-6) / 1e5 == pytest.approx(245.08, abs=0.01)
-    assert printed_noise_multiplier(1.0, 1e-6, 2.0) == pytest.approx(7.4338, abs=5e-5)
+    assert zcdp_printed_multiplier(1.0, 1e-6, 2.0) == pytest.approx(7.4338, abs=5e-5)
     assert reduced_theorem_steps(10**4, 100, 1.0) == pytest.approx(1e8, rel=1e-14)
-    assert printed_noise_multiplier(1.0, 1e-6, 4.0) == pytest.approx(14.8677, abs=5e-5)
+    assert zcdp_printed_multiplier(1.0, 1e-6, 4.0) == pytest.approx(14.8677, abs=5e-5)
     problem = NonconvexLogistic(d=100)
     first = DpNsgd(parameters="theorem", calibration="printed").plan(problem, 10**4)
     assert (first.epochs, first.sigma) == (16, pytest.approx(7.4338, abs=5e-5))
@@ -177,7 +177,7 @@ def test_published_bounds_say_nothing_at_practical_sizes():
     noise = DpNsgdReduced(calibration="printed", epochs=1e4, difference_scale=4.0)
     smooth = NonconvexLogistic(d=100, bound=2.0, penalty=0.0)  # G = 2, L = 1
     plan = dataclasses.replace(noise.plan(smooth, 10**4), lipschitz=1.0)
-    exact = math.sqrt(100 * momentum.noise_variance(noise, plan, 10**8 - 10**4 - 1))
+    exact = math.sqrt(100 * curves.noise_variance(noise, plan, 10**8 - 10**4 - 1))
     ours = math.sqrt(100 * momentum_bounds.reduced_noise_variance_bound(
         10**4, 10**8, plan.alpha, plan.eta, plan.cross, plan.sigma, 1.0, 1.0
     ))  # fmt: skip
@@ -191,8 +191,8 @@ def test_published_bounds_say_nothing_at_practical_sizes():
 def test_budget_of_a_noise_multiplier():
     # sigma = .3 at c = .25.
     rho = 0.25 / (2 * 0.3**2)
-    assert rho == pytest.approx(1.39, abs=5e-3) and epsilon_of(rho, 1e-6) == pytest.approx(10.1, abs=0.1)
-    assert noise_multiplier(epsilon_of(rho, 1e-6), 1e-6, 0.25) == pytest.approx(0.3, rel=1e-12)
+    assert rho == pytest.approx(1.39, abs=5e-3) and zcdp_epsilon(rho, 1e-6) == pytest.approx(10.1, abs=0.1)
+    assert zcdp_noise_multiplier(zcdp_epsilon(rho, 1e-6), 1e-6, 0.25) == pytest.approx(0.3, rel=1e-12)
 
 
 # --- along simulated paths -----------------------------------------------------------------------
@@ -209,18 +209,18 @@ def test_bias_of_the_momentum_and_the_bounds_on_paths():
     _, gradients = risk(problem, records, record.iterates)
     bias = np.linalg.norm(record.momenta - gradients, axis=1).mean(axis=1)
     for t in times:
-        assert bias[t - 1] <= momentum.momentum_bias_bound(
+        assert bias[t - 1] <= curves.momentum_bias_bound(
             problem.lipschitz(), problem.smoothness(), plan.alpha, plan.eta, n, t
         )
     # Without the start-up term, which print leaves out, it fails at the first steps for small eta.
-    assert momentum.momentum_bias_bound(1.0, 0.0, 0.001, 1e-9, 1000, 1) > 0.999
+    assert curves.momentum_bias_bound(1.0, 0.0, 0.001, 1e-9, 1000, 1) > 0.999
     path = FiniteSum(problem, algorithm, n)
-    bounds = curves(path, list(times))["bound"]
+    bounds = theory_curves(path, list(times))["bound"]
     noise = np.linalg.norm(record.estimates - record.momenta, axis=1)
     # sqrt(d Var) is above the mean norm by 1/chi: at six standard errors of 160 correlated means.
     error = noise.std(axis=1, ddof=1) / math.sqrt(LANES)
     assert (noise.mean(axis=1) <= bounds["noise_norm"] + 6 * error).all()
-    limit = curves(path, list(times))["limit"]
+    limit = theory_curves(path, list(times))["limit"]
     assert (np.abs(noise.mean(axis=1) - limit["noise_norm"]) <= 6 * error).all()
     mean = np.linalg.norm(gradients, axis=1).mean()
     assert mean < bounds["mean_gradient_norm"][-1] and np.isnan(bounds["mean_gradient_norm"][:-1]).all()

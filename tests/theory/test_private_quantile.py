@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from ldpflow.problems.laws import Law
-from ldpflow.protocols import PROTOCOLS
-from ldpflow.theory import private_quantile as theory
+from ldpflow.components.problems.laws import Law
+from ldpflow.components.protocols import PROTOCOLS
+from ldpflow.results import protocol_curves as theory
 from tests.protocols.running import edge_cdf, inverted, keys, one_shot, searched
 
 TAUS = (0.5, 0.75, 0.9, 0.99)

@@ -7,18 +7,17 @@ import math
 import numpy as np
 import pytest
 
-from ldpflow.algorithms.dp_ambssgd import DpAmbssgd
-from ldpflow.algorithms.dp_mbssgd import DpMbssgd
-from ldpflow.algorithms.sufficient_statistics import OrdinaryLeastSquares, SufficientStatistics
-from ldpflow.algorithms.tail_sgd import TailSgd
+from ldpflow.components.algorithms.dp_ambssgd import DpAmbssgd, DpMbssgd
+from ldpflow.components.algorithms.ldp_sgd import TailSgd
+from ldpflow.components.algorithms.sufficient_statistics import OrdinaryLeastSquares, SufficientStatistics
+from ldpflow.components.intervals.variance import asymptotic_variances
+from ldpflow.components.mechanisms.clipped_gaussian import ClippedGaussian
+from ldpflow.components.mechanisms.none import NoMechanism
+from ldpflow.components.problems.least_squares import LeastSquares
 from ldpflow.errors import InputError
-from ldpflow.intervals.variance import asymptotic_variances
-from ldpflow.mechanisms.clipped_gaussian import ClippedGaussian
-from ldpflow.mechanisms.none import NoMechanism
-from ldpflow.problems.least_squares import LeastSquares
+from ldpflow.results import curves as theory
+from ldpflow.results.curves import theory_curves
 from ldpflow.simulators.one_pass import OnePass, run_path
-from ldpflow.theory import private_regression as theory
-from ldpflow.theory.curves import curves
 from tests.oracles import private_regression as literal
 from tests.oracles import private_regression_bounds as oracle_bounds
 
@@ -94,7 +93,7 @@ def test_simulation_has_the_exact_means(vector):
     assert found["clipped"].max() == 0.0
     assert agrees(found["last_exc"], last, 4.5)
     assert agrees(found["tail_exc"], tail, 4.5)
-    limits = curves(path, [T])["limit"]
+    limits = theory_curves(path, [T])["limit"]
     assert limits["last_exc"][0] == pytest.approx(last, rel=1e-5)
     assert limits["tail_exc"][0] == pytest.approx(tail, rel=1e-5)
 
@@ -105,12 +104,12 @@ def test_heavier_tails_enter_by_their_kurtosis():
     problem = LeastSquares(eigenvalues=(2.0, 1.0, 0.5), sigma=0.7, design="laplace", errors="laplace")
     path = path_of(problem, TailSgd(eta=0.1), 400, ClippedGaussian(clip=1e4, mu=1e5))
     found = simulated(path, 400, 4096)
-    limits = curves(path, [400])["limit"]
+    limits = theory_curves(path, [400])["limit"]
     assert agrees(found["tail_exc"], limits["tail_exc"][0], 4.5)
     assert agrees(found["last_exc"], limits["last_exc"][0], 4.5)
     # A normal design would be off by more than that.
     normal = path_of(problem.model_copy(update={"design": "normal"}), TailSgd(eta=0.1), 400, path.mechanism)
-    assert not agrees(found["last_exc"], curves(normal, [400])["limit"]["last_exc"][0], 4.5)
+    assert not agrees(found["last_exc"], theory_curves(normal, [400])["limit"]["last_exc"][0], 4.5)
 
 
 def test_closed_forms():
@@ -237,7 +236,7 @@ def test_least_squares_baselines():
     assert agrees(simulated(ols, 200, 2048)["tail_exc"], theory.ols_risk(0.5, 3, 200), 4.5)
     assert theory.ols_risk(0.5, 10, 200_000) == pytest.approx(6.25e-6, rel=1e-3)
     private = path_of(problem, SufficientStatistics(epsilon=1.0), 20_000)
-    expected = curves(private, [1])["limit"]["tail_exc"][0]
+    expected = theory_curves(private, [1])["limit"]["tail_exc"][0]
     assert agrees(simulated(private, 20_000, 256)["tail_exc"], expected, 4.0, 0.1)
 
 
@@ -303,7 +302,7 @@ def test_end_to_end_reference_runs():
     path, found, z = reference_run(REFERENCE[9], 64)
     assert abs(z) < 4
     assert found["clipped"].mean() < 0.01
-    assert agrees(found["tail_exc"], curves(path, [20])["limit"]["tail_exc"][0], 4.0, 0.1)
+    assert agrees(found["tail_exc"], theory_curves(path, [20])["limit"]["tail_exc"][0], 4.0, 0.1)
 
 
 @pytest.mark.slow
@@ -400,7 +399,7 @@ def test_dp_ssgd_is_vacuous_where_it_is_proved():
         c = theory.second_moments(lam, np.full(5, 0.2), 1, eta, 0.25, noise, 10**6)
         _, tail = theory.mean_risks(c, lam, eta, 10**6)
         assert low < tail < high
-    from ldpflow.algorithms.dp_ssgd import DpSsgd
+    from ldpflow.components.algorithms.ldp_sgd import DpSsgd
 
     problem = LeastSquares(d=5, sigma=0.5)
     resolved = DpSsgd(epsilon=0.02).resolved(problem, 10**6)

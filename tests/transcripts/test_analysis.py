@@ -10,11 +10,17 @@ import pyarrow as pa
 import pytest
 
 import ldpflow as lf
+from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.errors import InputError
-from ldpflow.mechanisms.randomized_response import RandomizedResponse
-from ldpflow.transcripts.analysis import analyse
-from ldpflow.transcripts.verdict import arrival_of, linear_start, verdict_of
-from ldpflow.transcripts.wording import as_dict, methods_paragraph, verdict_lines
+from ldpflow.practice.transcripts.analysis import analyse
+from ldpflow.practice.transcripts.result import (
+    arrival_of,
+    as_dict,
+    linear_start,
+    methods_paragraph,
+    verdict_lines,
+    verdict_of,
+)
 from tests.oracles.transcript import SETTINGS, cell_demo, demo
 from tests.transcripts.conftest import as_table, write
 

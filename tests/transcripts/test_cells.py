@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 from ldpflow.errors import InputError
-from ldpflow.transcripts.analysis import analyse
-from ldpflow.transcripts.values import RowError
-from ldpflow.transcripts.wording import methods_paragraph, verdict_lines
+from ldpflow.practice.transcripts.analysis import analyse
+from ldpflow.practice.transcripts.result import methods_paragraph, verdict_lines
+from ldpflow.practice.transcripts.values import RowError
 from tests.oracles.transcript import cell_demo
 
 SETTINGS = {

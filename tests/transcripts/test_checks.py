@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from ldpflow.errors import InputError
-from ldpflow.transcripts.analysis import analyse
-from ldpflow.transcripts.checks import Checks, Meaning
-from ldpflow.transcripts.reading import Transcript
-from ldpflow.transcripts.values import RowError
+from ldpflow.practice.transcripts.analysis import analyse
+from ldpflow.practice.transcripts.checks import Checks, Meaning
+from ldpflow.practice.transcripts.reading import Transcript
+from ldpflow.practice.transcripts.values import RowError
 from tests.oracles.transcript import SETTINGS, first_bad_row, moved, values
 from tests.transcripts.conftest import as_table, write
 
@@ -265,7 +265,7 @@ def test_users_that_reported_twice(rows, tmp_path):
 
 
 def test_equal_hashes_of_different_users_are_no_fault(rows, monkeypatch):
-    from ldpflow.transcripts import users
+    from ldpflow.practice.transcripts import analysis as users
 
     def all_alike(self, chunk):
         self.hashes[chunk.first - 1 : chunk.first - 1 + len(chunk)] = 7

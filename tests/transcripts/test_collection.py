@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ldpflow.errors import InputError
-from ldpflow.transcripts.collection import merged, read_collection, read_settings
+from ldpflow.practice.transcripts.collection import merged, read_collection, read_settings
 from tests.oracles.transcript import SETTINGS
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ldpflow.algorithms import ALGORITHMS
-from ldpflow.intervals.record import joined
-from ldpflow.mechanisms import MECHANISMS
-from ldpflow.problems import PROBLEMS
-from ldpflow.random.lockstep import LANES
+from ldpflow.components.algorithms import ALGORITHMS
+from ldpflow.components.intervals.record import joined
+from ldpflow.components.mechanisms import MECHANISMS
+from ldpflow.components.problems import PROBLEMS
+from ldpflow.numerics.streams import LANES
+from ldpflow.practice.transcripts.methods import needed, regressions
 from ldpflow.simulators.one_pass import OnePass, run_path
-from ldpflow.transcripts.methods import needed, regressions
 
 REPLICATES = 512
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ldpflow.transcripts.fold import Fold
+from ldpflow.practice.transcripts.fold import Fold
 from tests.oracles.transcript import folded, values
 
 NAMES = ["self_normalization", "transcript_cubic", "transcript_quartic"]

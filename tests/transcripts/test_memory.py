@@ -10,13 +10,13 @@ import pytest
 
 PROGRAM = """
 import json, resource, sys
-from ldpflow.algorithms.ldp_sgd import LdpSgd
-from ldpflow.mechanisms.randomized_response import RandomizedResponse
-from ldpflow.problems.quantile import Quantile
+from ldpflow.components.algorithms.ldp_sgd import LdpSgd
+from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
+from ldpflow.components.problems.quantile import Quantile
 from ldpflow.simulators.one_pass import OnePass
-from ldpflow.transcripts.analysis import analyse
-from ldpflow.transcripts.collection import read_settings
-from ldpflow.transcripts.writing import write_transcript
+from ldpflow.practice.transcripts.analysis import analyse
+from ldpflow.practice.transcripts.collection import read_settings
+from ldpflow.practice.transcripts.writing import write_transcript
 
 file, rows = sys.argv[1], int(sys.argv[2])
 if sys.argv[3] == "write":

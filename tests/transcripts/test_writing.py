@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow.compute as pc
 import pytest
 
-from ldpflow.engine import run_study
+from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
-from ldpflow.store import RunStore
+from ldpflow.practice.transcripts.analysis import analyse
+from ldpflow.practice.transcripts.writing import stored_transcript
+from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
-from ldpflow.transcripts.analysis import analyse
-from ldpflow.transcripts.stored import stored_transcript
 
 QUANTILE = {
     "problem": {"kind": "quantile", "tau": 0.9, "scale": 3.0},
@@ -197,7 +197,7 @@ def test_the_rows_of_the_sweep(run, tmp_path, kind, chunk):
     stored_transcript(folder, path.key, 1, file)
     settings = None
     if kind == ".csv":
-        from ldpflow.transcripts.collection import read_settings
+        from ldpflow.practice.transcripts.collection import read_settings
 
         settings = read_settings(f"{file}.toml")
     found = analyse(file, settings, chunk)

@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 import ldpflow as lf
-from ldpflow.mechanisms import PrivacyStatement
-from ldpflow.problems.laws import Variate
-from ldpflow.random.lockstep import LANES, STRIDE
+from ldpflow.components.mechanisms import PrivacyStatement
+from ldpflow.components.problems.laws import Variate
+from ldpflow.numerics.streams import LANES, STRIDE
 from ldpflow.settings import Setting
 
 

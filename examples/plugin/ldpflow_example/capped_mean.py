@@ -6,7 +6,7 @@ from mpmath import exp, mpf, workdps
 from pydantic import Field
 
 import ldpflow as lf
-from ldpflow.problems.laws import Variate
+from ldpflow.components.problems.laws import Variate
 from ldpflow.settings import Setting
 
 

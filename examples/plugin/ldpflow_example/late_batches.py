@@ -8,7 +8,7 @@ from scipy.stats import t as student
 
 import ldpflow as lf
 from ldpflow.columns import Column, Summary
-from ldpflow.intervals.interval import in_order
+from ldpflow.components.intervals.interval import in_order
 from ldpflow.settings import Setting
 
 

@@ -7,10 +7,10 @@ import numpy as np
 from pydantic import Field
 
 import ldpflow as lf
-from ldpflow.algorithms.algorithm import DecayingSteps, combined
-from ldpflow.random import exp, log
-from ldpflow.random.lockstep import CHUNK, LANES, STRIDE
-from ldpflow.random.registers import register_array
+from ldpflow.components.algorithms.algorithm import DecayingSteps, combined
+from ldpflow.numerics import exp, log
+from ldpflow.numerics.registers import register_array
+from ldpflow.numerics.streams import CHUNK, LANES, STRIDE
 from ldpflow.settings import Setting
 
 
@@ -45,7 +45,7 @@ class ShiftedSgd(DecayingSteps):
 
 
 def step_length(step, c, gamma, shift):
-    """c (step + shift)^(-gamma); exp and log of ldpflow.random have the same bits on every machine."""
+    """c (step + shift)^(-gamma); exp and log of ldpflow.numerics have the same bits on every machine."""
     return c * exp(-gamma * log(step + shift))
 
 

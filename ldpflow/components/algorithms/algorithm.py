@@ -1,0 +1,304 @@
+"""Base classes of algorithms: recursions that make iterates."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import Field, model_validator
+
+from ldpflow.columns import Column
+from ldpflow.components.mechanisms import Mechanism, PrivacyStatement
+from ldpflow.components.mechanisms.mechanism import DELTA, EPSILON
+from ldpflow.components.problems import Problem
+from ldpflow.components.problems.problem import Matrix, Units
+from ldpflow.errors import InputError
+from ldpflow.settings import Parameters, Setting, Settings
+
+Exponent = Annotated[float, Field(gt=0, lt=1), Setting("1", symbol="γ", title="step-size exponent")]  # noqa: RUF001
+StepConstant = Annotated[float, Field(gt=0), Setting(title="step-size constant", logarithmic=True)]
+StepLength = Annotated[float, Field(gt=0, le=1e6)]
+BatchSize = Annotated[int, Field(ge=1, le=10**9), Setting("records", logarithmic=True)]
+Epsilon = Annotated[float, Field(gt=0, le=1e6), EPSILON]
+Delta = Annotated[float, Field(ge=1e-300, lt=1), DELTA]
+NoiseMultiplier = Annotated[float, Field(gt=0, le=1e12)]
+
+
+class BaseAlgorithm(Settings):
+    """Base class of the algorithms of every family of simulators.
+
+    Parameters
+    ----------
+    theta0 : float
+        Start, the same in every coordinate.
+    """
+
+    group: ClassVar[str] = "algorithm"
+
+    cites: ClassVar[tuple[str, ...]] = ()
+    """Papers that it follows, by their keys in ldpflow/results/references.bib, or whole BibTeX entries."""
+
+    family: ClassVar[str]
+    """The family of simulators that runs the algorithm (see ldpflow.simulators.families)."""
+
+    carries_privacy: ClassVar[bool] = False
+    """Whether the algorithm itself is private, its budget among its settings; the mechanism is none."""
+
+    measures: ClassVar[tuple[Column, ...]] = ()
+    """Numbers that the kernel records beside the iterates (PathRecord.extras): columns of trajectories."""
+
+    derived: ClassVar[tuple[Column, ...]] = ()
+    """Columns that :meth:`columns` adds to the settings."""
+
+    theta0: float = 0.0
+
+    def cautions(self, problem: Any, horizon: int | None) -> list[str]:
+        """Warnings about resolved settings that cannot do what their theory says at this n."""
+        return []
+
+    @classmethod
+    def unsaid(cls, given: Mapping[str, object]) -> list[str]:
+        """None where the algorithm has no noise, or noise of a given size."""
+        if given.get("noise") == ("none",) or "noise_multiplier" in given:
+            return []
+        return super().unsaid(given)
+
+
+class Algorithm(BaseAlgorithm):
+    """A one-pass recursion theta_i = theta_{i-1} - eta_i (private gradient).
+
+    Its step sizes are those that :meth:`step_exponent` and :meth:`step_constant` declare, and unknown
+    without. The module that defines an algorithm also holds its kernel function ``recursion`` (see
+    ldpflow.simulators.one_pass_kernel).
+    """
+
+    family: ClassVar[str] = "one_pass"
+
+    has_intervals: ClassVar[bool] = True
+    """Whether a path has the many steps that interval methods live on."""
+
+    averages_tail: ClassVar[bool] = False
+    """Whether the output is the average of the second half of the iterates."""
+
+    counts_in_mechanism: ClassVar[bool] = False
+    """Whether the kernel records what the mechanism counts instead of :attr:`measures`."""
+
+    def step_exponent(self) -> float:
+        """gamma where step sizes fall like i^(-gamma), 0 for constant steps; NaN where not declared."""
+        return math.nan
+
+    def in_units(self, units: Units) -> Self:
+        """The algorithm in the unit of the data, where a study gives its steps and start in another one.
+
+        Raises
+        ------
+        InputError
+            If it is not known which of its settings have a unit.
+        """
+        hint = "Give its steps and start in the unit of the data."
+        raise InputError("problem.units", units.written(), f"nothing with {self.kind}", hint)
+
+    def step_constant(self) -> float:
+        """c where step i has size c i^(-gamma); NaN where it has another one.
+
+        Without it nothing is computed from the sizes: TR, TR-BM and TRC are left out, and whether a path
+        arrives is not predicted.
+        """
+        return math.nan
+
+    def by_coordinate(self) -> bool:
+        """Whether coordinates have steps or starts of their own (``kernel.BY_COORDINATE``)."""
+        return False
+
+    def step_factors(self) -> tuple[float, ...]:
+        """Factor of every coordinate's steps where coordinates have steps of their own, else empty."""
+        return ()
+
+    def start(self, dimension: int) -> tuple[float, ...]:
+        """theta_0."""
+        return (self.theta0,) * dimension
+
+    def depends_on_horizon(self) -> bool:
+        """Whether the settings of a step depend on n; then paths of different n differ."""
+        return False
+
+    def with_users(self, horizon: int | None) -> Self:
+        """The algorithm with those settings filled in that follow from n alone and are in no key.
+
+        Raises
+        ------
+        InputError
+            If n users are too few.
+        """
+        return self
+
+    def resolved(self, problem: Problem, horizon: int | None) -> Self:
+        """The algorithm with those settings filled in that follow from problem and n.
+
+        Raises
+        ------
+        InputError
+            If there are none.
+        """
+        return self
+
+    def unsuitable(self, problem: Problem, mechanism: Mechanism) -> str | None:
+        """Reason why this algorithm cannot run the problem under the mechanism, or None."""
+        return None
+
+    def projects(self) -> bool:
+        """Whether iterates are projected (``kernel.PROJECTED``)."""
+        return False
+
+    def perturbed_paths(self) -> int:
+        """Perturbed paths that run beside the path itself, on the same records."""
+        return 0
+
+    def randomiser(self, mechanism: Mechanism) -> Mechanism:
+        """The mechanism as one path uses it, or what an algorithm that carries its privacy brings."""
+        return mechanism
+
+    def records_per_step(self) -> int:
+        """Records (users) that one step consumes."""
+        return 1
+
+    def steps(self, n: int, horizon: int | None = None) -> int:
+        """Steps that n users make: the first of ``horizon`` where steps depend on it."""
+        return n // self.records_per_step()
+
+    def checkpoints(self, problem: Problem, n: int, points: int) -> tuple[int, ...] | None:
+        """Steps at which a trajectory of n users is kept, or None for log-spaced numbers of users."""
+        return None
+
+    def columns(self, problem: Problem, n: int) -> dict[str, Any]:
+        """Values of :attr:`derived`, reported with every result, for a path of n users."""
+        return {}
+
+    @abstractmethod
+    def kernel_parameters(self, horizon: int | None) -> Parameters:
+        """Numbers that the recursion reads by name from its argument ``settings``."""
+
+    @abstractmethod
+    def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
+        """Covariance of one step's private gradient at theta*, d x d."""
+
+    @abstractmethod
+    def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
+        """The guarantee of the whole transcript theta_1, ..., theta_n."""
+
+
+class DecayingSteps(Algorithm):
+    """An algorithm with step sizes eta_i = c i^(-gamma).
+
+    A subclass with other ones returns NaN from :meth:`step_constant`, and from :meth:`step_exponent` where
+    its steps do not fall like i^(-gamma) either.
+
+    Parameters
+    ----------
+    gamma : float in (0, 1)
+        Step-size exponent; the central limit theorem of the average needs gamma > 1/2.
+    c : float > 0
+        Step-size constant.
+    """
+
+    gamma: Exponent = 0.51
+    c: StepConstant = 1.0
+
+    def in_units(self, units: Units) -> Self:
+        changed = {"c": units.size(self.c), "theta0": units.place(self.theta0)}
+        if not 0.0 < changed["c"] < math.inf:
+            raise InputError("algorithm.c", self.c, "a constant that is a number in the unit of the data")
+        return self.model_copy(update=changed)
+
+    def step_exponent(self) -> float:
+        return self.gamma
+
+    def step_constant(self) -> float:
+        return self.c
+
+
+VECTORS = {"c": "c_factors", "theta0": "theta0_offsets"}
+"""Settings of which a study may give one value for each quantile, and the settings that hold them."""
+
+
+class CoordinateSteps(DecayingSteps):
+    """An algorithm whose coordinates may have step constants and starts of their own.
+
+    For several quantiles of one value, whose scales differ. In a study ``c = [[0.5, 1.0, 2.0]]`` and
+    ``theta0 = [[-1.0, 0.0, 1.0]]`` (in Python a tuple) give them; a plain list remains an axis of the design.
+
+    Parameters
+    ----------
+    c_factors : tuple of float > 0, optional
+        Factor of c for every coordinate of theta.
+    theta0_offsets : tuple of float, optional
+        Distance of every coordinate's start from theta0.
+    """
+
+    c_factors: (
+        Annotated[tuple[Annotated[float, Field(gt=0, le=1e9)], ...], Field(min_length=2, max_length=20)]
+        | None
+    ) = None
+    theta0_offsets: Annotated[tuple[float, ...], Field(min_length=2, max_length=20)] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def read_vectors(cls, given: Any) -> Any:
+        if not isinstance(given, Mapping):
+            return given
+        return {
+            VECTORS[name] if isinstance(value, tuple) and name in VECTORS else name: value
+            for name, value in given.items()
+        }
+
+    @model_validator(mode="after")
+    def check_starts(self) -> Self:
+        starts = self.theta0_offsets or ()
+        if any(a > b for a, b in pairwise(starts)):
+            raise ValueError("the starts of several quantiles must not decrease")
+        return self
+
+    @classmethod
+    def name_of_setting(cls, name: str, values: object) -> str:
+        vectors = isinstance(values, list) and values and all(isinstance(value, list) for value in values)
+        return VECTORS.get(name, name) if vectors else name
+
+    def unsuitable(self, problem: Problem, mechanism: Mechanism) -> str | None:
+        for name, setting in VECTORS.items():
+            values = getattr(self, setting)
+            if values is not None and (problem.levels() is None or len(values) != problem.dimension):
+                return f"{name} has {len(values)} values, one for each of as many quantiles"
+        return super().unsuitable(problem, mechanism)
+
+    def in_units(self, units: Units) -> Self:
+        found = super().in_units(units)
+        if self.theta0_offsets is None:
+            return found
+        starts = [units.place(value) for value in self.start(len(self.theta0_offsets))]
+        offsets = tuple(value - found.theta0 for value in starts)
+        return found.model_copy(update={"theta0_offsets": offsets})
+
+    def by_coordinate(self) -> bool:
+        return self.c_factors is not None or self.theta0_offsets is not None
+
+    def step_factors(self) -> tuple[float, ...]:
+        return self.c_factors or ()
+
+    def start(self, dimension: int) -> tuple[float, ...]:
+        return tuple(self.theta0 + offset for offset in self.theta0_offsets or (0.0,) * dimension)
+
+    def coordinate_parameters(self) -> Parameters:
+        """Parameters of a recursion whose coordinates have steps or starts of their own."""
+        d = len(self.c_factors or self.theta0_offsets or ())
+        return {"factors": self.c_factors or (1.0,) * d, "offsets": self.theta0_offsets or (0.0,) * d}
+
+
+def combined(first: Matrix, second: Matrix, weight1: float, weight2: float) -> Matrix:
+    """weight1 * first + weight2 * second."""
+    return [
+        [weight1 * a + weight2 * b for a, b in zip(row1, row2, strict=True)]
+        for row1, row2 in zip(first, second, strict=True)
+    ]

@@ -1,0 +1,321 @@
+"""DP-AMBSSGD (Varshney, Thakurta and Jain, 2022, Algorithms 2 and 3): mini-batches, adaptive clipping.
+
+A pass of T steps. Step t takes n = floor(N/T) records: s of them say privately how large residuals are
+(DP-STAT), the other b make a clipped, noisy mean gradient:
+
+    gamma_t = DP-STAT(|<x, w_t> - y|),   zeta_t = c_zeta R gamma_t
+    w_{t+1} = w_t - eta ((1/b) sum clip_zeta_t(x (<x, w_t> - y)) + (2 alpha zeta_t/b) N(0, I))
+
+and the output is the average of the second half. DP-STAT goes up the grid Delta 2^i, Delta = B 2^-M, with
+noisy counts of the residuals below, noise of variance M alpha^2.
+
+Corrected (the default): M queries, the last grid point for free; it stops at a count >= s - Gamma, Gamma =
+alpha sqrt(2 M log(M/beta)); the two sets are disjoint. As printed: M + 1 queries; it stops at a count >=
+s, which for residuals all below fails with probability 1/2 at every further doubling, so that the mean
+square of gamma is set by B and not by the data; the record at the seam is in both sets. The printed grid,
+Delta = B/N^200, is doublings = ceil(200 log2 N).
+
+DP-AMBSSGD without the A, a fixed clipping norm: what adaptive clipping is compared with.
+
+The same steps, batches and noise as dp_ambssgd (see there) with zeta fixed beforehand and no records
+spent on a threshold. A batch is 1/(2 alpha^2)-zCDP and 1/alpha-GDP; batches are disjoint.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+import numpy as np
+from mpmath import mp, mpf
+from pydantic import Field
+
+from ldpflow.columns import Column
+from ldpflow.components.algorithms.regression import Feasibility, MinibatchRegression
+from ldpflow.components.mechanisms import Mechanism, PrivacyStatement
+from ldpflow.components.mechanisms.mechanism import CLIPPED, THRESHOLD
+from ldpflow.components.problems import Problem
+from ldpflow.components.problems.least_squares import LeastSquares
+from ldpflow.errors import InputError
+from ldpflow.numerics import accounting as clipping
+from ldpflow.numerics import constants, fill_normal, register_array
+from ldpflow.numerics.streams import CHUNK, LANES, PLANE, STRIDE
+
+
+class DpAmbssgd(MinibatchRegression):
+    """Mini-batch SGD whose clipping threshold follows the residuals.
+
+    Parameters
+    ----------
+    c_zeta : float > 0
+        zeta_t = c_zeta R gamma_t; 2 is good, the paper's is log^a(N). Privacy does not depend on it.
+    domain : float > 0, optional
+        B, a bound of the first residuals; K_2 log^a(N) (sqrt(kappa) ||w*||_H + sigma) unless given.
+    doublings : int
+        M, grid points below B; B 2^-M should lie below the smallest sigma of interest.
+    beta_stat : float in (0, 1)
+        Probability with which a step's counts may be off by more than Gamma.
+    part : int
+        One in ``part`` records of a step is for DP-STAT.
+    rule : str
+        ``corrected``, or ``printed`` to show what that does.
+    """
+
+    measures: ClassVar[tuple[Column, ...]] = (CLIPPED, THRESHOLD)
+    derived: ClassVar[tuple[Column, ...]] = (
+        *MinibatchRegression.derived,
+        Column("margin", "double", "records", "Gamma, by which a step's noisy counts may be off"),
+    )
+
+    cites: ClassVar = ("varshney2022",)
+    kind: Literal["dp_ambssgd"] = "dp_ambssgd"
+    c_zeta: Annotated[float, Field(gt=0, le=1e3)] = 2.0
+    domain: Annotated[float, Field(gt=0, le=1e12)] | None = None
+    doublings: Annotated[int, Field(ge=1, le=10_000)] = 16
+    beta_stat: Annotated[float, Field(gt=0, lt=1)] = 1e-3
+    part: Annotated[int, Field(ge=2, le=1000)] = 11
+    rule: Literal["corrected", "printed"] = "corrected"
+
+    def batches(self, horizon: int) -> tuple[int, int]:
+        records = self.records(horizon)
+        s = max(1, records // self.part)
+        return s, records - s
+
+    def margin(self) -> float:
+        """Gamma = alpha sqrt(2 M log(M/beta)): all M noises are within it with probability 1 - beta."""
+        with constants.workdps(30):
+            m = mpf(self.doublings)
+            return float(mpf(self.alpha()) * mp.sqrt(2 * m * mp.log(m / mpf(self.beta_stat))))
+
+    def resolved(self, problem: Problem, horizon: int | None) -> Self:
+        assert isinstance(problem, LeastSquares) and horizon is not None
+        domain = self.domain
+        if domain is None:
+            k2, a = problem.tail()
+            with constants.workdps(30):
+                size = mp.sqrt(problem.largest() / problem.smallest()) * problem.signal()
+                size += mp.sqrt(problem.error_variance())
+                domain = float(k2 * mp.log(horizon) ** a * size)
+        filled = self.model_copy(update={"domain": domain})
+        return filled.with_schedule(problem, horizon)
+
+    def infeasible(self, problem: LeastSquares, horizon: int) -> list[Feasibility]:
+        found = super().infeasible(problem, horizon)
+        s, b = self.batches(horizon)
+        if self.rule == "printed":
+            return found
+        if s < 4.0 * self.margin():
+            # Always refused: it would stop at the first grid point and clip everything.
+            raise InputError(
+                "grid.n",
+                horizon,
+                f"s >= 4 Gamma = {4.0 * self.margin():,.0f} records for DP-STAT",
+                f"dp_ambssgd with {self.iterations} steps has s = {s:,}. More records, fewer iterations or "
+                "doublings, or a larger epsilon would do.",
+            )
+        feedback = 8.0 * self.step_constant() * (self.alpha() * self.c_zeta * 4.0) ** 2
+        feedback *= self.scale(problem) ** 2 * problem.trace() / problem.smallest()
+        if float(b) ** 2 < feedback:
+            found.append(
+                Feasibility(
+                    "the privacy noise feeds back through the threshold",
+                    "b",
+                    b,
+                    math.sqrt(feedback),
+                )
+            )
+        return found
+
+    def cautions(self, problem: Problem, horizon: int | None) -> list[str]:
+        assert isinstance(problem, LeastSquares) and self.domain is not None
+        found = super().cautions(problem, horizon)
+        finest = math.ldexp(self.domain, -self.doublings)
+        if problem.error_variance() > 0.0 and finest > 0.25 * math.sqrt(problem.error_variance()):
+            found.append(
+                f"dp_ambssgd: the grid ends at {finest:.3g}, above sigma/4; the threshold cannot follow"
+            )
+        if self.rule == "printed":
+            found.append(
+                "dp_ambssgd with rule = 'printed': its stopping rule overshoots by 2^k with probability "
+                "2^-(k+1), whatever the data; rule = 'corrected' does not"
+            )
+        return found
+
+    def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
+        printed = self.rule == "printed"
+        epsilon = clipping.run_epsilon(self.alpha(), self.delta, self.accounting, printed, self.doublings)
+        return self.statement(epsilon, exact=not printed)
+
+    def rho(self) -> float:
+        printed = self.rule == "printed"
+        return clipping.run_rho(self.alpha(), self.accounting, printed, self.doublings)
+
+    def columns(self, problem: Problem, n: int) -> dict[str, Any]:
+        return super().columns(problem, n) | {"margin": self.margin()}
+
+    def kernel_parameters(self, horizon: int | None) -> dict[str, float]:
+        assert horizon is not None and self.domain is not None and self.radius is not None
+        s, b = self.batches(horizon)
+        printed = self.rule == "printed"
+        return {
+            "eta": self.step_constant(),
+            "theta0": self.theta0,
+            "s": float(s),
+            "b": float(b),
+            "noise": 2.0 * self.alpha() / b,
+            "scale": self.c_zeta * self.radius,
+            "finest": math.ldexp(self.domain, -self.doublings),
+            "doublings": float(self.doublings),
+            "queries": float(self.doublings + 1 if printed else self.doublings),
+            "spread": self.alpha() * math.sqrt(self.doublings),
+            "level": float(s) if printed else s - self.margin(),
+            "overlap": float(printed),
+            "fixed": 0.0,
+        }
+
+
+def recursion(kernel, users, noises, problem, mechanism, settings, record):  # type: ignore[no-untyped-def]
+    """DP-AMBSSGD of LANES replicates (see one_pass).
+
+    Noise of a step, in the order of its stream: one normal per query, then one per coordinate. extras
+    holds the sum over steps of the share of clipped gradients, and zeta.
+    """
+    eta, start, noise_scale, scale = settings.eta, settings.theta0, settings.noise, settings.scale
+    s, b, overlap = int(settings.s), int(settings.b), int(settings.overlap)
+    finest, doublings, queries = settings.finest, int(settings.doublings), int(settings.queries)
+    spread, level = settings.spread, settings.level
+    fixed = settings.fixed  # zeta where it is not adaptive
+    data = np.empty(kernel.DATA_PLANES * STRIDE)
+    plane = np.empty(PLANE)
+    noise = np.empty((queries + kernel.D) * LANES)
+    counts = np.empty((queries + 1) * LANES)
+    theta = register_array(kernel.STATE)
+    mean = register_array(kernel.STATE)
+    size = register_array(LANES)
+    zeta = register_array(LANES)
+    clipped = register_array(LANES)
+    shares = register_array(LANES)
+    theta[:] = start
+    shares[:] = 0.0
+    zeta[:] = fixed
+    taken = CHUNK
+    drawn = CHUNK
+    i = 0
+    t = 0
+    times, centre, total, sums = record.times, record.centre, record.total, record.sums
+    while t < times.shape[0]:
+        i += 1
+        counts[:] = 0.0
+        for k in range(s + overlap):
+            if taken == CHUNK:
+                kernel.draw_data(*users, data)
+                taken = 0
+            for lane in range(LANES):
+                size[lane] = np.abs(kernel.residual(theta, data, taken * LANES + lane, lane, problem))
+            edge = finest
+            for m in range(queries):
+                for lane in range(LANES):
+                    counts[m * LANES + lane] += 1.0 if size[lane] <= edge else 0.0
+                edge *= 2.0
+            if k < s:
+                taken += 1
+        for k in range(queries + kernel.D):
+            if drawn == CHUNK:
+                fill_normal(noises[0], 0.0, plane)
+                drawn = 0
+            for lane in range(LANES):
+                noise[k * LANES + lane] = plane[drawn * LANES + lane]
+            drawn += 1
+        if fixed == 0.0:
+            edge = finest
+            for _ in range(doublings):
+                edge *= 2.0
+            for lane in range(LANES):
+                zeta[lane] = scale * edge
+            # Descending: the smallest passing query wins.
+            for _ in range(queries - doublings):
+                edge *= 2.0
+            for m in range(queries - 1, -1, -1):
+                edge *= 0.5
+                for lane in range(LANES):
+                    passed = counts[m * LANES + lane] + spread * noise[m * LANES + lane] >= level
+                    zeta[lane] = scale * edge if passed else zeta[lane]
+        mean[:] = 0.0
+        clipped[:] = 0.0
+        for _ in range(b):
+            if taken == CHUNK:
+                kernel.draw_data(*users, data)
+                taken = 0
+            for lane in range(LANES):
+                at = taken * LANES + lane
+                r = kernel.residual(theta, data, at, lane, problem)
+                # clip(x r) = x clamp(r, -cap, cap); the cap of x = 0 is infinite.
+                cap = zeta[lane] / np.sqrt(kernel.square_norm(data, at, problem))
+                clipped[lane] += 1.0 if np.abs(r) > cap else 0.0
+                r = r if np.abs(r) < np.inf else 0.0
+                size[lane] = min(max(r, -cap), cap)
+            for j in range(kernel.D):
+                for lane in range(LANES):
+                    x = kernel.feature(j, data, taken * LANES + lane, problem)
+                    mean[j * LANES + lane] += size[lane] * x
+            taken += 1
+        for lane in range(LANES):
+            shares[lane] += clipped[lane] / b
+            for j in range(kernel.D):
+                step = mean[j * LANES + lane] / b
+                step += noise_scale * zeta[lane] * noise[(queries + j) * LANES + lane]
+                theta[j * LANES + lane] -= eta * step
+            kernel.add_iterate(total, centre, sums, theta, float(i), lane)
+        if i == times[t]:
+            kernel.keep_path(record, theta, t)
+            for lane in range(LANES):
+                record.extras[t, lane] = shares[lane]
+                record.extras[t, LANES + lane] = zeta[lane]
+            t += 1
+
+
+class DpMbssgd(MinibatchRegression):
+    """Mini-batch SGD with clipping at a fixed norm.
+
+    Parameters
+    ----------
+    clip : float > 0, optional
+        zeta; c_zeta R sqrt(||w*||_H^2 + sigma^2), the scale of the first gradients, unless given.
+    c_zeta : float > 0
+        Factor of that default.
+    """
+
+    measures: ClassVar = (CLIPPED, THRESHOLD)
+
+    cites: ClassVar = ("varshney2022",)
+    kind: Literal["dp_mbssgd"] = "dp_mbssgd"
+    clip: Annotated[float, Field(gt=0, le=1e9)] | None = None
+    c_zeta: Annotated[float, Field(gt=0, le=1e3)] = 2.0
+
+    def batches(self, horizon: int) -> tuple[int, int]:
+        return 0, self.records(horizon)
+
+    def resolved(self, problem: Problem, horizon: int | None) -> Self:
+        assert isinstance(problem, LeastSquares) and horizon is not None
+        clip = self.clip
+        if clip is None:
+            with constants.workdps(30):
+                size = mp.sqrt(mpf(problem.signal()) ** 2 + mpf(problem.error_variance()))
+                clip = float(self.c_zeta * self.scale(problem) * size)
+        return self.model_copy(update={"clip": clip}).with_schedule(problem, horizon)
+
+    def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
+        return self.statement(clipping.run_epsilon(self.alpha(), self.delta, self.accounting, False, 1))
+
+    def kernel_parameters(self, horizon: int | None) -> dict[str, float]:
+        assert horizon is not None and self.clip is not None
+        _, b = self.batches(horizon)
+        given = {
+            "eta": self.step_constant(),
+            "theta0": self.theta0,
+            "b": float(b),
+            "noise": 2.0 * self.alpha() / b,
+            "fixed": self.clip,
+        }
+        threshold = ("s", "scale", "finest", "doublings", "queries", "spread", "level", "overlap")
+        return given | dict.fromkeys(threshold, 0.0)

@@ -1,0 +1,164 @@
+"""Full-batch gradient descent with Gaussian noise: the baseline that looks at everything each step.
+
+    w_{t+1} = w_t - eta (grad F(w_t) + N(0, (2 G / N)^2 sigma^2 T I)),   t = 1..T
+
+Replacing a record moves grad F by at most 2 G / N in every step, so the T steps together are
+(z, z / (2 sigma^2))-RDP: c = 1.
+
+DP-SGD (Abadi and others, 2016): fresh Gaussian noise on the mean gradient of a random batch.
+
+    w_{t+1} = w_t - eta (mean over a random batch of b records of grad f(w_t, .) + N(0, (2 G sigma / b)^2 I))
+
+The baseline that trees compete with. Batches are drawn without replacement, anew in every step, and
+sigma accounts for that (:mod:`ldpflow.numerics.accounting`). Losses have bounded gradients: nothing is
+clipped.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from ldpflow.components.algorithms.algorithm import BatchSize
+from ldpflow.components.algorithms.finite_sum import (
+    DEFAULT_EPOCHS,
+    LARGEST_STEPS,
+    FiniteSumAlgorithm,
+    RunPlan,
+    Schedule,
+)
+from ldpflow.components.problems.finite_sum import FiniteSumProblem
+from ldpflow.errors import InputError
+from ldpflow.numerics import register_array
+from ldpflow.numerics.streams import CHUNK, LANES, PLANE
+
+
+class DpGd(FiniteSumAlgorithm):
+    """Noisy gradient descent; an epoch is one step.
+
+    Parameters
+    ----------
+    epochs : float, optional
+        T, rounded, 20 unless given: every step takes all N gradients.
+    eta : float, optional
+        Step length; 1 / L, h included, unless given.
+    """
+
+    kind: Literal["dp_gd"] = "dp_gd"
+
+    def schedule(self, problem: FiniteSumProblem, n: int) -> Schedule:
+        epochs = DEFAULT_EPOCHS if self.epochs is None else self.epochs
+        if not 1 <= round(epochs) <= LARGEST_STEPS:
+            raise InputError("algorithm.epochs", epochs, "1 or more: an epoch is a step")
+        return Schedule(1, round(epochs), 1.0 / problem.smoothness() if self.eta is None else self.eta)
+
+    def multiplier(self, problem: FiniteSumProblem, n: int, at: Schedule) -> tuple[float, float]:
+        from ldpflow.numerics.accounting import zcdp_noise_multiplier
+
+        return zcdp_noise_multiplier(self.epsilon, self.delta, 1.0), 1.0
+
+    def kernel_settings(self, plan: RunPlan) -> dict[str, float]:
+        deviation = 2.0 * plan.lipschitz / plan.n * plan.sigma * math.sqrt(plan.steps)
+        return {"n": float(plan.n), "eta": plan.eta, "deviation": deviation, "batch": float(plan.n)}
+
+
+def recursion(kernel, keys, order_state, records, problem, settings, w, record):  # type: ignore[no-untyped-def]
+    """Noisy gradient descent of LANES replicates (see kernels.finite_sum).
+
+    A step takes all records, or a random subset of them (see dp_sgd). The noisy and the noiseless
+    gradient take the places of mhat_t and m_t.
+    """
+    n, batch = int(settings.n), int(settings.batch)
+    eta, deviation = settings.eta, settings.deviation
+    rows, targets, base = records
+    times, chosen_times, chosen_lanes, iterates, estimates, momenta, chosen = record
+    g = register_array(kernel.STATE)
+    noisy = register_array(kernel.STATE)
+    x = register_array(kernel.STATE)
+    y = register_array(LANES)
+    zeta = np.zeros(kernel.BLOCKS)
+    places = np.empty(LANES, np.int64)
+    sampled = batch < n
+    order = np.empty(n * LANES if sampled else 0, np.int64)
+    for i in range(order.shape[0]):
+        order[i] = i // LANES
+    planes = np.empty(PLANE)
+    used = CHUNK
+    k = 0
+    c = 0
+    for t in range(1, times[-1] + 1):
+        if sampled:
+            used = kernel.draw_subset(order, order_state, planes, used, n, batch)
+        g[:] = 0.0
+        for i in range(batch):
+            for lane in range(LANES):
+                places[lane] = base[lane] + (order[i * LANES + lane] if sampled else i)
+            kernel.fetch(x, y, rows, targets, places)
+            kernel.add_gradient(g, w, x, y, problem)
+        kernel.node_noise(zeta, keys, 1, 0, t - 1, deviation)
+        for i in range(kernel.STATE):
+            g[i] /= batch
+            noisy[i] = g[i] + zeta[i]
+        k = kernel.keep(k, t, times, w, noisy, g, iterates, estimates, momenta)
+        c = kernel.choose(c, t, chosen_times, chosen_lanes, w, chosen)
+        for i in range(kernel.STATE):
+            w[i] -= eta * noisy[i]
+
+
+class DpSgd(FiniteSumAlgorithm):
+    """SGD with fresh noise on random batches.
+
+    Parameters
+    ----------
+    batch_size : int
+        b, drawn without replacement in every step; T = epochs N / b.
+    eta : float, optional
+        Step length; min(1/L, sqrt(2 gap / (L T v))) unless given, v = G^2/b + d (noise's variance), h
+        included: what the analysis of non-convex SGD asks for.
+    """
+
+    cites: ClassVar = ("abadi2016",)
+    kind: Literal["dp_sgd"] = "dp_sgd"
+    batch_size: BatchSize = 100
+
+    def memory(self, problem: FiniteSumProblem, n: int) -> int:
+        return 8 * LANES * n
+
+    def steps_of(self, n: int) -> int:
+        """T."""
+        if self.batch_size > n:
+            raise InputError("algorithm.batch_size", self.batch_size, f"at most n = {n:,}")
+        epochs = DEFAULT_EPOCHS if self.epochs is None else self.epochs
+        steps = max(1, round(epochs * n / self.batch_size))
+        if steps > LARGEST_STEPS:
+            raise InputError("algorithm.epochs", epochs, f"at most {LARGEST_STEPS:,} steps")
+        return steps
+
+    def sigma_of(self, n: int) -> float:
+        """sigma."""
+        from ldpflow.numerics.accounting import sampled_noise_multiplier
+
+        rate = self.batch_size / n
+        return sampled_noise_multiplier(self.epsilon, self.delta, rate, self.steps_of(n))
+
+    def multiplier(self, problem: FiniteSumProblem, n: int, at: Schedule) -> tuple[float, float]:
+        return self.sigma_of(n), math.nan
+
+    def schedule(self, problem: FiniteSumProblem, n: int) -> Schedule:
+        steps, b = self.steps_of(n), self.batch_size
+        eta = self.eta
+        if eta is None:
+            noise = 2.0 * problem.lipschitz_of_loss() * self.sigma_of(n) / b
+            variance = problem.lipschitz() ** 2 / b + problem.dimension * noise * noise
+            gap = problem.gap()
+            smooth = problem.smoothness()
+            best = math.sqrt(2.0 * (1.0 if gap is None else gap) / (smooth * steps * variance))
+            eta = min(1.0 / smooth, best)
+        return Schedule(max(1, n // b), steps, eta)
+
+    def kernel_settings(self, plan: RunPlan) -> dict[str, float]:
+        deviation = 2.0 * plan.lipschitz * plan.sigma / plan.batch_size
+        batch = float(plan.batch_size)
+        return {"n": float(plan.n), "eta": plan.eta, "deviation": deviation, "batch": batch}

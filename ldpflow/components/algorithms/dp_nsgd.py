@@ -1,0 +1,173 @@
+"""DP-NSGD: normalised SGD with tree-aggregated momentum (Tran and Cutkosky, 2022, Algorithm 1).
+
+    m_t = (1 - alpha) m_{t-1} + alpha grad f(w_t, x_t)
+    w_{t+1} = w_t - eta (m_t + n_t) / ||m_t + n_t||
+    n_t = sum over nodes [y, z] of the dyadic cover of [1, t] of (1 - alpha)^(t - z) zeta[y, z]
+    zeta ~ N(0, 16 alpha^2 G^2 sigma^2 V I)
+
+Print leaves the root without noise when the depth is floor(log2 T), and takes T/N for the number of
+visits; here every level has noise and V counts ceil(T/N) visits. The noise comes in a streaming form
+that is ours: with low(t) the lowest set bit of t,
+
+    n_t = zeta[t - low(t) + 1, t] + (1 - alpha)^low(t) n_{t - low(t)},
+
+one new vector a step, and only floor(log2 T) + 1 vectors are alive.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import model_validator
+
+from ldpflow.components.algorithms.finite_sum import MomentumAlgorithm, RunPlan, Schedule, first_theorem_steps
+from ldpflow.components.mechanisms import PrivacyStatement
+from ldpflow.components.problems.finite_sum import FiniteSumProblem
+from ldpflow.errors import InputError
+from ldpflow.numerics import register_array
+from ldpflow.numerics.streams import LANES
+
+
+class DpNsgd(MomentumAlgorithm):
+    """Normalised SGD with momentum, private or not.
+
+    Parameters
+    ----------
+    noise : str
+        ``tree``: the paper's; ``independent``: a baseline, fresh noise of standard deviation
+        2 G sigma sqrt(T/M) / b on every gradient; ``none``: the non-private baseline.
+    """
+
+    cites: ClassVar = ("tran2022",)
+    kind: Literal["dp_nsgd"] = "dp_nsgd"
+    noise: Literal["tree", "independent", "none"] = "tree"
+
+    def noise_kind(self) -> int:
+        return {"none": 0, "tree": 1, "independent": 2}[self.noise]
+
+    @model_validator(mode="after")
+    def without_budget(self) -> Self:
+        if self.noise == "none":  # one path, whatever budgets the private ones beside it have
+            for name in ("epsilon", "delta", "calibration"):
+                object.__setattr__(self, name, type(self).model_fields[name].default)
+        return self
+
+    def privacy(self) -> PrivacyStatement:
+        return PrivacyStatement("none") if self.noise == "none" else super().privacy()
+
+    def cost(self, batches: int, steps: int, alpha: float) -> float:
+        """c of the transcript's RDP c z / (2 sigma^2)."""
+        from ldpflow.numerics.tree import Tree, touched_nodes, tree_cost
+
+        if self.noise == "independent":
+            # ceil(T/M) visits, each of cost M/T.
+            return -(-steps // batches) * batches / steps
+        tree = Tree(4.0 * touched_nodes(steps, batches), left=self.calibration == "exact")
+        return tree_cost([tree], steps, batches, alpha, fixed=self.order == "fixed")
+
+    def theorem_steps(self, problem: FiniteSumProblem, batches: int) -> float:
+        return first_theorem_steps(batches, problem.dimension, self.batch_size * self.epsilon, self.delta)
+
+    def mean_noise(self, problem: FiniteSumProblem, batches: int, epochs: int) -> float:
+        if self.noise == "none":
+            raise InputError("algorithm.parameters", self.parameters, "'given' without noise to balance")
+        from ldpflow.numerics.accounting import zcdp_noise_multiplier
+        from ldpflow.numerics.tree import Tree, chi_mean, cost_bound, mean_prefix_discount, touched_nodes
+
+        steps, alpha = epochs * batches, 1.0 / batches
+        unit = 2.0 * problem.lipschitz_of_loss() / self.batch_size
+        if self.noise == "independent":
+            sigma = zcdp_noise_multiplier(self.epsilon, self.delta, 1.0)
+            variance = epochs * alpha / (2.0 - alpha)
+        else:
+            v = 4.0 * touched_nodes(steps, batches)
+            tree = Tree(v, left=self.calibration == "exact")
+            cost = cost_bound(tree, steps, batches, alpha, fixed=self.order == "fixed")
+            sigma = zcdp_noise_multiplier(self.epsilon, self.delta, cost)
+            variance = alpha * alpha * v * mean_prefix_discount(steps.bit_length(), alpha)
+        return chi_mean(problem.dimension) * unit * sigma * math.sqrt(variance)
+
+    def multiplier(self, problem: FiniteSumProblem, n: int, at: Schedule) -> tuple[float, float]:
+        from ldpflow.numerics.accounting import zcdp_noise_multiplier, zcdp_printed_multiplier
+
+        if self.noise == "none":
+            return 0.0, math.inf
+        cost = self.cost(at.batches, at.steps, at.alpha)
+        if self.calibration == "printed":
+            return zcdp_printed_multiplier(self.epsilon, self.delta, 2.0), cost
+        return zcdp_noise_multiplier(self.epsilon, self.delta, cost), cost
+
+    def kernel_settings(self, plan: RunPlan) -> dict[str, float]:
+        from ldpflow.numerics.tree import touched_nodes
+
+        sensitivity = 2.0 * plan.lipschitz / plan.batch_size
+        if self.noise == "tree":
+            v = 4.0 * touched_nodes(plan.steps, plan.batches)
+            deviation = plan.alpha * sensitivity * plan.sigma * math.sqrt(v)
+        else:
+            deviation = sensitivity * plan.sigma * math.sqrt(plan.steps / plan.batches)
+        return {
+            "batches": float(plan.batches),
+            "batch_size": float(plan.batch_size),
+            "fixed": 1.0 if self.order == "fixed" else 0.0,
+            "alpha": plan.alpha,
+            "eta": plan.eta,
+            "deviation": deviation,
+        }
+
+
+def recursion(kernel, keys, order_state, records, problem, settings, w, record):  # type: ignore[no-untyped-def]
+    """DP-NSGD of LANES replicates (see kernels.finite_sum)."""
+    batches, batch_size, fixed = int(settings.batches), int(settings.batch_size), settings.fixed > 0.0
+    alpha, eta, deviation = settings.alpha, settings.eta, settings.deviation
+    rows, targets, base = records
+    times, chosen_times, chosen_lanes, iterates, estimates, momenta, chosen = record
+    g = register_array(kernel.STATE)
+    m = register_array(kernel.STATE)
+    mhat = register_array(kernel.STATE)
+    x = register_array(kernel.STATE)
+    y = register_array(LANES)
+    zeta = np.zeros(kernel.BLOCKS)
+    places = np.empty(LANES, np.int64)
+    order = np.empty(batches * LANES, np.int64)
+    prefixes = np.zeros((64 if kernel.NOISE == 1 else 0, kernel.STATE))
+    doubled = np.empty(64)
+    kernel.halvings(doubled, alpha)
+    m[:] = 0.0
+    mhat[:] = 0.0
+    share = alpha / batch_size
+    position = batches
+    epoch = -1
+    k = 0
+    c = 0
+    for t in range(1, times[-1] + 1):
+        if position == batches:
+            position = 0
+            epoch += 1
+            if epoch == 0 or not fixed:
+                kernel.draw_order(order, order_state, epoch, batches)
+        g[:] = 0.0
+        for r in range(batch_size):
+            for lane in range(LANES):
+                places[lane] = base[lane] + order[position * LANES + lane] * batch_size + r
+            kernel.fetch(x, y, rows, targets, places)
+            kernel.add_gradient(g, w, x, y, problem)
+        position += 1
+        for i in range(kernel.STATE):
+            m[i] = (1.0 - alpha) * m[i] + share * g[i]
+        if kernel.NOISE == 1:
+            kernel.prefix_noise(zeta, prefixes, doubled, keys, 0, t, deviation)
+            for i in range(kernel.STATE):
+                mhat[i] = m[i] + zeta[i]
+        elif kernel.NOISE == 2:
+            kernel.node_noise(zeta, keys, 1, 0, t - 1, deviation)
+            for i in range(kernel.STATE):
+                mhat[i] = (1.0 - alpha) * mhat[i] + share * g[i] + alpha * zeta[i]
+        else:
+            for i in range(kernel.STATE):
+                mhat[i] = m[i]
+        k = kernel.keep(k, t, times, w, mhat, m, iterates, estimates, momenta)
+        c = kernel.choose(c, t, chosen_times, chosen_lanes, w, chosen)
+        kernel.move(w, mhat, eta)

@@ -1,0 +1,316 @@
+"""Sensitivity-reduced DP-NSGD (Tran and Cutkosky, 2022, Algorithm 2), a logarithmic step each.
+
+A gradient is split at the epoch's anchor A_e = w_{eN+1}:
+
+    g_t = grad f(A_e, x_t)                            tree G,     sensitivity O(G)
+    D_t = g_t - grad f(A_{e-1}, x_t)      (e >= 1)    tree Delta, sensitivity O(L eta N)
+    u_t = grad f(w_t, x_t) - g_t                      tree r,     sensitivity O(L eta N)
+
+With X[a, b] = sum of (1 - alpha)^(b - t) X_t read from noisy nodes, B = (1 - alpha)^N and the paper's
+gamma called ``cross`` here, the momentum is put together again as alpha (P_t + r[1, t]), where
+
+    t < N:        P_t = G[1, t]
+    N <= t < 2N:  U_t = G[t-N+1, t],                                        P_t = U_t + B P_{t-N}
+    t >= 2N:      U_t = (1 - cross) (D[t-N+1, t] + U_{t-N}) + cross G[t-N+1, t],  P_t as before.
+
+This recursion is ours; it equals the paper's sum over all earlier windows (Algorithm 4, corrected:
+its windows start at i = 1, and the second term needs q >= 1) and reads O(log N) nodes a step.
+
+Without noise it is the momentum exactly if all epochs have the same order (the paper's Lemma 17); with
+fresh orders, as printed, it is off by O((G + L) sqrt(alpha)). Signal and noise take the same way in
+both modes, because reshuffled, a momentum computed otherwise would not be a function of what was
+released. Print lacks L in the noise of Delta and r; it is there in the proof and here.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+import numpy as np
+from mpmath import mp
+from pydantic import Field
+
+from ldpflow.components.algorithms.finite_sum import (
+    MomentumAlgorithm,
+    RunPlan,
+    Schedule,
+    reduced_theorem_steps,
+)
+from ldpflow.components.problems.finite_sum import FiniteSumProblem
+from ldpflow.errors import InputError
+from ldpflow.numerics import register_array
+from ldpflow.numerics.constants import workdps
+from ldpflow.numerics.streams import LANES
+
+if TYPE_CHECKING:
+    from ldpflow.numerics.tree import Tree
+
+
+def tree_variances(batches: int, steps: int) -> tuple[float, float]:
+    """V1 and V2: bounds of the nodes that one record enters, ending at step 2M or before, and all.
+
+    V1 = max(3 log2 M, 2 floor(log2 M) + 3) (print: the first, too small for M < 6),
+    V2 = 4 ceil(T/M) log2 M (print: T/M).
+    """
+    with workdps(40):
+        log2 = float(mp.log(batches, 2))
+    return max(3.0 * log2, 2 * (batches.bit_length() - 1) + 3.0), 4.0 * -(-steps // batches) * log2
+
+
+class DpNsgdReduced(MomentumAlgorithm):
+    """DP-NSGD whose noise shrinks with the distance moved per epoch.
+
+    Parameters
+    ----------
+    cross : float in (0, 1), optional
+        The paper's gamma; eta M unless given.
+    difference_scale : float
+        Noise of Delta and r in units of eta M L sigma / b: 4 as the proof wants it for every node by
+        itself in a fixed order. Any value is accounted for by ``exact`` and ``whole_tree``.
+    """
+
+    cites: ClassVar = ("tran2022",)
+    kind: Literal["dp_nsgd_reduced"] = "dp_nsgd_reduced"
+    cross: Annotated[float, Field(gt=0, lt=1)] | None = None
+    difference_scale: Annotated[float, Field(gt=0, le=1e3)] = 4.0
+
+    def trees(self, batches: int, steps: int) -> list[Tree]:
+        """Trees of the released sums: G early and late, Delta, r."""
+        from ldpflow.numerics.tree import Tree
+
+        v1, v2 = tree_variances(batches, steps)
+        residual = v2 * self.difference_scale**2 / 4.0
+        if self.calibration != "exact":
+            return [
+                Tree(4.0 * v2, 4.0 * v1, early=2 * batches),
+                Tree(residual, after=batches),
+                Tree(residual),
+            ]
+        # No window is longer than M, so no node above its level is ever read, or drawn.
+        levels = batches.bit_length()
+        return [
+            Tree(4.0 * v2, 4.0 * v1, early=2 * batches, levels=levels),
+            Tree(residual, levels=levels, after=batches),
+            Tree(residual, left=True),
+        ]
+
+    least_epochs: ClassVar[int] = 4
+
+    def theorem_steps(self, problem: FiniteSumProblem, batches: int) -> float:
+        return reduced_theorem_steps(batches, problem.dimension, self.batch_size * self.epsilon)
+
+    def mean_noise(self, problem: FiniteSumProblem, batches: int, epochs: int) -> float:
+        from ldpflow.numerics.accounting import zcdp_noise_multiplier
+        from ldpflow.numerics.tree import (
+            chi_mean,
+            cost_bound,
+            mean_prefix_discount,
+            mean_window_discount,
+            power,
+            squared_weights,
+        )
+
+        steps, alpha = epochs * batches, 1.0 / batches
+        cross = math.sqrt(1.0 / epochs)  # eta M
+        fixed = self.order == "fixed"
+        trees = self.trees(batches, steps)
+        cost = sum(cost_bound(tree, steps, batches, alpha, fixed=fixed) for tree in trees)
+        sigma = zcdp_noise_multiplier(self.epsilon, self.delta, cost)
+        _, v2 = tree_variances(batches, steps)
+        large = (4.0 * problem.lipschitz_of_loss()) ** 2 * v2
+        small = (self.difference_scale * cross * problem.smoothness_of_loss()) ** 2 * v2
+        weights = squared_weights(power(1.0 - alpha, batches), cross)
+        windows = cross * cross * large + (1.0 - cross) ** 2 * small
+        variance = weights * windows * mean_window_discount(batches, alpha)
+        variance += small * mean_prefix_discount(steps.bit_length(), alpha)
+        unit = alpha * sigma / self.batch_size
+        return chi_mean(problem.dimension) * unit * math.sqrt(variance)
+
+    def laid_out(self, problem: FiniteSumProblem, n: int) -> Schedule:
+        at = super().laid_out(problem, n)
+        if at.batches < 2:
+            raise InputError("algorithm.batch_size", self.batch_size, f"at most {n // 2:,} for n = {n:,}")
+        cross = at.eta * at.batches if self.cross is None else self.cross
+        if cross >= 1.0:
+            raise InputError(
+                "algorithm.epochs",
+                self.epochs,
+                "more than 1 epoch",
+                f"cross = eta M is {cross:.4g}.",
+            )
+        return replace(at, cross=cross)
+
+    def multiplier(self, problem: FiniteSumProblem, n: int, at: Schedule) -> tuple[float, float]:
+        from ldpflow.numerics.accounting import zcdp_noise_multiplier, zcdp_printed_multiplier
+        from ldpflow.numerics.tree import tree_cost
+
+        trees = self.trees(at.batches, at.steps)
+        cost = tree_cost(trees, at.steps, at.batches, at.alpha, fixed=self.order == "fixed")
+        if self.calibration == "printed":
+            return zcdp_printed_multiplier(self.epsilon, self.delta, 4.0), cost
+        return zcdp_noise_multiplier(self.epsilon, self.delta, cost), cost
+
+    def memory(self, problem: FiniteSumProblem, n: int) -> int:
+        batches = n // self.batch_size
+        vectors = 2 * batches + 2 * sum((batches >> level) + 2 for level in range(batches.bit_length()))
+        return 8 * LANES * problem.dimension * vectors
+
+    def kernel_settings(self, plan: RunPlan) -> dict[str, float]:
+        v1, v2 = tree_variances(plan.batches, plan.steps)
+        large = 4.0 * plan.lipschitz / plan.batch_size * plan.sigma
+        moved = plan.eta * plan.batches * plan.smoothness / plan.batch_size
+        small = self.difference_scale * moved * plan.sigma * math.sqrt(v2)
+        return {
+            "batches": float(plan.batches),
+            "batch_size": float(plan.batch_size),
+            "fixed": 1.0 if self.order == "fixed" else 0.0,
+            "alpha": plan.alpha,
+            "eta": plan.eta,
+            "cross": plan.cross,
+            "early": large * math.sqrt(v1),
+            "late": large * math.sqrt(v2),
+            "small": small,
+        }
+
+
+def recursion(kernel, keys, order_state, records, problem, settings, w, record):  # type: ignore[no-untyped-def]
+    """Sensitivity-reduced DP-NSGD of LANES replicates (see kernels.finite_sum)."""
+    batches, batch_size, fixed = int(settings.batches), int(settings.batch_size), settings.fixed > 0.0
+    alpha, eta, cross = settings.alpha, settings.eta, settings.cross
+    early, late, small = settings.early, settings.late, settings.small
+    rows, targets, base = records
+    times, chosen_times, chosen_lanes, iterates, estimates, momenta, chosen = record
+    anchor = register_array(kernel.STATE)
+    before = register_array(kernel.STATE)
+    at_w = register_array(kernel.STATE)
+    at_anchor = register_array(kernel.STATE)
+    at_before = register_array(kernel.STATE)
+    m = register_array(kernel.STATE)
+    mhat = register_array(kernel.STATE)
+    residual = register_array(kernel.STATE)
+    window = register_array(kernel.STATE)
+    differences = register_array(kernel.STATE)
+    x = register_array(kernel.STATE)
+    y = register_array(LANES)
+    zeta = np.zeros(kernel.BLOCKS)
+    places = np.empty(LANES, np.int64)
+    order = np.empty(batches * LANES, np.int64)
+    top = 0
+    while batches >> (top + 1) > 0:
+        top += 1
+    # Noisy nodes of the last M steps, level by level, and the open left halves without noise.
+    offset = np.zeros(top + 2, np.int64)
+    for level in range(top + 1):
+        offset[level + 1] = offset[level] + (batches >> level) + 2
+    nodes_g = np.zeros((offset[top + 1], kernel.STATE))
+    nodes_d = np.zeros((offset[top + 1], kernel.STATE))
+    left_g = np.zeros((top + 1, kernel.STATE))
+    left_d = np.zeros((top + 1, kernel.STATE))
+    ring_u = np.zeros((batches, kernel.STATE))
+    ring_p = np.zeros((batches, kernel.STATE))
+    prefixes = np.zeros((64, kernel.STATE))
+    decay = np.empty(batches + 1)
+    decay[0] = 1.0
+    for i in range(batches):
+        decay[i + 1] = (1.0 - alpha) * decay[i]
+    doubled = np.empty(64)
+    kernel.halvings(doubled, alpha)
+    for at in range(kernel.STATE):
+        anchor[at] = w[at]
+        m[at] = 0.0
+        residual[at] = 0.0
+    position = batches
+    epoch = -1
+    k = 0
+    c = 0
+    for t in range(1, times[-1] + 1):
+        if position == batches:
+            position = 0
+            epoch += 1
+            for at in range(kernel.STATE):
+                before[at] = anchor[at]
+                anchor[at] = w[at]
+            if epoch == 0 or not fixed:
+                kernel.draw_order(order, order_state, epoch, batches)
+        at_w[:] = 0.0
+        at_anchor[:] = 0.0
+        at_before[:] = 0.0
+        for r in range(batch_size):
+            for lane in range(LANES):
+                places[lane] = base[lane] + order[position * LANES + lane] * batch_size + r
+            kernel.fetch(x, y, rows, targets, places)
+            kernel.add_gradient(at_w, w, x, y, problem)
+            kernel.add_gradient(at_anchor, anchor, x, y, problem)
+            if epoch > 0:
+                kernel.add_gradient(at_before, before, x, y, problem)
+        position += 1
+        for i in range(kernel.STATE):
+            at_w[i] /= batch_size
+            at_anchor[i] /= batch_size
+            m[i] = (1.0 - alpha) * m[i] + alpha * at_w[i]
+            residual[i] = (1.0 - alpha) * residual[i] + (at_w[i] - at_anchor[i])
+            # From here on: g_t in at_anchor, D_t in at_before, then sums of the nodes that end at t.
+            at_before[i] = at_anchor[i] - at_before[i] / batch_size
+        level = 0
+        while level <= top:
+            index = (t >> level) - 1
+            place = offset[level] + index % ((batches >> level) + 2)
+            kernel.node_noise(zeta, keys, 2, level, index, early if t <= 2 * batches else late)
+            node = nodes_g[place]
+            for i in range(kernel.STATE):
+                node[i] = at_anchor[i] + zeta[i]
+            if (index << level) >= batches:
+                kernel.node_noise(zeta, keys, 3, level, index, small)
+                node = nodes_d[place]
+                for i in range(kernel.STATE):
+                    node[i] = at_before[i] + zeta[i]
+            if index & 1 == 0:
+                for at in range(kernel.STATE):
+                    left_g[level, at] = at_anchor[at]
+                    left_d[level, at] = at_before[at]
+                break
+            open_g = left_g[level]
+            open_d = left_d[level]
+            for i in range(kernel.STATE):
+                at_anchor[i] += doubled[level] * open_g[i]
+                at_before[i] += doubled[level] * open_d[i]
+            level += 1
+        window[:] = 0.0
+        differences[:] = 0.0
+        a = max(t - batches + 1, 1)
+        while a <= t:
+            level = 0
+            while ((a - 1) >> level) & 1 == 0 and a + (2 << level) - 1 <= t and level < top:
+                level += 1
+            place = offset[level] + ((a - 1) >> level) % ((batches >> level) + 2)
+            a += 1 << level
+            factor = decay[t - a + 1]
+            node = nodes_g[place]
+            for i in range(kernel.STATE):
+                window[i] += factor * node[i]
+            if t >= 2 * batches:
+                node = nodes_d[place]
+                for i in range(kernel.STATE):
+                    differences[i] += factor * node[i]
+        u = ring_u[t % batches]
+        p = ring_p[t % batches]
+        if t < batches:
+            for i in range(kernel.STATE):
+                p[i] = window[i]
+        else:
+            if t < 2 * batches:
+                for at in range(kernel.STATE):
+                    u[at] = window[at]
+            else:
+                for i in range(kernel.STATE):
+                    u[i] = (1.0 - cross) * (differences[i] + u[i]) + cross * window[i]
+            for i in range(kernel.STATE):
+                p[i] = u[i] + decay[batches] * p[i]
+        kernel.prefix_noise(zeta, prefixes, doubled, keys, 4, t, small)  # of r over [1, t]
+        for i in range(kernel.STATE):
+            mhat[i] = alpha * (p[i] + residual[i] + zeta[i])
+        k = kernel.keep(k, t, times, w, mhat, m, iterates, estimates, momenta)
+        c = kernel.choose(c, t, chosen_times, chosen_lanes, w, chosen)
+        kernel.move(w, mhat, eta)

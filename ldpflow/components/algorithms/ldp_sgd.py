@@ -1,0 +1,336 @@
+"""LDP-SGD (Dette and Graw, Algorithm 1): one user, one private gradient, one step.
+
+    theta_i = theta_{i-1} - eta_i A(g(X_i, theta_{i-1})),   eta_i = c i^(-gamma)
+
+The paper's Algorithm 1 prints a plus sign; its equation 6 has the minus that descends. Each record is
+used once, so the transcript has the mechanism's own guarantee per record.
+
+One-pass SGD with constant steps and tail averaging (Jain, Kakade, Kidambi, Netrapalli and Sidford, 2018).
+
+    theta_i = theta_{i-1} - eta A(g(X_i, theta_{i-1})),   output (1/(n - floor(n/2))) sum_{i > n/2} theta_i
+
+Without a mechanism it is the non-private baseline. Under clipped_gaussian it is DP-SSGD of Varshney,
+Thakurta and Jain (2022) without the shuffler: every step is a local randomiser of one user's record.
+Interval methods take the average of all iterates as their centre.
+
+DP-SSGD (Varshney, Thakurta and Jain, 2022, Algorithm 1): shuffled single-record steps, fixed clipping.
+
+    w_i = w_{i-1} - eta (clip_zeta(x_i (<x_i, w_{i-1}> - y_i)) + 2 alpha zeta N(0, I)),   tail average
+
+It is private in the central sense by the secret uniform permutation of the records, for small epsilon
+only (see ldpflow.numerics.accounting). Simulated records are exchangeable already, so that shuffling them
+would change no law and is left out; a file's records are shuffled. The same steps without a shuffler are
+``tail_sgd`` under the mechanism ``clipped_gaussian``.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal, Self
+
+import numpy as np
+from mpmath import mp, mpf
+from pydantic import Field
+
+from ldpflow.components.algorithms.algorithm import Algorithm, CoordinateSteps, Delta, StepLength, combined
+from ldpflow.components.algorithms.finite_sum import UNIT
+from ldpflow.components.mechanisms import Mechanism, PrivacyStatement
+from ldpflow.components.mechanisms.clipped_gaussian import ClippedGaussian
+from ldpflow.components.mechanisms.mechanism import EPSILON
+from ldpflow.components.problems import Problem
+from ldpflow.components.problems.least_squares import LeastSquares
+from ldpflow.components.problems.problem import Matrix, Units
+from ldpflow.numerics import accounting as shuffling
+from ldpflow.numerics import constants, register_array, step_sizes
+from ldpflow.numerics.streams import CHUNK, LANES, STRIDE
+from ldpflow.settings import Parameters
+
+
+class LdpSgd(CoordinateSteps):
+    """One-pass stochastic gradient descent on privatised gradients.
+
+    Parameters
+    ----------
+    radius : float > 0, optional
+        Every iterate is projected onto the ball of this radius around the start; not unless given.
+    """
+
+    counts_in_mechanism: ClassVar[bool] = True
+    cites: ClassVar = ("dette2024",)
+    kind: Literal["ldp_sgd"] = "ldp_sgd"
+    radius: Annotated[float, Field(gt=0)] | None = None
+
+    def in_units(self, units: Units) -> Self:
+        found = super().in_units(units)
+        return found if self.radius is None else found.model_copy(update={"radius": units.size(self.radius)})
+
+    def projects(self) -> bool:
+        return self.radius is not None
+
+    def kernel_parameters(self, horizon: int | None) -> Parameters:
+        own = {"c": self.c, "gamma": self.gamma, "theta0": self.theta0, "radius": self.radius or 0.0}
+        return {**own, **self.coordinate_parameters()}
+
+    def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
+        return combined(problem.gradient_covariance(), mechanism.noise_covariance(problem), 1.0, 1.0)
+
+    def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
+        return mechanism.privacy()
+
+
+def project(kernel, theta, start, radius, lane):  # type: ignore[no-untyped-def]
+    """theta <- start + (theta - start) min(1, radius/||theta - start||)."""
+    square = 0.0
+    for j in range(kernel.D):
+        distance = theta[j * LANES + lane] - start
+        square += distance * distance
+    # Infinite, not undefined, at the start itself.
+    shrink = min(1.0, radius / np.sqrt(square))
+    for j in range(kernel.D):
+        theta[j * LANES + lane] = start + shrink * (theta[j * LANES + lane] - start)
+
+
+def put_in_order(kernel, theta, lane):  # type: ignore[no-untyped-def]
+    """theta_1 <= .. <= theta_Q: the iterates of several quantiles, sorted by exchanges of neighbours."""
+    for k in range(kernel.D):
+        for j in range(kernel.D):
+            if k > 0 and j > 0:
+                low = theta[(j - 1) * LANES + lane]
+                high = theta[j * LANES + lane]
+                theta[(j - 1) * LANES + lane] = min(low, high)
+                theta[j * LANES + lane] = max(low, high)
+
+
+def recursion(kernel, users, noises, problem, mechanism, settings, record):  # type: ignore[no-untyped-def]
+    """LDP-SGD of LANES replicates (see one_pass), the variates of CHUNK steps drawn together.
+
+    What the mechanism counts goes to extras.
+    """
+    c, gamma, start, radius = settings.c, settings.gamma, settings.theta0, settings.radius
+    times, marks, centre = record.times, record.marks, record.centre
+    total, sums, tile, counts = record.total, record.sums, record.tile, record.counts
+    data = np.empty(kernel.DATA_PLANES * STRIDE)
+    noise = np.empty(kernel.NOISE_PLANES * STRIDE)
+    eta = np.empty(CHUNK)
+    theta = register_array(kernel.STATE)
+    g = register_array(kernel.STATE)
+    theta[:] = start
+    if kernel.BY_COORDINATE:
+        for j in range(kernel.D):
+            theta[j * LANES : (j + 1) * LANES] = start + settings.offsets[j]
+    kept = 0
+    i = 0
+    t = 0
+    while t < times.shape[0]:
+        kernel.draw_data(*users, data)
+        kernel.draw_noise(*noises, noise)
+        step_sizes(i + 1, c, gamma, eta)
+        for k in range(CHUNK):
+            i += 1
+            eta_i = eta[k]
+            step = float(i)
+            for lane in range(LANES):
+                at = k * LANES + lane
+                kernel.gradient(g, theta, data, at, lane, problem)  # g(X_i, theta_{i-1})
+                kernel.randomise(g, noise, at, lane, mechanism, counts)  # A(g(X_i, theta_{i-1}))
+                kernel.keep_step(tile, centre, theta, g, kept, lane)
+                for j in range(kernel.D):
+                    # theta_i = theta_{i-1} - eta_i A(g(X_i, theta_{i-1}))
+                    if kernel.BY_COORDINATE:
+                        theta[j * LANES + lane] -= eta_i * settings.factors[j] * g[j * LANES + lane]
+                    else:
+                        theta[j * LANES + lane] -= eta_i * g[j * LANES + lane]
+                if kernel.PROJECTED:
+                    project(kernel, theta, start, radius, lane)
+                if kernel.ORDERED:
+                    put_in_order(kernel, theta, lane)
+                kernel.add_iterate(total, centre, sums, theta, step, lane)
+            ends = i == times[t] and marks[t] >= 0
+            kept = kernel.end_step(sums, tile, kept, ends)
+            if i == times[t]:
+                kernel.keep_path(record, theta, t)
+                for s in range(kernel.EXTRAS):
+                    record.extras[t, s] = counts[s]
+                t += 1
+                if t == times.shape[0]:
+                    break
+            kept = kernel.restart(sums, i, kept)
+
+
+class TailSgd(Algorithm):
+    """SGD with constant steps, one record each.
+
+    Parameters
+    ----------
+    eta : float > 0, optional
+        Step length; 1/(2 R_x^2) unless given, the largest that the theory of least squares admits
+        (Lemma 3.5 there).
+    """
+
+    counts_in_mechanism: ClassVar[bool] = True
+    averages_tail: ClassVar[bool] = True
+    cites: ClassVar = ("jain2018",)
+    kind: Literal["tail_sgd"] = "tail_sgd"
+    eta: StepLength | None = None
+
+    def unsuitable(self, problem: Problem, mechanism: Mechanism) -> str | None:
+        if self.eta is None and not isinstance(problem, LeastSquares):
+            return "eta must be given but for least_squares"
+        if mechanism.replaces_data():
+            return "its steps are constant; private bits drawn directly go with ldp_sgd"
+        return None
+
+    def in_units(self, units: Units) -> Self:
+        assert self.eta is not None  # a problem with units has no steps of its own
+        return self.model_copy(update={"eta": units.size(self.eta), "theta0": units.place(self.theta0)})
+
+    def resolved(self, problem: Problem, horizon: int | None) -> Self:
+        if self.eta is not None or not isinstance(problem, LeastSquares):
+            return self
+        return self.model_copy(update={"eta": 0.5 / problem.radius_square()})
+
+    def step_exponent(self) -> float:
+        return 0.0
+
+    def step_constant(self) -> float:
+        assert self.eta is not None  # resolved
+        return self.eta
+
+    def kernel_parameters(self, horizon: int | None) -> Parameters:
+        return {"c": self.step_constant(), "gamma": 0.0, "theta0": self.theta0, "radius": 0.0}
+
+    def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
+        """At theta*, and for a simulated least_squares in the stationary state around it."""
+        noise = mechanism.noise_covariance(problem)
+        at_truth = combined(problem.gradient_covariance(), noise, 1.0, 1.0)
+        if not isinstance(problem, LeastSquares) or problem.stored_records():
+            return at_truth
+        extra = multiplicative_noise(problem, self.step_constant(), noise[0][0])
+        return [
+            [value + (extra[i] if i == j else 0.0) for j, value in enumerate(row)]
+            for i, row in enumerate(at_truth)
+        ]
+
+    def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
+        return mechanism.privacy()
+
+
+def multiplicative_noise(problem: LeastSquares, eta: float, noise: float) -> list[float]:
+    """Variances of (x x' - H)(theta - theta*), theta in its stationary law (no clipping).
+
+    The second moments c_i of theta - theta* solve c_i = c_i (1 - 2 eta l_i + eta^2 (k - 1) l_i^2)
+    + eta^2 l_i A + eta^2 (sigma^2 l_i + noise), A = sum_j l_j c_j, k the design's kurtosis; NaN where
+    the mean square diverges.
+    """
+    lambdas, k = problem.lambdas, problem.kurtosis()
+    left = [2.0 * v - eta * (k - 1.0) * v * v for v in lambdas]
+    share = sum(eta * v * v / f for v, f in zip(lambdas, left, strict=True))
+    if min(left) <= 0.0 or share >= 1.0:
+        return [float("nan")] * len(lambdas)
+    own = [problem.error_variance() * v + noise for v in lambdas]
+    total = sum(eta * v * s / f for v, s, f in zip(lambdas, own, left, strict=True)) / (1.0 - share)
+    c = [eta * (v * total + s) / f for v, s, f in zip(lambdas, own, left, strict=True)]
+    return [v * total + (k - 2.0) * v * v * m for v, m in zip(lambdas, c, strict=True)]
+
+
+class DpSsgd(TailSgd):
+    """One-pass SGD with shuffled records, clipping at a fixed norm and Gaussian noise.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Budget of the whole transcript, central, replacement of one record. Amplification by shuffling
+        admits small epsilon only: at most 0.024 for n = 10^6 and delta = 10^-6.
+    clip : float > 0, optional
+        zeta; 4 K_2 R_x log^{2a}(n) (sqrt(||H||) ||w*|| + sqrt(kappa) sigma) unless given (Theorem 3.2).
+    step_rule : str
+        What eta is unless given: ``practical`` 1/(2 R_x^2), or ``printed``, the least of that,
+        c1 / (log^{4a+2}(n) K_2^2 R_x^2 kappa d alpha^2) and c2 / (log^{2a+2}(n) R_x^2).
+    c1, c2 : float
+        As in the proof of Theorem 3.2: so small that nothing moves at any n in reach.
+    noise_multiplier : float, optional
+        alpha; follows from epsilon, delta and n, and is filled in.
+    """
+
+    carries_privacy: ClassVar[bool] = True
+
+    cites: ClassVar = ("varshney2022",)
+    kind: Literal["dp_ssgd"] = "dp_ssgd"  # type: ignore[assignment]
+    epsilon: Annotated[float, Field(gt=0, le=1), EPSILON] = 0.01
+    delta: Delta = 1e-6
+    clip: Annotated[float, Field(gt=0, le=1e9)] | None = None
+    step_rule: Literal["practical", "printed"] = "practical"
+    c1: Annotated[float, Field(gt=0)] = 1.0 / 13440.0
+    c2: Annotated[float, Field(gt=0)] = 1.0 / 4200.0
+    noise_multiplier: Annotated[float, Field(gt=0)] | None = None
+
+    def unsuitable(self, problem: Problem, mechanism: Mechanism) -> str | None:
+        if mechanism.kind != "none":
+            return "dp_ssgd has its own noise; its mechanism is none"
+        if not isinstance(problem, LeastSquares):
+            return "dp_ssgd is implemented for least_squares"
+        return None
+
+    def depends_on_horizon(self) -> bool:
+        return True
+
+    def resolved(self, problem: Problem, horizon: int | None) -> Self:
+        assert horizon is not None and isinstance(problem, LeastSquares)
+        alpha, _ = shuffling.shuffled_noise_multiplier(self.epsilon, self.delta, horizon)
+        changed: dict[str, float] = {"noise_multiplier": alpha}
+        k2, a = problem.tail()
+        with constants.workdps(30):
+            log = mp.log(horizon)
+            radius = mpf(problem.radius_square())
+            kappa = mpf(problem.largest()) / mpf(problem.smallest())
+            if self.clip is None:
+                norm = mp.sqrt(mp.fsum(mpf(w) ** 2 for w in problem.truth()))
+                size = mp.sqrt(problem.largest()) * norm + mp.sqrt(kappa * problem.error_variance())
+                changed["clip"] = float(4 * k2 * mp.sqrt(radius) * log ** (2 * a) * size)
+            if self.eta is None:
+                eta = [1 / (2 * radius)]
+                if self.step_rule == "printed":
+                    d = problem.dimension
+                    eta.append(self.c1 / log ** (4 * a + 2) / (k2**2 * radius * kappa * d * mpf(alpha) ** 2))
+                    eta.append(self.c2 / log ** (2 * a + 2) / radius)
+                changed["eta"] = float(min(eta))
+        return self.model_copy(update=changed)
+
+    def randomiser(self, mechanism: Mechanism) -> Mechanism:
+        if self.clip is None or self.noise_multiplier is None:  # not resolved: a design, no path yet
+            return mechanism
+        return ClippedGaussian(clip=self.clip, mu=1.0 / self.noise_multiplier)
+
+    def cautions(self, problem: Problem, horizon: int | None) -> list[str]:
+        assert isinstance(problem, LeastSquares) and horizon is not None
+        assert self.clip is not None and self.noise_multiplier is not None and self.eta is not None
+        found = []
+        inverse = sum(1.0 / v for v in spectrum(problem))
+        share = 4.0 * (self.noise_multiplier * self.clip) ** 2 * inverse / horizon
+        start = 0.5 * problem.signal() ** 2
+        if share > start:
+            found.append(
+                f"dp_ssgd at n = {horizon:,}, epsilon = {self.epsilon:g}: vacuous at this size. The noise "
+                f"alone (alpha = {self.noise_multiplier:.3g}, zeta = {self.clip:.3g}) makes an excess "
+                f"risk of about {share:.2g}; the start has {start:.2g}"
+            )
+        if self.eta * problem.smallest() * horizon < 10.0:
+            found.append(
+                f"dp_ssgd at n = {horizon:,}: vacuous at this size. With eta = {self.eta:.2g} the start "
+                f"is not forgotten: eta mu n = {self.eta * problem.smallest() * horizon:.2g}"
+            )
+        return found
+
+    def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
+        return PrivacyStatement(
+            "(eps, delta)-DP (central, shuffled)",
+            UNIT,
+            epsilon=self.epsilon,
+            delta=self.delta,
+        )
+
+
+def spectrum(problem: LeastSquares) -> tuple[float, ...]:
+    """Eigenvalues of H; of a file's, the two ends, the least one as often as it may be."""
+    if not problem.stored_records():
+        return problem.lambdas
+    return (*(problem.smallest(),) * (problem.dimension - 1), problem.largest())

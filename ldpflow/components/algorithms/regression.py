@@ -1,0 +1,239 @@
+"""Base classes of algorithms that make one estimate of a least squares problem from one pass."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from mpmath import mp, mpf
+from pydantic import Field
+
+from ldpflow.columns import Column
+from ldpflow.components.algorithms.algorithm import Algorithm, Delta, Epsilon, NoiseMultiplier, StepLength
+from ldpflow.components.algorithms.finite_sum import NOTION, UNIT
+from ldpflow.components.mechanisms import Mechanism, PrivacyStatement
+from ldpflow.components.problems import Problem
+from ldpflow.components.problems.least_squares import LeastSquares
+from ldpflow.components.problems.problem import Matrix, unknown_matrix
+from ldpflow.errors import InputError
+from ldpflow.numerics import accounting as clipping
+from ldpflow.numerics import constants
+
+BUDGET = (
+    Column("noise_multiplier", "double", "-", "alpha, the noise multiplier"),
+    Column("rho", "double", "nats", "zCDP of the whole run"),
+)
+"""Columns on privacy of an algorithm with a noise multiplier."""
+
+
+class OnePassRegression(Algorithm):
+    """An algorithm for ``least_squares`` that knows n, sees raw records and answers for its privacy."""
+
+    carries_privacy: ClassVar[bool] = True
+    has_intervals: ClassVar[bool] = False
+    averages_tail: ClassVar[bool] = True
+
+    def unsuitable(self, problem: Problem, mechanism: Mechanism) -> str | None:
+        if mechanism.kind != "none":
+            return f"{self.kind} sees raw records; its mechanism is none"
+        if not isinstance(problem, LeastSquares):
+            return f"{self.kind} is implemented for least_squares"
+        return None
+
+    def depends_on_horizon(self) -> bool:
+        return True
+
+    def step_exponent(self) -> float:
+        return 0.0
+
+
+@dataclass(frozen=True)
+class Feasibility:
+    """A condition of the theory that a run does not meet."""
+
+    consequence: str
+    name: str
+    value: float
+    least: float
+
+    def __str__(self) -> str:
+        return f"{self.name} = {self.value:,.4g} is below {self.least:,.4g}: {self.consequence}"
+
+
+class MinibatchRegression(OnePassRegression):
+    """T steps of constant length over disjoint batches of one pass, tail averaging.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Budget of the whole run: central, replacement of one record.
+    accounting : str
+        How alpha follows from it: ``disjoint`` (zCDP), ``gdp`` (without loss) or ``paper`` (see
+        ldpflow.numerics.accounting).
+    noise_multiplier : float, optional
+        alpha, instead of epsilon; epsilon is then what it gives.
+    iterations : int, optional
+        T, even; unless given the smallest T >= 2 ceil(log(N S)/(-log(1 - eta mu))), S = ||w*||_H^2/sigma^2
+        and at least N, so that the start is forgotten. Risk grows with T through the noise.
+    eta : float > 0, optional
+        Step length; b/(R_x^2 + (b - 1)||H||) unless given.
+    radius : float > 0, optional
+        R, the scale of ||x||; unless given from ``radius_of``.
+    radius_of : str
+        What R is unless given: ``trace`` sqrt(Tr H), the tighter choice, or ``moment``, the paper's R_x.
+    infeasible_is : str
+        What happens where a condition of the theory is not met: ``refused`` or ``warned`` of.
+    """
+
+    derived: ClassVar[tuple[Column, ...]] = (
+        Column("steps", "int64", "steps", "T"),
+        Column("threshold_records", "int64", "records", "records of a step that set the threshold"),
+        Column("gradient_records", "int64", "records", "records of a step that make the gradient"),
+        *BUDGET,
+    )
+
+    epsilon: Epsilon = 1.0
+    delta: Delta = 1e-6
+    accounting: clipping.Accounting = "disjoint"
+    noise_multiplier: NoiseMultiplier | None = None
+    iterations: Annotated[int, Field(ge=2, le=100_000, multiple_of=2)] | None = None
+    eta: StepLength | None = None
+    radius: Annotated[float, Field(gt=0, le=1e6)] | None = None
+    radius_of: Literal["trace", "moment"] = "trace"
+    infeasible_is: Literal["refused", "warned"] = "refused"
+
+    def steps(self, n: int, horizon: int | None = None) -> int:
+        made = self.iterations or 0
+        return made if horizon is None else min(made, n // self.records(horizon))
+
+    def records(self, horizon: int) -> int:
+        """Records of one step; what is left over after T steps is not used."""
+        assert self.iterations is not None
+        return horizon // self.iterations
+
+    def checkpoints(self, problem: Problem, n: int, points: int) -> tuple[int, ...]:
+        """Every step; the last one has all users."""
+        records, steps = self.records(n), self.steps(n)
+        return (*(records * t for t in range(1, steps)), n)
+
+    def columns(self, problem: Problem, n: int) -> dict[str, Any]:
+        s, b = self.batches(n)
+        return {
+            "steps": self.iterations,
+            "threshold_records": s,
+            "gradient_records": b,
+            "noise_multiplier": self.alpha(),
+            "rho": self.rho(),
+        }
+
+    def rho(self) -> float:
+        """zCDP of the whole run."""
+        return clipping.run_rho(self.alpha(), self.accounting, False, 1)
+
+    @abstractmethod
+    def batches(self, horizon: int) -> tuple[int, int]:
+        """Records of a step that set the threshold, and that make the gradient."""
+
+    def alpha(self) -> float:
+        """The noise multiplier."""
+        if self.noise_multiplier is not None:
+            return self.noise_multiplier
+        return clipping.clipping_noise_multiplier(self.epsilon, self.delta, self.accounting)
+
+    def scale(self, problem: LeastSquares) -> float:
+        """R."""
+        if self.radius is not None:
+            return self.radius
+        square = problem.trace() if self.radius_of == "trace" else problem.radius_square()
+        return math.sqrt(square)
+
+    def step_constant(self) -> float:
+        assert self.eta is not None  # resolved
+        return self.eta
+
+    def largest_eta(self, problem: LeastSquares, horizon: int) -> float:
+        """b/(R_x^2 + (b - 1)||H||)."""
+        _, b = self.batches(horizon)
+        return b / (problem.radius_square() + (b - 1) * problem.largest())
+
+    def with_schedule(self, problem: LeastSquares, horizon: int) -> Self:
+        """iterations, eta and radius filled in, and checked."""
+        found = self.model_copy(update={"radius": self.scale(problem)})
+        if self.iterations is None:
+            found = found.model_copy(update={"iterations": found.enough_steps(problem, horizon)})
+        if found.batches(horizon)[1] < 1:
+            raise InputError("grid.n", horizon, f"records for {found.iterations:,} steps")
+        if self.eta is None:
+            found = found.model_copy(update={"eta": found.largest_eta(problem, horizon)})
+        problems = found.infeasible(problem, horizon)
+        if problems and self.infeasible_is == "refused":
+            raise InputError(
+                "grid.n",
+                horizon,
+                f"more records for {self.kind} with {found.iterations} steps",
+                f"{problems[0]}. Say infeasible_is = 'warned' to run it nevertheless.",
+            )
+        return found
+
+    def enough_steps(self, problem: LeastSquares, horizon: int) -> int:
+        """The smallest even T that forgets the start, for the step length that goes with it."""
+        with constants.workdps(30):
+            ratio = mpf(1)
+            if problem.error_variance() > 0.0:
+                ratio = max(ratio, mpf(problem.signal()) ** 2 / mpf(problem.error_variance()))
+            goal = mp.log(mpf(horizon) * ratio)
+            for steps in range(2, 10_001, 2):
+                if horizon < 2 * steps:
+                    break
+                tried = self.model_copy(update={"iterations": steps})
+                eta = tried.largest_eta(problem, horizon) if self.eta is None else self.eta
+                rest = 1 - mpf(eta) * mpf(problem.smallest())
+                if rest <= 0 or steps >= 2 * mp.ceil(goal / -mp.log(rest)):
+                    return steps
+        raise InputError(
+            "grid.n",
+            horizon,
+            "more records",
+            f"{self.kind} cannot forget its start in 10,000 steps.",
+        )
+
+    def infeasible(self, problem: LeastSquares, horizon: int) -> list[Feasibility]:
+        """The conditions that are not met."""
+        _, b = self.batches(horizon)
+        least = 1.0 + problem.radius_square() / problem.smallest()
+        if problem.largest() > problem.smallest() and b < least:
+            return [Feasibility("steps need not contract in the norm of H", "b", b, least)]
+        return []
+
+    def cautions(self, problem: Problem, horizon: int | None) -> list[str]:
+        assert isinstance(problem, LeastSquares) and horizon is not None
+        return [
+            f"{self.kind} at n = {horizon:,}, epsilon = {self.privacy_epsilon():.3g}: vacuous at this "
+            f"size, {found}"
+            for found in self.infeasible(problem, horizon)
+        ]
+
+    def privacy_epsilon(self) -> float:
+        """The setting epsilon, or the epsilon that follows from the noise multiplier where that was given."""
+        if self.noise_multiplier is None:
+            return self.epsilon
+        return clipping.run_epsilon(self.noise_multiplier, self.delta, self.accounting, False, 1)
+
+    def statement(self, epsilon: float, exact: bool = True) -> PrivacyStatement:
+        """The guarantee; ``exact`` where the run is 1/alpha-GDP too."""
+        # What was asked for, where rounding alone makes the difference.
+        if self.noise_multiplier is None and abs(epsilon - self.epsilon) < 1e-9 * self.epsilon:
+            epsilon = self.epsilon
+        return PrivacyStatement(
+            NOTION,
+            UNIT,
+            epsilon=epsilon,
+            delta=self.delta,
+            mu=1.0 / self.alpha() if exact else None,
+        )
+
+    def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
+        """No intervals are built on the few steps of such a path."""
+        return unknown_matrix(problem.dimension)

@@ -1,0 +1,373 @@
+"""Bootstrap of the average: of blocks of one path, and from perturbed paths.
+
+**BB**, multiplier block bootstrap (Dette and Graw, Algorithm 2, eq. 11 and 12)
+
+    l = floor(n^beta), m = floor(n/l),  D_j = sum of (theta_b - thetabar) over block j
+    thetabar*(k) = (1/(m l)) sum_j eps_j^(k) D_j,   k = 1..B,   eps iid, mean 0, variance 1, bounded
+    interval of level 1 - 2a:  [thetabar + q_a, thetabar + q_{1-a}],  q_a the type-7 quantile
+
+Given the path the replicates have mean 0 and variance sum_j D_j^2/(m l)^2, the method's own squared
+standard error.
+
+**CHB**, cheap bootstrap (Lam and Wang, 2026): a few replications and a t quantile
+
+    S2 = B^-1 sum_k thetabar*(k)^2,   interval thetabar -+ t_B sqrt(S2)
+
+with thetabar*(1), ..., thetabar*(B) the first B replications of BB with the same blocks and multipliers.
+Deviations are from thetabar and not from their mean, so t has B degrees of freedom and B = 1 is possible. It
+shares BB's variance, and is too short where BB is.
+
+**PB**, perturbed paths (Fang, Xu and Yang, 2018; see algorithm budget_split)
+
+    se = sd of thetabar_n^(k) over k = 1..B,   interval thetabar_n -+ z se
+
+With a split budget it is conservative. A perturbed path weighs the privacy noise of its own answers, which
+has variance E w^2 S_LDP = 2 S_LDP where the estimate has S_LDP, and S_LDP itself is that of eps/(B + 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache, lru_cache
+from typing import Annotated, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from ldpflow.components.algorithms import Algorithm
+from ldpflow.components.intervals.interval import (
+    REPLICATIONS,
+    Array,
+    Beta,
+    Intervals,
+    Multiplier,
+    PathIntervalMethod,
+    average,
+    defined,
+    in_order,
+    normal_intervals,
+    undefined,
+)
+from ldpflow.components.intervals.record import PathRecord, PathSource
+from ldpflow.numerics import constants, register_array
+from ldpflow.numerics.kernels import compiled
+from ldpflow.numerics.running_sums import PERTURBED
+from ldpflow.numerics.specialise import Case, Part
+from ldpflow.numerics.streams import LANES
+
+SIGNATURE = "void(uint64[::1], float64[::1], float64, float64[::1], float64[:, ::1], uint64[::1])"
+GROUP = 4  # blocks added per visit to a lane's state: keeps state and sum in registers
+GROUP_SIZE = GROUP * LANES
+NONE, ONE = np.uint64(0), np.uint64(1)
+FIRST_BIT = np.uint64(63)
+SQRT_3 = float(np.sqrt(3.0))
+
+
+class BlockBootstrap(PathIntervalMethod):
+    """Multiplier block bootstrap of the average.
+
+    Parameters
+    ----------
+    beta : float in (0, 1)
+        Block exponent; the theory needs gamma < beta.
+    B : int in [2, 10^5]
+        Bootstrap replications.
+    multiplier : str
+        Law of eps: ``uniform`` on (-sqrt 3, sqrt 3), or ``rademacher``.
+    """
+
+    kind: Literal["BB"] = "BB"
+    cites = ("dette2024",)
+    title = "multiplier block bootstrap (Dette and Graw): blocks of floor(n^β) steps, B replications"
+    undefined_where = "there are fewer than two blocks"
+    around_average = True
+
+    beta: Beta = 0.75
+    B: Annotated[int, Field(ge=2, le=10**5), REPLICATIONS] = 500
+    multiplier: Multiplier = "uniform"
+
+    def unsuitable(self, source: PathSource) -> str | None:
+        gamma = source.algorithm.step_exponent()
+        if not gamma >= self.beta:
+            return None
+        return (
+            f"{self.kind} with beta = {self.beta} and gamma = {gamma}: the bootstrap is proved "
+            "for gamma < beta only; expect intervals that are too short"
+        )
+
+    def blocks(self, steps: int) -> tuple[int, int]:
+        """Block length l and number of blocks m."""
+        length = constants.floor_power(steps, self.beta)
+        return length, steps // length
+
+    def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
+        length, m = self.blocks(steps)
+        ends = np.arange(1, m + 1, dtype=np.int64) * length
+        return ends if ends[-1] == steps else np.append(ends, steps)
+
+    def times_settings(self) -> tuple[object, ...]:
+        return (self.beta,)
+
+    def count_times(self, steps: int, algorithm: Algorithm) -> int:
+        length, m = self.blocks(steps)
+        return m + (steps % length > 0)
+
+    def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
+        steps = record.steps(n)
+        length, m = self.blocks(steps)
+        estimate = average(record, steps)
+        if m < 2:
+            return undefined(estimate, levels)
+        tails = [(1.0 - level) / 2.0 for level in levels]
+        deviations = self.deviations(record, steps)
+        sd = np.sqrt(in_order(deviations * deviations))
+        outer = self.outer_values(record, n, deviations, sd, tails) / (m * length)
+        lower, upper = np.empty((2, len(tails), *estimate.shape))
+        for at, a in enumerate(tails):
+            lower[at] = estimate + quantile(outer, self.B, a)
+            upper[at] = estimate + quantile(outer, self.B, 1.0 - a)
+        return Intervals(estimate, sd / (m * length), lower, upper)
+
+    def deviations(self, record: PathRecord, steps: int) -> Array:
+        """D_j, shape (m, d, R)."""
+        length, m = self.blocks(steps)
+        result: Array = record.sums_at(np.arange(length, m * length + 1, length))
+        result[1:] -= result[:-1].copy()
+        result -= length * (record.sum_at(steps) / steps)
+        return result
+
+    def outer_values(
+        self, record: PathRecord, n: int, deviations: Array, sd: Array, tails: Sequence[float]
+    ) -> Array:
+        """Values of :meth:`replicates` in order, without some between the quantiles for these tails.
+
+        Those near 0 need not be put in order, two thirds of them all: while enough are left at either end.
+        """
+        count = self.B
+        needed, z = left_out(count, tuple(tails))
+        if z > 0.0:
+            limit = z * sd
+            values = self.replicates(record, n, deviations, count, limit)
+            values.sort(axis=-1)
+            found = values.shape[-1] >= needed
+            if found and ((values[..., needed - 1] <= -limit) & (values[..., -needed] >= limit)).all():
+                return values
+        values = self.replicates(record, n, deviations, count)
+        values.sort(axis=-1)
+        return values
+
+    def replicates(
+        self, record: PathRecord, n: int, deviations: Array, count: int, limit: Array | None = None
+    ) -> Array:
+        """sum_j eps_j^(k) D_j for k = 1, ..., count, shape (d, R, count).
+
+        Sums nearer to 0 than ``limit``, shape (d, R), are left out; some of them, or zeros, stand at the
+        end of rows that are shorter than others.
+        """
+        from ldpflow.numerics.streams import lane_states
+
+        _, d, lanes = deviations.shape
+        key = f"{record.source.key}/n={n}/beta={self.beta!r}/{self.multiplier}"
+        states = lane_states(record.seed, "multipliers", key, record.replicates.tolist())
+        out = np.zeros((d * LANES, count))
+        kept = np.zeros(d * LANES, dtype=np.uint64)
+        blocks = in_lanes(deviations.transpose(1, 0, 2))
+        limits = np.zeros(d * LANES) if limit is None else in_lanes(limit)
+        factor = SQRT_3 if self.multiplier == "uniform" else 1.0
+        bootstrap_kernel(self.multiplier)(states, blocks, factor, limits, out, kept)
+        longest = int(kept.reshape(d, LANES)[:, :lanes].max())
+        return out.reshape(d, LANES, count)[:, :lanes, :longest]
+
+
+def in_lanes(values: Array) -> Array:
+    """Values of the last axis's replicates in LANES lanes, zeros in those that are left, as one axis."""
+    lanes = values.shape[-1]
+    if lanes < LANES:
+        padded = np.zeros((*values.shape[:-1], LANES))
+        padded[..., :lanes] = values
+        values = padded
+    return np.ascontiguousarray(values).reshape(-1)
+
+
+@cache
+def bootstrap_kernel(multiplier: str) -> Callable[..., None]:
+    """The compiled kernel that draws multipliers of this law and sums the blocks."""
+    from ldpflow.numerics.samplers import following, unit, with_sign
+
+    law = {"uniform": symmetric_uniform, "rademacher": rademacher}[multiplier]
+    case = Case((("following", following), ("unit", unit), ("with_sign", with_sign), ("multiplier", law)))
+
+    def adding(blocks: int) -> Part:
+        return Part(add_blocks, case.with_values({"BLOCKS": blocks}), "inlined")
+
+    case = case.with_values({"add_group": adding(GROUP), "add_block": adding(1)})
+    return compiled(multiplier_sums, case, SIGNATURE)
+
+
+def symmetric_uniform(kernel, word):  # type: ignore[no-untyped-def]
+    """Uniform(-1, 1)."""
+    return 2.0 * kernel.unit(word) - 1.0
+
+
+def rademacher(kernel, word):  # type: ignore[no-untyped-def]
+    """-1 or 1."""
+    return kernel.with_sign(1.0, word >> FIRST_BIT)
+
+
+def position(count: int, p: float) -> tuple[int, float]:
+    """Where the empirical p-quantile of ``count`` values lies: after which one, and how far on."""
+    place = (count - 1) * p
+    low = min(int(place), count - 2)
+    return low, place - low
+
+
+@lru_cache(maxsize=256)
+def left_out(count: int, tails: tuple[float, ...]) -> tuple[int, float]:
+    """Values needed from either end, and how many standard errors from 0 on that many are likely to lie.
+
+    0 standard errors where too few would be left out.
+    """
+    needed = max(max(position(count, a)[0] + 2, count - position(count, 1.0 - a)[0]) for a in tails)
+    share = (needed + 4.0 * float(np.sqrt(needed)) + 4.0) / count
+    return needed, constants.normal_quantile(1.0 - share) if share < 0.3 else 0.0
+
+
+def quantile(outer: Array, count: int, p: float) -> Array:
+    """Empirical p-quantile of ``count`` values, Hyndman and Fan's type 7 (R's and NumPy's).
+
+    ``outer`` has them in order along its last axis, without some between the quantiles that are asked for.
+    """
+    low, fraction = position(count, p)
+    if p > 0.5:
+        low -= count - outer.shape[-1]
+    below = outer[..., low]
+    result: Array = below + fraction * (outer[..., low + 1] - below)
+    return result
+
+
+def multiplier_sums(kernel, state, deviations, factor, limit, out, kept):  # type: ignore[no-untyped-def]
+    """out[x] = sum_j eps_j^(k) D_j for k = 1..B but those nearer to 0 than limit[x], kept[x] of them.
+
+    x is coordinate and lane. Multipliers are drawn for k = 1, j = 1..m, then k = 2, and so on: B = 500 is
+    a prefix of B = 1000. One multiplier serves all coordinates.
+    """
+    size = out.shape[0]
+    m = deviations.shape[0] // size
+    s0 = state[:LANES]
+    s1 = state[LANES : 2 * LANES]
+    s2 = state[2 * LANES : 3 * LANES]
+    s3 = state[3 * LANES :]
+    eps = register_array(GROUP_SIZE)
+    total = np.empty(size)
+    for _ in range(out.shape[1]):
+        total[:] = 0.0
+        for j in range(0, m // GROUP * GROUP, GROUP):
+            kernel.add_group(s0, s1, s2, s3, deviations, m, j, eps, total)
+        for j in range(m // GROUP * GROUP, m):
+            kernel.add_block(s0, s1, s2, s3, deviations, m, j, eps, total)
+        for x in range(size):
+            value = total[x] * factor
+            at = kept[x]
+            out[x, at] = value
+            # No branch: nothing could predict it.
+            kept[x] = at + (NONE if abs(value) < limit[x] else ONE)
+
+
+def add_blocks(kernel, s0, s1, s2, s3, deviations, m, j, eps, total):  # type: ignore[no-untyped-def]
+    """Add eps_i D_i of as many blocks as ``kernel.BLOCKS`` from j on, one after the other.
+
+    Slices: an index from 0 on needs no test for a negative one, which would become a gather.
+    """
+    first = total[:LANES]
+    D = deviations[j * LANES : (j + kernel.BLOCKS) * LANES]
+    for lane in range(LANES):
+        a = s0[lane]
+        b = s1[lane]
+        c = s2[lane]
+        d = s3[lane]
+        s = first[lane]
+        for i in range(kernel.BLOCKS):
+            word, a, b, c, d = kernel.following(a, b, c, d)
+            e = kernel.multiplier(word)
+            eps[i * LANES + lane] = e
+            s += e * D[i * LANES + lane]
+        first[lane] = s
+        s0[lane] = a
+        s1[lane] = b
+        s2[lane] = c
+        s3[lane] = d
+    # The other coordinates.
+    for x in range(LANES, total.shape[0], LANES):
+        into = total[x : x + LANES]
+        D = deviations[x * m + j * LANES : x * m + (j + kernel.BLOCKS) * LANES]
+        for lane in range(LANES):
+            s = into[lane]
+            for i in range(kernel.BLOCKS):
+                s += eps[i * LANES + lane] * D[i * LANES + lane]
+            into[lane] = s
+
+
+class CheapBootstrap(BlockBootstrap):
+    """Interval from a few bootstrap replications.
+
+    Parameters
+    ----------
+    beta : float in (0, 1)
+        Block exponent, as in BB.
+    B : int in [1, 100]
+        Bootstrap replications.
+    multiplier : str
+        As in BB.
+    """
+
+    kind: Literal["CHB"] = "CHB"  # type: ignore[assignment]
+    cites = ("lam2026",)
+    title = "cheap bootstrap: few replications and a t quantile (Lam and Wang, 2026)"
+    undefined_where = "there are fewer than two blocks, or their sums are equal"
+
+    B: Annotated[int, Field(ge=1, le=100), REPLICATIONS] = 5
+
+    def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
+        steps = record.steps(n)
+        estimate = average(record, steps)
+        length, count = self.blocks(steps)
+        if count < 2:
+            return undefined(estimate, levels)
+        replicates = self.replicates(record, n, self.deviations(record, steps), self.B)
+        squares = np.zeros_like(estimate)
+        for k in range(self.B):
+            squares += replicates[:, :, k] * replicates[:, :, k]
+        se = np.sqrt(defined(squares / self.B)) / (count * length)
+        return normal_intervals(estimate, se, levels, float(self.B))
+
+
+class PerturbedBootstrap(PathIntervalMethod):
+    """Normal interval with the spread of perturbed paths as standard error."""
+
+    kind: Literal["PB"] = "PB"
+    cites = ("fang2018",)
+    around_average = True
+
+    def lacking(self, source: PathSource) -> str:
+        reason = super().lacking(source)
+        return reason or (
+            "" if source.algorithm.perturbed_paths() else "it takes the perturbed paths of budget_split"
+        )
+
+    def running_sums(self, dimension: int) -> tuple[str, ...]:
+        return (PERTURBED,)
+
+    def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
+        steps = record.steps(n)
+        estimate = average(record, steps)
+        averages = record.running(PERTURBED, steps) / steps
+        count = len(averages)
+        mean = np.zeros_like(estimate)
+        for row in averages:
+            mean += row
+        mean /= count
+        squares = np.zeros_like(estimate)
+        for row in averages:
+            squares += (row - mean) * (row - mean)
+        return normal_intervals(estimate, np.sqrt(squares / (count - 1)), levels)

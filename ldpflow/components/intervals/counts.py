@@ -1,0 +1,164 @@
+"""Records of protocols that make no path, and intervals from them.
+
+**inversion** of the test of F(x) = tau on a private histogram: x is kept while |F^(x) - tau| <= z se(x),
+where F^ is the unbiased estimate at the edges and se its standard error were F(x) = tau. That is a test of
+F(x) = tau whatever the density is.
+
+**fieller**, from the local logistic fit of protocol ``rounds``: {x : (a + b u - logit tau)^2 <= z^2 Var(a +
+b u)}, u the place of x in the window of the fit. Thresholds of a round are conditionally independent given
+the past and the last round is fresh data, as in adaptive regression; no proof is claimed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpflow.columns import Column, Summary
+from ldpflow.components.intervals.interval import IntervalMethod, Intervals
+from ldpflow.components.intervals.record import Array, Record
+from ldpflow.numerics import constants
+
+if TYPE_CHECKING:
+    from ldpflow.components.protocols.collections import Histograms, Searches
+
+
+@dataclass(frozen=True)
+class CountsRecord(Record):
+    """R replicates of a protocol at one n.
+
+    Parameters
+    ----------
+    seed : int
+        The study's seed.
+    replicates : ndarray of int64, shape (R,)
+    quantiles : ndarray, shape (d,)
+        theta*, the quantiles at ``taus``.
+    taus : tuple of float, length d
+    """
+
+    seed: int
+    replicates: NDArray[np.int64]
+    quantiles: Array
+    taus: tuple[float, ...]
+
+    @property
+    def truth(self) -> Array:
+        return self.quantiles
+
+    def finite(self, n: int) -> NDArray[np.bool_]:
+        # Nothing can overflow; what has no estimate is undefined.
+        return np.ones(len(self.replicates), dtype=bool)
+
+
+@dataclass(frozen=True)
+class HistogramRecord(CountsRecord):
+    """F^ at the edges, of a one-shot protocol.
+
+    Parameters
+    ----------
+    histograms : Histograms
+    """
+
+    words: ClassVar[str] = "the histogram of a one-shot protocol"
+
+    histograms: Histograms
+
+
+@dataclass(frozen=True)
+class SearchRecord(CountsRecord):
+    """Thresholds near the quantile and their local fit, of ``rounds``.
+
+    Parameters
+    ----------
+    searches : Searches
+    """
+
+    words: ClassVar[str] = "the thresholds of a protocol of several rounds"
+
+    searches: Searches
+
+
+RANGE_END = Column(
+    "range_end",
+    "double",
+    "1",
+    "1 where the interval ends at the public range, so that its length measures nothing, else 0",
+    summaries=(
+        Summary(
+            "range_end_share",
+            "share of intervals that end at the public range",
+            beyond=0.5,
+            caution="the interval ends at the public range and its length measures nothing",
+        ),
+    ),
+)
+"""Diagnostic of intervals on a public range."""
+
+
+class Inversion(IntervalMethod):
+    """Interval for a quantile from a one-shot protocol, by test inversion.
+
+    Parameters
+    ----------
+    limits : str
+        ``outer``: rounded outwards to edges, valid whatever the law does inside a bin. ``line``: by
+        lines between edges, shorter and honest only where the bias inside a bin is small.
+    """
+
+    kind: Literal["inversion"] = "inversion"
+    record = HistogramRecord
+    diagnostics = (
+        RANGE_END,
+        Column(
+            "unasked",
+            "double",
+            "count",
+            "questions of the public coin that fell to no user",
+            summaries=(
+                Summary(
+                    "unasked_share",
+                    "share of replicates with a question that fell to no user",
+                    beyond=0.5,
+                    caution="a question fell to no user: n is small for this number of bins",
+                ),
+            ),
+        ),
+    )
+
+    limits: Literal["outer", "line"] = "outer"
+
+    def intervals(self, record: HistogramRecord, n: int, levels: Sequence[float]) -> Intervals:
+        z = [constants.normal_quantile(0.5 + level / 2.0) for level in levels]
+        found = record.histograms.intervals(record.taus, z, self.limits)
+        return Intervals(
+            found.estimate,
+            None,
+            found.lower,
+            found.upper,
+            {
+                "range_end": found.range_end.astype(np.float64),
+                "unasked": np.broadcast_to(record.histograms.empty, found.estimate.shape),
+            },
+            found.range_end,
+        )
+
+
+class Fieller(IntervalMethod):
+    """Interval for a quantile from a few rounds of thresholds; undefined where no bounded set is left."""
+
+    kind: Literal["fieller"] = "fieller"
+    cites = ("fieller1954",)
+    record = SearchRecord
+    diagnostics = (RANGE_END,)
+    undefined_where = "the thresholds leave no bounded set"
+
+    def intervals(self, record: SearchRecord, n: int, levels: Sequence[float]) -> Intervals:
+        z = [constants.normal_quantile(0.5 + level / 2.0) for level in levels]
+        found = record.searches.intervals(z)
+        ends = np.where(np.isfinite(found.lower), found.range_end, np.nan)
+        return Intervals(found.estimate, None, found.lower, found.upper, {"range_end": ends}, found.range_end)

@@ -1,0 +1,417 @@
+"""Base classes of interval methods, which say what they need and are pure functions of a record.
+
+Settings that several methods have stand here too: their types and what they mean.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from math import inf, isnan
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from ldpflow.columns import Column, cautions
+from ldpflow.components.algorithms import Algorithm
+from ldpflow.components.intervals.record import PathRecord, PathSource, Record
+from ldpflow.components.problems import Problem
+from ldpflow.numerics import constants
+from ldpflow.settings import Setting, Settings
+
+Array = NDArray[np.float64]
+
+BASE = Setting("-", "method whose variance or standard error is used")
+BLOCK_C = Setting("1", "factor c of the rule for block lengths", logarithmic=True)
+Beta = Annotated[
+    float,
+    Field(gt=0, lt=1),
+    Setting("1", "block exponent of BB; null elsewhere", symbol="β", title="block exponent"),
+]
+Multiplier = Annotated[
+    Literal["uniform", "rademacher"], Setting("-", "law of BB's multipliers; null elsewhere")
+]
+REPLICATIONS = Setting("count", "bootstrap replications of BB; null elsewhere", logarithmic=True)
+Quantile = Annotated[
+    Literal["normal", "t"],
+    Setting("-", "law of the critical values: `t` for Student's, `F` for Hotelling's"),
+]
+Batches = Annotated[
+    int,
+    Field(ge=2, le=10**6),
+    Setting("count", "batches of BM where given; null is the default, floor(n^(1/4))", logarithmic=True),
+]
+BatchRule = Annotated[
+    str,
+    Field(
+        pattern=r"^(half|third|[1-9][0-9]{0,3}n\^0?\.[0-9]{1,6}|n\^0?\.[0-9]{1,6}|[1-9][0-9]{0,11})$",
+        description="half, third, a power of n such as n^0.75 or 3n^0.75, or a number of steps",
+    ),
+    Setting("-", "length of equal batches: `half`, `third`, `3n^0.75` or a number of steps"),
+]
+BatchFactor = Annotated[float, Field(ge=1e-6, le=1e6), BLOCK_C]
+DEGREE = Setting("-", "degree of TR's polynomial")
+BurnIn = Annotated[
+    str,
+    Field(
+        pattern=r"^(n\^0?\.[0-9]{1,6}|0?\.[0-9]{1,6}n)$",
+        description="steps left out at the start, such as n^0.4 or 0.01n",
+    ),
+    Setting("-", "steps that TR leaves out: `n^0.4`, `0.01n`"),
+]
+StepVariance = Annotated[Literal["known", "residual"], Setting("-", "S of TR: `known` or `residual`")]
+SmallRun = Annotated[bool, Setting("-", "whether half widths have the factor K/(K - 4) for short runs")]
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """Intervals of R replicates in d coordinates at L levels.
+
+    Parameters
+    ----------
+    estimate : ndarray, shape (d, R) or (L, d, R)
+        Centre, in the units of theta; by level where levels have estimates of their own.
+    se : ndarray, shape (d, R), or None
+        The method's own standard error of the estimate; None where it has none.
+    lower, upper : ndarray, shape (L, d, R)
+        Limits; NaN where undefined.
+    diagnosis : dict of str to ndarray, shape (d, R) or (L, d, R)
+        What the method knows about its own soundness, by the names of the columns that it declares
+        (:attr:`IntervalMethod.diagnostics`); empty where it knows nothing.
+    range_end : ndarray of bool, shape (L, d, R), or None
+        Intervals that end at a public range, so that their length measures nothing; None where there
+        is no range.
+    """
+
+    estimate: Array
+    se: Array | None
+    lower: Array
+    upper: Array
+    diagnosis: dict[str, Array] = field(default_factory=dict)
+    range_end: NDArray[np.bool_] | None = None
+
+
+class IntervalMethod(Settings):
+    """An interval method and its settings: a pure function of a record.
+
+    Attributes
+    ----------
+    record : type of Record
+        The class of record that the method takes.
+    cites : tuple of str
+        Keys of the papers that the method follows.
+    title : str
+        The method in a line of a report; the first line of the docstring unless given.
+    diagnostics : tuple of Column
+        What the method says about its own soundness, per row, and how that is summarised: numbers or
+        truth values.
+    """
+
+    group: ClassVar[str] = "method"
+
+    undefined_where: ClassVar[str] = ""
+    """When a replicate that has not diverged has no interval, as in ``there are fewer than two blocks``."""
+
+    around_average: ClassVar[bool | None] = None
+    """Whether the estimate is the average of all iterates of one path, with any settings: ``explain`` then
+    says what bias such an average has where the path does not arrive. Where a class does not say (None),
+    the estimates of a run decide."""
+
+    record: ClassVar[type[Record]]
+    cites: ClassVar[tuple[str, ...]] = ()
+    title: ClassVar[str] = ""
+    diagnostics: ClassVar[tuple[Column, ...]] = ()
+
+    @classmethod
+    def columns(cls) -> tuple[Column, ...]:
+        """The columns that rows of the method have beside those of every method."""
+        return (*cls.setting_columns(), *cls.diagnostics)
+
+    @classmethod
+    def cautions(cls, row: Mapping[str, Any], vector: bool = False) -> list[str]:
+        """Sentences about what the diagnostics warn of in a row of the summary.
+
+        Parameters
+        ----------
+        row : mapping
+            A row of the summary.
+        vector : bool
+            Whether theta has several coordinates.
+        """
+        return cautions(cls.diagnostics, row)
+
+    @classmethod
+    def grid_defaults(cls, users: tuple[int, ...]) -> dict[str, Any]:
+        """Settings whose default follows from the numbers of users of a study."""
+        return {}
+
+    def applies(self, source: Any) -> bool:
+        """Whether a simulator makes what this method needs; a study leaves out other cells."""
+        return not self.lacking(source)
+
+    def lacking(self, source: Any) -> str:
+        """Reason why a simulator does not make what this method needs, or ""."""
+        made: type[Record] | None = source.interval_record()
+        if made is None:
+            return "intervals cannot be made from its results"
+        return "" if issubclass(made, self.record) else f"it takes {self.record.words}, not {made.words}"
+
+    def impossible(self, problem: Problem) -> str | None:
+        """Reason why the method does not exist for the problem with these settings, or None."""
+        return None
+
+    def unsuitable(self, source: Any) -> str | None:
+        """A warning about settings of a simulator that break the method's theory, or None."""
+        return None
+
+    def unsuitable_at(self, source: Any, n: int) -> str | None:
+        """A warning about n users of a simulator, or None."""
+        return None
+
+    def reads_truth(self) -> bool:
+        """Whether intervals are computed from theta*, or from the asymptotic covariance there.
+
+        Such a method is a yardstick that no data can have: nothing recommends it. Others get a record
+        whose ``truth`` is refused.
+        """
+        return False
+
+    def runs(self, level: float) -> int:
+        """Consecutive replicates that make one row at a level."""
+        return 1
+
+    def finite(self, record: Any, n: int, levels: Sequence[float]) -> NDArray[np.bool_]:
+        """Which replicates have not diverged as far as the method looks, shape (R,)."""
+        finite: NDArray[np.bool_] = record.finite(n)
+        return finite
+
+    @abstractmethod
+    def intervals(self, record: Any, n: int, levels: Sequence[float]) -> Intervals:
+        """Intervals after n users, for every level.
+
+        Parameters
+        ----------
+        record : Record
+            Of the class :attr:`record`; must hold what this method asked for. Where a row is made of
+            several :meth:`runs`, its replicates are those of whole rows, in order, and the result has
+            a row for each ``runs`` of them.
+        n : int
+            Users.
+        levels : sequence of float in (0, 1)
+        """
+
+    def intervals_once(self, record: Any, n: int, levels: Sequence[float]) -> Intervals:
+        """The same, where a record keeps what was computed for further methods: not to be changed."""
+        return self.intervals(record, n, levels)
+
+
+class PathIntervalMethod(IntervalMethod):
+    """An interval method on path records: it says at which times it needs them.
+
+    A method around others returns them from :meth:`nested`. It needs what they need, reads the truth if
+    one of them does, and is left out where one of them is.
+    """
+
+    record: ClassVar[type[Record]] = PathRecord
+
+    def nested(self) -> tuple[PathIntervalMethod, ...]:
+        """Methods that this one holds."""
+        return ()
+
+    def brought(self) -> tuple[Settings, ...]:
+        return self.nested()
+
+    def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
+        """Step indices in 1, ..., steps at which S is needed, in increasing order: by default the last.
+
+        With those of the methods that are held.
+        """
+        found = np.array([steps], dtype=np.int64)
+        for method in self.nested():
+            found = np.union1d(found, method.times(steps, algorithm))
+        return found
+
+    def level_times(self, steps: int, algorithm: Algorithm, levels: Sequence[float]) -> NDArray[np.int64]:
+        """The times that these levels need; all of them unless a method says otherwise."""
+        return self.times(steps, algorithm)
+
+    def times_settings(self) -> tuple[object, ...]:
+        """The settings that the times depend on; methods that differ in others share them."""
+        return tuple((method.kind, *method.times_settings()) for method in self.nested())
+
+    def count_times(self, steps: int, algorithm: Algorithm) -> int:
+        """At most how many times that will be; a study is refused on it before any is made."""
+        return sum(method.count_times(steps, algorithm) for method in self.nested()) or 1
+
+    def running_sums(self, dimension: int) -> tuple[str, ...]:
+        """Names of the running sums needed with d = ``dimension`` coordinates."""
+        return tuple(dict.fromkeys(name for one in self.nested() for name in one.running_sums(dimension)))
+
+    def marked_times(self, steps: int, algorithm: Algorithm, dimension: int) -> tuple[int, ...]:
+        """Step indices at which the running sums are needed."""
+        held = [method.marked_times(steps, algorithm, dimension) for method in self.nested()]
+        return tuple(dict.fromkeys(time for times in held for time in times)) or (steps,)
+
+    def steps_read(self) -> tuple[str, ...]:
+        """Declarations of an algorithm that intervals are computed from.
+
+        ``step_exponent``, ``step_constant``: where the algorithm does not declare them, a study leaves the
+        method out.
+        """
+        return tuple(dict.fromkeys(name for method in self.nested() for name in method.steps_read()))
+
+    def reads_truth(self) -> bool:
+        return any(method.reads_truth() for method in self.nested())
+
+    def lacking(self, source: PathSource) -> str:
+        if reason := first(super().lacking(source), *(method.lacking(source) for method in self.nested())):
+            return reason
+        names = [name for name in self.steps_read() if isnan(getattr(source.algorithm, name)())]
+        if not names:
+            return ""
+        kind, names_text = source.algorithm.kind, ", ".join(names)
+        return f"it is computed from step sizes that {kind} does not declare ({names_text})"
+
+    def impossible(self, problem: Problem) -> str | None:
+        return first(*(method.impossible(problem) for method in self.nested()))
+
+    def unsuitable(self, source: PathSource) -> str | None:
+        reason = first(*(method.unsuitable(source) for method in self.nested()))
+        return None if reason is None else f"{self.kind}: {reason}"
+
+    def unsuitable_at(self, source: PathSource, n: int) -> str | None:
+        reason = first(*(method.unsuitable_at(source, n) for method in self.nested()))
+        return None if reason is None else f"{self.kind}: {reason}"
+
+    def finite(self, record: PathRecord, n: int, levels: Sequence[float]) -> NDArray[np.bool_]:
+        return record.finite_at(last_time(self, record.steps(n), record.algorithm, tuple(levels)))
+
+    def intervals_once(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
+        key = ("intervals", self, n, tuple(levels))
+        return record.once(key, lambda: self.intervals(record, n, levels))
+
+
+def first(*reasons: str | None) -> str | None:
+    """The first reason that there is."""
+    return next(filter(None, reasons), None)
+
+
+@dataclass(frozen=True)
+class Variance:
+    """Estimate of the average's asymptotic variance: V where sqrt(steps) (average - theta*) -> N(0, Sigma).
+
+    Parameters
+    ----------
+    value : ndarray, shape (d, R)
+        Diagonal of V; there is no interval where it is not positive.
+    degrees : float
+        Degrees of freedom of Student's t; infinite for the normal quantile.
+    factor : float or ndarray, shape (d, R)
+        Of the standard error sqrt(V/steps); NaN where there is none.
+    diagnosis : dict
+        As of :class:`Intervals`.
+    """
+
+    value: Array
+    degrees: float = inf
+    factor: float | Array = 1.0
+    diagnosis: dict[str, Array] = field(default_factory=dict)
+
+
+class VarianceMethod(PathIntervalMethod):
+    """Base class of intervals around the average that differ in how its variance is estimated."""
+
+    around_average: ClassVar[bool | None] = True
+
+    @abstractmethod
+    def estimate_variance(self, record: PathRecord, steps: int) -> Variance | None:
+        """The estimate after some steps; None where there is none, with too few batches for example."""
+
+    def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
+        steps = record.steps(n)
+        estimate = average(record, steps)
+        found = self.estimate_variance(record, steps)
+        if found is None:
+            return undefined(estimate, levels)
+        se = np.sqrt(defined(found.value) / steps) * found.factor
+        return normal_intervals(estimate, se, levels, found.degrees, found.diagnosis)
+
+
+@lru_cache(maxsize=4096)  # every batch asks
+def last_time(method: PathIntervalMethod, steps: int, algorithm: Algorithm, levels: tuple[float, ...]) -> int:
+    """The last of the times that a method needs for these levels."""
+    return int(method.level_times(steps, algorithm, levels)[-1])
+
+
+def columns_of(methods: Iterable[IntervalMethod]) -> tuple[Column, ...]:
+    """The columns of the rows of some methods: diagnostics, and the settings that one of them has.
+
+    A setting that is absent in all of them is left out, so that the rows of a method that gained a
+    setting stay as they were.
+    """
+    once = dict.fromkeys(methods)
+    kinds = dict.fromkeys(type(method) for method in once)
+    given = {name for method in once for name, value in method.setting_values().items() if value is not None}
+    columns = dict.fromkeys(column for kind in kinds for column in kind.columns())
+    return tuple(column for column in columns if column.name in given or not column.identifies)
+
+
+def average(record: PathRecord, steps: int) -> Array:
+    """thetabar = origin + S(steps)/steps, shape (d, R)."""
+
+    def mean() -> Array:
+        result: Array = record.origin[:, None] + record.sum_at(steps) / steps
+        return result
+
+    return record.once(("average", steps), mean).copy()
+
+
+def symmetric(estimate: Array, half_widths: Sequence[Array]) -> tuple[Array, Array]:
+    """Limits estimate -+ half width, one pair per level; shapes (L, d, R)."""
+    widths = np.empty((len(half_widths), *estimate.shape))
+    for at, half_width in enumerate(half_widths):
+        widths[at] = half_width
+    return estimate - widths, estimate + widths
+
+
+def undefined(estimate: Array, levels: Sequence[float]) -> Intervals:
+    """An estimate without se and limits."""
+    nothing = np.full((len(levels), *estimate.shape), np.nan)
+    return Intervals(estimate, np.full_like(estimate, np.nan), nothing, nothing)
+
+
+def defined(variance: Array) -> Array:
+    """The variance where it is positive and finite, NaN elsewhere: what has no interval has no se."""
+    return np.where((variance > 0.0) & (variance < np.inf), variance, np.nan)
+
+
+def normal_intervals(
+    estimate: Array,
+    se: Array,
+    levels: Sequence[float],
+    degrees: float = inf,
+    diagnosis: dict[str, Array] | None = None,
+) -> Intervals:
+    """estimate -+ z se, z of the normal law or of Student's with finite degrees of freedom."""
+
+    def z(p: float) -> float:
+        return constants.normal_quantile(p) if degrees == inf else constants.student_quantile(p, degrees)
+
+    limits = symmetric(estimate, [z(0.5 + level / 2.0) * se for level in levels])
+    return Intervals(estimate, se, *limits, diagnosis or {})
+
+
+def in_order(terms: Array) -> Array:
+    """Sum along the first axis, one after the other: the same bits for any number of replicates.
+
+    numpy.sum adds whole rows one after the other, but where a row is a single number: that it adds in pairs.
+    """
+    if terms[0].size == 1:
+        result: Array = np.add.accumulate(terms, axis=0)[-1]
+    else:
+        result = np.add.reduce(np.ascontiguousarray(terms), axis=0)
+    return result

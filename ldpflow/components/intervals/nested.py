@@ -1,0 +1,521 @@
+"""Methods that hold another one, their base, and take its standard error or covariance.
+
+**SUF**, suffix average (Wei, Zhu and Wu, 2023): the mean of the last part of the path
+
+    s = floor((1 - k) n), m = n - s;   (S(n) - S(s))/m -+ z sqrt(V/m)
+
+with V any estimate of Sigma from the whole run. With k = 1 it is the average. The limit variance is 1/k
+times as large; early iterates, and most of the bias that they carry, are left out.
+
+**ACS**, asymptotic confidence sequence: intervals that hold at every n at once, in the limit
+
+    rho^2 = (y - 1)/t_opt with y > 1 the root of y - ln y = 1 + 2 ln(1/alpha)
+    m_t = sqrt(2 (t rho^2 + 1)/(t^2 rho^2) ln(sqrt(t rho^2 + 1)/alpha));   centre -+ sqrt(V) m_n
+
+Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas (2024), for averaged SGD Xie, Jin, Liang and Zhang (2024).
+Centre and V are those of any method with a standard error: half widths are its se times sqrt(n) m_n. The
+sequence is tightest at t_opt, which has to be chosen before looking; there it is sqrt(y)/z times as long as
+the interval for one n. It protects against looking early and often, and not against bias.
+
+**joint**, ellipsoids around the average of a vector
+
+    {theta : n (thetabar - theta)' V^-1 (thetabar - theta) <= q},   V a full d x d matrix
+    volume = pi^(d/2)/Gamma(d/2 + 1) q^(d/2) det(V/n)^(1/2)
+
+V is TRC's B^-1 S B^-T (without its small-run factor), the true Sigma, or batch means' sum_k n_k (X_k -
+Xbar)(X_k - Xbar)' over M, with q the quantile of chi-squared with d degrees; or batch means' over M - 1
+with Hotelling's q = d (M - 1)/(M - d) F_(d, M - d). The limits of a coordinate are the ellipsoid's
+projection, thetabar_j -+ sqrt(q V_jj/n): d intervals that hold together at least as often as the region.
+Whether the region holds theta*, its volume, and its size (the d-th root of its volume over that of the
+region with the true Sigma) are columns of the first coordinate's row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from mpmath import mp, mpf
+from numpy.typing import NDArray
+from pydantic import Field, PrivateAttr, model_validator
+
+from ldpflow.columns import Column, Summary
+from ldpflow.components.algorithms import Algorithm
+from ldpflow.components.algorithms.ldp_sgd import LdpSgd
+from ldpflow.components.intervals.interval import (
+    BASE,
+    BLOCK_C,
+    DEGREE,
+    Array,
+    Batches,
+    BatchRule,
+    BurnIn,
+    Intervals,
+    PathIntervalMethod,
+    SmallRun,
+    StepVariance,
+    average,
+    normal_intervals,
+    symmetric,
+    undefined,
+)
+from ldpflow.components.intervals.record import PathRecord, Record
+from ldpflow.components.intervals.transcript import CHECKS, TranscriptCovariance
+from ldpflow.components.intervals.transcript_fit import diagonal
+from ldpflow.components.intervals.variance import BatchMeans, asymptotic_covariance
+from ldpflow.components.mechanisms import Mechanism
+from ldpflow.components.mechanisms.none import NoMechanism
+from ldpflow.components.problems import Problem
+from ldpflow.components.problems.quantile import Quantile
+from ldpflow.errors import LdpflowError
+from ldpflow.numerics import constants
+from ldpflow.numerics.running_sums import RUNNING_SUMS
+from ldpflow.settings import OneOf, Setting
+
+STEPS, LEVEL = 1000, 0.9
+"""Steps of the record that a plug-in's base is tried on, and the level."""
+
+
+def methods() -> dict[str, type[Any]]:
+    """Interval methods by kind, those of plug-ins included."""
+    from ldpflow.components.intervals import INTERVAL_METHODS
+
+    return INTERVAL_METHODS
+
+
+def base_of(*bundled: str) -> OneOf:
+    """The methods that may be a base: some of the bundled ones, and all that plug-ins bring."""
+
+    def of_plugins() -> list[str]:
+        return [
+            kind
+            for kind, method in methods().items()
+            if method.__module__.partition(".")[0] != "ldpflow"
+            and issubclass(method, PathIntervalMethod)
+            and not issubclass(method, Nested)
+        ]
+
+    return OneOf(lambda: (*bundled, *of_plugins()))
+
+
+class Nested(PathIntervalMethod):
+    """Base class of methods around another one.
+
+    A subclass declares ``base``, the other's kind. The settings below are the other's, spelt as if they were
+    this method's; those that are not given have the other's defaults.
+    """
+
+    PASSED_ON: ClassVar = ("M", "block_rule", "block_c", "degree", "burn_in", "variance", "small_run")
+
+    base: Annotated[str, BASE]
+    M: Batches | None = None
+    block_rule: BatchRule | None = None
+    block_c: Annotated[float, Field(ge=1e-6, le=1e9), BLOCK_C] | None = None
+    degree: Annotated[int, Field(ge=1, le=3), DEGREE] | None = None
+    burn_in: BurnIn | None = None
+    variance: StepVariance | None = None
+    small_run: SmallRun | None = None
+
+    # A base of a plug-in, which travels to other processes with its source.
+    _of_plugin: PathIntervalMethod | None = PrivateAttr(None)
+
+    @model_validator(mode="after")
+    def settings_of_the_base(self) -> Nested:
+        kind = methods()[self.base]
+        for name in self.passed_on():
+            if name not in kind.model_fields:
+                raise ValueError(f"{self.base} has no setting {name}")
+        if kind.__module__.partition(".")[0] != "ldpflow":
+            self._of_plugin = kind.model_validate({"kind": self.base, **self.passed_on()})
+            if fault := fault_of_base(self._of_plugin):
+                raise ValueError(f"{self.base} {fault}, so it cannot be a base")
+        else:
+            self.base_method()
+        return self
+
+    def passed_on(self) -> dict[str, Any]:
+        """Settings of the base that are given."""
+        given = {name: getattr(self, name) for name in self.PASSED_ON}
+        return {name: value for name, value in given.items() if value is not None}
+
+    def base_method(self) -> PathIntervalMethod:
+        """The method whose standard error is used."""
+        if self._of_plugin is not None:
+            return self._of_plugin
+        method: PathIntervalMethod = methods()[self.base].model_validate(
+            {"kind": self.base, **self.passed_on()}
+        )
+        return method
+
+    def nested(self) -> tuple[PathIntervalMethod, ...]:
+        return (self.base_method(),)
+
+    def of_base(self, record: PathRecord, n: int, levels: Sequence[float]) -> tuple[Intervals, Array]:
+        """Intervals of the base, with those of its diagnostics that this method has, and its se.
+
+        Raises
+        ------
+        LdpflowError
+            If the base has intervals and no standard error.
+        """
+        found = self.base_method().intervals_once(record, n, levels)
+        se = np.full_like(found.estimate, np.nan) if found.se is None else found.se
+        if found.se is None and np.isfinite(found.lower).any():
+            raise LdpflowError(f"{self.kind}: its base {self.base} has no standard error")
+        own = {column.name for column in self.diagnostics}
+        kept = {name: values for name, values in found.diagnosis.items() if name in own}
+        return Intervals(found.estimate, se, found.lower, found.upper, kept), se
+
+
+@dataclass(frozen=True)
+class MadeUpSource:
+    """Source of a record that no simulator has made."""
+
+    key: str
+    problem: Problem
+    randomiser: Mechanism
+    algorithm: Algorithm
+
+    def steps(self, n: int) -> int:
+        """n: every step takes one user."""
+        return n
+
+    def interval_record(self) -> type[Record]:
+        """Path records."""
+        return PathRecord
+
+
+@lru_cache(maxsize=64)  # a setting is validated again on its way to every process
+def fault_of_base(method: PathIntervalMethod) -> str:
+    """Reason why a plug-in's method cannot be a base, from its intervals on a made-up record, or ""."""
+    if method.runs(LEVEL) > 1:
+        return "makes a row of several replicates"
+    source = MadeUpSource("made up", Quantile(), NoMechanism(), LdpSgd())
+    try:
+        marked = np.array(method.marked_times(STEPS, source.algorithm, 1), dtype=np.int64)
+        times = np.union1d(method.times(STEPS, source.algorithm), marked)
+        record = PathRecord(
+            source=source,
+            seed=0,
+            replicates=np.arange(1),
+            times=times,
+            origin=np.zeros(1),
+            prefix_sums=np.sin(times)[:, None, None],
+            iterates=np.cos(times)[:, None, None],
+            running_sums={
+                name: np.ones((RUNNING_SUMS[name].count(1), len(marked), 1, 1))
+                for name in method.running_sums(1)
+            },
+            marked_times=marked,
+        )
+        with np.errstate(all="ignore"):
+            found = method.intervals(record, STEPS, [LEVEL])
+        return "has no standard error" if found.se is None else ""
+    except Exception:
+        return ""  # what fails here has a message of its own where it runs
+
+
+class SuffixAverage(Nested):
+    """Interval around the mean of the last iterates.
+
+    Parameters
+    ----------
+    share : float in (0, 1]
+        k, the share of the iterates that are averaged.
+    base : str
+        The method that estimates Sigma, whose settings may be given as well.
+    """
+
+    kind: Literal["SUF"] = "SUF"
+    cites = ("wei2023",)
+    title = "suffix average (Wei, Zhu and Wu, 2023)"
+    diagnostics = CHECKS
+
+    share: Annotated[
+        float, Field(gt=0, le=1), Setting("1", "k: share of the iterates in a suffix average")
+    ] = 0.5
+    base: Annotated[str, base_of("TRC", "oracle", "BM", "EBS", "NOL", "OBM"), BASE] = "TRC"
+
+    def left_out(self, steps: int) -> int:
+        """s, exact: the share is the decimal that was typed."""
+        return int((1 - Fraction(repr(self.share))) * steps)
+
+    def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
+        own = [time for time in (self.left_out(steps), steps) if time > 0]
+        return np.union1d(super().times(steps, algorithm), np.array(own, dtype=np.int64))
+
+    def times_settings(self) -> tuple[object, ...]:
+        return (self.share, *super().times_settings())
+
+    def count_times(self, steps: int, algorithm: Algorithm) -> int:
+        return 1 + super().count_times(steps, algorithm)
+
+    def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
+        steps = record.steps(n)
+        s = self.left_out(steps)
+        before, total = record.sums_at(np.array([s, steps]))
+        estimate = record.origin[:, None] + (total - before) / (steps - s)
+        base, se_of_base = self.of_base(record, n, levels)
+        se = se_of_base * np.sqrt(steps / (steps - s))
+        return normal_intervals(estimate, se, levels, diagnosis=base.diagnosis)
+
+
+class ConfidenceSequence(Nested):
+    """One interval of a sequence that is valid at every n.
+
+    Parameters
+    ----------
+    t_opt : int, optional
+        Users at which the sequence is tightest; fixed before looking. The smallest n of a study unless
+        given.
+    base : str
+        The method that gives centre and standard error, whose settings may be given as well.
+    """
+
+    kind: Literal["ACS"] = "ACS"
+    cites = ("waudbysmith2024", "xie2024")
+    title = "asymptotic confidence sequence, valid at every n (Waudby-Smith et al., 2024)"
+    diagnostics = CHECKS
+
+    t_opt: (
+        Annotated[
+            int,
+            Field(ge=1, le=10**12),
+            Setting("users", "n at which a confidence sequence is tightest", logarithmic=True),
+        ]
+        | None
+    ) = None
+    base: Annotated[str, base_of("TRC", "oracle", "BM", "EBS", "NOL", "OBM", "TR"), BASE] = "TRC"
+
+    @classmethod
+    def grid_defaults(cls, users: tuple[int, ...]) -> dict[str, int]:
+        return {"t_opt": users[0]}
+
+    def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
+        if self.t_opt is None:
+            raise ValueError("t_opt must be given outside a study: it has to be chosen before looking")
+        base, se = self.of_base(record, n, levels)
+        widths = [width_factor(n, self.t_opt, level) * se for level in levels]
+        limits = symmetric(base.estimate, widths)
+        return Intervals(base.estimate, base.se, *limits, base.diagnosis)
+
+
+@lru_cache(maxsize=1024)
+def mixture_variance(level: float) -> float:
+    """rho^2 t_opt = y - 1, correctly rounded; the level is the decimal that was typed."""
+    with constants.workdps(40):
+        alpha = 1 - mpf(repr(level))
+        return float(-mp.lambertw(-(alpha**2) / mp.e, -1).real - 1)
+
+
+@lru_cache(maxsize=4096)
+def width_factor(n: int, t_opt: int, level: float) -> float:
+    """sqrt(n) m_n, which depends on n/t_opt and the level alone."""
+    with constants.workdps(40):
+        alpha = 1 - mpf(repr(level))
+        y = -mp.lambertw(-(alpha**2) / mp.e, -1).real
+        x = mpf(n) / t_opt * (y - 1)
+        return float(mp.sqrt(2 * (x + 1) / x * mp.log(mp.sqrt(x + 1) / alpha)))
+
+
+JOINT = (
+    Column(
+        "joint_covered",
+        "double",
+        "-",
+        "1 if the joint region holds theta*, else 0; first coordinate only",
+        summaries=(
+            Summary("joint_coverage", "share of joint regions that hold theta*", beyond=0.5),
+            Summary("joint_coverage_mcse", "sqrt(p (1 - p)/R) of it", beyond=0.5, error=True, shown=False),
+        ),
+    ),
+    Column("joint_volume", "double", "unit of theta^d", "volume of the joint region; first coordinate only"),
+    Column(
+        "joint_size",
+        "double",
+        "1",
+        "(volume over that of the region with the true Sigma)^(1/d): a ratio of lengths",
+        summaries=(
+            Summary("joint_size_mean", "mean of the joint region's size", mean=True),
+            Summary("joint_size_mcse", "sd(joint_size)/sqrt(R)", mean=True, error=True, shown=False),
+        ),
+    ),
+)
+
+
+class JointRegion(Nested):
+    """Ellipsoid around the average.
+
+    Parameters
+    ----------
+    base : str
+        Where V is from: ``TRC``, ``BM`` or ``oracle``; settings of TRC and BM may be given as well.
+    quantile : str
+        ``chi2``, or ``F`` for batch means.
+    """
+
+    kind: Literal["joint"] = "joint"
+    title = "ellipsoid for all coordinates, with its projections as limits"
+    undefined_where = "the estimated covariance is not positive definite"
+    around_average = True
+    diagnostics = JOINT
+
+    base: Annotated[Literal["TRC", "BM", "oracle"], BASE] = "TRC"
+    quantile: Annotated[
+        Literal["chi2", "F"],
+        Setting("-", "law of the critical values: `t` for Student's, `F` for Hotelling's"),
+    ] = "chi2"
+
+    @model_validator(mode="after")
+    def region_of_the_base(self) -> JointRegion:
+        if self.quantile == "F" and self.base != "BM":
+            raise ValueError(f"quantile F is for the base BM, not for {self.base}")
+        if self.small_run is not None:
+            raise ValueError("a joint region has no small-run factor")
+        return self
+
+    def impossible(self, problem: Problem) -> str | None:
+        if problem.dimension < 2:
+            return "a joint region is of two coordinates or more"
+        return super().impossible(problem)
+
+    def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
+        steps = record.steps(n)
+        estimate = average(record, steps)
+        d = len(record.origin)
+        covariance = self.covariance(record, steps)
+        if covariance is None:
+            return undefined(estimate, levels)
+        lower, pivots = cholesky(covariance)
+        y = forward(lower, record.sum_at(steps) / steps)
+        statistic = np.zeros_like(y[0])
+        determinant = np.ones_like(y[0])
+        for j in range(d):
+            statistic = statistic + y[j] * y[j] / pivots[j]
+            determinant = determinant * pivots[j]
+        statistic = statistic * steps
+        sound = np.isfinite(statistic) & np.isfinite(determinant)
+        se = np.where(sound, np.sqrt(diagonal(covariance) / steps), np.nan)
+        batches = self.batches(steps, record.algorithm.step_exponent())
+        critical = [critical_value(level, d, batches) for level in levels]
+        limits = symmetric(estimate, [float(np.sqrt(q)) * se for q in critical])
+        shape = (len(levels), *estimate.shape)
+        covered, volume, size = (np.full(shape, np.nan) for _ in range(3))
+        oracle = true_determinant(record.source)
+        known = all(map(math.isfinite, record.source.problem.truth()))  # the origin is theta* then
+        for at, q in enumerate(critical):
+            covered[at, 0] = np.where(sound & known, statistic <= q, np.nan)
+            volume[at, 0] = np.where(sound, unit_volume(d, steps, q) * np.sqrt(determinant), np.nan)
+            ratio = float(np.sqrt(q / critical_value(levels[at], d, None)))
+            size[at, 0] = np.where(sound, ratio * root(np.sqrt(determinant / oracle), d), np.nan)
+        diagnosis = {"joint_covered": covered, "joint_volume": volume, "joint_size": size}
+        return Intervals(estimate, se, *limits, diagnosis)
+
+    def batches(self, steps: int, gamma: float) -> int | None:
+        """M where the quantile is Hotelling's, None where it is that of chi-squared."""
+        base = self.base_method()
+        if self.quantile == "chi2" or not isinstance(base, BatchMeans):
+            return None
+        return len(base.ends(steps, gamma)) - 1
+
+    def covariance(self, record: PathRecord, steps: int) -> Array | None:
+        """V, shape (d, d, R), or None where it is not defined."""
+        base = self.base_method()
+        d, replicates = len(record.origin), len(record.replicates)
+        if isinstance(base, TranscriptCovariance):
+            return None if base.too_short(steps, d) else base.matrix(record, steps)[0]
+        if isinstance(base, BatchMeans):
+            ends = base.ends(steps, record.algorithm.step_exponent())
+            lengths = np.diff(ends)
+            if len(lengths) <= d or (lengths < 1).any():
+                return None
+            return batch_matrix(record, ends, len(lengths) - (self.quantile == "F"))
+        sigma = np.array(asymptotic_covariance(record.source))
+        return np.broadcast_to(sigma[:, :, None], (d, d, replicates))
+
+
+def batch_matrix(record: PathRecord, ends: NDArray[np.int64], divisor: int) -> Array:
+    """sum_k n_k (X_k - Xbar)(X_k - Xbar)'/divisor, shape (d, d, R)."""
+    sums = record.sums_at(ends)
+    mean = (sums[-1] - sums[0]) / (int(ends[-1]) - int(ends[0]))
+    d, replicates = mean.shape
+    total = np.zeros((d, d, replicates))
+    for k, length in enumerate(np.diff(ends).tolist()):
+        deviation = (sums[k + 1] - sums[k]) / length - mean
+        total += length * (deviation[:, None] * deviation[None, :])
+    return total / divisor
+
+
+def cholesky(matrix: Array) -> tuple[Array, Array]:
+    """L and D with matrix = L D L', L unit lower triangular; shapes (d, d, R) and (d, R).
+
+    D is NaN from the first pivot on that is not positive: the matrix is not positive definite.
+    """
+    d = len(matrix)
+    lower, pivots = np.zeros(matrix.shape), np.empty(matrix.shape[1:])
+    for j in range(d):
+        pivot = matrix[j, j]
+        for i in range(j):
+            pivot = pivot - lower[j, i] * lower[j, i] * pivots[i]
+        pivots[j] = np.where(pivot > 0.0, pivot, np.nan)
+        lower[j, j] = 1.0
+        for k in range(j + 1, d):
+            entry = matrix[k, j]
+            for i in range(j):
+                entry = entry - lower[k, i] * lower[j, i] * pivots[i]
+            lower[k, j] = entry / pivots[j]
+    return lower, pivots
+
+
+def forward(lower: Array, vector: Array) -> Array:
+    """L^-1 vector, shape (d, R)."""
+    y = vector.copy()
+    for j in range(len(y)):
+        for i in range(j):
+            y[j] = y[j] - lower[j, i] * y[i]
+    return y
+
+
+def root(x: Array, order: int) -> Array:
+    """x^(1/order) of positive x, by Newton's method from above: the same bits on every processor."""
+    _, exponent = np.frexp(x)
+    y: Array = np.ldexp(np.ones_like(x), -(-exponent // order))
+    # Far from the root a step takes off one part in ``order``; from above it is never left.
+    for _ in range(8 + 2 * order):
+        power = np.ones_like(y)
+        for _ in range(order - 1):
+            power = power * y
+        y = ((order - 1) * y + x / power) / order
+    return y
+
+
+@lru_cache(maxsize=256)
+def true_determinant(path: Any) -> float:
+    """det Sigma, NaN where the limit law is not known."""
+    sigma = asymptotic_covariance(path)
+    if any(math.isnan(value) for row in sigma for value in row):
+        return math.nan
+    with constants.workdps(40):
+        return float(mp.det(mp.matrix(sigma)))
+
+
+@lru_cache(maxsize=1024)
+def critical_value(level: float, dimension: int, batches: int | None) -> float:
+    """q: the chi-squared quantile, or Hotelling's with M = ``batches`` > d."""
+    if batches is None:
+        return constants.chi_squared_quantile(level, dimension)
+    d = dimension
+    return d * (batches - 1) / (batches - d) * constants.f_quantile(level, d, batches - d)
+
+
+@lru_cache(maxsize=1024)
+def unit_volume(dimension: int, steps: int, q: float) -> float:
+    """Volume where det V = 1: pi^(d/2)/Gamma(d/2 + 1) (q/n)^(d/2)."""
+    with constants.workdps(40):
+        half = mpf(dimension) / 2
+        return float(mp.pi**half / mp.gamma(half + 1) * (mpf(q) / steps) ** half)

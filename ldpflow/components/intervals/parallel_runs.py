@@ -1,0 +1,176 @@
+"""Intervals from independent runs on parts of the users: Student's t, and the convex hull.
+
+**PAR** (Zhu, Lou, Wei and Wu, 2024). The users are split over K runs, each on floor(n/K) of them; x_j is
+the average of run j:
+
+    xbar -+ t_(K-1) s/sqrt(K),   s^2 = (K - 1)^-1 sum (x_j - xbar)^2
+
+Row r takes replicates rK, ..., rK + K - 1 of the path as its runs: no randomness of its own. At most K - 1
+users are left over. A run on n/K users has K^gamma times the bias of one on n users.
+
+**HULC** (Kuchibhotla, Balakrishnan and Wasserman, 2024)
+
+    B* = ceil(log2(2/alpha));  B = B* - 1 with probability p, else B*
+    p = (alpha - 2^(1 - B*))/(2^(2 - B*) - 2^(1 - B*))
+    interval [min, max] of B averages, each of floor(n/B) users of its own; estimate: their median
+
+Each of B independent estimates without median bias is as likely above as below, so all of them are on one
+side with probability 2^(1 - B); the two values of B are mixed to make it alpha. Row r takes replicates rB*,
+..., rB* + B* - 1 of the path as its runs (the first B of them), and a coin of its own that is addressed by
+path, level and r but not by n, so that looking at several n tosses it once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Annotated, Literal
+
+import numpy as np
+from mpmath import mp, mpf
+from numpy.typing import NDArray
+from pydantic import Field
+
+from ldpflow.components.algorithms import Algorithm
+from ldpflow.components.intervals.interval import (
+    Array,
+    Intervals,
+    PathIntervalMethod,
+    defined,
+    in_order,
+    normal_intervals,
+    undefined,
+)
+from ldpflow.components.intervals.record import PathRecord
+from ldpflow.numerics import constants
+from ldpflow.numerics.streams import LANES, PLANE
+from ldpflow.settings import Setting
+
+MOST_RUNS = 32
+"""B* of the highest level that a study may have."""
+
+
+class ParallelRuns(PathIntervalMethod):
+    """Student's t interval over K runs.
+
+    Parameters
+    ----------
+    K : int in [2, 1000]
+        Runs that the users are split over.
+    """
+
+    kind: Literal["PAR"] = "PAR"
+    cites = ("zhu2024",)
+    title = "Student's t over parallel runs (Zhu, Lou, Wei and Wu, 2024)"
+    undefined_where = "a run has no step, or the runs' averages are equal"
+    around_average = False
+    K: Annotated[
+        int, Field(ge=2, le=1000), Setting("count", "parallel runs that the users are split over")
+    ] = 5
+
+    def runs(self, level: float) -> int:
+        return self.K
+
+    def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
+        return np.array([max(steps // self.K, 1)], dtype=np.int64)
+
+    def times_settings(self) -> tuple[object, ...]:
+        return (self.K,)
+
+    def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
+        steps = record.steps(n) // self.K
+        if steps < 1:
+            shape = (len(record.origin), len(record.replicates) // self.K)
+            return undefined(np.full(shape, np.nan), levels)
+        x = averages_of_runs(record, steps, self.K)
+        mean = in_order(x) / self.K
+        deviations = x - mean
+        variance = in_order(deviations * deviations) / (self.K - 1)
+        se = np.sqrt(defined(variance) / self.K)
+        return normal_intervals(record.origin[:, None] + mean, se, levels, self.K - 1.0)
+
+
+def averages_of_runs(record: PathRecord, steps: int, runs: int) -> Array:
+    """thetabar - origin after ``steps`` of every run of every row, shape (runs, d, rows)."""
+    sums = record.sum_at(steps)
+    d, replicates = sums.shape
+    by_row = (sums / steps).reshape(d, replicates // runs, runs)
+    return np.ascontiguousarray(by_row.transpose(2, 0, 1))
+
+
+class ConvexHull(PathIntervalMethod):
+    """Smallest and largest of B* or B* - 1 averages of independent runs."""
+
+    kind: Literal["HULC"] = "HULC"
+    cites = ("kuchibhotla2024",)
+    title = "smallest and largest of independent averages (Kuchibhotla et al., 2024)"
+    undefined_where = "a run has no step"
+    around_average = False
+
+    def runs(self, level: float) -> int:
+        return hull_size(level)[0]
+
+    def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
+        # The level is not known here: the times of every B* that there is.
+        return np.unique(
+            np.array([max(steps // runs, 1) for runs in range(1, MOST_RUNS + 1)], dtype=np.int64)
+        )
+
+    def level_times(self, steps: int, algorithm: Algorithm, levels: Sequence[float]) -> NDArray[np.int64]:
+        used = {runs for level in levels for runs in (self.runs(level) - 1, self.runs(level))}
+        return np.unique(np.array([max(steps // runs, 1) for runs in used], dtype=np.int64))
+
+    def count_times(self, steps: int, algorithm: Algorithm) -> int:
+        return MOST_RUNS
+
+    def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
+        """Intervals at levels that have the same B*; coins, and so estimates, differ between levels."""
+        steps = record.steps(n)
+        most = self.runs(levels[0])
+        if any(self.runs(level) != most for level in levels):
+            raise ValueError(f"levels with different numbers of runs: {list(levels)}")
+        few, many = (self.limits(record, steps, most, used) for used in (most - 1, most))
+        rows = record.replicates[::most] // most
+        parts = [
+            np.where(coins(record.seed, record.source.key, level, rows) <= hull_size(level)[1], few, many)
+            for level in levels
+        ]
+        lower, upper, median = np.stack(parts, axis=1)
+        return Intervals(median, None, lower, upper)
+
+    def limits(self, record: PathRecord, steps: int, most: int, used: int) -> Array:
+        """Smallest, largest and median of the first ``used`` averages, shape (3, d, rows)."""
+        d, rows = len(record.origin), len(record.replicates) // most
+        if steps // used < 1:
+            return np.full((3, d, rows), np.nan)
+        x = np.sort(averages_of_runs(record, steps // used, most)[:used], axis=0)
+        median = 0.5 * (x[(used - 1) // 2] + x[used // 2])
+        limits: Array = record.origin[:, None] + np.stack([x[0], x[-1], median])
+        return limits
+
+
+@lru_cache(maxsize=256)
+def hull_size(level: float) -> tuple[int, float]:
+    """B* and the probability p of B* - 1; the level is the decimal that was typed."""
+    with constants.workdps(40):
+        alpha = 1 - mpf(repr(level))
+        exponent = mp.log(2 / alpha, 2)
+        nearest = mp.nint(exponent)
+        runs = int(nearest if abs(exponent - nearest) <= mpf("1e-9") else mp.ceil(exponent))
+        miss = mpf(2) ** (1 - runs)
+        return runs, float((alpha - miss) / miss)
+
+
+def coins(seed: int, key: str, level: float, rows: NDArray[np.int64]) -> Array:
+    """U_r, uniform on (0, 1), of every row."""
+    from ldpflow.numerics.samplers import SAMPLERS
+    from ldpflow.numerics.streams import lane_states
+
+    result = np.empty(len(rows))
+    plane = np.empty(PLANE)
+    for first in range(0, len(rows), LANES):
+        part = rows[first : first + LANES].tolist()
+        state = lane_states(seed, "hull", f"{key}/level={level!r}", part)
+        SAMPLERS["uniform"](state, 0.0, plane)
+        result[first : first + len(part)] = plane[: len(part)]
+    return result

@@ -1,0 +1,243 @@
+"""Records: what is kept of replicates, and all that interval methods are functions of."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any, ClassVar, Protocol, Self, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpflow.components.algorithms import Algorithm
+from ldpflow.components.mechanisms import Mechanism
+from ldpflow.components.problems import Problem
+from ldpflow.errors import LdpflowError
+
+Array = NDArray[np.float64]
+T = TypeVar("T")
+
+
+class Record(ABC):
+    """Record of R replicates of a simulator.
+
+    Attributes
+    ----------
+    seed : int
+        The study's seed.
+    replicates : ndarray of int64, shape (R,)
+    words : str
+        What the record holds, in a few words: a method says with it what it takes.
+    """
+
+    words: ClassVar[str] = "records of another kind"
+
+    seed: int
+    replicates: NDArray[np.int64]
+
+    @property
+    @abstractmethod
+    def truth(self) -> Array:
+        """theta*, shape (d,); NaN where it is not known."""
+
+    def without_truth(self) -> Self:
+        """The record for methods that need no truth: its :attr:`truth` is refused, all else is shared."""
+        record = object.__new__(class_without_truth(type(self)))
+        record.__dict__.update(self.__dict__)
+        return cast("Self", record)
+
+    @abstractmethod
+    def finite(self, n: int) -> NDArray[np.bool_]:
+        """Which replicates have not diverged after n users, shape (R,)."""
+
+
+class TruthRefused(LdpflowError):
+    """Error of a record whose truth is asked for by a method that does not declare it."""
+
+
+def refuse_truth(record: Record) -> Array:
+    """Getter of a truth that is refused."""
+    raise TruthRefused(
+        "it reads record.truth, which no method has for data; let reads_truth() return True if it is a "
+        "yardstick: nothing recommends it then"
+    )
+
+
+@cache
+def class_without_truth(kind: type[Record]) -> type[Record]:
+    """Subclass of a record's class whose truth is refused."""
+    return type(kind.__name__, (kind,), {"truth": property(refuse_truth)})
+
+
+class PathSource(Protocol):
+    """Attributes of a simulator that interval methods may read."""
+
+    def __hash__(self) -> int: ...
+
+    @property
+    def key(self) -> str:
+        """Key of the streams."""
+
+    @property
+    def problem(self) -> Problem:
+        """Data law and gradient."""
+
+    @property
+    def randomiser(self) -> Mechanism:
+        """The mechanism as the algorithm uses it."""
+
+    @property
+    def algorithm(self) -> Algorithm:
+        """Step sizes."""
+
+    def steps(self, n: int) -> int:
+        """Steps that the first n users make."""
+
+    def interval_record(self) -> type[Record] | None:
+        """Class of its records, or None where intervals cannot be built from them."""
+
+
+@dataclass(frozen=True)
+class PathRecord(Record):
+    """Record of the paths of R replicates.
+
+    Parameters
+    ----------
+    source : PathSource
+        The simulator that made the paths.
+    seed : int
+        The study's seed.
+    replicates : ndarray of int64, shape (R,)
+    times : ndarray of int64, shape (T,)
+        Sorted step indices.
+    origin : ndarray, shape (d,)
+        Fixed beforehand (theta*); prefix sums are of theta_i - origin, against cancellation.
+    prefix_sums : ndarray, shape (T, d, R)
+        S(t) = sum_{i <= t} (theta_i - origin).
+    iterates : ndarray, shape (T, d, R)
+        theta_t.
+    running_sums : dict of str to ndarray, shape (count, M, d, R)
+        By name, at ``marked_times``.
+    marked_times : ndarray of int64, shape (M,)
+    extras : dict of str to ndarray, shape (T, R)
+        The algorithm's own numbers at the times, by their name in a trajectory.
+    """
+
+    words: ClassVar[str] = "the path of an algorithm"
+
+    source: PathSource
+    seed: int
+    replicates: NDArray[np.int64]
+    times: NDArray[np.int64]
+    origin: Array
+    prefix_sums: Array
+    iterates: Array
+    running_sums: dict[str, Array] = field(default_factory=dict)
+    marked_times: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    extras: dict[str, Array] = field(default_factory=dict)
+    computed: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def once(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """The result of ``compute``, kept under the key for further methods that need the same."""
+        if key not in self.computed:
+            self.computed[key] = compute()
+        result: T = self.computed[key]
+        return result
+
+    @property
+    def truth(self) -> Array:
+        return self.origin
+
+    @property
+    def algorithm(self) -> Algorithm:
+        """The algorithm that made the path."""
+        return self.source.algorithm
+
+    def steps(self, n: int) -> int:
+        """Steps that the first n users make."""
+        return self.source.steps(n)
+
+    def finite(self, n: int) -> NDArray[np.bool_]:
+        return self.finite_at(self.steps(n))
+
+    def finite_at(self, time: int) -> NDArray[np.bool_]:
+        """Which replicates have not diverged by a recorded time, shape (R,)."""
+
+        # One coordinate that overflows spoils the replicate's others at the next step.
+        def finite() -> NDArray[np.bool_]:
+            found: NDArray[np.bool_] = np.logical_and.reduce(np.isfinite(self.sum_at(time)), axis=0)
+            return found
+
+        return self.once(("finite", time), finite)
+
+    def sums_at(self, times: NDArray[np.int64]) -> Array:
+        """S at the given times, shape (len(times), d, R); S(0) = 0.
+
+        Raises
+        ------
+        KeyError
+            If a time was not recorded.
+        """
+        times = np.asarray(times, dtype=np.int64)
+        rows = self.times.searchsorted(times)
+        same = self.times.take(rows, mode="clip") == times
+        if same.all():
+            return self.prefix_sums[rows]
+        start = times == 0
+        if not (same | start).all():
+            raise KeyError(f"times not in the record: {times[~(same | start)][:5].tolist()}")
+        result = self.prefix_sums[rows]
+        result[start] = 0.0
+        return result
+
+    def sum_at(self, time: int) -> Array:
+        """S at one recorded time, shape (d, R).
+
+        Raises
+        ------
+        KeyError
+            If the time was not recorded.
+        """
+        row = int(self.times.searchsorted(time))
+        if row == len(self.times) or self.times[row] != time:
+            raise KeyError(f"times not in the record: {[time]}")
+        result: Array = self.prefix_sums[row].copy()
+        return result
+
+    def running(self, name: str, time: int) -> Array:
+        """The running sums ``name`` at one marked time, shape (count, d, R)."""
+        (where,) = np.nonzero(self.marked_times == time)
+        if len(where) != 1:
+            raise KeyError(f"time {time} is not marked")
+        return self.running_sums[name][:, where[0]]
+
+    def running_at(self, name: str, times: NDArray[np.int64]) -> Array:
+        """The running sums ``name`` at marked times, shape (len(times), count, d, R)."""
+        rows = self.marked_times.searchsorted(times)
+        missing = self.marked_times.take(rows, mode="clip") != times
+        if missing.any():
+            raise KeyError(f"times not marked: {times[missing][:5].tolist()}")
+        return self.running_sums[name].transpose(1, 0, 2, 3)[rows]
+
+
+def joined(records: Sequence[PathRecord]) -> PathRecord:
+    """One record of the replicates of several, which have the same times."""
+    first = records[0]
+    if len(records) == 1:
+        return first
+
+    def together(parts: Sequence[Array]) -> Array:
+        return np.concatenate(parts, axis=-1)
+
+    return replace(
+        first,
+        replicates=np.concatenate([record.replicates for record in records]),
+        prefix_sums=together([record.prefix_sums for record in records]),
+        iterates=together([record.iterates for record in records]),
+        running_sums={
+            name: together([record.running_sums[name] for record in records]) for name in first.running_sums
+        },
+        extras={name: together([record.extras[name] for record in records]) for name in first.extras},
+    )

@@ -1,0 +1,664 @@
+"""Least squares of the private gradient A on the iterates before it, from running sums, for R replicates at
+once.
+
+The sums are of x = theta_{i-1} - origin. Nothing but + - * / and sqrt, element by element and in a fixed
+order: the same bits on every processor.
+
+**Polynomial**, scalar theta: the fit, its root and the ends of its score set. With m and s the mean and
+standard deviation of x, u = (x - m)/s, v(u) = (1, u, u^2, ...) and M = sum v v' = L D L' (L unit lower
+triangular), the polynomials q(u) = L^-1 v(u) are orthogonal on the path: P_d = sum_{k<=d} c_k q_k with c =
+D^-1 L^-1 sum A v, v(u)' M^-1 v(u) = sum_{k<=d} q_k(u)^2/D_k, and the fits of all degrees come together.
+
+**Linear**, a vector: A = a + B (x - m) + error, with m the mean of x: an estimate of the curvature B (which
+needs no budget of its own: the transcript is public), of the root m - B^-1 a, and of its covariance B^-1 S
+B^-T (1 + (root - m)' C^-1 (root - m))/N with C the covariance of x along the path.
+
+**Quadratic**, a vector of few coordinates: A_j = P_j(x) + error with P_j a quadratic polynomial. The root
+of P has no bias from the curvature of R, and its covariance is J^-1 S J^-T v' M^-1 v with J the derivative
+of P at the root, v = (1, x_1, ..., x_d, x_1 x_1, x_2 x_1, x_2 x_2, ...) there and M = sum v v'. There are 1
++ d (d + 3)/2 regressors. Coordinates are scaled by their root mean square; the fit does not depend on the
+origin but for rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from math import comb
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpflow.components.intervals.interval import Array
+from ldpflow.components.intervals.record import PathRecord
+from ldpflow.numerics.kernels import compiled
+from ldpflow.numerics.running_sums import pieces, regressors
+from ldpflow.numerics.specialise import Case
+
+LOSS = 1e9
+"""Largest ratio of the sums to the centred moment made of them: 7 of 16 digits are left."""
+
+REACH = 50.0
+"""Range, in standard deviations of the path, in which a root of a cubic is searched."""
+
+# Where the ends of the score set are looked for, in half widths of the interval that is linear in
+# the error: eight points to each of the first two, then in steps of a quarter, to 71.
+MARCH = tuple([j / 8.0 for j in range(1, 17)] + [2.0 * 1.25**j for j in range(1, 17)])
+
+
+@dataclass(frozen=True)
+class PolynomialFit:
+    """Fits of all degrees up to P.
+
+    Parameters
+    ----------
+    count : int
+        N, steps in the fit.
+    mean, sd : ndarray, shape (R,)
+        m and s, in the unit of theta.
+    lower : list of lists of ndarray, shape (R,)
+        L below its diagonal.
+    pivots : list of ndarray, shape (R,)
+        The diagonal of D, P + 1 of them.
+    coefficients : list of ndarray, shape (R,)
+        c.
+    square : ndarray, shape (R,)
+        sum A^2.
+    sound : list of ndarray of bool, shape (R,)
+        By degree, whether enough digits are left in the moments it takes.
+    """
+
+    count: int
+    mean: Array
+    sd: Array
+    lower: list[list[Array]]
+    pivots: list[Array]
+    coefficients: list[Array]
+    square: Array
+    sound: list[NDArray[np.bool_]]
+
+    def residual_variance(self, degree: int) -> Array:
+        """Sum of squared residuals over N - degree - 1."""
+        rest = self.square
+        for k in range(degree + 1):
+            rest = rest - self.coefficients[k] * self.coefficients[k] * self.pivots[k]
+        return rest / (self.count - degree - 1)
+
+    def condition(self, degree: int) -> Array:
+        """Largest over smallest pivot: at most the condition number of M in u."""
+        largest = smallest = self.pivots[0]
+        for k in range(1, degree + 1):
+            largest = np.maximum(largest, self.pivots[k])
+            smallest = np.minimum(smallest, self.pivots[k])
+        return largest / smallest
+
+    def lack_of_fit(self, degree: int, variance: Array) -> Array:
+        """t statistic of the next power: N(0, 1) in the limit where the degree suffices."""
+        k = degree + 1
+        t: Array = self.coefficients[k] * np.sqrt(self.pivots[k] / variance)
+        return np.where(self.sound[k], t, np.nan)
+
+    def basis(self, u: Array, degree: int) -> list[Array]:
+        """q_0(u), ..., q_degree(u)."""
+        values = [np.ones_like(u)]
+        power = values[0]
+        for k in range(1, degree + 1):
+            power = power * u
+            q = power
+            for j in range(k):
+                q = q - self.lower[k][j] * values[j]
+            values.append(q)
+        return values
+
+    def monomials(self, degree: int) -> list[Array]:
+        """b with P(u) = b_0 + b_1 u + ..., from L' b = c."""
+        b = list(self.coefficients[: degree + 1])
+        for k in range(degree, -1, -1):
+            for j in range(k + 1, degree + 1):
+                b[k] = b[k] - self.lower[j][k] * b[j]
+        return b
+
+    def root(self, degree: int) -> tuple[Array, Array]:
+        """u with P(u) = 0 on the increasing branch through the mean, and P'(u); NaN without one."""
+        b = self.monomials(degree)
+        if degree == 3:
+            return cubic_root(b)
+        b2 = b[2] if degree == 2 else np.zeros_like(b[0])
+        slope = np.sqrt(b[1] * b[1] - 4.0 * b[0] * b2)
+        u = np.where(b[1] > 0.0, -2.0 * b[0] / (b[1] + slope), np.nan)
+        return u, np.where(b[1] > 0.0, slope, np.nan)
+
+    def sound_root(self, degree: int) -> tuple[Array, Array]:
+        """:meth:`root`, NaN where too few digits are left."""
+        u, slope = self.root(degree)
+        return np.where(self.sound[degree], u, np.nan), slope
+
+    def leverage(self, u: Array, degree: int) -> Array:
+        """v(u)' M^-1 v(u): P(u) has this variance where S is 1."""
+        total = np.zeros_like(u)
+        for k, q in enumerate(self.basis(u, degree)):
+            total = total + q * q / self.pivots[k]
+        return total
+
+    def arms(
+        self, u: Array, slope: Array, degree: int, variance: Array, critical: Array
+    ) -> tuple[Array, Array]:
+        """Distances, in u, from the root to the nearest points with P^2 = z^2 S v' M^-1 v.
+
+        Parameters
+        ----------
+        u, slope, variance : ndarray, shape (R,)
+            The root, P' there, and S.
+        critical : ndarray, shape (L,)
+            z, for every level.
+
+        Returns
+        -------
+        below, above : ndarray, shape (L, R)
+            NaN where there is none within 71 half widths of the interval that is linear.
+        """
+        z2 = critical * critical
+        half = np.sqrt(z2[:, None] * (variance * self.leverage(u, degree))) / slope
+        lower = np.zeros((degree + 1, degree + 1, len(u)))
+        for k in range(degree + 1):
+            for j in range(k):
+                lower[k, j] = self.lower[k][j]
+        found = np.empty((len(critical), 2, len(u)))
+        pivots, coefficients = (np.stack(part[: degree + 1]) for part in (self.pivots, self.coefficients))
+        ends_kernel()(
+            lower, pivots, coefficients, u, half, variance * np.ones_like(u), z2, np.array(MARCH), found
+        )
+        return found[:, 0], found[:, 1]
+
+
+SIGNATURE = (
+    "void(float64[:, :, ::1], float64[:, ::1], float64[:, ::1], float64[::1], float64[:, ::1], "
+    "float64[::1], float64[::1], float64[::1], float64[:, :, ::1])"
+)
+
+
+@cache
+def ends_kernel() -> Callable[..., None]:
+    """:func:`find_ends`, compiled."""
+    return compiled(find_ends, Case((("excess", excess),)), SIGNATURE)
+
+
+def find_ends(kernel, lower, pivots, coefficients, u, half, variance, z2, march, found):  # type: ignore[no-untyped-def]
+    """found[level, side] = t where P^2 - z^2 S v' M^-1 v at u -+ t changes its sign, NaN if nowhere.
+
+    Along the march in half widths to the first point outside, then fifty halvings.
+    """
+    values = np.empty(pivots.shape[0])
+    for level in range(z2.shape[0]):
+        for side in range(2):
+            sign = 2.0 * side - 1.0
+            for r in range(u.shape[0]):
+                low = 0.0
+                high = np.nan
+                for step in range(march.shape[0]):
+                    t = march[step] * half[level, r]
+                    at = u[r] + sign * t
+                    if (
+                        kernel.excess(lower, pivots, coefficients, at, r, variance[r], z2[level], values)
+                        >= 0.0
+                    ):
+                        high = t
+                        break
+                    low = t
+                if np.isnan(high):
+                    found[level, side, r] = np.nan
+                    continue
+                for _ in range(50):
+                    middle = 0.5 * (low + high)
+                    at = u[r] + sign * middle
+                    if (
+                        kernel.excess(lower, pivots, coefficients, at, r, variance[r], z2[level], values)
+                        < 0.0
+                    ):
+                        low = middle
+                    else:
+                        high = middle
+                found[level, side, r] = 0.5 * (low + high)
+
+
+def excess(lower, pivots, coefficients, at, r, variance, z2, values):  # type: ignore[no-untyped-def]
+    """P^2 - z^2 S v' M^-1 v of one replicate; ``values`` is where q_0, ..., q_degree go."""
+    fitted = 0.0
+    leverage = 0.0
+    power = 1.0
+    for k in range(pivots.shape[0]):
+        q = power
+        for j in range(k):
+            q -= lower[k, j, r] * values[j]
+        values[k] = q
+        fitted += coefficients[k, r] * q
+        leverage += q * q / pivots[k, r]
+        power *= at
+    return fitted * fitted - z2 * (variance * leverage)
+
+
+def cubic_root(b: list[Array]) -> tuple[Array, Array]:
+    """The root of a cubic on the increasing branch through 0, and the slope there, by bisection."""
+
+    def value(u: Array) -> Array:
+        result: Array = b[0] + u * (b[1] + u * (b[2] + u * b[3]))
+        return result
+
+    # P' = b1 + 2 b2 u + 3 b3 u^2 is b1 > 0 at 0: its nearest zero on the root's side ends the branch.
+    side = np.where(b[0] > 0.0, -1.0, 1.0)
+    b2 = side * b[2]
+    bend = b2 * b2 - 3.0 * b[1] * b[3]
+    turn = b[1] / (np.sqrt(np.maximum(bend, 0.0)) - b2)
+    end = np.where((bend >= 0.0) & (turn > 0.0), np.minimum(turn, REACH), REACH)
+    low, high = np.zeros_like(end), end
+    for _ in range(64):
+        middle = 0.5 * (low + high)
+        before = side * value(side * middle) < 0.0
+        low = np.where(before, middle, low)
+        high = np.where(before, high, middle)
+    u = side * 0.5 * (low + high)
+    slope = b[1] + u * (2.0 * b[2] + 3.0 * u * b[3])
+    exists = (b[1] > 0.0) & (side * value(side * end) >= 0.0) & (slope > 0.0)
+    return np.where(exists, u, np.nan), np.where(exists, slope, np.nan)
+
+
+def fit_polynomial(sums: Array, gross: Array, count: int, order: int) -> PolynomialFit:
+    """Least squares of A on 1, x, ..., x^order.
+
+    Parameters
+    ----------
+    sums : ndarray, shape (3 order + 2, R)
+        sum x^k for k = 1..2 order, sum A x^k for k = 0..order, sum A^2, over the ``count`` steps.
+    gross : ndarray, shape (3 order + 2, R)
+        What ``sums`` was before a subtraction.
+    count : int
+    order : int
+    """
+    ones = np.ones_like(sums[0])
+    powers = [count * ones, *sums[: 2 * order]]
+    cross = list(sums[2 * order : 3 * order + 1])
+    mean = powers[1] / count
+    sd = np.sqrt(powers[2] / count - mean * mean)
+    shift = mean / sd
+    sound = [ones > 0.0]
+    scale = ones
+    for k in range(1, order + 1):
+        scale = scale * (sd * sd)
+        sound.append(gross[2 * k - 1] <= LOSS * (count * scale))
+    moments = centred(powers, shift, sd)
+    responses = centred(cross, shift, sd)
+    lower: list[list[Array]] = []
+    pivots: list[Array] = []
+    coefficients: list[Array] = []
+    for k in range(order + 1):
+        row: list[Array] = []
+        for j in range(k):
+            entry = moments[j + k]
+            for i in range(j):
+                entry = entry - row[i] * pivots[i] * lower[j][i]
+            row.append(entry / pivots[j])
+        pivot = moments[2 * k]
+        for i in range(k):
+            pivot = pivot - row[i] * row[i] * pivots[i]
+        pivots.append(pivot)
+        lower.append(row)
+        rest = responses[k]
+        for i in range(k):
+            rest = rest - row[i] * (coefficients[i] * pivots[i])
+        coefficients.append(rest / pivots[k])
+        sound[k] = sound[k] & (pivots[k] > 0.0)
+        if k:
+            sound[k] = sound[k] & sound[k - 1]
+    return PolynomialFit(count, mean, sd, lower, pivots, coefficients, sums[3 * order + 1], sound)
+
+
+def centred(sums: list[Array], shift: Array, sd: Array) -> list[Array]:
+    """sum w u^k from sum w x^j, j <= k, where u = x/sd - shift."""
+    scaled = []
+    unit = np.ones_like(sd)
+    for total in sums:
+        scaled.append(total / unit)
+        unit = unit * sd
+    result = []
+    for k in range(len(sums)):
+        # Horner's rule in -shift: sum_j C(k, j) (-shift)^(k - j) scaled_j.
+        value = scaled[0]
+        for j in range(1, k + 1):
+            value = comb(k, j) * scaled[j] - shift * value
+        result.append(value)
+    return result
+
+
+@dataclass(frozen=True)
+class LinearFit:
+    """The root of the fit and what goes into its covariance.
+
+    Parameters
+    ----------
+    root : ndarray, shape (d, R)
+    slope, inverse : ndarray, shape (d, d, R)
+        B and B^-1.
+    residual : ndarray, shape (d, d, R)
+        Covariance of the residuals.
+    spread : ndarray, shape (d, R)
+        Diagonal of C^-1/N: the variance of B_jj where S_jj is 1.
+    leverage : ndarray, shape (R,)
+        (1 + (root - m)' C^-1 (root - m))/N.
+    condition : ndarray, shape (R,)
+        Largest over smallest pivot of the correlation matrix of x.
+    """
+
+    root: Array
+    slope: Array
+    inverse: Array
+    residual: Array
+    spread: Array
+    leverage: Array
+    condition: Array
+
+    def variances(self, covariance: Array) -> Array:
+        """Diagonal of B^-1 S B^-T times the leverage, shape (d, R); S has shape (d, d, R)."""
+        return sandwich(self.inverse, covariance) * self.leverage
+
+    def own_slopes(self, point: Array) -> tuple[Array, Array]:
+        """B_jj, and its variance where S_jj is 1; the same at every point."""
+        return diagonal(self.slope), self.spread
+
+
+def fit_linear(sums: Array, count: int) -> LinearFit:
+    """The fit from the sums ``transcript_linear`` over ``count`` steps, shape (2 + 3d, d, R)."""
+    d = sums.shape[1]
+    mean, response = sums[0] / count, sums[1] / count
+    spread = np.empty((d, d, sums.shape[2]))
+    errors = np.empty_like(spread)
+    cross = np.empty_like(spread)
+    for j in range(d):
+        for k in range(d):
+            cross[j, k] = sums[2 + k, j] / count - response[j] * mean[k]
+            if k <= j:
+                spread[j, k] = sums[2 + d + k, j] / count - mean[j] * mean[k]
+                spread[k, j] = spread[j, k]
+                errors[j, k] = sums[2 + 2 * d + k, j] / count - response[j] * response[k]
+                errors[k, j] = errors[j, k]
+    sd = np.stack([np.sqrt(spread[j, j]) for j in range(d)])
+    correlation, pivots = inverted(spread / sd[:, None] / sd[None, :])
+    precision = correlation / sd[:, None] / sd[None, :]
+    slope = product(cross, precision)
+    inverse, _ = inverted(slope)
+    step = -apply(inverse, response)
+    leverage = np.ones_like(step[0])
+    for j, value in enumerate(apply(precision, step)):
+        leverage = leverage + step[j] * value
+    explained = product(slope, cross.transpose(1, 0, 2))
+    return LinearFit(
+        root=mean + step,
+        slope=slope,
+        inverse=inverse,
+        residual=(errors - explained) * (count / (count - d - 1)),
+        spread=diagonal(precision) / count,
+        leverage=leverage / count,
+        condition=pivots.max(axis=0) / pivots.min(axis=0),
+    )
+
+
+def sandwich(matrix: Array, covariance: Array) -> Array:
+    """Diagonal of matrix covariance matrix', shape (d, R)."""
+    half = product(matrix, covariance)
+    d = len(half)
+    result: Array = np.zeros_like(half[0])
+    for j in range(d):
+        for k in range(d):
+            result[j] += half[j, k] * matrix[j, k]
+    return result
+
+
+def diagonal(matrix: Array) -> Array:
+    """Diagonal of matrices of shape (d, d, R), shape (d, R)."""
+    return np.stack([matrix[j, j] for j in range(len(matrix))])
+
+
+def product(first: Array, second: Array) -> Array:
+    """Matrix product, shapes (a, b, R) and (b, c, R), in a fixed order."""
+    result = np.zeros((len(first), *second.shape[1:]))
+    for k in range(first.shape[1]):
+        result = result + first[:, k, None] * second[None, k]
+    return result
+
+
+def apply(matrix: Array, vector: Array) -> Array:
+    """Matrix times vector, shape (d, R), in a fixed order."""
+    result = np.zeros_like(vector)
+    for k in range(len(vector)):
+        result = result + matrix[:, k] * vector[k]
+    return result
+
+
+def inverted(matrix: Array) -> tuple[Array, Array]:
+    """Inverse by Gauss-Jordan elimination without exchanges, and the pivots, shape (d, R).
+
+    For matrices that are, or estimate, positive definite ones; a pivot that vanishes makes NaN.
+    """
+    d = len(matrix)
+    left = matrix.copy()
+    right = np.zeros_like(matrix)
+    for j in range(d):
+        right[j, j] = 1.0
+    pivots = np.empty_like(matrix[0])
+    for j in range(d):
+        pivots[j] = left[j, j]
+        left[j] = left[j] / pivots[j]
+        right[j] = right[j] / pivots[j]
+        for k in range(d):
+            if k != j:
+                factor = left[k, j].copy()
+                left[k] = left[k] - factor * left[j]
+                right[k] = right[k] - factor * right[j]
+    return right, pivots
+
+
+NEWTON_STEPS = 40
+CONVERGED = 1e-10
+"""Size of the last step, in root mean squares of the coordinates."""
+
+
+@dataclass(frozen=True)
+class QuadraticFit:
+    """The fit, and what follows from it.
+
+    Parameters
+    ----------
+    count : int
+        N, steps in the fit.
+    unit : ndarray, shape (d, R)
+        Root mean square of x by coordinate: u = x/unit.
+    mean : ndarray, shape (d, R)
+        Of u.
+    coefficients : ndarray, shape (p, d, R)
+        Of v(u), for every A_j.
+    precision : ndarray, shape (p, p, R)
+        (M/N)^-1 in u.
+    residual : ndarray, shape (d, d, R)
+        Covariance of the residuals.
+    condition : ndarray, shape (R,)
+        Largest over smallest pivot of M in u.
+    """
+
+    count: int
+    unit: Array
+    mean: Array
+    coefficients: Array
+    precision: Array
+    residual: Array
+    condition: Array
+
+    @cached_property
+    def scaled_root(self) -> Array:
+        """u with P(u) = 0, by Newton's method from the mean of u; NaN where it does not converge."""
+        u = self.mean
+        for _ in range(NEWTON_STEPS):
+            inverse, _ = inverted(self.derivative(u))
+            step = apply(inverse, self.values(u))
+            u = u - step
+        sound = np.all(np.abs(step) <= CONVERGED * (1.0 + np.abs(u)), axis=0)
+        return np.where(sound, u, np.nan)
+
+    @cached_property
+    def root(self) -> Array:
+        """The root in the unit of theta, around the origin; shape (d, R)."""
+        return self.unit * self.scaled_root
+
+    @cached_property
+    def inverse(self) -> Array:
+        """J^-1 at the root, in the unit of theta; shape (d, d, R)."""
+        inverse, _ = inverted(self.derivative(self.scaled_root))
+        scaled: Array = self.unit[:, None] * inverse
+        return scaled
+
+    def values(self, u: Array) -> Array:
+        """P(u), shape (d, R)."""
+        result = np.zeros_like(u)
+        for m, power in enumerate(powers(u)):
+            result = result + self.coefficients[m] * power
+        return result
+
+    def derivative(self, u: Array) -> Array:
+        """dP_j/du_k at u, shape (d, d, R)."""
+        d = len(u)
+        result: Array = np.empty((d, *u.shape))
+        for k in range(d):
+            along = np.zeros_like(u)
+            for m, slope in enumerate(slopes(u, k)):
+                along = along + self.coefficients[m] * slope
+            result[:, k] = along
+        return result
+
+    def variances(self, covariance: Array) -> Array:
+        """Diagonal of J^-1 S J^-T times v' M^-1 v, shape (d, R); S has shape (d, d, R)."""
+        form: Array = self.form(powers(self.scaled_root))
+        return sandwich(self.inverse, covariance) * form
+
+    def form(self, v: list[Array]) -> Array:
+        """v' M^-1 v, shape (R,)."""
+        vector = np.stack([np.broadcast_to(value, self.condition.shape) for value in v])
+        total: Array = np.zeros_like(vector[0])
+        for k, value in enumerate(apply(self.precision, vector)):
+            total = total + vector[k] * value
+        return total / self.count
+
+    def own_slopes(self, point: Array) -> tuple[Array, Array]:
+        """dP_j/dx_j at a point (d, R) in the unit of theta, and its variance where S_jj is 1."""
+        u = point / self.unit
+        slope = diagonal(self.derivative(u)) / self.unit
+        variance = np.stack([self.form(slopes(u, j)) for j in range(len(u))])
+        return slope, variance / (self.unit * self.unit)
+
+
+def powers(u: Array) -> list[Array]:
+    """v(u): 1, the coordinates, and their products in the order of the running sums."""
+    products = [u[k] * u[h] for k in range(len(u)) for h in range(k + 1)]
+    return [np.ones_like(u[0]), *u, *products]
+
+
+def slopes(u: Array, at: int) -> list[Array]:
+    """dv/du_at."""
+    zero, one = np.zeros_like(u[0]), np.ones_like(u[0])
+    first = [one if k == at else zero for k in range(len(u))]
+    second = [
+        (u[h] if k == at else zero) + (u[k] if h == at else zero) for k in range(len(u)) for h in range(k + 1)
+    ]
+    return [zero, *first, *second]
+
+
+def fit_quadratic(sums: Array, count: int) -> QuadraticFit:
+    """The fit from the sums ``transcript_quadratic`` over ``count`` steps, shape (C, d, R)."""
+    d = sums.shape[1]
+    f = regressors(d)
+    flat = iter(sums.reshape(-1, sums.shape[2]) / count)
+    moments = np.empty((f + 1, f + 1, sums.shape[2]))
+    cross = np.empty((f + 1, d, sums.shape[2]))
+    errors = np.empty((d, d, sums.shape[2]))
+    moments[0, 0] = 1.0
+    for m in range(1, f + 1):
+        moments[0, m] = moments[m, 0] = next(flat)
+    for j in range(d):
+        cross[0, j] = next(flat)
+    for j in range(d):
+        for m in range(1, f + 1):
+            cross[m, j] = next(flat)
+    for m in range(1, f + 1):
+        for k in range(1, m + 1):
+            moments[m, k] = moments[k, m] = next(flat)
+    for j in range(d):
+        for k in range(j + 1):
+            errors[j, k] = errors[k, j] = next(flat)
+    unit = np.stack([np.sqrt(moments[1 + k, 1 + k]) for k in range(d)])
+    scale = np.stack(powers(unit))
+    moments = moments / scale[:, None] / scale[None, :]
+    cross = cross / scale[:, None]
+    precision, pivots = inverted(moments)
+    coefficients = product(precision, cross)
+    explained = product(cross.transpose(1, 0, 2), coefficients)
+    return QuadraticFit(
+        count=count,
+        unit=unit,
+        mean=moments[0, 1 : d + 1],
+        coefficients=coefficients,
+        precision=precision,
+        residual=(errors - explained) * (count / (count - f - 1)),
+        condition=pivots.max(axis=0) / pivots.min(axis=0),
+    )
+
+
+VectorFit = LinearFit | QuadraticFit
+
+# Where a fit of degree 1 and the power above it find their sums in those of the cubic.
+QUADRATIC = [0, 1, 2, 3, 6, 7, 8, 10]
+
+# The cubic's sums and the three of the quartic, sorted: x^1..x^8, A..A x^4, A^2.
+QUARTIC = [0, 1, 2, 3, 4, 5, 11, 12, 6, 7, 8, 9, 13, 10]
+
+
+def sums_between(record: PathRecord, names: Sequence[str], first: int, last: int) -> tuple[Array, Array]:
+    """Sums over the steps first + 1, ..., last, and what they were before a subtraction.
+
+    The shapes are (count, d, R), of all names together.
+    """
+
+    def at(time: int) -> Array:
+        return np.concatenate([record.running(name, time) for name in names])
+
+    total, *others = [at(time) for time in pieces(first, last)]
+    gross = total
+    if first & (first - 1):
+        total = total - at(first)
+    for piece in others:
+        total, gross = total + piece, gross + piece
+    return total, gross
+
+
+def polynomial_fit(
+    record: PathRecord, first: int, last: int, order: int, coordinate: int = 0
+) -> PolynomialFit:
+    """Fits of a coordinate of theta up to a degree (2 to 4) over the steps first + 1, ..., last."""
+
+    def fit() -> PolynomialFit:
+        names = ("transcript_cubic",) if order < 4 else ("transcript_cubic", "transcript_quartic")
+        sums, gross = sums_between(record, names, first, last)
+        if order != 3:
+            taken = QUADRATIC if order == 2 else QUARTIC
+            sums, gross = sums[taken], gross[taken]
+        return fit_polynomial(sums[:, coordinate], gross[:, coordinate], last - first, order)
+
+    return record.once(("polynomial", first, last, order, coordinate), fit)
+
+
+def vector_fit(record: PathRecord, degree: int, first: int, last: int) -> VectorFit:
+    """Fit of a vector theta of degree 1 or 2 over the steps first + 1, ..., last."""
+
+    def fit() -> VectorFit:
+        names = ("transcript_linear",) if degree == 1 else ("transcript_quadratic",)
+        fit_vector = fit_linear if degree == 1 else fit_quadratic
+        return fit_vector(sums_between(record, names, first, last)[0], last - first)
+
+    return record.once(("vector", degree, first, last), fit)

@@ -1,0 +1,599 @@
+"""Methods that estimate the variance of the average, from batches, blocks or self-normalisation.
+
+V estimates Sigma in sqrt(n) (thetabar - theta*) -> N(0, Sigma); the interval is thetabar -+ z sqrt(V/n), with
+Student's t in the place of z where the degrees of freedom of V are known.
+
+**BM**, batch means with increasing batches (Chen, Lee, Tong and Zhang, 2020)
+
+    e_k = floor(((k + 1)/(M + 1))^(1/(1 - gamma)) n), k = 0..M;  batch 0 is discarded
+    V = (1/M) sum_k n_k (X_k - Xbar)^2
+
+with X_k the mean over batch k of length n_k = e_k - e_{k-1}, Xbar the mean over e_0 + 1..n. Dette and Graw
+do not state M; floor(n^(1/4)) reproduces their Table 2.
+
+**EBS**, equal batches (Singh, Shukla and Vats, 2025)
+
+    b = smallest power of two >= c n^beta, at least 2;  a = floor(n/b), r = n - a b
+    r <= 1:  V = b/(a - 1) sum_k (X_k - thetabar)^2
+    r >= 2:  V = b/a sum_k (X_k - thetabar)^2 + (sum of the last r iterates - r thetabar)^2 / n
+
+beta is (gamma + 1)/2 ("half") or (2 gamma + 1)/3 ("third"), X_k the mean of batch k, thetabar that of all n
+iterates. The second line is the authors' adjustment for the rest. Their default c = .1 makes batches that
+are shorter than what a path remembers, about n^gamma/(c_step G) steps; lengths such as 3n^0.75 are for that
+case. The t option, t with a - 1 degrees, is ours.
+
+**NOL**, non-overlapping increasing blocks (Zhu, Chen and Wu, 2023)
+
+    a_k = floor(c k^(2/(1 - gamma))), k = 1, 2, ...;  block k = a_k, ..., a_(k+1) - 1
+    V = n^-1 sum_k (S(e_k) - S(e_(k-1)) - L_k m)^2,   m = S(n)/n
+
+with e_k the last step of block k and L_k its length. Step 1 is always a start; starts that are zero or
+equal are dropped. Starts do not depend on n, so one list serves every n of a path; the last block ends at
+n, finished or not. Public implementations differ in taking floor or ceiling; here it is the floor, in exact
+arithmetic. Ours is the t option: block sums are nearly independent with variance L_k Sigma, so E V = Sigma
+(1 - 1/nu) with nu = n^2 / sum L_k^2, the effective number of blocks, and Satterthwaite's degrees of freedom
+are nu, less one for the mean: V nu/(nu - 1) and t with nu - 1 degrees, a real number. With equal blocks it
+is the divisor a - 1 and t with a - 1 degrees.
+
+**OBM**, fully online overlapping blocks (Zhu, Chen and Wu, 2023), with the blocks of NOL. At step i of the
+block that starts at a, W_i = S(i) - S(a - 1) and l_i = i - a + 1. With m = S(n)/n
+
+    V = sum_i (W_i - l_i m)^2 / sum_i l_i = (Q - 2 P m + q m^2)/v
+    Q = sum W^2,  P = sum l W,  q = sum l^2,  v = sum l
+
+The paper restarts W and l in the recursion. No restart is needed with T0 = sum S(i), T1 = sum i S(i) and
+T2 = sum S(i)^2 at the ends of the blocks: over a block of length L after step b, with base = S(b) and d for
+differences over it,
+
+    Q += dT2 - 2 base dT0 + L base^2,   P += dT1 - b dT0 - base L(L + 1)/2
+
+so that any rule for the starts is free on one path. q and v are closed forms, exact in integers. There is
+no t option: squares of overlapping blocks are dependent, and their degrees of freedom are not known.
+
+**LUG**, lugsail (Vats and Flegal, 2022): a variance overcorrected on purpose
+
+    V_L = (V_b - kappa V_(b/r))/(1 - kappa)
+
+A bias -C/b of V_b becomes (kappa r - 1)/(1 - kappa) C/b: with the usual r = 3 and kappa = 1/2 positive and
+as large. For EBS, V_(b/r) is EBS with floor(b/r). For BM every batch is cut into r pieces and V_(b/r) is
+BM's formula on the pieces, around the same mean. With few batches V_L can be negative: undefined then.
+
+**SN**, self-normalisation or random scaling (Liu, Hu, Ding, Jiang and Kong, 2023; Lee, Liao, Seo and Shin,
+2022)
+
+    V = n^-2 sum_i i^2 (thetabar_i - thetabar_n)^2,   interval thetabar_n -+ cv sqrt(V/n)
+
+With S(i) = i thetabar_i: sum_i i^2 (thetabar_i - thetabar_n)^2 = sum S(i)^2 - 2 thetabar_n sum i S(i) +
+thetabar_n^2 sum i^2, three running sums. They are of theta_i - theta*, which keeps the cancellation
+harmless. The critical value is exact at any level; the often copied 6.811 for .95 is a simulation error
+(6.7473).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Annotated, Literal
+
+import numpy as np
+from mpmath import matrix, mp, mpf
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from ldpflow.components.algorithms import Algorithm
+from ldpflow.components.intervals.interval import (
+    BASE,
+    BLOCK_C,
+    Array,
+    Batches,
+    BatchFactor,
+    BatchRule,
+    Intervals,
+    PathIntervalMethod,
+    Quantile,
+    Variance,
+    VarianceMethod,
+    average,
+    in_order,
+    normal_intervals,
+    symmetric,
+    undefined,
+)
+from ldpflow.components.intervals.record import PathRecord, PathSource
+from ldpflow.numerics import constants
+from ldpflow.settings import Setting
+
+
+@lru_cache(maxsize=256)
+def asymptotic_covariance(path: PathSource) -> tuple[tuple[float, ...], ...]:
+    """Sigma = G^-1 S G^-1 per step, by rows (Polyak and Ruppert; Dette and Graw, Theorem 3.1).
+
+    NaN where the limit law is not known. S is the covariance of the steps at theta*.
+    """
+    with constants.workdps(40):
+        curvature = path.problem.curvature()
+        d = len(curvature)
+        if any(math.isnan(value) for row in curvature for value in row):
+            return ((math.nan,) * d,) * d
+        inverse = matrix(curvature) ** -1
+        covariance = matrix(path.algorithm.step_covariance(path.problem, path.randomiser))
+        sigma = inverse * covariance * inverse.T
+        return tuple(tuple(float(sigma[j, k]) for k in range(d)) for j in range(d))
+
+
+def asymptotic_variances(path: PathSource) -> tuple[float, ...]:
+    """Diagonal of Sigma per step, length d."""
+    return tuple(row[j] for j, row in enumerate(asymptotic_covariance(path)))
+
+
+class Oracle(PathIntervalMethod):
+    """Interval around the average with the true asymptotic variance, which no data has: a yardstick."""
+
+    kind: Literal["oracle"] = "oracle"
+    title = "the true asymptotic variance: a yardstick, not a method for data"
+    undefined_where = "the variance of the limit law is not known"
+    around_average = True
+
+    def reads_truth(self) -> bool:
+        return True
+
+    def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
+        steps = record.steps(n)
+        estimate = average(record, steps)
+        variances = np.array(asymptotic_variances(record.source))
+        se = np.broadcast_to(np.sqrt(variances / steps)[:, None], estimate.shape)
+        return normal_intervals(estimate, se, levels)
+
+
+class SelfNormalization(PathIntervalMethod):
+    """Self-normalised interval; it has no standard error of its own."""
+
+    kind: Literal["SN"] = "SN"
+    cites = ("liu2023", "lee2022")
+    title = "self-normalisation (Liu, Hu, Ding, Jiang and Kong, 2023)"
+    undefined_where = "there are fewer than two steps"
+    around_average = True
+
+    def running_sums(self, dimension: int) -> tuple[str, ...]:
+        return ("self_normalization",)
+
+    def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
+        steps = record.steps(n)
+        estimate = average(record, steps)
+        if steps < 2:
+            return undefined(estimate, levels)
+        weighted, squared = record.running("self_normalization", steps)
+        mean = record.sum_at(steps) / steps
+        # sum of i^2, exact in integers and rounded once.
+        squares = float(steps * (steps + 1) * (2 * steps + 1) // 6)
+        v = squared - 2.0 * mean * weighted + mean * mean * squares
+        scale = np.sqrt(np.maximum(v, 0.0)) / steps / np.sqrt(float(steps))
+        widths = [constants.self_normalization_critical_value(level) * scale for level in levels]
+        return Intervals(estimate, None, *symmetric(estimate, widths))
+
+
+class BatchMeans(VarianceMethod):
+    """Batch-means interval.
+
+    Parameters
+    ----------
+    M : int >= 2, optional
+        Number of batches; floor(n^(1/4)) unless given.
+    quantile : str, optional
+        ``normal``, as where it is not given, or ``t``: Student's with M - 1 degrees of freedom, on
+        V M/(M - 1).
+    """
+
+    kind: Literal["BM"] = "BM"
+    cites = ("chen2020",)
+    title = "batch means with increasing batches (Chen, Lee, Tong and Zhang, 2020)"
+    undefined_where = "there are fewer than two batches, or the batches' means are equal"
+
+    M: Batches | None = None
+    quantile: Quantile | None = None
+
+    def batches(self, steps: int) -> int:
+        """M."""
+        return self.M if self.M is not None else constants.floor_power(steps, 0.25)
+
+    def ends(self, steps: int, gamma: float) -> NDArray[np.int64]:
+        """e_0, ..., e_M, with floors that round first within 1e-9 of an integer."""
+        return np.array(batch_ends(steps, gamma, self.batches(steps)), dtype=np.int64)
+
+    def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
+        ends = np.unique(self.ends(steps, algorithm.step_exponent()))
+        return ends[ends > 0]
+
+    def steps_read(self) -> tuple[str, ...]:
+        return ("step_exponent",)
+
+    def times_settings(self) -> tuple[object, ...]:
+        return (self.M,)
+
+    def count_times(self, steps: int, algorithm: Algorithm) -> int:
+        return 1 + self.batches(steps)
+
+    def estimate_variance(self, record: PathRecord, steps: int) -> Variance | None:
+        ends = self.ends(steps, record.algorithm.step_exponent())
+        lengths = np.diff(ends)
+        if len(lengths) < 2 or (lengths < 1).any():
+            return None
+        value = batch_variance(record, ends)
+        if self.quantile != "t":
+            return Variance(value)
+        degrees = float(len(lengths) - 1)
+        return Variance(value * (len(lengths) / degrees), degrees)
+
+
+def batch_variance(record: PathRecord, ends: NDArray[np.int64]) -> Array:
+    """V = (1/M) sum_k n_k (X_k - Xbar)^2 over batches that end at e_0, ..., e_M; shape (d, R)."""
+
+    def variance() -> Array:
+        sums = record.sums_at(ends)
+        mean = (sums[-1] - sums[0]) / (int(ends[-1]) - int(ends[0]))
+        lengths = np.diff(ends)[:, None, None]
+        deviations = (sums[1:] - sums[:-1]) / lengths - mean
+        return in_order(lengths * (deviations * deviations)) / len(lengths)
+
+    return record.once(("batch means", ends.tobytes()), variance)
+
+
+@lru_cache(maxsize=256)
+def batch_ends(steps: int, gamma: float, m: int) -> tuple[int, ...]:
+    """e_0, ..., e_m in exact arithmetic; gamma is the decimal that was typed."""
+    with constants.workdps(40):
+        power = 1 / (1 - mpf(repr(gamma)))
+        return tuple(constants.safe_floor((mpf(k + 1) / (m + 1)) ** power * steps) for k in range(m + 1))
+
+
+class EqualBatches(VarianceMethod):
+    """Interval with the variance of equal batches.
+
+    Parameters
+    ----------
+    block_rule : str
+        Batch length b: ``half`` and ``third`` as above, ``3n^0.75`` for 3 floor(n^0.75), or a number.
+    block_c : float > 0, optional
+        c of the rules half and third; 0.1 unless given.
+    quantile : str
+        ``normal``, or ``t`` with a - 1 degrees of freedom.
+    """
+
+    kind: Literal["EBS"] = "EBS"
+    cites = ("singh2025",)
+    title = "equal batches (Singh, Shukla and Vats, 2025)"
+    undefined_where = "there are fewer than two batches, or the estimated variance is not positive"
+
+    block_rule: BatchRule = "half"
+    block_c: BatchFactor | None = None
+    quantile: Quantile = "normal"
+
+    @model_validator(mode="after")
+    def factor_of_a_rule(self) -> EqualBatches:
+        if self.block_c is not None and self.block_rule not in ("half", "third"):
+            raise ValueError(f"block_c is a factor of the rules half and third, not of {self.block_rule}")
+        return self
+
+    def size(self, steps: int, gamma: float) -> int:
+        """b."""
+        return batch_size(steps, gamma, self.block_rule, self.block_c)
+
+    def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
+        return batch_times(steps, self.size(steps, algorithm.step_exponent()))
+
+    def steps_read(self) -> tuple[str, ...]:
+        return ("step_exponent",) if self.block_rule in ("half", "third") else ()
+
+    def times_settings(self) -> tuple[object, ...]:
+        return (self.block_rule, self.block_c)
+
+    def count_times(self, steps: int, algorithm: Algorithm) -> int:
+        return steps // self.size(steps, algorithm.step_exponent()) + 1
+
+    def unsuitable_at(self, source: PathSource, n: int) -> str | None:
+        return short_batches(f"EBS, {self.block_rule}", source, n, self.size)
+
+    def estimate_variance(self, record: PathRecord, steps: int) -> Variance | None:
+        size = self.size(steps, record.algorithm.step_exponent())
+        count = steps // size
+        if count < 2:
+            return None
+        value = equal_batch_variance(record, steps, size)
+        return Variance(value, float(count - 1) if self.quantile == "t" else math.inf)
+
+
+@lru_cache(maxsize=1024)
+def batch_size(steps: int, gamma: float, rule: str, c: float | None) -> int:
+    """b in exact arithmetic, at least 1; gamma, c and powers are the decimals that were typed."""
+    if rule in ("half", "third"):
+        with constants.workdps(40):
+            g = mpf(repr(gamma))
+            beta = (g + 1) / 2 if rule == "half" else (2 * g + 1) / 3
+            wanted = mpf(repr(0.1 if c is None else c)) * mpf(steps) ** beta
+            nearest = mp.nint(wanted)
+            if abs(wanted - nearest) <= mpf("1e-9") * wanted:
+                wanted = nearest
+            size = 2
+            while size < wanted:
+                size *= 2
+            return size
+    power = re.fullmatch(r"(\d*)n\^(.*)", rule)
+    if power is None:
+        return int(rule)
+    return int(power[1] or 1) * constants.floor_power(steps, float(power[2]))
+
+
+def batch_times(steps: int, size: int) -> NDArray[np.int64]:
+    """Ends of full batches, and ``steps``."""
+    ends = np.arange(1, steps // size + 1, dtype=np.int64) * size
+    return ends if len(ends) and ends[-1] == steps else np.append(ends, steps)
+
+
+def equal_batch_variance(record: PathRecord, steps: int, size: int) -> Array:
+    """V from the full batches of ``size`` steps, at least two, and the rest; shape (d, R)."""
+
+    def variance() -> Array:
+        count, rest = divmod(steps, size)
+        sums = record.sums_at(np.arange(count + 1, dtype=np.int64) * size)
+        last = record.sum_at(steps)
+        mean = last / float(steps)
+        deviations = (sums[1:] - sums[:-1]) - float(size) * mean
+        squares = in_order(deviations * deviations) / float(size)
+        if rest <= 1:
+            return squares / float(count - 1)
+        left_over = (last - sums[-1]) - float(rest) * mean
+        result: Array = squares / float(count) + left_over * left_over / float(steps)
+        return result
+
+    return record.once(("equal batches", steps, size), variance)
+
+
+def short_batches(name: str, source: PathSource, n: int, size: Callable[[int, float], int]) -> str | None:
+    """A warning where batches are shorter than four times what a path remembers, n^gamma/(c G) steps.
+
+    c G is the smallest of a coordinate's own step constant and curvature.
+    """
+    steps, gamma = source.steps(n), source.algorithm.step_exponent()
+    own = [row[j] for j, row in enumerate(source.problem.curvature())]
+    factors = source.algorithm.step_factors() or (1.0,) * len(own)
+    curvature = min(factor * value for factor, value in zip(factors, own, strict=True))
+    if not (gamma > 0.0 and curvature > 0.0):
+        return None
+    memory = float(steps) ** gamma / (source.algorithm.step_constant() * curvature)
+    length = size(steps, gamma)
+    if not length < 4.0 * memory:
+        return None
+    return (
+        f"{name}: batches of {length:,} steps at n = {n:,}, where a path remembers about {memory:,.0f}; "
+        "expect intervals that are too short (block_rule makes batches longer)"
+    )
+
+
+class IncreasingBlocks(VarianceMethod):
+    """Base of NOL and OBM: blocks that grow along the path.
+
+    Parameters
+    ----------
+    block_c : float > 0
+        c of the starts floor(c k^(2/(1 - gamma))): larger means fewer and longer blocks.
+    """
+
+    undefined_where = "there are fewer than two blocks, or the estimated variance is not positive"
+
+    block_c: Annotated[float, Field(ge=1e-3, le=1e9), BLOCK_C] = 1.0
+
+    def ends(self, steps: int, gamma: float) -> NDArray[np.int64]:
+        """0, then the last step of every block; ``steps`` is the last one's."""
+        starts = block_starts(steps, gamma, self.block_c)
+        return np.array([*(start - 1 for start in starts), steps], dtype=np.int64)
+
+    def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
+        return self.ends(steps, algorithm.step_exponent())[1:]
+
+    def steps_read(self) -> tuple[str, ...]:
+        return ("step_exponent",)
+
+    def times_settings(self) -> tuple[object, ...]:
+        return (self.block_c,)
+
+    def count_times(self, steps: int, algorithm: Algorithm) -> int:
+        return len(block_starts(steps, algorithm.step_exponent(), self.block_c))
+
+
+@lru_cache(maxsize=256)
+def block_starts(steps: int, gamma: float, c: float) -> tuple[int, ...]:
+    """Starts in 1, ..., steps in exact arithmetic; gamma and c are the decimals that were typed."""
+    starts = [1]
+    with constants.workdps(40):
+        power = 2 / (1 - mpf(repr(gamma)))
+        scale = mpf(repr(c))
+        k = 1
+        while (start := constants.safe_floor(scale * mpf(k) ** power)) <= steps:
+            if start > starts[-1]:
+                starts.append(start)
+            k += 1
+    return tuple(starts)
+
+
+class NonoverlappingBlocks(IncreasingBlocks):
+    """Interval with the variance of non-overlapping increasing blocks.
+
+    Parameters
+    ----------
+    quantile : str
+        ``normal``, or ``t``: Student's with nu - 1 degrees, on V nu/(nu - 1).
+    """
+
+    kind: Literal["NOL"] = "NOL"
+    cites = ("zhu2023",)
+    title = "non-overlapping increasing blocks (Zhu, Chen and Wu, 2023)"
+
+    quantile: Quantile = "normal"
+
+    def estimate_variance(self, record: PathRecord, steps: int) -> Variance | None:
+        ends = self.ends(steps, record.algorithm.step_exponent())
+        if len(ends) < 3:
+            return None
+        value = block_variance(record, ends)
+        if self.quantile == "normal":
+            return Variance(value)
+        nu = effective_blocks(np.diff(ends))
+        return Variance(value * (nu / (nu - 1.0)), nu - 1.0) if nu >= 2.0 else None
+
+
+def block_variance(record: PathRecord, ends: NDArray[np.int64]) -> Array:
+    """V of blocks that end at ``ends`` (the first of them 0, the last n), shape (d, R)."""
+
+    def variance() -> Array:
+        sums = record.sums_at(ends)
+        lengths = np.diff(ends).astype(np.float64)[:, None, None]
+        deviations = (sums[1:] - sums[:-1]) - lengths * (sums[-1] / float(ends[-1]))
+        return in_order(deviations * deviations) / float(ends[-1])
+
+    return record.once(("block variance", ends.tobytes()), variance)
+
+
+def effective_blocks(lengths: NDArray[np.int64]) -> float:
+    """nu = n^2 / sum L_k^2, integers divided once."""
+    whole = [int(length) for length in lengths]
+    return sum(whole) ** 2 / sum(length * length for length in whole)
+
+
+class OverlappingBlocks(IncreasingBlocks):
+    """Interval with the variance of overlapping blocks."""
+
+    kind: Literal["OBM"] = "OBM"
+    cites = ("zhu2023",)
+    title = "overlapping increasing blocks, online (Zhu, Chen and Wu, 2023)"
+
+    def running_sums(self, dimension: int) -> tuple[str, ...]:
+        return ("prefix_total", "self_normalization")
+
+    def marked_times(self, steps: int, algorithm: Algorithm, dimension: int) -> tuple[int, ...]:
+        return tuple(self.times(steps, algorithm).tolist())
+
+    def estimate_variance(self, record: PathRecord, steps: int) -> Variance | None:
+        ends = self.ends(steps, record.algorithm.step_exponent())
+        return Variance(overlapping_variance(record, ends)) if len(ends) >= 3 else None
+
+
+def overlapping_variance(record: PathRecord, ends: NDArray[np.int64]) -> Array:
+    """V of blocks that end at ``ends`` (the first of them 0, the last n), shape (d, R)."""
+
+    def between_ends(name: str) -> Array:
+        """Differences over the blocks, shape (blocks, count, d, R); the sums are 0 at time 0."""
+        at = record.running_at(name, ends[1:])
+        at[1:] -= at[:-1].copy()
+        return at
+
+    sums = record.sums_at(ends)
+    base = sums[:-1]
+    lengths = np.diff(ends).astype(np.float64)[:, None, None]
+    before = ends[:-1].astype(np.float64)[:, None, None]
+    total = between_ends("prefix_total")[:, 0]
+    moments = between_ends("self_normalization")
+    triangle = lengths * (lengths + 1.0) / 2.0
+    squares = in_order(moments[:, 1] - 2.0 * base * total + lengths * (base * base))
+    products = in_order(moments[:, 0] - before * total - base * triangle)
+    q, v = lengths_and_squares(np.diff(ends))
+    mean = sums[-1] / float(ends[-1])
+    variance = squares - 2.0 * products * mean + float(q) * (mean * mean)
+    result: Array = np.maximum(variance, 0.0) / float(v)
+    return result
+
+
+def lengths_and_squares(lengths: NDArray[np.int64]) -> tuple[int, int]:
+    """q = sum l^2 and v = sum l over all steps, from the blocks' lengths; exact integers."""
+    whole = [int(length) for length in lengths]
+    q = sum(length * (length + 1) * (2 * length + 1) // 6 for length in whole)
+    return q, sum(length * (length + 1) // 2 for length in whole)
+
+
+class Lugsail(VarianceMethod):
+    """Interval with the lugsail variance of equal batches or of batch means.
+
+    Parameters
+    ----------
+    base : str
+        ``EBS`` or ``BM``.
+    pieces : int >= 2
+        r, pieces that a batch is cut into.
+    weight : float in [0, 1)
+        kappa, of the shorter batches.
+    block_rule, block_c
+        As in EBS, for that base.
+    M : int >= 2, optional
+        As in BM, for that base.
+    """
+
+    kind: Literal["LUG"] = "LUG"
+    cites = ("vats2022",)
+    title = "lugsail: a variance overcorrected on purpose (Vats and Flegal, 2022)"
+    undefined_where = "there are fewer than two batches, or the estimated variance is not positive"
+
+    base: Annotated[Literal["EBS", "BM"], BASE] = "EBS"
+    pieces: Annotated[int, Field(ge=2, le=1000), Setting("count", "r: pieces of a batch in LUG")] = 3
+    weight: Annotated[
+        float, Field(ge=0, lt=1), Setting("1", "kappa: weight of the shorter batches in LUG")
+    ] = 0.5
+    block_rule: BatchRule | None = None
+    block_c: BatchFactor | None = None
+    M: Batches | None = None
+
+    @model_validator(mode="after")
+    def settings_of_the_base(self) -> Lugsail:
+        if self.base == "BM" and (self.block_rule is not None or self.block_c is not None):
+            raise ValueError("block_rule and block_c are settings of the base EBS")
+        if self.base == "EBS" and self.M is not None:
+            raise ValueError("M is a setting of the base BM")
+        self.nested()
+        return self
+
+    def nested(self) -> tuple[EqualBatches | BatchMeans]:
+        if self.base == "BM":
+            return (BatchMeans(M=self.M),)
+        return (EqualBatches(block_rule=self.block_rule or "half", block_c=self.block_c),)
+
+    def cut(self, ends: NDArray[np.int64]) -> NDArray[np.int64]:
+        """e_(k-1) + floor(j n_k/r) for j = 1, ..., r, with e_0 first."""
+        parts = np.arange(1, self.pieces + 1, dtype=np.int64)
+        inner = ends[:-1, None] + parts * np.diff(ends)[:, None] // self.pieces
+        return np.concatenate([ends[:1], inner.reshape(-1)])
+
+    def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
+        (base,) = self.nested()
+        gamma = algorithm.step_exponent()
+        if isinstance(base, BatchMeans):
+            cut = self.cut(base.ends(steps, gamma))
+            return np.unique(cut[cut > 0])
+        ends, short = base.times(steps, algorithm), base.size(steps, gamma) // self.pieces
+        return np.union1d(ends, batch_times(steps, short)) if short else ends
+
+    def times_settings(self) -> tuple[object, ...]:
+        return (self.pieces, *super().times_settings())
+
+    def count_times(self, steps: int, algorithm: Algorithm) -> int:
+        (base,) = self.nested()
+        if isinstance(base, BatchMeans):
+            return 1 + self.pieces * base.batches(steps)
+        size = base.size(steps, algorithm.step_exponent())
+        return steps // size + 1 + (steps // (size // self.pieces) if size >= self.pieces else 0)
+
+    def estimate_variance(self, record: PathRecord, steps: int) -> Variance | None:
+        (base,) = self.nested()
+        gamma = record.algorithm.step_exponent()
+        if isinstance(base, EqualBatches):
+            size = base.size(steps, gamma)
+            if size < self.pieces or steps // size < 2:
+                return None
+            long = equal_batch_variance(record, steps, size)
+            short = equal_batch_variance(record, steps, size // self.pieces)
+        else:
+            ends = base.ends(steps, gamma)
+            lengths = np.diff(ends)
+            if len(lengths) < 2 or (lengths < self.pieces).any():
+                return None
+            long, short = batch_variance(record, ends), batch_variance(record, self.cut(ends))
+        return Variance((long - self.weight * short) / (1.0 - self.weight))

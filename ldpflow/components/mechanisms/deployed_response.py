@@ -1,0 +1,126 @@
+"""Randomised response among users of whom some lie, not all answer, and each may answer several times.
+
+The private bit is drawn directly. With F the distribution function of the value, tau the level of the
+quantile and r_1, r_0 the probabilities that a user answers whose value is at most the quantile, or above it,
+those who answer have
+
+    F_R = (r_1 min(F, tau) + r_0 max(F - tau, 0))/(r_1 tau + r_0 (1 - tau)).
+
+A share lambda of them sends the same bit whatever the value. An honest user answers a times with eps/a; the
+mean of the answers is debiased. Reports of 1 among the a are at least j with probability
+
+    (1 - lambda) (F_R P(Bin(a, p) >= j) + (1 - F_R) P(Bin(a, 1 - p) >= j)) + lambda 1{they send 1}.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal
+
+from mpmath import mp, mpf
+from pydantic import Field
+
+from ldpflow.components.mechanisms.mechanism import PrivacyStatement
+from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
+from ldpflow.components.problems import Problem
+from ldpflow.components.problems.problem import Matrix
+from ldpflow.numerics import constants
+from ldpflow.settings import Parameters, Setting
+
+THIRD_DERIVATIVES: dict[str, float] = {}  # F_R has a kink: no expansion around an anchor
+
+Share = Annotated[float, Field(gt=0, le=1), Setting("share")]
+
+
+class DeployedResponse(RandomizedResponse):
+    """Randomised response with liars, drop-out that depends on the value, and several answers of a user.
+
+    n counts users who answer. The oracle's variance is that without liars and without drop-out.
+
+    Parameters
+    ----------
+    epsilon : float
+        Budget of all answers of a user together.
+    sampling : str
+        ``private_bit``: what the algorithm sees is drawn given theta.
+    liars : float in [0, 1)
+        Share of those who answer that send one bit whatever their value is.
+    liars_push : str
+        ``down``: they send 1, so that the estimated quantile becomes smaller; ``up``: 0.
+    answer_below, answer_above : float in (0, 1]
+        Probability that a user answers whose value is at most the quantile, or above it. Where they
+        differ, the responders' quantile is estimated, not the population's.
+    answers : int in [1, 64]
+        a: independent answers of a user to the same question, each with epsilon/a; 1 is the best.
+    """
+
+    kind: Literal["deployed_response"] = "deployed_response"  # type: ignore[assignment]
+    sampling: Literal["private_bit"] = "private_bit"  # type: ignore[assignment]
+    liars: Annotated[float, Field(ge=0, lt=1), Setting("share")] = 0.0
+    liars_push: Literal["down", "up"] = "down"
+    answer_below: Share = 1.0
+    answer_above: Share = 1.0
+    answers: Annotated[int, Field(ge=1, le=64)] = 1
+
+    def unsuitable(self, problem: Problem) -> str | None:
+        levels = problem.levels()
+        if levels is None or len(levels) != 1:
+            return "liars, drop-out and several answers are about one quantile of one value"
+        return super().unsuitable(problem)
+
+    def kernel_parameters(self, problem: Problem) -> Parameters:
+        (tau,) = problem.levels() or (0.5,)
+        values = problem.gradient_values()
+        assert values is not None
+        a = self.answers
+        answering = self.answer_below * tau + self.answer_above * (1.0 - tau)
+        with constants.workdps(constants.DIGITS):
+            p = 1 / (1 + mp.exp(-mpf(self.epsilon) / a))
+            true, false = tails(a, p), tails(a, 1 - p)
+            honest = 1 - mpf(self.liars)
+            lie = mpf(self.liars) if self.liars_push == "down" else mpf(0)
+            spread = mpf(values[1]) - mpf(values[0])
+            return {
+                "answers": float(a),
+                "tau": tau,
+                "below": self.answer_below / answering,
+                "above": self.answer_above / answering,
+                # P(at least j reports of 1) = base_j + slope_j F_R, j = 1..a.
+                "base": tuple(float(honest * f + lie) for f in false),
+                "slope": tuple(float(honest * (t - f)) for t, f in zip(true, false, strict=True)),
+                # A(g) for 0..a reports of 1.
+                "values": tuple(
+                    float(values[0] + spread * (mpf(j) / a - (1 - p)) / (2 * p - 1)) for j in range(a + 1)
+                ),
+            }
+
+    def noise_covariance(self, problem: Problem) -> Matrix:
+        """(high - low)^2 e^(eps/a)/(e^(eps/a) - 1)^2/a: the mean of a answers of an honest user."""
+        values = problem.gradient_values()
+        assert values is not None
+        with constants.workdps(constants.DIGITS):
+            e = mp.exp(mpf(self.epsilon) / self.answers)
+            spread = mpf(values[1]) - mpf(values[0])
+            return [[float(spread**2 * e / (e - 1) ** 2 / self.answers)]]
+
+    def privacy(self) -> PrivacyStatement:
+        rates = (self.answer_below, self.answer_above)
+        return PrivacyStatement("eps-LDP", epsilon=self.epsilon, reports=self.answers, answer_rates=rates)
+
+
+def tails(count: int, p: mpf) -> list[mpf]:
+    """P(Bin(count, p) >= j) for j = 1..count."""
+    masses = [math.comb(count, j) * p**j * (1 - p) ** (count - j) for j in range(count + 1)]
+    return [mp.fsum(masses[j:]) for j in range(1, count + 1)]
+
+
+def randomise_probability(g, noise, at, lane, mechanism, counts):  # type: ignore[no-untyped-def]
+    """A(g) where g holds F(theta): as many reports of 1 as have U below their probability."""
+    below = min(g[lane], mechanism.tau)
+    above = max(g[lane] - mechanism.tau, 0.0)
+    share = mechanism.below * below + mechanism.above * above
+    ones = 0
+    for j in range(int(mechanism.answers)):
+        if noise[at] < mechanism.base[j] + mechanism.slope[j] * share:
+            ones += 1
+    g[lane] = mechanism.values[ones]

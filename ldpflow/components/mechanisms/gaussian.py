@@ -1,0 +1,144 @@
+"""The Gaussian mechanism: user k sends g + (Delta/mu_k) N(0, I), mu_k-GDP.
+
+Delta = sup ||g(x, theta) - g(x', theta)||_2 = 2 C0. GDP (Dong, Roth and Su, 2022): telling two
+neighbouring inputs apart is at least as hard as telling N(0, 1) from N(mu, 1). Budgets may differ
+between users: what user k is promised is mu_k, the whole transcript is max_k mu_k-GDP (parallel
+composition). Budgets must not depend on data; random ones are drawn from public randomness. A
+simulation draws its noise from a seeded generator in floating point: right for studying variances,
+no protection.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal, Self
+
+from mpmath import mp, mpf
+from pydantic import Field, model_validator
+
+from ldpflow.components.mechanisms.mechanism import MU, Mechanism, PrivacyStatement
+from ldpflow.components.problems import Problem
+from ldpflow.components.problems.laws import Variate
+from ldpflow.components.problems.problem import Matrix, isotropic
+from ldpflow.numerics import constants
+from ldpflow.numerics.streams import LANES, STRIDE
+from ldpflow.settings import Parameters
+
+# One extremely small budget would throw any iterate away.
+Budget = Annotated[float, Field(ge=1e-3, le=1e6), MU]
+
+
+class Gaussian(Mechanism):
+    """Gaussian noise calibrated to the L2 sensitivity of the gradient.
+
+    Parameters
+    ----------
+    mu : float in [1e-3, 1e6]
+        Budget of every user; with ``mu_min`` the largest one.
+    mu_min : float, optional
+        Budgets are independent and uniform on [mu_min, mu], one per user and replicate.
+    budgets : tuple of float, optional
+        A given list: user k has budgets[(k - 1) mod length]. Excludes mu and mu_min.
+    """
+
+    cites: ClassVar = ("dong2022",)
+    kind: Literal["gaussian"] = "gaussian"
+    mu: Budget = 1.0
+    mu_min: Budget | None = None
+    budgets: Annotated[tuple[Budget, ...], Field(min_length=2, max_length=4096)] | None = None
+
+    @model_validator(mode="after")
+    def check_budgets(self) -> Self:
+        if self.budgets is not None and (self.mu_min is not None or self.mu != 1.0):
+            raise ValueError("budgets is given instead of mu and mu_min")
+        if self.mu_min is not None and not self.mu_min < self.mu:
+            raise ValueError("mu_min must be below mu")
+        return self
+
+    @classmethod
+    def unsaid(cls, given: Mapping[str, object]) -> list[str]:
+        """None where a list of budgets is given; mu_min may be absent."""
+        return [] if "budgets" in given else [name for name in super().unsaid(given) if name == "mu"]
+
+    def unsuitable(self, problem: Problem) -> str | None:
+        if math.isinf(problem.l2_sensitivity()):
+            return "its gradient is unbounded; clipped_gaussian clips it"
+        return None
+
+    def varies(self) -> bool:
+        """Whether users have different budgets."""
+        return self.mu_min is not None or self.budgets is not None
+
+    def variates(self, problem: Problem) -> tuple[Variate, ...]:
+        noise = (Variate("normal"),) * problem.dimension
+        if self.mu_min is not None:
+            return (*noise, Variate("uniform", role="budgets"))
+        if self.budgets is not None:
+            return (*noise, Variate("position", role="position"))
+        return noise
+
+    def kernel_parameters(self, problem: Problem) -> Parameters:
+        """Delta/mu of the one budget or of every one in the list, or Delta and the law of budgets."""
+        sensitivity = problem.l2_sensitivity()
+        if self.budgets is not None:
+            return {"scales": tuple(sensitivity / mu for mu in self.budgets)}
+        if self.mu_min is not None:
+            law = {"sensitivity": sensitivity, "least": self.mu_min, "width": self.mu - self.mu_min}
+            return {"scales": (), **law}
+        return {"scales": (sensitivity / self.mu,)}
+
+    def mean_inverse_square(self) -> float:
+        """E mu_k^-2, over users."""
+        with constants.workdps(40):
+            if self.budgets is not None:
+                return float(sum(mpf(mu) ** -2 for mu in self.budgets) / len(self.budgets))
+            if self.mu_min is not None:
+                return float(1 / (mpf(self.mu_min) * mpf(self.mu)))
+            return float(mpf(self.mu) ** -2)
+
+    def shared(self, answers: int) -> Gaussian:
+        """The mechanism for each of several answers of one user: mu_k/sqrt(answers) (composition)."""
+        with constants.workdps(40):
+            share = 1 / mp.sqrt(answers)
+            changed: dict[str, object] = {}
+            if self.budgets is not None:
+                changed["budgets"] = tuple(float(mpf(mu) * share) for mu in self.budgets)
+            else:
+                changed["mu"] = float(mpf(self.mu) * share)
+                if self.mu_min is not None:
+                    changed["mu_min"] = float(mpf(self.mu_min) * share)
+        return self.model_copy(update=changed)
+
+    def smallest(self) -> float:
+        """Lower end of the budgets: what bounds that hold for all of them depend on."""
+        if self.budgets is not None:
+            return min(self.budgets)
+        return self.mu if self.mu_min is None else self.mu_min
+
+    def largest(self) -> float:
+        """Upper end of the budgets: the guarantee of the transcript."""
+        return self.mu if self.budgets is None else max(self.budgets)
+
+    def noise_covariance(self, problem: Problem) -> Matrix:
+        variance = problem.l2_sensitivity() ** 2 * self.mean_inverse_square()
+        return isotropic(problem.dimension, variance)
+
+    def privacy(self) -> PrivacyStatement:
+        return PrivacyStatement("mu-GDP (local)", mu=self.largest())
+
+
+def randomise(kernel, g, noise, at, lane, mechanism, counts):  # type: ignore[no-untyped-def]
+    """A(g) = g + (Delta/mu_k) (N_1, ..., N_d).
+
+    The plane after the normals holds a uniform (a law of budgets) or the user's number (a list).
+    """
+    if len(mechanism.scales) == 1:
+        scale = mechanism.scales[0]
+    elif len(mechanism.scales) == 0:
+        budget = mechanism.least + mechanism.width * noise[kernel.D * STRIDE + at]
+        scale = mechanism.sensitivity / budget
+    else:
+        scale = mechanism.scales[int(noise[kernel.D * STRIDE + at]) % len(mechanism.scales)]
+    for j in range(kernel.D):
+        g[j * LANES + lane] += scale * noise[j * STRIDE + at]

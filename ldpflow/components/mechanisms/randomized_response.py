@@ -1,0 +1,104 @@
+"""Randomised response on a gradient that is a bit (Warner 1965; Dette and Graw, Section 2).
+
+With p = e^eps/(1 + e^eps) the bit b is reported with probability p, its complement with 1 - p;
+(report - (1 - p))/(2p - 1) is unbiased for b. Its variance given b is
+p(1 - p)/(2p - 1)^2 = e^eps/(e^eps - 1)^2 (the paper's S_LDP lacks the square; its own Table 1 agrees
+with the square).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from mpmath import mp, mpf
+from pydantic import Field
+
+from ldpflow.components.mechanisms.mechanism import EPSILON, Mechanism, PrivacyStatement
+from ldpflow.components.problems import Problem
+from ldpflow.components.problems.laws import Variate
+from ldpflow.components.problems.problem import Matrix
+from ldpflow.numerics import constants
+from ldpflow.settings import Parameters
+
+# sup of the third derivative's size, for the laws smooth enough to expand around an anchor.
+THIRD_DERIVATIVES = {"normal": 0.39894228040143276, "logistic": 0.125}
+
+
+class RandomizedResponse(Mechanism):
+    """Randomised response, eps-LDP, for scalar gradients with two values.
+
+    Parameters
+    ----------
+    epsilon : float in [1e-6, 30]
+        Budget of one record. Above 30 a complement is reported less than once in 10^13 records.
+    sampling : str
+        What is simulated. ``data``: the user's record, then the response. ``private_bit``: what the
+        algorithm sees, a Bernoulli report of probability (1 - p) + (2p - 1) P(b = 1 | theta), drawn
+        with one uniform; the same law of the whole path, faster, but the users cannot be compared
+        across mechanisms. ``private_bit_32``: the same from half as many random bits, faster still: 32
+        bits a report, and further ones where these do not decide.
+    """
+
+    cites: ClassVar = ("warner1965",)
+    kind: Literal["randomized_response"] = "randomized_response"
+    epsilon: Annotated[float, Field(ge=1e-6, le=30), EPSILON] = 1.0
+    sampling: Literal["data", "private_bit", "private_bit_32"] = "data"
+
+    def unsuitable(self, problem: Problem) -> str | None:
+        if problem.gradient_values() is None:
+            return "randomised response needs a scalar gradient that takes two values"
+        if self.replaces_data() and problem.bit_law() is None:
+            return f"sampling = {self.sampling!r} needs a law whose distribution function is implemented"
+        return None
+
+    def replaces_data(self) -> bool:
+        return self.sampling != "data"
+
+    def reads_bit(self) -> bool:
+        return True
+
+    def keep_probability(self) -> float:
+        """p = e^eps/(1 + e^eps)."""
+        with constants.workdps(40):
+            return float(1 / (1 + mp.exp(-mpf(self.epsilon))))
+
+    def variates(self, problem: Problem) -> tuple[Variate, ...]:
+        return (Variate("uniform_32" if self.sampling == "private_bit_32" else "uniform"),)
+
+    def kernel_parameters(self, problem: Problem) -> Parameters:
+        values = problem.gradient_values()
+        assert values is not None
+        low, high = values
+        with constants.workdps(40):
+            p = 1 / (1 + mp.exp(-mpf(self.epsilon)))
+            spread = mpf(high) - mpf(low)
+            # low + spread (report - (1 - p))/(2p - 1) for report = 1 and 0.
+            one = low + spread * p / (2 * p - 1)
+            zero = low - spread * (1 - p) / (2 * p - 1)
+            return {"keep": float(p), "one": float(one), "zero": float(zero)}
+
+    def noise_covariance(self, problem: Problem) -> Matrix:
+        values = problem.gradient_values()
+        assert values is not None
+        with constants.workdps(40):
+            e = mp.exp(mpf(self.epsilon))
+            return [[float((mpf(values[1]) - mpf(values[0])) ** 2 * e / (e - 1) ** 2)]]
+
+    def privacy(self) -> PrivacyStatement:
+        return PrivacyStatement("eps-LDP", epsilon=self.epsilon)
+
+
+def randomise(g, noise, at, lane, mechanism, counts):  # type: ignore[no-untyped-def]
+    """A(g) = low + (high - low)(report - (1 - p))/(2p - 1), report = b where U < p else 1 - b.
+
+    b = 1{g > 0}; ``keep`` is p, ``one`` and ``zero`` are the values of A(g) for report = 1 and 0.
+    """
+    report = (g[lane] > 0.0) == (noise[at] < mechanism.keep)
+    g[lane] = mechanism.one if report else mechanism.zero
+
+
+def randomise_probability(g, noise, at, lane, mechanism, counts):  # type: ignore[no-untyped-def]
+    """A(g) where g holds P(b = 1 | theta): a report of 1 where U < (1 - p) + (2p - 1) P(b = 1)."""
+    p = mechanism.keep
+    report = noise[at] < (1.0 - p) + (2.0 * p - 1.0) * g[lane]
+    g[lane] = mechanism.one if report else mechanism.zero

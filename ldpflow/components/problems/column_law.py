@@ -1,0 +1,371 @@
+"""Law of a column of data: a quadratic spline for its quantile function.
+
+    Q(u) = Q_j + d (s_j + d r_j),   d = u - p_j,   r_j = (s_{j+1} - s_j) / (2 (p_{j+1} - p_j))
+
+for u in the cell (p_j, p_{j+1}). Q' is linear in every cell, continuous and greater than 0, so the
+density 1/Q' is continuous and the distribution function takes one square root. Knots are dyadic: each
+octave of min(p, 1 - p) from 1/2 down to 2^-J, J = floor(log2(N/8)), has 16 equal cells, and the cell of
+a uniform is read off its exponent and four bits of its mantissa. The sparsities s_j = Q'(p_j) are
+differences of means of the sorted column over neighbouring stretches of 2h,
+h = t min(1, (N t)^(-1/5)) / 2 with t = min(p, 1 - p): ties are smoothed.
+
+The table is made by additions, multiplications, divisions and correctly rounded roots in a fixed
+order: it has the same bits on every machine.
+
+The law of a column of a user's file, and what forbids a quantile of it.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+from mpmath import mp, mpf
+from numpy.typing import NDArray
+
+from ldpflow.components.problems.standard_laws import StandardLaw
+from ldpflow.components.problems.tables import FIELDS, Column, read_column
+from ldpflow.errors import InputError
+from ldpflow.numerics import constants
+
+Floats = NDArray[np.float64]
+
+CELLS = 16
+"""Cells per octave of min(p, 1 - p)."""
+
+SMALLEST = 100
+"""Fewest values that make a law."""
+
+
+@dataclass(frozen=True)
+class ColumnLaw(StandardLaw):
+    """Law of a column.
+
+    Parameters
+    ----------
+    size : int
+        N, the number of values of the column.
+    sparsities : tuple of float
+        s_j > 0, the derivative of the quantile function at the knots, unit of the column.
+    median : float
+        Q(1/2), the median of the column.
+    spacing : float
+        Distance of the lattice that the values lie on; 0 where they do not (:func:`lattice_spacing`).
+    dropped : int
+        Records of the file without a value, which were left out.
+    """
+
+    size: int
+    sparsities: tuple[float, ...] = field(repr=False)
+    median: float
+    spacing: float = 0.0
+    dropped: int = 0
+
+    def text(self) -> str:
+        """The law as a line of text: N, records left out, then spacing, median and s_j in hexadecimal."""
+        numbers = (self.spacing, self.median, *self.sparsities)
+        return " ".join([str(self.size), str(self.dropped), *(value.hex() for value in numbers)])
+
+    @classmethod
+    def of_text(cls, text: str) -> ColumnLaw:
+        """The law that :meth:`text` wrote.
+
+        Raises
+        ------
+        ValueError
+            If the text is no such line.
+        """
+        size, dropped, *numbers = text.split()
+        spacing, median, *sparsities = map(float.fromhex, numbers)
+        law = cls(int(size), tuple(sparsities), median, spacing, int(dropped))
+        finite = all(map(math.isfinite, (spacing, median, *sparsities)))
+        if not finite or min(law.size - SMALLEST, law.dropped, *sparsities) < 0 or 0.0 in sparsities:
+            raise ValueError("no law of a column")
+        if law.size > 10**12 or len(sparsities) != len(law.p):
+            raise ValueError(f"a law of {size} values has {len(law.p)} sparsities, not {len(sparsities)}")
+        return law
+
+    @cached_property
+    def p(self) -> Floats:
+        """Knots p_j."""
+        return knots(self.size)
+
+    @cached_property
+    def s(self) -> Floats:
+        """Sparsities s_j."""
+        return np.array(self.sparsities)
+
+    @cached_property
+    def q(self) -> Floats:
+        """Quantiles Q_j at the knots."""
+        steps = np.diff(self.p) * (self.s[:-1] + self.s[1:]) / 2
+        below = np.concatenate([[0.0], np.cumsum(steps)])
+        result: Floats = below - below[len(below) // 2] + self.median
+        return result
+
+    @cached_property
+    def r(self) -> Floats:
+        """r_j = half the second derivative of Q in cell j."""
+        return 0.5 * (np.diff(self.s) / np.diff(self.p))
+
+    def cell(self, u: Floats) -> NDArray[np.intp]:
+        """Index j of the cell of u; the last one that begins at or below u."""
+        found = np.searchsorted(self.p, u, side="right") - 1
+        return np.clip(found, 0, len(self.p) - 2)
+
+    def quantiles(self, u: Floats) -> Floats:
+        """Q(u) for u in [0, 1]; above 1/2 from the upper knot of the cell, as kernels draw."""
+        j = self.cell(np.minimum(u, 1.0 - u))
+        d = np.minimum(u, 1.0 - u) - self.p[j]
+        k = len(self.p) - 2 - j
+        lower = self.q[j] + d * (self.s[j] + d * self.r[j])
+        upper = self.q[k + 1] - d * (self.s[k + 1] - d * self.r[k])
+        result: Floats = np.where(u > 0.5, upper, lower)
+        return result
+
+    def quantile(self, t: Any) -> float:
+        return float(self.quantiles(np.array([float(t)]))[0])
+
+    def cdf(self, z: Any) -> mpf:
+        return mpf(float(self.cdf_values(np.array([float(z)]))[0]))
+
+    def density(self, z: Any) -> float:
+        return 1.0 / self.sparsity(float(self.cdf(z)))
+
+    def sampling_table(self) -> Floats:
+        """The table from which kernels draw (ldpflow.numerics.distributions), flat."""
+        from ldpflow.numerics.distributions import HALF, WIDTHS, cell_edges
+
+        t = cell_edges()
+        table = np.zeros((2 * HALF, WIDTHS["empirical"]))
+        # From u = t upwards in the lower half, from u = 1 - t downwards in the upper.
+        j = self.cell(t)
+        d = t - self.p[j]
+        below = (self.q[j] + d * (self.s[j] + d * self.r[j]), self.s[j] + 2.0 * d * self.r[j], self.r[j])
+        j = len(self.p) - 2 - j
+        d = t - (1.0 - self.p[j + 1])
+        q, s, r = self.q[j + 1], self.s[j + 1], self.r[j]
+        above = (q - d * (s - d * r), -(s - 2.0 * d * r), r)
+        table[:HALF, :3] = np.column_stack(below)
+        table[HALF:, :3] = np.column_stack(above)
+        return table.reshape(-1)
+
+    def cdf_values(self, x: Floats) -> Floats:
+        """F(x); 0 and 1 outside the range."""
+        x = np.clip(x, self.q[0], self.q[-1])
+        j = np.clip(np.searchsorted(self.q, x, side="right") - 1, 0, len(self.q) - 2)
+        d = x - self.q[j]
+        s = self.s[j]
+        return self.p[j] + 2.0 * d / (s + np.sqrt(s * s + 4.0 * d * self.r[j]))
+
+    def sparsity(self, tau: float) -> float:
+        """Q'(tau) = 1/f(Q(tau)), unit of the column."""
+        u = np.array([tau])
+        j = self.cell(u)
+        return float((self.s[j] + (u - self.p[j]) * (2.0 * self.r[j]))[0])
+
+    def slope(self, tau: float) -> float:
+        """f'(Q(tau)) = -Q"(tau)/Q'(tau)^3, the mean of both cells at a knot."""
+        j = int(self.cell(np.array([tau]))[0])
+        bend = self.r[j] if tau > self.p[j] else 0.5 * (self.r[j - 1] + self.r[j])
+        return float(-2.0 * bend / self.sparsity(tau) ** 3)
+
+
+@lru_cache(maxsize=64)
+def knots(size: int) -> Floats:
+    """p_j of the law of a column of ``size`` values, from 0 to 1."""
+    octaves = max(2, (size // 8).bit_length() - 1)  # floor(log2(size / 8))
+    low = [2.0**e * (1.0 + k / CELLS) for e in range(-octaves, -1) for k in range(CELLS)]
+    half = np.array([0.0, *low, 0.5])
+    p = np.concatenate([half, 1.0 - half[:-1][::-1]])
+    p.flags.writeable = False
+    return p
+
+
+@lru_cache(maxsize=64)
+def knot_bandwidths(size: int) -> Floats:
+    """h at the inner knots."""
+    inner = knots(size)[1:-1]
+    h = bandwidth(np.minimum(inner, 1.0 - inner), size)
+    h.flags.writeable = False
+    return h
+
+
+def bandwidth(t: Floats, size: int) -> Floats:
+    """h = t min(1, (N t)^(-1/5)) / 2, the root correctly rounded."""
+    with constants.workdps(40):
+        roots = [float(mp.root(mpf(value), 5)) for value in (size * t).tolist()]
+    result: Floats = np.minimum(0.5 * t / np.array(roots), 0.5 * t)
+    return result
+
+
+def column_law(values: Floats, counts: NDArray[np.int64] | None = None, dropped: int = 0) -> ColumnLaw:
+    """The law of a column.
+
+    Parameters
+    ----------
+    values : ndarray of float
+        Finite and not all equal.
+    counts : ndarray of int, optional
+        How often each of ``values``, which are sorted then, occurs; once each unless given. There are
+        at least SMALLEST values in all.
+    dropped : int
+        Records without a value, which were left out.
+    """
+    if counts is None:
+        x = np.sort(np.asarray(values, dtype=np.float64) + 0.0)
+        before: NDArray[np.int64] = np.arange(len(x) + 1)
+        prefix = np.concatenate([[0.0], np.cumsum(x)])
+    else:
+        x, counts = values[counts > 0], counts[counts > 0]
+        before = np.concatenate([[0], np.cumsum(counts)])
+        prefix = np.concatenate([[0.0], np.cumsum(counts * x)])
+    size = int(before[-1])
+    p = knots(size)
+
+    def integral(u: Floats) -> Floats:
+        """Integral of the sample quantile function over (0, u)."""
+        t = u * size
+        i = np.minimum(np.searchsorted(before, t, side="right") - 1, len(x) - 1)
+        result: Floats = (prefix[i] + (t - before[i]) * x[i]) / size
+        return result
+
+    inner, h = p[1:-1], knot_bandwidths(size)
+    right = np.minimum(inner + 2.0 * h, 1.0)
+    left = np.maximum(inner - 2.0 * h, 0.0)
+    middle = integral(inner)
+    above = (integral(right) - middle) / (right - inner)
+    below = (middle - integral(left)) / (inner - left)
+    s = np.empty(len(p))
+    s[1:-1] = (above - below) / (2.0 * h)
+    s[0], s[-1] = s[1], s[-2]
+    s = np.maximum(s, 1e-9 * (x[-1] - x[0]))
+    halves = np.searchsorted(before, [(size - 1) // 2, size // 2], side="right") - 1
+    median = float((x[halves[0]] + x[halves[1]]) / 2)
+    spacing = 0.0 if counts is not None else lattice_spacing(x)
+    return ColumnLaw(size, tuple(s.tolist()), median, spacing, dropped)
+
+
+def jittered(values: Floats, width: float) -> Floats:
+    """The column with uniform noise on (-width/2, width/2) added to every value.
+
+    The noise of the i-th smallest value is the fractional part of i times the golden ratio, so that
+    neighbours, ties among them, are spread evenly: the law of the result is that of a value plus noise.
+    """
+    x = np.sort(np.asarray(values, dtype=np.float64) + 0.0)
+    turns = np.arange(len(x), dtype=np.uint64) * np.uint64(11400714819323198485)
+    u = (turns >> np.uint64(12)).astype(np.float64) * 2.0**-52
+    result: Floats = x + width * (u - 0.5)
+    return result
+
+
+def lattice_spacing(values: Floats) -> float:
+    """Distance D of the lattice that sorted values lie on; 0 where there is none.
+
+    D is the smallest gap between different values if it divides all other gaps (to 1e-9) and at least
+    half of the values are tied.
+    """
+    different, counts = np.unique(values, return_counts=True)
+    if len(different) < 2 or counts[counts > 1].sum() < 0.5 * len(values):
+        return 0.0
+    gaps = np.diff(different)
+    total = different[-1] - different[0]
+    spacing = total / np.round(total / gaps.min())
+    times = gaps / spacing
+    rounding = 4.0 * np.finfo(float).eps * np.abs(different).max() / spacing
+    return float(spacing) if (np.abs(times - np.round(times)) <= 1e-9 * times + rounding).all() else 0.0
+
+
+def share_of_one_value(values: Floats, tau: float) -> tuple[float, float]:
+    """Share of the records with the value at level tau, and the share 2h that the law smooths over."""
+    x = np.sort(values)
+    value = x[min(int(tau * len(x)), len(x) - 1)]
+    t = np.array([min(tau, 1.0 - tau)])
+    return float(np.mean(x == value)), float(2.0 * bandwidth(t, len(x))[0])
+
+
+FEWEST_BEYOND = 20
+"""Values that must lie beyond a quantile, on the side where there are fewer."""
+
+LAW_FROM = 50
+"""Values beyond a quantile from which on its density is known well enough for a verdict."""
+
+
+READ: dict[tuple[str, str | None, bool, tuple[int, int]], Column] = {}
+"""Columns that were read, the two latest, by file, column and state of the file."""
+
+
+def column_of(
+    file: str, column: str | None, drop: bool, fields: tuple[str, str] = FIELDS
+) -> tuple[Column, tuple[int, int]]:
+    """Read a column once per state of its file; its stamp is returned with it.
+
+    Raises
+    ------
+    InputError
+        For a fault of the file or column (:func:`ldpflow.components.problems.tables.read_column`), or fewer
+        than SMALLEST values.
+    """
+    try:
+        status = os.stat(file)
+        stamp = (status.st_mtime_ns, status.st_size)
+    except OSError:
+        stamp = (0, 0)  # said by the reader in words
+    key = (file, column, drop, stamp)
+    if key not in READ:
+        found = read_column(file, column, drop=drop, fields=fields)
+        if len(found.values) < SMALLEST:
+            raise InputError(
+                fields[1], found.name, f"at least {SMALLEST} values", f"It has {len(found.values):,}."
+            )
+        while len(READ) > 1:
+            del READ[next(iter(READ))]
+        READ[key] = found
+    return READ[key], stamp
+
+
+def values_of(column: Column, jitter: float | None) -> NDArray[np.float64]:
+    """The values whose law is meant: with uniform noise of width ``jitter`` if given."""
+    return column.values if jitter is None else jittered(column.values, jitter)
+
+
+@lru_cache(maxsize=16)
+def law_of_column(column: Column, jitter: float | None) -> ColumnLaw:
+    """The law of a column, jittered if asked for."""
+    return column_law(values_of(column, jitter), dropped=column.dropped)
+
+
+def check_level(column: Column, jitter: float | None, tau: float, field: str = "problem.tau") -> None:
+    """Refuse a quantile that the column says too little about.
+
+    Raises
+    ------
+    InputError
+        If fewer than FEWEST_BEYOND values lie beyond it, or a single value holds more of the records
+        than the law smooths over.
+    """
+    size = len(column.values)
+    tail = min(tau, 1.0 - tau)
+    if size * tail < FEWEST_BEYOND * (1 - 1e-12):
+        needed = -(-FEWEST_BEYOND // tail)
+        raise InputError(
+            field,
+            tau,
+            f"a level with at least {FEWEST_BEYOND} values beyond it",
+            f"The column has {size:,} values: the {tau:g} quantile needs {needed:,.0f}.",
+        )
+    share, smoothed = share_of_one_value(values_of(column, jitter), tau)
+    if share > smoothed:
+        spacing = law_of_column(column, None).spacing
+        noise = f"jitter = {spacing:g} adds noise of that width to every value."
+        remedy = f" The values lie {spacing:g} apart: {noise}" if spacing else ""
+        raise InputError(
+            field,
+            tau,
+            "a level where values differ",
+            f"The {tau:g} quantile sits on a value that {share:.0%} of the records have.{remedy}",
+        )

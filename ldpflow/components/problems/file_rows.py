@@ -1,0 +1,267 @@
+"""Regressions on the rows of a file: records drawn with replacement, their own theta*, G and S.
+
+The population is the file: a record is row floor(u N), u uniform on (0, 1) with 52 bits (off by less than
+N 2^-52 in probability). theta* is the root of the mean of the bounded gradient w s(z, y) x over the rows,
+z = x' theta, by Newton's method; s rises in z, so that the root minimises a convex function. G and S are the
+means of w s' x x' and of w^2 s^2 x x' there. Every mean is rounded once, elementary functions are ldpflow's
+own, and linear systems are solved with 40 digits: the same bits on every machine.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from mpmath import matrix, mp
+from numpy.typing import NDArray
+
+from ldpflow.components.problems.problem import Matrix
+from ldpflow.components.problems.tables import digest_of, read_columns
+from ldpflow.errors import InputError
+from ldpflow.numerics import constants, fill_uniform
+from ldpflow.numerics.streams import PLANE, STRIDE
+
+Floats = NDArray[np.float64]
+
+MOST = 2**20
+ROWS_PER_COLUMN = 16
+"""A file needs more rows than this many times its columns."""
+
+STEPS = 200
+HALVINGS = 40
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Columns that make x, and y, of a file.
+
+    Parameters
+    ----------
+    columns : list of ndarray, each of shape (N,)
+    y : ndarray, shape (N,)
+    """
+
+    columns: list[Floats]
+    y: Floats
+
+    def along(self, theta: tuple[float, ...]) -> Floats:
+        """x' theta, added up in the order of the columns."""
+        z = theta[0] * self.columns[0]
+        for value, column in zip(theta[1:], self.columns[1:], strict=True):
+            z = z + value * column
+        return z
+
+    def square_norms(self) -> Floats:
+        """||x||^2."""
+        total = self.columns[0] * self.columns[0]
+        for column in self.columns[1:]:
+            total = total + column * column
+        return total
+
+
+@dataclass(frozen=True)
+class Fit:
+    """theta*, G and S of the rows of a file.
+
+    Parameters
+    ----------
+    size : int
+        N.
+    truth : tuple of float, length d
+    curvature, covariance : tuple of tuple of float, d x d
+    """
+
+    size: int
+    truth: tuple[float, ...]
+    curvature: tuple[tuple[float, ...], ...]
+    covariance: tuple[tuple[float, ...], ...]
+
+    def text(self) -> str:
+        """N, then theta*, G and S row by row, in hexadecimal."""
+        numbers = [*self.truth, *(v for m in (self.curvature, self.covariance) for row in m for v in row)]
+        return " ".join([str(self.size), str(len(self.truth)), *(value.hex() for value in numbers)])
+
+    @classmethod
+    def of_text(cls, text: str) -> Fit:
+        """Read the text that :meth:`text` wrote.
+
+        Raises
+        ------
+        ValueError
+            If the text is something else.
+        """
+        size, dimension, *words = text.split()
+        d, numbers = int(dimension), [float.fromhex(word) for word in words]
+        if not 1 <= d <= 64 or len(numbers) != d + 2 * d * d or not all(map(math.isfinite, numbers)):
+            raise ValueError("not theta*, G and S of a file's rows")
+        rows = [tuple(numbers[d + d * k : d + d * (k + 1)]) for k in range(2 * d)]
+        return cls(int(size), tuple(numbers[:d]), tuple(rows[:d]), tuple(rows[d:]))
+
+
+@lru_cache(maxsize=4)
+def kept(
+    file: str, stamp: tuple[int, int], target: str, features: tuple[str, ...] | None, sha256: str
+) -> Rows:
+    """Rows that were read before."""
+    if digest_of(file) != sha256:
+        raise InputError("problem.file", file, f"the file with SHA-256 {sha256}", "It has changed.")
+    columns, y = read_columns(file, target, features)
+    count, d = len(y), len(columns)
+    if count > MOST:
+        raise InputError("problem.file", f"{count:,} records", f"at most {MOST:,}")
+    if count <= ROWS_PER_COLUMN * d:
+        least = f"more than {ROWS_PER_COLUMN * d:,} records for {d} columns"
+        raise InputError("problem.file", f"{count:,} records", least)
+    return Rows([np.ascontiguousarray(column) for column in columns], y)
+
+
+def rows_of(file: str, target: str, features: tuple[str, ...] | None, sha256: str) -> Rows:
+    """The rows of a file, read once per state of it.
+
+    Raises
+    ------
+    InputError
+        If the file is not that of the digest, for its columns, or for too many or too few records.
+    """
+    try:
+        status = os.stat(file)
+    except OSError as error:
+        raise InputError("problem.file", file, "a file that can be read", f"{error.strerror}.") from None
+    return kept(file, (status.st_mtime_ns, status.st_size), target, features, sha256)
+
+
+Score = Callable[[Floats], tuple[Floats, Floats]]
+"""s and its derivative at z = x' theta of every row."""
+
+
+def mean(values: Floats) -> float:
+    """The mean, its sum rounded once."""
+    return math.fsum(values.tolist()) / len(values)
+
+
+def second_moments(columns: list[Floats], weight: Floats) -> Matrix:
+    """Mean of weight x x'."""
+    d = len(columns)
+    found = [[0.0] * d for _ in range(d)]
+    for i in range(d):
+        weighted = weight * columns[i]
+        for j in range(i + 1):
+            found[i][j] = found[j][i] = mean(weighted * columns[j])
+    return found
+
+
+def solved(left: Matrix, right: list[float]) -> list[float] | None:
+    """Solution of a linear system with 40 digits, None where there is none."""
+    with constants.workdps(40):
+        try:
+            solution = mp.lu_solve(matrix(left), matrix(right))
+        except ZeroDivisionError:
+            return None
+        return [float(value) for value in solution]
+
+
+def check_independent(moments: Matrix, field: str, value: object) -> tuple[float, float]:
+    """The least and the largest eigenvalue of columns' second moments.
+
+    Raises
+    ------
+    InputError
+        Naming ``field`` with its ``value``, if columns follow from each other.
+    """
+    eigenvalues = np.linalg.eigvalsh(np.array(moments))
+    low, high = float(eigenvalues[0]), float(eigenvalues[-1])
+    if low <= 1e-9 * high:
+        allowed = "columns none of which follows from the others"
+        reason = f"The eigenvalues of their second moments go from {low:.3g} to {high:.3g}."
+        raise InputError(field, value, allowed, reason)
+    return low, high
+
+
+def fitted(rows: Rows, weight: Floats, score: Score, start: tuple[float, ...], bound: float) -> Fit:
+    """theta*, G and S of rows.
+
+    Parameters
+    ----------
+    rows : Rows
+    weight : ndarray, shape (N,)
+        w, greater than 0.
+    score : callable
+    start : tuple of float, length d
+        Where Newton's method begins.
+    bound : float
+        Largest derivative of s: with it in the place of s' a step always approaches the root.
+
+    Raises
+    ------
+    InputError
+        If columns follow from each other, or there is no root (two classes that can be separated).
+    """
+    columns = rows.columns
+    whole = second_moments(columns, weight)
+    low, _ = check_independent(whole, "problem.features", len(columns))
+    sizes = [math.sqrt(whole[j][j]) for j in range(len(columns))]
+
+    def gradient(theta: tuple[float, ...]) -> tuple[list[float], float]:
+        s, _ = score(rows.along(theta))
+        found = [mean(weight * s * column) for column in columns]
+        return found, max(abs(value) / size for value, size in zip(found, sizes, strict=True))
+
+    theta = start
+    g, size = gradient(theta)
+    for _ in range(STEPS):
+        _, slope = score(rows.along(theta))
+        steps = (
+            solved(second_moments(columns, weight * slope), g),
+            solved([[bound * value for value in row] for row in whole], g),
+        )
+        better = next((t for step in steps if step for t in shorter(theta, step, gradient, size)), None)
+        if better is None:
+            break
+        theta, g, size = better
+    s, slope = score(rows.along(theta))
+    curvature = second_moments(columns, weight * slope)
+    covariance = second_moments(columns, (weight * s) * (weight * s))
+    typical = mean(np.abs(weight * s))
+    least = np.linalg.eigvalsh(np.array(curvature))[0]
+    # Where classes can be separated theta grows without end, and s' vanishes with the gradient.
+    if size > 1e-11 * (typical + mean(weight)) or least <= 1e-7 * bound * low:
+        raise InputError(
+            "problem.target",
+            "the file's rows",
+            "rows whose mean gradient has one root",
+            "Newton's method found none: classes that a plane separates, or residuals that are all cut off, "
+            "have none.",
+        )
+    return Fit(len(rows.y), theta, *(tuple(map(tuple, m)) for m in (curvature, covariance)))
+
+
+def shorter(
+    theta: tuple[float, ...],
+    step: list[float],
+    gradient: Callable[[tuple[float, ...]], tuple[list[float], float]],
+    size: float,
+) -> list[tuple[tuple[float, ...], list[float], float]]:
+    """theta, gradient and its size after the step, halved until the gradient is smaller; at most one."""
+    for k in range(HALVINGS):
+        moved = tuple(value - 0.5**k * change for value, change in zip(theta, step, strict=True))
+        if moved == theta:
+            break
+        g, now = gradient(moved)
+        if now < size:
+            return [(moved, g, now)]
+    return []
+
+
+def draw_rows(kernel, state, parameters, planes):  # type: ignore[no-untyped-def]
+    """Fill the planes of one chunk with rows drawn with replacement; ``parameters`` is the table by rows."""
+    count = parameters.shape[0] // (kernel.D + 1)
+    drawn = planes[kernel.D * STRIDE : kernel.D * STRIDE + PLANE]
+    fill_uniform(state, 0.0, drawn)
+    for i in range(PLANE):
+        row = min(np.int64(drawn[i] * count), count - 1)
+        for j in range(kernel.D + 1):
+            planes[j * STRIDE + i] = parameters[row * (kernel.D + 1) + j]

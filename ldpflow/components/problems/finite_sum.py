@@ -1,0 +1,227 @@
+"""Empirical risk minimisation over one data set that is visited many times.
+
+    F(w) = (1/N) sum_i f(w, (x_i, y_i)),   f(w, (x, y)) = l(<w, x>, y) + sum_j h(w_j)
+
+A one-pass problem draws a record per step and knows its true parameter; here the N records are fixed
+beforehand, there is no true parameter, and what is asked for is a point with a small gradient of F. A
+synthetic data set is a replicate's own; a file's is shared by all replicates.
+
+Base class of the two classification problems: the synthetic law with two Gaussians.
+
+Synthetic records of empirical risk minimisation, for kernels: all scaled to one Euclidean norm.
+
+binary: two Gaussians, x = z + y separation u, u = (1, ..., 1) / sqrt(d) or (1, 0, ..., 0), a label
+flipped with probability ``label_noise``. real: y = <x, beta> + scale e, e Student with 2 degrees of
+freedom (no variance), beta = (1, -1, 1, ...) signal / bound.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from functools import cached_property
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from ldpflow.components.problems.laws import Variate
+from ldpflow.components.problems.problem import BaseProblem
+from ldpflow.components.problems.tables import identified, read_records
+from ldpflow.numerics.streams import CHUNK, LANES, STRIDE
+from ldpflow.settings import Parameters, canonical_json
+
+
+class FiniteSumProblem(BaseProblem):
+    """A smooth loss of a linear score, and the records it is averaged over.
+
+    The module that defines a problem also holds its kernel functions, plain Python: ``loss(u, y,
+    problem)`` and its ``derivative`` in u, and where it has a regulariser ``separable_loss(w, y, problem)``
+    and its derivative ``separable`` (h and h', of one coordinate).
+
+    Parameters
+    ----------
+    d : int
+        Coordinates of a synthetic record; a file says its own.
+    bound : float
+        Euclidean norm to which every record's x is scaled. (Row by row: it costs no privacy.)
+    file : str, optional
+        A Parquet or CSV file of records instead of synthetic ones.
+    target : str, optional
+        The file's column y; the other columns, or those named in ``features``, are x.
+    features : tuple of str, optional
+        Columns of the file that make x; all but the target unless given.
+    sha256 : str, optional
+        Digest of the file, filled in when it is first read and checked afterwards: results name the
+        data they come from.
+    """
+
+    d: Annotated[int, Field(ge=1, le=256)] = 10
+    bound: Annotated[float, Field(gt=0, le=1e6)] = 1.0
+    file: str | None = None
+    target: str | None = None
+    features: tuple[str, ...] | None = None
+    sha256: str | None = None
+
+    @model_validator(mode="after")
+    def check_file(self) -> Self:
+        found = identified(self.file, self.target, self.features, self.sha256, self.d)
+        if found is not None:
+            for name, value in zip(("sha256", "d"), found, strict=True):
+                object.__setattr__(self, name, value)
+        return self
+
+    @property
+    def dimension(self) -> int:
+        """Number d of coordinates of w."""
+        return self.d
+
+    @property
+    @abstractmethod
+    def labels(self) -> Literal["binary", "real"]:
+        """Kind of the response y: -1 or 1, or any number."""
+
+    @abstractmethod
+    def lipschitz_of_loss(self) -> float:
+        """G: sup ||grad l||, all that privacy needs, because h cancels between neighbours."""
+
+    @abstractmethod
+    def smoothness_of_loss(self) -> float:
+        """L: Lipschitz constant of grad l, all that privacy needs."""
+
+    def lipschitz(self) -> float:
+        """sup ||grad f||, h included."""
+        return self.lipschitz_of_loss()
+
+    def smoothness(self) -> float:
+        """Lipschitz constant of grad f, h included."""
+        return self.smoothness_of_loss()
+
+    def gap(self) -> float | None:
+        """An upper bound of F(0) - inf F over all data, or None where there is none."""
+        return None
+
+    def convex(self) -> bool:
+        """Whether F is convex, so that its minimum, and the excess risk, can be computed."""
+        return False
+
+    def variates(self) -> tuple[Variate, ...]:
+        """Standard variates that one synthetic record takes, in the order of their planes."""
+        last = Variate("uniform") if self.labels == "binary" else Variate("student_t", 2.0)
+        return (*(Variate("normal") for _ in range(self.d)), last)
+
+    @abstractmethod
+    def data_parameters(self) -> Parameters:
+        """Argument ``law`` of the synthetic law's kernel function (see `binary_record`)."""
+
+    def kernel_parameters(self) -> Parameters:
+        """Argument ``problem`` of the loss functions."""
+        return {}
+
+    @cached_property
+    def records(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """x of shape (N, d), scaled to the bound, and y of shape (N,), of the file."""
+        assert self.file is not None and self.target is not None
+        return read_records(self.file, self.target, self.features, self.bound, self.labels)
+
+    def largest_n(self) -> int | None:
+        """Number of records of the file; None where they are synthetic."""
+        return None if self.file is None else len(self.records[1])
+
+    def data_key(self) -> str:
+        """Key of the ``data`` streams: problems with the same law of records share their data."""
+        return canonical_json(self.data_settings())
+
+    def data_settings(self) -> dict[str, Any]:
+        """The settings that the synthetic data follow from."""
+        return {"law": self.labels, "d": self.d, "parameters": list(self.data_parameters().values())}
+
+
+def separable_loss(w, y, problem):  # type: ignore[no-untyped-def]
+    """No regulariser."""
+    return 0.0
+
+
+def separable(w, y, problem):  # type: ignore[no-untyped-def]
+    """No regulariser."""
+    return 0.0
+
+
+class BinaryProblem(FiniteSumProblem):
+    """Labels -1 and 1, a loss of the margin y <w, x>.
+
+    Parameters
+    ----------
+    separation : float
+        Distance of each class's mean from 0, before rows are scaled; the noise has unit variance.
+    direction : str
+        Where the means lie: ``diagonal``, along (1, ..., 1), or ``axis``, along the first coordinate. A
+        penalty that is a sum over coordinates tells the two apart.
+    label_noise : float in [0, 1]
+        Probability that a synthetic label is flipped.
+    """
+
+    separation: Annotated[float, Field(ge=0, le=1e6)] = 1.0
+    direction: Literal["diagonal", "axis"] = "diagonal"
+    label_noise: Annotated[float, Field(ge=0, le=1)] = 0.1
+
+    @property
+    def labels(self) -> Literal["binary", "real"]:
+        return "binary"
+
+    def data_parameters(self) -> Parameters:
+        if self.direction == "axis":
+            first, others = self.separation, 0.0
+        else:
+            first = others = self.separation / math.sqrt(self.d)
+        return {"bound": self.bound, "first": first, "others": others, "label_noise": self.label_noise}
+
+    def data_settings(self) -> dict[str, Any]:
+        settings = super().data_settings()
+        if self.direction == "diagonal":  # named as before there was a choice: the same records
+            settings["parameters"] = [self.bound, self.data_parameters()["first"], self.label_noise]
+        return settings
+
+
+def binary_record(kernel, x, data, at, law):  # type: ignore[no-untyped-def]
+    """Fill x and return y in {-1, 1}."""
+    v = data[kernel.D * STRIDE + at]
+    y = 1.0 if v < 0.5 else -1.0
+    square = 0.0
+    for j in range(kernel.D):
+        x[j] = data[j * STRIDE + at] + y * (law.first if j == 0 else law.others)
+        square += x[j] * x[j]
+    scale = law.bound / np.sqrt(square)
+    for j in range(kernel.D):
+        x[j] *= scale
+    rest = 2.0 * v if v < 0.5 else 2.0 * v - 1.0
+    return -y if rest < law.label_noise else y
+
+
+def real_record(kernel, x, data, at, law):  # type: ignore[no-untyped-def]
+    """Fill x and return y."""
+    square = 0.0
+    for j in range(kernel.D):
+        x[j] = data[j * STRIDE + at]
+        square += x[j] * x[j]
+    scale = law.bound / np.sqrt(square)
+    y = 0.0
+    sign = 1.0
+    for j in range(kernel.D):
+        x[j] *= scale
+        y += sign * x[j]
+        sign = -sign
+    return law.signal * y + law.error_scale * data[kernel.D * STRIDE + at]
+
+
+def all_records(kernel, state, variates, law, n, rows, targets):  # type: ignore[no-untyped-def]
+    """n records of every lane; a lane's lie together, rows[(lane * n + i) * d + j]."""
+    data = np.empty(kernel.DATA_PLANES * STRIDE)
+    for i in range(n):
+        if i % CHUNK == 0:
+            kernel.draw_data(state, variates, data)
+        for lane in range(LANES):
+            place = lane * n + i
+            x = rows[place * kernel.D : (place + 1) * kernel.D]
+            targets[place] = kernel.record(x, data, (i % CHUNK) * LANES + lane, law)

@@ -1,0 +1,188 @@
+"""Laws of data and errors: a standard variate moved and scaled, with density, quantile and cdf."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from mpmath import mpf
+from numpy.typing import NDArray
+
+from ldpflow.components.problems.column_law import ColumnLaw
+from ldpflow.components.problems.standard_laws import BundledLaw, DataLaw, StandardLaw, bisected
+from ldpflow.numerics import constants
+
+
+@dataclass(frozen=True)
+class Variate:
+    """A standard law to draw from: a sampler's name and its parameter (degrees of freedom or shape).
+
+    ``law`` is what a parameter does not say: the table of a column, the components of a mixture.
+    ``role`` is the stream that it comes from where that is not the role of the component:
+    ``budgets`` (public randomness), or ``position`` (no randomness, the number of the draw).
+    """
+
+    name: str
+    parameter: float = 0.0
+    role: str | None = None
+    law: Law | None = None
+
+
+@dataclass(frozen=True)
+class Component:
+    """One law of a mixture and its weight; weights need not sum to 1."""
+
+    weight: float
+    law: Law
+
+
+@dataclass(frozen=True)
+class Law:
+    """The law of ``location + scale * Z``, Z standard.
+
+    Standard laws: normal N(0, 1); laplace, density exp(-|x|)/2; exponential, density exp(-x) on
+    x > 0; uniform on (0, 1); logistic; student_t with ``df`` degrees of freedom (1: Cauchy);
+    bimodal, N(-3/2, 1) and N(3/2, 1) in equal parts. With ``shape`` a > 0: lognormal exp(a N);
+    weibull (-log U)^(1/a); pareto U^(-1/a) >= 1; gamma, density x^(a-1) exp(-x)/Gamma(a).
+    mixture: one of ``components``, drawn with its weight. empirical: the law ``table`` of a column.
+
+    Parameters
+    ----------
+    name : str
+    location, scale : float
+        Unit of the data; scale > 0.
+    df : float, optional
+        Degrees of freedom of ``student_t``.
+    shape : float, optional
+        a, for the laws that have one.
+    components : tuple of Component
+        Of a ``mixture``; each has its own location and scale.
+    table : ColumnLaw, optional
+        Of ``empirical``.
+    own : DataLaw, optional
+        Of a law that a plug-in defines.
+    """
+
+    name: str
+    location: float = 0.0
+    scale: float = 1.0
+    df: float | None = None
+    shape: float | None = None
+    components: tuple[Component, ...] = ()
+    table: ColumnLaw | None = None
+    own: DataLaw | None = None
+
+    @property
+    def parameter(self) -> float:
+        """Degrees of freedom or shape; 0 for a law without."""
+        return next((a for a in (self.df, self.shape) if a is not None), 0.0)
+
+    @property
+    def variate(self) -> Variate:
+        """Variate of the law before it is moved and scaled."""
+        composed = self.table is not None or bool(self.components) or self.own is not None
+        standard = (
+            Law(self.name, components=self.components, table=self.table, own=self.own) if composed else None
+        )
+        return Variate(self.name, self.parameter, law=standard)
+
+    @cached_property
+    def standard(self) -> StandardLaw:
+        """Law of Z."""
+        if self.components:
+            return Mixture(self.components)
+        return self.table or self.own or BundledLaw(self.name, self.parameter)
+
+    def parts(self) -> list[tuple[Any, Law]]:
+        """Weights, which sum to 1, and laws of a mixture."""
+        return Mixture(self.components).parts()
+
+    def standard_quantile(self, tau: float) -> float:
+        """tau-quantile of Z."""
+        with constants.workdps(40):
+            return float(self.standard.quantile(mpf(tau)))
+
+    def standard_density(self, z: float) -> float:
+        """Density of Z at z, a point inside the support."""
+        if self.name == "bimodal":
+            return (constants.normal_density(z - 1.5) + constants.normal_density(z + 1.5)) / 2.0
+        with constants.workdps(40):
+            return float(self.standard.density(mpf(z)))
+
+    def has_quantile(self, tau: float) -> bool:
+        """Whether the tau-quantile is a finite double with a positive density."""
+        try:
+            return math.isfinite(self.quantile(tau)) and self.density_at_quantile(tau) > 0.0
+        except (ZeroDivisionError, OverflowError):
+            return False
+
+    def quantile(self, tau: float) -> float:
+        """tau-quantile of the law."""
+        return self.location + self.scale * self.standard_quantile(tau)
+
+    def density_at_quantile(self, tau: float) -> float:
+        """Density of the law at its tau-quantile."""
+        if self.table is not None:
+            return 1.0 / (self.scale * self.table.sparsity(tau))
+        return self.standard_density(self.standard_quantile(tau)) / self.scale
+
+    def slope_at_quantile(self, tau: float) -> float:
+        """Derivative of the density at the tau-quantile; the mean of both sides at a kink."""
+        if self.table is not None:
+            return self.table.slope(tau) / self.scale**2
+        with constants.workdps(60):
+            z, h = mpf(self.standard_quantile(tau)), mpf("1e-20")
+            step = h * max(abs(z), mpf("1e-3"))
+            change = self.standard.density(z + step) - self.standard.density(z - step)
+            return float(change / (2 * step)) / self.scale**2
+
+    def cdf(self, x: float) -> float:
+        """P(X <= x), correctly rounded (but for ``empirical``, whose definition is in doubles)."""
+        if math.isinf(x):
+            return 1.0 if x > 0 else 0.0
+        with constants.workdps(40):
+            return float(self.standard.cdf((mpf(x) - mpf(self.location)) / mpf(self.scale)))
+
+    def cdf_values(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """P(X <= x) for an array, absolute error below 1e-12; the same bits on every processor."""
+        return self.standard.cdf_values((x - self.location) / self.scale)
+
+
+@dataclass(frozen=True)
+class Mixture(StandardLaw):
+    """Mixture of laws that have their own location and scale."""
+
+    components: tuple[Component, ...]
+
+    def parts(self) -> list[tuple[Any, Law]]:
+        """Components with weights that sum to 1."""
+        total = sum(mpf(part.weight) for part in self.components)
+        return [(mpf(part.weight) / total, part.law) for part in self.components]
+
+    def cdf(self, z: Any) -> Any:
+        parts = [w * law.standard.cdf((z - law.location) / law.scale) for w, law in self.parts()]
+        return sum(parts[1:], parts[0])
+
+    def density(self, z: Any) -> Any:
+        parts = [
+            w * law.standard.density((z - law.location) / law.scale) / law.scale for w, law in self.parts()
+        ]
+        return sum(parts[1:], parts[0])
+
+    def quantile(self, t: Any) -> Any:
+        """By bisection between the components' quantiles."""
+        ends = [
+            law.location + mpf(law.scale) * mpf(law.standard_quantile(float(t))) for _, law in self.parts()
+        ]
+        low, high = min(ends), max(ends)
+        # Rounded ends: a little further out the bracket is certain.
+        margin = mpf("1e-12") * (abs(low) + abs(high) + (high - low))
+        return bisected(lambda z: self.cdf(z) - t, low - margin, high + margin)
+
+    def cdf_values(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
+        total = math.fsum(part.weight for part in self.components)
+        parts = [part.weight / total * part.law.cdf_values(z) for part in self.components]
+        return sum(parts[1:], parts[0])

@@ -1,0 +1,291 @@
+"""Linear regression with squared loss: y = <x, w*> + sigma z, F(w) = E (y - <x, w>)^2 / 2.
+
+The gradient of a record is x (<x, w> - y), unbounded; the excess risk is ||w - w*||_H^2 / 2 with
+H = E x x'. Synthetic x has independent coordinates of mean 0 and variance lambda_j, so that H =
+diag(lambda). With a file the population is the file: w* is its least squares solution, H its matrix of
+second moments, and a replicate visits the records in a random order of its own, each at most once.
+Source of the constants: Varshney, Thakurta and Jain (2022), "(Nearly) optimal private linear regression
+via adaptive clipping", Section 2; its R_x^2 = d for N(0, I) should read d + 2.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+
+import numpy as np
+from mpmath import mp, mpf
+from pydantic import Field, model_validator
+
+from ldpflow.components.problems.file_rows import check_independent, mean, second_moments, solved
+from ldpflow.components.problems.laws import Variate
+from ldpflow.components.problems.problem import Matrix, Problem, diagonal, scaled
+from ldpflow.components.problems.tables import identified, read_columns
+from ldpflow.errors import InputError
+from ldpflow.numerics import constants
+from ldpflow.numerics.streams import LANES, STRIDE
+from ldpflow.settings import Parameters, canonical_json
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+LARGEST_FILE = 2**20
+
+LAWS = {  # sampler, scale to variance 1, fourth moment then
+    "normal": ("normal", 1.0, 3.0),
+    "uniform": ("symmetric_uniform", math.sqrt(3.0), 1.8),
+    "rademacher": ("rademacher", 1.0, 1.0),
+    "laplace": ("laplace", math.sqrt(0.5), 6.0),
+}
+
+
+class LeastSquares(Problem):
+    """Linear regression without intercept and with squared loss.
+
+    Parameters
+    ----------
+    d : int
+        Coordinates of a synthetic record; a file says its own.
+    kappa : float >= 1
+        Condition number: lambda_j falls geometrically from 1 to 1/kappa.
+    eigenvalues : tuple of float, optional
+        lambda, instead of d and kappa.
+    norm : float
+        ||w*||; every coordinate of w* is norm / sqrt(d).
+    coefficients : tuple of float, optional
+        w*, instead of norm.
+    sigma : float >= 0
+        Standard deviation of y given x.
+    design : str
+        Law of x's coordinates: normal, uniform or rademacher (sub-Gaussian, a = 1/2 in the paper's tail
+        condition) or laplace (sub-exponential, a = 1).
+    errors : str
+        Law of z, of the same names.
+    file, target, features, sha256
+        A Parquet or CSV file of records, its column y, the columns that make x (all others unless
+        given), and the file's digest, filled in when it is first read and checked afterwards.
+    """
+
+    cites: ClassVar = ("varshney2022",)
+    kind: Literal["least_squares"] = "least_squares"
+    d: Annotated[int, Field(ge=1, le=64)] = 10
+    kappa: Annotated[float, Field(ge=1, le=1e6)] = 1.0
+    eigenvalues: (
+        Annotated[tuple[Annotated[float, Field(ge=1e-6, le=1e6)], ...], Field(min_length=1, max_length=64)]
+        | None
+    ) = None
+    norm: Annotated[float, Field(ge=0, le=1e6)] = 1.0
+    coefficients: Annotated[tuple[float, ...], Field(min_length=1, max_length=64)] | None = None
+    sigma: Annotated[float, Field(ge=0, le=1e6)] = 1.0
+    design: Literal["normal", "uniform", "rademacher", "laplace"] = "normal"
+    errors: Literal["normal", "uniform", "rademacher", "laplace"] = "normal"
+    file: str | None = None
+    target: str | None = None
+    features: tuple[str, ...] | None = None
+    sha256: str | None = None
+
+    @model_validator(mode="after")
+    def check(self) -> Self:
+        found = identified(self.file, self.target, self.features, self.sha256, self.d)
+        if found is None:
+            if self.eigenvalues is not None:
+                if self.kappa != 1.0:
+                    raise ValueError("eigenvalues are given instead of kappa")
+                object.__setattr__(self, "d", len(self.eigenvalues))
+            if self.coefficients is not None and len(self.coefficients) != self.d:
+                raise ValueError(f"coefficients must have {self.d} values, one per coordinate")
+            return self
+        if self.eigenvalues is not None or self.coefficients is not None or self.kappa != 1.0:
+            raise ValueError("a file has its own eigenvalues and coefficients")
+        digest, columns = found
+        if columns > 64:
+            raise InputError("problem.features", columns, "at most 64 columns")
+        object.__setattr__(self, "sha256", digest)
+        object.__setattr__(self, "d", columns)
+        return self
+
+    @property
+    def dimension(self) -> int:
+        return self.d
+
+    def data_key(self) -> str:
+        """Every sigma, w* and H meets the same standard variates."""
+        if self.file is not None:
+            names: tuple[str, ...] = ("sha256", "target", "features")
+        else:
+            names = ("kind", "d", "design", "errors")
+        return canonical_json({name: getattr(self, name) for name in names})
+
+    @cached_property
+    def lambdas(self) -> tuple[float, ...]:
+        """Eigenvalues of a synthetic H, its diagonal."""
+        if self.eigenvalues is not None:
+            return self.eigenvalues
+        with constants.workdps(40):
+            steps = max(self.d - 1, 1)
+            return tuple(float(mpf(self.kappa) ** (-mpf(j) / steps)) for j in range(self.d))
+
+    def truth(self) -> tuple[float, ...]:
+        if self.file is not None:
+            return self.population.truth
+        if self.coefficients is not None:
+            return self.coefficients
+        with constants.workdps(40):
+            return (float(mpf(self.norm) / mp.sqrt(self.d)),) * self.d
+
+    def variates(self) -> tuple[Variate, ...]:
+        return (*(Variate(LAWS[self.design][0]),) * self.d, Variate(LAWS[self.errors][0]))
+
+    def kernel_parameters(self) -> Parameters:
+        """Scale of the errors, scales of x's coordinates, w*."""
+        if self.file is not None:  # its table holds x and y - <x, w*>
+            return {"error_scale": 1.0, "scales": (1.0,) * self.d, "coefficients": self.truth()}
+        unit = LAWS[self.design][1]
+        return {
+            "error_scale": self.sigma * LAWS[self.errors][1],
+            "scales": tuple(unit * math.sqrt(value) for value in self.lambdas),
+            "coefficients": self.truth(),
+        }
+
+    def l1_sensitivity(self) -> float:
+        return math.inf
+
+    def l2_sensitivity(self) -> float:
+        return math.inf
+
+    def curvature(self) -> Matrix:
+        if self.file is not None:
+            return self.population.moments
+        return diagonal(self.lambdas)
+
+    def exact_hessian(self) -> Matrix:
+        return self.curvature()
+
+    def gradient_covariance(self) -> Matrix:
+        return scaled(self.curvature(), self.error_variance())
+
+    # The constants that the paper's algorithms take as known in advance; those of a file are rounded up
+    # (the least eigenvalue down) to three digits, so that they are the same on every machine.
+
+    def error_variance(self) -> float:
+        """sigma^2."""
+        return self.population.variance if self.file is not None else self.sigma * self.sigma
+
+    def kurtosis(self) -> float:
+        """E x_j^4 / lambda_j^2 of a synthetic design."""
+        return LAWS[self.design][2]
+
+    def tail(self) -> tuple[float, float]:
+        """K_2 and a of the tail condition, for the normal law and (a = 1) the Laplace law.
+
+        sqrt(8/3) makes E exp(v^2/K^2) = 2 for the normal law; the bounded laws are below it. A standard
+        Laplace variate has E exp(|v|/K) = 2 at K = sqrt(2).
+        """
+        heavy = "laplace" in (self.design, self.errors)
+        return (math.sqrt(2.0), 1.0) if heavy else (math.sqrt(8.0 / 3.0), 0.5)
+
+    def trace(self) -> float:
+        """Tr H = E ||x||^2."""
+        return self.population.trace if self.file is not None else math.fsum(self.lambdas)
+
+    def largest(self) -> float:
+        """||H||."""
+        return self.population.largest if self.file is not None else max(self.lambdas)
+
+    def smallest(self) -> float:
+        """The least eigenvalue of H, the paper's mu."""
+        return self.population.smallest if self.file is not None else min(self.lambdas)
+
+    def radius_square(self) -> float:
+        """R_x^2: the least R^2 with E ||x||^2 x x' <= R^2 H; Tr H + (kurtosis - 1) ||H||."""
+        if self.file is not None:
+            return self.population.radius_square
+        return self.trace() + (self.kurtosis() - 1.0) * self.largest()
+
+    def signal(self) -> float:
+        """||w*||_H."""
+        w, h = self.truth(), self.curvature()
+        d = range(self.d)
+        return math.sqrt(max(0.0, math.fsum(w[i] * h[i][j] * w[j] for i in d for j in d)))
+
+    def stored_records(self) -> int:
+        return 0 if self.file is None else len(self.population.table)
+
+    def table(self) -> NDArray[np.float64]:
+        return self.population.table
+
+    @cached_property
+    def population(self) -> Population:
+        """Population quantities computed from the file's records."""
+        assert self.file is not None and self.target is not None
+        columns, y = read_columns(self.file, self.target, self.features)
+        if len(y) > LARGEST_FILE:
+            raise InputError("problem.file", f"{len(y):,} records", f"at most {LARGEST_FILE:,}")
+        return Population(columns, y, self.file)
+
+
+class Population:
+    """Least squares on all records of a file; sums are exactly rounded."""
+
+    def __init__(self, columns: list[NDArray[np.float64]], y: NDArray[np.float64], file: str) -> None:
+        moments = second_moments(columns, np.ones(len(y)))
+        low, high = check_independent(moments, "problem.file", file)
+        solution = solved(moments, [mean(column * y) for column in columns])
+        assert solution is not None  # the columns are independent
+        self.truth = tuple(solution)
+        rest = y.copy()
+        square = np.zeros(len(y))
+        for column, value in zip(columns, self.truth, strict=True):
+            rest = rest - column * value
+            square = square + column * column
+        self.table = np.ascontiguousarray(np.column_stack([*columns, rest]))
+        self.moments: Matrix = moments
+        self.variance = mean(rest * rest)
+        self.trace = rounded(mean(square), math.ceil)
+        self.largest = rounded(high, math.ceil)
+        self.smallest = rounded(low, math.floor)
+        x = np.column_stack(columns)
+        fourth = np.linalg.solve(np.array(moments), (x * square[:, None]).T @ x / len(y))
+        self.radius_square = rounded(float(np.max(np.linalg.eigvals(fourth).real)), math.ceil)
+
+
+def rounded(value: float, towards: Any) -> float:
+    """A positive number rounded up or down to three digits."""
+    unit = 10 ** (math.floor(math.log10(value)) - 2)
+    result: float = float(f"{towards(value / unit * (1 - 1e-9)) * unit:.3g}")
+    return result
+
+
+def residual(kernel, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
+    """<x, theta> - y of one lane's record; the last plane holds the error."""
+    r = -problem.error_scale * data[kernel.D * STRIDE + at]
+    for j in range(kernel.D):
+        x = problem.scales[j] * data[j * STRIDE + at]
+        r += x * (theta[j * LANES + lane] - problem.coefficients[j])
+    return r
+
+
+def feature(j, data, at, problem):  # type: ignore[no-untyped-def]
+    """x_j."""
+    return problem.scales[j] * data[j * STRIDE + at]
+
+
+def square_norm(kernel, data, at, problem):  # type: ignore[no-untyped-def]
+    """||x||^2."""
+    square = 0.0
+    for j in range(kernel.D):
+        x = problem.scales[j] * data[j * STRIDE + at]
+        square += x * x
+    return square
+
+
+def gradient(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
+    """x (<x, theta> - y)."""
+    r = -problem.error_scale * data[kernel.D * STRIDE + at]
+    for j in range(kernel.D):
+        x = problem.scales[j] * data[j * STRIDE + at]
+        r += x * (theta[j * LANES + lane] - problem.coefficients[j])
+    for j in range(kernel.D):
+        g[j * LANES + lane] = r * (problem.scales[j] * data[j * STRIDE + at])

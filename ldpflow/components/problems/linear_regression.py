@@ -1,0 +1,209 @@
+"""Robust linear regression: Huber's loss with Mallows weights, or with clipped gradients.
+
+y = x' theta* + e, x ~ N(0, I_d), e ~ N(0, 1). With r = y - x' theta and psi_c(r) = max(-c, min(c, r))
+
+    mallows: g = -psi_c(r) u(x) x,  u = min(1, 2/||x||^2);  ||g|| <= C0 = sqrt(2) c
+    clip:    g = -psi_c(r) x min(1, C0/(|psi_c(r)| ||x||)), C0 given
+
+Both are odd in e, so that theta* is the root of the mean gradient for both. Source: the experiments
+of "Non-asymptotic analysis of SGD under local differential privacy guarantee" (2024).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal
+
+import numpy as np
+from mpmath import mp, mpf
+from pydantic import Field
+
+from ldpflow.components.problems.file_rows import Fit, Rows, fitted, mean, second_moments, solved
+from ldpflow.components.problems.laws import Variate
+from ldpflow.components.problems.mallows import Array, BoundedRegression, mean_along, radial_mean, weight
+from ldpflow.components.problems.problem import Matrix, isotropic
+from ldpflow.numerics import cdf_normal, constants, exp
+from ldpflow.numerics.streams import LANES, STRIDE
+from ldpflow.settings import Parameters, Setting
+
+
+class LinearRegression(BoundedRegression):
+    """Linear regression without intercept under Huber's loss.
+
+    Parameters
+    ----------
+    coefficients : tuple of float
+        theta*; its length d is the dimension.
+    huber : float > 0
+        c, in standard deviations of the error; with a file in the unit of y.
+    bounding : str
+        ``mallows`` or ``clip``: how the gradient is bounded in x.
+    clip : float, optional
+        C0 of ``clip``; must be given with it and only with it.
+    file : str, optional
+        A Parquet or CSV file whose rows are the population: records are drawn with replacement.
+    target : str, optional
+        The file's column y.
+    features : tuple of str, optional
+        Columns of the file that make x; all but the target unless given.
+    sha256 : str, optional
+        Digest of the file, filled in when it is first read and checked afterwards.
+    moments : str, optional
+        theta*, G and S of the rows, filled in with the digest.
+    """
+
+    kind: Literal["linear_regression"] = "linear_regression"
+    coefficients: Annotated[tuple[float, ...], Field(min_length=1, max_length=64)] = (1.0,) * 5
+    huber: Annotated[float, Field(ge=1e-3, le=1e3)] = 1.345
+    bounding: Literal["mallows", "clip"] = "mallows"
+    clip: Annotated[float, Field(ge=1e-3, le=1e6)] | None = None
+    file: Annotated[str, Setting(stored=False)] | None = None
+    target: Annotated[str, Setting(stored=False)] | None = None
+    features: Annotated[tuple[str, ...], Setting(stored=False)] | None = None
+    sha256: str | None = None
+    moments: Annotated[str, Setting(stored=False)] | None = None
+
+    def variates(self) -> tuple[Variate, ...]:
+        return (Variate("normal"),) * (self.dimension + 1)
+
+    def gradient_bound(self) -> float:
+        return math.sqrt(2.0) * self.huber if self.clip is None else self.clip
+
+    def kernel_parameters(self) -> Parameters:
+        clip = 0.0 if self.clip is None else self.clip
+        return {"huber": self.huber, "clip": clip, "coefficients": self.coefficients}
+
+    def smoothness(self) -> float | None:
+        return None if self.clip is not None else 2.0
+
+    def fit_of(self, rows: Rows) -> Fit:
+        cut = np.minimum(self.huber, self.row_limits(rows))
+
+        def score(z: Array) -> tuple[Array, Array]:
+            residual = rows.y - z
+            return -np.clip(residual, -cut, cut), (np.abs(residual) < cut).astype(np.float64)
+
+        weight = self.row_weights(rows)
+        moments = second_moments(rows.columns, weight)
+        start = solved(moments, [mean(weight * rows.y * column) for column in rows.columns])
+        return fitted(rows, weight, score, tuple(start or (0.0,) * len(rows.columns)), 1.0)
+
+    def last_column(self, rows: Rows) -> Array:
+        """The error y - x' theta*."""
+        residual: Array = rows.y - rows.along(self.coefficients)
+        return residual
+
+    def one_point_convexity(self, distance: float) -> float | None:
+        """E[u psi(R z) z]/R at R = ``distance``, z = x'v, ||v|| = 1: Huber's score flattens outwards.
+
+        psi(w) = E psi_c(e + w) in closed form; psi(w)/w falls in w, so that the far end decides.
+        """
+        if self.clip is not None or self.file is not None:
+            return None
+        from scipy.special import ndtr
+
+        c = self.huber
+
+        def slope(r: Array, t: Array) -> Array:
+            w = distance * r * t
+            low, high = -c - w, c - w
+            densities = (np.exp(-(low**2) / 2) - np.exp(-(high**2) / 2)) / math.sqrt(2 * math.pi)
+            score = w * (ndtr(high) - ndtr(low)) + densities + c * (ndtr(-high) - ndtr(low))
+            return np.asarray(np.minimum(1.0, 2.0 / r**2) * score / w)
+
+        return mean_along(self.dimension, slope, self.kinks())
+
+    def caution(self) -> str | None:
+        if self.clip is None or self.file is not None:
+            return None
+        return (
+            "linear_regression with bounding = 'clip': clipping leaves theta* in place only because "
+            "the errors are symmetric; bounding = 'mallows' needs no symmetry"
+        )
+
+    def threshold(self, r: mpf) -> mpf:
+        """Where the residual score is cut at ||x|| = r."""
+        c = mpf(self.huber)
+        return c if self.clip is None else min(c, mpf(self.clip) / r)
+
+    def kinks(self) -> tuple[float, ...]:
+        """Radii at which the weights are not smooth."""
+        return (math.sqrt(2.0),) if self.clip is None else (self.clip / self.huber,)
+
+    def factor(self, r: mpf) -> mpf:
+        """u at ||x|| = r."""
+        return weight(r) if self.clip is None else mpf(1)
+
+    def curvature(self) -> Matrix:
+        """H = h I, h = E[u ||x||^2 P(|e| < c)]/d; of a file the mean over its rows."""
+        if (fit := self.fit) is not None:
+            return [list(row) for row in fit.curvature]
+        d = self.dimension
+        with constants.workdps(30):
+            value = radial_mean(
+                d,
+                lambda r: self.factor(r) * r**2 * (2 * mp.ncdf(self.threshold(r)) - 1),
+                self.kinks(),
+            )
+            return isotropic(d, float(value / d))
+
+    def gradient_covariance(self) -> Matrix:
+        """S = v I, v = E[u^2 ||x||^2 psi_c(e)^2]/d; of a file the mean over its rows."""
+        if (fit := self.fit) is not None:
+            return [list(row) for row in fit.covariance]
+        d = self.dimension
+        with constants.workdps(30):
+            value = radial_mean(
+                d,
+                lambda r: (self.factor(r) * r) ** 2 * score_square(self.threshold(r)),
+                self.kinks(),
+            )
+            return isotropic(d, float(value / d))
+
+
+def score_square(c: mpf) -> mpf:
+    """E psi_c(e)^2 for e ~ N(0, 1)."""
+    p = 2 * mp.ncdf(c) - 1
+    return p - 2 * c * mp.npdf(c) + c**2 * (1 - p)
+
+
+def gradient(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
+    """g((x, y), theta) = -psi_c(r) times the weight, times x; the last plane holds e."""
+    residual = data[kernel.D * STRIDE + at]
+    square = 0.0
+    for j in range(kernel.D):
+        x = data[j * STRIDE + at]
+        residual += x * (problem.coefficients[j] - theta[j * LANES + lane])
+        square += x * x
+    score = max(-problem.huber, min(problem.huber, residual))
+    clip = problem.clip
+    if clip > 0.0:
+        # C0/(|psi| ||x||) is infinite, not undefined, where psi is 0.
+        factor = min(1.0, clip / (np.abs(score) * np.sqrt(square)))
+    else:
+        factor = min(1.0, 2.0 / square)
+    score = -score * factor
+    for j in range(kernel.D):
+        g[j * LANES + lane] = score * data[j * STRIDE + at]
+
+
+def loss_gap(z, truth, square, problem):  # type: ignore[no-untyped-def]
+    """E[u rho_c(y - z)] - E[u rho_c(y - z*)] over y given x, z = x' theta, square = ||x||^2.
+
+    With v = z* - z, a = -c - v, b = c - v and e standard normal: E rho_c(e + v) in closed form.
+    """
+    c = problem.huber
+    v = truth - z
+    a = -c - v
+    b = c - v
+    below = cdf_normal(a)
+    above = cdf_normal(-b)
+    middle = 1.0 - above - below
+    da = 0.3989422804014327 * exp(-0.5 * a * a)
+    db = 0.3989422804014327 * exp(-0.5 * b * b)
+    here = 0.5 * (middle * (1.0 + v * v) + a * da - b * db + 2.0 * v * (da - db))
+    here += c * (db + v * above) + c * (da - v * below) - 0.5 * c * c * (above + below)
+    tail = cdf_normal(-c)
+    dc = 0.3989422804014327 * exp(-0.5 * c * c)
+    there = 0.5 * (1.0 - 2.0 * tail - 2.0 * c * dc) + 2.0 * c * dc - c * c * tail
+    return (1.0 if problem.clip > 0.0 else min(1.0, 2.0 / square)) * (here - there)

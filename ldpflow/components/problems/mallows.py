@@ -1,0 +1,248 @@
+"""Regression scores bounded by Mallows weights or by clipping, and their population constants.
+
+A score s(x, y, theta) x with a bounded residual score s is made bounded in x too, either by the weight
+u(x) = min(1, 2/||x||^2), which leaves theta* where it was (the conditional mean of s at theta* is 0
+whatever u is), or by clipping, g min(1, C0/||g||), which in general moves it. Covariates are
+x ~ N(0, I_d), so that ||x|| and x/||x|| are independent and every constant is an integral over a
+radius and an angle.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+from mpmath import mp, mpf
+from numpy.typing import NDArray
+from pydantic import model_validator
+
+from ldpflow.components.problems.file_rows import Fit, Rows, rows_of
+from ldpflow.components.problems.problem import Problem
+from ldpflow.components.problems.tables import identified
+from ldpflow.errors import InputError
+from ldpflow.numerics import constants
+from ldpflow.settings import canonical_json
+
+Array = NDArray[np.float64]
+
+DIGITS = 30
+NODES = 48  # Gauss-Legendre nodes per panel
+
+
+class BoundedRegression(Problem):
+    """A regression whose gradient is bounded in x as its ``bounding`` says."""
+
+    if TYPE_CHECKING:  # settings of its subclasses: in their order cells come
+        coefficients: tuple[float, ...]
+        bounding: Literal["mallows", "clip"]
+        clip: float | None
+        file: str | None
+        target: str | None
+        features: tuple[str, ...] | None
+        sha256: str | None
+        moments: str | None
+
+    @model_validator(mode="after")
+    def check_clip(self) -> Self:
+        if (self.bounding == "clip") != (self.clip is not None):
+            raise ValueError("clip must be given with bounding = 'clip' and not without it")
+        return self
+
+    @model_validator(mode="after")
+    def check_rows(self) -> Self:
+        """Read the file, or what was computed from it, and fill in what follows from its rows."""
+        if self.file is None:
+            if self.sha256 is not None or self.moments is not None:
+                raise ValueError("sha256 and moments go with file")
+            identified(None, self.target, self.features, None, 0)
+            return self
+        if self.moments is None:
+            found = identified(self.file, self.target, self.features, self.sha256, 0)
+            assert found is not None
+            digest, columns = found
+            if columns > 64:
+                raise InputError("problem.features", columns, "at most 64 columns")
+            object.__setattr__(self, "sha256", digest)
+            object.__setattr__(self, "moments", self.fit_of(self.rows()).text())
+        elif self.sha256 is None:
+            raise ValueError("moments go with sha256")
+        try:
+            fit = Fit.of_text(str(self.moments))
+        except (ValueError, OverflowError) as error:
+            raise ValueError(f"moments: {error}") from None
+        if self.coefficients not in (type(self).model_fields["coefficients"].default, fit.truth):
+            raise ValueError("a file has its own coefficients")
+        object.__setattr__(self, "coefficients", fit.truth)
+        return self
+
+    @property
+    def fit(self) -> Fit | None:
+        """theta*, G and S of the rows of a file; None where records are simulated."""
+        return None if self.moments is None else Fit.of_text(self.moments)
+
+    def rows(self) -> Rows:
+        """The rows of the file."""
+        assert self.file is not None and self.target is not None and self.sha256 is not None
+        return rows_of(self.file, self.target, self.features, self.sha256)
+
+    @abstractmethod
+    def fit_of(self, rows: Rows) -> Fit:
+        """theta*, G and S of rows."""
+
+    @abstractmethod
+    def last_column(self, rows: Rows) -> Array:
+        """Last column of a row, which the kernel reads beside x."""
+
+    def row_weights(self, rows: Rows) -> Array:
+        """u(x) of every row; 1 where gradients are clipped."""
+        if self.clip is not None:
+            return np.ones(len(rows.y))
+        square = rows.square_norms()
+        result: Array = np.minimum(1.0, 2.0 / np.maximum(square, 1e-300))
+        return result
+
+    def row_limits(self, rows: Rows) -> Array:
+        """Largest score of every row that clipping leaves as it is; infinite without clipping."""
+        if self.clip is None:
+            return np.full(len(rows.y), math.inf)
+        result: Array = self.clip / np.maximum(np.sqrt(rows.square_norms()), 1e-300)
+        return result
+
+    def stored_records(self) -> int:
+        fit = self.fit
+        return 0 if fit is None else fit.size
+
+    def with_replacement(self) -> bool:
+        return True
+
+    def table(self) -> Array:
+        return table_of(self)
+
+    def key_settings(self) -> dict[str, Any]:
+        """Coefficients of a file are no part of a key: they follow from it."""
+        found = super().key_settings()
+        return found if self.file is None else {k: v for k, v in found.items() if k != "coefficients"}
+
+    def data_key(self) -> str:
+        if self.file is None:
+            return super().data_key()
+        return canonical_json({name: getattr(self, name) for name in ("sha256", "target", "features")})
+
+    @classmethod
+    def completed(cls, axes: Mapping[str, tuple[Any, ...]]) -> Mapping[str, tuple[Any, ...]]:
+        """The digest of the file and what follows from its rows, where the axes name one case."""
+        if axes.get("file", (None,)) == (None,) or axes.get("moments", (None,)) != (None,):
+            return axes
+        if any(len(values) != 1 for values in axes.values()):
+            return axes
+        problem = cls(**{name: values[0] for name, values in axes.items()})
+        names = ("coefficients", "sha256", "moments")
+        return {**axes, **{name: (getattr(problem, name),) for name in names}}
+
+    def truth(self) -> tuple[float, ...]:
+        return self.coefficients
+
+    @abstractmethod
+    def gradient_bound(self) -> float:
+        """C0 with ||g||_2 <= C0."""
+
+    def l1_sensitivity(self) -> float:
+        return 2.0 * self.gradient_bound() * math.sqrt(self.dimension)
+
+    def l2_sensitivity(self) -> float:
+        return 2.0 * self.gradient_bound()
+
+
+@lru_cache(maxsize=4)
+def table_of(problem: BoundedRegression) -> Array:
+    """x and what the kernel reads beside it, a row per record."""
+    rows = problem.rows()
+    return np.column_stack([*rows.columns, problem.last_column(rows)])
+
+
+@lru_cache(maxsize=4)
+def legendre(count: int) -> tuple[tuple[Any, Any], ...]:
+    """Nodes and weights of Gauss and Legendre on [-1, 1]."""
+    with constants.workdps(DIGITS):
+        rule = []
+        for k in range(1, count + 1):
+            x = mp.cos(mp.pi * (k - mpf(1) / 4) / (count + mpf(1) / 2))
+            for _ in range(6):
+                p, before = x, mpf(1)
+                for n in range(2, count + 1):
+                    p, before = ((2 * n - 1) * x * p - (n - 1) * before) / n, p
+                slope = count * (x * p - before) / (x * x - 1)
+                x -= p / slope
+            rule.append((x, 2 / ((1 - x * x) * slope**2)))
+        return tuple(rule)
+
+
+def integral(f: Callable[[Any], Any], cuts: list[Any]) -> Any:
+    """Integral of a function that is smooth between the cuts."""
+    total = mpf(0)
+    for low, high in pairwise(cuts):
+        half, middle = (high - low) / 2, (high + low) / 2
+        total += half * sum(w * f(middle + half * x) for x, w in legendre(NODES))
+    return total
+
+
+def radial_mean(d: int, f: Callable[[Any], Any], kinks: tuple[float, ...] = ()) -> Any:
+    """E f(||x||) for x ~ N(0, I_d); ``kinks`` are radii at which f is not smooth. In mpmath."""
+    # The chi density is below 1e-25 of its peak beyond sqrt(d) + 11.
+    last = mp.sqrt(d) + 11
+    inner = [k for k in kinks if 0 < k < last]
+    cuts = sorted({mpf(0), *(mpf(k) for k in inner), *(last * mpf(i) / 5 for i in range(1, 6))})
+    scale = 2 ** (1 - mpf(d) / 2) / mp.gamma(mpf(d) / 2)
+    return integral(lambda r: scale * r ** (d - 1) * mp.exp(-r * r / 2) * f(r), cuts)
+
+
+def weight(r: Any) -> Any:
+    """u = min(1, 2/r^2)."""
+    return min(mpf(1), 2 / r**2)
+
+
+def along_and_across(d: int, f: Callable[[Any, Any], Any], kinks: tuple[float, ...] = ()) -> tuple[Any, Any]:
+    """E f(r, t) r^2 t^2 and E f(r, t) r^2 (1 - t^2)/(d - 1), t the cosine with a fixed direction.
+
+    The two eigenvalues of E f x x': along the direction, and across it. f must be even in t.
+    """
+    if d == 1:
+        return radial_mean(1, lambda r: f(r, mpf(1)) * r**2, kinks), mpf(0)
+    scale = mp.gamma(mpf(d) / 2) / (mp.sqrt(mp.pi) * mp.gamma(mpf(d - 1) / 2))
+    quarter = [mpf(0), mp.pi / 2]
+
+    def ring(r: Any, across: bool) -> Any:
+        def at(angle: Any) -> Any:
+            t = mp.cos(angle)
+            square = (1 - t * t) / (d - 1) if across else t * t
+            return 2 * scale * mp.sin(angle) ** (d - 2) * f(r, t) * square
+
+        return r**2 * integral(at, quarter)
+
+    return (
+        radial_mean(d, lambda r: ring(r, False), kinks),
+        radial_mean(d, lambda r: ring(r, True), kinks),
+    )
+
+
+def mean_along(d: int, f: Callable[[Array, Array], Array], kinks: tuple[float, ...] = ()) -> float:
+    """E f(r, t) r^2 t^2 in double precision, f vectorised and even in t: for theory's lines."""
+    nodes, weights = np.polynomial.legendre.leggauss(NODES)
+    last = math.sqrt(d) + 11
+    cuts = np.unique([0.0, *(k for k in kinks if k < last), *(last * i / 5 for i in range(1, 6))])
+    half = np.diff(cuts)[:, None] / 2
+    r = (cuts[:-1, None] + half * (1 + nodes)).reshape(-1, 1)
+    density = 2 ** (1 - d / 2) / math.gamma(d / 2) * r ** (d - 1) * np.exp(-(r**2) / 2)
+    ring = density * (half * weights).reshape(-1, 1) * r**2
+    if d == 1:
+        return float((ring * f(r, np.ones((1, 1)))).sum())
+    angle = math.pi / 4 * (1 + nodes)[None, :]
+    t = np.cos(angle)
+    scale = 2 * math.gamma(d / 2) / (math.sqrt(math.pi) * math.gamma((d - 1) / 2))
+    around = scale * np.sin(angle) ** (d - 2) * t**2 * (math.pi / 4 * weights)[None, :]
+    return float((ring * around * f(r, t)).sum())

@@ -1,0 +1,76 @@
+"""Logistic regression with a non-convex regulariser.
+
+    f(w, (x, y)) = log(1 + exp(-y <w, x>)) + penalty sum_j w_j^2 / (1 + w_j^2)
+
+|l'| <= 1, |l''| <= 1/4; |h'| <= penalty 3 sqrt(3)/8, -penalty/2 <= h'' <= 2 penalty.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from ldpflow.components.problems.finite_sum import BinaryProblem
+from ldpflow.numerics import exp, log
+from ldpflow.settings import Parameters
+
+
+class NonconvexLogistic(BinaryProblem):
+    """Logistic loss plus ``penalty`` times sum_j w_j^2 / (1 + w_j^2).
+
+    Parameters
+    ----------
+    penalty : float
+        lambda >= 0.
+    """
+
+    kind: Literal["nonconvex_logistic"] = "nonconvex_logistic"
+    penalty: Annotated[float, Field(ge=0, le=1e6)] = 0.05
+
+    def lipschitz_of_loss(self) -> float:
+        return self.bound
+
+    def smoothness_of_loss(self) -> float:
+        return self.bound**2 / 4.0
+
+    def lipschitz(self) -> float:
+        return self.bound + self.penalty * 3.0 * math.sqrt(3.0) / 8.0 * math.sqrt(self.d)
+
+    def smoothness(self) -> float:
+        return self.bound**2 / 4.0 + 2.0 * self.penalty
+
+    def gap(self) -> float:
+        """log 2: the loss at 0; it is never below 0."""
+        return math.log(2.0)
+
+    def convex(self) -> bool:
+        return self.penalty == 0.0
+
+    def kernel_parameters(self) -> Parameters:
+        return {"penalty": self.penalty}
+
+
+def loss(u, y, problem):  # type: ignore[no-untyped-def]
+    """log(1 + exp(-y u)), without overflow."""
+    margin = y * u
+    return max(-margin, 0.0) + log(1.0 + exp(-np.abs(margin)))
+
+
+def derivative(u, y, problem):  # type: ignore[no-untyped-def]
+    """-y / (1 + exp(y u))."""
+    return -y / (1.0 + exp(y * u))
+
+
+def separable_loss(w, y, problem):  # type: ignore[no-untyped-def]
+    """penalty w^2 / (1 + w^2)."""
+    square = w * w
+    return problem.penalty * square / (1.0 + square)
+
+
+def separable(w, y, problem):  # type: ignore[no-untyped-def]
+    """penalty 2 w / (1 + w^2)^2."""
+    rest = 1.0 + w * w
+    return problem.penalty * 2.0 * w / (rest * rest)

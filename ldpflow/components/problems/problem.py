@@ -1,0 +1,198 @@
+"""Unit of a study: location and scale in whose multiples its steps and its start are given.
+
+Base classes of problems: an estimand, its data law and its gradient.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from ldpflow.components.problems.laws import Law, Variate
+from ldpflow.settings import Checked, Parameters, Settings, canonical_json
+
+
+class Units(Checked):
+    """Location and scale in which a study gives its steps and its start.
+
+    A step constant c means c ``scale``, a start theta0 means ``location`` + ``scale`` theta0, in the unit of
+    the data. Path, key, iterates and intervals are those of a study that gives these numbers itself.
+
+    Parameters
+    ----------
+    location : float
+        Unit of the data.
+    scale : float > 0
+        Unit of the data, for example the interquartile range of a pilot.
+    """
+
+    location: Annotated[float, Field(ge=-1e100, le=1e100)] = 0.0
+    scale: Annotated[float, Field(ge=1e-100, le=1e100)] = 1.0
+
+    def place(self, value: float) -> float:
+        """A place such as theta0, in the unit of the data."""
+        return self.location + self.scale * value
+
+    def size(self, value: float) -> float:
+        """A distance or a step constant, in the unit of the data."""
+        return self.scale * value
+
+    def back(self, value: float) -> float:
+        """A place in the unit of the data as a study in this unit writes it."""
+        return (value - self.location) / self.scale
+
+    def written(self) -> dict[str, Any]:
+        """As a study file has it."""
+        return self.model_dump()
+
+
+Matrix = list[list[float]]
+
+
+def unknown_matrix(dimension: int) -> Matrix:
+    """NaN in every place: what is not known."""
+    return [[math.nan] * dimension for _ in range(dimension)]
+
+
+def diagonal(values: Sequence[float]) -> Matrix:
+    """Diagonal matrix."""
+    return [[v if i == j else 0.0 for j in range(len(values))] for i, v in enumerate(values)]
+
+
+def isotropic(dimension: int, value: float) -> Matrix:
+    """value * I."""
+    return diagonal([value] * dimension)
+
+
+def scaled(matrix: Matrix, factor: float) -> Matrix:
+    """factor * matrix."""
+    return [[factor * value for value in row] for row in matrix]
+
+
+class BaseProblem(Settings):
+    """Base class of the problems of every family of simulators."""
+
+    group: ClassVar[str] = "problem"
+
+    cites: ClassVar[tuple[str, ...]] = ()
+    """Papers that it follows, by their keys in ldpflow/results/references.bib, or whole BibTeX entries."""
+
+    @property
+    @abstractmethod
+    def dimension(self) -> int:
+        """Number d of coordinates of theta."""
+
+    @abstractmethod
+    def variates(self) -> tuple[Variate, ...]:
+        """Standard variates that one record takes, in the order of their planes."""
+
+    @abstractmethod
+    def kernel_parameters(self) -> Parameters:
+        """Numbers that the problem's kernel functions read by name from their argument ``problem``."""
+
+    def in_own_unit(self) -> tuple[Self, Units | None]:
+        """The problem without its ``units``, and these; None where steps are in the unit of the data."""
+        return self, None
+
+    def caution(self) -> str | None:
+        """A warning about settings that change what is estimated, or None."""
+        return None
+
+    def data_key(self) -> str:
+        """Key of the ``data`` streams: every mechanism and step size meets the same users."""
+        return canonical_json(self.key_settings())
+
+
+class Problem(BaseProblem):
+    """An estimand theta* with R(theta*) = 0, a data law and a gradient g, R(theta) = E g(X, theta).
+
+    One-pass algorithms and protocols are about such a problem.
+
+    The module that defines a problem also holds its kernel function ``gradient(g, theta, data, at, lane,
+    problem)``, plain Python that is compiled with an algorithm's recursion (see
+    ldpflow.simulators.one_pass_kernel).
+    """
+
+    @property
+    def dimension(self) -> int:
+        return len(self.truth())
+
+    @abstractmethod
+    def truth(self) -> tuple[float, ...]:
+        """theta*, length d; NaN where it is not known."""
+
+    @abstractmethod
+    def l1_sensitivity(self) -> float:
+        """sup ||g(x, theta) - g(x', theta)||_1 over records x, x' and theta; may be infinite."""
+
+    @abstractmethod
+    def l2_sensitivity(self) -> float:
+        """An upper bound of sup ||g(x, theta) - g(x', theta)||_2 over records x, x' and theta."""
+
+    def stored_records(self) -> int:
+        """Number of records of a file that the data are drawn from; 0 where they are simulated."""
+        return 0
+
+    def with_replacement(self) -> bool:
+        """Whether stored records are drawn with replacement, not each at most once in a random order."""
+        return False
+
+    def table(self) -> NDArray[np.float64]:
+        """The stored records, one column per variate, shape (N, len(variates()))."""
+        return np.empty((0, len(self.variates())))
+
+    def exact_hessian(self) -> Matrix | None:
+        """H where F(theta) - F(theta*) = ||theta - theta*||_H^2 / 2 exactly, d x d; else None."""
+        return None
+
+    def gradient_bound(self) -> float | None:
+        """C0 of the bounds of ldpflow.results.curves: half the L2 sensitivity, or None."""
+        return None
+
+    def smoothness(self) -> float | None:
+        """M with ||g(x, theta) - g(x, theta')||_2 <= M ||theta - theta'||_2, if there is one."""
+        return None
+
+    def one_point_convexity(self, distance: float) -> float | None:
+        """m with <grad F(theta), theta - theta*> >= m ||theta - theta*||^2 within ``distance`` of theta*.
+
+        None where none is known.
+        """
+        return None
+
+    def quantile_target(self) -> tuple[float, Law] | None:
+        """Level and law of a record where theta* is a quantile of it, else None."""
+        return None
+
+    def gradient_values(self) -> tuple[float, float] | None:
+        """The two values (low < 0 < high) of a scalar gradient that is a bit, else None."""
+        return None
+
+    def levels(self) -> tuple[float, ...] | None:
+        """tau_1 < .. < tau_Q where theta* are these quantiles of one value, else None.
+
+        Recursions of several quantiles keep their iterates in order.
+        """
+        return None
+
+    def bit_law(self) -> str | None:
+        """Standard law F with P(g(X, theta) > 0) = F((theta - location)/scale), if there is one.
+
+        It must have a function ``cdf_<law>`` in ldpflow.numerics.distributions; the problem's module
+        then has a kernel function ``bit_probability``.
+        """
+        return None
+
+    @abstractmethod
+    def curvature(self) -> Matrix:
+        """G, the derivative of R at theta*, d x d."""
+
+    @abstractmethod
+    def gradient_covariance(self) -> Matrix:
+        """S_SGD, the covariance of g(X, theta*), d x d."""

@@ -1,0 +1,87 @@
+"""The quadratic test model, whose moments are known exactly.
+
+f(theta, x) = (theta - theta*)' H (theta - theta*)/2 - x' (theta - theta*), H diagonal, x with
+independent coordinates uniform on [-b, b]: g = H (theta - theta*) - x, S = b^2/3 I. The gradient is
+unbounded, its sensitivity is not: H (theta - theta*) holds no data and cancels.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from ldpflow.components.problems.laws import Variate
+from ldpflow.components.problems.problem import Matrix, Problem, diagonal, isotropic
+from ldpflow.numerics.streams import LANES, STRIDE
+from ldpflow.settings import Parameters
+
+
+class Quadratic(Problem):
+    """Quadratic loss with bounded noise.
+
+    Parameters
+    ----------
+    curvatures : tuple of float > 0
+        Diagonal of H; its length d is the dimension.
+    minimiser : tuple of float, optional
+        theta*, 0 unless given.
+    bound : float > 0
+        b, the bound on every coordinate of x.
+    """
+
+    kind: Literal["quadratic"] = "quadratic"
+    curvatures: Annotated[
+        tuple[Annotated[float, Field(ge=1e-6, le=1e6)], ...], Field(min_length=1, max_length=64)
+    ] = (1.0,)
+    minimiser: Annotated[tuple[float, ...], Field(min_length=1, max_length=64)] | None = None
+    bound: Annotated[float, Field(ge=1e-6, le=1e6)] = 1.0
+
+    @model_validator(mode="after")
+    def check_length(self) -> Self:
+        if self.minimiser is not None and len(self.minimiser) != len(self.curvatures):
+            raise ValueError("minimiser must have as many values as curvatures")
+        return self
+
+    @property
+    def dimension(self) -> int:
+        return len(self.curvatures)
+
+    def truth(self) -> tuple[float, ...]:
+        return (0.0,) * self.dimension if self.minimiser is None else self.minimiser
+
+    def variates(self) -> tuple[Variate, ...]:
+        return (Variate("symmetric_uniform"),) * self.dimension
+
+    def kernel_parameters(self) -> Parameters:
+        return {"bound": self.bound, "curvatures": self.curvatures, "minimiser": self.truth()}
+
+    def gradient_bound(self) -> float:
+        """C0 with ||x||_2 <= C0: half the sensitivity; the gradient itself is unbounded."""
+        return self.bound * math.sqrt(self.dimension)
+
+    def l1_sensitivity(self) -> float:
+        return 2.0 * self.bound * self.dimension
+
+    def l2_sensitivity(self) -> float:
+        return 2.0 * self.gradient_bound()
+
+    def smoothness(self) -> float | None:
+        return max(self.curvatures)
+
+    def curvature(self) -> Matrix:
+        return diagonal(self.curvatures)
+
+    def exact_hessian(self) -> Matrix | None:
+        return self.curvature()
+
+    def gradient_covariance(self) -> Matrix:
+        return isotropic(self.dimension, self.bound**2 / 3.0)
+
+
+def gradient(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
+    """g(x, theta) = H (theta - theta*) - x."""
+    for j in range(kernel.D):
+        distance = theta[j * LANES + lane] - problem.minimiser[j]
+        g[j * LANES + lane] = problem.curvatures[j] * distance - problem.bound * data[j * STRIDE + at]

@@ -1,0 +1,315 @@
+"""Quantile of a law from private bits (Dette and Graw, Section 4.1).
+
+theta* is the tau-quantile of X, g(x, theta) = -tau + 1{x <= theta}, G = p(theta*) with p the
+density of X, S_SGD = tau (1 - tau).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
+
+from pydantic import Field, PrivateAttr, ValidationError, model_validator
+
+from ldpflow.components.problems.column_law import LAW_FROM, ColumnLaw, check_level, column_of, law_of_column
+from ldpflow.components.problems.laws import Component, Law, Variate
+from ldpflow.components.problems.problem import Matrix, Problem, Units
+from ldpflow.components.problems.standard_laws import DATA_LAWS, SHAPES, DataLaw
+from ldpflow.components.problems.tables import digest_of
+from ldpflow.errors import InputError
+from ldpflow.settings import Checked, OneOf, Parameters, Setting, Settings, allowed
+
+SimpleLaw = Literal[
+    "normal",
+    "laplace",
+    "exponential",
+    "uniform",
+    "logistic",
+    "student_t",
+    "bimodal",
+    "lognormal",
+    "weibull",
+    "pareto",
+    "gamma",
+]
+Location = Annotated[float, Field(ge=-1e100, le=1e100)]
+Scale = Annotated[float, Field(ge=1e-100, le=1e100)]
+Freedom = Annotated[float, Field(ge=0.25, le=1e6)]
+Shape = Annotated[float, Field(ge=1e-3, le=1e3)]
+
+
+BUNDLED_LAWS = (*get_args(SimpleLaw), "mixture", "empirical")
+
+
+def law_names() -> tuple[str, ...]:
+    """Names of the laws of a record, those of plug-ins included."""
+    return (*BUNDLED_LAWS, *DATA_LAWS)
+
+
+def check_parameter(law: str, df: float | None, shape: float | None) -> None:
+    """Refuse a df or a shape that the law does not have, or lacks.
+
+    Raises
+    ------
+    ValueError
+        Saying which law takes it, and its range.
+    """
+    if (law == "student_t") != (df is not None):
+        raise ValueError("df must be given with law = 'student_t' and with no other law")
+    if (law in SHAPES) != (shape is not None):
+        raise ValueError(f"shape must be given with the laws {', '.join(SHAPES)} and with no other")
+    if shape is not None and not SHAPES[law][0] <= shape <= SHAPES[law][1]:
+        low, high = SHAPES[law]
+        raise ValueError(f"the shape of {law} must be in [{low:g}, {high:g}]")
+
+
+def own_law(kind: str, df: float | None, shape: float | None) -> DataLaw:
+    """The law of a plug-in; its ``shape`` where one is given, else its default.
+
+    Raises
+    ------
+    ValueError
+        If the law has no such setting, or not this value of it.
+    """
+    cls = DATA_LAWS[kind]
+    if df is not None or (shape is not None and "shape" not in cls.model_fields):
+        raise ValueError(f"law = {kind!r} has no {'shape' if df is None else 'df'}")
+    try:
+        return cls.model_validate({} if shape is None else {"shape": shape})
+    except ValidationError:
+        raise ValueError(f"the shape of {kind} must be {allowed(cls, 'shape')}") from None
+
+
+class MixturePart(Checked):
+    """One law of a mixture: a bundled law, since a plug-in's law cannot be part of one."""
+
+    weight: Annotated[float, Field(gt=0, le=1e6)] = 1.0
+    law: SimpleLaw = "normal"
+    location: Location = 0.0
+    scale: Scale = 1.0
+    df: Freedom | None = None
+    shape: Shape | None = None
+
+    @model_validator(mode="after")
+    def check(self) -> Self:
+        check_parameter(self.law, self.df, self.shape)
+        return self
+
+
+class Quantile(Problem):
+    """The tau-quantile of ``location + scale * Z``, or of a column of a file.
+
+    Parameters
+    ----------
+    tau : float in (0, 1)
+        Level of the quantile.
+    law : str
+        Law of Z, or the kind of a data law that a plug-in defines.
+    location, scale : float
+        Unit of the data; scale > 0.
+    df : float, optional
+        Degrees of freedom, for ``student_t`` alone.
+    shape : float, optional
+        Shape of lognormal (deviation of the logarithm), weibull, pareto or gamma.
+    components : tuple of MixturePart, optional
+        The two to eight laws of a ``mixture``, each with weight, law, location, scale, df and shape.
+    file, column : str, optional
+        A Parquet or CSV file and its column, for ``empirical`` alone.
+    missing : str, optional
+        ``drop`` leaves out records without a value, which are an error otherwise.
+    jitter : float, optional
+        Width of the uniform noise that every user adds to the value of the column before comparing it.
+    sha256 : str, optional
+        Digest of the file, filled in when it is first read and checked afterwards.
+    law_table : str, optional
+        Law of the column, filled in with the digest: with it the file is not read again.
+    units : Units, optional
+        What 0 and 1 stand for in the steps and the start of the study; the unit of the data unless given.
+    """
+
+    cites: ClassVar = ("dette2024",)
+    kind: Literal["quantile"] = "quantile"
+    tau: Annotated[float, Field(gt=0, lt=1), Setting("share", symbol="τ")] = 0.5
+    law: Annotated[str, OneOf(law_names)] = "normal"
+    location: Location = 0.0
+    scale: Scale = 1.0
+    df: Freedom | None = None
+    shape: Shape | None = None
+    components: Annotated[tuple[MixturePart, ...], Field(min_length=2, max_length=8)] | None = None
+    file: Annotated[str, Setting(stored=False)] | None = None
+    column: str | None = None
+    missing: Literal["drop"] | None = None
+    jitter: Annotated[float, Field(gt=0, le=1e100), Setting("unit of theta")] | None = None
+    sha256: str | None = None
+    law_table: Annotated[str, Setting(stored=False)] | None = Field(default=None, repr=False)
+    units: Annotated[Units, Setting(stored=False)] | None = None
+    _column_law: ColumnLaw = PrivateAttr()
+    _own_law: DataLaw | None = PrivateAttr(default=None)
+
+    @model_validator(mode="after")
+    def check(self) -> Self:
+        if self.law in DATA_LAWS:
+            self._own_law = own_law(self.law, self.df, self.shape)
+        else:
+            check_parameter(self.law, self.df, self.shape)
+        if (self.law == "mixture") != (self.components is not None):
+            raise ValueError("components must be given with law = 'mixture' and with no other law")
+        if self.law == "empirical":
+            self.check_column()
+        elif any(
+            value is not None
+            for value in (self.file, self.column, self.missing, self.jitter, self.sha256, self.law_table)
+        ):
+            raise ValueError("file, column, missing and jitter go with law = 'empirical'")
+        if not self.data_law().has_quantile(self.tau):
+            raise ValueError("tau must leave the quantile finite, where the density is not 0")
+        return self
+
+    def check_column(self) -> None:
+        """Read the column, or the table that was made of it, and fill in what follows from them."""
+        if (self.location, self.scale) != (0.0, 1.0):
+            raise ValueError(
+                "law = 'empirical' has the unit of its column: location and scale go with others"
+            )
+        if self.law_table is not None:
+            try:
+                law = ColumnLaw.of_text(self.law_table)
+            except (ValueError, OverflowError) as error:
+                raise ValueError(f"law_table holds no law of a column ({error})") from None
+            self._column_law = law
+            return
+        if self.file is None:
+            raise ValueError("law = 'empirical' needs file, a Parquet or CSV file, and column")
+        found, _ = column_of(self.file, self.column, self.missing == "drop")
+        digest = digest_of(self.file)
+        if self.sha256 not in (None, digest):
+            raise InputError(
+                "problem.file", self.file, f"the file with SHA-256 {self.sha256}", "It has changed."
+            )
+        check_level(found, self.jitter, self.tau)
+        law = law_of_column(found, self.jitter)
+        self._column_law = law
+        for name, value in {"column": found.name, "sha256": digest, "law_table": law.text()}.items():
+            object.__setattr__(self, name, value)
+
+    def key_settings(self) -> dict[str, Any]:
+        """The file's name is no part of a key: its digest is."""
+        return {name: value for name, value in super().key_settings().items() if name != "file"}
+
+    @classmethod
+    def completed(cls, axes: Mapping[str, tuple[Any, ...]]) -> Mapping[str, tuple[Any, ...]]:
+        """The digest of the file and the law of its column, where the axes name one column."""
+        names = ("law", "file", "column", "missing", "jitter")
+        if axes.get("law") != ("empirical",) or "file" not in axes or "law_table" in axes:
+            return axes
+        if any(len(axes[name]) != 1 for name in names if name in axes):
+            raise InputError(
+                "problem",
+                [n for n in names if len(axes.get(n, ("",))) > 1],
+                "one column",
+                "To vary file, column, missing or jitter, write a [[problem]] table for each case.",
+            )
+        given = {name: axes[name][0] for name in (*names, "sha256") if name in axes}
+        problem = cls(tau=axes["tau"][0], **given)
+        return {**axes, **{name: (getattr(problem, name),) for name in ("column", "sha256", "law_table")}}
+
+    def in_own_unit(self) -> tuple[Self, Units | None]:
+        return (self if self.units is None else self.model_copy(update={"units": None})), self.units
+
+    def data_law(self) -> Law:
+        """The law of a record."""
+        if self.law == "empirical":
+            return Law("empirical", table=self._column_law)
+        parts = tuple(
+            Component(part.weight, Law(part.law, part.location, part.scale, part.df, part.shape))
+            for part in self.components or ()
+        )
+        own = self._own_law
+        shape = self.shape if own is None else getattr(own, "shape", None)
+        return Law(self.law, self.location, self.scale, self.df, shape, parts, own=own)
+
+    def brought(self) -> tuple[Settings, ...]:
+        return () if self._own_law is None else (self._own_law,)
+
+    def caution(self) -> str | None:
+        """Caution where a column of data hardly determines its quantile, or None."""
+        if self.law != "empirical":
+            return None
+        law = self._column_law
+        found = []
+        beyond = law.size * min(self.tau, 1.0 - self.tau)
+        if beyond < LAW_FROM:
+            found.append(
+                f"{beyond:.0f} of its {law.size:,} values lie beyond the {self.tau:g} quantile: lengths "
+                f"are rough below {LAW_FROM}"
+            )
+        if law.dropped:
+            found.append(
+                f"{law.dropped:,} of {law.dropped + law.size:,} records had no value and were left out"
+            )
+        return f"column {self.column!r}: {'; '.join(found)}" if found else None
+
+    @property
+    def dimension(self) -> int:
+        return 1
+
+    def truth(self) -> tuple[float, ...]:
+        return (self.data_law().quantile(self.tau),)
+
+    def levels(self) -> tuple[float, ...] | None:
+        return (self.tau,)
+
+    def variates(self) -> tuple[Variate, ...]:
+        return (self.data_law().variate,)
+
+    def kernel_parameters(self) -> Parameters:
+        return {
+            "tau": self.tau,
+            "location": self.location,
+            "scale": self.scale,
+            "inverse_scale": 1.0 / self.scale,
+            **({} if self.shape is None else {"shape": self.shape}),
+        }
+
+    def bit_law(self) -> str | None:
+        closed = ("normal", "laplace", "exponential", "uniform", "logistic", "lognormal", "weibull", "pareto")
+        return self.law if self.law in closed else None
+
+    def l2_sensitivity(self) -> float:
+        return 1.0
+
+    def l1_sensitivity(self) -> float:
+        return 1.0
+
+    def quantile_target(self) -> tuple[float, Law] | None:
+        return self.tau, self.data_law()
+
+    def gradient_values(self) -> tuple[float, float]:
+        return (-self.tau, 1.0 - self.tau)
+
+    def curvature(self) -> Matrix:
+        return [[self.data_law().density_at_quantile(self.tau)]]
+
+    def gradient_covariance(self) -> Matrix:
+        return [[self.tau * (1.0 - self.tau)]]
+
+
+def gradient(g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
+    """g(X, theta) = -tau + 1{X <= theta} (Dette and Graw, Section 4.1)."""
+    x = problem.location + problem.scale * data[at]
+    g[lane] = 1.0 - problem.tau if x <= theta[lane] else -problem.tau
+
+
+def gradient_bit(g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
+    """1{X <= theta}, the bit b that says which of its two values the gradient takes."""
+    x = problem.location + problem.scale * data[at]
+    g[lane] = 1.0 if x <= theta[lane] else 0.0
+
+
+def bit_probability(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
+    """P(X <= theta) = F((theta - location)/scale), in the place of the gradient."""
+    z = (theta[lane] - problem.location) * problem.inverse_scale
+    if kernel.SHAPED:
+        g[lane] = kernel.cdf(z, problem.shape)
+    else:
+        g[lane] = kernel.cdf(z)

@@ -1,0 +1,126 @@
+"""Several quantiles of a law at once.
+
+theta*_q is the tau_q-quantile of X, g_q(x, theta) = -tau_q + 1{x <= theta_q}, G = diag(p(theta*_q)) with p
+the density of X, S_SGD has the entries min(tau_q, tau_r) - tau_q tau_r.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from ldpflow.components.problems.laws import Law, Variate
+from ldpflow.components.problems.problem import Matrix, Problem, Units, diagonal
+from ldpflow.components.problems.quantile import Freedom, Location, Quantile, Scale
+from ldpflow.numerics.streams import LANES
+from ldpflow.settings import Parameters, Setting
+
+
+class Quantiles(Problem):
+    """The quantiles of ``location + scale * Z`` at several levels; iterates are kept in order.
+
+    Parameters
+    ----------
+    taus : tuple of float in (0, 1)
+        Levels in increasing order.
+    law : str
+        Law of Z.
+    location, scale : float
+        Unit of the data; scale > 0.
+    df : float, optional
+        Degrees of freedom, for ``student_t`` alone.
+    units : Units, optional
+        What 0 and 1 stand for in the steps and the start of the study; the unit of the data unless given.
+    """
+
+    kind: Literal["quantiles"] = "quantiles"
+    taus: Annotated[
+        tuple[Annotated[float, Field(gt=0, lt=1)], ...], Field(min_length=1, max_length=20), Setting("share")
+    ] = (0.25, 0.5, 0.75)
+    law: Literal["normal", "laplace", "exponential", "uniform", "logistic", "student_t", "bimodal"] = "normal"
+    location: Location = 0.0
+    scale: Scale = 1.0
+    df: Freedom | None = None
+    units: Annotated[Units, Setting(stored=False)] | None = None
+
+    @model_validator(mode="after")
+    def check_levels(self) -> Self:
+        if any(a >= b for a, b in zip(self.taus, self.taus[1:], strict=False)):
+            raise ValueError("taus must increase")
+        for tau in self.taus:
+            self.alone(tau)
+        return self
+
+    def alone(self, tau: float) -> Quantile:
+        """The problem of one of the quantiles."""
+        return Quantile(tau=tau, law=self.law, location=self.location, scale=self.scale, df=self.df)
+
+    def in_own_unit(self) -> tuple[Self, Units | None]:
+        return (self if self.units is None else self.model_copy(update={"units": None})), self.units
+
+    def data_law(self) -> Law:
+        """The law of a record."""
+        return self.alone(self.taus[0]).data_law()
+
+    @property
+    def dimension(self) -> int:
+        return len(self.taus)
+
+    def truth(self) -> tuple[float, ...]:
+        return tuple(self.data_law().quantile(tau) for tau in self.taus)
+
+    def levels(self) -> tuple[float, ...] | None:
+        return self.taus
+
+    def variates(self) -> tuple[Variate, ...]:
+        return (self.data_law().variate,)
+
+    def kernel_parameters(self) -> Parameters:
+        return {
+            "taus": self.taus,
+            "location": self.location,
+            "scale": self.scale,
+            "inverse_scale": 1.0 / self.scale,
+        }
+
+    def bit_law(self) -> str | None:
+        return self.alone(self.taus[0]).bit_law()
+
+    def l2_sensitivity(self) -> float:
+        return math.sqrt(self.dimension)
+
+    def l1_sensitivity(self) -> float:
+        return float(self.dimension)
+
+    def gradient_values(self) -> tuple[float, float] | None:
+        return (-self.taus[0], 1.0 - self.taus[0]) if self.dimension == 1 else None
+
+    def curvature(self) -> Matrix:
+        law = self.data_law()
+        return diagonal([law.density_at_quantile(tau) for tau in self.taus])
+
+    def gradient_covariance(self) -> Matrix:
+        return [[min(a, b) - a * b for b in self.taus] for a in self.taus]
+
+
+def gradient(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
+    """g_q(X, theta) = -tau_q + 1{X <= theta_q}."""
+    x = problem.location + problem.scale * data[at]
+    for j in range(kernel.D):
+        below = x <= theta[j * LANES + lane]
+        g[j * LANES + lane] = 1.0 - problem.taus[j] if below else -problem.taus[j]
+
+
+def gradient_bit(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
+    """1{X <= theta_q}, the bits that say in which cell between the iterates X lies."""
+    x = problem.location + problem.scale * data[at]
+    for j in range(kernel.D):
+        g[j * LANES + lane] = 1.0 if x <= theta[j * LANES + lane] else 0.0
+
+
+def bit_probability(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
+    """P(X <= theta_q) = F((theta_q - location)/scale), in the place of the gradient."""
+    for j in range(kernel.D):
+        g[j * LANES + lane] = kernel.cdf((theta[j * LANES + lane] - problem.location) * problem.inverse_scale)

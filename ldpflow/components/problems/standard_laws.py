@@ -1,0 +1,234 @@
+"""Laws of a standard variate Z, in 40 digits: quantile, density and distribution function.
+
+They work on mpmath numbers, so that what is computed from them and rounded once (the true parameter, the
+curvature) has the same bits on every machine. Not for inner loops.
+
+Base class of data laws from outside ldpflow: a standard variate Z, drawn from a bundled one.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+from mpmath import mp, mpf
+from numpy.typing import NDArray
+
+from ldpflow.numerics import constants
+from ldpflow.settings import Settings
+
+SHAPES: dict[str, tuple[float, float]] = {
+    "lognormal": (1e-3, 50.0),
+    "weibull": (0.06, 1e3),
+    "pareto": (0.06, 1e3),
+    "gamma": (0.125, 1e3),
+}
+"""Laws with a ``shape``, and the range in which every draw is a finite double greater than 0."""
+
+WIDEST = 1024
+"""Quantiles are looked for within 2^-WIDEST and 2^WIDEST."""
+
+Formula = Callable[[Any, Any], Any]
+
+
+class StandardLaw(ABC):
+    """Law of a standard variate Z; numbers are those of mpmath, in its working precision."""
+
+    @abstractmethod
+    def cdf(self, z: Any) -> Any:
+        """P(Z <= z)."""
+
+    @abstractmethod
+    def density(self, z: Any) -> Any:
+        """Density of Z at z, 0 outside the support."""
+
+    def quantile(self, t: Any) -> Any:
+        """t-quantile of Z, 0 < t < 1, by bisection of :meth:`cdf` unless a subclass has a formula."""
+        low, high = mpf(-1), mpf(1)
+        for _ in range(WIDEST):
+            if self.cdf(low) < t:
+                break
+            low *= 2
+        for _ in range(WIDEST):
+            if self.cdf(high) >= t:
+                break
+            high *= 2
+        return bisected(lambda z: self.cdf(z) - t, low, high)
+
+    def cdf_values(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
+        """P(Z <= z) for an array."""
+
+        def value(x: float) -> float:
+            return float(self.cdf(mpf(x))) if math.isfinite(x) else float(x > 0)
+
+        with constants.workdps(40):
+            return np.array([value(x) for x in z.ravel().tolist()]).reshape(z.shape)
+
+
+@dataclass(frozen=True)
+class BundledLaw(StandardLaw):
+    """A law of :data:`FORMULAS`, by its name and parameter."""
+
+    name: str
+    parameter: float
+
+    def quantile(self, t: Any) -> Any:
+        return FORMULAS[self.name][0](float(t), self.parameter)
+
+    def density(self, z: Any) -> Any:
+        return FORMULAS[self.name][1](z, self.parameter)
+
+    def cdf(self, z: Any) -> Any:
+        return FORMULAS[self.name][2](z, self.parameter)
+
+    def cdf_values(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
+        from ldpflow.numerics.distributions import cdf_values
+
+        return cdf_values(self.name, z, self.parameter)
+
+
+def bisected(excess: Callable[[Any], Any], low: Any, high: Any) -> Any:
+    """Root of an increasing function between low and high, to 40 digits of the bracket."""
+    for _ in range(140):
+        middle = (low + high) / 2
+        if excess(middle) > 0:
+            high = middle
+        else:
+            low = middle
+    return (low + high) / 2
+
+
+def above(start: float, inside: Callable[[Any, Any], Any], outside: int) -> Callable[[Any, Any], Any]:
+    """A function of (z, a) on z > start, constant below it."""
+    return lambda z, a: inside(z, a) if z > start else mpf(outside)
+
+
+def student_density(z: Any, df: Any) -> Any:
+    """Density of Student's t."""
+    nu = mpf(df)
+    scale = mp.gamma((nu + 1) / 2) / (mp.sqrt(nu * mp.pi) * mp.gamma(nu / 2))
+    return scale * (1 + z**2 / nu) ** (-(nu + 1) / 2)
+
+
+def student_cdf(z: Any, df: Any) -> Any:
+    """P(T <= z), by the regularised incomplete beta function."""
+    nu = mpf(df)
+    tail = mp.betainc(nu / 2, mpf(1) / 2, 0, nu / (nu + z * z), regularized=True) / 2
+    return tail if z < 0 else 1 - tail
+
+
+@lru_cache(maxsize=1024)
+def gamma_quantile(t: float, shape: float) -> Any:
+    """t-quantile of the gamma law, by bisection of its logarithm."""
+    with constants.workdps(40):
+        k = mpf(shape)
+
+        def excess(log_z: Any) -> Any:
+            return mp.gammainc(k, 0, mp.exp(log_z), regularized=True) - mpf(t)
+
+        # P(Z <= z) <= z^k / Gamma(k + 1), and Z < k + 40 sqrt(k) + 800 but for 1e-300.
+        low = (mp.log(mpf(t)) + mp.loggamma(k + 1)) / k
+        return mp.exp(bisected(excess, low - 1, mp.log(k + 40 * mp.sqrt(k) + 800)))
+
+
+def lognormal_density(z: Any, shape: Any) -> Any:
+    """Density of exp(shape N), z > 0."""
+    return mp.npdf(mp.log(z) / shape) / (z * shape)
+
+
+def bimodal_density(z: Any) -> Any:
+    """Density of N(-3/2, 1) and N(3/2, 1) in equal parts."""
+    apart = mpf(3) / 2
+    return (mp.npdf(z - apart) + mp.npdf(z + apart)) / 2
+
+
+FORMULAS: dict[str, tuple[Formula, Formula, Formula]] = {
+    "normal": (lambda t, a: constants.normal_quantile(t), lambda z, a: mp.npdf(z), lambda z, a: mp.ncdf(z)),
+    "laplace": (
+        lambda t, a: mp.log(2 * mpf(t)) if t < 0.5 else -mp.log(2 * (1 - mpf(t))),
+        lambda z, a: mp.exp(-abs(z)) / 2,
+        lambda z, a: mp.exp(z) / 2 if z < 0 else 1 - mp.exp(-z) / 2,
+    ),
+    "exponential": (
+        lambda t, a: -mp.log(1 - mpf(t)),
+        above(0.0, lambda z, a: mp.exp(-z), 0),
+        above(0.0, lambda z, a: -mp.expm1(-z), 0),
+    ),
+    "uniform": (
+        lambda t, a: mpf(t),
+        lambda z, a: mpf(1) if 0 < z < 1 else mpf(0),
+        lambda z, a: min(max(z, mpf(0)), mpf(1)),
+    ),
+    "logistic": (
+        lambda t, a: mp.log(mpf(t) / (1 - mpf(t))),
+        lambda z, a: mp.exp(-z) / (1 + mp.exp(-z)) ** 2,
+        lambda z, a: 1 / (1 + mp.exp(-z)),
+    ),
+    "student_t": (
+        lambda t, a: constants.student_quantile(t, a),
+        student_density,
+        student_cdf,
+    ),
+    "bimodal": (
+        lambda t, a: constants.bimodal_quantile(t),
+        lambda z, a: bimodal_density(z),
+        lambda z, a: (mp.ncdf(z - mpf(3) / 2) + mp.ncdf(z + mpf(3) / 2)) / 2,
+    ),
+    "lognormal": (
+        lambda t, a: mp.exp(mpf(a) * mp.sqrt(2) * mp.erfinv(2 * mpf(t) - 1)),
+        above(0.0, lognormal_density, 0),
+        above(0.0, lambda z, a: mp.ncdf(mp.log(z) / mpf(a)), 0),
+    ),
+    "weibull": (
+        lambda t, a: (-mp.log(1 - mpf(t))) ** (1 / mpf(a)),
+        above(0.0, lambda z, a: a * z ** (mpf(a) - 1) * mp.exp(-(z ** mpf(a))), 0),
+        above(0.0, lambda z, a: -mp.expm1(-(z ** mpf(a))), 0),
+    ),
+    "pareto": (
+        lambda t, a: (1 - mpf(t)) ** (-1 / mpf(a)),
+        above(1.0, lambda z, a: a * z ** (-mpf(a) - 1), 0),
+        above(1.0, lambda z, a: 1 - z ** -mpf(a), 0),
+    ),
+    "gamma": (
+        lambda t, a: gamma_quantile(float(t), float(a)),
+        above(0.0, lambda z, a: z ** (mpf(a) - 1) * mp.exp(-z) / mp.gamma(mpf(a)), 0),
+        above(0.0, lambda z, a: mp.gammainc(mpf(a), 0, z, regularized=True), 0),
+    ),
+}
+"""Quantile at t, density at z (0 outside the support) and P(Z <= z) of the bundled laws; a is df or shape."""
+
+
+class DataLaw(Settings, StandardLaw):
+    """Law of a standard variate Z, for ``Quantile(law="my_law")``: records are ``location + scale * Z``.
+
+    A subclass may declare one setting, ``shape``, with its default and its bounds. Its module holds the
+    kernel function ``sample(base, shape)`` that makes Z from one draw of ``base``; a law without a shape
+    gets 0 there.
+
+    Attributes
+    ----------
+    base : str
+        Law of the draw that Z is made from: ``uniform`` (on (0, 1)), ``normal``, ``exponential`` or another
+        of ``ldpflow.numerics.samplers.SAMPLERS``.
+    """
+
+    group: ClassVar[str] = "law"
+
+    base: ClassVar[str] = "uniform"
+
+    @abstractmethod
+    def cdf(self, z: Any) -> Any:
+        """P(Z <= z); z is a number of mpmath with 40 digits, and so should be what is returned."""
+
+    @abstractmethod
+    def density(self, z: Any) -> Any:
+        """Density of Z at z, 0 outside the support; numbers as in :meth:`cdf`."""
+
+
+DATA_LAWS: dict[str, type[DataLaw]] = {}
+"""Laws that plug-ins bring, by kind; those of ldpflow are in FORMULAS."""

@@ -1,0 +1,675 @@
+"""Counts of one-shot protocols drawn from their exact law, F^ at the inner edges, quantiles and intervals.
+
+Every ``draw`` has the arguments (values, key0, key1, honest, liars, design, budget): it fills ``values``
+with F^ at the inner edges and returns how many questions went unasked. Every ``spread`` has (out, isotonic,
+tau, design, budget): the variance of F^ at the inner edges per user, were the distribution function tau
+there.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpflow.numerics.counts import binomial, multinomial, split_evenly
+from ldpflow.numerics.elementary import jit
+
+ANSWERS, LIES = 0, 1  # stages of the address
+
+
+def collect(kernel, values, received, empty, keys, users, answer, liars, design, budget):  # type: ignore[no-untyped-def]
+    """F^ of every replicate; ``kernel.draw`` draws the protocol's counts.
+
+    Parameters
+    ----------
+    values : array, shape (replicates, edges)
+        Result.
+    received, empty : array, shape (replicates,)
+        Result: reports, and questions that no user was asked.
+    keys : array of uint64, shape (replicates, 2)
+        Key words of the counter streams.
+    users : float
+        Users asked.
+    answer : float
+        Probability that a user answers.
+    liars : float
+        Probability that one who answers lies.
+    """
+    for r in range(values.shape[0]):
+        key0, key1 = keys[r, 0], keys[r, 1]
+        answering = binomial(key0, key1, 0, ANSWERS, 0, users, answer)
+        lying = binomial(key0, key1, 0, LIES, 0, answering, liars)
+        received[r] = answering
+        if answering > 0.0:
+            empty[r] = kernel.draw(values[r], key0, key1, answering - lying, lying, design, budget)
+        else:
+            empty[r] = 0
+            values[r] = np.nan
+
+
+HONEST, LIARS, ONES = 2, 3, 4  # stages of the address; 0 and 1 count who answers and who lies
+TRUTHS = 16  # stages of bits that are answered about several times
+
+
+class ThresholdDesign(NamedTuple):
+    """F at the inner edges, and the report of a liar (0 or 1)."""
+
+    cdf: NDArray[np.float64]
+    lie: float
+
+
+@jit
+def bits(key0, key1, index, stage, turn, users, truth, chance, budget):  # type: ignore[no-untyped-def]
+    """Reports of 1 among all answers of users whose bit is 1 with probability ``truth``.
+
+    ``chance`` is the probability of a report of 1. Answers of one user are about the same bit: with
+    several of them, the bits are drawn first. The stages from ``stage + TRUTHS`` on are theirs.
+    """
+    if budget.answers == 1.0:
+        return binomial(key0, key1, index, stage, turn, users, chance)
+    true = binomial(key0, key1, index, stage + TRUTHS, turn, users, truth)
+    kept = binomial(key0, key1, index, stage + TRUTHS + 1, turn, budget.answers * true, budget.keep)
+    false = budget.answers * (users - true)
+    return kept + binomial(key0, key1, index, stage + TRUTHS + 2, turn, false, budget.flip)
+
+
+@jit
+def draw_thresholds(values, key0, key1, honest, liars, design, budget):  # type: ignore[no-untyped-def]
+    """A random edge per user and the randomised bit 1{value below it}; no user: F^ = 1/2."""
+    k = values.shape[0]
+    asked = np.empty(k)
+    lying = np.empty(k)
+    split_evenly(asked, key0, key1, HONEST, 0, honest)
+    split_evenly(lying, key0, key1, LIARS, 0, liars)
+    empty = 0
+    for m in range(k):
+        chance = budget.flip + budget.gap * design.cdf[m]
+        ones = bits(key0, key1, m, ONES, 0, asked[m], design.cdf[m], chance, budget)
+        ones += design.lie * lying[m] * budget.answers
+        total = (asked[m] + lying[m]) * budget.answers
+        if total == 0.0:
+            empty += 1
+            values[m] = 0.5
+        else:
+            values[m] = (ones / total - budget.flip) / budget.gap
+    return empty
+
+
+@jit
+def spread_thresholds(out, isotonic, tau, design, budget):  # type: ignore[no-untyped-def]
+    """(k - 1) (tau (1 - tau) + v/(4 a)), a answers per user: (k - 1) S(tau, eps) for one."""
+    k = out.shape[0]
+    out[:] = k * (tau * (1.0 - tau) + 0.25 * budget.noise / budget.answers)
+
+
+GRR_REPORTS = 2
+GRR_USERS, GRR_OWN, GRR_OTHERS = 3, 4, 5  # stages where users answer several times
+
+
+class GrrDesign(NamedTuple):
+    """Probabilities of the reports (k of them) and of the bins, and the bin that liars report."""
+
+    chances: NDArray[np.float64]
+    bins: NDArray[np.float64]
+    lie: int
+
+
+@jit
+def several_answers(reports, key0, key1, users, design, budget):  # type: ignore[no-untyped-def]
+    """All answers of users who answer several times about their bin.
+
+    GRR is the own bin with probability 1 - k q', else a uniform one of all k bins.
+    """
+    k = reports.shape[0]
+    true = np.empty(k)
+    multinomial(true, key0, key1, GRR_USERS, 0, users, design.bins)
+    truthful = budget.excess / (budget.odds + k - 1.0)
+    rest = budget.answers * users
+    for j in range(k):
+        true[j] = binomial(key0, key1, j, GRR_OWN, 0, budget.answers * true[j], truthful)
+        rest -= true[j]
+    multinomial(reports, key0, key1, GRR_OTHERS, 0, rest, np.full(k, 1.0 / k))
+    for j in range(k):
+        reports[j] += true[j]
+
+
+@jit
+def draw_grr(values, key0, key1, honest, liars, design, budget):  # type: ignore[no-untyped-def]
+    """F^(t_m) = (C_m/n - m q')/(p' - q'), C_m the reports of the first m bins."""
+    k = design.chances.shape[0]
+    reports = np.empty(k)
+    if budget.answers == 1.0:
+        multinomial(reports, key0, key1, GRR_REPORTS, 0, honest, design.chances)
+    else:
+        several_answers(reports, key0, key1, honest, design, budget)
+    reports[design.lie] += liars * budget.answers
+    n = (honest + liars) * budget.answers
+    width = (budget.odds + k - 1.0) / budget.excess  # 1/(p' - q')
+    below = 0.0
+    for m in range(k - 1):
+        below += reports[m]
+        values[m] = below / n * width - (m + 1.0) / budget.excess
+    return 0
+
+
+@jit
+def spread_grr(out, isotonic, tau, design, budget):  # type: ignore[no-untyped-def]
+    """A(1 - A)/(p' - q')^2 with A = P(report among the first m bins); of several answers the mean's."""
+    k = design.chances.shape[0]
+    total = budget.odds + k - 1.0
+    width = total / budget.excess
+    for m in range(k - 1):
+        a = (m + 1.0 + tau * budget.excess) / total
+        out[m] = a * (1.0 - a) * width * width
+        if budget.answers > 1.0:
+            truth = tau * (1.0 - tau)
+            out[m] = truth + (out[m] - truth) / budget.answers
+
+
+UNARY_USERS, UNARY_OWN, UNARY_OTHERS = 2, 3, 4
+
+
+class OueDesign(NamedTuple):
+    """Probabilities of the bins, and the bits that a liar sends."""
+
+    bins: NDArray[np.float64]
+    lie: NDArray[np.float64]
+
+
+@jit
+def frequencies(out, key0, key1, turn, honest, liars, bins, lie, budget):  # type: ignore[no-untyped-def]
+    """Unbiased frequencies of the bins: (ones/n - q)/(1/2 - q).
+
+    Given the users N_j of a bin, its ones are Bin(N_j, 1/2) + Bin(n - N_j, q), independent; with a
+    answers of every user Bin(a N_j, 1/2) + Bin(a (n - N_j), q), and a n in the place of n.
+    """
+    k = out.shape[0]
+    a = budget.answers
+    n = (honest + liars) * a
+    multinomial(out, key0, key1, UNARY_USERS, turn, honest, bins)
+    for j in range(k):
+        own = binomial(key0, key1, j, UNARY_OWN, turn, a * out[j], 0.5)
+        others = binomial(key0, key1, j, UNARY_OTHERS, turn, a * (honest - out[j]), budget.flip)
+        ones = own + others + lie[j] * liars * a
+        out[j] = 2.0 * (ones / n - budget.flip) / budget.gap
+
+
+@jit
+def draw_oue(values, key0, key1, honest, liars, design, budget):  # type: ignore[no-untyped-def]
+    """Frequencies moved to the sum 1 by the same amount each, then added up."""
+    k = design.bins.shape[0]
+    found = np.empty(k)
+    frequencies(found, key0, key1, 0, honest, liars, design.bins, design.lie, budget)
+    total = 0.0
+    for j in range(k):
+        total += found[j]
+    shift = (total - 1.0) / k
+    below = 0.0
+    for m in range(k - 1):
+        below += found[m] - shift
+        values[m] = below
+    return 0
+
+
+@jit
+def spread_oue(out, isotonic, tau, design, budget):  # type: ignore[no-untyped-def]
+    """F(1 - F) + [v m(k - m)/k + F(1 - m/k)^2 + (1 - F)(m/k)^2]/a with F = tau, a answers."""
+    k = design.bins.shape[0]
+    for m in range(1, k):
+        s = m / k
+        rest = 1.0 - s
+        noise = budget.noise * m * rest
+        if budget.answers == 1.0:
+            out[m - 1] = tau * (1.0 - tau) + noise + tau * rest * rest + (1.0 - tau) * s * s
+        else:
+            noise += tau * rest * rest + (1.0 - tau) * s * s
+            out[m - 1] = tau * (1.0 - tau) + noise / budget.answers
+
+
+SIGN_LEVELS, SIGN_LYING, SIGN_ROWS, SIGN_LIARS, SIGN_PLUS = 2, 3, 4, 5, 6
+
+
+@jit
+def transform(x):  # type: ignore[no-untyped-def]
+    """x <- H x, H the Hadamard matrix in Sylvester's order; len(x) is a power of two."""
+    size = x.shape[0]
+    half = 1
+    while half < size:
+        for start in range(0, size, 2 * half):
+            for i in range(start, start + half):
+                a = x[i]
+                b = x[i + half]
+                x[i] = a + b
+                x[i + half] = a - b
+        half *= 2
+
+
+@jit
+def mean_signs(out, key0, key1, turn, honest, liars, chances, truths, lie, budget):  # type: ignore[no-untyped-def]
+    """Debiased mean of the signs of every row, each user at a random row; returns the empty rows.
+
+    ``chances``, ``truths``: probability that an honest user's report, or true sign, of the row is +1.
+    ``lie``: a liar's report.
+    """
+    size = out.shape[0]
+    asked = np.empty(size)
+    lying = np.empty(size)
+    split_evenly(asked, key0, key1, SIGN_ROWS, turn, honest)
+    split_evenly(lying, key0, key1, SIGN_LIARS, turn, liars)
+    empty = 0
+    for r in range(size):
+        plus = bits(key0, key1, r, SIGN_PLUS, turn, asked[r], truths[r], chances[r], budget) / budget.answers
+        total = asked[r] + lying[r]
+        if total == 0.0:
+            empty += 1
+            out[r] = 0.0
+        else:
+            out[r] = (2.0 * plus - asked[r] + lie[r] * lying[r]) / total * budget.inflation
+    return empty
+
+
+class HrrDesign(NamedTuple):
+    """Of the rows 1..k-1: chance of a report +1 and of a sign +1, a liar's report, squared prefix sums.
+
+    ``squares`` has shape (rows, edges): (sum of the row's entries before the edge)^2.
+    """
+
+    chances: NDArray[np.float64]
+    truths: NDArray[np.float64]
+    lie: NDArray[np.float64]
+    squares: NDArray[np.float64]
+
+
+@jit
+def draw_hrr(values, key0, key1, honest, liars, design, budget):  # type: ignore[no-untyped-def]
+    """pi^ = H' mu / k with mu_0 = 1, added up."""
+    k = design.chances.shape[0] + 1
+    mu = np.empty(k)
+    mu[0] = 1.0
+    chances, truths = design.chances, design.truths
+    empty = mean_signs(mu[1:], key0, key1, 0, honest, liars, chances, truths, design.lie, budget)
+    transform(mu)
+    below = 0.0
+    for m in range(k - 1):
+        below += mu[m] / k
+        values[m] = below
+    return empty
+
+
+@jit
+def spread_hrr(out, isotonic, tau, design, budget):  # type: ignore[no-untyped-def]
+    """(k - 1)/k^2 sum_r s_rm^2 (1 + v/a - E_r^2), E_r from the bins of the isotonic estimate.
+
+    a answers; 1 + v = c^2.
+    """
+    k = design.chances.shape[0] + 1
+    mean = np.empty(k)
+    for j in range(k):
+        mean[j] = isotonic[j + 1] - isotonic[j]
+    transform(mean)
+    most = 1.0 + budget.noise / budget.answers
+    out[:] = 0.0
+    for r in range(k - 1):
+        weight = most - mean[r + 1] * mean[r + 1]
+        for m in range(k - 1):
+            out[m] += weight * design.squares[r, m]
+    scale = (k - 1.0) / (k * k)
+    for m in range(k - 1):
+        out[m] *= scale
+
+
+class HaarDesign(NamedTuple):
+    """Chances, true signs and lies of the rows of all levels (2^level each, level 0 first).
+
+    ``squares`` has shape (levels, edges): the edge's Haar coefficient, squared.
+    """
+
+    chances: NDArray[np.float64]
+    truths: NDArray[np.float64]
+    lie: NDArray[np.float64]
+    squares: NDArray[np.float64]
+
+
+@jit
+def draw_haar(values, key0, key1, honest, liars, design, budget):  # type: ignore[no-untyped-def]
+    """d^ = H mu / 2^level; masses are halved from the top: left = (mass + d^)/2."""
+    levels = design.squares.shape[0]
+    k = 1 << levels
+    asked = np.empty(levels)
+    lying = np.empty(levels)
+    split_evenly(asked, key0, key1, SIGN_LEVELS, 0, honest)
+    split_evenly(lying, key0, key1, SIGN_LYING, 0, liars)
+    mass = np.empty(k)
+    mass[0] = 1.0
+    found = np.empty(k)
+    empty = 0
+    for level in range(levels):
+        nodes = 1 << level
+        d = found[:nodes]
+        first = nodes - 1
+        empty += mean_signs(
+            d,
+            key0,
+            key1,
+            level,
+            asked[level],
+            lying[level],
+            design.chances[first : first + nodes],
+            design.truths[first : first + nodes],
+            design.lie[first : first + nodes],
+            budget,
+        )
+        transform(d)
+        for node in range(nodes - 1, -1, -1):
+            whole = mass[node]
+            difference = d[node] / nodes
+            mass[2 * node] = 0.5 * (whole + difference)
+            mass[2 * node + 1] = 0.5 * (whole - difference)
+    below = 0.0
+    for m in range(k - 1):
+        below += mass[m]
+        values[m] = below
+    return empty
+
+
+@jit
+def spread_haar(out, isotonic, tau, design, budget):  # type: ignore[no-untyped-def]
+    """h sum_l g_lm^2 (1 + v/a - sum over nodes of d^2), d from the isotonic estimate; a answers."""
+    levels = design.squares.shape[0]
+    k = 1 << levels
+    out[:] = 0.0
+    for level in range(levels):
+        size = k >> level
+        weight = 1.0 + budget.noise / budget.answers
+        for node in range(1 << level):
+            start = node * size
+            middle = isotonic[start + size // 2]
+            d = (middle - isotonic[start]) - (isotonic[start + size] - middle)
+            weight -= d * d
+        for m in range(k - 1):
+            out[m] += weight * design.squares[level, m]
+    for m in range(k - 1):
+        out[m] *= levels
+
+
+FAN_OUT = 4
+TREE_LEVELS, TREE_LYING = 5, 6  # the stages after those of unary encoding
+
+
+class TreeDesign(NamedTuple):
+    """Nodes of the levels 1..h, one level after the other.
+
+    Parameters
+    ----------
+    nodes : ndarray
+        Probabilities.
+    lie : ndarray
+        Bits that a liar sends.
+    prefix : ndarray, shape (edges, nodes)
+        Weights of the nodes' estimates in F^ at an edge.
+    squares : ndarray, shape (edges, nodes)
+        The weights squared.
+    levels : int
+        h.
+    """
+
+    nodes: NDArray[np.float64]
+    lie: NDArray[np.float64]
+    prefix: NDArray[np.float64]
+    squares: NDArray[np.float64]
+    levels: int
+
+
+@jit
+def consistent_leaves(found, total, levels):  # type: ignore[no-untyped-def]
+    """Least squares: masses of the leaves closest to the estimates of all nodes, with this total.
+
+    ``found`` holds the levels 1..h and is overwritten; the last level's part is the result. Two
+    passes, up and down (Hay, Rastogi, Miklau and Suciu, "Boosting the accuracy of differentially
+    private histograms through consistency", VLDB 2010).
+    """
+    first = 0
+    size = FAN_OUT
+    for _ in range(levels - 1):
+        first += size
+        size *= FAN_OUT
+    below = float(FAN_OUT)  # FAN_OUT to the height of a child
+    start, count = first, size
+    for _ in range(levels - 1):
+        up_count = count // FAN_OUT
+        up = start - up_count
+        own = below * FAN_OUT
+        for i in range(up_count):
+            children = 0.0
+            for j in range(FAN_OUT):
+                children += found[start + FAN_OUT * i + j]
+            found[up + i] = ((own - below) * found[up + i] + (below - 1.0) * children) / (own - 1.0)
+        below = own
+        start, count = up, up_count
+    rest = total
+    for j in range(FAN_OUT):
+        rest -= found[j]
+    for j in range(FAN_OUT):
+        found[j] += rest / FAN_OUT
+    start, count = 0, FAN_OUT
+    for _ in range(levels - 1):
+        down = start + count
+        for i in range(count):
+            rest = found[start + i]
+            for j in range(FAN_OUT):
+                rest -= found[down + FAN_OUT * i + j]
+            for j in range(FAN_OUT):
+                found[down + FAN_OUT * i + j] += rest / FAN_OUT
+        start, count = down, count * FAN_OUT
+
+
+def consistent(kernel, found, total, levels):  # type: ignore[no-untyped-def]
+    """:func:`consistent_leaves`."""
+    consistent_leaves(found, total, levels)
+
+
+@jit
+def draw_tree(values, key0, key1, honest, liars, design, budget):  # type: ignore[no-untyped-def]
+    """Frequencies of every level's nodes, made consistent, added up."""
+    levels = design.levels
+    asked = np.empty(levels)
+    lying = np.empty(levels)
+    split_evenly(asked, key0, key1, TREE_LEVELS, 0, honest)
+    split_evenly(lying, key0, key1, TREE_LYING, 0, liars)
+    found = np.empty(design.nodes.shape[0])
+    empty = 0
+    first, size = 0, FAN_OUT
+    for level in range(levels):
+        last = first + size
+        if asked[level] + lying[level] == 0.0:
+            found[first:last] = 1.0 / size
+            empty += 1
+        else:
+            frequencies(
+                found[first:last],
+                key0,
+                key1,
+                level,
+                asked[level],
+                lying[level],
+                design.nodes[first:last],
+                design.lie[first:last],
+                budget,
+            )
+        first, size = last, size * FAN_OUT
+    consistent_leaves(found, 1.0, levels)
+    leaves = found[first - size // FAN_OUT :]
+    below = 0.0
+    for m in range(values.shape[0]):
+        below += leaves[m]
+        values[m] = below
+    return empty
+
+
+@jit
+def spread_tree(out, isotonic, tau, design, budget):  # type: ignore[no-untyped-def]
+    """h sum_l [sum_i w_i^2 (v + 2 q_i) - (sum_i w_i q_i)^2], q from the isotonic estimate.
+
+    With a answers of every user (v + q_i)/a + q_i stands in the place of v + 2 q_i.
+    """
+    k = isotonic.shape[0] - 1
+    masses = np.empty(design.nodes.shape[0])
+    at, size = 0, FAN_OUT
+    for _ in range(design.levels):
+        step = k // size
+        for i in range(size):
+            masses[at + i] = isotonic[(i + 1) * step] - isotonic[i * step]
+        at += size
+        size *= FAN_OUT
+    for m in range(k - 1):
+        total = 0.0
+        at, size = 0, FAN_OUT
+        for _ in range(design.levels):
+            noise = 0.0
+            mean = 0.0
+            for i in range(at, at + size):
+                own = budget.noise + 2.0 * masses[i]
+                if budget.answers > 1.0:
+                    own = masses[i] + (budget.noise + masses[i]) / budget.answers
+                noise += design.squares[m, i] * own
+                mean += design.prefix[m, i] * masses[i]
+            total += noise - mean * mean
+            at += size
+            size *= FAN_OUT
+        out[m] = design.levels * total
+
+
+@jit
+def isotonic_fit(out, values, means, sizes):  # type: ignore[no-untyped-def]
+    """Isotonic regression with equal weights, clipped to [0, 1], with 0 and 1 at the ends.
+
+    Pool adjacent violators. ``out`` has two places more than ``values``; ``means`` and ``sizes``
+    are scratch of the size of ``values``.
+    """
+    count = values.shape[0]
+    blocks = 0
+    for i in range(count):
+        mean = values[i]
+        size = 1.0
+        while blocks > 0 and means[blocks - 1] >= mean:
+            blocks -= 1
+            together = sizes[blocks] + size
+            mean = (means[blocks] * sizes[blocks] + mean * size) / together
+            size = together
+        means[blocks] = mean
+        sizes[blocks] = size
+        blocks += 1
+    out[0] = 0.0
+    out[count + 1] = 1.0
+    at = 1
+    for b in range(blocks):
+        value = min(max(means[b], 0.0), 1.0)
+        for _ in range(int(sizes[b])):
+            out[at] = value
+            at += 1
+
+
+@jit
+def crossing(heights, edges, tau):  # type: ignore[no-untyped-def]
+    """Where the line through (edge, height) first reaches tau, 0 < tau < 1, heights from 0 to 1."""
+    j = 1
+    while heights[j] < tau:
+        j += 1
+    low = heights[j - 1]
+    return edges[j - 1] + (edges[j] - edges[j - 1]) * ((tau - low) / (heights[j] - low))
+
+
+@jit
+def invert(limits, values, spread, edges, tau, z, users):  # type: ignore[no-untyped-def]
+    """Hull of the points x where |F^(x) - tau| <= z se(x), se = sqrt(spread/users).
+
+    Writes to ``limits`` the limits of the lines F^ -+ z se between the edges, those limits rounded
+    outwards to edges, and the number of sides on which no inner edge was rejected.
+    """
+    count = values.shape[0]
+    ends = 0.0
+    j = 1
+    low = 0.0
+    high = 1.0
+    while j <= count:
+        high = values[j - 1] + z * np.sqrt(spread[j - 1] / users)
+        if high >= tau:
+            break
+        low = high
+        high = 1.0
+        j += 1
+    if j == 1:
+        ends += 1.0
+    limits[0] = edges[j - 1] + (edges[j] - edges[j - 1]) * ((tau - low) / (high - low))
+    limits[2] = edges[j - 1]
+    i = count
+    low = 0.0
+    high = 1.0
+    while i >= 1:
+        low = values[i - 1] - z * np.sqrt(spread[i - 1] / users)
+        if low <= tau:
+            break
+        high = low
+        low = 0.0
+        i -= 1
+    if i == count:
+        ends += 1.0
+    limits[1] = edges[i] + (edges[i + 1] - edges[i]) * ((tau - low) / (high - low))
+    limits[3] = edges[i + 1]
+    limits[4] = ends
+
+
+def variance_at_edge(kernel, out, cdf, tau, design, budget):  # type: ignore[no-untyped-def]
+    """Variance of F^ per answer at all inner edges, were F tau there (``kernel.spread``)."""
+    kernel.spread(out, cdf, tau, design, budget)
+
+
+def first_crossing(kernel, out, heights, edges, tau):  # type: ignore[no-untyped-def]
+    """out[0] = :func:`crossing`."""
+    out[0] = crossing(heights, edges, tau)
+
+
+def fit_all(kernel, out, values):  # type: ignore[no-untyped-def]
+    """:func:`isotonic_fit` of every row."""
+    means = np.empty(values.shape[1])
+    sizes = np.empty(values.shape[1])
+    for r in range(values.shape[0]):
+        isotonic_fit(out[r], values[r], means, sizes)
+
+
+def estimate_all(kernel, estimates, limits, values, received, edges, taus, z, design, budget):  # type: ignore[no-untyped-def]
+    """Estimates and intervals of all replicates; ``kernel.spread`` is the protocol's variance of F^.
+
+    Parameters
+    ----------
+    estimates : array, shape (quantiles, replicates)
+        Result: first crossing of tau by the isotonic estimate.
+    limits : array, shape (levels, quantiles, replicates, 5)
+        Result, see :func:`invert`.
+    values : array, shape (replicates, edges)
+        F^ at the inner edges.
+    received : array, shape (replicates,)
+        Reports.
+    edges : array, shape (edges + 2,)
+    taus, z : array
+        Quantiles' levels, and normal quantiles of the intervals' levels.
+    """
+    count = values.shape[1]
+    fitted = np.empty(count + 2)
+    means = np.empty(count)
+    sizes = np.empty(count)
+    variance = np.empty(count)
+    for r in range(values.shape[0]):
+        if not received[r] > 0.0:
+            estimates[:, r] = np.nan
+            limits[:, :, r, :] = np.nan
+            continue
+        isotonic_fit(fitted, values[r], means, sizes)
+        for q in range(taus.shape[0]):
+            estimates[q, r] = crossing(fitted, edges, taus[q])
+            if z.shape[0] > 0:
+                kernel.spread(variance, fitted, taus[q], design, budget)
+            for level in range(z.shape[0]):
+                invert(limits[level, q, r], values[r], variance, edges, taus[q], z[level], received[r])

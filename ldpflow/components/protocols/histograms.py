@@ -1,0 +1,330 @@
+"""One-shot protocols: what a user sends about the own bin, and what the counts of reports are drawn from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpflow.components.protocols.protocol import Budget, OneShot
+
+
+class Thresholds(OneShot):
+    """A public coin picks one of the inner edges; the user sends RR of 1{value below it}.
+
+    Warner (1965) for the bit. n Var F^(t) = (k - 1) S(F, eps).
+    """
+
+    kind: Literal["thresholds"] = "thresholds"
+    cites = ("warner1965",)
+
+    def bits(self, n: int) -> float:
+        return float(self.answers)
+
+    def middle_variance(self, k: int) -> float:
+        b = self.budget()
+        return (k - 1) * (0.25 + 0.25 * b.noise / b.answers)
+
+    def channel(self, k: int) -> NDArray[np.float64]:
+        b = self.budget()
+        below = np.arange(k)[:, None] < np.arange(1, k)
+        one = np.where(below, b.keep, b.flip)
+        return np.hstack([one, 1.0 - one]) / (k - 1)
+
+    def kernels(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        from ldpflow.components.protocols.histogram_counts import draw_thresholds, spread_thresholds
+
+        return draw_thresholds, spread_thresholds
+
+    def design(self, cdf: NDArray[np.float64], target: int) -> Any:
+        from ldpflow.components.protocols.histogram_counts import ThresholdDesign
+
+        return ThresholdDesign(cdf[1:-1].copy(), 1.0 if self.raises_cdf() else 0.0)
+
+
+class Grr(OneShot):
+    """The user sends the own bin with probability e^eps/(e^eps + k - 1), else a uniform other one.
+
+    Wang, Blocki, Li and Jha (2017).
+    """
+
+    kind: Literal["grr"] = "grr"
+    cites = ("wang2017",)
+
+    def bits(self, n: int) -> float:
+        return self.answers * math.log2(self.bins(n))
+
+    def middle_variance(self, k: int) -> float:
+        b = self.budget()
+        width = (b.odds + k - 1.0) / b.excess
+        return 0.25 + 0.25 * (width * width - 1.0) / b.answers
+
+    def channel(self, k: int) -> NDArray[np.float64]:
+        b = self.budget()
+        matrix = np.full((k, k), 1.0 / (b.odds + k - 1.0))
+        np.fill_diagonal(matrix, b.odds / (b.odds + k - 1.0))
+        return matrix
+
+    def kernels(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        from ldpflow.components.protocols.histogram_counts import draw_grr, spread_grr
+
+        return draw_grr, spread_grr
+
+    def design(self, cdf: NDArray[np.float64], target: int) -> Any:
+        from ldpflow.components.protocols.histogram_counts import GrrDesign
+
+        b = self.budget()
+        k = len(cdf) - 1
+        chances = (1.0 + bin_probabilities(cdf) * b.excess) / (b.odds + k - 1.0)
+        return GrrDesign(chances, bin_probabilities(cdf), 0 if self.raises_cdf() else k - 1)
+
+
+def bin_probabilities(cdf: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Increments of a distribution function; rounding below 0 is cut off."""
+    return np.maximum(np.diff(cdf), 0.0)
+
+
+class Oue(OneShot):
+    """k bits: the own bin's is 1 with probability 1/2, each other with 1/(e^eps + 1).
+
+    Wang, Blocki, Li and Jha (2017). OLH has the same law of errors to first order.
+    """
+
+    kind: Literal["oue"] = "oue"
+    cites = ("wang2017",)
+
+    def bits(self, n: int) -> float:
+        return float(self.answers * self.bins(n))
+
+    def middle_variance(self, k: int) -> float:
+        b = self.budget()
+        return 0.25 + 0.25 * (1.0 + b.noise * k) / b.answers
+
+    def channel(self, k: int) -> NDArray[np.float64]:
+        return unary_channel(k, self.budget())
+
+    def kernels(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        from ldpflow.components.protocols.histogram_counts import draw_oue, spread_oue
+
+        return draw_oue, spread_oue
+
+    def design(self, cdf: NDArray[np.float64], target: int) -> Any:
+        from ldpflow.components.protocols.histogram_counts import OueDesign
+
+        below = np.arange(len(cdf) - 1) < target
+        lie = below if self.raises_cdf() else ~below
+        return OueDesign(bin_probabilities(cdf), lie.astype(np.float64))
+
+
+def unary_channel(k: int, b: Budget) -> NDArray[np.float64]:
+    """Probabilities of the 2^k reports given the bin; report y has bit j where (y >> j) & 1."""
+    ones = (np.arange(2**k)[:, None] >> np.arange(k)) & 1
+    matrix = np.empty((k, 2**k))
+    for own in range(k):
+        chance = np.full(k, b.flip)
+        chance[own] = 0.5
+        matrix[own] = np.prod(np.where(ones, chance, 1.0 - chance), axis=1)
+    return matrix
+
+
+class Hrr(OneShot):
+    """A public coin picks a row r = 1..k-1 of the Hadamard matrix H; the user sends RR of H[r, bin].
+
+    Acharya, Sun and Zhang (2019).
+    """
+
+    kind: Literal["hrr"] = "hrr"
+    cites = ("acharya2019",)
+    bin_base: ClassVar[int] = 2
+
+    def bits(self, n: int) -> float:
+        return float(self.answers)
+
+    def middle_variance(self, k: int) -> float:
+        b = self.budget()
+        return 0.25 * (k - 1) * (1.0 + b.noise / b.answers)
+
+    def channel(self, k: int) -> NDArray[np.float64]:
+        b = self.budget()
+        plus = np.where(sylvester(k)[1:].T > 0, b.keep, b.flip)
+        return np.hstack([plus, 1.0 - plus]) / (k - 1)
+
+    def kernels(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        from ldpflow.components.protocols.histogram_counts import draw_hrr, spread_hrr
+
+        return draw_hrr, spread_hrr
+
+    def design(self, cdf: NDArray[np.float64], target: int) -> Any:
+        from ldpflow.components.protocols.histogram_counts import HrrDesign
+
+        k = len(cdf) - 1
+        rows = sylvester(k)[1:]
+        # Sums of +-1 and of a few numbers in a fixed order: cumsum is sequential.
+        means = np.cumsum(rows * bin_probabilities(cdf), axis=1)[:, -1]
+        prefix = np.cumsum(rows, axis=1)[:, :-1]
+        lie = np.where(prefix[:, target - 1] >= 0, 1.0, -1.0)
+        return HrrDesign(
+            chances=0.5 * (1.0 + means * self.budget().gap),
+            truths=0.5 * (1.0 + means),
+            lie=lie if self.raises_cdf() else -lie,
+            squares=np.ascontiguousarray(prefix * prefix),
+        )
+
+
+class Haar(OneShot):
+    """A public coin picks a level of a binary tree and a row of its Hadamard matrix.
+
+    At level l the user sends RR of s H[r, node]: node of 2^l holds the value, s = 1 in its left half
+    and -1 in its right one. Cormode, Kulkarni and Srivastava (2019).
+    """
+
+    kind: Literal["haar"] = "haar"
+    cites = ("cormode2019",)
+    bin_base: ClassVar[int] = 2
+
+    def bits(self, n: int) -> float:
+        return float(self.answers)
+
+    def middle_variance(self, k: int) -> float:
+        b = self.budget()
+        return 0.25 * (k.bit_length() - 1) * (1.0 + b.noise / b.answers)
+
+    def channel(self, k: int) -> NDArray[np.float64]:
+        b = self.budget()
+        levels = k.bit_length() - 1
+        columns = []
+        for level in range(levels):
+            signs = level_signs(k, level)
+            plus = np.where(signs > 0, b.keep, b.flip) / (levels * 2**level)
+            minus = np.where(signs > 0, b.flip, b.keep) / (levels * 2**level)
+            columns += [plus, minus]
+        return np.hstack(columns)
+
+    def kernels(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        from ldpflow.components.protocols.histogram_counts import draw_haar, spread_haar
+
+        return draw_haar, spread_haar
+
+    def design(self, cdf: NDArray[np.float64], target: int) -> Any:
+        from ldpflow.components.protocols.histogram_counts import HaarDesign
+
+        k = len(cdf) - 1
+        pi = bin_probabilities(cdf)
+        chances, truths, lies, squares = [], [], [], []
+        for level in range(k.bit_length() - 1):
+            nodes, size = 2**level, k >> level
+            means = np.cumsum(level_signs(k, level) * pi[:, None], axis=0)[-1]
+            chances.append(0.5 * (1.0 + means * self.budget().gap))
+            truths.append(0.5 * (1.0 + means))
+            # The prefix indicator's coefficient of the node that the edge divides is positive.
+            lies.append(sylvester(nodes)[:, min(target // size, nodes - 1)])
+            within = np.arange(1, k) % size
+            squares.append((np.minimum(within, size - within) / size) ** 2)
+        lie = np.concatenate(lies)
+        return HaarDesign(
+            chances=np.concatenate(chances),
+            truths=np.concatenate(truths),
+            lie=lie if self.raises_cdf() else -lie,
+            squares=np.array(squares),
+        )
+
+
+def sylvester(size: int) -> NDArray[np.float64]:
+    """The Hadamard matrix of this size, a power of two, in Sylvester's order."""
+    from scipy.linalg import hadamard
+
+    matrix: NDArray[np.float64] = hadamard(size, dtype=np.float64)
+    return matrix
+
+
+def level_signs(k: int, level: int) -> NDArray[np.float64]:
+    """s H[r, node] of every bin (rows) for every Hadamard row r (columns) of a level."""
+    size = k >> level
+    bins = np.arange(k)
+    side = np.where(bins % size < size // 2, 1.0, -1.0)
+    return side[:, None] * sylvester(2**level)[:, bins // size].T
+
+
+FAN_OUT = 4
+
+
+class Tree(OneShot):
+    """A public coin picks a level of a 4-ary tree; the user sends the unary encoding of the node.
+
+    All nodes' estimates are made consistent by least squares. Cormode, Kulkarni and Srivastava
+    (2019); Hay, Rastogi, Miklau and Suciu (2010).
+    """
+
+    kind: Literal["tree"] = "tree"
+    cites = ("cormode2019", "hay2010")
+    bin_base: ClassVar[int] = FAN_OUT
+
+    def bits(self, n: int) -> float:
+        """Mean over the levels."""
+        h = levels_of(self.bins(n))
+        return float(self.answers * sum(FAN_OUT**level for level in range(1, h + 1)) / h)
+
+    def middle_variance(self, k: int) -> float:
+        h = levels_of(k)
+        b = self.budget()
+        total = 0.0
+        passed_on = 1.0  # weight of a node's estimate in its first ancestor's
+        for level in range(1, h + 1):
+            height = h - level + 1
+            own, child = FAN_OUT**height, FAN_OUT ** (height - 1)
+            kept = (own - child) / (own - 1.0)
+            weight = 0.5 * passed_on * kept
+            total += weight * weight * (1.0 + (FAN_OUT**level * b.noise + 1.0) / b.answers)
+            passed_on *= (child - 1.0) / (own - 1.0)
+        return h * total
+
+    def channel(self, k: int) -> NDArray[np.float64]:
+        h = levels_of(k)
+        columns = []
+        for level in range(1, h + 1):
+            nodes = np.arange(k) // (k // FAN_OUT**level)
+            columns.append(unary_channel(FAN_OUT**level, self.budget())[nodes] / h)
+        return np.hstack(columns)
+
+    def kernels(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        from ldpflow.components.protocols.histogram_counts import draw_tree, spread_tree
+
+        return draw_tree, spread_tree
+
+    def design(self, cdf: NDArray[np.float64], target: int) -> Any:
+        from ldpflow.components.protocols.histogram_counts import TreeDesign
+
+        k = len(cdf) - 1
+        h = levels_of(k)
+        prefix = prefix_weights(k)
+        masses = [bin_probabilities(cdf[:: k // FAN_OUT**level]) for level in range(1, h + 1)]
+        raising = prefix[target - 1] > 0.0
+        lie = raising if self.raises_cdf() else ~raising
+        return TreeDesign(np.concatenate(masses), lie.astype(np.float64), prefix, prefix * prefix, h)
+
+
+def levels_of(k: int) -> int:
+    """h with 4^h = k."""
+    return (k.bit_length() - 1) // 2
+
+
+@lru_cache(maxsize=8)
+def prefix_weights(k: int) -> NDArray[np.float64]:
+    """Weights of all nodes' estimates in F^ at the inner edges, shape (k - 1, nodes)."""
+    from ldpflow.components.protocols.collections import call
+    from ldpflow.components.protocols.histogram_counts import consistent
+
+    h = levels_of(k)
+    nodes = sum(FAN_OUT**level for level in range(1, h + 1))
+    weights = np.empty((k - 1, nodes))
+    for node in range(nodes):
+        found = np.zeros(nodes)
+        found[node] = 1.0
+        call(consistent, found, 0.0, h)
+        weights[:, node] = np.cumsum(found[-k:])[:-1]
+    weights.setflags(write=False)
+    return weights

@@ -1,0 +1,260 @@
+"""Base classes of protocols: how reports are collected, and what the server makes of their counts."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
+
+import numpy as np
+from mpmath import mp, mpf
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from ldpflow.components.mechanisms.mechanism import EPSILON, PrivacyStatement
+from ldpflow.numerics import constants
+from ldpflow.settings import Setting, Settings
+
+BIN_COUNTS = (4, 8, 16, 32, 64, 128, 256, 512)
+"""Numbers of bins that the rule chooses from."""
+
+MOST_BINS = 1024
+
+
+class Budget(NamedTuple):
+    """Epsilon, and the quantities of it that formulas and kernels use.
+
+    Parameters
+    ----------
+    epsilon : float
+        Of one answer.
+    odds : float
+        e^eps: odds of the true answer in randomised response.
+    excess : float
+        e^eps - 1.
+    keep, flip : float
+        p = e^eps/(1 + e^eps) and 1 - p.
+    gap : float
+        2p - 1 = tanh(eps/2).
+    inflation : float
+        c = 1/(2p - 1): length of a debiased bit.
+    noise : float
+        v = c^2 - 1 = 4 e^eps/(e^eps - 1)^2: four times the noise variance of a debiased bit.
+    answers : float
+        Answers of every user to the same question.
+    """
+
+    epsilon: float
+    odds: float
+    excess: float
+    keep: float
+    flip: float
+    gap: float
+    inflation: float
+    noise: float
+    answers: float
+
+
+@lru_cache(maxsize=4096)
+def budget(epsilon: float, answers: int = 1) -> Budget:
+    """The constants of a budget epsilon > 0 that a user's answers share evenly."""
+    with constants.workdps(constants.DIGITS):
+        eps = mpf(epsilon) / answers
+        half = mp.tanh(eps / 2)
+        return Budget(
+            epsilon=float(eps),
+            odds=float(mp.exp(eps)),
+            excess=float(mp.expm1(eps)),
+            keep=float(1 / (1 + mp.exp(-eps))),
+            flip=float(1 / (1 + mp.exp(eps))),
+            gap=float(half),
+            inflation=float(1 / half),
+            noise=float(1 / mp.sinh(eps / 2) ** 2),
+            answers=float(answers),
+        )
+
+
+class Protocol(Settings):
+    """A protocol for quantiles of a law on a public range; a user answers one question under eps-LDP.
+
+    Parameters
+    ----------
+    epsilon : float in [1e-6, 30]
+        Budget of one user.
+    range : (float, float)
+        Public range [L, U]; a value outside is moved to its nearer end. No default.
+    answer_below, answer_above : float in (0, 1]
+        Probability that a user answers whose value is at most the quantile, or above it. Where they
+        differ, the responders' quantile is estimated, not the population's.
+    liars : float in [0, 1)
+        Share of those who answer that report without regard to their value.
+    liars_push : str
+        ``down`` or ``up``: where their reports move the estimated quantile, as far as one report can.
+    answers : int in [1, 64]
+        Independent answers of a user to the same question, each with epsilon/answers; 1 is the best.
+    """
+
+    group: ClassVar[str] = "protocol"
+
+    family: ClassVar[str] = "counts"
+    """The family of simulators that runs it (see ldpflow.simulators.families)."""
+
+    carries_privacy: ClassVar[bool] = True
+
+    cites: ClassVar[tuple[str, ...]] = ()
+    """Keys of the papers that the protocol follows."""
+
+    epsilon: Annotated[float, Field(ge=1e-6, le=30), EPSILON] = 1.0
+    range: tuple[float, float] | None = None
+    answer_below: Annotated[float, Field(gt=0, le=1), Setting("share")] = 1.0
+    answer_above: Annotated[float, Field(gt=0, le=1), Setting("share")] = 1.0
+    liars: Annotated[float, Field(ge=0, lt=1), Setting("share")] = 0.0
+    liars_push: Literal["down", "up"] = "down"
+    answers: Annotated[int, Field(ge=1, le=64)] = 1
+
+    @model_validator(mode="after")
+    def check_range(self) -> Self:
+        if self.range is None:
+            raise ValueError("range = [L, U] must be given: the public range of the values")
+        low, high = self.range
+        if not (math.isfinite(low) and math.isfinite(high) and low < high):
+            raise ValueError("range = [L, U] must be two finite numbers with L < U")
+        return self
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """L and U."""
+        assert self.range is not None
+        return self.range
+
+    def budget(self) -> Budget:
+        """Constants of one answer's budget."""
+        return budget(self.epsilon, self.answers)
+
+    def bit_variance(self, tau: float) -> float:
+        """S(tau, eps): n times the least asymptotic variance of F^ at the tau-quantile."""
+        return tau * (1.0 - tau) + 0.25 * budget(self.epsilon).noise
+
+    def distorts(self) -> bool:
+        """Whether something else than the population's quantile is estimated, at any n."""
+        return self.liars > 0.0 or self.answer_below != self.answer_above
+
+    def privacy(self) -> PrivacyStatement:
+        """Guarantee of all answers of a user together."""
+        return PrivacyStatement("eps-LDP", epsilon=self.epsilon)
+
+    @abstractmethod
+    def interaction_rounds(self) -> int:
+        """Rounds: questions of a round may depend on the answers of those before it."""
+
+    def least_users(self) -> int:
+        """Fewest users of a run."""
+        return 1
+
+    @abstractmethod
+    def bits(self, n: int) -> float:
+        """Bits that a user sends, n users."""
+
+    def responders(self, cdf: NDArray[np.float64], tau: float) -> NDArray[np.float64]:
+        """Distribution function of those who answer, from the population's."""
+        if self.answer_below == self.answer_above:
+            return cdf
+        below = self.answer_below * np.minimum(cdf, tau)
+        above = self.answer_above * np.maximum(cdf - tau, 0.0)
+        return (below + above) / (self.answer_below * tau + self.answer_above * (1.0 - tau))
+
+    def answer_probability(self, tau: float) -> float:
+        """Probability that a user answers."""
+        if self.answer_below == self.answer_above:
+            return self.answer_below
+        return self.answer_below * tau + self.answer_above * (1.0 - tau)
+
+
+class OneShot(Protocol):
+    """A histogram or its like: the questions depend on no answer, F^ is linear in the counts.
+
+    Parameters
+    ----------
+    k : int, optional
+        Bins; by rule from n, epsilon, the range and ``scale_guess`` where not given.
+    scale_guess : float > 0, optional
+        Public guess of the law's scale, for the rule alone; (U - L)/16 where not given.
+    """
+
+    k: Annotated[int, Field(ge=4, le=MOST_BINS)] | None = None
+    scale_guess: Annotated[float, Field(gt=0)] | None = None
+
+    bin_base: ClassVar[int] = 1
+    """The number of bins must be a power of it."""
+
+    @model_validator(mode="after")
+    def check_bins(self) -> Self:
+        if self.k is not None and not power_of(self.bin_base, self.k):
+            raise ValueError(f"k must be a power of {self.bin_base} for {self.kind}")
+        return self
+
+    def interaction_rounds(self) -> int:
+        return 1
+
+    def bins(self, n: int) -> int:
+        """Bins for n users: k, or the number that the rule chooses.
+
+        The rule minimises w^4/(64 s^2) + 2 pi s^2 V_k/n over the powers of two (four) from 4 to 512:
+        the squared worst bias inside a bin of width w plus the variance of an estimated median, both
+        for a law of scale s. It looks at no data and at no truth.
+        """
+        if self.k is not None:
+            return self.k
+        low, high = self.ends
+        s = (high - low) / 16.0 if self.scale_guess is None else self.scale_guess
+
+        def loss(k: int) -> float:
+            width = (high - low) / k
+            bias = width * width * width * width / (64.0 * s * s)
+            return bias + 2.0 * math.pi * s * s * self.middle_variance(k) / n
+
+        return min((k for k in BIN_COUNTS if power_of(self.bin_base, k)), key=loss)
+
+    def edges(self, k: int) -> NDArray[np.float64]:
+        """t_m = L + (U - L) m/k, m = 0..k."""
+        low, high = self.ends
+        return low + (high - low) * np.arange(k + 1) / k
+
+    @abstractmethod
+    def middle_variance(self, k: int) -> float:
+        """Variance of F^ at the middle edge per user, values uniform over the bins."""
+
+    @abstractmethod
+    def channel(self, k: int) -> NDArray[np.float64]:
+        """Probability of every answer (columns) given every bin (rows); public coins are reported."""
+
+    @abstractmethod
+    def kernels(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        """Compiled ``draw`` and ``spread`` (see ldpflow.components.protocols.counts)."""
+
+    @abstractmethod
+    def design(self, cdf: NDArray[np.float64], target: int) -> Any:
+        """Numbers that ``draw`` and ``spread`` read by name.
+
+        Parameters
+        ----------
+        cdf : ndarray, shape (k + 1,)
+            Distribution function of those who answer at the edges, 0 and 1 at the ends.
+        target : int
+            Inner edge (1..k-1) at which liars move F^ most.
+        """
+
+    def raises_cdf(self) -> bool:
+        """Whether liars report so that F^ becomes larger, and with it the quantile smaller."""
+        return self.liars_push == "down"
+
+
+def power_of(base: int, value: int) -> bool:
+    """Whether value is a power of base (of 1: always)."""
+    if base == 1:
+        return True
+    while value > 1 and value % base == 0:
+        value //= base
+    return value == 1

@@ -1,0 +1,488 @@
+"""Distribution function of a population at any point, and the run of protocol ``rounds``.
+
+A population is the law of the users' values as arrays, which the compiled distribution function reads: the
+same bits on every processor. In ``rounds`` the thresholds of a round follow from the answers of those
+before it. They are steered by the posterior of (quantile, scale) on a grid under the working model
+
+    P(report 1 at x) = (1 - p) + (2p - 1) expit(logit tau + (x - theta)/sigma)
+
+The last step is a local logistic fit to the randomised bits, and Fieller's interval from it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from mpmath import mpf
+from numpy.typing import NDArray
+
+from ldpflow.components.protocols.histogram_counts import bits
+from ldpflow.numerics import constants
+from ldpflow.numerics.counts import binomial
+from ldpflow.numerics.distributions import (
+    cdf_bimodal,
+    cdf_exponential,
+    cdf_gamma,
+    cdf_laplace,
+    cdf_logistic,
+    cdf_lognormal,
+    cdf_normal,
+    cdf_pareto,
+    cdf_student_t,
+    cdf_uniform,
+    cdf_weibull,
+    law_constants,
+)
+from ldpflow.numerics.elementary import exp, jit, log
+
+if TYPE_CHECKING:
+    from ldpflow.components.problems.laws import Law
+
+CODES = {
+    "normal": 0,
+    "laplace": 1,
+    "exponential": 2,
+    "uniform": 3,
+    "logistic": 4,
+    "student_t": 5,
+    "bimodal": 6,
+    "lognormal": 7,
+    "weibull": 8,
+    "pareto": 9,
+    "gamma": 10,
+    "empirical": 11,
+}
+
+
+class Population(NamedTuple):
+    """The law of a mixture of location + scale Z: arrays over its components.
+
+    Parameters
+    ----------
+    codes : ndarray of int64
+        Standard laws, see CODES.
+    weights, locations, scales : ndarray
+        Weights sum to 1.
+    shapes, norms : ndarray
+        Parameter and norming constant of the standard law; 0 where it has none.
+    p, q, slope, bend : ndarray
+        Cells of the quantile function of an empirical law, q + d (slope + d bend) with d = u - p;
+        empty where there is none.
+    end : float
+        Its largest value.
+    """
+
+    codes: NDArray[np.int64]
+    weights: NDArray[np.float64]
+    locations: NDArray[np.float64]
+    scales: NDArray[np.float64]
+    shapes: NDArray[np.float64]
+    norms: NDArray[np.float64]
+    p: NDArray[np.float64]
+    q: NDArray[np.float64]
+    slope: NDArray[np.float64]
+    bend: NDArray[np.float64]
+    end: float
+
+
+def population_of(law: Law) -> Population:
+    """The arrays of a law; the distribution function reads them."""
+    parts = law.parts() if law.components else [(1.0, law)]
+    rows: list[tuple[float, ...]] = []
+    cells: tuple[NDArray[np.float64], ...] = (np.empty(0),) * 4
+    end = 0.0
+    for weight, part in parts:
+        with constants.workdps(constants.DIGITS):
+            location, scale = float(mpf(part.location)), float(mpf(part.scale))
+            if law.components:
+                location = float(mpf(law.location) + mpf(law.scale) * mpf(part.location))
+                scale = float(mpf(law.scale) * mpf(part.scale))
+        shape, norm = (*law_constants(part.name, part.parameter), 0.0, 0.0)[:2]
+        if part.table is not None:
+            table = part.table
+            cells = (table.p[:-1], table.q[:-1], table.s[:-1], table.r)
+            end = float(table.q[-1])
+        rows.append((float(weight), location, scale, shape, norm))
+    weights, locations, scales, shapes, norms = np.array(rows).T.copy()
+    codes = np.array([CODES[part.name] for _, part in parts], dtype=np.int64)
+    p, q, slope, bend = (np.ascontiguousarray(c) for c in cells)
+    return Population(codes, weights, locations, scales, shapes, norms, p, q, slope, bend, end)
+
+
+EMPIRICAL = 11
+
+
+@jit
+def empirical_cdf(x, population):  # type: ignore[no-untyped-def]
+    """u with Q(u) = x, Q the quantile function given by cells; 0 and 1 outside its values."""
+    q = population.q
+    if x <= q[0]:
+        return 0.0
+    if x >= population.end:
+        return 1.0
+    low = 0
+    high = q.shape[0]
+    while high - low > 1:
+        middle = (low + high) // 2
+        if q[middle] <= x:
+            low = middle
+        else:
+            high = middle
+    slope = population.slope[low]
+    rise = x - q[low]
+    # The root of bend d^2 + slope d = rise, in the form that does not cancel.
+    root = np.sqrt(max(slope * slope + 4.0 * population.bend[low] * rise, 0.0))
+    return population.p[low] + 2.0 * rise / (slope + root)
+
+
+@jit
+def standard_cdf(code, x, shape, norm):  # type: ignore[no-untyped-def]
+    """P(Z <= x) of the standard law with this code (see CODES); not for the empirical law."""
+    if code == 0:
+        return cdf_normal(x)
+    if code == 1:
+        return cdf_laplace(x)
+    if code == 2:
+        return cdf_exponential(x)
+    if code == 3:
+        return cdf_uniform(x)
+    if code == 4:
+        return cdf_logistic(x)
+    if code == 5:
+        return cdf_student_t(x, shape, norm)
+    if code == 6:
+        return cdf_bimodal(x)
+    if code == 7:
+        return cdf_lognormal(x, shape)
+    if code == 8:
+        return cdf_weibull(x, shape)
+    if code == 9:
+        return cdf_pareto(x, shape)
+    return cdf_gamma(x, shape, norm)
+
+
+@jit
+def cdf(population, x):  # type: ignore[no-untyped-def]
+    """F(x): the components' distribution functions by weight, within [0, 1]."""
+    total = 0.0
+    for i in range(population.codes.shape[0]):
+        z = (x - population.locations[i]) / population.scales[i]
+        code = population.codes[i]
+        if code == EMPIRICAL:
+            value = empirical_cdf(z, population)
+        else:
+            value = standard_cdf(code, z, population.shapes[i], population.norms[i])
+        total += population.weights[i] * value
+    return min(max(total, 0.0), 1.0)
+
+
+def cdf_at(kernel, out, population, points):  # type: ignore[no-untyped-def]
+    """F at every point of an array."""
+    for i in range(points.shape[0]):
+        out[i] = cdf(population, points[i])
+
+
+SCALES = 6
+"""Values of sigma on the grid."""
+
+
+@jit
+def log_likelihood(shift, logit, x, asked, ones, budget):  # type: ignore[no-untyped-def]
+    """Of the reports at all thresholds; shift = (theta, 1/sigma)."""
+    theta, slope = shift
+    total = 0.0
+    for d in range(x.shape[0]):
+        if asked[d] > 0.0:
+            # expit(z) and 1 - expit(z) = expit(-z), each without cancellation.
+            z = logit + (x[d] - theta) * slope
+            tail = exp(-abs(z))
+            large = 1.0 / (1.0 + tail)
+            small = tail * large
+            above = large if z > 0.0 else small
+            below = small if z > 0.0 else large
+            total += ones[d] * log(budget.flip + budget.gap * above)
+            total += (asked[d] - ones[d]) * log(budget.flip + budget.gap * below)
+    return total
+
+
+@jit
+def grid_posterior(x, asked, ones, low, high, scales, points, logit, budget):  # type: ignore[no-untyped-def]
+    """Posterior mean and sd of theta and the exponential of the mean log sigma, flat on the grid.
+
+    Parameters
+    ----------
+    x, asked, ones : array
+        Thresholds, users asked there, reports of 1.
+    low, high : float
+        Bracket of theta, cut into ``points`` equal cells whose midpoints form the grid.
+    scales : array, shape (SCALES,)
+        Grid of sigma.
+    logit : float
+        log(tau/(1 - tau)).
+    """
+    weights = np.empty((points, SCALES))
+    most = -np.inf
+    cell = (high - low) / points
+    for i in range(points):
+        theta = low + cell * (i + 0.5)
+        for j in range(SCALES):
+            value = log_likelihood((theta, 1.0 / scales[j]), logit, x, asked, ones, budget)
+            weights[i, j] = value
+            most = max(most, value)
+    total = 0.0
+    first = 0.0
+    size = 0.0
+    for i in range(points):
+        theta = cell * (i + 0.5)
+        for j in range(SCALES):
+            w = exp(weights[i, j] - most)
+            weights[i, j] = w
+            total += w
+            first += w * theta
+            size += w * log(scales[j])
+    mean = first / total
+    second = 0.0
+    for i in range(points):
+        gap = cell * (i + 0.5) - mean
+        for j in range(SCALES):
+            second += weights[i, j] * gap * gap
+    # The grid's own width enters the standard deviation.
+    sd = np.sqrt(second / total + cell * cell / 12.0)
+    return low + mean, sd, exp(size / total)
+
+
+STEPS = 30
+PRIOR = 0.5  # standard deviation of the slope's prior over its mean
+LEAST_INFORMATION = 1e-9
+
+
+@jit
+def clip(x, low, high):  # type: ignore[no-untyped-def]
+    """x, moved into [low, high]."""
+    return min(max(x, low), high)
+
+
+@jit
+def fit_logistic(u, asked, ones, expected, budget):  # type: ignore[no-untyped-def]
+    """Maximum likelihood of P(report 1) = (1 - p) + (2p - 1) expit(a + b u), b ~ N(b0, (b0/2)^2).
+
+    Damped Fisher scoring from (0, b0); b stays above b0/10.
+
+    Parameters
+    ----------
+    u : array
+        Thresholds in units of the window, within [-1, 1] where ``asked`` is not 0.
+    expected : float
+        b0.
+
+    Returns
+    -------
+    tuple of float
+        a, b, and the information matrix ((A, B), (B, C)).
+    """
+    a = 0.0
+    b = expected
+    prior = 1.0 / (PRIOR * expected * PRIOR * expected)
+    aa = ab = bb = 0.0
+    for _ in range(STEPS):
+        aa = LEAST_INFORMATION
+        ab = 0.0
+        bb = prior
+        ga = 0.0
+        gb = -prior * (b - expected)
+        for d in range(u.shape[0]):
+            if asked[d] > 0.0:
+                g = 1.0 / (1.0 + exp(-clip(a + b * u[d], -30.0, 30.0)))
+                chance = budget.flip + budget.gap * g
+                slope = budget.gap * g * (1.0 - g)
+                weight = slope / (chance * (budget.flip + budget.gap * (1.0 - g)))
+                information = asked[d] * slope * weight
+                score = (ones[d] - asked[d] * chance) * weight
+                aa += information
+                ab += information * u[d]
+                bb += information * u[d] * u[d]
+                ga += score
+                gb += score * u[d]
+        det = aa * bb - ab * ab
+        a += clip((bb * ga - ab * gb) / det, -1.0, 1.0)
+        b = max(b + clip((aa * gb - ab * ga) / det, -expected, expected), 0.1 * expected)
+    return a, b, aa, ab, bb
+
+
+@jit
+def fieller(fit, logit, z):  # type: ignore[no-untyped-def]
+    """{u : (a + b u - logit)^2 <= z^2 Var(a + b u)} where it is an interval, else NaN limits."""
+    a, b, aa, ab, bb = fit
+    det = aa * bb - ab * ab
+    square = z * z / det
+    # Var(a + b u) = (C - 2 B u + A u^2)/det.
+    qa = b * b - square * aa
+    qb = (a - logit) * b + square * ab
+    qc = (a - logit) * (a - logit) - square * bb
+    inside = qb * qb - qa * qc
+    if not (qa > 0.0 and inside >= 0.0):
+        return np.nan, np.nan
+    root = np.sqrt(inside)
+    return (-qb - root) / qa, (-qb + root) / qa
+
+
+ANSWERS, LIES, ONES = 0, 1, 2  # stages of the address; the round is its third word
+FIRST, INNER, LAST = 8, 3, 2  # thresholds of the first round, of a later one, of the last
+MOST_ROUNDS = 12
+MOST_THRESHOLDS = FIRST + INNER * (MOST_ROUNDS - 2) + LAST
+COARSE, FINE = 91, 45  # points of the grid of the quantile, first round and later
+BRACKET = 5.0  # standard deviations on either side that the grid spans
+KEEP = 4.0  # steering forgets thresholds farther away, in standard deviations
+FLOOR = 6.0  # the standard deviation is at least the gap between thresholds over this
+SPREAD = 2.0  # outer thresholds of a round, in standard deviations
+WINDOW = 2.5  # half width of the final fit, in standard deviations
+
+
+class RoundsDesign(NamedTuple):
+    """Settings of a run.
+
+    Parameters
+    ----------
+    low, high : float
+        The range.
+    tau, logit : float
+        Level of the quantile and log(tau/(1 - tau)).
+    asked : ndarray, shape (rounds,)
+        Users asked at each threshold of a round.
+    scales : ndarray
+        Grid of the working model's scale.
+    answer_below, answer_above, liars, lie : float
+        Who answers (see Protocol), share of liars and their report.
+    worth : float
+        How many independent bits the answers of one user are worth: 1 for one answer.
+    """
+
+    low: float
+    high: float
+    tau: float
+    logit: float
+    asked: NDArray[np.float64]
+    scales: NDArray[np.float64]
+    answer_below: float
+    answer_above: float
+    liars: float
+    lie: float
+    worth: float
+
+
+@jit
+def ask(x, key0, key1, index, turn, users, population, design, budget):  # type: ignore[no-untyped-def]
+    """Answers at one threshold: how many, and how many reports of 1.
+
+    Several answers of a user count as ``worth`` independent ones: the number whose mean varies as theirs
+    does at the quantile.
+    """
+    # Values outside the range are moved to its ends.
+    below = 1.0 if x >= design.high else cdf(population, x)
+    share, whole = below, design.answer_below
+    if design.answer_below != design.answer_above:
+        tau = design.tau
+        whole = design.answer_below * tau + design.answer_above * (1.0 - tau)
+        share = design.answer_below * min(below, tau) + design.answer_above * max(below - tau, 0.0)
+        share /= whole
+    count = binomial(key0, key1, index, ANSWERS, turn, users, whole)
+    lying = binomial(key0, key1, index, LIES, turn, count, design.liars)
+    chance = budget.flip + budget.gap * share
+    honest = bits(key0, key1, index, ONES, turn, count - lying, share, chance, budget)
+    return count * design.worth, (honest / budget.answers + design.lie * lying) * design.worth
+
+
+@jit
+def steer(x, asked, ones, mean, sd, first, design, budget):  # type: ignore[no-untyped-def]
+    """Posterior mean, sd and scale after a round; the sd not below the local gap over FLOOR."""
+    near = np.empty(x.shape[0])
+    for d in range(x.shape[0]):
+        near[d] = asked[d] if abs(x[d] - mean) <= KEEP * sd else 0.0
+    low = max(mean - BRACKET * sd, design.low)
+    high = min(mean + BRACKET * sd, design.high)
+    points = COARSE if first else FINE
+    mean, sd, sigma = grid_posterior(x, near, ones, low, high, design.scales, points, design.logit, budget)
+    left, right = design.low, design.high
+    for d in range(x.shape[0]):
+        if x[d] > mean:
+            right = min(right, x[d])
+        else:
+            left = max(left, x[d])
+    # The working model is not trusted between two thresholds.
+    return mean, max(sd, (right - left) / FLOOR), sigma
+
+
+@jit
+def search(key0, key1, x, asked, ones, population, design, budget):  # type: ignore[no-untyped-def]
+    """All rounds of one replicate; returns thresholds used, and centre, sd and scale for the fit."""
+    rounds = design.asked.shape[0]
+    width = design.high - design.low
+    mean, sd, sigma = design.low + 0.5 * width, width, design.scales[0]
+    used = 0
+    for turn in range(rounds):
+        last = turn == rounds - 1
+        count = FIRST if turn == 0 else LAST if last else INNER
+        for j in range(count):
+            if turn == 0:
+                at = design.low + width * ((j + 1.0) / (FIRST + 1.0))
+            else:
+                at = mean + sd * SPREAD * (2.0 * j / (count - 1.0) - 1.0)
+                at = min(max(at, design.low), design.high)
+            x[used] = at
+            asked[used], ones[used] = ask(
+                at, key0, key1, j, turn, design.asked[turn], population, design, budget
+            )
+            used += 1
+        if not last:
+            mean, sd, sigma = steer(x[:used], asked[:used], ones[:used], mean, sd, turn == 0, design, budget)
+    return used, mean, sd, sigma
+
+
+def search_all(kernel, estimates, fits, received, keys, population, design, budget):  # type: ignore[no-untyped-def]
+    """Run of all replicates.
+
+    Parameters
+    ----------
+    estimates : array, shape (replicates,)
+        Result: a + b u = logit tau, cut to the range.
+    fits : array, shape (replicates, 7)
+        Result: centre, half width of the window, a, b and the information matrix (A, B, C).
+    received : array, shape (replicates,)
+        Result: reports.
+    keys : array of uint64, shape (replicates, 2)
+    """
+    x = np.empty(MOST_THRESHOLDS)
+    asked = np.empty(MOST_THRESHOLDS)
+    ones = np.empty(MOST_THRESHOLDS)
+    u = np.empty(MOST_THRESHOLDS)
+    for r in range(estimates.shape[0]):
+        used, mean, sd, sigma = search(keys[r, 0], keys[r, 1], x, asked, ones, population, design, budget)
+        half = WINDOW * sd
+        total = 0.0
+        for d in range(used):
+            total += asked[d]
+            u[d] = (x[d] - mean) / half
+            if abs(u[d]) > 1.0:
+                asked[d] = 0.0
+        fit = fit_logistic(u[:used], asked[:used], ones[:used], half / sigma, budget)
+        found = mean + half * (design.logit - fit[0]) / fit[1]
+        estimates[r] = min(max(found, design.low), design.high)
+        received[r] = total / design.worth
+        fits[r, 0] = mean
+        fits[r, 1] = half
+        for i in range(5):
+            fits[r, 2 + i] = fit[i]
+
+
+def fieller_all(kernel, limits, fits, logit, low, high, z):  # type: ignore[no-untyped-def]
+    """Fieller's limits, cut to the range; shape (levels, replicates, 2), NaN where there are none."""
+    for level in range(z.shape[0]):
+        for r in range(fits.shape[0]):
+            fit = (fits[r, 2], fits[r, 3], fits[r, 4], fits[r, 5], fits[r, 6])
+            left, right = fieller(fit, logit, z[level])
+            if left == left and right == right:
+                left = min(max(fits[r, 0] + fits[r, 1] * left, low), high)
+                right = min(max(fits[r, 0] + fits[r, 1] * right, low), high)
+            limits[level, r, 0] = left
+            limits[level, r, 1] = right

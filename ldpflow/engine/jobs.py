@@ -1,0 +1,508 @@
+"""Whether a submitted study can work, asked on the head before anything is computed.
+
+    python -m ldpflow.engine.jobs OUT [PROBE]
+
+in the folder that holds ``study.toml``. Prints one line that :mod:`ldpflow.engine.jobs` reads:
+that all is well, or what is not.
+
+Files sent along with a submitted study: the study itself, and the sources of its plug-ins.
+
+Studies as Ray jobs: submitted over HTTP to the head of a cluster, followed, stopped, resumed.
+
+What travels is the study as a file, the sources of its plug-ins, and the package itself, as it is here;
+the cluster has to have what these need. The head runs ``ldpflow sweep --address auto``, after
+:mod:`ldpflow.engine.jobs` has looked whether it can work there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import secrets
+import shlex
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import ldpflow
+from ldpflow.errors import InputError, LdpflowError, MissingExtra, StorageError
+from ldpflow.study import Study
+from ldpflow.study.plugins import FILE_MODULE, MAIN, plugins_of
+from ldpflow.study.reading import toml_text
+
+PASSED = "ldpflow: the cluster is ready"
+REFUSED = "ldpflow: refused "
+
+
+def check(out: str, probe: str | None = None, study: str = "study.toml") -> None:
+    """Do all that a sweep does before its first batch.
+
+    Parameters
+    ----------
+    out : str
+        The run, as this machine calls it.
+    probe : str, optional
+        A file that the submitting machine has put into it.
+    study : str
+        The study's file.
+
+    Raises
+    ------
+    InputError
+        If the place is not the one that was meant, cannot be written to, is in use, or holds
+        another study.
+    """
+    from ldpflow.engine.run import usable_parts
+    from ldpflow.store.lock import RunLock
+    from ldpflow.store.run_store import RunStore
+    from ldpflow.study import load_study
+
+    chosen = load_study(study)
+    try:
+        store = RunStore(out)
+        if probe is not None and store.read(f"tmp/{probe}") is None:
+            raise InputError(
+                "out",
+                out,
+                "a place that the head of the cluster has too",
+                f"On {socket.gethostname()} it is another folder. Give an object store "
+                "(s3://bucket/run, gs://bucket/run), a folder that both machines share, or "
+                f"file://{store.base} for one of the head alone.",
+            )
+        with store.named_errors(), RunLock(store, "ldpflow submit"):
+            usable_parts(store, chosen)
+    except (StorageError, InputError) as error:
+        if "://" not in out or out.startswith("file://") or about_the_study(error):
+            raise
+        reason = error.reason if isinstance(error, StorageError) else error.hint
+        raise InputError(
+            "out",
+            out,
+            "an object store that the machines of the cluster may read and write",
+            f"On {socket.gethostname()}: {reason} Give the machines a role that may (cluster.yaml "
+            "says where), or start Ray with credentials in its environment; those of the machine "
+            "that submits are not sent.",
+        ) from error
+
+
+def about_the_study(error: StorageError | InputError) -> bool:
+    """Whether a message is about what the run holds rather than where it is."""
+    return isinstance(error, InputError) and (error.field != "out" or "no other sweep" in error.allowed)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The exit code: 0, or 2 after a line with what is wrong."""
+    out, probe = [*arguments, None][:2]
+    assert out is not None
+    try:
+        check(out, probe)
+    except InputError as error:
+        value = error.value if isinstance(error.value, str | int | float) else str(error.value)
+        refusal = (error.field, value, error.allowed, error.hint)
+        print(REFUSED + json.dumps(refusal), flush=True)
+        return 2
+    except StorageError as error:
+        refusal = ("out", out, "a place that can be used now", error.reason)
+        print(REFUSED + json.dumps(refusal), flush=True)
+        return 2
+    print(f"{PASSED} ({socket.gethostname()})", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
+
+
+STUDY_FILE = "study.toml"
+
+
+def write_study(study: Study, folder: str) -> None:
+    """Write a study and its plug-ins to a folder from which ``ldpflow sweep study.toml`` runs as it is.
+
+    Parameters
+    ----------
+    study : Study
+    folder : str
+        An empty folder, which becomes the job's working directory.
+
+    Raises
+    ------
+    InputError
+        If a component is defined in a notebook or a script.
+    """
+    settings = study.settings()
+    files, modules = [], []
+    for plugin in plugins_of(study.components()):
+        if plugin.module.startswith(MAIN):
+            raise InputError(
+                "plugins", plugin.module.removeprefix(f"{MAIN}."), "components in a file of their own",
+                "What a notebook or a script defines cannot travel to a cluster: write it to a file.",
+            )  # fmt: skip
+        for path, text in plugin.files:
+            file = Path(folder, path)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        if plugin.module.startswith(FILE_MODULE):
+            files.append(plugin.files[0][0])
+        else:
+            modules.append(plugin.module)
+    if files or modules:
+        named = {name: found for name, found in (("files", files), ("modules", modules)) if found}
+        settings["plugins"] = settings["plugins"] | named
+    Path(folder, STUDY_FILE).write_text(toml_text(settings), encoding="utf-8")
+
+
+DEFAULT_ADDRESS = "http://127.0.0.1:8265"
+SCHEMES = ("s3", "gs", "gcs", "abfs", "file")
+CHECK_SECONDS = 300.0  # until the cluster's side has looked: footers of a large run take a while
+STOP_SECONDS = 60.0
+POLL_SECONDS = 0.5
+ANSWER_SECONDS = 30.0  # for a connection and for each silence of the server; four times that for an answer
+ANSWER_BYTES = 2**26
+SILENT_SECONDS = 60.0  # of a job's output, after which its state is asked for
+NOISY = ("ray", "ray.dashboard.modules.dashboard_sdk", "ray.dashboard.modules.job.sdk")
+TUNNEL = (
+    "Is the cluster up, and the tunnel to its head open (ray dashboard cluster.yaml, or "
+    "ssh -N -L 8265:127.0.0.1:8265 HEAD)?"
+)
+TOKEN = (
+    "Its token is in ~/.ray/auth_token on its machines; here it is read from the same file, or "
+    "from the one that RAY_AUTH_TOKEN_PATH names."
+)
+
+
+@dataclass(frozen=True)
+class State:
+    """A job: ``status`` is Ray's PENDING, RUNNING, SUCCEEDED, FAILED or STOPPED."""
+
+    id: str
+    status: str
+    message: str
+    study: str
+    out: str
+    started: float | None  # seconds since 1970
+    ended: float | None
+
+    @property
+    def over(self) -> bool:
+        """Whether it will not change any more."""
+        return self.status in ("SUCCEEDED", "FAILED", "STOPPED")
+
+
+def cluster_address(address: str | None) -> str:
+    """The address given, or that of RAY_API_SERVER_ADDRESS, or the end of a tunnel here.
+
+    Raises
+    ------
+    InputError
+        Unless it is one that jobs can be submitted to.
+    """
+    chosen = address or os.environ.get("RAY_API_SERVER_ADDRESS") or DEFAULT_ADDRESS
+    parts = urlsplit(chosen)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise InputError(
+            "address",
+            chosen,
+            "http://HEAD:8265, where the dashboard of the cluster listens",
+            "Drivers' addresses (auto, HOST:6379) are for ldpflow sweep on a machine of the cluster.",
+        )
+    return chosen.rstrip("/")
+
+
+class Jobs:
+    """The jobs of one cluster.
+
+    Parameters
+    ----------
+    address : str
+        See :func:`cluster_address`.
+
+    Raises
+    ------
+    InputError
+        Naming ``address``, if nothing answers there, the token is missing or wrong, or the cluster
+        has another Ray or another Python than this machine.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        # A token that is there is used, whatever the version of Ray does by default; and Ray lets
+        # this variable win over the argument.
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
+        os.environ["RAY_API_SERVER_ADDRESS"] = address
+        try:
+            from ray.job_submission import JobSubmissionClient
+
+            for name in NOISY:
+                logging.getLogger(name).setLevel(logging.WARNING)
+            with self.named_errors():
+                self.client: Any = limited(JobSubmissionClient)(address)
+        except (ImportError, AttributeError) as error:
+            raise MissingExtra("cluster", ["Ray's client of jobs"]) from error
+        with self.named_errors():
+            self.check_versions()
+
+    @contextmanager
+    def named_errors(self, job: str = "") -> Iterator[None]:
+        """Turn what Ray says into a message about the address, or the job that was asked for."""
+        from ray.exceptions import AuthenticationError
+
+        try:
+            yield
+        except AuthenticationError as error:
+            says = str(error).splitlines()[0].partition(". Ensure")[0].rstrip(".")
+            raise InputError(
+                "address", self.address, "a cluster whose token is known here", f"{says}. {TOKEN}"
+            ) from error
+        except OSError as error:
+            late = "timed out" in str(error) or isinstance(error, TimeoutError)
+            says = (
+                f"It has not answered within {ANSWER_SECONDS:g} s." if late else f"{str(error).rstrip('.')}."
+            )
+            raise InputError(
+                "address", self.address, "the head of a Ray cluster", f"{says}. {TUNNEL}"
+            ) from error
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            says = "What answers there is no head of Ray, or of another version."
+            raise InputError("address", self.address, "the head of a Ray cluster", says) from error
+        except RuntimeError as error:
+            text = str(error)
+            if "ray[default]" in text:
+                raise MissingExtra("cluster", ["Ray's client of jobs"]) from error
+            if job and "does not exist" in text:
+                raise InputError("job", job, "a job of this cluster", "See ldpflow jobs status.") from error
+            raise LdpflowError(f"{self.address}: {text}") from error
+
+    def check_versions(self) -> None:
+        """Refuse a cluster with another Ray or another Python."""
+        import ray
+
+        answer = self.client._do_request("GET", "/api/v0/cluster_metadata")
+        if answer.status_code != 200:
+            raise LdpflowError(f"{self.address}: {answer.status_code} {answer.text[:200]}")
+        there = answer.json()["data"]
+        ours = {"Ray": ray.__version__, "Python": "{}.{}".format(*sys.version_info)}
+        python = ".".join(str(there["pythonVersion"]).split(".")[:2])
+        theirs = {"Ray": there["rayVersion"], "Python": python}
+        wrong = [name for name in ours if ours[name] != theirs[name]]
+        if wrong:
+            says = ", ".join(f"{name} {theirs[name]} there and {ours[name]} here" for name in wrong)
+            raise InputError(
+                "address",
+                self.address,
+                "a cluster with this machine's Ray and Python",
+                f"{says}: install the cluster's versions here, or these there (cluster.yaml).",
+            )
+
+    def submit(
+        self,
+        study: Study,
+        out: str,
+        cpus: int | None = None,
+        options: Sequence[str] = (),
+    ) -> str:
+        """Submit a study, and wait until the cluster's side has been looked at.
+
+        Parameters
+        ----------
+        study : Study
+        out : str
+            An object store's address; a folder that this machine and the head share, or the head
+            itself has (``file://``).
+        cpus : int, optional
+            Cores to ask the cluster for.
+        options : sequence of str
+            Further options of ``ldpflow sweep``.
+
+        Returns
+        -------
+        str
+            The job's id.
+
+        Raises
+        ------
+        InputError
+            If it cannot work there: as the preflight says.
+        """
+        with tempfile.TemporaryDirectory() as folder, probed(out) as (place, probe):
+            write_study(study, folder)
+            here = [place] + ([probe] if probe is not None else [])
+            cores = "" if cpus is None else f" --num-cpus {cpus}"
+            sweep = f"sweep study.toml --address auto --out {shlex.quote(place)}{cores} "
+            with self.named_errors():
+                job: str = self.client.submit_job(
+                    entrypoint=f"python -m ldpflow.engine.jobs {shlex.join(here)} && "
+                    f"exec python -m ldpflow {sweep}{shlex.join(options)}",
+                    submission_id=f"ldpflow-{study.name}-{secrets.token_hex(4)}",
+                    runtime_env={
+                        "working_dir": folder,
+                        "py_modules": [str(Path(ldpflow.__file__).parent)],
+                        "excludes": ["__pycache__"],
+                    },
+                    metadata={"ldpflow_study": study.name, "ldpflow_out": place},
+                )
+            self.await_checks(job)
+        return job
+
+    def await_checks(self, job: str) -> None:
+        """Return when the preflight has passed; raise what it says when it has not."""
+        deadline = time.monotonic() + CHECK_SECONDS
+        while time.monotonic() < deadline:
+            over = self.state(job).over
+            lines = self.logs(job).splitlines()
+            for line in lines:
+                if line.startswith(PASSED):
+                    return
+                if line.startswith(REFUSED):
+                    raise InputError(*json.loads(line.removeprefix(REFUSED)))
+            if over:
+                state = self.state(job)
+                raise LdpflowError(f"{job} ended before it began: {state.message}\n" + "\n".join(lines[-20:]))
+            time.sleep(POLL_SECONDS)
+        raise LdpflowError(f"{job} has not begun within {CHECK_SECONDS:g} s; see ldpflow jobs logs {job}")
+
+    def state(self, job: str) -> State:
+        """A job as it is now."""
+        with self.named_errors(job):
+            return described(self.client.get_job_info(job))
+
+    def states(self) -> list[State]:
+        """The jobs that ldpflow submitted, the last one first."""
+        with self.named_errors():
+            jobs = [described(info) for info in self.client.list_jobs() if info.submission_id]
+        return sorted((j for j in jobs if j.study), key=lambda j: -(j.started or 0.0))
+
+    def logs(self, job: str) -> str:
+        """Output of a job so far."""
+        with self.named_errors(job):
+            text: str = self.client.get_job_logs(job)
+        return text
+
+    def follow(self, job: str) -> Iterator[str]:
+        """Output of a job as it comes; ends with the job."""
+        loop = asyncio.new_event_loop()
+        stream = self.client.tail_job_logs(job)
+        try:
+            while True:
+                with self.named_errors(job):
+                    line = loop.create_task(anext(stream))
+                    while not loop.run_until_complete(asyncio.wait({line}, timeout=SILENT_SECONDS))[0]:
+                        self.state(job)  # an error where nothing answers any more
+                    try:
+                        yield line.result()
+                    except StopAsyncIteration:
+                        return
+        finally:
+            loop.run_until_complete(stream.aclose())
+            loop.close()
+
+    def stop(self, job: str) -> State:
+        """End a job in order, as SIGTERM does; what has finished is kept."""
+        with self.named_errors(job):
+            self.client.stop_job(job)
+        deadline = time.monotonic() + STOP_SECONDS
+        while not (state := self.state(job)).over and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
+        return state
+
+
+def limited(client: type[Any]) -> type[Any]:
+    """Ray's client of jobs with limits on the time and the size of an answer; it has none by itself."""
+
+    class Limited(client):  # type: ignore[misc]
+        def _do_request(self, method: str, endpoint: str, **options: Any) -> Any:
+            hooks = {"response": limit_answer}
+            return super()._do_request(method, endpoint, timeout=ANSWER_SECONDS, hooks=hooks, **options)
+
+    return Limited
+
+
+def limit_answer(answer: Any, **options: Any) -> None:
+    """Limit the body of an answer that is about to be read."""
+    answer.raw = Body(answer.raw)
+
+
+class Body:
+    """Body of an HTTP answer: reading it fails where it is too long or takes too long.
+
+    Parameters
+    ----------
+    raw : urllib3.HTTPResponse
+    """
+
+    def __init__(self, raw: Any) -> None:
+        self.raw = raw
+        self.end = time.monotonic() + 4 * ANSWER_SECONDS
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.raw, name)
+
+    def stream(self, size: int, decode_content: bool) -> Iterator[bytes]:
+        """Chunks of the body, each as soon as it is there."""
+        total = 0
+        while chunk := self.raw.read1(size, decode_content=decode_content):
+            total += len(chunk)
+            if total > ANSWER_BYTES:
+                raise ConnectionError(f"Its answer is longer than {ANSWER_BYTES:,} bytes")
+            if time.monotonic() > self.end:
+                raise TimeoutError
+            yield chunk
+
+
+def described(info: Any) -> State:
+    """Ray's description of a job, in brief."""
+    metadata = info.metadata or {}
+    return State(
+        id=info.submission_id,
+        status=str(getattr(info.status, "value", info.status)),
+        message=info.message or "",
+        study=metadata.get("ldpflow_study", ""),
+        out=metadata.get("ldpflow_out", ""),
+        started=None if info.start_time is None else info.start_time / 1000.0,
+        ended=None if not info.end_time else info.end_time / 1000.0,
+    )
+
+
+@contextmanager
+def probed(out: str) -> Iterator[tuple[str, str | None]]:
+    """The place as the head should call it, and a file in it that the head must see.
+
+    A folder of this machine is no use unless it is the head's too, as on the head itself or on a
+    shared file system. Nothing but looking from both sides tells.
+    """
+    scheme = urlsplit(out).scheme
+    if "://" in out:
+        if scheme not in SCHEMES:
+            raise InputError("out", out, "a folder, or an address with " + ", ".join(SCHEMES))
+        yield out, None
+        return
+    folder = Path(out).absolute()
+    probe = folder / "tmp" / f"probe-{secrets.token_hex(8)}"
+    try:
+        probe.parent.mkdir(parents=True, exist_ok=True)
+        probe.touch()
+    except OSError as error:
+        raise InputError(
+            "out",
+            out,
+            "a place that can be written to from here and from the head",
+            f"{error.strerror}. For a folder of the head alone say file://{folder}",
+        ) from error
+    try:
+        yield str(folder), probe.name
+    finally:
+        probe.unlink(missing_ok=True)
+        for empty in (probe.parent, folder):
+            try:
+                empty.rmdir()
+            except OSError:  # somebody's files are in it
+                break

@@ -1,1 +1,0 @@
-"""Kernels: recursions compiled with their gradient, randomiser and running sums."""

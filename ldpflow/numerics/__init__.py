@@ -1,0 +1,64 @@
+"""Random numbers and elementary functions with the same bits on every processor.
+
+The functions here are those that kernel functions may call. Their modules load the compiler, which a
+component that is merely read from a study does not need: so each is loaded when it is first used, by a
+kernel that is made or by a call from Python.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+__all__ = [
+    "Deferred",
+    "bits_of",
+    "cdf_normal",
+    "exp",
+    "fill_normal",
+    "fill_uniform",
+    "fill_words",
+    "float_of",
+    "fma",
+    "fraction_of",
+    "log",
+    "register_array",
+    "scratch_array",
+    "step_sizes",
+]
+
+
+class Deferred:
+    """A function of a module that is not loaded yet.
+
+    Parameters
+    ----------
+    module, name : str
+        Where it stands.
+    """
+
+    def __init__(self, module: str, name: str) -> None:
+        self.module = module
+        self.name = name
+
+    def load(self) -> Any:
+        """The function itself."""
+        return getattr(import_module(self.module), self.name)
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.load()(*arguments)
+
+
+bits_of = Deferred("ldpflow.numerics.elementary", "bits_of")
+float_of = Deferred("ldpflow.numerics.elementary", "float_of")
+cdf_normal = Deferred("ldpflow.numerics.distributions", "cdf_normal")
+exp = Deferred("ldpflow.numerics.elementary", "exp")
+log = Deferred("ldpflow.numerics.elementary", "log")
+fill_normal = Deferred("ldpflow.numerics.samplers", "fill_normal")
+fma = Deferred("ldpflow.numerics.elementary", "fma")
+fill_words = Deferred("ldpflow.numerics.samplers", "fill_words")
+fraction_of = Deferred("ldpflow.numerics.samplers", "fraction_of")
+fill_uniform = Deferred("ldpflow.numerics.samplers", "fill_uniform")
+step_sizes = Deferred("ldpflow.numerics.samplers", "step_sizes")
+register_array = Deferred("ldpflow.numerics.registers", "register_array")
+scratch_array = Deferred("ldpflow.numerics.registers", "scratch_array")

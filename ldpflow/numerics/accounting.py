@@ -1,0 +1,438 @@
+"""Gaussian differential privacy (GDP) and its conversions.
+
+A mechanism is mu-GDP if telling any two neighbouring inputs apart is at least as hard as telling
+N(0, 1) from N(mu, 1): its trade-off function is at least G_mu(t) = Phi(Phi^-1(1 - t) - mu). Source:
+Dong, Roth and Su (2022), Gaussian differential privacy, JRSS-B 84(1). The unit is one record, one
+user's whole contribution. All functions are for setting up and reporting, not for inner loops; scipy and
+dp_accounting (a second) are loaded by those that need them, so that reading a study does not.
+
+Concentrated differential privacy in one number rho, and its (epsilon, delta).
+
+A sum of Gaussian mechanisms is (z, rho z)-RDP at every order z > 1 (zCDP with parameter rho; Bun and
+Steinke, 2016; Mironov, 2017), which gives (rho + 2 sqrt(rho log(1/delta)), delta)-DP. Natural
+logarithms; constants are computed in 40 digits, because sigma reaches every row.
+
+Gaussian noise on random batches: the accountant of DP-SGD for replaced records.
+
+Every step draws a batch of b of N records without replacement and adds N(0, sigma^2 S^2) to its sum, S
+being the sum's sensitivity to replacing a record. At integer orders a >= 2 a step is (a, r)-RDP with
+
+    r <= 1/(a-1) log(1 + g^2 C(a,2) min(4 (e^{e(2)} - 1), 2 e^{e(2)})
+                       + sum_{j=3}^a g^j C(a,j) min(2 e^{(j-1) e(j)}, 4 sqrt(B(2 floor(j/2)) B(2 ceil(j/2)))))
+
+for g = b/N, e(j) = j / (2 sigma^2), B(l) = sum_i (-1)^i C(l,i) e^{(i-1) e(i)} (Wang, Balle and
+Kasiviswanathan, 2019, Theorems 9 and 27), and never more than without sampling. T steps add up, and
+(a, r)-RDP gives
+
+    epsilon = r + log((a-1)/a) - (log delta + log a)/(a-1)
+
+(Canonne, Kamath and Steinke, 2020, Proposition 12).
+
+dp_accounting has this bound without B above order 256 and without the comparison with no sampling: at g =
+.001, sigma = 20, T = 100 and delta = 1e-5 its epsilon is .0174, and .0086 here.
+
+Privacy amplification by shuffling, with explicit constants and inside its valid range only.
+
+n users' records are permuted uniformly at random and answered one after the other by (eps_0, delta_0)
+local randomisers, which may depend on earlier answers. Everything released is then (eps, delta)-DP in the
+central sense (Feldman, McMillan and Talwar, 2021, "Hiding among the clones", Theorem 3.8) with
+
+    eps   = log(1 + (e^eps_0 - 1)/(e^eps_0 + 1) (8 sqrt(e^eps_0 log(4/delta'))/sqrt(n) + 8 e^eps_0/n))
+    delta = delta' + (e^eps + 1)(1 + e^-eps_0/2) n delta_0
+
+provided that eps_0 <= log(n / (16 log(2/delta'))). Natural logarithms, 40 digits.
+
+Accounting of one-pass regression with clipped gradients (Varshney, Thakurta and Jain, 2022, Section 3).
+
+Neighbours differ in the content of one record (replacement; N is public; adding or removing a record
+would shift the batches and is not covered). A batch releases noisy counts of a threshold set (DP-STAT)
+and a noisy clipped gradient, each 1/(2 alpha^2)-zCDP. Batches are disjoint and used once, so that
+nothing adds up over them.
+
+* ``disjoint``: threshold and gradient sets are disjoint too, one record is in one of them: the whole run
+  is 1/(2 alpha^2)-zCDP. Needs the corrected algorithm.
+* ``gdp``: the same, as 1/alpha-GDP, which is what Gaussian noise gives without loss.
+* ``paper``: the two costs added, 1/alpha^2 (Theorem 3.6).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Literal
+
+from mpmath import mp, mpf
+
+from ldpflow.errors import InputError
+from ldpflow.numerics.constants import workdps
+
+
+def positive(name: str, value: float) -> None:
+    """Refuse what is not a positive finite number."""
+    if not (value > 0 and math.isfinite(value)):
+        raise InputError(name, value, "a finite number > 0")
+
+
+def share(name: str, value: float) -> None:
+    """Refuse what is not a probability strictly between 0 and 1."""
+    if not 0 < value < 1:
+        raise InputError(name, value, "a number in (0, 1)")
+
+
+def not_negative(epsilon: float) -> None:
+    """Refuse an epsilon that is negative or infinite."""
+    if not (epsilon >= 0 and math.isfinite(epsilon)):
+        raise InputError("epsilon", epsilon, "a finite number >= 0")
+
+
+def trade_off(mu: float, alpha: float) -> float:
+    """G_mu(alpha): the smallest type II error of a test at level alpha."""
+    from scipy import special
+
+    return float(special.ndtr(special.ndtri(1.0 - alpha) - mu))
+
+
+def delta_of(epsilon: float, mu: float) -> float:
+    """The smallest delta for which mu-GDP implies (eps, delta)-DP.
+
+    delta = Phi(-eps/mu + mu/2) - e^eps Phi(-eps/mu - mu/2) (Dong, Roth and Su, Corollary 2.13).
+    mu-GDP is equivalent to this curve at all eps >= 0. At eps = 0 it is the total variation distance.
+
+    Parameters
+    ----------
+    epsilon : float >= 0
+    mu : float > 0
+    """
+    from scipy import special
+
+    positive("mu", mu)
+    not_negative(epsilon)
+    first = special.log_ndtr(mu / 2 - epsilon / mu)
+    second = epsilon + special.log_ndtr(-mu / 2 - epsilon / mu)
+    return float(math.exp(first) * -math.expm1(min(second - first, 0.0)))
+
+
+def epsilon_of(delta: float, mu: float) -> float:
+    """The smallest eps for which mu-GDP implies (eps, delta)-DP; 0 where delta is large enough."""
+    import dp_accounting
+
+    positive("mu", mu)
+    share("delta", delta)
+    return float(dp_accounting.get_epsilon_gaussian(1.0 / mu, delta))
+
+
+def mu_of(epsilon: float, delta: float) -> float:
+    """The largest mu for which mu-GDP implies this (eps, delta)-DP.
+
+    The converse does not hold: one pair (eps, delta) does not imply GDP.
+    """
+    import dp_accounting
+
+    not_negative(epsilon)
+    share("delta", delta)
+    return float(1.0 / dp_accounting.get_sigma_gaussian(epsilon, delta))
+
+
+def mu_of_pure(epsilon: float) -> float:
+    """The smallest mu such that every eps-DP mechanism is mu-GDP: 2 Phi^-1(e^eps/(1 + e^eps)).
+
+    The bridge by which Laplace and randomised response are compared with Gaussian noise.
+    """
+    from scipy import special
+
+    positive("epsilon", epsilon)
+    return float(-2 * special.ndtri(special.expit(-epsilon)))
+
+
+def pure_of_mu(mu: float) -> float:
+    """The largest eps such that every eps-DP mechanism is mu-GDP: the inverse of mu_of_pure.
+
+    No mu-GDP mechanism is thereby eps-DP: Gaussian noise is eps-DP for no eps.
+    """
+    from scipy import special
+
+    positive("mu", mu)
+    return float(special.log_ndtr(mu / 2) - special.log_ndtr(-mu / 2))
+
+
+def zcdp_of(mu: float) -> float:
+    """rho of the zero-concentrated DP that mu-GDP implies: mu^2/2."""
+    positive("mu", mu)
+    return mu**2 / 2
+
+
+def transcript(budgets: Iterable[float]) -> float:
+    """The guarantee of a one-pass transcript whose user k has mu_k: max_k mu_k (parallel).
+
+    Changing user k's record alone is hidden by mu_k; this is the statement for any user.
+    """
+    found = checked(budgets)
+    if not found:
+        raise InputError("budgets", [], "at least one budget")
+    return max(found)
+
+
+def composed(budgets: Iterable[float]) -> float:
+    """The guarantee of several releases about one user: sqrt(sum mu^2) (sequential)."""
+    return math.sqrt(math.fsum(mu**2 for mu in checked(budgets)))
+
+
+def checked(budgets: Iterable[float]) -> list[float]:
+    """Budgets mu, all of them positive."""
+    found = [float(mu) for mu in budgets]
+    for mu in found:
+        positive("mu", mu)
+    return found
+
+
+DIGITS = 40
+
+
+def zcdp_epsilon(rho: float, delta: float) -> float:
+    """epsilon = rho + 2 sqrt(rho log(1/delta)): what rho z RDP guarantees at delta."""
+    with workdps(DIGITS):
+        r = mpf(rho)
+        return float(r + 2 * mp.sqrt(r * mp.log(1 / mpf(delta))))
+
+
+def zcdp_rho(epsilon: float, delta: float) -> float:
+    """rho = (sqrt(log(1/delta) + epsilon) - sqrt(log(1/delta)))^2, the inverse of the above."""
+    with workdps(DIGITS):
+        rest = mp.log(1 / mpf(delta))
+        return float((mp.sqrt(rest + mpf(epsilon)) - mp.sqrt(rest)) ** 2)
+
+
+def zcdp_noise_multiplier(epsilon: float, delta: float, c: float) -> float:
+    """The least sigma with which a mechanism of RDP c z / (2 sigma^2) is (epsilon, delta)-DP here.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The budget of the whole transcript; epsilon > 0, 0 < delta < 1.
+    c : float
+        What the accountant finds (see :mod:`ldpflow.numerics.tree`).
+    """
+    with workdps(DIGITS):
+        rest = mp.log(1 / mpf(delta))
+        root = mp.sqrt(rest + mpf(epsilon)) - mp.sqrt(rest)
+        return float(mp.sqrt(mpf(c) / 2) / root)
+
+
+def zcdp_printed_multiplier(epsilon: float, delta: float, factor: float) -> float:
+    """sigma = factor sqrt(log(1/delta)) / epsilon, the rule printed by Tran and Cutkosky (2022).
+
+    ``factor`` is 2 in their Theorem 4 and 4 in their Theorem 8. The first is sufficient with c = 1
+    for epsilon <= 2.343 log(1/delta) only; print asks for delta >= exp(-epsilon), which is the wrong
+    way round.
+    """
+    with workdps(DIGITS):
+        return float(factor * mp.sqrt(mp.log(1 / mpf(delta))) / mpf(epsilon))
+
+
+ORDERS = (*range(2, 65), *range(68, 129, 4), *range(144, 513, 16))
+DIFFERENCES = 64  # up to this order the alternating sums B are worth their digits
+GRID = 1024
+
+
+def log_binomial(n: int, k: int) -> float:
+    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+
+
+@lru_cache(maxsize=64)
+def log_differences(sigma: float) -> list[float]:
+    """log B(l) for even l up to DIFFERENCES; they cancel, hence the digits."""
+    with workdps(120):
+        unit = 1 / (2 * mpf(sigma) ** 2)
+        moments = [mp.exp(i * (i - 1) * unit) for i in range(DIFFERENCES + 1)]
+        return [
+            float(mp.log(mp.fsum((-1) ** i * mp.binomial(size, i) * moments[i] for i in range(size + 1))))
+            for size in range(2, DIFFERENCES + 1, 2)
+        ]
+
+
+def sampled_rdp(order: int, rate: float, sigma: float) -> float:
+    """r at an integer order, of one step with batches of a share ``rate`` of the records."""
+    plain = order / (2.0 * sigma * sigma)
+    if rate >= 1.0:
+        return plain
+    second = 1.0 / (sigma * sigma)
+    least = min(4.0 * math.expm1(second), 2.0 * math.exp(second)) if second < 700 else math.inf
+    terms = [2 * math.log(rate) + log_binomial(order, 2) + math.log(least)]
+    differences = log_differences(sigma)
+    for j in range(3, order + 1):
+        size = math.log(2.0) + (j - 1) * j / (2.0 * sigma * sigma)
+        if j < DIFFERENCES:
+            pair = differences[j // 2 - 1] + differences[-(-j // 2) - 1]
+            size = min(size, math.log(4.0) + pair / 2.0)
+        terms.append(j * math.log(rate) + log_binomial(order, j) + size)
+    top = max(terms)
+    if top > 700:
+        total = top + math.log(math.fsum(math.exp(t - top) for t in terms))
+    else:
+        total = math.log1p(math.fsum(math.exp(t) for t in terms))
+    return min(plain, total / (order - 1))
+
+
+def sampled_epsilon(rate: float, sigma: float, steps: int, delta: float) -> float:
+    """epsilon of T steps at delta, the best over ORDERS."""
+    best = math.inf
+    for a in ORDERS:
+        rdp = steps * sampled_rdp(a, rate, sigma)
+        best = min(best, rdp + math.log((a - 1) / a) - (math.log(delta) + math.log(a)) / (a - 1))
+    return max(best, 0.0)
+
+
+@lru_cache(maxsize=1024)
+def sampled_noise_multiplier(epsilon: float, delta: float, rate: float, steps: int) -> float:
+    """The least sigma for (epsilon, delta), rounded up to a multiple of 1/1024.
+
+    So it does not hang on the last digits of a library's logarithm, and neither do the rows.
+    """
+    low, high = 0, GRID
+    while sampled_epsilon(rate, high / GRID, steps, delta) > epsilon:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if sampled_epsilon(rate, middle / GRID, steps, delta) > epsilon:
+            low = middle
+        else:
+            high = middle
+    return high / GRID
+
+
+def largest_local_epsilon(n: int, delta: float) -> float:
+    """log(n / (16 log(2/delta))): beyond it the theorem says nothing."""
+    with workdps(DIGITS):
+        return float(mp.log(mpf(n) / (16 * mp.log(2 / mpf(delta)))))
+
+
+def central_epsilon(epsilon0: mpf, delta: mpf, n: int) -> mpf:
+    """The first formula."""
+    e = mp.exp(epsilon0)
+    rest = 8 * mp.sqrt(e * mp.log(4 / delta)) / mp.sqrt(n) + 8 * e / n
+    return mp.log(1 + (e - 1) / (e + 1) * rest)
+
+
+def amplified(epsilon0: float, delta0: float, n: int, delta: float) -> tuple[float, float]:
+    """(eps, delta) of n shuffled (eps_0, delta_0) local randomisers; ``delta`` is delta'.
+
+    Raises
+    ------
+    InputError
+        If eps_0 is beyond the range of the theorem.
+    """
+    if epsilon0 > largest_local_epsilon(n, delta):
+        raise InputError(
+            "epsilon0",
+            epsilon0,
+            f"at most {largest_local_epsilon(n, delta):.4g} for n = {n:,} and delta' = {delta:g}",
+            "Amplification by shuffling is not proved beyond.",
+        )
+    with workdps(DIGITS):
+        e0 = mpf(epsilon0)
+        epsilon = central_epsilon(e0, mpf(delta), n)
+        extra = (mp.exp(epsilon) + 1) * (1 + mp.exp(-e0) / 2) * n * mpf(delta0)
+        return float(epsilon), float(mpf(delta) + extra)
+
+
+def shuffled_noise_multiplier(epsilon: float, delta: float, n: int) -> tuple[float, float]:
+    """Noise multiplier of shuffled Gaussian randomisers, and the eps_0 of each.
+
+    delta' = delta/2; the other half goes to delta_0 = (delta/2)/((e^eps + 1)(1 + e^-eps_0/2) n). eps_0 <= 1
+    is the largest with the first formula equal to ``epsilon``, and alpha = sqrt(2 log(1.25/delta_0))/eps_0,
+    the classical calibration, which holds for eps_0 <= 1.
+
+    Raises
+    ------
+    InputError
+        If epsilon is larger than what eps_0 = 1, or the theorem's range, gives.
+    """
+    with workdps(DIGITS):
+        half = mpf(delta) / 2
+        high = min(mpf(1), mpf(largest_local_epsilon(n, float(half))))
+        if high <= 0:
+            raise InputError(
+                "grid.n", n, "more users", "Amplification by shuffling is not proved for so few."
+            )
+        reached = central_epsilon(high, half, n)
+        if mpf(epsilon) > reached:
+            raise InputError(
+                "algorithm.epsilon",
+                epsilon,
+                f"at most {float(reached):.4g} with n = {n:,} and delta = {delta:g}",
+                "Amplification by shuffling is not proved beyond.",
+            )
+        low = mpf(0)
+        for _ in range(120):
+            middle = (low + high) / 2
+            if central_epsilon(middle, half, n) <= mpf(epsilon):
+                low = middle
+            else:
+                high = middle
+        delta0 = half / ((mp.exp(mpf(epsilon)) + 1) * (1 + mp.exp(-low) / 2) * n)
+        return float(mp.sqrt(2 * mp.log(mpf("1.25") / delta0)) / low), float(low)
+
+
+Accounting = Literal["disjoint", "gdp", "paper"]
+
+
+def clipping_noise_multiplier(epsilon: float, delta: float, accounting: Accounting) -> float:
+    """The least alpha with which a run is (epsilon, delta)-DP under an accounting."""
+    if accounting == "gdp":
+        return exact_gdp(epsilon, delta)
+    # A run is (z, c z/(2 alpha^2))-RDP.
+    return zcdp_noise_multiplier(epsilon, delta, 1.0 if accounting == "disjoint" else 2.0)
+
+
+def exact_gdp(epsilon: float, delta: float) -> float:
+    """1/mu with mu the largest for (epsilon, delta): bisection in 40 digits, the same on every machine."""
+    with workdps(DIGITS):
+        e, d = mpf(epsilon), mpf(delta)
+
+        def allowed(mu: mpf) -> bool:
+            return bool(mp.ncdf(mu / 2 - e / mu) - mp.exp(e) * mp.ncdf(-mu / 2 - e / mu) <= d)
+
+        low, high = mpf(0), mpf(1)
+        while allowed(high):
+            high *= 2
+        for _ in range(130):
+            mu = (low + high) / 2
+            low, high = (mu, high) if allowed(mu) else (low, mu)
+        return float(1 / low)
+
+
+def clipping_printed_multiplier(epsilon: float, delta: float) -> float:
+    """2 sqrt(log(1/delta) + epsilon)/epsilon, Theorem 3.6.
+
+    The simpler sqrt(8 log(1/delta))/epsilon that is printed beside it, for epsilon <= log(1/delta), is
+    ``zcdp_printed_multiplier(epsilon, delta, sqrt(8))``.
+    """
+    with workdps(DIGITS):
+        return float(2 * mp.sqrt(mp.log(1 / mpf(delta)) + mpf(epsilon)) / mpf(epsilon))
+
+
+def statistic_rho(alpha: float, queries: int, doublings: int) -> float:
+    """zCDP of DP-STAT: counts of sensitivity 1 with noise alpha^2 ``doublings``; 1/(2 alpha^2) for as many.
+
+    The printed loop makes one query more than its noise is made for.
+    """
+    return queries / (2.0 * doublings * alpha * alpha)
+
+
+def run_rho(alpha: float, accounting: Accounting, printed: bool, doublings: int) -> float:
+    """zCDP of a whole run with noise multiplier alpha.
+
+    ``printed``: the algorithm as printed, where the record at the seam of the two sets is in both and one
+    query too many is made: (1 + (M + 1)/M)/(2 alpha^2), under any accounting.
+    """
+    if printed:
+        return 0.5 / alpha**2 + statistic_rho(alpha, doublings + 1, doublings)
+    return (1.0 if accounting == "paper" else 0.5) / alpha**2
+
+
+def run_epsilon(alpha: float, delta: float, accounting: Accounting, printed: bool, doublings: int) -> float:
+    """epsilon of a whole run with noise multiplier alpha (see :func:`run_rho`)."""
+    if accounting == "gdp" and not printed:
+        return epsilon_of(delta, 1.0 / alpha)
+    return zcdp_epsilon(run_rho(alpha, accounting, printed, doublings), delta)

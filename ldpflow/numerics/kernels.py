@@ -1,0 +1,369 @@
+"""The folder of compiled kernels, on the node's own disk: what lies there is machine code that runs.
+
+Only this user may write to it. Files are read and written whole.
+
+The module that a kernel is compiled from: a readable file of its own in the cache folder.
+
+It holds every function of the kernel as it was rewritten for the case, and is named by the SHA-256 of its
+text. The text also names what the functions import, with a digest of it. So a name stands for one kernel:
+Numba's cache, which keeps the machine code in the ``__pycache__`` beside it, never meets other code there.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import errno
+import hashlib
+import inspect
+import linecache
+import os
+import re
+import secrets
+import stat
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from functools import cache, lru_cache
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from ldpflow.errors import InputError, LdpflowError
+from ldpflow.numerics.specialise import Case, Imported, Specialised, specialised
+
+
+def cache_place() -> Path:
+    """Where compiled kernels are: in $LDPFLOW_CACHE_DIR, or in a private folder of the node's own disk."""
+    base = os.environ.get("LDPFLOW_CACHE_DIR")
+    root = Path(base) if base else Path(tempfile.gettempdir()) / f"ldpflow-{os.getuid()}"
+    return root.absolute() / "kernels"
+
+
+@cache
+def cache_folder() -> Path:
+    """Folder of compiled kernels, made where there is none, and checked.
+
+    What lies there is machine code that this process runs.
+
+    Raises
+    ------
+    InputError
+        Naming LDPFLOW_CACHE_DIR, if another user could write to the folder or put another in its place,
+        or if it cannot be written to.
+    """
+    folder = cache_place()
+    root = folder.parent
+    try:
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for above in root.parent.resolve(), *root.parent.resolve().parents:
+            check_private(above, above=True)
+        check_private(root)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        check_private(folder)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, "Permission denied", str(folder))
+    except OSError as error:
+        reason = f"{error.strerror or error}."
+        raise InputError("LDPFLOW_CACHE_DIR", str(root), "a folder that can be written to", reason) from None
+    return folder
+
+
+def check_private(folder: Path, above: bool = False) -> None:
+    """Refuse a folder that others may change; ``above`` the cache the system's own and sticky ones will do.
+
+    Raises
+    ------
+    InputError
+        Naming LDPFLOW_CACHE_DIR.
+    """
+    found = os.lstat(folder)
+    allowed = "a folder that only you can write to, in folders that no other user can rename"
+    if not stat.S_ISDIR(found.st_mode):
+        raise InputError("LDPFLOW_CACHE_DIR", str(folder), allowed, "It is a link or a file.")
+    if found.st_uid not in ((os.getuid(), 0) if above else (os.getuid(),)):
+        raise InputError("LDPFLOW_CACHE_DIR", str(folder), allowed, "It belongs to another user.")
+    if found.st_mode & 0o022 and not (above and found.st_mode & stat.S_ISVTX):
+        mode = f"Its mode is {stat.S_IMODE(found.st_mode):o}: others could choose what runs."
+        raise InputError("LDPFLOW_CACHE_DIR", str(folder), allowed, mode)
+
+
+def read_private(file: Path) -> bytes | None:
+    """A file of the cache; None where there is none, or one that this user alone did not write."""
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ELOOP):
+            return None
+        raise
+    with open(descriptor, "rb") as source:
+        found = os.fstat(descriptor)
+        private = stat.S_ISREG(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022
+        return source.read() if private else None
+
+
+def write_private(file: Path, content: bytes) -> None:
+    """A file of the cache, whole or not at all."""
+    temporary = file.with_name(f"{file.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    with open(os.open(temporary, flags, 0o600), "wb") as target:
+        target.write(content)
+    os.replace(temporary, file)
+
+
+class Lock:
+    """Exclusive lock on a file, released by the operating system if the process dies."""
+
+    def __init__(self, file: Path) -> None:
+        self.path = file
+
+    def __enter__(self) -> None:
+        import fcntl
+
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW
+        self.file = open(os.open(self.path, flags, 0o600), "a")
+        fcntl.flock(self.file, fcntl.LOCK_EX)
+
+    def __exit__(self, *exception: object) -> None:
+        self.file.close()
+
+
+HEAD = """# Kernel made by ldpflow from the functions named below, for one case.
+# Deleting it costs compiling it again.
+"""
+# numpy's error model: no check for division by zero, which would stop vectorisation. Functions that only
+# compiled code calls get no entries for Python and C, which take their time to compile.
+INNER = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+ENTRY = {"error_model": "numpy", "no_cfunc_wrapper": True, "nogil": True, "cache": True}
+
+counts = {"hits": 0, "misses": 0}
+"""Kernels of this process that were loaded from the cache, and those that were compiled."""
+
+KERNELS: dict[tuple[str, Any], Callable[..., None]] = {}
+LOADING = threading.Lock()
+
+
+class ModuleText:
+    """The text of a kernel's module, made from its entry down.
+
+    Parameters
+    ----------
+    entry : Specialised
+        The function that Python calls.
+    """
+
+    def __init__(self, entry: Specialised) -> None:
+        self.names: dict[int, str] = {}
+        self.functions: list[Specialised] = []  # each after those that it calls
+        self.imports: list[str] = []
+        self.written: dict[str, str] = {}  # names of functions by their texts
+        self.blocks: list[str] = []
+        self.add(entry)
+        self.taken = {name for found in self.functions for name in found.function.__code__.co_varnames}
+        self.taken |= set(dir(builtins))
+        for found in self.functions:
+            self.write(found, ENTRY if found is entry else INNER)
+        imports = "\n".join(["import numba", *sorted(self.imports)])
+        self.text = "\n\n".join([HEAD + imports, *self.blocks]) + "\n"
+
+    def add(self, found: Specialised) -> None:
+        """Add a function after those that it calls."""
+        if found in self.functions:
+            return
+        for _, target in sorted(found.references.items()):
+            if isinstance(target, Specialised):
+                self.add(target)
+        self.functions.append(found)
+
+    def free(self, name: str) -> str:
+        """A global name that no function of the module uses for anything else."""
+        number, chosen = 1, name
+        while chosen in self.taken:
+            number += 1
+            chosen = f"{name}_{number}"
+        self.taken.add(chosen)
+        return chosen
+
+    def name_of(self, target: Specialised | Imported) -> str:
+        """Global name of a function or of an imported object."""
+        if isinstance(target, Specialised):
+            return self.names[id(target)]
+        if id(target.value) not in self.names:
+            chosen = self.names[id(target.value)] = self.free(target.name)
+            self.imports.append(import_line(target, chosen))
+        return self.names[id(target.value)]
+
+    def write(self, found: Specialised, options: dict[str, Any]) -> None:
+        """Write a function, with a comment that says where it comes from; one text is written once."""
+        names = {name: self.name_of(target) for name, target in found.references.items()}
+        tree = Renamed(names).visit(ast.parse(ast.unparse(found.tree)).body[0])
+        arguments = ", ".join(f"{option}={value!r}" for option, value in (options | found.options).items())
+        head = f"# {tree.name} of {found.function.__module__}\n@numba.njit({arguments})"
+        key = f"{head}\n{ast.unparse(tree)}"
+        if key not in self.written:
+            tree.name = self.written[key] = self.free(tree.name)
+            self.blocks.append(f"{head}\n{ast.unparse(tree)}")
+        self.names[id(found)] = self.written[key]
+
+    def located(self, message: str, file: Path) -> str:
+        """An error message of Numba's with the places of the sources in place of those in the module."""
+        places: dict[int, str] = {}
+        made = {node.name: node for node in ast.parse(self.text).body if isinstance(node, ast.FunctionDef)}
+        for found in self.functions:
+            statements = (
+                [node for node in ast.walk(tree) if isinstance(node, ast.stmt)]
+                for tree in (found.tree, made[self.names[id(found)]])
+            )
+            source = found.function.__code__.co_filename
+            for ours, theirs in zip(*statements, strict=True):
+                places[theirs.lineno] = f'{source}", line {ours.lineno}'
+        pattern = rf'[^\s"]*{re.escape(file.name)}(?:", line | \()(\d+)\)?'
+        return re.sub(pattern, lambda place: places.get(int(place[1]), place[0]), message)
+
+
+class Renamed(ast.NodeTransformer):
+    """Global names as the module has them."""
+
+    def __init__(self, names: dict[str, str]) -> None:
+        self.names = names
+
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        return ast.Name(self.names.get(node.id, node.id), node.ctx)
+
+
+def import_line(target: Imported, name: str) -> str:
+    """The line that imports an object, with a digest of what it is."""
+    if isinstance(target.value, ModuleType):
+        version = getattr(target.value, "__version__", "")
+        return f"import {target.value.__name__} as {name}  # {version}"
+    renamed = "" if name == target.name else f" as {name}"
+    return f"from {target.module} import {target.name}{renamed}  # {digest_of(target)}"
+
+
+def digest_of(target: Imported) -> str:
+    """Digest of an object by its value, or by the files that define it."""
+    value = target.value
+    if isinstance(value, np.ndarray):
+        text = f"{value.dtype} {value.shape} {value.tobytes().hex()}"
+    elif isinstance(value, (str, bytes, int, float, tuple, np.generic, type(None))):
+        text = repr(value)
+    else:
+        function = getattr(value, "__wrapped__", value)
+        cells = inspect.getclosurevars(function).nonlocals if isinstance(function, FunctionType) else {}
+        home = getattr(value, "__module__", None) or ""
+        text = f"{cells} {file_digest(target.module)} {file_digest(home)}"
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@lru_cache(maxsize=256)
+def file_digest(module: str) -> str:
+    """Digest of the source of a module; the version of a package that is no part of ldpflow."""
+    package = sys.modules.get(module.partition(".")[0])
+    if hasattr(package, "__version__") and package.__name__ != "ldpflow":  # type: ignore[union-attr]
+        return str(package.__version__)  # type: ignore[union-attr]
+    file = getattr(sys.modules.get(module), "__file__", None) or ""
+    return hashlib.sha256("".join(linecache.getlines(file)).encode()).hexdigest()
+
+
+@lru_cache(maxsize=1024)
+def module_of(entry: Specialised) -> tuple[str, ModuleText]:
+    """Digest and text of a kernel's module."""
+    import numba
+
+    made = ModuleText(entry)
+    versions = f"{sys.version} {numba.__version__}"
+    return hashlib.sha256(f"{versions}\n{made.text}".encode()).hexdigest()[:40], made
+
+
+def kernel_digest(function: Callable[..., Any], case: Case) -> str:
+    """Digest of a kernel's module: kernels with one digest are the same compiled code."""
+    return module_of(specialised(function, case, "called"))[0]
+
+
+def compiled(function: Callable[..., Any], case: Case, signature: Any) -> Callable[..., None]:
+    """The kernel whose entry is ``function``: loaded from the cache, or compiled.
+
+    One process compiles a kernel while others wait for it.
+
+    Parameters
+    ----------
+    function : callable
+        The function that Python calls.
+    case : Case
+    signature : str or numba.types.Type
+        Its types.
+
+    Raises
+    ------
+    LdpflowError
+        If Numba cannot compile it, naming file and line of the source.
+    InputError
+        Naming LDPFLOW_CACHE_DIR, if the cache cannot be used.
+    """
+    entry = specialised(function, case, "called")
+    digest, made = module_of(entry)
+    with LOADING:
+        if (digest, signature) not in KERNELS:
+            file = cache_folder() / f"{digest}.py"
+            try:
+                with Lock(file.with_suffix(".lock")):
+                    KERNELS[digest, signature] = loaded(made, entry, file, signature)
+            except OSError as error:
+                allowed = "a folder on a disk with free space"
+                reason = f"{error.strerror}."
+                raise InputError("LDPFLOW_CACHE_DIR", str(file.parent), allowed, reason) from None
+        return KERNELS[digest, signature]
+
+
+def loaded(made: ModuleText, entry: Specialised, file: Path, signature: Any) -> Callable[..., None]:
+    """Import a kernel's module, and load or compile its machine code."""
+    import numba
+
+    if read_private(file) != made.text.encode():
+        write_private(file, made.text.encode())
+    remove_damaged(file)
+    module = ModuleType(f"ldpflow_kernel_{file.stem}")
+    module.__file__ = str(file)
+    sys.modules[module.__name__] = module  # machine code that is loaded asks for its module by name
+    settings: Any = numba.config
+    elsewhere = settings.CACHE_DIR
+    settings.CACHE_DIR = ""  # beside the file, in the folder that has been checked
+    try:
+        exec(compile(made.text, str(file), "exec"), vars(module))
+    finally:
+        settings.CACHE_DIR = elsewhere
+    kernel = getattr(module, made.names[id(entry)])
+    try:
+        kernel.compile(signature)
+    except numba.errors.NumbaError as error:
+        raise LdpflowError(made.located(str(error), file)) from None
+    kernel.disable_compile()
+    hits, misses = (sum(found.values()) for found in (kernel.stats.cache_hits, kernel.stats.cache_misses))
+    counts["hits"] += hits
+    counts["misses"] += misses
+    if misses:
+        write_private(file.with_suffix(".sha256"), machine_code_digest(file))
+    return kernel  # type: ignore[no-any-return]
+
+
+def machine_code(file: Path) -> list[Path]:
+    """Files in which Numba keeps the machine code of a module."""
+    return sorted((file.parent / "__pycache__").glob(f"{file.stem}.*.nb?"))
+
+
+def machine_code_digest(file: Path) -> bytes:
+    """SHA-256 of the machine code of a module."""
+    content = (b"%s %s" % (code.name.encode(), read_private(code) or b"") for code in machine_code(file))
+    return hashlib.sha256(b"".join(content)).hexdigest().encode()
+
+
+def remove_damaged(file: Path) -> None:
+    """Remove machine code that is not as it was written: it is compiled again."""
+    if (folder := file.parent / "__pycache__").exists():
+        check_private(folder)
+    if read_private(file.with_suffix(".sha256")) != machine_code_digest(file):
+        for code in machine_code(file):
+            code.unlink()

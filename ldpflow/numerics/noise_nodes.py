@@ -1,0 +1,116 @@
+"""Normal vectors of the nodes of noise trees: addressed, never stored.
+
+The vector of a node follows from (seed, role, key, replicate) and (tree, level, index): its address
+is the counter of a Philox stream, so that any node's noise can be drawn at any time, alone.
+
+Random orders of the records of an epoch, one per lane.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from ldpflow.numerics.elementary import U64, bits_of, cos_quarter, float_of, jit, log, sin_quarter
+from ldpflow.numerics.registers import philox, register_array
+from ldpflow.numerics.samplers import fill_uniform
+from ldpflow.numerics.streams import CHUNK, LANES, PLANE
+
+LOW = U64(0xFFFFFFFF)
+ONE_BITS = U64(0x3FF0000000000000)
+RADIUS = U64(0x000FFFFFFFFFF000)
+ANGLE = U64(0x000FFFFFC0000000)
+WORDS = 2 * LANES
+BLOCK = 4 * LANES
+
+
+@njit(error_model="numpy", forceinline=True)
+def normal_pair(bits):  # type: ignore[no-untyped-def]
+    """Two independent N(0, 1) from 64 bits, by Box and Muller (1958).
+
+    The upper 40 bits make the radius (so |z| < 7.6), the lower 24 the angle: a place in a quarter
+    of the circle, a swap of sine and cosine and a sign. Both are midpoints of equal cells.
+    """
+    u = float_of(((bits >> U64(12)) & RADIUS) | ONE_BITS) - (1.0 - 2.0**-41)
+    w = float_of(((bits << U64(28)) & ANGLE) | ONE_BITS) - (1.5 - 2.0**-23)
+    r = np.sqrt(-2.0 * log(u))
+    r = float_of(bits_of(r) ^ (bits << U64(63)))
+    s = r * sin_quarter(w)
+    c = r * cos_quarter(w)
+    swap = (bits & U64(2)) != U64(0)
+    return (s if swap else c), (c if swap else s)
+
+
+@jit
+def node_normals(out, keys, tree, level, index, scale):  # type: ignore[no-untyped-def]
+    """N(0, scale^2) for all coordinates and lanes of one node.
+
+    Parameters
+    ----------
+    out : array, shape (4 * ceil(d/4) * LANES,)
+        Flat over (coordinate, lane); coordinates beyond d are scratch.
+    keys : array of uint64, shape (2 * LANES,)
+        Key words of the lanes (see streams.lane_keys), first words first.
+    tree, level, index : int
+        The node covers the steps index * 2^level + 1 to (index + 1) * 2^level.
+    scale : float
+        Standard deviation.
+    """
+    place = U64(index)
+    c0 = place & LOW
+    c1 = place >> U64(32)
+    c2 = U64(tree * 64 + level)
+    bits = register_array(WORDS)
+    for block in range(out.shape[0] // BLOCK):
+        for lane in range(LANES):
+            x0, x1, x2, x3 = philox(keys[lane] & LOW, keys[LANES + lane] & LOW, c0, c1, c2, U64(block))
+            bits[lane] = float_of((x0 << U64(32)) | x1)
+            bits[LANES + lane] = float_of((x2 << U64(32)) | x3)
+        first = out[block * BLOCK : block * BLOCK + WORDS]
+        second = out[block * BLOCK + WORDS : (block + 1) * BLOCK]
+        for i in range(WORDS):
+            p, q = normal_pair(bits_of(bits[i]))
+            first[i] = scale * p
+            second[i] = scale * q
+
+
+@jit
+def draw_order(order, state, epoch, count):  # type: ignore[no-untyped-def]
+    """A uniform permutation of 0..count-1 per lane (Fisher and Yates), order[position * LANES + lane].
+
+    It takes whole planes from the lanes' streams. The probabilities are off by at most count / 2^52.
+    """
+    planes = np.empty(PLANE)
+    used = CHUNK
+    for i in range(count * LANES):
+        order[i] = i // LANES
+    for i in range(count - 1, 0, -1):
+        if used == CHUNK:
+            fill_uniform(state, 0.0, planes)
+            used = 0
+        for lane in range(LANES):
+            j = np.int64(planes[used * LANES + lane] * (i + 1))
+            kept = order[i * LANES + lane]
+            order[i * LANES + lane] = order[j * LANES + lane]
+            order[j * LANES + lane] = kept
+        used += 1
+
+
+@jit
+def draw_subset(order, state, planes, used, count, size):  # type: ignore[no-untyped-def]
+    """A uniform subset of ``size`` of 0..count-1 per lane becomes the first places of ``order``.
+
+    ``order`` holds a permutation per lane, any one, and keeps holding one. ``planes`` is a plane of
+    uniforms of which the first ``used`` rows are used up (CHUNK: draw it); returns the new number.
+    """
+    for i in range(size):
+        if used == CHUNK:
+            fill_uniform(state, 0.0, planes)
+            used = 0
+        for lane in range(LANES):
+            j = i + np.int64(planes[used * LANES + lane] * (count - i))
+            kept = order[i * LANES + lane]
+            order[i * LANES + lane] = order[j * LANES + lane]
+            order[j * LANES + lane] = kept
+        used += 1
+    return used

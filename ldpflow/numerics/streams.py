@@ -1,0 +1,94 @@
+"""The shape of a plane of random numbers: how many replicates advance together, and how far.
+
+CHUNK is part of the address of a random number (a normal's partner lies half a chunk away):
+changing it changes every result, so raise streams.STREAM_VERSION with it. LANES is a matter of speed
+alone: every lane has its own streams.
+
+Addresses of random numbers: seed, role, key, replicate, position.
+
+A random number is addressed by (study seed, role, key, replicate, position). Two kinds of stream:
+
+* sequential: xoshiro256++ seeded with the SHA-256 digest of the first four parts of the address;
+  the position is the place in the stream. Data, mechanism noise and bootstrap multipliers.
+* counter-addressed: Philox4x32-10 (Salmon, Moraes, Dror and Shaw, 2011) keyed with the same digest,
+  whose position is any 128-bit counter, for example (tree, level, index) of a node. Nothing before
+  it has to be drawn.
+
+So a replicate's numbers depend neither on the number of replicates, nor on which batch, worker or
+machine computes it, nor on what else the study contains.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+LANES = 32  # replicates in lockstep: four vector registers of eight doubles, or eight of four
+CHUNK = 128  # draws per plane and lane: a plane is 32 KiB
+PLANE = CHUNK * LANES
+STRIDE = PLANE + LANES
+"""From plane to plane in a kernel. At a distance of 32 KiB the same draw of all planes would fall into
+the same sets of the first-level cache, which from ten planes on costs a kernel half its speed."""
+
+
+# Raised whenever the same address would give other bits; stored in every part.
+STREAM_VERSION = 1
+
+
+def address_digests(seed: int, role: str, key: str, replicates: Iterable[int]) -> list[bytes]:
+    """SHA-256 of ldpflow/VERSION/SEED/ROLE/KEY/REPLICATE: 256 bits, the size of one generator's state."""
+    common = hashlib.sha256(f"ldpflow/{STREAM_VERSION}/{seed}/{role}/{key}/".encode())
+    found = []
+    for replicate in replicates:
+        whole = common.copy()
+        whole.update(f"{replicate}".encode())
+        found.append(whole.digest())
+    return found
+
+
+def lane_states(seed: int, role: str, key: str, replicates: Iterable[int]) -> NDArray[np.uint64]:
+    """Initial generator states of up to LANES replicates.
+
+    Parameters
+    ----------
+    seed : int
+        The study's seed.
+    role : str
+        ``data``, ``mechanism``, ``multipliers`` or ``budgets`` (public randomness).
+    key : str
+        What shares these numbers: the problem for ``data``, the path for ``mechanism``.
+    replicates : iterable of int
+        At most LANES replicate indices.
+
+    Returns
+    -------
+    ndarray of uint64, shape (4 * LANES,)
+        Word-major; lanes without a replicate repeat the first one's state.
+    """
+    digests = address_digests(seed, role, key, replicates)
+    if not digests:
+        raise ValueError("no replicates")
+    digests += digests[:1] * (LANES - len(digests))
+    states = np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
+    return np.ascontiguousarray(states.reshape(LANES, 4).T).reshape(-1)
+
+
+def counter_keys(seed: int, role: str, key: str, replicate: int) -> tuple[int, int]:
+    """The two 32-bit key words of a replicate's counter-addressed stream."""
+    (digest,) = address_digests(seed, role, key, [replicate])
+    words = np.frombuffer(digest, dtype="<u4")
+    return int(words[0]), int(words[1])
+
+
+def lane_keys(seed: int, role: str, key: str, replicates: Iterable[int]) -> NDArray[np.uint64]:
+    """Key words of up to LANES counter-addressed streams, shape (2 * LANES,), first words first.
+
+    Lanes without a replicate repeat the first one's.
+    """
+    words = np.array([counter_keys(seed, role, key, r) for r in replicates], dtype=np.uint64)
+    lanes = np.repeat(words[:1], LANES, axis=0)
+    lanes[: len(words)] = words
+    return np.ascontiguousarray(lanes.T).reshape(-1)

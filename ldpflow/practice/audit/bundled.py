@@ -1,0 +1,373 @@
+"""Audits of local mechanisms: private gradients of two records that are as far apart as records can be.
+
+Outputs are those of the mechanism's own kernel function, compiled as in a sweep: the reports of a path whose
+gradient is given and constant.
+
+Audits of protocols: what one user's report says about the own value.
+
+The report is that of the protocol's own counts, drawn for a single user whose value lies in a given bin: F^
+from one report tells which report it was. Of ``rounds`` it is the answer at one threshold.
+
+Audits by name: mechanisms on suitable problems, algorithms, protocols; and of all that ldpflow has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpflow.components.algorithms import ALGORITHMS
+from ldpflow.components.algorithms.finite_sum import FiniteSumAlgorithm
+from ldpflow.components.algorithms.ldp_sgd import LdpSgd
+from ldpflow.components.mechanisms import MECHANISMS, Mechanism
+from ldpflow.components.problems import PROBLEMS
+from ldpflow.components.problems.laws import Law
+from ldpflow.components.problems.problem import Problem
+from ldpflow.components.protocols import PROTOCOLS, Protocol
+from ldpflow.components.protocols.collections import call
+from ldpflow.components.protocols.histogram_counts import collect
+from ldpflow.components.protocols.protocol import OneShot
+from ldpflow.components.protocols.round_counts import ask, population_of
+from ldpflow.components.protocols.rounds import Rounds
+from ldpflow.errors import InputError
+from ldpflow.numerics.streams import counter_keys
+from ldpflow.practice.audit.distinguishing import Audit, Neighbours, audited, claim_of
+from ldpflow.practice.audit.given_gradient import GivenGradient
+from ldpflow.practice.audit.paths import audit_data_set, audit_path
+from ldpflow.settings import closest
+from ldpflow.simulators.one_pass import OnePass
+from ldpflow.simulators.reports import reports_of
+from ldpflow.study.entry import read_group
+from ldpflow.study.plugins import load_plugins
+
+Floats = NDArray[np.float64]
+
+RECORDS = 30_000
+POINTS = (0.0, 1.0, -3.0)
+"""Where gradients of the problem are looked at."""
+
+MAGNITUDES = (0.3, 1.0, 10.0, 1000.0)
+"""Sizes of gradients that a mechanism is tried on that promises the same for every gradient."""
+
+
+def outputs(path: OnePass, seed: int, count: int, replicate: int) -> Floats:
+    """Private gradients of the first users of a replicate, shape (count, d)."""
+    return np.concatenate([part[2] for part in reports_of(path, seed, replicate, count)])
+
+
+def sampled_gradients(problem: Problem, seed: int) -> list[Floats]:
+    """Gradients of simulated records at each of a few points, shape (N, d)."""
+    nothing = MECHANISMS["none"].model_validate({})
+    found = []
+    for point in POINTS:
+        algorithm = LdpSgd(c=1e-12, theta0=point)  # theta stands still
+        found.append(outputs(OnePass(problem, nothing, algorithm), seed, RECORDS, 0))
+    return found
+
+
+def extreme_pairs(clouds: list[Floats], seed: int, most: int = 4) -> list[tuple[Floats, Floats]]:
+    """Pairs of gradients of one cloud that lie far apart in L1 and in L2.
+
+    Gradients at different points are in different clouds: neighbours are two records at the same point.
+    """
+    d = clouds[0].shape[1]
+    rng = np.random.default_rng(seed)
+    directions = [*np.eye(d), np.ones(d), *rng.normal(size=(16, d)), *rng.choice([-1.0, 1.0], (16, d))]
+    pairs: list[tuple[Floats, Floats]] = []
+    for gradients in clouds:
+        along = [gradients @ direction for direction in directions]
+        places = {(int(np.argmax(values)), int(np.argmin(values))) for values in along}
+        pairs += [(gradients[a], gradients[b]) for a, b in sorted(places)]
+    chosen: list[tuple[Floats, Floats]] = []
+    for order in (1, 2):
+        ranked = sorted(pairs, key=lambda pair: -float(np.linalg.norm(pair[0] - pair[1], ord=order)))
+        chosen += [pair for pair in ranked[: most // 2] if not any(pair is known for known in chosen)]
+    return chosen
+
+
+def inputs_of(mechanism: Mechanism, problem: Problem, seed: int) -> list[tuple[Floats, Floats, Any]]:
+    """Pairs of gradients, and the problem that claims their sensitivity."""
+    d = problem.dimension
+    bits = problem.gradient_values()
+    if mechanism.unsuitable(GivenGradient(values=(0.0,) * d, original=problem)) is None:
+        # It promises the same for every gradient, however large.
+        unit = np.eye(d)[0]
+        pairs = [(m * unit, -m * unit) for m in MAGNITUDES] + [(MAGNITUDES[-1] * unit, 0.0 * unit)]
+        return [(a, b, {}) for a, b in pairs]
+    claimed = {"l1": problem.l1_sensitivity(), "l2": problem.l2_sensitivity(), "bits": bits}
+    if mechanism.reads_bit() and problem.levels() is not None:
+        # Records in the first cell and the last one, and in neighbouring ones.
+        cells = [np.where(np.arange(d) < cell, 0.0, 1.0) for cell in range(d + 1)]
+        pairs = [(cells[0], cells[-1]), *zip(cells[1:], cells[:-1], strict=True)]
+        return [(a, b, claimed | {"taus": problem.levels()}) for a, b in (pairs if d > 1 else pairs[:1])]
+    if bits is not None:
+        return [(np.array([bits[1]]), np.array([bits[0]]), claimed)]
+    return [(a, b, claimed) for a, b in extreme_pairs(sampled_gradients(problem, seed), seed)]
+
+
+def audit_mechanism(
+    mechanism: Mechanism,
+    problem: Problem,
+    samples: int = 500_000,
+    confidence: float = 0.999,
+    seed: int = 1,
+) -> Audit:
+    """Hold a local mechanism to its claim, on gradients of a problem.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+    problem : Problem
+        Whose gradients are randomised; its sensitivities are part of the claim.
+    samples : int
+        Outputs on each input, once to choose the test and once to count it.
+    confidence : float
+    seed : int
+
+    Raises
+    ------
+    InputError
+        If the mechanism claims nothing, or cannot be applied to the problem.
+    """
+    reason = mechanism.unsuitable(problem)
+    if reason is not None:
+        raise InputError("mechanism", mechanism.kind, f"a mechanism for {problem.kind}", reason)
+    if mechanism.replaces_data():
+        hint = "It simulates reports without values: audit sampling = 'data', whose reports it has."
+        raise InputError("mechanism.sampling", getattr(mechanism, "sampling", None), "'data'", hint)
+    claim = claim_of(mechanism.privacy())
+    neighbours = []
+    for number, (first, second, claimed) in enumerate(inputs_of(mechanism, problem, seed), start=1):
+        problems = [
+            GivenGradient(values=tuple(map(float, values)), original=problem, **claimed)
+            for values in (first, second)
+        ]
+        paths = [OnePass(given, mechanism, LdpSgd()) for given in problems]
+
+        def draw(which: int, count: int, stage: int, paths: list[OnePass] = paths) -> Floats:
+            return outputs(paths[which], seed, count, stage)
+
+        name = f"{number}: gradients {shown(first)} and {shown(second)}"
+        neighbours.append(Neighbours(name, draw, (first, second)))
+    return audited(mechanism, claim, neighbours, samples, confidence)
+
+
+def shown(values: Floats) -> str:
+    """A vector, a few numbers of it."""
+    listed = ", ".join(f"{value:.4g}" for value in values[:4].tolist())
+    return f"({listed}{', ...' if len(values) > 4 else ''})"
+
+
+USERS = 10_000
+"""Users that the rule for the number of bins is asked with, where the protocol leaves them open."""
+
+
+def ask_once(kernel, out, keys, x, population, design, budget):  # type: ignore[no-untyped-def]
+    """The answers of one user at the threshold x, one user per row of ``keys``."""
+    for r in range(out.shape[0]):
+        _, ones = ask(x, keys[r, 0], keys[r, 1], 0, 0, 1.0, population, design, budget)
+        out[r, 0] = ones
+
+
+def audit_protocol(protocol: Protocol, samples: int, confidence: float, seed: int) -> Audit:
+    """Hold one user's report to the protocol's claim.
+
+    Parameters
+    ----------
+    protocol : Protocol
+        Every user answers, and honestly, whatever its settings: a liar's report depends on no value.
+    samples : int
+        Reports on each value, once to choose the test and once to count it.
+    confidence : float
+    seed : int
+    """
+    protocol = protocol.model_copy(update={"answer_below": 1.0, "answer_above": 1.0, "liars": 0.0})
+    if isinstance(protocol, Rounds):
+        neighbours = [rounds_neighbours(protocol, seed)]
+    elif isinstance(protocol, OneShot):
+        k = protocol.bins(USERS)
+        pairs = dict.fromkeys([(0, k - 1), (k // 2 - 1, k // 2), (0, 1)])
+        neighbours = [bin_neighbours(protocol, k, pair, seed) for pair in pairs]
+    else:
+        raise InputError("protocol.kind", protocol.kind, "a protocol of one round, or rounds of thresholds")
+    return audited(protocol, claim_of(protocol.privacy()), neighbours, samples, confidence)
+
+
+def keys_of(seed: int, which: int, count: int, stage: int, name: str) -> NDArray[np.uint64]:
+    """Key words of users with one of the two values."""
+    first = stage * 2**32
+    stream = f"audit/{name}/{which}"
+    keys = [counter_keys(seed, "mechanism", stream, replicate) for replicate in range(first, first + count)]
+    return np.array(keys, dtype=np.uint64)
+
+
+def bin_neighbours(protocol: OneShot, k: int, pair: tuple[int, int], seed: int) -> Neighbours:
+    """A user whose value lies in either of two bins."""
+    draw_counts, _ = protocol.kernels()
+    cdfs = [(np.arange(k + 1) > place).astype(np.float64) for place in pair]
+
+    def draw(which: int, count: int, stage: int) -> Floats:
+        values, received, empty = np.empty((count, k - 1)), np.empty(count), np.empty(count)
+        keys = keys_of(seed, which, count, stage, f"{protocol.kind}/{pair}")
+        design, budget = protocol.design(cdfs[which], 1), protocol.budget()
+        call(collect, values, received, empty, keys, 1.0, 1.0, 0.0, design, budget, draw=draw_counts)
+        return values
+
+    name = f"values in bins {pair[0] + 1} and {pair[1] + 1} of {k}"
+    return Neighbours(name, draw, (cdfs[0][1:-1], cdfs[1][1:-1]))
+
+
+def rounds_neighbours(protocol: Rounds, seed: int) -> Neighbours:
+    """A user whose value lies below the threshold, or above it."""
+    low, high = protocol.ends
+    width = high - low
+    design = protocol.design(USERS, 0.5)
+    values = (low + 0.25 * width, low + 0.75 * width)
+
+    def draw(which: int, count: int, stage: int) -> Floats:
+        # A law so narrow that all of it lies on one side.
+        population = population_of(Law("uniform", values[which], 1e-3 * width))
+        out = np.empty((count, 1))
+        keys = keys_of(seed, which, count, stage, protocol.kind)
+        call(ask_once, out, keys, low + 0.5 * width, population, design, protocol.budget())
+        return out
+
+    centres = (np.array([float(protocol.answers)]), np.array([0.0]))
+    return Neighbours("values below and above the threshold", draw, centres)
+
+
+# Name, settings, problem: quantile where a report is a number, a regression where it is a vector.
+BUNDLED: tuple[tuple[str, dict[str, Any], str], ...] = (
+    ("randomized_response", {"epsilon": 0.5}, "quantile"),
+    ("randomized_response", {"epsilon": 1.0}, "quantile"),
+    ("randomized_response", {"epsilon": 4.0}, "quantile"),
+    ("cells", {"epsilon": 1.0}, "quantiles"),
+    ("cells", {"epsilon": 3.0}, "quantiles"),
+    ("laplace", {"epsilon": 1.0}, "quantile"),
+    ("laplace", {"epsilon": 1.0}, "linear_regression"),
+    ("gaussian", {"mu": 1.0}, "quantile"),
+    ("gaussian", {"mu": 1.0}, "logistic_regression"),
+    ("clipped_gaussian", {"mu": 1.0, "clip": 2.0}, "quantile"),
+    ("clipped_gaussian", {"mu": 1.0}, "linear_regression"),
+    ("dp_gd", {"epochs": 2.0}, ""),
+    ("dp_sgd", {"epochs": 1.0, "batch_size": 2}, ""),
+    ("dp_nsgd", {"epochs": 2.0}, ""),
+    ("dp_nsgd", {"epochs": 2.0, "order": "fixed"}, ""),
+    ("dp_nsgd_reduced", {"epochs": 2.0}, ""),
+    ("dp_nsgd_reduced", {"epochs": 2.0, "order": "fixed"}, ""),
+    ("dp_ssgd", {}, ""),
+    ("dp_mbssgd", {}, ""),
+    ("dp_ambssgd", {"doublings": 1, "part": 2}, ""),
+    ("dp_ambssgd", {"doublings": 1, "part": 2, "rule": "printed"}, ""),
+    ("sufficient_statistics", {}, ""),
+    ("ldp_sgd", {"mu": 1.0}, ""),
+    ("tail_sgd", {"mu": 1.0}, ""),
+    ("minibatch_sgd", {"epsilon": 1.0, "noise": "batch", "batch_size": 2}, ""),
+    ("budget_split", {"epsilon": 1.0, "perturbations": 2}, ""),
+    ("rounds", {"epsilon": 1.0}, ""),
+    ("thresholds", {"epsilon": 1.0, "k": 8}, ""),
+    ("grr", {"epsilon": 1.0, "k": 8}, ""),
+    ("oue", {"epsilon": 1.0, "k": 4}, ""),
+    ("hrr", {"epsilon": 1.0, "k": 8}, ""),
+    ("haar", {"epsilon": 1.0, "k": 8}, ""),
+    ("tree", {"epsilon": 1.0, "k": 16}, ""),
+)
+
+BUDGET = {"epsilon": 2.0, "delta": 1e-3}
+"""Of algorithms with their own noise, unless given: at a smaller delta a practical number shows little."""
+
+SHUFFLED_BUDGET = {"epsilon": 0.3, "delta": 1e-2}
+"""Of dp_ssgd, unless given: amplification by shuffling admits small budgets only."""
+
+DEFAULT_MECHANISM = {"budget_split": "randomized_response", "minibatch_sgd": "laplace"}
+"""Mechanism of an algorithm without a budget of its own; clipped_gaussian for others."""
+
+STEP = {"eta": 0.01}
+"""Of algorithms over a fixed data set, unless given."""
+
+
+def finite_sum_kinds() -> list[str]:
+    """Kinds of the algorithms over a fixed data set."""
+    return [kind for kind, made in ALGORITHMS.items() if issubclass(made, FiniteSumAlgorithm)]
+
+
+def audit(
+    name: str,
+    settings: dict[str, Any],
+    problem: str = "quantile",
+    samples: int | None = None,
+    confidence: float = 0.999,
+    seed: int = 1,
+) -> Audit:
+    """Hold a mechanism, an algorithm or a protocol to its privacy claim.
+
+    Parameters
+    ----------
+    name : str
+        Its kind, which an installed package may have brought.
+    settings : dict
+        Of an algorithm without noise of its own also those of the mechanism, whose kind is ``mechanism``.
+    problem : str
+        Kind of the problem whose gradients a mechanism randomises, with its default settings.
+    samples : int, optional
+        Outputs on each input, once to choose the test and once to count it; 500,000 of a mechanism or
+        protocol and 100,000 runs of an algorithm unless given.
+    confidence : float in (0, 1)
+    seed : int
+
+    Raises
+    ------
+    InputError
+        If there is no such kind, or its settings are impossible.
+    """
+    load_plugins()
+    if name in MECHANISMS:
+        mechanism: Mechanism = one("mechanism", name, settings)
+        kinds = [kind for kind, made in PROBLEMS.items() if issubclass(made, Problem)]
+        if problem not in kinds:
+            raise InputError("problem", problem, "one of " + ", ".join(kinds), closest(problem, kinds))
+        chosen = one("problem", problem, {})
+        return audit_mechanism(mechanism, chosen, samples or 500_000, confidence, seed)
+    if name in PROTOCOLS:
+        protocol = one("protocol", name, {"range": [0.0, 1.0]} | settings)
+        return audit_protocol(protocol, samples or 500_000, confidence, seed)
+    runs = samples or 100_000
+    if name in finite_sum_kinds():
+        algorithm = one("algorithm", name, BUDGET | STEP | settings)
+        return audit_data_set(algorithm, 4, runs, confidence, seed)
+    if name in ALGORITHMS:
+        return audit_path(*path_parts(name, settings), runs, confidence, seed)
+    kinds = [*MECHANISMS, *ALGORITHMS, *PROTOCOLS]
+    raise InputError("name", name, "one of " + ", ".join(kinds), closest(name, kinds))
+
+
+def path_parts(name: str, settings: dict[str, Any]) -> tuple[Any, Mechanism | None]:
+    """A one-pass algorithm, and the mechanism under it unless it has noise of its own."""
+    kind = ALGORITHMS[name]
+    if kind.carries_privacy:
+        budget = SHUFFLED_BUDGET if name == "dp_ssgd" else BUDGET
+        known = {key: value for key, value in budget.items() if key in kind.model_fields}
+        return one("algorithm", name, known | settings), None
+    own = {key: value for key, value in settings.items() if key in kind.model_fields}
+    rest = {key: value for key, value in settings.items() if key not in own}
+    mechanism = rest.pop("mechanism", DEFAULT_MECHANISM.get(name, "clipped_gaussian"))
+    start = {"eta": 0.01} if "eta" in kind.model_fields else {}
+    return one("algorithm", name, start | own), one("mechanism", str(mechanism), rest)
+
+
+def one(group: str, kind: str, settings: dict[str, Any]) -> Any:
+    """A component with these settings."""
+    (entry,) = read_group(group, {"kind": kind, **settings})
+    found = entry.combinations()
+    if len(found) != 1:
+        raise InputError(group, settings, "one value for every setting")
+    return found[0]
+
+
+def audit_bundled(samples: int | None = None, confidence: float = 0.999, seed: int = 1) -> Iterator[Audit]:
+    """Audit everything in :data:`BUNDLED`, one after the other."""
+    for name, settings, problem in BUNDLED:
+        yield audit(name, settings, problem, samples, confidence, seed)

@@ -1,0 +1,491 @@
+"""Lower bounds of a privacy parameter from how often an event happens on two neighbouring inputs.
+
+If an event has probability p on one input and q on a neighbour, then
+
+    eps-DP            =>  p <= e^eps q
+    (eps, delta)-DP   =>  p <= e^eps q + delta
+    mu-GDP            =>  Phi^-1(p) - Phi^-1(q) <= mu
+
+so that every event gives a lower bound of the parameter. p and q are replaced by one-sided
+Clopper-Pearson limits, each at half of what confidence leaves over: the bound then exceeds the true
+parameter with probability 1 - confidence at most, whatever the mechanism (Jagielski, Ullman and Oprea,
+2020, Auditing differentially private machine learning; for GDP Nasr and others, 2023, Tight auditing of
+differentially private machine learning).
+
+The best test between two neighbouring inputs, chosen on one half of the outputs, counted on the other.
+
+A test is an event {score(output) > threshold}, or its complement, for one of a few scores. Scores and
+thresholds are compared by the lower bound that they give on the outputs they are chosen on. A score that is
+learnt from a quarter of them is compared on the others, since it may know that quarter by heart. The bound
+that is reported is counted on fresh outputs, so that choosing costs no confidence.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpflow.components.mechanisms import PrivacyStatement
+from ldpflow.errors import InputError
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A privacy parameter that is claimed, and the notion it belongs to.
+
+    Parameters
+    ----------
+    notion : str
+        ``pure`` (eps-DP), ``approximate`` ((eps, delta)-DP) or ``gaussian`` (mu-GDP).
+    value : float
+        epsilon or mu.
+    delta : float
+        0 but for ``approximate``.
+    """
+
+    notion: Literal["pure", "approximate", "gaussian"]
+    value: float
+    delta: float = 0.0
+
+    @property
+    def parameter(self) -> str:
+        """``epsilon`` or ``mu``."""
+        return "mu" if self.notion == "gaussian" else "epsilon"
+
+
+def claim_of(statement: PrivacyStatement) -> Claim:
+    """The claim that a privacy statement makes.
+
+    Raises
+    ------
+    InputError
+        If it claims nothing that a test could contradict.
+    """
+    if statement.notion != "none":
+        if statement.mu is not None:
+            return Claim("gaussian", statement.mu)
+        if statement.epsilon is not None and statement.delta:
+            return Claim("approximate", statement.epsilon, statement.delta)
+        if statement.epsilon is not None:
+            return Claim("pure", statement.epsilon)
+    raise InputError("privacy_notion", statement.notion, "a notion with epsilon or mu")
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Counts of an event, or of each of several, on two neighbouring inputs.
+
+    Parameters
+    ----------
+    first, second : int or ndarray of int
+        Outputs on either input for which the event happened.
+    of_first, of_second : int
+        Outputs on either input.
+    """
+
+    first: Any
+    of_first: int
+    second: Any
+    of_second: int
+
+
+def lower_limit(count: Any, trials: int, error: float) -> Floats:
+    """One-sided Clopper-Pearson limit: below the probability but for a share ``error`` of samples."""
+    from scipy import special
+
+    count = np.asarray(count, dtype=np.float64)
+    safe = np.maximum(count, 1.0)
+    return np.where(count > 0, special.betaincinv(safe, trials - safe + 1.0, error), 0.0)
+
+
+def upper_limit(count: Any, trials: int, error: float) -> Floats:
+    """One-sided Clopper-Pearson limit: above the probability but for a share ``error`` of samples."""
+    return 1.0 - lower_limit(trials - np.asarray(count, dtype=np.float64), trials, error)
+
+
+def lower_bounds(counts: Counts, claim: Claim, confidence: float) -> Floats:
+    """Lower bounds of the true parameter, each wrong with probability 1 - confidence at most.
+
+    The events must have been chosen without looking at these outputs. The claim's notion (and delta) is
+    used, not its value; -inf where an event gives no bound.
+    """
+    from scipy import special
+
+    error = (1.0 - confidence) / 2.0
+    p = lower_limit(counts.first, counts.of_first, error)
+    q = upper_limit(counts.second, counts.of_second, error)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if claim.notion == "gaussian":
+            bound = special.ndtri(p) - special.ndtri(q)
+        else:
+            bound = np.log(p - claim.delta) - np.log(q)
+    return np.where(np.isnan(bound), -math.inf, bound)
+
+
+def lower_bound(counts: Counts, claim: Claim, confidence: float) -> float:
+    """The bound from one event, at least 0: no parameter is negative."""
+    return max(0.0, float(lower_bounds(counts, claim, confidence)))
+
+
+THRESHOLDS = 512
+BINS = 64
+SELECTION = 1e-4
+"""Events are compared at limits this much stricter: among thousands the luckiest is not the best."""
+
+LINEAR = 64
+"""Largest number of coordinates for which the best linear score is learnt."""
+
+COORDINATES = 16
+"""Largest number of coordinates that are each a score of their own."""
+
+REPORTS = 1024
+"""Largest number of different outputs whose frequencies are learnt."""
+
+LEARNT = 4
+"""Every fourth output is learnt from, where a score is learnt."""
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """Two neighbouring inputs and a way to draw outputs on them.
+
+    Parameters
+    ----------
+    name : str
+        The inputs in words.
+    draw : callable
+        ``draw(which, count, stage)``: outputs of shape (count, d) on input 0 or 1; different stages
+        use different random numbers.
+    centres : tuple of two ndarrays, optional
+        Where the outputs would lie without noise, as far as it is known: their difference is the natural
+        direction to look in.
+    """
+
+    name: str
+    draw: Callable[[int, int, int], Floats]
+    centres: tuple[Floats, Floats] | None = None
+
+    def pair(self, samples: int) -> Pair:
+        """Outputs on both inputs, to choose a test on."""
+        first, second = (self.draw(which, samples, 0) for which in (0, 1))
+        nothing = np.zeros(first.shape[1])
+        return Pair(self.name, first, second, self.centres or (nothing, nothing))
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Outputs on two neighbouring inputs.
+
+    Parameters
+    ----------
+    name : str
+        The inputs in words.
+    first, second : ndarray, shape (N, d)
+    centres : tuple of two ndarrays, shape (d,)
+        See :class:`Neighbours`.
+    """
+
+    name: str
+    first: Floats
+    second: Floats
+    centres: tuple[Floats, Floats]
+
+    def learnt(self) -> tuple[Floats, Floats]:
+        """The quarter of the outputs that scores are learnt from."""
+        return self.first[::LEARNT], self.second[::LEARNT]
+
+    def others(self) -> Pair:
+        """The outputs that no score is learnt from."""
+        kept = (outputs[np.arange(len(outputs)) % LEARNT > 0] for outputs in (self.first, self.second))
+        first, second = kept
+        return replace(self, first=first, second=second)
+
+
+@dataclass(frozen=True)
+class Score:
+    """A number computed from an output.
+
+    Parameters
+    ----------
+    name : str
+        In words.
+    values : callable
+        From outputs of shape (N, d) to shape (N,).
+    learnt : bool
+        Whether every fourth output has taught it.
+    """
+
+    name: str
+    values: Callable[[Floats], Floats]
+    learnt: bool = False
+
+
+@dataclass(frozen=True)
+class Test:
+    """An event: score > threshold (or not), more probable on the first input (or on the second).
+
+    Parameters
+    ----------
+    pair : str
+    score : Score
+    threshold : float
+    above : bool
+        Whether the event is score > threshold; else score <= threshold.
+    swapped : bool
+        Whether p is the event's probability on the second input.
+    bound : float
+        The lower bound on the outputs that it was chosen on: not to be reported.
+    """
+
+    __test__ = False  # not a class of tests for pytest
+
+    pair: str
+    score: Score
+    threshold: float
+    above: bool
+    swapped: bool
+    bound: float
+
+    def counts(self, first: Floats, second: Floats) -> Counts:
+        """Counts of the event in fresh outputs, those of p's input first."""
+        p, q = (second, first) if self.swapped else (first, second)
+        over = [int((self.score.values(outputs) > self.threshold).sum()) for outputs in (p, q)]
+        a, b = over if self.above else (len(p) - over[0], len(q) - over[1])
+        return Counts(a, len(p), b, len(q))
+
+    def words(self) -> str:
+        """The event in words."""
+        return f"{self.score.name} {'>' if self.above else '<='} {self.threshold:.6g}"
+
+
+def scores_for(pair: Pair) -> list[Score]:
+    """Scores that tell common mechanisms apart, and some that are learnt from the outputs.
+
+    The projection on the difference of the inputs is the likelihood ratio of Gaussian noise, the
+    difference of L1 distances that of Laplace noise; the ratio of histograms of the projection finds
+    what is not monotone, and that of frequencies what is discrete.
+    """
+    first, second = pair.centres
+    d = len(first)
+    size = float(np.sqrt(np.sum((first - second) ** 2)))
+    direction = (first - second) / size if size > 0 else np.ones(d) / np.sqrt(d)
+
+    def distances(outputs: Floats) -> Floats:
+        result: Floats = np.abs(outputs - second).sum(axis=1) - np.abs(outputs - first).sum(axis=1)
+        return result
+
+    scores = [Score("projection on the difference of the inputs", lambda outputs: outputs @ direction)]
+    if d > 1:
+        scores.append(Score("difference of the L1 distances to the inputs", distances))
+        for j in range(min(d, COORDINATES)):
+            scores.append(Score(f"coordinate {j + 1}", partial(np.take, indices=j, axis=1)))
+    if 1 < d <= LINEAR:
+        scores.append(linear_score(pair))
+    scores.append(histogram_score(scores[-1].values, pair))
+    found = repeated_reports(pair)
+    if 0 < len(found) <= REPORTS:
+        scores.append(frequency_score(found, pair))
+    return scores
+
+
+def linear_score(pair: Pair) -> Score:
+    """Fisher's linear discriminant, learnt from a quarter of the outputs.
+
+    The likelihood ratio where noise is Gaussian, whatever its covariance.
+    """
+    first, second = pair.learnt()
+    covariance = 0.5 * (np.cov(first.T) + np.cov(second.T))
+    ridge = 1e-9 * np.trace(covariance) / len(covariance)
+    difference = first.mean(axis=0) - second.mean(axis=0)
+    weights = np.linalg.solve(covariance + ridge * np.eye(len(covariance)), difference)
+    return Score("best linear score", lambda outputs: outputs @ weights, learnt=True)
+
+
+def ratio_score(name: str, classes: Callable[[Floats], NDArray[Any]], size: int, pair: Pair) -> Score:
+    """log ratio of the frequencies of classes of outputs, learnt from a quarter of them."""
+    counts = [np.bincount(classes(outputs), minlength=size) + 0.5 for outputs in pair.learnt()]
+    ratios = np.log(counts[0] / counts[1])
+    return Score(f"log ratio of {name}", lambda outputs: ratios[classes(outputs)], learnt=True)
+
+
+def histogram_score(score: Callable[[Floats], Floats], pair: Pair) -> Score:
+    """Classes of outputs between quantiles of a score."""
+    values = np.concatenate([score(outputs) for outputs in pair.learnt()])
+    edges = np.unique(np.quantile(values, np.linspace(0, 1, BINS + 1)[1:-1]))
+    return ratio_score(
+        "histograms", lambda outputs: np.searchsorted(edges, score(outputs)), len(edges) + 1, pair
+    )
+
+
+def repeated_reports(pair: Pair) -> Floats:
+    """Different outputs that occur more than once among those that are learnt from, shape (K, d).
+
+    None of continuous noise: how often its outputs were seen says nothing about further ones.
+    """
+    sample = pair.first[: 2 * REPORTS]
+    if len(np.unique(sample, axis=0)) == len(sample):
+        return sample[:0]
+    found, times = np.unique(np.concatenate(pair.learnt()), axis=0, return_counts=True)
+    return found[times > 1]
+
+
+def frequency_score(reports: Floats, pair: Pair) -> Score:
+    """Classes of equal outputs, and one for all that are not among the reports."""
+    names = {report.tobytes(): place for place, report in enumerate(reports)}
+
+    def places(outputs: Floats) -> NDArray[np.int64]:
+        distinct, inverse = np.unique(outputs, axis=0, return_inverse=True)
+        known = [names.get(report.tobytes(), len(names)) for report in distinct]
+        return np.array(known, dtype=np.int64)[inverse.reshape(-1)]
+
+    return ratio_score("frequencies", places, len(names) + 1, pair)
+
+
+def best_test(pairs: Sequence[Pair], claim: Claim, confidence: float) -> Test:
+    """The test with the largest lower bound among all pairs, scores, thresholds and directions."""
+    strict = 1.0 - (1.0 - confidence) * SELECTION
+    tests = [
+        best_threshold(others if score.learnt else pair, score, claim, strict)
+        for pair, others in ((pair, pair.others()) for pair in pairs)
+        for score in scores_for(pair)
+    ]
+    return max(tests, key=lambda test: test.bound)
+
+
+def best_threshold(pair: Pair, score: Score, claim: Claim, confidence: float) -> Test:
+    """The best event of one score."""
+    first = np.sort(score.values(pair.first))
+    second = np.sort(score.values(pair.second))
+    both = np.unique(np.concatenate([first, second]))
+    if len(both) > THRESHOLDS:
+        # Close together in the tails, where large ratios are.
+        middle = np.linspace(0.0, 1.0, THRESHOLDS // 2)
+        tail = np.geomspace(1.0 / len(both), 0.5, THRESHOLDS // 4)
+        both = np.quantile(both, np.unique(np.concatenate([middle, tail, 1.0 - tail])))
+    below = [np.searchsorted(values, both, side="right") for values in (first, second)]
+    best = Test(pair.name, score, float(both[0]), True, False, -np.inf)
+    for above in (True, False):
+        a, b = (len(first) - below[0], len(second) - below[1]) if above else below
+        for swapped in (False, True):
+            counts = Counts(a, len(first), b, len(second))
+            if swapped:
+                counts = Counts(b, len(second), a, len(first))
+            bounds = lower_bounds(counts, claim, confidence)
+            place = int(np.argmax(bounds))
+            if bounds[place] > best.bound:
+                best = Test(pair.name, score, float(both[place]), above, swapped, float(bounds[place]))
+    return best
+
+
+@dataclass(frozen=True)
+class Audit:
+    """Result of an audit.
+
+    Parameters
+    ----------
+    name : str
+        Kind of the mechanism or algorithm.
+    settings : dict
+    notion, parameter : str
+        ``pure``, ``approximate`` or ``gaussian``; ``epsilon`` or ``mu``.
+    claim, delta : float
+    bound : float
+        Lower bound of the parameter.
+    confidence : float
+    samples : int
+        Outputs on each input that the bound is counted on; as many chose the test.
+    inputs, test : str
+        The pair of inputs and the event, in words.
+    first, second : float
+        Share of outputs for which the event happened, on the input where it is the more frequent, and on
+        the other.
+    """
+
+    name: str
+    settings: dict[str, Any]
+    notion: str
+    parameter: str
+    claim: float
+    delta: float
+    bound: float
+    confidence: float
+    samples: int
+    inputs: str
+    test: str
+    first: float
+    second: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether the bound does not contradict the claim."""
+        return self.bound <= self.claim
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {**asdict(self), "passed": self.passed}
+
+
+def audited(
+    component: Any,
+    claim: Claim,
+    neighbours: Sequence[Neighbours],
+    samples: int,
+    confidence: float,
+    mechanism: Any = None,
+) -> Audit:
+    """Choose the best test among all neighbours, then count it on fresh outputs.
+
+    Parameters
+    ----------
+    component : Mechanism, Algorithm or Protocol
+        For the result, with its settings.
+    claim : Claim
+    neighbours : sequence of Neighbours
+    samples : int
+        Outputs on each input, once to choose the test and once to count it.
+    confidence : float in (0, 1)
+    mechanism : Mechanism, optional
+        Under an algorithm that has no noise of its own.
+
+    Returns
+    -------
+    Audit
+        With a sound mechanism, ``bound`` exceeds the claim with probability 1 - confidence at most.
+    """
+    if not 0 < confidence < 1:
+        raise InputError("confidence", confidence, "a number in (0, 1)")
+    if samples < 100:
+        raise InputError("samples", samples, "at least 100")
+    test = best_test([each.pair(samples) for each in neighbours], claim, confidence)
+    chosen = next(each for each in neighbours if each.name == test.pair)
+    counts = test.counts(chosen.draw(0, samples, 1), chosen.draw(1, samples, 1))
+    settings = {
+        f"{part.kind}.{name}" if part is mechanism else name: value
+        for part in (component, mechanism)
+        if part is not None
+        for name, value in part.model_dump().items()
+        if name != "kind" and value is not None
+    }
+    return Audit(
+        name=component.kind,
+        settings=settings,
+        notion=claim.notion,
+        parameter=claim.parameter,
+        claim=claim.value,
+        delta=claim.delta,
+        bound=lower_bound(counts, claim, confidence),
+        confidence=confidence,
+        samples=samples,
+        inputs=test.pair,
+        test=test.words(),
+        first=counts.first / counts.of_first,
+        second=counts.second / counts.of_second,
+    )

@@ -1,0 +1,361 @@
+"""Audits of algorithms: everything that a run releases about two neighbouring lists of users.
+
+The lists are hostile. All users but one have no gradient, so that a path stands still but for the noise and
+the one user who is replaced; this user has the largest gradient that clipping lets through, in opposite
+directions. An adversary knows the order of the users, but where the claim rests on a secret order.
+
+Over a fixed data set the start is so far out that gradients do not change along the run. What is released
+moves as far as the sensitivity allows, step by step, and the test is the best linear one over all steps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpflow.components.algorithms.algorithm import Algorithm
+from ldpflow.components.algorithms.budget_split import BudgetSplit
+from ldpflow.components.algorithms.dp_ambssgd import DpAmbssgd
+from ldpflow.components.algorithms.finite_sum import FiniteSumAlgorithm, plan_of
+from ldpflow.components.algorithms.ldp_sgd import DpSsgd
+from ldpflow.components.algorithms.minibatch_sgd import MinibatchSgd
+from ldpflow.components.algorithms.regression import MinibatchRegression
+from ldpflow.components.algorithms.sufficient_statistics import SufficientStatistics
+from ldpflow.components.intervals.record import PathRecord
+from ldpflow.components.mechanisms import MECHANISMS, Mechanism
+from ldpflow.components.problems.least_squares import LeastSquares
+from ldpflow.components.problems.nonconvex_logistic import NonconvexLogistic
+from ldpflow.errors import InputError
+from ldpflow.numerics.elementary import jit
+from ldpflow.numerics.streams import LANES
+from ldpflow.practice.audit.distinguishing import Audit, Neighbours, audited, claim_of
+from ldpflow.practice.audit.given_gradients import GivenGradients
+from ldpflow.settings import Parameters
+from ldpflow.simulators.finite_sum import Records, run_erm
+from ldpflow.simulators.one_pass import OnePass, run_path
+
+Floats = NDArray[np.float64]
+Row = tuple[float, float]
+Released = Callable[[PathRecord], Floats]
+
+STEPS = 2
+"""Steps of an algorithm whose number of steps is a setting."""
+
+HUGE = 1e9
+NOTHING: Row = (0.0, 0.0)
+MIRRORED: tuple[Row, Row] = ((1.0, HUGE), (1.0, -HUGE))
+
+MOST_USERS = 2**20
+
+FAR = 400.0
+SLANT = 0.05
+"""Cosine of the angle between the replaced record and the direction of the start."""
+
+
+def drawn(count: int, stage: int, run: Callable[[range], Floats]) -> Floats:
+    """Outputs of as many replicates, LANES at a time; every stage has its own."""
+    starts = range(stage * 2**24, stage * 2**24 + count, LANES)
+    return np.concatenate([run(range(start, start + LANES)) for start in starts])[:count]
+
+
+@jit
+def in_file_order(order, state, epoch, count):  # type: ignore[no-untyped-def]
+    """Every epoch visits the records as they lie: order[position * LANES + lane] = position."""
+    for i in range(count):
+        for lane in range(LANES):
+            order[i * LANES + lane] = i
+
+
+def neighbouring_records(n: int, which: int, position: int) -> Records:
+    """n records in two coordinates; the one at ``position`` differs between the two data sets.
+
+    With w = (400, 0) that record is wrongly classified by far, so that its logistic gradient is -x,
+    with the second coordinate +-sqrt(1 - .05^2); the others are rightly classified by far and have none.
+    """
+    rows = np.tile([1.0, 0.0], (n, 1))
+    rows[position] = [-SLANT, np.sqrt(1.0 - SLANT**2) * (1.0 if which == 0 else -1.0)]
+    return Records(n, rows.reshape(-1), np.ones(n), np.zeros(LANES, np.int64))
+
+
+def audit_data_set(
+    algorithm: FiniteSumAlgorithm, n: int, samples: int, confidence: float = 0.999, seed: int = 1
+) -> Audit:
+    """Hold an algorithm of private empirical risk minimisation to its claim.
+
+    Parameters
+    ----------
+    algorithm : FiniteSumAlgorithm
+        With few epochs: every step is a coordinate of the output.
+    n : int
+        Records of the data sets.
+    samples : int
+        Runs on each data set, once to choose the test and once to count it.
+    confidence : float
+    seed : int
+    """
+    problem = NonconvexLogistic(d=2, penalty=0.0)
+    plan = plan_of(problem, algorithm, n)
+    # The accounting of trees holds for every order, so the audit may know it.
+    ordered = hasattr(algorithm, "order")
+    parts = {"draw_order": in_file_order} if ordered else {}
+    times = range(1, plan.steps + 1)
+    neighbours = []
+    for position in range(n) if ordered else (0,):
+
+        def draw(which: int, count: int, stage: int, position: int = position) -> Floats:
+            records = neighbouring_records(n, which, position)
+            key = f"audit/{algorithm.kind}/{which}"
+
+            def run(replicates: range) -> Floats:
+                start = (FAR, 0.0)
+                found = run_erm(
+                    problem, algorithm, plan, records, seed, key, replicates, times, start, **parts
+                )
+                return found.estimates[:, 1, :].T
+
+            return drawn(count, stage, run)
+
+        neighbours.append(
+            Neighbours(f"{n} records, number {position + 1} replaced by its mirror image", draw)
+        )
+    return audited(algorithm, claim_of(algorithm.privacy()), neighbours, samples, confidence)
+
+
+class GivenRegression(LeastSquares):
+    """Least squares in one coordinate on given rows (x, y); what its theory needs is that of N(0, 1).
+
+    Parameters
+    ----------
+    rows : tuple of (float, float)
+    """
+
+    kind: Literal["given_regression"] = "given_regression"  # type: ignore[assignment]
+    rows: tuple[Row, ...]
+
+    def stored_records(self) -> int:
+        return len(self.rows)
+
+    @cached_property
+    def given(self) -> Floats:
+        """The rows as an array."""
+        return np.array(self.rows)
+
+    def table(self) -> Floats:
+        return self.given
+
+    def kernel_parameters(self) -> Parameters:
+        return {"error_scale": 1.0, "scales": (1.0,), "coefficients": (0.0,)}
+
+
+def audit_path(
+    algorithm: Algorithm, mechanism: Mechanism | None, samples: int, confidence: float, seed: int
+) -> Audit:
+    """Hold a one-pass algorithm to its claim.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+    mechanism : Mechanism or None
+        None where the algorithm has its own noise.
+    samples : int
+        Runs on each list, once to choose the test and once to count it.
+    confidence : float
+    seed : int
+
+    Raises
+    ------
+    InputError
+        If nothing is claimed, or the algorithm cannot be run on such lists.
+    """
+    claim = claim_of(algorithm.privacy(mechanism or MECHANISMS["none"].model_validate({})))
+    if isinstance(algorithm, DpSsgd):
+        neighbours = shuffled_lists(algorithm, seed)
+    elif isinstance(algorithm, MinibatchRegression):
+        neighbours = batch_lists(algorithm, seed)
+    elif isinstance(algorithm, SufficientStatistics):
+        neighbours = moment_lists(algorithm, seed)
+    elif mechanism is not None and (algorithm.records_per_step() == 1 or isinstance(algorithm, MinibatchSgd)):
+        neighbours = gradient_lists(algorithm, mechanism, seed)
+    else:
+        raise InputError(
+            "algorithm.kind", algorithm.kind, "an algorithm whose reports an audit knows",
+            "Of others it knows those that use one record a step, with a mechanism under them.",
+        )  # fmt: skip
+    return audited(algorithm, claim, neighbours, samples, confidence, mechanism)
+
+
+def lists(
+    name: str,
+    paths: Sequence[OnePass],
+    times: Sequence[int],
+    released: Released,
+    seed: int,
+    secret_order: bool = False,
+    perturbations: Sequence[int] = (0,),
+) -> Neighbours:
+    """A path on two neighbouring lists of users.
+
+    Parameters
+    ----------
+    name : str
+        The lists in words.
+    paths : pair of OnePass
+    times : sequence of int
+        Steps after which the path is looked at.
+    released : callable
+        From a record to outputs, shape (replicates, numbers).
+    seed : int
+    secret_order : bool
+        Whether the order of the users is random and secret.
+    perturbations : sequence of int
+        Perturbed paths whose iterates follow those of the path itself in the record.
+    """
+
+    def draw(which: int, count: int, stage: int) -> Floats:
+        path = paths[which]
+        users = None if secret_order else in_list_order(path.problem.stored_records())
+
+        def run(replicates: range) -> Floats:
+            found = [
+                run_path(path, seed, replicates, times, users=users, perturbation=k) for k in perturbations
+            ]
+            iterates = np.concatenate([record.iterates for record in found])
+            return released(replace(found[0], iterates=iterates))
+
+        return drawn(count, stage, run)
+
+    return Neighbours(name, draw)
+
+
+def in_list_order(count: int) -> NDArray[np.uint64]:
+    """State that users are drawn from in the order of the list, the same in every lane."""
+    order = np.repeat(np.arange(count, dtype=np.uint64), LANES)
+    return np.concatenate([np.zeros(1, np.uint64), order])
+
+
+def regression_paths(
+    algorithm: Algorithm, rows: list[Row], place: int, pair: tuple[Row, Row]
+) -> list[OnePass]:
+    """The paths of an algorithm of private least squares on two lists of (x, y) that differ in one place."""
+    none = MECHANISMS["none"].model_validate({})
+    problems = [GivenRegression(d=1, rows=(*rows[:place], row, *rows[place + 1 :])) for row in pair]
+    filled = algorithm.resolved(problems[0], len(rows))
+    return [OnePass(problem, none, filled, len(rows)) for problem in problems]
+
+
+def moves(record: PathRecord) -> Floats:
+    """theta_t - theta_{t-1} of every step looked at, shape (replicates, steps)."""
+    return np.diff(record.iterates[:, 0, :], axis=0, prepend=0.0).T
+
+
+def estimates(record: PathRecord) -> Floats:
+    """The iterates looked at, shape (replicates, times)."""
+    return record.iterates[:, 0, :].T.copy()
+
+
+def batch_lists(algorithm: MinibatchRegression, seed: int) -> list[Neighbours]:
+    """Mini-batches: a record of the gradient set of either step, and one of the first threshold set."""
+    algorithm = algorithm.model_copy(update={"iterations": STEPS, "infeasible_is": "warned", "theta0": 0.0})
+    if algorithm.eta is None:
+        algorithm = algorithm.model_copy(update={"eta": 0.01})
+    records, level = 4, 0
+    if isinstance(algorithm, DpAmbssgd):
+        # DP-STAT needs s >= 4 Gamma.
+        records = algorithm.part * (math.ceil(4.0 * algorithm.margin()) + 1)
+        level = round(records // algorithm.part - algorithm.margin())
+        algorithm = algorithm.model_copy(update={"domain": algorithm.domain or 1.0})
+    n = STEPS * records
+    s, _ = algorithm.batches(n)
+
+    def released(record: PathRecord) -> Floats:
+        threshold = record.extras["threshold"].T
+        return np.hstack([moves(record) / threshold, np.log(threshold)])
+
+    found = []
+    for place in range(s, n, records):
+        name = f"{n} users, number {place + 1} replaced by its mirror image"
+        paths = regression_paths(algorithm, [NOTHING] * n, place, MIRRORED)
+        found.append(lists(name, paths, (1, 2), released, seed))
+    if s:
+        # As many small residuals as let DP-STAT stop or not, one more or one less.
+        small: list[Row] = [NOTHING if place < level else (0.0, HUGE) for place in range(s)]
+        name = f"{n} users, {level} of the first {s} with a small residual, or one less"
+        paths = regression_paths(algorithm, small + [NOTHING] * (n - s), 0, (NOTHING, (0.0, HUGE)))
+        found.append(lists(name, paths, (1, 2), released, seed))
+    return found
+
+
+def shuffled_lists(algorithm: DpSsgd, seed: int) -> list[Neighbours]:
+    """Single records in a secret order; with as few users as its theorem admits."""
+    given = {"clip": algorithm.clip or 1.0, "eta": algorithm.eta or 0.01, "theta0": 0.0}
+    algorithm = algorithm.model_copy(update=given)
+
+    def released(record: PathRecord) -> Floats:
+        """The first report, the last one, and the sum of all."""
+        found = moves(record)
+        return np.hstack([found, found.sum(axis=1, keepdims=True)])
+
+    n = 64
+    while n <= MOST_USERS:
+        try:
+            paths = regression_paths(algorithm, [NOTHING] * n, 0, MIRRORED)
+        except InputError:
+            n *= 2
+            continue
+        name = f"{n} users, one of them replaced by its mirror image"
+        return [lists(name, paths, (1, n - 1, n), released, seed, secret_order=True)]
+    raise InputError("algorithm.epsilon", algorithm.epsilon, f"one for at most {MOST_USERS:,} users")
+
+
+def moment_lists(algorithm: SufficientStatistics, seed: int) -> list[Neighbours]:
+    """Noisy second moments: a response at either end of its range, and a record that is there or is 0."""
+    algorithm = algorithm.model_copy(update={"x_bound": 1.0, "y_bound": 1.0})
+    n = 50
+    pairs: dict[str, tuple[Row, Row]] = {
+        "y replaced by -y": ((1.0, 1.0), (1.0, -1.0)),
+        "a record replaced by zeros": ((1.0, 1.0), NOTHING),
+    }
+    return [
+        lists(
+            f"{n} records, {name}",
+            regression_paths(algorithm, [(1.0, 0.0)] * n, 0, pair),
+            (1,),
+            estimates,
+            seed,
+        )
+        for name, pair in pairs.items()
+    ]
+
+
+def gradient_lists(algorithm: Algorithm, mechanism: Mechanism, seed: int) -> list[Neighbours]:
+    """One step under a mechanism: the first user's gradient at either end, those of a batch's others 0."""
+    changed: dict[str, Any] = {"theta0": 0.0} | ({"eta": 0.01} if algorithm.step_exponent() == 0.0 else {})
+    algorithm = algorithm.model_copy(update=changed)
+    size = algorithm.records_per_step()
+    bounded = mechanism.unsuitable(GivenGradients(values=(0.0,))) is not None
+
+    def problem(sign: float) -> GivenGradients:
+        first, rest = (0.5 * sign, 0.5) if bounded else (HUGE * sign, 0.0)
+        bits = (-0.5, 0.5) if bounded else None
+        return GivenGradients(values=(first, *[rest] * (size - 1)), bits=bits)
+
+    problems = (problem(1.0), problem(-1.0))
+    reason = algorithm.unsuitable(problems[0], mechanism) or mechanism.unsuitable(problems[0])
+    if reason is not None:
+        raise InputError("algorithm.kind", algorithm.kind, f"an algorithm for {mechanism.kind}", f"{reason}.")
+    paths = [OnePass(each, mechanism, algorithm.resolved(each, None)) for each in problems]
+    name = f"the first {'batch' if size > 1 else 'report'}"
+    released: Released = estimates
+    perturbations = range(1)
+    if isinstance(algorithm, BudgetSplit):
+        # Of a perturbed path's answer the weight is the collector's own: the sign is what the user said.
+        name, perturbations = "all answers of the first user", range(algorithm.perturbed_paths() + 1)
+        released = lambda record: np.sign(estimates(record))  # noqa: E731
+    name = f"{name}: gradients of opposite signs"
+    return [lists(name, paths, (1,), released, seed, perturbations=perturbations)]

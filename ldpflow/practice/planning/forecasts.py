@@ -1,0 +1,674 @@
+"""Accuracy of one protocol for one quantile, by simulation of the interval that it gives by default.
+
+The formula for the asymptotic variance of the estimate knows neither the bias inside bins, nor what
+isotonic regression gains, nor what steering costs, nor how long an interval is. Simulation of the exact law
+of the counts knows all of it and takes a fraction of a second; LDP-SGD is simulated user by user, with the
+interval that a plan recommends for its path.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpflow.components.algorithms.ldp_sgd import LdpSgd
+from ldpflow.components.algorithms.minibatch_sgd import MinibatchSgd
+from ldpflow.components.intervals.interval import Intervals, PathIntervalMethod
+from ldpflow.components.intervals.transcript import SMALL, TranscriptRegression
+from ldpflow.components.mechanisms import Mechanism
+from ldpflow.components.mechanisms.cells import Cells
+from ldpflow.components.mechanisms.deployed_response import DeployedResponse
+from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
+from ldpflow.components.problems import Problem
+from ldpflow.components.problems.laws import Law
+from ldpflow.components.problems.quantile import MixturePart, Quantile
+from ldpflow.components.problems.quantiles import Quantiles
+from ldpflow.components.protocols import OneShot, Protocol
+from ldpflow.components.protocols.collections import (
+    Limits,
+    edge_cdf,
+    line_quantile,
+    run_one_shot,
+    run_rounds,
+    variance_at,
+)
+from ldpflow.components.protocols.rounds import Rounds
+from ldpflow.errors import InputError
+from ldpflow.numerics import constants
+from ldpflow.numerics.streams import counter_keys
+from ldpflow.practice.planning.method import RECOMMENDED, expected, recommended, users_with_method
+from ldpflow.results.arrival import Arrival, approaches
+from ldpflow.results.protocol_curves import (
+    cells_covariance,
+    level_with_dropout,
+    level_with_liars,
+    repeated_bit_variance,
+)
+from ldpflow.simulators.approach import Approach
+from ldpflow.simulators.one_pass import OnePass
+from ldpflow.simulators.simulator import Cell
+
+Floats = NDArray[np.float64]
+
+MOST_STEPS = 2 * 10**9
+"""Steps of a simulation of LDP-SGD, over all replicates: some seconds."""
+
+FEWEST = 100  # replicates that say something about a median length
+
+LAWS_OF_SEVERAL: tuple[str, ...] = get_args(Quantiles.model_fields["law"].annotation)
+
+
+@dataclass(frozen=True)
+class Target:
+    """The quantile that is to be estimated.
+
+    Parameters
+    ----------
+    law : Law
+    tau : float in (0, 1)
+    level : float in (0, 1)
+        Nominal coverage.
+    response : float in (0, 1]
+        Probability that a user answers, whatever the value.
+    liars : float in [0, 1)
+        Share of those who answer that send the worst report.
+    together : tuple of float
+        Levels of all quantiles that are wanted from the same users, in order, tau among them.
+    answer_below, answer_above : float in (0, 1]
+        Probability that a user answers whose value is at most the quantile, or above it, beside
+        ``response``.
+    answers : int in [1, 64]
+        Answers of every user to the same question, each with epsilon/answers.
+    """
+
+    law: Law
+    tau: float
+    level: float
+    response: float = 1.0
+    liars: float = 0.0
+    together: tuple[float, ...] = ()
+    answer_below: float = 1.0
+    answer_above: float = 1.0
+    answers: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("tau", "level"):
+            if not 0 < getattr(self, name) < 1:
+                raise InputError(name, getattr(self, name), "a number in (0, 1)")
+        for name in ("response", "answer_below", "answer_above"):
+            if not 0 < getattr(self, name) <= 1:
+                raise InputError(name, getattr(self, name), "a number in (0, 1]")
+        if not 0 <= self.liars < 1:
+            raise InputError("liars", self.liars, "a number in [0, 1)")
+        if not (isinstance(self.answers, int) and 1 <= self.answers <= 64):
+            raise InputError("answers", self.answers, "an integer in [1, 64]")
+
+    @property
+    def z(self) -> float:
+        """Normal quantile of the level."""
+        return constants.normal_quantile(0.5 + self.level / 2)
+
+    @property
+    def answering(self) -> float:
+        """Share of the users asked who answer."""
+        return self.response * (self.tau * self.answer_below + (1.0 - self.tau) * self.answer_above)
+
+    @property
+    def dropout_bias(self) -> float:
+        """Bias of every estimate from drop-out that depends on the value, in the unit of the data."""
+        if self.answer_below == self.answer_above:
+            return 0.0
+        level = level_with_dropout(self.tau, self.answer_below, self.answer_above)
+        return self.law.quantile(level) - self.truth
+
+    @property
+    def quantiles(self) -> int:
+        """Q, quantiles that are wanted from the same users."""
+        return max(len(self.together), 1)
+
+    @property
+    def place(self) -> int:
+        """Of the quantile among those."""
+        return self.together.index(self.tau) if self.together else 0
+
+    @property
+    def truth(self) -> float:
+        """theta*."""
+        return self.law.quantile(self.tau)
+
+    @property
+    def density(self) -> float:
+        """f(theta*)."""
+        return self.law.density_at_quantile(self.tau)
+
+    def bit_variance(self, epsilon: float) -> float:
+        """Variance of the answers of one user with this budget."""
+        return repeated_bit_variance(self.tau, epsilon, self.answers)
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Start and steps c i^-gamma of LDP-SGD, one per ``batch`` users or ``rounds`` of them in all.
+
+    ``factors`` and ``offsets`` are those of several quantiles with steps or starts of their own.
+    ``undeclared`` is the kind of an algorithm that does not declare its steps: nothing is computed then.
+    """
+
+    c: float = 1.0
+    gamma: float = 0.51
+    theta0: float = 0.0
+    batch: int = 1
+    rounds: int | None = None
+    factors: tuple[float, ...] = ()
+    offsets: tuple[float, ...] = ()
+    undeclared: str | None = None
+
+    def count(self, n: int) -> int:
+        """Steps that n users make."""
+        return n // self.batch if self.rounds is None else min(n, self.rounds)
+
+    def users_per_step(self, n: int) -> int:
+        """Users of a step where n are asked."""
+        return self.batch if self.rounds is None else max(n // self.rounds, 1)
+
+    def of(self, place: int) -> tuple[float, float]:
+        """c and theta0 of one of several quantiles."""
+        factor = self.factors[place] if self.factors else 1.0
+        offset = self.offsets[place] if self.offsets else 0.0
+        return self.c * factor, self.theta0 + offset
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """Replicates of a protocol: errors and default intervals (outer, or Fieller's).
+
+    Parameters
+    ----------
+    estimate, lower, upper : ndarray, shape (replicates,)
+        Limits are NaN where the interval is undefined.
+    range_end : ndarray of bool, shape (replicates,)
+    """
+
+    estimate: Floats
+    lower: Floats
+    upper: Floats
+    range_end: NDArray[np.bool_]
+
+    @property
+    def defined(self) -> Floats:
+        """Estimates of the replicates that have one."""
+        return self.estimate[np.isfinite(self.estimate)]
+
+    def rmse(self, truth: float) -> float:
+        """Root mean squared error of the estimates."""
+        return math.sqrt(float(np.mean((self.defined - truth) ** 2)))
+
+    def rmse_error(self, truth: float) -> float:
+        """Monte Carlo standard error of the RMSE over the RMSE."""
+        squares = (self.defined - truth) ** 2
+        return float(squares.std() / (2.0 * squares.mean() * math.sqrt(len(squares))))
+
+    def median_error(self, truth: float) -> float:
+        """Median of the absolute errors."""
+        return float(np.median(np.abs(self.defined - truth)))
+
+    def far(self, truth: float, distance: float) -> float:
+        """Share of estimates farther from the truth than this."""
+        return 1.0 - float(np.mean(np.abs(self.estimate - truth) <= distance))
+
+    def joined(self, other: Simulated) -> Simulated:
+        """These replicates and further ones."""
+        names = [part.name for part in fields(self)]
+        return Simulated(*(np.concatenate([getattr(self, name), getattr(other, name)]) for name in names))
+
+    def coverage(self, truth: float) -> float:
+        """Share of intervals that hold the truth; an undefined one does not."""
+        return float(np.mean((self.lower <= truth) & (truth <= self.upper)))
+
+    def half_width(self) -> float:
+        """Median of half the lengths; an undefined interval is infinitely long."""
+        lengths = self.upper - self.lower
+        return float(np.median(np.where(np.isfinite(lengths), lengths, np.inf)) / 2)
+
+    def share_within(self, half_width: float) -> float:
+        """Share of intervals whose half width is at most this."""
+        return float(np.mean(self.upper - self.lower <= 2.0 * half_width * (1 + 1e-9)))
+
+
+class Forecast(ABC):
+    """One protocol for one target; n counts users asked."""
+
+    name: str
+    needs = "range"
+    default = "outer"
+    batches = 4
+    """Times as many replicates as asked for that are made, at most, until the RMSE is precise."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+
+    @abstractmethod
+    def rounds(self, n: int) -> int:
+        """Rounds of interaction."""
+
+    def bits(self, n: int, epsilon: float) -> float:
+        """Bits that a user sends."""
+        return float(self.target.answers)
+
+    def bins(self, n: int, epsilon: float) -> int | None:
+        """Bins of a histogram, None for a protocol without."""
+        return None
+
+    @abstractmethod
+    def variance(self, n: int, epsilon: float) -> float:
+        """Asymptotic variance of the estimate times the number of answers, unit of the data squared."""
+
+    @abstractmethod
+    def simulate(self, n: int, epsilon: float, replicates: int, seed: int) -> Simulated | None:
+        """Replicates with the default interval; None where there is none, with a caution that says why."""
+
+    def interval(self, n: int, epsilon: float) -> str | None:
+        """Name of the default interval, to which all numbers belong; None where there is none."""
+        return self.default
+
+    def method_at(self, n: int, epsilon: float) -> str | None:
+        """Name of the interval to use at n users, also where an average does not arrive."""
+        return self.interval(n, epsilon)
+
+    def users(self, n: int) -> int:
+        """Users who answer about the quantile."""
+        return int(self.target.answering * n)
+
+    def standard_error(self, n: int, epsilon: float) -> float:
+        """sqrt(variance/(answers of n users)), unit of the data."""
+        return math.sqrt(self.variance(n, epsilon) / (self.target.answering * n))
+
+    def cautions(self, n: int, epsilon: float) -> list[str]:
+        """Limits of the formula, in words."""
+        return []
+
+    def liars_shift(self, n: int, epsilon: float, seed: int) -> float:
+        """Bias that the liars cause, unit of the data, whichever way they push: the larger one."""
+        t = self.target
+        levels = [level_with_liars(t.tau, epsilon / t.answers, t.liars, push) for push in ("down", "up")]
+        if not all(0.0 < level < 1.0 for level in levels):
+            return math.inf
+        return max(abs(t.law.quantile(level) - t.truth) for level in levels)
+
+
+class SgdForecast(Forecast):
+    """LDP-SGD with randomised response, and the interval that a plan recommends for its path."""
+
+    name = "sgd"
+    needs = "start, step"
+    batches = 1
+
+    def __init__(self, target: Target, steps: Steps) -> None:
+        super().__init__(target)
+        self.steps = steps
+        self.known: dict[tuple[int, float], tuple[Approach, Arrival, str | None]] = {}
+
+    def rounds(self, n: int) -> int:
+        return self.steps.count(n)
+
+    def users(self, n: int) -> int:
+        return super().users(n) // self.target.quantiles
+
+    def users_to_ask(self, users: int) -> int:
+        """Users to ask so that this many answer about the quantile."""
+        return math.ceil(users * self.target.quantiles / self.target.answering * (1 - 1e-12))
+
+    def step_variance(self, epsilon: float) -> float:
+        """Variance of a private gradient of one user."""
+        return self.target.bit_variance(epsilon)
+
+    def variance(self, n: int, epsilon: float) -> float:
+        split = self.target.answering * n / max(self.users(n), 1)
+        return split * self.step_variance(epsilon) / self.target.density**2
+
+    def case(self, users: int, epsilon: float) -> Approach:
+        """The path of the users who answer."""
+        t, s = self.target, self.steps
+        c, theta0 = s.of(t.place)
+        count, batch = max(s.count(users), 1), s.users_per_step(users)
+        noise = self.step_variance(epsilon) - t.tau * (1.0 - t.tau)
+        return Approach(t.law, t.tau, noise, c, s.gamma, theta0, count, batch)
+
+    def judgement(self, n: int, epsilon: float) -> tuple[Approach, Arrival, str | None]:
+        """The path, its arrival, and the method recommended for it."""
+        key = (self.users(n), epsilon)
+        if key not in self.known:
+            case = self.case(*key)
+            (arrival,) = approaches([case])
+            self.known[key] = case, arrival, self.method(arrival, case)
+        return self.known[key]
+
+    def method(self, arrival: Arrival, case: Approach) -> str | None:
+        """The method that a plan recommends for a path."""
+        return None if self.steps.undeclared else recommended(arrival, case)
+
+    def interval(self, n: int, epsilon: float) -> str | None:
+        _, arrival, method = self.judgement(n, epsilon)
+        return None if arrival.refused else method
+
+    def method_at(self, n: int, epsilon: float) -> str | None:
+        return self.judgement(n, epsilon)[2]
+
+    def expected_half_width(self, n: int, epsilon: float) -> float:
+        """Half width of the recommended method by its length on such paths; infinite without one."""
+        _, arrival, method = self.judgement(n, epsilon)
+        found = None if method is None else expected(arrival, method)
+        return math.inf if found is None else found.length * self.target.z * arrival.standard_error
+
+    def expected_users(self, epsilon: float, half_width: float) -> int | None:
+        """Users to ask so that :meth:`expected_half_width` is at most this."""
+        if self.steps.undeclared:
+            return None
+        error = half_width / self.target.z
+        first = math.ceil(self.step_variance(epsilon) / (self.target.density * error) ** 2)
+        found = users_with_method(
+            lambda users: self.case(users, epsilon), self.method, half_width, self.target.level, first
+        )
+        return None if found is None else self.users_to_ask(found.users)
+
+    def path(self, users: int, epsilon: float) -> OnePass:
+        """The simulator of the path."""
+        s = self.steps
+        c, theta0 = s.of(self.target.place)
+        return OnePass(
+            *self.problem_and_mechanism(epsilon), self.algorithm(users, {"c": c, "theta0": theta0})
+        )
+
+    def algorithm(self, users: int, settings: dict[str, Any]) -> LdpSgd | MinibatchSgd:
+        """The algorithm with its steps and start."""
+        batch = self.steps.users_per_step(users)
+        settings |= {"gamma": self.steps.gamma}
+        if batch == 1:
+            return LdpSgd.model_validate(settings)
+        return MinibatchSgd.model_validate({**settings, "batch_size": batch})
+
+    def problem_and_mechanism(self, epsilon: float) -> tuple[Problem, Mechanism]:
+        """Problem and mechanism of the path."""
+        problem = problem_of(self.target.law, self.target.tau)
+        if self.target.answers == 1:
+            return problem, RandomizedResponse(epsilon=epsilon)
+        return problem, DeployedResponse(epsilon=epsilon, answers=self.target.answers)
+
+    def regression(self, name: str) -> TranscriptRegression:
+        """The recommended method."""
+        return TranscriptRegression(**RECOMMENDED[name])
+
+    def coordinate(self) -> int:
+        """Of the quantile, in theta."""
+        return 0
+
+    def obstacle(self, n: int, epsilon: float) -> str | None:
+        """Reason why the path is not simulated although it arrives, or None."""
+        problem, mechanism = self.problem_and_mechanism(epsilon)
+        if (reason := mechanism.unsuitable(problem)) is not None:
+            return reason
+        if self.users(n) * FEWEST > MOST_STEPS:
+            return f"at most {MOST_STEPS // FEWEST:,} users are simulated"
+        return None
+
+    def simulate(self, n: int, epsilon: float, replicates: int, seed: int) -> Simulated | None:
+        name, users, at = self.method_at(n, epsilon), self.users(n), self.coordinate()
+        if name is None or self.obstacle(n, epsilon) is not None:
+            return None
+        path, count = self.path(users, epsilon), min(replicates, MOST_STEPS // users)
+        found = path_intervals(path, self.regression(name), users, self.target.level, count, seed)
+        inside = np.zeros(len(found.estimate[at]), dtype=bool)
+        return Simulated(found.estimate[at], found.lower[0, at], found.upper[0, at], inside)
+
+    def cautions(self, n: int, epsilon: float) -> list[str]:
+        """What keeps the row blank: a path that does not arrive, no method for it, or too many users."""
+        if self.steps.undeclared:
+            kind = self.steps.undeclared
+            return [f"{kind} does not declare steps c i^-gamma: nothing is computed from them"]
+        _, arrival, method = self.judgement(n, epsilon)
+        words = arrival.verdict.replace("_", " ")
+        cause = "start" if abs(arrival.bias_start) >= abs(arrival.bias_steps) else "steps"
+        if arrival.refused:
+            k, bias = arrival.relaxation_times, abs(arrival.bias)
+            advice = "" if method is None else f"; plan recommends {method} there"
+            return [
+                f"{words} ({cause}): {k:.3g} relaxation times, {bias:.2f} SE of bias in the average{advice}"
+            ]
+        if method is None:
+            return [f"{words}, and no interval is recommended for such a path"]
+        reason = self.obstacle(n, epsilon)
+        return [] if reason is None else [f"not simulated: {reason}"]
+
+
+class CellsForecast(SgdForecast):
+    """LDP-SGD for several quantiles at once: every user reports a cell between the iterates."""
+
+    name = "cells"
+
+    def bits(self, n: int, epsilon: float) -> float:
+        return self.target.answers * math.log2(self.target.quantiles + 1)
+
+    def users(self, n: int) -> int:
+        return Forecast.users(self, n)
+
+    def users_to_ask(self, users: int) -> int:
+        return math.ceil(users / self.target.answering * (1 - 1e-12))
+
+    def step_variance(self, epsilon: float) -> float:
+        t = self.target
+        truth = t.tau * (1.0 - t.tau)
+        once = cells_covariance(list(t.together), epsilon / t.answers)[t.place][t.place]
+        return truth + (once - truth) / t.answers
+
+    def method(self, arrival: Arrival, case: Approach) -> str | None:
+        found = recommended(arrival, case)
+        return None if found == "TR3" else found  # vectors have no degree 3
+
+    def path(self, users: int, epsilon: float) -> OnePass:
+        s = self.steps
+        own: dict[str, Any] = {"c_factors": s.factors or None, "theta0_offsets": s.offsets or None}
+        given = {name: value for name, value in own.items() if value is not None}
+        algorithm = self.algorithm(users, {"c": s.c, "theta0": s.theta0, **given})
+        return OnePass(*self.problem_and_mechanism(epsilon), algorithm)
+
+    def problem_and_mechanism(self, epsilon: float) -> tuple[Problem, Mechanism]:
+        law = self.target.law
+        problem = Quantiles(
+            taus=self.target.together,
+            law=law.name,  # type: ignore[arg-type]
+            location=law.location,
+            scale=law.scale,
+            df=law.df,
+        )
+        return problem, Cells(epsilon=epsilon)
+
+    def regression(self, name: str) -> TranscriptRegression:
+        return TranscriptRegression(degree=2 if self.target.quantiles <= SMALL else 1)
+
+    def coordinate(self) -> int:
+        return self.target.place
+
+    def obstacle(self, n: int, epsilon: float) -> str | None:
+        if self.target.answers > 1:
+            return "several answers of a user"
+        if self.target.law.name not in LAWS_OF_SEVERAL:
+            return f"several quantiles of {self.target.law.name}"
+        return super().obstacle(n * self.target.quantiles, epsilon)
+
+
+class RoundsForecast(Forecast):
+    """Rounds of thresholds: no formula of its own, so the bound's stands in and simulation corrects it."""
+
+    name = "rounds"
+    default = "fieller"
+
+    def __init__(self, target: Target, ends: tuple[float, float], rounds: int = 5) -> None:
+        super().__init__(target)
+        self.ends, self.turns = ends, rounds
+
+    def rounds(self, n: int) -> int:
+        return self.turns
+
+    def users(self, n: int) -> int:
+        return super().users(n) // self.target.quantiles
+
+    def variance(self, n: int, epsilon: float) -> float:
+        """Of the efficiency bound, users split between the quantiles."""
+        return self.target.quantiles * self.target.bit_variance(epsilon) / self.target.density**2
+
+    def simulate(self, n: int, epsilon: float, replicates: int, seed: int) -> Simulated | None:
+        t, users = self.target, n // self.target.quantiles
+        answering = {"answer_below": t.answering, "answer_above": t.answering, "answers": t.answers}
+        protocol = Rounds(epsilon=epsilon, range=self.ends, rounds=self.turns, **answering)  # type: ignore[arg-type]
+        if users < protocol.least_users():
+            return None
+        run = run_rounds(protocol, t.law, t.tau, users, keys_of(protocol, users, replicates, seed))
+        return simulated(run.intervals([t.z]))
+
+    def cautions(self, n: int, epsilon: float) -> list[str]:
+        t = self.target
+        found = outside_range(t, self.ends)
+        if self.turns == 3 and (self.ends[1] - self.ends[0]) * t.density > 3.0:
+            found.append("three rounds search a wide range poorly")
+        return found + too_few(t, n // t.quantiles, epsilon)
+
+
+class OneShotForecast(Forecast):
+    """A histogram or its like, its bins chosen by rule for every n and epsilon."""
+
+    def __init__(self, target: Target, template: OneShot) -> None:
+        super().__init__(target)
+        self.template = template
+        self.name = template.kind
+        self.at_truth = lru_cache(maxsize=4096)(self.variance_of_cdf)
+
+    def protocol(self, epsilon: float, **settings: Any) -> OneShot:
+        """The protocol with this budget."""
+        answer = self.target.answering
+        update = {"epsilon": epsilon, "answers": self.target.answers, **settings}
+        update |= {"answer_below": answer, "answer_above": answer}
+        return self.template.model_copy(update=update)
+
+    def rounds(self, n: int) -> int:
+        return 1
+
+    def width(self, n: int, epsilon: float) -> float:
+        """Width of a bin: no outer interval is shorter."""
+        low, high = self.template.ends
+        return (high - low) / self.protocol(epsilon).bins(n)
+
+    def bits(self, n: int, epsilon: float) -> float:
+        return self.protocol(epsilon).bits(n)
+
+    def bins(self, n: int, epsilon: float) -> int | None:
+        return self.protocol(epsilon).bins(n)
+
+    def variance_of_cdf(self, k: int, epsilon: float) -> float:
+        """Variance of F^ at theta* per answer."""
+        t = self.target
+        return variance_at(self.protocol(epsilon), t.law, t.tau, k)
+
+    def variance(self, n: int, epsilon: float) -> float:
+        k = self.protocol(epsilon).bins(n)
+        return float(self.at_truth(k, epsilon)) / self.target.density**2
+
+    def bin_bias(self, k: int) -> float:
+        """Bias from drawing F as a line inside the bin, unit of the data."""
+        edges = self.template.edges(k)
+        cdf = edge_cdf(self.target.law, edges)
+        return line_quantile(cdf, edges, self.target.tau) - self.target.truth
+
+    def simulate(self, n: int, epsilon: float, replicates: int, seed: int) -> Simulated | None:
+        t, protocol = self.target, self.protocol(epsilon)
+        run = run_one_shot(protocol, t.law, t.tau, n, keys_of(protocol, n, replicates, seed))
+        return simulated(run.intervals([t.tau], [t.z], "outer"))
+
+    def liars_shift(self, n: int, epsilon: float, seed: int) -> float:
+        """By simulation at a large n, where bins have their final bias and noise is small."""
+        shifts = []
+        t = self.target
+        many = max(n, 10**10)
+        k = self.protocol(epsilon).bins(n)
+        for push in ("down", "up"):
+            found = []
+            for share in (0.0, t.liars):
+                protocol = self.protocol(epsilon, k=k, liars=share, liars_push=push)
+                run = run_one_shot(protocol, t.law, t.tau, many, keys_of(protocol, many, 20, seed))
+                found.append(float(np.median(run.intervals([t.tau], [], "outer").estimate)))
+            shifts.append(abs(found[1] - found[0]))
+        return max(shifts)
+
+    def cautions(self, n: int, epsilon: float) -> list[str]:
+        t = self.target
+        found = outside_range(t, self.template.ends)
+        if not found:
+            bias = abs(self.bin_bias(self.protocol(epsilon).bins(n)))
+            ratio = bias / self.standard_error(n, epsilon)
+            if ratio > 0.5:
+                found.append(f"bin bias {ratio:.1f} SE: no line interval")
+        return found + too_few(t, n, epsilon)
+
+
+def problem_of(law: Law, tau: float) -> Quantile:
+    """The tau-quantile of a law as a problem."""
+    parts = tuple(
+        MixturePart(
+            weight=part.weight,
+            law=part.law.name,  # type: ignore[arg-type]
+            location=part.law.location,
+            scale=part.law.scale,
+            df=part.law.df,
+            shape=part.law.shape,
+        )
+        for part in law.components
+    )
+    return Quantile(
+        tau=tau,
+        law=law.name,  # type: ignore[arg-type]
+        location=law.location,
+        scale=law.scale,
+        df=law.df,
+        shape=law.shape if law.own is None else getattr(law.own, "shape", None),
+        components=parts or None,
+        law_table=None if law.table is None else law.table.text(),
+    )
+
+
+@lru_cache(maxsize=4)  # every quantile of one report asks for the same
+def path_intervals(
+    path: OnePass, method: PathIntervalMethod, users: int, level: float, replicates: int, seed: int
+) -> Intervals:
+    """Intervals of replicates of a path."""
+    request = path.needs((Cell(users, method, level),), ())
+    return method.intervals(path.run(seed, range(replicates), request), users, [level])
+
+
+def keys_of(protocol: Protocol, n: int, replicates: int, seed: int) -> NDArray[np.uint64]:
+    """Key words of the replicates of a forecast."""
+    key = f"forecast/{protocol.model_dump_json()}/n={n}"
+    words = [counter_keys(seed, "reports", key, replicate) for replicate in range(replicates)]
+    return np.array(words, dtype=np.uint64)
+
+
+def simulated(limits: Limits) -> Simulated:
+    """The replicates of one quantile and one level."""
+    return Simulated(limits.estimate[0], limits.lower[0, 0], limits.upper[0, 0], limits.range_end[0, 0])
+
+
+def outside_range(target: Target, ends: tuple[float, float]) -> list[str]:
+    """A caution where the quantile is not inside the range."""
+    return [] if ends[0] < target.truth < ends[1] else ["outside range"]
+
+
+def too_few(target: Target, n: int, epsilon: float) -> list[str]:
+    """A caution where the counts of the tail are mostly noise."""
+    tail = min(target.tau, 1.0 - target.tau)
+    if 9.0 * target.bit_variance(epsilon) / tail**2 > target.answering * n / 6.0:
+        return ["n too small"]
+    return []

@@ -1,0 +1,256 @@
+"""Bias of regression on the transcript, predicted without simulation.
+
+The Gaussian closure (ldpflow.results.arrival) gives mean and variance of the iterates along the run, so the
+sums that TR is made of have known expectations. TR's own fit of them has a root; its distance from theta*, in
+TR's standard errors, is the bias that remains where a polynomial of that degree does not fit the mean
+gradient. The digits that the fit loses are known too: it is undefined where they are too many.
+
+The interval method that suits a path, what it gives there, and the users whom its length takes.
+
+The coverages of methods come from a simulation study of ours: normal, exponential and lognormal laws, tau
+.5, .9 and .99, eps .5, 1 and 2, n = 1e4 and 1e5, c over a factor of 128: 384 paths of 400 replicates, 90%
+intervals (docs/pilot_to_plan.md has the whole table).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ldpflow.components.intervals.transcript import TranscriptRegression
+from ldpflow.components.intervals.transcript_fit import fit_polynomial
+from ldpflow.numerics import constants
+from ldpflow.results.arrival import (
+    Arrival,
+    approaches,
+    equal_probability,
+    few_nodes,
+    follow_kernel,
+    grid,
+    standardised,
+)
+from ldpflow.simulators.approach import Approach
+
+RATIO = 1.08  # of the times between which the iterates count as one normal law
+NODES = 40
+MARGIN = 10.0  # a digit to spare: the runs of a path differ
+
+
+class ExpectedFit(NamedTuple):
+    """Fit of TR to the expected sums of a path.
+
+    Parameters
+    ----------
+    bias : float
+        Of the root, in TR's standard errors; NaN where there is no root.
+    defined : bool
+        Whether the fit has a root and enough digits.
+    """
+
+    bias: float
+    defined: bool
+
+
+def expected_fit(case: Approach, method: TranscriptRegression) -> ExpectedFit:
+    """Fit the expected sums of a quantile's path.
+
+    Parameters
+    ----------
+    case : Approach
+    method : TranscriptRegression
+        Its degree and burn-in.
+    """
+    first, order, degree = method.first(case.steps), method.order(), method.degree
+    if case.steps - first < order + 2:
+        return ExpectedFit(math.nan, False)
+    truth, density, table = standardised(case.law, case.tau)
+    begin = 1 << (first.bit_length() - 1)  # running sums start again at powers of two
+    times = [begin, first] if begin < first else [first]
+    while times[-1] < case.steps:
+        times.append(min(case.steps, max(times[-1] + 1, int(times[-1] * RATIO))))
+    out = np.empty((len(times), 5))
+    ends, sums = grid(case.gamma, case.steps)
+    settings = (case.noise, case.c * density, case.gamma, (case.theta0 - truth) * density)
+    follow_kernel()(
+        table, equal_probability(), few_nodes(), ends, sums, case.tau, *settings,
+        float(case.records), np.array(times), out,
+    )  # fmt: skip
+    mean, deviation = out[:, 3], np.sqrt(out[:, 4])
+    centre, spread = 0.5 * (mean[1:] + mean[:-1]), 0.5 * (deviation[1:] + deviation[:-1])
+    points = centre[:, None] + spread[:, None] * equal_probability(NODES)
+    gradient = case.law.cdf_values(truth + points / density) - case.tau
+    weights = np.diff(times)[:, None] / NODES
+    with np.errstate(all="ignore"):  # a path that is lost has no fit
+        powers = [weights * points**k for k in range(1, 2 * order + 1)]
+        crossed = [weights * gradient * points**k for k in range(order + 1)]
+        squares = weights * (gradient**2 + case.variance())
+        gross = np.array([part.sum(axis=1) for part in (*powers, *crossed, squares)])
+        summed = (gross[:, 1:] if begin < first else gross).sum(axis=1)
+        fit = fit_polynomial(summed[:, None], MARGIN * gross.sum(axis=1)[:, None], case.steps - first, order)
+        u, slope = fit.root(degree)
+        leverage = sum(q * q / fit.pivots[k] for k, q in enumerate(fit.basis(u, degree)))
+        error = fit.sd * np.sqrt(case.variance() * leverage) / slope
+        bias = float(((fit.mean + fit.sd * u) / error)[0])
+    return ExpectedFit(bias, math.isfinite(bias) and bool(fit.sound[degree][0]))
+
+
+class Expected(NamedTuple):
+    """Median coverage of a 90% interval, and its median length over the oracle's."""
+
+    coverage: float
+    length: float
+
+
+class Row(NamedTuple):
+    """Paths with K and |b| up to these, and what TR of degree 2 and of degree 3 have there."""
+
+    k: float
+    bias: float
+    tr: Expected
+    tr3: Expected
+
+
+TABLE = (
+    Row(25.0, 0.5, Expected(0.90, 1.3), Expected(0.91, 2.1)),
+    Row(45.0, 0.25, Expected(0.91, 1.18), Expected(0.93, 1.9)),
+    Row(45.0, 1.5, Expected(0.90, 1.2), Expected(0.92, 1.8)),
+    Row(math.inf, 0.25, Expected(0.91, 1.14), Expected(0.92, 1.3)),
+    Row(math.inf, 1.0, Expected(0.91, 1.12), Expected(0.92, 1.35)),
+    Row(math.inf, 1.5, Expected(0.88, 1.12), Expected(0.91, 1.28)),
+)
+
+TR_LENGTH = 1.12
+"""Length of TR's intervals over the oracle's, of long runs."""
+
+RECOMMENDED: dict[str, dict[str, Any]] = {
+    "TR": {"degree": 2},
+    "TR3": {"degree": 3, "burn_in": "0.01n"},
+}
+"""Settings of the methods that a plan recommends, all of kind TR."""
+
+FEWEST_TIMES = {"TR": 25.0, "TR3": 45.0}
+"""Relaxation times that a run needs for each."""
+
+MOST_BIAS = 0.25
+"""SE of TR's own predicted bias up to which it is recommended.
+
+Chosen on 620 random paths (13 laws, tau .1 to .9, eps .5 to 2, n = 1e4 to 1e5, 400 replicates of 90%
+intervals) and checked on 300 others: TR covers .87 or more in the 184 of them where it is recommended, TR3
+.865 or more in 155. In the paths that this bound alone excludes the least are .66 and .13.
+"""
+
+PER_DOUBLING = 4
+DOUBLINGS = 14
+BETWEEN = 8
+MOST_USERS = 10**12
+
+
+def recommended(arrival: Arrival, case: Approach | None = None) -> str | None:
+    """The method that a path allows: ``TR``, ``TR3`` (degree 3, burn_in "0.01n"), or None.
+
+    Averages (BB, BM, SN) are too short for want of relaxation times long before they are biased, and
+    below :func:`ldpflow.results.arrival.feasible_n` no steps make them honest; transcript regression
+    does not inherit the average's bias, but has one of its own where its polynomial does not fit the
+    law of ``case``.
+    """
+    k, bias = arrival.relaxation_times, abs(arrival.bias)
+    long = k >= FEWEST_TIMES["TR3"]
+    if k >= FEWEST_TIMES["TR"] and bias <= (1.0 if long else 0.5) and fits(case, "TR"):
+        return "TR"
+    return "TR3" if long and bias <= 1.5 and fits(case, "TR3") else None
+
+
+def own_fit(case: Approach, method: str) -> ExpectedFit:
+    """The expected fit of a recommended method on a path."""
+    return expected_fit(case, TranscriptRegression(**RECOMMENDED[method]))
+
+
+def fits(case: Approach | None, method: str) -> bool:
+    """Whether a method's polynomial fits the law of a path; it counts as fitting for a path without one."""
+    if case is None:
+        return True
+    found = own_fit(case, method)
+    return found.defined and abs(found.bias) <= MOST_BIAS
+
+
+def expected(arrival: Arrival, method: str) -> Expected | None:
+    """Coverage and length of the recommended method's 90% interval in the study, for paths like this one."""
+    k, bias = arrival.relaxation_times, abs(arrival.bias)
+    if k < 15:
+        return None
+    for row in TABLE:
+        if k < row.k and bias <= row.bias:
+            return row.tr if method == "TR" else row.tr3
+    return None
+
+
+class UsersWithMethod(NamedTuple):
+    """Users, and the method that is recommended where so many answer."""
+
+    users: int
+    method: str
+
+
+def users_with_method(
+    path: Callable[[int], Approach | None],
+    method: Callable[[Arrival, Approach], str | None],
+    half_width: float,
+    level: float,
+    first: int,
+) -> UsersWithMethod | None:
+    """Fewest users for whom a method is recommended whose median half width is at most ``half_width``.
+
+    Lengths are those of paths with as many relaxation times and as much bias in the study; users are found
+    to 2%.
+
+    Parameters
+    ----------
+    path : callable
+        The path of so many users.
+    method : callable
+        The method that is recommended for an arrival and its path.
+    half_width : float
+        Unit of the data.
+    level : float
+    first : int
+        Users that the oracle's interval takes: no method needs fewer.
+
+    Returns
+    -------
+    UsersWithMethod or None
+        None where 16,000 times as many users as the oracle's are not enough.
+    """
+    z = constants.normal_quantile(0.5 + level / 2)
+    names: dict[int, str] = {}
+
+    def first_of(counts: Sequence[int]) -> int | None:
+        """Place of the first number of users that is enough."""
+        cases = [path(count) for count in counts]
+        known = [(k, case) for k, case in enumerate(cases) if case is not None]
+        found = approaches([case for _, case in known])
+        for (k, case), arrival in zip(known, found, strict=True):
+            if z * arrival.standard_error > half_width:
+                continue  # no method is shorter than the oracle
+            name = method(arrival, case)
+            length = None if name is None else expected(arrival, name)
+            if name is not None and length is not None:
+                if length.length * z * arrival.standard_error <= half_width:
+                    names[counts[k]] = name
+                    return k
+        return None
+
+    factors = [2.0 ** (k / PER_DOUBLING) for k in range(DOUBLINGS * PER_DOUBLING + 1)]
+    counts = [count for f in factors if (count := math.ceil(max(first, 1) * f)) <= MOST_USERS]
+    at = first_of(counts)
+    if at is None:
+        return None
+    users = counts[at]
+    if at > 0:
+        low = counts[at - 1]
+        finer = [low + (users - low) * k // BETWEEN for k in range(1, BETWEEN + 1)]
+        nearest = first_of(finer)
+        users = users if nearest is None else finer[nearest]
+    return UsersWithMethod(users, names[users])

@@ -1,0 +1,516 @@
+"""Sources of a plan without a study: a pilot's column, or public bounds of the data.
+
+c and theta0 follow from the law for every tau and n. A verdict from a pilot is the worst but 5% of those
+under resampled pilots, and at best ``doubtful`` where fewer than 50 of its values lie beyond the quantile;
+one from bounds is that of the worst law of a family.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpflow.components.algorithms.ldp_sgd import LdpSgd
+from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
+from ldpflow.components.problems.column_law import (
+    LAW_FROM,
+    SMALLEST,
+    ColumnLaw,
+    check_level,
+    column_law,
+    column_of,
+    law_of_column,
+    values_of,
+)
+from ldpflow.components.problems.laws import Law
+from ldpflow.components.problems.quantile import Quantile
+from ldpflow.components.problems.tables import Column, digest_of, read_column
+from ldpflow.errors import InputError
+from ldpflow.numerics import constants
+from ldpflow.practice.planning.method import FEWEST_TIMES, MOST_BIAS, fits, own_fit, recommended
+from ldpflow.results.arrival import LATTICE, VERDICTS, Arrival, approaches, feasible_n, lattice_ratio
+from ldpflow.simulators.approach import Approach
+from ldpflow.simulators.one_pass import OnePass
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Floats = NDArray[np.float64]
+
+RELAXATION_TIMES = 60.0
+"""Relaxation times that the rule for c aims at: four times too few or too many is what it survives."""
+
+GAMMA = 0.51
+RESAMPLES = 200
+BLOCKS = 20_000  # of neighbouring values: columns with more values are resampled by blocks
+SHARE = 0.9  # of the resampled pilots, between the ends of a range
+
+SURVEYED = tuple(2.0**k for k in range(-3, 4))  # scales of the laws that a guess is tried with
+
+SURE_BIAS = 0.5
+"""SE of predicted bias up to which TR of degree 2 is good enough with steps from a pilot."""
+
+SURE_VALUES = 200
+"""Values of a pilot from which on its own law is trusted with that."""
+
+FIELDS = ("pilot", "column")  # what messages call the source and its column
+FEWEST_CODES = 3  # records that share a value before it may be a code for no value
+LEAST_CODES = 0.001
+
+
+@dataclass(frozen=True)
+class Design:
+    """Steps c i^-gamma and a start, in the unit of the data."""
+
+    c: float
+    gamma: float
+    theta0: float
+
+
+def design(law: Law, tau: float, steps: int, gamma: float = GAMMA) -> Design:
+    """c for 60 relaxation times, and a start on the side of the quantile from which travel is fast.
+
+    c = 60 / (G sum_{i <= steps} i^-gamma); theta0 is the quantile of level 1/2 + .8 (tau - 1/2): the
+    iterates move up by at most tau per unit of step size and down by at most 1 - tau.
+    """
+    total = constants.sum_of_powers(1, steps, gamma)
+    c = RELAXATION_TIMES / (law.density_at_quantile(tau) * total)
+    return Design(c, gamma, law.quantile(0.5 + 0.8 * (tau - 0.5)))
+
+
+class Judged(NamedTuple):
+    """An arrival, the verdict that counts, and the worst arrival that the source allows for."""
+
+    arrival: Arrival
+    verdict: str
+    worst: Arrival | None = None
+
+
+def badness(arrival: Arrival, level: float) -> tuple[int, float]:
+    """Key that sorts arrivals from good to bad: the verdict, then the coverage."""
+    return min(VERDICTS.index(arrival.verdict), 2), -arrival.coverage(level)
+
+
+class Source(ABC):
+    """What a plan without a study starts from."""
+
+    @abstractmethod
+    def problem(self, tau: float) -> Quantile:
+        """The tau-quantile of the law."""
+
+    @abstractmethod
+    def design(self, tau: float, n: int) -> Design:
+        """Steps and start for n users."""
+
+    @abstractmethod
+    def sparsities(self, case: Approach) -> tuple[float, float]:
+        """Range of 1/f(theta*)."""
+
+    @abstractmethod
+    def judged(self, case: Approach, level: float) -> Judged:
+        """The arrival of a path under the law itself, and the verdict that the source vouches for."""
+
+    @abstractmethod
+    def method(self, arrival: Arrival, case: Approach) -> str | None:
+        """The method to use on a path; None where there is none."""
+
+    def feasible(self, case: Approach) -> float:
+        """Users from which on averages can be honest."""
+        return feasible_n(case.law, case.tau, case.noise)
+
+    def others(self, path: Any) -> tuple[OnePass, ...]:
+        """The path under the other laws of a guess."""
+        return ()
+
+    def worst_law(self, case: Approach) -> WorstLaw | None:
+        """The law of a guess that asks most of the method."""
+        return None
+
+    def columns(self) -> dict[str, Any]:
+        """Columns of a plan that name the source."""
+        return {"pilot": None, "pilot_values": None}
+
+    def cautions(self, path: Any, case: Approach) -> list[str]:
+        """Warnings about the values."""
+        return []
+
+    def path(self, tau: float, epsilon: float, n: int) -> OnePass:
+        """LDP-SGD with randomised response, with steps and start for n users."""
+        found = self.design(tau, n)
+        algorithm = LdpSgd(c=found.c, gamma=found.gamma, theta0=found.theta0)
+        return OnePass(self.problem(tau), RandomizedResponse(epsilon=epsilon), algorithm)
+
+
+@dataclass(frozen=True)
+class Pilot(Source):
+    """A pilot's column.
+
+    Parameters
+    ----------
+    source : str, or a data frame
+        A file, or a table in memory: of pandas, polars or pyarrow, or columns by name.
+    column : str, optional
+        May be left out where one column is numeric and no other one mostly numbers.
+    drop : bool
+        Leave out records without a value.
+    missing_values : tuple of float
+        Numbers that stand for no value, such as -1 or 9999: their records are left out.
+    jitter : float, optional
+        Width of the noise that every user adds to the value.
+    seed : int
+        Of the resampled pilots.
+    """
+
+    source: Any
+    column: str | None = None
+    drop: bool = False
+    missing_values: tuple[float, ...] = ()
+    jitter: float | None = None
+    seed: int = 0
+
+    @cached_property
+    def read(self) -> Column:
+        """The column without the records that have no value."""
+        if isinstance(self.source, str):
+            found = column_of(self.source, self.column, self.drop, FIELDS)[0]
+        else:
+            table = table_of(self.source, self.column)
+            found = read_column(table, self.column, drop=self.drop, fields=FIELDS)
+        values = found.values
+        for missing in self.missing_values:
+            if missing not in found.values:
+                raise InputError("missing_value", missing, f"a value of the column {found.name!r}")
+            values = values[values != missing]
+        if len(values) < SMALLEST:
+            hint = f"It has {len(values):,}."
+            raise InputError("column", found.name, f"at least {SMALLEST} values", hint)
+        return Column(found.name, values, found.dropped + len(found.values) - len(values))
+
+    @property
+    def name(self) -> str:
+        """Column, and file if there is one, in words."""
+        return f"column {self.read.name!r}" + (f" of {self.source}" if isinstance(self.source, str) else "")
+
+    def columns(self) -> dict[str, Any]:
+        return {"pilot": self.name, "pilot_values": len(self.values)}
+
+    def problem(self, tau: float) -> Quantile:
+        check_level(self.read, self.jitter, tau)
+        whole_file = isinstance(self.source, str) and not self.missing_values
+        return Quantile(
+            tau=tau,
+            law="empirical",
+            file=self.source if whole_file else None,
+            sha256=digest_of(self.source) if whole_file else None,
+            column=self.read.name,
+            missing="drop" if self.drop else None,
+            jitter=self.jitter,
+            law_table=law_of_column(self.read, self.jitter).text(),
+        )
+
+    def design(self, tau: float, n: int) -> Design:
+        return design(self.problem(tau).data_law(), tau, n)
+
+    @cached_property
+    def values(self) -> Floats:
+        """The column, jittered if asked for."""
+        return values_of(self.read, self.jitter)
+
+    @cached_property
+    def resampled(self) -> list[ColumnLaw]:
+        """Laws of columns drawn from the column with replacement."""
+        return resampled_laws(self.values, self.seed)
+
+    def sparsities(self, case: Approach) -> tuple[float, float]:
+        """90% range of 1/f(theta*) over resampled pilots."""
+        return percentile_range([law.sparsity(case.tau) for law in self.resampled])
+
+    def judged(self, case: Approach, level: float) -> Judged:
+        (found,) = approaches([case])
+        worst = worst_arrival(case, self.resampled, level)
+        verdict = worst.verdict
+        if verdict == "arrived" and len(self.values) * min(case.tau, 1.0 - case.tau) < LAW_FROM:
+            verdict = "doubtful"
+        return Judged(found, verdict, worst)
+
+    def method(self, arrival: Arrival, case: Approach) -> str | None:
+        """TR where the bias is small, TR3 above that and for small pilots; None where neither does."""
+        method = recommended(arrival, case)
+        unsure = abs(arrival.bias) > SURE_BIAS or len(self.values) < SURE_VALUES
+        if method == "TR" and unsure:
+            return "TR3" if arrival.relaxation_times >= 45 and fits(case, "TR3") else None
+        return method
+
+    def cautions(self, path: Any, case: Approach) -> list[str]:
+        """Warnings about codes for no value, and a lattice that is coarse for the iterates."""
+        found = [text for text in (path.problem.caution(),) if text is not None]
+        for value, share in codes_among(self.read.values):
+            found.append(
+                f"{self.name}: {share:.1%} of its values are {value:g}, which looks like a code for no "
+                f"value; missing_value = {value:g} leaves them out"
+            )
+        ratio = lattice_ratio(case)
+        if ratio > LATTICE:
+            assert case.law.table is not None
+            spacing = case.law.table.spacing
+            found.append(
+                f"values lie {spacing:g} apart, {ratio:.1f} standard deviations of the last iterates: "
+                f"averages settle between two values; jitter = {spacing:g} adds noise of that width to every "
+                "value"
+            )
+        return found
+
+
+def table_of(source: Any, column: str | None) -> pa.Table:
+    """The table of a data frame, an Arrow table or columns by name; of a frame the one column that is named.
+
+    Raises
+    ------
+    InputError
+        If the source is none of them, or lacks the column.
+    """
+    import pyarrow as pa
+
+    kind = type(source).__name__
+    columns = source.keys() if isinstance(source, Mapping) else getattr(source, "columns", None)
+    if isinstance(source, pa.Table):
+        return source
+    if columns is None or not (isinstance(source, Mapping) or hasattr(source, "__arrow_c_stream__")):
+        allowed = "a file, a data frame of pandas or polars, an Arrow table, or columns by name"
+        raise InputError("pilot", kind, allowed)
+    names = [str(name) for name in columns]
+    if column is not None and column not in names:
+        known = ", ".join(map(repr, names[:20]))
+        raise InputError("column", column, "a column of the data frame", f"It has: {known}.")
+    try:
+        if isinstance(source, Mapping):
+            return pa.table({name: source[name] for name in ([column] if column else names)})
+        return pa.table(source if column is None else source[[column]])
+    except (pa.ArrowException, TypeError, ValueError):
+        several = f"Column {column!r} has values of several kinds."
+        hint = "Name a column of numbers." if column is None else several
+        raise InputError("pilot", kind, "columns that Arrow can read", hint) from None
+
+
+def codes_among(values: Floats) -> list[tuple[float, float]]:
+    """Values that look like codes for no value, with their shares: the smallest or the largest, repeated, and
+
+    * the only negative one, or written with nines alone (99, 9999, -99), or
+    * farther from the next one than that is from the other end.
+    """
+    found = []
+    for value in (float(values.min()), float(values.max())):
+        rest = values[values != value]
+        share = 1.0 - len(rest) / len(values)
+        if len(values) - len(rest) < FEWEST_CODES or share < LEAST_CODES or not len(rest):
+            continue
+        low, high = float(rest.min()), float(rest.max())
+        gap = low - value if value < low else value - high
+        nines = len(text := f"{abs(value):.0f}") > 1 and set(text) == {"9"} and abs(value) == float(text)
+        if (value < 0.0 <= low) or nines or gap > high - low:
+            found.append((value, share))
+    return found
+
+
+def resampled_laws(values: Floats, seed: int, count: int = RESAMPLES) -> list[ColumnLaw]:
+    """Laws of columns drawn with replacement from a column (its bootstrap).
+
+    Parameters
+    ----------
+    values : ndarray, shape (N,)
+    seed : int
+        Draws have their own role, ``pilot``.
+    count : int
+    """
+    from ldpflow.numerics.counts import multinomial
+    from ldpflow.numerics.streams import counter_keys
+
+    x = np.sort(values)
+    blocks = np.array_split(x, min(len(x), BLOCKS))
+    sizes = np.array([len(block) for block in blocks], dtype=np.float64)
+    means = x if len(blocks) == len(x) else np.array([block.mean() for block in blocks])
+    laws = []
+    counts = np.empty(len(blocks))
+    for replicate in range(count):
+        first, second = (np.uint64(word) for word in counter_keys(seed, "pilot", "", replicate))
+        multinomial(counts, first, second, 0, 0, float(len(x)), sizes)
+        laws.append(column_law(means, counts.astype(np.int64)))
+    return laws
+
+
+def percentile_range(values: list[float]) -> tuple[float, float]:
+    """5% and 95% points of the values of resampled pilots."""
+    low, high = np.quantile(values, [(1 - SHARE) / 2, (1 + SHARE) / 2])
+    return float(low), float(high)
+
+
+def worst_arrival(case: Approach, laws: list[ColumnLaw], level: float) -> Arrival:
+    """The arrival that a pilot vouches for: the worst but 5% of those under resampled pilots.
+
+    Worse is a later verdict of :data:`ldpflow.results.arrival.VERDICTS`, then a lower coverage.
+    """
+    found = approaches([replace(case, law=replace(case.law, table=table)) for table in laws])
+    found.sort(key=lambda arrival: badness(arrival, level))
+    return found[math.ceil((1 + SHARE) / 2 * len(found)) - 1]
+
+
+class WorstLaw(NamedTuple):
+    """Method, and the law of a family that asks most of it.
+
+    Parameters
+    ----------
+    method : str
+    laws : int
+        Laws that it was tried with.
+    law : str
+        Name of the worst one.
+    size : float
+        At most 1 where the method covers in all laws: the larger of the relaxation times that it needs
+        over those of the run, and its predicted bias over the bias allowed.
+    relaxation_times, bias : float
+        Of the worst law; the bias is the method's own, in its standard errors.
+    """
+
+    method: str
+    laws: int
+    law: str
+    size: float
+    relaxation_times: float
+    bias: float
+
+
+@dataclass(frozen=True)
+class Guess(Source):
+    """Public bounds in the place of a pilot: a family of laws within them, skewed ones among them.
+
+    Numbers are those of the normal law, whose deviation is an eighth of the range; verdict and method are
+    those of the worst law.
+    """
+
+    lower: float
+    upper: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.upper - self.lower) and self.lower < self.upper):
+            raise InputError("bounds", [self.lower, self.upper], "two finite numbers, the lower first")
+
+    @property
+    def law(self) -> Law:
+        """The normal law that stands for an unknown one."""
+        return Law("normal", (self.lower + self.upper) / 2, (self.upper - self.lower) / 8)
+
+    def family(self) -> dict[str, tuple[Law, bool]]:
+        """Laws that values within the bounds may have, by name, and whether they are to be mirrored.
+
+        The normal one, and skewed ones that start at a bound: most values near it, few at the other end.
+        One from the upper bound is the mirror image of one from the lower.
+        """
+        width = self.upper - self.lower
+        skewed = {
+            "exponential": Law("exponential", self.lower, width / 8),
+            "lognormal": Law("lognormal", self.lower, width / 20, shape=1.0),
+        }
+        found = {"normal": (self.law, False)}
+        for name, law in skewed.items():
+            found[f"{name} from the lower bound"] = law, False
+            found[f"{name} from the upper bound"] = law, True
+        return found
+
+    def problem(self, tau: float) -> Quantile:
+        return Quantile(tau=tau, law="normal", location=self.law.location, scale=self.law.scale)
+
+    def design(self, tau: float, n: int) -> Design:
+        """The rule's c for the normal law, and a start that does not depend on it.
+
+        theta0 is the middle for tau in [.25, .75], else a quarter of the range from the end that travel
+        starts fast from (the lower for a high quantile).
+        """
+        share = 0.5 if 0.25 <= tau <= 0.75 else 0.25 if tau > 0.75 else 0.75
+        theta0 = self.lower + (self.upper - self.lower) * share
+        return replace(design(self.law, tau, n), theta0=theta0)
+
+    def mirrored(self, theta0: float) -> float:
+        """A start counted from the other end."""
+        return self.lower + self.upper - theta0
+
+    def cases(self, case: Approach, factor: float = 1.0) -> dict[str, Approach]:
+        """The path under every law of the family, its scale times ``factor``."""
+        found = {}
+        for name, (law, mirrored) in self.family().items():
+            found[name] = replace(case, law=replace(law, scale=law.scale * factor))
+            if mirrored:
+                found[name] = replace(found[name], tau=mirror(case.tau), theta0=self.mirrored(case.theta0))
+        return found
+
+    def others(self, path: Any) -> tuple[OnePass, ...]:
+        target, algorithm = path.problem.quantile_target(), path.algorithm
+        assert target is not None
+        found = []
+        for law, mirrored in self.family().values():
+            problem = Quantile(
+                tau=mirror(target[0]) if mirrored else target[0],
+                law=law.name,
+                location=law.location,
+                scale=law.scale,
+                shape=law.shape,
+            )
+            start = self.mirrored(algorithm.theta0) if mirrored else algorithm.theta0
+            changed = algorithm.model_copy(update={"theta0": start})
+            found.append(replace(path, problem=problem, algorithm=changed))
+        return tuple({other.key: other for other in found}.values())[1:]
+
+    def sparsities(self, case: Approach) -> tuple[float, float]:
+        found = [1.0 / path.law.density_at_quantile(path.tau) for path in self.cases(case).values()]
+        return min(found), max(found)
+
+    def judged(self, case: Approach, level: float) -> Judged:
+        found = approaches(list(self.cases(case).values()))
+        worst = max(found, key=lambda arrival: badness(arrival, level))
+        return Judged(found[0], worst.verdict, worst)
+
+    def feasible(self, case: Approach) -> float:
+        return max(feasible_n(one.law, one.tau, one.noise) for one in self.cases(case).values())
+
+    def worst_for(self, case: Approach, method: str, factor: float = 1.0) -> WorstLaw:
+        """The law of the family that asks most of a method."""
+        cases = self.cases(case, factor)
+        found = []
+        for (name, path), arrival in zip(cases.items(), approaches(list(cases.values())), strict=True):
+            k, fit = arrival.relaxation_times, own_fit(path, method)
+            size = max(FEWEST_TIMES[method] / k, abs(fit.bias) / MOST_BIAS) if fit.defined else math.inf
+            found.append(WorstLaw(method, len(cases), name, size, k, fit.bias))
+        return max(found, key=lambda worst_law: worst_law.size)
+
+    def worst_law(self, case: Approach) -> WorstLaw:
+        """The worst law of TR, or of TR3 where that one covers in more of the family."""
+        first = self.worst_for(case, "TR")
+        if first.size <= 1.0:
+            return first
+        return min(first, self.worst_for(case, "TR3"), key=lambda worst_law: worst_law.size)
+
+    def method(self, arrival: Arrival, case: Approach) -> str | None:
+        """The method that covers in all laws of the family; None where there is none."""
+        found = self.worst_law(case)
+        return found.method if found.size <= 1.0 else None
+
+    def survives(self, case: Approach, method: str) -> tuple[float, float] | None:
+        """Factors by which the laws may be narrower or wider while a method covers in all of them."""
+        fine = [self.worst_for(case, method, factor).size <= 1.0 for factor in SURVEYED]
+        middle = SURVEYED.index(1.0)
+        if not fine[middle]:
+            return None
+        low = next((k for k in range(middle, -1, -1) if not fine[k]), -1) + 1
+        high = next((k for k in range(middle, len(fine)) if not fine[k]), len(fine)) - 1
+        return SURVEYED[low], SURVEYED[high]
+
+
+def mirror(tau: float) -> float:
+    """Level of a quantile among values that are counted from the other end."""
+    return round(1.0 - tau, 12)

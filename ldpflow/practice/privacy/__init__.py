@@ -1,0 +1,1 @@
+"""What a mechanism and a design promise to a user."""

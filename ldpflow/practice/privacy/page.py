@@ -1,0 +1,508 @@
+"""Mechanisms side by side at equal mu: never at equal letters.
+
+Amplification of privacy by a secret random sample.
+
+A guarantee of what is computed from a set of n records, for replacing one of them, is worth more to the N
+people from whom the n were drawn at random where the sample stays secret (Balle, Barthe and Gaboardi, 2018,
+Privacy amplification by subsampling, Theorem 9: without replacement, records replaced):
+
+    (epsilon, delta) on the sample  =>  (log(1 + r (e^epsilon - 1)), r delta) on all N,   r = n/N
+
+The theorem is about sets: what is computed depends on which records were drawn and on no order of theirs.
+Reports that are seen in the order of invitation, or in any order that an observer knows something about, are
+no function of a set, and the formula is false for them: with three people invited in a known order, a uniform
+two of whom respond with epsilon = 3, an observer gains 2.956 where it gives 2.619.
+
+Privacy page: what a mechanism and a design promise, in every notion that follows, with sources.
+
+The page starts from the guarantee of one report (or of one central release) and follows it through the
+design: several reports about one user, users who do not answer, a secret random sample of users, reports in
+a secret random order. Every step names what it assumes and where it is proved; a step without a proof says so
+and gives no number. What is promised is the guarantee of the mechanism on paper: it says nothing about an
+implementation, and the noise that ldpflow simulates protects no data.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from typing import Any, Literal
+
+from ldpflow.components.mechanisms import MECHANISMS
+from ldpflow.components.mechanisms.mechanism import PrivacyStatement
+from ldpflow.components.problems import Problem
+from ldpflow.errors import InputError
+from ldpflow.numerics import constants
+from ldpflow.numerics.accounting import largest_local_epsilon, pure_of_mu, share
+from ldpflow.practice.privacy.releases import PureRelease, Release, count_of, nonresponse_epsilon, release_of
+
+
+def at_equal_mu(problem: Problem, mu: float) -> list[dict[str, Any]]:
+    """Every mechanism that suits the problem, with the budget that makes it mu-GDP.
+
+    Parameters
+    ----------
+    problem : Problem
+    mu : float > 0
+        eps-DP mechanisms get eps = log(Phi(mu/2)/Phi(-mu/2)), the largest that implies mu-GDP.
+
+    Returns
+    -------
+    list of dict
+        mechanism; privacy_notion of its own; epsilon (None for Gaussian); mu; noise_variance, the
+        privacy noise added to the first coordinate of one gradient, in its units squared;
+        asymptotic_variance, the first diagonal entry of G^-1 (S + S_noise) G^-1 (per step of LDP-SGD).
+    """
+    rows = []
+    epsilon = pure_of_mu(mu)
+    for kind in ("gaussian", "laplace", "randomized_response"):
+        settings: dict[str, Any] = {"mu": mu} if kind == "gaussian" else {"epsilon": epsilon}
+        mechanism = MECHANISMS[kind](**settings)
+        if mechanism.unsuitable(problem) is not None:
+            continue
+        noise = mechanism.noise_covariance(problem)
+        score = problem.gradient_covariance()
+        inverse = constants.inverse(problem.curvature())
+        d = problem.dimension
+        sigma = sum(
+            inverse[0][i] * (score[i][j] + noise[i][j]) * inverse[0][j] for i in range(d) for j in range(d)
+        )
+        rows.append(
+            {
+                "mechanism": kind,
+                "privacy_notion": mechanism.privacy().notion,
+                "epsilon": settings.get("epsilon"),
+                "mu": mu,
+                "noise_variance": noise[0][0],
+                "asymptotic_variance": sigma,
+            }
+        )
+    return rows
+
+
+def sampled_pair(epsilon: float, delta: float, rate: float, *, secret_sample: bool) -> tuple[float, float]:
+    """(epsilon, delta) for one of N people of whom a random share ``rate`` is used.
+
+    Parameters
+    ----------
+    epsilon : float >= 0
+        Of what is released, for replacing one record of the sample.
+    delta : float in [0, 1)
+        The same.
+    rate : float in (0, 1]
+        r = n/N.
+    secret_sample : bool
+        Whether the observer is so ignorant as the theorem needs. Three things must hold:
+
+        * order: the records of the sample are seen without order, or in a uniformly random order that the
+          observer knows nothing about;
+        * who answered: the sample is uniform among all sets of its size, whatever the values are, and the
+          observer does not know who is in it;
+        * how often: its size n was fixed beforehand, and every member sends as many reports as the others.
+
+    Returns
+    -------
+    epsilon, delta : float
+        log(1 + r (e^epsilon - 1)) and r delta; without ``secret_sample`` what was given, which holds for
+        every sample that does not depend on the values.
+    """
+    if not 0 < rate <= 1:
+        raise InputError("response_rate", rate, "a number in (0, 1]")
+    if rate == 1 or not secret_sample:
+        return epsilon, delta
+    if epsilon > 700:  # log(r e^epsilon), without leaving floating point
+        return epsilon + math.log(rate), rate * delta
+    return math.log1p(rate * math.expm1(epsilon)), rate * delta
+
+
+def sampled_epsilon(
+    epsilon_at: Callable[[float], float | None], delta: float, rate: float, *, secret_sample: bool
+) -> float | None:
+    """epsilon at delta for one of N people of whom a random share is used; see :func:`sampled_pair`.
+
+    ``epsilon_at`` gives the epsilon of the sample at a delta, or None where none is proved.
+    """
+    inner = delta / rate if secret_sample else delta
+    if inner >= 1:  # not even drawn with a larger probability
+        return 0.0
+    epsilon = epsilon_at(inner)
+    return None if epsilon is None else sampled_pair(epsilon, inner, rate, secret_sample=secret_sample)[0]
+
+
+SHOWN_ORDERS = (2.0, 8.0, 32.0)
+BALLE = "Balle, Barthe and Gaboardi 2018, Theorem 9"
+
+Scope = Literal["one", "composed", "answering", "sampled", "shuffled", "shuffled_sampled"]
+
+
+@dataclass(frozen=True)
+class Design:
+    """Design of a collection of reports, as far as privacy depends on it.
+
+    Parameters
+    ----------
+    reports : int >= 1
+        Reports about one user that an adversary may link, k; of a mechanism by which a user answers several
+        times, how often the user does.
+    response_rate : float in (0, 1]
+        Share of the invited who respond. By itself it promises nothing.
+    secret_sample : bool
+        Whether the observer knows nothing that tells responders apart:
+
+        * order: reports are seen without order, or in a uniformly random order that is secret. The steps of
+          SGD are an order: it must be that of a shuffler, and not that of invitations or arrivals;
+        * who answered: every set of that many of the invited is equally likely to respond, whatever the
+          values are, and who responded and who did not is secret;
+        * how often: the number of responders was fixed beforehand, and all of them send k reports.
+
+        Only then is a guarantee about one of the invited better than that about a responder.
+    shuffled : bool
+        Whether a trusted shuffler puts users in a secret uniformly random order.
+    users : int, optional
+        n, for ``shuffled``.
+    delta : float in (0, 1)
+        At which (epsilon, delta) pairs are given.
+    """
+
+    reports: int = 1
+    response_rate: float = 1.0
+    secret_sample: bool = False
+    shuffled: bool = False
+    users: int | None = None
+    delta: float = 1e-6
+
+    def __post_init__(self) -> None:
+        count_of(self.reports)
+        share("delta", self.delta)
+        sampled_pair(0.0, 0.0, self.response_rate, secret_sample=True)  # refuses a rate that is none
+        if self.secret_sample and self.response_rate == 1:
+            raise InputError("secret_sample", True, "a response_rate below 1: a sample of all is no secret")
+        if self.shuffled and self.users is None:
+            raise InputError("users", None, "the number of users whose reports are shuffled")
+        if self.users is not None and not self.shuffled:
+            raise InputError("users", self.users, "a number with `shuffled` alone")
+        if self.users is not None and not self.users >= 1:
+            raise InputError("users", self.users, "a whole number >= 1")
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """One line of the page: a release, an adversary, and the guarantee in several notions.
+
+    Parameters
+    ----------
+    scope : str
+        ``one``, ``composed``, ``answering``, ``sampled``, ``shuffled`` or ``shuffled_sampled``.
+    release : str
+        What is seen.
+    against : str
+        By whom.
+    epsilon : float or None
+        Of pure DP; None where the release has none.
+    delta, epsilon_at_delta : float
+        The least epsilon proved at this delta; None where none is.
+    mu : float or None
+        Of Gaussian DP.
+    rho : float or None
+        Of zero-concentrated DP.
+    renyi : dict of float to float
+        Renyi divergence by order.
+    conditions : tuple of str
+        What has to be true beside the mechanism itself.
+    sources : tuple of str
+    unproved : str
+        Why there is no number; empty where there is.
+    """
+
+    scope: Scope
+    release: str
+    against: str
+    delta: float
+    epsilon: float | None = None
+    epsilon_at_delta: float | None = None
+    mu: float | None = None
+    rho: float | None = None
+    renyi: dict[float, float] = field(default_factory=dict)
+    conditions: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    unproved: str = ""
+
+
+@dataclass(frozen=True)
+class PrivacyPage:
+    """Privacy guarantee of a mechanism (or a central algorithm) in a design.
+
+    Parameters
+    ----------
+    name : str
+        Kind of the mechanism or algorithm.
+    settings : dict
+        Its settings, defaults included.
+    notion, unit : str
+        Of the guarantee that the page starts from.
+    local : bool
+        Whether the guarantee is against the collector of the reports too.
+    design : Design
+    guarantees : tuple of Guarantee
+        Empty where nothing is protected.
+    """
+
+    name: str
+    settings: dict[str, Any]
+    notion: str
+    unit: str
+    local: bool
+    design: Design
+    guarantees: tuple[Guarantee, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The page as plain values, for JSON: no value is infinite or undefined, None is none."""
+        result = asdict(self)
+        for guarantee in result["guarantees"]:
+            guarantee["renyi"] = {f"{order:g}": value for order, value in guarantee["renyi"].items()}
+        return result
+
+    def text(self) -> str:
+        """The page in words, 78 columns, ready to be filed."""
+        import jinja2
+
+        environment = jinja2.Environment(
+            loader=jinja2.PackageLoader("ldpflow.practice.privacy", ""),
+            trim_blocks=True,
+            lstrip_blocks=True,
+            keep_trailing_newline=True,
+            undefined=jinja2.StrictUndefined,
+        )
+        environment.filters |= {"number": "{:.4g}".format, "paragraph": paragraph}
+        settings = ", ".join(f"{name} = {value}" for name, value in self.settings.items())
+        return environment.get_template("privacy.txt.jinja").render(
+            page=self,
+            title=f"Privacy of {self.name}" + (f" ({settings})" if settings else ""),
+            sources=dict.fromkeys(source for each in self.guarantees for source in each.sources),
+            odds=odds,
+            power=power,
+        )
+
+
+def paragraph(text: str, indent: str = "") -> str:
+    """Text in lines of 78 characters; empty where there are no words."""
+    words = " ".join(text.split())
+    return textwrap.fill(words, 78, initial_indent=indent, subsequent_indent=indent) + "\n" if words else ""
+
+
+def odds(epsilon: float) -> tuple[str, str]:
+    """e^epsilon, and how sure an observer can be of one of two values that were equally likely."""
+    factor = f"{math.exp(epsilon):.4g}" if epsilon < 50 else f"e^{epsilon:.4g}"
+    sure = 1.0 / (1.0 + math.exp(-epsilon))
+    return factor, f"{100 * sure:.1f}%" if sure < 0.9995 else "more than 99.9%"
+
+
+def power(mu: float, epsilon: float | None) -> str:
+    """The largest power of a test at level 5% under Gaussian DP; with pure DP the smaller of both bounds."""
+    level = 0.05
+    found = 0.5 * math.erfc((1.6448536269514722 - mu) / math.sqrt(2.0))
+    if epsilon is not None:
+        # Kairouz, Oh and Viswanath (2017): power <= min(e^eps a, 1 - e^-eps (1 - a)) at level a.
+        found = min(found, math.exp(min(epsilon, 700.0)) * level, 1.0 - math.exp(-epsilon) * (1.0 - level))
+    return f"{100 * found:.1f}%"
+
+
+def privacy_page(
+    name: str,
+    settings: Mapping[str, Any],
+    statement: PrivacyStatement,
+    design: Design | None = None,
+) -> PrivacyPage:
+    """The privacy page of a mechanism or of an algorithm that is private by itself.
+
+    Parameters
+    ----------
+    name : str
+        Its kind, for example ``laplace``.
+    settings : mapping
+        Its settings, to be printed.
+    statement : PrivacyStatement
+        What it guarantees: ``mechanism.privacy()`` or ``algorithm.privacy(mechanism)``.
+    design : Design, optional
+
+    Raises
+    ------
+    InputError
+        If the design is impossible, or the statement is in a notion that is not known here.
+    """
+    design = Design() if design is None else design
+    local = "central" not in statement.notion and statement.notion != "none"
+    release = release_of(name, statement)
+    found: list[Guarantee] = []
+    if release is not None:
+        count = design.reports * statement.reports
+        uneven = len(set(statement.answer_rates)) > 1
+        found.append(
+            Guarantee(
+                scope="one",
+                release="one report" if local else "everything that is released",
+                against="anyone who sees it, the collector included" if local else "anyone but the curator",
+                conditions=(ANSWERED,) if uneven else (),
+                **notions(release, 1, design.delta),
+            )
+        )
+        if count > 1:
+            several = (
+                f"all {count:,} reports of one user" if local else f"{count:,} releases of the same records"
+            )
+            found.append(
+                Guarantee(
+                    scope="composed",
+                    release=several,
+                    against="anyone who sees them and can link them",
+                    conditions=(*COMPOSED, ANSWERED) if uneven else COMPOSED,
+                    **notions(release, count, design.delta),
+                )
+            )
+        if statement.answer_rates != (1.0, 1.0):
+            found.append(answering_release(statement, design))
+        if design.response_rate < 1:
+            found.append(sampled_release(release, count, design, uneven))
+        if design.shuffled:
+            found += shuffled_releases(release, count, design, local, uneven)
+    return PrivacyPage(name, dict(settings), statement.notion, statement.unit, local, design, tuple(found))
+
+
+def notions(release: Release, count: int, delta: float) -> dict[str, Any]:
+    """All notions of ``count`` releases about one user, with their sources."""
+    return {
+        "delta": delta,
+        "epsilon": release.pure(count),
+        "epsilon_at_delta": release.epsilon_at(delta, count),
+        "mu": release.mu(count),
+        "rho": release.rho(count),
+        "renyi": release.renyi(SHOWN_ORDERS, count),
+        "sources": release.sources(count),
+    }
+
+
+ANSWERED = "what the observer learns from the fact that the user answers is counted below, and not here"
+UNEVEN = "whether a user answers depends on the value"
+COMPOSED = (
+    "each report has fresh randomness; what is asked may depend on earlier reports",
+    "how many reports a user sends does not depend on the value",
+    "a report that is sent a second time is sent as it was, not randomised again",
+)
+
+
+def answering_release(statement: PrivacyStatement, design: Design) -> Guarantee:
+    """Whether a user answers, with all that the user answers."""
+    assert statement.epsilon is not None
+    low, high = sorted(statement.answer_rates)
+    times = f", {design.reports:,} times" if design.reports > 1 else ""
+    line = partial(
+        Guarantee,
+        scope="answering",
+        release=f"whether a user answers, and every answer{times}",
+        against="anyone who sees who answers, the collector included",
+    )
+    epsilon = nonresponse_epsilon(statement.epsilon, low, high)
+    if math.isinf(epsilon):
+        always, sign, rate = ("always", "silence", 1 - low) if high == 1 else ("never", "an answer", high)
+        shown = f"{sign} shows the other side (probability {rate:g})"
+        reason = f"values on one side {always} get an answer, so {shown}"
+        return line(delta=design.delta, unproved=reason)
+    return line(
+        conditions=("whether a user answers depends on the own value and on chance alone",),
+        **notions(PureRelease(epsilon), design.reports, design.delta),
+    )
+
+
+SECRET_SAMPLE = (
+    "the number of responders was fixed beforehand, and every set of that many of the invited is equally "
+    "likely to respond, whatever the values are",
+    "who responded and who did not stays secret: people who know that somebody responded learn what is said "
+    "above",
+    "reports are seen without order, or in a uniformly random order that stays secret, not in that of "
+    "invitations or arrivals",
+    "all responders send equally many reports",
+)
+
+NO_SECRET_SAMPLE = (
+    "a response rate promises nothing where somebody knows something about the order of the reports, as of "
+    "the steps of LDP-SGD, or where the number of responders is left to chance. If the number was fixed "
+    "beforehand, and both the random set of responders and the order are secret, set `secret_sample`"
+)
+
+
+def sampled_release(release: Release, count: int, design: Design, uneven: bool) -> Guarantee:
+    """One of the invited, of whom a random share responds."""
+    line = partial(
+        Guarantee,
+        scope="sampled",
+        release=f"everything, about one of the invited of whom {design.response_rate:g} respond",
+        against="anyone who knows neither who responded nor the order of the reports",
+        delta=design.delta,
+    )
+    if uneven or not design.secret_sample:
+        return line(unproved=UNEVEN if uneven else NO_SECRET_SAMPLE)
+    rate, pure = design.response_rate, release.pure(count)
+    pair = sampled_epsilon(partial(release.epsilon_at, count=count), design.delta, rate, secret_sample=True)
+    return line(
+        epsilon=None if pure is None else sampled_pair(pure, 0.0, rate, secret_sample=True)[0],
+        epsilon_at_delta=pair,
+        conditions=SECRET_SAMPLE,
+        sources=(BALLE,),
+        unproved="" if pair is not None else "no epsilon is proved at this delta",
+    )
+
+
+SECRET_ORDER = (
+    "users come in a uniformly random order that stays secret, and identities are removed by a party "
+    "that does not work with the observer",
+    "the other users randomise their reports as they should: those who do not, or who show the observer what "
+    "they sent, do not count among the users",
+    "every user sends one report",
+)
+
+
+def shuffled_releases(
+    release: Release, count: int, design: Design, local: bool, uneven: bool
+) -> list[Guarantee]:
+    """All reports, in a secret random order, and the same for one of the invited."""
+    n, reason = design.users or 0, ""
+    if not local:
+        reason = "shuffling amplifies local guarantees; this one is central already"
+    elif count > 1:
+        reason = "the theorem is for one report a user"
+    elif uneven:
+        reason = UNEVEN
+    central = None if reason else release.shuffled(n, design.delta)
+    if central is None and not reason:
+        largest = largest_local_epsilon(n, design.delta / 2)
+        limit = f"no epsilon of one report at most {largest:.4g}, the theorem's limit with {n:,} users"
+        reason = f"{limit}, gives this delta" if largest > 0 else f"the theorem says nothing for {n:,} users"
+    first = Guarantee(
+        scope="shuffled",
+        release=f"all reports of {n:,} users, shuffled",
+        against="anyone who sees what the shuffler gives out",
+        delta=design.delta,
+        epsilon_at_delta=central,
+        conditions=SECRET_ORDER,
+        sources=("Feldman, McMillan and Talwar 2021, Theorem 3.8",),
+        unproved=reason,
+    )
+    if central is None or not design.secret_sample:
+        return [first]
+    rate = design.response_rate
+    amplified = sampled_epsilon(partial(release.shuffled, n), design.delta, rate, secret_sample=True)
+    if amplified is None:
+        return [first]
+    second = replace(
+        first,
+        scope="shuffled_sampled",
+        release=f"the same, about one of the invited of whom {rate:g} respond",
+        against="anyone who sees what the shuffler gives out and does not know who responded",
+        epsilon_at_delta=amplified,
+        conditions=(*SECRET_ORDER, *SECRET_SAMPLE),
+        sources=(*first.sources, BALLE),
+    )
+    return [first, second]

@@ -1,0 +1,341 @@
+"""Description of a collection of reports: problem, mechanism and steps, from TOML or single settings.
+
+Nothing here is about the people's values: a transcript has private reports and what each user was asked.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from ldpflow.components.algorithms import Algorithm
+from ldpflow.components.intervals import IntervalMethod
+from ldpflow.components.mechanisms import Mechanism
+from ldpflow.components.problems import PROBLEMS
+from ldpflow.documents import parse_toml, read_text
+from ldpflow.errors import InputError
+from ldpflow.settings import closest, nearest
+from ldpflow.study.entry import read_group
+
+VERSION = 2
+"""Of the schema: 1 has a report per step, 2 rounds of several reports per theta as well."""
+
+ALGORITHMS_READ = ("ldp_sgd", "minibatch_sgd")
+HEADINGS = ("version", "level", "origin", "seed", "replicate", "path", "n")
+TABLES = ("problem", "mechanism", "algorithm", "method")
+
+MOST_TAUS = 20
+MOST_LEVELS = 100
+LEVELS = (0.01, 0.999999999)
+"""Smallest and largest level: critical values beyond take minutes, or do not exist as doubles."""
+MOST_METHODS = 200
+
+OF_THE_DATA = ("law", "file", "column", "law_table", "components", "sha256")
+"""Settings of a problem in a study that describe the users' values: their values are not repeated."""
+
+
+@dataclass(frozen=True)
+class Collection:
+    """Problem, mechanism and steps of a collection of reports, and the intervals that are wanted.
+
+    Parameters
+    ----------
+    problem : str
+        Kind of the problem; ``other`` where it is none that ldpflow has.
+    taus : tuple of float
+        Levels of the quantiles in increasing order, one for each coordinate; empty for other problems.
+    mechanism : Mechanism
+        The randomiser on the users' devices.
+    algorithm : Algorithm or None
+        ``ldp_sgd`` or ``minibatch_sgd`` with gamma, c and theta0; None where they follow from the file.
+    start : tuple of float or None
+        theta0, one number for all coordinates or one for each; None where the file's first theta is it.
+    final : tuple of float or None
+        theta_n, where it was kept.
+    methods : tuple of IntervalMethod
+        Empty for all that apply.
+    planned : IntervalMethod or None
+        The method whose interval is reported; None for the rule of the documentation.
+    levels : tuple of float
+    origin : tuple of float or None
+        Around which sums are taken, against cancellation; theta0 unless given.
+    seed, replicate : int
+        Address of the multipliers of BB.
+    path : str or None
+        Key of the path that a simulated transcript was written from.
+    n : int or None
+        Users: reports that the file must have. The last ones of a simulated path may fill no round.
+    """
+
+    problem: str
+    taus: tuple[float, ...]
+    mechanism: Mechanism
+    algorithm: Algorithm | None
+    start: tuple[float, ...] | None = None
+    final: tuple[float, ...] | None = None
+    methods: tuple[IntervalMethod, ...] = ()
+    planned: IntervalMethod | None = None
+    levels: tuple[float, ...] = (0.9,)
+    origin: tuple[float, ...] | None = None
+    seed: int = 0
+    replicate: int = 0
+    path: str | None = None
+    n: int | None = None
+
+    @property
+    def batch_size(self) -> int:
+        """Reports to a step."""
+        return 1 if self.algorithm is None else self.algorithm.records_per_step()
+
+    @property
+    def ordered(self) -> bool:
+        """Whether theta is put in order after every step, as that of several quantiles is."""
+        return len(self.taus) > 1
+
+    def with_algorithm(self, settings: Mapping[str, object]) -> Collection:
+        """The same with an algorithm whose settings were read off the file."""
+        return replace(self, algorithm=single("algorithm", settings))
+
+
+def read_settings(file: str | Path) -> dict[str, Any]:
+    """The tables of a settings file.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read.
+    """
+    return parse_toml(read_text(file, "settings"), "settings", str(file))
+
+
+def merged(
+    first: Mapping[str, Any], second: Mapping[str, Any], where: str, prefix: str = ""
+) -> dict[str, Any]:
+    """Two sources of settings as one; a setting that both have must be equal.
+
+    Parameters
+    ----------
+    first, second : mapping
+    where : str
+        What the second one is, for the message.
+    prefix : str
+        Of the names, for the message.
+
+    Raises
+    ------
+    InputError
+        Naming the setting and both values.
+    """
+    result: dict[str, Any] = dict(first)
+    for name, value in second.items():
+        if name not in result:
+            result[name] = value
+        elif isinstance(value, Mapping) and isinstance(result[name], Mapping):
+            result[name] = merged(result[name], value, where, f"{prefix}{name}.")
+        elif not same(result[name], value):
+            hint = "Leave it out, or correct one of them."
+            shown = repr(value) if len(repr(value)) <= 100 else f"{repr(value)[:97]}..."
+            raise InputError(f"{prefix}{name}", result[name], f"{shown}, as {where} says", hint)
+    return result
+
+
+def same(first: object, second: object) -> bool:
+    """Whether two settings are equal; a single value equals a list of it."""
+    a = list(first) if isinstance(first, (list, tuple)) else [first]
+    b = list(second) if isinstance(second, (list, tuple)) else [second]
+    return a == b
+
+
+def read_collection(settings: Mapping[str, Any]) -> Collection:
+    """A collection from its TOML tables.
+
+    Parameters
+    ----------
+    settings : mapping
+        ``[problem] kind, tau`` (or ``taus``); ``[mechanism]``; ``[algorithm] gamma, c, theta0, batch_size,
+        final_theta``; ``[[method]]`` for the rows that are wanted, or ``[method]`` for the one to report;
+        ``level``, ``origin``, ``n``, ``seed``, ``replicate``, ``path``, ``version``.
+
+    Raises
+    ------
+    InputError
+        Naming the field.
+    """
+    if not isinstance(settings, Mapping):
+        raise InputError("settings", settings, "tables of settings, by name")
+    for name in settings:
+        if name not in (*HEADINGS, *TABLES):
+            known = (*HEADINGS, *TABLES)
+            raise InputError(
+                str(name), settings[name], "a setting of a transcript", nearest(str(name), known)
+            )
+    version = settings.get("version", 1)
+    if version not in range(1, VERSION + 1):
+        raise InputError("version", version, f"a whole number from 1 to {VERSION}")
+    problem, taus = read_problem(table(settings, "problem"))
+    algorithm, start, final = read_algorithm(table(settings, "algorithm"))
+    levels = tuple(dict.fromkeys(numbers("level", settings.get("level", 0.9))))
+    for level in levels:
+        if not LEVELS[0] <= level <= LEVELS[1]:
+            raise InputError("level", level, f"a number in [{LEVELS[0]}, {LEVELS[1]}]")
+    if len(levels) > MOST_LEVELS:
+        raise InputError("level", f"{len(levels):,} levels", f"at most {MOST_LEVELS}")
+    path = settings.get("path")
+    if path is not None and not isinstance(path, str):
+        raise InputError("path", path, "a path key")
+    origin = settings.get("origin")
+    methods = settings.get("method", [])
+    planned = read_methods(methods) if isinstance(methods, Mapping) else ()
+    if len(planned) > 1:
+        raise InputError("method", dict(methods), "one value for every setting of the method to report")
+    return Collection(
+        problem=problem,
+        taus=taus,
+        mechanism=read_mechanism(table(settings, "mechanism"), problem),
+        algorithm=algorithm,
+        start=start,
+        final=final,
+        methods=() if planned else read_methods(methods),
+        planned=planned[0] if planned else None,
+        levels=levels,
+        origin=None if origin is None else numbers("origin", origin),
+        seed=count("seed", settings.get("seed", 0)),
+        replicate=count("replicate", settings.get("replicate", 0)),
+        path=path,
+        n=None if "n" not in settings else count("n", settings["n"]),
+    )
+
+
+def table(settings: Mapping[str, Any], name: str) -> Mapping[str, object]:
+    """The table of a name, empty where there is none."""
+    found = settings.get(name, {})
+    if not isinstance(found, Mapping):
+        raise InputError(name, found, f"a table [{name}]")
+    return found
+
+
+def single(group: str, table: Mapping[str, object]) -> Any:
+    """The one component that a table describes."""
+    (entry,) = read_group(group, dict(table))
+    found = entry.combinations()
+    if len(found) != 1:
+        raise InputError(group, dict(table), "one value for every setting")
+    return found[0]
+
+
+def numbers(field: str, value: Any) -> tuple[float, ...]:
+    """One finite number, or a list of them."""
+    values = list(value) if isinstance(value, (list, tuple)) else [value]
+    for item in values:
+        number = isinstance(item, (int, float)) and not isinstance(item, bool)
+        if not number or not abs(item) <= sys.float_info.max:
+            raise InputError(field, value, "a finite number, or a list of them")
+    if not values:
+        raise InputError(field, value, "at least one number")
+    return tuple(map(float, values))
+
+
+def count(field: str, value: object) -> int:
+    """A whole number that is not negative."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
+        raise InputError(field, value, "a whole number >= 0")
+    return value
+
+
+def read_problem(table: Mapping[str, object]) -> tuple[str, tuple[float, ...]]:
+    """Kind, and the levels of quantiles."""
+    kind = table.get("kind", "quantile")
+    known = (*PROBLEMS, "other")
+    if not isinstance(kind, str) or kind not in known:
+        raise InputError("problem.kind", kind, "one of " + ", ".join(known), closest(kind, known))
+    name = {"quantile": "tau", "quantiles": "taus"}.get(kind)
+    for other in table:
+        if other in ("tau", "taus") and other != name:
+            raise InputError(f"problem.{other}", table[other], f"nothing: {kind} has no {other}")
+        if other not in ("kind", name):
+            hint = "The law of the values is not known here and not needed."
+            value = "what describes users' values" if other in OF_THE_DATA else table[other]
+            raise InputError(f"problem.{other}", value, "kind, and tau of a quantile", hint)
+    if name is None:
+        return kind, ()
+    single_one = name == "tau"
+    most = 1 if single_one else MOST_TAUS
+    allowed = "one number in (0, 1)" if single_one else f"up to {most} increasing numbers in (0, 1)"
+    if name not in table:
+        raise InputError(f"problem.{name}", None, f"the level of the quantile, {allowed}")
+    taus = numbers(f"problem.{name}", table[name])
+    increasing = all(a < b for a, b in pairwise(taus))
+    if not increasing or not all(0 < tau < 1 for tau in taus) or len(taus) > most:
+        raise InputError(f"problem.{name}", table[name], allowed)
+    return kind, taus
+
+
+def read_mechanism(table: Mapping[str, object], problem: str) -> Mechanism:
+    """The users' randomiser."""
+    if "kind" not in table:
+        raise InputError("mechanism.kind", None, "the mechanism on the users' devices")
+    mechanism: Mechanism = single("mechanism", table)
+    budget = next((name for name in ("epsilon", "mu") if name in type(mechanism).model_fields), None)
+    if budget is not None and budget not in table:
+        raise InputError(f"mechanism.{budget}", None, "the budget of one report")
+    if getattr(mechanism, "varies", bool)():
+        raise InputError("mechanism", dict(table), "one budget for all users")
+    if mechanism.replaces_data():
+        hint = "It simulates reports without values; name the mechanism on the users' devices."
+        raise InputError("mechanism.sampling", getattr(mechanism, "sampling", None), "'data'", hint)
+    if mechanism.kind == "randomized_response" and problem != "quantile":
+        hint = "The two values of its gradient are known for a quantile."
+        raise InputError("mechanism.kind", mechanism.kind, f"a mechanism for {problem}", hint)
+    if mechanism.kind == "cells" and problem not in ("quantile", "quantiles"):
+        hint = "Its cells lie between quantiles of one value."
+        raise InputError("mechanism.kind", mechanism.kind, f"a mechanism for {problem}", hint)
+    return mechanism
+
+
+def read_algorithm(
+    table: Mapping[str, object],
+) -> tuple[Algorithm | None, tuple[float, ...] | None, tuple[float, ...] | None]:
+    """The algorithm, theta0 where it is given, and the final theta where it is given."""
+    own = dict(table)
+    final = own.pop("final_theta", None)
+    start = None if "theta0" not in own else numbers("algorithm.theta0", own.pop("theta0"))
+    if start is not None and len(set(start)) == 1:
+        own["theta0"] = start[0]
+    kind = own.setdefault("kind", "minibatch_sgd" if "batch_size" in own else "ldp_sgd")
+    if kind not in ALGORITHMS_READ:
+        allowed = " or ".join(ALGORITHMS_READ)
+        raise InputError("algorithm.kind", kind, allowed, "Transcripts of others cannot be read.")
+    given = [name for name in ("gamma", "c") if name in own]
+    if len(given) == 1:
+        missing = "c" if given == ["gamma"] else "gamma"
+        raise InputError(f"algorithm.{missing}", None, f"given with {given[0]}, or both left out")
+    algorithm: Algorithm = single("algorithm", own)
+    for name in ("c_factors", "theta0_offsets"):
+        if own.get(name) is not None:
+            hint = "Transcripts with steps or starts by coordinate cannot be read."
+            raise InputError(f"algorithm.{name}", own[name], "nothing", hint)
+    if algorithm.projects():
+        raise InputError("algorithm.radius", own["radius"], "nothing: projected paths cannot be read")
+    if getattr(algorithm, "noise", "record") != "record":
+        hint = "A curator's noise on a batch is central privacy, and no report."
+        raise InputError("algorithm.noise", "batch", "'record'", hint)
+    return (
+        algorithm if given or kind == "minibatch_sgd" else None,
+        start,
+        None if final is None else numbers("algorithm.final_theta", final),
+    )
+
+
+def read_methods(tables: object) -> tuple[IntervalMethod, ...]:
+    """Interval methods."""
+    if tables in ([], None):
+        return ()
+    entries = read_group("method", tables)
+    found = sum(entry.size() for entry in entries)
+    if found > MOST_METHODS:
+        raise InputError("method", f"{found:,} methods", f"at most {MOST_METHODS}")
+    return tuple(dict.fromkeys(method for entry in entries for method in entry.combinations()))

@@ -1,0 +1,339 @@
+"""The path record of a transcript: what interval methods need, without a simulator behind it.
+
+Folding a transcript into the record of its path, chunk by chunk, in the kernel's own order of additions.
+
+A loop over the rows calls the parts by which a recursion keeps its record (S, the sums that follow S, the
+sums over the transcript), in one lane: a transcript that ldpflow wrote gives the record of the simulated
+path, bit for bit, whatever the size of the chunks. The state lies in arrays between chunks, so that memory
+does not grow with the transcript.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpflow.components.algorithms import Algorithm
+from ldpflow.components.algorithms.ldp_sgd import put_in_order
+from ldpflow.components.intervals.record import PathRecord
+from ldpflow.components.mechanisms import Mechanism
+from ldpflow.components.problems.laws import Variate
+from ldpflow.components.problems.problem import Matrix, Problem, unknown_matrix
+from ldpflow.numerics import running_sums
+from ldpflow.numerics.kernels import compiled
+from ldpflow.numerics.running_sums import RUNNING_SUMS
+from ldpflow.numerics.samplers import step_sizes
+from ldpflow.numerics.specialise import Case, Part
+from ldpflow.numerics.streams import CHUNK, LANES
+from ldpflow.settings import canonical_json
+from ldpflow.simulators import one_pass_kernel
+
+
+class UnknownLaw(Problem):
+    """A problem of which the gradient's range may be known, and neither the law nor the truth.
+
+    Parameters
+    ----------
+    d : int
+        Coordinates of theta.
+    taus : tuple of float
+        Levels, where the coordinates are quantiles of one value.
+    several : bool
+        Whether the problem is ``quantiles``, of however many levels.
+    slopes : tuple of float
+        Slope of the mean report in each coordinate, as estimated; empty where it is not known.
+    """
+
+    kind: Literal["unknown_law"] = "unknown_law"
+    d: int = 1
+    taus: tuple[float, ...] = ()
+    several: bool = False
+    slopes: tuple[float, ...] = ()
+
+    @property
+    def dimension(self) -> int:
+        return self.d
+
+    def truth(self) -> tuple[float, ...]:
+        return (math.nan,) * self.d
+
+    def levels(self) -> tuple[float, ...] | None:
+        return self.taus or None
+
+    def variates(self) -> tuple[Variate, ...]:
+        return ()
+
+    def kernel_parameters(self) -> dict[str, float]:
+        return {}
+
+    def l1_sensitivity(self) -> float:
+        return float(self.d) if self.taus else math.nan
+
+    def l2_sensitivity(self) -> float:
+        return math.sqrt(self.d) if self.taus else math.nan
+
+    def gradient_values(self) -> tuple[float, float] | None:
+        return (-self.taus[0], 1.0 - self.taus[0]) if len(self.taus) == 1 else None
+
+    def curvature(self) -> Matrix:
+        if not self.slopes:
+            return unknown_matrix(self.d)
+        return [[s if j == k else 0.0 for k in range(self.d)] for j, s in enumerate(self.slopes)]
+
+    def gradient_covariance(self) -> Matrix:
+        if not self.taus:
+            return unknown_matrix(self.d)
+        if not self.several:  # the same number, rounded as in a study of one quantile
+            return [[self.taus[0] * (1.0 - self.taus[0])]]
+        return [[min(a, b) - a * b for b in self.taus] for a in self.taus]
+
+
+@dataclass(frozen=True)
+class Collected:
+    """Description of the path for interval methods, in the place of a simulator.
+
+    Parameters
+    ----------
+    problem : Problem
+    mechanism : Mechanism
+    algorithm : Algorithm
+    name : str or None
+        Key of the simulated path that the transcript was written from.
+    """
+
+    problem: UnknownLaw
+    mechanism: Mechanism
+    algorithm: Algorithm
+    name: str | None = None
+
+    @property
+    def randomiser(self) -> Mechanism:
+        """The users' mechanism."""
+        return self.mechanism
+
+    @cached_property
+    def key(self) -> str:
+        """Key of the multipliers of BB: the simulated path's, or one of the collection's settings."""
+        if self.name is not None:
+            return self.name
+        settings = {
+            "problem": self.problem.key_settings(),
+            "mechanism": self.mechanism.key_settings(),
+            "algorithm": self.algorithm.key_settings(),
+        }
+        return hashlib.sha256(canonical_json(settings).encode()).hexdigest()[:16]
+
+    def steps(self, n: int) -> int:
+        """Steps that n reports make."""
+        return self.algorithm.steps(n)
+
+    def interval_record(self) -> type[PathRecord]:
+        """Class of the record that is made."""
+        return PathRecord
+
+
+Floats = NDArray[np.float64]
+
+SIGNATURE = (
+    "void(float64[:, ::1], float64[:, ::1], float64[::1], boolean, float64, float64, int64, float64[::1], "
+    "float64[::1], float64[::1], float64[::1], float64[::1], float64[::1], int64[::1], int64[::1], "
+    "int64[::1], float64[:, ::1], float64[:, ::1], float64[:, ::1])"
+)
+
+
+def fold_rows(  # type: ignore[no-untyped-def]
+    kernel, gradients, asked, etas, last, c, gamma, size, theta, mean, total, sums, tile, centre, counts,
+    times, marks, prefix_sums, iterates, running,
+):  # fmt: skip
+    """Take rows in. Every ``size`` of them make a step; theta_i is recorded when the next row shows it.
+
+    Parameters
+    ----------
+    gradients : array of shape (m, d)
+        A of every row.
+    asked : array of shape (m, d), or (0, d)
+        theta of every row; where it is not known it follows from the steps.
+    etas : array of shape (m,), or empty
+        eta of every row's step; c i^-gamma where empty.
+    last : bool
+        Whether no row follows: theta as it stands is recorded.
+    theta, mean, total, sums, tile : arrays over (coordinate or sum, lane)
+        The state; lane 0 is used.
+    counts : steps made, steps recorded, times reached, steps in the tile, rows in the round
+    """
+    i, done, t, kept, taken = counts[0], counts[1], counts[2], counts[3], counts[4]
+    rows = gradients.shape[0]
+    eta = np.empty(CHUNK)
+    step_sizes(i - i % CHUNK + 1, c, gamma, eta)
+    for row in range(rows + last):
+        if row < asked.shape[0]:
+            for j in range(kernel.D):
+                theta[j * LANES] = asked[row, j]
+        if done < i:
+            kernel.add_iterate(total, centre, sums, theta, float(i), 0)
+            reached = t < times.shape[0] and i == times[t]
+            kept = kernel.end_step(sums, tile, kept, reached and marks[t] >= 0)
+            if reached:
+                for j in range(kernel.D):
+                    prefix_sums[t, j] = total[j * LANES]
+                    iterates[t, j] = theta[j * LANES]
+                if marks[t] >= 0:
+                    for s in range(running.shape[1]):
+                        running[marks[t], s] = sums[s * LANES]
+                t += 1
+            kept = kernel.restart(sums, i, kept)
+            done = i
+        if row == rows:
+            continue
+        for j in range(kernel.D):
+            mean[j * LANES] += gradients[row, j]
+        taken += 1
+        if taken < size:
+            continue
+        eta_i = etas[row] if etas.shape[0] > 0 else eta[i % CHUNK]
+        if size > 1:
+            for j in range(kernel.D):
+                mean[j * LANES] /= size
+        kernel.keep_step(tile, centre, theta, mean, kept, 0)
+        for j in range(kernel.D):
+            theta[j * LANES] -= eta_i * mean[j * LANES]
+            mean[j * LANES] = 0.0
+        if kernel.ORDERED:
+            put_in_order(kernel, theta, 0)
+        taken = 0
+        i += 1
+        if i % CHUNK == 0:
+            step_sizes(i + 1, c, gamma, eta)
+    counts[0], counts[1], counts[2], counts[3], counts[4] = i, done, t, kept, taken
+
+
+@dataclass(frozen=True)
+class Folded:
+    """Recorded sums, in the shapes of a record of one replicate.
+
+    Parameters
+    ----------
+    times : ndarray of int64, shape (T,)
+    prefix_sums, iterates : ndarray, shape (T, d, 1)
+    running_sums : dict of str to ndarray, shape (count, M, d, 1)
+    marked_times : ndarray of int64, shape (M,)
+    """
+
+    times: NDArray[np.int64]
+    prefix_sums: Floats
+    iterates: Floats
+    running_sums: dict[str, Floats]
+    marked_times: NDArray[np.int64]
+
+
+class Fold:
+    """The fold of one transcript.
+
+    Parameters
+    ----------
+    d : int
+        Coordinates of theta.
+    times, marked : sequence of int
+        Sorted steps to record, and those of them at which running sums are kept.
+    names : sequence of str
+        Running sums.
+    origin : ndarray, shape (d,)
+    start : ndarray, shape (d,)
+        theta_0.
+    c, gamma : float
+    batch_size : int
+        Reports to a step.
+    ordered : bool
+        Whether the coordinates of theta are put in order after every step: those of several quantiles.
+    """
+
+    def __init__(
+        self,
+        d: int,
+        times: Sequence[int],
+        marked: Sequence[int],
+        names: Sequence[str],
+        origin: Floats,
+        start: Floats,
+        c: float,
+        gamma: float,
+        batch_size: int = 1,
+        ordered: bool = False,
+    ) -> None:
+        self.d, self.steps = d, (c, gamma, batch_size)
+        self.sizes = {name: RUNNING_SUMS[name].count(d) for name in names}
+        self.kernel = compiled(fold_rows, fold_case(d, tuple(names), ordered), SIGNATURE)
+        self.times = np.asarray(times, dtype=np.int64)
+        self.marked = np.asarray(marked if names else (), dtype=np.int64)
+        self.marks = np.full(len(self.times), -1, dtype=np.int64)
+        self.marks[np.searchsorted(self.times, self.marked)] = np.arange(len(self.marked))
+        self.theta, self.mean, self.total = np.zeros((3, d * LANES))
+        self.theta[::LANES] = start
+        count = sum(self.sizes.values()) * d
+        self.sums = np.zeros(count * LANES)
+        self.tile = np.zeros(2 * d * running_sums.TILE * LANES)
+        self.origin = np.ascontiguousarray(origin, dtype=np.float64)
+        self.counts = np.zeros(5, dtype=np.int64)
+        self.prefix_sums, self.iterates = np.full((2, len(self.times), d), np.nan)
+        self.running = np.full((len(self.marked), count), np.nan)
+
+    @property
+    def last(self) -> Floats:
+        """theta after the last row, as it follows from its report."""
+        return self.theta[::LANES].copy()
+
+    def add(self, gradients: Floats, thetas: Floats | None, steps: Floats | None, last: bool = False) -> None:
+        """Take in a chunk.
+
+        Parameters
+        ----------
+        gradients : ndarray, shape (m, d)
+            A of every row.
+        thetas : ndarray, shape (m, d), or None
+            What was asked; None where it follows from the steps.
+        steps : ndarray, shape (m,), or None
+            eta of every row's step.
+        last : bool
+            Whether no row follows.
+        """
+        chunk = (gradients, np.empty((0, self.d)) if thetas is None else thetas)
+        etas = np.empty(0) if steps is None else steps
+        self.kernel(
+            *(np.require(values, np.float64, ["C", "W"]) for values in (*chunk, etas)),
+            last, *self.steps, self.theta, self.mean, self.total, self.sums, self.tile, self.origin,
+            self.counts, self.times, self.marks, self.prefix_sums, self.iterates, self.running,
+        )  # fmt: skip
+
+    def finish(self, final: Floats | None = None) -> Folded:
+        """The record, after the last chunk.
+
+        Parameters
+        ----------
+        final : ndarray, shape (d,), optional
+            theta_n; it follows from the last row unless given.
+        """
+        self.add(np.empty((0, self.d)), None if final is None else final[None], None, last=True)
+        ends = np.cumsum(list(self.sizes.values()))[:-1]
+        shaped = self.running.reshape(len(self.marked), -1, self.d, 1).transpose(1, 0, 2, 3)
+        by_name = dict(zip(self.sizes, np.split(shaped, ends), strict=True)) if self.sizes else {}
+        prefix_sums, iterates = self.prefix_sums[:, :, None], self.iterates[:, :, None]
+        return Folded(self.times, prefix_sums, iterates, by_name, self.marked)
+
+
+def fold_case(d: int, names: tuple[str, ...], ordered: bool) -> Case:
+    """Case of the fold."""
+    values = {
+        "D": d,
+        "ORDERED": ordered,
+        "STATE": d * LANES,
+        **running_sums.parts(names, d),
+        "add_iterate": Part(one_pass_kernel.add_iterate, inlining="written"),
+    }
+    return Case(tuple(values.items()), unrolled=frozenset({"D"}) | running_sums.UNROLLED)

@@ -1,0 +1,273 @@
+"""Interval methods of an analysis, asked for or needed for the verdict, and their rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from pydantic import ValidationError
+
+from ldpflow.components.algorithms import Algorithm
+from ldpflow.components.intervals import INTERVAL_METHODS, IntervalMethod
+from ldpflow.components.intervals.interval import PathIntervalMethod
+from ldpflow.components.intervals.nested import Nested
+from ldpflow.components.intervals.record import PathRecord
+from ldpflow.errors import InputError
+from ldpflow.practice.transcripts.collection import Collection
+from ldpflow.practice.transcripts.fold import Collected
+from ldpflow.simulators.one_pass import check_budget
+
+Row = dict[str, Any]
+
+PLANE_OR_SPACE = 3
+"""Coordinates up to which the quadratic fit is made without being asked for: compiling it takes long."""
+
+OF_THE_TRUTH = ("joint_covered", "joint_size")
+"""Diagnostics that say how an interval relates to the truth, which no transcript has."""
+
+BEFORE = ("n", "level", "coordinate", "estimate", "se", "lower", "upper")
+
+
+@dataclass(frozen=True)
+class Methods:
+    """The methods of an analysis.
+
+    Parameters
+    ----------
+    source : Collected
+    collection : Collection
+    """
+
+    source: Collected
+    collection: Collection
+
+    @property
+    def separate(self) -> bool:
+        """Whether regressions are made for each coordinate by itself: for several quantiles."""
+        return self.source.problem.several and self.source.problem.dimension > 1
+
+    @cached_property
+    def fits(self) -> list[IntervalMethod]:
+        """The regressions that the verdict needs, the lower degree first."""
+        found = regressions(self.source.problem.dimension, self.separate)
+        return [settled(method, self.source) for method in found]
+
+    @cached_property
+    def planned(self) -> IntervalMethod | None:
+        """The method that the settings want to have reported; a regression of each quantile by itself."""
+        method = self.collection.planned
+        if method is None:
+            return None
+        if self.separate and getattr(method, "separate", False) is None:
+            method = by_quantile(method)
+        return settled(method, self.source)
+
+    @cached_property
+    def asked(self) -> list[IntervalMethod]:
+        """The methods whose rows are part of the result."""
+        found = self.collection.methods or self.defaults()
+        planned = [] if self.planned is None else [self.planned]
+        return list(dict.fromkeys([*planned, *(settled(method, self.source) for method in found)]))
+
+    @cached_property
+    def all(self) -> list[IntervalMethod]:
+        """The methods that are asked for, then the others that the verdict needs."""
+        return list(dict.fromkeys([*self.asked, *self.fits]))
+
+    def defaults(self) -> list[IntervalMethod]:
+        """Every interval method that a transcript is enough for, in the settings that are recommended.
+
+        A method without default settings is not among them.
+        """
+        d = self.source.problem.dimension
+        found: list[IntervalMethod] = []
+        for kind in INTERVAL_METHODS:
+            if kind == "TR":
+                found += regressions(d, self.separate)
+            elif kind == "TR-BM" and self.separate:
+                found.append(method(kind, separate=True))
+            elif kind == "TR-BM" and d > 1:
+                found.append(method(kind, degree=1, burn_in="0.01n"))
+            else:
+                try:
+                    made = method(kind)
+                except ValidationError:
+                    continue
+                if self.unusable(made) is None:
+                    found.append(made)
+        return found
+
+    def unusable(self, method: IntervalMethod) -> str | None:
+        """Reason why a transcript is not enough for a method, or None."""
+        if method.reads_truth():
+            return "It needs the truth."
+        missing = [name for name in type(method).grid_defaults((1,)) if getattr(method, name) is None]
+        if missing:
+            return f"It needs {missing[0]}, which has to be chosen before the reports come."
+        if not method.applies(self.source):
+            return "It needs what no transcript has."
+        if any(method.runs(level) > 1 for level in self.collection.levels):
+            return "It needs several runs."
+        return method.impossible(self.source.problem)
+
+    def check(self, steps: int) -> None:
+        """Refuse a method that cannot be had here.
+
+        Raises
+        ------
+        InputError
+            If a transcript is not enough for a method, or it would record too many times.
+        """
+        for one in self.asked:
+            reason = self.unusable(one)
+            if reason is not None:
+                raise InputError("method", one.kind, "a method that a transcript is enough for", reason)
+        algorithm = self.source.algorithm
+        counts = {}
+        for one in self.all:
+            assert isinstance(one, PathIntervalMethod)
+            key = one.kind, one.times_settings()
+            counts[key] = one.count_times(steps, algorithm), steps, one
+        largest = max(counts.values(), key=lambda part: part[0])
+        check_budget(sum(part[0] for part in counts.values()), largest, self.source.problem.dimension)
+
+    def notes(self) -> list[str]:
+        """What was done that was not asked for, and what methods warn of."""
+        warnings = [one.unsuitable(self.source) for one in self.asked]
+        found = [warning for warning in dict.fromkeys(warnings) if warning is not None]
+        if not self.separate and not knows_variance(self.source):
+            given = self.collection.methods or regressions(self.source.problem.dimension)
+            if any(takes_known(method) for method in given):
+                found.append(
+                    "the regressions take the residual variance: the variance of a report is known for "
+                    "randomised response of quantiles alone"
+                )
+        return found
+
+    def cautions(self, slopes: Sequence[float], users: int) -> list[str]:
+        """What methods warn of at so many users, with estimated slopes in the place of the curvature."""
+        problem = self.source.problem.model_copy(update={"slopes": tuple(slopes)})
+        source = replace(self.source, problem=problem)
+        texts = [one.unsuitable_at(source, users) for one in self.asked]
+        return [text for text in dict.fromkeys(texts) if text is not None]
+
+
+def regressions(d: int, separate: bool = False) -> tuple[IntervalMethod, ...]:
+    """The regressions that are recommended and that the verdict needs, the lower degree first."""
+    if d == 1 or separate:
+        found = (method("TR"), method("TR", degree=3, burn_in="0.01n"))
+        return tuple(map(by_quantile, found)) if separate else found
+    degrees = (1, 2) if d <= PLANE_OR_SPACE else (1,)
+    return tuple(method("TR", degree=degree, burn_in="0.01n", variance="residual") for degree in degrees)
+
+
+def by_quantile(method: IntervalMethod) -> IntervalMethod:
+    """A regression of each of several quantiles by itself.
+
+    S of a report that names a cell belongs to all of them together, so the variance is that of the fit.
+    """
+    known = {"variance": "residual"} if takes_known(method) else {}
+    return method.model_copy(update={"separate": True, **known})
+
+
+def method(kind: str, **settings: object) -> IntervalMethod:
+    """A method with its settings."""
+    return INTERVAL_METHODS[kind].model_validate({"kind": kind, **settings})
+
+
+def settled(method: IntervalMethod, source: Collected) -> IntervalMethod:
+    """A method with a variance of A that can be known here.
+
+    ``variance = "known"`` is that of the gradient of quantiles plus that of randomised response; under
+    other mechanisms and for other problems the residual variance of the fit takes its place.
+    """
+    if knows_variance(source) or not takes_known(method):
+        return method
+    return method.model_copy(update={"variance": "residual"})
+
+
+def knows_variance(source: Collected) -> bool:
+    """Whether the variance of a report at the root follows from problem and mechanism."""
+    return source.mechanism.kind in ("randomized_response", "cells")
+
+
+def takes_known(method: IntervalMethod) -> bool:
+    """Whether a method takes the known variance, by itself or by the method that it is based on."""
+    base = method.base_method() if isinstance(method, Nested) else method
+    return getattr(base, "variance", None) == "known"
+
+
+def needed(
+    methods: Sequence[IntervalMethod], algorithm: Algorithm, d: int, ends: Sequence[int]
+) -> tuple[list[int], list[int], list[str]]:
+    """Times, marked times and running sums that the methods take at the given numbers of steps."""
+    times: set[int] = set(ends)
+    marked: set[int] = set()
+    sums: set[str] = set()
+    for method in methods:
+        assert isinstance(method, PathIntervalMethod)
+        names = method.running_sums(d)
+        sums.update(names)
+        for steps in ends:
+            times.update(method.times(steps, algorithm).tolist())
+            if names:
+                marked.update(method.marked_times(steps, algorithm, d))
+    return sorted(times | marked), sorted(marked), sorted(sums)
+
+
+def rows_of(
+    record: PathRecord, n: int, methods: Sequence[IntervalMethod], levels: Sequence[float]
+) -> list[Row]:
+    """Rows of some methods after n reports, by method, level and coordinate.
+
+    Returns
+    -------
+    list of dict
+        ``of`` has the method, ``own`` its settings and ``checks`` its diagnostics; both are columns too.
+    """
+    found = []
+    for method in methods:
+        result = method.intervals(record, n, levels)
+        own = method.model_dump(exclude={"kind"})
+        for at, level in enumerate(levels):
+            for j in range(len(record.origin)):
+                lower, upper = (float(limits[at, j, 0]) for limits in (result.lower, result.upper))
+                ok = math.isfinite(lower) and math.isfinite(upper)
+                checks = {
+                    name: number((values[at] if values.ndim == 3 else values)[j, 0])
+                    for name, values in result.diagnosis.items()
+                    if name not in OF_THE_TRUTH
+                }
+                row: Row = {
+                    "method": method.kind,
+                    "of": method,
+                    "own": own,
+                    "checks": checks,
+                    **own,
+                    "n": n,
+                    "level": level,
+                    "coordinate": j,
+                    "estimate": number(result.estimate[j, 0]),
+                    "se": None if result.se is None else number(result.se[j, 0]),
+                    "lower": lower if ok else None,
+                    "upper": upper if ok else None,
+                    **checks,
+                    "status": "ok" if ok else "undefined",
+                }
+                found.append(row)
+    return found
+
+
+def columns_of(rows: Sequence[Row]) -> list[str]:
+    """Columns of a table of the rows: settings and diagnostics that any of the methods has, and the rest."""
+    settings = dict.fromkeys(name for row in rows for name in row["own"])
+    diagnostics = dict.fromkeys(name for row in rows for name in row["checks"])
+    return ["method", *settings, *BEFORE, *diagnostics, "status"]
+
+
+def number(value: float) -> float | None:
+    """A float, None where it is not finite."""
+    return float(value) if math.isfinite(value) else None

@@ -1,0 +1,309 @@
+"""Writing the transcript of a simulated replicate: what its users were asked, and what they answered.
+
+The same streams, gradient, randomiser and recursion as in a sweep, in one lane, with every row kept:
+theta has the bits of the simulated path, and `analyse` on the file gives the rows of the sweep, bit for bit.
+
+The transcript of a replicate of a run.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path as FilePath
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ldpflow.components.intervals import IntervalMethod
+from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
+from ldpflow.engine.replay import planned_path
+from ldpflow.errors import InputError
+from ldpflow.practice.transcripts.collection import ALGORITHMS_READ, VERSION
+from ldpflow.simulators.reports import reports_of
+from ldpflow.store.run_store import RunStore
+from ldpflow.study.reading import literal
+from ldpflow.study.stored import needed_study
+
+Floats = NDArray[np.float64]
+
+ROW_GROUP = 2**20
+
+
+def check_path(path: Any, n: int) -> None:
+    """Refuse what no transcript can be written of.
+
+    Raises
+    ------
+    InputError
+    """
+    algorithm = path.algorithm
+    if algorithm.kind not in ALGORITHMS_READ:
+        allowed = "a path of " + " or ".join(ALGORITHMS_READ)
+        raise InputError("path", algorithm.kind, allowed, "Others have no transcript of reports.")
+    if algorithm.projects() or getattr(algorithm, "noise", "record") != "record":
+        raise InputError("path", algorithm.kind, "a path that is neither projected nor central")
+    if algorithm.by_coordinate():
+        raise InputError(
+            "path", algorithm.kind, "a path with one step constant and start for all coordinates"
+        )
+    if getattr(path.mechanism, "varies", bool)():
+        raise InputError("path", path.mechanism.kind, "a mechanism with one budget for all users")
+    if getattr(path.mechanism, "answers", 1) > 1:
+        hint = "A transcript has one report of a user."
+        raise InputError("path", f"answers = {path.mechanism.answers}", "answers = 1", hint)
+    size = algorithm.records_per_step()
+    if n < size:
+        raise InputError("n", n, f"at least {size}, the reports of a step")
+
+
+def transcript_settings(
+    path: Any,
+    seed: int,
+    replicate: int,
+    final: Sequence[float],
+    methods: Sequence[IntervalMethod] = (),
+    levels: Sequence[float] = (0.9,),
+) -> dict[str, Any]:
+    """The settings that `analyse` reads, as tables of TOML."""
+    mechanism = {k: v for k, v in path.mechanism.model_dump().items() if v is not None}
+    mechanism.pop("sampling", None)
+    if isinstance(path.mechanism, RandomizedResponse):
+        # Liars and people who do not answer are no part of what the honest devices do.
+        mechanism = {"kind": "randomized_response", "epsilon": path.mechanism.epsilon}
+    algorithm = path.algorithm
+    steps: dict[str, Any] = {
+        "kind": algorithm.kind,
+        "gamma": algorithm.step_exponent(),
+        "c": algorithm.step_constant(),
+        "theta0": float(algorithm.theta0),
+        "final_theta": [float(value) for value in final],
+    }
+    if algorithm.records_per_step() > 1 or algorithm.kind == "minibatch_sgd":
+        steps["batch_size"] = algorithm.records_per_step()
+    problem: dict[str, Any] = {"kind": path.problem.kind}
+    if path.problem.kind == "quantile":
+        problem["tau"] = path.problem.tau
+    elif path.problem.levels() is not None:
+        problem["taus"] = list(path.problem.levels())
+    tables: dict[str, Any] = {
+        "version": VERSION if algorithm.records_per_step() > 1 else 1,
+        "level": list(levels),
+        "seed": seed,
+        "replicate": replicate,
+        "path": path.key,
+        "origin": [float(value) for value in path.problem.truth()],
+        "problem": problem,
+        "mechanism": mechanism,
+        "algorithm": steps,
+    }
+    if methods:
+        tables["method"] = [
+            {k: v for k, v in method.model_dump().items() if v is not None} for method in methods
+        ]
+    return tables
+
+
+def toml_text(tables: dict[str, Any]) -> str:
+    """Settings as TOML."""
+    lines = [f"{name} = {literal(value)}" for name, value in tables.items() if not nested(value)]
+    for name, value in tables.items():
+        if nested(value):
+            title = f"[{name}]" if isinstance(value, dict) else f"[[{name}]]"
+            for table in [value] if isinstance(value, dict) else value:
+                lines += ["", title, *(f"{key} = {literal(one)}" for key, one in table.items())]
+    return "\n".join(lines) + "\n"
+
+
+def nested(value: object) -> bool:
+    """Whether a value is a table or a list of tables."""
+    return isinstance(value, dict) or (isinstance(value, list) and any(isinstance(v, dict) for v in value))
+
+
+class RowFile:
+    """A file that is being written: Parquet with the settings inside, or CSV with them in FILE.toml.
+
+    Parameters
+    ----------
+    target : Path
+        Its name says the format.
+    temporary : Path
+        Where it is written.
+    """
+
+    def __init__(self, target: FilePath, temporary: FilePath) -> None:
+        self.target, self.temporary = target, temporary
+        self.parquet = target.suffix.lower() in (".parquet", ".pq")
+        self.writer: Any = None
+        self.waiting: list[pa.Table] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def write(self, table: pa.Table) -> None:
+        """Append rows; they are gathered to large groups."""
+        self.waiting.append(table)
+        if sum(part.num_rows for part in self.waiting) >= ROW_GROUP:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what was gathered."""
+        import pyarrow.csv
+        import pyarrow.parquet as pq
+
+        if not self.waiting:
+            return
+        table = pa.concat_tables(self.waiting)
+        self.waiting = []
+        if self.writer is None and self.parquet:
+            self.writer = pq.ParquetWriter(self.temporary, table.schema, write_page_checksum=True)
+        elif self.writer is None:
+            self.writer = pyarrow.csv.CSVWriter(self.temporary, table.schema)
+        self.writer.write_table(table, ROW_GROUP)
+
+    def finish(self, settings: str) -> None:
+        """Add the settings, as TOML."""
+        self.flush()
+        if self.parquet:
+            self.writer.add_key_value_metadata({"ldpflow": settings})
+        else:
+            self.target.with_name(self.target.name + ".toml").write_text(settings, encoding="utf-8")
+
+    def __exit__(self, *exception: object) -> None:
+        if self.writer is not None:
+            self.writer.close()
+
+
+def table_of(path: Any, first: int, thetas: Floats, gradients: Floats) -> pa.Table:
+    """Rows as a table: round, theta and report, by coordinate where there are several."""
+    d = thetas.shape[1]
+    size = path.algorithm.records_per_step()
+    rounds = 1 + (np.arange(first - 1, first - 1 + len(thetas)) // size)
+    columns: dict[str, Any] = {"round": pa.array(rounds)}
+    names = [""] if d == 1 else [f"_{j}" for j in range(d)]
+    columns |= {f"theta{name}": pa.array(thetas[:, j]) for j, name in enumerate(names)}
+    if isinstance(path.mechanism, RandomizedResponse):
+        parameters = path.randomiser.kernel_parameters(path.problem)
+        one = parameters["one"] if "one" in parameters else parameters["values"][1]
+        columns["report"] = pa.array((gradients[:, 0] == one).astype(np.int8))
+    elif path.mechanism.kind == "cells":
+        # The value is said to lie above as many thetas as the cell's number.
+        above = np.array(path.randomiser.kernel_parameters(path.problem)["above"])
+        columns["report"] = pa.array((gradients == above).sum(axis=1).astype(np.int8))
+    else:
+        columns |= {f"report{name}": pa.array(gradients[:, j]) for j, name in enumerate(names)}
+    return pa.table(columns)
+
+
+def write_transcript(
+    path: Any,
+    seed: int,
+    replicate: int,
+    n: int,
+    file: str | os.PathLike[str],
+    methods: Sequence[IntervalMethod] = (),
+    levels: Sequence[float] = (0.9,),
+) -> int:
+    """Simulate one replicate again and write its transcript, Parquet or CSV by the file's name.
+
+    Parameters
+    ----------
+    path : simulator of a path
+    seed, replicate, n : int
+        n users; the last ones that fill no round are left out.
+    file : path
+        A CSV file has its settings beside it, in FILE.toml.
+    methods, levels
+        What `analyse` is to ask for; all that apply unless given.
+
+    Returns
+    -------
+    int
+        Rows of the file.
+
+    Raises
+    ------
+    InputError
+        If the path has no transcript of local reports.
+    """
+    check_path(path, n)
+    users = int(path.steps(n) * path.algorithm.records_per_step())
+    target = FilePath(file)
+    final: Floats = np.empty(0)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        with RowFile(target, temporary) as writer:
+            for first, thetas, gradients, after in reports_of(path, seed, replicate, users):
+                final = after
+                writer.write(table_of(path, first, thetas, gradients))
+            tables = transcript_settings(path, seed, replicate, final.tolist(), methods, levels)
+            if n != users:
+                tables = {"n": n, **tables}
+            writer.finish(toml_text(tables))
+        os.replace(temporary, target)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError("output", str(file), "a file that can be written", f"{reason}.") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+    return users
+
+
+def stored_transcript(
+    run: str | os.PathLike[str],
+    path_key: str,
+    replicate: int,
+    file: str | os.PathLike[str],
+    n: int | None = None,
+) -> int:
+    """Write what the users of a stored replicate were asked and answered.
+
+    Parameters
+    ----------
+    run : path or URI
+    path_key : str
+        With or without the p of the folder's name.
+    replicate : int
+    file : path
+        Parquet by its name, else CSV with the settings in FILE.toml.
+    n : int, optional
+        Users; the largest n of the path unless given.
+
+    Returns
+    -------
+    int
+        Rows of the file.
+
+    Raises
+    ------
+    InputError
+        If the run has no such path, or the path no transcript of local reports.
+    """
+    if not re.fullmatch("p?[0-9a-f]{16}", path_key):
+        raise InputError("path", path_key, "a path key as in the folder names: p and 16 hex digits")
+    store = RunStore(run)
+    with store.named_errors():
+        study = needed_study(store)
+    plan, _ = planned_path(study, path_key.removeprefix("p"))
+    if plan is None:
+        keys = ", ".join(f"p{plan.simulator.key}" for plan in study.plans()[:5])
+        raise InputError("path", path_key, "a path of the run", f"It has: {keys}.")
+    if "protocol" in plan.simulator.parts():
+        kind = plan.simulator.parts()["protocol"].kind
+        hint = "Reports of rounds of thresholds and of one-shot protocols cannot be analysed in this version."
+        raise InputError("path", f"{path_key} (protocol {kind})", "a path of SGD", hint)
+    users = n if n is not None else max([cell.n for cell in plan.cells], default=0)
+    if users < 1:
+        raise InputError("n", n, "a number of users: the path has no cells")
+    methods = dict.fromkeys(
+        cell.method
+        for cell in plan.cells
+        if cell.method.kind != "PB" and not cell.method.reads_truth() and cell.method.runs(cell.level) == 1
+    )
+    levels = dict.fromkeys(cell.level for cell in plan.cells)
+    return write_transcript(
+        plan.simulator, study.seed, replicate, users, file, tuple(methods), tuple(levels) or (0.9,)
+    )

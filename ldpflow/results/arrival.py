@@ -1,0 +1,522 @@
+"""Gaussian closure of LDP-SGD on a quantile: mean and variance of the iterates, without simulation.
+
+theta_i is treated as N(m_i, v_i). With F the distribution function of a record, Z standard normal,
+q = E F(m + sqrt(v) Z), H = E Z F(m + sqrt(v) Z)/sqrt(v) (Stein's identity for E F') and k the variance
+that the mechanism adds to a gradient of spread 1,
+
+    m <- m - eta (q - tau)        v <- v - 2 eta H v + eta^2 (q (1 - q) + k)
+
+step by step up to i = 400, then by exponential Euler steps in s = sum eta on a grid of ratio 1.015 in
+i. The variance of the sum of the iterates adds up their covariances v_i exp(-sum H eta).
+
+Everything here is in relaxation units: y = G (theta - theta*), G the density at the quantile theta*. A
+step size c i^-gamma becomes G c i^-gamma, whose sum is the number of relaxation times, and a change of
+the data's unit changes nothing. This module is compiled; it predicts and makes no rows, so it may use
+the mathematical library.
+
+Whether a path arrives: what a run's start and steps leave in its average at finite n.
+
+The average's asymptotic law says nothing about how far a run came. The Gaussian closure (see
+ldpflow.results.arrival) predicts the bias and the standard deviation of the average of theta_1 ..
+theta_n for any law with a distribution function; from these follow a verdict and a coverage. All are
+in units of the oracle's standard error, so a change of the data's unit changes none of them.
+
+For other problems the start alone is followed, with a linear gradient: with R(theta) = G (theta - theta*) the
+mean of theta_i - theta* is exp(-G s_i)(theta0 - theta*), up to terms of higher order in the steps,
+s_i = sum_{j <= i} eta_j. In the eigenvectors of G the average keeps the mean of exp(-lambda s_i) of the
+distance. What the steps themselves do to the bias takes more than G and is not predicted.
+
+The closure is ours and has no proof. Against simulation of 432 cells (four laws, scales 1e-2 to 1e3,
+tau .5 to .99, eps .5 to 2, n = 1e5, 150 replicates) the predicted coverage is within .06 in 90% of
+them. Where noise throws iterates far into a tail the standard deviation is too small by up to 20 times:
+the coverage is small then, predicted and simulated.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpflow.components.problems.laws import Law
+from ldpflow.numerics import bits_of, constants, float_of, register_array
+from ldpflow.numerics.kernels import compiled
+from ldpflow.numerics.specialise import Case
+from ldpflow.simulators.approach import Approach, LinearApproach, approach, linear_approach
+from ldpflow.simulators.simulator import Simulator
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+NODES = 200
+MERGED = 1e-5  # of the standard deviation: two runs this close stay together
+SMOOTH = 1e-6  # rules of 9 and of 7 nodes agree to this: F is smooth on the scale of the iterates
+NARROW = 1e-6
+
+# Cells of the table of F: octaves of 1 + FINE |y|, each in CELLS equal parts.
+CELLS = 64
+OCTAVES = 44
+FINE = 64.0
+HALF = CELLS * OCTAVES
+SHIFT = np.uint64(46)  # 52 bits of the mantissa less the 6 that name a cell
+REST = np.uint64((1 << 46) - 1)
+UP = np.uint64(6)
+ONE = np.uint64(0x3FF0000000000000)
+BASE = np.uint64(1023 * CELLS)
+FIRST, SECOND = np.uint64(0), np.uint64(HALF)
+ROW1, ROW2, ROW3 = np.uint64(1), np.uint64(2), np.uint64(3)
+TWO = np.uint64(2)
+FARTHEST = 2.0**OCTAVES * (1.0 - 2.0**-20)
+
+WIDTH = 40  # sums that are added side by side, which the compiler does not make by itself
+
+SIGNATURE = (
+    "void(float64[::1], float64[::1], float64[:, ::1], int64[::1], float64[::1], float64, float64, float64, "
+    "float64, float64, float64, int64[::1], float64[:, ::1])"
+)
+
+
+def follow_kernel() -> Callable[..., None]:
+    """The compiled :func:`follow`."""
+    return compiled(follow, Case(), SIGNATURE)
+
+
+def tabulated(cdf: Callable[[Floats], Floats]) -> Floats:
+    """Table of a distribution function of y: the cubic through four points of every cell.
+
+    Parameters
+    ----------
+    cdf : callable
+        F at an array of y.
+
+    Returns
+    -------
+    ndarray, shape (2 HALF * 4,)
+        Per cell four coefficients, lowest first, in the place t of [0, 1] within it; first the cells of
+        y >= 0 outwards, then those of y < 0 outwards.
+    """
+    k = np.arange(HALF + 1)
+    edge = (2.0 ** (k // CELLS) * (1.0 + (k % CELLS) / CELLS) - 1.0) / FINE
+    width = np.diff(edge)
+    table = np.empty((2 * HALF, 4))
+    for side, sign in ((0, 1.0), (HALF, -1.0)):
+        points = [cdf(sign * (edge[:-1] + width * t)) for t in (0.0, 1 / 3, 2 / 3)]
+        f0, f1, f2 = points
+        f3 = np.append(f0[1:], cdf(np.array([sign * edge[-1]])))
+        cells = table[side : side + HALF]
+        cells[:, 0] = f0
+        cells[:, 1] = (-11 * f0 + 18 * f1 - 9 * f2 + 2 * f3) / 2
+        cells[:, 2] = (18 * f0 - 45 * f1 + 36 * f2 - 9 * f3) / 2
+        cells[:, 3] = (-9 * f0 + 27 * f1 - 27 * f2 + 9 * f3) / 2
+    return table.reshape(-1)
+
+
+def equal_probability(count: int = NODES) -> Floats:
+    """Midpoints of ``count`` equal parts of the standard normal law, scaled to variance 1."""
+    nodes = np.array([NormalDist().inv_cdf((i + 0.5) / count) for i in range(count)])
+    result: Floats = nodes / math.sqrt(np.mean(nodes * nodes))
+    return result
+
+
+def few_nodes() -> Floats:
+    """Rules of Gauss and Hermite with 9 and 7 nodes: rows of node, weights of E F and of E Z F."""
+    rules = [np.polynomial.hermite_e.hermegauss(count) for count in (9, 7)]
+    table = np.zeros((5, 16))
+    for place, rows, (nodes, weights) in ((0, (1, 2), rules[0]), (9, (3, 4), rules[1])):
+        part = slice(place, place + len(nodes))
+        table[0, part] = nodes
+        table[rows[0], part] = weights / weights.sum()
+        table[rows[1], part] = nodes * weights / weights.sum()
+    return table
+
+
+def value(y, table):  # type: ignore[no-untyped-def]
+    """F(y)."""
+    bits = bits_of(min(1.0 + FINE * abs(y), FARTHEST))
+    # Unsigned: no test for places counted from the end.
+    row = ((bits >> SHIFT) - BASE + (SECOND if y < 0.0 else FIRST)) << TWO
+    t = float_of(((bits & REST) << UP) | ONE) - 1.0
+    return table[row] + t * (table[row + ROW1] + t * (table[row + ROW2] + t * table[row + ROW3]))
+
+
+def moments(m, v, nodes, few, table):  # type: ignore[no-untyped-def]
+    """q = E F(m + sqrt(v) Z) and H = E Z F(m + sqrt(v) Z)/sqrt(v) >= 0."""
+    sd = max(math.sqrt(v), NARROW)
+    values = register_array(16)
+    for k in range(16):
+        values[k] = value(m + sd * few[0, k], table)
+    q = 0.0
+    first = 0.0
+    rough = 0.0
+    rougher = 0.0
+    for k in range(16):
+        q += few[1, k] * values[k]
+        first += few[2, k] * values[k]
+        rough += few[3, k] * values[k]
+        rougher += few[4, k] * values[k]
+    if abs(q - rough) + abs(first - rougher) > SMOOTH:
+        sums = register_array(WIDTH)
+        moment = register_array(WIDTH)
+        sums[:] = 0.0
+        moment[:] = 0.0
+        for k in range(nodes.shape[0] // WIDTH):
+            for w in range(WIDTH):
+                z = nodes[k * WIDTH + w]
+                f = value(m + sd * z, table)
+                sums[w] += f
+                moment[w] += z * f
+        q = 0.0
+        first = 0.0
+        for w in range(WIDTH):
+            q += sums[w]
+            first += moment[w]
+        q /= nodes.shape[0]
+        first /= nodes.shape[0]
+    return q, max(first / sd, 0.0)
+
+
+def power_sum(i, j, gamma):  # type: ignore[no-untyped-def]
+    """Sum of k^-gamma over k = i + 1 .. j: exact up to EXACT, by the integral beyond."""
+    if i < EXACT:
+        return float(j) ** -gamma  # one step
+    power = 1.0 - gamma
+    return ((j + 0.5) ** power - (i + 0.5) ** power) / power
+
+
+def grid(gamma: float, last: int) -> tuple[Integers, Floats]:
+    """Ends j of the stretches of steps up to ``last`` and beyond, and the sums of k^-gamma over them.
+
+    Paths with the same gamma share them.
+    """
+    ends = list(range(EXACT + 1))
+    while ends[-1] < last:
+        ends.append(max(ends[-1] + 1, int(ends[-1] * RATIO)))
+    sums = [power_sum(i, j, gamma) for i, j in itertools.pairwise(ends)]
+    return np.array(ends[1:], dtype=np.int64), np.array(sums)
+
+
+def step(i, j, ds, run, tau, noise, records, q, h):  # type: ignore[no-untyped-def]
+    """A run after steps i + 1 .. j, whose sizes add up to ``ds``, from the moments at i.
+
+    ``run`` is m, v, sum of the m_i, variance of the sum of the iterates, and twice the covariance of
+    that sum with the next iterate.
+    """
+    m, v, total, square, carried = run
+    width = float(j - i)
+    drift = q - tau
+    s = (q * (1.0 - q) + noise) / records
+    eta = ds / width
+    a = h * ds
+    # (1 - exp(-a))/a is the mean of a decay.
+    lost = -np.expm1(-a)
+    decay = 1.0 - lost
+    mean_decay = lost / a if a > 1e-12 else 1.0
+    square += width * mean_decay * (width * v + carried)
+    carried = decay * carried + width * v * (1.0 + decay)
+    if i < EXACT:
+        m -= eta * drift
+        least = eta * eta * s
+        v = max(v - 2.0 * eta * h * v + least, 1e-3 * least)
+        total += m
+    else:
+        before = m
+        m -= drift * ds * mean_decay
+        v = v * decay * decay + eta * s * ds * mean_decay * 0.5 * (1.0 + decay)
+        total += width * 0.5 * (before + m)
+    return m, v, total, square, carried
+
+
+def follow(table, nodes, few, ends, sums, tau, noise, c, gamma, start, records, times, out):  # type: ignore[no-untyped-def]
+    """Run the closure from ``start`` and from theta*, in relaxation units.
+
+    Parameters
+    ----------
+    table : ndarray
+        Of F (:func:`tabulated`).
+    nodes, few : ndarray
+        :func:`equal_probability` and :func:`few_nodes`, for the expectations over Z.
+    ends, sums : ndarray
+        :func:`grid` of gamma, up to the last of the times.
+    tau, noise, c, gamma, start : float
+        k = ``noise``; c times G; (theta0 - theta*) G.
+    records : float
+        Records averaged in a step.
+    times : ndarray of int64
+        Numbers of steps, sorted.
+    out : ndarray, shape (len(times), 5)
+        Filled with the bias of the average from ``start``, that from theta*, the standard deviation of
+        the average, and the mean and the variance of the last iterate.
+    """
+    here = (start, 0.0, 0.0, 0.0, 0.0)
+    other = (0.0, 0.0, 0.0, 0.0, 0.0)
+    behind = 0.0
+    together = False
+    i = 0
+    done = 0
+    for k in range(ends.shape[0]):
+        j = ends[k]
+        ds = c * sums[k]
+        q, h = moments(here[0], here[1], nodes, few, table)
+        p, g = q, h
+        if not together:
+            p, g = moments(other[0], other[1], nodes, few, table)
+        while done < times.shape[0] and times[done] <= j:
+            n = times[done]
+            within = ds if n == j else c * power_sum(i, n, gamma)
+            end = step(i, n, within, here, tau, noise, records, q, h)
+            if not together:
+                behind = end[2] - step(i, n, within, other, tau, noise, records, p, g)[2]
+            out[done, 0] = end[2] / n
+            out[done, 1] = (end[2] - behind) / n
+            out[done, 2] = math.sqrt(end[3]) / n
+            out[done, 3] = end[0]
+            out[done, 4] = end[1]
+            done += 1
+        if done == times.shape[0]:
+            break
+        here = step(i, j, ds, here, tau, noise, records, q, h)
+        if not together:
+            other = step(i, j, ds, other, tau, noise, records, p, g)
+            behind = here[2] - other[2]
+            apart = abs(here[0] - other[0])
+            together = apart <= MERGED * math.sqrt(here[1]) and abs(here[1] - other[1]) <= MERGED * here[1]
+        i = j
+
+
+LATTICE = 1.5
+"""Spacings of a lattice of values, in standard deviations of the last iterates, from which on it shows."""
+
+EXACT, RATIO = 400, 1.015
+"""Steps that are followed one by one, and the ratio of the grid beyond."""
+
+VERDICTS = ("arrived", "doubtful", "not_arrived", "steps_too_large")
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """Prediction of the closure for one path and number of steps.
+
+    Parameters
+    ----------
+    relaxation_times : float
+        K = G sum eta_i.
+    standard_error : float
+        The oracle's sqrt(S/steps)/G, unit of the data.
+    bias : float
+        Bias of the average in standard errors; the sum of the next two.
+    bias_start, bias_steps : float
+        What is left from the start, and what a run that begins at theta* has.
+    sd_ratio : float
+        Standard deviation of the average in standard errors.
+    last_mean : float
+        Mean of the last iterate, unit of the data.
+    """
+
+    relaxation_times: float
+    standard_error: float
+    bias: float
+    bias_start: float
+    bias_steps: float
+    sd_ratio: float
+    last_mean: float
+
+    def coverage(self, level: float) -> float:
+        """Predicted coverage of the interval theta_bar +- z SE."""
+        normal = NormalDist()
+        z = normal.inv_cdf(0.5 + level / 2)
+        if not (math.isfinite(self.bias) and self.sd_ratio > 0):
+            return 0.0
+        return normal.cdf((z - self.bias) / self.sd_ratio) - normal.cdf((-z - self.bias) / self.sd_ratio)
+
+    @property
+    def verdict(self) -> str:
+        """One of :data:`VERDICTS`."""
+        return verdict(self.relaxation_times, self.bias, self.bias_start, self.bias_steps, self.sd_ratio)
+
+    @property
+    def refused(self) -> bool:
+        """Whether a length would mislead: the verdict is neither ``arrived`` nor ``doubtful``."""
+        return self.verdict not in ("arrived", "doubtful")
+
+
+def verdict(k: float, bias: float, start: float, steps: float, sd_ratio: float) -> str:
+    """Whether a length may be printed.
+
+    Parameters
+    ----------
+    k : float
+        Relaxation times of the run.
+    bias, start, steps : float
+        Bias of the average in standard errors, its part from the start, its part from the steps.
+    sd_ratio : float
+        Standard deviation of the average in standard errors.
+
+    Returns
+    -------
+    str
+        ``arrived``: |b| <= .1, K >= 25, .9 <= w <= 1.1. ``doubtful``: |b| <= .5, K >= 15, w <= 1.25.
+        ``not_arrived``: too few relaxation times, or mostly the start's bias. ``steps_too_large``:
+        all others.
+    """
+    if abs(bias) <= 0.1 and k >= 25 and 0.9 <= sd_ratio <= 1.1:
+        return "arrived"
+    if abs(bias) <= 0.5 and k >= 15 and sd_ratio <= 1.25:
+        return "doubtful"
+    if k < 15 or (abs(start) > 0.5 and abs(start) >= abs(steps)):
+        return "not_arrived"
+    return "steps_too_large"
+
+
+def feasible_n(law: Law, tau: float, noise: float, k: float = 25.0, bias: float = 0.1) -> float:
+    """Users from which on some step sizes give K >= k and a bias from the steps of at most ``bias`` SE.
+
+    (k |f'| / (4 bias G^2))^2 S, free of c, gamma and units: below it no interval around the average
+    is honest, whatever its steps. 0 at a mode.
+    """
+    ratio = abs(law.slope_at_quantile(tau)) / law.density_at_quantile(tau) ** 2
+    return (k * ratio / (4.0 * bias)) ** 2 * (tau * (1.0 - tau) + noise)
+
+
+def approaches(cases: Sequence[Approach]) -> list[Arrival]:
+    """Predict the arrival of many paths at once; those that differ in ``steps`` alone are run once."""
+
+    follow, nodes, few = follow_kernel(), equal_probability(), few_nodes()
+    known: dict[tuple[Law, float], tuple[float, float, Floats]] = {}
+    runs: dict[Approach, list[int]] = {}
+    for place, case in enumerate(cases):
+        runs.setdefault(replace(case, steps=0), []).append(place)
+    longest: dict[float, int] = {}
+    for case in cases:
+        longest[case.gamma] = max(case.steps, longest.get(case.gamma, 0))
+    grids = {gamma: grid(gamma, last) for gamma, last in longest.items()}
+    found: list[Arrival | None] = [None] * len(cases)
+    for run, places in runs.items():
+        at = (run.law, run.tau)
+        if at not in known:
+            known[at] = standardised(run.law, run.tau)
+        truth, density, table = known[at]
+        times = np.array(sorted({cases[place].steps for place in places}))
+        out = np.empty((len(times), 5))
+        settings = (run.noise, run.c * density, run.gamma, (run.theta0 - truth) * density)
+        ends, sums = grids[run.gamma]
+        follow(table, nodes, few, ends, sums, run.tau, *settings, float(run.records), times, out)
+        rows = dict(zip(times.tolist(), out.tolist(), strict=True))
+        for place in places:
+            steps = cases[place].steps
+            bias, from_truth, sd, last, _ = rows[steps]
+            error = math.sqrt(run.variance() / steps)
+            found[place] = Arrival(
+                relaxation_times=density * run.c * constants.sum_of_powers(1, steps, run.gamma),
+                standard_error=error / density,
+                bias=bias / error,
+                bias_start=(bias - from_truth) / error,
+                bias_steps=from_truth / error,
+                sd_ratio=sd / error,
+                last_mean=truth + last / density,
+            )
+    return [arrival for arrival in found if arrival is not None]
+
+
+@lru_cache(maxsize=32)  # a table of 180 kB for each law
+def standardised(law: Law, tau: float) -> tuple[float, float, Floats]:
+    """tau-quantile, density there, and the table of F in relaxation units."""
+
+    truth, density = law.quantile(tau), law.density_at_quantile(tau)
+    return truth, density, tabulated(lambda y: law.cdf_values(truth + y / density))
+
+
+def linear_arrivals(case: LinearApproach) -> list[Arrival]:
+    """The arrival of every coordinate; no bias of the steps, and the standard error's own deviation.
+
+    ``relaxation_times`` is that of the slowest direction.
+    """
+    eigenvalues, vectors = np.linalg.eigh(np.array(case.curvature))
+    total = case.c * constants.sum_of_powers(1, case.steps, case.gamma)
+    left = np.array([mean_decay(float(v) * case.c, case.gamma, case.steps) for v in eigenvalues])
+    bias = vectors @ (left * (vectors.T @ np.array(case.distance)))
+    found = []
+    for j, variance in enumerate(case.variances):
+        error = math.sqrt(variance / case.steps)
+        b = float(bias[j]) / error
+        found.append(
+            Arrival(
+                relaxation_times=float(eigenvalues[0]) * total,
+                standard_error=error,
+                bias=b,
+                bias_start=b,
+                bias_steps=0.0,
+                sd_ratio=1.0,
+                last_mean=math.nan,
+            )
+        )
+    return found
+
+
+def mean_decay(rate: float, gamma: float, steps: int) -> float:
+    """(1/n) sum_{i <= n} exp(-rate sum_{j <= i} j^-gamma): step by step, then on a grid of ratio 1.015."""
+    s = total = 0.0
+    power = 1.0 - gamma
+    i = 0
+    while i < min(EXACT, steps):
+        i += 1
+        s += i**-gamma
+        total += math.exp(-rate * s)
+    while i < steps:
+        j = min(steps, max(i + 1, int(i * RATIO)))
+        ds = ((j + 0.5) ** power - (i + 0.5) ** power) / power
+        a = rate * ds
+        # The mean over i + 1 .. j of a decay that starts at the end of step i.
+        width = j - i
+        total += math.exp(-rate * s) * (width if a < 1e-12 else width * -math.expm1(-a) / a)
+        s += ds
+        i = j
+    return total / steps
+
+
+def arrivals(
+    wanted: Sequence[tuple[Simulator[Any, Any], int]],
+) -> list[tuple[Arrival, ...] | None]:
+    """Predict the arrival of simulators after numbers of users.
+
+    Parameters
+    ----------
+    wanted : sequence of (Simulator, n)
+
+    Returns
+    -------
+    list of tuple of Arrival, or None
+        One per coordinate of theta; None for a simulator without a path or without a prediction.
+    """
+    paths = [approach(simulator, n) for simulator, n in wanted]
+    places = [place for place, path in enumerate(paths) if path is not None]
+    closed = approaches([path for path in paths if path is not None])
+    found: list[tuple[Arrival, ...] | None] = [None] * len(wanted)
+    for place, arrival in zip(places, closed, strict=True):
+        found[place] = (arrival,)
+    for place, (simulator, n) in enumerate(wanted):
+        if found[place] is None:
+            linear = linear_approach(simulator, n)
+            found[place] = None if linear is None else tuple(linear_arrivals(linear))
+    return found
+
+
+def lattice_ratio(case: Approach) -> float:
+    """Spacing of the lattice that the values of a column lie on, over the last iterates' deviation.
+
+    0 where there is no lattice. The law of a column smooths its ties, but real users send them: up to
+    1.5 nothing shows, at 7 the average's standard deviation is .39 of the theory's and it settles between
+    the values.
+    """
+    table = case.law.table
+    if table is None or table.spacing == 0.0:
+        return 0.0
+    density = case.law.density_at_quantile(case.tau)
+    eta = case.c * case.steps**-case.gamma
+    return table.spacing / math.sqrt(eta * case.variance() / (2.0 * density))

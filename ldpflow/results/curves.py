@@ -1,0 +1,683 @@
+"""Non-asymptotic bounds of one-pass SGD under per-user Gaussian LDP, in their corrected forms.
+
+Source: "Non-asymptotic analysis of SGD under local differential privacy guarantee" (2024), Theorems 3 to 6.
+The forms here hold for every n; those that are printed fail or say nothing in places. Step k has size
+eta_k = eta k^-alpha (gamma and c elsewhere in this package). The gradient has ||g||_2 <= C0, the noise of
+user k the covariance (2 C0/mu_k)^2 I, so E||A_k||^2 = 4 C0^2 d/mu_k^2 (print has 64). Distances are squared.
+
+Theorems 3 and 4 are for a strongly convex loss, last iterate and average. Strong convexity on all of R^d and
+a bounded gradient exclude each other: Theorem 3 is about projected iterates, with m the one-point constant
+over the ball, or about a quadratic. Theorems 5 and 6 are for a convex loss: excess loss of the last iterate
+and of the average.
+
+Utility of momentum with tree noise: Tran and Cutkosky (2022), as printed and put right.
+
+The gradient's norm at the random output is at most, for any settings (their Lemmas 5, 11, 12 and 7),
+
+    gap / (eta T) + L eta / 2 + 2 (bias of the momentum + noise),
+    bias = 2 G sqrt(alpha) + 2 eta M L + eta L / alpha + (1 - alpha)^t G,
+
+where the lemma prints 1.5 times the whole and leaves out the start, (1 - alpha)^t G. G and L are those of
+the full loss. The bias' bound needs fresh orders in every epoch; for one fixed order there is none. At
+every practical N these bounds are above G: they say how errors scale, not how large they are.
+
+R is called gap, and the paper's gamma cross.
+
+One-pass private least squares: exact mean risks, closed forms, and the paper's bounds.
+
+Source: Varshney, Thakurta and Jain (2022). Risks are excess risks ||w - w*||_H^2 / 2. The exact moments are
+ours: x has independent coordinates of mean 0, variance lambda_i and fourth moment k lambda_i^2 (k = 3 for
+the normal law), z is independent of x, nothing is clipped, and the averaged gradient of b records gets noise
+of variance tau^2 per coordinate. They hold at every finite T. Printed constants that are wrong are noted
+where they stand.
+
+Curves over a trajectory: a proved bound of the mean of every statistic, and its limit, where known.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ldpflow.components.algorithms.dp_ambssgd import DpAmbssgd, DpMbssgd
+from ldpflow.components.algorithms.dp_nsgd import DpNsgd
+from ldpflow.components.algorithms.dp_nsgd_reduced import DpNsgdReduced
+from ldpflow.components.algorithms.finite_sum import FiniteSumAlgorithm, RunPlan
+from ldpflow.components.algorithms.ldp_sgd import LdpSgd, TailSgd
+from ldpflow.components.algorithms.sufficient_statistics import OrdinaryLeastSquares, SufficientStatistics
+from ldpflow.components.mechanisms.gaussian import Gaussian
+from ldpflow.components.problems.finite_sum import FiniteSumProblem
+from ldpflow.components.problems.least_squares import LeastSquares
+from ldpflow.components.problems.quadratic import Quadratic
+from ldpflow.errors import InputError
+from ldpflow.numerics.tree import chi_mean, power, prefix_discount, reduced_variance
+from ldpflow.simulators.finite_sum import FiniteSum
+from ldpflow.simulators.one_pass import OnePass
+from ldpflow.simulators.simulator import Simulator
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Constants that the bounds depend on.
+
+    Parameters
+    ----------
+    eta, alpha : float
+        Step sizes eta_k = eta k^-alpha.
+    bound : float
+        C0, bound on the norm of the gradient (half its L2 sensitivity).
+    dimension : int
+        d.
+    mu : float
+        The smallest budget of any user: the bounds hold for the worst, while the error depends on
+        the mean of mu_k^-2.
+    start : float
+        Delta_0 = ||theta_0 - theta*||^2.
+    convexity : float
+        m with <grad F(theta), theta - theta*> >= m ||theta - theta*||^2; 0 where only convex.
+    smoothness : float
+        M, Lipschitz constant of the gradient.
+    """
+
+    eta: float
+    alpha: float
+    bound: float
+    dimension: int
+    mu: float
+    start: float
+    convexity: float = 0.0
+    smoothness: float = 1.0
+
+    def __post_init__(self) -> None:
+        checks = {
+            "eta": self.eta > 0,
+            "alpha": 0 <= self.alpha <= 1,
+            "bound": self.bound > 0,
+            "dimension": self.dimension >= 1,
+            "mu": self.mu > 0,
+            "start": self.start >= 0,
+            "convexity": self.convexity >= 0,
+            "smoothness": self.smoothness > 0,
+        }
+        for name, ok in checks.items():
+            if not ok:
+                allowed = "in [0, 1]" if name == "alpha" else "a positive number (0 for start, convexity)"
+                raise InputError(name, getattr(self, name), allowed)
+
+    def needs_convexity(self) -> None:
+        """Refuse m = 0."""
+        if self.convexity <= 0:
+            raise InputError("convexity", self.convexity, "m > 0, which this bound needs")
+
+    def steps(self, n: int) -> Array:
+        """eta_1, ..., eta_n."""
+        return self.eta * np.arange(1, n + 1, dtype=float) ** -self.alpha
+
+    def second_moment(self, noise_constant: float = 4.0) -> float:
+        """sigma^2 = C0^2 (1 + 4 d/mu^2), the largest E||g_k + A_k||^2."""
+        return self.bound**2 * (1 + noise_constant * self.dimension / self.mu**2)
+
+    def energy(self, n: int, budgets: ArrayLike | None = None) -> Array:
+        """K_0, ..., K_n with K_n = Delta_0 + sum_{k <= n} eta_k^2 (C0^2 + 4 C0^2 d/mu_k^2)."""
+        added = self.steps(n) ** 2 * self.moments(n, budgets)
+        return np.concatenate([[self.start], self.start + np.cumsum(added)])
+
+    def starting_excess(self, start: float | None = None) -> float:
+        """F(theta_0) - F* where it is known, else its bound M Delta_0/2."""
+        return self.smoothness * self.start / 2 if start is None else start
+
+    def moments(self, n: int, budgets: ArrayLike | None = None) -> Array:
+        """E||g_k + A_k||^2, at most, for k = 1, ..., n; all users at ``mu`` unless given."""
+        mu = np.broadcast_to(self.mu if budgets is None else np.asarray(budgets, float)[:n], (n,))
+        return self.bound**2 * (1 + 4 * self.dimension / mu**2)
+
+
+def at(values: Array, n: ArrayLike) -> Array:
+    """Entries n of a sequence that starts at 0."""
+    return np.asarray(values[np.asarray(n, dtype=np.int64)])
+
+
+def distance_bound(s: Setting, n: ArrayLike, budgets: ArrayLike | None = None) -> Array:
+    """Theorem 3 as its recursion, the sharpest form: R_n >= E||theta_n - theta*||^2.
+
+    R_k = max(0, 1 - 2 m eta_k) R_{k-1} + eta_k^2 (C0^2 + 4 C0^2 d/mu_k^2).
+
+    Parameters
+    ----------
+    s : Setting
+    n : int or array of int >= 0
+    budgets : array, optional
+        mu_1, mu_2, ...; all ``s.mu`` unless given.
+    """
+    s.needs_convexity()
+    last = int(np.max(n))
+    r = s.start
+    values = [r]
+    for eta, moment in zip(s.steps(last).tolist(), s.moments(last, budgets).tolist(), strict=True):
+        r = max(0.0, 1 - 2 * s.convexity * eta) * r + eta**2 * moment
+        values.append(r)
+    return at(np.array(values), n)
+
+
+def leading_term(curvature: ArrayLike, covariance: ArrayLike, noise_variance: float) -> float:
+    """tr(H^-1 (S + s^2 I) H^-1), s^2 = 4 C0^2 mean(mu_k^-2): n E||average - theta*||^2 in the limit."""
+    inverse = np.linalg.inv(np.asarray(curvature, dtype=float))
+    noise = np.asarray(covariance, dtype=float) + noise_variance * np.eye(len(inverse))
+    return float(np.trace(inverse @ noise @ inverse.T))
+
+
+def average_bound(
+    s: Setting,
+    n: ArrayLike,
+    leading: float,
+    distances: ArrayLike,
+    fourths: ArrayLike,
+    third_order: float,
+    smoothness: float | None = None,
+    post: bool = False,
+) -> Array:
+    """Theorem 4, by Minkowski's inequality: E||average - theta*||^2 of unprojected iterates.
+
+    Parameters
+    ----------
+    s : Setting
+        ``convexity`` bounds the smallest eigenvalue of H from below.
+    n : int or array of int >= 1
+    leading : float
+        :func:`leading_term`.
+    distances, fourths : array, length max(n) + 1
+        Upper bounds (or exact values) of E||delta_k||^2 and E||delta_k||^4, k = 0, 1, ...
+    third_order : float
+        C1 with ||grad F(theta) - H (theta - theta*)|| <= (C1/2)||theta - theta*||^2; 0 for a quadratic.
+    smoothness : float, optional
+        M of the last term, ``s.smoothness`` unless given; 0 for a quadratic.
+    post : bool
+        For (1/n) sum_{k=1}^n theta_k instead of (1/n) sum_{k=0}^{n-1} theta_k.
+    """
+    s.needs_convexity()
+    last = int(np.max(n))
+    big_m = s.smoothness if smoothness is None else smoothness
+    square = np.asarray(distances, dtype=float)[: last + 1]
+    root = np.sqrt(square)
+    inverse = 1 / s.steps(last + 1)
+    turns = np.concatenate([[0.0, 0.0], np.cumsum(np.diff(inverse)[: last - 1] * root[1:last])])
+    fourth = np.concatenate([[0.0], np.cumsum(np.sqrt(np.asarray(fourths, float)[:last]))])
+    second = np.concatenate([[0.0], np.cumsum(square[:last])])
+    k = np.asarray(n, dtype=np.int64)
+    rest = root[0] * inverse[0] + root[k] * inverse[k - 1] + turns[k]
+    rest = rest + third_order / 2 * fourth[k] + big_m * np.sqrt(second[k])
+    total = np.sqrt(leading / k) + rest / (s.convexity * k)
+    if post:
+        total = total + (root[k] + root[0]) / k
+    return np.asarray(total**2)
+
+
+def excess_bound(s: Setting, n: ArrayLike, start: float | None = None) -> Array:
+    """Theorem 5 in closed form, any step size: D_n >= E F(theta_n) - F*, unprojected iterates.
+
+    With r_j = sqrt(eta_j M sigma^2 K_n) + eta_j^2 M sigma^2/2 and E_j = eta_1 + ... + eta_j,
+    D_n <= max of [1/F0 + E_n/(2 K_n)]^-1 and of [1/r_j + (E_n - E_j)/(2 K_n)]^-1 over j <= n: either a
+    step contracts, 1/D_k >= 1/D_{k-1} + eta_k/(2 K_n), or D_k <= r_k; chain from the last of the latter.
+    """
+    last = int(np.max(n))
+    eta = s.steps(last)
+    energy = s.energy(last)
+    sums = np.cumsum(eta)
+    force = s.smoothness * s.second_moment()
+    f0 = s.starting_excess(start)
+    result = []
+    for k in np.atleast_1d(np.asarray(n, dtype=np.int64)):
+        e, total = eta[:k], energy[k]
+        r = np.sqrt(e * force * total) + e**2 * force / 2
+        chained = 1 / (1 / r + (sums[k - 1] - sums[:k]) / (2 * total))
+        first = 0.0 if f0 == 0 else 1 / (1 / f0 + sums[k - 1] / (2 * total))
+        result.append(max(first, float(chained.max())))
+    return np.array(result).reshape(np.shape(n))
+
+
+def average_excess_bound(
+    s: Setting, n: ArrayLike, post: bool = False, budgets: ArrayLike | None = None
+) -> Array:
+    """Theorem 6: bound of E F(average) - F*, projection allowed.
+
+    (1/(2n)) [K_n/eta_n + sum_{k<=n} eta_k (C0^2 + 4 C0^2 d/mu_k^2)] for the average of
+    theta_0, ..., theta_{n-1}; ``post``, for that of theta_1, ..., theta_n, takes K_{n+1}/eta_{n+1} and
+    the sum from 2 to n + 1.
+    """
+    last = int(np.max(n)) + 1
+    eta = s.steps(last)
+    energy = s.energy(last, budgets)
+    sums = np.concatenate([[0.0], np.cumsum(eta * s.moments(last, budgets))])
+    k = np.asarray(n, dtype=np.int64)
+    if post:
+        return np.asarray((energy[k + 1] / eta[k] + sums[k + 1] - sums[1]) / (2 * k))
+    return np.asarray((energy[k] / eta[k - 1] + sums[k]) / (2 * k))
+
+
+def descent_bound(gap: float, smooth: float, eta: float, steps: int, error: float) -> float:
+    """Lemma 5 in its sharper form: gap/(eta T) + L eta/2 + 2 (mean error); holds on every path."""
+    return gap / (eta * steps) + smooth * eta / 2.0 + 2.0 * error
+
+
+def momentum_bias_bound(
+    lipschitz: float, smooth: float, alpha: float, eta: float, batches: int, t: float
+) -> float:
+    """Lemma 11 with its start: E||m_t - grad F(w_t)|| for fresh orders."""
+    start = power(1.0 - alpha, int(t)) * lipschitz
+    return 2.0 * lipschitz * math.sqrt(alpha) + 2.0 * eta * batches * smooth + eta * smooth / alpha + start
+
+
+def reshuffling_bias_bound(lipschitz: float, smooth: float, alpha: float) -> float:
+    """Bound (ours) on the RMS distance of Algorithm 2 without noise to the momentum in fresh orders."""
+    return (6.4 * lipschitz + 3.2 * smooth) * math.sqrt(alpha)
+
+
+def noise_variance(algorithm: FiniteSumAlgorithm, plan: RunPlan, t: int) -> float:
+    """Variance per coordinate of mhat_t - m_t, exactly; of the reconstruction, where that is biased."""
+    settings = algorithm.kernel_settings(plan)
+    if isinstance(algorithm, DpNsgdReduced):
+        early, late, small = (settings[name] ** 2 for name in ("early", "late", "small"))
+        return math.fsum(reduced_variance(t, plan.batches, plan.alpha, plan.cross, early, late, small))
+    if isinstance(algorithm, DpNsgd):
+        variance = settings["deviation"] ** 2
+        if algorithm.noise == "tree":
+            return variance * prefix_discount(t, plan.alpha)
+        square = (1.0 - plan.alpha) ** 2
+        weights = 1.0 if square == 0.0 else (1.0 - power(square, t)) / (1.0 - square)
+        return variance * plan.alpha**2 * weights
+    return settings["deviation"] ** 2  # fresh noise on every step
+
+
+def rate(algorithm: FiniteSumAlgorithm, problem: FiniteSumProblem, n: int) -> float | None:
+    """The theorem's rate without constants, logarithms and the term 1/sqrt(N).
+
+    d^(1/4)/sqrt(eps N) for Algorithm 1, d^(1/3)/(eps N)^(2/3) for Algorithm 2.
+    """
+    signal = algorithm.epsilon * n
+    if isinstance(algorithm, DpNsgdReduced):
+        return math.cbrt(problem.dimension / signal**2)
+    if isinstance(algorithm, DpNsgd) and algorithm.noise == "tree":
+        return math.sqrt(math.sqrt(problem.dimension) / signal)
+    return None
+
+
+def expected_noise(simulator: FiniteSum, steps: Sequence[int]) -> Array:
+    """E||noise|| at steps: exact in a fixed order, and wherever the momentum is not reconstructed."""
+    mean = chi_mean(simulator.problem.dimension)
+    plan = simulator.plan
+    return np.array([mean * math.sqrt(noise_variance(simulator.algorithm, plan, t)) for t in steps])
+
+
+def over_steps(values: Array) -> Array:
+    """A number for the last step alone: the mean over the checkpoints before it."""
+    result = np.full(len(values), np.nan)
+    if len(values) > 1:
+        result[-1] = values[:-1].mean()
+    return result
+
+
+def momentum_curves(
+    simulator: FiniteSum, checkpoints: ArrayLike
+) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Bounds of the noise and of the mean gradient norm at steps; the noise's mean norm, and the rate."""
+    problem, algorithm, plan = simulator.problem, simulator.algorithm, simulator.plan
+    steps = np.atleast_1d(checkpoints).tolist()
+    expected = expected_noise(simulator, steps)
+    reshuffled = getattr(algorithm, "order", "fixed") == "reshuffle"
+    biased = isinstance(algorithm, DpNsgdReduced) and reshuffled
+    # E||noise|| <= sqrt(E||noise||^2), whatever the law.
+    noise = expected * (math.sqrt(problem.dimension) / chi_mean(problem.dimension))
+    if biased:
+        noise = noise + reshuffling_bias_bound(plan.lipschitz, plan.smoothness, plan.alpha)
+    bounds = {"noise_norm": noise, "mean_noise_norm": over_steps(noise)}
+    limits = {} if biased else {"noise_norm": expected, "mean_noise_norm": over_steps(expected)}
+    gap = problem.gap()
+    if reshuffled and gap is not None and algorithm.theta0 == 0.0:
+        lipschitz, smooth = problem.lipschitz(), problem.smoothness()
+        bias = [momentum_bias_bound(lipschitz, smooth, plan.alpha, plan.eta, plan.batches, t) for t in steps]
+        errors = over_steps(noise + np.array(bias))
+        whole = np.full(len(steps), np.nan)
+        whole[-1] = descent_bound(gap, smooth, plan.eta, plan.steps, float(errors[-1]))
+        bounds |= {"mean_gradient_norm": whole, "output_gradient_norm": whole}
+    law = rate(algorithm, problem, plan.n)
+    if law is not None:
+        limits["mean_gradient_norm"] = np.full(len(steps), law)
+    return bounds, limits
+
+
+LOOPED = 5000  # steps up to which noise may vary
+
+
+def second_moments(
+    lambdas: ArrayLike,
+    start: ArrayLike,
+    b: int,
+    eta: float,
+    variance: float,
+    noise: ArrayLike,
+    steps: int,
+    kurtosis: float = 3.0,
+) -> Array:
+    """c_i(t) = E (w_t - w*)_i^2 for t = 0, ..., steps; shape (steps + 1, d).
+
+    c_i(t+1) = c_i (1 - 2 eta l_i + eta^2 ((b + k - 2)/b) l_i^2) + (eta^2/b) l_i sum_j l_j c_j
+    + eta^2 (sigma^2 l_i/b + tau_t^2), k the kurtosis.
+
+    Parameters
+    ----------
+    lambdas, start : array_like, shape (d,)
+        Eigenvalues, and c(0).
+    variance : float
+        sigma^2.
+    noise : array_like
+        tau^2, one number, or one per step.
+    """
+    lam = np.asarray(lambdas, dtype=float)
+    tau = np.asarray(noise, dtype=float)
+    own = 1.0 - 2.0 * eta * lam + eta**2 * (b + kurtosis - 2.0) / b * lam**2
+    matrix = np.diag(own) + eta**2 / b * np.outer(lam, lam)
+    c = np.empty((steps + 1, len(lam)))
+    c[0] = np.asarray(start, dtype=float)
+    if tau.ndim == 0 and steps > LOOPED:
+        # The matrix is symmetric: its powers follow from its eigenvalues.
+        values, vectors = np.linalg.eigh(matrix)
+        rest = np.linalg.solve(np.eye(len(lam)) - matrix, eta**2 * (variance * lam / b + tau))
+        with np.errstate(over="ignore", under="ignore"):
+            powers = values[None, :] ** np.arange(1, steps + 1)[:, None]
+        c[1:] = rest + (powers * (vectors.T @ (c[0] - rest))) @ vectors.T
+        return c
+    tau = np.broadcast_to(tau, (steps,))
+    for t in range(steps):
+        c[t + 1] = matrix @ c[t] + eta**2 * (variance * lam / b + tau[t])
+    return c
+
+
+def mean_risks(c: Array, lambdas: ArrayLike, eta: float, steps: int) -> tuple[float, float]:
+    """Mean risk of w_T and of the average of w_t over T/2 < t <= T, for T = steps <= len(c) - 1.
+
+    Sum over i of l_i c_i(T)/2, and of l_i/(2 n^2) sum_t c_i(t) (1 + 2 m_i (1 - m_i^(T-t))/(1 - m_i)), m_i =
+    1 - eta l_i, because E omega_t omega_s = m^(s-t) c(t) for s > t.
+    """
+    lam = np.asarray(lambdas, dtype=float)
+    half = steps // 2
+    times = np.arange(half + 1, steps + 1)
+    m = 1.0 - eta * lam
+    with np.errstate(under="ignore"):
+        weights = 1.0 + 2.0 * m * (1.0 - m ** (steps - times)[:, None]) / (eta * lam)
+    tail = 0.5 * float((lam * c[times] * weights).sum()) / (steps - half) ** 2
+    return 0.5 * float(lam @ c[steps]), tail
+
+
+def squared_noise(path: OnePass) -> float:
+    """tau^2 of an algorithm with a fixed clipping norm; 0 without noise."""
+    algorithm = path.algorithm
+    if isinstance(algorithm, DpMbssgd):
+        assert path.horizon is not None and algorithm.clip is not None
+        return (2.0 * algorithm.alpha() * algorithm.clip / algorithm.batches(path.horizon)[1]) ** 2
+    return float(path.randomiser.noise_covariance(path.problem)[0][0])
+
+
+def expected_thresholds(algorithm: DpAmbssgd, problem: LeastSquares, horizon: int) -> tuple[Array, Array]:
+    """E zeta_t^2 for t = 1, ..., T, and the second moments that go with them.
+
+    Step by step: residuals are taken as N(0, sigma^2 + sum_i l_i c_i), counts as normal, and successive
+    queries as independent. A prediction, not a theorem.
+    """
+    from scipy import special
+
+    assert algorithm.domain is not None and algorithm.radius is not None
+    s, b = algorithm.batches(horizon)
+    settings = algorithm.kernel_parameters(horizon)
+    queries, level = int(settings["queries"]), settings["level"]
+    grid = algorithm.domain * 2.0 ** (np.arange(queries + 1) - algorithm.doublings)
+    grid[-1] = algorithm.domain  # where no query stops
+    squares = np.empty(algorithm.steps(horizon))
+    c = np.empty((len(squares) + 1, problem.dimension))
+    c[0] = (np.array(problem.truth()) - algorithm.theta0) ** 2
+    lam, eta = np.array(problem.lambdas), algorithm.step_constant()
+    for t in range(len(squares)):
+        spread = math.sqrt(problem.error_variance() + float(lam @ c[t]))
+        below = special.erf(grid[:-1] / (spread * math.sqrt(2.0)))
+        sd = np.sqrt(s * below * (1.0 - below) + algorithm.alpha() ** 2 * algorithm.doublings)
+        stops = np.append(special.ndtr((s * below - level) / sd), 1.0)
+        reached = np.append(1.0, np.cumprod(1.0 - stops[:-1]))
+        squares[t] = (algorithm.c_zeta * algorithm.radius) ** 2 * float((grid**2 * stops) @ reached)
+        tau2 = (2.0 * algorithm.alpha() / b) ** 2 * squares[t]
+        c[t + 1] = second_moments(lam, c[t], b, eta, problem.error_variance(), tau2, 1, problem.kurtosis())[1]
+    return squares, c
+
+
+def ols_risk(sigma: float, d: int, n: int) -> float:
+    """sigma^2 d/(2 (N - d - 1)): ordinary least squares with normal x."""
+    return 0.5 * sigma**2 * d / (n - d - 1)
+
+
+def statistics_risk(algorithm: SufficientStatistics, problem: LeastSquares, n: int) -> float:
+    """Least squares' risk plus, to first order, that of the noise in its moments."""
+    settings = algorithm.kernel_parameters(n)
+    spread, other = settings["moment_noise"], settings["cross_noise"]
+    w = np.array(problem.truth())
+    noise = other**2 + 0.5 * spread**2 * (w @ w + w**2)
+    private = 0.5 * float((noise / np.array(problem.lambdas)).sum())
+    return ols_risk(math.sqrt(problem.error_variance()), problem.dimension, n) + private
+
+
+def lemma_35(
+    lambdas: ArrayLike,
+    radius_square: float,
+    eta: float,
+    n: int,
+    start: float,
+    variance: float,
+    noise: float,
+) -> float:
+    """Lemma 3.5: DP-SSGD after n records without clipping, eta <= 1/(2 R_x^2); an expectation.
+
+    (R^2/2) e^(-eta mu (n/2 + 1)) ||w*||^2 + (1/n) (eta R^2/(1 - eta R^2)) d ||S||_H + (1/n) Tr(H^-1 S), S =
+    sigma^2 H + tau^2 I. For z independent of x, as here, the printed constants hold.
+    """
+    lam = np.asarray(lambdas, dtype=float)
+    if eta * radius_square > 0.5 * (1.0 + 1e-12):
+        return math.inf
+    relative = variance + noise / lam  # of H^-1/2 S H^-1/2
+    share = eta * radius_square / (1.0 - eta * radius_square)
+    bias = 0.5 * radius_square * math.exp(-eta * float(lam.min()) * (n / 2 + 1)) * start
+    return bias + (share * len(lam) * float(relative.max()) + float(relative.sum())) / n
+
+
+def regression_limits(path: OnePass, steps: ArrayLike) -> dict[str, Array]:
+    """Mean risks that theory expects after some steps, without clipping, for simulated records.
+
+    Exact at every T for fixed clipping and none, and for ordinary least squares with normal x; a
+    prediction for dp_ambssgd and sufficient_statistics.
+    """
+    problem, algorithm = path.problem, path.algorithm
+    found = np.asarray(steps, dtype=np.int64)
+    if not isinstance(problem, LeastSquares) or problem.stored_records():
+        return {}
+    if isinstance(algorithm, OrdinaryLeastSquares):
+        assert path.horizon is not None
+        if problem.design != "normal" or path.horizon <= problem.dimension + 1:
+            return {}
+        if isinstance(algorithm, SufficientStatistics):
+            value = statistics_risk(algorithm, problem, path.horizon)
+        else:
+            value = ols_risk(problem.error_variance() ** 0.5, problem.dimension, path.horizon)
+        return {"tail_exc": np.full(found.shape, value)}
+    b, last = 1, int(found.max())
+    start = (np.array(problem.truth()) - algorithm.theta0) ** 2
+    if isinstance(algorithm, DpAmbssgd):
+        assert path.horizon is not None
+        _, c = expected_thresholds(algorithm, problem, path.horizon)
+    elif isinstance(algorithm, (TailSgd, DpMbssgd)):
+        if isinstance(algorithm, DpMbssgd):
+            assert path.horizon is not None
+            b = algorithm.batches(path.horizon)[1]
+        c = second_moments(
+            problem.lambdas,
+            start,
+            b,
+            algorithm.step_constant(),
+            problem.error_variance(),
+            squared_noise(path),
+            last,
+            problem.kurtosis(),
+        )
+    else:
+        return {}
+    eta = algorithm.step_constant()
+    pairs = [mean_risks(c, problem.lambdas, eta, t) for t in found.tolist()]
+    return {
+        "last_exc": np.array([pair[0] for pair in pairs]),
+        "tail_exc": np.array([pair[1] for pair in pairs]),
+    }
+
+
+def regression_bounds(path: OnePass, steps: ArrayLike) -> dict[str, Array]:
+    """Lemma 3.5 for single-record steps without privacy: it is proved where nothing is clipped."""
+    problem, algorithm = path.problem, path.algorithm
+    if not (isinstance(problem, LeastSquares) and isinstance(algorithm, TailSgd)):
+        return {}
+    if path.randomiser.kind != "none":
+        return {}
+    if problem.stored_records() or algorithm.theta0 != 0.0:
+        return {}
+    start = math.fsum(w * w for w in problem.truth())
+    values: Sequence[float] = [
+        lemma_35(
+            problem.lambdas,
+            problem.radius_square(),
+            algorithm.step_constant(),
+            t,
+            start,
+            problem.error_variance(),
+            squared_noise(path),
+        )
+        for t in np.asarray(steps).tolist()
+    ]
+    return {"tail_exc": np.array(values)} if np.isfinite(values).all() else {}
+
+
+def theory_curves(simulator: Simulator[Any, Any], n: ArrayLike) -> dict[str, dict[str, Array]]:
+    """Proved upper bounds of the means of a trajectory, and their leading terms, by statistic.
+
+    Parameters
+    ----------
+    simulator : Simulator
+    n : array_like
+        Checkpoints: steps.
+
+    Returns
+    -------
+    dict
+        ``bound`` and ``limit``: curves by statistic, none where there is no theory.
+    """
+    bounds: dict[str, Array] = {}
+    limits: dict[str, Array] = {}
+    if isinstance(simulator, FiniteSum):
+        bounds, limits = momentum_curves(simulator, n)
+    elif isinstance(simulator, OnePass) and isinstance(simulator.problem, LeastSquares):
+        bounds, limits = regression_bounds(simulator, n), regression_limits(simulator, n)
+    elif isinstance(simulator, OnePass):
+        bounds, limits = one_pass_bounds(simulator, n), one_pass_limits(simulator, n)
+    return {"bound": bounds, "limit": limits}
+
+
+def setting_of(path: OnePass) -> Setting | None:
+    """The bounds' constants for LDP-SGD under Gaussian noise; None for any other path.
+
+    The smallest budget counts. m is 0: bounded gradients and strong convexity exclude each other.
+    """
+    problem, algorithm = path.problem, path.algorithm
+    bound, smooth = problem.gradient_bound(), problem.smoothness()
+    if not (isinstance(path.mechanism, Gaussian) and isinstance(algorithm, LdpSgd)):
+        return None
+    if bound is None or smooth is None:
+        return None
+    start = math.fsum((algorithm.theta0 - t) ** 2 for t in problem.truth())
+    return Setting(
+        algorithm.c,
+        algorithm.gamma,
+        bound,
+        problem.dimension,
+        path.mechanism.smallest(),
+        start,
+        smoothness=smooth,
+    )
+
+
+def one_pass_bounds(path: OnePass, n: ArrayLike) -> dict[str, Array]:
+    """Bounds by statistic, in their corrected forms.
+
+    Theorem 6; Theorem 5 of unprojected iterates; Theorem 3 of iterates that are projected onto a ball
+    around the start that holds theta*, with the curvature that the problem has within it; Theorem 4 for
+    the quadratic, from its exact distances. Otherwise Theorem 4 needs distances that nothing bounds.
+    """
+    s = setting_of(path)
+    if s is None:
+        return {}
+    if isinstance(path.problem, Quadratic):  # whose gradient is unbounded
+        return quadratic_bound(path, path.problem, s, n)
+    found = {"avg_exc": average_excess_bound(s, n, post=True)}
+    radius = getattr(path.algorithm, "radius", None)
+    if radius is None:
+        found["last_exc"] = excess_bound(s, n)
+        return found
+    away = math.sqrt(s.start)
+    m = path.problem.one_point_convexity(radius + away) if away <= radius else None
+    if m is not None:
+        found["last_sq"] = distance_bound(replace(s, convexity=m), n)
+    return found
+
+
+def quadratic_bound(path: OnePass, problem: Quadratic, s: Setting, n: ArrayLike) -> dict[str, Array]:
+    """Theorem 4 with the exact E||theta_k - theta*||^2: p' = (1 - eta_k h)^2 p + eta_k^2 (S + s^2), summed.
+
+    Budgets that are alike in law for all users, unprojected iterates, and at most a million steps.
+    """
+    last = int(np.max(n))
+    if path.algorithm.projects() or getattr(path.mechanism, "budgets", None) or last > 1_000_000:
+        return {}
+    covariance = np.array(path.algorithm.step_covariance(problem, path.mechanism))
+    etas = s.steps(last).tolist()
+    distances = np.zeros(last + 1)
+    theta0 = path.algorithm.theta0
+    for h, centre, noise in zip(
+        problem.curvatures, problem.truth(), covariance.diagonal().tolist(), strict=True
+    ):
+        p = (theta0 - centre) ** 2
+        values = [p]
+        for eta in etas:
+            p = (1 - eta * h) ** 2 * p + eta**2 * noise
+            values.append(p)
+        distances += np.array(values)
+    leading = leading_term(problem.curvature(), covariance, 0.0)
+    within = replace(s, convexity=min(problem.curvatures))
+    zero = np.zeros(last + 1)
+    return {
+        name: average_bound(within, n, leading, distances, zero, 0.0, 0.0, post)
+        for name, post in (("avg_sq", True), ("avg_pre_sq", False))
+    }
+
+
+def one_pass_limits(path: OnePass, n: ArrayLike) -> dict[str, Array]:
+    """Leading terms: (eta/2) n^-alpha tr(H^-1 (S + s^2 I)) and tr(H^-1 (S + s^2 I) H^-1)/n.
+
+    For the squared distance of the last iterate and of the average; s^2 from the mean of mu_k^-2.
+    """
+    h = np.array(path.problem.curvature())
+    covariance = np.array(path.algorithm.step_covariance(path.problem, path.mechanism))
+    if not (np.isfinite(h).all() and isinstance(path.algorithm, LdpSgd)):
+        return {}
+    k = np.asarray(n, dtype=float)
+    inverse = np.linalg.inv(h)
+    average = leading_term(h, covariance, 0.0) / k
+    last = path.algorithm.c / 2 * k**-path.algorithm.gamma * float(np.trace(inverse @ covariance))
+    return {"last_sq": last, "avg_sq": average, "avg_pre_sq": average}

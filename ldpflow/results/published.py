@@ -1,0 +1,439 @@
+"""Published numbers as data: every number of a table with its printed standard error.
+
+Published numbers beside those of a run: z values, and one Holm test for all of them.
+
+For a published number p with standard error SE_p, printed to a unit whose half is h, and ours o:
+
+    z = (o - p) / sqrt(SE_o^2 + SE_p^2 + h^2/3)
+
+h^2/3 is the variance of a rounding error uniform on (-h, h). The comparison passes when no
+Holm-adjusted two-sided p value is below 1%, so a correct program fails it about once in a hundred
+runs, however many numbers are compared and whatever their dependence. A comparison that passes refutes
+nothing; how much that says depends on its power.
+
+The standard error of a coverage is itself estimated, and poorly by few replicates: 49 hits in 50
+make it far too small. With fewer replicates than the published study had, or when ours is 0, SE_o
+of a coverage is at least sqrt(p (1 - p)/replicates), its value under the hypothesis tested.
+
+Published tables as data, and the comparison of a run with them.
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Literal
+
+from ldpflow.errors import InputError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+Measure = Literal["coverage", "length"]
+Cell = tuple[int, str, float, int, str, int]
+
+MEASURES: tuple[Measure, ...] = ("coverage", "length")
+
+# Published tables by the name that `verify` takes.
+NAMES: dict[str, str] = {"dette-graw": "dette_graw.csv"}
+
+# Coverages are printed to three digits.
+COVERAGE_HALF_UNIT = 0.0005
+PUBLISHED_REPLICATES = 500
+
+# The settings of the published study. The DEFAULTS are asked for only where a summary has such a
+# column, and null there means the default, which is the published value.
+STUDY: dict[str, Any] = {"epsilon": 1.0, "gamma": 0.51, "c": 1.0, "level": 0.9}
+DEFAULTS: dict[str, Any] = {"algorithm": "ldp_sgd", "theta0": 0.0}
+PROBLEM: dict[str, dict[str, Any]] = {
+    "quantile": {"mechanism": "randomized_response"},
+    "quantile_regression": {"mechanism": "laplace"},
+}
+PROBLEM_DEFAULTS: dict[str, dict[str, Any]] = {
+    "quantile": {"law": "normal", "location": 0.0, "scale": 1.0},
+    "quantile_regression": {
+        "coefficients": (0.0, 0.0, 1.0, -1.0),
+        "covariates": "truncated_normal",
+        "bound": 1.0,
+        "errors": "normal",
+        "error_scale": 1.0,
+    },
+}
+METHOD: dict[str, dict[str, Any]] = {
+    "BB": {"beta": 0.75, "B": 500, "multiplier": "uniform"},
+    "BM": {"M": None},
+    "SN": {},
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a number stands in print.
+
+    Parameters
+    ----------
+    table : int
+        Number of the table in the paper.
+    problem : str
+    tau : float
+    coordinate : int
+    method : str
+    n : int
+    """
+
+    table: int
+    problem: str
+    tau: float
+    coordinate: int
+    method: str
+    n: int
+
+    @property
+    def cell(self) -> Cell:
+        """As a tuple; coverage and length of one cell agree in it."""
+        return (self.table, self.problem, self.tau, self.coordinate, self.method, self.n)
+
+
+@dataclass(frozen=True)
+class PublishedNumber(Place):
+    """One printed number and the cell of the design that it stands in.
+
+    Parameters
+    ----------
+    measure : {"coverage", "length"}
+    value : float
+        As printed.
+    se : float
+        Its printed standard error.
+    half_unit : float
+        Half a unit of the last printed digit.
+    """
+
+    measure: Measure
+    value: float
+    se: float
+    half_unit: float
+
+    def settings(self) -> dict[str, Any]:
+        """Settings that a row must have to be this cell."""
+        return {**PROBLEM[self.problem], **STUDY, **METHOD[self.method]}
+
+    def default_settings(self) -> dict[str, Any]:
+        """Further settings, for summaries that have a column for them."""
+        return {**DEFAULTS, **PROBLEM_DEFAULTS[self.problem]}
+
+
+def load(name: str) -> list[PublishedNumber]:
+    """Published numbers, in the order of publication.
+
+    Parameters
+    ----------
+    name : str
+        One of :data:`NAMES`.
+
+    Raises
+    ------
+    InputError
+        If there are no tables of that name.
+    """
+    if name not in NAMES:
+        near = difflib.get_close_matches(str(name), NAMES, n=1, cutoff=0.4)
+        hint = f"Did you mean {near[0]!r}?" if near else ""
+        raise InputError("against", name, "one of " + ", ".join(sorted(NAMES)), hint)
+    text = (files("ldpflow.results") / NAMES[name]).read_text(encoding="utf-8")
+    numbers = []
+    for line in csv.DictReader(text.splitlines()):
+        for measure in MEASURES:
+            numbers.append(
+                PublishedNumber(
+                    table=int(line["table"]),
+                    problem=line["problem"],
+                    tau=float(line["tau"]),
+                    coordinate=int(line["coordinate"]),
+                    method=line["method"],
+                    n=int(line["n"]),
+                    measure=measure,
+                    value=float(line[measure]),
+                    se=float(line[f"{measure}_se"]),
+                    half_unit=(
+                        COVERAGE_HALF_UNIT if measure == "coverage" else float(line["length_half_unit"])
+                    ),
+                )
+            )
+    return numbers
+
+
+Columns = Mapping[str, Any]
+
+# Our column and its standard error, for each published measure.
+COMPARED: dict[Measure, tuple[str, str]] = {
+    "coverage": ("coverage", "coverage_mcse"),
+    "length": ("length_mean", "length_mcse"),
+}
+
+# Where a published number stands, in the order of PublishedNumber.cell.
+IDENTITY = ("problem", "tau", "coordinate", "method", "n")
+
+# What every summary has. Settings are columns only where some path of the run has them.
+NEEDED = (
+    *("problem", "coordinate", "method", "n", "replicates"),
+    *(column for columns in COMPARED.values() for column in columns),
+)
+
+
+@dataclass(frozen=True)
+class Row(Place):
+    """A published number beside ours. ``path`` says which path of the run ours comes from."""
+
+    measure: Measure
+    path: str | None
+    replicates: int
+    ours: float
+    ours_se: float
+    printed: float
+    printed_se: float
+    half_unit: float
+    z: float
+    p_value: float
+    p_adjusted: float
+
+
+@dataclass(frozen=True)
+class MissingCell(Place):
+    """A published cell that could not be compared, and why.
+
+    ``kind`` is ``absent`` (nothing like it in the run), ``other settings`` (in the run, but not
+    with the settings of the publication) or ``unusable`` (in the run, without a finite value or
+    standard error); ``reason`` is a sentence for people.
+    """
+
+    kind: Literal["absent", "other settings", "unusable"]
+    reason: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Result of :func:`compare`.
+
+    Parameters
+    ----------
+    name : str
+        Name of the published tables.
+    level_of_test : float
+        Error rate of the family of all compared numbers.
+    rows : list of Row
+        In the order of publication.
+    missing : list of MissingCell
+    findings : list of str
+        What the run says and its rows do not.
+    """
+
+    name: str
+    level_of_test: float
+    rows: list[Row] = field(default_factory=list)
+    missing: list[MissingCell] = field(default_factory=list)
+    findings: list[str] = field(default_factory=list)
+
+    @property
+    def passed(self) -> bool:
+        """Whether something was compared, all of it usable and from rows, and the Holm test keeps it all.
+
+        Cells that the run does not have are no failure: a smaller study may be verified too.
+        """
+        if self.findings or not self.rows or any(cell.kind == "unusable" for cell in self.missing):
+            return False
+        return not self.refuted
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the Holm test rejects some number."""
+        return any(row.p_adjusted < self.level_of_test for row in self.rows)
+
+    @property
+    def verdict(self) -> str:
+        """Outcome of the test in words."""
+        if not self.rows:
+            return "nothing to compare"
+        if self.refuted:
+            return "REFUTED"
+        return "not refuted" if self.passed else "not refuted, and not all can be compared"
+
+    def power(self) -> Iterator[str]:
+        """Lines on the size of difference that would be found: without it a verdict says little."""
+        counts = sorted({row.replicates for row in self.rows})
+        for measure in MEASURES:
+            scale, unit = (1.0, "") if measure == "coverage" else (100.0, "%")
+            if (found := self.detectable(measure)) is not None:
+                middle, largest = (f"{scale * value:.3g}{unit}" for value in found)
+                each = " to ".join(f"{count:,}" for count in dict.fromkeys((counts[0], counts[-1])))
+                yield (
+                    f"power: with {each} replicates a true difference of {middle} in {measure} (median of "
+                    f"the numbers; at most {largest}) is found with probability 80%"
+                )
+
+    def detectable(self, measure: Measure, power: float = 0.8) -> tuple[float, float] | None:
+        """Median and largest difference that the test finds with this probability; None without numbers.
+
+        With m numbers in all, (z(1 - a / (2 m)) + z(power)) sqrt(SE^2 + printed SE^2 + half unit^2/3), the
+        first step of Holm's test at level a; of coverage a difference of shares, of length a share of
+        the printed length.
+        """
+        from statistics import NormalDist, median
+
+        if not (rows := [row for row in self.rows if row.measure == measure]):
+            return None
+        z = NormalDist().inv_cdf(1.0 - self.level_of_test / (2 * len(self.rows)))
+        z += NormalDist().inv_cdf(power)
+        spreads = [math.sqrt(r.ours_se**2 + r.printed_se**2 + r.half_unit**2 / 3.0) for r in rows]
+        scales = [1.0 if measure == "coverage" else row.printed for row in rows]
+        found = [z * spread / scale for spread, scale in zip(spreads, scales, strict=True)]
+        return median(found), max(found)
+
+    def as_table(self) -> pa.Table:
+        """The rows as an Arrow table, one column per field."""
+        import pyarrow as pa
+
+        integers = ("table", "coordinate", "n", "replicates")
+        strings = ("problem", "method", "measure", "path")
+        types = {**dict.fromkeys(integers, pa.int64()), **dict.fromkeys(strings, pa.string())}
+        names = Row.__dataclass_fields__
+        schema = pa.schema([(name, types.get(name, pa.float64())) for name in names])
+        return pa.Table.from_pylist([asdict(row) for row in self.rows], schema=schema)
+
+
+def compare(summary: pa.Table, name: str, level_of_test: float = 0.01) -> Comparison:
+    """Compare the summary of a run with published tables.
+
+    Parameters
+    ----------
+    summary : pyarrow.Table
+        One row per cell, as in a run's ``summary.parquet``.
+    name : str
+        Name of the published tables.
+    level_of_test : float
+        Probability that a correct run fails, over all numbers compared.
+
+    Raises
+    ------
+    InputError
+        If the name is unknown, or the summary lacks a column.
+    """
+    published = load(name)
+    absent = [column for column in NEEDED if column not in summary.column_names]
+    if absent:
+        allowed = "a table with the columns of a run's summary"
+        raise InputError("summary", summary.column_names, allowed, f"It lacks {', '.join(absent)}.")
+    at_hand: dict[tuple[Any, ...], list[Columns]] = {}
+    for columns in summary.to_pylist():
+        at_hand.setdefault(tuple(columns.get(key) for key in IDENTITY), []).append(columns)
+
+    found: list[tuple[PublishedNumber, Columns, float, float, float]] = []
+    missing: dict[Cell, MissingCell] = {}
+    for number in published:
+        candidates = at_hand.get(number.cell[1:], [])
+        matching = [row for row in candidates if not differences(number, row)]
+        if not matching:
+            missing.setdefault(number.cell, why_missing(number, candidates))
+        for row in matching:
+            ours, se = our_number(number, row)
+            if math.isfinite(ours) and math.isfinite(se):
+                spread = math.sqrt(se**2 + number.se**2 + number.half_unit**2 / 3.0)
+                found.append((number, row, ours, se, (ours - number.value) / spread))
+            else:
+                reason = f"the run's {number.measure} or its standard error is not a number"
+                missing.setdefault(number.cell, MissingCell(*number.cell, "unusable", reason))
+    p_values = [two_sided(z) for *_, z in found]
+    rows = [
+        Row(
+            *number.cell,
+            measure=number.measure,
+            path=row.get("path"),
+            replicates=row["replicates"],
+            ours=ours,
+            ours_se=se,
+            printed=number.value,
+            printed_se=number.se,
+            half_unit=number.half_unit,
+            z=z,
+            p_value=p,
+            p_adjusted=adjusted,
+        )
+        for (number, row, ours, se, z), p, adjusted in zip(found, p_values, holm(p_values), strict=True)
+    ]
+    return Comparison(name, level_of_test, rows, list(missing.values()))
+
+
+def our_number(number: PublishedNumber, row: Columns) -> tuple[float, float]:
+    """Our value and standard error in one row of the summary; NaN for null."""
+    value, se = (
+        math.nan if row[column] is None else float(row[column]) for column in COMPARED[number.measure]
+    )
+    finished = row["replicates"] - (row.get("failures") or 0)
+    if number.measure == "coverage" and finished > 0:
+        if se == 0.0 or finished < PUBLISHED_REPLICATES:
+            se = max(se, math.sqrt(number.value * (1.0 - number.value) / finished))
+    return value, se
+
+
+def differences(number: PublishedNumber, row: Columns) -> dict[str, tuple[Any, Any]]:
+    """Settings in which a row is not the published cell: (in the run, in print) by name."""
+    result = {}
+    for name, printed in number.settings().items():
+        if not agree(row.get(name), printed):
+            result[name] = (row.get(name), printed)
+    for name, printed in number.default_settings().items():
+        value = row.get(name)
+        if value is not None and not agree(value, printed):
+            result[name] = (value, printed)
+    if result.get("M", (None,))[0] == math.isqrt(math.isqrt(number.n)):
+        del result["M"]  # the default, floor(n^(1/4)), typed out
+    return result
+
+
+def agree(value: Any, printed: Any) -> bool:
+    """Whether two settings mean the same; vectors may come as lists or as JSON."""
+    if isinstance(printed, tuple):
+        if isinstance(value, str):
+            value = json.loads(value)
+        return list(value) == list(printed)
+    return bool(value == printed)
+
+
+def why_missing(number: PublishedNumber, candidates: Sequence[Columns]) -> MissingCell:
+    """Description of a published cell that no row of the run matches."""
+    if not candidates:
+        return MissingCell(*number.cell, "absent", "not in the run")
+    nearest = min((differences(number, row) for row in candidates), key=len)
+    settings = ", ".join(
+        f"{name} = {value} (published: {'default' if printed is None else printed})"
+        for name, (value, printed) in nearest.items()
+    )
+    return MissingCell(*number.cell, "other settings", f"in the run only with {settings}")
+
+
+def two_sided(z: float) -> float:
+    """P(|Z| >= |z|), Z standard normal."""
+    from scipy.special import ndtr
+
+    return float(2.0 * ndtr(-abs(z)))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's adjusted p values: the k-th smallest of m times m - k + 1, made monotone.
+
+    Rejecting where the adjusted value is below a keeps the probability of any false rejection at
+    most a under every dependence (Holm, 1979).
+    """
+    m = len(p_values)
+    adjusted = [1.0] * m
+    largest = 0.0
+    for rank, index in enumerate(sorted(range(m), key=p_values.__getitem__)):
+        largest = max(largest, min(1.0, (m - rank) * p_values[index]))
+        adjusted[index] = largest
+    return adjusted

@@ -1,1 +1,0 @@
-"""Asymptotic variances and published bounds as functions."""
