@@ -495,7 +495,7 @@ def verified(store: RunStore, against: str) -> Comparison:
 def derived_summary(store: RunStore) -> tuple[pa.Table, list[str]]:
     """The summary as it follows from the rows, and sentences on what does not follow from them.
 
-    Parts are read as :func:`ldpflow.engine.check.check_run` reads them: rows against themselves and their footer,
+    Parts are read as `check_run` reads them: rows against themselves and their footer,
     settings against the path's key. A run without rows gives the stored summary, and a sentence.
 
     Raises

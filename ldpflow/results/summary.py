@@ -425,7 +425,7 @@ def stored_paths(dataset: Dataset, *, damaged: Damaged) -> dict[str, Simulator[A
 def stored_summary(store: RunStore, null: float | None = None, *, damaged: Damaged) -> pa.Table:
     """The summary of what a run has stored, computed from its rows, some cells at a time.
 
-    What is done about parts that cannot be used: see :meth:`ldpflow.store.dataset.Dataset.scan`. What is held at a
+    What is done about parts that cannot be used: see `Dataset.scan`. What is held at a
     time does not grow with the number of cells: see :data:`ldpflow.results.summary.HELD_ROWS`.
     """
     # Keys first: a running sweep may add a path meanwhile.
