@@ -1,0 +1,91 @@
+"""Sweeps in forks of a process that has loaded everything, each killed at a chosen line.
+
+    python -m tests.faults.killed_sweeps
+
+Reads one request per line, as JSON: the address of a run, the tables of a study, the engine, and the number
+of the line of ldpflow/engine and ldpflow/store at which the fork kills itself. Answers the status of the fork.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import warnings
+from types import FrameType
+from typing import Any
+
+import ldpflow.engine.run
+import ldpflow.store.run_store
+from ldpflow.study import Study
+from tests.faults.on_disk import small_parts
+
+WATCHED = tuple(f"{os.sep}ldpflow{os.sep}{package}{os.sep}" for package in ("engine", "store"))
+
+
+class Lines:
+    """Counts the lines that run, and kills the process at one of them."""
+
+    def __init__(self, last: int) -> None:
+        self.last = last
+        self.count = 0
+
+    def enter(self, frame: FrameType, event: str, argument: object) -> Any:
+        return self.line if any(name in frame.f_code.co_filename for name in WATCHED) else None
+
+    def line(self, frame: FrameType, event: str, argument: object) -> Any:
+        self.count += 1
+        if self.count == self.last:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return self.line
+
+
+def sweep(address: str, tables: dict[str, Any], engine: str) -> None:
+    """Sweep, with a part for every batch."""
+    with small_parts(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ldpflow.engine.run.run_study(Study.from_mapping(tables), address, engine=engine)
+
+
+def killed(address: str, tables: dict[str, Any], engine: str, last: int) -> int:
+    """Status of a fork that sweeps until that line."""
+    child = os.fork()
+    if child:
+        return os.waitpid(child, 0)[1]
+    lines = Lines(last)
+    threading.settrace(lines.enter)
+    sys.settrace(lines.enter)
+    try:
+        sweep(address, tables, engine)
+    except BaseException as error:
+        print(repr(error), file=sys.stderr, flush=True)
+        os._exit(1)
+    os._exit(0)
+
+
+class Forks:
+    """The process, from outside; started anew for another environment."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-m", "tests.faults.killed_sweeps"]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def sweep(self, *request: Any) -> int:
+        """Status of a sweep in a fork: 0 when it ended before the line, else that of SIGKILL."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.flush()
+        return int(self.process.stdout.readline())
+
+    def close(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait()
+
+
+if __name__ == "__main__":
+    for request in sys.stdin:
+        print(killed(*json.loads(request)), flush=True)

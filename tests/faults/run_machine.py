@@ -1,0 +1,349 @@
+"""A state machine over a run: sweep, kill, extend, damage, delete, duplicate, check, repair, summarise.
+
+The model is a set of row keys and a dictionary with the rows of one uninterrupted sweep over the whole design.
+After each step the run holds the rows of the model, bit for bit, or a damage is named.
+
+    python -m tests.faults.run_machine SECONDS [--s3]
+
+explores at random for that long and prints the number of examples and steps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shutil
+import struct
+import tempfile
+import time
+import warnings
+from collections import Counter
+from functools import cache
+from typing import Any
+
+import pyarrow.fs as fs
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import run_state_machine_as_test as explore
+
+from ldpflow.engine.check import check_run, repair_run
+from ldpflow.errors import DamagedRun, InputError
+from ldpflow.results.summary import stored_summary
+from ldpflow.store.run_store import RunStore
+from ldpflow.study import Study
+from tests.faults.killed_sweeps import Forks, sweep
+
+TAUS, EPSILONS, SIZES, REPLICATES = (0.5, 0.9), (0.5, 1.0), (40, 100, 160), (8, 16, 24)
+METHODS: dict[str, dict[str, Any]] = {
+    "BM": {"kind": "BM"},
+    "BB": {"kind": "BB", "B": 8},
+    "SN": {"kind": "SN"},
+}
+LAST_LINE = 2**15
+
+Rows = dict[tuple[Any, ...], tuple[Any, ...]]
+counts: Counter[str] = Counter()
+"""Examples and steps by rule, of this process."""
+
+
+def tables(
+    taus: Any = TAUS, epsilons: Any = EPSILONS, sizes: Any = SIZES, methods: Any = METHODS, replicates: int = 24
+) -> dict[str, Any]:
+    """Tables of a study over a part of the design."""
+    return {
+        "name": "machine",
+        "seed": 11,
+        "replicates": replicates,
+        "problem": {"kind": "quantile", "tau": sorted(taus)},
+        "mechanism": {"kind": "randomized_response", "epsilon": sorted(epsilons)},
+        "algorithm": {"kind": "ldp_sgd"},
+        "grid": {"n": sorted(sizes), "level": [0.9]},
+        "method": [METHODS[name] for name in sorted(methods)],
+    }
+
+
+def some(values: Any) -> st.SearchStrategy[list[Any]]:
+    """At least one of the values."""
+    return st.lists(st.sampled_from(sorted(values)), min_size=1, max_size=len(values), unique=True)
+
+
+STUDIES = st.builds(
+    tables, some(TAUS), some(EPSILONS), some(SIZES), some(METHODS), st.sampled_from(REPLICATES)
+)
+
+
+def keys_of(study: dict[str, Any]) -> set[tuple[Any, ...]]:
+    """Keys of the rows of a study: path, n, method, replicate."""
+    methods = [table["kind"] for table in study["method"]]
+    return {
+        (path, n, method, replicate)
+        for path in paths_of(study)
+        for n in study["grid"]["n"]
+        for method in methods
+        for replicate in range(study["replicates"])
+    }
+
+
+def paths_of(study: dict[str, Any]) -> dict[str, tuple[float, float]]:
+    """tau and epsilon by path key."""
+    plans = Study.from_mapping(study).plans()
+    columns = {plan.simulator.key: plan.simulator.columns() for plan in plans}
+    return {key: (values["tau"], values["epsilon"]) for key, values in columns.items()}
+
+
+def bits(value: Any) -> Any:
+    """A value that equals another exactly when it has its bits."""
+    return struct.pack("<d", value) if isinstance(value, float) else value
+
+
+def rows_of(table: Any) -> Rows:
+    """Rows of a table by key; each key once."""
+    found: Rows = {}
+    for row in table.to_pylist():
+        path = row["path"].removeprefix("p")
+        key = (path, row["n"], row["method"], row["replicate"])
+        assert key not in found, f"{key} is there twice"
+        found[key] = tuple((name, bits(value)) for name, value in sorted(row.items()))
+    return found
+
+
+@cache
+def reference() -> Rows:
+    """Rows of one uninterrupted sweep over the whole design."""
+    with tempfile.TemporaryDirectory() as folder:
+        sweep(f"{folder}/run", tables(), "serial")
+        rows = rows_of(RunStore(f"{folder}/run").replicates.read(damaged="refuse"))
+    assert set(rows) == keys_of(tables())
+    return rows
+
+
+class RunMachine(RuleBasedStateMachine):
+    """A run in a folder of its own."""
+
+    forks: Forks
+    place: str
+
+    @initialize()
+    def begin(self) -> None:
+        counts["examples"] += 1
+        self.address = f"{self.place}/{counts['examples']}"
+        self.filesystem, self.folder = fs.FileSystem.from_uri(
+            self.address if "://" in self.address else f"file://{self.address}"
+        )
+        self.present: set[tuple[Any, ...]] = set()  # rows that can be read
+        self.lost: set[tuple[Any, ...]] = set()  # rows of damaged parts
+        self.damaged = self.doubled = False
+        self.study: dict[str, Any] | None = None  # that study.toml has, if it is known
+
+    def teardown(self) -> None:
+        if hasattr(self, "filesystem") and "://" not in self.address:
+            shutil.rmtree(self.address, ignore_errors=True)
+
+    def parts(self) -> list[str]:
+        selector = fs.FileSelector(f"{self.folder}/replicates", recursive=True, allow_not_found=True)
+        files = self.filesystem.get_file_info(selector)
+        return sorted(file.path for file in files if file.path.endswith(".parquet"))
+
+    def read(self, name: str) -> bytes:
+        with self.filesystem.open_input_file(name) as file:
+            return file.read()
+
+    def write(self, name: str, content: bytes) -> None:
+        with self.filesystem.open_output_stream(name) as file:
+            file.write(content)
+
+    def stored(self, damaged: Any = "refuse") -> Rows:
+        return rows_of(RunStore(self.address).replicates.read(damaged=damaged))
+
+    def taus(self) -> set[float]:
+        both = paths_of(tables())
+        return {both[key[0]][0] for key in self.present}
+
+    def grow(self, study: dict[str, Any]) -> bool:
+        """Whether a run may grow to a study: one of them has all the problems of the other."""
+        before, after = self.taus(), set(study["problem"]["tau"])
+        return before <= after or after <= before
+
+    def is_swept(self, study: dict[str, Any]) -> None:
+        self.present |= keys_of(study)
+        self.damaged = self.doubled = False
+        self.lost.clear()
+        self.study = study
+
+    @rule(study=STUDIES, engine=st.sampled_from(("serial", "threads")))
+    def sweep(self, study: dict[str, Any], engine: str) -> None:
+        """Extend, or sweep again: replicates, n, methods, budgets or problems more or fewer."""
+        counts["sweep"] += 1
+        if self.grow(study):
+            sweep(self.address, study, engine)
+            self.is_swept(study)
+            return
+        before = {name: self.read(name) for name in self.parts()}
+        with pytest.raises(InputError, match=r"problem\.tau"):
+            sweep(self.address, study, engine)
+        # Broken parts may have been set aside before; no other has changed.
+        assert {name: self.read(name) for name in self.parts()}.items() <= before.items()
+        self.look()
+
+    @rule(study=STUDIES, engine=st.sampled_from(("serial", "threads")), line=st.integers(1, LAST_LINE))
+    def kill(self, study: dict[str, Any], engine: str, line: int) -> None:
+        """Kill a sweep with SIGKILL at a line of engine or store."""
+        if not self.grow(study):
+            return
+        counts["kill"] += 1
+        status = self.forks.sweep(self.address, study, engine, line)
+        if status == 0:
+            counts["kill ended before"] += 1
+            self.is_swept(study)
+            return
+        assert status == 9, status
+        before = self.present
+        self.look()
+        assert before <= self.present <= before | self.lost | keys_of(study)
+
+    def look(self) -> None:
+        """Take what can be read for present: after a step that may have ended anywhere."""
+        if RunStore(self.address).holds_run():
+            damaged: list[Any] = []
+            self.present = set(self.stored(damaged))
+            self.damaged = bool(damaged)
+        self.study = None
+
+    @precondition(lambda self: self.parts() and not self.doubled)
+    @rule(data=st.data(), how=st.sampled_from(("truncate", "zero", "flip", "exchange", "delete")))
+    def damage(self, data: Any, how: str) -> None:
+        """Truncate, zero, flip a bit of, exchange or delete a part."""
+        counts[how] += 1
+        names = self.parts()
+        name = names[data.draw(st.integers(0, len(names) - 1))]
+        content = self.read(name)
+        broken = bytearray(content)
+        if how == "delete":
+            self.filesystem.delete_file(name)
+        elif how == "exchange":
+            other = self.read(names[data.draw(st.integers(0, len(names) - 1))])
+            if other == content:
+                return
+            self.write(name, other)
+        else:
+            at = data.draw(st.integers(0, len(content) - 1))
+            if how == "flip":
+                broken[at] ^= 1 << data.draw(st.integers(0, 7))
+            self.write(name, {"truncate": content[:at], "zero": bytes(len(content))}.get(how, bytes(broken)))
+        found: list[Any] = []
+        readable = set(self.stored(found))
+        assert readable <= self.present
+        assert (how == "delete") or found, f"{how} of {name} is not noticed"
+        self.lost |= self.present - readable
+        self.present = readable
+        self.damaged = self.damaged or how != "delete"
+
+    @precondition(lambda self: self.parts() and not self.damaged)
+    @rule(data=st.data())
+    def duplicate(self, data: Any) -> None:
+        """Copy a part under another name."""
+        counts["duplicate"] += 1
+        names = self.parts()
+        name = names[data.draw(st.integers(0, len(names) - 1))]
+        self.write(name.replace("part-", "part-9"), self.read(name))
+        self.doubled = True
+
+    @precondition(lambda self: RunStore(self.address).holds_run())
+    @rule()
+    def check(self) -> None:
+        """Check: damage is found; a run that was swept whole has no finding."""
+        counts["check"] += 1
+        findings, _ = check_run(self.address)
+        assert not self.damaged or any(finding.bad for finding in findings)
+        if self.study is not None and not self.damaged and not self.doubled and not self.lost:
+            assert findings == [] or not keys_of(self.study) <= self.present
+
+    @precondition(lambda self: self.study is not None)
+    @rule(engine=st.sampled_from(("serial", "threads")))
+    def repair(self, engine: str) -> None:
+        """Repair: the rows of the study are there again."""
+        counts["repair"] += 1
+        assert self.study is not None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            repair_run(self.address, engine=engine)
+        self.is_swept(self.study)
+        assert not any(finding.bad for finding in check_run(self.address)[0])
+
+    @precondition(lambda self: self.present and not self.damaged and not self.doubled)
+    @rule()
+    def summarise(self) -> None:
+        """Summarise: every cell counts the replicates that the model has of it."""
+        counts["summarise"] += 1
+        wanted = Counter(key[:3] for key in self.present)
+        summary = stored_summary(RunStore(self.address), damaged="refuse")
+        found = {
+            (row["path"].removeprefix("p"), row["n"], row["method"]): row["replicates"]
+            for row in summary.to_pylist()
+        }
+        assert found == dict(wanted)
+
+    @rule(study=STUDIES)
+    def change_seed(self, study: dict[str, Any]) -> None:
+        """Another seed is refused."""
+        counts["change seed"] += 1
+        if not self.present:
+            return
+        with pytest.raises(InputError, match="seed"):
+            sweep(self.address, study | {"seed": 12}, "serial")
+        self.look()
+
+    @invariant()
+    def rows_are_those_of_an_uninterrupted_run(self) -> None:
+        if not hasattr(self, "address") or not RunStore(self.address).holds_run():
+            return
+        if self.damaged:
+            with pytest.raises(DamagedRun):
+                self.stored()
+            found = self.stored([])
+        else:
+            found = self.stored()
+        expected = reference()
+        assert found == {key: expected[key] for key in self.present}
+
+
+def machine(place: str, forks: Forks) -> type[RunMachine]:
+    """The machine over runs below an address."""
+    reference()
+    return type("RunMachineThere", (RunMachine,), {"place": place, "forks": forks})
+
+
+PROFILE = settings(
+    deadline=None, suppress_health_check=list(HealthCheck), stateful_step_count=10, print_blob=True
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("seconds", type=float)
+    parser.add_argument("--s3", action="store_true", help="on an object store in this process")
+    arguments = parser.parse_args()
+    from contextlib import nullcontext
+
+    from tests.faults.object_store import BUCKET, bucket
+
+    end = time.monotonic() + arguments.seconds
+    with tempfile.TemporaryDirectory() as folder, bucket() if arguments.s3 else nullcontext():
+        forks = Forks()
+        kind = machine(f"s3://{BUCKET}" if arguments.s3 else folder, forks)
+        while time.monotonic() < end:
+            seed = random.randrange(2**32)
+            print(f"seed {seed}, {dict(counts)}", flush=True)
+            kind.TestCase.settings = settings(PROFILE, max_examples=50, database=None)
+            from hypothesis import seed as seeded
+
+            seeded(seed)(kind)
+            explore(kind, settings=settings(PROFILE, max_examples=50, database=None))
+        forks.close()
+    print(dict(counts))
+
+
+if __name__ == "__main__":
+    main()

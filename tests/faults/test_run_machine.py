@@ -1,0 +1,26 @@
+"""The state machine over a run, on disk and on an object store: fixed examples; run_machine explores."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+
+from tests.faults.killed_sweeps import Forks
+from tests.faults.object_store import BUCKET, bucket
+from tests.faults.run_machine import PROFILE, explore, machine
+
+
+def run(place: str, examples: int) -> None:
+    forks = Forks()
+    try:
+        explore(machine(place, forks), settings=settings(PROFILE, max_examples=examples, derandomize=True))
+    finally:
+        forks.close()
+
+
+def test_on_disk(tmp_path):
+    run(str(tmp_path), 50)
+
+
+def test_on_an_object_store():
+    with bucket():
+        run(f"s3://{BUCKET}", 10)
