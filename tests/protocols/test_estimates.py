@@ -7,8 +7,7 @@ import pytest
 
 from ldpflow.components.problems.laws import Law
 from ldpflow.components.protocols import PROTOCOLS
-from ldpflow.components.protocols.collections import call
-from ldpflow.components.protocols.histogram_counts import fit_all
+from ldpflow.components.protocols.histogram_counts import isotonic_fit
 from tests.oracles import protocols as oracle
 from tests.protocols.running import Z90, edge_cdf, inverted, keys, one_shot, spread_of
 
@@ -26,9 +25,9 @@ def some_values(name, n=5000, replicates=60):
 
 
 def fitted(values):
-    out = np.empty((1, len(values) + 2))
-    call(fit_all, out, values[None])
-    return out[0]
+    out = np.empty(len(values) + 2)
+    isotonic_fit.py_func(out, values)
+    return out
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 60])
