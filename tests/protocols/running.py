@@ -17,8 +17,7 @@ __all__ = ["Z90", "edge_cdf", "inverted", "keys", "one_shot", "searched", "sprea
 
 def keys(label, replicates, first=0, seed=20261122):
     return np.array(
-        [counter_keys(seed, "reports", label, r) for r in range(first, first + replicates)],
-        dtype=np.uint64,
+        [counter_keys(seed, "reports", label, r) for r in range(first, first + replicates)], dtype=np.uint64
     )
 
 

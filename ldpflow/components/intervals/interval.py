@@ -34,8 +34,7 @@ Multiplier = Annotated[
 ]
 REPLICATIONS = Setting("count", "bootstrap replications of BB; null elsewhere", logarithmic=True)
 Quantile = Annotated[
-    Literal["normal", "t"],
-    Setting("-", "law of the critical values: `t` for Student's, `F` for Hotelling's"),
+    Literal["normal", "t"], Setting("-", "law of the critical values: `t` for Student's, `F` for Hotelling's")
 ]
 Batches = Annotated[
     int,

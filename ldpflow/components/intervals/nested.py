@@ -242,14 +242,6 @@ class ConfidenceSequence(Nested):
         return Intervals(base.estimate, base.se, *limits, base.diagnosis)
 
 
-@lru_cache(maxsize=1024)
-def mixture_variance(level: float) -> float:
-    """rho^2 t_opt = y - 1, correctly rounded; the level is the decimal that was typed."""
-    with constants.workdps(40):
-        alpha = 1 - mpf(repr(level))
-        return float(-mp.lambertw(-(alpha**2) / mp.e, -1).real - 1)
-
-
 @lru_cache(maxsize=4096)
 def width_factor(n: int, t_opt: int, level: float) -> float:
     """sqrt(n) m_n, which depends on n/t_opt and the level alone."""

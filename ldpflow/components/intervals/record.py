@@ -187,18 +187,13 @@ class PathRecord(Record):
 
     def sum_at(self, time: int) -> Array:
         """S at one recorded time, shape (d, R)."""
-        row = int(self.times.searchsorted(time))
-        if row == len(self.times) or self.times[row] != time:
-            raise KeyError(f"times not in the record: {[time]}")
-        result: Array = self.prefix_sums[row].copy()
-        return result
+        sums: Array = self.sums_at(np.array([time]))[0]
+        return sums
 
     def running(self, name: str, time: int) -> Array:
         """The running sums ``name`` at one marked time, shape (count, d, R)."""
-        (where,) = np.nonzero(self.marked_times == time)
-        if len(where) != 1:
-            raise KeyError(f"time {time} is not marked")
-        return self.running_sums[name][:, where[0]]
+        sums: Array = self.running_at(name, np.array([time]))[0]
+        return sums
 
     def running_at(self, name: str, times: NDArray[np.int64]) -> Array:
         """The running sums ``name`` at marked times, shape (len(times), count, d, R)."""

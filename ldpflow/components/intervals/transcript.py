@@ -137,53 +137,6 @@ ROOT_CHECKS = (
 """Diagnostics of TR and TR-BM, whose estimate is the root of the fit."""
 
 
-def advice_on(row: Mapping[str, Any], vector: bool) -> list[str]:
-    """Sentences about a row of the summary: what is wrong with the fit and what would help."""
-    degree = row["degree"]
-    lost, short, poor, early = (
-        row.get(k) or 0.0 for k in ("failure_share", "too_short", "poor_fit", "early_steps")
-    )
-    found = []
-    if lost > CAUTIOUS:
-        found.append(
-            f"{lost:.0%} of its intervals are undefined (the fit has no root on an increasing branch, or "
-            "the interval no end), and the coverage is that of the others: take a larger n"
-            + (f", or a degree below {degree}." if degree > 1 else ".")
-        )
-    if short > CAUTIOUS:
-        found.append(
-            f"The run is too short in {short:.0%} of the replicates (median of "
-            f"{row['relaxation_times_median']:.0f} relaxation times; 25 are needed): take a larger n. "
-            "Larger steps (c) help here too, and can bias the averages that other methods are around."
-        )
-    if poor > CAUTIOUS:
-        if vector and not row.get("separate"):
-            # A longer burn-in alone would silence the test and leave a bias from curvature in place; a
-            # larger n leaves it too, in standard errors, where steps fall like i^-.51.
-            remedy = "take smaller steps (c)"
-            if degree < 2:
-                remedy += ', or degree = 2 with burn_in = "0.1n" (up to five coordinates)'
-            fault = "the slopes seen by the early and the late half of the run differ"
-        else:
-            remedy = "take smaller steps (c); TR-BM has a length free of the fit"
-            if degree < 3:
-                remedy = 'take degree = 3 with burn_in = "0.01n"'
-            fault = f"power {degree + 1} is significant at 1%"
-        found.append(f"Degree {degree} does not fit in {poor:.0%} of the replicates ({fault}): {remedy}.")
-    if early > CAUTIOUS:
-        found.append(
-            f"Without the first 3 to 6% of the steps the estimate moves by more than a standard error in "
-            f"{early:.0%} of the replicates: a polynomial of degree {degree} does not describe where they "
-            'went. Take burn_in = "0.1n".'
-        )
-    if (row["condition_median"] or 0.0) > ILL:
-        found.append(
-            f"The powers of theta are nearly collinear (condition {row['condition_median']:.1e}): start "
-            "nearer to the root, or leave out more of the start (burn_in)."
-        )
-    return found
-
-
 SMALL = 5
 """Coordinates up to which the quadratic fit is offered: 1 + d (d + 3)/2 = 21 regressors."""
 
@@ -327,7 +280,50 @@ class Regression(TranscriptMethod):
 
     @classmethod
     def cautions(cls, row: Mapping[str, Any], vector: bool = False) -> list[str]:
-        return advice_on(row, vector)
+        """What is wrong with the fit in a row of the summary, and what would help."""
+        degree = row["degree"]
+        lost, short, poor, early = (
+            row.get(k) or 0.0 for k in ("failure_share", "too_short", "poor_fit", "early_steps")
+        )
+        found = []
+        if lost > CAUTIOUS:
+            found.append(
+                f"{lost:.0%} of its intervals are undefined (the fit has no root on an increasing branch, or "
+                "the interval no end), and the coverage is that of the others: take a larger n"
+                + (f", or a degree below {degree}." if degree > 1 else ".")
+            )
+        if short > CAUTIOUS:
+            found.append(
+                f"The run is too short in {short:.0%} of the replicates (median of "
+                f"{row['relaxation_times_median']:.0f} relaxation times; 25 are needed): take a larger n. "
+                "Larger steps (c) help here too, and can bias the averages that other methods are around."
+            )
+        if poor > CAUTIOUS:
+            if vector and not row.get("separate"):
+                # A longer burn-in alone would silence the test and leave a bias from curvature in place; a
+                # larger n leaves it too, in standard errors, where steps fall like i^-.51.
+                remedy = "take smaller steps (c)"
+                if degree < 2:
+                    remedy += ', or degree = 2 with burn_in = "0.1n" (up to five coordinates)'
+                fault = "the slopes seen by the early and the late half of the run differ"
+            else:
+                remedy = "take smaller steps (c); TR-BM has a length free of the fit"
+                if degree < 3:
+                    remedy = 'take degree = 3 with burn_in = "0.01n"'
+                fault = f"power {degree + 1} is significant at 1%"
+            found.append(f"Degree {degree} does not fit in {poor:.0%} of the replicates ({fault}): {remedy}.")
+        if early > CAUTIOUS:
+            found.append(
+                "Without the first 3 to 6% of the steps the estimate moves by more than a standard error in "
+                f"{early:.0%} of the replicates: a polynomial of degree {degree} does not describe where "
+                'they went. Take burn_in = "0.1n".'
+            )
+        if (row["condition_median"] or 0.0) > ILL:
+            found.append(
+                f"The powers of theta are nearly collinear (condition {row['condition_median']:.1e}): start "
+                "nearer to the root, or leave out more of the start (burn_in)."
+            )
+        return found
 
     def fits_vector(self, dimension: int) -> bool:
         return dimension > 1 and not self.separate

@@ -582,11 +582,7 @@ def fit_quadratic(sums: Array, count: int) -> QuadraticFit:
 VectorFit = LinearFit | QuadraticFit
 
 # Places of x^1, x^2, ..., A, A x, ..., A^2 in the sums of the cubic and the quartic, by the order of the fit.
-PLACES = {
-    2: [0, 1, 2, 3, 6, 7, 8, 10],
-    3: list(range(11)),
-    4: [0, 1, 2, 3, 4, 5, 11, 12, 6, 7, 8, 9, 13, 10],
-}
+PLACES = {2: [0, 1, 2, 3, 6, 7, 8, 10], 3: list(range(11)), 4: [0, 1, 2, 3, 4, 5, 11, 12, 6, 7, 8, 9, 13, 10]}
 
 
 def sums_between(record: PathRecord, names: Sequence[str], first: int, last: int) -> tuple[Array, Array]:

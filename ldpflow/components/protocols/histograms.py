@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from ldpflow.components.protocols.protocol import Array, Budget, OneShot
+from ldpflow.components.protocols.protocol import Array, OneShot
 from ldpflow.numerics import Deferred
 
 FAN_OUT = 4
@@ -42,45 +42,22 @@ class OueDesign(NamedTuple):
 
 
 class SignDesign(NamedTuple):
-    """Rows of Hadamard matrices: one without its first row (HRR), or one for each level (Haar).
+    """Rows of a Hadamard matrix without its first one (HRR), or of one for each level (Haar)."""
 
-    Parameters
-    ----------
-    chances, truths : ndarray
-        Probabilities of a report of +1 and of a true sign of +1, by row.
-    lie : ndarray
-        Sign that a liar reports, by row.
-    squares : ndarray, shape (rows, edges) or (levels, edges)
-        Squares of the weights in F^ at an inner edge: of HRR the row's sum before the edge, of Haar the
-        edge's coefficient.
-    """
-
-    chances: Array
-    truths: Array
-    lie: Array
-    squares: Array
+    chances: Array  # P(a report of +1), by row
+    truths: Array  # P(a true sign of +1), by row
+    lie: Array  # sign that a liar reports, by row
+    squares: Array  # of the weights in F^ at an inner edge, shape (rows, edges) or (levels, edges)
 
 
 class TreeDesign(NamedTuple):
-    """Nodes of the levels 1..h, one level after the other.
+    """Nodes of the levels 1..h, one level after the other."""
 
-    Parameters
-    ----------
-    nodes : ndarray
-        Probabilities.
-    lie : ndarray
-        Bits that a liar sends.
-    prefix, squares : ndarray, shape (edges, nodes)
-        Weights of the nodes' estimates in F^ at an inner edge, and their squares.
-    levels : int
-        h.
-    """
-
-    nodes: Array
-    lie: Array
-    prefix: Array
-    squares: Array
-    levels: int
+    nodes: Array  # probabilities
+    lie: Array  # bits that a liar sends
+    prefix: Array  # weights of the nodes' estimates in F^ at an inner edge, shape (edges, nodes)
+    squares: Array  # of those weights
+    levels: int  # h
 
 
 class Thresholds(OneShot):
@@ -97,12 +74,6 @@ class Thresholds(OneShot):
     def middle_variance(self, k: int) -> float:
         b = self.budget()
         return (k - 1) * (0.25 + 0.25 * b.noise / b.answers)
-
-    def channel(self, k: int) -> Array:
-        b = self.budget()
-        below = np.arange(k)[:, None] < np.arange(1, k)
-        one = np.where(below, b.keep, b.flip)
-        return np.hstack([one, 1.0 - one]) / (k - 1)
 
     def design(self, cdf: Array, target: int) -> Any:
         return ThresholdDesign(cdf[1:-1].copy(), 1.0 if self.raises_cdf() else 0.0)
@@ -126,12 +97,6 @@ class Grr(OneShot):
         b = self.budget()
         width = (b.odds + k - 1.0) / b.excess
         return 0.25 + 0.25 * (width * width - 1.0) / b.answers
-
-    def channel(self, k: int) -> Array:
-        b = self.budget()
-        matrix = np.full((k, k), 1.0 / (b.odds + k - 1.0))
-        np.fill_diagonal(matrix, b.odds / (b.odds + k - 1.0))
-        return matrix
 
     def design(self, cdf: Array, target: int) -> Any:
         b = self.budget()
@@ -163,24 +128,10 @@ class Oue(OneShot):
         b = self.budget()
         return 0.25 + 0.25 * (1.0 + b.noise * k) / b.answers
 
-    def channel(self, k: int) -> Array:
-        return unary_channel(k, self.budget())
-
     def design(self, cdf: Array, target: int) -> Any:
         below = np.arange(len(cdf) - 1) < target
         lie = below if self.raises_cdf() else ~below
         return OueDesign(bin_probabilities(cdf), lie.astype(np.float64))
-
-
-def unary_channel(k: int, b: Budget) -> Array:
-    """Probabilities of the 2^k reports given the bin; report y has bit j where (y >> j) & 1."""
-    ones = (np.arange(2**k)[:, None] >> np.arange(k)) & 1
-    matrix = np.empty((k, 2**k))
-    for own in range(k):
-        chance = np.full(k, b.flip)
-        chance[own] = 0.5
-        matrix[own] = np.prod(np.where(ones, chance, 1.0 - chance), axis=1)
-    return matrix
 
 
 class Hrr(OneShot):
@@ -199,11 +150,6 @@ class Hrr(OneShot):
         b = self.budget()
         return 0.25 * (k - 1) * (1.0 + b.noise / b.answers)
 
-    def channel(self, k: int) -> Array:
-        b = self.budget()
-        plus = np.where(sylvester(k)[1:].T > 0, b.keep, b.flip)
-        return np.hstack([plus, 1.0 - plus]) / (k - 1)
-
     def design(self, cdf: Array, target: int) -> Any:
         k = len(cdf) - 1
         rows = sylvester(k)[1:]
@@ -211,12 +157,7 @@ class Hrr(OneShot):
         means = np.cumsum(rows * bin_probabilities(cdf), axis=1)[:, -1]
         prefix = np.cumsum(rows, axis=1)[:, :-1]
         lie = np.where(prefix[:, target - 1] >= 0, 1.0, -1.0)
-        return SignDesign(
-            chances=0.5 * (1.0 + means * self.budget().gap),
-            truths=0.5 * (1.0 + means),
-            lie=lie if self.raises_cdf() else -lie,
-            squares=np.ascontiguousarray(prefix * prefix),
-        )
+        return sign_design(self, means, lie, np.ascontiguousarray(prefix * prefix))
 
 
 class Haar(OneShot):
@@ -236,41 +177,28 @@ class Haar(OneShot):
         b = self.budget()
         return 0.25 * (k.bit_length() - 1) * (1.0 + b.noise / b.answers)
 
-    def channel(self, k: int) -> Array:
-        b = self.budget()
-        levels = k.bit_length() - 1
-        columns = []
-        for level in range(levels):
-            signs = level_signs(k, level)
-            plus = np.where(signs > 0, b.keep, b.flip) / (levels * 2**level)
-            minus = np.where(signs > 0, b.flip, b.keep) / (levels * 2**level)
-            columns += [plus, minus]
-        return np.hstack(columns)
-
     def design(self, cdf: Array, target: int) -> Any:
         k = len(cdf) - 1
         pi = bin_probabilities(cdf)
-        chances, truths, lies, squares = [], [], [], []
+        means, lies, squares = [], [], []
         for level in range(k.bit_length() - 1):
             nodes, size = 2**level, k >> level
-            means = np.cumsum(level_signs(k, level) * pi[:, None], axis=0)[-1]
-            chances.append(0.5 * (1.0 + means * self.budget().gap))
-            truths.append(0.5 * (1.0 + means))
+            means.append(np.cumsum(level_signs(k, level) * pi[:, None], axis=0)[-1])
             # The prefix indicator's coefficient of the node that the edge divides is positive.
             lies.append(sylvester(nodes)[:, min(target // size, nodes - 1)])
             within = np.arange(1, k) % size
             squares.append((np.minimum(within, size - within) / size) ** 2)
-        lie = np.concatenate(lies)
-        return SignDesign(
-            chances=np.concatenate(chances),
-            truths=np.concatenate(truths),
-            lie=lie if self.raises_cdf() else -lie,
-            squares=np.array(squares),
-        )
+        return sign_design(self, np.concatenate(means), np.concatenate(lies), np.array(squares))
+
+
+def sign_design(protocol: OneShot, means: Array, lie: Array, squares: Array) -> SignDesign:
+    """Design from the mean true sign of every row, and the liars' signs that raise F^."""
+    chances, truths = 0.5 * (1.0 + means * protocol.budget().gap), 0.5 * (1.0 + means)
+    return SignDesign(chances, truths, lie if protocol.raises_cdf() else -lie, squares)
 
 
 def sylvester(size: int) -> Array:
-    """The Hadamard matrix of this size, a power of two, in Sylvester's order."""
+    """Hadamard matrix in Sylvester's order."""
     from scipy.linalg import hadamard
 
     matrix: Array = hadamard(size, dtype=np.float64)
@@ -316,14 +244,6 @@ class Tree(OneShot):
             total += weight * weight * (1.0 + (FAN_OUT**level * b.noise + 1.0) / b.answers)
             passed_on *= (child - 1.0) / (own - 1.0)
         return h * total
-
-    def channel(self, k: int) -> Array:
-        h = levels_of(k)
-        columns = []
-        for level in range(1, h + 1):
-            nodes = np.arange(k) // (k // FAN_OUT**level)
-            columns.append(unary_channel(FAN_OUT**level, self.budget())[nodes] / h)
-        return np.hstack(columns)
 
     def design(self, cdf: Array, target: int) -> Any:
         k = len(cdf) - 1

@@ -25,37 +25,17 @@ MOST_BINS = 1024
 
 
 class Budget(NamedTuple):
-    """Epsilon, and the quantities of it that formulas and kernels use.
-
-    Parameters
-    ----------
-    epsilon : float
-        Of one answer.
-    odds : float
-        e^eps: odds of the true answer in randomised response.
-    excess : float
-        e^eps - 1.
-    keep, flip : float
-        p = e^eps/(1 + e^eps) and 1 - p.
-    gap : float
-        2p - 1 = tanh(eps/2).
-    inflation : float
-        c = 1/(2p - 1): length of a debiased bit.
-    noise : float
-        v = c^2 - 1 = 4 e^eps/(e^eps - 1)^2: four times the noise variance of a debiased bit.
-    answers : float
-        Answers of every user to the same question.
-    """
+    """Epsilon of one answer, and the quantities of it that formulas and kernels use."""
 
     epsilon: float
-    odds: float
-    excess: float
-    keep: float
-    flip: float
-    gap: float
-    inflation: float
-    noise: float
-    answers: float
+    odds: float  # e^eps, of the true answer in randomised response
+    excess: float  # e^eps - 1
+    keep: float  # p = e^eps/(1 + e^eps)
+    flip: float  # 1 - p
+    gap: float  # 2p - 1 = tanh(eps/2)
+    inflation: float  # c = 1/(2p - 1): length of a debiased bit
+    noise: float  # v = c^2 - 1 = 4 e^eps/(e^eps - 1)^2: four times the noise variance of a debiased bit
+    answers: float  # of every user to one question
 
 
 @lru_cache(maxsize=4096)
@@ -235,19 +215,11 @@ class OneShot(Protocol):
         """Variance of F^ at the middle edge per user, values uniform over the bins."""
 
     @abstractmethod
-    def channel(self, k: int) -> Array:
-        """Probability of every answer (columns) given every bin (rows); public coins are reported."""
-
-    @abstractmethod
     def design(self, cdf: Array, target: int) -> Any:
         """Numbers of ``draw`` and ``spread``, by name.
 
-        Parameters
-        ----------
-        cdf : ndarray, shape (k + 1,)
-            Distribution function of those who answer at the edges, 0 and 1 at the ends.
-        target : int
-            Inner edge (1..k-1) at which liars move F^ most.
+        ``cdf``, shape (k + 1,), is the distribution function at the edges of those who answer, 0 and 1 at
+        the ends; ``target`` the inner edge (1..k-1) at which liars move F^ most.
         """
 
     def raises_cdf(self) -> bool:

@@ -18,35 +18,19 @@ SCALES = 6
 
 
 class RoundsDesign(NamedTuple):
-    """Settings of a run.
+    """Settings of a run."""
 
-    Parameters
-    ----------
-    low, high : float
-        The range.
-    tau, logit : float
-        Level of the quantile and log(tau/(1 - tau)).
-    asked : ndarray, shape (rounds,)
-        Users asked at each threshold of a round.
-    scales : ndarray, shape (SCALES,)
-        Grid of the working model's scale.
-    answer_below, answer_above, liars, lie : float
-        Who answers (see Protocol), share of liars and their report.
-    worth : float
-        How many independent bits the answers of one user are worth: 1 for one answer.
-    """
-
-    low: float
+    low: float  # the range
     high: float
     tau: float
-    logit: float
-    asked: Array
-    scales: Array
+    logit: float  # log(tau/(1 - tau))
+    asked: Array  # users asked at each threshold, by round
+    scales: Array  # grid of the working model's scale
     answer_below: float
     answer_above: float
     liars: float
-    lie: float
-    worth: float
+    lie: float  # their report
+    worth: float  # independent bits that the answers of one user are worth
 
 
 class Rounds(Protocol):
