@@ -78,7 +78,7 @@ def test_the_whole_path_as_its_own_suffix(base, method):
 @given(steps=st.integers(1, 10**9), hundredths=st.integers(1, 100))
 def test_the_suffix_begins_where_the_decimal_says(steps, hundredths):
     method = SuffixAverage(share=hundredths / 100)
-    assert method.left_out(steps) == (100 - hundredths) * steps // 100 < steps
+    assert method.suffix_start(steps) == (100 - hundredths) * steps // 100 < steps
 
 
 @BOTH

@@ -237,7 +237,8 @@ class PathIntervalMethod(IntervalMethod):
         return any(method.reads_truth() for method in self.nested())
 
     def lacking(self, source: PathSource) -> str:
-        if reason := first(super().lacking(source), *(method.lacking(source) for method in self.nested())):
+        reasons = [method.lacking(source) for method in self.nested()]
+        if reason := first_reason(super().lacking(source), *reasons):
             return reason
         names = [name for name in self.steps_read() if isnan(getattr(source.algorithm, name)())]
         if not names:
@@ -246,14 +247,14 @@ class PathIntervalMethod(IntervalMethod):
         return f"it is computed from step sizes that {kind} does not declare ({names_text})"
 
     def impossible(self, problem: Problem) -> str | None:
-        return first(*(method.impossible(problem) for method in self.nested()))
+        return first_reason(*(method.impossible(problem) for method in self.nested()))
 
     def unsuitable(self, source: PathSource) -> str | None:
-        reason = first(*(method.unsuitable(source) for method in self.nested()))
+        reason = first_reason(*(method.unsuitable(source) for method in self.nested()))
         return None if reason is None else f"{self.kind}: {reason}"
 
     def unsuitable_at(self, source: PathSource, n: int) -> str | None:
-        reason = first(*(method.unsuitable_at(source, n) for method in self.nested()))
+        reason = first_reason(*(method.unsuitable_at(source, n) for method in self.nested()))
         return None if reason is None else f"{self.kind}: {reason}"
 
     def finite(self, record: PathRecord, n: int, levels: Sequence[float]) -> NDArray[np.bool_]:
@@ -264,7 +265,7 @@ class PathIntervalMethod(IntervalMethod):
         return record.once(key, lambda: self.intervals(record, n, levels))
 
 
-def first(*reasons: str | None) -> str | None:
+def first_reason(*reasons: str | None) -> str | None:
     return next(filter(None, reasons), None)
 
 
@@ -304,8 +305,8 @@ class VarianceMethod(PathIntervalMethod):
         estimate = average(record, steps)
         found = self.estimate_variance(record, steps)
         if found is None:
-            return undefined(estimate, levels)
-        se = np.sqrt(defined(found.value) / steps) * found.factor
+            return undefined_intervals(estimate, levels)
+        se = np.sqrt(positive_or_nan(found.value) / steps) * found.factor
         return normal_intervals(estimate, se, levels, found.degrees, found.diagnosis)
 
 
@@ -344,13 +345,13 @@ def symmetric(estimate: Array, half_widths: Sequence[Array]) -> tuple[Array, Arr
     return estimate - widths, estimate + widths
 
 
-def undefined(estimate: Array, levels: Sequence[float]) -> Intervals:
+def undefined_intervals(estimate: Array, levels: Sequence[float]) -> Intervals:
     """An estimate without se and limits."""
     nothing = np.full((len(levels), *estimate.shape), np.nan)
     return Intervals(estimate, np.full_like(estimate, np.nan), nothing, nothing)
 
 
-def defined(variance: Array) -> Array:
+def positive_or_nan(variance: Array) -> Array:
     """The variance if it is positive and finite, else NaN: what has no interval has no se."""
     return np.where((variance > 0.0) & (variance < np.inf), variance, np.nan)
 

@@ -60,7 +60,7 @@ from ldpflow.components.intervals.interval import (
     average,
     normal_intervals,
     symmetric,
-    undefined,
+    undefined_intervals,
 )
 from ldpflow.components.intervals.record import PathRecord
 from ldpflow.components.intervals.transcript import CHECKS, TranscriptCovariance
@@ -79,7 +79,7 @@ def methods() -> dict[str, type[Any]]:
     return INTERVAL_METHODS
 
 
-def of_plugin(method: type[Any]) -> bool:
+def is_plugin(method: type[Any]) -> bool:
     return method.__module__.partition(".")[0] != "ldpflow"
 
 
@@ -90,7 +90,7 @@ def base_of(*bundled: str) -> OneOf:
         return issubclass(method, PathIntervalMethod) and not issubclass(method, Nested)
 
     def names() -> list[str]:
-        found = [kind for kind, method in methods().items() if of_plugin(method) and can_be_base(method)]
+        found = [kind for kind, method in methods().items() if is_plugin(method) and can_be_base(method)]
         return [*bundled, *found]
 
     return OneOf(names)
@@ -122,7 +122,7 @@ class Nested(PathIntervalMethod):
         for name in self.passed_on():
             if name not in kind.model_fields:
                 raise ValueError(f"{self.base} has no setting {name}")
-        if of_plugin(kind):
+        if is_plugin(kind):
             self._of_plugin = kind.model_validate({"kind": self.base, **self.passed_on()})
             if self._of_plugin.runs(0.9) > 1:
                 raise ValueError(f"{self.base} makes a row of several replicates, so it cannot be a base")
@@ -178,12 +178,12 @@ class SuffixAverage(Nested):
     ] = 0.5
     base: Annotated[str, base_of("TRC", "oracle", "BM", "EBS", "NOL", "OBM"), BASE] = "TRC"
 
-    def left_out(self, steps: int) -> int:
+    def suffix_start(self, steps: int) -> int:
         """s, exact: the share is the decimal that was typed."""
         return int((1 - Fraction(repr(self.share))) * steps)
 
     def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
-        own = [time for time in (self.left_out(steps), steps) if time > 0]
+        own = [time for time in (self.suffix_start(steps), steps) if time > 0]
         return np.union1d(super().times(steps, algorithm), np.array(own, dtype=np.int64))
 
     def times_settings(self) -> tuple[object, ...]:
@@ -194,7 +194,7 @@ class SuffixAverage(Nested):
 
     def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
         steps = record.steps(n)
-        s = self.left_out(steps)
+        s = self.suffix_start(steps)
         before, total = record.sums_at(np.array([s, steps]))
         estimate = record.origin[:, None] + (total - before) / (steps - s)
         base, se_of_base = self.of_base(record, n, levels)
@@ -319,7 +319,7 @@ class JointRegion(Nested):
         d = len(record.origin)
         covariance = self.covariance(record, steps)
         if covariance is None:
-            return undefined(estimate, levels)
+            return undefined_intervals(estimate, levels)
         lower, pivots = cholesky(covariance)
         y = forward(lower, record.sum_at(steps) / steps)
         statistic = np.zeros_like(y[0])

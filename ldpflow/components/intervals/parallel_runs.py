@@ -36,10 +36,10 @@ from ldpflow.components.intervals.interval import (
     Array,
     Intervals,
     PathIntervalMethod,
-    defined,
     in_order,
     normal_intervals,
-    undefined,
+    positive_or_nan,
+    undefined_intervals,
 )
 from ldpflow.components.intervals.record import PathRecord
 from ldpflow.numerics import constants
@@ -81,12 +81,12 @@ class ParallelRuns(PathIntervalMethod):
         steps = record.steps(n) // self.K
         if steps < 1:
             shape = (len(record.origin), len(record.replicates) // self.K)
-            return undefined(np.full(shape, np.nan), levels)
+            return undefined_intervals(np.full(shape, np.nan), levels)
         x = averages_of_runs(record, steps, self.K)
         mean = in_order(x) / self.K
         deviations = x - mean
         variance = in_order(deviations * deviations) / (self.K - 1)
-        se = np.sqrt(defined(variance) / self.K)
+        se = np.sqrt(positive_or_nan(variance) / self.K)
         return normal_intervals(record.origin[:, None] + mean, se, levels, self.K - 1.0)
 
 

@@ -61,7 +61,7 @@ from ldpflow.components.intervals.interval import (
     VarianceMethod,
     average,
     normal_intervals,
-    undefined,
+    undefined_intervals,
 )
 from ldpflow.components.intervals.record import PathRecord, PathSource
 from ldpflow.components.intervals.transcript_fit import (
@@ -355,7 +355,7 @@ class Regression(TranscriptMethod):
     def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
         steps, d = record.steps(n), len(record.origin)
         if self.too_short(steps, d):
-            return undefined(np.full((d, len(record.replicates)), np.nan), levels)
+            return undefined_intervals(np.full((d, len(record.replicates)), np.nan), levels)
         return self.root_intervals(record, n, levels)
 
     @abstractmethod

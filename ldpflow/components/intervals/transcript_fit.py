@@ -56,12 +56,10 @@ class PolynomialFit:
         N, steps in the fit.
     mean, sd : ndarray, shape (R,)
         m and s, in the unit of theta.
-    lower : list of lists of ndarray, shape (R,)
+    lower : ndarray, shape (order + 1, order + 1, R)
         L below its diagonal.
-    pivots : list of ndarray, shape (R,)
-        The diagonal of D.
-    coefficients : list of ndarray, shape (R,)
-        c.
+    pivots, coefficients : ndarray, shape (order + 1, R)
+        The diagonal of D, and c.
     square : ndarray, shape (R,)
         sum A^2.
     sound : list of ndarray of bool, shape (R,)
@@ -71,9 +69,9 @@ class PolynomialFit:
     count: int
     mean: Array
     sd: Array
-    lower: list[list[Array]]
-    pivots: list[Array]
-    coefficients: list[Array]
+    lower: Array
+    pivots: Array
+    coefficients: Array
     square: Array
     sound: list[NDArray[np.bool_]]
 
@@ -86,11 +84,9 @@ class PolynomialFit:
 
     def condition(self, degree: int) -> Array:
         """Largest over smallest pivot: at most the condition number of M in u."""
-        largest = smallest = self.pivots[0]
-        for k in range(1, degree + 1):
-            largest = np.maximum(largest, self.pivots[k])
-            smallest = np.minimum(smallest, self.pivots[k])
-        return largest / smallest
+        pivots = self.pivots[: degree + 1]
+        ratio: Array = pivots.max(axis=0) / pivots.min(axis=0)
+        return ratio
 
     def lack_of_fit(self, degree: int, variance: Array) -> Array:
         """t statistic of the next power: N(0, 1) in the limit where the degree suffices."""
@@ -106,7 +102,7 @@ class PolynomialFit:
             power = power * u
             q = power
             for j in range(k):
-                q = q - self.lower[k][j] * values[j]
+                q = q - self.lower[k, j] * values[j]
             values.append(q)
         return values
 
@@ -115,7 +111,7 @@ class PolynomialFit:
         b = list(self.coefficients[: degree + 1])
         for k in range(degree, -1, -1):
             for j in range(k + 1, degree + 1):
-                b[k] = b[k] - self.lower[j][k] * b[j]
+                b[k] = b[k] - self.lower[j, k] * b[j]
         return b
 
     def root(self, degree: int) -> tuple[Array, Array]:
@@ -150,13 +146,11 @@ class PolynomialFit:
         """
         z2 = critical * critical
         half = np.sqrt(z2[:, None] * (variance * self.leverage(u, degree))) / slope
-        lower = np.zeros((degree + 1, degree + 1, len(u)))
-        for k in range(degree + 1):
-            for j in range(k):
-                lower[k, j] = self.lower[k][j]
         found = np.empty((len(critical), 2, len(u)))
-        pivots, coefficients = (np.stack(part[: degree + 1]) for part in (self.pivots, self.coefficients))
-        ends_kernel()(lower, pivots, coefficients, u, half, variance, z2, np.array(MARCH), found)
+        count = degree + 1
+        lower = np.ascontiguousarray(self.lower[:count, :count])
+        fit = lower, self.pivots[:count], self.coefficients[:count]
+        ends_kernel()(*fit, u, half, variance, z2, np.array(MARCH), found)
         return found[:, 0], found[:, 1]
 
 
@@ -265,26 +259,22 @@ def fit_polynomial(sums: Array, gross: Array, count: int, order: int) -> Polynom
         sound.append(gross[2 * k - 1] <= LOSS * (count * scale))
     moments = centre(powers, shift, sd)
     responses = centre(cross, shift, sd)
-    lower: list[list[Array]] = []
-    pivots: list[Array] = []
-    coefficients: list[Array] = []
+    lower = np.zeros((order + 1, order + 1, len(ones)))
+    pivots, coefficients = np.empty((2, order + 1, len(ones)))
     for k in range(order + 1):
-        row: list[Array] = []
+        row = lower[k]
         for j in range(k):
             entry = moments[j + k]
             for i in range(j):
-                entry = entry - row[i] * pivots[i] * lower[j][i]
-            row.append(entry / pivots[j])
-        pivot = moments[2 * k]
+                entry = entry - row[i] * pivots[i] * lower[j, i]
+            row[j] = entry / pivots[j]
+        pivot, rest = moments[2 * k], responses[k]
         for i in range(k):
             pivot = pivot - row[i] * row[i] * pivots[i]
-        pivots.append(pivot)
-        lower.append(row)
-        rest = responses[k]
-        for i in range(k):
             rest = rest - row[i] * (coefficients[i] * pivots[i])
-        coefficients.append(rest / pivots[k])
-        sound[k] = sound[k] & (pivots[k] > 0.0)
+        pivots[k] = pivot
+        coefficients[k] = rest / pivot
+        sound[k] = sound[k] & (pivot > 0.0)
         if k:
             sound[k] = sound[k] & sound[k - 1]
     return PolynomialFit(count, mean, sd, lower, pivots, coefficients, sums[3 * order + 1], sound)

@@ -93,9 +93,8 @@ from ldpflow.components.intervals.interval import (
     VarianceMethod,
     average,
     in_order,
-    normal_intervals,
     symmetric,
-    undefined,
+    undefined_intervals,
 )
 from ldpflow.components.intervals.record import PathRecord, PathSource
 from ldpflow.numerics import constants
@@ -124,23 +123,19 @@ def asymptotic_variances(path: PathSource) -> tuple[float, ...]:
     return tuple(row[j] for j, row in enumerate(asymptotic_covariance(path)))
 
 
-class Oracle(PathIntervalMethod):
+class Oracle(VarianceMethod):
     """Interval around the average with the true asymptotic variance, which no data has: a yardstick."""
 
     kind: Literal["oracle"] = "oracle"
     title = "the true asymptotic variance: a yardstick, not a method for data"
     undefined_where = "the variance of the limit law is not known"
-    around_average = True
 
     def reads_truth(self) -> bool:
         return True
 
-    def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
-        steps = record.steps(n)
-        estimate = average(record, steps)
-        variances = np.array(asymptotic_variances(record.source))
-        se = np.broadcast_to(np.sqrt(variances / steps)[:, None], estimate.shape)
-        return normal_intervals(estimate, se, levels)
+    def estimate_variance(self, record: PathRecord, steps: int) -> Variance:
+        variances = np.array(asymptotic_variances(record.source))[:, None]
+        return Variance(np.broadcast_to(variances, (len(variances), len(record.replicates))))
 
 
 class SelfNormalization(PathIntervalMethod):
@@ -159,7 +154,7 @@ class SelfNormalization(PathIntervalMethod):
         steps = record.steps(n)
         estimate = average(record, steps)
         if steps < 2:
-            return undefined(estimate, levels)
+            return undefined_intervals(estimate, levels)
         weighted, squared = record.running("self_normalization", steps)
         mean = record.sum_at(steps) / steps
         # sum of i^2, exact in integers and rounded once.

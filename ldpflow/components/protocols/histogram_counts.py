@@ -334,7 +334,7 @@ def share_rest(found, first, total):  # type: ignore[no-untyped-def]
 
 
 @jit
-def consistent_leaves(found, total, levels):  # type: ignore[no-untyped-def]
+def reconcile_nodes(found, total, levels):  # type: ignore[no-untyped-def]
     """Least squares: masses of the leaves closest to the estimates of all nodes, with this total.
 
     ``found`` holds the levels 1..h and is overwritten; the last level's part is the result. Two
@@ -368,8 +368,8 @@ def consistent_leaves(found, total, levels):  # type: ignore[no-untyped-def]
         start, count = down, count * FAN_OUT
 
 
-def consistent(kernel, found, total, levels):  # type: ignore[no-untyped-def]
-    consistent_leaves(found, total, levels)
+def reconcile(kernel, found, total, levels):  # type: ignore[no-untyped-def]
+    reconcile_nodes(found, total, levels)
 
 
 @jit
@@ -390,7 +390,7 @@ def draw_tree(values, key0, key1, honest, liars, design, budget):  # type: ignor
             frequencies(found[part], key0, key1, level, asked[level], lying[level], nodes, lie, budget)
         first += size
         size *= FAN_OUT
-    consistent_leaves(found, 1.0, levels)
+    reconcile_nodes(found, 1.0, levels)
     add_up(values, found[first - size // FAN_OUT :])
     return empty
 

@@ -264,7 +264,7 @@ def levels_of(k: int) -> int:
 def prefix_weights(k: int) -> Array:
     """Weights of all nodes' estimates in F^ at the inner edges, shape (k - 1, nodes)."""
     from ldpflow.components.protocols.collections import call
-    from ldpflow.components.protocols.histogram_counts import consistent
+    from ldpflow.components.protocols.histogram_counts import reconcile
 
     h = levels_of(k)
     nodes = sum(FAN_OUT**level for level in range(1, h + 1))
@@ -272,7 +272,7 @@ def prefix_weights(k: int) -> Array:
     for node in range(nodes):
         found = np.zeros(nodes)
         found[node] = 1.0
-        call(consistent, found, 0.0, h)
+        call(reconcile, found, 0.0, h)
         weights[:, node] = np.cumsum(found[-k:])[:-1]
     weights.setflags(write=False)
     return weights
