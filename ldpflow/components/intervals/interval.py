@@ -271,24 +271,12 @@ def first_reason(*reasons: str | None) -> str | None:
 
 @dataclass(frozen=True)
 class Variance:
-    """Estimate of the average's asymptotic variance: V where sqrt(steps) (average - theta*) -> N(0, Sigma).
+    """Estimate V of Sigma in sqrt(steps) (average - theta*) -> N(0, Sigma)."""
 
-    Parameters
-    ----------
-    value : ndarray, shape (d, R)
-        Diagonal of V; there is no interval where it is not positive.
-    degrees : float
-        Degrees of freedom of Student's t; infinite for the normal quantile.
-    factor : float or ndarray, shape (d, R)
-        Of the standard error sqrt(V/steps); NaN where there is none.
-    diagnosis : dict
-        As of :class:`Intervals`.
-    """
-
-    value: Array
-    degrees: float = inf
-    factor: float | Array = 1.0
-    diagnosis: dict[str, Array] = field(default_factory=dict)
+    value: Array  # diagonal of V, shape (d, R); without an interval unless positive
+    degrees: float = inf  # of Student's t; infinite for the normal quantile
+    factor: float | Array = 1.0  # of the standard error sqrt(V/steps), shape (d, R); NaN for no interval
+    diagnosis: dict[str, Array] = field(default_factory=dict)  # as of Intervals
 
 
 class VarianceMethod(PathIntervalMethod):

@@ -26,8 +26,6 @@ V is TRC's B^-1 S B^-T (without its small-run factor), the true Sigma, or batch 
 Xbar)(X_k - Xbar)' over M, with q the quantile of chi-squared with d degrees; or batch means' over M - 1
 with Hotelling's q = d (M - 1)/(M - d) F_(d, M - d). The limits of a coordinate are the ellipsoid's
 projection, thetabar_j -+ sqrt(q V_jj/n): d intervals that hold together at least as often as the region.
-Whether the region holds theta*, its volume, and its size (the d-th root of its volume over that of the
-region with the true Sigma) are columns of the first coordinate's row.
 """
 
 from __future__ import annotations
@@ -165,7 +163,7 @@ class SuffixAverage(Nested):
     share : float in (0, 1]
         k, the share of the iterates that are averaged.
     base : str
-        The method that estimates Sigma, whose settings may be given as well.
+        Method that estimates Sigma; its settings may be given as well.
     """
 
     kind: Literal["SUF"] = "SUF"
@@ -208,10 +206,9 @@ class ConfidenceSequence(Nested):
     Parameters
     ----------
     t_opt : int, optional
-        Users at which the sequence is tightest; fixed before looking. The smallest n of a study unless
-        given.
+        Users at which the sequence is tightest, fixed before looking; the smallest n of a study by default.
     base : str
-        The method that gives centre and standard error, whose settings may be given as well.
+        Method that gives centre and standard error; its settings may be given as well.
     """
 
     kind: Literal["ACS"] = "ACS"

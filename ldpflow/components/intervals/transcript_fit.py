@@ -48,32 +48,16 @@ MARCH = tuple([j / 8.0 for j in range(1, 17)] + [2.0 * 1.25**j for j in range(1,
 
 @dataclass(frozen=True)
 class PolynomialFit:
-    """Fits of all degrees up to the order.
+    """Fits of all degrees up to the order."""
 
-    Parameters
-    ----------
-    count : int
-        N, steps in the fit.
-    mean, sd : ndarray, shape (R,)
-        m and s, in the unit of theta.
-    lower : ndarray, shape (order + 1, order + 1, R)
-        L below its diagonal.
-    pivots, coefficients : ndarray, shape (order + 1, R)
-        The diagonal of D, and c.
-    square : ndarray, shape (R,)
-        sum A^2.
-    sound : list of ndarray of bool, shape (R,)
-        By degree, whether enough digits are left in the moments it takes.
-    """
-
-    count: int
-    mean: Array
-    sd: Array
-    lower: Array
-    pivots: Array
-    coefficients: Array
-    square: Array
-    sound: list[NDArray[np.bool_]]
+    count: int  # N, steps in the fit
+    mean: Array  # m in the unit of theta, shape (R,)
+    sd: Array  # s, shape (R,)
+    lower: Array  # L below its diagonal, shape (order + 1, order + 1, R)
+    pivots: Array  # diagonal of D, shape (order + 1, R)
+    coefficients: Array  # c, shape (order + 1, R)
+    square: Array  # sum A^2, shape (R,)
+    sound: list[NDArray[np.bool_]]  # by degree, whether enough digits are left in the moments, shape (R,)
 
     def residual_variance(self, degree: int) -> Array:
         """Sum of squared residuals over N - degree - 1."""
@@ -298,30 +282,15 @@ def centre(sums: list[Array], shift: Array, sd: Array) -> list[Array]:
 
 @dataclass(frozen=True)
 class LinearFit:
-    """Linear fit of a vector.
+    """Linear fit of a vector."""
 
-    Parameters
-    ----------
-    root : ndarray, shape (d, R)
-    slope, inverse : ndarray, shape (d, d, R)
-        B and B^-1.
-    residual : ndarray, shape (d, d, R)
-        Covariance of the residuals.
-    spread : ndarray, shape (d, R)
-        Diagonal of C^-1/N: the variance of B_jj where S_jj is 1.
-    leverage : ndarray, shape (R,)
-        (1 + (root - m)' C^-1 (root - m))/N.
-    condition : ndarray, shape (R,)
-        Largest over smallest pivot of the correlation matrix of x.
-    """
-
-    root: Array
-    slope: Array
-    inverse: Array
-    residual: Array
-    spread: Array
-    leverage: Array
-    condition: Array
+    root: Array  # shape (d, R)
+    slope: Array  # B, shape (d, d, R)
+    inverse: Array  # B^-1, shape (d, d, R)
+    residual: Array  # covariance of the residuals, shape (d, d, R)
+    spread: Array  # diagonal of C^-1/N: the variance of B_jj if S_jj is 1, shape (d, R)
+    leverage: Array  # (1 + (root - m)' C^-1 (root - m))/N, shape (R,)
+    condition: Array  # largest over smallest pivot of the correlation matrix of x, shape (R,)
 
     def variances(self, covariance: Array) -> Array:
         """Diagonal of B^-1 S B^-T times the leverage, shape (d, R); S has shape (d, d, R)."""
@@ -424,33 +393,15 @@ CONVERGED = 1e-10
 
 @dataclass(frozen=True)
 class QuadraticFit:
-    """Quadratic fit of a vector.
+    """Quadratic fit of a vector in u = x/unit."""
 
-    Parameters
-    ----------
-    count : int
-        N, steps in the fit.
-    unit : ndarray, shape (d, R)
-        Root mean square of x by coordinate: u = x/unit.
-    mean : ndarray, shape (d, R)
-        Of u.
-    coefficients : ndarray, shape (p, d, R)
-        Of v(u), for every A_j.
-    precision : ndarray, shape (p, p, R)
-        (M/N)^-1 in u.
-    residual : ndarray, shape (d, d, R)
-        Covariance of the residuals.
-    condition : ndarray, shape (R,)
-        Largest over smallest pivot of M in u.
-    """
-
-    count: int
-    unit: Array
-    mean: Array
-    coefficients: Array
-    precision: Array
-    residual: Array
-    condition: Array
+    count: int  # N, steps in the fit
+    unit: Array  # root mean square of x by coordinate, shape (d, R)
+    mean: Array  # of u, shape (d, R)
+    coefficients: Array  # of v(u), for every A_j, shape (p, d, R)
+    precision: Array  # (M/N)^-1 in u, shape (p, p, R)
+    residual: Array  # covariance of the residuals, shape (d, d, R)
+    condition: Array  # largest over smallest pivot of M in u, shape (R,)
 
     @cached_property
     def scaled_root(self) -> Array:

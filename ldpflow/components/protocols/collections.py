@@ -24,16 +24,9 @@ if TYPE_CHECKING:
 
 
 def call(function: Callable[..., Any], *arguments: Any, **parts: Callable[..., Any]) -> None:
-    """Call a kernel function that fills arrays.
+    """Call a kernel function that fills arrays; ``kernel.NAME`` in it stands for the part of this name.
 
-    Parameters
-    ----------
-    function : callable
-        Its first argument is ``kernel``, which stands for the parts.
-    arguments
-        Arrays, numbers and named tuples of those.
-    parts : callable
-        What ``kernel.NAME`` stands for.
+    The arguments are arrays, numbers and named tuples of those.
     """
     signature = numba.void(*map(numba.typeof, arguments))
     compiled(function, Case(tuple(parts.items())), signature)(*arguments)
@@ -41,34 +34,18 @@ def call(function: Callable[..., Any], *arguments: Any, **parts: Callable[..., A
 
 @dataclass(frozen=True)
 class Histograms:
-    """F^ of replicates of a one-shot protocol.
-
-    Parameters
-    ----------
-    protocol : OneShot
-    edges : ndarray, shape (k + 1,)
-    values : ndarray, shape (replicates, k - 1)
-        F^ at the inner edges, unbiased, neither monotone nor within [0, 1].
-    received, empty : ndarray, shape (replicates,)
-        Reports, and questions that no user was asked.
-    """
+    """F^ of replicates of a one-shot protocol."""
 
     protocol: OneShot
-    edges: Array
-    values: Array
-    received: Array
-    empty: Array
+    edges: Array  # shape (k + 1,)
+    values: Array  # F^ at the inner edges, not monotone nor within [0, 1], shape (replicates, k - 1)
+    received: Array  # reports, shape (replicates,)
+    empty: Array  # questions that no user was asked, shape (replicates,)
 
     def intervals(self, taus: Sequence[float], z: Sequence[float], limits: str) -> Intervals:
         """Quantiles by isotonic regression, intervals by inversion of the test of F(x) = tau.
 
-        Parameters
-        ----------
-        taus : sequence of float
-        z : sequence of float
-            Normal quantiles of the intervals' levels.
-        limits : str
-            ``outer`` or ``line``, as in the interval method ``inversion``.
+        ``z`` are normal quantiles of the intervals' levels, ``limits`` is as of the method ``inversion``.
         """
         estimate = np.empty((len(taus), len(self.values)))
         found = np.empty((len(z), *estimate.shape, 5))
@@ -85,25 +62,13 @@ class Histograms:
 
 @dataclass(frozen=True)
 class Searches:
-    """Local fits of replicates of ``rounds``.
-
-    Parameters
-    ----------
-    protocol : Rounds
-    estimate : ndarray, shape (replicates,)
-    fits : ndarray, shape (replicates, 7)
-        As of :func:`search_all`.
-    received : ndarray, shape (replicates,)
-        Reports that entered the fit.
-    logit : float
-        log(tau/(1 - tau)).
-    """
+    """Local fits of replicates of ``rounds``."""
 
     protocol: Rounds
-    estimate: Array
-    fits: Array
-    received: Array
-    logit: float
+    estimate: Array  # shape (replicates,)
+    fits: Array  # as of :func:`search_all`, shape (replicates, 7)
+    received: Array  # reports, shape (replicates,)
+    logit: float  # log(tau/(1 - tau))
 
     def intervals(self, z: Sequence[float]) -> Intervals:
         """Fieller's intervals, cut to the range."""
@@ -127,17 +92,8 @@ def edge_cdf(law: Law, edges: Array) -> Array:
 def run_one_shot(protocol: OneShot, law: Law, tau: float, n: int, keys: NDArray[np.uint64]) -> Histograms:
     """Replicates of a one-shot protocol from the exact law of its counts.
 
-    Parameters
-    ----------
-    protocol : OneShot
-    law : Law
-        Of the users' values.
-    tau : float
-        Level of the quantile where drop-out depends on the value and at which liars aim.
-    n : int
-        Users asked, at most 2^52.
-    keys : ndarray of uint64, shape (replicates, 2)
-        Key words of the replicates' counter streams (:func:`ldpflow.numerics.streams.counter_keys`).
+    ``law`` is that of the values of n users, at most 2^52; ``tau`` the level of the quantile where drop-out
+    depends on the value and at which liars aim; ``keys``, shape (replicates, 2), words of counter streams.
     """
     k = protocol.bins(n)
     edges = protocol.edges(k)

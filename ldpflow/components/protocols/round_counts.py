@@ -52,32 +52,20 @@ CODES = {name: code for code, name in enumerate(LAWS)}
 class Population(NamedTuple):
     """The law of a mixture of location + scale Z: arrays over its components.
 
-    Parameters
-    ----------
-    codes : ndarray of int64
-        Standard laws by CODES.
-    weights, locations, scales : ndarray
-        Weights sum to 1.
-    shapes, norms : ndarray
-        Parameter and norming constant of the standard law; 0 where it has none.
-    p, q, slope, bend : ndarray
-        Cells of the quantile function of an empirical law, q + d (slope + d bend) with d = u - p;
-        empty where there is none.
-    end : float
-        Its largest value.
+    Cells of the quantile function of an empirical law are q + d (slope + d bend) with d = u - p, if any.
     """
 
-    codes: NDArray[np.int64]
-    weights: Array
+    codes: NDArray[np.int64]  # standard laws by CODES
+    weights: Array  # their sum is 1
     locations: Array
     scales: Array
-    shapes: Array
-    norms: Array
+    shapes: Array  # parameter of the standard law, or 0
+    norms: Array  # its norming constant, or 0
     p: Array
     q: Array
     slope: Array
     bend: Array
-    end: float
+    end: float  # largest value of the empirical law
 
 
 def population_of(law: Law) -> Population:
