@@ -142,9 +142,9 @@ def test_variance_is_that_of_the_channel(name, epsilon):
 
 
 @pytest.mark.parametrize("name", ONE_SHOT)
-@pytest.mark.parametrize(("k", "epsilon"), [(16, 0.5), (256, 4.0)])
-def test_the_rule_s_variance_is_that_at_the_middle_of_a_uniform_law(name, k, epsilon):
-    protocol = PROTOCOLS[name](epsilon=epsilon, range=RANGE)
+@pytest.mark.parametrize(("k", "epsilon", "answers"), [(16, 0.5, 1), (256, 4.0, 1), (64, 1.0, 3)])
+def test_the_rule_s_variance_is_that_at_the_middle_of_a_uniform_law(name, k, epsilon, answers):
+    protocol = PROTOCOLS[name](epsilon=epsilon, answers=answers, range=RANGE)
     flat = np.arange(k + 1) / k
     expected = spread_of(protocol, flat, 0.5)[k // 2 - 1]
     assert protocol.middle_variance(k) == pytest.approx(expected, rel=1e-12)

@@ -314,9 +314,10 @@ class JointRegion(Nested):
         steps = record.steps(n)
         estimate = average(record, steps)
         d = len(record.origin)
-        covariance = self.covariance(record, steps)
-        if covariance is None:
+        found = self.covariance(record, steps)
+        if found is None:
             return undefined_intervals(estimate, levels)
+        covariance, batches = found
         lower, pivots = cholesky(covariance)
         y = forward(lower, record.sum_at(steps) / steps)
         statistic = np.zeros_like(y[0])
@@ -327,7 +328,6 @@ class JointRegion(Nested):
         statistic = statistic * steps
         sound = np.isfinite(statistic) & np.isfinite(determinant)
         se = np.where(sound, np.sqrt(diagonal(covariance) / steps), np.nan)
-        batches = self.batches(steps, record.algorithm.step_exponent())
         critical = [critical_value(level, d, batches) for level in levels]
         limits = symmetric(estimate, [float(np.sqrt(q)) * se for q in critical])
         shape = (len(levels), *estimate.shape)
@@ -342,27 +342,22 @@ class JointRegion(Nested):
         diagnosis = {"joint_covered": covered, "joint_volume": volume, "joint_size": size}
         return Intervals(estimate, se, *limits, diagnosis)
 
-    def batches(self, steps: int, gamma: float) -> int | None:
-        """M where the quantile is Hotelling's, None where it is that of chi-squared."""
-        base = self.base_method()
-        if self.quantile == "chi2" or not isinstance(base, BatchMeans):
-            return None
-        return len(base.ends(steps, gamma)) - 1
-
-    def covariance(self, record: PathRecord, steps: int) -> Array | None:
-        """V, shape (d, d, R), or None where it is not defined."""
+    def covariance(self, record: PathRecord, steps: int) -> tuple[Array, int | None] | None:
+        """V, shape (d, d, R), and M if the quantile is Hotelling's; None without enough steps."""
         base = self.base_method()
         d = len(record.origin)
         if isinstance(base, TranscriptCovariance):
-            return None if base.too_short(steps, d) else base.matrix(record, steps)[0]
-        if isinstance(base, BatchMeans):
-            ends = base.ends(steps, record.algorithm.step_exponent())
-            lengths = np.diff(ends)
-            if len(lengths) <= d or (lengths < 1).any():
-                return None
-            return batch_matrix(record, ends, len(lengths) - (self.quantile == "F"))
-        sigma = np.array(asymptotic_covariance(record.source))
-        return np.broadcast_to(sigma[:, :, None], (d, d, len(record.replicates)))
+            return None if base.too_short(steps, d) else (base.matrix(record, steps)[0], None)
+        if not isinstance(base, BatchMeans):
+            sigma = np.array(asymptotic_covariance(record.source))
+            return np.broadcast_to(sigma[:, :, None], (d, d, len(record.replicates))), None
+        ends = base.ends(steps, record.algorithm.step_exponent())
+        batches = len(ends) - 1
+        if batches <= d or (np.diff(ends) < 1).any():
+            return None
+        if self.quantile == "chi2":
+            return batch_matrix(record, ends, batches), None
+        return batch_matrix(record, ends, batches - 1), batches
 
 
 def batch_matrix(record: PathRecord, ends: NDArray[np.int64], divisor: int) -> Array:
