@@ -217,7 +217,7 @@ SECRET = "s3://AKIAEXAMPLE:hunter2@bucket/run?region=eu&secret_key=hunter2"
 def test_credentials_in_an_address_are_shown_nowhere(tmp_path):
     store = RunStore(tmp_path / "run")
     with RunLock(store, f"ldpflow sweep --out {SECRET}"):
-        Session(store, 1, f"ldpflow sweep --out '{SECRET}'").start()
+        Session(store, 1, f"ldpflow sweep --out '{SECRET}'").record()
         texts = [(tmp_path / "run" / name).read_text() for name in ("lock", "provenance.json")]
     error = InputError("out", SECRET, f"not {SECRET}", f"Try {SECRET}.")
     texts += [str(error), str(StorageError(SECRET, f"no answer from {SECRET}"))]
