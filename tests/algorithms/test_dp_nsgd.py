@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from itertools import product
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from ldpflow.components.problems.robust_regression import RobustRegression
 from ldpflow.components.problems.sigmoid_loss import SigmoidLoss
 from ldpflow.numerics.noise_nodes import node_normals
 from ldpflow.numerics.streams import LANES, lane_keys
-from ldpflow.numerics.tree import Tree, nodes, touched_nodes, tree_cost
+from ldpflow.numerics.tree import Tree, touched_nodes, tree_cost
 from ldpflow.simulators.finite_sum import Records, draw_records, risk, run_erm
 from tests.algorithms import plain_order, pseudo_noise
 from tests.algorithms.tanh_problem import Tanh
@@ -320,7 +321,10 @@ def test_a_record_that_is_swapped_moves_the_nodes_by_what_is_accounted():
         x = rng.normal(size=3)
         x *= 2.0 / np.linalg.norm(x)
         total = 0.0
-        for y, z in nodes(steps):
+        for level, index in product(range(steps.bit_length()), range(steps)):
+            y, z = (index << level) + 1, (index + 1) << level
+            if z > steps:
+                continue
             move = np.zeros(3)
             for t in range(position, steps + 1, n):
                 if y <= t <= z:
