@@ -145,15 +145,9 @@ def test_local_steps_have_intervals(tmp_path):
         ({"algorithm": {"kind": "dp_ambssgd", "epsilon": 1.0, "iterations": 5}}, "algorithm.iterations"),
         ({"problem": {"kind": "quantile"}}, "algorithm.kind"),
         ({"mechanism": {"kind": "gaussian", "mu": 1.0}}, "algorithm.kind"),
-        (
-            {"mechanism": {"kind": "gaussian", "mu": 1.0}, "algorithm": {"kind": "ldp_sgd"}},
-            "mechanism.kind",
-        ),
+        ({"mechanism": {"kind": "gaussian", "mu": 1.0}, "algorithm": {"kind": "ldp_sgd"}}, "mechanism.kind"),
         ({"method": {"kind": "BM"}, "trajectory": None}, "method.kind"),
-        (
-            {"problem": {"kind": "least_squares", "file": "nowhere.csv", "target": "y"}},
-            "problem.file",
-        ),
+        ({"problem": {"kind": "least_squares", "file": "nowhere.csv", "target": "y"}}, "problem.file"),
         ({"algorithm": {"kind": "ols"}, "grid": {"n": 2}}, "grid.n"),
     ],
 )
@@ -178,17 +172,8 @@ def test_a_file_has_so_many_records(tmp_path):
 
 
 def test_what_cannot_work_is_warned_of():
-    vacuous = Study.from_mapping(
-        {
-            **STUDY,
-            "algorithm": {
-                "kind": "dp_ssgd",
-                "epsilon": 0.02,
-                "step_rule": ["practical", "printed"],
-            },
-            "grid": {"n": 10**6},
-        }
-    )
+    shuffled = {"kind": "dp_ssgd", "epsilon": 0.02, "step_rule": ["practical", "printed"]}
+    vacuous = Study.from_mapping({**STUDY, "algorithm": shuffled, "grid": {"n": 10**6}})
     found = " ".join(vacuous.warnings())
     assert "vacuous at this size" in found
     assert "the start is not forgotten" in found

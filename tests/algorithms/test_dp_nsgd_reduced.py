@@ -100,11 +100,8 @@ def test_functions_of_the_kernel_are_the_literal_algorithm(n, epochs, order, pla
     compare(n, epochs, order)
 
 
-@pytest.mark.parametrize(
-    ("n", "epochs", "order"), [LITERAL[0], pytest.param(*LITERAL[1], marks=pytest.mark.slow)]
-)
-def test_kernel_is_the_literal_algorithm(n, epochs, order):
-    compare(n, epochs, order)
+def test_compiled_kernel_is_the_literal_algorithm():
+    compare(*LITERAL[0])
 
 
 def compare(n, epochs, order):
@@ -114,17 +111,8 @@ def compare(n, epochs, order):
     )
     plan = algorithm.plan(problem, n)
     records = draw_records(problem, seed, n, [0, replicate])
-    record = run_erm(
-        problem,
-        algorithm,
-        plan,
-        records,
-        seed,
-        "key",
-        [0, replicate],
-        range(1, plan.steps + 1),
-        **PLAIN,
-    )
+    times = range(1, plan.steps + 1)
+    record = run_erm(problem, algorithm, plan, records, seed, "key", [0, replicate], times, **PLAIN)
     data = lane_records(records, problem, 1)
     turn = order == "reshuffle"
     visits = [data[(t + turn * (t // n)) % n] for t in range(plan.steps)]
@@ -143,7 +131,7 @@ def compare(n, epochs, order):
     assert np.allclose(record.last[:, 1], w[-1], rtol=0, atol=1e-10)
 
 
-def test_the_order_of_batches_of_two_is_that_of_their_means():
+def test_the_order_of_batches_of_two_is_that_of_their_means(plain):
     # A batch of two records is one record whose gradient is their mean (ours, not the paper's).
     problem, seed = NonconvexLogistic(d=2, penalty=0.3), 1
     algorithm = DpNsgdReduced(
@@ -153,34 +141,15 @@ def test_the_order_of_batches_of_two_is_that_of_their_means():
     assert (plan.batches, plan.steps) == (4, 20)
     plan = dataclasses.replace(plan, sigma=0.0)
     records = draw_records(problem, seed, 9, [0])
-    record = run_erm(
-        problem,
-        algorithm,
-        plan,
-        records,
-        seed,
-        "key",
-        [0],
-        range(1, 21),
-        **PLAIN,
-    )
+    record = run_erm(problem, algorithm, plan, records, seed, "key", [0], range(1, 21), **PLAIN)
     data = lane_records(records, problem, 0)
     one = problem_gradient(problem)
     pairs = [(data[2 * i], data[2 * i + 1]) for i in range(4)]
+    visits = [pairs[t % 4] for t in range(20)]
     _, _, mhat, _ = momentum.reduced(
-        lambda w, pair: (one(w, pair[0]) + one(w, pair[1])) / 2,
-        np.zeros(2),
-        [pairs[t % 4] for t in range(20)],
-        4,
-        0.25,
-        0.3,
-        0.03,
-        ZERO,
+        lambda w, pair: (one(w, pair[0]) + one(w, pair[1])) / 2, np.zeros(2), visits, 4, 0.25, 0.3, 0.03, ZERO
     )
     assert np.allclose(record.estimates[:, :, 0], mhat, rtol=0, atol=1e-12)
-
-
-# --- the noise ---------------------------------------------------------------------------------
 
 
 def unit_variances(n, steps, scale, eta, smooth):
@@ -209,34 +178,6 @@ def test_noise_variance_known():
     # L is in the noise of Delta and r: twice the smoothness, four times their variance.
     doubled = sum(momentum.noise_variance(5, 4, 0.25, 0.5, unit_variances(4, 16, 2, 1 / 8, 2)))
     assert doubled == pytest.approx(23.543549, abs=1e-6)
-
-
-@pytest.mark.slow
-def test_noise_has_its_variance_in_the_kernel():
-    # 32 lanes x 60 runs x 2 coordinates: 3840 squares a step, all steps at six standard errors
-    # (fails once in 3e7 seeds). Fixed order: the signal is the momentum exactly.
-    problem, n = NonconvexLogistic(d=2, penalty=0.3, bound=2.0), 4
-    algorithm = DpNsgdReduced(
-        epsilon=1.0, epochs=4, order="fixed", alpha=0.25, eta=1 / 8, cross=0.5, difference_scale=2.0
-    )
-    plan = algorithm.plan(problem, n)
-    records = draw_records(problem, 0, n, range(32))
-    noise = []
-    for seed in range(60):
-        record = run_erm(problem, algorithm, plan, records, seed, "k", range(32), range(1, 17))
-        noise.append((record.estimates - record.momenta).transpose(0, 2, 1).reshape(16, -1))
-    measured = np.mean(np.concatenate(noise, axis=1) ** 2, axis=1)
-    v1, v2 = tree_variances(n, 16)
-    assert (v1, v2) == (7.0, 32.0)  # 3 log2 N = 6 is too small below N = 6
-
-    def variance(tree, y, z):
-        if tree == "G":
-            return (4 * 2.0 * plan.sigma) ** 2 * (v1 if z <= 2 * n else v2)
-        return (2 * plan.eta * n * 1.0 * plan.sigma) ** 2 * v2
-
-    for t in range(1, 17):
-        expected = sum(momentum.noise_variance(t, n, 0.25, 0.5, variance))
-        assert abs(measured[t - 1] / expected - 1) < 6 * math.sqrt(2 / 3840)
 
 
 @pytest.mark.parametrize("order", ["fixed", "reshuffle"])

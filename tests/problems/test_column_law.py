@@ -89,10 +89,6 @@ def test_knots_are_dyadic(size):
     assert (np.diff(p) > 0).all() and (p + p[::-1] == 1.0).all()
 
 
-def test_227_knots_at_2500_values():
-    assert len(knots(2500)) == 227
-
-
 def test_law_methods_agree():
     law = Law("empirical", 3.0, 2.0, table=column_law(COLUMNS["skewed, ties"]))
     x = np.array([law.quantile(tau) for tau in (0.1, 0.5, 0.9)])

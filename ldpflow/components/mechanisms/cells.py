@@ -72,13 +72,13 @@ class Cells(Mechanism):
             levels = [mpf(tau) for tau in taus]
             return {
                 "keep": float(odds / total),
-                # What A_q is where the report lies below theta_q, and where it does not.
+                # A_q for a report below theta_q, and for another one.
                 "below": tuple(float((1 - s) / gap - t) for s, t in zip(shifts, levels, strict=True)),
                 "above": tuple(float(-s / gap - t) for s, t in zip(shifts, levels, strict=True)),
             }
 
     def noise_covariance(self, problem: Problem) -> Matrix:
-        """Covariance that the report adds to that of the gradient at theta*.
+        """Covariance added by the report at theta*.
 
         S - S_SGD with S_qr = A_q (1 - A_r)/(p' - q')^2 for q <= r, A_q = q q' + (p' - q') tau_q.
         """

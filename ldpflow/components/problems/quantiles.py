@@ -32,7 +32,7 @@ class Quantiles(Problem):
     df : float, optional
         Degrees of freedom, for ``student_t`` alone.
     units : Units, optional
-        What 0 and 1 stand for in the steps and the start of the study; the unit of the data unless given.
+        What 0 and 1 stand for in the steps and the start of the study, the unit of the data by default.
     """
 
     kind: Literal["quantiles"] = "quantiles"
@@ -54,14 +54,10 @@ class Quantiles(Problem):
         return self
 
     def alone(self, tau: float) -> Quantile:
-        """The problem of one of the quantiles."""
+        """Problem of one of the quantiles."""
         return Quantile(tau=tau, law=self.law, location=self.location, scale=self.scale, df=self.df)
 
-    def in_own_unit(self) -> tuple[Self, Units | None]:
-        return (self if self.units is None else self.model_copy(update={"units": None})), self.units
-
     def data_law(self) -> Law:
-        """The law of a record."""
         return self.alone(self.taus[0]).data_law()
 
     @property
