@@ -18,7 +18,7 @@ import numpy as np
 from mpmath import matrix, mp
 from numpy.typing import NDArray
 
-from ldpflow.components.problems.problem import Matrix, scaled
+from ldpflow.components.problems.problem import Matrix, scale_matrix
 from ldpflow.components.problems.tables import digest_of, file_stamp, read_columns
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants, fill_uniform
@@ -188,7 +188,7 @@ def fit_rows(rows: Rows, weight: Floats, score: Score, start: tuple[float, ...],
     g, size = gradient(theta)
     for _ in range(NEWTON_STEPS):
         _, slope = score(rows.along(theta))
-        for moments in (second_moments(columns, weight * slope), scaled(whole, bound)):
+        for moments in (second_moments(columns, weight * slope), scale_matrix(whole, bound)):
             step = solve(moments, g)
             better = None if step is None else descend(theta, step, gradient, size)
             if better is not None:

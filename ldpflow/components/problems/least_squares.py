@@ -21,7 +21,7 @@ from pydantic import Field, model_validator
 
 from ldpflow.components.problems.file_rows import MOST_ROWS, check_independent, mean, second_moments, solve
 from ldpflow.components.problems.laws import Variate
-from ldpflow.components.problems.problem import Matrix, Problem, diagonal, scaled
+from ldpflow.components.problems.problem import Matrix, Problem, diagonal, scale_matrix
 from ldpflow.components.problems.tables import identify_file, read_columns
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants
@@ -153,7 +153,7 @@ class LeastSquares(Problem):
         return self.curvature()
 
     def gradient_covariance(self) -> Matrix:
-        return scaled(self.curvature(), self.error_variance())
+        return scale_matrix(self.curvature(), self.error_variance())
 
     # The constants that the paper's algorithms take as known in advance. Those of a file are rounded up
     # (the least eigenvalue down) to three digits: they are equal on every machine.

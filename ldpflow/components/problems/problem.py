@@ -60,7 +60,7 @@ def isotropic(dimension: int, value: float) -> Matrix:
     return diagonal([value] * dimension)
 
 
-def scaled(matrix: Matrix, factor: float) -> Matrix:
+def scale_matrix(matrix: Matrix, factor: float) -> Matrix:
     return [[factor * value for value in row] for row in matrix]
 
 

@@ -6,6 +6,8 @@ density of X, S_SGD = tau (1 - tau).
 
 from __future__ import annotations
 
+import math
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
@@ -19,7 +21,7 @@ from ldpflow.components.problems.column_law import (
     load_column,
 )
 from ldpflow.components.problems.laws import Component, Law, Variate
-from ldpflow.components.problems.problem import Matrix, Problem, Units
+from ldpflow.components.problems.problem import Matrix, Problem, Units, diagonal
 from ldpflow.components.problems.standard_laws import DATA_LAWS, SHAPES, DataLaw
 from ldpflow.components.problems.tables import check_digest
 from ldpflow.errors import InputError
@@ -45,6 +47,7 @@ Shape = Annotated[float, Field(ge=1e-3, le=1e3)]
 
 
 BUNDLED_LAWS = (*get_args(SimpleLaw), "mixture", "empirical")
+CLOSED_FORMS = ("normal", "laplace", "exponential", "uniform", "logistic", "lognormal", "weibull", "pareto")
 OF_COLUMN = ("file", "column", "missing", "jitter")  # settings that say how a column is read
 
 
@@ -90,7 +93,47 @@ class MixturePart(Checked):
         return self
 
 
-class Quantile(Problem):
+class QuantileProblem(Problem):
+    """Quantiles of one law at the levels :meth:`levels`."""
+
+    @abstractmethod
+    def data_law(self) -> Law:
+        """Law of a record."""
+
+    @abstractmethod
+    def levels(self) -> tuple[float, ...]: ...
+
+    @property
+    def dimension(self) -> int:
+        return len(self.levels())
+
+    def truth(self) -> tuple[float, ...]:
+        law = self.data_law()
+        return tuple(law.quantile(tau) for tau in self.levels())
+
+    def variates(self) -> tuple[Variate, ...]:
+        return (self.data_law().variate,)
+
+    def bit_law(self) -> str | None:
+        name = self.data_law().name
+        return name if name in CLOSED_FORMS else None
+
+    def l2_sensitivity(self) -> float:
+        return math.sqrt(self.dimension)
+
+    def l1_sensitivity(self) -> float:
+        return float(self.dimension)
+
+    def gradient_values(self) -> tuple[float, float] | None:
+        tau, *others = self.levels()
+        return None if others else (-tau, 1.0 - tau)
+
+    def curvature(self) -> Matrix:
+        law = self.data_law()
+        return diagonal([law.density_at_quantile(tau) for tau in self.levels()])
+
+
+class Quantile(QuantileProblem):
     """The tau-quantile of ``location + scale * Z``, or of a column of a file.
 
     Parameters
@@ -194,7 +237,6 @@ class Quantile(Problem):
         return {**axes, **{name: (getattr(problem, name),) for name in ("column", "sha256", "law_table")}}
 
     def data_law(self) -> Law:
-        """Law of a record."""
         if self.law == "empirical":
             return Law("empirical", table=self._column_law)
         parts = tuple(
@@ -225,18 +267,8 @@ class Quantile(Problem):
             found.append(f"{law.dropped:,} of {records:,} records had no value and were left out")
         return f"column {self.column!r}: {'; '.join(found)}" if found else None
 
-    @property
-    def dimension(self) -> int:
-        return 1
-
-    def truth(self) -> tuple[float, ...]:
-        return (self.data_law().quantile(self.tau),)
-
-    def levels(self) -> tuple[float, ...] | None:
+    def levels(self) -> tuple[float, ...]:
         return (self.tau,)
-
-    def variates(self) -> tuple[Variate, ...]:
-        return (self.data_law().variate,)
 
     def kernel_parameters(self) -> Parameters:
         return {
@@ -247,24 +279,8 @@ class Quantile(Problem):
             **({} if self.shape is None else {"shape": self.shape}),
         }
 
-    def bit_law(self) -> str | None:
-        closed = ("normal", "laplace", "exponential", "uniform", "logistic", "lognormal", "weibull", "pareto")
-        return self.law if self.law in closed else None
-
-    def l2_sensitivity(self) -> float:
-        return 1.0
-
-    def l1_sensitivity(self) -> float:
-        return 1.0
-
     def quantile_target(self) -> tuple[float, Law] | None:
         return self.tau, self.data_law()
-
-    def gradient_values(self) -> tuple[float, float]:
-        return (-self.tau, 1.0 - self.tau)
-
-    def curvature(self) -> Matrix:
-        return [[self.data_law().density_at_quantile(self.tau)]]
 
     def gradient_covariance(self) -> Matrix:
         return [[self.tau * (1.0 - self.tau)]]

@@ -18,7 +18,7 @@ from mpmath import mp, mpf
 from pydantic import Field, model_validator
 
 from ldpflow.components.problems.laws import Law, Variate
-from ldpflow.components.problems.problem import Matrix, Problem, diagonal, scaled
+from ldpflow.components.problems.problem import Matrix, Problem, diagonal, scale_matrix
 from ldpflow.components.problems.quantile import Freedom, Scale
 from ldpflow.numerics import constants
 from ldpflow.numerics.streams import LANES, STRIDE
@@ -111,10 +111,10 @@ class QuantileRegression(Problem):
 
     def curvature(self) -> Matrix:
         density = self.error_law().density_at_quantile(self.tau)
-        return scaled(self.second_moment(), density)
+        return scale_matrix(self.second_moment(), density)
 
     def gradient_covariance(self) -> Matrix:
-        return scaled(self.second_moment(), self.tau * (1.0 - self.tau))
+        return scale_matrix(self.second_moment(), self.tau * (1.0 - self.tau))
 
 
 def gradient(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
