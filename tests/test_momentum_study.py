@@ -159,13 +159,10 @@ def test_replay_and_tables(run):
     path = sorted_rows(run)["path"][0].as_py()
     computed, stored = replay(run, path, 7, 8)
     assert computed.num_rows == 10 and computed.equals(stored)
-    runner = CliRunner()
-    shown = runner.invoke(app, ["replay", str(run), "--path", path, "--replicate", "7"])
-    assert shown.exit_code == 0 and "equal, bit for bit" in shown.output
-    shown = runner.invoke(app, ["summary", str(run)])
-    assert shown.exit_code == 0 and "mean_gradient_norm" in shown.output and "dp_sgd" in shown.output
-    shown = runner.invoke(app, ["summary", str(run), "--format", "csv"])
-    assert shown.exit_code == 0 and "(eps, delta)-DP (central)" in shown.output
+    shown = CliRunner().invoke(app, ["summary", str(run), "--format", "csv"])
+    assert shown.exit_code == 0
+    for words in ("mean_gradient_norm", "dp_sgd", "(eps, delta)-DP (central)"):
+        assert words in shown.output
 
 
 def test_no_length_is_planned_for_what_has_no_interval():
@@ -257,9 +254,3 @@ def test_columns_of_a_path_hold_no_infinity():
     assert pa.array([columns["cross"]]).null_count == 1
     # The baseline without noise is one path, whatever budget stands beside it.
     assert DpNsgd(noise="none", epsilon=3.0) == DpNsgd(noise="none")
-
-
-@pytest.mark.slow
-def test_ray_gives_the_same_bits(run, tmp_path):
-    run_study(study(), tmp_path / "ray", engine="ray", num_cpus=1)
-    assert sorted_rows(tmp_path / "ray").equals(sorted_rows(run))

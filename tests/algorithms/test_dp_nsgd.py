@@ -15,7 +15,7 @@ from ldpflow.components.problems.robust_regression import RobustRegression
 from ldpflow.components.problems.sigmoid_loss import SigmoidLoss
 from ldpflow.numerics.noise_nodes import node_normals
 from ldpflow.numerics.streams import LANES, lane_keys
-from ldpflow.numerics.tree import Tree, nodes, touched_nodes, tree_cost
+from ldpflow.numerics.tree import touched_nodes
 from ldpflow.simulators.finite_sum import Records, draw_records, risk, run_erm
 from tests.algorithms import plain_order, pseudo_noise
 from tests.algorithms.tanh_problem import Tanh
@@ -230,49 +230,3 @@ def test_full_batch_descent(plain):
         full = np.mean([gradient(w, r) for r in data], axis=0)
         w = w - (full + zeta("A", t, t)) / problem.smoothness()
     assert record.last[:, 0] == pytest.approx(w, abs=1e-11)
-
-
-@pytest.mark.parametrize("order", ["fixed", "reshuffle"])
-def test_inequalities_that_hold_on_every_path(order):
-    problem, n = PROBLEMS[0], 16
-    algorithm = DpNsgd(epsilon=4.0, epochs=10, order=order)
-    plan = algorithm.plan(problem, n)
-    records = draw_records(problem, 4, n, range(LANES))
-    steps = plan.steps
-    record = run_erm(problem, algorithm, plan, records, 4, "k", range(LANES), range(1, steps + 1))
-    path = np.concatenate([record.iterates, record.last[None]])
-    losses, gradients = risk(problem, records, path)
-    lengths = np.linalg.norm(np.diff(path, axis=0), axis=1)
-    assert np.allclose(lengths, plan.eta, rtol=1e-12)
-    t = np.arange(1, steps + 1)[:, None]
-    bound = problem.lipschitz() * (1 - (1 - plan.alpha) ** t)
-    assert (np.linalg.norm(record.momenta, axis=1) <= bound + 1e-12).all()
-    errors = np.linalg.norm(record.estimates - gradients[:-1], axis=1)
-    left = np.linalg.norm(gradients[:-1], axis=1).mean(axis=0)
-    right = (
-        (losses[0] - losses[-1]) / (plan.eta * steps)
-        + problem.smoothness() * plan.eta / 2
-        + 2 * errors.mean(axis=0)
-    )
-    assert (left <= right + 1e-12).all()
-
-
-def test_a_record_that_is_swapped_moves_the_nodes_by_what_is_accounted():
-    # Linear loss, x -> -x with ||x|| = G: every node moves by exactly 2 alpha G w.
-    n, steps, alpha, sigma = 5, 40, 0.2, 1.7
-    v = touched_nodes(steps, n)
-    rng = np.random.default_rng(1)
-    for position in range(1, n + 1):
-        x = rng.normal(size=3)
-        x *= 2.0 / np.linalg.norm(x)
-        total = 0.0
-        for y, z in nodes(steps):
-            move = np.zeros(3)
-            for t in range(position, steps + 1, n):
-                if y <= t <= z:
-                    move += alpha * (1 - alpha) ** (z - t) * 2 * x
-            total += move @ move / (16 * alpha**2 * 2.0**2 * sigma**2 * v)
-        visits = range(position, steps + 1, n)
-        one = momentum.cost(visits, steps, alpha, lambda tree, *_: 4 * v if tree == "A" else None)
-        assert total == pytest.approx(one / sigma**2, rel=1e-12)
-        assert one <= tree_cost([Tree(4.0 * v)], steps, n, alpha, fixed=True) + 1e-12

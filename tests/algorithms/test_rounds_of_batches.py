@@ -75,12 +75,6 @@ def test_rounds_are_an_axis_in_python():
     assert "batch_size" not in table and table["rounds"] == 7
 
 
-def test_users_are_shared_by_numbers_of_rounds():
-    first, second = (s for s in simulators() if s.horizon == 203)
-    assert first.algorithm.rounds != second.algorithm.rounds
-    assert first.users_key() == second.users_key()
-
-
 def test_a_stored_path_is_restored():
     simulator = simulators()[-1]
     assert simulator.settings()["algorithm"] == {"kind": "minibatch_sgd", "c": 0.7, "rounds": 30}

@@ -11,10 +11,8 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import Field, model_validator
 
 from ldpflow.columns import Column
-from ldpflow.components.mechanisms import Mechanism, PrivacyStatement
-from ldpflow.components.mechanisms.mechanism import DELTA, EPSILON
-from ldpflow.components.problems import Problem
-from ldpflow.components.problems.problem import Matrix, Units
+from ldpflow.components.mechanisms.mechanism import DELTA, EPSILON, Mechanism, PrivacyStatement
+from ldpflow.components.problems.problem import Matrix, Problem, Units
 from ldpflow.errors import InputError
 from ldpflow.settings import Parameters, Setting, Settings
 

@@ -22,9 +22,8 @@ from ldpflow.components.algorithms.algorithm import DecayingSteps, combined
 from ldpflow.components.algorithms.ldp_sgd import recursion  # noqa: F401 (its kernel function)
 from ldpflow.components.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.components.mechanisms.gaussian import Gaussian
-from ldpflow.components.problems import Problem
 from ldpflow.components.problems.laws import Variate
-from ldpflow.components.problems.problem import Matrix
+from ldpflow.components.problems.problem import Matrix, Problem
 from ldpflow.numerics.streams import LANES, STRIDE
 from ldpflow.settings import Parameters
 

@@ -32,8 +32,7 @@ from pydantic import Field
 
 from ldpflow.columns import Column
 from ldpflow.components.algorithms.regression import MinibatchRegression
-from ldpflow.components.mechanisms import Mechanism, PrivacyStatement
-from ldpflow.components.mechanisms.mechanism import CLIPPED, THRESHOLD
+from ldpflow.components.mechanisms.mechanism import CLIPPED, THRESHOLD, Mechanism, PrivacyStatement
 from ldpflow.components.problems import Problem
 from ldpflow.components.problems.least_squares import LeastSquares
 from ldpflow.errors import InputError

@@ -79,6 +79,7 @@ NOTION = "(eps, delta)-DP (central)"
 UNIT = "record (replacement)"
 LARGEST_STEPS = 2**40
 DEFAULT_EPOCHS = 20.0
+COST = "c of the transcript's RDP c z / (2 sigma^2); null for `dp_sgd` and without noise"
 MEMORY_BUDGET = 2**30
 """Bytes that the records and rings of LANES replicates may take."""
 
@@ -157,12 +158,7 @@ class FiniteSumAlgorithm(BaseAlgorithm):
         Column("eta", "double", "unit of w", "step length"),
         Column("cross", "double", "share", "the paper's gamma; null where an algorithm has none"),
         Column("sigma", "double", "-", "noise multiplier; 0 without noise"),
-        Column(
-            "cost",
-            "double",
-            "-",
-            "c of the transcript's RDP c z / (2 sigma^2); null for `dp_sgd` and without noise",
-        ),
+        Column("cost", "double", "-", COST),
         Column("rho", "double", "nats", "c / (2 sigma^2)"),
         Column("lipschitz", "double", "unit of the gradient", "G that privacy rests on"),
         Column("smoothness", "double", "1/unit of w", "L that privacy rests on"),
@@ -179,13 +175,7 @@ class FiniteSumAlgorithm(BaseAlgorithm):
 
     @abstractmethod
     def schedule(self, problem: FiniteSumProblem, n: int) -> Schedule:
-        """Steps and step length for N = n records.
-
-        Raises
-        ------
-        InputError
-            If the settings are impossible for this N.
-        """
+        """Steps and step length for N = n records."""
 
     @abstractmethod
     def multiplier(self, problem: FiniteSumProblem, n: int, at: Schedule) -> tuple[float, float]:
@@ -224,12 +214,7 @@ class FiniteSumAlgorithm(BaseAlgorithm):
         return 8 * n * (problem.dimension + 1) * copies + self.memory(problem, n)
 
     def check(self, problem: FiniteSumProblem, n: int) -> None:
-        """Refuse an n that does not go with the settings, or does not fit into memory.
-
-        Raises
-        ------
-        InputError
-        """
+        """Refuse an n that does not go with the settings, or does not fit into memory."""
         self.schedule(problem, n)
         total, mebi = self.memory_of_data(problem, n), 2**20
         if total > MEMORY_BUDGET:

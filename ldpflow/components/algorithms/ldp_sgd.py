@@ -25,12 +25,10 @@ from pydantic import Field
 
 from ldpflow.components.algorithms.algorithm import Algorithm, CoordinateSteps, Delta, StepLength, combined
 from ldpflow.components.algorithms.finite_sum import UNIT
-from ldpflow.components.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.components.mechanisms.clipped_gaussian import ClippedGaussian
-from ldpflow.components.mechanisms.mechanism import EPSILON
-from ldpflow.components.problems import Problem
+from ldpflow.components.mechanisms.mechanism import EPSILON, Mechanism, PrivacyStatement
 from ldpflow.components.problems.least_squares import LeastSquares
-from ldpflow.components.problems.problem import Matrix, Units, diagonal
+from ldpflow.components.problems.problem import Matrix, Problem, Units, diagonal
 from ldpflow.numerics import constants, register_array, step_sizes
 from ldpflow.numerics.accounting import shuffled_noise_multiplier
 from ldpflow.numerics.streams import CHUNK, LANES, STRIDE

@@ -24,8 +24,7 @@ from ldpflow.components.algorithms.algorithm import BatchSize, CoordinateSteps, 
 from ldpflow.components.algorithms.ldp_sgd import put_in_order
 from ldpflow.components.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.components.mechanisms.gaussian import Gaussian
-from ldpflow.components.problems import Problem
-from ldpflow.components.problems.problem import Matrix
+from ldpflow.components.problems.problem import Matrix, Problem
 from ldpflow.errors import InputError
 from ldpflow.numerics import register_array, step_sizes
 from ldpflow.numerics.streams import CHUNK, LANES, STRIDE

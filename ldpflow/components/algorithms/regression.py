@@ -13,9 +13,8 @@ from ldpflow.columns import Column
 from ldpflow.components.algorithms.algorithm import Algorithm, Delta, Epsilon, NoiseMultiplier, StepLength
 from ldpflow.components.algorithms.finite_sum import NOTION, UNIT
 from ldpflow.components.mechanisms import Mechanism, PrivacyStatement
-from ldpflow.components.problems import Problem
 from ldpflow.components.problems.least_squares import LeastSquares
-from ldpflow.components.problems.problem import Matrix, unknown_matrix
+from ldpflow.components.problems.problem import Matrix, Problem, unknown_matrix
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants
 from ldpflow.numerics.accounting import Accounting, clipping_noise_multiplier, run_epsilon, run_rho

@@ -21,9 +21,8 @@ from ldpflow.components.algorithms.algorithm import Delta, Epsilon, NoiseMultipl
 from ldpflow.components.algorithms.finite_sum import NOTION, UNIT
 from ldpflow.components.algorithms.regression import BUDGET, OnePassRegression
 from ldpflow.components.mechanisms import Mechanism, PrivacyStatement
-from ldpflow.components.problems import Problem
 from ldpflow.components.problems.least_squares import LeastSquares
-from ldpflow.components.problems.problem import Matrix
+from ldpflow.components.problems.problem import Matrix, Problem
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants, fill_normal, register_array
 from ldpflow.numerics.accounting import clipping_noise_multiplier, run_epsilon

@@ -18,9 +18,8 @@ from mpmath import mp, mpf
 from pydantic import Field
 
 from ldpflow.components.mechanisms.mechanism import EPSILON, Mechanism, PrivacyStatement
-from ldpflow.components.problems import Problem
 from ldpflow.components.problems.laws import Variate
-from ldpflow.components.problems.problem import Matrix
+from ldpflow.components.problems.problem import Matrix, Problem
 from ldpflow.numerics import constants
 from ldpflow.numerics.streams import LANES
 from ldpflow.settings import Parameters

@@ -22,8 +22,7 @@ from pydantic import Field
 
 from ldpflow.components.mechanisms.mechanism import PrivacyStatement
 from ldpflow.components.mechanisms.randomized_response import RandomizedResponse, bit_values
-from ldpflow.components.problems import Problem
-from ldpflow.components.problems.problem import Matrix
+from ldpflow.components.problems.problem import Matrix, Problem
 from ldpflow.numerics import constants
 from ldpflow.settings import Parameters, Setting
 

@@ -17,9 +17,8 @@ from mpmath import mp, mpf
 from pydantic import Field, model_validator
 
 from ldpflow.components.mechanisms.mechanism import MU, Mechanism, PrivacyStatement
-from ldpflow.components.problems import Problem
 from ldpflow.components.problems.laws import Variate
-from ldpflow.components.problems.problem import Matrix, isotropic
+from ldpflow.components.problems.problem import Matrix, Problem, isotropic
 from ldpflow.numerics import constants
 from ldpflow.numerics.streams import LANES, STRIDE
 from ldpflow.settings import Parameters

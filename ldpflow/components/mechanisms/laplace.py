@@ -12,9 +12,8 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from ldpflow.components.mechanisms.mechanism import EPSILON, Mechanism, PrivacyStatement
-from ldpflow.components.problems import Problem
 from ldpflow.components.problems.laws import Variate
-from ldpflow.components.problems.problem import Matrix, isotropic
+from ldpflow.components.problems.problem import Matrix, Problem, isotropic
 from ldpflow.numerics.streams import LANES, STRIDE
 from ldpflow.settings import Parameters
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ldpflow.columns import Column
-from ldpflow.components.problems import Problem
 from ldpflow.components.problems.laws import Variate
-from ldpflow.components.problems.problem import Matrix
+from ldpflow.components.problems.problem import Matrix, Problem
 from ldpflow.errors import InputError
 from ldpflow.settings import Parameters, Setting, Settings
 

@@ -69,13 +69,7 @@ class ColumnLaw(StandardLaw):
 
     @classmethod
     def of_text(cls, text: str) -> ColumnLaw:
-        """Read what :meth:`text` wrote.
-
-        Raises
-        ------
-        ValueError
-            If the text is no such line.
-        """
+        """Read what :meth:`text` wrote."""
         size, dropped, *numbers = text.split()
         spacing, median, *sparsities = map(float.fromhex, numbers)
         law = cls(int(size), tuple(sparsities), median, spacing, int(dropped))
@@ -287,14 +281,7 @@ LAW_FROM = 50
 
 
 def load_column(file: str, column: str | None, drop: bool, fields: tuple[str, str] = FIELDS) -> DataColumn:
-    """Read a column once per state of its file.
-
-    Raises
-    ------
-    InputError
-        For a fault of the file or column (:func:`ldpflow.components.problems.tables.read_column`), or fewer
-        than SMALLEST values.
-    """
+    """Read a column once per state of its file."""
     return read_once(file, column, drop, fields, file_stamp(file))
 
 
@@ -319,14 +306,7 @@ def law_of_column(column: DataColumn, jitter: float | None) -> ColumnLaw:
 
 
 def check_level(column: DataColumn, jitter: float | None, tau: float, field: str = "problem.tau") -> None:
-    """Refuse a quantile that the column hardly determines.
-
-    Raises
-    ------
-    InputError
-        If fewer than FEWEST_BEYOND values lie beyond it, or a single value holds more of the records
-        than the law smooths over.
-    """
+    """Refuse a quantile that the column hardly determines."""
     size = len(column.values)
     tail = min(tau, 1.0 - tau)
     if size * tail < FEWEST_BEYOND * (1 - 1e-12):

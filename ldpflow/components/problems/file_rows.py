@@ -68,13 +68,7 @@ class Fit:
 
     @classmethod
     def of_text(cls, text: str) -> Fit:
-        """Read what :meth:`text` wrote.
-
-        Raises
-        ------
-        ValueError
-            If the text is something else.
-        """
+        """Read what :meth:`text` wrote."""
         size, dimension, *words = text.split()
         d, numbers = int(dimension), [float.fromhex(word) for word in words]
         if not 1 <= d <= 64 or len(numbers) != d + 2 * d * d or not all(map(math.isfinite, numbers)):
@@ -84,13 +78,7 @@ class Fit:
 
 
 def load_rows(file: str, target: str, features: tuple[str, ...] | None, sha256: str) -> Rows:
-    """Read the rows of a file once per state of it.
-
-    Raises
-    ------
-    InputError
-        If the file is not that of the digest, for its columns, or for too many or too few records.
-    """
+    """Read the rows of a file once per state of it."""
     return read_once(file, target, features, sha256, file_stamp(file))
 
 
@@ -141,13 +129,7 @@ def solve(left: Matrix, right: list[float]) -> list[float] | None:
 
 
 def check_independent(moments: Matrix, field: str, value: object) -> tuple[float, float]:
-    """Least and largest eigenvalue of second moments.
-
-    Raises
-    ------
-    InputError
-        Naming ``field`` with its ``value``, if columns follow from each other.
-    """
+    """Least and largest eigenvalue of second moments."""
     eigenvalues = np.linalg.eigvalsh(np.array(moments))
     low, high = float(eigenvalues[0]), float(eigenvalues[-1])
     if low <= 1e-9 * high:
@@ -168,11 +150,6 @@ def fit_rows(rows: Rows, weight: Floats, score: Score, start: tuple[float, ...],
     start : tuple of float, length d
     bound : float
         Largest derivative of s: with it in the place of s' a step always approaches the root.
-
-    Raises
-    ------
-    InputError
-        If columns follow from each other, or there is no root (two classes that can be separated).
     """
     columns = rows.columns
     whole = second_moments(columns, weight)

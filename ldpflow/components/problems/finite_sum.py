@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from functools import cached_property
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +51,9 @@ class FiniteSumProblem(BaseProblem):
         Digest of the file, filled in when it is first read and checked afterwards.
     """
 
+    labels: ClassVar[Literal["binary", "real"]]
+    """Kind of the response y: -1 or 1, or any number."""
+
     d: Annotated[int, Field(ge=1, le=256)] = 10
     bound: Annotated[float, Field(gt=0, le=1e6)] = 1.0
     file: str | None = None
@@ -68,11 +71,6 @@ class FiniteSumProblem(BaseProblem):
     @property
     def dimension(self) -> int:
         return self.d
-
-    @property
-    @abstractmethod
-    def labels(self) -> Literal["binary", "real"]:
-        """Kind of the response y: -1 or 1, or any number."""
 
     @abstractmethod
     def lipschitz_of_loss(self) -> float:
@@ -151,13 +149,10 @@ class BinaryProblem(FiniteSumProblem):
         Probability that a synthetic label is flipped.
     """
 
+    labels: ClassVar = "binary"
     separation: Annotated[float, Field(ge=0, le=1e6)] = 1.0
     direction: Literal["diagonal", "axis"] = "diagonal"
     label_noise: Annotated[float, Field(ge=0, le=1)] = 0.1
-
-    @property
-    def labels(self) -> Literal["binary", "real"]:
-        return "binary"
 
     def data_parameters(self) -> Parameters:
         if self.direction == "axis":

@@ -66,11 +66,6 @@ def data_files_closed() -> Iterator[None]:
 def check_data_file(file: str, field: str = FIELDS[0]) -> None:
     """Refuse what is not a regular file of at most :data:`LARGEST_BYTES`, and any inside
     :func:`data_files_closed`.
-
-    Raises
-    ------
-    InputError
-        Naming ``field``.
     """
     if CLOSED.get():
         raise InputError(field, file, "nothing here: a run is inspected without its data file")
@@ -126,13 +121,7 @@ class UserTable:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """Names and types of the columns; those of a CSV file are inferred from its first block.
-
-        Raises
-        ------
-        InputError
-            If the file cannot be read, or two columns have one name.
-        """
+        """Names and types of the columns; those of a CSV file are inferred from its first block."""
         if self.file is not None:
             check_data_file(self.file, self.field)
         try:
@@ -205,21 +194,7 @@ class UserTable:
                 yield from reader
 
     def columns(self, names: list[str], field: str, most: int | None = None) -> list[NDArray[np.float64]]:
-        """Read columns as doubles, NaN for a missing value.
-
-        Parameters
-        ----------
-        names : list of str
-        field : str
-            Name of a column in messages.
-        most : int, optional
-            Most records.
-
-        Raises
-        ------
-        InputError
-            Naming the column, and the first record that is no number.
-        """
+        """Read columns as doubles, NaN for a missing value."""
         parts: dict[str, list[NDArray[np.float64]]] = {name: [np.empty(0)] for name in names}
         start, name = 0, ""
         try:
@@ -292,13 +267,7 @@ class UserTable:
 
 
 def to_doubles(column: Any, start: int) -> NDArray[np.float64]:
-    """Texts, integers, floating-point numbers or decimals as doubles; ``start`` records came before.
-
-    Raises
-    ------
-    Unusable
-        At the first value that is no number, or that no double holds.
-    """
+    """Texts, integers, floating-point numbers or decimals as doubles; ``start`` records came before."""
     kind = column.type
     if pa.types.is_null(kind):
         return np.full(len(column), np.nan)
@@ -457,13 +426,6 @@ def identify_file(
     """Digest of a problem's file, and number of its columns that make x; None without a file.
 
     While data files stay closed these are the ``sha256`` and ``d`` that were stored when it was read.
-
-    Raises
-    ------
-    ValueError
-        For settings that do not go together.
-    InputError
-        If the file is no longer that of ``sha256``, or for its columns.
     """
     if file is None:
         if target is not None or features is not None:
@@ -488,13 +450,7 @@ def check_digest(file: str, sha256: str | None) -> str:
 def feature_names(
     table: UserTable, target: str, features: tuple[str, ...] | None, most: int = MOST_FEATURES
 ) -> list[str]:
-    """Names of the columns that make x: the named features, or all columns but the target.
-
-    Raises
-    ------
-    InputError
-        If a column is missing or there are none or too many.
-    """
+    """Names of the columns that make x: the named features, or all columns but the target."""
     names, hint = table.schema.names, f"It has: {', '.join(table.schema.names[:20])}."
     if target not in names:
         raise InputError("problem.target", target, "a column of the file", hint)
@@ -510,13 +466,7 @@ def feature_names(
 def read_columns(
     file: str, target: str, features: tuple[str, ...] | None
 ) -> tuple[list[NDArray[np.float64]], NDArray[np.float64]]:
-    """Columns that make x, and y, as they stand in the file.
-
-    Raises
-    ------
-    InputError
-        Naming the column and the record that cannot be used.
-    """
+    """Columns that make x, and y, as they stand in the file."""
     table = UserTable(file)
     names = [*feature_names(table, target, features), target]
     columns = table.columns(names, "problem.file")
@@ -529,13 +479,7 @@ def read_columns(
 
 
 def check_two_values(y: NDArray[np.float64], target: str | None) -> NDArray[np.float64]:
-    """The two different values of a response, the smaller first.
-
-    Raises
-    ------
-    InputError
-        If it has more or fewer.
-    """
+    """The two different values of a response, the smaller first."""
     values = np.unique(y)
     if len(values) != 2:
         shown = ", ".join(f"{v:g}" for v in values[:5])
@@ -554,11 +498,6 @@ def read_records(
     """x of shape (N, d) with every row scaled to norm ``bound`` (a row of zeros stays), and y.
 
     Binary labels may be any two numbers; the smaller becomes -1, the larger 1.
-
-    Raises
-    ------
-    InputError
-        Naming the column and the record that cannot be used.
     """
     columns, y = read_columns(file, target, features)
     # Scaled by the largest entry first: squares must not overflow.
