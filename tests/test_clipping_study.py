@@ -120,23 +120,6 @@ def test_without_a_mechanism_only_where_none_is_needed():
     assert refused.value.field == "mechanism"
 
 
-def test_local_steps_have_intervals(tmp_path):
-    study = {
-        **{k: v for k, v in STUDY.items() if k != "trajectory"},
-        "problem": {"kind": "least_squares", "d": 3},
-        "mechanism": {"kind": "clipped_gaussian", "clip": 2.0, "mu": 1.0},
-        "algorithm": {"kind": "tail_sgd", "eta": 0.05},
-        "grid": {"n": 2000},
-        "method": [{"kind": ["BM", "oracle"]}],
-    }
-    run_study(Study.from_mapping(study), tmp_path, engine="serial")
-    rows = pq.read_table(tmp_path / "summary.parquet").to_pylist()
-    assert {row["privacy_notion"] for row in rows} == {"mu-GDP (local)"}
-    assert {row["privacy_unit"] for row in rows} == {"record (replacement)"}
-    assert len(rows) == 6
-    assert all(row["failures"] == 0 and row["length_mean"] > 0 for row in rows)
-
-
 @pytest.mark.parametrize(
     ("changes", "field"),
     [

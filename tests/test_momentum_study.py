@@ -13,7 +13,6 @@ from ldpflow.components.algorithms.dp_nsgd import DpNsgd
 from ldpflow.components.algorithms.finite_sum import checkpoint_steps, plan_of
 from ldpflow.components.problems.nonconvex_logistic import NonconvexLogistic
 from ldpflow.engine.check import check_run
-from ldpflow.engine.prediction import predict
 from ldpflow.engine.replay import replay
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
@@ -165,16 +164,8 @@ def test_replay_and_tables(run):
         assert words in shown.output
 
 
-def test_no_length_is_planned_for_what_has_no_interval():
-    shown = CliRunner().invoke(app, ["plan", "momentum-d"])
-    assert isinstance(shown.exception, InputError) and "true parameter" in str(shown.exception)
-
-
-def test_prediction():
-    plans = study().plans()
-    prediction = predict(plans, 34, 1, "serial")
-    assert prediction.steps == 34 * (180 + 180 + 6 + 18)
-    assert min(prediction.nanoseconds) > 0 and prediction.interval_seconds > 0
+def private(kind="dp_nsgd", **settings):
+    return {"algorithm": {"kind": kind, "epsilon": 1.0, **settings}}
 
 
 @pytest.mark.parametrize(
@@ -183,43 +174,23 @@ def test_prediction():
         ({"algorithm": {"kind": "ldp_sgd"}}, "mechanism", "a table"),
         (
             {"algorithm": {"kind": "ldp_sgd"}, "mechanism": {"kind": "none"}},
-            "algorithm.kind", "visits a record once",
+            "algorithm.kind",
+            "visits a record",
         ),
         ({"mechanism": {"kind": "laplace", "epsilon": 1.0}}, "algorithm.kind", "its own noise"),
         ({"problem": {"kind": "quantile"}}, "algorithm.kind", "again and again"),
         ({"method": {"kind": "BM"}}, "method.kind", "no true parameter"),
         ({"trajectory": None}, "trajectory", "no other results"),
         ({"grid": {"n": 30, "independent_n": True}}, "grid.independent_n", "false for"),
-        (
-            {"algorithm": {"kind": "dp_nsgd", "epsilon": 1.0, "alpha": 0.01}},
-            "algorithm.alpha", "at least 1/M",
-        ),
-        (
-            {"algorithm": {"kind": "dp_nsgd", "epsilon": 1.0, "batch_size": 40}},
-            "algorithm.batch_size", "at most n = 30",
-        ),
-        (
-            {"algorithm": {"kind": "dp_sgd", "epsilon": 1.0, "batch_size": 31}},
-            "algorithm.batch_size", "at most n = 30",
-        ),
-        (
-            {"algorithm": {"kind": "dp_nsgd_reduced", "epsilon": 1.0, "epochs": 0.5}},
-            "algorithm.epochs", "more than 1",
-        ),
-        (
-            {"algorithm": {"kind": "dp_nsgd", "epsilon": 1.0, "parameters": "balanced", "epochs": 4.0}},
-            "algorithm", "chooses epochs itself",
-        ),
-        (
-            {"algorithm": {"kind": "dp_nsgd", "parameters": "balanced", "noise": "none"}},
-            "algorithm.parameters", "without noise",
-        ),
-        (
-            {"algorithm": {"kind": "dp_gd", "epsilon": 1.0, "epochs": 1e9}, "grid": {"n": 10**7}},
-            "grid.n", "MiB",
-        ),
+        (private(alpha=0.01), "algorithm.alpha", "at least 1/M"),
+        (private(batch_size=40), "algorithm.batch_size", "at most n = 30"),
+        (private("dp_sgd", batch_size=31), "algorithm.batch_size", "at most n = 30"),
+        (private("dp_nsgd_reduced", epochs=0.5), "algorithm.epochs", "more than 1"),
+        (private(parameters="balanced", epochs=4.0), "algorithm", "chooses epochs itself"),
+        (private(parameters="balanced", noise="none"), "algorithm.parameters", "without noise"),
+        (private("dp_gd", epochs=1e9) | {"grid": {"n": 10**7}}, "grid.n", "MiB"),
     ],
-)  # fmt: skip
+)
 def test_what_does_not_go_together_is_refused(changes, field, words):
     mapping = {k: v for k, v in (STUDY | changes).items() if v is not None}
     with pytest.raises(InputError) as caught:

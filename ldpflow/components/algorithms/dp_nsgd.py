@@ -29,14 +29,7 @@ from ldpflow.errors import InputError
 from ldpflow.numerics import register_array
 from ldpflow.numerics.accounting import zcdp_noise_multiplier
 from ldpflow.numerics.streams import LANES
-from ldpflow.numerics.tree import (
-    Tree,
-    chi_mean,
-    cost_bound,
-    mean_prefix_discount,
-    touched_nodes,
-    tree_cost,
-)
+from ldpflow.numerics.tree import Tree, chi_mean, cost_bound, mean_prefix_discount, touched_nodes, tree_cost
 
 
 class DpNsgd(MomentumAlgorithm):

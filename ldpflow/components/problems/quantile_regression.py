@@ -50,12 +50,7 @@ class QuantileRegression(Problem):
     cites: ClassVar = ("dette2024",)
     kind: Literal["quantile_regression"] = "quantile_regression"
     tau: Annotated[float, Field(gt=0, lt=1), Setting("share", symbol="τ")] = 0.5
-    coefficients: Annotated[tuple[float, ...], Field(min_length=2, max_length=64)] = (
-        0.0,
-        0.0,
-        1.0,
-        -1.0,
-    )
+    coefficients: Annotated[tuple[float, ...], Field(min_length=2, max_length=64)] = (0.0, 0.0, 1.0, -1.0)
     covariates: Literal["truncated_normal", "uniform"] = "truncated_normal"
     bound: Scale = 1.0
     errors: Literal["normal", "laplace", "student_t"] = "normal"
