@@ -11,12 +11,13 @@ The last step is a local logistic fit to the randomised bits, and Fieller's inte
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from mpmath import mpf
 from numpy.typing import NDArray
 
+from ldpflow.components.problems.laws import Law, Mixture
 from ldpflow.components.protocols.histogram_counts import bits
 from ldpflow.numerics import constants
 from ldpflow.numerics.counts import binomial
@@ -35,9 +36,6 @@ from ldpflow.numerics.distributions import (
     law_constants,
 )
 from ldpflow.numerics.elementary import exp, jit, log
-
-if TYPE_CHECKING:
-    from ldpflow.components.problems.laws import Law
 
 CODES = {
     "normal": 0,
@@ -88,7 +86,7 @@ class Population(NamedTuple):
 
 def population_of(law: Law) -> Population:
     """The arrays of a law; the distribution function reads them."""
-    parts = law.parts() if law.components else [(1.0, law)]
+    parts = Mixture(law.components).parts() if law.components else [(1.0, law)]
     rows: list[tuple[float, ...]] = []
     cells: tuple[NDArray[np.float64], ...] = (np.empty(0),) * 4
     end = 0.0
