@@ -244,7 +244,7 @@ def test_addresses_for_submitting(address, says):
 
 def test_a_folder_that_the_head_does_not_have(tmp_path):
     (tmp_path / "study.toml").write_text(Study.from_mapping(STUDY).to_toml())
-    with jobs.probed(str(tmp_path / "run")) as (place, probe):
+    with jobs.probe_file(str(tmp_path / "run")) as (place, probe):
         check(place, probe, str(tmp_path / "study.toml"))
         with pytest.raises(InputError, match="a place that the head of the cluster has too"):
             check(str(tmp_path / "other"), probe, str(tmp_path / "study.toml"))

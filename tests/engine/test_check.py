@@ -89,9 +89,9 @@ def test_a_consistent_forgery_is_found_by_computing_again(run):
     part.write_bytes(
         bytes(encode(table.replace_schema_metadata({b"ldpflow": table.schema.metadata[b"ldpflow"]})))
     )
-    from ldpflow.engine.run import summarise_run
+    from ldpflow.engine.run import write_summaries
 
-    summarise_run(RunStore(run))
+    write_summaries(RunStore(run))
     assert findings(run) == []
     assert any("computed again differ" in what for what in findings(run, recompute=1.0))
 
