@@ -125,11 +125,11 @@ def bucket() -> Iterator[Proxy]:
 def undisturbed(work: Path, proxy: Proxy, trial: int) -> str:
     """Sweep, resume, grow, damage, check, merge and start over at an s3:// address."""
     run = f"s3://{BUCKET}/undisturbed-{trial}/run"
-    one: dict[str, Any] = {"problem": {"kind": "quantile", "tau": 0.5}}
+    one: dict[str, Any] = {"problem": {"kind": "quantile", "tau": 0.5}, "replicates": 64}
     expected = serial(work / "expected", study(**one))
     with small_parts(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        serial(run, study(**one, replicates=40, grid={"n": [200], "level": [0.9]}))
+        serial(run, study(**one | {"replicates": 40, "grid": {"n": [200], "level": [0.9]}}))
         assert serial(run, study(**one)) == expected
         assert check_run(run)[0] == []
         store = RunStore(run)
@@ -143,7 +143,7 @@ def undisturbed(work: Path, proxy: Proxy, trial: int) -> str:
         assert len(store.replicates.scan(damaged="refuse")) < before
     whole(run, expected)
     with pytest.warns(UserWarning, match="old run was moved"):
-        serial(run, study(**one, seed=9, replicates=4), fresh=True)
+        serial(run, study(**one | {"seed": 9, "replicates": 4}), fresh=True)
     assert row_bytes(f"{run}.old-1") == expected
     return "undisturbed"
 

@@ -6,12 +6,14 @@ import pytest
 
 from tests.faults import on_ray
 
+LONG = (on_ray.delivered_twice, on_ray.aggregator_killed)
+
 
 @pytest.mark.parametrize(
     "fault",
     [
-        # Without Ray it is fast, and the aggregator is the same.
-        pytest.param(fault, marks=pytest.mark.slow if fault is on_ray.delivered_twice else ())
+        # Without Ray it is fast, and the aggregator is the same; engine/test_cluster.py kills one of two.
+        pytest.param(fault, marks=pytest.mark.slow if fault in LONG else ())
         for fault in on_ray.FAULTS
     ],
     ids=lambda fault: fault.__name__,

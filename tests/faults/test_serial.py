@@ -27,7 +27,7 @@ def test_damaged_part(tmp_path, trial):
 
 
 # The second trial of these differs from the first in a number alone.
-ALIKE = (on_disk.clock_backwards, on_disk.diverging)
+ALIKE = (on_disk.clock_backwards, on_disk.diverging, on_disk.clock_jumps, on_disk.damaged_trajectory)
 
 
 @pytest.mark.parametrize(
