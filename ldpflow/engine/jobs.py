@@ -10,7 +10,6 @@ there, or what is wrong. Then it runs ``ldpflow sweep --address auto``.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import os
@@ -136,7 +135,7 @@ STOP_SECONDS = 60.0
 POLL_SECONDS = 0.5
 ANSWER_SECONDS = 30.0  # for a connection and for each silence of the server; four times that for an answer
 ANSWER_BYTES = 2**26
-SILENT_SECONDS = 60.0  # of a job's output, after which its state is asked for
+FOLLOW_SECONDS = 1.0
 NOISY = ("ray", "ray.dashboard.modules.dashboard_sdk", "ray.dashboard.modules.job.sdk")
 HEAD = "the head of a Ray cluster"
 TUNNEL = (
@@ -258,13 +257,7 @@ class Jobs:
             hint = f"{says}: install the cluster's versions here, or these there (cluster.yaml)."
             raise InputError("address", self.address, "a cluster with this machine's Ray and Python", hint)
 
-    def submit(
-        self,
-        study: Study,
-        out: str,
-        cpus: int | None = None,
-        options: Sequence[str] = (),
-    ) -> str:
+    def submit(self, study: Study, out: str, cpus: int | None = None, options: Sequence[str] = ()) -> str:
         """Submit a study, and wait until :func:`check` has passed on the head; the job's id.
 
         Parameters
@@ -338,21 +331,16 @@ class Jobs:
 
     def follow(self, job: str) -> Iterator[str]:
         """Output of a job as it comes; ends with the job."""
-        loop = asyncio.new_event_loop()
-        stream = self.client.tail_job_logs(job)
-        try:
-            while True:
-                with self.named_errors(job):
-                    line = loop.create_task(anext(stream))
-                    while not loop.run_until_complete(asyncio.wait({line}, timeout=SILENT_SECONDS))[0]:
-                        self.state(job)  # an error where nothing answers any more
-                    try:
-                        yield line.result()
-                    except StopAsyncIteration:
-                        return
-        finally:
-            loop.run_until_complete(stream.aclose())
-            loop.close()
+        printed = 0
+        while True:
+            over = self.state(job).over  # before the output, which is complete then
+            text = self.logs(job)
+            if text[printed:]:
+                yield text[printed:]
+            if over:
+                return
+            printed = len(text)
+            time.sleep(FOLLOW_SECONDS)
 
     def stop(self, job: str) -> State:
         """End a job in order, as SIGTERM does; what has finished is kept."""

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
@@ -25,6 +25,7 @@ from ldpflow.errors import InputError, LdpflowError, StorageError
 from ldpflow.numerics.streams import STREAM_VERSION
 from ldpflow.simulators.families import description, names_file
 from ldpflow.simulators.rows import Batch, BatchResult, simulate
+from ldpflow.simulators.simulator import Cell, Simulator
 from ldpflow.store.aggregate import Aggregator, Published
 from ldpflow.store.part import PartMeta
 from ldpflow.store.provenance import versions
@@ -288,7 +289,7 @@ class Executor(Protocol):
 
 def store_result(aggregator: Aggregator, batch: Batch, result: BatchResult) -> list[Published]:
     """Give rows to an aggregator and write trajectories; returns what has been published by now."""
-    key, meta = batch.simulator.key, part_meta(batch)
+    key, meta = batch.simulator.key, part_meta(batch.seed, batch.simulator, batch.cells)
     if result.trajectories is not None:
         cells = [{"checkpoints": batch.checkpoints}]
         aggregator.store.trajectories.write(key, result.trajectories, meta, cells)
@@ -319,18 +320,16 @@ def error_text(error: Exception) -> str:
     return str(error) if isinstance(error, LdpflowError) else f"{type(error).__name__}: {error}"
 
 
-def part_meta(batch: Batch) -> PartMeta:
-    simulator = batch.simulator
-    methods = [cell.method for cell in batch.cells]
-    plugins = plugins_of([*simulator.parts().values(), *methods])
-    found = package_versions() | {plugin.version_name: plugin.sha256 for plugin in plugins}
+@lru_cache(maxsize=8)  # every batch of a path has the same
+def part_meta(seed: int, simulator: Simulator[Any, Any], cells: tuple[Cell, ...]) -> PartMeta:
+    plugins = plugins_of([*simulator.parts().values(), *(cell.method for cell in cells)])
     return PartMeta(
-        batch.seed,
+        seed,
         STREAM_VERSION,
         simulator.settings(),
-        found,
+        package_versions() | {plugin.version_name: plugin.sha256 for plugin in plugins},
         description(simulator) if plugins or names_file(simulator.settings()) else None,
-        {cell_id(cell.columns()): cell.runs for cell in batch.cells if cell.runs > 1},
+        {cell_id(cell.columns()): cell.runs for cell in cells if cell.runs > 1},
     )
 
 

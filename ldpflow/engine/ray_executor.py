@@ -43,10 +43,7 @@ THREADS = {
     name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 }
 # A machine that is gone without a word is noticed within a minute; Ray's own settings take seven.
-KEEPALIVE = {
-    "RAY_grpc_client_keepalive_time_ms": "30000",
-    "RAY_grpc_client_keepalive_timeout_ms": "30000",
-}
+KEEPALIVE = {"RAY_grpc_client_keepalive_time_ms": "30000", "RAY_grpc_client_keepalive_timeout_ms": "30000"}
 CONNECT_SECONDS = 10.0
 CONNECTION_LOOK_SECONDS = 1.0
 ANSWER_SECONDS = 2.0

@@ -236,11 +236,7 @@ def row_gaps(plan: Plan, stored: Mapping[Cell, Ranges], rows: int) -> list[Missi
 
 
 def witness(
-    plan: Plan,
-    missing: Sequence[Cell],
-    stored: Mapping[Cell, Ranges],
-    first: int,
-    last: int,
+    plan: Plan, missing: Sequence[Cell], stored: Mapping[Cell, Ranges], first: int, last: int
 ) -> tuple[Cell, ...]:
     """A stored cell that is cheap to compute with the missing ones, to be compared with its rows.
 
@@ -465,10 +461,7 @@ def rounds_of(
 
 
 def fill(
-    todo: Iterator[Round],
-    seed: int,
-    start: Callable[[float, float], Executor],
-    run: Callable[..., None],
+    todo: Iterator[Round], seed: int, start: Callable[[float, float], Executor], run: Callable[..., None]
 ) -> Tally:
     """Compute rounds with ``run`` (:func:`drive`) on an executor that is started for the first one."""
     tally = Tally()

@@ -333,10 +333,15 @@ def kernel_of(path: OnePass, sums: tuple[str, ...], perturbed: bool = False) -> 
     return one_pass_kernel.one_pass_kernel(path, sums, perturbed)
 
 
+@lru_cache(maxsize=8)  # every batch of a path has the same
+def noise_roles(path: OnePass) -> list[str | None]:
+    return roles_of(path.randomiser.variates(path.problem))
+
+
 def noise_states(path: OnePass, key: str, seed: int, replicates: Sequence[int]) -> NDArray[np.uint64]:
     """States of the streams that the mechanism draws from, one role after the other."""
     states = []
-    for role in roles_of(path.randomiser.variates(path.problem)):
+    for role in noise_roles(path):
         if role is None:
             states.append(lane_states(seed, "mechanism", key, replicates))
         elif role == "position":
@@ -365,6 +370,19 @@ def data_parameters(path: OnePass) -> NDArray[np.float64]:
     if path.problem.stored_records():
         return path.problem.table().reshape(-1)
     return drawing_parameters(path.data_variates())
+
+
+@lru_cache(maxsize=8)  # every batch of a path has the same
+def kernel_parameters(path: OnePass, perturbed: bool) -> tuple[NDArray[np.float64], ...]:
+    """What a kernel only reads: parameters of data, noise, problem, mechanism and algorithm, and theta*."""
+    return (
+        data_parameters(path),
+        drawing_parameters(noise_variates(path, perturbed)),
+        flat(path.problem.kernel_parameters()),
+        flat(path.randomiser.kernel_parameters(path.problem)),
+        flat(path.algorithm.kernel_parameters(path.horizon)),
+        path.truth(),
+    )
 
 
 def count_of(path: OnePass, name: str) -> int:
@@ -424,16 +442,13 @@ def run_path(
     iterates = np.empty((len(grid), d * LANES))
     extras = np.full((len(grid), len(path.measures()) * LANES), np.nan)
     kept = np.empty((len(marks), count * d * LANES))
-    origin = np.array(path.problem.truth()) if origin is None else origin
+    *parameters, truth = kernel_parameters(path, perturbed)
+    origin = truth if origin is None else origin
     run_kernel(
         kernel,
         data_states(path, seed, replicates) if users is None else users.copy(),
         noise_states(path, mechanism_key, seed, replicates),
-        data_parameters(path),
-        drawing_parameters(noise_variates(path, perturbed)),
-        flat(path.problem.kernel_parameters()),
-        flat(path.randomiser.kernel_parameters(path.problem)),
-        flat(path.algorithm.kernel_parameters(path.horizon)),
+        *parameters,
         origin,
         grid,
         rows,
