@@ -22,7 +22,6 @@ from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError, StorageError
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
-from tests.faults.mutations import mutated
 from tests.faults.study import SmallParts, row_bytes, serial, study, whole
 from tests.store.replicates import unusable
 
@@ -63,18 +62,18 @@ def small_parts() -> Iterator[None]:
 FOLLOWED = {"trajectory": {"first": 10, "points": 4}}
 
 
-def damaged_part(work: Path, trial: int) -> str:
+def damaged_part(work: Path, trial: int) -> None:
     """One part after another is damaged; a sweep, or check --repair, computes it again."""
-    return damaged(work, DAMAGES[trial % 4], trial, trial // 4, "replicates", study())
+    damaged(work, DAMAGES[trial % 4], trial, trial // 4, "replicates", study())
 
 
-def damaged_trajectory(work: Path, trial: int) -> str:
+def damaged_trajectory(work: Path, trial: int) -> None:
     """The same of a part of the trajectories."""
     damage = (truncated, zeroed, flipped)[trial % 3]
-    return damaged(work, damage, trial, trial, "trajectories", study(**FOLLOWED))
+    damaged(work, damage, trial, trial, "trajectories", study(**FOLLOWED))
 
 
-def damaged(work: Path, damage: Damage, trial: int, number: int, folder: str, what: Study) -> str:
+def damaged(work: Path, damage: Damage, trial: int, number: int, folder: str, what: Study) -> None:
     with warnings.catch_warnings(), small_parts():
         warnings.simplefilter("ignore")
         expected = serial(work / "run", what)
@@ -90,7 +89,6 @@ def damaged(work: Path, damage: Damage, trial: int, number: int, folder: str, wh
             run_study(what, work / "run", engine="serial")
         whole(work / "run", expected)
         assert repr(RunStore(work / "run").trajectories.read(damaged="refuse")) == repr(trajectories)
-    return damage.__name__
 
 
 @contextmanager
@@ -106,7 +104,7 @@ def mounted(folder: Path, size: int) -> Iterator[Path]:
         subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-def full_disk(work: Path, trial: int) -> str:
+def full_disk(work: Path, trial: int) -> None:
     """A disk that holds a few parts: a clear error, no half file; freed, it goes on."""
     expected = serial(work / "expected")
     with mounted(work / "disk", 256 * 1024) as disk, small_parts(), warnings.catch_warnings():
@@ -122,10 +120,9 @@ def full_disk(work: Path, trial: int) -> str:
         ballast.unlink()
         assert serial(disk / "run") == expected
         whole(disk / "run", expected)
-    return "disk full"
 
 
-def read_only(work: Path, trial: int) -> str:
+def read_only(work: Path, trial: int) -> None:
     """A file system that cannot be written to, whole or from some moment on."""
     expected = serial(work / "expected")
     with mounted(work / "disk", 4 * 2**20) as disk, warnings.catch_warnings():
@@ -143,22 +140,21 @@ def read_only(work: Path, trial: int) -> str:
         remount("rw")
         assert serial(disk / "run") == expected
         whole(disk / "run", expected)
-    return "read-only"
 
 
-def clock_backwards(work: Path, trial: int) -> str:
+def clock_backwards(work: Path, trial: int) -> None:
     """Every look at the clock finds it earlier than before."""
     shifts = (-3600.0 * (1 + trial) * look for look in range(10**9))
-    return clocked(work, shifts, "clock backwards")
+    clocked(work, shifts)
 
 
-def clock_jumps(work: Path, trial: int) -> str:
+def clock_jumps(work: Path, trial: int) -> None:
     """The clock of the system jumps by a day, forwards or backwards, at every look."""
     sign = 1 if trial % 2 else -1
-    return clocked(work, (86_400.0 * (look * sign % 7 - 3) for look in range(10**9)), "clock jumps")
+    clocked(work, (86_400.0 * (look * sign % 7 - 3) for look in range(10**9)))
 
 
-def clocked(work: Path, shifts: Iterator[float], what: str) -> str:
+def clocked(work: Path, shifts: Iterator[float]) -> None:
     expected = serial(work / "expected")
     now = time.time()
     with small_parts(), mock.patch.object(time, "time", lambda: now + next(shifts)):
@@ -166,10 +162,9 @@ def clocked(work: Path, shifts: Iterator[float], what: str) -> str:
         os.utime(work / "run" / "lock", (2**31, 2**31))
         serial(work / "run")
     whole(work / "run", expected)
-    return what
 
 
-def diverging(work: Path, trial: int) -> str:
+def diverging(work: Path, trial: int) -> None:
     """Steps so large that paths leave the finite numbers: kept, not redrawn, counted both ways."""
     wild = study(replicates=64, algorithm={"kind": "ldp_sgd", "c": [1.0, [1e307, 1e308][trial % 2]]})
     expected = serial(work / "run", wild)
@@ -186,10 +181,9 @@ def diverging(work: Path, trial: int) -> str:
     # Taken up in the middle, the same replicates diverge.
     serial(work / "again", study(replicates=40, algorithm={"kind": "ldp_sgd", "c": [1.0]}))
     assert serial(work / "again", wild) == expected
-    return "diverged"
 
 
-def delivered_twice(work: Path, trial: int) -> str:
+def delivered_twice(work: Path, trial: int) -> None:
     """Every batch comes to the aggregator twice, at once or after it was published."""
 
     class Twice(SmallParts.func):  # type: ignore[name-defined,misc]
@@ -204,10 +198,3 @@ def delivered_twice(work: Path, trial: int) -> str:
         serial(work / "run")
     whole(work / "run", expected)
     assert row_bytes(work / "run") == expected
-    return "batch delivered twice"
-
-
-def mutations(work: Path, trial: int) -> str:
-    """700 mutations of all files of a run, one at a time."""
-    found = mutated(work, 700)
-    return f"700 mutations: {found['mutations noticed']} noticed, the rest change nothing"
