@@ -67,7 +67,6 @@ class Entry:
 
     @property
     def holds(self) -> bool:
-        """Whether it holds its level."""
         return self.state == HOLDS
 
     @property
@@ -85,7 +84,6 @@ class Entry:
 
     @property
     def coverage(self) -> float:
-        """Coverage with failures as misses."""
         return float(self.row["coverage_failures_as_misses"])
 
 

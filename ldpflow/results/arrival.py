@@ -84,7 +84,6 @@ SIGNATURE = (
 
 
 def follow_kernel() -> Callable[..., None]:
-    """The compiled :func:`follow`."""
     return compiled(follow, Case(), SIGNATURE)
 
 
@@ -138,7 +137,6 @@ def few_nodes() -> Floats:
 
 
 def value(y, table):  # type: ignore[no-untyped-def]
-    """F(y)."""
     bits = bits_of(min(1.0 + FINE * abs(y), FARTHEST))
     # Unsigned: no test for places counted from the end.
     row = ((bits >> SHIFT) - BASE + (SECOND if y < 0.0 else FIRST)) << TWO

@@ -109,12 +109,6 @@ def comparisons(
         (``epsilon``, ``gamma``, ``beta``, ...), or ``n`` or ``level``.
     baseline : str, optional
         Value of ``by`` to compare with; the first one in each group of cells unless given.
-
-    Raises
-    ------
-    InputError
-        If ``by`` is unknown, belongs to the problem (other problems have other users), or no two
-        cells differ in it alone; or if no cell has the baseline.
     """
     pairs = list(chain.from_iterable(zip(keys.to_pylist(), found, strict=True) for keys, found in cells))
     columns = columns_compared(
@@ -197,7 +191,6 @@ CELL = ("path", "n", "method", "level", "coordinate")
 
 
 def columns_compared(by: str, settings: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """The columns that ``by`` lets differ."""
     if by in TABLES:
         return (by, *settings[by])
     single = [*dict.fromkeys(n for names in settings.values() for n in names), "n", "level"]
@@ -207,7 +200,6 @@ def columns_compared(by: str, settings: Mapping[str, tuple[str, ...]]) -> tuple[
 
 
 def matches(differs: Row, by: str, baseline: str) -> bool:
-    """Whether a cell has the value that was typed."""
     value = differs[by]
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         try:
@@ -218,7 +210,6 @@ def matches(differs: Row, by: str, baseline: str) -> bool:
 
 
 def label(differs: Row, by: str) -> str:
-    """The compared settings in words: BB beta=0.75."""
     rest = [f"{n}={v:g}" for n, v in differs.items() if n != by and isinstance(v, float)]
     return " ".join([str(differs[by]), *rest])
 

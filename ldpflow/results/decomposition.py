@@ -135,12 +135,10 @@ class Decomposition:
 
     @cached_property
     def coverage(self) -> float:
-        """Share of the finished rows that cover."""
         return float(np.mean(self.rows.covered)) if len(self.rows.ok) else math.nan
 
     @property
     def coverage_mcse(self) -> float:
-        """Monte Carlo standard error of the coverage."""
         count = len(self.rows.ok)
         return math.sqrt(self.coverage * (1 - self.coverage) / count) if count > 1 else math.nan
 
@@ -153,7 +151,6 @@ class Decomposition:
 
     @cached_property
     def errors(self) -> dict[str, float]:
-        """MCSE of the values by the delete-a-group jackknife."""
         if self.found is None:
             return self.values
         return {name: term_of(name, each).mcse for name, each in self.found.items()}
@@ -284,7 +281,6 @@ class Decomposition:
         return f"mainly {said}"
 
     def words(self, term: Term) -> str:
-        """Text that names the effect of a term."""
         v = self.values
         by_design = not math.isfinite(v["variability_effect"])
         what = "lengths, which vary by design," if by_design else "mean length"
@@ -359,7 +355,6 @@ def effects(rows: CellRows, level: float, kept: NDArray[np.bool_]) -> dict[str, 
     size = kept.sum(axis=1)
 
     def mean(values: Floats | NDArray[np.bool_]) -> Floats:
-        """Mean over the kept replicates; values of shape (R,) or (G, R)."""
         result: Floats = np.sum(weights * values, axis=1)
         return result
 
@@ -430,7 +425,6 @@ def all_pairs(error: Floats, half: Floats) -> float:
 
 
 def term_of(name: str, values: Floats) -> Term:
-    """A term from its value and those without one group of replicates."""
     left = values[1:]
     return Term(name, float(values[0]), math.sqrt((len(left) - 1) * float(np.var(left))))
 

@@ -110,7 +110,6 @@ def run_design(
 
 
 def places_of(study: Study) -> set[Place]:
-    """The cells and trajectories of a study."""
     found = set()
     for plan in study.plans():
         path = f"p{plan.simulator.key}"
@@ -144,7 +143,6 @@ class Rows:
         self.seed = parts[0].meta["seed"] if parts else 0
 
     def fit(self, replicates: int) -> bool:
-        """Whether so many replicates make the rows."""
         return all(count == replicates // self.runs[place] for place, count in self.counts.items())
 
     def replicates(self) -> dict[Place, int]:
@@ -165,7 +163,6 @@ class Rows:
         }
 
     def points(self, mapping: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-        """The cells, each by its values as canonical JSON."""
         tables = {path: tables_of(simulator) for path, simulator in self.paths.items()}
         replicates = self.replicates()
         for place, cell in self.cells.items():
@@ -222,7 +219,6 @@ class Rows:
             return set()
 
     def study_of(self, block: Block, mapping: Mapping[str, Any]) -> dict[str, Any]:
-        """The tables of a study file of a block."""
         values = {name: [json.loads(text) for text in texts] for name, texts in block.items()}
         files = {table.get("sha256"): table["file"] for table in problems(dict(mapping)) if "file" in table}
         for problem in values["problem"]:

@@ -137,7 +137,6 @@ def cautions(row: Mapping[str, Any], columns: Iterable[Column], vector: bool = F
 
 
 def failures(row: Mapping[str, Any]) -> list[str]:
-    """Sentences about replicates without an interval: the coverage above is of the others."""
     if not row["failures"]:
         return []
     misses = row["coverage_failures_as_misses"]
@@ -185,7 +184,6 @@ def extremes(row: Mapping[str, Any]) -> list[str]:
 
 
 def looks(row: Mapping[str, Any]) -> list[str]:
-    """Sentences about looking before the end, of a run that is monitored."""
     if (row.get("looks") or 0) < 2 or row.get("coverage_all_n") is None:
         return []
     every, error = row["coverage_all_n"], row["coverage_all_n_mcse"]
@@ -298,7 +296,6 @@ class PredictedBias:
         return self.n * math.exp(powers) if powers < 100 else math.inf
 
     def against_steps(self) -> str:
-        """What helps against a bias from the steps."""
         if math.isnan(self.gamma) or abs(self.arrival.bias_steps) <= BIAS:
             return "smaller steps, TR or another centre"
         users, times = self.smaller_steps()
@@ -315,7 +312,6 @@ class PredictedBias:
 
 
 def in_thousands(users: float) -> str:
-    """Users with two significant digits."""
     return f"{float(f'{users:.1e}'):,.0f}"
 
 
@@ -405,11 +401,9 @@ def says_average(method: str) -> bool | None:
 
 
 def is_bundled(method: str) -> bool:
-    """Whether an interval method is one of ldpflow's own."""
     found = INTERVAL_METHODS.get(method)
     return found is not None and is_own(found)
 
 
 def is_own(kind: type) -> bool:
-    """Whether a class is one of ldpflow's own."""
     return kind.__module__.startswith("ldpflow.")

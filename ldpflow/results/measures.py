@@ -304,7 +304,6 @@ def rate(name: str, hits: int, count: int) -> dict[str, float]:
 
 
 def wilson(hits: int, count: int) -> tuple[float, float]:
-    """Wilson's 95% interval for a share."""
     share, z2 = hits / count, Z95**2
     centre = (share + z2 / (2 * count)) / (1 + z2 / count)
     half = Z95 / (1 + z2 / count) * math.sqrt(share * (1 - share) / count + z2 / (4 * count**2))

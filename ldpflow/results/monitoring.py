@@ -75,7 +75,6 @@ class Looks:
     short: Flags
 
     def since(self, first_n: int, last_n: int) -> Looks:
-        """The looks at first_n <= n <= last_n."""
         wanted = (self.n >= first_n) & (self.n <= last_n)
         return Looks(self.n[wanted], self.covered[:, wanted], self.defined[:, wanted], self.short[:, wanted])
 
@@ -135,7 +134,6 @@ class Watch:
         self.families: dict[tuple[Any, ...], dict[int, tuple[NDArray[np.int64], NDArray[np.uint8]]]] = {}
 
     def observe(self, keys: pa.Table, cells: Sequence[CellRows]) -> None:
-        """Take in some cells and their keys (see :func:`ldpflow.results.summary.stored_cells`)."""
         self.names |= dict.fromkeys(name for name in keys.column_names if name != "n")
         for key, cell in zip(keys.to_pylist(), cells, strict=True):
             if key["n"] < self.first_n:
@@ -151,7 +149,6 @@ class Watch:
     def observed(
         self, cells: Iterable[tuple[pa.Table, Sequence[CellRows]]]
     ) -> Iterator[tuple[pa.Table, Sequence[CellRows]]]:
-        """The same cells, taken in on the way."""
         for keys, rows in cells:
             self.observe(keys, rows)
             yield keys, rows
@@ -197,7 +194,6 @@ class Watch:
         return tuple((name, key[name]) for name in sorted(self.names) if key.get(name) is not None)
 
     def append_to(self, table: pa.Table) -> pa.Table:
-        """The summary with the columns of :data:`MONITORED`."""
         rows = [self.measures(row) for row in table.to_pylist()]
         for column in MONITORED:
             values = [row.get(column.name) for row in rows]
@@ -207,7 +203,6 @@ class Watch:
 
 
 def monitored() -> Iterator[Column]:
-    """Declarations of the columns."""
     for name, meaning in MEANINGS.items():
         unit = "share" if name in RATES else "count" if name == "looks" else "users"
         yield Column(name, "double", unit, meaning)

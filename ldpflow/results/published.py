@@ -121,7 +121,6 @@ class PublishedNumber(Place):
     half_unit: float
 
     def settings(self) -> dict[str, Any]:
-        """Settings that a row must have to be this cell."""
         return {**PROBLEM[self.problem], **STUDY, **METHOD[self.method]}
 
     def default_settings(self) -> dict[str, Any]:
@@ -252,12 +251,10 @@ class Comparison:
 
     @property
     def refuted(self) -> bool:
-        """Whether the Holm test rejects some number."""
         return any(row.p_adjusted < self.level_of_test for row in self.rows)
 
     @property
     def verdict(self) -> str:
-        """Outcome of the test in words."""
         if not self.rows:
             return "nothing to compare"
         if self.refuted:
@@ -296,7 +293,6 @@ class Comparison:
         return median(found), max(found)
 
     def as_table(self) -> pa.Table:
-        """The rows as an Arrow table, one column per field."""
         import pyarrow as pa
 
         integers = ("table", "coordinate", "n", "replicates")
@@ -370,7 +366,6 @@ def compare(summary: pa.Table, name: str, level_of_test: float = 0.01) -> Compar
 
 
 def our_number(number: PublishedNumber, row: Columns) -> tuple[float, float]:
-    """Our value and standard error in one row of the summary; NaN for null."""
     value, se = (
         math.nan if row[column] is None else float(row[column]) for column in COMPARED[number.measure]
     )
@@ -406,7 +401,6 @@ def agree(value: Any, printed: Any) -> bool:
 
 
 def why_missing(number: PublishedNumber, candidates: Sequence[Columns]) -> MissingCell:
-    """Description of a published cell that no row of the run matches."""
     if not candidates:
         return MissingCell(*number.cell, "absent", "not in the run")
     nearest = min((differences(number, row) for row in candidates), key=len)

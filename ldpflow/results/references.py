@@ -58,12 +58,10 @@ def read_bib(text: str) -> dict[str, Reference]:
 
 @cache
 def references() -> dict[str, Reference]:
-    """The bundled references by key."""
     return read_bib(files("ldpflow.results").joinpath("references.bib").read_text(encoding="utf-8"))
 
 
 def entries(study: Mapping[str, Any], table: str) -> list[Mapping[str, Any]]:
-    """The entries of a table of a study file."""
     found = study.get(table, [])
     return [found] if isinstance(found, Mapping) else list(found)
 
@@ -90,7 +88,6 @@ def cites_of(table: str, kind: str) -> dict[str, Reference] | None:
 
 
 def references_of(study: Mapping[str, Any]) -> dict[str, Reference]:
-    """References of a study by key; that of the measures comes first."""
     found = {MEASURES: references()[MEASURES]}
     for table in TABLES:
         for kind in kinds_of(study, table):
@@ -104,7 +101,6 @@ def unreferenced(study: Mapping[str, Any]) -> list[str]:
 
 
 def bibtex(study: Mapping[str, Any]) -> str:
-    """BibTeX of ldpflow and of the methods that a study uses."""
     own = (
         "@misc{ldpflow,\n  author = {{The ldpflow authors}},\n  title = {ldpflow: {Monte Carlo} studies of "
         "confidence intervals from locally private stochastic gradient descent},\n"
@@ -243,7 +239,6 @@ def replicates(study: Mapping[str, Any], summary: pa.Table) -> dict[str, Any]:
 
 
 def takes_several(kind: str) -> bool:
-    """Whether a row of an interval method is made of several replicates, as far as the method is known."""
     method = INTERVAL_METHODS.get(kind)
     return method is not None and method.runs is not IntervalMethod.runs
 
@@ -261,7 +256,6 @@ def entry_words(table: str, entry: Mapping[str, Any]) -> str:
 
 
 def is_vector_setting(name: str, classes: Sequence[type[Settings] | None]) -> bool:
-    """Whether one value of a setting is a list, as its class says."""
     fields = [kind.model_fields[name] for kind in classes if kind is not None and name in kind.model_fields]
     return any(is_vector(field.annotation) for field in fields)
 
@@ -277,7 +271,6 @@ def at_default(name: str, value: object, classes: Sequence[type[Settings] | None
 
 
 def plain(value: object) -> Any:
-    """A value with lists in the place of tuples."""
     return [plain(one) for one in value] if isinstance(value, (list, tuple)) else value
 
 
@@ -292,7 +285,6 @@ def values(value: object, vector: bool = False) -> str:
 
 
 def word(value: object) -> str:
-    """A value as a text has it."""
     if isinstance(value, list):
         return f"({', '.join(map(word, value))})"
     if isinstance(value, Mapping):
@@ -305,5 +297,4 @@ def word(value: object) -> str:
 
 
 def enumerated(words: Sequence[str]) -> str:
-    """Words with commas and, before the last, an "and"."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

@@ -84,12 +84,6 @@ def stored_cells(
         same replicates.
     cells : list of CellRows
         In the same order.
-
-    Raises
-    ------
-    InputError
-        If a part cannot be used and that is refused, or a row is stored twice with different values
-        (names both parts).
     """
     for key in store.replicates.path_keys() if path_key is None else [path_key]:
         yield from PathReader(store.replicates, key, damaged).pieces(wanted)
@@ -111,12 +105,10 @@ class PathReader:
         self.keys = pa.schema([("path", pa.string()), *(schema.field(name) for name in names)])
 
     def drop(self, part: Part, reason: str) -> None:
-        """Leave a part out from here on."""
         self.parts.remove(part)
         self.dataset.leave_out(UnreadablePart(part.name, reason), self.damaged)
 
     def pieces(self, wanted: Collection[str] | None) -> Iterator[tuple[pa.Table, list[CellRows]]]:
-        """See :func:`stored_cells`."""
         shared = overlapping(self.parts)
         doubled = [part for part in self.parts if part.name in shared]
         for _ in each_once(self.loaded(doubled), self.dataset.load):
@@ -221,7 +213,6 @@ class PathReader:
 
 
 def fault(table: pa.Table, part: Part) -> str | None:
-    """Reason why the rows of a part cannot be summarised, or None."""
     finished = pc.is_in(table["status"], value_set=pa.array(FINISHED))
     if not pc.all(pc.equal(pc.is_valid(table["covered"]), finished)).as_py():
         return "covered is given or absent against its status"
@@ -230,12 +221,10 @@ def fault(table: pa.Table, part: Part) -> str | None:
 
 
 def numbers(ranges: Ranges) -> NDArray[np.int64]:
-    """The replicates of ranges, in order."""
     return np.concatenate([np.arange(first, last) for first, last in ranges])
 
 
 def run(indices: list[int]) -> list[int] | slice:
-    """Indices that follow each other as a slice, which costs no copy."""
     first, last = indices[0], indices[-1]
     return slice(first, last + 1) if indices == list(range(first, last + 1)) else indices
 
@@ -377,7 +366,6 @@ def measured_and_derived(
 
 
 def relative_length(law: LimitLaw | None, row: Mapping[str, Any]) -> dict[str, float | str | None]:
-    """The columns of :data:`RELATIVE` for a row of measures."""
     if law is None:
         return dict.fromkeys(RELATIVE)
     oracle = oracle_length(law, row["coordinate"], row["n"], row["level"])
@@ -396,13 +384,7 @@ def oracle_length(law: LimitLaw, coordinate: int, n: int, level: float) -> float
 
 
 def stored_paths(dataset: Dataset, *, damaged: Damaged) -> dict[str, Simulator[Any, Any]]:
-    """The paths that have rows, by the name of their partition, from what the parts say of themselves.
-
-    Raises
-    ------
-    InputError
-        If the settings in a part are not those of its path, or a part cannot be used and that is refused.
-    """
+    """The paths that have rows, by the name of their partition, from what the parts say of themselves."""
     found: dict[str, Simulator[Any, Any]] = {}
     for part in dataset.scan(damaged=damaged):
         name = f"p{part.path_key}"

@@ -49,7 +49,6 @@ KEYS = ("path", "n", "step", "replicate")
 
 
 def statistics_of(schema: pa.Schema) -> dict[str, Column]:
-    """The declared columns of trajectories that are statistics, by name."""
     columns = declared_columns(schema, MEASURED)
     return {name: column for name, column in columns.items() if name not in (*KEYS, "status")}
 
@@ -71,12 +70,6 @@ def read_trajectories(store: RunStore, *, damaged: Damaged) -> pa.Table:
     store : RunStore
     damaged : "refuse" or list
         What is done about parts that cannot be used, as of :meth:`ldpflow.store.dataset.Dataset.scan`.
-
-    Raises
-    ------
-    InputError
-        If a part cannot be used and that is refused, or a row is stored twice with different values: under
-        two lists of checkpoints, too.
     """
     table = store.trajectories.read(damaged=damaged)
     table = table.sort_by([(name, "ascending") for name in KEYS]).combine_chunks()
@@ -134,7 +127,6 @@ def summarise(rows: pa.Table) -> pa.Table:
 
 
 def moments(x: np.ndarray) -> dict[str, float]:
-    """Mean, MCSE and quantiles of values over replicates; nothing where there are none."""
     if not len(x) or not np.isfinite(x).all():
         return {}
     mean = math.fsum(x.tolist()) / len(x)

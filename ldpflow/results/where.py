@@ -94,13 +94,7 @@ def chosen(
 
 
 def select_rows(where: str, table: pa.Table) -> pa.Table:
-    """The rows of a table that meet a condition.
-
-    Raises
-    ------
-    InputError
-        If there are rows, and none meets it; the error says what there is.
-    """
+    """The rows of a table that meet a condition."""
     reader = Reader(where, table.schema)
     found = table.filter(reader.expression())
     if table.num_rows and not found.num_rows:
@@ -109,7 +103,6 @@ def select_rows(where: str, table: pa.Table) -> pa.Table:
 
 
 def describe_values(names: Iterable[str], tables: Iterable[pa.Table]) -> str:
-    """What columns hold, as a sentence: ``n has 100, 1000.``"""
     held: dict[str, set[Any]] = {name: set() for name in names}
     for table in tables:
         for name, values in held.items():
@@ -125,7 +118,6 @@ def describe_values(names: Iterable[str], tables: Iterable[pa.Table]) -> str:
 
 
 def read_names(names: str | Sequence[str], field: str) -> list[str]:
-    """Names of columns, one or several, as a list."""
     found = [names] if isinstance(names, str) else names
     if not isinstance(found, (list, tuple)) or not all(isinstance(name, str) for name in found):
         raise InputError(field, names, "names of columns")
@@ -144,13 +136,11 @@ def matching(settings: Mapping[str, Any], schema: pa.Schema) -> pc.Expression | 
 
 
 def known(name: str, schema: pa.Schema, field: str) -> None:
-    """Refuse a name that is no column."""
     if name not in schema.names:
         raise InputError(field, name, "a column of the table", nearest(name, schema.names))
 
 
 def isin(name: str, values: Sequence[Any], schema: pa.Schema) -> pc.Expression:
-    """Whether a column has one of the values."""
     kind = schema.field(name).type
     try:
         return pc.field(name).isin(pa.array([converted(v, kind) for v in values], kind))
@@ -174,7 +164,6 @@ class Reader:
         self.columns: list[str] = []
 
     def expression(self) -> pc.Expression:
-        """The whole condition; ``columns`` then has the names in it."""
         if not isinstance(self.text, str):
             raise self.refuse()
         try:
@@ -183,17 +172,14 @@ class Reader:
             raise self.refuse() from None
 
     def column(self, name: str) -> pa.DataType:
-        """The type of a column that the condition names."""
         known(name, self.schema, "where")
         self.columns.append(name)
         return self.schema.field(name).type
 
     def refuse(self, allowed: str = FORM, hint: str = "") -> InputError:
-        """The error about the condition."""
         return InputError("where", self.text, allowed, hint)
 
     def read(self, node: ast.expr) -> pc.Expression:
-        """A condition."""
         match node:
             case ast.BoolOp(op=op, values=values):
                 return reduce(OPERATORS[type(op)], map(self.read, values))

@@ -47,7 +47,6 @@ def plain(value: object, where: str) -> None:
 
 @cache
 def adapter(cls: type[BaseModel], name: str) -> TypeAdapter[Any]:
-    """Validator of one field by itself."""
     field = cls.model_fields[name]
     annotation: Any = field.annotation
     if field.metadata:
@@ -56,13 +55,7 @@ def adapter(cls: type[BaseModel], name: str) -> TypeAdapter[Any]:
 
 
 def read_value(cls: type[BaseModel], name: str, raw: object, where: str) -> Any:
-    """One value of a field, converted and checked.
-
-    Raises
-    ------
-    InputError
-        Naming ``where``, the value and what is allowed.
-    """
+    """One value of a field, converted and checked."""
     kind, _ = typed(cls, name)
     value = raw
     if kind is int and isinstance(raw, float) and raw.is_integer():
@@ -82,7 +75,6 @@ def read_value(cls: type[BaseModel], name: str, raw: object, where: str) -> Any:
 
 
 def read_values(cls: type[BaseModel], name: str, raw: object, where: str) -> tuple[Any, ...]:
-    """The values of an axis: a scalar or a list; for a vector a list or a list of lists."""
     items: list[object] = list(raw) if isinstance(raw, (list, tuple)) else [raw]
     if not items:
         raise InputError(where, [], f"at least one value, each {allowed(cls, name)}")
@@ -140,11 +132,9 @@ class Entry:
         return Entry.of(self.group, self.kind, self.axes | missing) if missing else self
 
     def has(self, name: str) -> bool:
-        """Whether the kind has this setting."""
         return name != "kind" and name in GROUPS[self.group][self.kind].model_fields
 
     def size(self) -> int:
-        """Number of combinations."""
         return math.prod(len(values) for values in self.axes.values())
 
     def combinations(self) -> list[Any]:
@@ -163,13 +153,11 @@ class Entry:
         return result
 
     def mapping(self) -> dict[str, Any]:
-        """The table that reads back as this entry."""
         axes = {name: [written(value) for value in values] for name, values in self.axes.items()}
         return {"kind": self.kind} | axes
 
 
 def written(value: Any) -> Any:
-    """A value as a study file writes it."""
     if isinstance(value, tuple):
         return [written(item) for item in value]
     return value.model_dump(exclude_none=True) if isinstance(value, BaseModel) else value
@@ -197,7 +185,6 @@ def entry_tables(group: str, tables: object) -> list[Mapping[str, Any]]:
 
 
 def read_table(group: str, table: Mapping[str, Any]) -> list[Entry]:
-    """Entries of one table."""
     registry = GROUPS[group]
     kinds = [table["kind"]] if isinstance(table["kind"], str) else table["kind"]
     for kind in kinds:
@@ -230,7 +217,6 @@ def read_table(group: str, table: Mapping[str, Any]) -> list[Entry]:
 
 
 def unknown_kind(group: str, kind: object) -> InputError:
-    """The refusal of a kind that no component has."""
     registry = GROUPS[group]
     own = "One of your own needs its file: `plugin`, or [plugins] in the study."
     hint = (closest(kind, registry) or own) if isinstance(kind, str) else ""
@@ -238,5 +224,4 @@ def unknown_kind(group: str, kind: object) -> InputError:
 
 
 def all_text(values: list[object]) -> bool:
-    """Whether every value is a text."""
     return all(isinstance(value, str) for value in values)

@@ -89,7 +89,6 @@ def load_study(source: str, is_path: bool = False) -> Study:
 
 
 def is_stored(source: str) -> bool:
-    """Whether a path is that of the study of a run."""
     folder, name = os.path.split(source)
     return name == "study.toml" and any(
         os.path.lexists(os.path.join(folder, other)) for other in ("provenance.json", "replicates")
@@ -97,7 +96,6 @@ def is_stored(source: str) -> bool:
 
 
 def study_files(source: str) -> list[str]:
-    """Names of the study files in the folder of a file."""
     try:
         return sorted(entry.name for entry in Path(source).parent.iterdir() if entry.name.endswith(".toml"))
     except (OSError, ValueError):
@@ -105,7 +103,6 @@ def study_files(source: str) -> list[str]:
 
 
 def nearest_file(source: str) -> str:
-    """A hint with the study file that was probably meant, or with those of its folder."""
     folder, names = Path(source).parent, study_files(source)
     if found := closest(Path(source).name, names):
         return found

@@ -161,7 +161,6 @@ def read_values_of(model: type[BaseModel], table: object, name: str) -> dict[str
 
 
 def read_table(model: type[Table], table: object, name: str) -> Table | None:
-    """A table that has no kind; None where the study has none."""
     return None if table is None else model(**read_values_of(model, table, name))
 
 
@@ -245,12 +244,10 @@ def toml_text(settings: dict[str, Any]) -> str:
 
 
 def table(title: str, mapping: dict[str, Any]) -> str:
-    """One table."""
     return "\n".join([title, *(f"{name} = {axis(value)}" for name, value in mapping.items())])
 
 
 def axis(value: object) -> str:
-    """An axis; one value stands alone."""
     return literal(value[0]) if isinstance(value, list) and len(value) == 1 else literal(value)
 
 

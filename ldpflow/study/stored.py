@@ -20,13 +20,7 @@ from ldpflow.study.study import Study, hash_of
 
 
 def stored_mapping(store: RunStore) -> dict[str, Any] | None:
-    """Tables of RUN/study.toml; None where there is none.
-
-    Raises
-    ------
-    InputError
-        If it is not what a sweep wrote.
-    """
+    """Tables of RUN/study.toml; None where there is none."""
     text = store.read_study()
     if text is None:
         return None
@@ -59,13 +53,7 @@ def shown_study(mapping: Mapping[str, Any], text: str) -> tuple[dict[str, Any], 
 
 
 def stored_study(store: RunStore, to_run: bool = False) -> Study | None:
-    """The study that RUN/study.toml holds; None where there is none, or its components are not known here.
-
-    Raises
-    ------
-    InputError
-        If study.toml is not what a sweep wrote.
-    """
+    """The study that RUN/study.toml holds; None where there is none, or its components are not known here."""
     mapping = stored_mapping(store)
     try:
         return None if mapping is None else made_study(store, mapping, to_run)
@@ -74,13 +62,7 @@ def stored_study(store: RunStore, to_run: bool = False) -> Study | None:
 
 
 def needed_study(store: RunStore) -> Study:
-    """The study that RUN/study.toml holds, to be run.
-
-    Raises
-    ------
-    InputError
-        If there is none, or a component of it is not known here; names the plug-in that is not loaded.
-    """
+    """The study that RUN/study.toml holds, to be run."""
     mapping = stored_mapping(store)
     if mapping is None:
         raise InputError(
@@ -110,7 +92,6 @@ def made_study(store: RunStore, mapping: dict[str, Any], to_run: bool) -> Study:
 
 
 def stored_left_out(store: RunStore) -> list[str]:
-    """Lines on parts that the stored study leaves out; empty where it cannot be read."""
     study = stored_study(store)
     return [] if study is None else study.left_out()
 
@@ -122,18 +103,7 @@ def stored_cautions(store: RunStore) -> list[str]:
 
 
 def check_plugins(store: RunStore, study: Study | None) -> None:
-    """Compare a run's plug-ins with those that are loaded.
-
-    Raises
-    ------
-    InputError
-        If the study has components that are not known and names a plug-in that is not loaded.
-
-    Warns
-    -----
-    UserWarning
-        Of a plug-in whose source is not the one that the run was made with.
-    """
+    """Compare a run's plug-ins with those that are loaded."""
     here = {plugin.name: plugin.sha256 for plugin in SOURCES.values() if plugin is not None}
     for name, digest in stored_plugins(stored_mapping(store) or {}):
         copy = f"{store.root.rstrip('/')}/plugins/{name}-{str(digest)[:12]}/"
@@ -169,23 +139,19 @@ def header_holds(store: RunStore, study: Study) -> bool:
 
 
 def reads_files(mapping: dict[str, Any]) -> bool:
-    """Whether the stored study names a data file."""
     return any(table.get("file") is not None for table in problems(mapping))
 
 
 def problems(mapping: dict[str, Any]) -> list[dict[str, Any]]:
-    """The tables [problem] of a study's mapping."""
     found = mapping.get("problem", [])
     return [found] if isinstance(found, dict) else list(found)
 
 
 def stored_digest(store: RunStore, file: object) -> str | None:
-    """The digest of a data file that the parts of a run name."""
     return next((digest for name, digest in digests(store) if [name] == file or name == file), None)
 
 
 def digests(store: RunStore) -> Iterator[tuple[object, str]]:
-    """Data files that parts name, and their digests."""
     for dataset in store.datasets():
         for part in dataset.scan(damaged=[]):
             settings = part.meta.get("path_settings")

@@ -58,11 +58,6 @@ def replacements(entries: Mapping[str, Entries], values: Mapping[str, object]) -
         By name: a short name (:data:`SHORT_NAMES`), ``group.setting``, ``method``, an axis of the grid,
         ``replicates`` or ``seed``; ``problem``, ``mechanism``, ``algorithm``, ``protocol`` and ``methods``
         take components, as :class:`Study` does. Numbers may be texts. None and empty lists change nothing.
-
-    Raises
-    ------
-    InputError
-        Naming the field.
     """
     plain_ones = {name: plain_values(value) for name, value in values.items()}
     given = {name: value for name, value in plain_ones.items() if value is not None and value != []}
@@ -101,20 +96,17 @@ def replacements(entries: Mapping[str, Entries], values: Mapping[str, object]) -
 
 
 def has_components(raw: object) -> bool:
-    """Whether a value is a component, or a list of components."""
     items = raw if isinstance(raw, (list, tuple)) else [raw]
     return all(isinstance(item, (Settings, Axes)) for item in items)
 
 
 def numbers(raw: object) -> object:
-    """Texts as numbers, in a list or alone."""
     if isinstance(raw, (list, tuple)):
         return [numbers(item) for item in raw]
     return number(raw) if isinstance(raw, str) else raw
 
 
 def with_axis(group: str, entries: Entries, name: str, raw: object) -> Entries:
-    """The entries with a setting replaced in those that have it."""
     result = []
     applied = False
     for entry in entries:
@@ -295,7 +287,6 @@ class Study:
             raise python_error(error) if type(error) is InputError else error from None
 
     def fill(self, values: Mapping[str, Any]) -> None:
-        """Set the fields, once, and check the design."""
         for own in fields(self):
             object.__setattr__(self, own.name, values.get(own.name, own.default))
         object.__setattr__(self, "method", tuple(entry.on_grid(self.n) for entry in self.method))
@@ -379,15 +370,12 @@ class Study:
         return self.of_fields({own.name: getattr(self, own.name) for own in fields(self)} | changes)
 
     def simulators(self) -> list[Simulator[Any, Any]]:
-        """The simulators of the design: problems with what acts on them."""
         return [plan.simulator for plan in self.plans()]
 
     def components(self) -> list[Settings]:
-        """Every component of the design with its settings, once."""
         return [settings for group in GROUPS for settings in combinations(self.entries(group))]
 
     def entries(self, group: str) -> tuple[Entry, ...]:
-        """The entries of a group."""
         result: tuple[Entry, ...] = getattr(self, group)
         return result
 
@@ -408,7 +396,6 @@ class Study:
 
     @cached_property
     def method_settings(self) -> list[Any]:
-        """Every interval method with its settings, once."""
         return combinations(self.method)
 
     def plans(self) -> list[Plan]:
@@ -435,7 +422,6 @@ class Study:
             raise InputError("problem.units", given, "units in which steps and starts differ", hint)
 
     def products(self) -> Iterator[dict[str, Settings]]:
-        """Every combination of a problem with what acts on it, by table."""
         chosen = {table: combinations(self.entries(table)) for table in PARTS}
         for problem in chosen["problem"]:
             for table in ACTING:
@@ -530,7 +516,6 @@ class Study:
 
 
 def combinations(entries: tuple[Entry, ...]) -> list[Any]:
-    """The combinations of all entries, each once."""
     return list(dict.fromkeys(settings for entry in entries for settings in entry.combinations()))
 
 
@@ -563,20 +548,17 @@ def left_out(study: Study) -> list[str]:
 
 
 def name_of(simulator: Any) -> str:
-    """The algorithm or protocol of a simulator."""
     parts = simulator.parts()
     acting = parts.get("algorithm") or parts.get("protocol") or parts["problem"]
     return str(acting.kind)
 
 
 def listed(names: list[str]) -> str:
-    """Some names, the first of them where there are many."""
     more = len(names) - MOST_NAMES
     return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def without_trajectory(study: Study) -> list[str]:
-    """A sentence on what has no trajectory although the study asks for them."""
     if study.trajectory is None:
         return []
     names = dict.fromkeys(name_of(plan.simulator) for plan in study.plans() if not plan.checkpoints)
