@@ -77,10 +77,8 @@ class Entry:
     @property
     def length(self) -> float:
         """Mean length over the oracle's, infinite where no interval is defined."""
-        value = self.row.get("length_relative")
-        if value is None:
-            value = self.row.get("length_mean")
-        return math.inf if value is None else float(value)
+        lengths = (self.row.get("length_relative"), self.row.get("length_mean"), math.inf)
+        return float(next(value for value in lengths if value is not None))
 
     @property
     def coverage(self) -> float:

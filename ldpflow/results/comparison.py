@@ -1,9 +1,7 @@
-"""Comparisons of cells on the same replicates, or on the same simulated users.
+"""Comparisons of cells, paired by replicate: a difference is known far better than either coverage.
 
-Rows are paired by replicate. Pairing removes what the two have in common, so that a difference is known far
-better than either coverage. Cells of one path share everything but the interval. Paths of one problem share
-their users, whatever the mechanism, the budget and the algorithm: the data streams are addressed by the
-problem.
+Cells of one path share everything but the interval. Paths of one problem share their users, whatever the
+mechanism, the budget and the algorithm: the data streams are addressed by the problem.
 """
 
 from __future__ import annotations
@@ -58,10 +56,10 @@ class Contrast:
     pairs: int
     only_this: int
     only_baseline: int
-    coverage_difference: float
-    coverage_difference_mcse: float
-    length_ratio: float
-    length_ratio_mcse: float
+    coverage_difference: float = math.nan
+    coverage_difference_mcse: float = math.nan
+    length_ratio: float = math.nan
+    length_ratio_mcse: float = math.nan
     paired: bool = True
     undefined: float = math.nan
     undefined_baseline: float = math.nan
@@ -111,9 +109,7 @@ def comparisons(
         Value of ``by`` to compare with; the first one in each group of cells unless given.
     """
     pairs = list(chain.from_iterable(zip(keys.to_pylist(), found, strict=True) for keys, found in cells))
-    columns = columns_compared(
-        by, settings_of(paths.values(), {name: None for key, _ in pairs for name in key})
-    )
+    columns = columns_compared(by, settings_of(paths.values(), [name for key, _ in pairs for name in key]))
     left_out = {*columns, *FOLLOWING}
     if by == "mechanism":
         left_out.add("epsilon")
@@ -132,18 +128,16 @@ def comparisons(
     for members in sorted(groups.values(), key=lambda members: in_order(members[0][0])):
         members.sort(key=lambda member: in_order(member[1]))
         seen.update(dict.fromkeys(label(differs, by) for _, differs, _ in members))
-        at = 0
-        if baseline is not None:
-            matching = [i for i, (_, d, _) in enumerate(members) if matches(d, by, baseline)]
-            if not matching:
-                continue
-            at = matching[0]
-        _, reference, base = members[at]
-        found += [
-            CellComparison(shared, differs, label(reference, by), compared(cell, base))
-            for i, (shared, differs, cell) in enumerate(members)
-            if i != at
-        ]
+        chosen = [m for m in members if baseline is None or matches(m[1], by, baseline)]
+        if not chosen:
+            continue
+        _, reference, base = chosen[0]
+        for shared, differs, cell in members:
+            if cell is not base:
+                # Paired if rows of one number are of the same replicates.
+                compare = compare_cells if cell.runs == base.runs else compare_unpaired
+                result = compare(cell, base)
+                found.append(CellComparison(shared, differs, label(reference, by), result))
     if not found and baseline is not None and len(seen) > 1:
         raise InputError("baseline", baseline, f"one of {', '.join(seen)}")
     if not found:
@@ -161,12 +155,6 @@ def stored_comparisons(store: RunStore, by: str, baseline: str | None) -> pa.Tab
     return pa.Table.from_pylist([{name: row.get(name) for name in names} for row in rows])
 
 
-def compared(cell: CellRows, baseline: CellRows) -> Contrast:
-    """Paired where rows of the same number are of the same replicates."""
-    compare = compare_cells if cell.runs == baseline.runs else compare_unpaired
-    return compare(cell, baseline)
-
-
 def in_order(row: Row) -> list[tuple[str, bool, float, str]]:
     """Sort key of parameters: numbers by size, others by name, absent ones last."""
     return [
@@ -177,13 +165,13 @@ def in_order(row: Row) -> list[tuple[str, bool, float, str]]:
 
 def settings_of(simulators: Iterable[Any], keys: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Columns that are settings of interval methods, mechanisms and algorithms of a run."""
-    found: dict[str, dict[str, None]] = {table: {} for table in TABLES}
+    found: dict[str, list[str]] = {table: [] for table in TABLES}
     for simulator in simulators:
         for table, names in setting_names(simulator).items():
             if table in found:
-                found[table].update(dict.fromkeys(names))
-    found["method"] = {name: None for name in keys if name not in CELL}
-    return {table: tuple(names) for table, names in found.items()}
+                found[table] += names
+    found["method"] = [name for name in keys if name not in CELL]
+    return {table: tuple(dict.fromkeys(names)) for table, names in found.items()}
 
 
 CELL = ("path", "n", "method", "level", "coordinate")
@@ -219,7 +207,7 @@ def compare_cells(this: CellRows, baseline: CellRows) -> Contrast:
     both = np.intersect1d(this.replicate, baseline.replicate, assume_unique=True, return_indices=True)[1:]
     pairs = len(both[0])
     if pairs == 0:
-        return Contrast(0, 0, 0, math.nan, math.nan, math.nan, math.nan)
+        return Contrast(0, 0, 0)
     cells = (this, baseline)
     difference = hits(this)[both[0]] - hits(baseline)[both[1]]
     mean, variance = moments(difference)
@@ -244,7 +232,7 @@ def compare_unpaired(this: CellRows, baseline: CellRows) -> Contrast:
     cells = (this, baseline)
     pairs = min(len(cell.ok) for cell in cells)
     if pairs == 0:
-        return Contrast(0, 0, 0, math.nan, math.nan, math.nan, math.nan, False)
+        return Contrast(0, 0, 0, paired=False)
     (p, p_variance), (q, q_variance) = (moments(hits(cell)) for cell in cells)
     error = math.sqrt(p_variance / len(this.ok) + q_variance / len(baseline.ok))
     found = (cell.finished().lengths() for cell in cells)
@@ -276,9 +264,7 @@ def length_ratio(a: Floats, b: Floats) -> tuple[float, float]:
     """Ratio of mean lengths and its MCSE; NaN where there is none."""
     pairs = len(a)
     ratio = ratio_mcse = math.nan
-    if pairs == 0:
-        return ratio, ratio_mcse
-    mean_a, mean_b = total(a) / pairs, total(b) / pairs
+    mean_a, mean_b = (total(lengths) / pairs if pairs else math.nan for lengths in (a, b))
     if mean_b > 0:
         ratio = mean_a / mean_b
     if pairs > 1 and ratio > 0:

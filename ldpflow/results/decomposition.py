@@ -406,16 +406,14 @@ def centred(half: Floats) -> Floats:
     below = ndtr(-half)
     above = 1.0 - below
     near = half < 1.5
-    if near.any():
-        above[near] = ndtr(half[near])
+    above[near] = ndtr(half[near])
     result: Floats = above - below
     return result
 
 
 def shares(hits: Floats | NDArray[np.bool_], kept: NDArray[np.bool_]) -> Floats:
-    """Share of hits among the replicates kept, a value for each row of ``kept``."""
-    result: Floats = np.array([np.mean(hits[k]) for k in kept])
-    return result
+    """Share of hits among the replicates of each row of ``kept``."""
+    return np.array([np.mean(hits[k]) for k in kept])
 
 
 def all_pairs(error: Floats, half: Floats) -> float:

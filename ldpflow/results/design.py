@@ -1,8 +1,7 @@
-"""Design that the rows of a run are of, whatever commands have made them.
+"""Design of a run's rows: settings, whether they are a full factorial, and study files that give them.
 
-A run may grow, and its study.toml is the study of the last command. What is said of a run follows from its
-rows: their settings, whether they are a full factorial design, and study files that give them again. The
-study of the last command serves where its cells are those of the rows.
+A run may grow, and its study.toml is the study of the last command. It serves where its cells are those of
+the rows.
 """
 
 from __future__ import annotations
@@ -75,18 +74,7 @@ def run_design(
     sessions: Sequence[Mapping[str, Any]],
     damaged: Damaged = "refuse",
 ) -> Design:
-    """The design of a run's rows.
-
-    Parameters
-    ----------
-    store : RunStore
-    summary, followed : pyarrow.Table
-        Summaries of the rows and of the trajectories.
-    sessions : sequence of mapping
-        provenance.json.
-    damaged : "refuse" or list
-        What is done about parts that cannot be used, as of :meth:`ldpflow.store.dataset.Dataset.scan`.
-    """
+    """The design of a run's rows, from summaries of them and of the trajectories and from provenance.json."""
     mapping = stored_mapping(store) or {}
     rows = Rows(store, summary, followed, damaged)
     study = stored_study(store)
@@ -263,15 +251,15 @@ def entries(tables: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     points = [{name: canonical_json(value) for name, value in table.items()} for table in tables]
     found = []
     for block in products(points):
-        entry = {name: in_order(map(json.loads, texts)) for name, texts in block.items()}
+        entry = {name: sorted(map(json.loads, texts), key=axis_order) for name, texts in block.items()}
         kinds = entry["kind"]
         found.append(entry | {"kind": kinds[0] if len(kinds) == 1 else kinds})
     return found
 
 
-def in_order(values: Iterable[Any]) -> list[Any]:
-    """Values of an axis: numbers by size, others as text."""
-    return sorted(values, key=lambda v: (v, "") if isinstance(v, (int, float)) else (math.inf, str(v)))
+def axis_order(value: Any) -> tuple[float, str]:
+    """Sort key of an axis: numbers by size, then others as text."""
+    return (value, "") if isinstance(value, (int, float)) else (math.inf, str(value))
 
 
 def designs_of(block: Block) -> set[str]:

@@ -116,21 +116,10 @@ def explained(store: RunStore, summary: pa.Table) -> pa.Table:
 
 
 def cautions(row: Mapping[str, Any], columns: Iterable[Column], vector: bool = False) -> list[str]:
-    """Diagnostics of a method's intervals, with advice.
+    """Sentences on diagnostics of a method's intervals that warn of something, with advice.
 
-    Parameters
-    ----------
-    row : mapping
-        A row of the summary.
-    columns : iterable of Column
-        The declared columns of the summary, for a method that is not installed.
-    vector : bool
-        Whether theta has several coordinates.
-
-    Returns
-    -------
-    list of str
-        Sentences; none for methods without diagnostics, nor where all is well.
+    ``columns`` are those declared in the summary, for a method that is not installed; ``vector``: theta has
+    several coordinates.
     """
     method = INTERVAL_METHODS.get(row["method"])
     return declared_cautions(columns, row) if method is None else method.cautions(row, vector)
@@ -233,10 +222,7 @@ class PredictedBias:
         None where predicted and measured bias differ in sign or by more than a factor of 2.
         """
         predicted = self.arrival.bias
-        if predicted * self.measured <= 0:
-            return None
-        ratio = predicted / self.measured
-        if not 1 / FACTOR <= ratio <= FACTOR:
+        if predicted * self.measured <= 0 or not 1 / FACTOR <= predicted / self.measured <= FACTOR:
             return None
         return "start" if abs(self.arrival.bias_start) >= abs(self.arrival.bias_steps) else "steps"
 
@@ -253,19 +239,12 @@ class PredictedBias:
         if found.verdict == "steps_too_large":
             words += " for the average"
             remedy = self.against_steps()
-        k = (
-            f"{found.relaxation_times:.1f}"
-            if found.relaxation_times < 100
-            else f"{found.relaxation_times:,.0f}"
-        )
-        moved = (
-            ""
-            if math.isnan(found.last_mean)
-            else f", theta went from {self.start:g} to {found.last_mean:.3g} of {self.truth:.3g}"
-        )
-        start, steps, measured = (
-            self.scale * bias for bias in (found.bias_start, found.bias_steps, self.measured)
-        )
+        k = f"{found.relaxation_times:,.{1 if found.relaxation_times < 100 else 0}f}"
+        moved = ""
+        if not math.isnan(found.last_mean):
+            moved = f", theta went from {self.start:g} to {found.last_mean:.3g} of {self.truth:.3g}"
+        biases = found.bias_start, found.bias_steps, self.measured
+        start, steps, measured = (self.scale * bias for bias in biases)
         return (
             f"{words.capitalize()}: {k} relaxation times{moved}; predicted bias of the average {start:+.2f} "
             f"(start) and {steps:+.2f} (steps) empirical SE, measured {measured:+.2f}: take {remedy}."
@@ -318,18 +297,9 @@ def in_thousands(users: float) -> str:
 def predicted_biases(
     rows: Sequence[Mapping[str, Any]], paths: Mapping[str, Simulator[Any, Any]]
 ) -> list[PredictedBias | None]:
-    """Predicted beside measured for rows of a summary.
+    """Predicted and measured bias of the rows of a summary.
 
-    Parameters
-    ----------
-    rows : sequence of mapping
-    paths : mapping of str to Simulator
-        By the rows' ``path``.
-
-    Returns
-    -------
-    list of PredictedBias or None
-        None for methods that are not around the average, and where nothing is predicted.
+    None for methods that are not around the average, and where nothing is predicted.
     """
     said = {method: says_average(method) for method in {row["method"] for row in rows}}
     may_be = {method for method, says in said.items() if says or (says is None and not is_bundled(method))}
@@ -346,14 +316,14 @@ def predicted_biases(
             result.append(None)
             continue
         arrival = at[row["coordinate"]]
-        start = row.get("theta0")
+        settings = {name: math.nan if row.get(name) is None else row[name] for name in ("theta0", "gamma")}
         one = PredictedBias(
             arrival,
             bias / arrival.standard_error,
-            math.nan if start is None else start,
+            settings["theta0"],
             row["truth"],
             arrival.standard_error / spread,
-            math.nan if row.get("gamma") is None else row["gamma"],
+            settings["gamma"],
             row["n"],
         )
         result.append(one if around_average(row, averages.get(paths_of(row)), one) else None)
@@ -368,15 +338,8 @@ def paths_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
 def around_average(row: Mapping[str, Any], average: Mapping[str, Any] | None, found: PredictedBias) -> bool:
     """Whether a method's estimates are the average of the iterates: as it says, else by the estimates.
 
-    Parameters
-    ----------
-    row : mapping
-        The method's row of the summary.
-    average : mapping or None
-        That of a method that says so, of the same paths, if the run has one.
-    found : Compared
-        Without such a row a method that is not bundled counts as one around the average if its bias
-        is the predicted one.
+    ``average`` is the row of a method on these paths that says so, if the run has one. Without it a method
+    that is not bundled counts as one around the average if its bias is the predicted one.
     """
     said = says_average(row["method"])
     if said is not None:

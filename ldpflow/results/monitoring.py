@@ -55,18 +55,9 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Looks:
-    """Intervals of R replicates at G numbers of users.
+    """Intervals of R replicates at G increasing n: flags of shape (R, G).
 
-    Parameters
-    ----------
-    n : ndarray of int64, shape (G,)
-        Increasing.
-    covered : ndarray of bool, shape (R, G)
-        Whether the interval holds the truth; False where there is none.
-    defined : ndarray of bool, shape (R, G)
-        Whether there is an interval: status ok.
-    short : ndarray of bool, shape (R, G)
-        Whether there is one and it is shorter than the target.
+    Where there is no interval (status not ok), all three are False. ``short``: shorter than the target.
     """
 
     n: NDArray[np.int64]
@@ -74,24 +65,21 @@ class Looks:
     defined: Flags
     short: Flags
 
-    def since(self, first_n: int, last_n: int) -> Looks:
-        wanted = (self.n >= first_n) & (self.n <= last_n)
-        return Looks(self.n[wanted], self.covered[:, wanted], self.defined[:, wanted], self.short[:, wanted])
-
 
 def coverage_at_every_n(looks: Looks) -> dict[str, float]:
     """Coverage at all n at once, over replicates that are defined at all of them, and over all.
 
-    Nothing without a look; ``looks`` is how many there are.
+    ``looks`` is how many there are.
     """
-    if looks.n.size == 0:
-        return {}
-    whole: Flags = np.asarray(looks.defined.all(axis=1))
-    everywhere = int((looks.covered & looks.defined).all(axis=1).sum())
-    result = {"looks": float(len(looks.n))}
-    result |= rate("coverage_all_n_failures_as_misses", everywhere, looks.defined.shape[0])
-    if (count := int(whole.sum())) > 0:
-        result |= rate("coverage_all_n", everywhere, count)
+    return {"looks": float(len(looks.n))} | joint_coverage("coverage_all_n", looks.covered, looks.defined)
+
+
+def joint_coverage(name: str, covered: Flags, defined: Flags) -> dict[str, float]:
+    """Share of rows with all flags ``covered``, among those with all ``defined`` and among all."""
+    hits = int(covered.all(axis=1).sum())
+    result = rate(f"{name}_failures_as_misses", hits, len(covered))
+    if (count := int(defined.all(axis=1).sum())) > 0:
+        result |= rate(name, hits, count)
     return result
 
 
@@ -100,15 +88,12 @@ def coverage_at_stop(looks: Looks) -> dict[str, float]:
 
     ``stopped_share`` is over all replicates; the rest over those that have stopped.
     """
-    if looks.n.size == 0:
-        return {}
-    below = looks.short & looks.defined
-    stopped: Flags = np.asarray(below.any(axis=1))
+    stopped: Flags = np.any(looks.short, axis=1)
     count = int(stopped.sum())
     result = rate("stopped_share", count, looks.defined.shape[0])
     if count == 0:
         return result
-    first = below.argmax(axis=1)[stopped]
+    first = looks.short.argmax(axis=1)[stopped]
     hits = looks.covered[stopped, first]
     result |= rate("coverage_at_stop", int(hits.sum()), count)
     ends = looks.n[first].astype(np.float64)
@@ -183,11 +168,7 @@ class Watch:
         if len(flags) < 2:
             return {}
         bits = np.stack(flags, axis=1)
-        hits = int(((bits & COVERED) > 0).all(axis=1).sum())
-        result = rate("coverage_all_coordinates_failures_as_misses", hits, len(bits))
-        if (whole := int(((bits & DEFINED) > 0).all(axis=1).sum())) > 0:
-            result |= rate("coverage_all_coordinates", hits, whole)
-        return result
+        return joint_coverage("coverage_all_coordinates", (bits & COVERED) > 0, (bits & DEFINED) > 0)
 
     def family(self, key: Mapping[str, Any]) -> tuple[Any, ...]:
         """Settings that cells of several n share: path, method, settings, level and coordinate."""

@@ -1,6 +1,4 @@
-"""Published numbers as data: every number of a table with its printed standard error.
-
-Published numbers beside those of a run: z values, and one Holm test for all of them.
+"""Published tables as data, and the comparison of a run with them: z values, and one Holm test for all.
 
 For a published number p with standard error SE_p, printed to a unit whose half is h, and ours o:
 
@@ -9,32 +7,31 @@ For a published number p with standard error SE_p, printed to a unit whose half 
 h^2/3 is the variance of a rounding error uniform on (-h, h). The comparison passes when no
 Holm-adjusted two-sided p value is below 1%, so a correct program fails it about once in a hundred
 runs, however many numbers are compared and whatever their dependence. A comparison that passes refutes
-nothing; how much that says depends on its power.
+nothing: what it says depends on its power.
 
 The standard error of a coverage is itself estimated, and poorly by few replicates: 49 hits in 50
 make it far too small. With fewer replicates than the published study had, or when ours is 0, SE_o
 of a coverage is at least sqrt(p (1 - p)/replicates), its value under the hypothesis tested.
-
-Published tables as data, and the comparison of a run with them.
 """
 
 from __future__ import annotations
 
 import csv
-import difflib
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Literal
+from statistics import NormalDist, median
+from typing import Any, Literal
+
+import pyarrow as pa
+from scipy.special import ndtr
 
 from ldpflow.errors import InputError
+from ldpflow.settings import closest
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-
+Columns = Mapping[str, Any]
 Measure = Literal["coverage", "length"]
 Cell = tuple[int, str, float, int, str, int]
 
@@ -70,6 +67,21 @@ METHOD: dict[str, dict[str, Any]] = {
     "BM": {"M": None},
     "SN": {},
 }
+
+# Our column and its standard error, for each published measure.
+COMPARED: dict[Measure, tuple[str, str]] = {
+    "coverage": ("coverage", "coverage_mcse"),
+    "length": ("length_mean", "length_mcse"),
+}
+
+# Where a published number stands, in the order of Place.cell.
+IDENTITY = ("problem", "tau", "coordinate", "method", "n")
+
+# What every summary has. Settings are columns only where some path of the run has them.
+NEEDED = (
+    *("problem", "coordinate", "method", "n", "replicates"),
+    *(column for columns in COMPARED.values() for column in columns),
+)
 
 
 @dataclass(frozen=True)
@@ -120,13 +132,6 @@ class PublishedNumber(Place):
     se: float
     half_unit: float
 
-    def settings(self) -> dict[str, Any]:
-        return {**PROBLEM[self.problem], **STUDY, **METHOD[self.method]}
-
-    def default_settings(self) -> dict[str, Any]:
-        """Further settings, for summaries that have a column for them."""
-        return {**DEFAULTS, **PROBLEM_DEFAULTS[self.problem]}
-
 
 def load(name: str) -> list[PublishedNumber]:
     """Published numbers, in the order of publication.
@@ -142,48 +147,24 @@ def load(name: str) -> list[PublishedNumber]:
         If there are no tables of that name.
     """
     if name not in NAMES:
-        near = difflib.get_close_matches(str(name), NAMES, n=1, cutoff=0.4)
-        hint = f"Did you mean {near[0]!r}?" if near else ""
-        raise InputError("against", name, "one of " + ", ".join(sorted(NAMES)), hint)
+        raise InputError("against", name, "one of " + ", ".join(sorted(NAMES)), closest(name, NAMES))
     text = (files("ldpflow.results") / NAMES[name]).read_text(encoding="utf-8")
-    numbers = []
-    for line in csv.DictReader(text.splitlines()):
-        for measure in MEASURES:
-            numbers.append(
-                PublishedNumber(
-                    table=int(line["table"]),
-                    problem=line["problem"],
-                    tau=float(line["tau"]),
-                    coordinate=int(line["coordinate"]),
-                    method=line["method"],
-                    n=int(line["n"]),
-                    measure=measure,
-                    value=float(line[measure]),
-                    se=float(line[f"{measure}_se"]),
-                    half_unit=(
-                        COVERAGE_HALF_UNIT if measure == "coverage" else float(line["length_half_unit"])
-                    ),
-                )
-            )
-    return numbers
-
-
-Columns = Mapping[str, Any]
-
-# Our column and its standard error, for each published measure.
-COMPARED: dict[Measure, tuple[str, str]] = {
-    "coverage": ("coverage", "coverage_mcse"),
-    "length": ("length_mean", "length_mcse"),
-}
-
-# Where a published number stands, in the order of PublishedNumber.cell.
-IDENTITY = ("problem", "tau", "coordinate", "method", "n")
-
-# What every summary has. Settings are columns only where some path of the run has them.
-NEEDED = (
-    *("problem", "coordinate", "method", "n", "replicates"),
-    *(column for columns in COMPARED.values() for column in columns),
-)
+    return [
+        PublishedNumber(
+            table=int(line["table"]),
+            problem=line["problem"],
+            tau=float(line["tau"]),
+            coordinate=int(line["coordinate"]),
+            method=line["method"],
+            n=int(line["n"]),
+            measure=measure,
+            value=float(line[measure]),
+            se=float(line[f"{measure}_se"]),
+            half_unit=COVERAGE_HALF_UNIT if measure == "coverage" else float(line["length_half_unit"]),
+        )
+        for line in csv.DictReader(text.splitlines())
+        for measure in MEASURES
+    ]
 
 
 @dataclass(frozen=True)
@@ -281,8 +262,6 @@ class Comparison:
         first step of Holm's test at level a; of coverage a difference of shares, of length a share of
         the printed length.
         """
-        from statistics import NormalDist, median
-
         if not (rows := [row for row in self.rows if row.measure == measure]):
             return None
         z = NormalDist().inv_cdf(1.0 - self.level_of_test / (2 * len(self.rows)))
@@ -293,8 +272,6 @@ class Comparison:
         return median(found), max(found)
 
     def as_table(self) -> pa.Table:
-        import pyarrow as pa
-
         integers = ("table", "coordinate", "n", "replicates")
         strings = ("problem", "method", "measure", "path")
         types = {**dict.fromkeys(integers, pa.int64()), **dict.fromkeys(strings, pa.string())}
@@ -378,13 +355,12 @@ def our_number(number: PublishedNumber, row: Columns) -> tuple[float, float]:
 
 def differences(number: PublishedNumber, row: Columns) -> dict[str, tuple[Any, Any]]:
     """Settings in which a row is not the published cell: (in the run, in print) by name."""
+    asked = {**PROBLEM[number.problem], **STUDY, **METHOD[number.method]}
+    defaults = {**DEFAULTS, **PROBLEM_DEFAULTS[number.problem]}
     result = {}
-    for name, printed in number.settings().items():
-        if not agree(row.get(name), printed):
-            result[name] = (row.get(name), printed)
-    for name, printed in number.default_settings().items():
+    for name, printed in (asked | defaults).items():
         value = row.get(name)
-        if value is not None and not agree(value, printed):
+        if (name in asked or value is not None) and not agree(value, printed):
             result[name] = (value, printed)
     if result.get("M", (None,))[0] == math.isqrt(math.isqrt(number.n)):
         del result["M"]  # the default, floor(n^(1/4)), typed out
@@ -413,8 +389,6 @@ def why_missing(number: PublishedNumber, candidates: Sequence[Columns]) -> Missi
 
 def two_sided(z: float) -> float:
     """P(|Z| >= |z|), Z standard normal."""
-    from scipy.special import ndtr
-
     return float(2.0 * ndtr(-abs(z)))
 
 

@@ -26,8 +26,14 @@ from ldpflow.study import GROUPS
 MEASURES = "morris2019"
 """Key of the paper on the measures and their errors."""
 
-TABLES = ("problem", "mechanism", "algorithm", "protocol", "method")
-"""Tables of a study file whose components follow papers."""
+TITLES = {
+    "problem": "problem",
+    "mechanism": "mechanism",
+    "algorithm": "algorithm",
+    "protocol": "protocol",
+    "method": "interval methods",
+}
+"""Tables of a study file whose components follow papers, and what a text calls them."""
 
 OWN = {"method": ("TR", "TR-BM"), "mechanism": ("cells",), "protocol": ("rounds",)}
 """Kinds that are ldpflow's own: they build on their references and are in none of them."""
@@ -89,7 +95,7 @@ def cites_of(table: str, kind: str) -> dict[str, Reference] | None:
 
 def references_of(study: Mapping[str, Any]) -> dict[str, Reference]:
     found = {MEASURES: references()[MEASURES]}
-    for table in TABLES:
+    for table in TITLES:
         for kind in kinds_of(study, table):
             found |= cites_of(table, kind) or {}
     return found
@@ -97,7 +103,7 @@ def references_of(study: Mapping[str, Any]) -> dict[str, Reference]:
 
 def unreferenced(study: Mapping[str, Any]) -> list[str]:
     """Kinds of a study whose references are not known, those of plug-ins."""
-    return [kind for table in TABLES for kind in kinds_of(study, table) if cites_of(table, kind) is None]
+    return [kind for table in TITLES for kind in kinds_of(study, table) if cites_of(table, kind) is None]
 
 
 def bibtex(study: Mapping[str, Any]) -> str:
@@ -122,7 +128,7 @@ def cited(study: Mapping[str, Any], own: bool) -> dict[str, list[str]]:
     ``own``: those that are ldpflow's own (:data:`OWN`), by the papers that they build on.
     """
     found: dict[tuple[str, ...], list[str]] = {}
-    for table in TABLES[1:]:  # the text describes the problem
+    for table in [*TITLES][1:]:  # the text describes the problem
         for kind in kinds_of(study, table):
             papers = tuple(map(label, (cites_of(table, kind) or {}).values()))
             if papers and own == (kind in OWN.get(table, ())):
@@ -141,16 +147,6 @@ def own_variants(study: Mapping[str, Any]) -> list[str]:
                 found += [f"{words} of {kind}" for kind in named if kind in kinds]
     return list(dict.fromkeys(found))
 
-
-# The paragraph
-
-TITLES = {
-    "problem": "problem",
-    "mechanism": "mechanism",
-    "algorithm": "algorithm",
-    "protocol": "protocol",
-    "method": "interval methods",
-}
 
 NAMED = ("law", "tau", "epsilon", "mu", "delta", "gamma", "c", "d", "beta", "degree")
 """Settings that the paragraph names also at their default."""
@@ -185,7 +181,12 @@ def study_paragraph(design: Design, summary: pa.Table, sessions: Sequence[Mappin
     last = sessions[-1] if sessions else {}
     versions = {"ldpflow": "?", "python": "?"} | dict(last.get("versions") or {})
     named = [f"{name} {versions[name]}" for name in ("numpy", "numba", "scipy") if name in versions]
-    targets = [entry.get("precision") or {} for entry in sessions]
+    targets: list[Mapping[str, Any]] = []
+    for entry in sessions:
+        target = entry.get("precision") or {}
+        aimed = any(target.get(name) is not None for name in ("target_mcse", "target_length"))
+        if aimed and target not in targets:
+            targets.append(target)
     environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
     environment.filters["enumerated"] = enumerated
     template = files("ldpflow.results").joinpath("methods.txt.jinja").read_text(encoding="utf-8")
@@ -197,14 +198,7 @@ def study_paragraph(design: Design, summary: pa.Table, sessions: Sequence[Mappin
         own=cited(study, own=True),
         variants=own_variants(study),
         own_n=own_n(summary),
-        precision=[
-            dict(t)
-            for t in dict.fromkeys(
-                tuple(t.items())
-                for t in targets
-                if (t.get("target_mcse"), t.get("target_length")) != (None, None)
-            )
-        ],
+        precision=targets,
         seed=study["seed"],
         several=[kind for kind in kinds_of(study, "method") if takes_several(kind)],
         versions=versions if sessions else None,

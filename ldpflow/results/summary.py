@@ -1,13 +1,9 @@
-"""Cells of a stored run, a few at a time: what can be measured without holding a path.
+"""Summary of a stored run: a row per cell and coordinate, from the stored rows alone.
 
-The rows of a part are sorted by replicate, and every replicate has every cell of the part, so that
-the place of a value follows from the footer: nothing is sorted, and keys are read once, to be checked.
-A cell's values must be together (for medians, and for sums that do not depend on the parts); the cells
-of a path need not be. Each group of cells takes one pass over the parts.
-
-The summary: one row per cell and coordinate, wide, every parameter a column.
-
-It is computed from the stored rows alone, so that it can be made again at any time.
+Cells are read a few at a time. The rows of a part are sorted by replicate, and every replicate has every cell
+of the part, so that the place of a value follows from the footer: nothing is sorted, and keys are read once,
+to be checked. A cell's values must be together (for medians, and for sums that do not depend on the parts);
+the cells of a path need not be. Each group of cells takes one pass over the parts.
 """
 
 from __future__ import annotations
@@ -55,7 +51,21 @@ from ldpflow.study.reading import read_monitor
 from ldpflow.study.stored import stored_mapping
 
 HELD_ROWS = 5 * 2**20
-"""Rows held at a time, of as many cells as that are; of one cell and coordinate where it has more."""
+"""Rows held at a time, of several cells; of one cell and coordinate if it has more."""
+
+RELATIVE = {
+    "oracle_length": Measure("2 z sqrt(Sigma / steps)", "unit of theta", "Dette and Graw, Theorem 3.1"),
+    "length_relative": Measure("length_mean / oracle_length", "1", "-"),
+    "length_relative_mcse": Measure("length_mcse / oracle_length", "1", "-"),
+}
+"""Lengths next to that of the interval with the true asymptotic variance."""
+
+Simulators = Mapping[str, Simulator[Any, Any]]
+
+DERIVED = (*RELATIVE, *DIAGNOSIS_COLUMNS)
+
+FIRST = (*(column.name for column in PATH_COLUMNS if column.name != "horizon"), "gamma", "c", "batch_size")
+"""Columns that come first, present or not."""
 
 
 def stored_cells(
@@ -229,21 +239,6 @@ def run(indices: list[int]) -> list[int] | slice:
     return slice(first, last + 1) if indices == list(range(first, last + 1)) else indices
 
 
-RELATIVE = {
-    "oracle_length": Measure("2 z sqrt(Sigma / steps)", "unit of theta", "Dette and Graw, Theorem 3.1"),
-    "length_relative": Measure("length_mean / oracle_length", "1", "-"),
-    "length_relative_mcse": Measure("length_mcse / oracle_length", "1", "-"),
-}
-"""Lengths next to that of the interval with the true asymptotic variance."""
-
-Simulators = Mapping[str, Simulator[Any, Any]]
-
-DERIVED = (*RELATIVE, *DIAGNOSIS_COLUMNS)
-
-FIRST = (*(column.name for column in PATH_COLUMNS if column.name != "horizon"), "gamma", "c", "batch_size")
-"""Columns that come first, present or not."""
-
-
 def trajectory_summary_of(rows: pa.Table, paths: Simulators) -> pa.Table:
     """Trajectories over replicates, with the parameters of their path and theory's lines.
 
@@ -293,11 +288,12 @@ def with_settings(table: pa.Table, names: list[str], per_row: list[dict[str, Any
     """The table with the parameters of its rows' paths as columns."""
     for name in names:
         values = [row.get(name) for row in per_row]
-        # A column of nulls has no type of its own, and readers would each choose another.
-        empty = all(value is None for value in values)
-        kind = pa.float64() if empty or name in {"epsilon", "mu", "delta"} else None
+        kind = None
         if name in {"privacy_unit", "neighbouring"}:
             kind = pa.string()
+        # A column of nulls has no type of its own, and readers would each choose another.
+        elif name in {"epsilon", "mu", "delta"} or all(value is None for value in values):
+            kind = pa.float64()
         table = table.append_column(name, pa.array(values, type=kind))
     return table
 
@@ -328,7 +324,10 @@ def summary_of(
     for piece, more in map(partial(measured_and_derived, paths=paths, null=null), cells):
         pieces.append(piece)
         derived += more
-    measured = together(pieces)
+    # A further column that a group of cells lacks is null.
+    measured = pa.concat_tables(pieces, promote_options="default").combine_chunks()
+    keys = group_keys(measured.schema)
+    measured = measured.select([*keys, *(name for name in measured.column_names if name not in keys)])
     described = {name: path.columns() for name, path in paths.items()}
     names = parameter_names(paths, described)
     per_row = [described[name] for name in measured["path"].to_pylist()]
@@ -343,14 +342,7 @@ def summary_of(
     leading = ("problem", "tau", "mechanism", "epsilon", "mu", "algorithm")
     order: list[str] = [n for n in leading if n in names]
     order += [n for n in names if n not in order and n != "delta"]
-    return table.sort_by([(n, "ascending") for n in (*order, *group_keys(measured.schema)[1:])])
-
-
-def together(pieces: list[pa.Table]) -> pa.Table:
-    """Measures of several groups of cells; a further column that a group lacks is null."""
-    table = pa.concat_tables(pieces, promote_options="default").combine_chunks()
-    keys = group_keys(table.schema)
-    return table.select([*keys, *(name for name in table.column_names if name not in keys)])
+    return table.sort_by([(n, "ascending") for n in (*order, *keys[1:])])
 
 
 def measured_and_derived(
@@ -407,8 +399,8 @@ def stored_paths(dataset: Dataset, *, damaged: Damaged) -> dict[str, Simulator[A
 def stored_summary(store: RunStore, null: float | None = None, *, damaged: Damaged) -> pa.Table:
     """The summary of what a run has stored, computed from its rows, some cells at a time.
 
-    What is done about parts that cannot be used: see `Dataset.scan`. What is held at a
-    time does not grow with the number of cells: see :data:`ldpflow.results.summary.HELD_ROWS`.
+    ``damaged``: as of :meth:`ldpflow.store.dataset.Dataset.scan`. What is held at a time does not grow with
+    the number of cells (:data:`HELD_ROWS`).
     """
     # Keys first: a running sweep may add a path meanwhile.
     keys = store.replicates.path_keys()

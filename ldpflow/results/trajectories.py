@@ -28,7 +28,7 @@ SUMMARY_COLUMNS = (
     Column("q95", "double", "of stat", "95% quantile"),
     Column("max", "double", "of stat", "largest"),
 )
-"""Columns of the summary of trajectories beside those of a path."""
+"""Columns of the summary of trajectories that are not those of a path."""
 
 THEORY = (
     Column("theory_bound", "double", "of stat", "a proved upper bound of the mean; null where there is none"),
@@ -54,11 +54,10 @@ def statistics_of(schema: pa.Schema) -> dict[str, Column]:
 
 
 def meanings(schema: pa.Schema) -> dict[str, str]:
-    """Everything that the summary of trajectories may hold, and what it is."""
-    found = {name: column.meaning for name, column in statistics_of(schema).items()}
-    return found | {
-        name: f"mean of {stat} along a path, over its checkpoints but the last"
-        for name, stat in MEANS.items()
+    """Meaning of every statistic in the summary of trajectories."""
+    along = "along a path, over its checkpoints but the last"
+    return {name: column.meaning for name, column in statistics_of(schema).items()} | {
+        name: f"mean of {stat} {along}" for name, stat in MEANS.items()
     }
 
 

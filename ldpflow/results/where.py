@@ -17,9 +17,9 @@ from ldpflow.store.run_store import RunStore
 
 SOME_ROW = "a condition that some row meets"
 MOST_VALUES = 12
-"""Most values of a column that an error lists; of more it names the ends,"""
+"""Values of a column that an error lists at most; of more it names the ends."""
 MOST_LOOKED = 100_000
-"""and looks at so many rows of a part."""
+"""Rows of a part in which it looks for them."""
 
 FORM = "comparisons of columns with values, joined by and, or, not: method == 'BB' and n >= 1e5"
 
@@ -78,7 +78,11 @@ def chosen(
         Naming ``where``, ``sort`` or ``columns``; also if no row meets the condition.
     """
     if where is not None:
-        table = select_rows(where, table)
+        reader = Reader(where, table.schema)
+        found = table.filter(reader.expression())
+        if table.num_rows and not found.num_rows:
+            raise reader.refuse(SOME_ROW, describe_values(reader.columns, [table]))
+        table = found
     if sort:
         order = []
         for name in read_names(sort, "sort"):
@@ -91,15 +95,6 @@ def chosen(
             known(name, table.schema, "columns")
         table = table.select(names)
     return table
-
-
-def select_rows(where: str, table: pa.Table) -> pa.Table:
-    """The rows of a table that meet a condition."""
-    reader = Reader(where, table.schema)
-    found = table.filter(reader.expression())
-    if table.num_rows and not found.num_rows:
-        raise reader.refuse(SOME_ROW, describe_values(reader.columns, [table]))
-    return found
 
 
 def describe_values(names: Iterable[str], tables: Iterable[pa.Table]) -> str:
@@ -126,13 +121,11 @@ def read_names(names: str | Sequence[str], field: str) -> list[str]:
 
 def matching(settings: Mapping[str, Any], schema: pa.Schema) -> pc.Expression | None:
     """The condition that columns equal these values, or are among them where a list is given."""
-    found: pc.Expression | None = None
+    found = []
     for name, value in settings.items():
         known(name, schema, name)
-        values = value if isinstance(value, (list, tuple)) else [value]
-        one = isin(name, values, schema)
-        found = one if found is None else found & one
-    return found
+        found.append(isin(name, value if isinstance(value, (list, tuple)) else [value], schema))
+    return reduce(operator.and_, found) if found else None
 
 
 def known(name: str, schema: pa.Schema, field: str) -> None:
@@ -164,11 +157,9 @@ class Reader:
         self.columns: list[str] = []
 
     def expression(self) -> pc.Expression:
-        if not isinstance(self.text, str):
-            raise self.refuse()
         try:
             return self.read(ast.parse(self.text.strip(), mode="eval").body)
-        except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
+        except (AttributeError, SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
             raise self.refuse() from None
 
     def column(self, name: str) -> pa.DataType:

@@ -1,13 +1,10 @@
-"""One setting: reading the value that a user typed.
-
-One table of a study: a kind (of problem, mechanism, algorithm or method) and its axes.
-"""
+"""Entries of a study's tables: a kind (of problem, mechanism, algorithm or method) and its axes."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, get_origin
@@ -223,5 +220,5 @@ def unknown_kind(group: str, kind: object) -> InputError:
     return InputError(f"{group}.kind", kind, "one of " + ", ".join(registry), hint)
 
 
-def all_text(values: list[object]) -> bool:
+def all_text(values: Iterable[object]) -> bool:
     return all(isinstance(value, str) for value in values)

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
-from importlib import resources
-from importlib.resources.abc import Traversable
 from pathlib import Path
 
 import ldpflow
@@ -20,24 +17,13 @@ MOST_NAMED = 20
 """Most files that a hint names."""
 
 
-def bundled_studies() -> dict[str, Traversable]:
-    """The study files that come with the package, by name; folders are no part of a name."""
-    folder: Traversable = resources.files(ldpflow) / "workflows"
-    if not folder.is_dir():  # a source checkout, where they lie beside the package
-        folder = Path(ldpflow.__file__).parents[1] / "workflows"
-    if not folder.is_dir():
-        return {}
-    files = sorted(files_in(folder), key=lambda file: file.name)
-    return {file.name.removesuffix(".toml"): file for file in files if file.name.endswith(".toml")}
-
-
-def files_in(folder: Traversable) -> Iterator[Traversable]:
-    """The files of a folder and of the folders in it: studies lie in folders by paper or topic."""
-    for entry in folder.iterdir():
-        if entry.is_dir():
-            yield from files_in(entry)
-        else:
-            yield entry
+def bundled_studies() -> dict[str, Path]:
+    """The study files that come with the package, by name; folders, by paper or topic, are no part of it."""
+    package = Path(ldpflow.__file__).parent
+    # In a source checkout they lie next to the package.
+    root = package if (package / "workflows").is_dir() else package.parent
+    files = {file.stem: file for file in root.glob("workflows/**/*.toml")}
+    return dict(sorted(files.items()))
 
 
 def load_study(source: str, is_path: bool = False) -> Study:
@@ -67,10 +53,11 @@ def load_study(source: str, is_path: bool = False) -> Study:
         close = closest(source, [*bundled, *study_files(source)])
         hint = nearest_file(source) if "." in source else close or nearest(source, bundled)
         raise InputError("study", source, "the name of a bundled study or a .toml file", hint)
-    if is_stored(source):
+    stored = is_stored(source)
+    if stored:
         check_sum(text, source)
     mapping = parse_toml(text, "study", source)
-    if is_stored(source):
+    if stored:
         read_plugins(mapping.get("plugins", {}), stored=True)
     try:
         # A study without a name is called like its file.
@@ -78,7 +65,7 @@ def load_study(source: str, is_path: bool = False) -> Study:
     except InputError as error:
         if type(error) is not InputError or (source in bundled and not is_path):
             raise
-        if is_stored(source):
+        if stored:
             from ldpflow.store.run_store import RunStore
             from ldpflow.study.stored import check_plugins
 
@@ -111,7 +98,7 @@ def nearest_file(source: str) -> str:
 
 
 def line_of(text: str, field: str) -> int | None:
-    """The first line of a study file that gives a setting, or else the line of its table; None without."""
+    """First line of a study file that gives a setting, or else that of its table; None without either."""
     table, _, key = field.partition(".")
     section, found = "", None
     for number, line in enumerate(text.splitlines(), 1):

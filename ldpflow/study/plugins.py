@@ -503,7 +503,7 @@ def check_columns(component: type[Settings], where: str) -> None:
         return
     columns = declared(component)
     try:
-        by_name(columns)
+        by_name([*component.setting_columns(), *getattr(component, "diagnostics", ())])
     except ValueError as error:
         raise InputError(where, error.args[0], "columns of different names") from None
     own: dict[str, list[Column]] = {}

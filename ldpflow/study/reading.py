@@ -1,7 +1,4 @@
-"""Reading a study: the form of a study file, table by table.
-
-Writing a study as TOML.
-"""
+"""Form of a study file, table by table: reading it, and writing it as TOML."""
 
 from __future__ import annotations
 
@@ -14,7 +11,16 @@ from pydantic import BaseModel, Field
 from ldpflow.errors import InputError
 from ldpflow.settings import nearest
 from ldpflow.simulators.families import ACTING, PARTS, family_of
-from ldpflow.study.entry import GROUPS, Entry, entry_tables, plain, read_group, read_value, read_values
+from ldpflow.study.entry import (
+    GROUPS,
+    Entry,
+    all_text,
+    entry_tables,
+    plain,
+    read_group,
+    read_value,
+    read_values,
+)
 from ldpflow.study.plugins import load_plugins
 
 TABLES = (*PARTS, "grid", "method", "trajectory", "monitor", "plugins")
@@ -107,10 +113,7 @@ class Trajectory(BaseModel):
 
 
 def read_study(mapping: Mapping[str, Any], stored: bool = False) -> dict[str, Any]:
-    """Fields of the study that a mapping says, its plug-ins loaded.
-
-    ``stored``: the study of a run, which loads no plug-in.
-    """
+    """Fields of a study; ``stored`` is that of a run, and loads no plug-in."""
     found = read_tables(mapping, stored)
     return found | read_groups(mapping, found["trajectory"])
 
@@ -170,22 +173,16 @@ def read_plugins(table: object, stored: bool = False) -> tuple[str, ...]:
     ``names`` and ``sha256``, which a run's study has, load nothing; a stored study has nothing else there.
     """
     known = ("names", "sha256") if stored else ("files", "modules", "names", "sha256")
-    table = (
-        {k: [v] if isinstance(v, str) else v for k, v in table.items()}
-        if isinstance(table, Mapping)
-        else None
-    )
-    if table is None or not all(
-        key in known and isinstance(values, list) and all(isinstance(value, str) for value in values)
-        for key, values in table.items()
+    found = {}
+    if isinstance(table, Mapping):
+        found = {key: [value] if isinstance(value, str) else value for key, value in table.items()}
+    if not isinstance(table, Mapping) or not all(
+        key in known and isinstance(values, list) and all_text(values) for key, values in found.items()
     ):
-        if stored:
-            hint = "The study of a run loads no code: name the plug-in yourself."
-            raise InputError(
-                "plugins", table, "a table [plugins] with names and sha256, lists of texts", hint
-            )
-        raise InputError("plugins", table, "a table [plugins] with files and modules, lists of texts")
-    sources = (*table.get("files", ()), *table.get("modules", ()))
+        hint = "The study of a run loads no code: name the plug-in yourself." if stored else ""
+        allowed = f"a table [plugins] with {known[0]} and {known[1]}, lists of texts"
+        raise InputError("plugins", table, allowed, hint)
+    sources = (*found.get("files", ()), *found.get("modules", ()))
     load_plugins(sources)
     return sources
 

@@ -1,7 +1,4 @@
-"""What Python gives a study: components as tables of a study file, and settings by name.
-
-The study: a named factorial design plus a seed, validated, with its cells grouped by simulator.
-"""
+"""Study: a named factorial design plus a seed, validated, with its cells grouped by simulator."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import hashlib
 import itertools
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
@@ -311,11 +308,10 @@ class Study:
 
         ``stored``: the study of a run, which loads no plug-in.
         """
-        return cls.of_fields(read_study(mapping, stored))
+        return cls._of_fields(read_study(mapping, stored))
 
     @classmethod
-    def of_fields(cls, values: Mapping[str, Any]) -> Study:
-        """The study with these fields, which have been read already."""
+    def _of_fields(cls, values: Mapping[str, Any]) -> Study:
         study = cls.__new__(cls)
         study.fill(values)
         return study
@@ -367,7 +363,7 @@ class Study:
 
     def with_fields(self, **changes: Any) -> Study:
         """The study with some fields replaced by others that have been read already."""
-        return self.of_fields({own.name: getattr(self, own.name) for own in fields(self)} | changes)
+        return self._of_fields({own.name: getattr(self, own.name) for own in fields(self)} | changes)
 
     def simulators(self) -> list[Simulator[Any, Any]]:
         return [plan.simulator for plan in self.plans()]
@@ -474,11 +470,37 @@ class Study:
         return list(dict.fromkeys(text for text in found if text is not None))
 
     def left_out(self) -> list[str]:
-        """Methods, trajectories and replicates that the study asks for and that make no rows, and why."""
-        return left_out(self)
+        """Sentences on methods, trajectories and replicates of the study that make no rows, and why."""
+        simulators = self.simulators()
+        found = []
+        for kind in dict.fromkeys(method.kind for method in self.method_settings):
+            methods = [method for method in self.method_settings if method.kind == kind]
+            reasons: dict[str, dict[str, None]] = {}
+            used = False
+            for simulator in simulators:
+                for method in methods:
+                    if method.applies(simulator):
+                        used = True
+                    else:
+                        reasons.setdefault(method.lacking(simulator), {})[name_of(simulator)] = None
+            for reason, names in reasons.items():
+                share = "is left out with" if used else "makes no interval in this study; it is left out with"
+                found.append(f"{kind} {share} {enumerate_some(names)}: {reason}")
+        followed = self.trajectory is not None
+        still = {name_of(p.simulator): None for p in self.plans() if followed and not p.checkpoints}
+        if still:
+            found.append(f"trajectory: none of {enumerate_some(still)}, which makes no steps to follow")
+        for plan in self.plans():
+            for cell in plan.cells:
+                if left := self.replicates % cell.runs:
+                    row = f"{cell.method.kind}, level {cell.level:g}: a row is made of {cell.runs} replicates"
+                    found.append(f"{row}; the last {left} of {self.replicates:,} make none")
+        return list(dict.fromkeys(found))
 
     def settings(self) -> dict[str, Any]:
         """The canonical mapping: every axis a list, every default written out."""
+        plugins = plugins_of(self.components())
+        sources = {"names": [p.name for p in plugins], "sha256": [p.sha256 for p in plugins]}
         return {
             "name": self.name,
             "seed": self.seed,
@@ -496,15 +518,8 @@ class Study:
             "method": [entry.mapping() for entry in self.method],
             **({"trajectory": self.trajectory.model_dump()} if self.trajectory else {}),
             **({"monitor": self.monitor.model_dump(exclude_none=True)} if self.monitor else {}),
-            **self.plugin_settings(),
+            **({"plugins": sources} if sources["names"] else {}),
         }
-
-    def plugin_settings(self) -> dict[str, Any]:
-        """The table [plugins]: names and digests of what the study's components come from."""
-        found = plugins_of(self.components())
-        if not found:
-            return {}
-        return {"plugins": {"names": [p.name for p in found], "sha256": [p.sha256 for p in found]}}
 
     def hash(self) -> str:
         """First 16 hex digits of SHA-256 over the canonical JSON of the settings."""
@@ -524,54 +539,13 @@ def hash_of(settings: Mapping[str, Any]) -> str:
     return hashlib.sha256(canonical_json(dict(settings)).encode()).hexdigest()[:16]
 
 
-def left_out(study: Study) -> list[str]:
-    """Sentences on the methods, trajectories and replicates of a study that make no rows, and why.
-
-    One for each method and reason; none where everything that the study asks for is computed.
-    """
-    simulators = study.simulators()
-    found = []
-    for kind in dict.fromkeys(method.kind for method in study.method_settings):
-        methods = [method for method in study.method_settings if method.kind == kind]
-        reasons: dict[str, dict[str, None]] = {}
-        used = False
-        for simulator in simulators:
-            for method in methods:
-                if method.applies(simulator):
-                    used = True
-                else:
-                    reasons.setdefault(method.lacking(simulator), {})[name_of(simulator)] = None
-        for reason, names in reasons.items():
-            share = "is left out with" if used else "makes no interval in this study; it is left out with"
-            found.append(f"{kind} {share} {listed(list(names))}: {reason}")
-    return [*found, *without_trajectory(study), *without_row(study)]
-
-
 def name_of(simulator: Any) -> str:
     parts = simulator.parts()
     acting = parts.get("algorithm") or parts.get("protocol") or parts["problem"]
     return str(acting.kind)
 
 
-def listed(names: list[str]) -> str:
-    more = len(names) - MOST_NAMES
-    return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
-
-
-def without_trajectory(study: Study) -> list[str]:
-    if study.trajectory is None:
-        return []
-    names = dict.fromkeys(name_of(plan.simulator) for plan in study.plans() if not plan.checkpoints)
-    return [f"trajectory: none of {listed(list(names))}, which makes no steps to follow"] if names else []
-
-
-def without_row(study: Study) -> list[str]:
-    """Sentences on methods whose rows are made of several replicates, where some are left over."""
-    found: dict[str, None] = {}
-    for plan in study.plans():
-        for cell in plan.cells:
-            if left := study.replicates % cell.runs:
-                text = f"{cell.method.kind}, level {cell.level:g}: a row is made of {cell.runs} replicates; "
-                text += f"the last {left} of {study.replicates:,} make none"
-                found[text] = None
-    return list(found)
+def enumerate_some(names: Iterable[str]) -> str:
+    known = list(names)
+    more = len(known) - MOST_NAMES
+    return ", ".join(known[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ldpflow.errors import InputError
-from ldpflow.results.curves import Array, Setting, at, distance_bound
+from ldpflow.results.curves import Array, BoundConstants
 
 
 def psi(beta: float, n: ArrayLike) -> Array:
@@ -33,7 +33,7 @@ def sum_bound(exponent: float, h: Array) -> Array:
     return np.where(h >= 1, 1 + psi(1 - exponent, np.maximum(h, 1)), 0.0)
 
 
-def distance_bound_closed(s: Setting, n: ArrayLike) -> Array:
+def distance_bound_closed(s: BoundConstants, n: ArrayLike) -> Array:
     """Theorem 3 in closed form, for n >= 1 and 2 m eta <= 1.
 
     exp(-2 m eta psi_{1-a}(n+1)) Delta_0
@@ -47,7 +47,7 @@ def distance_bound_closed(s: Setting, n: ArrayLike) -> Array:
     return np.exp(-2 * m * eta * psi(1 - a, k + 1)) * s.start + s.second_moment() * (late + early)
 
 
-def distance_bound_unit_exponent(s: Setting, n: ArrayLike) -> Array:
+def distance_bound_unit_exponent(s: BoundConstants, n: ArrayLike) -> Array:
     """Theorem 3 for alpha = 1 and any eta, x = 2 m eta: rate n^-min(1, x).
 
     (n+1)^-x Delta_0 + sigma^2 eta^2 2^x (n+1)^-x (1 + psi_{x-1}(n)).
@@ -59,7 +59,7 @@ def distance_bound_unit_exponent(s: Setting, n: ArrayLike) -> Array:
     return np.asarray((k + 1) ** -x * (s.start + noise))
 
 
-def distance_bound_printed(s: Setting, n: ArrayLike, noise_constant: float = 64.0) -> Array:
+def distance_bound_printed(s: BoundConstants, n: ArrayLike, noise_constant: float = 64.0) -> Array:
     """Theorem 3 as printed (2 m eta < 1); with noise_constant = 4 it falls below its own recursion."""
     s.needs_convexity()
     k = np.asarray(n, dtype=float)
@@ -70,7 +70,7 @@ def distance_bound_printed(s: Setting, n: ArrayLike, noise_constant: float = 64.
 
 
 def fourth_moment_bound(
-    s: Setting, n: ArrayLike, start: float | None = None, budgets: ArrayLike | None = None
+    s: BoundConstants, n: ArrayLike, start: float | None = None, budgets: ArrayLike | None = None
 ) -> Array:
     """The ingredient of Theorem 4 as a recursion: Q_n >= E||theta_n - theta*||^4.
 
@@ -93,7 +93,7 @@ def fourth_moment_bound(
     return at(np.array(values), n)
 
 
-def fourth_constants(s: Setting, printed: bool) -> tuple[float, float]:
+def fourth_constants(s: BoundConstants, printed: bool) -> tuple[float, float]:
     """C30 and C40, with the exact E||A||^4 or with the printed tau^4, tau^2 = 64 C0^2 d/mu^2."""
     c0, d = s.bound, s.dimension
     exact = 16 * c0**4 * d * (d + 2) / s.mu**4
@@ -101,7 +101,7 @@ def fourth_constants(s: Setting, printed: bool) -> tuple[float, float]:
     return (c0**4 + noise) * (3 + 9 / s.convexity), 4 * (c0**4 + noise)
 
 
-def fourth_moment_bound_closed(s: Setting, n: ArrayLike, start: float | None = None) -> Array:
+def fourth_moment_bound_closed(s: BoundConstants, n: ArrayLike, start: float | None = None) -> Array:
     """The same in closed form, for n >= 1, 2 eta^2 <= m and m eta <= 1."""
     s.needs_convexity()
     k = np.asarray(n, dtype=float)
@@ -115,7 +115,7 @@ def fourth_moment_bound_closed(s: Setting, n: ArrayLike, start: float | None = N
 
 
 def fourth_moment_bound_printed(
-    s: Setting, n: ArrayLike, start: float | None = None, exact_noise: bool = False
+    s: BoundConstants, n: ArrayLike, start: float | None = None, exact_noise: bool = False
 ) -> Array:
     """The printed recursion Q_k <= (1 - 2 m eta_k + 2 eta_k^3) Q_{k-1} + C30 eta_k^3 + C40 eta_k^4."""
     s.needs_convexity()
@@ -129,7 +129,7 @@ def fourth_moment_bound_printed(
 
 
 def average_bound_printed(
-    s: Setting,
+    s: BoundConstants,
     n: ArrayLike,
     leading: float,
     third_order: float,
@@ -170,7 +170,7 @@ def average_bound_printed(
     return np.asarray(total)
 
 
-def excess_bound_recursion(s: Setting, n: ArrayLike, start: float | None = None) -> Array:
+def excess_bound_recursion(s: BoundConstants, n: ArrayLike, start: float | None = None) -> Array:
     """Theorem 5 as its recursion, for eta <= 1/M.
 
     D_k <= D_{k-1} - (eta_k/K_{k-1}) D_{k-1}^2 + eta_k^2 M sigma^2/2.
@@ -188,7 +188,7 @@ def excess_bound_recursion(s: Setting, n: ArrayLike, start: float | None = None)
     return at(np.array(values), n)
 
 
-def excess_bound_repaired(s: Setting, n: ArrayLike) -> Array:
+def excess_bound_repaired(s: BoundConstants, n: ArrayLike) -> Array:
     """The printed form of Theorem 5 with its units repaired, for alpha in (1/3, 1).
 
     2 sqrt(K) (sqrt(K) + 4 sqrt(M) sigma eta^(3/2))/(eta psi_x(n + 1)), x = alpha/2 up to 2/3 and
@@ -204,7 +204,7 @@ def excess_bound_repaired(s: Setting, n: ArrayLike) -> Array:
     return np.asarray(2 * np.sqrt(energy) * (np.sqrt(energy) + extra) / (s.eta * psi(x, k + 1)))
 
 
-def excess_bound_printed(s: Setting, n: ArrayLike, noise_constant: float = 64.0) -> Array:
+def excess_bound_printed(s: BoundConstants, n: ArrayLike, noise_constant: float = 64.0) -> Array:
     """Theorem 5 as printed (eta < 1/M): adds 1 to a length, and a real process violates it.
 
     Infinite at alpha = 1/2, where print divides by 0, up to the branch 1/2 < alpha.
@@ -223,7 +223,7 @@ def excess_bound_printed(s: Setting, n: ArrayLike, noise_constant: float = 64.0)
         return np.asarray(2 * first * length / (eta * scale * psi(1.5 * a - 0.5, k)))
 
 
-def average_excess_bound_printed(s: Setting, n: ArrayLike, noise_constant: float = 64.0) -> Array:
+def average_excess_bound_printed(s: BoundConstants, n: ArrayLike, noise_constant: float = 64.0) -> Array:
     """Theorem 6 as printed: sums bounded by psi instead of 1 + psi."""
     k = np.asarray(n, dtype=float)
     sigma = s.second_moment(noise_constant)

@@ -16,7 +16,7 @@ from ldpflow.components.mechanisms.gaussian import Gaussian
 from ldpflow.components.problems.linear_regression import LinearRegression
 from ldpflow.components.problems.logistic_regression import LogisticRegression
 from ldpflow.results import curves as bounds
-from ldpflow.results.curves import Setting
+from ldpflow.results.curves import BoundConstants
 from ldpflow.simulators.one_pass import OnePass, run_path
 from tests.oracles import gaussian_bounds as oracle
 
@@ -70,7 +70,7 @@ def test_projected_paths_stay_below_the_third_theorem(mu, alpha, ratio):
     n = np.unique(np.geomspace(1, 20_000, 17).astype(int))
     path = OnePass(HUBER, Gaussian(mu=mu), LdpSgd(gamma=alpha, c=0.4, radius=5.0))
     square = followed(path, n, 2048, ["last_sq"])["last_sq"]
-    s = Setting(0.4, alpha, HUBER.gradient_bound(), 5, mu, 5.0, 0.0652, 2.0)
+    s = BoundConstants(0.4, alpha, HUBER.gradient_bound(), 5, mu, 5.0, 0.0652, 2.0)
     found = {
         "T3 A": upper(square) / bounds.distance_bound(s, n),
         "T3 B": upper(square) / oracle.distance_bound_closed(s, n),
@@ -102,7 +102,7 @@ def test_average_stays_below_the_fourth_theorem():
         return np.concatenate([[start], mean + 3 * np.sqrt((sums[1] / count - mean**2) / count)])
 
     h = HUBER.curvature()[0][0]
-    s = Setting(0.4, 0.6, HUBER.gradient_bound(), 5, 2.0, 5.0, convexity=h, smoothness=2.0)
+    s = BoundConstants(0.4, 0.6, HUBER.gradient_bound(), 5, 2.0, 5.0, convexity=h, smoothness=2.0)
     covariance = path.algorithm.step_covariance(HUBER, path.mechanism)
     leading = bounds.leading_term(HUBER.curvature(), covariance, 0.0)
     bound = bounds.average_bound(s, checked, leading, bounded(second, 5.0), bounded(fourth, 25.0), 0.1205)

@@ -9,13 +9,13 @@ import pytest
 
 from ldpflow.errors import InputError
 from ldpflow.results import curves as bounds
-from ldpflow.results.curves import Setting
+from ldpflow.results.curves import BoundConstants
 from tests.oracles import gaussian_bounds as oracle
 from tests.oracles import gaussian_sgd
 from tests.oracles.gaussian_bounds import psi
 
 N = np.array([1, 10, 100, 1000, 10000])
-GOLDEN = Setting(0.4, 0.6, 1.0, 5, 2.0, 5.0, convexity=0.2, smoothness=2.0)
+GOLDEN = BoundConstants(0.4, 0.6, 1.0, 5, 2.0, 5.0, convexity=0.2, smoothness=2.0)
 
 
 def test_psi():
@@ -80,7 +80,7 @@ def settings(count=60):
         alpha = rng.uniform(0.2, 0.99)
         m = rng.uniform(0.05, 1.0)
         eta = rng.uniform(0.05, 1.0) * min(1 / (2 * m), math.sqrt(m / 2), 1 / (m + 1))
-        yield Setting(
+        yield BoundConstants(
             eta,
             alpha,
             rng.uniform(0.5, 2),
@@ -107,7 +107,7 @@ def test_sharper_forms_lie_below():
 
 
 def test_printed_third_theorem_falls_below_its_own_recursion():
-    s = Setting(0.5, 0.9, 1.0, 5, 2.0, 0.0, convexity=2e-3)
+    s = BoundConstants(0.5, 0.9, 1.0, 5, 2.0, 0.0, convexity=2e-3)
     n = np.array([2, 5, 20, 100, 1000, 20_000])
     ratio = bounds.distance_bound(s, n) / oracle.distance_bound_printed(s, n, 4.0)
     assert ratio.max() > 1.3
@@ -115,7 +115,7 @@ def test_printed_third_theorem_falls_below_its_own_recursion():
 
 def test_unit_exponent():
     for eta in (0.5, 2.0, 5.0):
-        s = Setting(eta, 1.0, 1.0, 5, 2.0, 5.0, convexity=0.2)
+        s = BoundConstants(eta, 1.0, 1.0, 5, 2.0, 5.0, convexity=0.2)
         n = np.array([1, 10, 100, 3000])
         bound = oracle.distance_bound_unit_exponent(s, n)
         assert (bounds.distance_bound(s, n) <= bound * (1 + 1e-12)).all()
@@ -123,7 +123,7 @@ def test_unit_exponent():
 
 def test_printed_fifth_theorem_is_violated_by_a_process():
     """1-D Huber, theta_0 = 1000: far out the gradient is 1, and D_n falls no faster than E_n."""
-    s = Setting(0.99, 0.75, 1.0, 1, 3.0, 1000.0**2, smoothness=1.0)
+    s = BoundConstants(0.99, 0.75, 1.0, 1, 3.0, 1000.0**2, smoothness=1.0)
     n = 10_000
     # F(theta) = |theta| - 1/2 beyond the data; noise has mean 0 and does not bring it near 0.
     excess = 1000.0 - 0.5 - s.steps(n).sum() - 0.125
@@ -153,7 +153,7 @@ def test_fourth_theorem_on_the_quadratic():
     """Exact distances; observed maximal ratio .285 (A12)."""
     n = np.unique(np.geomspace(1, 20_000, 40).astype(int))
     moments = gaussian_sgd.quadratic_moments(H, S, 4.0, D0, 0.5, 0.6, 20_000)
-    s = Setting(0.5, 0.6, math.sqrt(2), 4, math.sqrt(2), 6.0, convexity=0.3, smoothness=1.0)
+    s = BoundConstants(0.5, 0.6, math.sqrt(2), 4, math.sqrt(2), 6.0, convexity=0.3, smoothness=1.0)
     leading = bounds.leading_term(np.diag(H), np.diag(S), 4.0)
     bound = bounds.average_bound(s, n, leading, moments["distance"], np.zeros(20_001), 0.0, smoothness=0.0)
     ratio = moments["average_pre"][n] / bound
@@ -180,7 +180,7 @@ def test_slopes_on_the_quadratic(alpha, last, average):
 
 def test_printed_fourth_theorem_says_nothing():
     """Huber d = 5, mu = 2, n = 2e4, where the truth is 0.0146: 36, and 5.8e6 with its misprint."""
-    s = Setting(0.4, 0.6, math.sqrt(2) * 1.345, 5, 2.0, 5.0, convexity=0.312, smoothness=2.0)
+    s = BoundConstants(0.4, 0.6, math.sqrt(2) * 1.345, 5, 2.0, 5.0, convexity=0.312, smoothness=2.0)
     h, v = 0.311973, 0.136921
     leading = bounds.leading_term(h * np.eye(5), v * np.eye(5), 0.0)
     meant = oracle.average_bound_printed(s, 20_000, leading, 0.1205, as_meant=True)
@@ -191,8 +191,8 @@ def test_printed_fourth_theorem_says_nothing():
 
 def test_bad_settings_are_named():
     with pytest.raises(InputError, match="convexity"):
-        bounds.distance_bound(Setting(0.4, 0.6, 1.0, 5, 2.0, 5.0), 10)
+        bounds.distance_bound(BoundConstants(0.4, 0.6, 1.0, 5, 2.0, 5.0), 10)
     with pytest.raises(InputError, match="mu"):
-        Setting(0.4, 0.6, 1.0, 5, 0.0, 5.0)
+        BoundConstants(0.4, 0.6, 1.0, 5, 0.0, 5.0)
     with pytest.raises(InputError, match="eta"):
-        oracle.excess_bound_recursion(Setting(0.9, 0.6, 1.0, 5, 1.0, 5.0, smoothness=2.0), 10)
+        oracle.excess_bound_recursion(BoundConstants(0.9, 0.6, 1.0, 5, 1.0, 5.0, smoothness=2.0), 10)
