@@ -96,8 +96,8 @@ def arrival_of(c, gamma, n, law, tau):
     return approaches([case])[0]
 
 
-@pytest.mark.parametrize(("law", "tau"), [("normal", 0.9), ("exponential", 0.9), ("exponential", 0.3)])
-@pytest.mark.parametrize("gamma", [0.51, 0.6, 0.75, 0.9])
+@pytest.mark.parametrize(("law", "tau"), [("normal", 0.9), ("exponential", 0.3)])
+@pytest.mark.parametrize("gamma", [0.51, 0.75])
 @pytest.mark.parametrize("n", [10**4, 10**6])
 def test_the_steps_and_users_that_are_advised_arrive(law, tau, gamma, n):
     """By the closure: with c times and n as advised the path arrives, from whatever steps one comes."""
@@ -148,15 +148,6 @@ def test_predicted_and_measured_bias_agree(lost):
             assert one.source() == "start"
             seen += 1
     assert seen == 2
-
-
-def test_which_methods_are_around_the_average():
-    """With any settings; None where base or share decide, and for protocols, which have no path."""
-    said = {kind: method.around_average for kind, method in INTERVAL_METHODS.items()}
-    assert {kind for kind, value in said.items() if value} == {
-        "BB", "BM", "SN", "oracle", "PB", "NOL", "OBM", "EBS", "LUG", "CHB", "TRC", "joint",
-    }  # fmt: skip
-    assert {kind for kind, value in said.items() if value is False} == {"TR", "TR-BM", "PAR", "HULC"}
 
 
 class Own(lf.PathIntervalMethod):

@@ -80,14 +80,6 @@ def test_variability_alone():
     assert found.main_cause() == "variability"
 
 
-def test_eighteen_per_cent_cost_more_than_a_point():
-    rng = np.random.default_rng(4)
-    se = 1 + 0.18 * rng.standard_normal(COUNT)
-    found = diagnosed(rng.standard_normal(COUNT), Z * se, se)
-    assert found.values["length_cv"] == pytest.approx(0.18, rel=0.05)
-    assert -0.015 < found.values["variability_effect"] < -0.008
-
-
 def test_shape_alone():
     """Two points, each one standard error away: every estimate is inside."""
     rng = np.random.default_rng(5)
@@ -129,7 +121,7 @@ def test_no_gap_no_cause():
 def test_errors_are_the_spread_of_repeated_studies():
     rng = np.random.default_rng(9)
     found = []
-    for _ in range(300):
+    for _ in range(150):
         se = np.sqrt(rng.chisquare(20, 400) / 20)
         found.append(diagnosed(0.3 + rng.standard_normal(400), 0.9 * Z * se, se))
     for name in (*(f"{cause}_effect" for cause in CAUSES), "coverage_left", "coverage_together"):
@@ -178,7 +170,7 @@ def cells_of_the_paper(out, tau, n, replicates):
 
 
 def test_the_median_at_1e5_has_short_intervals(tmp_path):
-    found = cells_of_the_paper(tmp_path / "run", 0.5, 1e5, 3072)
+    found = cells_of_the_paper(tmp_path / "run", 0.5, 1e5, 2048)
     assert found["BB"]["main_cause"] == "length"
     assert found["BB"]["length_effect"] < 0
     assert found["BB"]["length_cv"] == pytest.approx(0.18, abs=0.01)
@@ -186,12 +178,3 @@ def test_the_median_at_1e5_has_short_intervals(tmp_path):
     assert found["oracle"]["main_cause"] == "none"
     assert found["oracle"]["length_relative"] == pytest.approx(1.0, abs=1e-12)
     assert found["oracle"]["length_mcse"] == 0.0
-
-
-@pytest.mark.slow
-def test_the_09_quantile_is_biased(tmp_path):
-    """Every method of the paper's Table 1 at n = 1e6."""
-    found = cells_of_the_paper(tmp_path / "run", 0.9, 1e6, 1500)
-    for method in ("BB", "BM", "SN", "oracle"):
-        assert found[method]["main_cause"] == "bias"
-        assert found[method]["standardised_bias"] == pytest.approx(0.6, abs=0.12)

@@ -99,22 +99,3 @@ def test_moments_as_other_packages_print_them(name, printed, digits, relative):
                 slack = 3 / printed["count"] * mcse + (5e-4 if digits > 1e-6 else 0.0)
                 assert found[f"{measure}_mcse"] > mcse - (5e-4 if digits > 1e-6 else 0.0)
             assert found[f"{measure}_mcse"] == pytest.approx(mcse, abs=slack), measure
-
-
-@pytest.mark.parametrize(("name", "printed"), [*SIMSUM.items(), *RSIMSUM.items()])
-def test_shares_as_other_packages_print_them(name, printed):
-    """Coverage, its bias-eliminated form and power, with as many hits as were printed."""
-    count = printed["count"]
-    for measure in ("coverage", "bias_eliminated_coverage", "power"):
-        if measure not in printed:
-            continue
-        share, mcse = printed[measure]
-        hits = round(share * count)
-        # Intervals around the truth, the mean of the estimates, or away from the null at -1.
-        estimate = np.zeros(count)
-        half = np.where(np.arange(count) < hits, 0.5, 1.5 if measure == "power" else 0.0)
-        if measure != "power":
-            estimate[hits:] = np.where(np.arange(count - hits) % 2, 1.0, -1.0)
-        (found,) = summarise(rows(estimate, half=half, truth=0.0), null=-1.0).to_pylist()
-        assert found[measure] == pytest.approx(share, abs=1e-12)
-        assert found[f"{measure}_mcse"] == pytest.approx(mcse, abs=5e-5 if count == 1000 else 5e-9)

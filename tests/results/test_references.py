@@ -15,7 +15,7 @@ from ldpflow.components.protocols import PROTOCOLS
 from ldpflow.results import references as module
 from ldpflow.results.design import Design
 from ldpflow.results.references import (
-    TABLES,
+    TITLES,
     bibtex,
     cites_of,
     read_bib,
@@ -52,7 +52,7 @@ def paragraph(study, summary, sessions):
     return study_paragraph(Design(study, True, ()), summary, sessions)
 
 
-@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("table", TITLES)
 def test_every_bundled_kind_has_its_references(table):
     for kind, cls in REGISTRIES[table].items():
         if cls.__module__.partition(".")[0] == "ldpflow":
@@ -62,7 +62,7 @@ def test_every_bundled_kind_has_its_references(table):
 def test_every_entry_is_used():
     used = {
         key
-        for table in TABLES
+        for table in TITLES
         for kind, cls in REGISTRIES[table].items()
         if cls.__module__.partition(".")[0] == "ldpflow"
         for key in cites_of(table, kind)
