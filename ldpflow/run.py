@@ -136,9 +136,9 @@ class Run:
         InputError
             If there is none, or a plug-in that it needs is not loaded.
         """
-        from ldpflow.study.stored import needed_study
+        from ldpflow.study.stored import study_to_run
 
-        return needed_study(self.store)
+        return study_to_run(self.store)
 
     @property
     def cautions(self) -> list[str]:
@@ -177,18 +177,18 @@ class Run:
         InputError
             If nothing has finished, or a name is no column.
         """
-        from ldpflow.results.where import chosen
+        from ldpflow.results.where import select
 
         with self.store.named_errors():
             table = self.store.read_summary()
         if table is None:
             raise InputError("run", self.out, "a run directory with a summary", "Nothing finished there.")
-        table = chosen(table, where)
+        table = select(table, where)
         if best:
             from ldpflow.results.arena import best_rows
 
             table = best_rows(self.store, table)
-        return chosen(table, sort=sort, columns=columns)
+        return select(table, sort=sort, columns=columns)
 
     def rows(self, where: str | None = None, columns: Names = None, **settings: Any) -> pa.Table:
         """Rows of single replicates.
@@ -219,13 +219,13 @@ class Run:
             As of :meth:`summary`.
         """
         from ldpflow.results.summary import stored_trajectory_summary
-        from ldpflow.results.where import chosen
+        from ldpflow.results.where import select
 
         with self.store.named_errors():
             table = self.store.read_trajectory_summary()
             if table is None:
                 table = stored_trajectory_summary(self.store, damaged="refuse")
-        return chosen(table, where, sort, columns)
+        return select(table, where, sort, columns)
 
     def compare(self, by: str = "method", baseline: str | None = None) -> pa.Table:
         """Cells against a baseline, paired by replicate.
@@ -252,11 +252,11 @@ class Run:
         """Explain why coverage differs from nominal: columns of the summary and ``explanation``.
 
         The metadata ``note`` of the schema: how many effects are named, and how many chance would name."""
-        from ldpflow.results.explanation import explained
+        from ldpflow.results.explanation import explanation_table
 
         summary = self.summary(where, sort)
         with self.store.named_errors():
-            return explained(self.store, summary)
+            return explanation_table(self.store, summary)
 
     def verify(self, against: str = "dette-graw") -> Comparison:
         """Compare a summary made anew from the rows with published tables; see its ``verdict``."""

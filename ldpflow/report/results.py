@@ -21,12 +21,12 @@ from ldpflow.results.columns import known_columns
 from ldpflow.results.design import Design, run_design
 from ldpflow.results.summary import stored_summary, stored_trajectory_summary
 from ldpflow.results.trajectories import meanings
-from ldpflow.results.where import chosen, condition
+from ldpflow.results.where import condition, select
 from ldpflow.store.dataset import Damaged
 from ldpflow.store.provenance import read_sessions
 from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import cell_keys
-from ldpflow.study.stored import shown_study, stored_mapping
+from ldpflow.study.stored import public_study, stored_mapping
 
 WIDE = 24
 """Characters of a setting that is shown only if nothing else tells rows apart."""
@@ -203,7 +203,7 @@ class Results:
         label = labels(rows, Names(known_columns(table.schema)), method_settings(table.schema))
         for row in rows:
             row["series"] = label(row)
-        study, text = shown_study(mapping, text)
+        study, text = public_study(mapping, text)
         found = cls(rows, table, followed, study, text, read_sessions(store), store, damaged)
         names = found.varying()
 
@@ -356,5 +356,5 @@ def filtered(where: str, *tables: pa.Table) -> list[pa.Table]:
     if refused and len(refused) == sum(table.num_rows > 0 for table in tables):
         raise refused[0]
     if not any(table.num_rows for table in found):
-        chosen(unmet[0], where)  # which says what there is
+        select(unmet[0], where)  # which says what there is
     return found

@@ -46,24 +46,14 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Entry:
-    """A method in one setting.
-
-    Parameters
-    ----------
-    label : str
-        Kind and the settings that are not at their default.
-    row : mapping
-        Its row of the summary.
-    state : str
-        Whether it holds its level (see :func:`judge`).
-    barred : str
-        Why it is not recommended whatever it covers (see :func:`why_barred`); empty for most.
-    """
+    """A method in one setting, with its row of the summary."""
 
     label: str
     row: Row
     state: str
+    """Whether it holds its level (see :func:`judge`)."""
     barred: str
+    """Why it is not recommended whatever it covers (see :func:`why_barred`); empty for most."""
 
     @property
     def holds(self) -> bool:
@@ -87,18 +77,10 @@ class Entry:
 
 @dataclass(frozen=True)
 class Setting:
-    """All methods at one path, n, level and coordinate.
+    """All methods at one path, n, level and coordinate: the shortest that hold their level, then by coverage.
 
-    Parameters
-    ----------
-    keys : dict
-        path, n, level, coordinate.
-    entries : tuple of Entry
-        The shortest first among those that hold their level, then the others by coverage.
-    best : Entry, optional
-        What the rule recommends; None where no eligible method holds its level.
-    nearest : Entry, optional
-        The eligible method with the highest coverage.
+    ``best`` is what the rule recommends, if an eligible method holds its level; ``nearest`` is the eligible
+    method with the highest coverage.
     """
 
     keys: Row
@@ -121,19 +103,8 @@ class Setting:
 class Standing:
     """A method over all settings.
 
-    Parameters
-    ----------
-    label : str
-    barred : str
-        As of its entries.
-    settings, held, undecided, best : int
-        In how many settings it is, holds its level, has too few replicates to say, and is recommended.
-    lowest : float
-        Its lowest coverage, failures counted as misses.
-    failed : float
-        Its largest share of undefined and diverged intervals.
-    length : float or None
-        Median over the settings where it holds its level of its mean length over the oracle's.
+    ``settings``, ``held``, ``undecided`` and ``best`` count in how many it is, holds its level, has too few
+    replicates to say, and is recommended.
     """
 
     label: str
@@ -143,8 +114,11 @@ class Standing:
     undecided: int
     best: int
     lowest: float
+    """Coverage, failures counted as misses."""
     failed: float
+    """Largest share of undefined and diverged intervals."""
     length: float | None
+    """Median of its mean length over the oracle's, where it holds its level."""
 
 
 def label_of(row: Row) -> str:

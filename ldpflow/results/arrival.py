@@ -85,7 +85,7 @@ def follow_kernel() -> Callable[..., None]:
     return compiled(follow, Case(), SIGNATURE)
 
 
-def tabulated(cdf: Callable[[Floats], Floats]) -> Floats:
+def tabulate(cdf: Callable[[Floats], Floats]) -> Floats:
     """Table of a distribution function of y: the cubic through four points of every cell.
 
     Parameters
@@ -334,23 +334,10 @@ class Arrival:
 
 
 def verdict(k: float, bias: float, start: float, steps: float, sd_ratio: float) -> str:
-    """Whether a length may be printed.
+    """Whether a length may be printed, for K relaxation times and fields of :class:`Arrival` b and w.
 
-    Parameters
-    ----------
-    k : float
-        Relaxation times of the run.
-    bias, start, steps : float
-        Bias of the average in standard errors, its part from the start, its part from the steps.
-    sd_ratio : float
-        Standard deviation of the average in standard errors.
-
-    Returns
-    -------
-    str
-        ``arrived``: |b| <= .1, K >= 25, .9 <= w <= 1.1. ``doubtful``: |b| <= .5, K >= 15, w <= 1.25.
-        ``not_arrived``: too few relaxation times, or mostly the start's bias. ``steps_too_large``:
-        all others.
+    ``arrived``: |b| <= .1, K >= 25, .9 <= w <= 1.1. ``doubtful``: |b| <= .5, K >= 15, w <= 1.25.
+    ``not_arrived``: too few relaxation times, or mostly the start's bias. ``steps_too_large``: all others.
     """
     if abs(bias) <= 0.1 and k >= 25 and 0.9 <= sd_ratio <= 1.1:
         return "arrived"
@@ -388,7 +375,7 @@ def approaches(cases: Sequence[Approach]) -> list[Arrival]:
     for run, places in runs.items():
         at = (run.law, run.tau)
         if at not in known:
-            known[at] = standardised(run.law, run.tau)
+            known[at] = relaxation_units(run.law, run.tau)
         truth, density, table = known[at]
         times = np.array(sorted({cases[place].steps for place in places}))
         out = np.empty((len(times), 5))
@@ -413,11 +400,11 @@ def approaches(cases: Sequence[Approach]) -> list[Arrival]:
 
 
 @lru_cache(maxsize=32)  # a table of 180 kB for each law
-def standardised(law: Law, tau: float) -> tuple[float, float, Floats]:
+def relaxation_units(law: Law, tau: float) -> tuple[float, float, Floats]:
     """tau-quantile, density there, and the table of F in relaxation units."""
 
     truth, density = law.quantile(tau), law.density_at_quantile(tau)
-    return truth, density, tabulated(lambda y: law.cdf_values(truth + y / density))
+    return truth, density, tabulate(lambda y: law.cdf_values(truth + y / density))
 
 
 def linear_arrivals(case: LinearApproach) -> list[Arrival]:

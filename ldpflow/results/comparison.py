@@ -67,18 +67,7 @@ class Contrast:
 
 @dataclass(frozen=True)
 class CellComparison:
-    """A cell against the baseline.
-
-    Parameters
-    ----------
-    shared : dict
-        Parameters that both have.
-    differs : dict
-        Those that are compared, of this cell.
-    baseline : str
-        The baseline's, in words.
-    result : Contrast
-    """
+    """A cell against the baseline: parameters that both have, this cell's others, the baseline's in words."""
 
     shared: Row
     differs: Row
@@ -103,10 +92,10 @@ def comparisons(
     paths : mapping of str to Simulator
         By the column ``path`` of the keys.
     by : str
-        ``method``, ``mechanism`` or ``algorithm``, each with all its settings, or one setting
-        (``epsilon``, ``gamma``, ``beta``, ...), or ``n`` or ``level``.
+        ``method``, ``mechanism``, ``algorithm`` or ``protocol``, each with all its settings, or a setting,
+        n or level. Other problems have other users, and cannot be compared.
     baseline : str, optional
-        Value of ``by`` to compare with; the first one in each group of cells unless given.
+        Value of ``by`` to compare with, by default the first one in each group of cells.
     """
     pairs = list(chain.from_iterable(zip(keys.to_pylist(), found, strict=True) for keys, found in cells))
     columns = columns_compared(by, settings_of(paths.values(), [name for key, _ in pairs for name in key]))
@@ -125,8 +114,8 @@ def comparisons(
     found = []
     seen: dict[str, None] = {}
     # By value: the order of paths is that of their hashes.
-    for members in sorted(groups.values(), key=lambda members: in_order(members[0][0])):
-        members.sort(key=lambda member: in_order(member[1]))
+    for members in sorted(groups.values(), key=lambda members: parameter_order(members[0][0])):
+        members.sort(key=lambda member: parameter_order(member[1]))
         seen.update(dict.fromkeys(label(differs, by) for _, differs, _ in members))
         chosen = [m for m in members if baseline is None or matches(m[1], by, baseline)]
         if not chosen:
@@ -155,7 +144,7 @@ def stored_comparisons(store: RunStore, by: str, baseline: str | None) -> pa.Tab
     return pa.Table.from_pylist([{name: row.get(name) for name in names} for row in rows])
 
 
-def in_order(row: Row) -> list[tuple[str, bool, float, str]]:
+def parameter_order(row: Row) -> list[tuple[str, bool, float, str]]:
     """Sort key of parameters: numbers by size, others by name, absent ones last."""
     return [
         (name, value is None, value if isinstance(value, (int, float)) else 0.0, str(value))
@@ -212,7 +201,7 @@ def compare_cells(this: CellRows, baseline: CellRows) -> Contrast:
     difference = hits(this)[both[0]] - hits(baseline)[both[1]]
     mean, variance = moments(difference)
     finished = this.ok[both[0]] & baseline.ok[both[1]]
-    lengths = [measured(cell, at[finished]) for cell, at in zip(cells, both, strict=True)]
+    lengths = [measured_lengths(cell, at[finished]) for cell, at in zip(cells, both, strict=True)]
     known = ~(np.isnan(lengths[0]) | np.isnan(lengths[1]))
     undefined = [1.0 - float(np.mean(cell.ok[at])) for cell, at in zip(cells, both, strict=True)]
     return Contrast(
@@ -253,7 +242,7 @@ def hits(cell: CellRows) -> Floats:
     return np.where(cell.ok, cell.covered, 0.0)
 
 
-def measured(cell: CellRows, at: NDArray[np.int64]) -> Floats:
+def measured_lengths(cell: CellRows, at: NDArray[np.int64]) -> Floats:
     """Lengths of some finished rows, as :meth:`CellRows.lengths` has them among all that finished."""
     place = np.cumsum(cell.ok) - 1
     lengths: Floats = cell.finished().lengths()[place[at]]

@@ -117,16 +117,10 @@ class Term:
 
 @dataclass(frozen=True)
 class Decomposition:
-    """The coverage of a cell as a sum; NaN where something is undefined.
+    """The coverage of a cell's finished rows as a sum; NaN where something is undefined.
 
-    Parameters
-    ----------
-    level : float in (0, 1)
-    rows : CellRows
-        Of one cell and coordinate, finished.
-    found : dict of str to ndarray, optional
-        Each value of :func:`effects`, of all replicates and without each group of :func:`left_out_groups`;
-        None if the rows do not differ.
+    ``found`` has each value of :func:`effects`, of all replicates and without each group of
+    :func:`left_out_groups`; None if the rows do not differ.
     """
 
     level: float
@@ -248,7 +242,7 @@ class Decomposition:
         if not shown:
             return "Nothing can be said: it takes three finished replicates that differ."
         digits = max(3, len(f"{self.level:g}".partition(".")[2]))
-        amounts = rounded([term.effect for term in shown], self.coverage, self.level, digits)
+        amounts = round_terms([term.effect for term in shown], self.coverage, self.level, digits)
         added = " ".join(
             f"{amount:+.{digits}f} ± {term.mcse:.{digits}f} ({self.words(term)})"
             for amount, term in zip(amounts, shown, strict=True)
@@ -337,19 +331,7 @@ def left_out_groups(count: int) -> NDArray[np.bool_]:
 
 
 def effects(rows: CellRows, level: float, kept: NDArray[np.bool_]) -> dict[str, Floats]:
-    """The values of a diagnosis over the replicates ``kept``.
-
-    Parameters
-    ----------
-    rows : CellRows
-        Finished rows.
-    level : float
-    kept : ndarray of bool, shape (G, R)
-
-    Returns
-    -------
-    dict of str to ndarray, shape (G,)
-    """
+    """The values of a diagnosis over replicates of finished rows; ``kept`` has shape (G, R), a value (G,)."""
     weights = kept.astype(float)
     weights /= weights.sum(axis=1, keepdims=True)
     size = kept.sum(axis=1)
@@ -376,9 +358,9 @@ def effects(rows: CellRows, level: float, kept: NDArray[np.bool_]) -> dict[str, 
 
     if rows.has_se():
         length_effect = covers(average / (2 * s)) - level
-        variability_effect = mean(centred(z * length / average[:, None])) - level
+        variability_effect = mean(central_mass(z * length / average[:, None])) - level
     else:
-        length_effect = mean(centred(half)) - level
+        length_effect = mean(central_mass(half)) - level
         variability_effect = np.full(len(s), math.nan)
     shape = mean(np.abs(deviation) <= z * s[:, None]) - level
     together = mean(covers(half, shift[:, None]))
@@ -398,7 +380,7 @@ def effects(rows: CellRows, level: float, kept: NDArray[np.bool_]) -> dict[str, 
     }
 
 
-def centred(half: Floats) -> Floats:
+def central_mass(half: Floats) -> Floats:
     """Phi(half) - Phi(-half), in the same bits; half lengths are not negative.
 
     From 1.5 on, ndtr computes Phi(half) as 1 - Phi(-half).
@@ -427,7 +409,7 @@ def term_of(name: str, values: Floats) -> Term:
     return Term(name, float(values[0]), math.sqrt((len(left) - 1) * float(np.var(left))))
 
 
-def rounded(effects: Sequence[float], coverage: float, level: float, digits: int) -> list[float]:
+def round_terms(effects: Sequence[float], coverage: float, level: float, digits: int) -> list[float]:
     """Effects rounded so that with the rounded level they add up to the rounded coverage.
 
     Each is rounded down, and those that lose most are rounded up instead, until the sum is right.

@@ -23,7 +23,7 @@ from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import cell_id, cell_keys
 from ldpflow.study import Study
 from ldpflow.study.reading import toml_text
-from ldpflow.study.stored import problems, shown_study, stored_mapping, stored_study
+from ldpflow.study.stored import problem_tables, public_study, stored_mapping, stored_study
 
 AXES = (*PARTS, "method", "level", "n")
 """What a study takes the product of, in the order in which blocks are joined."""
@@ -43,28 +43,18 @@ Block = dict[str, tuple[str, ...]]
 
 @dataclass(frozen=True)
 class Design:
-    """What the rows of a run are of.
-
-    Parameters
-    ----------
-    study : mapping
-        The tables of a study file that has all values of the rows, without the values of a pilot.
-    factorial : bool
-        Whether the rows are all combinations of these values.
-    texts : tuple of str
-        Study files that together give the rows, in the order in which they can be run; empty where none are
-        known.
-    precision : mapping, optional
-        Targets that decided the number of replicates.
-    missing : tuple of (int, int), optional
-        Cells that have rows, and cells of the study, of a run that is not finished.
-    """
+    """What the rows of a run are of."""
 
     study: Mapping[str, Any]
+    """The tables of a study file that has all values of the rows, without the values of a pilot."""
     factorial: bool
+    """Whether the rows are all combinations of these values."""
     texts: tuple[str, ...]
+    """Study files that together give the rows, in an order in which they can be run; empty if unknown."""
     precision: Mapping[str, Any] | None = None
+    """Targets that decided the number of replicates."""
     missing: tuple[int, int] | None = None
+    """Cells that have rows, and cells of the study, of a run that is not finished."""
 
 
 def run_design(
@@ -80,7 +70,7 @@ def run_design(
     study = stored_study(store)
     last = sessions[-1] if sessions else {}
     targets = last.get("precision")
-    tables, text = shown_study(mapping, store.read_study() or "")
+    tables, text = public_study(mapping, store.read_study() or "")
     design = Design(tables, True, (text,) if text else ())
     if not rows.cells or (mapping and study is None and len(sessions) == 1):
         return design if targets is None else replace(design, precision=targets)
@@ -172,7 +162,7 @@ class Rows:
         """The design from the rows alone; ``mapping`` is the study of the last command."""
         points = list(self.points(mapping))
         whole = {name: tuple(dict.fromkeys(p[name] for p in points if name in p)) for name in (*AXES, *FIXED)}
-        tables, _ = shown_study(self.study_of(whole, mapping), "")
+        tables, _ = public_study(self.study_of(whole, mapping), "")
         cells = [{name: value for name, value in point.items() if name != "replicates"} for point in points]
         one = len(products(cells, AXES)) == 1
         same = all(len(whole[name]) == 1 for name in FIXED)
@@ -195,7 +185,7 @@ class Rows:
             return ()
         if not designs_of(blocks[0]) >= {design for block in blocks for design in designs_of(block)}:
             return ()
-        return tuple(shown_study(study, toml_text(study))[1] for study in studies)
+        return tuple(public_study(study, toml_text(study))[1] for study in studies)
 
     def made_by(self, study: Mapping[str, Any]) -> set[Place] | None:
         """The cells of a study; None where a component is not known here, none of an impossible study."""
@@ -208,7 +198,9 @@ class Rows:
 
     def study_of(self, block: Block, mapping: Mapping[str, Any]) -> dict[str, Any]:
         values = {name: [json.loads(text) for text in texts] for name, texts in block.items()}
-        files = {table.get("sha256"): table["file"] for table in problems(dict(mapping)) if "file" in table}
+        files = {
+            table.get("sha256"): table["file"] for table in problem_tables(dict(mapping)) if "file" in table
+        }
         for problem in values["problem"]:
             if problem.get("sha256") in files:
                 problem["file"] = files[problem["sha256"]]
@@ -275,14 +267,7 @@ def designs_of(block: Block) -> set[str]:
 def products(points: Iterable[Mapping[str, str]], axes: Sequence[str] | None = None) -> list[Block]:
     """Blocks whose combinations are these points, each once.
 
-    Two blocks that differ in one axis alone are joined, until no two do.
-
-    Parameters
-    ----------
-    points : iterable of mapping
-        Values by name; all equal points are one.
-    axes : sequence of str, optional
-        Names along which blocks are joined, in this order; all of them unless given.
+    Two blocks that differ in one axis alone are joined, axis by axis, until no two do.
     """
     blocks: list[Block] = [{name: (value,) for name, value in point.items()} for point in points]
     names = list(axes or dict.fromkeys(name for block in blocks for name in block))

@@ -17,7 +17,7 @@ from ldpflow.columns import cautions as declared_cautions
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.results.arrival import Arrival, arrivals
 from ldpflow.results.decomposition import BY_CHANCE, decompose
-from ldpflow.results.measures import exploded, one_dominates
+from ldpflow.results.measures import has_exploded, one_dominates
 from ldpflow.results.summary import stored_cells, stored_paths
 from ldpflow.simulators.approach import limit_law
 from ldpflow.simulators.simulator import Simulator
@@ -32,17 +32,9 @@ MOST_USERS = 100.0  # times the users that a study may be asked to have
 
 @dataclass(frozen=True)
 class Explanation:
-    """The explanation of one cell and coordinate.
+    """Sentences on one cell and coordinate, with its row of the summary.
 
-    Parameters
-    ----------
-    row : dict
-        The cell's row of the summary.
-    sentences : list of str
-        What makes coverage differ from nominal, the cautions of the method's own fit, and what looking
-        before the end does.
-    named, looked : int
-        Effects that are named, and those that were compared with two of their MCSE.
+    ``named`` of ``looked`` effects exceed two of their MCSE.
     """
 
     row: dict[str, Any]
@@ -64,22 +56,22 @@ def explain(store: RunStore, summary: pa.Table) -> list[Explanation]:
     paths = stored_paths(store.replicates, damaged="refuse")
     vectors = {row["path"] for row in rows if row["coordinate"] > 0}
     wanted = {
-        place(row, ("path", *cell_keys(summary.schema), "coordinate")): (at, row, arrival)
+        cell_identity(row, ("path", *cell_keys(summary.schema), "coordinate")): (at, row, arrival)
         for at, (row, arrival) in enumerate(zip(rows, predicted_biases(rows, paths), strict=True))
     }
     found: dict[int, Explanation] = {}
     for keys, cells in stored_cells(store, damaged="refuse"):
         for key, cell in zip(keys.to_pylist(), cells, strict=True):
-            if place(key, keys.column_names) not in wanted:
+            if cell_identity(key, keys.column_names) not in wanted:
                 continue
-            at, row, arrival = wanted[place(key, keys.column_names)]
+            at, row, arrival = wanted[cell_identity(key, keys.column_names)]
             coverage = decompose(cell, row["level"])
             oracle = without_oracle(paths[row["path"]]) if row.get("oracle_length") is None else []
             sentences = [
                 coverage.sentence(None if arrival is None else arrival.source()),
                 "" if arrival is None else arrival.sentence(),
                 *cautions(row, columns, row["path"] in vectors),
-                *failures(row),
+                *failure_sentences(row),
                 *oracle,
                 *dominance(row, one_dominates(cell)),
                 *extremes(row),
@@ -89,7 +81,7 @@ def explain(store: RunStore, summary: pa.Table) -> list[Explanation]:
     return [found[at] for at in range(len(rows))]
 
 
-def place(row: Mapping[str, Any], names: Iterable[str]) -> tuple[Any, ...]:
+def cell_identity(row: Mapping[str, Any], names: Iterable[str]) -> tuple[Any, ...]:
     """The settings that identify a cell, without nulls."""
     return tuple(sorted((name, row[name]) for name in names if row.get(name) is not None))
 
@@ -106,7 +98,7 @@ def chance_note(found: Sequence[Explanation]) -> str:
     )
 
 
-def explained(store: RunStore, summary: pa.Table) -> pa.Table:
+def explanation_table(store: RunStore, summary: pa.Table) -> pa.Table:
     """The settings of a summary's rows and their explanation as a text; metadata: :func:`chance_note`."""
     found = explain(store, summary)
     text = [" ".join(one.sentences) for one in found]
@@ -125,7 +117,7 @@ def cautions(row: Mapping[str, Any], columns: Iterable[Column], vector: bool = F
     return declared_cautions(columns, row) if method is None else method.cautions(row, vector)
 
 
-def failures(row: Mapping[str, Any]) -> list[str]:
+def failure_sentences(row: Mapping[str, Any]) -> list[str]:
     if not row["failures"]:
         return []
     misses = row["coverage_failures_as_misses"]
@@ -163,7 +155,7 @@ def dominance(row: Mapping[str, Any], one: bool) -> list[str]:
 
 def extremes(row: Mapping[str, Any]) -> list[str]:
     """A sentence about paths that have grown beyond all use though they are finite."""
-    if not exploded(row):
+    if not has_exploded(row):
         return []
     return [
         f"Some intervals are of another order of magnitude: the mean length {row['length_mean']:.3g} is "
@@ -191,29 +183,19 @@ def looks(row: Mapping[str, Any]) -> list[str]:
 
 @dataclass(frozen=True)
 class PredictedBias:
-    """Predicted and measured bias of the average in one row of a summary.
-
-    Parameters
-    ----------
-    arrival : Arrival
-    measured : float
-        Bias over the standard error of the oracle.
-    start, truth : float
-        theta0 and theta*, unit of theta.
-    scale : float
-        The oracle's standard error over the empirical one.
-    gamma : float
-        Exponent of the steps; NaN where it is not known.
-    n : int
-        Users.
-    """
+    """Predicted and measured bias of the average in one row of a summary."""
 
     arrival: Arrival
     measured: float
+    """Bias over the standard error of the oracle."""
     start: float
+    """theta0, unit of theta."""
     truth: float
+    """theta*, unit of theta."""
     scale: float = 1.0
+    """The oracle's standard error over the empirical one."""
     gamma: float = math.nan
+    """Exponent of the steps; NaN if not known."""
     n: int = 0
 
     def source(self) -> str | None:
@@ -256,11 +238,6 @@ class PredictedBias:
         With c times r and m times the users the bias in standard errors is r m^(1/2 - gamma) times what it
         was, and the relaxation times are r m^(1 - gamma) times what they were: the r that leaves a bias of
         .1 leaves 25 relaxation times from m = (250 |bias| / K)^2 on, whatever gamma is.
-
-        Returns
-        -------
-        users, times : float
-            Users, at least those of the run, and c over that of the run.
         """
         bias = abs(self.arrival.bias_steps)
         more = max((TIMES * bias / (BIAS * self.arrival.relaxation_times)) ** 2, 1.0)

@@ -105,11 +105,7 @@ def coverage_at_stop(looks: Looks) -> dict[str, float]:
 class Watch:
     """Collects, cell by cell, what the measures of monitoring need: a byte per row.
 
-    Parameters
-    ----------
-    first_n : int
-    target : callable
-        From a row of keys to the length at which a replicate stops, or None.
+    ``target`` takes a row of keys to the length at which a replicate stops, or None.
     """
 
     def __init__(self, first_n: int, target: Callable[[Mapping[str, Any]], float | None]) -> None:
@@ -149,7 +145,7 @@ class Watch:
             shared = np.intersect1d(shared, found[n][0], assume_unique=True)
         if not len(shared):
             return {}
-        flags = np.stack([at(*found[n], shared) for n in wanted], axis=1)
+        flags = np.stack([flags_of(*found[n], shared) for n in wanted], axis=1)
         bits = [(flags & bit) > 0 for bit in (COVERED, DEFINED, SHORT)]
         looks = Looks(np.array(wanted, dtype=np.int64), *bits)
         result = coverage_at_every_n(looks) | self.all_coordinates(row)
@@ -183,7 +179,7 @@ class Watch:
         return table
 
 
-def monitored() -> Iterator[Column]:
+def monitor_columns() -> Iterator[Column]:
     for name, meaning in MEANINGS.items():
         unit = "share" if name in RATES else "count" if name == "looks" else "users"
         yield Column(name, "double", unit, meaning)
@@ -194,11 +190,11 @@ def monitored() -> Iterator[Column]:
                 yield Column(f"{name}_{end}", "double", "share", words)
 
 
-MONITORED = tuple(monitored())
+MONITORED = tuple(monitor_columns())
 """Columns that the summary of a study with [monitor] has beside those of every summary."""
 
 
-def at(
+def flags_of(
     replicates: NDArray[np.int64], flags: NDArray[np.uint8], wanted: NDArray[np.int64]
 ) -> NDArray[np.uint8]:
     """The flags of the wanted replicates; both are sorted."""

@@ -86,18 +86,7 @@ NEEDED = (
 
 @dataclass(frozen=True)
 class Place:
-    """Where a number stands in print.
-
-    Parameters
-    ----------
-    table : int
-        Number of the table in the paper.
-    problem : str
-    tau : float
-    coordinate : int
-    method : str
-    n : int
-    """
+    """Where a number stands in print: the table in the paper, and the cell of the design."""
 
     table: int
     problem: str
@@ -114,18 +103,7 @@ class Place:
 
 @dataclass(frozen=True)
 class PublishedNumber(Place):
-    """One printed number and the cell of the design that it stands in.
-
-    Parameters
-    ----------
-    measure : {"coverage", "length"}
-    value : float
-        As printed.
-    se : float
-        Its printed standard error.
-    half_unit : float
-        Half a unit of the last printed digit.
-    """
+    """One printed number, its printed standard error, and half a unit of its last digit."""
 
     measure: Measure
     value: float

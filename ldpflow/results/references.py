@@ -122,7 +122,7 @@ def label(reference: Reference) -> str:
     return f"{who}, {reference.fields['year']}"
 
 
-def cited(study: Mapping[str, Any], own: bool) -> dict[str, list[str]]:
+def citing_kinds(study: Mapping[str, Any], own: bool) -> dict[str, list[str]]:
     """Kinds of a study that follow papers, by the papers in the words of :func:`label`.
 
     ``own``: those that are ldpflow's own (:data:`OWN`), by the papers that they build on.
@@ -171,13 +171,13 @@ def study_paragraph(design: Design, summary: pa.Table, sessions: Sequence[Mappin
     """
     study = design.study
     parts = [
-        f"{title} {enumerated([entry_words(table, entry) for entry in entries(study, table)])}"
+        f"{title} {enumerate_words([entry_words(table, entry) for entry in entries(study, table)])}"
         for table, title in TITLES.items()
         if entries(study, table)
     ]
-    parts.append(f"n = {values(study['grid']['n'])} users")
+    parts.append(f"n = {values_text(study['grid']['n'])} users")
     if entries(study, "method"):
-        parts.append(f"nominal level {values(study['grid']['level'])}")
+        parts.append(f"nominal level {values_text(study['grid']['level'])}")
     last = sessions[-1] if sessions else {}
     versions = {"ldpflow": "?", "python": "?"} | dict(last.get("versions") or {})
     named = [f"{name} {versions[name]}" for name in ("numpy", "numba", "scipy") if name in versions]
@@ -188,19 +188,19 @@ def study_paragraph(design: Design, summary: pa.Table, sessions: Sequence[Mappin
         if aimed and target not in targets:
             targets.append(target)
     environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
-    environment.filters["enumerated"] = enumerated
+    environment.filters["enumerated"] = enumerate_words
     template = files("ldpflow.results").joinpath("methods.txt.jinja").read_text(encoding="utf-8")
     text = environment.from_string(template).render(
         factorial=design.factorial,
         missing=design.missing,
         parts=parts,
-        cited=cited(study, own=False),
-        own=cited(study, own=True),
+        cited=citing_kinds(study, own=False),
+        own=citing_kinds(study, own=True),
         variants=own_variants(study),
         own_n=own_n(summary),
         precision=targets,
         seed=study["seed"],
-        several=[kind for kind in kinds_of(study, "method") if takes_several(kind)],
+        several=[kind for kind in kinds_of(study, "method") if makes_joint_rows(kind)],
         versions=versions if sessions else None,
         packages=named,
         processor=(last.get("machine") or {}).get("processor"),
@@ -232,7 +232,7 @@ def replicates(study: Mapping[str, Any], summary: pa.Table) -> dict[str, Any]:
     }
 
 
-def takes_several(kind: str) -> bool:
+def makes_joint_rows(kind: str) -> bool:
     method = INTERVAL_METHODS.get(kind)
     return method is not None and method.runs is not IntervalMethod.runs
 
@@ -242,11 +242,11 @@ def entry_words(table: str, entry: Mapping[str, Any]) -> str:
     kinds = [entry["kind"]] if isinstance(entry["kind"], str) else entry["kind"]
     classes = [GROUPS[table].get(kind) for kind in kinds]
     settings = [
-        f"{name} = {values(value, is_vector_setting(name, classes))}"
+        f"{name} = {values_text(value, is_vector_setting(name, classes))}"
         for name, value in entry.items()
         if name not in UNNAMED and (name in NAMED or not at_default(name, value, classes))
     ]
-    return f"{enumerated(kinds)} ({', '.join(settings)})" if settings else enumerated(kinds)
+    return f"{enumerate_words(kinds)} ({', '.join(settings)})" if settings else enumerate_words(kinds)
 
 
 def is_vector_setting(name: str, classes: Sequence[type[Settings] | None]) -> bool:
@@ -258,31 +258,31 @@ def at_default(name: str, value: object, classes: Sequence[type[Settings] | None
     """Whether a setting has one value, the default of all its classes; unknown ones have none."""
     if None in classes:
         return False
-    given = plain(value)
+    given = as_lists(value)
     fields = [kind.model_fields.get(name) for kind in classes if kind is not None]
-    defaults = [plain(field.get_default()) for field in fields if field is not None]
+    defaults = [as_lists(field.get_default()) for field in fields if field is not None]
     return all(default in (given, [given]) or [default] == given for default in defaults)
 
 
-def plain(value: object) -> Any:
-    return [plain(one) for one in value] if isinstance(value, (list, tuple)) else value
+def as_lists(value: object) -> Any:
+    return [as_lists(one) for one in value] if isinstance(value, (list, tuple)) else value
 
 
-def values(value: object, vector: bool = False) -> str:
+def values_text(value: object, vector: bool = False) -> str:
     """One value or several; vectors in brackets, a few of them."""
     found = value if isinstance(value, list) else [value]
     if vector and not all(isinstance(one, list) for one in found):
         found = [found]
     if len(found) > MOST_VECTORS and any(isinstance(one, list) for one in found):
         return f"{len(found)} vectors"
-    return enumerated([word(one) for one in found])
+    return enumerate_words([value_text(one) for one in found])
 
 
-def word(value: object) -> str:
+def value_text(value: object) -> str:
     if isinstance(value, list):
-        return f"({', '.join(map(word, value))})"
+        return f"({', '.join(map(value_text, value))})"
     if isinstance(value, Mapping):
-        return f"({', '.join(f'{name} {word(own)}' for name, own in value.items())})"
+        return f"({', '.join(f'{name} {value_text(own)}' for name, own in value.items())})"
     if isinstance(value, bool):
         return "yes" if value else "no"
     return (
@@ -290,5 +290,5 @@ def word(value: object) -> str:
     )
 
 
-def enumerated(words: Sequence[str]) -> str:
+def enumerate_words(words: Sequence[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

@@ -163,8 +163,8 @@ class PathReader:
             first = starts[inside] + part.first - inside[0]
             here = slice(first, first + part.last - part.first)
             place = {cell: at * part.rows_per_cell for at, cell in enumerate(self.cells[part.name])}
-            to = run([at for at, (cell, _) in enumerate(units) if cell in place])
-            columns = run([place[cell] + coordinate for cell, coordinate in units if cell in place])
+            to = as_slice([at for at, (cell, _) in enumerate(units) if cell in place])
+            columns = as_slice([place[cell] + coordinate for cell, coordinate in units if cell in place])
             width = len(place) * part.rows_per_cell
             truth = floats(table["truth"]).reshape(-1, width)[0, columns]
             if np.any((truth != truths[to]) & ~np.isnan(truths[to])):
@@ -187,7 +187,7 @@ class PathReader:
             present[to, here] = True
         # What all replicates share takes no memory.
         absent = np.broadcast_to(np.nan, size)
-        held = values | {"ok": ok, "replicate": np.broadcast_to(numbers(ranges), shape)}
+        held = values | {"ok": ok, "replicate": np.broadcast_to(replicate_numbers(ranges), shape)}
         held["truth"] = np.broadcast_to(truths[:, None], shape)
         # A part that its footer promised may be unreadable, and its rows absent.
         some = present.any(axis=1)
@@ -230,11 +230,11 @@ def fault(table: pa.Table, part: Part) -> str | None:
     return "the truth of a cell differs between replicates" if np.any(truth != truth[:1]) else None
 
 
-def numbers(ranges: Ranges) -> NDArray[np.int64]:
+def replicate_numbers(ranges: Ranges) -> NDArray[np.int64]:
     return np.concatenate([np.arange(first, last) for first, last in ranges])
 
 
-def run(indices: list[int]) -> list[int] | slice:
+def as_slice(indices: list[int]) -> list[int] | slice:
     first, last = indices[0], indices[-1]
     return slice(first, last + 1) if indices == list(range(first, last + 1)) else indices
 
@@ -242,12 +242,7 @@ def run(indices: list[int]) -> list[int] | slice:
 def trajectory_summary_of(rows: pa.Table, paths: Simulators) -> pa.Table:
     """Trajectories over replicates, with the parameters of their path and theory's lines.
 
-    Returns
-    -------
-    pyarrow.Table
-        One row per path, n, step and stat: the path's parameters; replicates, failures, mean, mcse, q05, q50,
-        q95, max; ``theory_bound``, a proved upper bound of the mean, and ``theory_limit``, its leading
-        term, null where there is none (see ldpflow.results.curves).
+    One row per path, n, step and stat (see :data:`ldpflow.results.trajectories.SUMMARY_COLUMNS`).
     """
     measured = trajectories.summarise(rows)
     described = {name: path.columns() for name, path in paths.items()}
@@ -260,7 +255,7 @@ def trajectory_summary_of(rows: pa.Table, paths: Simulators) -> pa.Table:
                 for k, value in zip(own, line.tolist(), strict=True):
                     theory[column][(name, k, stat)] = value
     names = parameter_names(paths, described)
-    table = with_settings(measured.select(["path"]), names, [described[key] for key in keys])
+    table = add_settings(measured.select(["path"]), names, [described[key] for key in keys])
     for name in measured.column_names[1:]:
         table = table.append_column(measured.schema.field(name), measured[name])
     for column, by_place in theory.items():
@@ -284,7 +279,7 @@ def parameter_names(paths: Simulators, described: Mapping[str, dict[str, Any]]) 
     return [*names, *derived]
 
 
-def with_settings(table: pa.Table, names: list[str], per_row: list[dict[str, Any]]) -> pa.Table:
+def add_settings(table: pa.Table, names: list[str], per_row: list[dict[str, Any]]) -> pa.Table:
     """The table with the parameters of its rows' paths as columns."""
     for name in names:
         values = [row.get(name) for row in per_row]
@@ -303,25 +298,13 @@ def summary_of(
 ) -> pa.Table:
     """Measures and diagnosis of every cell, with the parameters of its path.
 
-    Parameters
-    ----------
-    cells : iterable of (keys, cells)
-        As of :func:`ldpflow.results.summary.stored_cells`: each cell once.
-        Rows are let go of before the next are asked for.
-    paths : mapping of str to Simulator
-        By the column ``path`` of the keys.
-    null : float, optional
-        Value of theta whose rejection is power.
-
-    Returns
-    -------
-    pyarrow.Table
-        Parameters of the path, columns of the cell, :data:`ldpflow.results.columns.COLUMNS`, then
-        :data:`RELATIVE` and the diagnosis (:mod:`ldpflow.results.decomposition`).
+    The columns: parameters of the path, those of the cell, :data:`ldpflow.results.columns.COLUMNS`,
+    :data:`RELATIVE` and the diagnosis. ``cells`` are those of :func:`stored_cells`, each once. Rows are let
+    go of before the next are asked for. ``null`` is a value of theta whose rejection is power.
     """
     pieces = [SUMMARY.empty_table()]
     derived: list[dict[str, float | str | None]] = []
-    for piece, more in map(partial(measured_and_derived, paths=paths, null=null), cells):
+    for piece, more in map(partial(measure_cells, paths=paths, null=null), cells):
         pieces.append(piece)
         derived += more
     # A further column that a group of cells lacks is null.
@@ -331,7 +314,7 @@ def summary_of(
     described = {name: path.columns() for name, path in paths.items()}
     names = parameter_names(paths, described)
     per_row = [described[name] for name in measured["path"].to_pylist()]
-    table = with_settings(measured.select(["path"]), names, per_row)
+    table = add_settings(measured.select(["path"]), names, per_row)
     for name in measured.column_names:
         if name != "path":
             table = table.append_column(measured.schema.field(name), measured[name])
@@ -345,7 +328,7 @@ def summary_of(
     return table.sort_by([(n, "ascending") for n in (*order, *keys[1:])])
 
 
-def measured_and_derived(
+def measure_cells(
     cells: tuple[pa.Table, Sequence[CellRows]], paths: Simulators, null: float | None
 ) -> tuple[pa.Table, list[dict[str, float | str | None]]]:
     """Measures of some cells, and what follows from them: :data:`DERIVED`, a row per cell."""

@@ -64,11 +64,8 @@ def meanings(schema: pa.Schema) -> dict[str, str]:
 def read_trajectories(store: RunStore, *, damaged: Damaged) -> pa.Table:
     """All rows, each once: a column ``path`` (``p<key>``), then those of the parts; sorted by path and n.
 
-    Parameters
-    ----------
-    store : RunStore
-    damaged : "refuse" or list
-        What is done about parts that cannot be used, as of :meth:`ldpflow.store.dataset.Dataset.scan`.
+    Refuses a row that is stored twice with different values, under two lists of checkpoints too. ``damaged``:
+    as of :meth:`ldpflow.store.dataset.Dataset.scan`.
     """
     table = store.trajectories.read(damaged=damaged)
     table = table.sort_by([(name, "ascending") for name in KEYS]).combine_chunks()
@@ -91,14 +88,9 @@ def read_trajectories(store: RunStore, *, damaged: Damaged) -> pa.Table:
 
 
 def summarise(rows: pa.Table) -> pa.Table:
-    """Mean, its MCSE, and quantiles over the replicates that did not diverge.
+    """Mean, its MCSE, and quantiles (Hyndman and Fan type 7) over the replicates that did not diverge.
 
-    Returns
-    -------
-    pyarrow.Table
-        One row per path, n, step and stat (those that the path has, and MEANS): replicates, failures,
-        mean, mcse, q05, q50, q95 (Hyndman and Fan type 7), max. Null where nothing is left;
-        sums are exactly rounded.
+    One row per path, n, step and stat, those that the path has and :data:`MEANS`. Sums are exactly rounded.
     """
     found = []
     paths = np.asarray(rows["path"].to_pylist(), dtype=object)

@@ -55,7 +55,7 @@ def condition(text: str, schema: pa.Schema) -> pc.Expression:
     return Reader(text, schema).expression()
 
 
-def chosen(
+def select(
     table: pa.Table,
     where: str | None = None,
     sort: str | Sequence[str] | None = None,
@@ -86,13 +86,13 @@ def chosen(
     if sort:
         order = []
         for name in read_names(sort, "sort"):
-            known(name.removeprefix("-"), table.schema, "sort")
+            check_column(name.removeprefix("-"), table.schema, "sort")
             order.append((name.removeprefix("-"), "descending" if name.startswith("-") else "ascending"))
         table = table.sort_by(order)
     if columns:
         names = read_names(columns, "columns")
         for name in names:
-            known(name, table.schema, "columns")
+            check_column(name, table.schema, "columns")
         table = table.select(names)
     return table
 
@@ -119,29 +119,29 @@ def read_names(names: str | Sequence[str], field: str) -> list[str]:
     return list(found)
 
 
-def matching(settings: Mapping[str, Any], schema: pa.Schema) -> pc.Expression | None:
+def settings_condition(settings: Mapping[str, Any], schema: pa.Schema) -> pc.Expression | None:
     """The condition that columns equal these values, or are among them where a list is given."""
     found = []
     for name, value in settings.items():
-        known(name, schema, name)
-        found.append(isin(name, value if isinstance(value, (list, tuple)) else [value], schema))
+        check_column(name, schema, name)
+        found.append(is_among(name, value if isinstance(value, (list, tuple)) else [value], schema))
     return reduce(operator.and_, found) if found else None
 
 
-def known(name: str, schema: pa.Schema, field: str) -> None:
+def check_column(name: str, schema: pa.Schema, field: str) -> None:
     if name not in schema.names:
         raise InputError(field, name, "a column of the table", nearest(name, schema.names))
 
 
-def isin(name: str, values: Sequence[Any], schema: pa.Schema) -> pc.Expression:
+def is_among(name: str, values: Sequence[Any], schema: pa.Schema) -> pc.Expression:
     kind = schema.field(name).type
     try:
-        return pc.field(name).isin(pa.array([converted(v, kind) for v in values], kind))
+        return pc.field(name).isin(pa.array([to_column_type(v, kind) for v in values], kind))
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         raise InputError("where", values, f"values of {name}, which is {kind}") from None
 
 
-def converted(value: Any, kind: pa.DataType) -> Any:
+def to_column_type(value: Any, kind: pa.DataType) -> Any:
     """1e5 is how people write an integer."""
     if pa.types.is_integer(kind) and isinstance(value, float) and value.is_integer():
         return int(value)
@@ -163,7 +163,7 @@ class Reader:
             raise self.refuse() from None
 
     def column(self, name: str) -> pa.DataType:
-        known(name, self.schema, "where")
+        check_column(name, self.schema, "where")
         self.columns.append(name)
         return self.schema.field(name).type
 
@@ -194,9 +194,9 @@ class Reader:
             raise self.refuse()
         match op:
             case ast.In() if several:
-                return isin(left.id, value, self.schema)
+                return is_among(left.id, value, self.schema)
             case ast.NotIn() if several:
-                return ~isin(left.id, value, self.schema)
+                return ~is_among(left.id, value, self.schema)
             case ast.Eq() | ast.Is() if value is None:
                 return column.is_null()
             case ast.NotEq() | ast.IsNot() if value is None:
@@ -219,7 +219,7 @@ def stored_rows(
         return store.replicates.iterate(columns=columns, damaged="refuse")
 
     for table in tables():
-        filters = matching(settings, table.schema)
+        filters = settings_condition(settings, table.schema)
         if where is not None:
             reader = Reader(where, table.schema)
             own = reader.expression()
@@ -231,4 +231,4 @@ def stored_rows(
     if named and not any(table.num_rows for table in found):
         field, value = ("where", where) if where is not None else next(iter(settings.items()))
         raise InputError(field, value, SOME_ROW, describe_values(named, tables(named)))
-    return chosen(pa.concat_tables(found), columns=columns)
+    return select(pa.concat_tables(found), columns=columns)

@@ -20,7 +20,7 @@ MAX_VALUES = 100_000
 """Values on one axis; no design may have more cells."""
 
 
-def number(text: str) -> int | float | str:
+def parse_number(text: str) -> int | float | str:
     """The number that a text says, as in ``1e6`` or ``1_000_000``; the text if it is none."""
     for kind in (int, float):
         try:
@@ -30,16 +30,16 @@ def number(text: str) -> int | float | str:
     return text
 
 
-def plain(value: object, where: str) -> None:
+def check_plain(value: object, where: str) -> None:
     """Refuse what no setting can take and what could not even be shown in a message."""
     if isinstance(value, int) and abs(value) >= 2**63:
         raise InputError(where, "an integer beyond 64 bits", "numbers below 2^63")
     if isinstance(value, (list, tuple)):
         for item in value:
-            plain(item, where)
+            check_plain(item, where)
     elif isinstance(value, Mapping):
         for key, item in value.items():
-            plain(item, f"{where}.{key}" if where else str(key))
+            check_plain(item, f"{where}.{key}" if where else str(key))
 
 
 @cache
@@ -150,13 +150,13 @@ class Entry:
         return result
 
     def mapping(self) -> dict[str, Any]:
-        axes = {name: [written(value) for value in values] for name, values in self.axes.items()}
+        axes = {name: [file_value(value) for value in values] for name, values in self.axes.items()}
         return {"kind": self.kind} | axes
 
 
-def written(value: Any) -> Any:
+def file_value(value: Any) -> Any:
     if isinstance(value, tuple):
-        return [written(item) for item in value]
+        return [file_value(item) for item in value]
     return value.model_dump(exclude_none=True) if isinstance(value, BaseModel) else value
 
 
@@ -176,7 +176,7 @@ def entry_tables(group: str, tables: object) -> list[Mapping[str, Any]]:
         raise InputError(group, tables, form, f"The study has no {group}.")
     for table in tables:
         kind = table.get("kind")
-        if not (isinstance(kind, str) or (isinstance(kind, list) and kind and all_text(kind))):
+        if not (isinstance(kind, str) or (isinstance(kind, list) and kind and are_texts(kind))):
             raise unknown_kind(group, kind)
     return tables
 
@@ -220,5 +220,5 @@ def unknown_kind(group: str, kind: object) -> InputError:
     return InputError(f"{group}.kind", kind, "one of " + ", ".join(registry), hint)
 
 
-def all_text(values: Iterable[object]) -> bool:
+def are_texts(values: Iterable[object]) -> bool:
     return all(isinstance(value, str) for value in values)

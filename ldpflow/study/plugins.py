@@ -156,11 +156,11 @@ def register(component: Component) -> Component:
         name = f"{MAIN}.{component.__name__}"
         text = source_of(component)
         SOURCES[name] = None if text is None else Plugin(name, ((f"{component.__name__}.py", text),))
-    copyreg.pickle(component, packed)
+    copyreg.pickle(component, reduce_component)
     return component
 
 
-def packed(component: Settings) -> tuple[Any, ...]:
+def reduce_component(component: Settings) -> tuple[Any, ...]:
     """Value of ``__reduce__`` for a component: it is pickled with the sources of its plug-in.
 
     One that a notebook or a script defines travels by value, as its pickler can.
@@ -169,18 +169,18 @@ def packed(component: Settings) -> tuple[Any, ...]:
     if plugin is None:
         known = SOURCES.get(f"{MAIN}.{type(component).__name__}")
         if type(component).__module__ == MAIN and known is not None:
-            return with_source, (type(component), known, component.model_dump())
+            return rebuild_with_source, (type(component), known, component.model_dump())
         return object.__reduce_ex__(component, 4)  # type: ignore[return-value]
-    return unpacked, (plugin, *place_of(type(component)), component.model_dump())
+    return rebuild, (plugin, *place_of(type(component)), component.model_dump())
 
 
-def with_source(component: type[Settings], plugin: Plugin, values: dict[str, Any]) -> Settings:
+def rebuild_with_source(component: type[Settings], plugin: Plugin, values: dict[str, Any]) -> Settings:
     """A component that travelled by value; its source is known here from now on."""
     SOURCES[plugin.name] = plugin
     return component.model_validate(values)
 
 
-def unpacked(plugin: Plugin, module: str, name: str, values: dict[str, Any]) -> Any:
+def rebuild(plugin: Plugin, module: str, name: str, values: dict[str, Any]) -> Any:
     plugin.load()
     return getattr(importlib.import_module(module), name).model_validate(values)
 
@@ -229,7 +229,7 @@ class Plugin:
         loaded = sys.modules.get(self.module)
         if loaded is None:
             if not self.is_installed():
-                root = materialised(self)
+                root = write_sources(self)
                 if self.module.startswith(FILE_MODULE):
                     load_file(root / self.files[0][0], self.module)
                     return
@@ -255,7 +255,7 @@ class Plugin:
         return sources_at(self.module, Path(spec.origin)) == self
 
 
-def materialised(plugin: Plugin) -> Path:
+def write_sources(plugin: Plugin) -> Path:
     """A private folder with the sources of a plug-in, named by their digest."""
     from ldpflow.numerics.kernels import cache_folder, check_private, read_private, write_private
 
@@ -295,19 +295,19 @@ def load_file(file: Path, name: str | None = None) -> ModuleType:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    before = registered()
+    before = registered_components()
     try:
         spec.loader.exec_module(module)
         check_loaded(module, before, file.name)
     except BaseException as error:
         del sys.modules[name]
-        forget(registered() - before)
-        raise failed(str(file), error) from error
+        forget(registered_components() - before)
+        raise import_error(str(file), error) from error
     plugin_of(module)  # its source as it was loaded
     return module
 
 
-def failed(where: str, error: BaseException) -> BaseException:
+def import_error(where: str, error: BaseException) -> BaseException:
     """The error of a plug-in that cannot be imported, as one message; Ctrl-C passes."""
     if isinstance(error, InputError | KeyboardInterrupt):
         return error
@@ -344,7 +344,7 @@ def load_plugin(source: str) -> ModuleType:
         if not regular or size > LARGEST_FILE:
             raise InputError("plugins", source, f"a regular file of at most {LARGEST_FILE:,} bytes")
         return load_file(file.resolve())
-    there, before = source in sys.modules, registered()
+    there, before = source in sys.modules, registered_components()
     try:
         module = importlib.import_module(source)
         if not there:
@@ -352,9 +352,9 @@ def load_plugin(source: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is not None and (source == error.name or source.startswith(f"{error.name}.")):
             raise InputError("plugins", source, "a file ending in .py, or a module that is there") from None
-        raise failed(source, error) from error
+        raise import_error(source, error) from error
     except BaseException as error:  # sys.exit included
-        raise failed(source, error) from error
+        raise import_error(source, error) from error
     plugin_of(module)
     return module
 
@@ -373,7 +373,7 @@ def load_installed() -> None:
         try:
             point.load()
         except BaseException as error:
-            raise failed(f"entry point {point.name} of {point.value}", error) from error
+            raise import_error(f"entry point {point.name} of {point.value}", error) from error
 
 
 SOURCES: dict[str, Plugin | None] = {}
@@ -410,7 +410,7 @@ def plugins_of(components: Iterable[Settings]) -> tuple[Plugin, ...]:
     Components of ldpflow come from none; one that a notebook or a script defines is a plug-in by itself.
     """
     found: dict[str, Plugin] = {}
-    for component in with_brought(components):
+    for component in used_components(components):
         for base in type(component).__mro__:
             if is_bundled(base) or base.__module__.partition(".")[0] in NOT_PLUGINS:
                 continue
@@ -437,7 +437,7 @@ def sources_of(components: Iterable[Settings]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def with_brought(components: Iterable[Settings]) -> list[Settings]:
+def used_components(components: Iterable[Settings]) -> list[Settings]:
     return [one for component in components for one in (component, *component.brought())]
 
 
@@ -501,14 +501,14 @@ def check_columns(component: type[Settings], where: str) -> None:
     group = component.group
     if group not in GROUPS:
         return
-    columns = declared(component)
+    columns = columns_of(component)
     try:
         by_name([*component.setting_columns(), *getattr(component, "diagnostics", ())])
     except ValueError as error:
         raise InputError(where, error.args[0], "columns of different names") from None
     own: dict[str, list[Column]] = {}
-    for kind in bundled(group):
-        for column in declared(kind):
+    for kind in bundled_components(group):
+        for column in columns_of(kind):
             own.setdefault(column.name, []).append(column)
     own_summaries = {
         summary.name for known in own.values() for column in known for summary in column.summaries
@@ -543,12 +543,12 @@ def content(column: Column) -> str:
     return f"a {column.type} {'setting' if column.identifies else 'value'}"
 
 
-def declared(component: Any) -> tuple[Column, ...]:
+def columns_of(component: Any) -> tuple[Column, ...]:
     further = [getattr(component, name, ()) for name in ("diagnostics", "derived", "measures")]
     return (*component.setting_columns(), *itertools.chain(*further))
 
 
-def bundled(group: str) -> list[type[Settings]]:
+def bundled_components(group: str) -> list[type[Settings]]:
     return [kind for kind in GROUPS[group].values() if is_bundled(kind)]
 
 
@@ -559,8 +559,8 @@ def columns_of_others(group: str) -> dict[str, str]:
         if other == group:
             continue
         shared = set() if "method" in (group, other) else BUDGET
-        for kind in bundled(other):
-            for column in declared(kind):
+        for kind in bundled_components(other):
+            for column in columns_of(kind):
                 for name in {column.name, *(summary.name for summary in column.summaries)} - shared:
                     found.setdefault(name, f"a column of the {other} {kind.model_fields['kind'].default}")
     return found
@@ -590,7 +590,7 @@ def check_kernel_function(component: Any) -> None:
         )  # fmt: skip
 
 
-def registered() -> set[type[Settings]]:
+def registered_components() -> set[type[Settings]]:
     return {kind for registry in REGISTRIES.values() for kind in registry.values()}
 
 
@@ -604,7 +604,7 @@ def forget(components: set[type[Settings]]) -> None:
 
 def check_loaded(module: ModuleType, before: set[type[Settings]], source: str) -> None:
     """Refuse a plug-in that registers nothing, or whose kernel functions cannot be called."""
-    every = registered()
+    every = registered_components()
     for component in every - before:
         check_kernel_function(component)
     if every == before and not any(f"{kind.__module__}.".startswith(f"{module.__name__}.") for kind in every):

@@ -44,7 +44,7 @@ def without_pilot(value: Any) -> Any:
     return [without_pilot(own) for own in value] if isinstance(value, list) else value
 
 
-def shown_study(mapping: Mapping[str, Any], text: str) -> tuple[dict[str, Any], str]:
+def public_study(mapping: Mapping[str, Any], text: str) -> tuple[dict[str, Any], str]:
     """A run's study as pages show it, its tables and its text: without the values of a pilot."""
     kept = without_pilot(mapping)
     if kept == mapping:
@@ -56,12 +56,12 @@ def stored_study(store: RunStore, to_run: bool = False) -> Study | None:
     """The study that RUN/study.toml holds; None where there is none, or its components are not known here."""
     mapping = stored_mapping(store)
     try:
-        return None if mapping is None else made_study(store, mapping, to_run)
+        return None if mapping is None else build_study(store, mapping, to_run)
     except InputError:
         return None
 
 
-def needed_study(store: RunStore) -> Study:
+def study_to_run(store: RunStore) -> Study:
     """The study that RUN/study.toml holds, to be run."""
     mapping = stored_mapping(store)
     if mapping is None:
@@ -69,16 +69,16 @@ def needed_study(store: RunStore) -> Study:
             "run", store.root, "a run with a study.toml", "A sweep with its study file writes it."
         )
     check_plugins(store, stored_study(store))
-    return made_study(store, mapping, to_run=True)
+    return build_study(store, mapping, to_run=True)
 
 
-def made_study(store: RunStore, mapping: dict[str, Any], to_run: bool) -> Study:
+def build_study(store: RunStore, mapping: dict[str, Any], to_run: bool) -> Study:
     """The study that the tables of RUN/study.toml say.
 
     A data file that it names must have the digest that the study, or else a part of the run, says. It is
     opened, and its digest compared, only for a study that is to run.
     """
-    for table in problems(mapping):
+    for table in problem_tables(mapping):
         if table.get("file") is not None and "sha256" not in table:
             found = stored_digest(store, table["file"])
             if found is None:
@@ -124,34 +124,34 @@ def stored_plugins(mapping: Mapping[str, Any]) -> list[tuple[str, str]]:
     return list(zip(names, digests, strict=False))
 
 
-def header_holds(store: RunStore, study: Study) -> bool:
+def header_matches(store: RunStore, study: Study) -> bool:
     """Whether the hash in the first line of RUN/study.toml is that of its content."""
     text = store.read_study() or ""
     settings, mapping = study.settings(), stored_mapping(store) or {}
     if isinstance(stored := mapping.get("plugins"), dict) and "plugins" in settings:
         # The sources that the run was made with, not those that are loaded now.
         settings["plugins"] = {k: v if isinstance(v, list) else [v] for k, v in stored.items()}
-    given = problems(mapping)
-    for table, before in zip(problems(settings), given, strict=False):
+    given = problem_tables(mapping)
+    for table, before in zip(problem_tables(settings), given, strict=False):
         if "sha256" not in before and before.get("file") is not None:
             table.pop("sha256", None)
     return text.partition("\n")[0] == f"# Resolved study, hash {hash_of(settings)}"
 
 
-def reads_files(mapping: dict[str, Any]) -> bool:
-    return any(table.get("file") is not None for table in problems(mapping))
+def uses_files(mapping: dict[str, Any]) -> bool:
+    return any(table.get("file") is not None for table in problem_tables(mapping))
 
 
-def problems(mapping: dict[str, Any]) -> list[dict[str, Any]]:
+def problem_tables(mapping: dict[str, Any]) -> list[dict[str, Any]]:
     found = mapping.get("problem", [])
     return [found] if isinstance(found, dict) else list(found)
 
 
 def stored_digest(store: RunStore, file: object) -> str | None:
-    return next((digest for name, digest in digests(store) if [name] == file or name == file), None)
+    return next((digest for name, digest in part_digests(store) if [name] == file or name == file), None)
 
 
-def digests(store: RunStore) -> Iterator[tuple[object, str]]:
+def part_digests(store: RunStore) -> Iterator[tuple[object, str]]:
     for dataset in store.datasets():
         for part in dataset.scan(damaged=[]):
             settings = part.meta.get("path_settings")

@@ -20,8 +20,8 @@ from ldpflow.study.entry import (
     GROUPS,
     PILOT_VALUES,
     Entry,
-    number,
-    plain,
+    check_plain,
+    parse_number,
     read_group,
     read_value,
     read_values,
@@ -64,18 +64,18 @@ def replacements(entries: Mapping[str, Entries], values: Mapping[str, object]) -
             group = name.removesuffix("s")
             changed[group] = read_group(group, tables_of(group, given.pop(name)))
     if "method" in given:
-        changed["method"] = chosen_methods(entries["method"], given.pop("method"))
+        changed["method"] = select_methods(entries["method"], given.pop("method"))
     for name, raw in given.items():
-        value = numbers(raw)
-        plain(value, f"{SHORT_NAMES[name][0]}.{name}" if name in SHORT_NAMES else name)
+        value = parse_numbers(raw)
+        check_plain(value, f"{SHORT_NAMES[name][0]}.{name}" if name in SHORT_NAMES else name)
         group, _, setting = name.partition(".")
         if name in SHORT_NAMES:
             current = {g: changed.get(g, entries[g]) for g in SHORT_NAMES[name]}
             owners = [g for g, own in current.items() if any(e.has(name) for e in own)]
             for owner in owners or SHORT_NAMES[name][:1]:
-                changed[owner] = with_axis(owner, current[owner], name, value)
+                changed[owner] = replace_axis(owner, current[owner], name, value)
         elif group in GROUPS and setting:
-            changed[group] = with_axis(group, changed.get(group, entries[group]), setting, value)
+            changed[group] = replace_axis(group, changed.get(group, entries[group]), setting, value)
         elif name in Grid.model_fields or (group == "grid" and setting in Grid.model_fields):
             axis = setting or name
             if axis == "independent_n":
@@ -97,13 +97,13 @@ def has_components(raw: object) -> bool:
     return all(isinstance(item, (Settings, Axes)) for item in items)
 
 
-def numbers(raw: object) -> object:
+def parse_numbers(raw: object) -> object:
     if isinstance(raw, (list, tuple)):
-        return [numbers(item) for item in raw]
-    return number(raw) if isinstance(raw, str) else raw
+        return [parse_numbers(item) for item in raw]
+    return parse_number(raw) if isinstance(raw, str) else raw
 
 
-def with_axis(group: str, entries: Entries, name: str, raw: object) -> Entries:
+def replace_axis(group: str, entries: Entries, name: str, raw: object) -> Entries:
     result = []
     applied = False
     for entry in entries:
@@ -121,7 +121,7 @@ def with_axis(group: str, entries: Entries, name: str, raw: object) -> Entries:
     return tuple(result)
 
 
-def chosen_methods(entries: Entries, raw: object) -> Entries:
+def select_methods(entries: Entries, raw: object) -> Entries:
     """The study's own entries of the named methods, defaults for names it does not have."""
     names = list(raw) if isinstance(raw, (list, tuple)) else [raw]
     known = GROUPS["method"]

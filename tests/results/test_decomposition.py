@@ -15,8 +15,8 @@ import ldpflow as lf
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.engine.run import run_study
 from ldpflow.results.columns import CellRows
-from ldpflow.results.decomposition import BY_CHANCE, CAUSES, decompose, rounded
-from ldpflow.results.explanation import chance_note, explain, extremes, failures
+from ldpflow.results.decomposition import BY_CHANCE, CAUSES, decompose, round_terms
+from ldpflow.results.explanation import chance_note, explain, extremes, failure_sentences
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
 
@@ -136,16 +136,20 @@ def test_rounding_keeps_the_sum():
     rng = np.random.default_rng(6)
     for _ in range(500):
         effects = rng.normal(scale=0.1, size=rng.integers(1, 8))
-        shown = rounded(effects.tolist(), 0.9 + float(effects.sum()), 0.9, 3)
+        shown = round_terms(effects.tolist(), 0.9 + float(effects.sum()), 0.9, 3)
         assert round(0.9 + sum(shown), 9) == round(0.9 + effects.sum(), 3)
         assert np.abs(np.array(shown) - effects).max() < 0.0011
 
 
 def test_paths_that_explode_and_failures_are_told():
     row = {"length_mean": 1e10, "length_median": 0.2, "failures": 0, "replicates": 500}
-    assert "another order of magnitude" in extremes(row)[0] and failures(row) == []
+    assert "another order of magnitude" in extremes(row)[0] and failure_sentences(row) == []
     row |= {"length_mean": 0.3, "failures": 54, "replicates": 200, "coverage_failures_as_misses": 0.63}
-    assert extremes(row) == [] and "54 of 200" in failures(row)[0] and "0.630" in failures(row)[0]
+    assert (
+        extremes(row) == []
+        and "54 of 200" in failure_sentences(row)[0]
+        and "0.630" in failure_sentences(row)[0]
+    )
 
 
 @pytest.fixture(scope="module")

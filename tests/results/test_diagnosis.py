@@ -10,7 +10,7 @@ from scipy import stats
 from scipy.special import ndtr
 
 from ldpflow.engine.run import run_study
-from ldpflow.results.decomposition import CAUSES, DIAGNOSIS_COLUMNS, centred, decompose
+from ldpflow.results.decomposition import CAUSES, DIAGNOSIS_COLUMNS, central_mass, decompose
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
 from tests.oracles.rows_in_cells import cells_of
@@ -39,8 +39,8 @@ def within(found, name, value):
 def test_centred_shares_are_a_difference_of_two_to_the_bit():
     rng = np.random.default_rng(9)
     half = np.concatenate([rng.random(200_000) * 9, np.geomspace(1e-300, 1e300, 999), [0.0, 1.5, np.inf]])
-    assert np.array_equal(centred(half), ndtr(half) - ndtr(-half))
-    assert np.isnan(centred(np.array([np.nan, 1.0]))).tolist() == [True, False]
+    assert np.array_equal(central_mass(half), ndtr(half) - ndtr(-half))
+    assert np.isnan(central_mass(np.array([np.nan, 1.0]))).tolist() == [True, False]
 
 
 def test_bias_alone():
