@@ -177,18 +177,18 @@ class Run:
         InputError
             If nothing has finished, or a name is no column.
         """
-        from ldpflow.results.where import select
+        from ldpflow.results.where import chosen
 
         with self.store.named_errors():
             table = self.store.read_summary()
         if table is None:
             raise InputError("run", self.out, "a run directory with a summary", "Nothing finished there.")
-        table = select(table, where)
+        table = chosen(table, where)
         if best:
             from ldpflow.results.arena import best_rows
 
             table = best_rows(self.store, table)
-        return select(table, sort=sort, columns=columns)
+        return chosen(table, sort=sort, columns=columns)
 
     def rows(self, where: str | None = None, columns: Names = None, **settings: Any) -> pa.Table:
         """Rows of single replicates.
@@ -219,13 +219,13 @@ class Run:
             As of :meth:`summary`.
         """
         from ldpflow.results.summary import stored_trajectory_summary
-        from ldpflow.results.where import select
+        from ldpflow.results.where import chosen
 
         with self.store.named_errors():
             table = self.store.read_trajectory_summary()
             if table is None:
                 table = stored_trajectory_summary(self.store, damaged="refuse")
-        return select(table, where, sort, columns)
+        return chosen(table, where, sort, columns)
 
     def compare(self, by: str = "method", baseline: str | None = None) -> pa.Table:
         """Cells against a baseline, paired by replicate.

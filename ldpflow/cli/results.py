@@ -88,7 +88,7 @@ def summary(
     with the shortest intervals, or else the one with the highest coverage, and says which.
     """
     from ldpflow.cli.tables import print_csv, print_json, print_summary, print_table, print_trajectories
-    from ldpflow.results.where import select
+    from ldpflow.results.where import chosen
 
     show = {Format.table: print_summary, Format.csv: print_csv, Format.json: print_json}[form]
     table = read_summary(run)
@@ -102,13 +102,13 @@ def summary(
         from ldpflow.store.run_store import RunStore
 
         table = stored_summary(RunStore(run), null, damaged="refuse")
-    table = select(table, where)
+    table = chosen(table, where)
     if best:
         from ldpflow.results.arena import best_rows
         from ldpflow.store.run_store import RunStore
 
         table = best_rows(RunStore(run), table)
-    table = select(table, sort=names_in(sort))
+    table = chosen(table, sort=names_in(sort))
     if columns is None:
         show(table)
         if form is Format.table:
@@ -116,9 +116,9 @@ def summary(
                 print(BEST_OF_MANY)
             print_left_out(run)
     elif form is Format.table:
-        print_table(select(table, columns=names_in(columns)))
+        print_table(chosen(table, columns=names_in(columns)))
     else:
-        show(select(table, columns=names_in(columns)))
+        show(chosen(table, columns=names_in(columns)))
 
 
 BEST_OF_MANY = (
@@ -176,12 +176,12 @@ def compare(
     """
     from ldpflow.cli.tables import plain, print_fitting, print_table, with_error
     from ldpflow.report.results import distinguishing_columns
-    from ldpflow.results.where import select
+    from ldpflow.results.where import chosen
     from ldpflow.run import open_run
 
-    table = select(open_run(run).compare(by, baseline), where, names_in(sort))
+    table = chosen(open_run(run).compare(by, baseline), where, names_in(sort))
     if columns is not None:
-        print_table(select(table, columns=names_in(columns)))
+        print_table(chosen(table, columns=names_in(columns)))
         return
     rows = table.to_pylist()
     measures = table.column_names[table.column_names.index("vs") :]
@@ -223,7 +223,7 @@ def explain(run: Run, where: Where = None, sort: Sort = None, columns: Columns =
     number is in the summary too.
     """
     from ldpflow.report.results import distinguishing_columns, short
-    from ldpflow.results.where import select
+    from ldpflow.results.where import chosen
     from ldpflow.run import open_run
     from ldpflow.study.stored import stored_left_out
 
@@ -234,7 +234,7 @@ def explain(run: Run, where: Where = None, sort: Sort = None, columns: Columns =
     names = (
         distinguishing_columns(settings, rows, implied=True)
         if columns is None
-        else select(table, columns=names_in(columns)).column_names
+        else chosen(table, columns=names_in(columns)).column_names
     )
     for row in rows:
         # B says nothing about a method that has none.

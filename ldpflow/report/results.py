@@ -21,7 +21,7 @@ from ldpflow.results.columns import known_columns
 from ldpflow.results.design import Design, run_design
 from ldpflow.results.summary import stored_summary, stored_trajectory_summary
 from ldpflow.results.trajectories import meanings
-from ldpflow.results.where import condition, select
+from ldpflow.results.where import chosen, condition
 from ldpflow.store.dataset import Damaged
 from ldpflow.store.provenance import read_sessions
 from ldpflow.store.run_store import RunStore
@@ -356,5 +356,5 @@ def filtered(where: str, *tables: pa.Table) -> list[pa.Table]:
     if refused and len(refused) == sum(table.num_rows > 0 for table in tables):
         raise refused[0]
     if not any(table.num_rows for table in found):
-        select(unmet[0], where)  # which says what there is
+        chosen(unmet[0], where)  # which says what there is
     return found

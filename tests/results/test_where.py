@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ldpflow.errors import InputError
-from ldpflow.results.where import condition, select
+from ldpflow.results.where import chosen, condition
 
 TABLE = pa.table(
     {
@@ -38,7 +38,7 @@ TABLE = pa.table(
 )
 def test_rows_that_are_kept(where: str, rows: list[int]) -> None:
     table = TABLE.append_column("row", pa.array(range(5)))
-    assert select(table, where)["row"].to_pylist() == rows
+    assert chosen(table, where)["row"].to_pylist() == rows
 
 
 @pytest.mark.parametrize(
@@ -63,18 +63,18 @@ def test_refused(where: str, says: str) -> None:
 
 
 def test_order_and_columns() -> None:
-    table = select(TABLE, sort=["-n", "method"], columns=["method", "n"])
+    table = chosen(TABLE, sort=["-n", "method"], columns=["method", "n"])
     assert table["method"].to_pylist() == ["BB", "BM", "BB", "SN", None]
     assert table.column_names == ["method", "n"]
     with pytest.raises(InputError, match="^sort: "):
-        select(TABLE, sort="m")
+        chosen(TABLE, sort="m")
     with pytest.raises(InputError, match="^columns: "):
-        select(TABLE, columns=["x"])
+        chosen(TABLE, columns=["x"])
 
 
 @given(st.text(max_size=60))
 def test_any_text_is_a_condition_or_refused(text: str) -> None:
     try:
-        select(TABLE, text)
+        chosen(TABLE, text)
     except InputError:
         pass
