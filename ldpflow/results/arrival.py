@@ -186,11 +186,9 @@ def power_sum(i, j, gamma):  # type: ignore[no-untyped-def]
     return ((j + 0.5) ** power - (i + 0.5) ** power) / power
 
 
+@lru_cache(maxsize=32)
 def grid(gamma: float, last: int) -> tuple[Integers, Floats]:
-    """Ends j of the stretches of steps up to ``last`` and beyond, and the sums of k^-gamma over them.
-
-    Paths with the same gamma share them.
-    """
+    """Ends j of the stretches of steps up to ``last`` and beyond, and the sums of k^-gamma over them."""
     ends = list(range(EXACT + 1))
     while ends[-1] < last:
         ends.append(max(ends[-1] + 1, int(ends[-1] * RATIO)))
@@ -363,24 +361,16 @@ def approaches(cases: Sequence[Approach]) -> list[Arrival]:
 
     kernel = follow_kernel()
     nodes, few = equal_probability(), few_nodes()
-    known: dict[tuple[Law, float], tuple[float, float, Floats]] = {}
     runs: dict[Approach, list[int]] = {}
     for place, case in enumerate(cases):
         runs.setdefault(replace(case, steps=0), []).append(place)
-    longest: dict[float, int] = {}
-    for case in cases:
-        longest[case.gamma] = max(case.steps, longest.get(case.gamma, 0))
-    grids = {gamma: grid(gamma, last) for gamma, last in longest.items()}
     found: list[Arrival | None] = [None] * len(cases)
     for run, places in runs.items():
-        at = (run.law, run.tau)
-        if at not in known:
-            known[at] = relaxation_units(run.law, run.tau)
-        truth, density, table = known[at]
+        truth, density, table = relaxation_units(run.law, run.tau)
         times = np.array(sorted({cases[place].steps for place in places}))
         out = np.empty((len(times), 5))
         settings = (run.noise, run.c * density, run.gamma, (run.theta0 - truth) * density)
-        ends, sums = grids[run.gamma]
+        ends, sums = grid(run.gamma, int(times[-1]))
         kernel(table, nodes, few, ends, sums, run.tau, *settings, float(run.records), times, out)
         rows = dict(zip(times.tolist(), out.tolist(), strict=True))
         for place in places:

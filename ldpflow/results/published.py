@@ -250,11 +250,10 @@ class Comparison:
         return median(found), max(found)
 
     def as_table(self) -> pa.Table:
-        integers = ("table", "coordinate", "n", "replicates")
-        strings = ("problem", "method", "measure", "path")
-        types = {**dict.fromkeys(integers, pa.int64()), **dict.fromkeys(strings, pa.string())}
-        names = Row.__dataclass_fields__
-        schema = pa.schema([(name, types.get(name, pa.float64())) for name in names])
+        types = dict.fromkeys(Row.__dataclass_fields__, pa.float64())
+        types |= dict.fromkeys(("table", "coordinate", "n", "replicates"), pa.int64())
+        types |= dict.fromkeys(("problem", "method", "measure", "path"), pa.string())
+        schema = pa.schema(list(types.items()))
         return pa.Table.from_pylist([asdict(row) for row in self.rows], schema=schema)
 
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import jinja2
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic.fields import FieldInfo
 
 from ldpflow import __version__
 from ldpflow.components.intervals import INTERVAL_METHODS, IntervalMethod
@@ -241,17 +242,12 @@ def entry_words(table: str, entry: Mapping[str, Any]) -> str:
     """Kind and settings of an entry: those that vary or are not at their default, and some that are."""
     kinds = [entry["kind"]] if isinstance(entry["kind"], str) else entry["kind"]
     classes = [GROUPS[table].get(kind) for kind in kinds]
-    settings = [
-        f"{name} = {values_text(value, is_vector_setting(name, classes))}"
-        for name, value in entry.items()
-        if name not in UNNAMED and (name in NAMED or not at_default(name, value, classes))
-    ]
+    settings = []
+    for name, value in entry.items():
+        if name not in UNNAMED and (name in NAMED or not at_default(name, value, classes)):
+            vector = any(is_vector(field.annotation) for field in fields_of(name, classes))
+            settings.append(f"{name} = {values_text(value, vector)}")
     return f"{enumerate_words(kinds)} ({', '.join(settings)})" if settings else enumerate_words(kinds)
-
-
-def is_vector_setting(name: str, classes: Sequence[type[Settings] | None]) -> bool:
-    fields = [kind.model_fields[name] for kind in classes if kind is not None and name in kind.model_fields]
-    return any(is_vector(field.annotation) for field in fields)
 
 
 def at_default(name: str, value: object, classes: Sequence[type[Settings] | None]) -> bool:
@@ -259,9 +255,12 @@ def at_default(name: str, value: object, classes: Sequence[type[Settings] | None
     if None in classes:
         return False
     given = as_lists(value)
-    fields = [kind.model_fields.get(name) for kind in classes if kind is not None]
-    defaults = [as_lists(field.get_default()) for field in fields if field is not None]
+    defaults = [as_lists(field.get_default()) for field in fields_of(name, classes)]
     return all(default in (given, [given]) or [default] == given for default in defaults)
+
+
+def fields_of(name: str, classes: Sequence[type[Settings] | None]) -> list[FieldInfo]:
+    return [kind.model_fields[name] for kind in classes if kind is not None and name in kind.model_fields]
 
 
 def as_lists(value: object) -> Any:

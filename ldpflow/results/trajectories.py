@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -100,10 +101,7 @@ def summarise(rows: pa.Table) -> pa.Table:
     statistics = list(statistics_of(rows.schema))
     values = {name: rows[name].cast(pa.float64()).to_numpy() for name in statistics}
     known = {name: rows[name].is_valid().to_numpy() for name in statistics}
-    change = np.ones(len(n), dtype=bool)
-    change[1:] = (n[1:] != n[:-1]) | (step[1:] != step[:-1]) | (paths[1:] != paths[:-1])
-    edges = [*np.flatnonzero(change), len(n)]
-    for first, last in pairwise(edges):
+    for first, last in runs_of(paths, n, step):
         good = ok[first:last]
         for stat in statistics:
             if not known[stat][first:last].any():
@@ -115,6 +113,14 @@ def summarise(rows: pa.Table) -> pa.Table:
     found += means_along(paths, n, step, rows["replicate"].to_numpy(), ok, values, known)
     found.sort(key=lambda row: (row["path"], row["n"], row["step"]))
     return pa.Table.from_pylist(found, schema=SUMMARY)
+
+
+def runs_of(*columns: np.ndarray) -> Iterator[tuple[int, int]]:
+    """First and last place (exclusive) of equal consecutive rows."""
+    count = len(columns[0])
+    fresh = np.ones(count, dtype=bool)
+    fresh[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
+    return pairwise([*np.flatnonzero(fresh).tolist(), count])
 
 
 def moments(x: np.ndarray) -> dict[str, float]:
@@ -140,9 +146,7 @@ def means_along(
 ) -> list[dict[str, Any]]:
     """Rows of :data:`MEANS`, for every path and n with several steps; sorted input."""
     found = []
-    change = np.ones(len(n), dtype=bool)
-    change[1:] = (n[1:] != n[:-1]) | (paths[1:] != paths[:-1])
-    for first, last in pairwise([*np.flatnonzero(change), len(n)]):
+    for first, last in runs_of(paths, n):
         end = step[last - 1]
         inside = np.arange(first, last)[step[first:last] < end]
         for name, stat in MEANS.items():

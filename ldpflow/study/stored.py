@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
 from itertools import chain
 from typing import Any
@@ -148,14 +148,12 @@ def problem_tables(mapping: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def stored_digest(store: RunStore, file: object) -> str | None:
-    return next((digest for name, digest in part_digests(store) if [name] == file or name == file), None)
-
-
-def part_digests(store: RunStore) -> Iterator[tuple[object, str]]:
-    for dataset in store.datasets():
-        for part in dataset.scan(damaged=[]):
-            settings = part.meta.get("path_settings")
-            if isinstance(settings, dict) and names_file(settings):
-                for table in settings.values():
-                    if isinstance(table, dict) and isinstance(table.get("sha256"), str):
-                        yield table.get("file"), table["sha256"]
+    """SHA-256 of a data file, as the parts of a run say."""
+    for part in chain.from_iterable(dataset.scan(damaged=[]) for dataset in store.datasets()):
+        settings = part.meta.get("path_settings")
+        for table in settings.values() if isinstance(settings, dict) and names_file(settings) else ():
+            if isinstance(table, dict) and isinstance(table.get("sha256"), str):
+                if file in (table.get("file"), [table.get("file")]):
+                    digest: str = table["sha256"]
+                    return digest
+    return None

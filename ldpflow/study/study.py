@@ -60,7 +60,7 @@ def replacements(entries: Mapping[str, Entries], values: Mapping[str, object]) -
     given = {name: value for name, value in plain_ones.items() if value is not None and value != []}
     changed: dict[str, Any] = {}
     for name in (*GROUPS, "methods"):
-        if name in given and has_components(given[name]):
+        if name in given and all(isinstance(item, (Settings, Axes)) for item in items_of(given[name])):
             group = name.removesuffix("s")
             changed[group] = read_group(group, tables_of(group, given.pop(name)))
     if "method" in given:
@@ -92,9 +92,8 @@ def replacements(entries: Mapping[str, Entries], values: Mapping[str, object]) -
     return changed
 
 
-def has_components(raw: object) -> bool:
-    items = raw if isinstance(raw, (list, tuple)) else [raw]
-    return all(isinstance(item, (Settings, Axes)) for item in items)
+def items_of(raw: object) -> list[Any]:
+    return list(raw) if isinstance(raw, (list, tuple)) else [raw]
 
 
 def parse_numbers(raw: object) -> object:
@@ -104,29 +103,24 @@ def parse_numbers(raw: object) -> object:
 
 
 def replace_axis(group: str, entries: Entries, name: str, raw: object) -> Entries:
-    result = []
-    applied = False
-    for entry in entries:
-        if entry.has(name):
-            applied = True
-            kind = GROUPS[entry.group][entry.kind]
-            axes = entry.axes | {name: read_values(kind, name, raw, f"{group}.{name}")}
-            result.append(Entry.of(entry.group, entry.kind, axes))
-        else:
-            result.append(entry)
-    if not applied:
+    if not any(entry.has(name) for entry in entries):
         kinds = ", ".join(dict.fromkeys(entry.kind for entry in entries)) or "none"
         has = f"This study has {group} {kinds}."
         raise InputError(f"{group}.{name}", raw, f"a {group} that has {name}", has)
+    result = []
+    for entry in entries:
+        if entry.has(name):
+            values = read_values(GROUPS[group][entry.kind], name, raw, f"{group}.{name}")
+            entry = Entry.of(group, entry.kind, entry.axes | {name: values})
+        result.append(entry)
     return tuple(result)
 
 
 def select_methods(entries: Entries, raw: object) -> Entries:
     """The study's own entries of the named methods, defaults for names it does not have."""
-    names = list(raw) if isinstance(raw, (list, tuple)) else [raw]
     known = GROUPS["method"]
     result: list[Entry] = []
-    for name in dict.fromkeys(map(str, names)):
+    for name in dict.fromkeys(map(str, items_of(raw))):
         if name not in known:
             raise unknown_kind("method", name)
         own = [entry for entry in entries if entry.kind == name]
@@ -136,9 +130,8 @@ def select_methods(entries: Entries, raw: object) -> Entries:
 
 def tables_of(group: str, given: object) -> list[dict[str, Any]]:
     """Tables of a study file for components that were given in Python."""
-    items = list(given) if isinstance(given, (list, tuple)) else [given]
     tables = []
-    for item in items:
+    for item in items_of(given):
         if isinstance(item, Axes):
             kind, values = item.component.model_fields["kind"].default, dict(item.values)  # type: ignore[attr-defined]
         elif isinstance(item, Settings):
@@ -510,11 +503,7 @@ class Study:
                 for table in PARTS
                 if self.entries(table)
             },
-            "grid": {
-                "n": list(self.n),
-                "level": list(self.level),
-                "independent_n": self.independent_n,
-            },
+            "grid": {"n": list(self.n), "level": list(self.level), "independent_n": self.independent_n},
             "method": [entry.mapping() for entry in self.method],
             **({"trajectory": self.trajectory.model_dump()} if self.trajectory else {}),
             **({"monitor": self.monitor.model_dump(exclude_none=True)} if self.monitor else {}),

@@ -43,11 +43,8 @@ def test_source_of_a_bias(found, measured, source):
 
 def test_sentence():
     text = PredictedBias(arrival(-10.6, -10.64, 0.04, k=2.568), -10.58, 0.0, 72.3).sentence()
-    assert text == (
-        "Not arrived: 2.6 relaxation times, theta went from 0 to 70 of 72.3; predicted bias of the average "
-        "-10.64 (start) and +0.04 (steps) empirical SE, measured -10.58: take a larger n, or a start nearer "
-        "to the true value."
-    )
+    for words in ("2.6 relaxation times", "0 to 70 of 72.3", "-10.64 (start)", "+0.04 (steps)", "-10.58"):
+        assert words in text
     large = PredictedBias(arrival(3.0, 0.5, 2.5, k=60.0), 2.0, 0.0, 72.3, 0.5, 0.51, 10**5).sentence()
     assert large.startswith("Steps too large for the average: 60.0 relaxation times")
     assert "+0.25 (start) and +1.25 (steps) empirical SE, measured +1.00: take TR or another centre" in large
