@@ -240,7 +240,7 @@ def standings(settings: Sequence[Setting]) -> list[Standing]:
 
 
 def safest(found: Iterable[Standing]) -> Standing | None:
-    """The method to take where no setting is like one's own; None where no method is good enough.
+    """The method to take if no setting is like one's own; None if no method is good enough.
 
     Of the methods that need no truth and hold their level in a share :data:`MOST` of the settings, the
     one with the shortest median length.

@@ -92,7 +92,7 @@ def floats(column: pa.ChunkedArray) -> Floats:
     return values
 
 
-PATH_COLUMNS = (
+PATH_COLUMNS: tuple[Column, ...] = (
     Column("path", "string", "-", "`p` and the key of the path, as in the partition"),
     Column("problem", "string", "-", "kind of problem"),
     Column("dimension", "int64", "coordinates", "coordinates of theta", symbol="d", title="dimension"),

@@ -159,7 +159,7 @@ class Decomposition:
         """The cause with the largest effect towards the gap between coverage and level.
 
         ``none`` where both the gap and that effect are within two MCSE of coverage; ``left`` where
-        no effect exceeds two of its own MCSE; None where nothing is defined.
+        no effect exceeds two of its own MCSE; None if nothing is defined.
         """
         effects = self.effects()
         if not effects:
@@ -219,7 +219,7 @@ class Decomposition:
 
     @cached_property
     def rest(self) -> Term | None:
-        """The sum of the terms within noise; None where nothing is left."""
+        """The sum of the terms within noise; None if nothing is left."""
         if not self.parts:
             return None
         named = {term.name for term in self.terms}
@@ -230,7 +230,7 @@ class Decomposition:
     def sentence(self, source: str | None = None) -> str:
         """The sum in a sentence.
 
-        ``source`` says where a bias comes from: ``start`` or ``steps``, None where that is not known.
+        ``source`` says where a bias comes from: ``start`` or ``steps``, None if unknown.
         """
         if self.unmeasured:
             return (

@@ -124,7 +124,7 @@ class Rows:
         return all(count == replicates // self.runs[place] for place, count in self.counts.items())
 
     def replicates(self) -> dict[Place, int]:
-        """Replicates that make the rows of each cell: one number for all of them, where there is one.
+        """Replicates that make the rows of each cell: one number for all of them, if there is one.
 
         Several make r rows of m replicates each; that of other cells of the path is preferred.
         """
@@ -188,7 +188,7 @@ class Rows:
         return tuple(public_study(study, toml_text(study))[1] for study in studies)
 
     def made_by(self, study: Mapping[str, Any]) -> set[Place] | None:
-        """The cells of a study; None where a component is not known here, none of an impossible study."""
+        """The cells of a study; None if a component is not known here, none of an impossible study."""
         if not all(simulator.parts() for simulator in self.paths.values()):
             return None
         try:

@@ -1,6 +1,6 @@
 """Explanations of coverage, cell by cell, in sentences.
 
-For averages the bias that theory predicts for paths that do not arrive stands beside the measured one.
+For paths that do not arrive they compare predicted and measured bias of the average.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def explain(store: RunStore, summary: pa.Table) -> list[Explanation]:
 
     The coverage as the level and the effects of bias, mean length, variability of length, the shape of the
     estimates' distribution and the dependence of error and length (see
-    :mod:`ldpflow.results.decomposition`). For averages the predicted bias stands beside the measured one,
-    where a path does not arrive.
+    :mod:`ldpflow.results.decomposition`). For averages of paths that do not arrive,
+    predicted and measured bias are compared.
     """
     rows = summary.to_pylist()
     columns = declared_columns(summary.schema).values()
@@ -201,7 +201,7 @@ class PredictedBias:
     def source(self) -> str | None:
         """``start`` or ``steps``, whichever part of the predicted bias is larger.
 
-        None where predicted and measured bias differ in sign or by more than a factor of 2.
+        None if predicted and measured bias differ in sign or by more than a factor of 2.
         """
         predicted = self.arrival.bias
         if predicted * self.measured <= 0 or not 1 / FACTOR <= predicted / self.measured <= FACTOR:
@@ -330,8 +330,8 @@ def around_average(row: Mapping[str, Any], average: Mapping[str, Any] | None, fo
 def says_average(method: str) -> bool | None:
     """Whether a method is around the average, as its class says.
 
-    None where it does not: for a plug-in that is not loaded, and for one that inherits from a bundled class
-    and may have another centre.
+    None if it does not say so: for a plug-in that is not loaded, and for one that inherits from a bundled
+    class and may have another centre.
     """
     kind = INTERVAL_METHODS.get(method)
     if kind is None:

@@ -191,7 +191,7 @@ def monitor_columns() -> Iterator[Column]:
 
 
 MONITORED = tuple(monitor_columns())
-"""Columns that the summary of a study with [monitor] has beside those of every summary."""
+"""Further columns of the summary of a study with [monitor]."""
 
 
 def flags_of(

@@ -147,7 +147,7 @@ def load(name: str) -> list[PublishedNumber]:
 
 @dataclass(frozen=True)
 class Row(Place):
-    """A published number beside ours. ``path`` says which path of the run ours comes from."""
+    """A published number and ours, which comes from ``path`` of the run."""
 
     measure: Measure
     path: str | None

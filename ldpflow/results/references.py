@@ -83,7 +83,7 @@ def kinds_of(study: Mapping[str, Any], table: str) -> list[str]:
 
 
 def cites_of(table: str, kind: str) -> dict[str, Reference] | None:
-    """References of a kind by key; None where a component of a plug-in names none, or is not loaded."""
+    """References of a kind by key; None if a component of a plug-in names none, or is not loaded."""
     component = GROUPS[table].get(kind)
     names = getattr(component, "cites", ())
     if not names and (component is None or component.__module__.partition(".")[0] != "ldpflow"):

@@ -81,9 +81,9 @@ def stored_cells(
     ----------
     store : RunStore
     path_key : str, optional
-        All paths unless given.
+        By default all paths.
     wanted : collection of str, optional
-        Ids of cells; all unless given.
+        Ids of cells; by default all.
     damaged : "refuse" or list
         What is done about parts that cannot be used, as of :meth:`ldpflow.store.dataset.Dataset.scan`.
 
@@ -400,7 +400,7 @@ def stored_summary(store: RunStore, null: float | None = None, *, damaged: Damag
 
 
 def watch_of(store: RunStore, paths: Simulators) -> Watch | None:
-    """Collector of the measures of the run's [monitor]; None where its study has none."""
+    """Collector of the measures of the run's [monitor]; None without one."""
     table = (stored_mapping(store) or {}).get("monitor")
     if not isinstance(table, Mapping) or "first_n" not in table:
         return None

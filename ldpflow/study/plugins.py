@@ -271,7 +271,7 @@ def write_sources(plugin: Plugin) -> Path:
 
 
 class SourceLoader(SourceFileLoader):
-    """Compiles a file as it is now: kept bytecode would pass for an edit of the same second and size."""
+    """Ignores .pyc files: their mtime misses edits within a second."""
 
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)
@@ -487,7 +487,8 @@ def check_methods(component: type[Settings], where: str) -> None:
     if component.group == "method" and not hasattr(component, "record"):
         missing.append("record (derive from PathIntervalMethod)")
     if missing:
-        raise InputError(where, ", ".join(missing), "no missing methods", f"A {component.group} needs them.")
+        needed = f"a class with {', '.join(missing)}"
+        raise InputError(where, component.__name__, needed, f"It lacks what a {component.group} needs.")
 
 
 def check_columns(component: type[Settings], where: str) -> None:
@@ -572,7 +573,7 @@ KERNEL_FUNCTIONS = {
     "algorithm": "recursion",
     "law": "sample",
 }
-"""The kernel function that stands beside a component, by group."""
+"""Kernel function in the file of a component, by group."""
 
 
 def check_kernel_function(component: Any) -> None:

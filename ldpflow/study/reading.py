@@ -214,7 +214,7 @@ def read_groups(mapping: Mapping[str, Any], trajectory: Trajectory | None) -> di
 
 
 def read_monitor(table: object, users: tuple[int, ...] = ()) -> Monitor | None:
-    """The table [monitor]; None where the study has none. Looks start at the smallest n unless said."""
+    """The table [monitor], or None. By default looks start at the smallest n."""
     found = read_table(Monitor, table, "monitor")
     if found is None:
         return None

@@ -330,7 +330,7 @@ class Study:
         InputError
             If there is none, or it cannot be used.
         """
-        from ldpflow.study.files import load_study
+        from ldpflow.study.stored import load_study
 
         allowed = "a study, the name of a bundled one, the path of a file, or a text in TOML"
         check_type("study", source, (str, os.PathLike), allowed)

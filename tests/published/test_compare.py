@@ -79,6 +79,10 @@ def test_equal_tables_pass() -> None:
     assert comparison.missing == []
     assert len(comparison.rows) == 84
     assert all(row.z == 0.0 and row.p_adjusted == 1.0 for row in comparison.rows)
+    table = comparison.as_table()
+    assert table.num_rows == 84 and table["ours"].to_pylist() == table["printed"].to_pylist()
+    assert table.column_names[:6] == ["table", "problem", "tau", "coordinate", "method", "n"]
+    assert table.schema.field("z").type == pa.float64()
 
 
 def test_z_and_p_by_hand() -> None:
@@ -209,31 +213,6 @@ def test_run_of_something_else_has_no_counterpart() -> None:
         assert not result.passed
 
 
-def test_coverage_of_one_has_a_standard_error() -> None:
-    rows = rows_as_printed()
-    rows[0].update(coverage=1.0, coverage_mcse=0.0)
-    row = compare(pa.Table.from_pylist(rows), "dette-graw").rows[0]
-    se = math.sqrt(0.88 * 0.12 / 500)
-    assert row.ours_se == pytest.approx(se)
-    assert row.z == pytest.approx(0.12 / math.sqrt(se**2 + 0.015**2 + 0.0005**2 / 3))
-
-
-def test_few_replicates_do_not_pretend_to_be_precise() -> None:
-    rows = rows_as_printed()
-    # 49 of 50 finished replicates cover: the binomial formula alone would say 0.0198.
-    rows[0].update(replicates=52, failures=2, coverage=0.98, coverage_mcse=0.0198)
-    row = compare(pa.Table.from_pylist(rows), "dette-graw").rows[0]
-    assert row.ours_se == pytest.approx(math.sqrt(0.88 * 0.12 / 50))
-
-
-def test_as_table() -> None:
-    table = compare(pa.Table.from_pylist(rows_as_printed()), "dette-graw").as_table()
-    assert table.num_rows == 84
-    assert table.column_names[:6] == ["table", "problem", "tau", "coordinate", "method", "n"]
-    assert table.schema.field("z").type == pa.float64()
-    assert table["ours"].to_pylist() == table["printed"].to_pylist()
-
-
 @pytest.mark.parametrize(
     ("replicates", "runs"), [(50, 150), (500, 150), pytest.param(500, 1500, marks=pytest.mark.slow)]
 )
@@ -281,3 +260,20 @@ def test_the_difference_that_is_found_is_found_with_that_probability():
         found += holm([two_sided(value) for value in z])[0] < 0.01
     # 80%, and a little more, as the later steps of Holm's test are easier; 4 standard errors of 1000.
     assert 0.80 - 0.051 < found / 1000 < 0.80 + 0.051
+
+
+@pytest.mark.parametrize(
+    ("values", "finished"),
+    [
+        ({"coverage": 1.0, "coverage_mcse": 0.0}, 500),
+        # 49 of 50 finished replicates cover: the binomial formula alone would say 0.0198.
+        ({"replicates": 52, "failures": 2, "coverage": 0.98, "coverage_mcse": 0.0198}, 50),
+    ],
+)
+def test_coverages_do_not_pretend_to_be_precise(values: dict[str, Any], finished: int) -> None:
+    rows = rows_as_printed()
+    rows[0].update(values)
+    row = compare(pa.Table.from_pylist(rows), "dette-graw").rows[0]
+    se = math.sqrt(0.88 * 0.12 / finished)
+    assert row.ours_se == pytest.approx(se)
+    assert row.z == pytest.approx((row.ours - 0.88) / math.sqrt(se**2 + 0.015**2 + 0.0005**2 / 3))

@@ -221,39 +221,6 @@ def test_wilson_against_scipy(hits):
     assert got["coverage_high"] == pytest.approx(high, abs=1e-12)
 
 
-def test_normal_mean_with_known_sd():
-    """Every measure within 4 of its own MCSE of the closed form; 95% intervals, biased by delta."""
-    rng = np.random.default_rng(20240520)
-    count, sd, delta, z = 20_000, 0.1, 0.05, stats.norm.ppf(0.975)
-    estimate = 2.0 + delta + sd * rng.standard_normal(count)
-    got = one(rows(estimate, sd, z * sd, truth=2.0))
-    shift = delta / sd
-    exact = {
-        "coverage": stats.norm.cdf(z - shift) - stats.norm.cdf(-z - shift),
-        "lower_miss": stats.norm.sf(z - shift),
-        "upper_miss": stats.norm.cdf(-z - shift),
-        "bias_eliminated_coverage": 0.95,
-        "bias": delta,
-        "relative_bias": delta / 2,
-        "empirical_se": sd,
-        "mse": sd**2 + delta**2,
-        "relative_error_model_se": 0.0,
-    }
-    for name, value in exact.items():
-        assert abs(got[name] - value) < 4 * got[f"{name}_mcse"], name
-    mcse = {
-        "coverage": math.sqrt(exact["coverage"] * (1 - exact["coverage"]) / count),
-        "bias": sd / math.sqrt(count),
-        "empirical_se": sd / math.sqrt(2 * count),
-        "mse": math.sqrt((2 * sd**4 + 4 * delta**2 * sd**2) / count),
-        "relative_error_model_se": 1 / math.sqrt(2 * count),
-    }
-    for name, value in mcse.items():
-        assert got[f"{name}_mcse"] == pytest.approx(value, rel=0.05), name
-    assert got["length_mean"] == pytest.approx(2 * z * sd) and got["length_mcse"] < 1e-12
-    assert got["model_se"] == pytest.approx(sd) and got["model_se_mcse"] < 1e-12
-
-
 def t_intervals(count: int, size: int, seed: int) -> pa.Table:
     sample = np.random.default_rng(seed).standard_normal((count, size))
     se = sample.std(axis=1, ddof=1) / math.sqrt(size)
