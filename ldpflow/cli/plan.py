@@ -465,11 +465,11 @@ def plan(
     from ldpflow.engine.precision import Precision
     from ldpflow.practice.planning import plan as make_plan
     from ldpflow.practice.planning.plans import OPTIONS
-    from ldpflow.study.entry import number
+    from ldpflow.study.entry import parse_number
 
     options = {name: given[name] for name in OPTIONS if given.get(name) is not None}
     options |= {
-        name: [number(text) for text in given[name]]
+        name: [parse_number(text) for text in given[name]]
         for name in ("tau", "epsilon", "n", "level")
         if given[name]
     }

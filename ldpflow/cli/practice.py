@@ -326,11 +326,11 @@ def privacy(
 
 def whole(text: str | None, field: str = "users") -> int | None:
     """A count of users, which may be written 1e6."""
-    from ldpflow.study.entry import number
+    from ldpflow.study.entry import parse_number
 
     if text is None:
         return None
-    value = number(text)
+    value = parse_number(text)
     if isinstance(value, str) or value != int(value) or value < 1:
         raise InputError(field, text, "a whole number >= 1")
     return int(value)
@@ -338,14 +338,14 @@ def whole(text: str | None, field: str = "users") -> int | None:
 
 def given_settings(given: dict[str, float | None], settings: list[str] | None) -> dict[str, object]:
     """The settings of the command line, by name."""
-    from ldpflow.study.entry import number
+    from ldpflow.study.entry import parse_number
 
     found: dict[str, object] = {name: value for name, value in given.items() if value is not None}
     for text in settings or []:
         name, equals, value = text.partition("=")
         if not equals:
             raise InputError("set", text, "NAME=VALUE, for example clip=2")
-        parts = [number(part) for part in value.split(",")]
+        parts = [parse_number(part) for part in value.split(",")]
         found[name.strip()] = parts if len(parts) > 1 else parts[0]
     return found
 

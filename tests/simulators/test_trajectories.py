@@ -17,7 +17,7 @@ from ldpflow.components.problems.quadratic import Quadratic
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
 from ldpflow.results import curves as bounds
-from ldpflow.results.curves import setting_of, theory_curves
+from ldpflow.results.curves import constants_of, theory_curves
 from ldpflow.results.trajectories import read_trajectories
 from ldpflow.simulators.one_pass import OnePass, run_path
 from ldpflow.store.run_store import RunStore
@@ -162,11 +162,9 @@ def test_the_quadratic_has_the_fourth_theorems_line():
     n = np.array([1, 10, 100, 1000])
     found = theory_curves(QUADRATIC, n)["bound"]
     golden = gaussian_sgd.quadratic_moments([0.3, 1.0], [1 / 3, 1 / 3], 4.0, [1.0, -1.0], 0.5, 0.6, 1000)
-    s = setting_of(QUADRATIC)
+    s = constants_of(QUADRATIC)
     leading = (4 + 1 / 3) * (1 / 0.09 + 1)
-    expected = bounds.average_bound(
-        replace(s, convexity=0.3), n, leading, golden["distance"], np.zeros(1001), 0.0, 0.0
-    )
+    expected = bounds.average_bound(replace(s, convexity=0.3), n, leading, golden["distance"], post=False)
     np.testing.assert_allclose(found["avg_pre_sq"], expected, rtol=1e-10)
     assert (golden["average_pre"][n] <= found["avg_pre_sq"]).all()
     assert (golden["average_post"][n] <= found["avg_sq"]).all()
