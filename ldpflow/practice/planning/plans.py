@@ -42,25 +42,14 @@ def with_recommended(study: Study) -> Study:
 
 
 def check_predictions(study: Study, engine: str = "serial", **options: Any) -> list[dict[str, Any]]:
-    """Run a small sweep of the study and set its predictions beside what comes out.
-
-    Parameters
-    ----------
-    study : Study
-        Run with CHECK_REPLICATES replicates and the oracle added to its methods.
-    engine : str
-    options
-        Further arguments of :func:`ldpflow.engine.run.run_study`.
+    """Run CHECK_REPLICATES replicates of a study with the recommended methods.
 
     Returns
     -------
     list of dict
         Rows of the summary with ``predicted_se``, ``predicted_length`` and ``judgement``.
     """
-    methods = study.method
-    if not any(entry.kind == "oracle" for entry in methods):
-        methods = (*methods, Entry.of("method", "oracle", {}))
-    small = study.with_fields(method=methods, replicates=CHECK_REPLICATES)
+    small = with_recommended(study).with_fields(replicates=CHECK_REPLICATES)
     with tempfile.TemporaryDirectory(prefix="ldpflow-plan-") as folder:
         run_study(small, folder, engine=engine, **options)
         summary = RunStore(folder).read_summary()
@@ -185,11 +174,7 @@ class Plan:
         """
         if not self.studies:
             raise InputError("check", True, "nothing with `compare`: every row is simulated already")
-        self.checked = [
-            row
-            for study in self.studies
-            for row in check_predictions(with_recommended(study), engine, **options)
-        ]
+        self.checked = [row for study in self.studies for row in check_predictions(study, engine, **options)]
         return all(
             self.covers(row, path)
             for row in self.rows
