@@ -20,21 +20,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def bundled(incomplete: str) -> list[str]:
-    """Bundled studies whose names begin so."""
-    from ldpflow.study import bundled_studies
-
-    return [name for name in bundled_studies() if name.startswith(incomplete)]
-
-
-StudyName = Annotated[
-    str,
-    typer.Argument(
-        metavar="STUDY", help="A .toml file or the name of a bundled study.", autocompletion=bundled
-    ),
-]
-
-
 TITLES = {
     "problem": "Problems",
     "law": "Data laws of plug-ins",

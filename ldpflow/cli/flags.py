@@ -159,3 +159,18 @@ def given(context: typer.Context, field: str) -> bool:
             source = context.get_parameter_source(parameter.name)
             return source is not None and source.name == "COMMANDLINE"
     return False
+
+
+def bundled(incomplete: str) -> list[str]:
+    """Bundled studies whose names begin so."""
+    from ldpflow.study import bundled_studies
+
+    return [name for name in bundled_studies() if name.startswith(incomplete)]
+
+
+StudyName = Annotated[
+    str,
+    typer.Argument(
+        metavar="STUDY", help="A .toml file or the name of a bundled study.", autocompletion=bundled
+    ),
+]

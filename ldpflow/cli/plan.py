@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from ldpflow.cli.catalogue import bundled
+from ldpflow.cli.flags import bundled
 from ldpflow.cli.sweep import Axis, Engine
 from ldpflow.cli.tables import Shown, fits, plain, print_rows, rich_table, rounded, short, with_error
 from ldpflow.errors import InputError

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ldpflow.cli.catalogue import StudyName
+from ldpflow.cli.flags import StudyName
 from ldpflow.errors import InputError, need, plain_text
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ldpflow.cli.catalogue import StudyName
-from ldpflow.cli.flags import FlagCommand
+from ldpflow.cli.flags import FlagCommand, StudyName
 
 if TYPE_CHECKING:
     from ldpflow.engine.jobs import Jobs, State

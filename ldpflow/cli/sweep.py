@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ldpflow.cli.catalogue import StudyName
-from ldpflow.cli.flags import METHODS, settings_given
+from ldpflow.cli.flags import METHODS, StudyName, settings_given
 from ldpflow.cli.results import Run
 from ldpflow.errors import InputError, plain_text
 from ldpflow.options import Engine, SweepOptions
