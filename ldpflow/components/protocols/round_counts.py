@@ -11,12 +11,13 @@ The last step is a local logistic fit to the randomised bits, and Fieller's inte
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from mpmath import mpf
 from numpy.typing import NDArray
 
+from ldpflow.components.problems.laws import Law, Mixture
 from ldpflow.components.protocols.histogram_counts import bits
 from ldpflow.components.protocols.protocol import Array
 from ldpflow.components.protocols.rounds import FIRST, INNER, LAST, MOST_ROUNDS, SCALES
@@ -37,9 +38,6 @@ from ldpflow.numerics.distributions import (
     law_constants,
 )
 from ldpflow.numerics.elementary import exp, jit, log
-
-if TYPE_CHECKING:
-    from ldpflow.components.problems.laws import Law
 
 LAWS = (
     "normal", "laplace", "exponential", "uniform", "logistic", "student_t", "bimodal", "lognormal",
@@ -69,7 +67,8 @@ class Population(NamedTuple):
 
 
 def population_of(law: Law) -> Population:
-    parts = law.parts() if law.components else [(1.0, law)]
+    """The arrays of a law; the distribution function reads them."""
+    parts = Mixture(law.components).parts() if law.components else [(1.0, law)]
     rows: list[tuple[float, ...]] = []
     cells: tuple[Array, ...] = (np.empty(0),) * 4
     end = 0.0
