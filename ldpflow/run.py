@@ -66,7 +66,7 @@ class Replay:
     def equal(self) -> bool:
         """Whether every stored value is equal, bit for bit; NaN equals itself."""
         ours, theirs = (
-            [{k: shown(v) for k, v in row.items()} for row in table.to_pylist()]
+            [{k: exact_text(v) for k, v in row.items()} for row in table.to_pylist()]
             for table in (self.computed, self.stored)
         )
         return ours == theirs
@@ -78,18 +78,18 @@ class Replay:
         return f"Replay: {self.computed.num_rows:,} rows, {verdict}"
 
 
-def shown(value: Any) -> str:
-    """A value with nothing rounded; ``repr`` tells any two floats apart, and NaN equals itself."""
+def exact_text(value: Any) -> str:
+    """Text of a value, with floats by ``repr``: equal bits have equal texts, NaN included."""
     return repr(value) if isinstance(value, float) else "-" if value is None else str(value)
 
 
-class Checked:
+class CheckResult:
     """Result of the check of a run.
 
     Parameters
     ----------
     findings : list of Finding
-        What is not as it should be; empty if all is well.
+        What is wrong; empty if all is well.
     counts : dict of str to int
         Parts and rows that were looked at.
     """
@@ -103,10 +103,14 @@ class Checked:
         """Whether nothing was found."""
         return not self.findings
 
+    @property
+    def verdict(self) -> str:
+        """Counts and number of findings in a line."""
+        found = "all is well" if self.passed else f"{len(self.findings):,} findings"
+        return f"{self.counts['parts']:,} parts, {self.counts['rows']:,} rows: {found}"
+
     def __repr__(self) -> str:
-        verdict = "all is well" if self.passed else f"{len(self.findings):,} findings"
-        lines = [f"{self.counts['parts']:,} parts, {self.counts['rows']:,} rows: {verdict}"]
-        return "\n".join([*lines, *(finding.what for finding in self.findings)])
+        return "\n".join([self.verdict, *(finding.what for finding in self.findings)])
 
 
 class Run:
@@ -336,7 +340,7 @@ class Run:
         check_type("last", last, (Integral, NoneType), "an integer >= 0")
         return Replay(*replay(self.out, path, replicate, last))
 
-    def check(self, recompute: float | None = None) -> Checked:
+    def check(self, recompute: float | None = None) -> CheckResult:
         """Check every part, row and sum: readable, complete, stored once, and the summary theirs.
 
         Parameters
@@ -347,7 +351,7 @@ class Run:
         from ldpflow.engine.check import check_run
 
         check_type("recompute", recompute, (Real, NoneType), "a share of the replicates, in (0, 1]")
-        return Checked(*check_run(self.store.address, recompute))
+        return CheckResult(*check_run(self.store.address, recompute))
 
     def __repr__(self) -> str:
         try:

@@ -20,7 +20,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ldpflow.cli.tables import print_summary, short
+from ldpflow.cli.tables import print_summary
+from ldpflow.columns import short
 from ldpflow.engine.loop import Progress, RunResult
 from ldpflow.errors import InputError, LdpflowError
 from ldpflow.run import open_run
@@ -348,9 +349,9 @@ def test_replay(
         asked.append(arguments)
         return ROWS, stored
 
-    monkeypatch.setattr("ldpflow.engine.replay", replay)
+    monkeypatch.setattr("ldpflow.engine.replay.replay", replay)
     shown = ldpflow("replay", tmp_path, "--path", key, "--replicate", "3")
-    assert asked == [(str(tmp_path), "0123456789abcdef", 3, None)]
+    assert asked == [(str(tmp_path), key, 3, None)]
     assert shown.code == 0
     assert "equal, bit for bit" in shown.out
     # One bit off, zero with the other sign, another type of nothing, and a row too few.

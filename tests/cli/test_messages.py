@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from ldpflow.cli import COMMANDS, main, refused
+from ldpflow.cli import COMMANDS, main, report_error
 from ldpflow.documents import parse_toml
 from ldpflow.errors import InputError
 from ldpflow.store.run_store import RunStore
@@ -333,13 +333,13 @@ def test_help_and_a_large_enough_limit_work(run):
     ids=lambda error: type(error).__name__,
 )
 def test_libraries_without_memory(capsys, error):
-    assert refused(error) == 2
+    assert report_error(error) == 2
     assert capsys.readouterr().err.startswith("ldpflow: not enough memory (")
 
 
 def test_a_mistake_of_ours_keeps_its_traceback():
     with pytest.raises(ZeroDivisionError):
-        refused(ZeroDivisionError("division by zero"))
+        report_error(ZeroDivisionError("division by zero"))
 
 
 def test_long_words_do_not_fill_the_screen(tmp_path, capsys):

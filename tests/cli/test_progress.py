@@ -202,7 +202,7 @@ def test_a_notebook_shows_a_bar_that_is_replaced(monkeypatch: pytest.MonkeyPatch
     frontend = types.SimpleNamespace(HTML=str, display=show)
     monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=lambda: shell))  # type: ignore[arg-type]
     monkeypatch.setitem(sys.modules, "IPython.display", frontend)  # type: ignore[arg-type]
-    with reporter(False, 100) as update:
+    with reporter(100) as update:
         update(Progress(1, 4, 25, 100, 1.0))
     assert 'value="0.0000"' in shown[0] and "starting" in shown[0]
     assert 'value="0.2500"' in shown[-1] and "1/4 batches" in shown[-1]

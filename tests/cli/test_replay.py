@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import ldpflow as lf
-from ldpflow.cli.catalogue import keys_of_paths
+from ldpflow.cli.sweep import complete_path
 from ldpflow.study.plugins import REGISTRIES, SOURCES
 
 METHOD = '''
@@ -144,7 +144,7 @@ def test_paths_are_listed_with_their_settings(swept, ldpflow, tmp_path):
     class Context:
         params = {"run": "run"}  # noqa: RUF012
 
-    assert keys_of_paths(Context, "p") == sorted(paths) and keys_of_paths(Context, "q") == []
+    assert complete_path(Context, "p") == sorted(paths) and complete_path(Context, "q") == []
     wrong = ldpflow("replay", "run", "--path", "p" + "0" * 16, "--replicate", 3, "--plugin", "mine.py")
     assert wrong.code == 2 and "--path: 'p0000000000000000' is not allowed" in wrong.err
 
