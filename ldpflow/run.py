@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral, Real
 from types import NoneType
@@ -26,9 +27,7 @@ Names = str | Sequence[str] | None
 
 
 def open_run(out: str | os.PathLike[str]) -> Run:
-    """Open the stored results of a sweep.
-
-    Nothing of the run is executed: plug-ins that it was made with are not loaded.
+    """Open the stored results of a sweep; plug-ins that it was made with are not loaded.
 
     Parameters
     ----------
@@ -49,22 +48,16 @@ def open_run(out: str | os.PathLike[str]) -> Run:
     return Run(store)
 
 
+@dataclass(frozen=True, repr=False)
 class Replay:
-    """Replicates that were computed again, beside the stored ones.
+    """Replicates that were computed again, and the stored ones: rows in one order with equal columns."""
 
-    Parameters
-    ----------
-    computed, stored : pyarrow.Table
-        Rows in the same order and with the same columns.
-    """
-
-    def __init__(self, computed: pa.Table, stored: pa.Table) -> None:
-        self.computed = computed
-        self.stored = stored
+    computed: pa.Table
+    stored: pa.Table
 
     @property
     def equal(self) -> bool:
-        """Whether every stored value is equal, bit for bit; NaN equals itself."""
+        """Whether all values are equal, bit for bit; NaN equals itself."""
         ours, theirs = (
             [{k: exact_text(v) for k, v in row.items()} for row in table.to_pylist()]
             for table in (self.computed, self.stored)
@@ -83,20 +76,12 @@ def exact_text(value: Any) -> str:
     return repr(value) if isinstance(value, float) else "-" if value is None else str(value)
 
 
+@dataclass(frozen=True, repr=False)
 class CheckResult:
-    """Result of the check of a run.
+    """Result of the check of a run: what is wrong, and how many parts and rows were checked."""
 
-    Parameters
-    ----------
-    findings : list of Finding
-        What is wrong; empty if all is well.
-    counts : dict of str to int
-        Parts and rows that were looked at.
-    """
-
-    def __init__(self, findings: list[Finding], counts: dict[str, int]) -> None:
-        self.findings = findings
-        self.counts = counts
+    findings: list[Finding]
+    counts: dict[str, int]
 
     @property
     def passed(self) -> bool:
@@ -146,7 +131,7 @@ class Run:
 
     @property
     def cautions(self) -> list[str]:
-        """Lines on parts that the study leaves out and on broken assumptions; empty if it cannot be read."""
+        """Lines on parts that the study leaves out and on broken assumptions; none if it cannot be read."""
         from ldpflow.study.stored import stored_cautions
 
         return stored_cautions(self.store)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
 
-BASE: dict[str, Any] = {
+BASE = {
     "name": "base",
     "seed": 7,
     "replicates": 100,
@@ -17,7 +16,7 @@ BASE: dict[str, Any] = {
 }
 
 
-def changed(**paths: Any) -> dict[str, Any]:
+def changed(**paths):
     """BASE with ``table__key`` replaced; ``...`` deletes."""
     mapping = copy.deepcopy(BASE)
     for path, value in paths.items():

@@ -21,7 +21,7 @@ from tests.oracles import (
 from tests.oracles.safe_floor import decimal_of, floor_power
 
 
-def wandering_path(n: int, d: int, seed: int = 7) -> np.ndarray:
+def wandering_path(n, d, seed=7):
     """Any path will do for the identities: correlated, far from zero, coordinates unlike."""
     steps = np.random.default_rng(seed).normal(size=(n, d))
     return 50.0 + np.cumsum(steps, axis=0) * np.arange(1, d + 1)
@@ -109,7 +109,7 @@ def test_laplace_noise_and_variance():
     assert mechanisms.laplace_variance(3.0, 0.5) == pytest.approx(second, rel=1e-6)
 
 
-def largest_gradient_change(tau: float, d: int, bound: float) -> float:
+def largest_gradient_change(tau, d, bound):
     """sup ||g - g'||_1 over corners of the covariates and both signs of the residual."""
     values = []
     for slopes in itertools.product([-bound, bound], repeat=d - 1):
@@ -539,8 +539,8 @@ def test_slope_of_the_mean_gradient_is_g():
     shift = error.ppf(tau)
     column = asymptotics.covariate_law("truncated_normal", bound)
 
-    def mean_gradient(change: np.ndarray) -> np.ndarray:
-        def entry(x: float, power: int) -> float:
+    def mean_gradient(change):
+        def entry(x, power):
             f = error.cdf(change[0] + x * change[1] + shift)
             return (f - tau) * x**power * column.pdf(x)
 

@@ -9,7 +9,6 @@ import socketserver
 import sys
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import pytest
 import typer
@@ -61,7 +60,7 @@ FURTHER = {
 }
 
 
-def commands(group: Any, before: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
+def commands(group, before=()):
     """Every command, by the words that call it."""
     found = {}
     for name, command in group.commands.items():
@@ -73,7 +72,7 @@ def commands(group: Any, before: tuple[str, ...] = ()) -> dict[tuple[str, ...], 
 COMMANDS = commands(typer.main.get_command(app))
 
 
-def arguments_of(words: tuple[str, ...], run: Path, key: str) -> list[str]:
+def arguments_of(words, run, key):
     """A command line that does as much as it can with a run."""
     line = list(words)
     for parameter in COMMANDS[words].params:
@@ -91,7 +90,7 @@ def arguments_of(words: tuple[str, ...], run: Path, key: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def swept(tmp_path_factory) -> Path:
+def swept(tmp_path_factory):
     """A small run with a path, two methods and trajectories."""
     run = tmp_path_factory.mktemp("swept") / "run"
     study = lf.Study(
@@ -104,7 +103,7 @@ def swept(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(params=["all"])
-def foreign(request, swept, tmp_path, monkeypatch) -> Path:
+def foreign(request, swept, tmp_path, monkeypatch):
     """A copy of the run whose study names plug-ins, its checksum put right."""
     run = tmp_path / "deep" / "run"
     shutil.copytree(swept, run)
@@ -126,7 +125,7 @@ def foreign(request, swept, tmp_path, monkeypatch) -> Path:
         del sys.modules[name]
 
 
-def marks(run: Path) -> list[str]:
+def marks(run):
     """Plug-ins that were executed."""
     return [str(file) for file in run.parent.parent.rglob("*.mark")]
 
@@ -179,7 +178,7 @@ COMPUTING = {
 
 
 @pytest.fixture
-def own(tmp_path, monkeypatch) -> Path:
+def own(tmp_path, monkeypatch):
     """A run of a method in a plug-in, in a process that has not loaded it."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "plug.py").write_text(MARKING)
@@ -193,7 +192,7 @@ def own(tmp_path, monkeypatch) -> Path:
     return tmp_path / "run"
 
 
-def forget() -> None:
+def forget():
     """Unload the plug-in."""
     from ldpflow.study.plugins import SOURCES
 

@@ -12,7 +12,7 @@ from benchmarks.measurement import Measurement, quartiles
 from benchmarks.timing import compare
 
 
-def test_median_quartiles_and_verdict() -> None:
+def test_median_quartiles_and_verdict():
     row = Measurement("x", "x", "times", [3.0, 1.0, 2.0], 2.0, "higher")
     assert row.value == 2.0
     assert row.met is True
@@ -22,7 +22,7 @@ def test_median_quartiles_and_verdict() -> None:
     assert Measurement("x", "x", target=2.0, skipped="no R").met is None
 
 
-def test_text_and_json_tell_the_same() -> None:
+def test_text_and_json_tell_the_same():
     rows = [
         Measurement("x", "x", "times", [3.0, 2.0], 2.0, details={"ns": 1.0}),
         Measurement("y", "y", skipped="no R"),
@@ -34,15 +34,15 @@ def test_text_and_json_tell_the_same() -> None:
     assert read["rows"][1]["skipped"] == "no R"
 
 
-def test_pairs_alternate() -> None:
-    calls: list[str] = []
+def test_pairs_alternate():
+    calls = []
     pairs = compare(lambda: calls.append("a"), 1, lambda: calls.append("b"), 1, 2)
     assert "".join(calls) == "ab" + "ab" + "ba"
     assert len(pairs.ratios()) == 2
 
 
 @pytest.mark.parametrize("generator", ["Generator", "np.random"])
-def test_naive_quantile_estimates_the_quantile(generator: str) -> None:
+def test_naive_quantile_estimates_the_quantile(generator):
     # One path: sd of the average is about sqrt(2.8 / n) (S over G squared) = 0.006; 8 sd allowed.
     n = 100_000
     sums = np.empty(1)
@@ -54,7 +54,7 @@ def test_naive_quantile_estimates_the_quantile(generator: str) -> None:
     assert abs(sums[0] / n) < 0.05
 
 
-def test_naive_regression_estimates_the_coefficients() -> None:
+def test_naive_regression_estimates_the_coefficients():
     # Laplace of scale 4: sd of the averages about 0.05 and less, 6 sd allowed.
     n = 200_000
     truth = np.array([0.0, 0.0, 1.0, -1.0])

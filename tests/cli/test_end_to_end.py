@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
-import pytest
 
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import load_study
 
 
-def test_sweep_summary_replay(ldpflow: Callable[..., Any], tmp_path: Path) -> None:
+def test_sweep_summary_replay(ldpflow, tmp_path):
     run = tmp_path / "run"
     flags = ["--epsilon", "1", "--n", "1e3", "--n", "500", "--beta", "0.75", "--method", "BB"]
     flags += ["--method", "SN", "--B", "50", "--replicates", "10", "--engine", "serial"]
@@ -42,16 +37,14 @@ def test_sweep_summary_replay(ldpflow: Callable[..., Any], tmp_path: Path) -> No
     assert "seed" in other.err
 
 
-def test_the_last_line_of_a_sweep_says_what_is_there_and_what_was_computed(
-    ldpflow: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_the_last_line_of_a_sweep_says_what_is_there_and_what_was_computed(ldpflow, tmp_path):
     flags = ["--epsilon", "1", "--n", "500", "--method", "SN", "--engine", "serial", "--no-progress"]
     run = ["--out", tmp_path / "run"]
 
-    def last(*more: object) -> str:
+    def last(*more):
         shown = ldpflow("sweep", *flags, *run, *more)
         assert shown.code == 0, shown.err
-        line: str = shown.out.splitlines()[-1]
+        line = shown.out.splitlines()[-1]
         return line.partition("; rows in ")[0]
 
     assert last("--replicates", 40).startswith("1 cell with 40 replicates; computed in ")
@@ -65,12 +58,10 @@ def test_the_last_line_of_a_sweep_says_what_is_there_and_what_was_computed(
     assert "asked for" not in target
 
 
-def test_a_run_that_does_not_exist_yet_is_not_read(
-    ldpflow: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_does_not_exist_yet_is_not_read(ldpflow, tmp_path, monkeypatch):
     from ldpflow.cli import progress
 
-    first: list[str] = []
+    first = []
     monkeypatch.setattr(progress, "lines", lambda console, display: first.append(display.counts()) or str)
     flags = ["--epsilon", "1", "--n", "500", "--method", "SN", "--engine", "serial", "--replicates", "8"]
     for _ in range(2):

@@ -26,18 +26,18 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory) -> Path:
+def run(tmp_path_factory):
     run = tmp_path_factory.mktemp("messages") / "run"
     serial(run, study(replicates=4))
     return run
 
 
-def in_a_process(*arguments: object, **options):
+def in_a_process(*arguments, **options):
     options = {"capture_output": True, "text": True, "timeout": 300, "cwd": ROOT} | options
     return subprocess.run([sys.executable, "-m", "ldpflow", *map(str, arguments)], **options)
 
 
-def one_message(done, code: int = 2) -> str:
+def one_message(done, code=2):
     assert done.returncode == code and "Traceback" not in done.stderr, done.stderr
     assert done.stderr.count("\n") == 1, done.stderr
     return done.stderr
@@ -282,10 +282,10 @@ def test_an_unusable_cache_is_bad_input(tmp_path, kind):
     assert "LDPFLOW_CACHE_DIR" in one_message(done)
 
 
-def limited(megabytes: int, *arguments: object):
+def limited(megabytes, *arguments):
     """A command line with a limit of address space, as ``ulimit -v`` sets it."""
 
-    def limit() -> None:
+    def limit():
         resource.setrlimit(resource.RLIMIT_AS, (megabytes * 2**20,) * 2)
 
     return in_a_process(*arguments, preexec_fn=limit, timeout=300)

@@ -9,7 +9,6 @@ import threading
 import time
 import types
 from importlib import import_module
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +21,7 @@ from ldpflow.engine.loop import Progress
 from ldpflow.store.aggregate import statistics_schema
 
 
-def statistics(cells: int) -> pa.Table:
+def statistics(cells):
     """Cells whose coverage is the less precise the higher their number."""
     rows = [
         {
@@ -45,15 +44,15 @@ def statistics(cells: int) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=statistics_schema())
 
 
-def drawn(state: State, width: int) -> list[str]:
+def drawn(state, width):
     console = Console(file=io.StringIO(), width=width, force_terminal=False)
     console.print(Bar(state, console).get_renderable())
-    text: str = console.file.getvalue()  # type: ignore[attr-defined]
+    text = console.file.getvalue()
     return text.rstrip("\n").split("\n")
 
 
 @pytest.mark.parametrize("width", [200, 100, 60, 39, 20, 8])
-def test_five_hundred_cells_fit_any_window(width: int) -> None:
+def test_five_hundred_cells_fit_any_window(width):
     now = [0.0]
     paths = {f"p{i:016x}": {"tau": 0.1 * i, "law": "normal"} for i in range(5)}
     state = State(500, paths, clock=lambda: now[0])
@@ -68,7 +67,7 @@ def test_five_hundred_cells_fit_any_window(width: int) -> None:
     assert cell == (["least precise: tau 0, n 1480: 0.625 ± 0.061"] if width >= 60 else [])
 
 
-def test_time_goes_on_between_events() -> None:
+def test_time_goes_on_between_events():
     now = [0.0]
     assert State(None, clock=lambda: now[0]).counts() == "starting, 0s"
     state = State(None, continued=True, clock=lambda: now[0])
@@ -96,7 +95,7 @@ def test_time_goes_on_between_events() -> None:
     assert shown.startswith("50%, compiling kernel 3 of 3 (quantile, ldp_sgd), 2/4 batches, 1:06 gone")
 
 
-def test_more_replicates_than_the_study_wants_are_no_more_than_all() -> None:
+def test_more_replicates_than_the_study_wants_are_no_more_than_all():
     """A run that has paths of another study, and more replicates than this one asks for."""
     state = State(50, {"p" + "0" * 16: {}, "p" + f"{1:016x}": {}}, clock=lambda: 0.0)
     state.take(Progress(1, 4, 50, 200, 1.0, statistics=statistics(10)))
@@ -106,25 +105,25 @@ def test_more_replicates_than_the_study_wants_are_no_more_than_all() -> None:
     assert "128 replicates" in several.counts() and "/" not in several.counts().split(",")[1]
 
 
-def test_a_line_every_few_seconds_without_a_terminal() -> None:
+def test_a_line_every_few_seconds_without_a_terminal():
     now = [0.0]
     console = Console(file=io.StringIO(), force_terminal=False)
     update = lines(console, State(100, clock=lambda: now[0]))
     for second in np.arange(0.0, 20.0, 0.25).tolist():
         now[0] = second
         update(Progress(1, 4, 50, 200, second + 0.1))
-    written = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    written = console.file.getvalue().splitlines()
     assert len(written) == 3
     assert not any("\x1b" in line for line in written)
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(3.9, "3s"), (185, "3:05"), (3723, "1:02:03")])
-def test_clock_time(seconds: float, text: str) -> None:
+def test_clock_time(seconds, text):
     assert clock_time(seconds) == text
 
 
 @pytest.mark.parametrize(("value", "text"), [(312_400_000, "312M"), (9500, "9.5k"), (12, "12")])
-def test_magnitude(value: float, text: str) -> None:
+def test_magnitude(value, text):
     assert magnitude(value) == text
 
 
@@ -138,14 +137,7 @@ def test_magnitude(value: float, text: str) -> None:
         (["--quiet"], {}, False, False),
     ],
 )
-def test_a_terminal(
-    tmp_path: Any,
-    flags: list[str],
-    environment: dict[str, str],
-    bar: bool,
-    colour: bool,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_terminal(tmp_path, flags, environment, bar, colour, monkeypatch):
     pty = pytest.importorskip("pty")
     ours, other = pty.openpty()
     for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS"):
@@ -153,7 +145,7 @@ def test_a_terminal(
     for name, value in {"TERM": "xterm-256color", **environment}.items():
         monkeypatch.setenv(name, value)
 
-    def run_study(study: Any, out: Any, chosen: Any, **options: Any) -> None:
+    def run_study(study, out, chosen, **options):
         time.sleep(0.6)  # the state has been drawn by then
         (options["on_engine"] or str)("a note")
         options["on_event"](Progress(1, 2, 50, 100, 1.0))
@@ -161,9 +153,9 @@ def test_a_terminal(
 
     import_module("ldpflow.practice.planning.plans")  # it has a name of its own for what is replaced here
     monkeypatch.setattr("ldpflow.engine.run.run_study", run_study)
-    blocks: list[bytes] = []
+    blocks = []
 
-    def read() -> None:
+    def read():
         try:
             while block := os.read(ours, 65536):
                 blocks.append(block)
@@ -186,22 +178,22 @@ def test_a_terminal(
     assert (b"\x1b[38" in written or b"\x1b[3" in written.replace(b"\x1b[?", b"")) is colour
 
 
-def test_a_notebook_shows_a_bar_that_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_notebook_shows_a_bar_that_is_replaced(monkeypatch):
     """With the three names of IPython that are used; a real notebook shows what they are given."""
-    shown: list[str] = []
+    shown = []
 
     class Handle:
-        def update(self, html: str) -> None:
+        def update(self, html):
             shown.append(html)
 
-    def show(html: str, display_id: bool) -> Handle:
+    def show(html, display_id):
         shown.append(html)
         return Handle()
 
     shell = types.SimpleNamespace(kernel=object())
     frontend = types.SimpleNamespace(HTML=str, display=show)
-    monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=lambda: shell))  # type: ignore[arg-type]
-    monkeypatch.setitem(sys.modules, "IPython.display", frontend)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=lambda: shell))
+    monkeypatch.setitem(sys.modules, "IPython.display", frontend)
     with reporter(100) as update:
         update(Progress(1, 4, 25, 100, 1.0))
     assert 'value="0.0000"' in shown[0] and "starting" in shown[0]

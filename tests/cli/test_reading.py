@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,7 +12,7 @@ SWEEP = ("sweep", "quickstart", "--n", "300", "--epsilon", "1", "--epsilon", "2"
 
 
 @pytest.fixture(scope="module")
-def run_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run_directory(tmp_path_factory):
     from ldpflow.cli import main
 
     out = tmp_path_factory.mktemp("reading") / "run"
@@ -23,7 +20,7 @@ def run_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_explain(ldpflow: Callable[..., Any], run_directory: Path) -> None:
+def test_explain(ldpflow, run_directory):
     shown = ldpflow("explain", run_directory)
     assert shown.code == 0
     lines = shown.out.splitlines()
@@ -33,7 +30,7 @@ def test_explain(ldpflow: Callable[..., Any], run_directory: Path) -> None:
     assert all("at level 0.9" in line and ": 0.900 (level) " in line for line in lines)
 
 
-def test_compare(ldpflow: Callable[..., Any], run_directory: Path) -> None:
+def test_compare(ldpflow, run_directory):
     shown = ldpflow("compare", run_directory, "--baseline", "SN")
     assert shown.code == 0
     assert shown.out.count(" SN ") == 10
@@ -43,13 +40,13 @@ def test_compare(ldpflow: Callable[..., Any], run_directory: Path) -> None:
     assert refused.code == 2 and "--by" in refused.err and "Traceback" not in refused.err
 
 
-def test_power(ldpflow: Callable[..., Any], run_directory: Path) -> None:
+def test_power(ldpflow, run_directory):
     assert "power" not in ldpflow("summary", run_directory).out
     shown = ldpflow("summary", run_directory, "--null", "10")
     assert "power" in shown.out and "1 ± 0" in shown.out
 
 
-def test_plan(ldpflow: Callable[..., Any]) -> None:
+def test_plan(ldpflow):
     shown = ldpflow("plan", "--n", "1e6", "--length", "0.01", "--target-mcse", "0.005")
     assert shown.code == 0
     for said in ("0.008922", "796,032", "0.877", "3,600 replicates", "bias +0.0002"):
@@ -57,7 +54,7 @@ def test_plan(ldpflow: Callable[..., Any]) -> None:
     assert ldpflow("plan", "--length", "0").code == 2
 
 
-def test_plan_check(ldpflow: Callable[..., Any]) -> None:
+def test_plan_check(ldpflow):
     check = ("--tau", "0.5", "--epsilon", "3", "--check", "--engine", "serial")
     good = ldpflow("plan", "--n", "2e4", *check)
     assert good.code == 0 and "arrived" in good.out
@@ -66,7 +63,7 @@ def test_plan_check(ldpflow: Callable[..., Any]) -> None:
     assert lost.code == 1 and "not arrived" in lost.out and "no recommended method" in lost.err
 
 
-def test_the_best_of_a_sweep_over_step_sizes(ldpflow: Callable[..., Any], tmp_path: Path) -> None:
+def test_the_best_of_a_sweep_over_step_sizes(ldpflow, tmp_path):
     sweep = ("sweep", "quickstart", "--n", "2000", "--epsilon", "2", "--epsilon", "4", "--replicates", "300",
              "--c", "1000", "--c", "2", "--method", "BB", "--method", "oracle", "--beta", "0.7",
              "--beta", "0.98", "--B", "50", "--engine", "serial", "--quiet", "--out", tmp_path)  # fmt: skip
@@ -88,15 +85,13 @@ def test_the_best_of_a_sweep_over_step_sizes(ldpflow: Callable[..., Any], tmp_pa
     ("command", "instead"),
     [("tune", "--best"), ("arena", "ldpflow report RUN"), ("watch", "ldpflow report RUN --follow")],
 )
-def test_a_command_that_is_gone_says_what_to_type(
-    ldpflow: Callable[..., Any], command: str, instead: str
-) -> None:
+def test_a_command_that_is_gone_says_what_to_type(ldpflow, command, instead):
     outcome = ldpflow(command, "runs/mine", "--port", "0")
     assert outcome.code == 2 and outcome.out == "" and outcome.err.count("\n") == 1
     assert instead in outcome.err
 
 
-def test_sweep_to_a_target(ldpflow: Callable[..., Any], tmp_path: Path) -> None:
+def test_sweep_to_a_target(ldpflow, tmp_path):
     out = ("--out", tmp_path / "run")
     shown = ldpflow(*SWEEP, *out, "--target-mcse", "0.02", "--max-replicates", "300")
     assert shown.code == 0
@@ -111,9 +106,7 @@ def test_sweep_to_a_target(ldpflow: Callable[..., Any], tmp_path: Path) -> None:
         assert refused.code == 2 and refused.err.startswith("ldpflow: --")
 
 
-def test_explain_and_compare_show_the_columns_asked_for(
-    ldpflow: Callable[..., Any], run_directory: Path
-) -> None:
+def test_explain_and_compare_show_the_columns_asked_for(ldpflow, run_directory):
     shown = ldpflow("explain", run_directory, "--columns", "n,method", "--where", "method == 'SN'")
     assert shown.code == 0
     assert [line.partition(":")[0] for line in shown.out.splitlines()[:-2]] == ["n 300, method SN"] * 2
@@ -123,9 +116,7 @@ def test_explain_and_compare_show_the_columns_asked_for(
     assert refused.code == 2 and "--columns: 'pears'" in refused.err
 
 
-def test_plot_draws_the_rows_that_meet_a_condition(
-    ldpflow: Callable[..., Any], run_directory: Path, tmp_path: Path
-) -> None:
+def test_plot_draws_the_rows_that_meet_a_condition(ldpflow, run_directory, tmp_path):
     pytest.importorskip("altair")
     drawn = {}
     for name, options in {"all": [], "some": ["--where", "method == 'BB' and epsilon == 2"]}.items():
@@ -140,8 +131,8 @@ def test_plot_draws_the_rows_that_meet_a_condition(
 
 @pytest.mark.parametrize("command", ["summary", "explain", "compare", "plot"])
 def test_a_condition_that_nothing_meets_is_refused_with_what_there_is(
-    ldpflow: Callable[..., Any], run_directory: Path, tmp_path: Path, command: str
-) -> None:
+    ldpflow, run_directory, tmp_path, command
+):
     more = {"plot": ["coverage", "-o", tmp_path / "x.svg"]}
     refused = ldpflow(command, run_directory, *more.get(command, []), "--where", "epsilon == 3 and n > 1")
     assert refused.code == 2 and refused.out == ""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -59,7 +58,7 @@ class Planned(NamedTuple):
     checkpoints: list[int]
 
 
-def columns(studies: Iterable[Mapping[str, Any]] = ()) -> dict[str, list[str]]:
+def columns(studies=()):
     """Names of the columns of interval rows and of trajectory rows.
 
     Behind those that every part has come further columns of the methods of these studies, by name.
@@ -74,12 +73,12 @@ def columns(studies: Iterable[Mapping[str, Any]] = ()) -> dict[str, list[str]]:
     return {"rows": names + sorted(found - {*names}), "trajectories": list(TRAJECTORIES.names)}
 
 
-def bundled_studies() -> dict[str, Path]:
+def bundled_studies():
     """Files of the bundled studies, by name."""
     return {file.stem: file for file in sorted(WORKFLOWS.rglob("*.toml"))}
 
 
-def plans_of(file: Path) -> list[Planned]:
+def plans_of(file):
     """What the study in a file wants, in the order of its paths."""
     study = Study.from_mapping(tomllib.loads(file.read_text()))
     return [
@@ -88,7 +87,7 @@ def plans_of(file: Path) -> list[Planned]:
     ]
 
 
-def tiny_run(mapping: Mapping[str, Any]) -> Iterator[tuple[str, Rows]]:
+def tiny_run(mapping):
     """Every path of a study with its replicates in one batch: path key and rows.
 
     Cells whose rows are made of several replicates have a batch of their own.
@@ -108,16 +107,14 @@ def tiny_run(mapping: Mapping[str, Any]) -> Iterator[tuple[str, Rows]]:
         yield plan.simulator.key, Rows(rows, trajectories)
 
 
-def write_part(run: Path, key: str, rows: list[dict[str, Any]], settings: dict[str, Any]) -> Path:
+def write_part(run, key, rows, settings):
     """Write interval rows as a part with fixed metadata; the file."""
     store = RunStore(run)
     table = pa.Table.from_pylist(rows, schema=REPLICATES)
     return Path(store.full(store.replicates.write(key, table, fixed_meta(settings))))
 
 
-def write_trajectory_part(
-    run: Path, key: str, checkpoints: list[int], rows: list[dict[str, Any]], settings: dict[str, Any]
-) -> Path:
+def write_trajectory_part(run, key, checkpoints, rows, settings):
     """Write trajectory rows as a part with fixed metadata; the file."""
     store = RunStore(run)
     table = pa.Table.from_pylist(rows, schema=TRAJECTORIES)
@@ -126,33 +123,33 @@ def write_trajectory_part(
     return Path(store.full(name))
 
 
-def fixed_meta(settings: dict[str, Any]) -> PartMeta:
+def fixed_meta(settings):
     return PartMeta(seed=7, stream_version=1, path_settings=settings, versions={"ldpflow": "0", "numpy": "0"})
 
 
-def read_run(run: Path) -> Rows:
+def read_run(run):
     """All stored rows of a run."""
     store = RunStore(run)
     return Rows(store.replicates.read(damaged="refuse"), read_trajectories(store, damaged="refuse"))
 
 
-def summarised(run: Path) -> Rows:
+def summarised(run):
     """The two summaries of a run, computed from its rows."""
     store = RunStore(run)
     return Rows(stored_summary(store, damaged="refuse"), stored_trajectory_summary(store, damaged="refuse"))
 
 
-def findings(run: Path) -> list[str]:
+def findings(run):
     """What a check of the run finds."""
     return [finding.what for finding in check_run(str(run))[0]]
 
 
-def continued(run: Path, mapping: Mapping[str, Any]) -> None:
+def continued(run, mapping):
     """Compute what a run lacks of a study, in this process."""
     result = run_study(Study.from_mapping(mapping), run, engine="serial")
     assert not result.failed_batches
 
 
-def replayed(run: Path, key: str, replicate: int) -> tuple[pa.Table, pa.Table]:
+def replayed(run, key, replicate):
     """One replicate of a path computed again, and as stored."""
     return compute_again(run, key, replicate)

@@ -8,22 +8,18 @@ of Arrow do not enter.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from typing import Any
-
-import pyarrow as pa
 
 __all__ = ["as_text", "canonical_rows", "column_hashes", "table_hash"]
 
 
-def as_text(value: Any) -> str:
+def as_text(value):
     """A value with nothing rounded; NaN equals itself."""
     if value is None:
         return "null"
     return value.hex() if isinstance(value, float) else str(value)
 
 
-def canonical_rows(table: pa.Table, columns: Sequence[str]) -> list[tuple[str, ...]]:
+def canonical_rows(table, columns):
     """Rows as text, sorted."""
     texts = [
         [as_text(value) for value in table[name].to_pylist()]
@@ -34,17 +30,17 @@ def canonical_rows(table: pa.Table, columns: Sequence[str]) -> list[tuple[str, .
     return sorted(zip(*texts, strict=True))
 
 
-def digest(lines: Sequence[str]) -> str:
+def digest(lines):
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
-def table_hash(table: pa.Table, columns: Sequence[str]) -> str:
+def table_hash(table, columns):
     """SHA-256 of the names of the columns and of the canonical rows."""
     rows = canonical_rows(table, columns)
     return digest(["\t".join(columns), *("\t".join(row) for row in rows)])
 
 
-def column_hashes(table: pa.Table, columns: Sequence[str]) -> dict[str, str]:
+def column_hashes(table, columns):
     """Eight hex digits for every column that is not all null: they say which columns have changed."""
     rows = canonical_rows(table, columns)
     values = dict(zip(columns, zip(*rows, strict=True), strict=True))

@@ -7,8 +7,6 @@ leave out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 __all__ = ["CASES", "Case", "write_records"]
@@ -27,7 +25,7 @@ RECORDS = {"least_squares": "real.csv", "robust_regression": "real.csv", "noncon
 """Files that studies read, by kind of problem; the name as it is typed is part of a path's key."""
 
 
-def write_records(folder: Path) -> None:
+def write_records(folder):
     """Files of 97 records of three features, from integer arithmetic alone: y real, or 0 or 1."""
     real, binary = ["a,b,c,y"], ["a,b,c,y"]
     for i in range(97):
@@ -39,7 +37,7 @@ def write_records(folder: Path) -> None:
         (folder / name).write_text("\n".join(lines) + "\n")
 
 
-def study(problem: Any, mechanism: Any, algorithm: Any, **more: Any) -> dict[str, Any]:
+def study(problem, mechanism, algorithm, **more):
     """A study of 8 replicates; chunks of random numbers are 128 steps long, so 300 are three of them."""
     made = {
         "name": "golden",
@@ -70,7 +68,7 @@ SN = [{"kind": "SN"}]
 ONE_EACH = [{"kind": "BB", "B": 50}, {"kind": ["BM", "oracle"]}]
 
 
-def transcript(*degrees: int) -> list[dict[str, Any]]:
+def transcript(*degrees):
     """TR with both variances and TR-BM, of some degrees and burn-ins."""
     return [
         {"kind": ["TR", "TR-BM"], "degree": list(degrees), "burn_in": ["n^0.4", "0.1n"]},
@@ -90,11 +88,11 @@ SGD = {"kind": "ldp_sgd"}
 LAWS = ("normal", "laplace", "exponential", "uniform", "logistic", "student_t", "bimodal")
 
 
-def law(name: str, **settings: Any) -> dict[str, Any]:
+def law(name, **settings):
     return {"kind": "quantile", "law": name, **({"df": 3.0} if name == "student_t" else {}), **settings}
 
 
-def scalars() -> Iterator[tuple[str, Case]]:
+def scalars():
     """Quantiles: laws, mechanisms, running sums, mini-batches, perturbed paths."""
     yield "quantile-response", Case(study(MEDIAN, RESPONSE, SGD, method=PLAIN, points=4))
     yield "quantile-response-sn", Case(study(MEDIAN, RESPONSE, SGD, method=[*PLAIN, *SN]), True)
@@ -166,20 +164,20 @@ def scalars() -> Iterator[tuple[str, Case]]:
     yield "perturbed-none", Case(study(MEDIAN, NONE, split, method=perturbed), True)
 
 
-def coefficients(d: int) -> list[float]:
+def coefficients(d):
     """1, -1/2, 1/3, ... : every coordinate another truth."""
     return [(-1) ** j / (j + 1) for j in range(d)]
 
 
-def linear(d: int, **settings: Any) -> dict[str, Any]:
+def linear(d, **settings):
     return {"kind": "linear_regression", "coefficients": coefficients(d), **settings}
 
 
-def logistic(d: int, **settings: Any) -> dict[str, Any]:
+def logistic(d, **settings):
     return {"kind": "logistic_regression", "coefficients": coefficients(d), **settings}
 
 
-def vectors() -> Iterator[tuple[str, Case]]:
+def vectors():
     """Quantile regression, Huber and logistic regression, quadratics."""
     median = {"kind": "quantile_regression"}
     slow = {"kind": "ldp_sgd", "gamma": 0.6, "c": 0.4}
@@ -281,11 +279,11 @@ def vectors() -> Iterator[tuple[str, Case]]:
     )
 
 
-def least_squares(d: int, **settings: Any) -> dict[str, Any]:
+def least_squares(d, **settings):
     return {"kind": "least_squares", "d": d, "sigma": 0.5, **settings}
 
 
-def regressions() -> Iterator[tuple[str, Case]]:
+def regressions():
     """Least squares in one pass: constant and decaying steps, clipping, second moments."""
     clipped = {"kind": "clipped_gaussian", "clip": [1.0, 4.0], "mu": 1.0}
     tail = {"kind": "tail_sgd", "eta": [0.01, 0.1]}
@@ -339,16 +337,16 @@ def regressions() -> Iterator[tuple[str, Case]]:
     yield "file-moments", Case(study(file, None, {**moments, "epsilon": 50.0}, **size), True)
 
 
-def nonconvex(d: int, **settings: Any) -> dict[str, Any]:
+def nonconvex(d, **settings):
     return {"kind": "nonconvex_logistic", "d": d, "penalty": 0.5, **settings}
 
 
-def epochs(problem: Any, algorithm: Any, **more: Any) -> dict[str, Any]:
+def epochs(problem, algorithm, **more):
     """A study of a finite sum: trajectories alone."""
     return study(problem, None, algorithm, **{"n": 30, "points": 5, "level": 0.9, **more})
 
 
-def finite_sums() -> Iterator[tuple[str, Case]]:
+def finite_sums():
     """Many epochs over the same records: every algorithm, noise and order, every problem."""
     base = {"epsilon": 4.0, "epochs": 4.0}
     tree = {"kind": "dp_nsgd", **base}
@@ -431,7 +429,7 @@ REGIONS = [
 ]
 
 
-def arena() -> Iterator[tuple[str, Case]]:
+def arena():
     """Methods of the arena, on scalars and vectors."""
     yield "arena", Case(study({"kind": "quantile", "tau": 0.9}, RESPONSE, SGD, method=ARENA))
     yield "arena-none", Case(study(MEDIAN, NONE, SGD, method=ARENA), True)
@@ -447,14 +445,14 @@ ONE_SHOT = ["thresholds", "grr", "oue", "hrr", "haar", "tree"]
 LIMITS = [{"kind": "inversion", "limits": ["outer", "line"]}, {"kind": "fieller"}]
 
 
-def counts(protocol: Any, **problem: Any) -> dict[str, Any]:
+def counts(protocol, **problem):
     """A study of a protocol."""
     made = study({"kind": "quantile", "tau": 0.9, **problem}, None, None, method=LIMITS, n=[300, 5000])
     del made["algorithm"]
     return made | {"protocol": {"epsilon": 1.0, **RANGE, **protocol}}
 
 
-def protocols() -> Iterator[tuple[str, Case]]:
+def protocols():
     """Protocols of every kind, with what deployments add, and several quantiles from one report."""
     budgets = {"epsilon": [0.5, 4.0]}
     yield "one-shot", Case(counts({"kind": ONE_SHOT, "k": 16, **budgets}))
@@ -489,4 +487,4 @@ GROUPS = {
 FURTHER = ("arena", "protocols")
 """Groups whose methods have columns beyond those of version 0.1.0."""
 
-CASES: dict[str, dict[str, Case]] = {group: dict(cases()) for group, cases in GROUPS.items()}
+CASES = {group: dict(cases()) for group, cases in GROUPS.items()}

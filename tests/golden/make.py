@@ -11,24 +11,22 @@ import hashlib
 import json
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
 from tests.golden import adapter, part
 from tests.golden.canonical import column_hashes, digest, table_hash
-from tests.golden.cases import CASES, FURTHER, Case, write_records
+from tests.golden.cases import CASES, FURTHER, write_records
 
 __all__ = ["HERE", "case_results", "key_results", "part_results"]
 
 HERE = Path(__file__).parent
 
 
-def case_results(case: Case, columns: dict[str, list[str]]) -> dict[str, Any]:
+def case_results(case, columns):
     """Hashes of every path of a case, by path key; run where :func:`write_records` has written."""
-    found: dict[str, Any] = {}
+    found = {}
     for key, made in adapter.tiny_run(case.study):
         found[f"p{key}"] = {
             kind: {
@@ -42,7 +40,7 @@ def case_results(case: Case, columns: dict[str, list[str]]) -> dict[str, Any]:
     return found
 
 
-def key_results(plans: list[adapter.Planned]) -> dict[str, Any]:
+def key_results(plans):
     """Path keys, cell ids and checkpoints of a study: hashes over all, and the first ones in clear."""
     cells = [f"{plan.key} {cell}" for plan in plans for cell in plan.cells]
     checkpoints = [f"{plan.key} {plan.checkpoints}" for plan in plans]
@@ -57,7 +55,7 @@ def key_results(plans: list[adapter.Planned]) -> dict[str, Any]:
     }
 
 
-def part_results(folder: Path) -> dict[str, Any]:
+def part_results(folder):
     """Names and SHA-256 of a part of intervals and a part of trajectories."""
     files = {
         "intervals": adapter.write_part(folder, part.KEY, part.interval_rows(), part.SETTINGS),
@@ -74,13 +72,13 @@ def part_results(folder: Path) -> dict[str, Any]:
     }
 
 
-def make_parts() -> dict[str, Any]:
+def make_parts():
     """Golden bytes."""
     with tempfile.TemporaryDirectory() as folder:
         return part_results(Path(folder))
 
 
-def make_cases(group: str) -> dict[str, Any]:
+def make_cases(group):
     """Golden rows of a group of cases; prints what every case costs."""
     columns = (
         adapter.columns(case.study for case in CASES[group].values())
@@ -98,19 +96,19 @@ def make_cases(group: str) -> dict[str, Any]:
     return {"columns": columns, "cases": found}
 
 
-def make_keys() -> dict[str, Any]:
+def make_keys():
     """Golden keys of the bundled studies."""
     return {name: key_results(adapter.plans_of(file)) for name, file in adapter.bundled_studies().items()}
 
 
-MAKERS: dict[str, Callable[[], dict[str, Any]]] = {
+MAKERS = {
     **{group: (lambda group=group: make_cases(group)) for group in CASES},
     "keys": make_keys,
     "parts": make_parts,
 }
 
 
-def main() -> None:
+def main():
     """Write the golden files that are named, or all."""
     parser = argparse.ArgumentParser(prog="python -m tests.golden.make")
     parser.add_argument("folder", type=Path, nargs="?", default=HERE, help="where to write them")

@@ -10,8 +10,6 @@ import json
 import shutil
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any
 
 from tests.golden import adapter
 from tests.golden.canonical import table_hash
@@ -23,7 +21,7 @@ RUNS = HERE / "run-v1"
 RUN_NAMES = ("one-pass", "finite-sum")
 
 
-def sums_of_bits() -> str:
+def sums_of_bits():
     """Hash of what the C library and SciPy return here for the functions that a diagnosis takes.
 
     Between seed and row there is none of them; the summary's diagnosis and theory's lines use them, and
@@ -43,9 +41,9 @@ def sums_of_bits() -> str:
     return hashlib.sha256(" ".join(map(float.hex, values)).encode()).hexdigest()
 
 
-def run_results(run: Path) -> dict[str, Any]:
+def run_results(run):
     """Hashes of the rows of a run, and the columns that they are over."""
-    found: dict[str, Any] = {}
+    found = {}
     for kind, table in adapter.read_run(run)._asdict().items():
         columns = table.column_names
         found[kind] = {
@@ -56,7 +54,7 @@ def run_results(run: Path) -> dict[str, Any]:
     return found
 
 
-def without_place(run: Path, command: str) -> None:
+def without_place(run, command):
     """Take the command line's paths and the machine's name out of the provenance."""
     file = run / "provenance.json"
     (session,) = json.loads(file.read_text())
@@ -66,7 +64,7 @@ def without_place(run: Path, command: str) -> None:
     file.write_text(json.dumps([session], indent=2) + "\n")
 
 
-def main() -> None:
+def main():
     """Make the runs and runs.json."""
     results = {"sums_of_bits": sums_of_bits()}
     for name in RUN_NAMES:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 __all__ = ["CHECKPOINTS", "KEY", "SETTINGS", "interval_rows", "trajectory_rows"]
 
 KEY = "0123456789abcdef"
 SETTINGS = {"problem": {"kind": "quantile", "tau": 0.9}, "algorithm": {"kind": "ldp_sgd", "c": 0.5}}
-CELLS: list[dict[str, Any]] = [
+CELLS = [
     {"n": 1000, "method": "BB", "beta": 0.75, "B": 500, "multiplier": "uniform", "level": 0.9},
     {"n": 1000, "method": "BM", "M": 5, "level": 0.9},
     {"n": 100, "method": "SN", "level": 0.95},
@@ -18,9 +17,9 @@ CELLS: list[dict[str, Any]] = [
 CHECKPOINTS = [10, 100, 1000]
 
 
-def interval_rows() -> list[dict[str, Any]]:
+def interval_rows():
     """Four cells, two coordinates, replicates 64 to 69; 66 diverged, SN undefined in 67."""
-    rows: list[dict[str, Any]] = []
+    rows = []
     for replicate in range(64, 70):
         for number, cell in enumerate(CELLS):
             for coordinate in range(2):
@@ -49,7 +48,7 @@ def interval_rows() -> list[dict[str, Any]]:
     return rows
 
 
-def trajectory_rows() -> list[dict[str, Any]]:
+def trajectory_rows():
     """Replicates 0 to 4 at three checkpoints; 3 diverged."""
     return [
         {
