@@ -145,7 +145,7 @@ class Column:
     @lru_cache(maxsize=1024)  # noqa: B019 - columns are few, and every batch asks
     def to_json(self) -> str:
         """The declaration as JSON text, what is at its default left out."""
-        return json.dumps(changed(self) | {"summaries": [changed(s) for s in self.summaries]})
+        return json.dumps(non_defaults(self) | {"summaries": [non_defaults(s) for s in self.summaries]})
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Column:
@@ -161,7 +161,7 @@ class Column:
         return cls(**written, summaries=summaries)
 
 
-def changed(declaration: Column | Summary) -> dict[str, Any]:
+def non_defaults(declaration: Column | Summary) -> dict[str, Any]:
     """The fields of a declaration that are not at their default."""
     values = asdict(declaration)
     return {f.name: values[f.name] for f in fields(declaration) if values[f.name] != f.default}

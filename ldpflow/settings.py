@@ -109,7 +109,7 @@ def typed(cls: type[BaseModel], name: str) -> tuple[Any, dict[str, Any]]:
     return kind, constraints(field.metadata) | bounds
 
 
-def in_words(kind: Any, bounds: dict[str, Any]) -> str:
+def type_text(kind: Any, bounds: dict[str, Any]) -> str:
     """Allowed values of a type with bounds, as text."""
     if "one_of" in bounds:
         return "one of " + ", ".join(map(repr, bounds["one_of"].names()))
@@ -117,7 +117,7 @@ def in_words(kind: Any, bounds: dict[str, Any]) -> str:
         return "one of " + ", ".join(repr(value) for value in get_args(kind))
     if get_origin(kind) is tuple:
         least, most = bounds.get("min_length", 0), bounds.get("max_length", "any number of")
-        return f"a list of {least} to {most} values, each {in_words(*bare_type(get_args(kind)[0]))}"
+        return f"a list of {least} to {most} values, each {type_text(*bare_type(get_args(kind)[0]))}"
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         return "a table of " + ", ".join(f"{name} ({allowed(kind, name)})" for name in kind.model_fields)
     if kind is bool:
@@ -140,7 +140,7 @@ def in_words(kind: Any, bounds: dict[str, Any]) -> str:
 
 def allowed(cls: type[BaseModel], name: str) -> str:
     """Allowed values of a field, as text."""
-    return cls.model_fields[name].description or in_words(*typed(cls, name))
+    return cls.model_fields[name].description or type_text(*typed(cls, name))
 
 
 def setting_error(cls: type[BaseModel], name: str, value: object, where: str = "") -> InputError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 
 BASE = {
     "name": "base",
@@ -29,3 +30,15 @@ def changed(**paths):
         else:
             target[key] = value
     return mapping
+
+
+def forget_plugins(*kinds):
+    """Unload the files of plug-ins and their components, as a new process would not have them."""
+    from ldpflow.study.plugins import FILE_MODULE, REGISTRIES, SOURCES
+
+    for name in [name for name in sys.modules if name.startswith(FILE_MODULE)]:
+        del sys.modules[name]
+        SOURCES.pop(name, None)
+    for registry in REGISTRIES.values():
+        for kind in kinds:
+            registry.pop(kind, None)

@@ -92,7 +92,7 @@ def analyse(
         "problem": {"tau": tau},
         "mechanism": {"kind": mechanism, "epsilon": epsilon, "mu": mu},
         "algorithm": algorithm,
-        "n": whole(n, "n"),
+        "n": read_count(n, "n"),
         "method": [{"kind": kind} for kind in method] if method else None,
         "level": level or None,
         "origin": origin,
@@ -195,7 +195,7 @@ def audit(
     from ldpflow.cli.tables import write_csv
     from ldpflow.practice.audit import bundled
 
-    count = whole(samples, "samples")
+    count = read_count(samples, "samples")
     if name == "all":
         found = list(bundled.audit_bundled(count, confidence, seed))
     else:
@@ -272,7 +272,7 @@ def privacy(
     from ldpflow.practice.privacy.page import Design, privacy_page
 
     chosen = read_mechanism(mechanism, given_settings({"epsilon": epsilon, "mu": mu}, settings))
-    design = Design(reports, response_rate, secret_sample, shuffled, whole(users), delta)
+    design = Design(reports, response_rate, secret_sample, shuffled, read_count(users), delta)
     shown = {k: v for k, v in chosen.model_dump().items() if k != "kind" and v is not None}
     page = privacy_page(mechanism, shown, chosen.privacy(), design)
     if form is PageFormat.json:
@@ -281,7 +281,7 @@ def privacy(
         typer.echo(page.text(), nl=False)
 
 
-def whole(text: str | None, field: str = "users") -> int | None:
+def read_count(text: str | None, field: str = "users") -> int | None:
     """Count of users, which may be written 1e6."""
     from ldpflow.study.entry import number
 
@@ -342,5 +342,5 @@ def transcript(
     """
     from ldpflow.practice.transcripts.writing import stored_transcript
 
-    users = stored_transcript(run, path, replicate, output, whole(n, "n"))
+    users = stored_transcript(run, path, replicate, output, read_count(n, "n"))
     typer.echo(f"{output}: {users:,} reports of replicate {replicate}")

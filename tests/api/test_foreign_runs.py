@@ -19,8 +19,8 @@ from ldpflow.documents import SUM_OF_TEXT
 from ldpflow.errors import LdpflowError
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import load_study
-from ldpflow.study.plugins import REGISTRIES
 from tests.cli.conftest import ldpflow  # noqa: F401
+from tests.studies import forget_plugins
 
 MARKING = """
 from pathlib import Path
@@ -187,19 +187,9 @@ def own(tmp_path, monkeypatch):
         methods=[lf.BatchMeans(), {"kind": "marking"}], n=100, replicates=8, plugins=["plug.py"],
     )  # fmt: skip
     lf.sweep(study, "run", executor="serial")
-    forget()
+    forget_plugins("marking")
     (tmp_path / "plug.py.mark").unlink()
     return tmp_path / "run"
-
-
-def forget():
-    """Unload the plug-in."""
-    from ldpflow.study.plugins import SOURCES
-
-    for name in [name for name in sys.modules if name.startswith("ldpflow_plugin_")]:
-        del sys.modules[name]
-        SOURCES.pop(name, None)
-    REGISTRIES["method"].pop("marking", None)
 
 
 @pytest.mark.parametrize("words", sorted(READING & COMMANDS.keys()), ids=" ".join)

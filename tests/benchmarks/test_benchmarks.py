@@ -9,7 +9,6 @@ import pytest
 
 from benchmarks import peers, report
 from benchmarks.measurement import Measurement, quartiles
-from benchmarks.timing import compare
 
 
 def test_median_quartiles_and_verdict():
@@ -34,13 +33,6 @@ def test_text_and_json_tell_the_same():
     assert read["rows"][1]["skipped"] == "no R"
 
 
-def test_pairs_alternate():
-    calls = []
-    pairs = compare(lambda: calls.append("a"), 1, lambda: calls.append("b"), 1, 2)
-    assert "".join(calls) == "ab" + "ab" + "ba"
-    assert len(pairs.ratios()) == 2
-
-
 @pytest.mark.parametrize("generator", ["Generator", "np.random"])
 def test_naive_quantile_estimates_the_quantile(generator):
     # One path: sd of the average is about sqrt(2.8 / n) (S over G squared) = 0.006; 8 sd allowed.
@@ -52,13 +44,3 @@ def test_naive_quantile_estimates_the_quantile(generator):
     else:
         peers.naive_quantile_legacy(1, *settings)
     assert abs(sums[0] / n) < 0.05
-
-
-def test_naive_regression_estimates_the_coefficients():
-    # Laplace of scale 4: sd of the averages about 0.05 and less, 6 sd allowed.
-    n = 200_000
-    truth = np.array([0.0, 0.0, 1.0, -1.0])
-    sums = np.empty((1, 4))
-    rng = np.random.default_rng(1)
-    peers.naive_regression_generator(rng, n, 0.5, 4.0, 1.0, 0.51, truth, np.array([n]), sums)
-    assert np.abs(sums[0] / n).max() < 0.4

@@ -26,16 +26,6 @@ from ldpflow.run import open_run
 from ldpflow.store.run_store import RunStore
 from tests.cli.conftest import cell
 
-HEAVY = ("ray", "numba", "pyarrow", "scipy")
-
-
-def test_help_is_quick_and_light():
-    command = [sys.executable, "-X", "importtime", "-m", "ldpflow", "--help"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    loaded = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.split("\n")}
-    assert not loaded & {*HEAVY, "pydantic", "numpy"}
-    assert "protects no data" in " ".join(done.stdout.replace("│", " ").split())
-
 
 def test_list(ldpflow):
     shown = ldpflow("list")
@@ -70,13 +60,6 @@ def test_summary_table(ldpflow, monkeypatch, run, columns):
     assert "-1.2e-5" in shown.out
 
 
-def test_summary_table_on_a_narrow_terminal_says_what_it_leaves_out(ldpflow, monkeypatch, run):
-    monkeypatch.setenv("COLUMNS", "62")
-    shown = ldpflow("summary", run)
-    assert "too narrow" in shown.out
-    assert "…" not in shown.out
-
-
 def test_summary_into_a_file_is_never_cut(capsys, monkeypatch):
     monkeypatch.delenv("COLUMNS", raising=False)
     names = [f"setting_with_a_long_name_{i}" for i in range(6)]
@@ -85,12 +68,6 @@ def test_summary_into_a_file_is_never_cut(capsys, monkeypatch):
     header = next(line for line in capsys.readouterr().out.splitlines() if "coverage" in line)
     assert len(header) > 150
     assert header.split()[:6] == names
-
-
-def test_settings_that_tell_rows_apart_are_shown(capsys):
-    rows = [cell(method="BM", M=None), cell(method="BM", M=20)]
-    print_summary(pa.Table.from_pylist(rows))
-    assert "M " in capsys.readouterr().out
 
 
 def test_summary_csv_and_json_are_complete(ldpflow, run):
@@ -299,41 +276,28 @@ def test_bad_input_is_one_message_and_2(ldpflow, engine, arguments, said):
     assert "study" not in engine
 
 
-def test_no_traceback_in_a_process_of_its_own():
+def test_a_process_of_its_own_ends_with_the_code():
     command = [sys.executable, "-m", "ldpflow", "sweep", "--gamma", "2"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert done.stderr.count("\n") == 1
+    assert done.returncode == 2 and done.stdout == "" and done.stderr.count("\n") == 1
 
 
 ROWS = pa.table({"replicate": [3, 3], "n": [10, 20], "estimate": [0.1, math.nan], "se": [1.0, None]})
 
 
-@pytest.mark.parametrize("key", ["p0123456789abcdef", "0123456789abcdef"])
-def test_replay(ldpflow, monkeypatch, tmp_path, key):
-    asked = []
-    stored = ROWS
-
-    def replay(*arguments):
-        asked.append(arguments)
-        return ROWS, stored
-
-    monkeypatch.setattr("ldpflow.engine.replay.replay", replay)
-    shown = ldpflow("replay", tmp_path, "--path", key, "--replicate", "3")
-    assert asked == [(str(tmp_path), key, 3, None)]
-    assert shown.code == 0
-    assert "equal, bit for bit" in shown.out
-    # One bit off, zero with the other sign, another type of nothing, and a row too few.
-    for other in (
+@pytest.mark.parametrize(
+    "stored",
+    [
         ROWS.set_column(2, "estimate", pa.array([0.1 + 2**-56, math.nan])),
         ROWS.set_column(2, "estimate", pa.array([0.1, None])),
         ROWS.slice(0, 1),
-    ):
-        stored = other
-        shown = ldpflow("replay", tmp_path, "--path", key, "--replicate", "3")
-        assert shown.code == 1
-        assert "DIFFERENT" in shown.out
+    ],
+    ids=["one bit", "another type of nothing", "a row too few"],
+)
+def test_a_replay_that_differs(ldpflow, monkeypatch, tmp_path, stored):
+    monkeypatch.setattr("ldpflow.engine.replay.replay", lambda *arguments: (ROWS, stored))
+    shown = ldpflow("replay", tmp_path, "--path", "p0123456789abcdef", "--replicate", "3")
+    assert shown.code == 1 and "DIFFERENT" in shown.out
 
 
 WORDS = st.one_of(
@@ -345,7 +309,7 @@ WORDS = st.one_of(
 
 
 @settings(
-    max_examples=75,
+    max_examples=40,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
@@ -357,13 +321,10 @@ def test_no_words_make_a_traceback(ldpflow, engine, monkeypatch, tmp_path, words
 
 
 def test_help_of_a_sweep_names_methods_and_groups_its_flags(ldpflow):
-    from ldpflow.components.intervals import INTERVAL_METHODS
-
     shown = ldpflow("sweep", "--help")
     assert shown.code == 0
-    words = shown.out.replace("│", " ").split()
-    assert all(f"{kind}," in words or f"{kind}." in words for kind in INTERVAL_METHODS if kind in words)
-    assert sum(f"{kind}," in words or f"{kind}." in words for kind in INTERVAL_METHODS) > 10
+    words = {word.strip(",.") for word in shown.out.replace("│", " ").split()}
+    assert {"BB", "TR-BM", "SN", "oracle"} <= words
     for panel in ("The design", "How many replicates", "Where it runs", "Limits and faults", "What is shown"):
         assert panel in shown.out
 

@@ -8,11 +8,14 @@ import subprocess
 import sys
 import time
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from ldpflow.engine.loop import limits, memory_in_use
 from ldpflow.errors import InputError
 from ldpflow.options import read_bytes, read_seconds
+from ldpflow.store.part import encode
 from ldpflow.store.run_store import RunStore
 
 # A batch of this takes minutes: what is stopped is a kernel that runs.
@@ -120,11 +123,6 @@ def test_growing_is_said_and_a_changed_study_refused(ldpflow, tmp_path):
 
 def test_rows_computed_again_must_equal_the_stored_ones(ldpflow, tmp_path):
     """As if another version of a kernel had written the run."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    from ldpflow.store.part import encode
-
     run = tmp_path / "run"
     assert ldpflow("sweep", *SHORT, "--replicates", "8", "--out", run).code == 0
     (part,) = (run / "replicates").rglob("*.parquet")
