@@ -63,7 +63,6 @@ def __dir__() -> list[str]:
 
 
 def component_classes() -> dict[str, Any]:
-    """Component classes and their base classes by name."""
     found = {}
     for module, (base, registry) in REGISTRIES.items():
         loaded = import_module(module)

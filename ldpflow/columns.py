@@ -162,7 +162,6 @@ class Column:
 
 
 def non_defaults(declaration: Column | Summary) -> dict[str, Any]:
-    """The fields of a declaration that are not at their default."""
     values = asdict(declaration)
     return {f.name: values[f.name] for f in fields(declaration) if values[f.name] != f.default}
 

@@ -158,7 +158,6 @@ class SweepOptions:
 
     @property
     def until_precise(self) -> bool:
-        """Whether a target decides on the number of replicates."""
         return self.target_mcse is not None or self.target_length is not None
 
 

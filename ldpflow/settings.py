@@ -13,17 +13,7 @@ from functools import lru_cache
 from importlib import import_module
 from importlib.resources import files
 from inspect import isclass
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    ClassVar,
-    Literal,
-    Self,
-    Union,
-    get_args,
-    get_origin,
-)
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
@@ -103,7 +93,6 @@ def bare_type(annotation: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def typed(cls: type[BaseModel], name: str) -> tuple[Any, dict[str, Any]]:
-    """Type and bounds of a field."""
     field = cls.model_fields[name]
     kind, bounds = bare_type(field.annotation)
     return kind, constraints(field.metadata) | bounds
@@ -139,7 +128,6 @@ def type_text(kind: Any, bounds: dict[str, Any]) -> str:
 
 
 def allowed(cls: type[BaseModel], name: str) -> str:
-    """Allowed values of a field, as text."""
     return cls.model_fields[name].description or type_text(*typed(cls, name))
 
 
@@ -160,7 +148,6 @@ def unknown_names(cls: type[BaseModel], values: Mapping[str, object]) -> list[st
 
 
 def hint_for(cls: type[BaseModel], name: str, raw: object) -> str:
-    """Hint with the nearest name, if a field allows names and was given a text."""
     kind, bounds = typed(cls, name)
     if not isinstance(raw, str):
         return ""
@@ -347,7 +334,6 @@ class Settings(Checked):
 
 
 def positional_error(cls: type[BaseModel], values: tuple[Any, ...]) -> InputError:
-    """Error on settings that were given without their names."""
     names = [name for name in cls.model_fields if name != "kind"]
     settings = ", ".join(f"{name}={value!r}" for name, value in zip(names, values, strict=False))
     allowed = f"settings by name, as in {cls.__name__}({settings})" if names else "no settings"
@@ -378,7 +364,6 @@ def setting_value(cls: type[BaseModel], name: str, value: Any) -> Any:
 
 @lru_cache(maxsize=1024)
 def form_of(cls: type[BaseModel], name: str) -> tuple[bool, bool]:
-    """Whether a setting holds numbers, and whether it is a vector."""
     kind, _ = typed(cls, name)
     vector = get_origin(kind) is tuple
     item = bare_type(get_args(kind)[0])[0] if vector else kind
@@ -408,7 +393,6 @@ def input_error(cls: type[BaseModel], error: ValidationError, given: Mapping[str
 
 
 def settings_in(annotations: Iterable[Any]) -> Iterator[Setting]:
-    """Setting metadata of annotations and of the members of their unions."""
     for annotation in annotations:
         if isinstance(annotation, Setting):
             yield annotation

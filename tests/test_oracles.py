@@ -9,14 +9,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from tests.oracles import (
-    asymptotics,
-    batch_means,
-    block_bootstrap,
-    mechanisms,
-    recursion,
-    self_normalization,
-)
+from tests.oracles import asymptotics, batch_means, block_bootstrap, mechanisms, recursion, self_normalization
 from tests.oracles.safe_floor import floor_power
 
 # --- safe floors -------------------------------------------------------------------------------
@@ -250,8 +243,7 @@ def test_self_normalizer_by_hand():
 
 
 @pytest.mark.parametrize(
-    ("level", "expected"),
-    [(0.80, 3.874881), (0.90, 5.322680), (0.95, 6.747302), (0.99, 10.017267)],
+    ("level", "expected"), [(0.80, 3.874881), (0.90, 5.322680), (0.95, 6.747302), (0.99, 10.017267)]
 )
 def test_self_normalized_critical_values(level, expected):
     assert self_normalization.critical_value(level) == pytest.approx(expected, abs=5e-7)

@@ -38,7 +38,6 @@ app = typer.Typer(
 
 
 def print_version(given: bool) -> None:
-    """Print the version and the folder of compiled kernels, and end."""
     if given:
         from ldpflow import __version__
         from ldpflow.numerics.kernels import cache_place

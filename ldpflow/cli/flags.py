@@ -26,7 +26,6 @@ FORMER_NAMES = {"submit": {"--cpus": "--num-cpus"}, "export": {"--duckdb": "--ou
 
 
 def complete_study(incomplete: str) -> list[str]:
-    """Bundled studies whose names begin so."""
     from ldpflow.study import bundled_studies
 
     return [name for name in bundled_studies() if name.startswith(incomplete)]
@@ -77,7 +76,6 @@ class FlagCommand(TyperCommand):
     """A command whose input errors name its flags, and that accepts their former names."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the arguments."""
         former = FORMER_NAMES.get(self.name or "", {})
         current = []
         for arg in args:
@@ -86,7 +84,6 @@ class FlagCommand(TyperCommand):
         return super().parse_args(ctx, current)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the help, with the names of all interval methods in their place."""
         # A paragraph per line, which a terminal of any width wraps by itself.
         paragraphs = inspect.cleandoc(self.help or "").split("\n\n")
         self.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
@@ -99,7 +96,6 @@ class FlagCommand(TyperCommand):
         super().format_help(ctx, formatter)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command."""
         try:
             return super().invoke(ctx)
         except MissingExtra:
@@ -144,7 +140,6 @@ def name_flags(error: InputError, context: typer.Context) -> InputError:
 
 
 def set_parameters(command: Any, parameters: Iterable[inspect.Parameter]) -> None:
-    """Give a function the parameters that Typer shall see."""
     signature = inspect.Signature(list(parameters))
     command.__signature__ = signature
     command.__annotations__ = {name: one.annotation for name, one in signature.parameters.items()}

@@ -57,8 +57,7 @@ def analyse(
         str | None, typer.Option("--n", metavar="X", help="Users: the reports that the file must have.")
     ] = None,
     method: Annotated[
-        list[str] | None,
-        typer.Option(metavar="ID", help="Interval method; repeatable.", show_default="all"),
+        list[str] | None, typer.Option(metavar="ID", help="Interval method; repeatable.", show_default="all")
     ] = None,
     level: Annotated[
         list[float] | None, typer.Option(help="Nominal coverage; repeatable.", show_default="0.9")
@@ -82,12 +81,7 @@ def analyse(
     from ldpflow.practice.transcripts.methods import columns_of
     from ldpflow.practice.transcripts.result import as_dict
 
-    algorithm = {
-        "gamma": gamma,
-        "c": c,
-        "theta0": one_or_all(theta0),
-        "final_theta": one_or_all(final_theta),
-    }
+    algorithm = {"gamma": gamma, "c": c, "theta0": one_or_all(theta0), "final_theta": one_or_all(final_theta)}
     given = {
         "problem": {"tau": tau},
         "mechanism": {"kind": mechanism, "epsilon": epsilon, "mu": mu},
@@ -121,13 +115,11 @@ def one_or_all(values: list[float] | None) -> float | list[float] | None:
 
 
 def drop_none(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that were given, without empty tables."""
     tables = {k: drop_none(v) or None if isinstance(v, dict) else v for k, v in given.items()}
     return {name: value for name, value in tables.items() if value is not None}
 
 
 def print_analysis(analysis: Analysis) -> None:
-    """Print the intervals, the verdict, and the methods paragraph."""
     from ldpflow.cli.tables import print_rows
     from ldpflow.practice.transcripts.result import coordinate_name, label, methods_paragraph, verdict_lines
 
@@ -236,8 +228,6 @@ def claim_text(row: dict[str, Any]) -> str:
 
 
 class PageFormat(StrEnum):
-    """Output formats of a page."""
-
     text = "text"
     json = "json"
 

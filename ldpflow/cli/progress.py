@@ -104,7 +104,6 @@ class State:
 
     @property
     def share(self) -> float:
-        """Share of the steps that are done."""
         return 0.0 if self.event is None else self.event.done_steps / max(self.event.total_steps, 1)
 
     def take(self, event: Any) -> None:
@@ -123,7 +122,6 @@ class State:
             self.read(event.statistics)
 
     def read(self, statistics: Any) -> None:
-        """Compute counts and the least precise cell from the aggregators' sums."""
         import numpy as np
 
         columns = {name: statistics[name].to_numpy() for name in ("replicates", "failures", "covered")}
@@ -185,7 +183,6 @@ class State:
 
 
 def distinguishing_settings(paths: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Settings that distinguish the paths; settings that follow from others are tried last."""
     names = dict.fromkeys(name for path in paths for name in path)
     following = ("dimension", "privacy_notion", "privacy_unit", "neighbouring")
     ordered = sorted(names, key=lambda name: name in following)
@@ -201,7 +198,6 @@ def in_notebook() -> bool:
 
 @contextmanager
 def notebook_bar(state: State) -> Iterator[Callable[[Any], None]]:
-    """Show a bar and the counts in the output of the cell, replaced as the sweep goes on."""
     from IPython.display import HTML
     from IPython.display import display as show
 
@@ -221,7 +217,6 @@ def notebook_bar(state: State) -> Iterator[Callable[[Any], None]]:
 
 
 def lines(console: Console, state: State) -> Callable[[Any], None]:
-    """Give a function that prints a line every few seconds."""
     last = state.clock()
 
     def update(event: Any) -> None:

@@ -85,8 +85,7 @@ BEST_OF_MANY = (
 def compare(
     run: Run,
     by: Annotated[
-        str,
-        typer.Option(help="What to compare: method, mechanism, algorithm, or one of their settings."),
+        str, typer.Option(help="What to compare: method, mechanism, algorithm, or one of their settings.")
     ] = "method",
     baseline: Annotated[
         str | None, typer.Option(help="Value to compare with.", show_default="the first")
@@ -170,8 +169,7 @@ def explain(run: Run, where: Where = None, sort: Sort = None, columns: Columns =
 
 
 def verify(
-    run: Run,
-    against: Annotated[str, typer.Option(help="Name of the published tables.")] = "dette-graw",
+    run: Run, against: Annotated[str, typer.Option(help="Name of the published tables.")] = "dette-graw"
 ) -> None:
     """Compare a run with published numbers; exit with 1 if they are refuted or cannot be compared.
 
@@ -210,7 +208,6 @@ def verify(
 
 
 def missing_lines(missing: Sequence[MissingCell]) -> Iterator[str]:
-    """A line for the published cells of a table that are missing for one reason."""
     groups: dict[tuple[int, str, float, str], list[MissingCell]] = {}
     for cell in missing:
         key = (cell.table, cell.problem, cell.tau, cell.reason)

@@ -91,18 +91,14 @@ def sweep(
     settings: Annotated[
         Axis,
         typer.Option(
-            "--set",
-            metavar="NAME=X",
-            help="Any setting: mechanism.epsilon=0.5,2.",
-            rich_help_panel=DESIGN,
+            "--set", metavar="NAME=X", help="Any setting: mechanism.epsilon=0.5,2.", rich_help_panel=DESIGN
         ),
     ] = None,
     seed: Annotated[
         str | None, typer.Option(metavar="X", help="Seed of the study.", rich_help_panel=DESIGN)
     ] = None,
     replicates: Annotated[
-        str | None,
-        typer.Option(metavar="X", help="Independent paths per cell.", rich_help_panel=PRECISION),
+        str | None, typer.Option(metavar="X", help="Independent paths per cell.", rich_help_panel=PRECISION)
     ] = None,
     out: Annotated[
         str | None,
@@ -202,7 +198,6 @@ def print_caution(text: str) -> None:
 
 
 def print_prediction(study: Study, options: SweepOptions) -> None:
-    """Print the size of a study and the time it is expected to take on this machine."""
     from ldpflow.engine.prediction import cores_of, predict
 
     plans = study.plans()
@@ -223,7 +218,6 @@ def print_prediction(study: Study, options: SweepOptions) -> None:
 
 
 def duration(seconds: float) -> str:
-    """Seconds in the unit that a person would use."""
     for limit, unit, name in ((120, 1, "s"), (7200, 60, "min"), (172800, 3600, "h")):
         if seconds < limit:
             return f"{seconds / unit:.1f} {name}"
@@ -231,7 +225,6 @@ def duration(seconds: float) -> str:
 
 
 def print_plan(paths: Sequence[Planned]) -> None:
-    """Print how many rows are reused and how many computed, if there are both."""
     reused = sum(path.reused for path in paths)
     if reused == 0:
         return
@@ -253,7 +246,6 @@ def print_plan(paths: Sequence[Planned]) -> None:
 
 
 def print_results(study: Study, run: ldpflow.run.Run, result: RunResult, wanted: int | None) -> None:
-    """Print the table of a run, what was computed of it, and where its files are."""
     from ldpflow.cli.tables import count_replicates, print_summary, print_trajectories
 
     if study.method:
@@ -290,7 +282,6 @@ def print_troubles(result: RunResult) -> None:
 
 
 def complete_path(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Keys of the run's paths that have rows and begin so."""
     from ldpflow.store.run_store import RunStore
 
     try:

@@ -34,7 +34,6 @@ def coverage(row: Row) -> str:
 
 
 def coverage_with_misses(row: Row) -> str:
-    """Coverage with failures as misses, of a cell with failures."""
     value = row.get("coverage_failures_as_misses")
     return "-" if value is None or not row["failures"] else f"{value:.3f}"
 
@@ -96,7 +95,6 @@ def print_summary(table: pa.Table) -> None:
 def print_constants(
     row: Row, constant: Sequence[str], partial: dict[str, str | None], rows: Sequence[Row]
 ) -> None:
-    """Print the settings that do not vary: of all rows, then of the rows of one kind."""
     lines = {"": [f"{name}={short(row[name])}" for name in constant if row[name] is not None]}
     for name, owners in partial.items():
         if owners is not None:
@@ -126,7 +124,6 @@ def changes_coverage(row: Row) -> bool:
 
 
 def failures_line(rows: Sequence[Row]) -> str:
-    """Sentence on intervals that failed, and their effect on coverage."""
     failed, total = sum(row["failures"] for row in rows), sum(row["replicates"] for row in rows)
     worst = max(rows, key=lambda row: row["failures"] / row["replicates"])
     both = [(row["coverage"], row.get("coverage_failures_as_misses")) for row in rows if row["failures"]]
@@ -256,7 +253,6 @@ def print_rows(columns: Sequence[Shown], rows: Sequence[Row]) -> None:
 
 
 def rich_table(columns: Sequence[Shown], rows: Sequence[Row]) -> Table:
-    """Right-aligned columns without frames."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     for title, _ in columns:
         table.add_column(Text(plain_text(title)), justify="right", no_wrap=True)
@@ -276,7 +272,6 @@ def width_of(table: Table) -> int:
 
 
 def bounded(console: Console) -> bool:
-    """Whether the output has a width; a file has none."""
     return console.is_terminal or "COLUMNS" in os.environ
 
 
@@ -294,7 +289,6 @@ def print_csv(table: pa.Table) -> None:
 
 
 def write_csv(names: Sequence[str], rows: Iterable[Mapping[str, object]]) -> None:
-    """Print values as CSV, without cells that a spreadsheet would take for formulas."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(map(no_formula, names))
     writer.writerows([no_formula(row.get(name)) for name in names] for row in rows)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 import shutil
 import socketserver
 import sys
@@ -210,14 +209,3 @@ def test_what_computes_names_the_plugin_that_it_needs(words, own, ldpflow):  # n
     assert done.code in (1, 2) and "the plug-in plug of this run" in done.err + done.out, done
     assert "run/plugins/plug-" in done.err + done.out and not Path("plug.py.mark").exists()
     assert ldpflow(*line, "--plugin", "plug.py").code in (0, 1) and Path("plug.py.mark").exists()
-
-
-def test_a_run_in_a_folder_that_is_not_utf8_is_one_message(tmp_path, monkeypatch, ldpflow):  # noqa: F811
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(socketserver.BaseServer, "serve_forever", lambda *a, **k: None)
-    folder = os.fsdecode(b"run\xff")
-    os.mkdir(folder)
-    for words, command in COMMANDS.items():
-        if {"run", "study"} & {parameter.name for parameter in command.params}:
-            done = ldpflow(*arguments_of(words, Path(folder), "p" + "0" * 16))
-            assert done.code == 2 and done.err.count("\n") == 1, (words, done)

@@ -87,9 +87,6 @@ def run(tmp_path):
         for n in (10**6, 10**7)
         for beta in (0.65, 0.75)
     ]
-    rows += [
-        without(method="BM"),
-        without(method="SN", coverage=0.91, length_mean=0.0106, length_mcse=None),
-    ]
+    rows += [without(method="BM"), without(method="SN", coverage=0.91, length_mean=0.0106, length_mcse=None)]
     RunStore(tmp_path / "run").write_summary(pa.Table.from_pylist(rows))
     return tmp_path / "run"

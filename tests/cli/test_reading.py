@@ -53,14 +53,6 @@ def test_power(ldpflow, run_directory):
     assert "power" in shown.out and "1 ± 0" in shown.out
 
 
-def test_plan(ldpflow):
-    shown = ldpflow("plan", "--n", "1e6", "--length", "0.01", "--target-mcse", "0.005")
-    assert shown.code == 0
-    for said in ("0.008922", "796,032", "0.877", "3,600 replicates", "bias +0.0002"):
-        assert said in shown.out
-    assert ldpflow("plan", "--length", "0").code == 2
-
-
 def test_plan_check(ldpflow):
     check = ("--tau", "0.5", "--epsilon", "3", "--check", "--engine", "serial")
     good = ldpflow("plan", "--n", "2e4", *check)
@@ -136,18 +128,11 @@ def test_plot_draws_the_rows_that_meet_a_condition(ldpflow, run_directory, tmp_p
         assert refused.code == 2 and "--where" in refused.err and said in refused.err
 
 
-@pytest.mark.parametrize("command", ["summary", "explain", "compare", "plot"])
-def test_a_condition_that_nothing_meets_is_refused_with_what_there_is(
-    ldpflow, run_directory, tmp_path, command
-):
-    more = {"plot": ["coverage", "-o", tmp_path / "x.svg"]}
-    refused = ldpflow(command, run_directory, *more.get(command, []), "--where", "epsilon == 3 and n > 1")
-    assert refused.code == 2 and refused.out == ""
-    message = (
-        "ldpflow: --where: 'epsilon == 3 and n > 1' is not allowed; expected a condition that some row meets."
-    )
-    assert refused.err.strip() == f"{message} epsilon has 1.0, 2.0; n has 300."
-    assert list(tmp_path.iterdir()) == []
+def test_a_condition_that_nothing_meets_is_refused_with_what_there_is(ldpflow, run_directory):
+    for command in ("summary", "compare"):
+        refused = ldpflow(command, run_directory, "--where", "epsilon == 3 and n > 1")
+        assert refused.code == 2 and refused.out == "" and refused.err.startswith("ldpflow: --where: ")
+        assert "epsilon has 1.0, 2.0; n has 300" in refused.err
 
 
 def test_cite_and_the_report_say_the_same(ldpflow, run_directory, tmp_path):
