@@ -116,7 +116,7 @@ class SweepOptions:
         least=5e-324, most=0.25,
     )  # fmt: skip
     target_length: float | None = option(
-        None, float, "a number in (0, 1]", "The same for the relative MCSE of every length.",
+        None, float, "a number in (0, 1]", "Replicates until every mean length has this relative MCSE.",
         least=5e-324, most=1.0,
     )  # fmt: skip
     min_replicates: int | None = option(

@@ -61,28 +61,20 @@ def common(
     """Options that stand before a command."""
 
 
-COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
-    "Run": {"sweep": sweep, "replay": replay, "check": check},
-    "Results": {
-        "summary": summary,
-        "explain": explain,
-        "compare": compare,
-        "verify": verify,
-        "report": report,
-        "plot": plot,
-        "trace": trace,
-        "export": export,
-        "cite": cite,
-    },
-    "Plan": {"plan": plan},
-    "Privacy and collected reports": {
-        "privacy": privacy,
-        "audit": audit,
-        "analyse": analyse,
-        "transcript": transcript,
-    },
-    "Clusters": {"submit": submit},
-    "Components": {"list": catalogue, "new": new, "check-plugin": check_plugin},
+Command = Callable[..., None]
+
+
+def by_name(*commands: Command) -> dict[str, Command]:
+    return {command.__name__.replace("_", "-"): command for command in commands}
+
+
+COMMANDS = {
+    "Run": by_name(sweep, replay, check),
+    "Results": by_name(summary, explain, compare, verify, report, plot, trace, export, cite),
+    "Plan": by_name(plan),
+    "Privacy and collected reports": by_name(privacy, audit, analyse, transcript),
+    "Clusters": by_name(submit),
+    "Components": {"list": catalogue, **by_name(new, check_plugin)},
 }
 """Commands by the heading under which the help lists them."""
 
