@@ -174,6 +174,6 @@ def parse_settings(texts: Sequence[str] | None) -> dict[str, list[str]]:
     for text in texts or ():
         name, _, values = text.partition("=")
         if not name or not values:
-            raise InputError("set", text, "NAME=VALUE or NAME=VALUE,VALUE, as in mechanism.epsilon=0.5,2")
+            raise InputError("set", text, "NAME=VALUE or NAME=VALUE,VALUE")
         found[name.strip()] = [value.strip() for value in values.split(",")]
     return found

@@ -39,21 +39,45 @@ def reporter(
         Whether there is a run, which is read first.
     """
     console = Console(stderr=True)
-    state = State(replicates, paths, continued)
+    state = ProgressState(replicates, paths, continued)
     if in_notebook():
-        with notebook_bar(state) as update:
-            yield update
+        from IPython.display import HTML, display
+
+        cell = display(HTML(state.html()), display_id=True)
+
+        def draw() -> None:
+            cell.update(HTML(state.html()))
+
+        yield update_every(1.0 / DRAWN_PER_SECOND, state, draw)
+        draw()
     elif console.is_terminal and not console.is_dumb_terminal:
         with Bar(state, console):
             yield state.take
     else:
-        yield lines(console, state)
+        yield update_every(
+            SECONDS_BETWEEN_LINES, state, lambda: print(state.counts(), file=console.file, flush=True)
+        )
+
+
+def update_every(seconds: float, state: ProgressState, draw: Callable[[], None]) -> Callable[[Any], None]:
+    """Give a function that takes events, and draws after the first one of every few seconds."""
+    last = state.clock()
+
+    def update(event: Any) -> None:
+        nonlocal last
+        state.take(event)
+        now = state.clock()
+        if now - last >= seconds:
+            last = now
+            draw()
+
+    return update
 
 
 class Bar(Progress):
     """A bar, and below it the lines of a state as they are when they are drawn."""
 
-    def __init__(self, state: State, console: Console) -> None:
+    def __init__(self, state: ProgressState, console: Console) -> None:
         self.state, self.screen = state, console
         columns = BarColumn(min(console.width - 2, 80))
         super().__init__(columns, console=console, transient=True, refresh_per_second=DRAWN_PER_SECOND)
@@ -70,7 +94,7 @@ class Bar(Progress):
             yield Text(self.state.least_precise, no_wrap=True)
 
 
-class State:
+class ProgressState:
     """Progress of a running sweep, in words.
 
     Parameters
@@ -194,40 +218,6 @@ def in_notebook() -> bool:
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     return shell is not None and hasattr(shell, "kernel")
-
-
-@contextmanager
-def notebook_bar(state: State) -> Iterator[Callable[[Any], None]]:
-    from IPython.display import HTML
-    from IPython.display import display as show
-
-    handle = show(HTML(state.html()), display_id=True)
-    last = state.clock()
-
-    def update(event: Any) -> None:
-        nonlocal last
-        state.take(event)
-        now = state.clock()
-        if now - last >= 1.0 / DRAWN_PER_SECOND:
-            last = now
-            handle.update(HTML(state.html()))
-
-    yield update
-    handle.update(HTML(state.html()))
-
-
-def lines(console: Console, state: State) -> Callable[[Any], None]:
-    last = state.clock()
-
-    def update(event: Any) -> None:
-        nonlocal last
-        state.take(event)
-        now = state.clock()
-        if now - last >= SECONDS_BETWEEN_LINES:
-            last = now
-            print(state.counts(), file=console.file, flush=True)
-
-    return update
 
 
 def magnitude(value: float) -> str:

@@ -16,7 +16,7 @@ import pytest
 from rich.console import Console
 
 from ldpflow.cli import main
-from ldpflow.cli.progress import Bar, State, clock_time, lines, magnitude, reporter
+from ldpflow.cli.progress import Bar, ProgressState, clock_time, magnitude, reporter, update_every
 from ldpflow.engine.loop import Progress
 from ldpflow.store.aggregate import statistics_schema
 
@@ -55,7 +55,7 @@ def drawn(state, width):
 def test_five_hundred_cells_fit_any_window(width):
     now = [0.0]
     paths = {f"p{i:016x}": {"tau": 0.1 * i, "law": "normal"} for i in range(5)}
-    state = State(500, paths, clock=lambda: now[0])
+    state = ProgressState(500, paths, clock=lambda: now[0])
     now[0] = 10.0
     state.take(Progress(5, 40, 1_000_000, 8_000_000, 10.0, statistics=statistics(500)))
     bar, counts, *cell = drawn(state, width)
@@ -69,8 +69,8 @@ def test_five_hundred_cells_fit_any_window(width):
 
 def test_time_goes_on_between_events():
     now = [0.0]
-    assert State(None, clock=lambda: now[0]).counts() == "starting, 0s"
-    state = State(None, continued=True, clock=lambda: now[0])
+    assert ProgressState(None, clock=lambda: now[0]).counts() == "starting, 0s"
+    state = ProgressState(None, continued=True, clock=lambda: now[0])
     assert state.counts() == "reading what is stored, 0s"
     state.take("starting Ray")
     assert state.counts() == "starting Ray, 0s"
@@ -97,24 +97,22 @@ def test_time_goes_on_between_events():
 
 def test_more_replicates_than_the_study_wants_are_no_more_than_all():
     """A run that has paths of another study, and more replicates than this one asks for."""
-    state = State(50, {"p" + "0" * 16: {}, "p" + f"{1:016x}": {}}, clock=lambda: 0.0)
+    state = ProgressState(50, {"p" + "0" * 16: {}, "p" + f"{1:016x}": {}}, clock=lambda: 0.0)
     state.take(Progress(1, 4, 50, 200, 1.0, statistics=statistics(10)))
     assert "100/100 replicates" in state.counts()
-    several = State(None, state.paths, clock=lambda: 0.0)
+    several = ProgressState(None, state.paths, clock=lambda: 0.0)
     several.take(Progress(1, 4, 50, 200, 1.0, statistics=statistics(10)))
     assert "128 replicates" in several.counts() and "/" not in several.counts().split(",")[1]
 
 
-def test_a_line_every_few_seconds_without_a_terminal():
-    now = [0.0]
-    console = Console(file=io.StringIO(), force_terminal=False)
-    update = lines(console, State(100, clock=lambda: now[0]))
+def test_a_line_every_few_seconds():
+    now, drawn_at = [0.0], []
+    state = ProgressState(100, clock=lambda: now[0])
+    update = update_every(5.0, state, lambda: drawn_at.append(now[0]))
     for second in np.arange(0.0, 20.0, 0.25).tolist():
         now[0] = second
         update(Progress(1, 4, 50, 200, second + 0.1))
-    written = console.file.getvalue().splitlines()
-    assert len(written) == 3
-    assert not any("\x1b" in line for line in written)
+    assert drawn_at == [5.0, 10.0, 15.0] and "1/4 batches" in state.counts()
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(3.9, "3s"), (185, "3:05"), (3723, "1:02:03")])

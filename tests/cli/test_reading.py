@@ -200,7 +200,7 @@ def test_a_run_that_does_not_exist_yet_is_not_read(ldpflow, tmp_path, monkeypatc
     from ldpflow.cli import progress
 
     first = []
-    monkeypatch.setattr(progress, "lines", lambda console, display: first.append(display.counts()) or str)
+    monkeypatch.setattr(progress, "update_every", lambda _, state, draw: first.append(state.counts()) or str)
     flags = ["--epsilon", "1", "--n", "500", "--method", "SN", "--engine", "serial", "--replicates", "8"]
     for _ in range(2):
         assert ldpflow("sweep", *flags, "--out", tmp_path / "run").code == 0
