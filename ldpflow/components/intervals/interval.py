@@ -99,7 +99,7 @@ class IntervalMethod(Settings):
     cites : tuple of str
         Keys of the papers that the method follows.
     title : str
-        The method in a line of a report; the first line of the docstring unless given.
+        The method in a line of a report; by default the first line of the docstring.
     diagnostics : tuple of Column
         Numbers or truth values about the soundness of a row, and how they are summarised.
     """

@@ -123,7 +123,7 @@ class ConvexHull(PathIntervalMethod):
         return MOST_RUNS
 
     def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
-        """Intervals at levels that have the same B*; coins, and so estimates, differ between levels."""
+        """Intervals at levels with one B*; coins, and so estimates, differ between levels."""
         steps = record.steps(n)
         most = self.runs(levels[0])
         if any(self.runs(level) != most for level in levels):

@@ -95,7 +95,7 @@ class PathSource(Protocol):
         """Steps that the first n users make."""
 
     def interval_record(self) -> type[Record] | None:
-        """Class of its records, or None where intervals cannot be built from them."""
+        """Class of its records, or None if intervals cannot be built from them."""
 
 
 @dataclass(frozen=True)

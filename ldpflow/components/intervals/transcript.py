@@ -152,7 +152,7 @@ class TranscriptMethod(PathIntervalMethod):
     degree : int
         Degree of P.
     burn_in : str
-        Steps i0 left out at the start: ``n^0.4`` or ``0.01n`` or alike, rounded up; n counts steps.
+        Steps i0 left out at the start: ``n^0.4``, ``0.01n``, rounded up; n counts steps.
     """
 
     degree: Annotated[int, Field(ge=1, le=3), DEGREE] | None = None
@@ -525,7 +525,7 @@ class TranscriptCovariance(TranscriptMethod, VarianceMethod):
     Parameters
     ----------
     degree : int in [1, 2], optional
-        Degree of the fit; 2 for a scalar and 1 for a vector unless given.
+        Degree of the fit; by default 2 for a scalar and 1 for a vector.
     burn_in : str
         Steps i0 left out at the start, as in TR.
     variance : str

@@ -297,7 +297,7 @@ class LinearFit:
         return sandwich(self.inverse, covariance) * self.leverage
 
     def own_slopes(self, point: Array) -> tuple[Array, Array]:
-        """B_jj, and its variance where S_jj is 1; the same at every point."""
+        """B_jj, which no point changes, and its variance if S_jj is 1."""
         return diagonal(self.slope), self.spread
 
 

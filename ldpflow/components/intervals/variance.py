@@ -186,10 +186,9 @@ class BatchMeans(BlockVariance):
     Parameters
     ----------
     M : int >= 2, optional
-        Number of batches; floor(n^(1/4)) unless given.
+        Number of batches; by default floor(n^(1/4)).
     quantile : str, optional
-        ``normal``, as where it is not given, or ``t``: Student's with M - 1 degrees of freedom, on
-        V M/(M - 1).
+        ``normal``, the default, or ``t``: Student's with M - 1 degrees of freedom, on V M/(M - 1).
     """
 
     kind: Literal["BM"] = "BM"
@@ -254,7 +253,7 @@ class EqualBatches(BlockVariance):
     block_rule : str
         Batch length b: ``half`` and ``third`` as above, ``3n^0.75`` for 3 floor(n^0.75), or a number.
     block_c : float > 0, optional
-        c of the rules half and third; 0.1 unless given.
+        c of the rules half and third; by default 0.1.
     quantile : str
         ``normal``, or ``t`` with a - 1 degrees of freedom.
     """
