@@ -273,11 +273,11 @@ def privacy(
 
 def read_count(text: str | None, field: str = "users") -> int | None:
     """Count of users, which may be written 1e6."""
-    from ldpflow.study.entry import number
+    from ldpflow.study.entry import parse_number
 
     if text is None:
         return None
-    value = number(text)
+    value = parse_number(text)
     if isinstance(value, str) or value < 1 or value % 1 != 0:  # of nan and inf the rest is nan
         raise InputError(field, text, "a whole number >= 1")
     return int(value)
@@ -285,11 +285,11 @@ def read_count(text: str | None, field: str = "users") -> int | None:
 
 def given_settings(budgets: Mapping[str, float | None], texts: list[str] | None) -> dict[str, object]:
     """Settings of a mechanism by name: its budget and the values of ``--set``."""
-    from ldpflow.study.entry import number
+    from ldpflow.study.entry import parse_number
 
     found: dict[str, object] = {name: value for name, value in budgets.items() if value is not None}
     for name, values in parse_settings(texts).items():
-        numbers = [number(value) for value in values]
+        numbers = [parse_number(value) for value in values]
         found[name] = numbers if len(numbers) > 1 else numbers[0]
     return found
 

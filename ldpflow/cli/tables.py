@@ -219,7 +219,7 @@ def print_trajectories(table: pa.Table) -> None:
 
 def cautions(rows: Sequence[Row], declared: Sequence[Summary]) -> list[str]:
     """Cautions about methods, one line per method and reason."""
-    from ldpflow.results.measures import exploded
+    from ldpflow.results.measures import has_exploded
 
     lines = []
     for method in sorted({row["method"] for row in rows}):
@@ -231,7 +231,7 @@ def cautions(rows: Sequence[Row], declared: Sequence[Summary]) -> list[str]:
                     f"{method}: {summary.caution} in up to {max(high):.0%} of the replicates of {len(high)} "
                     f"of {len(shares)} rows: see ldpflow explain"
                 )
-        wild = sum(exploded(row) for row in rows if row["method"] == method)
+        wild = sum(has_exploded(row) for row in rows if row["method"] == method)
         if wild:
             lines.append(
                 f"{method}: mean length is over 1000 times the median in {wild} rows: paths explode there"

@@ -25,8 +25,8 @@ from ldpflow.errors import InputError
 from ldpflow.practice.transcripts.collection import ALGORITHMS_READ, VERSION
 from ldpflow.simulators.reports import reports_of
 from ldpflow.store.run_store import RunStore
-from ldpflow.study.reading import literal
-from ldpflow.study.stored import needed_study
+from ldpflow.study.reading import literal_text
+from ldpflow.study.stored import study_to_run
 
 Floats = NDArray[np.float64]
 
@@ -109,12 +109,12 @@ def transcript_settings(
 
 def toml_text(tables: dict[str, Any]) -> str:
     """Settings as TOML."""
-    lines = [f"{name} = {literal(value)}" for name, value in tables.items() if not nested(value)]
+    lines = [f"{name} = {literal_text(value)}" for name, value in tables.items() if not nested(value)]
     for name, value in tables.items():
         if nested(value):
             title = f"[{name}]" if isinstance(value, dict) else f"[[{name}]]"
             for table in [value] if isinstance(value, dict) else value:
-                lines += ["", title, *(f"{key} = {literal(one)}" for key, one in table.items())]
+                lines += ["", title, *(f"{key} = {literal_text(one)}" for key, one in table.items())]
     return "\n".join(lines) + "\n"
 
 
@@ -286,7 +286,7 @@ def stored_transcript(
         raise InputError("path", path_key, "a path key as in the folder names: p and 16 hex digits")
     store = RunStore(run)
     with store.named_errors():
-        study = needed_study(store)
+        study = study_to_run(store)
     plan, _ = planned_path(study, path_key.removeprefix("p"))
     if plan is None:
         keys = ", ".join(f"p{plan.simulator.key}" for plan in study.plans()[:5])
