@@ -79,7 +79,6 @@ def analyse(
     from ldpflow.practice.transcripts.analysis import analyse as compute
     from ldpflow.practice.transcripts.collection import merged, read_settings
     from ldpflow.practice.transcripts.methods import columns_of
-    from ldpflow.practice.transcripts.result import as_dict
 
     algorithm = {"gamma": gamma, "c": c, "theta0": one_or_all(theta0), "final_theta": one_or_all(final_theta)}
     given = {
@@ -102,7 +101,7 @@ def analyse(
     elif form is Format.csv:
         write_csv(columns_of(found.asked), found.asked)
     else:
-        typer.echo(json.dumps(as_dict(found), indent=2, allow_nan=False))
+        typer.echo(json.dumps(found.to_dict(), indent=2, allow_nan=False))
     if html is not None:
         write_page(found, html)
     if code := found.exit_code(strict):
@@ -121,17 +120,17 @@ def drop_none(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def print_analysis(analysis: Analysis) -> None:
     from ldpflow.cli.tables import print_rows
-    from ldpflow.practice.transcripts.result import coordinate_name, label, methods_paragraph, verdict_lines
+    from ldpflow.practice.transcripts.result import method_label
 
     def shown(name: str, digits: int = 7) -> Any:
         return lambda row: "-" if row.get(name) is None else f"{row[name]:.{digits}g}"
 
     rows = analysis.asked
-    columns: list[Any] = [("method", lambda row: label(row, rows))]
+    columns: list[Any] = [("method", lambda row: method_label(row, rows))]
     if len({row["level"] for row in rows}) > 1:
         columns.append(("level", lambda row: f"{row['level']:g}"))
     if len(analysis.verdicts) > 1:
-        columns.append(("estimated", lambda row: coordinate_name(analysis, row["coordinate"])))
+        columns.append(("estimated", lambda row: analysis.coordinate_name(row["coordinate"])))
     columns += [(name, shown(name)) for name in ("estimate", "lower", "upper")]
     columns += [
         ("SE", shown("se", 4)),
@@ -140,10 +139,8 @@ def print_analysis(analysis: Analysis) -> None:
         ("status", lambda row: row["status"]),
     ]
     print_rows(columns, rows)
-    for line in verdict_lines(analysis):
-        typer.echo(line)
-    typer.echo()
-    typer.echo(textwrap.fill(methods_paragraph(analysis), 96))
+    typer.echo(f"{analysis}\n")
+    typer.echo(textwrap.fill(analysis.methods_paragraph(), 96))
 
 
 def write_page(analysis: Analysis, file: str) -> None:
