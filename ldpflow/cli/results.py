@@ -45,11 +45,8 @@ def summary(
     with the shortest intervals, or else the one with the highest coverage, and says which.
     """
     from ldpflow.cli.tables import print_csv, print_json, print_summary, print_table, print_trajectories
-    from ldpflow.results.arena import best_rows
-    from ldpflow.results.summary import stored_summary
     from ldpflow.results.where import chosen
     from ldpflow.run import open_run
-    from ldpflow.study.stored import stored_left_out
 
     show = {Format.table: print_summary, Format.csv: print_csv, Format.json: print_json}[form]
     opened = open_run(run)
@@ -60,9 +57,13 @@ def summary(
         print_trajectories(trajectories) if form is Format.table else show(trajectories)
         return
     if null is not None:
+        from ldpflow.results.summary import stored_summary
+
         table = stored_summary(opened.store, null, damaged="refuse")
     table = chosen(table, where)
     if best:
+        from ldpflow.results.arena import best_rows
+
         table = best_rows(opened.store, table)
     table = chosen(table, sort=split_names(sort))
     if columns is not None:
@@ -70,6 +71,8 @@ def summary(
         show = print_table if form is Format.table else show
     show(table)
     if columns is None and form is Format.table:
+        from ldpflow.study.stored import stored_left_out
+
         if best:
             print(BEST_OF_MANY)
         for line in stored_left_out(opened.store):

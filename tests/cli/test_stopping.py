@@ -29,7 +29,7 @@ def sweeping(run, *flags):
     process = subprocess.Popen(
         [*command, "--out", str(run), "--quiet", *flags], stderr=subprocess.PIPE, text=True
     )
-    limit = time.monotonic() + 60
+    limit = time.monotonic() + 300
     while not (run / "study.toml").exists() and time.monotonic() < limit:
         time.sleep(0.05)
     time.sleep(1.0)
