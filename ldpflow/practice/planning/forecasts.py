@@ -69,10 +69,8 @@ class Target:
 
     Parameters
     ----------
-    law : Law
-    tau : float in (0, 1)
-    level : float in (0, 1)
-        Nominal coverage.
+    law, tau, level
+        Law of the values, level of the quantile, and nominal coverage.
     response : float in (0, 1]
         Probability that a user answers, whatever the value.
     liars : float in [0, 1)
@@ -80,10 +78,9 @@ class Target:
     together : tuple of float
         Levels of all quantiles that are wanted from the same users, in order, tau among them.
     answer_below, answer_above : float in (0, 1]
-        Probability that a user answers whose value is at most the quantile, or above it, beside
-        ``response``.
+        Further factors of that probability for values up to the quantile, and above it.
     answers : int in [1, 64]
-        Answers of every user to the same question, each with epsilon/answers.
+        Answers of every user, each with epsilon/answers.
     """
 
     law: Law
@@ -187,14 +184,7 @@ class Steps:
 
 @dataclass(frozen=True)
 class Simulated:
-    """Replicates of a protocol: errors and default intervals (outer, or Fieller's).
-
-    Parameters
-    ----------
-    estimate, lower, upper : ndarray, shape (replicates,)
-        Limits are NaN where the interval is undefined.
-    range_end : ndarray of bool, shape (replicates,)
-    """
+    """Estimates and default intervals of replicates; limits are NaN for an undefined interval."""
 
     estimate: Floats
     lower: Floats
@@ -291,9 +281,9 @@ class Forecast(ABC):
         """sqrt(variance/(answers of n users)), unit of the data."""
         return math.sqrt(self.variance(n, epsilon) / (self.target.answering * n))
 
+    @abstractmethod
     def cautions(self, n: int, epsilon: float) -> list[str]:
         """Limits of the formula, in words."""
-        return []
 
     def liars_shift(self, n: int, epsilon: float, seed: int) -> float:
         """Bias that the liars cause, unit of the data: the larger of both directions."""
@@ -457,14 +447,8 @@ class CellsForecast(SgdForecast):
         return None if found == "TR3" else found  # vectors have no degree 3
 
     def path(self, users: int, epsilon: float) -> OnePass:
-        law = self.target.law
-        problem = Quantiles(
-            taus=self.target.together,
-            law=law.name,  # type: ignore[arg-type]
-            location=law.location,
-            scale=law.scale,
-            df=law.df,
-        )
+        law = settings_of(self.target.law, ("location", "scale", "df"))
+        problem = Quantiles(taus=self.target.together, **law)
         return OnePass(problem, Cells(epsilon=epsilon), self.steps.algorithm(users))
 
     def regression(self, name: str) -> TranscriptRegression:
@@ -542,12 +526,6 @@ class OneShotForecast(Forecast):
         t, protocol = self.target, self.protocol(epsilon)
         return float(variance_at(protocol, t.law, t.tau, protocol.bins(n))) / t.density**2
 
-    def bin_bias(self, k: int) -> float:
-        """Bias from drawing F as a line inside the bin, unit of the data."""
-        edges = self.template.edges(k)
-        cdf = edge_cdf(self.target.law, edges)
-        return line_quantile(cdf, edges, self.target.tau) - self.target.truth
-
     def simulate(self, n: int, epsilon: float, replicates: int, seed: int) -> Simulated | None:
         t, protocol = self.target, self.protocol(epsilon)
         run = run_one_shot(protocol, t.law, t.tau, n, keys_of(protocol, n, replicates, seed))
@@ -568,35 +546,24 @@ class OneShotForecast(Forecast):
 
     def cautions(self, n: int, epsilon: float) -> list[str]:
         found = self.count_cautions(self.template.ends, n, epsilon)
-        ratio = abs(self.bin_bias(self.bins(n, epsilon))) / self.standard_error(n, epsilon)
+        edges = self.template.edges(self.bins(n, epsilon))
+        drawn = line_quantile(edge_cdf(self.target.law, edges), edges, self.target.tau)  # F a line in a bin
+        ratio = abs(drawn - self.target.truth) / self.standard_error(n, epsilon)
         if ratio > 0.5 and "outside range" not in found:
             found.insert(0, f"bin bias {ratio:.1f} SE: no line interval")
         return found
 
 
+def settings_of(law: Law, names: tuple[str, ...] = ("location", "scale", "df", "shape")) -> dict[str, Any]:
+    """Settings of a problem with the law."""
+    return {"law": law.name, **{name: getattr(law, name) for name in names}}
+
+
 def problem_of(law: Law, tau: float) -> Quantile:
     """The tau-quantile of a law as a problem."""
-    parts = tuple(
-        MixturePart(
-            weight=part.weight,
-            law=part.law.name,  # type: ignore[arg-type]
-            location=part.law.location,
-            scale=part.law.scale,
-            df=part.law.df,
-            shape=part.law.shape,
-        )
-        for part in law.components
-    )
-    return Quantile(
-        tau=tau,
-        law=law.name,  # type: ignore[arg-type]
-        location=law.location,
-        scale=law.scale,
-        df=law.df,
-        shape=law.shape,
-        components=parts or None,
-        law_table=None if law.table is None else law.table.text(),
-    )
+    parts = [MixturePart(weight=part.weight, **settings_of(part.law)) for part in law.components]
+    table = None if law.table is None else law.table.text()
+    return Quantile(tau=tau, **settings_of(law), components=tuple(parts) or None, law_table=table)
 
 
 @lru_cache(maxsize=4)  # every quantile of one comparison asks for the same
