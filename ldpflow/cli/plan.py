@@ -397,11 +397,11 @@ def plan(
     from ldpflow.engine.precision import Precision
     from ldpflow.practice.planning import plan as make_plan
     from ldpflow.practice.planning.sources import OPTIONS
-    from ldpflow.study import entry
+    from ldpflow.study.entry import parse_number
 
     options = {name: given[name] for name in OPTIONS if given.get(name) is not None}
     axes = [name for name in ("tau", "epsilon", "n", "level") if given[name]]
-    options |= {name: [entry.number(text) for text in given[name]] for name in axes}
+    options |= {name: [parse_number(text) for text in given[name]] for name in axes}
     own = pilot is not None or bounds is not None
     if target_mcse is not None:
         Precision(target_mcse)  # refuses a target that is none

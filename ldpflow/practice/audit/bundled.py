@@ -177,14 +177,13 @@ def keys_of(seed: int, which: int, count: int, stage: int, name: str) -> NDArray
 
 def bin_neighbours(protocol: OneShot, k: int, pair: tuple[int, int], seed: int) -> Neighbours:
     """A user whose value lies in either of two bins."""
-    draw_counts, _ = protocol.kernels()
     cdfs = [(np.arange(k + 1) > place).astype(np.float64) for place in pair]
 
     def draw(which: int, count: int, stage: int) -> Floats:
         values, received, empty = np.empty((count, k - 1)), np.empty(count), np.empty(count)
         keys = keys_of(seed, which, count, stage, f"{protocol.kind}/{pair}")
         design, budget = protocol.design(cdfs[which], 1), protocol.budget()
-        call(collect, values, received, empty, keys, 1.0, 1.0, 0.0, design, budget, draw=draw_counts)
+        call(collect, values, received, empty, keys, 1.0, 1.0, 0.0, design, budget, draw=protocol.draw)
         return values
 
     name = f"values in bins {pair[0] + 1} and {pair[1] + 1} of {k}"

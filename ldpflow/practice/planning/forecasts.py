@@ -29,7 +29,6 @@ from ldpflow.components.problems.quantile import MixturePart, Quantile
 from ldpflow.components.problems.quantiles import Quantiles
 from ldpflow.components.protocols import OneShot, Protocol
 from ldpflow.components.protocols.collections import (
-    Limits,
     edge_cdf,
     line_quantile,
     run_one_shot,
@@ -582,6 +581,7 @@ def keys_of(protocol: Protocol, n: int, replicates: int, seed: int) -> NDArray[n
     return np.array(words, dtype=np.uint64)
 
 
-def simulated(limits: Limits) -> Simulated:
+def simulated(limits: Intervals) -> Simulated:
     """The replicates of one quantile and one level."""
+    assert limits.range_end is not None
     return Simulated(limits.estimate[0], limits.lower[0, 0], limits.upper[0, 0], limits.range_end[0, 0])

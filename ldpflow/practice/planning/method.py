@@ -29,7 +29,7 @@ from ldpflow.results.arrival import (
     few_nodes,
     follow_kernel,
     grid,
-    standardised,
+    relaxation_units,
 )
 from ldpflow.simulators.approach import Approach
 
@@ -61,7 +61,7 @@ def expected_fit(case: Approach, method: TranscriptRegression) -> ExpectedFit:
     first, order, degree = method.first(case.steps), method.order(), method.degree
     if case.steps - first < order + 2:
         return ExpectedFit(math.nan, False)
-    truth, density, table = standardised(case.law, case.tau)
+    truth, density, table = relaxation_units(case.law, case.tau)
     begin = 1 << (first.bit_length() - 1)  # running sums start again at powers of two
     times = [begin, first] if begin < first else [first]
     while times[-1] < case.steps:

@@ -26,12 +26,13 @@ from ldpflow.components.problems.column_law import (
     ColumnLaw,
     check_level,
     column_law,
+    jittered_values,
     law_of_column,
-    values_of,
+    load_column,
 )
 from ldpflow.components.problems.laws import Law
 from ldpflow.components.problems.quantile import Quantile
-from ldpflow.components.problems.tables import Column, digest_of, read_column
+from ldpflow.components.problems.tables import DataColumn, digest_of, read_column
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants
 from ldpflow.practice.planning.method import FEWEST_TIMES, MOST_BIAS, fits, own_fit, recommended
@@ -184,9 +185,13 @@ class Pilot(OwnSteps):
     seed: int = 0
 
     @cached_property
-    def read(self) -> Column:
-        table = self.source if isinstance(self.source, str) else table_of(self.source, self.column)
-        found = read_column(table, self.column, drop=self.drop, fields=FIELDS)
+    def read(self) -> DataColumn:
+        """The column without the records that have no value."""
+        if isinstance(self.source, str):
+            found = load_column(self.source, self.column, self.drop, FIELDS)
+        else:
+            table = table_of(self.source, self.column)
+            found = read_column(table, self.column, drop=self.drop, fields=FIELDS)
         values = found.values
         for missing in self.missing_values:
             if missing not in found.values:
@@ -195,7 +200,7 @@ class Pilot(OwnSteps):
         if len(values) < SMALLEST:
             hint = f"It has {len(values):,}."
             raise InputError("column", found.name, f"at least {SMALLEST} values", hint)
-        return Column(found.name, values, found.dropped + len(found.values) - len(values))
+        return DataColumn(found.name, values, found.dropped + len(found.values) - len(values))
 
     @property
     def name(self) -> str:
@@ -224,7 +229,8 @@ class Pilot(OwnSteps):
 
     @cached_property
     def values(self) -> Floats:
-        return values_of(self.read, self.jitter)
+        """The column, jittered if asked for."""
+        return jittered_values(self.read, self.jitter)
 
     @cached_property
     def resampled(self) -> list[ColumnLaw]:
