@@ -116,7 +116,6 @@ def users_text(row: Row, response_rate: float | None) -> str:
 
 
 def answer(row: Row, wanted: str, names: Sequence[str], response_rate: float | None) -> str:
-    """One sentence on the users or reports that the goal takes."""
     settings = settings_of(row, [*dict.fromkeys(["epsilon", *names])])
     head = ", ".join([f"{wanted} at level {row['level']:g}", *settings])
     if row["n_with_method"] is None:
@@ -147,7 +146,6 @@ def print_parts(settings: list[Shown], others: list[Shown], rows: list[Row]) -> 
 
 
 def number(title: str, name: str, digits: int) -> Shown:
-    """Column of a rounded number."""
     return title, lambda row: rounded(row.get(name), digits)
 
 
@@ -212,7 +210,6 @@ def counted(count: int | None, remark: str | None) -> str:
 
 
 def print_replicates(levels: list[float], target_mcse: float) -> None:
-    """Print the number of replicates for a target MCSE."""
     from ldpflow.engine.precision import Precision, stopped_coverage
 
     for nominal in levels:
@@ -225,7 +222,6 @@ def print_replicates(levels: list[float], target_mcse: float) -> None:
 
 
 def print_check(found: Plan) -> None:
-    """Predictions beside what the simulation gave."""
     from ldpflow.practice.planning.plans import name_of
 
     rows = [{**row, "method": name_of(row)} for row in found.checked]

@@ -12,7 +12,6 @@ import pytest
 
 import ldpflow as lf
 from ldpflow.errors import InputError
-from ldpflow.numerics import constants
 from ldpflow.practice.planning.method import RECOMMENDED, expected, fits
 from ldpflow.practice.planning.plans import judgement, name_of, with_recommended
 from ldpflow.practice.planning.rows import arrival_cautions
@@ -125,9 +124,7 @@ def test_users_per_group_have_the_power_asked_for(of_pilot):
 
     def power(count):
         error = row["sparsity"] * math.sqrt((0.25 + NOISE) / count) * 1.12  # of TR
-        return 1 - constants.normal_probability(
-            constants.normal_quantile(0.95) - 2.0 / (error * math.sqrt(2))
-        )
+        return NormalDist().cdf(2.0 / (error * math.sqrt(2)) - NormalDist().inv_cdf(0.95))
 
     assert power(row["n_per_group"]) >= 0.9 > power(row["n_per_group"] - 2)
 

@@ -164,13 +164,11 @@ class Steps:
         return self.batch if self.rounds is None else max(n // self.rounds, 1)
 
     def of_quantile(self, place: int) -> Steps:
-        """Start and steps of one of several quantiles."""
         factor = self.factors[place] if self.factors else 1.0
         offset = self.offsets[place] if self.offsets else 0.0
         return replace(self, c=self.c * factor, theta0=self.theta0 + offset, factors=(), offsets=())
 
     def algorithm(self, n: int) -> LdpSgd | MinibatchSgd:
-        """The algorithm of n users."""
         settings: dict[str, Any] = {"c": self.c, "gamma": self.gamma, "theta0": self.theta0}
         if self.factors:
             settings["c_factors"] = self.factors
@@ -244,7 +242,6 @@ class Forecast(ABC):
         """Rounds of interaction."""
 
     def bits(self, n: int, epsilon: float) -> float:
-        """Bits that a user sends."""
         return float(self.target.answers)
 
     def bins(self, n: int, epsilon: float) -> int | None:
@@ -329,7 +326,6 @@ class SgdForecast(Forecast):
         return split * self.step_variance(epsilon) / self.target.density**2
 
     def case(self, users: int, epsilon: float) -> Approach:
-        """The path of the users who answer."""
         t, s = self.target, self.steps.of_quantile(self.target.place)
         count, batch = max(s.count(users), 1), s.users_per_step(users)
         noise = self.step_variance(epsilon) - t.tau * (1.0 - t.tau)
@@ -345,7 +341,6 @@ class SgdForecast(Forecast):
         return self.known[key]
 
     def method(self, arrival: Arrival, case: Approach) -> str | None:
-        """The method that a plan recommends for a path."""
         return None if self.steps.undeclared else recommended(arrival, case)
 
     def interval(self, n: int, epsilon: float) -> str | None:
@@ -381,7 +376,6 @@ class SgdForecast(Forecast):
         return OnePass(problem_of(t.law, t.tau), mechanism, self.steps.of_quantile(t.place).algorithm(users))
 
     def regression(self, name: str) -> TranscriptRegression:
-        """The recommended method."""
         return TranscriptRegression(**RECOMMENDED[name])
 
     def obstacle(self, n: int, epsilon: float) -> str | None:
@@ -501,7 +495,6 @@ class OneShotForecast(Forecast):
         self.name = template.kind
 
     def protocol(self, epsilon: float, **settings: Any) -> OneShot:
-        """The protocol with this budget."""
         answer = self.target.answering
         update = {"epsilon": epsilon, "answers": self.target.answers, **settings}
         update |= {"answer_below": answer, "answer_above": answer}
@@ -554,12 +547,10 @@ class OneShotForecast(Forecast):
 
 
 def settings_of(law: Law, names: tuple[str, ...] = ("location", "scale", "df", "shape")) -> dict[str, Any]:
-    """Settings of a problem with the law."""
     return {"law": law.name, **{name: getattr(law, name) for name in names}}
 
 
 def problem_of(law: Law, tau: float) -> Quantile:
-    """The tau-quantile of a law as a problem."""
     parts = [MixturePart(weight=part.weight, **settings_of(part.law)) for part in law.components]
     table = None if law.table is None else law.table.text()
     return Quantile(tau=tau, **settings_of(law), components=tuple(parts) or None, law_table=table)
@@ -569,19 +560,16 @@ def problem_of(law: Law, tau: float) -> Quantile:
 def path_intervals(
     path: OnePass, method: PathIntervalMethod, users: int, level: float, replicates: int, seed: int
 ) -> Intervals:
-    """Intervals of replicates of a path."""
     request = path.needs((Cell(users, method, level),), ())
     return method.intervals(path.run(seed, range(replicates), request), users, [level])
 
 
 def keys_of(protocol: Protocol, n: int, replicates: int, seed: int) -> NDArray[np.uint64]:
-    """Key words of the replicates of a forecast."""
     key = f"forecast/{protocol.model_dump_json()}/n={n}"
     words = [counter_keys(seed, "reports", key, replicate) for replicate in range(replicates)]
     return np.array(words, dtype=np.uint64)
 
 
 def simulated(limits: Intervals) -> Simulated:
-    """The replicates of one quantile and one level."""
     assert limits.range_end is not None
     return Simulated(limits.estimate[0], limits.lower[0, 0], limits.upper[0, 0], limits.range_end[0, 0])

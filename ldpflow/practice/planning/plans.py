@@ -183,7 +183,6 @@ class Plan:
         )
 
     def covers(self, row: Mapping[str, Any], path: str) -> bool:
-        """Whether the method that a row recommends was good on a path."""
         place = (row["recommended"], path, row["n"], row["level"], row["coordinate"])
         return {"good"} == {
             c["judgement"]
@@ -262,7 +261,6 @@ def align_columns(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def study_of(row: PlanRow, path: Simulator[Any, Any]) -> Study:
-    """The study that checks a row on a path."""
     parts = {table: part.model_dump(exclude_none=True) for table, part in path.parts().items()}
     return Study.from_mapping(
         {

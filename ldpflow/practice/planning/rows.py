@@ -94,7 +94,6 @@ class PlanRow:
 
     @cached_property
     def case(self) -> Approach | None:
-        """The path of a quantile."""
         return approach(self.simulator, self.n)
 
     @property
@@ -129,7 +128,6 @@ class PlanRow:
         return None if self.case is None else self.source.feasible(self.case)
 
     def path_at(self, n: int) -> Simulator[Any, Any]:
-        """The path with the steps for n users."""
         if isinstance(self.source, OwnSteps):
             return self.source.path(self.settings["tau"], self.settings["epsilon"], n)
         return self.simulator
@@ -322,7 +320,6 @@ def epsilon_for(row: PlanRow, error: float) -> float | None:
 
 
 def answers_of(simulator: Simulator[Any, Any]) -> int:
-    """Answers of every user."""
     mechanism, algorithm = (simulator.parts().get(name) for name in ("mechanism", "algorithm"))
     paths = algorithm.perturbed_paths() if isinstance(algorithm, Algorithm) else 0
     return int(getattr(mechanism, "answers", 1)) * (1 + paths)

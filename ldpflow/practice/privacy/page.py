@@ -253,7 +253,6 @@ class PrivacyPage:
 
 
 def paragraph(text: str, indent: str = "") -> str:
-    """Text in lines of 78 characters."""
     words = " ".join(text.split())
     return textwrap.fill(words, 78, initial_indent=indent, subsequent_indent=indent) + "\n" if words else ""
 

@@ -116,11 +116,9 @@ class Release:
         raise NotImplementedError
 
     def mu(self, count: int) -> float | None:
-        """mu of Gaussian DP."""
         return None
 
     def rho(self, count: int) -> float | None:
-        """rho of zero-concentrated DP."""
         return None
 
     def renyi(self, orders: tuple[float, ...], count: int) -> dict[float, float]:
@@ -132,7 +130,6 @@ class Release:
         return None
 
     def sources(self, count: int) -> tuple[str, ...]:
-        """References that prove the numbers."""
         raise NotImplementedError
 
 
