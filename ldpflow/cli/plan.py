@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -115,7 +116,6 @@ def users_text(row: Row, response_rate: float | None) -> str:
 
 
 def answer(row: Row, wanted: str, names: Sequence[str], response_rate: float | None) -> str:
-    """One sentence on the users or reports that the goal takes."""
     settings = settings_of(row, [*dict.fromkeys(["epsilon", *names])])
     head = ", ".join([f"{wanted} at level {row['level']:g}", *settings])
     if row["n_with_method"] is None:
@@ -146,7 +146,6 @@ def print_parts(settings: list[Shown], others: list[Shown], rows: list[Row]) -> 
 
 
 def number(title: str, name: str, digits: int) -> Shown:
-    """Column of a rounded number."""
     return title, lambda row: rounded(row.get(name), digits)
 
 
@@ -211,7 +210,6 @@ def counted(count: int | None, remark: str | None) -> str:
 
 
 def print_replicates(levels: list[float], target_mcse: float) -> None:
-    """Print the number of replicates for a target MCSE."""
     from ldpflow.engine.precision import Precision, stopped_coverage
 
     for nominal in levels:
@@ -224,7 +222,6 @@ def print_replicates(levels: list[float], target_mcse: float) -> None:
 
 
 def print_check(found: Plan) -> None:
-    """Predictions beside what the simulation gave."""
     from ldpflow.practice.planning.plans import name_of
 
     rows = [{**row, "method": name_of(row)} for row in found.checked]
@@ -297,11 +294,9 @@ def users_needed(row: Row) -> str:
     return text_of(row["n_needed"], ",", "none") + ("" if other else f" ({row['interval_needed']})")
 
 
-PILOT, GOAL = (
-    {"rich_help_panel": "A pilot's data, or public bounds"},
-    {"rich_help_panel": "What the plan is for"},
-)
-COMPARE = {"rich_help_panel": "Protocols side by side"}
+of_pilot = partial(typer.Option, rich_help_panel="A pilot's data, or public bounds")
+of_goal = partial(typer.Option, rich_help_panel="What the plan is for")
+of_comparison = partial(typer.Option, rich_help_panel="Protocols side by side")
 
 
 def plan(
@@ -318,67 +313,61 @@ def plan(
     tau: Annotated[Axis, typer.Option("--tau", metavar="X", help="Level of the quantile. *")] = None,
     level: Annotated[Axis, typer.Option("--level", metavar="X", help="Nominal coverage. *")] = None,
     pilot: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Parquet or CSV file with pilot data.", **PILOT)
+        str | None, of_pilot(metavar="FILE", help="Parquet or CSV file with pilot data.")
     ] = None,
-    column: Annotated[str | None, typer.Option(metavar="NAME", help="Column of that file.", **PILOT)] = None,
+    column: Annotated[str | None, of_pilot(metavar="NAME", help="Column of that file.")] = None,
     missing: Annotated[
-        str | None, typer.Option(metavar="drop", help="Leave out records without a value.", **PILOT)
+        str | None, of_pilot(metavar="drop", help="Leave out records without a value.")
     ] = None,
     missing_value: Annotated[
         list[float] | None,
-        typer.Option(
+        of_pilot(
             metavar="X",
             help="Number that stands for no value, such as -1: left out. May be repeated.",
             show_default=False,
-            **PILOT,
         ),
     ] = None,
     jitter: Annotated[
-        float | None, typer.Option(help="Width of the noise that users add to their value.", **PILOT)
+        float | None, of_pilot(help="Width of the noise that users add to their value.")
     ] = None,
     bounds: Annotated[
-        tuple[float, float] | None,
-        typer.Option(metavar="LOW HIGH", help="Public bounds of the values.", **PILOT),
+        tuple[float, float] | None, of_pilot(metavar="LOW HIGH", help="Public bounds of the values.")
     ] = None,
     length: Annotated[
-        float | None, typer.Option(help="Length wanted: n at each epsilon, epsilon at each n.", **GOAL)
+        float | None, of_goal(help="Length wanted: n at each epsilon, epsilon at each n.")
     ] = None,
-    half_width: Annotated[float | None, typer.Option(help="The same as a half width.", **GOAL)] = None,
-    response_rate: Annotated[
-        float | None, typer.Option(help="Share of users who answer: invitations.", **GOAL)
-    ] = None,
+    half_width: Annotated[float | None, of_goal(help="The same as a half width.")] = None,
+    response_rate: Annotated[float | None, of_goal(help="Share of users who answer: invitations.")] = None,
     difference: Annotated[
-        float | None, typer.Option(help="Difference of two groups to detect: users per group.", **GOAL)
+        float | None, of_goal(help="Difference of two groups to detect: users per group.")
     ] = None,
-    power: Annotated[float, typer.Option(help="Probability of detecting the difference.", **GOAL)] = 0.8,
+    power: Annotated[float, of_goal(help="Probability of detecting the difference.")] = 0.8,
     target_mcse: Annotated[
-        float | None, typer.Option(help="Monte Carlo SE of coverage wanted: replicates.", **GOAL)
+        float | None, of_goal(help="Monte Carlo SE of coverage wanted: replicates.")
     ] = None,
     compare: Annotated[
-        bool, typer.Option("--compare", help="Compare all protocols for the study's quantiles.", **COMPARE)
+        bool, of_comparison("--compare", help="Compare all protocols for the study's quantiles.")
     ] = False,
     range: Annotated[
         tuple[float, float] | None,
-        typer.Option("--range", metavar="L U", help="Public range of the values.", **COMPARE),
+        of_comparison("--range", metavar="L U", help="Public range of the values."),
     ] = None,
     scale_guess: Annotated[
-        float | None, typer.Option(help="Public guess of the law's scale, for the bins.", **COMPARE)
+        float | None, of_comparison(help="Public guess of the law's scale, for the bins.")
     ] = None,
-    rounds_max: Annotated[int | None, typer.Option(help="Warn above this many rounds.", **COMPARE)] = None,
-    bits_max: Annotated[
-        float | None, typer.Option(help="Warn above this many bits per user.", **COMPARE)
-    ] = None,
+    rounds_max: Annotated[int | None, of_comparison(help="Warn above this many rounds.")] = None,
+    bits_max: Annotated[float | None, of_comparison(help="Warn above this many bits per user.")] = None,
     liars: Annotated[
-        float | None, typer.Option(help="Share of users who send the worst possible report.", **COMPARE)
+        float | None, of_comparison(help="Share of users who send the worst possible report.")
     ] = None,
     answer_below: Annotated[
-        float | None, typer.Option(help="Response rate of users with values up to the quantile.", **COMPARE)
+        float | None, of_comparison(help="Response rate of users with values up to the quantile.")
     ] = None,
     answer_above: Annotated[
-        float | None, typer.Option(help="Response rate of users with values above it.", **COMPARE)
+        float | None, of_comparison(help="Response rate of users with values above it.")
     ] = None,
     answers: Annotated[
-        int | None, typer.Option(help="Answers per user; the budget is split between them.", **COMPARE)
+        int | None, of_comparison(help="Answers per user; the budget is split between them.")
     ] = None,
     settings: Annotated[
         str | None,
@@ -387,8 +376,7 @@ def plan(
         ),
     ] = None,
     check: Annotated[
-        bool,
-        typer.Option("--check", help="Simulate 512 replicates, the recommended methods included."),
+        bool, typer.Option("--check", help="Simulate 512 replicates, the recommended methods included.")
     ] = False,
     engine: Annotated[Engine, typer.Option(help="Where --check runs.")] = Engine.auto,
 ) -> None:

@@ -577,6 +577,5 @@ def processes_agree(source: str, component: Any) -> None:
 
 
 def digest_of(source: str, name: str) -> str:
-    """Digest that the other process computes."""
     kinds = {kind.__name__: kind for kind in components_of(load_plugin(source))}
     return digest(default_of(kinds[name]))

@@ -120,8 +120,9 @@ def with_others(component: Any) -> tuple[Any, list[IntervalMethod]]:
         return simulator, [method for method in (Inversion(), Fieller()) if method.applies(simulator)]
     if isinstance(component, DataLaw):
         component = quantile_of(component)
-    roles: dict[str, Any] = {"problem": Problem, "mechanism": Mechanism, "algorithm": Algorithm}
-    return path_of(**{role: component for role, base in roles.items() if isinstance(component, base)}), []
+    roles: dict[str, type] = {"problem": Problem, "mechanism": Mechanism, "algorithm": Algorithm}
+    parts: dict[str, Any] = {role: component for role, kind in roles.items() if isinstance(component, kind)}
+    return path_of(**parts), []
 
 
 def rows_of(component: Any, numbers: range) -> list[dict[str, Any]]:
@@ -138,7 +139,6 @@ def rows_of(component: Any, numbers: range) -> list[dict[str, Any]]:
 
 
 def bits(rows: list[dict[str, Any]]) -> str:
-    """A digest of rows, every bit of a float included."""
     text = [[v.hex() if isinstance(v, float) else repr(v) for v in row.values()] for row in rows]
     return hashlib.sha256(repr(text).encode()).hexdigest()
 
@@ -148,7 +148,6 @@ def digest(component: Any) -> str:
 
 
 def runs(component: Any) -> str:
-    """The simulator runs and its estimates are finite."""
     rows = rows_of(component, range(8))
     failed = sum(row["status"] == "diverged" for row in rows)
     if failed:

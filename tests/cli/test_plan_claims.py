@@ -145,7 +145,7 @@ def test_a_comparison_is_blank_where_plain_plan_is(
 @pytest.mark.parametrize(
     "law",
     [
-        {"law": "mixture", "components": [[{"law": "normal"}, {"law": "normal", "location": 3.0}]]},
+        {"law": "mixture", "components": [{"law": "normal"}, {"law": "normal", "location": 3.0}]},
         {"law": "empirical", "file": "pilot.csv"},
     ],
 )

@@ -50,7 +50,6 @@ MAGNITUDES = (0.3, 1.0, 10.0, 1000.0)
 
 
 def outputs(path: OnePass, seed: int, count: int, replicate: int) -> Floats:
-    """Private gradients of the first users of a replicate, shape (count, d)."""
     return np.concatenate([part[2] for part in reports_of(path, seed, replicate, count)])
 
 
@@ -176,7 +175,6 @@ def keys_of(seed: int, which: int, count: int, stage: int, name: str) -> NDArray
 
 
 def bin_neighbours(protocol: OneShot, k: int, pair: tuple[int, int], seed: int) -> Neighbours:
-    """A user whose value lies in either of two bins."""
     cdfs = [(np.arange(k + 1) > place).astype(np.float64) for place in pair]
 
     def draw(which: int, count: int, stage: int) -> Floats:
@@ -191,7 +189,6 @@ def bin_neighbours(protocol: OneShot, k: int, pair: tuple[int, int], seed: int) 
 
 
 def rounds_neighbours(protocol: Rounds, seed: int) -> Neighbours:
-    """A user whose value lies below the threshold, or above it."""
     low, high = protocol.ends
     width = high - low
     design = protocol.design(USERS, 0.5)

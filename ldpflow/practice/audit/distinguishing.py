@@ -37,17 +37,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Claim:
-    """A privacy parameter that is claimed, and the notion it belongs to.
-
-    Parameters
-    ----------
-    notion : str
-        ``pure`` (eps-DP), ``approximate`` ((eps, delta)-DP) or ``gaussian`` (mu-GDP).
-    value : float
-        epsilon or mu.
-    delta : float
-        0 but for ``approximate``.
-    """
+    """Claimed privacy parameter: mu of ``gaussian``, else epsilon; delta is 0 but for ``approximate``."""
 
     notion: Literal["pure", "approximate", "gaussian"]
     value: float
@@ -55,7 +45,6 @@ class Claim:
 
     @property
     def parameter(self) -> str:
-        """``epsilon`` or ``mu``."""
         return "mu" if self.notion == "gaussian" else "epsilon"
 
 
@@ -218,7 +207,6 @@ class Event:
         return Counts(a, len(p), b, len(q))
 
     def words(self) -> str:
-        """The event in words."""
         return f"{self.score.name} {'>' if self.above else '<='} {self.threshold:.6g}"
 
 
@@ -317,7 +305,6 @@ def choose_event(pairs: Sequence[Pair], claim: Claim, confidence: float) -> Even
 
 
 def best_threshold(pair: Pair, score: Score, claim: Claim, confidence: float) -> Event:
-    """The best event of one score."""
     first = np.sort(score.values(pair.first))
     second = np.sort(score.values(pair.second))
     both = np.unique(np.concatenate([first, second]))
@@ -346,15 +333,12 @@ class Audit:
 
     Parameters
     ----------
-    name : str
-        Kind of the mechanism or algorithm.
-    settings : dict
+    name, settings
+        Kind of the mechanism, algorithm or protocol, and its settings.
     notion, parameter : str
         ``pure``, ``approximate`` or ``gaussian``; ``epsilon`` or ``mu``.
-    claim, delta : float
     bound : float
         Lower bound of the parameter.
-    confidence : float
     samples : int
         Outputs on each input that the bound is counted on; as many chose the test.
     inputs, test : str
@@ -384,7 +368,6 @@ class Audit:
         return self.bound <= self.claim
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
         return {**asdict(self), "passed": self.passed}
 
 
@@ -396,24 +379,10 @@ def run_audit(
     confidence: float,
     mechanism: Any = None,
 ) -> Audit:
-    """Choose the best test among all neighbours, then count it on fresh outputs.
+    """Choose the best test among all neighbours, then count it on as many fresh outputs.
 
-    Parameters
-    ----------
-    component : Mechanism, Algorithm or Protocol
-        For the result, with its settings.
-    claim : Claim
-    neighbours : sequence of Neighbours
-    samples : int
-        Outputs on each input, once to choose the test and once to count it.
-    confidence : float in (0, 1)
-    mechanism : Mechanism, optional
-        Under an algorithm that has no noise of its own.
-
-    Returns
-    -------
-    Audit
-        With a sound mechanism, ``bound`` exceeds the claim with probability 1 - confidence at most.
+    With a sound component ``bound`` exceeds the claim with probability 1 - confidence at most. ``mechanism``
+    is that under an algorithm without noise of its own.
     """
     if not 0 < confidence < 1:
         raise InputError("confidence", confidence, "a number in (0, 1)")

@@ -68,10 +68,8 @@ class Target:
 
     Parameters
     ----------
-    law : Law
-    tau : float in (0, 1)
-    level : float in (0, 1)
-        Nominal coverage.
+    law, tau, level
+        Law of the values, level of the quantile, and nominal coverage.
     response : float in (0, 1]
         Probability that a user answers, whatever the value.
     liars : float in [0, 1)
@@ -79,10 +77,9 @@ class Target:
     together : tuple of float
         Levels of all quantiles that are wanted from the same users, in order, tau among them.
     answer_below, answer_above : float in (0, 1]
-        Probability that a user answers whose value is at most the quantile, or above it, beside
-        ``response``.
+        Further factors of that probability for values up to the quantile, and above it.
     answers : int in [1, 64]
-        Answers of every user to the same question, each with epsilon/answers.
+        Answers of every user, each with epsilon/answers.
     """
 
     law: Law
@@ -167,13 +164,11 @@ class Steps:
         return self.batch if self.rounds is None else max(n // self.rounds, 1)
 
     def of_quantile(self, place: int) -> Steps:
-        """Start and steps of one of several quantiles."""
         factor = self.factors[place] if self.factors else 1.0
         offset = self.offsets[place] if self.offsets else 0.0
         return replace(self, c=self.c * factor, theta0=self.theta0 + offset, factors=(), offsets=())
 
     def algorithm(self, n: int) -> LdpSgd | MinibatchSgd:
-        """The algorithm of n users."""
         settings: dict[str, Any] = {"c": self.c, "gamma": self.gamma, "theta0": self.theta0}
         if self.factors:
             settings["c_factors"] = self.factors
@@ -186,14 +181,7 @@ class Steps:
 
 @dataclass(frozen=True)
 class Simulated:
-    """Replicates of a protocol: errors and default intervals (outer, or Fieller's).
-
-    Parameters
-    ----------
-    estimate, lower, upper : ndarray, shape (replicates,)
-        Limits are NaN where the interval is undefined.
-    range_end : ndarray of bool, shape (replicates,)
-    """
+    """Estimates and default intervals of replicates; limits are NaN for an undefined interval."""
 
     estimate: Floats
     lower: Floats
@@ -254,7 +242,6 @@ class Forecast(ABC):
         """Rounds of interaction."""
 
     def bits(self, n: int, epsilon: float) -> float:
-        """Bits that a user sends."""
         return float(self.target.answers)
 
     def bins(self, n: int, epsilon: float) -> int | None:
@@ -290,9 +277,9 @@ class Forecast(ABC):
         """sqrt(variance/(answers of n users)), unit of the data."""
         return math.sqrt(self.variance(n, epsilon) / (self.target.answering * n))
 
+    @abstractmethod
     def cautions(self, n: int, epsilon: float) -> list[str]:
         """Limits of the formula, in words."""
-        return []
 
     def liars_shift(self, n: int, epsilon: float, seed: int) -> float:
         """Bias that the liars cause, unit of the data: the larger of both directions."""
@@ -339,7 +326,6 @@ class SgdForecast(Forecast):
         return split * self.step_variance(epsilon) / self.target.density**2
 
     def case(self, users: int, epsilon: float) -> Approach:
-        """The path of the users who answer."""
         t, s = self.target, self.steps.of_quantile(self.target.place)
         count, batch = max(s.count(users), 1), s.users_per_step(users)
         noise = self.step_variance(epsilon) - t.tau * (1.0 - t.tau)
@@ -355,7 +341,6 @@ class SgdForecast(Forecast):
         return self.known[key]
 
     def method(self, arrival: Arrival, case: Approach) -> str | None:
-        """The method that a plan recommends for a path."""
         return None if self.steps.undeclared else recommended(arrival, case)
 
     def interval(self, n: int, epsilon: float) -> str | None:
@@ -391,7 +376,6 @@ class SgdForecast(Forecast):
         return OnePass(problem_of(t.law, t.tau), mechanism, self.steps.of_quantile(t.place).algorithm(users))
 
     def regression(self, name: str) -> TranscriptRegression:
-        """The recommended method."""
         return TranscriptRegression(**RECOMMENDED[name])
 
     def obstacle(self, n: int, epsilon: float) -> str | None:
@@ -456,14 +440,8 @@ class CellsForecast(SgdForecast):
         return None if found == "TR3" else found  # vectors have no degree 3
 
     def path(self, users: int, epsilon: float) -> OnePass:
-        law = self.target.law
-        problem = Quantiles(
-            taus=self.target.together,
-            law=law.name,  # type: ignore[arg-type]
-            location=law.location,
-            scale=law.scale,
-            df=law.df,
-        )
+        law = settings_of(self.target.law, ("location", "scale", "df"))
+        problem = Quantiles(taus=self.target.together, **law)
         return OnePass(problem, Cells(epsilon=epsilon), self.steps.algorithm(users))
 
     def regression(self, name: str) -> TranscriptRegression:
@@ -517,7 +495,6 @@ class OneShotForecast(Forecast):
         self.name = template.kind
 
     def protocol(self, epsilon: float, **settings: Any) -> OneShot:
-        """The protocol with this budget."""
         answer = self.target.answering
         update = {"epsilon": epsilon, "answers": self.target.answers, **settings}
         update |= {"answer_below": answer, "answer_above": answer}
@@ -541,12 +518,6 @@ class OneShotForecast(Forecast):
         t, protocol = self.target, self.protocol(epsilon)
         return float(variance_at(protocol, t.law, t.tau, protocol.bins(n))) / t.density**2
 
-    def bin_bias(self, k: int) -> float:
-        """Bias from drawing F as a line inside the bin, unit of the data."""
-        edges = self.template.edges(k)
-        cdf = edge_cdf(self.target.law, edges)
-        return line_quantile(cdf, edges, self.target.tau) - self.target.truth
-
     def simulate(self, n: int, epsilon: float, replicates: int, seed: int) -> Simulated | None:
         t, protocol = self.target, self.protocol(epsilon)
         run = run_one_shot(protocol, t.law, t.tau, n, keys_of(protocol, n, replicates, seed))
@@ -567,54 +538,38 @@ class OneShotForecast(Forecast):
 
     def cautions(self, n: int, epsilon: float) -> list[str]:
         found = self.count_cautions(self.template.ends, n, epsilon)
-        ratio = abs(self.bin_bias(self.bins(n, epsilon))) / self.standard_error(n, epsilon)
+        edges = self.template.edges(self.bins(n, epsilon))
+        drawn = line_quantile(edge_cdf(self.target.law, edges), edges, self.target.tau)  # F a line in a bin
+        ratio = abs(drawn - self.target.truth) / self.standard_error(n, epsilon)
         if ratio > 0.5 and "outside range" not in found:
             found.insert(0, f"bin bias {ratio:.1f} SE: no line interval")
         return found
 
 
+def settings_of(law: Law, names: tuple[str, ...] = ("location", "scale", "df", "shape")) -> dict[str, Any]:
+    return {"law": law.name, **{name: getattr(law, name) for name in names}}
+
+
 def problem_of(law: Law, tau: float) -> Quantile:
-    """The tau-quantile of a law as a problem."""
-    parts = tuple(
-        MixturePart(
-            weight=part.weight,
-            law=part.law.name,  # type: ignore[arg-type]
-            location=part.law.location,
-            scale=part.law.scale,
-            df=part.law.df,
-            shape=part.law.shape,
-        )
-        for part in law.components
-    )
-    return Quantile(
-        tau=tau,
-        law=law.name,  # type: ignore[arg-type]
-        location=law.location,
-        scale=law.scale,
-        df=law.df,
-        shape=law.shape,
-        components=parts or None,
-        law_table=None if law.table is None else law.table.text(),
-    )
+    parts = [MixturePart(weight=part.weight, **settings_of(part.law)) for part in law.components]
+    table = None if law.table is None else law.table.text()
+    return Quantile(tau=tau, **settings_of(law), components=tuple(parts) or None, law_table=table)
 
 
 @lru_cache(maxsize=4)  # every quantile of one comparison asks for the same
 def path_intervals(
     path: OnePass, method: PathIntervalMethod, users: int, level: float, replicates: int, seed: int
 ) -> Intervals:
-    """Intervals of replicates of a path."""
     request = path.needs((Cell(users, method, level),), ())
     return method.intervals(path.run(seed, range(replicates), request), users, [level])
 
 
 def keys_of(protocol: Protocol, n: int, replicates: int, seed: int) -> NDArray[np.uint64]:
-    """Key words of the replicates of a forecast."""
     key = f"forecast/{protocol.model_dump_json()}/n={n}"
     words = [counter_keys(seed, "reports", key, replicate) for replicate in range(replicates)]
     return np.array(words, dtype=np.uint64)
 
 
 def simulated(limits: Intervals) -> Simulated:
-    """The replicates of one quantile and one level."""
     assert limits.range_end is not None
     return Simulated(limits.estimate[0], limits.lower[0, 0], limits.upper[0, 0], limits.range_end[0, 0])

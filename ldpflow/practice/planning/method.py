@@ -159,7 +159,6 @@ def recommended(arrival: Arrival, case: Approach | None = None) -> str | None:
 
 
 def own_fit(case: Approach, method: str) -> ExpectedFit:
-    """The expected fit of a recommended method on a path."""
     return expected_fit(case, TranscriptRegression(**RECOMMENDED[method]))
 
 
@@ -221,7 +220,6 @@ def users_with_method(
     z = constants.normal_quantile(0.5 + level / 2)
 
     def first_of(counts: Sequence[int]) -> UsersWithMethod | None:
-        """The first number of users that is enough."""
         cases = [path(count) for count in counts]
         for count, case, arrival in zip(counts, cases, approaches(cases), strict=True):
             oracle = z * arrival.standard_error

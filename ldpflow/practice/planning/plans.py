@@ -64,7 +64,7 @@ def check_predictions(study: Study, engine: str = "serial", **options: Any) -> l
 
 
 def name_of(row: Mapping[str, Any]) -> str:
-    """The method of a row of a summary, by the name that a plan recommends it under if it has one."""
+    """Name of a row's method; of a recommended one, the name in RECOMMENDED."""
     for name, settings in RECOMMENDED.items():
         if row["method"] == "TR" and all(row.get(key) == value for key, value in settings.items()):
             return name
@@ -183,18 +183,12 @@ class Plan:
         )
 
     def covers(self, row: Mapping[str, Any], path: str) -> bool:
-        """Whether the method that a row recommends was good on a path."""
-        if row["recommended"] is None:
-            return False
-        degree = RECOMMENDED[row["recommended"]]["degree"]
-        place = (path, row["n"], row["level"], row["coordinate"])
-        found = {
+        place = (row["recommended"], path, row["n"], row["level"], row["coordinate"])
+        return {"good"} == {
             c["judgement"]
             for c in self.checked
-            if (c["method"], c["degree"]) == ("TR", degree)
-            and (c["path"], c["n"], c["level"], c["coordinate"]) == place
+            if (name_of(c), c["path"], c["n"], c["level"], c["coordinate"]) == place
         }
-        return found == {"good"}
 
 
 def plan(study: Study | str | os.PathLike[str] | None = None, **options: Any) -> Plan:
@@ -267,7 +261,6 @@ def align_columns(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def study_of(row: PlanRow, path: Simulator[Any, Any]) -> Study:
-    """The study that checks a row on a path."""
     parts = {table: part.model_dump(exclude_none=True) for table, part in path.parts().items()}
     return Study.from_mapping(
         {

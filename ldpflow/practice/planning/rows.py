@@ -38,34 +38,21 @@ EPSILONS = (1e-6, 30.0)  # where budgets are looked for
 class PlanRow:
     """One row of a plan: a path at n users, a level, a coordinate.
 
+    ``settings`` are the columns that say which row it is. ``judged`` says whether the path arrives, None if
+    nothing is predicted about it. What follows is None without a target, and, but for ``with_method``, for a
+    path that does not arrive.
+
     Parameters
     ----------
-    simulator : Simulator
-        The path.
-    settings : dict
-        Columns that say which row it is.
-    n : int
-        Users.
-    level : float
-    coordinate : int
-    source : Source
-        A study, or what steps and start are chosen from.
-    judged : Judged, optional
-        Whether the path arrives; None if nothing is predicted about it.
-    n_needed : int, optional
-        Fewest users whose predicted length is at most the target. None without a target and for a path that
-        does not arrive, as all that follows.
-    arrival_needed : str, optional
-        Verdict with ``n_needed`` users.
+    n_needed, arrival_needed
+        Fewest users whose predicted length is at most the target, and the verdict with so many.
     epsilon_needed : float, optional
         Smallest budget with which n users reach the target, to three digits upwards; infinite if none does,
         None for a mechanism without a budget.
     with_method : UsersWithMethod, optional
-        Fewest users for the target with the method that is recommended there, for refused paths too.
-    n_per_group : int, optional
-        Users per group that find the difference.
-    arrival_per_group : str, optional
-        Verdict with as many.
+        Fewest users for the target with the method that is recommended there.
+    n_per_group, arrival_per_group
+        Users per group that find the difference, and the verdict with so many.
     """
 
     simulator: Simulator[Any, Any]
@@ -107,7 +94,6 @@ class PlanRow:
 
     @cached_property
     def case(self) -> Approach | None:
-        """The path of a quantile, as far as its arrival depends on it."""
         return approach(self.simulator, self.n)
 
     @property
@@ -142,7 +128,6 @@ class PlanRow:
         return None if self.case is None else self.source.feasible(self.case)
 
     def path_at(self, n: int) -> Simulator[Any, Any]:
-        """The path with the steps for n users."""
         if isinstance(self.source, OwnSteps):
             return self.source.path(self.settings["tau"], self.settings["epsilon"], n)
         return self.simulator
@@ -177,10 +162,8 @@ class PlanRow:
             "epsilon_needed": self.epsilon_needed,
             "n_with_method": users,
             "method_needed": method,
-            "relaxation_times_planned": None if found is None else found.relaxation_times,
-            "bias_start": None if found is None else found.bias_start,
-            "bias_steps": None if found is None else found.bias_steps,
-            "sd_ratio": None if found is None else found.sd_ratio,
+            "relaxation_times_planned": getattr(found, "relaxation_times", None),
+            **{name: getattr(found, name, None) for name in ("bias_start", "bias_steps", "sd_ratio")},
             "coverage_predicted": None if found is None else found.coverage(self.level),
             "arrival": self.verdict,
             "recommended": self.method,
@@ -337,7 +320,6 @@ def epsilon_for(row: PlanRow, error: float) -> float | None:
 
 
 def answers_of(simulator: Simulator[Any, Any]) -> int:
-    """Answers of every user."""
     mechanism, algorithm = (simulator.parts().get(name) for name in ("mechanism", "algorithm"))
     paths = algorithm.perturbed_paths() if isinstance(algorithm, Algorithm) else 0
     return int(getattr(mechanism, "answers", 1)) * (1 + paths)
@@ -361,7 +343,7 @@ def cautions_of(rows: Sequence[PlanRow]) -> list[str]:
             found |= dict.fromkeys(row.source.cautions(row.simulator, row.case))
         found |= dict.fromkeys(sentences(row))
     for row in rows:
-        found |= dict.fromkeys(() if isinstance(row.source, OwnSteps) else coarse(row.simulator, row.n))
+        found |= dict.fromkeys(coarse(row))
     return list(found)
 
 
@@ -517,20 +499,19 @@ def arrival_cautions(study: Study) -> list[str]:
                 f"coverage of the oracle {worst.coverage(max(study.level)):.2f} at level "
                 f"{max(study.level):g} (ldpflow plan says what to change)"
             )
-        lines += coarse(simulator, max(cell.n for cell in plan.cells))
+        lines += coarse(PlanRow(simulator, {}, max(cell.n for cell in plan.cells), max(study.level)))
     return lines
 
 
-def coarse(simulator: Simulator[Any, Any], n: int) -> list[str]:
-    """A line where the values of a column lie on a lattice that the iterates feel."""
-    case = approach(simulator, n)
-    ratio = 0.0 if case is None else lattice_ratio(case)
-    if case is None or case.law.table is None or ratio <= LATTICE:
+def coarse(row: PlanRow) -> list[str]:
+    """A line if the values of a column lie on a lattice that the iterates feel."""
+    ratio = 0.0 if row.case is None else lattice_ratio(row.case)
+    if row.case is None or row.case.law.table is None or ratio <= LATTICE:
         return []
-    spacing = case.law.table.spacing
+    spacing = row.case.law.table.spacing
     return [
-        f"{described(simulator)}: the values of the column lie {spacing:g} apart, {ratio:.1f} standard "
-        f"deviations of the last iterates at n = {n:,}; the law smooths them, real users send them, and "
+        f"{described(row.simulator)}: the values of the column lie {spacing:g} apart, {ratio:.1f} standard "
+        f"deviations of the last iterates at n = {row.n:,}; the law smooths them, real users send them, and "
         f"averages settle between two values: jitter = {spacing:g} adds noise of that width to every value"
     ]
 

@@ -36,7 +36,7 @@ from ldpflow.components.problems.tables import DataColumn, digest_of, read_colum
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants
 from ldpflow.practice.planning.method import FEWEST_TIMES, MOST_BIAS, fits, own_fit, recommended
-from ldpflow.results.arrival import LATTICE, VERDICTS, Arrival, approaches, feasible_n, lattice_ratio
+from ldpflow.results.arrival import VERDICTS, Arrival, approaches, feasible_n
 from ldpflow.simulators.approach import Approach
 from ldpflow.simulators.one_pass import OnePass
 
@@ -258,21 +258,12 @@ class Pilot(OwnSteps):
         return method
 
     def cautions(self, path: Any, case: Approach) -> list[str]:
-        """Warnings about codes for no value, and a lattice that is coarse for the iterates."""
+        """Warnings about few values, and about codes for no value."""
         found = [text for text in (path.problem.caution(),) if text is not None]
         for value, share in codes_among(self.read.values):
             found.append(
                 f"{self.name}: {share:.1%} of its values are {value:g}, which looks like a code for no "
                 f"value; missing_value = {value:g} leaves them out"
-            )
-        ratio = lattice_ratio(case)
-        if ratio > LATTICE:
-            assert case.law.table is not None
-            spacing = case.law.table.spacing
-            found.append(
-                f"values lie {spacing:g} apart, {ratio:.1f} standard deviations of the last iterates: "
-                f"averages settle between two values; jitter = {spacing:g} adds noise of that width to every "
-                "value"
             )
         return found
 
@@ -329,15 +320,7 @@ def codes_among(values: Floats) -> list[tuple[float, float]]:
 
 
 def resampled_laws(values: Floats, seed: int, count: int = RESAMPLES) -> list[ColumnLaw]:
-    """Laws of columns drawn with replacement from a column (its bootstrap).
-
-    Parameters
-    ----------
-    values : ndarray, shape (N,)
-    seed : int
-        Draws have their own role, ``pilot``.
-    count : int
-    """
+    """Laws of columns drawn with replacement from a column (its bootstrap); role ``pilot``."""
     from ldpflow.numerics.counts import multinomial
     from ldpflow.numerics.streams import counter_keys
 
@@ -371,20 +354,11 @@ def worst_arrival(case: Approach, laws: list[ColumnLaw], level: float) -> Arriva
 
 
 class WorstLaw(NamedTuple):
-    """Method, and the law of a family that asks most of it.
+    """Method, number of laws tried, and the law that asks most of it.
 
-    Parameters
-    ----------
-    method : str
-    laws : int
-        Laws that it was tried with.
-    law : str
-        Name of the worst one.
-    size : float
-        At most 1 where the method covers in all laws: the larger of the relaxation times that it needs
-        over those of the run, and its predicted bias over the bias allowed.
-    relaxation_times, bias : float
-        Of the worst law; the bias is the method's own, in its standard errors.
+    ``size`` is at most 1 if the method covers in all laws: the larger of the relaxation times that it needs
+    over those of the run, and its predicted bias over the bias allowed. ``bias`` is the method's own, in its
+    standard errors.
     """
 
     method: str

@@ -27,55 +27,40 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
 
+from ldpflow.components.algorithms.ldp_sgd import LdpSgd
+from ldpflow.components.intervals.variance import asymptotic_variances
 from ldpflow.components.mechanisms import MECHANISMS
 from ldpflow.components.mechanisms.mechanism import PrivacyStatement
 from ldpflow.components.problems import Problem
 from ldpflow.errors import InputError
-from ldpflow.numerics import constants
 from ldpflow.numerics.accounting import largest_local_epsilon, pure_of_mu, share
 from ldpflow.practice.privacy.releases import PureRelease, Release, count_of, nonresponse_epsilon, release_of
+from ldpflow.simulators.one_pass import OnePass
 
 
 def at_equal_mu(problem: Problem, mu: float) -> list[dict[str, Any]]:
     """Every mechanism that suits the problem, with the budget that makes it mu-GDP.
 
-    Parameters
-    ----------
-    problem : Problem
-    mu : float > 0
-        eps-DP mechanisms get eps = log(Phi(mu/2)/Phi(-mu/2)), the largest that implies mu-GDP.
-
-    Returns
-    -------
-    list of dict
-        mechanism; privacy_notion of its own; epsilon (None for Gaussian); mu; noise_variance, the
-        privacy noise added to the first coordinate of one gradient, in its units squared;
-        asymptotic_variance, the first diagonal entry of G^-1 (S + S_noise) G^-1 (per step of LDP-SGD).
+    eps-DP mechanisms get eps = log(Phi(mu/2)/Phi(-mu/2)), the largest that implies mu-GDP. ``noise_variance``
+    is that of the privacy noise on the first coordinate of one gradient, in its units squared;
+    ``asymptotic_variance`` the first diagonal entry of G^-1 (S + S_noise) G^-1 (per step of LDP-SGD).
     """
     rows = []
     epsilon = pure_of_mu(mu)
     for kind in ("gaussian", "laplace", "randomized_response"):
         settings: dict[str, Any] = {"mu": mu} if kind == "gaussian" else {"epsilon": epsilon}
         mechanism = MECHANISMS[kind](**settings)
-        if mechanism.unsuitable(problem) is not None:
-            continue
-        noise = mechanism.noise_covariance(problem)
-        score = problem.gradient_covariance()
-        inverse = constants.inverse(problem.curvature())
-        d = problem.dimension
-        sigma = sum(
-            inverse[0][i] * (score[i][j] + noise[i][j]) * inverse[0][j] for i in range(d) for j in range(d)
-        )
-        rows.append(
-            {
-                "mechanism": kind,
-                "privacy_notion": mechanism.privacy().notion,
-                "epsilon": settings.get("epsilon"),
-                "mu": mu,
-                "noise_variance": noise[0][0],
-                "asymptotic_variance": sigma,
-            }
-        )
+        if mechanism.unsuitable(problem) is None:
+            rows.append(
+                {
+                    "mechanism": kind,
+                    "privacy_notion": mechanism.privacy().notion,
+                    "epsilon": settings.get("epsilon"),
+                    "mu": mu,
+                    "noise_variance": mechanism.noise_covariance(problem)[0][0],
+                    "asymptotic_variance": asymptotic_variances(OnePass(problem, mechanism, LdpSgd()))[0],
+                }
+            )
     return rows
 
 
@@ -184,27 +169,19 @@ class Guarantee:
 
     Parameters
     ----------
-    scope : str
-        ``one``, ``composed``, ``answering``, ``sampled``, ``shuffled`` or ``shuffled_sampled``.
-    release : str
-        What is seen.
-    against : str
-        By whom.
-    epsilon : float or None
-        Of pure DP; None where the release has none.
+    scope, release, against : str
+        Kind of the release, what is seen, and by whom.
+    epsilon, mu, rho : float or None
+        Of pure DP, Gaussian DP and zero-concentrated DP; None if the release has none.
     delta, epsilon_at_delta : float
-        The least epsilon proved at this delta; None where none is.
-    mu : float or None
-        Of Gaussian DP.
-    rho : float or None
-        Of zero-concentrated DP.
+        The least epsilon proved at this delta, or None.
     renyi : dict of float to float
         Renyi divergence by order.
     conditions : tuple of str
-        What has to be true beside the mechanism itself.
+        What has to be true of the design.
     sources : tuple of str
     unproved : str
-        Why there is no number; empty where there is.
+        Why there is no number, or empty.
     """
 
     scope: Scope
@@ -276,7 +253,6 @@ class PrivacyPage:
 
 
 def paragraph(text: str, indent: str = "") -> str:
-    """Text in lines of 78 characters."""
     words = " ".join(text.split())
     return textwrap.fill(words, 78, initial_indent=indent, subsequent_indent=indent) + "\n" if words else ""
 

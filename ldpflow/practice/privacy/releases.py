@@ -45,18 +45,7 @@ def composed_delta(epsilon: float, reports: int, at: float) -> float:
     delta = sum over l of C(k, l) max(0, p^(k-l) (1-p)^l - e^at p^l (1-p)^(k-l)), p = e^eps/(1 + e^eps).
     A sum over outcomes, since privacy loss distributions are rounded to a grid.
 
-    Parameters
-    ----------
-    epsilon : float > 0
-        Budget of one report.
-    reports : int >= 1
-        k, reports about one user.
-    at : float >= 0
-        epsilon of the pair (epsilon, delta).
-
-    Returns
-    -------
-    float in [0, 1]
+    ``epsilon`` is the budget of one report, k = ``reports``, and ``at`` the epsilon of the pair.
     """
     accounting.positive("epsilon", epsilon)
     accounting.not_negative(at)
@@ -103,17 +92,8 @@ def nonresponse_epsilon(epsilon: float, below: float, above: float) -> float:
     more and by the other one, or none. Exact for randomised response, whose answer may lie on the other side
     of its question for every value, and valid for all others.
 
-    Parameters
-    ----------
-    epsilon : float > 0
-        Of all answers together.
-    below, above : float in [0, 1]
-        r_1 and r_0.
-
-    Returns
-    -------
-    float
-        Infinite where silence, or an answer, comes from one side alone.
+    ``epsilon`` is that of all answers together; the result is infinite if silence, or an answer, comes from
+    one side alone.
     """
     accounting.positive("epsilon", epsilon)
     if below == above:
@@ -136,11 +116,9 @@ class Release:
         raise NotImplementedError
 
     def mu(self, count: int) -> float | None:
-        """mu of Gaussian DP."""
         return None
 
     def rho(self, count: int) -> float | None:
-        """rho of zero-concentrated DP."""
         return None
 
     def renyi(self, orders: tuple[float, ...], count: int) -> dict[float, float]:
@@ -152,7 +130,6 @@ class Release:
         return None
 
     def sources(self, count: int) -> tuple[str, ...]:
-        """References that prove the numbers."""
         raise NotImplementedError
 
 
