@@ -73,7 +73,7 @@ def analyse(
     be left out; a contradiction is an error.
     """
     from ldpflow.practice.transcripts.analysis import analyse as compute
-    from ldpflow.practice.transcripts.collection import merged, read_settings
+    from ldpflow.practice.transcripts.collection import merge_settings, read_settings
 
     given = {
         "problem": {"tau": tau},
@@ -93,7 +93,9 @@ def analyse(
     if settings is None and os.path.lexists(f"{file}.toml"):
         settings = f"{file}.toml"
         typer.echo(f"settings: {settings}", err=True)
-    tables = merged(without_nothing(given), read_settings(settings) if settings else {}, str(settings))
+    tables = merge_settings(
+        without_nothing(given), read_settings(settings) if settings else {}, str(settings)
+    )
     found = compute(file, tables)
     {Format.table: print_table, Format.csv: print_csv, Format.json: print_json}[form](found)
     if html is not None:

@@ -489,16 +489,15 @@ def wrong(found: dict[str, Any], sound: str) -> str:
 
 def alike(out: str, sound: str) -> bool:
     """Whether two tables are equal but for the last digits: a change of theta within its rounding is none."""
-    pairs = list(zip(re.split("[,\\n]", out), re.split("[,\\n]", sound), strict=False))
+
+    def close(first: str, second: str) -> bool:
+        try:
+            return math.isclose(float(first), float(second), rel_tol=1e-7)
+        except ValueError:
+            return False
+
+    pairs = zip(re.split("[,\\n]", out), re.split("[,\\n]", sound), strict=False)
     return out.count(",") == sound.count(",") and all(a == b or close(a, b) for a, b in pairs)
-
-
-def close(first: str, second: str) -> bool:
-    """Whether two texts are numbers that agree to 1e-7."""
-    try:
-        return math.isclose(float(first), float(second), rel_tol=1e-7)
-    except ValueError:
-        return False
 
 
 def write_cases(folder: Path, count: int) -> None:

@@ -120,12 +120,10 @@ class CollectedPath:
 
     @property
     def randomiser(self) -> Mechanism:
-        """The users' mechanism."""
         return self.mechanism
 
     @property
     def dimension(self) -> int:
-        """Coordinates of theta."""
         return self.problem.dimension
 
     @cached_property
@@ -138,11 +136,9 @@ class CollectedPath:
         return hashlib.sha256(canonical_json(settings).encode()).hexdigest()[:16]
 
     def steps(self, n: int) -> int:
-        """Steps that n reports make."""
         return self.algorithm.steps(n)
 
     def interval_record(self) -> type[PathRecord]:
-        """Class of the record that is made."""
         return PathRecord
 
 

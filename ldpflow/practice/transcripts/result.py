@@ -200,7 +200,6 @@ def nan_for_none(value: float | None) -> float:
 
 
 def is_significant(row: Row) -> bool:
-    """Whether the next power of the fit is significant at 1%."""
     return abs(nan_for_none(row["lack_of_fit"])) > SIGNIFICANT
 
 
@@ -277,7 +276,6 @@ class Analysis:
 
     @property
     def asked(self) -> list[Row]:
-        """The rows that were asked for."""
         return [row for row in self.rows if row["asked"]]
 
     @property
@@ -334,7 +332,6 @@ class Analysis:
         return " ".join(text.split())
 
     def privacy_words(self) -> str:
-        """The mechanism and what it promises."""
         mechanism = self.collection.mechanism
         statement = mechanism.privacy()
         if statement.notion == "none":
@@ -411,7 +408,6 @@ def own_columns(row: Row) -> dict[str, Any]:
 
 
 def interval_words(row: Row) -> str:
-    """Estimate and interval with six significant digits."""
     limits = f"[{row['lower']:.6g}, {row['upper']:.6g}]"
     return f"{row['estimate']:.6g}, {100 * row['level']:g}% interval {limits}"
 
@@ -448,7 +444,6 @@ def method_label(row: Row, among: Sequence[Row] = ()) -> str:
 
 
 def setting_words(name: str, value: Any) -> str:
-    """A setting in a method's name."""
     if name == "separate":
         return "by quantile" if value else "together"
     shown = f"{value:g}" if isinstance(value, float) else str(value)
