@@ -11,7 +11,7 @@ import duckdb
 import pyarrow as pa
 
 from ldpflow.errors import InputError
-from ldpflow.report.page import asset
+from ldpflow.report.page import asset, load_template
 from ldpflow.report.results import Results, distinguishing_columns, labels, short, with_error
 from ldpflow.results.arena import judge, settings_of, why_barred
 from ldpflow.results.trajectories import read_trajectories
@@ -28,38 +28,28 @@ def run_html(out: str) -> str:
     except InputError as error:
         return f"<p>{escape(str(error))}</p>"
     rows = results.rows
-    counts = [row["replicates"] for row in rows]
-    finished = (
-        f"{min(counts):,} to {max(counts):,}" if len(set(counts)) > 1 else f"{max(counts, default=0):,}"
-    )
-    heading = f"<b>{escape(results.name)}</b>: {len(rows):,} cells, {finished} replicates each"
-    parts = [f"<p>{heading}<br><code>{escape(out)}</code></p>"]
-    if rows:
-        parts.append(table_html(results))
-    parts += [f"<p>{escape(text)}</p>" for text in (*cautions(results), *stored_left_out(results.store))]
-    return "\n".join(parts)
-
-
-def table_html(results: Results) -> str:
-    """The cells: what tells them apart, coverage and length with their Monte Carlo errors."""
-    rows = results.rows
     settings = distinguishing_columns([*results.parameters, "series"], rows) or ["series"]
-    titles = [*settings, "coverage", "failures as misses", "length", "failures"]
-    body = []
-    for row in rows[:MOST_ROWS]:
-        values = [str(row[n]) if n == "series" else short(row[n]) for n in settings]
-        values += [
-            with_error(row["coverage"], row["coverage_mcse"]),
-            with_error(row["coverage_failures_as_misses"], row["coverage_failures_as_misses_mcse"]),
-            with_error(row["length_mean"], row["length_mcse"]),
-            f"{row['failures']:,} of {row['replicates']:,}",
-        ]
-        body.append("<tr>" + "".join(f"<td>{escape(value)}</td>" for value in values) + "</tr>")
-    more = len(rows) - MOST_ROWS
-    if more > 0:
-        body.append(f'<tr><td colspan="{len(titles)}">and {more:,} cells more: run.summary()</td></tr>')
-    head = "".join(f"<th>{escape(title)}</th>" for title in titles)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
+    counts = [row["replicates"] for row in rows]
+    ends = [f"{end(counts, default=0):,}" for end in (min, max)]
+    return load_template("notebook.html.jinja").render(
+        name=results.name,
+        out=out,
+        cells=f"{len(rows):,}",
+        finished=" to ".join(dict.fromkeys(ends)),
+        head=[*settings, "coverage", "failures as misses", "length", "failures"],
+        rows=[
+            [
+                *(str(row[name]) if name == "series" else short(row[name]) for name in settings),
+                with_error(row["coverage"], row["coverage_mcse"]),
+                with_error(row["coverage_failures_as_misses"], row["coverage_failures_as_misses_mcse"]),
+                with_error(row["length_mean"], row["length_mcse"]),
+                f"{row['failures']:,} of {row['replicates']:,}",
+            ]
+            for row in rows[:MOST_ROWS]
+        ],
+        left=f"{len(rows) - MOST_ROWS:,}" if len(rows) > MOST_ROWS else "",
+        notes=[*cautions(results), *stored_left_out(results.store)],
+    )
 
 
 def cautions(results: Results) -> list[str]:

@@ -355,8 +355,8 @@ def report_html(results: Results, live: bool = False) -> str:
     )
 
 
-def render_page(template: str, **values: Any) -> str:
-    """A page with its styles, its scripts and the library that draws figures."""
+def load_template(name: str) -> jinja2.Template:
+    """A template of this package; it escapes what it is given."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("ldpflow.report", ""),
         autoescape=True,
@@ -364,8 +364,13 @@ def render_page(template: str, **values: Any) -> str:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
+    return environment.get_template(name)
+
+
+def render_page(template: str, /, **values: Any) -> str:
+    """A page with its styles, its scripts and the library that draws figures."""
     bundle: Any = vl_convert.javascript_bundle  # its stub lacks the default
-    return environment.get_template(template).render(
+    return load_template(template).render(
         **values,
         written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         css=Markup(asset("page.css")),

@@ -110,6 +110,7 @@ def test_a_page_that_follows_a_sweep_is_written_again_until_the_sweep_ends(
         end,
     ])  # fmt: skip
     monkeypatch.setattr(page.time, "sleep", lambda seconds: next(events)())
+    monkeypatch.setattr(page, "draw_figures", lambda results: [])
     file, written = tmp_path / "page.html", []
     found = page.follow(str(copy), str(file), lambda place, text: written.append(text))
     rows = [text.partition('id="cell-table"')[2].partition("</table>")[0].count("<tr>") for text in written]
@@ -129,6 +130,7 @@ def test_a_page_that_is_interrupted_reads_itself_no_more(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(page.time, "sleep", interrupted)
+    monkeypatch.setattr(page, "draw_figures", lambda results: [])
     with pytest.raises(KeyboardInterrupt):
         page.follow(str(copy), None, lambda place, text: None)
     assert "<body>" in (copy / "report.html").read_text()
