@@ -13,6 +13,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 
+from ldpflow.columns import short
 from ldpflow.errors import InputError
 from ldpflow.report.charts import (
     COLUMNS,
@@ -43,7 +44,7 @@ from ldpflow.report.figures import (
     usable_x,
     without_setting,
 )
-from ldpflow.report.results import Results, Row, labels, present_last, short, with_misses
+from ldpflow.report.results import Results, Row, labels, present_last, with_misses
 from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, Entry, Setting, settings_of
 from ldpflow.results.published import NAMES, Comparison, compare
 from ldpflow.results.summary import stored_cells

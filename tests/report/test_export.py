@@ -29,7 +29,7 @@ def file(results: Results, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_the_ten_questions_have_answers(results: Results, file: str) -> None:
     with duckdb.connect(file, read_only=True) as db:
-        questions = (ROOT / "queries/questions.sql").read_text()
+        questions = (ROOT / "docs/questions.sql").read_text()
         statements = [s for s in questions.split(";") if "SELECT" in s]
         assert len(statements) == 10
         for statement in statements:

@@ -24,7 +24,7 @@ from ldpflow.practice.transcripts.collection import ALGORITHMS_READ, VERSION
 from ldpflow.simulators.reports import reports_of
 from ldpflow.store.run_store import RunStore
 from ldpflow.study.reading import toml_text
-from ldpflow.study.stored import needed_study
+from ldpflow.study.stored import study_to_run
 
 Floats = NDArray[np.float64]
 
@@ -220,7 +220,7 @@ def stored_transcript(
         raise InputError("path", path_key, "a path key as in the folder names: p and 16 hex digits")
     store = RunStore(run)
     with store.named_errors():
-        study = needed_study(store)
+        study = study_to_run(store)
     plan, _ = planned_path(study, path_key.removeprefix("p"))
     if plan is None:
         keys = ", ".join(f"p{plan.simulator.key}" for plan in study.plans()[:5])
