@@ -59,17 +59,9 @@ def is_number(value: object) -> bool:
 
 @dataclass(frozen=True)
 class Measure:
-    """A measure of the summary as a figure shows it.
+    """A measure of the summary as a figure shows it: see :class:`ldpflow.report.charts.Layout`.
 
-    Parameters
-    ----------
-    column, axis, heading : str
-    ideal : float, optional
-        The value that is right.
-    log, ranked : bool
-        As of :class:`ldpflow.report.charts.Layout`.
-    shared : str
-        Column of a line of theory.
+    ``ideal`` is the value that is right, ``shared`` the column of a line of theory.
     """
 
     column: str

@@ -91,11 +91,7 @@ class Checks:
     def finish(self, rows: int, theta: Floats) -> None:
         """Compare theta after the last report with the one that was given.
 
-        Parameters
-        ----------
-        rows : int
-        theta : ndarray, shape (d,)
-            As it follows from the reports.
+        ``theta`` is as it follows from the reports, shape (d,).
         """
         if self.final is None:
             return
@@ -260,15 +256,7 @@ class Plausibility:
 
 @dataclass
 class AnswerCounts(Plausibility):
-    """Reports of randomised response, of a bit or of one of several cells.
-
-    Parameters
-    ----------
-    p : float
-        Probability that the true answer is reported.
-    count : int
-        Number of answers that there are: 0, ..., count - 1.
-    """
+    """Reports of randomised response: 0, ..., count - 1, each the true answer with probability p."""
 
     p: float
     count: int
@@ -319,13 +307,7 @@ class AnswerCounts(Plausibility):
 
 @dataclass
 class Moments(Plausibility):
-    """Reports with additive noise of known variance, by coordinate.
-
-    Parameters
-    ----------
-    variance : float
-        Of the noise, in the square of the report's unit.
-    """
+    """Reports with additive noise of known variance, in the square of the report's unit, by coordinate."""
 
     variance: float
     rows: int = 0

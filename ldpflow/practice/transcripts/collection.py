@@ -103,13 +103,7 @@ def merge_settings(
 ) -> dict[str, Any]:
     """Two sources of settings as one; a setting that both have must be equal.
 
-    Parameters
-    ----------
-    first, second : mapping
-    where : str
-        What the second one is, for the message.
-    prefix : str
-        Of the names, for the message.
+    ``where`` names the second one in a message, ``prefix`` the table.
     """
     result: dict[str, Any] = dict(first)
     for name, value in second.items():

@@ -31,13 +31,7 @@ BEFORE = ("n", "level", "coordinate", "estimate", "se", "lower", "upper")
 
 @dataclass(frozen=True)
 class Methods:
-    """The methods of an analysis.
-
-    Parameters
-    ----------
-    source : CollectedPath
-    collection : Collection
-    """
+    """The methods of an analysis."""
 
     source: CollectedPath
     collection: Collection

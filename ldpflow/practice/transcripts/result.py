@@ -130,19 +130,8 @@ def verdict_of(
 ) -> Verdict:
     """Flags and arrival of one coordinate.
 
-    Parameters
-    ----------
-    fits : list of dict
-        Rows of the recommended regressions, the lower degree first.
-    asked : list of dict
-        Rows that were asked for.
-    planned : dict or None
-        The row that the settings want to have reported.
-    average, theta0 : float
-    c, gamma : float
-    steps : int
-    odd : bool
-        Whether the reports look odd.
+    ``fits`` are the rows of the recommended regressions, the lower degree first; ``planned`` is the row that
+    the settings want to have reported; ``odd``: the reports look odd.
     """
     low, high = fits[0], fits[-1]
     k = nan_for_none(low["relaxation_times"])
@@ -426,14 +415,7 @@ def method_words(row: Row) -> str:
 
 
 def method_label(row: Row, among: Sequence[Row] = ()) -> str:
-    """Method and the settings that distinguish it.
-
-    Parameters
-    ----------
-    row : dict
-    among : sequence of dict
-        Rows of a table: settings in which those of one method differ are named too.
-    """
+    """Method and the settings that distinguish it, also from the other rows of a table, ``among``."""
     own = row["own"]
     others = [other["own"] for other in among if other["method"] == row["method"]]
     others = [other for other in others if all(other.get(name) == own.get(name) for name in NAMED)]
