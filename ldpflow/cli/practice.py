@@ -77,7 +77,7 @@ def analyse(
     """
     from ldpflow.cli.tables import write_csv
     from ldpflow.practice.transcripts.analysis import analyse as compute
-    from ldpflow.practice.transcripts.collection import merged, read_settings
+    from ldpflow.practice.transcripts.collection import merge_settings, read_settings
     from ldpflow.practice.transcripts.methods import columns_of
 
     algorithm = {"gamma": gamma, "c": c, "theta0": one_or_all(theta0), "final_theta": one_or_all(final_theta)}
@@ -94,7 +94,7 @@ def analyse(
     if settings is None and os.path.lexists(f"{file}.toml"):
         settings = f"{file}.toml"
         typer.echo(f"settings: {settings}", err=True)
-    tables = merged(drop_none(given), read_settings(settings) if settings else {}, str(settings))
+    tables = merge_settings(drop_none(given), read_settings(settings) if settings else {}, str(settings))
     found = compute(file, tables)
     if form is Format.table:
         print_analysis(found)

@@ -1,4 +1,4 @@
-"""A run as figures see it: one row per cell and coordinate, named and in order."""
+"""A run as figures and tables see it: one row per cell and coordinate, named and in order."""
 
 from __future__ import annotations
 
@@ -31,15 +31,12 @@ class Names(dict[str, Column]):
     """Display names of columns, from their declarations."""
 
     def label(self, name: str) -> str:
-        """Symbol or name."""
         return self[name].label if name in self else name
 
     def axis(self, name: str) -> str:
-        """Title of an axis."""
         return self[name].axis if name in self else name
 
     def logarithmic(self, name: str) -> bool:
-        """Whether an axis is logarithmic."""
         return name in self and self[name].logarithmic
 
     def value(self, name: str, value: object) -> str:
@@ -51,7 +48,6 @@ class Names(dict[str, Column]):
         return f"{self.label(name)} = {short(value)}"
 
     def settings(self, row: Row, names: Iterable[str]) -> str:
-        """The settings that a row has."""
         return ", ".join(self.value(name, row[name]) for name in names if row[name] is not None)
 
 
@@ -119,7 +115,7 @@ class Results:
         if table.num_rows == followed.num_rows == 0:
             raise InputError("run", str(run), "a run directory with results", "Nothing finished there.")
         if where is not None:
-            table, followed = filtered(where, table, followed)
+            table, followed = filter_tables(where, table, followed)
         rows = table.to_pylist()
         label = labels(rows, Names(known_columns(table.schema)), method_settings(table.schema))
         for row in rows:
@@ -129,10 +125,8 @@ class Results:
         names = found.varying()
 
         def place(row: Row) -> list[tuple[bool, Any]]:
-            last = (row["method"] == "oracle", row["method"])
-            values = [row.get(name) for name in (*names, *found.method_settings)]
-            keys = [(value is not None, value) for value in values]
-            return [*keys[: len(names)], last, *keys[len(names) :]]
+            method = (row["method"] == "oracle", row["method"])
+            return [*present_last(row, names), method, *present_last(row, found.method_settings)]
 
         rows.sort(key=place)
         for line in found.parts_left_out:
@@ -208,8 +202,12 @@ class Results:
 
     @cached_property
     def running(self) -> bool:
-        """Whether the last session has no end: it runs, or was killed."""
         return bool(self.sessions) and self.sessions[-1].get("ended") is None
+
+
+def present_last(row: Row, names: Iterable[str]) -> list[tuple[bool, Any]]:
+    """Key to sort rows by some columns: rows without a value come first."""
+    return [(row.get(name) is not None, row.get(name)) for name in names]
 
 
 def with_misses(row: Row) -> Row:
@@ -256,14 +254,8 @@ def labels(rows: Sequence[Row], names: Names, settings: Sequence[str]) -> Callab
     return label
 
 
-def filtered(where: str, *tables: pa.Table) -> list[pa.Table]:
-    """The rows that meet a condition, of every table that has its columns.
-
-    Raises
-    ------
-    InputError
-        If no table has its columns, or no row is left.
-    """
+def filter_tables(where: str, *tables: pa.Table) -> list[pa.Table]:
+    """The rows that meet a condition, of every table that has its columns."""
     found: list[pa.Table] = []
     refused, unmet = [], []
     for table in tables:

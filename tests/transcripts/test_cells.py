@@ -75,15 +75,6 @@ def test_the_method_to_report(demo):
         analyse(table(demo[0]), SETTINGS | {"method": [{"kind": "TR", "degree": 3}]})
 
 
-def test_theta_may_be_left_out(demo):
-    rows, _ = demo
-    settings = SETTINGS | {"method": [{"kind": "BM"}]}
-    whole = analyse(table(rows), settings)
-    reports = analyse(table(rows).select(["report"]), settings)
-    for ours, theirs in zip(whole.asked, reports.asked, strict=True):
-        assert ours["lower"] == pytest.approx(theirs["lower"], rel=1e-9)
-
-
 def fault(rows, settings=SETTINGS, **changed):
     with pytest.raises(RowError) as caught:
         analyse(table(rows, **changed), settings | {"method": [{"kind": "BM"}]})

@@ -47,88 +47,51 @@ RESIDUAL = [
     {"kind": "BM"},
     {"kind": "SN"},
     {"kind": "BB", "B": 50},
-    {"kind": "TR", "variance": "residual"},
-    {"kind": "TRC", "variance": "residual"},
-    {"kind": "SUF", "variance": "residual"},
+    *({"kind": kind, "variance": "residual"} for kind in ("TR", "TRC", "SUF")),
     {"kind": "ACS", "t_opt": 2000, "base": "EBS"},
 ]
 VECTOR = [
-    {"kind": "BM"},
-    {"kind": "SN"},
+    *({"kind": kind} for kind in ("BM", "SN", "CHB", "OBM")),
     {"kind": "TR", "degree": 1, "burn_in": "0.01n", "variance": "residual"},
     {"kind": "TR-BM", "degree": 1},
-    {"kind": "TRC", "variance": "residual"},
-    {"kind": "CHB"},
-    {"kind": "OBM"},
+    *({"kind": kind, "variance": "residual"} for kind in ("TRC", "joint")),
     {"kind": "SUF", "base": "NOL"},
-    {"kind": "joint", "variance": "residual"},
     {"kind": "joint", "base": "BM", "quantile": ["chi2", "F"]},
 ]
 BOTH = [{"kind": "TR", "degree": [1, 2], "burn_in": "0.01n", "variance": "residual"}]
 PLANE = {"kind": "linear_regression", "coefficients": [[1.0, -1.0]]}
+
+
+def response(**settings):
+    return QUANTILE | {"mechanism": {"kind": "randomized_response", "epsilon": 1.0} | settings}
+
+
+def sgd(problem, mechanism, **settings):
+    """A study's tables; rounds of several reports where there is a batch_size."""
+    kind = "minibatch_sgd" if "batch_size" in settings else "ldp_sgd"
+    return {"problem": problem, "mechanism": mechanism, "algorithm": {"kind": kind, **settings}}
+
+
+LAPLACE, GAUSSIAN = {"kind": "laplace", "epsilon": 8.0}, {"kind": "gaussian", "mu": 2.0}
+CELLS = {"kind": "cells", "epsilon": 2.0}
+TWO, THREE = ({"kind": "quantiles", "taus": [taus]} for taus in ([0.4, 0.5], [0.2, 0.5, 0.8]))
 CASES = {
     "randomised response": (QUANTILE, METHODS),
-    "private bit": (
-        QUANTILE | {"mechanism": {"kind": "randomized_response", "epsilon": 1.0, "sampling": "private_bit"}},
-        METHODS,
-    ),
-    "private bit of 32 bits": (
-        QUANTILE
-        | {"mechanism": {"kind": "randomized_response", "epsilon": 1.0, "sampling": "private_bit_32"}},
-        METHODS,
-    ),
-    "liars": (
-        QUANTILE
-        | {"mechanism": {"kind": "deployed_response", "epsilon": 1.0, "liars": 0.1, "answer_above": 0.8}},
-        METHODS[:7],
-    ),
-    "laplace": (QUANTILE | {"mechanism": {"kind": "laplace", "epsilon": 2.0}}, RESIDUAL),
-    "gaussian": (QUANTILE | {"mechanism": {"kind": "gaussian", "mu": 2.0}}, RESIDUAL),
+    "private bit": (response(sampling="private_bit"), METHODS),
+    "private bit of 32 bits": (response(sampling="private_bit_32"), METHODS),
+    "liars": (response(kind="deployed_response", liars=0.1, answer_above=0.8), METHODS[:7]),
+    "laplace": (QUANTILE | {"mechanism": LAPLACE | {"epsilon": 2.0}}, RESIDUAL),
+    "gaussian": (QUANTILE | {"mechanism": GAUSSIAN}, RESIDUAL),
     "no mechanism": (QUANTILE | {"mechanism": {"kind": "none"}}, RESIDUAL),
-    "rounds": (
-        QUANTILE | {"algorithm": {"kind": "minibatch_sgd", "batch_size": 3, "c": 8.0, "theta0": 2.0}},
-        METHODS[:5],
-    ),
-    "vector": (
-        {
-            "problem": PLANE,
-            "mechanism": {"kind": "laplace", "epsilon": 8.0},
-            "algorithm": {"kind": "ldp_sgd", "c": 0.4},
-        },
-        VECTOR,
-    ),
-    "vector in rounds": (
-        {
-            "problem": PLANE,
-            "mechanism": {"kind": "gaussian", "mu": 2.0},
-            "algorithm": {"kind": "minibatch_sgd", "batch_size": 4, "c": 0.4},
-        },
-        VECTOR,
-    ),
-    "two quantiles": (
-        {
-            "problem": {"kind": "quantiles", "taus": [[0.4, 0.5]]},
-            "mechanism": {"kind": "cells", "epsilon": 2.0},
-            "algorithm": {"kind": "ldp_sgd", "c": 3.0},
-        },
-        VECTOR,
-    ),
+    "rounds": (sgd(QUANTILE["problem"], QUANTILE["mechanism"], batch_size=3, c=8.0, theta0=2.0), METHODS[:5]),
+    "vector": (sgd(PLANE, LAPLACE, c=0.4), VECTOR),
+    "vector in rounds": (sgd(PLANE, GAUSSIAN, batch_size=4, c=0.4), VECTOR),
+    "two quantiles": (sgd(TWO, CELLS, c=3.0), VECTOR),
     "three quantiles in rounds": (
-        {
-            "problem": {"kind": "quantiles", "taus": [[0.2, 0.5, 0.8]], "scale": 3.0},
-            "mechanism": {"kind": "cells", "epsilon": 2.0, "sampling": "private_bit"},
-            "algorithm": {"kind": "minibatch_sgd", "batch_size": 2, "c": 3.0},
-        },
+        sgd(THREE | {"scale": 3.0}, CELLS | {"sampling": "private_bit"}, batch_size=2, c=3.0),
         VECTOR,
     ),
-    "four coordinates": (
-        {
-            "problem": {"kind": "quantile_regression"},
-            "mechanism": {"kind": "laplace", "epsilon": 8.0},
-            "algorithm": {"kind": "ldp_sgd", "c": 1.0},
-        },
-        BOTH,
-    ),
+    "four coordinates": (sgd({"kind": "quantile_regression"}, LAPLACE, c=1.0), BOTH),
 }
 FAST = ("randomised response", "rounds", "vector")
 VALUES = ("estimate", "se", "lower", "upper", "relaxation_times", "condition", "lack_of_fit")

@@ -18,7 +18,12 @@ from ldpflow.components.intervals.record import PathRecord
 from ldpflow.documents import parse_toml
 from ldpflow.errors import InputError, plain_text
 from ldpflow.practice.transcripts.checks import AnswerCounts, Checks, Moments, Plausibility, gradients_of
-from ldpflow.practice.transcripts.collection import Collection, merged, read_collection, single
+from ldpflow.practice.transcripts.collection import (
+    Collection,
+    merge_settings,
+    read_collection,
+    read_component,
+)
 from ldpflow.practice.transcripts.fold import CollectedPath, Fold, UnknownLaw
 from ldpflow.practice.transcripts.methods import Methods, Row, rows_of
 from ldpflow.practice.transcripts.reading import CHUNK, Chunk, RowError, Transcript
@@ -73,12 +78,11 @@ def analyse(source: object, settings: Mapping[str, Any] | None = None, chunk: in
     opened = Transcript.of(source)
     if settings is not None and not isinstance(settings, Mapping):
         raise InputError("settings", settings, "tables of settings, by name")
-    tables = merged(settings or {}, stored_settings(opened), "the file")
+    tables = merge_settings(settings or {}, stored_settings(opened), "the file")
     return Reader(opened, read_collection(tables), chunk).analysis()
 
 
 def stored_settings(source: Transcript) -> dict[str, Any]:
-    """Settings in the metadata of a file."""
     text = source.settings()
     try:
         return {} if text is None else parse_toml(text, "file", source.place)
@@ -98,7 +102,7 @@ class Reader:
         self.first = next(source.chunks(2), None)
         self.notes: list[str] = []
         if source.columns.ignored:
-            self.notes.append(f"columns not used: {listed(source.columns.ignored)}")
+            self.notes.append(f"columns not used: {list_names(source.columns.ignored)}")
         self.algorithm = collection.algorithm or self.read_algorithm(collection)
         self.collection = replace(collection, algorithm=self.algorithm)
         self.c, self.gamma = self.algorithm.step_constant(), self.algorithm.step_exponent()
@@ -125,7 +129,7 @@ class Reader:
         if collection.start is not None and len(set(collection.start)) == 1:
             settings["theta0"] = collection.start[0]
         self.notes.append(f"read off the column step: c = {settings['c']!r}, gamma = {gamma!r}")
-        return cast(Algorithm, single("algorithm", settings))
+        return cast(Algorithm, read_component("algorithm", settings))
 
     def check_size(self) -> None:
         """Refuse a transcript that is too short, or whose last round is not complete."""
@@ -142,14 +146,12 @@ class Reader:
             raise InputError("algorithm.theta0", None, "the start theta0", hint)
 
     def check_n(self) -> None:
-        """Refuse a transcript that has not as many rows as it should have."""
         n, steps = self.collection.n, self.algorithm.steps
         if n is not None and steps(n) != steps(self.rows):
             short = "Was the file cut off?" if n > self.rows else "Was another file joined to it?"
             raise InputError("n", n, f"{self.rows}, the reports of the file", short)
 
     def vector(self, name: str, values: tuple[float, ...] | None) -> tuple[float, ...] | None:
-        """One value for every coordinate."""
         if values is None:
             return None
         if len(values) not in (1, self.d):
@@ -157,7 +159,6 @@ class Reader:
         return values if len(values) == self.d else values * self.d
 
     def first_theta(self) -> tuple[float, ...]:
-        """theta_0."""
         given = self.vector("algorithm.theta0", self.collection.start)
         if given is None:
             assert self.first is not None and self.first.thetas is not None
@@ -283,20 +284,14 @@ class Reader:
         )
 
 
-def listed(names: Sequence[str]) -> str:
+def list_names(names: Sequence[str]) -> str:
     """Names in a note, of which there may be many, of any length."""
     shown = ", ".join(plain_text(name if len(name) <= 40 else f"{name[:40]}...") for name in names[:10])
     return shown if len(names) <= 10 else f"{shown} and {len(names) - 10:,} more"
 
 
 def dimension_of(source: Transcript, collection: Collection) -> int:
-    """Coordinates of theta, of which the columns and the settings must agree.
-
-    Raises
-    ------
-    InputError
-        Naming what does not.
-    """
+    """Coordinates of theta, of which the columns and the settings must agree."""
     columns, taus = source.columns, collection.taus
     one_cell = collection.mechanism.kind == "cells"
     if one_cell and len(columns.reports) > 1:
@@ -344,7 +339,6 @@ class Users:
         self.hashes = np.empty(rows, np.uint64)
 
     def add(self, chunk: Chunk) -> None:
-        """Take in the users of a chunk."""
         users = chunk.users
         if pa.types.is_dictionary(users.type):
             used, places = np.unique(users.indices.to_numpy(), return_inverse=True)
@@ -354,13 +348,7 @@ class Users:
         self.hashes[chunk.first - 1 : chunk.first - 1 + len(chunk)] = found
 
     def refuse_doubled(self, source: Transcript) -> None:
-        """Refuse a transcript with several reports of one user.
-
-        Raises
-        ------
-        RowError
-            Naming the first row of a user with an earlier report.
-        """
+        """Refuse a transcript with several reports of one user."""
         order = np.argsort(self.hashes, kind="stable")
         equal = np.flatnonzero(self.hashes[order[1:]] == self.hashes[order[:-1]])
         if not len(equal):
@@ -389,5 +377,4 @@ def hashes_of(users: pa.Array) -> NDArray[np.uint64]:
 
 
 def as_bytes(user: object) -> bytes:
-    """A user's name or number as bytes."""
     return user if isinstance(user, bytes) else str(user).encode("utf-8", "surrogatepass")

@@ -77,12 +77,7 @@ class Checks:
     partial: Floats = field(default_factory=lambda: np.zeros(1), init=False)
 
     def check(self, chunk: Chunk) -> None:
-        """Raise the first fault of a chunk.
-
-        Raises
-        ------
-        RowError
-        """
+        """Raise the first fault of a chunk."""
         first: RowError | None = None
         # After a fault the further checks look at the rows before it alone.
         with np.errstate(all="ignore"):
@@ -96,15 +91,7 @@ class Checks:
     def finish(self, rows: int, theta: Floats) -> None:
         """Compare theta after the last report with the one that was given.
 
-        Parameters
-        ----------
-        rows : int
-        theta : ndarray, shape (d,)
-            As it follows from the reports.
-
-        Raises
-        ------
-        RowError
+        ``theta`` is as it follows from the reports, shape (d,).
         """
         if self.final is None:
             return
@@ -134,7 +121,6 @@ class Checks:
         return min(found, key=lambda fault: fault.row, default=None)
 
     def reports(self, chunk: Chunk) -> RowError | None:
-        """Reports that the mechanism cannot make."""
         if self.answers is None:
             return None
         values, largest = chunk.reports[:, 0], len(self.answers) - 1
@@ -159,7 +145,6 @@ class Checks:
         return RowError(chunk.first + row, "round", found, str(wanted), hint)
 
     def epsilons(self, chunk: Chunk) -> RowError | None:
-        """Budgets that differ from the mechanism's."""
         if chunk.epsilons is None:
             return None
         wanted = np.nan if self.epsilon is None else self.epsilon
@@ -171,17 +156,14 @@ class Checks:
         return RowError(chunk.first + row, "epsilon", float(chunk.epsilons[row]), allowed, hint)
 
     def step_numbers(self, chunk: Chunk) -> NDArray[np.int64]:
-        """Number of every row's step, from 1."""
         result: NDArray[np.int64] = 1 + (chunk.first - 1 + np.arange(len(chunk))) // self.batch_size
         return result
 
     def etas(self, chunk: Chunk) -> Floats:
-        """eta of every row's step."""
         result: Floats = self.c * self.step_numbers(chunk).astype(np.float64) ** -self.gamma
         return result
 
     def steps(self, chunk: Chunk) -> RowError | None:
-        """Step sizes that are not c i^-gamma."""
         if chunk.steps is None:
             return None
         wanted = self.etas(chunk)
@@ -240,7 +222,6 @@ def first_true(bad: NDArray[np.bool_]) -> int | None:
 
 
 def is_apart(found: Floats, wanted: Floats, slack: Floats) -> NDArray[np.bool_]:
-    """Whether values differ by more than the slack and rounding."""
     near = slack + ROUNDING * np.maximum(np.abs(found), np.abs(wanted))
     result: NDArray[np.bool_] = np.abs(found - wanted) > near
     return result
@@ -275,15 +256,7 @@ class Plausibility:
 
 @dataclass
 class AnswerCounts(Plausibility):
-    """Reports of randomised response, of a bit or of one of several cells.
-
-    Parameters
-    ----------
-    p : float
-        Probability that the true answer is reported.
-    count : int
-        Number of answers that there are: 0, ..., count - 1.
-    """
+    """Reports of randomised response: 0, ..., count - 1, each the true answer with probability p."""
 
     p: float
     count: int
@@ -334,13 +307,7 @@ class AnswerCounts(Plausibility):
 
 @dataclass
 class Moments(Plausibility):
-    """Reports with additive noise of known variance, by coordinate.
-
-    Parameters
-    ----------
-    variance : float
-        Of the noise, in the square of the report's unit.
-    """
+    """Reports with additive noise of known variance, in the square of the report's unit, by coordinate."""
 
     variance: float
     rows: int = 0

@@ -104,13 +104,7 @@ class UnknownLaw(Problem):
 class CollectedPath:
     """Description of the path for interval methods, in the place of a simulator.
 
-    Parameters
-    ----------
-    problem : Problem
-    mechanism : Mechanism
-    algorithm : Algorithm
-    name : str or None
-        Key of the simulated path that the transcript was written from.
+    ``name`` is the key of the simulated path that the transcript was written from.
     """
 
     problem: UnknownLaw
@@ -120,12 +114,10 @@ class CollectedPath:
 
     @property
     def randomiser(self) -> Mechanism:
-        """The users' mechanism."""
         return self.mechanism
 
     @property
     def dimension(self) -> int:
-        """Coordinates of theta."""
         return self.problem.dimension
 
     @cached_property
@@ -138,11 +130,9 @@ class CollectedPath:
         return hashlib.sha256(canonical_json(settings).encode()).hexdigest()[:16]
 
     def steps(self, n: int) -> int:
-        """Steps that n reports make."""
         return self.algorithm.steps(n)
 
     def interval_record(self) -> type[PathRecord]:
-        """Class of the record that is made."""
         return PathRecord
 
 
@@ -229,9 +219,8 @@ class Fold:
         Sorted steps to record, and those of them at which running sums are kept.
     names : sequence of str
         Running sums.
-    origin : ndarray, shape (d,)
-    start : ndarray, shape (d,)
-        theta_0.
+    origin, start : ndarray, shape (d,)
+        ``start`` is theta_0.
     """
 
     def __init__(
@@ -268,18 +257,9 @@ class Fold:
         return self.theta[::LANES].copy()
 
     def add(self, gradients: Floats, thetas: Floats | None, steps: Floats | None, last: bool = False) -> None:
-        """Take in a chunk.
+        """Take in a chunk: A, theta and eta of every row, shapes (m, d), (m, d) and (m,).
 
-        Parameters
-        ----------
-        gradients : ndarray, shape (m, d)
-            A of every row.
-        thetas : ndarray, shape (m, d), or None
-            What was asked; None where it follows from the steps.
-        steps : ndarray, shape (m,), or None
-            eta of every row's step.
-        last : bool
-            Whether no row follows.
+        Without theta it follows from the steps, without eta it is c i^-gamma. ``last``: no row follows.
         """
         asked = np.empty((0, self.d)) if thetas is None else thetas
         etas = np.empty(0) if steps is None else steps
@@ -292,12 +272,8 @@ class Fold:
     def record(self, final: Floats | None = None, seed: int = 0, replicate: int = 0) -> PathRecord:
         """The record, after the last chunk.
 
-        Parameters
-        ----------
-        final : ndarray, shape (d,), optional
-            theta_n; by default it follows from the last row.
-        seed, replicate : int
-            Address of the multipliers of BB.
+        ``final`` is theta_n, shape (d,); by default it follows from the last row. ``seed`` and ``replicate``
+        address the multipliers of BB.
         """
         self.add(np.empty((0, self.d)), None if final is None else final[None], None, last=True)
         ends = np.cumsum([0, *self.sizes.values()]).tolist()

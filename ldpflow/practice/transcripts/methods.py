@@ -31,13 +31,7 @@ BEFORE = ("n", "level", "coordinate", "estimate", "se", "lower", "upper")
 
 @dataclass(frozen=True)
 class Methods:
-    """The methods of an analysis.
-
-    Parameters
-    ----------
-    source : CollectedPath
-    collection : Collection
-    """
+    """The methods of an analysis."""
 
     source: CollectedPath
     collection: Collection
@@ -49,7 +43,6 @@ class Methods:
 
     @cached_property
     def fits(self) -> list[IntervalMethod]:
-        """The regressions that the verdict needs, the lower degree first."""
         found = regressions(self.source.dimension, self.separate)
         return [with_available_variance(method, self.source) for method in found]
 
@@ -65,7 +58,6 @@ class Methods:
 
     @cached_property
     def asked(self) -> list[IntervalMethod]:
-        """The methods whose rows are part of the result."""
         found = self.collection.methods or self.defaults()
         planned = [] if self.planned is None else [self.planned]
         return list(
@@ -88,12 +80,12 @@ class Methods:
             if kind == "TR":
                 found += regressions(d, self.separate)
             elif kind == "TR-BM" and self.separate:
-                found.append(method(kind, separate=True))
+                found.append(method_of(kind, separate=True))
             elif kind == "TR-BM" and d > 1:
-                found.append(method(kind, degree=1, burn_in="0.01n"))
+                found.append(method_of(kind, degree=1, burn_in="0.01n"))
             else:
                 try:
-                    made = method(kind)
+                    made = method_of(kind)
                 except ValidationError:
                     continue
                 if self.unusable(made) is None:
@@ -114,13 +106,7 @@ class Methods:
         return method.impossible(self.source.problem)
 
     def check(self, steps: int) -> None:
-        """Refuse a method that cannot be had here.
-
-        Raises
-        ------
-        InputError
-            If a transcript is not enough for a method, or it would record too many times.
-        """
+        """Refuse a method that cannot be had here."""
         for one in self.asked:
             reason = self.unusable(one)
             if reason is not None:
@@ -152,10 +138,10 @@ class Methods:
 def regressions(d: int, separate: bool = False) -> tuple[IntervalMethod, ...]:
     """The regressions that are recommended and that the verdict needs, the lower degree first."""
     if d == 1 or separate:
-        found = (method("TR"), method("TR", degree=3, burn_in="0.01n"))
+        found = (method_of("TR"), method_of("TR", degree=3, burn_in="0.01n"))
         return tuple(map(by_quantile, found)) if separate else found
     degrees = (1, 2) if d <= PLANE_OR_SPACE else (1,)
-    return tuple(method("TR", degree=degree, burn_in="0.01n", variance="residual") for degree in degrees)
+    return tuple(method_of("TR", degree=degree, burn_in="0.01n", variance="residual") for degree in degrees)
 
 
 def by_quantile(method: IntervalMethod) -> IntervalMethod:
@@ -167,7 +153,7 @@ def by_quantile(method: IntervalMethod) -> IntervalMethod:
     return method.model_copy(update={"separate": True, **known})
 
 
-def method(kind: str, **settings: object) -> IntervalMethod:
+def method_of(kind: str, **settings: object) -> IntervalMethod:
     return INTERVAL_METHODS[kind].model_validate({"kind": kind, **settings})
 
 
@@ -244,5 +230,4 @@ def columns_of(rows: Sequence[Row]) -> list[str]:
 
 
 def number(value: float) -> float | None:
-    """A float, None where it is not finite."""
     return float(value) if math.isfinite(value) else None

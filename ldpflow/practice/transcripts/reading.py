@@ -95,7 +95,6 @@ class Columns:
 
     @property
     def read(self) -> list[str]:
-        """Names of the columns that are read."""
         return [*self.reports, *self.thetas, *self.optional]
 
     @classmethod
@@ -212,7 +211,6 @@ def as_whole(values: pa.ChunkedArray, name: str, first: int) -> NDArray[np.int64
 
 
 def as_names(values: pa.ChunkedArray, name: str, first: int) -> pa.Array:
-    """Names or numbers of users in one array."""
     kind = values.type
     value_kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     if not is_text(value_kind) and not is_number(value_kind):
@@ -226,19 +224,12 @@ def is_number(kind: pa.DataType) -> bool:
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether a type is one of texts or bytes."""
     kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
     return any(is_kind(kind) for is_kind in kinds)
 
 
 def short_names(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Batches up to the first user with a long name: a chunk of long names would fill the memory.
-
-    Raises
-    ------
-    RowError
-        After the rows before it.
-    """
+    """Batches up to the first user with a long name: a chunk of long names would fill the memory."""
     first = 1
     for batch in batches:
         at = first_long_name(batch.column("user")) if "user" in batch.schema.names else -1
@@ -299,13 +290,7 @@ class RegularFile:
         return cls(place, state)
 
     def descriptor(self) -> int:
-        """Descriptor of the file, opened anew.
-
-        Raises
-        ------
-        InputError
-            If it cannot be read, or changed since it was opened first.
-        """
+        """Descriptor of the file, opened anew."""
         descriptor = open_regular(self.place, "file", FORM)
         if state_of(descriptor) == self.state:
             return descriptor
@@ -345,7 +330,6 @@ class CsvFile:
 
     @cached_property
     def header(self) -> bytes:
-        """The first line with its end."""
         with self.file.for_python() as file:
             found = re.match(rb"[^\r\n]*(\r\n|\r|\n)?", file.read(LARGEST_LINE + 1))
         assert found is not None
@@ -355,7 +339,6 @@ class CsvFile:
 
     @cached_property
     def names(self) -> list[str]:
-        """Names of the columns."""
         try:
             line = self.header.decode("utf-8-sig").rstrip("\r\n")
             names = next(csv.reader([line], strict=True), [])
@@ -382,15 +365,7 @@ class CsvFile:
         return count
 
     def batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        """Batches of some columns up to the first line that is wrong, which is raised after them.
-
-        Raises
-        ------
-        RowError
-            At the first value that is not of its column's type, or line with another number of values.
-        InputError
-            If a line is longer than :data:`LARGEST_LINE`.
-        """
+        """Batches of some columns up to the first line that is wrong, which is raised after them."""
         from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions, open_csv
 
         if not self.rows:
@@ -422,7 +397,7 @@ class CsvFile:
                         texts = texts.slice(0, ragged[0].row - 1 - done)
                     fault = first_fault(texts, done + 1)
                     sound = texts if fault is None else texts.slice(0, fault.row - 1 - done)
-                    values = [converted(sound.column(name), name) for name in columns]
+                    values = [convert_column(sound.column(name), name) for name in columns]
                     yield pa.RecordBatch.from_arrays(values, columns)
                     if fault is not None:
                         raise fault
@@ -439,14 +414,13 @@ class CsvFile:
 
 
 def csv_type(name: str) -> pa.DataType:
-    """Type of a column of a CSV file."""
     if name == "round":
         return pa.int64()
     # Users may be bytes in any encoding: they are compared only.
     return pa.binary() if name == "user" else pa.float64()
 
 
-def converted(texts: pa.Array, name: str) -> pa.Array:
+def convert_column(texts: pa.Array, name: str) -> pa.Array:
     """Texts of a column of a CSV file as values of its type."""
     kind = csv_type(name)
     if pa.types.is_binary(kind):
@@ -470,7 +444,7 @@ def first_fault(texts: pa.RecordBatch, first: int) -> RowError | None:
 
 def is_readable(texts: pa.Array, name: str) -> bool:
     try:
-        converted(texts, name)
+        convert_column(texts, name)
     except pa.ArrowInvalid:
         return False
     return True
@@ -526,7 +500,6 @@ class Transcript:
 
     @cached_property
     def columns(self) -> Columns:
-        """Columns by role."""
         return Columns.of(self.schema.names)
 
     @cached_property
@@ -610,7 +583,6 @@ class Transcript:
             yield from self.csv_file.batches(names)
 
     def chunk(self, table: pa.Table, first: int) -> Chunk:
-        """One chunk from its columns."""
 
         def optional(name: str, convert: Any) -> Any:
             return convert(table.column(name), name, first) if name in self.columns.optional else None
@@ -671,6 +643,5 @@ class Transcript:
 
     @cached_property
     def csv_file(self) -> CsvFile:
-        """The file as CSV."""
         assert self.file is not None
         return CsvFile(self.file)

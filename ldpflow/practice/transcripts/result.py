@@ -130,19 +130,8 @@ def verdict_of(
 ) -> Verdict:
     """Flags and arrival of one coordinate.
 
-    Parameters
-    ----------
-    fits : list of dict
-        Rows of the recommended regressions, the lower degree first.
-    asked : list of dict
-        Rows that were asked for.
-    planned : dict or None
-        The row that the settings want to have reported.
-    average, theta0 : float
-    c, gamma : float
-    steps : int
-    odd : bool
-        Whether the reports look odd.
+    ``fits`` are the rows of the recommended regressions, the lower degree first; ``planned`` is the row that
+    the settings want to have reported; ``odd``: the reports look odd.
     """
     low, high = fits[0], fits[-1]
     k = nan_for_none(low["relaxation_times"])
@@ -200,7 +189,6 @@ def nan_for_none(value: float | None) -> float:
 
 
 def is_significant(row: Row) -> bool:
-    """Whether the next power of the fit is significant at 1%."""
     return abs(nan_for_none(row["lack_of_fit"])) > SIGNIFICANT
 
 
@@ -277,7 +265,6 @@ class Analysis:
 
     @property
     def asked(self) -> list[Row]:
-        """The rows that were asked for."""
         return [row for row in self.rows if row["asked"]]
 
     @property
@@ -334,7 +321,6 @@ class Analysis:
         return " ".join(text.split())
 
     def privacy_words(self) -> str:
-        """The mechanism and what it promises."""
         mechanism = self.collection.mechanism
         statement = mechanism.privacy()
         if statement.notion == "none":
@@ -411,7 +397,6 @@ def own_columns(row: Row) -> dict[str, Any]:
 
 
 def interval_words(row: Row) -> str:
-    """Estimate and interval with six significant digits."""
     limits = f"[{row['lower']:.6g}, {row['upper']:.6g}]"
     return f"{row['estimate']:.6g}, {100 * row['level']:g}% interval {limits}"
 
@@ -430,14 +415,7 @@ def method_words(row: Row) -> str:
 
 
 def method_label(row: Row, among: Sequence[Row] = ()) -> str:
-    """Method and the settings that distinguish it.
-
-    Parameters
-    ----------
-    row : dict
-    among : sequence of dict
-        Rows of a table: settings in which those of one method differ are named too.
-    """
+    """Method and the settings that distinguish it, also from the other rows of a table, ``among``."""
     own = row["own"]
     others = [other["own"] for other in among if other["method"] == row["method"]]
     others = [other for other in others if all(other.get(name) == own.get(name) for name in NAMED)]
@@ -448,7 +426,6 @@ def method_label(row: Row, among: Sequence[Row] = ()) -> str:
 
 
 def setting_words(name: str, value: Any) -> str:
-    """A setting in a method's name."""
     if name == "separate":
         return "by quantile" if value else "together"
     shown = f"{value:g}" if isinstance(value, float) else str(value)

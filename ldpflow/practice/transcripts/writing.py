@@ -30,7 +30,6 @@ Floats = NDArray[np.float64]
 
 
 def check_path(path: Any, n: int) -> None:
-    """Refuse a path that has no transcript."""
     algorithm = path.algorithm
     if algorithm.kind not in ALGORITHMS_READ:
         allowed = "a path of " + " or ".join(ALGORITHMS_READ)
