@@ -26,7 +26,7 @@ class Quadratic(Problem):
     curvatures : tuple of float > 0
         Diagonal of H; its length d is the dimension.
     minimiser : tuple of float, optional
-        theta*, 0 unless given.
+        theta*, 0 by default.
     bound : float > 0
         b, the bound on every coordinate of x.
     """
