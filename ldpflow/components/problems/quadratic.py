@@ -44,12 +44,8 @@ class Quadratic(Problem):
             raise ValueError("minimiser must have as many values as curvatures")
         return self
 
-    @property
-    def dimension(self) -> int:
-        return len(self.curvatures)
-
     def truth(self) -> tuple[float, ...]:
-        return (0.0,) * self.dimension if self.minimiser is None else self.minimiser
+        return (0.0,) * len(self.curvatures) if self.minimiser is None else self.minimiser
 
     def variates(self) -> tuple[Variate, ...]:
         return (Variate("symmetric_uniform"),) * self.dimension

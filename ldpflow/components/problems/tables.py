@@ -88,7 +88,7 @@ def file_stamp(file: str) -> tuple[int, int]:
     """Time of change and size of a file; zeros for one that cannot be read, which its reader refuses."""
     try:
         status = os.stat(file)
-    except OSError:
+    except (OSError, ValueError):
         return 0, 0
     return status.st_mtime_ns, status.st_size
 
