@@ -219,7 +219,6 @@ def print_trajectories(table: pa.Table) -> None:
 
 def cautions(rows: Sequence[Row], declared: Sequence[Summary]) -> list[str]:
     """Cautions about methods, one line per method and reason."""
-
     from ldpflow.results.measures import has_exploded
 
     lines = []

@@ -513,7 +513,7 @@ def measure_values(path: OnePass, record: PathRecord, name: str, steps: NDArray[
 
 
 def recorded_times(
-    algorithm: Algorithm, computations: Iterable[tuple[int, IntervalMethod]]
+    algorithm: Algorithm, computations: Iterable[tuple[int, Any]]
 ) -> tuple[int, tuple[int, int, IntervalMethod]]:
     """Upper bound of the times that are recorded; times, steps and method of its largest part.
 
