@@ -229,10 +229,7 @@ class FiniteSumAlgorithm(BaseAlgorithm):
         """Values of :attr:`derived`."""
         plan = plan_of(problem, self, n)
         columns = {column.name: getattr(plan, column.name) for column in self.derived}
-        return {
-            name: None if isinstance(value, float) and not math.isfinite(value) else value
-            for name, value in columns.items()
-        }
+        return {name: value if math.isfinite(value) else None for name, value in columns.items()}
 
 
 @lru_cache(maxsize=10_000)

@@ -47,8 +47,8 @@ class OnePassRegression(Algorithm):
         return 0.0
 
 
-class MinibatchRegression(OnePassRegression):
-    """T steps of constant length over disjoint batches of one pass, tail averaging.
+class PrivateRegression(OnePassRegression):
+    """An algorithm with Gaussian noise, its budget given by epsilon and delta or by a noise multiplier.
 
     Parameters
     ----------
@@ -59,6 +59,38 @@ class MinibatchRegression(OnePassRegression):
         ldpflow.numerics.accounting).
     noise_multiplier : float, optional
         alpha, instead of epsilon, which then follows from it.
+    """
+
+    derived: ClassVar[tuple[Column, ...]] = BUDGET
+
+    epsilon: Epsilon = 1.0
+    delta: Delta = 1e-6
+    accounting: Accounting = "disjoint"
+    noise_multiplier: NoiseMultiplier | None = None
+
+    def alpha(self) -> float:
+        """The noise multiplier."""
+        if self.noise_multiplier is not None:
+            return self.noise_multiplier
+        return clipping_noise_multiplier(self.epsilon, self.delta, self.accounting)
+
+    def privacy_epsilon(self) -> float:
+        """epsilon, from the noise multiplier if that is given."""
+        if self.noise_multiplier is None:
+            return self.epsilon
+        return run_epsilon(self.noise_multiplier, self.delta, self.accounting, False, 1)
+
+    def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
+        """A run without loss: 1/alpha-GDP."""
+        epsilon, mu = self.privacy_epsilon(), 1.0 / self.alpha()
+        return PrivacyStatement(NOTION, UNIT, epsilon=epsilon, delta=self.delta, mu=mu)
+
+
+class MinibatchRegression(PrivateRegression):
+    """T steps of constant length over disjoint batches of one pass, tail averaging.
+
+    Parameters
+    ----------
     iterations : int, optional
         T, even; by default the smallest T >= 2 ceil(log(N S)/(-log(1 - eta mu))) with
         S = max(1, ||w*||_H^2/sigma^2), which forgets the start. Risk grows with T through the noise.
@@ -79,10 +111,6 @@ class MinibatchRegression(OnePassRegression):
         *BUDGET,
     )
 
-    epsilon: Epsilon = 1.0
-    delta: Delta = 1e-6
-    accounting: Accounting = "disjoint"
-    noise_multiplier: NoiseMultiplier | None = None
     iterations: Annotated[int, Field(ge=2, le=100_000, multiple_of=2)] | None = None
     eta: StepLength | None = None
     radius: Annotated[float, Field(gt=0, le=1e6)] | None = None
@@ -120,12 +148,6 @@ class MinibatchRegression(OnePassRegression):
     @abstractmethod
     def batches(self, horizon: int) -> tuple[int, int]:
         """Records of a step that set the threshold, and that make the gradient."""
-
-    def alpha(self) -> float:
-        """The noise multiplier."""
-        if self.noise_multiplier is not None:
-            return self.noise_multiplier
-        return clipping_noise_multiplier(self.epsilon, self.delta, self.accounting)
 
     def scale(self, problem: LeastSquares) -> float:
         """R."""
@@ -192,12 +214,6 @@ class MinibatchRegression(OnePassRegression):
             f"size, {found}"
             for found in self.infeasible(problem, horizon)
         ]
-
-    def privacy_epsilon(self) -> float:
-        """epsilon, from the noise multiplier if that is given."""
-        if self.noise_multiplier is None:
-            return self.epsilon
-        return run_epsilon(self.noise_multiplier, self.delta, self.accounting, False, 1)
 
     def statement(self, epsilon: float, exact: bool = True) -> PrivacyStatement:
         """The guarantee; a run is 1/alpha-GDP too if it is ``exact``."""

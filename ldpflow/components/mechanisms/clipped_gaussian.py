@@ -4,7 +4,7 @@
 
 The noise multiplier of Varshney, Thakurta and Jain (2022), Lemma A.1, is alpha = 1/mu: replacing the
 record moves clip(g) by at most 2 zeta, alpha times that is the standard deviation. A(g) is biased for
-clipped gradients. Simulated noise is seeded floating point, which protects nobody.
+clipped gradients. Simulated noise is seeded floating point: no protection.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ those who answer have
 
     F_R = (r_1 min(F, tau) + r_0 max(F - tau, 0))/(r_1 tau + r_0 (1 - tau)).
 
-A share lambda of them sends the same bit whatever the value. An honest user answers a times with eps/a; the
+A share lambda of them sends one bit whatever the value. An honest user answers a times with eps/a; the
 mean of the answers is debiased. Reports of 1 among the a are at least j with probability
 
     (1 - lambda) (F_R P(Bin(a, p) >= j) + (1 - F_R) P(Bin(a, 1 - p) >= j)) + lambda 1{they send 1}.
@@ -50,7 +50,7 @@ class DeployedResponse(RandomizedResponse):
         Probability that a user answers whose value is at most the quantile, or above it. Where they
         differ, the responders' quantile is estimated, not the population's.
     answers : int in [1, 64]
-        a: independent answers of a user to the same question, each with epsilon/a; 1 is the best.
+        a: independent answers of a user to one question, each with epsilon/a; 1 is the best.
     """
 
     kind: Literal["deployed_response"] = "deployed_response"  # type: ignore[assignment]

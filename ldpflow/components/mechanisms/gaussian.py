@@ -4,7 +4,7 @@ Delta = sup ||g(x, theta) - g(x', theta)||_2 = 2 C0. GDP (Dong, Roth and Su, 202
 neighbouring inputs apart is at least as hard as telling N(0, 1) from N(mu, 1). Budgets may differ
 between users: user k is promised mu_k, the whole transcript is max_k mu_k-GDP (parallel composition).
 Budgets must not depend on data; random ones are drawn from public randomness. Simulated noise is seeded
-floating point, which protects nobody.
+floating point: no protection.
 """
 
 from __future__ import annotations

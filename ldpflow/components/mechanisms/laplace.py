@@ -1,7 +1,7 @@
 """The Laplace mechanism: g + Lap(0, Delta/eps) in every coordinate, eps-LDP.
 
 Delta = sup ||g(x, theta) - g(x', theta)||_1; S_LDP = 2 (Delta/eps)^2 I. Simulated noise is seeded
-floating point, which protects nobody.
+floating point: no protection.
 """
 
 from __future__ import annotations

@@ -40,20 +40,10 @@ SMALLEST = 100
 
 @dataclass(frozen=True)
 class ColumnLaw(StandardLaw):
-    """Law of a column.
+    """Law of a column of N = ``size`` values, without the ``dropped`` records that have none.
 
-    Parameters
-    ----------
-    size : int
-        N, the number of values of the column.
-    sparsities : tuple of float
-        s_j > 0, the derivative of the quantile function at the knots, unit of the column.
-    median : float
-        Q(1/2), the median of the column.
-    spacing : float
-        Distance of the lattice that the values lie on, or 0 (:func:`lattice_spacing`).
-    dropped : int
-        Records without a value, which were left out.
+    ``sparsities`` are s_j, ``median`` is Q(1/2); ``spacing`` is that of a lattice of values, or 0 (see
+    :func:`lattice_spacing`).
     """
 
     size: int

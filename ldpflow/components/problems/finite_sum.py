@@ -163,7 +163,7 @@ class BinaryProblem(FiniteSumProblem):
 
     def data_settings(self) -> dict[str, Any]:
         settings = super().data_settings()
-        if self.direction == "diagonal":  # named as before there was a choice: the same records
+        if self.direction == "diagonal":  # the older name, which keeps the records
             settings["parameters"] = [self.bound, self.data_parameters()["first"], self.label_noise]
         return settings
 

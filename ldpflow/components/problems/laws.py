@@ -47,22 +47,7 @@ class Law:
     bimodal, N(-3/2, 1) and N(3/2, 1) in equal parts. With ``shape`` a > 0: lognormal exp(a N);
     weibull (-log U)^(1/a); pareto U^(-1/a) >= 1; gamma, density x^(a-1) exp(-x)/Gamma(a).
     mixture: one of ``components``, drawn with its weight. empirical: the law ``table`` of a column.
-
-    Parameters
-    ----------
-    name : str
-    location, scale : float
-        Unit of the data; scale > 0.
-    df : float, optional
-        Degrees of freedom of ``student_t``.
-    shape : float, optional
-        a, for the laws that have one.
-    components : tuple of Component
-        Of a ``mixture``; each has its own location and scale.
-    table : ColumnLaw, optional
-        Of ``empirical``.
-    own : DataLaw, optional
-        Of a law that a plug-in defines.
+    A plug-in's law is ``own``.
     """
 
     name: str
@@ -140,7 +125,7 @@ class Law:
             return float(self.standard.cdf((mpf(x) - mpf(self.location)) / mpf(self.scale)))
 
     def cdf_values(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
-        """P(X <= x) for an array, absolute error below 1e-12; the same bits on every processor."""
+        """P(X <= x) for an array, absolute error below 1e-12, bits equal on every processor."""
         return self.standard.cdf_values((x - self.location) / self.scale)
 
 

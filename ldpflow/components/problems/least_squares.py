@@ -57,7 +57,7 @@ class LeastSquares(Problem):
         Law of x's coordinates: normal, uniform or rademacher (sub-Gaussian, a = 1/2 in the paper's tail
         condition) or laplace (sub-exponential, a = 1).
     errors : str
-        Law of z, of the same names.
+        Law of z, one of these names.
     file, target, features, sha256
         A Parquet or CSV file of records, its column y, the columns that make x (all others by default),
         and the file's digest, filled in when it is first read and checked afterwards.
@@ -102,7 +102,7 @@ class LeastSquares(Problem):
         return self.d
 
     def data_key(self) -> str:
-        """Every sigma, w* and H meets the same standard variates."""
+        """Every sigma, w* and H has equal standard variates."""
         simulated = ("kind", "d", "design", "errors")
         names = simulated if self.file is None else ("sha256", "target", "features")
         return canonical_json({name: getattr(self, name) for name in names})

@@ -1,7 +1,7 @@
 """Regression scores bounded by Mallows weights or by clipping, and their population constants.
 
 A score s(x, y, theta) x with a bounded residual score s is made bounded in x too, either by the weight
-u(x) = min(1, 2/||x||^2), which leaves theta* where it was (the conditional mean of s at theta* is 0
+u(x) = min(1, 2/||x||^2), which leaves theta* in place (the conditional mean of s at theta* is 0
 whatever u is), or by clipping, g min(1, C0/||g||), which in general moves it. Covariates are
 x ~ N(0, I_d), so that ||x|| and x/||x|| are independent and every constant is an integral over a
 radius and an angle.

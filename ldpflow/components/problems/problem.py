@@ -95,7 +95,7 @@ class BaseProblem(Settings):
         return None
 
     def data_key(self) -> str:
-        """Key of the ``data`` streams: every mechanism and step size meets the same users."""
+        """Key of the ``data`` streams: every mechanism and step size has the users of the problem."""
         return canonical_json(self.key_settings())
 
 
@@ -115,7 +115,7 @@ class Problem(BaseProblem):
 
     @abstractmethod
     def truth(self) -> tuple[float, ...]:
-        """theta*, length d; NaN where it is not known."""
+        """theta*, length d; NaN if unknown."""
 
     @abstractmethod
     def l1_sensitivity(self) -> float:
@@ -126,7 +126,7 @@ class Problem(BaseProblem):
         """An upper bound of sup ||g(x, theta) - g(x', theta)||_2 over records x, x' and theta."""
 
     def stored_records(self) -> int:
-        """Number of records of a file that the data are drawn from; 0 where they are simulated."""
+        """Number of records of a file, 0 for simulated ones."""
         return 0
 
     def with_replacement(self) -> bool:

@@ -225,7 +225,7 @@ class Quantile(QuantileProblem):
 
     @classmethod
     def completed(cls, axes: Mapping[str, tuple[Any, ...]]) -> Mapping[str, tuple[Any, ...]]:
-        """The digest of the file and the law of its column, where the axes name one column."""
+        """The digest of the file and the law of its column, if the axes name one."""
         if axes.get("law") != ("empirical",) or "file" not in axes or "law_table" in axes:
             return axes
         several = [name for name in OF_COLUMN if len(axes.get(name, ())) > 1]

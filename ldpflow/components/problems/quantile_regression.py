@@ -5,8 +5,8 @@ g((x, y), theta) = (-tau + 1{y - x' theta <= 0}) x. G = Sigma_X p_e(0), S_SGD = 
 with Sigma_X = E x x'.
 
 The paper prints the L1 sensitivity 2 max(tau, 1 - tau) bound d. With the intercept's column of ones
-the supremum of ||x||_1 is 1 + (d - 1) bound, the same at the paper's bound = 1, more below it
-(where the printed scale would break the guarantee) and less above.
+the supremum of ||x||_1 is 1 + (d - 1) bound: equal at the paper's bound = 1, more below it (the printed scale
+would break the guarantee) and less above.
 """
 
 from __future__ import annotations

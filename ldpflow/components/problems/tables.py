@@ -1,6 +1,6 @@
 """Tables of users: Parquet and CSV files, and tables in memory, with a message for every fault.
 
-A file is a regular one of limited size, opened only where rows are computed. Names in .parquet or .pq are of
+A file is a regular one of limited size, opened only to compute rows. Names in .parquet or .pq are of
 Parquet; everything else is CSV with a header, in UTF-8. Records are data of people: no message shows a value
 of the file; it names the first record that is wrong, and its line.
 """
@@ -88,7 +88,7 @@ def file_stamp(file: str) -> tuple[int, int]:
     """Time of change and size of a file; zeros for one that cannot be read, which its reader refuses."""
     try:
         status = os.stat(file)
-    except OSError:
+    except (OSError, ValueError):
         return 0, 0
     return status.st_mtime_ns, status.st_size
 
