@@ -16,7 +16,6 @@ import typer
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-import ldpflow
 from docs.tables import table
 from ldpflow.cli import app
 from ldpflow.cli.flags import METHODS
@@ -53,8 +52,7 @@ NOUNS: dict[str, tuple[str, ...]] = {
     ),
     "Privacy accounting": tuple(
         f"ldpflow.numerics.accounting.{name}"
-        for name in ldpflow.numerics.accounting.__all__
-        if name[0].islower()
+        for name in ("delta_of", "epsilon_of", "mu_of", "mu_of_pure", "pure_of_mu", "zcdp_of")
     ),
     "Writing components": (
         "ldpflow.register",
