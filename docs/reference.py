@@ -24,6 +24,7 @@ from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.components.mechanisms import MECHANISMS
 from ldpflow.components.problems import PROBLEMS
 from ldpflow.components.protocols import PROTOCOLS
+from ldpflow.numerics import accounting
 from ldpflow.settings import OneOf, Settings, documented
 from ldpflow.study.reading import Grid, Heading, Monitor, Trajectory
 
@@ -51,7 +52,7 @@ NOUNS: dict[str, tuple[str, ...]] = {
         "ldpflow.Transcript",
     ),
     "Privacy accounting": tuple(
-        f"ldpflow.numerics.accounting.{name}"
+        f"{accounting.__name__}.{name}"
         for name in ("delta_of", "epsilon_of", "mu_of", "mu_of_pure", "pure_of_mu", "zcdp_of")
     ),
     "Writing components": (

@@ -20,12 +20,12 @@ import numpy as np
 import vl_convert
 from markupsafe import Markup
 
-from ldpflow.columns import Summary
+from ldpflow.columns import Summary, rounded, short, with_error
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.errors import DamagedRun, InputError
 from ldpflow.report.figures import curves_of, risk_axis
 from ldpflow.report.pictures import Figure, figures_of, published_comparisons
-from ldpflow.report.results import Results, Row, rounded, short, with_error, with_misses
+from ldpflow.report.results import Results, Row, with_misses
 from ldpflow.results.arena import (
     FAILS,
     HOLDS,
@@ -696,13 +696,13 @@ def session(entry: dict[str, Any]) -> dict[str, str]:
 
 def progress(results: Results) -> str:
     """Progress of a run: the replicates of all paths of its study, started or not."""
-    from ldpflow.engine.run import reached
+    from ldpflow.engine.run import count_finished
 
     state = "Running, or interrupted" if results.running else "Finished"
     study = stored_study(results.store)
     if study is None:
         return f"{state}."
-    found = reached(study, results.table, results.trajectories)
+    found = count_finished(study, results.table, results.trajectories)
     done, wanted = found["done_replicates"], found["wanted_replicates"]
     paths = f" ({found['complete_paths']:,} of {found['paths']:,} paths complete)"
     return f"{state}: {done:,} of {wanted:,} replicates{paths if found['paths'] > 1 else ''}."
