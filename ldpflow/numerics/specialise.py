@@ -105,21 +105,12 @@ class Rewriter(ast.NodeTransformer):
         return copies or [ast.Pass()]
 
     def unrolled_range(self, node: ast.For) -> range | None:
-        call = node.iter
-        if not (
-            isinstance(call, ast.Call)
-            and isinstance(call.func, ast.Name)
-            and call.func.id == "range"
-            and isinstance(node.target, ast.Name)
-        ):
-            return None
-        last = call.args[-1]
-        if not (is_kernel(last) and last.attr in self.unrolled):
-            return None
-        ends = [self.visit(copy.deepcopy(argument)) for argument in call.args]
-        if not all(isinstance(end, ast.Constant) and type(end.value) is int for end in ends):
-            return None
-        return range(*(end.value for end in ends))
+        match node.iter:
+            case ast.Call(ast.Name("range"), [*_, ast.Attribute(ast.Name("kernel"), name)] as bounds):
+                if name in self.unrolled and isinstance(node.target, ast.Name):
+                    ends = [self.visit(copy.deepcopy(bound)) for bound in bounds]
+                    return range(*(end.value for end in ends)) if all(map(is_integer, ends)) else None
+        return None
 
     def visit_While(self, node: ast.While) -> Any:
         node.test = self.visit(node.test)
@@ -220,15 +211,18 @@ class Rewriter(ast.NodeTransformer):
         return node
 
     def visit_Call(self, node: ast.Call) -> Any:
-        if isinstance(node.func, ast.Name) and node.func.id == "len" and len(node.args) == 1:
-            length = self.length_of(node.args[0])
-            if length is not None:
-                return ast.copy_location(ast.Constant(length), node)
-        if node.args and isinstance(node.args[0], ast.Name) and node.args[0].id == "kernel":
-            node.args = node.args[1:]
+        match node:
+            case ast.Call(ast.Name("len"), [argument]):
+                length = self.length_of(argument)
+                if length is not None:
+                    return ast.copy_location(ast.Constant(length), node)
+            case ast.Call(_, [ast.Name("kernel"), *others]):
+                node.args = others
         self.generic_visit(node)
-        if is_empty(node) and self.visible.get(node.func.value.id) is np:  # type: ignore[attr-defined]
-            node.func = self.constant_or_name(node.func, scratch_array, "scratch_array")
+        match node:
+            case ast.Call(ast.Attribute(ast.Name(owner), "empty"), [ast.Constant()], []):
+                if self.visible.get(owner) is np:
+                    node.func = self.constant_or_name(node.func, scratch_array, "scratch_array")
         return node
 
     def length_of(self, node: ast.expr) -> int | None:
@@ -283,18 +277,6 @@ def is_integer(node: ast.expr) -> TypeGuard[ast.Constant]:
     return isinstance(node, ast.Constant) and type(node.value) is int
 
 
-def is_empty(node: ast.Call) -> bool:
-    """Whether the expression is ``np.empty(NUMBER)``."""
-    return (
-        isinstance(node.func, ast.Attribute)
-        and node.func.attr == "empty"
-        and isinstance(node.func.value, ast.Name)
-        and len(node.args) == 1
-        and not node.keywords
-        and isinstance(node.args[0], ast.Constant)
-    )
-
-
 def is_kernel(node: ast.expr) -> TypeGuard[ast.Attribute]:
     """Whether the expression is ``kernel.NAME``."""
     return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "kernel"
@@ -331,9 +313,6 @@ class Case:
     layouts: tuple[tuple[str, Layout], ...] = ()
     unrolled: frozenset[str] = frozenset()
     inlining: str = "called"
-
-    def __getitem__(self, name: str) -> Any:
-        return dict(self.values)[name]
 
     def with_values(self, values: Mapping[str, Any]) -> Case:
         return replace(self, values=tuple({**dict(self.values), **values}.items()))

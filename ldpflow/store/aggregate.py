@@ -147,7 +147,9 @@ class Aggregator:
         if (rows.first, rows.last) != (first, last):
             raise ValueError(f"rows are of replicates {rows.first} to {rows.last}, not {first} to {last}")
         state = self._state(path_key)
-        stored = [cell for cell in rows.cells if self._is_published(state, cell, first, last)]
+        stored = [
+            cell for cell in rows.cells if not subtract(first, last, state.published.get(cell_id(cell), []))
+        ]
         if stored:
             self._compare(path_key, rows, stored)
         if len(stored) == len(rows.cells):
@@ -192,9 +194,6 @@ class Aggregator:
                     tally(state, stored)
             self.paths[path_key] = state
         return self.paths[path_key]
-
-    def _is_published(self, state: PathState, cell: Mapping[str, Any], first: int, last: int) -> bool:
-        return not subtract(first, last, state.published.get(cell_id(cell), []))
 
     def _compare(self, path_key: str, rows: CompleteRows, cells: Sequence[Mapping[str, Any]]) -> None:
         """Refuse rows of these cells that are not the stored ones."""

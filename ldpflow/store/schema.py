@@ -349,6 +349,7 @@ class TrajectoryRows(Kind):
     frozen = MEASURED
     required = ("replicate", "n", "status")
     version_name, version = "trajectory_version", 2
+    compression_level = None
 
     def row_keys(self, schema: pa.Schema) -> tuple[str, ...]:
         return ("replicate", "n", "step")

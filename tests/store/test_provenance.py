@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from datetime import datetime
 from pathlib import Path
@@ -40,12 +39,3 @@ def test_a_spoilt_file_is_named(tmp_path, text):
     Path(tmp_path, "provenance.json").write_bytes(text.encode("latin-1"))
     with pytest.raises(InputError, match=r"provenance\.json"):
         Session(RunStore(tmp_path), seed=1).record()
-
-
-def test_the_store_loads_nothing_heavy():
-    code = (
-        "import sys, ldpflow.store, ldpflow.results\n"
-        "print([m for m in ('numba', 'ray', 'typer', 'rich', 'scipy.stats') if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
