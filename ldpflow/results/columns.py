@@ -239,7 +239,7 @@ COUNTS = ("replicates", "failures")
 
 
 def summary_columns(further: Iterable[Column]) -> list[Column]:
-    """The columns of the summary that follow from further columns of the rows; each has its summary."""
+    """Columns of the summary that follow from further columns of the rows."""
     return [
         Column(
             summary.name,

@@ -97,7 +97,7 @@ class Place:
 
     @property
     def cell(self) -> Cell:
-        """As a tuple; coverage and length of one cell agree in it."""
+        """As a tuple, equal for coverage and length of one cell."""
         return (self.table, self.problem, self.tau, self.coordinate, self.method, self.n)
 
 
@@ -345,7 +345,7 @@ def differences(number: PublishedNumber, row: Columns) -> dict[str, tuple[Any, A
 
 
 def agree(value: Any, printed: Any) -> bool:
-    """Whether two settings mean the same; vectors may come as lists or as JSON."""
+    """Whether two settings are equal. Vectors may come as lists or as JSON."""
     if isinstance(printed, tuple):
         if isinstance(value, str):
             value = json.loads(value)

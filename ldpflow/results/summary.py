@@ -215,7 +215,7 @@ class PathReader:
     def loaded(
         self, parts: list[Part], columns: Sequence[str] | None = None
     ) -> Iterator[tuple[Part, pa.Table]]:
-        """Parts and their rows; those that cannot be read are left out from here on."""
+        """Parts and their rows. Those that cannot be read are left out from here on."""
         bad: list[UnreadablePart] = []
         yield from self.dataset.loaded(parts, columns, damaged=bad)
         for one in bad:
@@ -400,7 +400,7 @@ def stored_summary(store: RunStore, null: float | None = None, *, damaged: Damag
 
 
 def watch_of(store: RunStore, paths: Simulators) -> Watch | None:
-    """Collector of the measures of the run's [monitor]; None without one."""
+    """Collector of the measures of the run's [monitor], or None."""
     table = (stored_mapping(store) or {}).get("monitor")
     if not isinstance(table, Mapping) or "first_n" not in table:
         return None
@@ -417,7 +417,7 @@ def watch_of(store: RunStore, paths: Simulators) -> Watch | None:
 
 
 def stored_trajectory_summary(store: RunStore, *, damaged: Damaged) -> pa.Table:
-    """The summary of the trajectories that a run has stored; no rows where it has none."""
+    """The summary of the trajectories that a run has stored."""
     rows = trajectories.read_trajectories(store, damaged=damaged)
     paths = stored_paths(store.trajectories, damaged="refuse" if damaged == "refuse" else [])
     return trajectory_summary_of(rows, paths)

@@ -175,7 +175,7 @@ def reduce_component(component: Settings) -> tuple[Any, ...]:
 
 
 def rebuild_with_source(component: type[Settings], plugin: Plugin, values: dict[str, Any]) -> Settings:
-    """A component that travelled by value; its source is known here from now on."""
+    """Component that travelled by value, with its source."""
     SOURCES[plugin.name] = plugin
     return component.model_validate(values)
 
@@ -308,7 +308,7 @@ def load_file(file: Path, name: str | None = None) -> ModuleType:
 
 
 def import_error(where: str, error: BaseException) -> BaseException:
-    """The error of a plug-in that cannot be imported, as one message; Ctrl-C passes."""
+    """The error of a plug-in that cannot be imported, as one message. Ctrl-C passes."""
     if isinstance(error, InputError | KeyboardInterrupt):
         return error
     line = ""

@@ -388,7 +388,7 @@ class Study:
         return combinations(self.method)
 
     def plans(self) -> list[Plan]:
-        """The simulators and the cells wanted from each; cells in the order n, method, level."""
+        """The simulators, and the cells wanted from each in the order n, method, level."""
         return self._plans
 
     @cached_property
