@@ -331,7 +331,7 @@ def left_out_groups(count: int) -> NDArray[np.bool_]:
 
 
 def effects(rows: CellRows, level: float, kept: NDArray[np.bool_]) -> dict[str, Floats]:
-    """The values of a diagnosis, shape (G,), over the finished rows that each row of ``kept``, (G, R), has."""
+    """The values of a diagnosis, shape (G,), over finished rows: those in each row of ``kept``, (G, R)."""
     weights = kept.astype(float)
     weights /= weights.sum(axis=1, keepdims=True)
     size = kept.sum(axis=1)
